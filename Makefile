@@ -1,0 +1,215 @@
+# milcgpu: one GNU Makefile for the library, the example programs and the tests.
+#
+# `make help` lists the targets. Variables, on the command line or in the environment:
+#   CUDA=0              build the host backend only, with the C++ compiler alone (default: nvcc is used when found)
+#   ARCH="sm_90"        GPU architectures, space or comma separated; sm_NN is machine code, compute_NN is PTX
+#   HOST_ARCH=native    value of -march=; empty for none (default: x86-64-v3 on x86_64, none elsewhere)
+#   SANITIZE=1          host backend under the address and undefined-behaviour sanitizers (implies CUDA=0)
+#   TESTS="[smoke]"     arguments of the test program in `make check`: names, tags, options
+#   CXX NVCC CPPFLAGS CXXFLAGS LDFLAGS LDLIBS PREFIX DESTDIR    as usual; the FLAGS add to the ones below
+#   V=1                 show the commands
+#
+# Each variant (cuda, host, host-sanitize) has a folder of its own under build/, so they stand side by side.
+
+VERSION := 0.1.0
+PREFIX  ?= /usr/local
+comma   := ,
+empty   :=
+space   := $(empty) $(empty)
+
+.DEFAULT_GOAL := all
+.SUFFIXES:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+# All cores unless the user says otherwise: a -j on the command line wins over this one. A make that calls this one
+# (MAKELEVEL > 0) hands its job slots down.
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
+endif
+
+Q := $(if $(V),,@)
+
+# ---- what to build with -------------------------------------------------------------------------------------------
+ifeq ($(origin CXX),default)
+CXX := g++
+endif
+SANITIZE ?= 0
+CUDA     ?= auto
+NVCC     ?= $(firstword $(shell command -v nvcc 2>/dev/null) \
+              $(wildcard $(if $(CUDA_HOME),$(CUDA_HOME)/bin/nvcc) /usr/local/cuda/bin/nvcc))
+NVCC     := $(NVCC)
+
+ifeq ($(SANITIZE),1)
+  variant := host-sanitize
+else ifeq ($(CUDA),0)
+  variant := host
+else ifneq ($(NVCC),)
+  variant := cuda
+else ifeq ($(CUDA),1)
+  $(error CUDA=1, but no nvcc in PATH, $$CUDA_HOME/bin or /usr/local/cuda/bin; give NVCC=/path/to/nvcc)
+else
+  variant := host
+endif
+O := build/$(variant)
+
+ifeq ($(origin HOST_ARCH),undefined)
+HOST_ARCH := $(if $(filter x86_64,$(shell uname -m)),x86-64-v3)
+endif
+
+# No -Werror under the sanitizers: their instrumentation makes gcc's flow warnings report what is not there, above all
+# -Wmaybe-uninitialized (the gcc manual, "Instrumentation Options", advises against the two together).
+host_flags := -fPIC -fopenmp $(if $(HOST_ARCH),-march=$(HOST_ARCH)) -Wall -Wextra
+ifeq ($(SANITIZE),1)
+  sanitizers := -fsanitize=address,undefined
+  optimize   := -O1 -g
+  host_flags += $(sanitizers) -fno-sanitize-recover=undefined -fno-omit-frame-pointer -Wno-maybe-uninitialized
+else
+  optimize   := -O3
+  host_flags += -Werror
+endif
+host_flags := $(strip $(host_flags) $(CXXFLAGS))
+cpp_flags  := -I. $(CPPFLAGS)
+cxx        := $(CXX) -std=c++17 $(optimize) $(host_flags) $(cpp_flags)
+
+ifeq ($(variant),cuda)
+  ARCH ?= sm_80 sm_90 compute_90
+  arch_list   := $(subst $(comma),$(space),$(ARCH))
+  arch_number  = $(patsubst compute_%,%,$(patsubst sm_%,%,$(1)))
+  gencode := $(foreach a,$(arch_list),-gencode=arch=compute_$(call arch_number,$(a)),code=$(if \
+               $(filter compute_%,$(a)),$(a),sm_$(call arch_number,$(a))))
+  # The headers stand beside nvcc; /usr/include must not be named, or libstdc++ loses its #include_next chain.
+  cuda_home    := $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(NVCC) 2>/dev/null)))
+  cuda_include := $(filter-out /usr/include,$(wildcard $(cuda_home)/include))
+  cxx  += -DMILCGPU_CUDA=1 $(addprefix -isystem ,$(cuda_include))
+  nvcc := $(NVCC) -ccbin $(lastword $(CXX)) -std=c++17 $(optimize) -lineinfo --extended-lambda $(gencode) \
+            -Werror all-warnings -Xcompiler=$(subst $(space),$(comma),$(host_flags)) $(cpp_flags) -DMILCGPU_CUDA=1
+  compile_cu := $(nvcc)
+  link       := $(NVCC) -ccbin $(lastword $(CXX)) $(gencode) -Xcompiler=-fopenmp
+  # What a static link against libmilcgpu.a needs beside OpenMP: nvcc links the CUDA runtime statically.
+  private_libs := $(addprefix -L,$(wildcard $(cuda_home)/lib64)) -lcudart_static -ldl -lrt -lpthread
+else
+  compile_cu := $(cxx) -x c++
+  link       := $(CXX) -fopenmp $(sanitizers)
+  private_libs :=
+endif
+
+# ---- sources ------------------------------------------------------------------------------------------------------
+objects = $(patsubst %,$(O)/obj/%.o,$(1))
+
+lib_sources   := $(sort $(shell find gpu_kernels -name '*.cu' -o -name '*.cpp') \
+                   $(wildcard reorder/*.cu reorder/*.cpp milc_glue/*.cpp))
+ref_sources   := $(wildcard tests/reference/*.cpp)
+test_sources  := $(wildcard tests/*.cpp)
+# An example with a main is a program; the other examples/*.cpp are helpers linked into every program and the tests.
+main_sources  := $(sort $(shell grep -lE '^ *int +main\>' /dev/null $(wildcard examples/*.cpp)))
+help_sources  := $(filter-out $(main_sources),$(wildcard examples/*.cpp))
+
+lib_objects   := $(call objects,$(lib_sources))
+aside_objects := $(call objects,$(help_sources) $(ref_sources))
+test_objects  := $(call objects,$(test_sources))
+main_objects  := $(call objects,$(main_sources))
+programs      := $(patsubst examples/%.cpp,$(O)/%,$(main_sources))
+libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so
+
+# Catch2 version 3 is a library, version 2 a header. Looked up when the tests are linked, after it may have been installed.
+catch_libs = $(shell $(cxx) -E -include catch2/catch_all.hpp -x c++ /dev/null >/dev/null 2>&1 && echo -lCatch2)
+
+# ---- targets ------------------------------------------------------------------------------------------------------
+.PHONY: all lib demo check bench install list-kernels clean help needs FORCE
+
+all: lib $(programs) ## the library and the example programs (the default)
+
+lib: $(libraries) ## libmilcgpu.a and libmilcgpu.so, in build/<variant>
+
+demo: $(O)/make_lattice $(O)/solve | needs ## make a lattice, solve on it in every precision, compare with the reference
+	$(O)/make_lattice --size 8 8 8 16 --beta 6.0 --out build/demo.lat
+	@echo '$(O)/solve --lattice build/demo.lat --csv build/demo.csv'; \
+	status=0; $(O)/solve --lattice build/demo.lat --csv build/demo.csv || status=$$?; \
+	$(call plot,convergence,demo,demo); \
+	exit $$status
+
+check: $(O)/milcgpu_tests | needs ## build and run the tests; the last line is 'N passed, N failed'
+	@{ $(O)/milcgpu_tests $(TESTS) 2>&1; echo $$? >$(O)/check.status; } | tee $(O)/check.log; \
+	awk -v status="$$(cat $(O)/check.status)" '$(count_tests)' $(O)/check.log
+
+bench: $(O)/bench ## measure bandwidth, kernels and CG; build/bench.csv and build/roofline.png
+	@status=0; $(O)/bench --csv build/bench.csv || status=$$?; \
+	$(call plot,roofline,bench,roofline); \
+	exit $$status
+
+list-kernels: $(O)/list_kernels ## print every dispatch table
+	@$(O)/list_kernels
+
+install: all ## into $(DESTDIR)$(PREFIX): include/ lib/ lib/pkgconfig/ bin/
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include milc_glue/milcgpu.h
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(O)/libmilcgpu.a
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib $(O)/libmilcgpu.so
+	$(if $(programs),install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(programs))
+	@mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	@printf '%s\n' 'prefix=$(PREFIX)' 'includedir=$${prefix}/include' 'libdir=$${prefix}/lib' '' 'Name: milcgpu' \
+	  'Description: staggered fermion solver for MILC on GPUs and CPUs' 'Version: $(VERSION)' \
+	  'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lmilcgpu' \
+	  'Libs.private: $(strip $(private_libs) -lgomp -lstdc++ -lm)' >$(DESTDIR)$(PREFIX)/lib/pkgconfig/milcgpu.pc
+
+clean: ## remove build/, every variant
+	rm -rf build
+
+help: ## this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	  while IFS='	' read -r name text; do printf '  %-13s %s\n' "$$name" "$$text"; done
+	@echo '  this build:   $(O), $(if $(filter cuda,$(variant)),$(NVCC) for $(arch_list),$(CXX) alone)'
+
+# The picture is a courtesy: no gnuplot, no picture, and never a failure. $(call plot,script,csv,png)
+plot = if command -v gnuplot >/dev/null && [ -f examples/$(1).gp ] && [ -f build/$(2).csv ]; then \
+	  gnuplot -e "csv='build/$(2).csv'; png='build/$(3).png'" examples/$(1).gp && echo 'picture: build/$(3).png' || \
+	  echo 'no picture: gnuplot failed on examples/$(1).gp'; fi
+
+# Check the test program's own counts against its exit status. A run that crashed before it could count, that failed
+# after it did (a leak found at exit), or that ran no test at all is at least one failure. The line is printed again
+# only where the program's own is not already right and last.
+count_tests = /^[0-9]+ passed, [0-9]+ failed$$/ { passed = $$1; failed = $$3; last = NR } \
+  END { wrong = failed + 0 == 0 && (status != 0 || passed + 0 == 0); failed += wrong; \
+        if (wrong || last != NR) printf "%d passed, %d failed\n", passed, failed; exit failed > 0 }
+
+# ---- rules --------------------------------------------------------------------------------------------------------
+# demo and check install what is missing before anything is compiled; the other targets never install.
+install_goals := $(filter demo check,$(MAKECMDGOALS))
+needs:
+	@CXX='$(CXX)' sh tests/install_needs.sh $(install_goals)
+
+# Rewritten only when the flags differ from the last build's; every object depends on it.
+$(O)/flags: FORCE | $(if $(install_goals),needs)
+	@mkdir -p $(@D); printf '%s\n' '$(cxx)' '$(compile_cu)' | cmp -s - $@ || \
+	  printf '%s\n' '$(cxx)' '$(compile_cu)' >$@
+
+# Catch2 takes long to compile at -O3, the more so under the sanitizers; the tests themselves need neither speed nor,
+# in main.cpp, which is Catch2 alone, a sanitizer.
+$(test_objects): private last_flags := -O1
+$(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all
+
+$(O)/obj/%.cpp.o: %.cpp $(O)/flags
+	@mkdir -p $(@D); echo '  CXX   $<'
+	$(Q)$(cxx) $(last_flags) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
+
+$(O)/obj/%.cu.o: %.cu $(O)/flags
+	@mkdir -p $(@D); echo '  $(if $(filter cuda,$(variant)),NVCC ,CXX  ) $<'
+	$(Q)$(compile_cu) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
+
+$(O)/libmilcgpu.a: $(lib_objects)
+	@echo '  AR    $@'; rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
+$(O)/libmilcgpu.so: $(lib_objects)
+	@echo '  LINK  $@'
+	$(Q)$(link) -shared $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(programs): $(O)/%: $(O)/obj/examples/%.cpp.o $(aside_objects) $(O)/libmilcgpu.a
+	@echo '  LINK  $@'
+	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(O)/milcgpu_tests: $(test_objects) $(aside_objects) $(O)/libmilcgpu.a
+	@echo '  LINK  $@'
+	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(catch_libs) $(LDLIBS)
+
+-include $(patsubst %.o,%.d,$(lib_objects) $(aside_objects) $(test_objects) $(main_objects))

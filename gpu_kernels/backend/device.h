@@ -1,0 +1,162 @@
+// One device (a GPU, or the host's cores) with its queue of work: memory by owner, copies, synchronisation, replayed
+// sequences of launches. Work is asynchronous on the cuda backend and in order; on the host backend it is done when the
+// call returns.
+#pragma once
+#include "gpu_kernels/backend/error.h"
+#include "gpu_kernels/backend/portable.h"
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace milcgpu {
+
+enum class Backend { host, cuda };
+const char *name(Backend);
+
+// Faults that tests plant: the next allocation, or the next synchronisation, fails.
+enum class Fault { none, allocation, device_lost };
+
+struct TransferCounters {
+    uint64_t to_device_bytes = 0, to_host_bytes = 0;
+};
+
+class Device {
+  public:
+    // ordinal: which GPU (ignored on host). Throws Error(bad_argument) when there is no such device.
+    Device(Backend backend, int ordinal);
+    ~Device();
+    Device(const Device &) = delete;
+    Device &operator=(const Device &) = delete;
+
+    static int gpu_count(); // 0 without nvcc, without driver or without GPU
+
+    Backend backend() const { return backend_; }
+    bool on_gpu() const { return backend_ == Backend::cuda; }
+    const std::string &description() const { return description_; }
+
+    // Memory. `owner` appears in memory tables and in the message of a failure.
+    void *allocate(size_t bytes, const char *owner);
+    void release(void *pointer) noexcept;
+    size_t used_bytes() const { return used_bytes_; }
+    size_t peak_bytes() const { return peak_bytes_; }
+    size_t free_bytes() const;
+    std::string memory_table() const; // a line an owner
+
+    // Copies. host pointers are pageable or pinned; complete (host side) when the call returns.
+    void copy_to_device(void *to, const void *from, size_t bytes);
+    void copy_to_host(void *to, const void *from, size_t bytes);
+    // rows of `width` bytes out of host records of `pitch` bytes, packed on the device, and back.
+    void copy_rows_to_device(void *to, const void *from, size_t pitch, size_t width, size_t rows);
+    void copy_rows_to_host(void *to, const void *from, size_t pitch, size_t width, size_t rows);
+    void copy_on_device(void *to, const void *from, size_t bytes);
+    void fill_zero(void *to, size_t bytes);
+    const TransferCounters &transfers() const { return transfers_; }
+
+    // Throws Error(device_lost) when the device failed since the last call.
+    void synchronize();
+    void check_launch(const char *what); // after each launch
+    void inject(Fault fault) { fault_ = fault; }
+
+    // Threads a block, 0 = each kernel's own choice. Results do not depend on it.
+    int block() const { return block_; }
+    void set_block(int threads);
+
+    // Scratch of the deterministic reductions: `tiles` partial results and the counters that tell who finishes.
+    struct ReduceScratch {
+        double *partials;
+        unsigned *counters;
+    };
+    ReduceScratch reduce_scratch(size_t partials, size_t groups);
+
+    // A sequence of launches, recorded once and replayed: on the GPU a captured graph, on the host the calls again.
+    class Sequence {
+      public:
+        Sequence(Device &device, std::function<void()> launches);
+        ~Sequence();
+        Sequence(const Sequence &) = delete;
+        Sequence &operator=(const Sequence &) = delete;
+        void run();
+
+      private:
+        Device &device_;
+        std::function<void()> launches_;
+        void *graph_ = nullptr;
+    };
+
+    // Pinned host memory that a sequence may copy into (asynchronously), and markers to wait for.
+    void copy_to_pinned_later(void *to, const void *from, size_t bytes);
+    void *allocate_pinned(size_t bytes);
+    void release_pinned(void *pointer) noexcept;
+    void record(int slot); // slot 0..1: marks the work queued so far
+    void wait(int slot);
+
+    // Seconds between two points of the queue, by device events on the GPU, by a clock on the host.
+    void timer_start();
+    double timer_stop_seconds();
+
+    void *stream() const { return stream_; }
+
+  private:
+    void raise(int cuda_error, const char *what);
+    struct Allocation {
+        size_t bytes;
+        std::string owner;
+    };
+    Backend backend_;
+    int ordinal_;
+    std::string description_;
+    std::map<void *, Allocation> allocations_;
+    size_t used_bytes_ = 0, peak_bytes_ = 0;
+    TransferCounters transfers_;
+    Fault fault_ = Fault::none;
+    int block_ = 0;
+    void *stream_ = nullptr;
+    void *events_[4] = {nullptr, nullptr, nullptr, nullptr};
+    double clock_start_ = 0;
+    double *partials_ = nullptr;
+    unsigned *counters_ = nullptr;
+    size_t partials_size_ = 0, counters_size_ = 0;
+};
+
+// Makes room for sums over up to n items at once, so that recorded launches never see the scratch move.
+void reserve_sums(Device &device, int n);
+
+// Owning array of T on a device.
+template <class T> class DeviceArray {
+  public:
+    DeviceArray() = default;
+    DeviceArray(Device &device, size_t count, const char *owner)
+        : device_(&device), count_(count),
+          data_(static_cast<T *>(device.allocate(count * sizeof(T), owner))) {}
+    DeviceArray(DeviceArray &&other) noexcept { swap(other); }
+    DeviceArray &operator=(DeviceArray &&other) noexcept {
+        swap(other);
+        return *this;
+    }
+    ~DeviceArray() {
+        if (data_ != nullptr)
+            device_->release(data_);
+    }
+    T *data() const { return data_; }
+    size_t size() const { return count_; }
+    size_t bytes() const { return count_ * sizeof(T); }
+    Device &device() const { return *device_; }
+    std::vector<T> to_host() const {
+        std::vector<T> host(count_);
+        device_->copy_to_host(host.data(), data_, bytes());
+        return host;
+    }
+
+  private:
+    void swap(DeviceArray &other) noexcept {
+        std::swap(device_, other.device_);
+        std::swap(count_, other.count_);
+        std::swap(data_, other.data_);
+    }
+    Device *device_ = nullptr;
+    size_t count_ = 0;
+    T *data_ = nullptr;
+};
+
+} // namespace milcgpu

@@ -1,0 +1,206 @@
+// Launching a body over sites, on the GPU or on the host, without and with sums.
+//
+// A body is a struct with `MILCGPU_HD void operator()(int i) const`, or, for launch_sum,
+// `MILCGPU_HD Sums<N> operator()(int i) const`; `finish` is called once, by one thread, with the N sums.
+//
+// Sums are deterministic: sites are added in tiles of 64 by a fixed tree, tiles in groups of 256 by a fixed tree, groups
+// in order by a fixed tree, whatever the block size, the number of SMs or of CPU threads. The last block to arrive at a
+// group (integer counter) adds the group, the last group adds all: no second launch, no floating-point atomics.
+// The threadfence pattern is that of NVIDIA's threadFenceReduction sample.
+#pragma once
+#include "gpu_kernels/backend/device.h"
+#include <algorithm>
+
+namespace milcgpu {
+
+constexpr int tile_sites = 64;   // smallest block; blocks are multiples of it
+constexpr int group_tiles = 256; // tiles added by one block
+constexpr int max_block = 256;
+
+template <int N> struct Sums {
+    double v[N];
+    MILCGPU_HD void add(const Sums &other) {
+MILCGPU_UNROLL
+        for (int k = 0; k < N; ++k)
+            v[k] += other.v[k];
+    }
+};
+
+struct ReduceShape {
+    int tiles, groups;
+    explicit ReduceShape(int n)
+        : tiles((n + tile_sites - 1) / tile_sites), groups((tiles + group_tiles - 1) / group_tiles) {}
+};
+
+#if defined(MILCGPU_CUDA)
+namespace cuda {
+
+template <class Body> __global__ void __launch_bounds__(max_block) run(const Body body, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        body(i);
+}
+
+// Sum over the 64 threads of this thread's tile; the result is in the tile's first thread.
+template <int N> __device__ __forceinline__ Sums<N> tile_sum(Sums<N> s, Sums<N> *shared) {
+MILCGPU_UNROLL
+    for (int offset = 16; offset > 0; offset /= 2)
+MILCGPU_UNROLL
+        for (int k = 0; k < N; ++k)
+            s.v[k] += __shfl_down_sync(0xffffffffu, s.v[k], offset);
+    const int warp = threadIdx.x / 32;
+    if (threadIdx.x % 32 == 0)
+        shared[warp] = s;
+    __syncthreads();
+    if (threadIdx.x % tile_sites == 0)
+        s.add(shared[warp + 1]);
+    return s;
+}
+
+// The first 64 threads of the block add values[0..count) in a fixed order; the sum is in thread 0.
+template <int N> __device__ __forceinline__ Sums<N> block_sum(const Sums<N> *values, int count, Sums<N> *shared) {
+    Sums<N> s = {};
+    if (threadIdx.x < tile_sites)
+        for (int k = threadIdx.x; k < count; k += tile_sites) {
+            Sums<N> other;
+MILCGPU_UNROLL
+            for (int j = 0; j < N; ++j)
+                other.v[j] = __ldcg(&values[k].v[j]); // written by other blocks of this launch: not from L1
+            s.add(other);
+        }
+    __syncthreads(); // shared may still be read from the previous sum
+    return tile_sum<N>(s, shared);
+}
+
+// True in every thread of the block whose arrival completes `expected`.
+__device__ __forceinline__ bool arrive_last(unsigned *counter, unsigned mine, unsigned expected, int *shared_flag) {
+    if (threadIdx.x == 0) {
+        __threadfence();
+        *shared_flag = atomicAdd(counter, mine) + mine == expected;
+        if (*shared_flag)
+            __threadfence(); // the others' sums, written before their arrival, are visible from here on
+    }
+    __syncthreads();
+    return *shared_flag != 0;
+}
+
+template <int N, int min_blocks, class Body, class Finish>
+__global__ void __launch_bounds__(max_block, min_blocks)
+    run_sum(const Body body, const Finish finish, int n, ReduceShape shape, Sums<N> *partials, unsigned *counters,
+            const int *gate) {
+    if (gate != nullptr && *gate == 0)
+        return;
+    __shared__ Sums<N> shared[max_block / 32];
+    __shared__ int last;
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    Sums<N> s = {};
+    if (i < n)
+        s = body(i);
+    s = tile_sum<N>(s, shared);
+    if (threadIdx.x % tile_sites == 0 && i / tile_sites < shape.tiles)
+        partials[i / tile_sites] = s;
+    __syncthreads();
+
+    const int first_tile = blockIdx.x * (blockDim.x / tile_sites);
+    const int group = first_tile / group_tiles;
+    const int in_group = min(group_tiles, shape.tiles - group * group_tiles);
+    const int mine = min(static_cast<int>(blockDim.x / tile_sites), shape.tiles - first_tile);
+    if (!arrive_last(&counters[1 + group], mine, in_group, &last))
+        return;
+    Sums<N> total = block_sum<N>(partials + group * group_tiles, in_group, shared);
+    if (threadIdx.x == 0)
+        counters[1 + group] = 0; // ready for the next launch
+    if (shape.groups > 1) {
+        Sums<N> *group_sums = partials + shape.tiles;
+        if (threadIdx.x == 0)
+            group_sums[group] = total;
+        __syncthreads();
+        if (!arrive_last(&counters[0], 1, shape.groups, &last))
+            return;
+        total = block_sum<N>(group_sums, shape.groups, shared);
+        if (threadIdx.x == 0)
+            counters[0] = 0;
+    }
+    if (threadIdx.x == 0)
+        finish(total);
+}
+
+} // namespace cuda
+#endif
+
+// body(i) for i in [0, n). block: threads a block on the GPU, a multiple of 64 up to 256.
+template <class Body> void launch(Device &device, int n, const Body &body, const char *what, int block = 128) {
+    if (n <= 0)
+        return;
+#if defined(MILCGPU_CUDA)
+    if (device.on_gpu()) {
+        const int threads = device.block() > 0 ? device.block() : block;
+        cuda::run<<<(n + threads - 1) / threads, threads, 0, static_cast<cudaStream_t>(device.stream())>>>(body, n);
+        device.check_launch(what);
+        return;
+    }
+#endif
+    static_cast<void>(device), static_cast<void>(what), static_cast<void>(block);
+#pragma omp parallel for schedule(static)
+    for (int i = 0; i < n; ++i)
+        body(i);
+}
+
+namespace host {
+
+// The same tree as the GPU's tile_sum, in place.
+template <int N> Sums<N> tile_sum(Sums<N> *s) {
+    for (int warp = 0; warp < tile_sites; warp += 32)
+        for (int offset = 16; offset > 0; offset /= 2)
+            for (int k = 0; k < offset; ++k)
+                s[warp + k].add(s[warp + k + offset]);
+    s[0].add(s[32]);
+    return s[0];
+}
+
+template <int N> Sums<N> block_sum(const Sums<N> *values, int count) {
+    Sums<N> lanes[tile_sites] = {};
+    for (int k = 0; k < count; ++k)
+        lanes[k % tile_sites].add(values[k]);
+    return tile_sum<N>(lanes);
+}
+
+} // namespace host
+
+// finish(sum over i of body(i)). gate: nullptr, or a flag on the device; 0 there skips the whole launch.
+// min_blocks: blocks of 256 threads that must fit on an SM (bounds the registers a thread).
+template <int N, int min_blocks = 1, class Body, class Finish>
+void launch_sum(Device &device, int n, const Body &body, const Finish &finish, const int *gate, const char *what,
+                int block = 128) {
+    const ReduceShape shape(n);
+    const Device::ReduceScratch scratch =
+        device.reduce_scratch(static_cast<size_t>(N) * (shape.tiles + shape.groups), shape.groups);
+    Sums<N> *partials = reinterpret_cast<Sums<N> *>(scratch.partials);
+#if defined(MILCGPU_CUDA)
+    if (device.on_gpu()) {
+        const int threads = device.block() > 0 ? device.block() : block;
+        cuda::run_sum<N, min_blocks>
+            <<<(n + threads - 1) / threads, threads, 0, static_cast<cudaStream_t>(device.stream())>>>(
+                body, finish, n, shape, partials, scratch.counters, gate);
+        device.check_launch(what);
+        return;
+    }
+#endif
+    static_cast<void>(what), static_cast<void>(block);
+    if (gate != nullptr && *gate == 0)
+        return;
+#pragma omp parallel for schedule(static)
+    for (int tile = 0; tile < shape.tiles; ++tile) {
+        Sums<N> lanes[tile_sites] = {};
+        for (int k = 0; k < tile_sites && tile * tile_sites + k < n; ++k)
+            lanes[k] = body(tile * tile_sites + k);
+        partials[tile] = host::tile_sum<N>(lanes);
+    }
+    Sums<N> *group_sums = partials + shape.tiles;
+    for (int group = 0; group < shape.groups; ++group)
+        group_sums[group] = host::block_sum<N>(partials + group * group_tiles,
+                                               std::min(group_tiles, shape.tiles - group * group_tiles));
+    finish(shape.groups > 1 ? host::block_sum<N>(group_sums, shape.groups) : group_sums[0]);
+}
+
+} // namespace milcgpu

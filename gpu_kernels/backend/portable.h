@@ -1,0 +1,138 @@
+// What the same kernel body needs to compile for the GPU (nvcc) and for the CPU (any C++17 compiler).
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if defined(MILCGPU_CUDA)
+#include <cuda_runtime.h>
+#define MILCGPU_HD __host__ __device__ __forceinline__
+#else
+#define MILCGPU_HD inline __attribute__((always_inline))
+#endif
+
+#if defined(__CUDA_ARCH__)
+#define MILCGPU_ON_DEVICE 1
+#else
+#define MILCGPU_ON_DEVICE 0
+#endif
+
+// Loops over the 3 colours, 4 directions, ... that must be unrolled for their arrays to live in registers.
+#if MILCGPU_ON_DEVICE
+#define MILCGPU_UNROLL _Pragma("unroll")
+#else
+#define MILCGPU_UNROLL
+#endif
+
+namespace milcgpu {
+
+// Bit patterns and back. memcpy is the one spelling that is defined behaviour on both sides; it compiles to a move.
+template <class To, class From> MILCGPU_HD To bit_cast(const From &from) {
+    static_assert(sizeof(To) == sizeof(From), "bit_cast needs equal sizes");
+    To to;
+    memcpy(&to, &from, sizeof(To));
+    return to;
+}
+
+// Upper 32 bits of the 64-bit product: what division by a constant is made of.
+MILCGPU_HD uint32_t multiply_high(uint32_t a, uint32_t b) {
+#if MILCGPU_ON_DEVICE
+    return __umulhi(a, b);
+#else
+    return static_cast<uint32_t>((static_cast<uint64_t>(a) * b) >> 32);
+#endif
+}
+
+// Reciprocal and square root: a few units in the last place in single precision on the GPU, where the exact forms
+// cost ten instructions each; IEEE elsewhere.
+MILCGPU_HD float reciprocal(float x) {
+#if MILCGPU_ON_DEVICE
+    return __fdividef(1.0f, x);
+#else
+    return 1.0f / x;
+#endif
+}
+MILCGPU_HD double reciprocal(double x) { return 1.0 / x; }
+
+MILCGPU_HD float square_root(float x) {
+#if MILCGPU_ON_DEVICE
+    return x > 0.0f ? x * rsqrtf(x) : 0.0f;
+#else
+    return x > 0.0f ? std::sqrt(x) : 0.0f;
+#endif
+}
+MILCGPU_HD double square_root(double x) { return x > 0.0 ? sqrt(x) : 0.0; }
+
+// How a load treats the caches. stream: read once, must not push reused data out (links); keep: read-only in this
+// launch and reused (neighbour spinors, up to 16 times); written: this thread writes the same place later.
+enum class Reuse { stream, keep, written };
+
+#if MILCGPU_ON_DEVICE
+template <Reuse reuse, class T> __device__ __forceinline__ T load_as(const unsigned char *from) {
+    const T *p = reinterpret_cast<const T *>(from);
+    if constexpr (reuse == Reuse::stream)
+        return __ldcs(p);
+    else if constexpr (reuse == Reuse::keep)
+        return __ldg(p);
+    else
+        return *p;
+}
+#endif
+
+// `Bytes` (16, 8, 4 or 2) into 32-bit words.
+template <int Bytes, Reuse reuse> MILCGPU_HD void load_word(const unsigned char *from, uint32_t *to) {
+#if MILCGPU_ON_DEVICE
+    if constexpr (Bytes == 16) {
+        const uint4 v = load_as<reuse, uint4>(from);
+        to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+    } else if constexpr (Bytes == 8) {
+        const uint2 v = load_as<reuse, uint2>(from);
+        to[0] = v.x, to[1] = v.y;
+    } else if constexpr (Bytes == 4) {
+        to[0] = load_as<reuse, unsigned>(from);
+    } else {
+        to[0] = load_as<reuse, unsigned short>(from);
+    }
+#else
+    to[0] = 0;
+    memcpy(to, from, Bytes);
+#endif
+}
+
+template <int Bytes> MILCGPU_HD void store_word(unsigned char *to, const uint32_t *from) {
+#if MILCGPU_ON_DEVICE
+    if constexpr (Bytes == 16)
+        *reinterpret_cast<uint4 *>(to) = make_uint4(from[0], from[1], from[2], from[3]);
+    else if constexpr (Bytes == 8)
+        *reinterpret_cast<uint2 *>(to) = make_uint2(from[0], from[1]);
+    else if constexpr (Bytes == 4)
+        *reinterpret_cast<unsigned *>(to) = from[0];
+    else
+        *reinterpret_cast<unsigned short *>(to) = static_cast<unsigned short>(from[0]);
+#else
+    memcpy(to, from, Bytes);
+#endif
+}
+
+// Order-independent, hence deterministic, atomics on integers. Floating-point atomics are not used anywhere.
+MILCGPU_HD void atomic_max(uint32_t *target, uint32_t value) {
+#if MILCGPU_ON_DEVICE
+    atomicMax(target, value);
+#else
+    uint32_t seen = __atomic_load_n(target, __ATOMIC_RELAXED);
+    while (seen < value &&
+           !__atomic_compare_exchange_n(target, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+#endif
+}
+
+MILCGPU_HD void atomic_add(uint64_t *target, uint64_t value) {
+#if MILCGPU_ON_DEVICE
+    atomicAdd(reinterpret_cast<unsigned long long *>(target), static_cast<unsigned long long>(value));
+#else
+    __atomic_fetch_add(target, value, __ATOMIC_RELAXED);
+#endif
+}
+
+} // namespace milcgpu

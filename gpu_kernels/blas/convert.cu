@@ -1,0 +1,88 @@
+// y = scale x and y += scale x between precisions, |x|^2, and the search for NaN: passes of 1 to 3 spinors.
+#include "gpu_kernels/blas/blas.h"
+#include "gpu_kernels/blas/for_precision.h"
+
+namespace milcgpu {
+
+namespace {
+
+template <class X, class Y> struct Convert {
+    SpinorView<X> x;
+    SpinorView<Y> y;
+    double scale;
+    MILCGPU_HD Sums<1> operator()(int i) const {
+        const Vector<double> v = scale * convert<double>(x.load(i));
+        y.store(i, convert<typename Y::Real>(v));
+        return {{norm(v)}};
+    }
+};
+
+template <class X, class Y> struct Accumulate {
+    SpinorView<X> x;
+    SpinorView<Y> y;
+    double scale;
+    MILCGPU_HD void operator()(int i) const {
+        const Vector<double> v = convert<double>(y.load(i)) + scale * convert<double>(x.load(i));
+        y.store(i, convert<typename Y::Real>(v));
+    }
+};
+
+template <class X> struct Norm {
+    SpinorView<X> x;
+    MILCGPU_HD Sums<1> operator()(int i) const { return {{norm(convert<double>(x.load(i)))}}; }
+};
+
+template <class X> struct FindNotFinite {
+    SpinorView<X> x;
+    uint32_t *first; // ~index, so that the maximum is the first
+    MILCGPU_HD void operator()(int i) const {
+        const Vector<typename X::Real> v = x.load(i);
+        typename X::Real zero = 0;
+        for (int k = 0; k < 3; ++k)
+            zero += v.c[k].re * 0 + v.c[k].im * 0; // NaN for NaN and for infinity
+        if (!(zero == 0))
+            atomic_max(first, ~static_cast<uint32_t>(i));
+    }
+};
+
+} // namespace
+
+void convert_spinor(Device &device, const SpinorField &x, const SpinorField &y, double scale, double *sum) {
+    for_precision(x.precision(), [&](auto from) {
+        for_precision(y.precision(), [&](auto to) {
+            launch_sum<1>(device, x.sites(),
+                          Convert<decltype(from), decltype(to)>{SpinorView<decltype(from)>(x), SpinorView<decltype(to)>(y),
+                                                                scale},
+                          StoreSum{sum}, nullptr, "convert a spinor");
+        });
+    });
+}
+
+void accumulate(Device &device, const SpinorField &x, const SpinorField &y, double scale) {
+    for_precision(x.precision(), [&](auto from) {
+        for_precision(y.precision(), [&](auto to) {
+            launch(device, x.sites(),
+                   Accumulate<decltype(from), decltype(to)>{SpinorView<decltype(from)>(x), SpinorView<decltype(to)>(y),
+                                                            scale},
+                   "accumulate a spinor");
+        });
+    });
+}
+
+void norm_squared(Device &device, const SpinorField &x, double *sum) {
+    for_precision(x.precision(), [&](auto s) {
+        launch_sum<1>(device, x.sites(), Norm<decltype(s)>{SpinorView<decltype(s)>(x)}, StoreSum{sum}, nullptr, "norm");
+    });
+}
+
+long long first_not_finite(Device &device, const SpinorField &x) {
+    const DeviceArray<uint32_t> first(device, 1, "search for NaN");
+    device.fill_zero(first.data(), first.bytes());
+    for_precision(x.precision(), [&](auto s) {
+        launch(device, x.sites(), FindNotFinite<decltype(s)>{SpinorView<decltype(s)>(x), first.data()}, "search for NaN");
+    });
+    const uint32_t found = first.to_host()[0];
+    return found == 0 ? -1 : static_cast<long long>(~found);
+}
+
+} // namespace milcgpu

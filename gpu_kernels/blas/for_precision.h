@@ -1,0 +1,49 @@
+// From a run-time precision to a compile-time spinor format.
+#pragma once
+#include "gpu_kernels/backend/launch.h"
+#include "gpu_kernels/su3/fields.h"
+
+namespace milcgpu {
+
+template <class Function> void for_precision(Precision precision, const Function &function) {
+    switch (precision) {
+    case Precision::double_:
+        function(SpinorDouble());
+        break;
+    case Precision::single:
+        function(SpinorSingle());
+        break;
+    case Precision::half:
+        function(SpinorHalf());
+        break;
+    }
+}
+
+// A spinor field as kernels take it.
+template <class S> struct SpinorView {
+    unsigned char *data;
+    size_t stride;
+    explicit SpinorView(const SpinorField &field) : data(field.data()), stride(field.stride()) {}
+    template <Reuse reuse = Reuse::written> MILCGPU_HD Vector<typename S::Real> load(int i) const {
+        return load_spinor<S, reuse>(data, stride, i);
+    }
+    MILCGPU_HD void store(int i, const Vector<typename S::Real> &x) const { store_spinor<S>(data, stride, i, x); }
+};
+
+// Format of the partial solution that goes with a vector format (solution_precision of blas.h).
+template <class S> struct SolutionOf {
+    using Type = S;
+};
+template <> struct SolutionOf<SpinorHalf> {
+    using Type = SpinorSingle;
+};
+
+struct StoreSum {
+    double *sum; // nullptr: not wanted
+    MILCGPU_HD void operator()(const Sums<1> &total) const {
+        if (sum != nullptr)
+            *sum = total.v[0];
+    }
+};
+
+} // namespace milcgpu

@@ -1,0 +1,57 @@
+#include "gpu_kernels/dslash/dslash.h"
+
+namespace milcgpu {
+
+void add_double_rows(std::vector<DslashKernel> &table);
+void add_single_rows(std::vector<DslashKernel> &table);
+void add_half_rows(std::vector<DslashKernel> &table);
+
+const char *name(Epilogue epilogue) {
+    return epilogue == Epilogue::plain ? "plain" : epilogue == Epilogue::normal ? "normal" : "residual";
+}
+
+const std::vector<DslashKernel> &dslash_table() {
+    static const std::vector<DslashKernel> table = [] {
+        std::vector<DslashKernel> rows;
+        add_double_rows(rows);
+        add_single_rows(rows);
+        add_half_rows(rows);
+        return rows;
+    }();
+    return table;
+}
+
+const DslashKernel &find_dslash(Precision spinor, Precision link, int reals, Epilogue epilogue) {
+    for (const DslashKernel &row : dslash_table())
+        if (row.spinor == spinor && row.link == link && row.reals == reals && row.epilogue == epilogue)
+            return row;
+    std::string built;
+    for (const DslashKernel &row : dslash_table())
+        if (row.epilogue == epilogue)
+            built += format(" %s/%s/%d", name(row.spinor), name(row.link), row.reals);
+    throw Error(Status::not_built, format("no dslash kernel for spinor %s, link %s, %d reals a long link, epilogue %s; "
+                                          "built (spinor/link/reals):%s",
+                                          name(spinor), name(link), reals, name(epilogue), built.c_str()));
+}
+
+void dslash(Device &device, const DslashCall &call, Epilogue epilogue) {
+    const bool spinors_fit = call.in->precision() == call.out->precision() && call.in->stride() == call.out->stride() &&
+                             (epilogue == Epilogue::plain || call.x->precision() == call.in->precision()) &&
+                             (epilogue != Epilogue::residual || call.z->precision() == call.in->precision());
+    if (!spinors_fit || call.fat->precision() != call.lng->precision() || call.fat->reals() != 18 ||
+        call.in->data() == call.out->data())
+        throw Error(Status::bad_argument, "dslash: spinors of one precision, in and out apart, and links of one "
+                                          "precision with 18 reals a fat link are needed");
+    find_dslash(call.in->precision(), call.fat->precision(), call.lng->reals(), epilogue).launch(device, call, epilogue);
+}
+
+size_t dslash_bytes(Precision spinor, Precision link, int reals, Epilogue epilogue, size_t sites) {
+    const size_t spinors = epilogue == Epilogue::plain ? 2 : epilogue == Epilogue::normal ? 3 : 4;
+    return sites * (8 * link_bytes(link, 18) + 8 * link_bytes(link, reals) + spinors * spinor_bytes(spinor));
+}
+
+size_t dslash_flops(Epilogue epilogue, size_t sites) {
+    return sites * (1146 + 12 + (epilogue == Epilogue::plain ? 0 : epilogue == Epilogue::normal ? 18 : 24));
+}
+
+} // namespace milcgpu

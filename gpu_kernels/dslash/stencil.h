@@ -1,0 +1,133 @@
+// The stencil of dslash.h, once. A translation unit a precision (double.cu, single.cu, half.cu) instantiates it for its
+// spinor format, all link precisions and all reconstructions, with its own launch shape.
+//
+// One thread a site. Each link is read once in a launch (streaming loads); each spinor up to 16 times, through the caches:
+// consecutive sites of a stripe keep all loads coalesced, and the t-planes that +-3 hops reach fit in L2.
+#pragma once
+#include "gpu_kernels/backend/launch.h"
+#include "gpu_kernels/dslash/dslash.h"
+#include "gpu_kernels/su3/reconstruct.h"
+
+namespace milcgpu {
+
+template <class Spinor, Precision link, int reals> struct Stencil {
+    using Real = typename Spinor::Real;
+    using Vec = Vector<Real>;
+
+    Lattice lattice;
+    int parity;
+    Epilogue epilogue;
+    size_t stride; // of the spinors
+    size_t link_stride;
+    const unsigned char *in, *x, *z;
+    unsigned char *out;
+    const unsigned char *fat, *lng; // block (parity 0, mu 0)
+    Real fat_scale, long_scale;
+    double a, alpha;
+    const CgState *cg;
+
+    static constexpr size_t fat_bytes = link_bytes(link, 18), long_bytes = link_bytes(link, reals);
+
+    MILCGPU_HD auto fat_link(int p, int mu, int i) const {
+        return LongLink<link, 18>(load_link<link, 18>(fat + (p * 4 + mu) * link_stride * fat_bytes, link_stride, i));
+    }
+    MILCGPU_HD auto long_link(int p, int mu, int i) const {
+        return LongLink<link, reals>(
+            load_link<link, reals>(lng + (p * 4 + mu) * link_stride * long_bytes, link_stride, i));
+    }
+
+    MILCGPU_HD Vec apply(int i) const {
+        const Site site = lattice.site(parity, i);
+        Vec fat_sum = {}, long_sum = {};
+MILCGPU_UNROLL
+        for (int mu = 0; mu < 4; ++mu) {
+            const int forward = lattice.forward(site, mu, 1), backward = lattice.backward(site, mu, 1);
+            fat_link(parity, mu, i).add_forward(fat_sum, load_spinor<Spinor>(in, stride, forward));
+            fat_link(1 - parity, mu, backward).subtract_backward(fat_sum, load_spinor<Spinor>(in, stride, backward));
+            const int hops = lattice.third_hop[mu];
+            const int forward3 = lattice.forward(site, mu, hops), backward3 = lattice.backward(site, mu, hops);
+            long_link(parity, mu, i).add_forward(long_sum, load_spinor<Spinor>(in, stride, forward3));
+            long_link(1 - parity, mu, backward3)
+                .subtract_backward(long_sum, load_spinor<Spinor>(in, stride, backward3));
+        }
+        return fat_scale * fat_sum + long_scale * long_sum;
+    }
+
+    MILCGPU_HD Sums<1> operator()(int i) const {
+        Vec d = apply(i);
+        double sum;
+        if (epilogue == Epilogue::plain) {
+            sum = norm(d);
+        } else {
+            const Real shift = static_cast<Real>(cg != nullptr ? cg->shift : a);
+            const Vec own = load_spinor<Spinor>(x, stride, i);
+            d = shift * own - d;
+            if (epilogue == Epilogue::residual) {
+                const Real step = static_cast<Real>(cg != nullptr ? cg->alpha : alpha);
+                d = load_spinor<Spinor, Reuse::written>(z, stride, i) - step * d;
+                sum = norm(d);
+            } else {
+                sum = real_dot(own, d);
+            }
+        }
+        store_spinor<Spinor>(out, stride, i, d);
+        return {{sum}};
+    }
+};
+
+struct StencilFinish {
+    Epilogue epilogue;
+    double *sum;
+    CgState *cg;
+    MILCGPU_HD void operator()(const Sums<1> &total) const {
+        if (sum != nullptr)
+            *sum = total.v[0];
+        if (cg == nullptr)
+            return;
+        if (epilogue == Epilogue::residual) {
+            cg->rr_new = total.v[0];
+        } else { // out = D p, so <p, A p> = shift |p|^2 + |out|^2 because D is anti-hermitian
+            cg->curvature = cg->shift * cg->pp + total.v[0];
+            cg->alpha = cg->rr / cg->curvature;
+        }
+    }
+};
+
+// min_blocks, block: see launch_sum.
+template <class Spinor, Precision link, int reals, int min_blocks, int block>
+void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
+    Stencil<Spinor, link, reals> body;
+    body.lattice = call.lattice;
+    body.parity = call.parity;
+    body.epilogue = epilogue;
+    body.stride = call.in->stride();
+    body.link_stride = call.fat->stride();
+    body.in = call.in->data();
+    body.x = call.x != nullptr ? call.x->data() : nullptr;
+    body.z = call.z != nullptr ? call.z->data() : nullptr;
+    body.out = call.out->data();
+    body.fat = call.fat->block(0, 0);
+    body.lng = call.lng->block(0, 0);
+    body.fat_scale = static_cast<typename Spinor::Real>(call.fat->scale);
+    body.long_scale = static_cast<typename Spinor::Real>(call.lng->scale);
+    body.a = call.a;
+    body.alpha = call.alpha;
+    body.cg = call.cg;
+    launch_sum<1, min_blocks>(device, call.lattice.sites(call.parity), body, StencilFinish{epilogue, call.sum, call.cg},
+                              call.cg != nullptr ? &call.cg->active : nullptr, "launch dslash", block);
+}
+
+// The rows of one spinor precision: 3 link precisions x 5 reconstructions x 3 epilogues.
+template <class Spinor, Precision link, int min_blocks, int block>
+void add_rows(std::vector<DslashKernel> &table, const char *file) {
+    constexpr Precision spinor = Spinor::precision;
+    for (const Epilogue epilogue : {Epilogue::plain, Epilogue::normal, Epilogue::residual}) {
+        table.push_back({spinor, link, 18, epilogue, launch_stencil<Spinor, link, 18, min_blocks, block>, file});
+        table.push_back({spinor, link, 13, epilogue, launch_stencil<Spinor, link, 13, min_blocks, block>, file});
+        table.push_back({spinor, link, 12, epilogue, launch_stencil<Spinor, link, 12, min_blocks, block>, file});
+        table.push_back({spinor, link, 9, epilogue, launch_stencil<Spinor, link, 9, min_blocks, block>, file});
+        table.push_back({spinor, link, 8, epilogue, launch_stencil<Spinor, link, 8, min_blocks, block>, file});
+    }
+}
+
+} // namespace milcgpu

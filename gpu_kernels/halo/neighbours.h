@@ -1,0 +1,91 @@
+// Sites of one rank and their neighbours. The one place that knows where a neighbour lies: a partitioned direction would
+// answer here with an index into a halo instead of a wrapped one.
+//
+// Sites are numbered as MILC numbers them: lexicographic index l = x + X (y + Y (z + Z t)), within a parity l/2. Of the
+// pair 2i, 2i+1 exactly one site is even for any extents, odd ones too: lexicographic neighbours that share i differ in
+// parity, because a row of odd length starts the next row with the other parity.
+#pragma once
+#include "gpu_kernels/backend/error.h"
+#include "gpu_kernels/backend/portable.h"
+#include <array>
+
+namespace milcgpu {
+
+// Division by a constant without a divide instruction (Granlund and Montgomery 1994, doi:10.1145/178243.178249), n < 2^31.
+struct Divisor {
+    uint32_t d, multiplier, shift;
+    Divisor() = default;
+    explicit Divisor(uint32_t divisor) : d(divisor), multiplier(0), shift(0) {
+        while ((1u << shift) < d)
+            ++shift;
+        multiplier = static_cast<uint32_t>(((uint64_t(1) << 32) * ((uint64_t(1) << shift) - d)) / d + 1);
+    }
+    MILCGPU_HD uint32_t quotient(uint32_t n) const { return (multiply_high(multiplier, n) + n) >> shift; }
+};
+
+struct Site {
+    int x[4];
+    int lexicographic;
+};
+
+struct Lattice {
+    int extent[4]; // local
+    int origin_parity; // (sum of the global coordinates of the local origin) mod 2
+    int stride_lexicographic[4];
+    int third_hop[4]; // 3 mod extent: with extent 2 three hops are one
+    Divisor divide[3];
+
+    Lattice() = default;
+    Lattice(const std::array<int, 4> &extents, int parity_of_origin) : origin_parity(parity_of_origin) {
+        int stride = 1;
+        for (int mu = 0; mu < 4; ++mu) {
+            extent[mu] = extents[mu];
+            stride_lexicographic[mu] = stride;
+            stride *= extents[mu];
+            third_hop[mu] = 3 % extents[mu];
+            if (mu < 3)
+                divide[mu] = Divisor(static_cast<uint32_t>(extents[mu]));
+        }
+    }
+
+    MILCGPU_HD int volume() const { return stride_lexicographic[3] * extent[3]; }
+    // Sites of a parity (0 even, 1 odd): equal unless all extents are odd.
+    MILCGPU_HD int sites(int parity) const { return (volume() + (parity == origin_parity ? 1 : 0)) / 2; }
+
+    MILCGPU_HD Site site(int parity, int i) const {
+        Site s;
+        uint32_t l = 2u * static_cast<uint32_t>(i);
+        uint32_t rest = l;
+MILCGPU_UNROLL
+        for (int mu = 0; mu < 3; ++mu) {
+            const uint32_t q = divide[mu].quotient(rest);
+            s.x[mu] = static_cast<int>(rest - q * static_cast<uint32_t>(extent[mu]));
+            rest = q;
+        }
+        s.x[3] = static_cast<int>(rest);
+        if (((s.x[0] + s.x[1] + s.x[2] + s.x[3] + origin_parity + parity) & 1) != 0) {
+            ++l; // the other one of the pair; with odd extents this may carry into y, z, t
+            ++s.x[0];
+MILCGPU_UNROLL
+            for (int mu = 0; mu < 3; ++mu)
+                if (s.x[mu] == extent[mu]) {
+                    s.x[mu] = 0;
+                    ++s.x[mu + 1];
+                }
+        }
+        s.lexicographic = static_cast<int>(l);
+        return s;
+    }
+
+    // Checkerboard index of the site `hops` (0 < hops < extent) further along +mu or -mu, periodic.
+    MILCGPU_HD int forward(const Site &s, int mu, int hops) const {
+        const int wrap = s.x[mu] + hops >= extent[mu] ? extent[mu] : 0;
+        return (s.lexicographic + (hops - wrap) * stride_lexicographic[mu]) >> 1;
+    }
+    MILCGPU_HD int backward(const Site &s, int mu, int hops) const {
+        const int wrap = s.x[mu] < hops ? extent[mu] : 0;
+        return (s.lexicographic - (hops - wrap) * stride_lexicographic[mu]) >> 1;
+    }
+};
+
+} // namespace milcgpu

@@ -1,0 +1,117 @@
+// Conjugate gradient for (4 m^2 - D D) x = b on one parity, in one precision or two.
+//
+// Hestenes and Stiefel, J. Res. Nat. Bur. Standards 49 (1952) 409, with <p, A p> = 4 m^2 |p|^2 + |D p|^2 (D is
+// anti-hermitian), so that the step length is known after the first of the two D and the residual update rides on the
+// second. Three launches an iteration: dslash, dslash with residual, direction.
+//
+// Two precisions: iterate in the sloppy one; when its residual has fallen by reliable_delta, add the partial solution up
+// in the precise one, recompute the residual there, and go on with a search direction corrected for the jump (reliable
+// update, blas.h). Iterations therefore grow little over a pure double solve.
+#pragma once
+#include "gpu_kernels/blas/blas.h"
+#include "gpu_kernels/dslash/dslash.h"
+#include <functional>
+#include <memory>
+
+namespace milcgpu {
+
+// One precision of a solve: vectors, links, reals of a long link.
+struct OperatorSpec {
+    Precision spinor, link;
+    int reals;
+    bool operator==(const OperatorSpec &o) const { return spinor == o.spinor && link == o.link && reals == o.reals; }
+};
+
+// What a solver needs of the links. fields must outlive the solver.
+struct LevelLinks {
+    const LinkField *fat, *lng;
+};
+
+struct CgLimits {
+    double mass;
+    double tolerance = 0;          // stop when |r| / |b| < tolerance; 0 = not tested
+    double relative_tolerance = 0; // and when the relative residual < relative_tolerance; 0 = not tested
+    int max_iterations = 1000;     // between restarts
+    int max_restarts = 5;
+    double reliable_delta = 0.1;
+};
+
+struct CgReport {
+    Status status = Status::ok;
+    int iterations = 0;           // as MILC counts: CG steps + evaluations of the true residual at (re)starts
+    int steps = 0;                // CG steps
+    int restarts = 0;             // (re)starts with a fresh direction, the first one included
+    int reliable_updates = 0;
+    double source_norm = 0;       // |b|
+    double true_residual = 0;     // |b - A x| / |b| in double, from the links as handed over
+    double relative_residual = 0; // MILC's relative residual of x, evaluated likewise
+    double recursion_residual = 0;
+    double seconds = 0;           // of the iterations, residuals included
+    double flops = 0, bytes = 0;  // of the whole solve, compulsory bytes
+    std::string message;          // empty when all is well
+};
+
+// step and |r|/|b| of the recursion; called a few times a second at most from the host's loop.
+using CgProgress = std::function<void(int step, double relative_residual)>;
+
+class CgSolver {
+  public:
+    // full: the operator that true residuals are computed with (double vectors, links as handed over).
+    CgSolver(Device &, const Lattice &, int parity, const OperatorSpec &precise, const LevelLinks &precise_links,
+             const OperatorSpec &sloppy, const LevelLinks &sloppy_links, const LevelLinks &full_links);
+
+    const SpinorField &source() const { return b_; }   // double, to be filled before solve
+    const SpinorField &solution() const { return x_; } // double: guess before, solution after
+
+    // Fills solution(). NaN or infinity in source or guess throws Error(nan_or_inf); the outcome of the iteration itself is in
+    // the report's status.
+    CgReport solve(const CgLimits &limits, const CgProgress &progress);
+
+    // Bytes that a solver of these precisions allocates.
+    static size_t workspace_bytes(int sites, const OperatorSpec &precise, const OperatorSpec &sloppy);
+
+  private:
+    // One precision's operator and the fields it works on.
+    struct Level {
+        OperatorSpec spec;
+        LevelLinks links;
+        SpinorField between; // D p, on the other parity
+        SpinorField residual;
+    };
+    struct Residual {
+        double rr, relative;
+    };
+    bool load_source(CgReport &report);
+    void evaluate(const Level &level, const SpinorField &b, const SpinorField &x, double *sum);
+    Residual read_residual(const Level &level, const SpinorField &x);
+    Residual true_residual(Level &level);
+    double read(const double *device_value);
+    void iterate_once();
+    CgStop iterate(const CgProgress &progress, CgReport &report);
+    CgStop advance(bool fresh, const CgProgress &progress, CgReport &report);
+    bool accepted(const Residual &residual) const;
+    bool ended(const Residual &residual, CgStop stop, int without_gain, CgReport &report) const;
+    void finish(CgReport &report, const Residual *last_full);
+    void check_finite(const SpinorField &field, const char *what);
+    void begin_state(int iteration_limit);
+    bool pure() const { return precise_->spec == sloppy_.spec; }
+    int most_iterations() const { return limits_.max_iterations * limits_.max_restarts; }
+
+    Device &device_;
+    Lattice lattice_;
+    int parity_;
+    SpinorField b_, x_;               // double
+    SpinorField precise_b_, precise_x_; // where the precise vectors are not double; empty otherwise
+    Level full_, lower_, sloppy_;     // lower_: the precise level where it is not the full one
+    Level *precise_;                  // &full_ or &lower_
+    SpinorField direction_, partial_, fresh_residual_;
+    DeviceArray<CgState> state_;
+    DeviceArray<double> sums_;
+    std::unique_ptr<CgState, std::function<void(CgState *)>> seen_; // two pinned copies of the state
+    std::unique_ptr<Device::Sequence> chunk_[2];                    // without and with the relative residual
+    int chunk_steps_;
+    CgLimits limits_{};
+    double shift_ = 0, source_rr_ = 0, scale_ = 1;
+};
+
+} // namespace milcgpu

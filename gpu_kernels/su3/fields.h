@@ -1,0 +1,57 @@
+// Fields in device memory: a spinor on the sites of one parity, and fat or long links on both.
+#pragma once
+#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/su3/link_storage.h"
+#include "gpu_kernels/su3/spinor_storage.h"
+
+namespace milcgpu {
+
+// Stripes start on 128-byte lines for every word size (2 bytes at the least).
+inline size_t padded_stride(size_t sites) { return (sites + 63) / 64 * 64; }
+
+class SpinorField {
+  public:
+    SpinorField() = default;
+    SpinorField(Device &device, Precision precision, int sites, const char *owner)
+        : precision_(precision), sites_(sites), stride_(padded_stride(sites)),
+          data_(device, stride_ * spinor_bytes(precision), owner) {}
+    Precision precision() const { return precision_; }
+    int sites() const { return sites_; }
+    size_t stride() const { return stride_; }
+    unsigned char *data() const { return data_.data(); }
+    size_t bytes() const { return data_.bytes(); }
+
+  private:
+    Precision precision_ = Precision::double_;
+    int sites_ = 0;
+    size_t stride_ = 0;
+    DeviceArray<unsigned char> data_;
+};
+
+// Links of 4 directions on both parities; an element of a link is scale * (what unpacks).
+class LinkField {
+  public:
+    LinkField() = default;
+    LinkField(Device &device, Precision precision, int reals, int sites, const char *owner)
+        : precision_(precision), reals_(reals), sites_(sites), stride_(padded_stride(sites)),
+          data_(device, 8 * stride_ * link_bytes(precision, reals), owner) {}
+    Precision precision() const { return precision_; }
+    int reals() const { return reals_; }
+    int sites() const { return sites_; } // a parity (the larger number of the two)
+    size_t stride() const { return stride_; }
+    size_t bytes() const { return data_.bytes(); }
+    unsigned char *block(int parity, int mu) const {
+        return data_.data() + (parity * 4 + mu) * block_bytes();
+    }
+    size_t block_bytes() const { return stride_ * link_bytes(precision_, reals_); }
+    double scale = 1;
+
+  private:
+    Precision precision_ = Precision::double_;
+    int reals_ = 18;
+    int sites_ = 0;
+    size_t stride_ = 0;
+    DeviceArray<unsigned char> data_;
+};
+
+} // namespace milcgpu

@@ -1,0 +1,123 @@
+// How a colour vector (spinor) of one site lies in device memory, a struct a precision. Arrays are striped: word k of
+// site i at word index k*stride + i.
+//
+//   double  3 words of 16 bytes (one colour each)
+//   single  3 words of 8 bytes
+//   half    1 word of 16 bytes: six 20-bit fixed-point numbers and an 8-bit binary exponent that they share.
+//
+// The half format moves the same 16 bytes as six 16-bit numbers with a float norm, and is 16 times finer: the norm
+// needs its exponent only, and the 24 bits of its fraction go to the components. That noise of the stored vectors is
+// what costs conjugate gradient in half precision its iterations.
+// Errors: relative to the largest component of the site 2^-54, 2^-25, 2^-19. NaN and infinity in any component make
+// the whole site NaN in half (exponent 255), so they are never lost.
+#pragma once
+#include "gpu_kernels/su3/precision.h"
+#include "gpu_kernels/su3/su3.h"
+
+namespace milcgpu {
+
+struct SpinorDouble {
+    using Real = double;
+    static constexpr Precision precision = Precision::double_;
+    static constexpr int words = 3, word_bytes = 16;
+    static MILCGPU_HD Vector<double> decode(const uint32_t *raw) {
+        Vector<double> x;
+        memcpy(&x, raw, sizeof x);
+        return x;
+    }
+    static MILCGPU_HD void encode(const Vector<double> &x, uint32_t *raw) { memcpy(raw, &x, sizeof x); }
+};
+
+struct SpinorSingle {
+    using Real = float;
+    static constexpr Precision precision = Precision::single;
+    static constexpr int words = 3, word_bytes = 8;
+    static MILCGPU_HD Vector<float> decode(const uint32_t *raw) {
+        Vector<float> x;
+        memcpy(&x, raw, sizeof x);
+        return x;
+    }
+    static MILCGPU_HD void encode(const Vector<float> &x, uint32_t *raw) { memcpy(raw, &x, sizeof x); }
+};
+
+// Words: w0 = v0 v4hi, w1 = v1 v4lo e_hi, w2 = v2 v5hi, w3 = v3 v5lo e_lo with v0..v3 in the upper 20 bits and the lower
+// 12 bits shared out as 12 / 8+4. v is offset binary: v - 2^19 in [-2^19 + 1, 2^19 - 1], in units of 2^(e - 127).
+struct SpinorHalf {
+    using Real = float;
+    static constexpr Precision precision = Precision::half;
+    static constexpr int words = 1, word_bytes = 16;
+
+    static MILCGPU_HD Vector<float> decode(const uint32_t *w) {
+        // A 20-bit number under the exponent of 2^23 is the float 2^23 + v: no integer conversion, which would run on
+        // the quarter-rate pipe. The fused multiply-add removes 2^23 + 2^19 exactly, the scale being a power of two.
+        constexpr uint32_t magic = 0x4B000000u;
+        const float scale = bit_cast<float>((((w[1] & 0xFu) << 4) | (w[3] & 0xFu)) << 23);
+        const float offset = -(8388608.0f + 524288.0f) * scale;
+        const uint32_t v4 = ((w[0] << 8) & 0xFFF00u) | ((w[1] >> 4) & 0xFFu);
+        const uint32_t v5 = ((w[2] << 8) & 0xFFF00u) | ((w[3] >> 4) & 0xFFu);
+        Vector<float> x;
+        x.c[0] = {value(w[0] >> 12 | magic, scale, offset), value(w[1] >> 12 | magic, scale, offset)};
+        x.c[1] = {value(w[2] >> 12 | magic, scale, offset), value(w[3] >> 12 | magic, scale, offset)};
+        x.c[2] = {value(v4 | magic, scale, offset), value(v5 | magic, scale, offset)};
+        return x;
+    }
+
+    static MILCGPU_HD void encode(const Vector<float> &x, uint32_t *w) {
+        const float reals[6] = {x.c[0].re, x.c[0].im, x.c[1].re, x.c[1].im, x.c[2].re, x.c[2].im};
+        float largest = 0, check = 0;
+MILCGPU_UNROLL
+        for (int k = 0; k < 6; ++k) {
+            largest = fmaxf(largest, fabsf(reals[k]));
+            check += reals[k] * 0.0f; // NaN or infinity anywhere makes this NaN; fmaxf would drop a NaN
+        }
+        // 2^e >= largest / (2^19 - 1): the exponent of largest, one more when its fraction is nearly 2.
+        const uint32_t above = bit_cast<uint32_t>(largest * 1.000002f) >> 23;
+        uint32_t exponent = above > 18u ? above - 18u : 1u;
+        if (!(check == 0.0f))
+            exponent = 255u;
+        // 2^-(e - 127), as two factors so that neither leaves the range of normal floats.
+        const uint32_t inverse = 254u - (exponent < 253u ? exponent : 253u);
+        const float unscale = bit_cast<float>(inverse << 23);
+        uint32_t v[6];
+MILCGPU_UNROLL
+        for (int k = 0; k < 6; ++k) {
+            // Adding 2^23 + 2^19 rounds to nearest and leaves the offset-binary number in the low bits.
+            const float biased = fmaf(reals[k], unscale, 8388608.0f + 524288.0f);
+            v[k] = bit_cast<uint32_t>(biased) & 0xFFFFFu;
+        }
+        w[0] = v[0] << 12 | v[4] >> 8;
+        w[1] = v[1] << 12 | (v[4] & 0xFFu) << 4 | exponent >> 4;
+        w[2] = v[2] << 12 | v[5] >> 8;
+        w[3] = v[3] << 12 | (v[5] & 0xFFu) << 4 | (exponent & 0xFu);
+    }
+
+  private:
+    static MILCGPU_HD float value(uint32_t bits, float scale, float offset) {
+        return fmaf(bit_cast<float>(bits), scale, offset);
+    }
+};
+
+template <class S> MILCGPU_HD size_t spinor_word_offset(size_t stride, size_t word, size_t i) {
+    return (word * stride + i) * S::word_bytes;
+}
+
+// A spinor that other threads of the launch may read too, but none writes.
+template <class S, Reuse reuse = Reuse::keep>
+MILCGPU_HD Vector<typename S::Real> load_spinor(const unsigned char *data, size_t stride, size_t i) {
+    uint32_t raw[S::words * S::word_bytes / 4];
+MILCGPU_UNROLL
+    for (int word = 0; word < S::words; ++word)
+        load_word<S::word_bytes, reuse>(data + spinor_word_offset<S>(stride, word, i), raw + word * S::word_bytes / 4);
+    return S::decode(raw);
+}
+
+template <class S>
+MILCGPU_HD void store_spinor(unsigned char *data, size_t stride, size_t i, const Vector<typename S::Real> &x) {
+    uint32_t raw[S::words * S::word_bytes / 4];
+    S::encode(x, raw);
+MILCGPU_UNROLL
+    for (int word = 0; word < S::words; ++word)
+        store_word<S::word_bytes>(data + spinor_word_offset<S>(stride, word, i), raw + word * S::word_bytes / 4);
+}
+
+} // namespace milcgpu

@@ -1,0 +1,105 @@
+// 3x3 complex algebra in registers: the smallest set that the kernels need. Flop counts: matrix times vector 66.
+#pragma once
+#include "gpu_kernels/backend/portable.h"
+
+namespace milcgpu {
+
+template <class T> struct Complex {
+    T re, im;
+};
+
+template <class T> MILCGPU_HD Complex<T> operator+(Complex<T> a, Complex<T> b) { return {a.re + b.re, a.im + b.im}; }
+template <class T> MILCGPU_HD Complex<T> operator-(Complex<T> a, Complex<T> b) { return {a.re - b.re, a.im - b.im}; }
+template <class T> MILCGPU_HD Complex<T> operator*(T s, Complex<T> a) { return {s * a.re, s * a.im}; }
+template <class T> MILCGPU_HD Complex<T> operator*(Complex<T> a, Complex<T> b) {
+    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+template <class T> MILCGPU_HD Complex<T> conj(Complex<T> a) { return {a.re, -a.im}; }
+template <class T> MILCGPU_HD T norm(Complex<T> a) { return a.re * a.re + a.im * a.im; }
+// conj(a * b)
+template <class T> MILCGPU_HD Complex<T> conj_multiply(Complex<T> a, Complex<T> b) {
+    return {a.re * b.re - a.im * b.im, -(a.re * b.im + a.im * b.re)};
+}
+
+template <class T> struct Vector {
+    Complex<T> c[3];
+};
+
+template <class T> struct Matrix {
+    Complex<T> e[3][3]; // [row][column]
+};
+
+// acc += U x
+template <class T> MILCGPU_HD void multiply_add(Vector<T> &acc, const Matrix<T> &u, const Vector<T> &x) {
+MILCGPU_UNROLL
+    for (int row = 0; row < 3; ++row)
+MILCGPU_UNROLL
+        for (int k = 0; k < 3; ++k) {
+            acc.c[row].re += u.e[row][k].re * x.c[k].re;
+            acc.c[row].im += u.e[row][k].re * x.c[k].im;
+            acc.c[row].re -= u.e[row][k].im * x.c[k].im;
+            acc.c[row].im += u.e[row][k].im * x.c[k].re;
+        }
+}
+
+// acc -= U^dag x
+template <class T> MILCGPU_HD void adjoint_multiply_subtract(Vector<T> &acc, const Matrix<T> &u, const Vector<T> &x) {
+MILCGPU_UNROLL
+    for (int row = 0; row < 3; ++row)
+MILCGPU_UNROLL
+        for (int k = 0; k < 3; ++k) {
+            acc.c[row].re -= u.e[k][row].re * x.c[k].re;
+            acc.c[row].im -= u.e[k][row].re * x.c[k].im;
+            acc.c[row].re -= u.e[k][row].im * x.c[k].im;
+            acc.c[row].im += u.e[k][row].im * x.c[k].re;
+        }
+}
+
+template <class T> MILCGPU_HD Complex<T> determinant(const Matrix<T> &u) {
+    const Complex<T> a = u.e[1][1] * u.e[2][2] - u.e[1][2] * u.e[2][1];
+    const Complex<T> b = u.e[1][2] * u.e[2][0] - u.e[1][0] * u.e[2][2];
+    const Complex<T> c = u.e[1][0] * u.e[2][1] - u.e[1][1] * u.e[2][0];
+    return u.e[0][0] * a + u.e[0][1] * b + u.e[0][2] * c;
+}
+
+template <class T> MILCGPU_HD Vector<T> operator*(T s, const Vector<T> &x) {
+    return {{s * x.c[0], s * x.c[1], s * x.c[2]}};
+}
+template <class T> MILCGPU_HD Vector<T> operator*(Complex<T> s, const Vector<T> &x) {
+    return {{s * x.c[0], s * x.c[1], s * x.c[2]}};
+}
+template <class T> MILCGPU_HD Vector<T> operator+(const Vector<T> &x, const Vector<T> &y) {
+    return {{x.c[0] + y.c[0], x.c[1] + y.c[1], x.c[2] + y.c[2]}};
+}
+template <class T> MILCGPU_HD Vector<T> operator-(const Vector<T> &x, const Vector<T> &y) {
+    return {{x.c[0] - y.c[0], x.c[1] - y.c[1], x.c[2] - y.c[2]}};
+}
+template <class T> MILCGPU_HD T norm(const Vector<T> &x) { return norm(x.c[0]) + norm(x.c[1]) + norm(x.c[2]); }
+// Re <x, y>
+template <class T> MILCGPU_HD T real_dot(const Vector<T> &x, const Vector<T> &y) {
+    T sum = 0;
+MILCGPU_UNROLL
+    for (int k = 0; k < 3; ++k)
+        sum += x.c[k].re * y.c[k].re + x.c[k].im * y.c[k].im;
+    return sum;
+}
+
+template <class To, class From> MILCGPU_HD Vector<To> convert(const Vector<From> &x) {
+    Vector<To> y;
+MILCGPU_UNROLL
+    for (int k = 0; k < 3; ++k)
+        y.c[k] = {static_cast<To>(x.c[k].re), static_cast<To>(x.c[k].im)};
+    return y;
+}
+
+template <class To, class From> MILCGPU_HD Matrix<To> convert(const Matrix<From> &u) {
+    Matrix<To> v;
+MILCGPU_UNROLL
+    for (int row = 0; row < 3; ++row)
+MILCGPU_UNROLL
+        for (int k = 0; k < 3; ++k)
+            v.e[row][k] = {static_cast<To>(u.e[row][k].re), static_cast<To>(u.e[row][k].im)};
+    return v;
+}
+
+} // namespace milcgpu

@@ -1,0 +1,506 @@
+// The C interface: checks arguments, keeps the context, turns exceptions into status codes. See milcgpu.h.
+#include "milc_glue/milcgpu.h"
+#include "gpu_kernels/solver/cg.h"
+#include "reorder/resident_links.h"
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <list>
+
+using namespace milcgpu;
+
+namespace {
+
+thread_local std::string last_error;
+
+double now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+[[noreturn]] void refuse(const std::string &what) { throw Error(Status::bad_argument, what); }
+
+void require(const void *pointer, const char *function, const char *what) {
+    if (pointer == nullptr)
+        refuse(format("%s: %s is NULL", function, what));
+}
+
+void require_size(size_t given, size_t known, const char *what) {
+    if (given != known)
+        refuse(format("%s.struct_size is %zu, this library (%s) knows %zu: set it to sizeof, and compile against the header of "
+                      "the library that is linked",
+                      what, given, MILCGPU_VERSION, known));
+}
+
+Precision precision_of(int code, const char *what) {
+    if (code != MILCGPU_DOUBLE && code != MILCGPU_SINGLE && code != MILCGPU_HALF)
+        refuse(format("%s is %d: must be MILCGPU_DOUBLE (1), MILCGPU_SINGLE (2) or MILCGPU_HALF (3)", what, code));
+    return static_cast<Precision>(code - 1);
+}
+
+int parity_index(int parity) {
+    if (parity != MILCGPU_EVEN && parity != MILCGPU_ODD)
+        refuse(format("parity is %d: must be MILCGPU_EVEN (2) or MILCGPU_ODD (1); for both, call once each", parity));
+    return parity == MILCGPU_EVEN ? 0 : 1;
+}
+
+OperatorSpec operator_of(const milcgpu_operator &given, const char *what) {
+    OperatorSpec spec;
+    spec.spinor = precision_of(given.precision, format("%s.precision", what).c_str());
+    spec.link = given.link_precision == 0 ? spec.spinor
+                                          : precision_of(given.link_precision, format("%s.link_precision", what).c_str());
+    spec.reals = given.reconstruct == 0 ? 18 : given.reconstruct;
+    find_dslash(spec.spinor, spec.link, spec.reals, Epilogue::residual); // throws not_built
+    return spec;
+}
+
+HostField host_field(const milcgpu_field *field, size_t reals_a_site, const char *what) {
+    require(field, what, "the field");
+    require(field->data, what, "data");
+    const Precision real = precision_of(field->precision, format("%s: precision", what).c_str());
+    if (real == Precision::half)
+        refuse(format("%s: half precision is a format of the device; host fields are single or double", what));
+    const size_t record = reals_a_site * real_bytes(real);
+    const size_t pitch = field->pitch_bytes == 0 ? record : field->pitch_bytes;
+    if (pitch < record || pitch % real_bytes(real) != 0)
+        refuse(format("%s: pitch of %zu bytes, but a record has %zu and whole reals", what, pitch, record));
+    return {field->data, real, pitch};
+}
+
+} // namespace
+
+struct milcgpu_context {
+    std::unique_ptr<Device> device;
+    Lattice lattice;
+    SiteMap map;
+    std::unique_ptr<SpinorReorder> reorder;
+    int verbosity = 1;
+    void (*message)(void *, const char *) = nullptr;
+    void *user = nullptr;
+    bool lost = false;
+
+    // Solvers keep their vectors and recorded launches between calls: RHMC calls thousands of times with a few sets of parameters.
+    struct CachedSolver {
+        int parity;
+        OperatorSpec precise, sloppy;
+        const milcgpu_links *links;
+        uint64_t version;
+        std::unique_ptr<CgSolver> solver;
+    };
+    std::list<CachedSolver> solvers;
+
+    void say(int level, const std::string &line) const {
+        if (verbosity < level)
+            return;
+        if (message != nullptr)
+            message(user, line.c_str());
+        else
+            std::fprintf(stderr, "milcgpu: %s\n", line.c_str());
+    }
+    int even_sites() const { return lattice.sites(0); }
+    int odd_sites() const { return lattice.sites(1); }
+    // Solvers that hold pointers into links whose content changed or that go away.
+    void forget(const milcgpu_links *links, uint64_t still_valid) {
+        solvers.remove_if([&](const CachedSolver &c) { return c.links == links && c.version != still_valid; });
+    }
+};
+
+struct milcgpu_links {
+    milcgpu_context *context;
+    std::unique_ptr<ResidentLinks> links;
+};
+
+namespace {
+
+constexpr size_t cached_solvers = 4;
+
+// Runs `body` and turns what it throws into a status and a message.
+template <class Body> milcgpu_status guarded(milcgpu_context *context, const char *function, const Body &body) {
+    const auto failed = [&](Status status, const std::string &what) {
+        last_error = format("%s: %s", function, what.c_str());
+        if (context != nullptr && status == Status::device_lost)
+            context->lost = true;
+        return static_cast<milcgpu_status>(status);
+    };
+    try {
+        if (context != nullptr && context->lost)
+            throw Error(Status::device_lost, "the device of this context was lost earlier; destroy the context");
+        return static_cast<milcgpu_status>(body());
+    } catch (const Error &error) {
+        return failed(error.status(), error.what());
+    } catch (const std::bad_alloc &) {
+        return failed(Status::no_memory, "host memory is exhausted");
+    } catch (const std::exception &error) {
+        return failed(Status::bad_argument, error.what());
+    }
+}
+
+Backend choose_backend(int asked) {
+    std::string choice = asked == MILCGPU_CUDA ? "cuda" : asked == MILCGPU_HOST ? "host" : "auto";
+    if (asked != MILCGPU_AUTO && asked != MILCGPU_CUDA && asked != MILCGPU_HOST)
+        refuse(format("options.backend is %d: must be MILCGPU_AUTO, MILCGPU_CUDA or MILCGPU_HOST", asked));
+    const char *environment = std::getenv("MILCGPU_BACKEND");
+    if (asked == MILCGPU_AUTO && environment != nullptr)
+        choice = environment;
+    if (choice == "cuda")
+        return Backend::cuda;
+    if (choice == "host")
+        return Backend::host;
+    if (choice == "auto")
+        return Device::gpu_count() > 0 ? Backend::cuda : Backend::host;
+    refuse(format("MILCGPU_BACKEND=%s: must be auto, cuda or host", choice.c_str()));
+}
+
+int choose_verbosity(int asked) {
+    const char *environment = std::getenv("MILCGPU_VERBOSE");
+    return asked >= 0 ? asked : environment != nullptr ? std::atoi(environment) : 1;
+}
+
+Lattice checked_lattice(const milcgpu_layout &layout) {
+    std::array<int, 4> extent;
+    double volume = 1;
+    for (int mu = 0; mu < 4; ++mu) {
+        extent[mu] = layout.extent[mu];
+        volume *= extent[mu];
+        if (extent[mu] < 2 || extent[mu] % 2 != 0)
+            refuse(format("layout.extent[%c] is %d: extents must be even and at least 2", "XYZT"[mu], extent[mu]));
+    }
+    if (volume > 5e8)
+        refuse(format("%.0f sites on one device: at most 500000000 can be indexed", volume));
+    return Lattice(extent, 0);
+}
+
+void create_context(const milcgpu_layout &layout, const milcgpu_options &options, milcgpu_context &context) {
+    context.lattice = checked_lattice(layout);
+    context.verbosity = choose_verbosity(options.verbosity);
+    context.message = options.message;
+    context.user = options.user;
+    context.device = std::make_unique<Device>(choose_backend(options.backend), options.device);
+    context.device->set_block(options.block_size);
+    const int sites = context.lattice.volume();
+    context.map = SiteMap(*context.device, layout.site_map, sites);
+    context.reorder = std::make_unique<SpinorReorder>(*context.device, context.map, sites, context.even_sites());
+    // The largest reduction is over the links of one parity; recorded launches must never see the scratch move.
+    reserve_sums(*context.device, 2 * sites);
+    context.say(1, format("version %s, lattice %d x %d x %d x %d, %s backend: %s", MILCGPU_VERSION, layout.extent[0],
+                          layout.extent[1], layout.extent[2], layout.extent[3], name(context.device->backend()),
+                          context.device->description().c_str()));
+}
+
+void update_links(milcgpu_links &handle, const milcgpu_field *fat, const milcgpu_field *lng, int *changed) {
+    const HostField fat_field = host_field(fat, 72, "fat links"), lng_field = host_field(lng, 72, "long links");
+    if (fat_field.real != lng_field.real)
+        refuse("fat and long links must have the same precision");
+    milcgpu_context &context = *handle.context;
+    if (!handle.links || handle.links->host_real() != fat_field.real) {
+        context.forget(&handle, 0);
+        handle.links = std::make_unique<ResidentLinks>(*context.device, context.map, context.even_sites(),
+                                                       context.odd_sites(), fat_field.real);
+    }
+    const bool differ = handle.links->update(fat_field, lng_field);
+    context.forget(&handle, handle.links->generation());
+    if (changed != nullptr)
+        *changed = differ;
+}
+
+LevelLinks level_links(milcgpu_links &links, OperatorSpec &spec) {
+    const LinkPair pair = links.links->version(spec.link, spec.reals);
+    spec.reals = pair.lng->reals(); // granted
+    return {pair.fat, pair.lng};
+}
+
+ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links) {
+    require(links, "links", "the handle");
+    if (links->context != context)
+        refuse("the links belong to another context");
+    if (!links->links || links->links->empty())
+        refuse("the links are empty: the last update failed");
+    return *links->links;
+}
+
+CgSolver &cached_solver(milcgpu_context &context, milcgpu_links &links, int parity, OperatorSpec &precise,
+                        OperatorSpec &sloppy) {
+    const LevelLinks precise_links = level_links(links, precise), sloppy_links = level_links(links, sloppy);
+    const std::string warnings = links.links->take_warnings();
+    if (!warnings.empty())
+        context.say(1, warnings.substr(0, warnings.size() - 1));
+    const uint64_t version = links.links->generation();
+    auto &solvers = context.solvers;
+    for (auto entry = solvers.begin(); entry != solvers.end(); ++entry)
+        if (entry->parity == parity && entry->precise == precise && entry->sloppy == sloppy && entry->links == &links &&
+            entry->version == version) {
+            solvers.splice(solvers.begin(), solvers, entry);
+            return *solvers.front().solver;
+        }
+    if (solvers.size() >= cached_solvers)
+        solvers.pop_back();
+    const LinkPair full = links.links->full();
+    solvers.push_front({parity, precise, sloppy, &links, version,
+                        std::make_unique<CgSolver>(*context.device, context.lattice, parity, precise, precise_links,
+                                                   sloppy, sloppy_links, LevelLinks{full.fat, full.lng})});
+    return *solvers.front().solver;
+}
+
+struct SolveArguments {
+    int parity;
+    OperatorSpec precise, sloppy;
+    CgLimits limits;
+};
+
+SolveArguments checked_solve(const milcgpu_solve_spec &spec) {
+    require_size(spec.struct_size, sizeof spec, "milcgpu_solve_spec");
+    SolveArguments a{};
+    a.parity = parity_index(spec.parity);
+    a.precise = operator_of(spec.precise, "spec.precise");
+    a.sloppy = spec.sloppy.precision == 0 ? a.precise : operator_of(spec.sloppy, "spec.sloppy");
+    if (a.sloppy.spinor < a.precise.spinor)
+        refuse(format("spec.sloppy is %s, finer than spec.precise, %s", name(a.sloppy.spinor), name(a.precise.spinor)));
+    if (!std::isfinite(spec.mass))
+        refuse(format("spec.mass is %g: must be finite (zero is legal)", spec.mass));
+    const auto tolerance_ok = [](double t) { return t >= 0 && t < INFINITY; };
+    if (!tolerance_ok(spec.tolerance) || !tolerance_ok(spec.relative_tolerance) ||
+        !(spec.tolerance > 0 || spec.relative_tolerance > 0))
+        refuse(format("tolerance %g and relative_tolerance %g: each must be zero (not tested) or positive and finite, and one "
+                      "must be positive",
+                      spec.tolerance, spec.relative_tolerance));
+    if (spec.max_iterations <= 0 || spec.max_restarts <= 0 || spec.max_iterations > 2000000000 / spec.max_restarts)
+        refuse(format("max_iterations %d and max_restarts %d: both must be positive, their product below 2e9",
+                      spec.max_iterations, spec.max_restarts));
+    if (!(spec.reliable_delta >= 0 && spec.reliable_delta < 1))
+        refuse(format("reliable_delta is %g: must be in (0, 1), or 0 for the default", spec.reliable_delta));
+    a.limits = {spec.mass,          spec.tolerance,    spec.relative_tolerance,
+                spec.max_iterations, spec.max_restarts, spec.reliable_delta == 0 ? 0.1 : spec.reliable_delta};
+    return a;
+}
+
+void fill_report(const CgReport &r, const SolveArguments &a, milcgpu_solve_report &report) {
+    report.status = static_cast<int>(r.status);
+    report.iterations = r.iterations;
+    report.steps = r.steps;
+    report.restarts = r.restarts;
+    report.reliable_updates = r.reliable_updates;
+    report.source_norm = r.source_norm;
+    report.true_residual = r.true_residual;
+    report.relative_residual = r.relative_residual;
+    report.recursion_residual = r.recursion_residual;
+    report.solver_seconds = r.seconds;
+    if (r.seconds > 0) {
+        report.gflops = r.flops / r.seconds * 1e-9;
+        report.gbytes_per_second = r.bytes / r.seconds * 1e-9;
+    }
+    report.reconstruct = a.precise.reals;
+    report.sloppy_reconstruct = a.sloppy.reals;
+    std::snprintf(report.message, sizeof report.message, "%s", r.message.c_str());
+}
+
+Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve_spec &spec, const HostField &source,
+             const HostField &solution, milcgpu_solve_report &report) {
+    const double start = now();
+    const TransferCounters before = context.device->transfers();
+    SolveArguments a = checked_solve(spec);
+    report.links_version = resident(&context, &links).generation();
+    if (spec.links_version != 0 && spec.links_version != report.links_version)
+        refuse(format("stale links: the solve asks for version %llu, the handle holds version %llu; update the links",
+                      static_cast<unsigned long long>(spec.links_version),
+                      static_cast<unsigned long long>(report.links_version)));
+    CgSolver &solver = cached_solver(context, links, a.parity, a.precise, a.sloppy);
+    context.reorder->to_device(source, a.parity, solver.source());
+    context.reorder->to_device(solution, a.parity, solver.solution());
+    CgProgress progress;
+    if (spec.progress != nullptr)
+        progress = [&spec](int step, double residual) { spec.progress(spec.user, step, residual); };
+    const CgReport r = solver.solve(a.limits, progress);
+    fill_report(r, a, report);
+    if (r.status == Status::ok || r.status == Status::not_converged || r.status == Status::precision_floor)
+        context.reorder->to_host(solver.solution(), a.parity, solution);
+    report.bytes_to_device = context.device->transfers().to_device_bytes - before.to_device_bytes;
+    report.bytes_to_host = context.device->transfers().to_host_bytes - before.to_host_bytes;
+    report.seconds = now() - start;
+    context.say(2, format("solve %s/%s m %g: %s, %d iterations, true residual %.2e, %.4f s, %.1f GFLOPS",
+                          name(a.precise.spinor), name(a.sloppy.spinor), spec.mass, milcgpu_status_name(report.status),
+                          report.iterations, report.true_residual, report.seconds, report.gflops));
+    if (r.status != Status::ok)
+        last_error = format("milcgpu_solve: %s", r.message.c_str());
+    return r.status;
+}
+
+} // namespace
+
+extern "C" {
+
+const char *milcgpu_last_error(void) { return last_error.c_str(); }
+
+const char *milcgpu_status_name(int status) {
+    static const char *const names[] = {"OK",           "NOT_CONVERGED", "PRECISION_FLOOR", "NAN_OR_INF",  "NOT_POSITIVE",
+                                        "BAD_ARGUMENT", "NO_MEMORY",     "DEVICE_LOST",     "COMM",        "NOT_BUILT"};
+    static_assert(static_cast<int>(Status::not_built) == MILCGPU_NOT_BUILT, "status codes of engine and interface agree");
+    return status >= 0 && status < static_cast<int>(std::size(names)) ? names[status] : "UNKNOWN";
+}
+
+milcgpu_status milcgpu_init(const milcgpu_layout *layout, const milcgpu_options *options, milcgpu_context **context) {
+    if (context != nullptr)
+        *context = nullptr;
+    return guarded(nullptr, "milcgpu_init", [&] {
+        require(layout, "milcgpu_init", "layout");
+        require(context, "milcgpu_init", "context");
+        require_size(layout->struct_size, sizeof *layout, "milcgpu_layout");
+        milcgpu_options defaults{};
+        defaults.struct_size = sizeof defaults;
+        defaults.verbosity = -1;
+        const milcgpu_options &chosen = options != nullptr ? *options : defaults;
+        require_size(chosen.struct_size, sizeof chosen, "milcgpu_options");
+        auto fresh = std::make_unique<milcgpu_context>();
+        create_context(*layout, chosen, *fresh);
+        *context = fresh.release();
+        return Status::ok;
+    });
+}
+
+void milcgpu_finalize(milcgpu_context *context) { delete context; }
+
+const char *milcgpu_device_name(const milcgpu_context *context) {
+    return context != nullptr ? context->device->description().c_str() : "no context";
+}
+
+milcgpu_status milcgpu_backend_of(const milcgpu_context *context, int *backend) {
+    return guarded(nullptr, "milcgpu_backend_of", [&] {
+        require(context, "milcgpu_backend_of", "context");
+        require(backend, "milcgpu_backend_of", "backend");
+        *backend = context->device->on_gpu() ? MILCGPU_CUDA : MILCGPU_HOST;
+        return Status::ok;
+    });
+}
+
+milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_field *fat, const milcgpu_field *lng,
+                                    milcgpu_links **links) {
+    if (links != nullptr)
+        *links = nullptr;
+    return guarded(context, "milcgpu_links_create", [&] {
+        require(context, "milcgpu_links_create", "context");
+        require(links, "milcgpu_links_create", "links");
+        auto fresh = std::make_unique<milcgpu_links>();
+        fresh->context = context;
+        update_links(*fresh, fat, lng, nullptr);
+        *links = fresh.release();
+        return Status::ok;
+    });
+}
+
+milcgpu_status milcgpu_links_update(milcgpu_links *links, const milcgpu_field *fat, const milcgpu_field *lng, int *changed) {
+    return guarded(links != nullptr ? links->context : nullptr, "milcgpu_links_update", [&] {
+        require(links, "milcgpu_links_update", "links");
+        update_links(*links, fat, lng, changed);
+        return Status::ok;
+    });
+}
+
+uint64_t milcgpu_links_version(const milcgpu_links *links) {
+    return links != nullptr && links->links ? links->links->generation() : 0;
+}
+
+void milcgpu_links_destroy(milcgpu_links *links) {
+    if (links == nullptr)
+        return;
+    links->context->forget(links, 0);
+    delete links;
+}
+
+milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, const milcgpu_operator *what, int parity,
+                              const milcgpu_field *source, const milcgpu_field *destination) {
+    return guarded(context, "milcgpu_dslash", [&] {
+        require(context, "milcgpu_dslash", "context");
+        require(what, "milcgpu_dslash", "what");
+        resident(context, links);
+        OperatorSpec spec = operator_of(*what, "what");
+        const int to = parity_index(parity);
+        const HostField from_field = host_field(source, 6, "source"), to_field = host_field(destination, 6, "destination");
+        const LevelLinks level = level_links(*links, spec);
+        Device &device = *context->device;
+        const SpinorField in(device, spec.spinor, context->lattice.sites(1 - to), "dslash vectors");
+        const SpinorField out(device, spec.spinor, context->lattice.sites(to), "dslash vectors");
+        context->reorder->to_device(from_field, 1 - to, in);
+        DslashCall call{};
+        call.lattice = context->lattice;
+        call.parity = to;
+        call.fat = level.fat, call.lng = level.lng;
+        call.in = &in, call.out = &out;
+        dslash(device, call, Epilogue::plain);
+        context->reorder->to_host(out, to, to_field);
+        return Status::ok;
+    });
+}
+
+milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
+                             const milcgpu_field *source, const milcgpu_field *solution, milcgpu_solve_report *report) {
+    milcgpu_solve_report filled{};
+    filled.struct_size = sizeof filled;
+    const milcgpu_status status = guarded(context, "milcgpu_solve", [&] {
+        require(context, "milcgpu_solve", "context");
+        require(spec, "milcgpu_solve", "spec");
+        if (report != nullptr)
+            require_size(report->struct_size, sizeof *report, "milcgpu_solve_report");
+        resident(context, links);
+        return solve(*context, *links, *spec, host_field(source, 6, "source"), host_field(solution, 6, "solution"), filled);
+    });
+    if (report != nullptr && report->struct_size == sizeof filled) {
+        filled.status = status;
+        if (status != MILCGPU_OK)
+            std::snprintf(filled.message, sizeof filled.message, "%s", last_error.c_str());
+        *report = filled;
+    }
+    return status;
+}
+
+milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec, char *text,
+                                   size_t text_size, size_t *bytes) {
+    return guarded(context, "milcgpu_memory_plan", [&] {
+        require(context, "milcgpu_memory_plan", "context");
+        require(spec, "milcgpu_memory_plan", "spec");
+        const SolveArguments a = checked_solve(*spec);
+        const Precision host = precision_of(host_precision, "host_precision");
+        const size_t stride = padded_stride(context->lattice.sites(0));
+        const auto links = [&](const OperatorSpec &s) {
+            size_t sum = 0;
+            if (s.link != host)
+                sum += link_bytes(s.link, 18);
+            if (s.link != host || s.reals != 18)
+                sum += link_bytes(s.link, s.reals);
+            return 8 * stride * sum;
+        };
+        const size_t plain = 2 * 8 * stride * link_bytes(host, 18);
+        const size_t staging = context->lattice.volume() * 72 * real_bytes(host);
+        const size_t packed = links(a.precise) + (a.sloppy == a.precise ? 0 : links(a.sloppy));
+        const size_t vectors = CgSolver::workspace_bytes(context->lattice.sites(0), a.precise, a.sloppy);
+        const size_t total = context->device->used_bytes() + plain + staging + packed + vectors;
+        const std::string table =
+            format("%10.1f MiB  in use\n%10.1f MiB  links as handed over\n%10.1f MiB  raw copy of host links (while loading)\n"
+                   "%10.1f MiB  packed links\n%10.1f MiB  vectors\n%10.1f MiB  in all, %.1f MiB free\n",
+                   context->device->used_bytes() / 1048576.0, plain / 1048576.0, staging / 1048576.0, packed / 1048576.0,
+                   vectors / 1048576.0, total / 1048576.0, context->device->free_bytes() / 1048576.0);
+        if (text != nullptr && text_size > 0)
+            std::snprintf(text, text_size, "%s", table.c_str());
+        if (bytes != nullptr)
+            *bytes = total;
+        return Status::ok;
+    });
+}
+
+void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user) {
+    line(user, format("%-8s %-8s %5s  %-9s %7s %7s  %s", "spinor", "link", "reals", "epilogue", "bytes", "flops", "file").c_str());
+    for (const DslashKernel &row : dslash_table())
+        line(user, format("%-8s %-8s %5d  %-9s %7zu %7zu  %s", name(row.spinor), name(row.link), row.reals,
+                          name(row.epilogue), dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, 1),
+                          dslash_flops(row.epilogue, 1), row.file)
+                       .c_str());
+}
+
+milcgpu_status milcgpu_inject_fault(milcgpu_context *context, int fault) {
+    return guarded(context, "milcgpu_inject_fault", [&] {
+        require(context, "milcgpu_inject_fault", "context");
+        if (fault < MILCGPU_FAULT_NONE || fault > MILCGPU_FAULT_DEVICE_LOST)
+            refuse(format("fault %d is unknown", fault));
+        context->device->inject(static_cast<Fault>(fault));
+        return Status::ok;
+    });
+}
+
+} // extern "C"

@@ -1,0 +1,161 @@
+/* milcgpu: GPU acceleration for staggered fermions in MILC. The C interface.
+ *
+ * Conventions, those of MILC:
+ *   - sites: MILC's order, all even sites first, within a parity lexicographic with x fastest (layout_hyper_prime); any other
+ *     order through a site map.
+ *   - a colour vector is 3 complex numbers (re, im), a link 3x3 complex numbers row by row; links of a site lie together,
+ *     directions X Y Z T. Real numbers are float or double, said with every field.
+ *   - links carry the staggered phases, the boundary sign, all coefficients and (1 + eps_naik).
+ *   - M = 2m + D; solves are of M^dag M = 4 m^2 - D D on one parity.
+ *
+ * Every struct begins with struct_size, to be set to sizeof of it; a library that knows another size refuses, so that headers
+ * and library never disagree in silence. Every function returns a status; milcgpu_last_error() explains the last failure in
+ * this thread. No function exits the process. One context is used by one thread at a time.
+ */
+#ifndef MILCGPU_H
+#define MILCGPU_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MILCGPU_VERSION "0.1.0"
+
+typedef enum {
+    MILCGPU_OK = 0,
+    MILCGPU_NOT_CONVERGED = 1,   /* iteration limit; the solution so far is returned, with its true residual */
+    MILCGPU_PRECISION_FLOOR = 2, /* the precision cannot reach the tolerance; the solution reached is returned */
+    MILCGPU_NAN_OR_INF = 3,      /* in links, source, guess, or on the way; outputs are untouched */
+    MILCGPU_NOT_POSITIVE = 4,    /* zero mode of the operator (mass 0); outputs are untouched */
+    MILCGPU_BAD_ARGUMENT = 5,    /* outputs are untouched, as for all that follow */
+    MILCGPU_NO_MEMORY = 6,
+    MILCGPU_DEVICE_LOST = 7,     /* the context is of no more use; destroy it */
+    MILCGPU_COMM = 8,
+    MILCGPU_NOT_BUILT = 9        /* no kernel for the combination; the message lists what is built */
+} milcgpu_status;
+
+typedef enum { MILCGPU_AUTO = 0, MILCGPU_CUDA = 1, MILCGPU_HOST = 2 } milcgpu_backend;
+typedef enum { MILCGPU_DOUBLE = 1, MILCGPU_SINGLE = 2, MILCGPU_HALF = 3 } milcgpu_precision;
+typedef enum { MILCGPU_ODD = 1, MILCGPU_EVEN = 2 } milcgpu_parity; /* MILC's numbers */
+typedef enum { MILCGPU_FAULT_NONE = 0, MILCGPU_FAULT_ALLOCATION = 1, MILCGPU_FAULT_DEVICE_LOST = 2 } milcgpu_fault;
+
+typedef struct milcgpu_context milcgpu_context; /* a lattice on a device */
+typedef struct milcgpu_links milcgpu_links;     /* a set of fat and long links on that device */
+
+typedef struct {
+    size_t struct_size;
+    int extent[4];       /* X Y Z T of the lattice: even, at least 2 */
+    const int *site_map; /* V entries: MILC's index of the k-th site in the order above; NULL: that order is MILC's. Copied. */
+} milcgpu_layout;
+
+typedef struct {
+    size_t struct_size;
+    int backend;    /* milcgpu_backend; AUTO: environment MILCGPU_BACKEND (auto, cuda, host), else a GPU if there is one */
+    int device;     /* GPU number, 0 first */
+    int block_size; /* threads a block for every kernel (64, 128, 192, 256); 0: each kernel's own. Results do not depend on it */
+    int verbosity;  /* 0 silent, 1 device and warnings, 2 a line a solve; -1: environment MILCGPU_VERBOSE, else 1 */
+    void (*message)(void *user, const char *line); /* where lines go; NULL: stderr */
+    void *user;
+} milcgpu_options;
+
+/* A field in MILC's memory. pitch_bytes: distance from one site's record to the next; 0: packed. For a member of site
+ * structures, data is the address of the first site's member and pitch_bytes is sizeof(site). */
+typedef struct {
+    void *data;
+    int precision; /* of its reals: MILCGPU_DOUBLE or MILCGPU_SINGLE */
+    size_t pitch_bytes;
+} milcgpu_field;
+
+/* What D is computed with. Zero means: as precision; 18 reals. reconstruct: reals of a long link in memory, 18, 13, 12, 9 or 8.
+ * 12 and 8 hold c * (+-SU(3)) (asqtad), 13 and 9 c * U(3) (HISQ, twisted boundaries). Links are checked when they are packed;
+ * what does not fit is kept in 18 reals, with a warning, and the report says so. */
+typedef struct {
+    int precision;      /* of vectors */
+    int link_precision; /* 0: same */
+    int reconstruct;    /* 0: 18 */
+} milcgpu_operator;
+
+typedef struct {
+    size_t struct_size;
+    int parity;                /* milcgpu_parity: the sites that x and b live on */
+    double mass;               /* m of M = 2m + D; finite; zero is legal */
+    double tolerance;          /* stop when |b - A x| / |b| < tolerance; 0: not tested */
+    double relative_tolerance; /* and when MILC's relative ("Fermilab") residual < it; 0: not tested. One must be set */
+    int max_iterations;        /* between restarts, > 0 */
+    int max_restarts;          /* starts of the iteration allowed, the first included; > 0 */
+    milcgpu_operator precise;  /* the solution is kept and residuals are recomputed in this */
+    milcgpu_operator sloppy;   /* iterations run in this; precision 0: as precise */
+    double reliable_delta;     /* fall of the sloppy residual between two recomputations; 0: 0.1 */
+    uint64_t links_version;    /* the links this solve is meant for (milcgpu_links_version); 0: whatever they are */
+    void (*progress)(void *user, int step, double residual); /* NULL: none. residual: |r|/|b| of the recursion */
+    void *user;
+} milcgpu_solve_spec;
+
+typedef struct {
+    size_t struct_size;
+    int status;
+    int iterations;         /* as MILC counts: steps + evaluations of the residual at (re)starts */
+    int steps;              /* conjugate gradient steps */
+    int restarts;           /* starts of the iteration, the first included */
+    int reliable_updates;
+    double source_norm;     /* |b| */
+    double true_residual;   /* |b - A x| / |b|, recomputed in double from the links as handed over */
+    double relative_residual; /* MILC's, of the same residual; 1 when relative_tolerance is 0, as MILC prints it */
+    double recursion_residual; /* what the iteration believed */
+    double seconds;         /* the whole call */
+    double solver_seconds;  /* without copies and reordering of source, guess and solution */
+    double gflops, gbytes_per_second; /* of solver_seconds; compulsory bytes */
+    int reconstruct, sloppy_reconstruct; /* granted */
+    uint64_t bytes_to_device, bytes_to_host; /* over the bus in this call */
+    uint64_t links_version;
+    char message[400];      /* empty when all is well */
+} milcgpu_solve_report;
+
+/* Text of the last failure in this thread: what, where, how much, what to do. Valid until the next call. */
+const char *milcgpu_last_error(void);
+const char *milcgpu_status_name(int status);
+
+/* options may be NULL. On failure *context is NULL. */
+milcgpu_status milcgpu_init(const milcgpu_layout *layout, const milcgpu_options *options, milcgpu_context **context);
+void milcgpu_finalize(milcgpu_context *context); /* links of the context must be destroyed before; NULL is legal */
+const char *milcgpu_device_name(const milcgpu_context *context);
+milcgpu_status milcgpu_backend_of(const milcgpu_context *context, int *backend);
+
+/* Copies fat and long links (4 links a site each) to the device and checks them: NaN and infinity are refused, with the place.
+ * The two fields have one precision. */
+milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_field *fat, const milcgpu_field *lng,
+                                    milcgpu_links **links);
+/* New content for the handle. The version changes exactly when the content did (checksum of all bits); *changed may be NULL. After a
+ * failure the handle is empty and solves with it are refused. */
+milcgpu_status milcgpu_links_update(milcgpu_links *links, const milcgpu_field *fat, const milcgpu_field *lng, int *changed);
+uint64_t milcgpu_links_version(const milcgpu_links *links); /* 0: empty */
+void milcgpu_links_destroy(milcgpu_links *links);
+
+/* destination (on `parity`) = D source (on the other parity); the other sites of destination keep their content. source and
+ * destination may be the same field. */
+milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, const milcgpu_operator *what, int parity,
+                              const milcgpu_field *source, const milcgpu_field *destination);
+
+/* Solves (4 m^2 - D D) x = b on spec->parity. solution: initial guess on entry, always honoured; x on return when the status is
+ * OK, NOT_CONVERGED or PRECISION_FLOOR, untouched otherwise. Sites of the other parity are neither used nor changed. A zero
+ * source gives x = 0 and OK. report may be NULL; it is filled whenever the solve was run. */
+milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
+                             const milcgpu_field *source, const milcgpu_field *solution, milcgpu_solve_report *report);
+
+/* Bytes that links of host_precision and a solve of `spec` need on the device, as a table in text (may be NULL) and as a total. */
+milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec, char *text,
+                                   size_t text_size, size_t *bytes);
+
+/* Every kernel that is built, a line each. */
+void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user);
+
+/* For tests of error paths: the next allocation, or the next wait for the device, fails. */
+milcgpu_status milcgpu_inject_fault(milcgpu_context *context, int fault);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,226 @@
+// One thread a link. Bytes a link: 144 (72 single) read and written by the reorder; packing reads that, writes and re-reads the
+// packed form. Runs once when links change.
+#include "gpu_kernels/backend/launch.h"
+#include "gpu_kernels/su3/reconstruct.h"
+#include "reorder/link_reorder.h"
+
+namespace milcgpu {
+
+namespace {
+
+// Link j = 4 i + mu of one parity.
+struct LinkArray {
+    unsigned char *data; // block (parity, 0)
+    size_t stride, block_bytes;
+    template <Precision p, int reals> MILCGPU_HD RawLink<p, reals> load(int j) const {
+        return load_link<p, reals>(data + (j % 4) * block_bytes, stride, j / 4);
+    }
+    template <Precision p, int reals> MILCGPU_HD void store(int j, const RawLink<p, reals> &raw) const {
+        store_link<p, reals>(data + (j % 4) * block_bytes, stride, j / 4, raw);
+    }
+};
+
+LinkArray array_of(const LinkField &field, int parity) {
+    return {field.block(parity, 0), field.stride(), field.block_bytes()};
+}
+
+template <Precision p> MILCGPU_HD Matrix<double> full_link(const LinkArray &links, int j) {
+    return convert<double>(LongLink<p, 18>(links.load<p, 18>(j)).u);
+}
+
+template <Precision p> struct CopyIn {
+    const typename LinkReal<p>::Real *raw;
+    const int *map;
+    LinkArray to;
+    MILCGPU_HD void operator()(int j) const {
+        const size_t site = map != nullptr ? map[j / 4] : j / 4;
+        RawLink<p, 18> link;
+        memcpy(link.w, raw + (site * 4 + j % 4) * 18, sizeof link.w);
+        to.store<p, 18>(j, link);
+    }
+};
+
+template <Precision p> struct CopyOut {
+    typename LinkReal<p>::Real *raw;
+    const int *map;
+    LinkArray from;
+    MILCGPU_HD void operator()(int j) const {
+        const size_t site = map != nullptr ? map[j / 4] : j / 4;
+        const RawLink<p, 18> link = from.load<p, 18>(j);
+        memcpy(raw + (site * 4 + j % 4) * 18, link.w, sizeof link.w);
+    }
+};
+
+struct StatisticsTotals {
+    double norm;
+    uint64_t checksum;
+    uint32_t largest_bits, good_before_bad; // ~index of the first bad link, so that a maximum finds the first
+};
+
+template <Precision p> struct Look {
+    LinkArray links;
+    StatisticsTotals *totals;
+    uint32_t first; // index of link 0 of this parity
+    MILCGPU_HD Sums<1> operator()(int j) const {
+        const RawLink<p, 18> raw = links.load<p, 18>(j);
+        // splitmix64 over the words, seeded by the place: equal links in other places hash differently.
+        uint64_t hash = (first + static_cast<uint64_t>(j)) * 0x9E3779B97F4A7C15ull;
+        for (const uint32_t word : raw.w) {
+            hash = (hash ^ word) * 0xBF58476D1CE4E5B9ull;
+            hash ^= hash >> 29;
+        }
+        atomic_add(&totals->checksum, hash);
+        const Matrix<double> u = convert<double>(LongLink<p, 18>(raw).u);
+        double sum = 0, largest = 0;
+        for (int k = 0; k < 9; ++k) {
+            const Complex<double> e = u.e[k / 3][k % 3];
+            sum += norm(e);
+            largest = fmax(largest, fmax(fabs(e.re), fabs(e.im)));
+        }
+        if (sum < INFINITY) {
+            const float rounded_up = static_cast<float>(largest) * (1 + 1e-7f);
+            atomic_max(&totals->largest_bits, bit_cast<uint32_t>(rounded_up));
+        } else {
+            atomic_max(&totals->good_before_bad, ~(first + static_cast<uint32_t>(j)));
+            sum = 0;
+        }
+        return {{sum}};
+    }
+};
+
+struct AddNorm {
+    StatisticsTotals *totals;
+    MILCGPU_HD void operator()(const Sums<1> &sum) const { totals->norm += sum.v[0]; }
+};
+
+template <Precision from_p, Precision p, int reals> struct PackLink {
+    LinkArray from, to;
+    double inverse_scale;
+    uint32_t *worst_bits;
+    MILCGPU_HD void operator()(int j) const {
+        Matrix<double> v = full_link<from_p>(from, j);
+        for (int k = 0; k < 9; ++k)
+            v.e[k / 3][k % 3] = inverse_scale * v.e[k / 3][k % 3];
+        const RawLink<p, reals> raw = pack_link<p, reals>(v);
+        to.store<p, reals>(j, raw);
+        const Matrix<double> back = convert<double>(LongLink<p, reals>(raw).matrix());
+        double worst = 0;
+        for (int k = 0; k < 9; ++k) {
+            const Complex<double> d = back.e[k / 3][k % 3] - v.e[k / 3][k % 3];
+            const double error = fmax(fabs(d.re), fabs(d.im));
+            worst = norm(d) < 1.0 ? fmax(worst, error) : 1.0; // NaN too: a link that is far from unitary
+        }
+        atomic_max(worst_bits, bit_cast<uint32_t>(static_cast<float>(worst)));
+    }
+};
+
+struct PackCall {
+    Device &device;
+    const LinkField &from, &to;
+    int sites[2];
+    double inverse_scale;
+    uint32_t *worst_bits;
+
+    template <Precision from_p, Precision p, int reals> void run() const {
+        for (int parity = 0; parity < 2; ++parity)
+            launch(device, 4 * sites[parity],
+                   PackLink<from_p, p, reals>{array_of(from, parity), array_of(to, parity), inverse_scale, worst_bits},
+                   "pack links");
+    }
+    template <Precision from_p, Precision p> void for_reals(int reals) const {
+        reals == 18   ? run<from_p, p, 18>()
+        : reals == 13 ? run<from_p, p, 13>()
+        : reals == 12 ? run<from_p, p, 12>()
+        : reals == 9  ? run<from_p, p, 9>()
+                      : run<from_p, p, 8>();
+    }
+    template <Precision from_p> void for_precision(Precision p, int reals) const {
+        p == Precision::double_  ? for_reals<from_p, Precision::double_>(reals)
+        : p == Precision::single ? for_reals<from_p, Precision::single>(reals)
+                                 : for_reals<from_p, Precision::half>(reals);
+    }
+};
+
+// The raw copy of the host's records: all of them, 4 matrices each.
+DeviceArray<unsigned char> raw_links(Device &device, const HostField &host, int sites) {
+    return {device, static_cast<size_t>(sites) * 72 * real_bytes(host.real), "raw copy of host links"};
+}
+
+template <template <Precision> class Copy, class Reals>
+void permute(Device &device, Precision real, Reals *raw, const SiteMap &map, int even_sites, int odd_sites,
+             const LinkField &field) {
+    for (int parity = 0; parity < 2; ++parity) {
+        const size_t first = parity == 0 ? 0 : even_sites;
+        const int *places = map.data() != nullptr ? map.data() + first : nullptr;
+        const size_t skip = map.data() != nullptr ? 0 : first * 72;
+        const int links = 4 * (parity == 0 ? even_sites : odd_sites);
+        const LinkArray array = array_of(field, parity);
+        if (real == Precision::double_)
+            launch(device, links, Copy<Precision::double_>{reinterpret_cast<double *>(raw) + skip, places, array},
+                   "reorder links");
+        else
+            launch(device, links, Copy<Precision::single>{reinterpret_cast<float *>(raw) + skip, places, array},
+                   "reorder links");
+    }
+}
+
+} // namespace
+
+void links_to_device(Device &device, const HostField &host, const SiteMap &map, int even_sites, int odd_sites,
+                     const LinkField &to) {
+    const int sites = even_sites + odd_sites;
+    const DeviceArray<unsigned char> raw = raw_links(device, host, sites);
+    device.copy_rows_to_device(raw.data(), host.data, host.pitch_bytes, 72 * real_bytes(host.real), sites);
+    permute<CopyIn>(device, host.real, raw.data(), map, even_sites, odd_sites, to);
+    device.synchronize(); // raw goes away
+}
+
+void links_to_host(Device &device, const LinkField &from, const SiteMap &map, int even_sites, int odd_sites,
+                   const HostField &host) {
+    const int sites = even_sites + odd_sites;
+    const DeviceArray<unsigned char> raw = raw_links(device, host, sites);
+    permute<CopyOut>(device, host.real, raw.data(), map, even_sites, odd_sites, from);
+    device.copy_rows_to_host(host.data, raw.data(), host.pitch_bytes, 72 * real_bytes(host.real), sites);
+}
+
+LinkStatistics link_statistics(Device &device, const LinkField &links, int even_sites, int odd_sites) {
+    const DeviceArray<StatisticsTotals> totals(device, 1, "link statistics");
+    device.fill_zero(totals.data(), totals.bytes());
+    for (int parity = 0; parity < 2; ++parity) {
+        const int count = 4 * (parity == 0 ? even_sites : odd_sites);
+        const uint32_t first = parity == 0 ? 0 : 4 * static_cast<uint32_t>(even_sites);
+        const AddNorm finish{totals.data()};
+        if (links.precision() == Precision::double_)
+            launch_sum<1>(device, count, Look<Precision::double_>{array_of(links, parity), totals.data(), first}, finish,
+                          nullptr, "look over links");
+        else
+            launch_sum<1>(device, count, Look<Precision::single>{array_of(links, parity), totals.data(), first}, finish,
+                          nullptr, "look over links");
+    }
+    const StatisticsTotals t = totals.to_host()[0];
+    const double count = 4.0 * (even_sites + odd_sites);
+    return {bit_cast<float>(t.largest_bits), std::sqrt(t.norm / (3 * count)),
+            t.good_before_bad != 0 ? static_cast<long long>(~t.good_before_bad) : -1, t.checksum};
+}
+
+PackedLinks pack_links(Device &device, const LinkField &from, const LinkStatistics &statistics, int even_sites,
+                       int odd_sites, Precision precision, int reals, const char *owner) {
+    PackedLinks packed{LinkField(device, precision, reals, from.sites(), owner), 0};
+    if (reals < 18)
+        packed.field.scale = statistics.mean_norm;
+    else if (precision == Precision::half)
+        packed.field.scale = statistics.largest * (32768.0 / 32767.0);
+    if (packed.field.scale == 0)
+        packed.field.scale = 1; // a field of zeros (no Naik term)
+    const DeviceArray<uint32_t> worst(device, 1, "link statistics");
+    device.fill_zero(worst.data(), worst.bytes());
+    const PackCall call{device, from, packed.field, {even_sites, odd_sites}, 1 / packed.field.scale, worst.data()};
+    if (from.precision() == Precision::double_)
+        call.for_precision<Precision::double_>(precision, reals);
+    else
+        call.for_precision<Precision::single>(precision, reals);
+    packed.worst_error = bit_cast<float>(worst.to_host()[0]);
+    return packed;
+}
+
+} // namespace milcgpu

@@ -1,0 +1,82 @@
+#include "reorder/resident_links.h"
+
+namespace milcgpu {
+
+ResidentLinks::ResidentLinks(Device &device, const SiteMap &map, int even_sites, int odd_sites, Precision host_real)
+    : device_(device), map_(map), even_sites_(even_sites), odd_sites_(odd_sites), host_real_(host_real) {
+    const int sites = std::max(even_sites, odd_sites);
+    fat_ = LinkField(device, host_real, 18, sites, "fat links as handed over");
+    lng_ = LinkField(device, host_real, 18, sites, "long links as handed over");
+}
+
+LinkStatistics ResidentLinks::examine(const LinkField &field, const char *name) {
+    const LinkStatistics s = link_statistics(device_, field, even_sites_, odd_sites_);
+    if (s.first_bad >= 0)
+        throw Error(Status::nan_or_inf,
+                    format("%s links: the first element that is NaN or infinite is in the link of site %lld (even sites "
+                           "first, then odd), direction %c. Check the gauge field and the path coefficients",
+                           name, s.first_bad / 4, "XYZT"[s.first_bad % 4]));
+    return s;
+}
+
+bool ResidentLinks::update(const HostField &fat, const HostField &lng) {
+    const uint64_t checksum_before = checksum();
+    const bool had_content = generation_ != 0;
+    generation_ = 0; // empty if anything below fails
+    links_to_device(device_, fat, map_, even_sites_, odd_sites_, fat_);
+    links_to_device(device_, lng, map_, even_sites_, odd_sites_, lng_);
+    fat_statistics_ = examine(fat_, "fat");
+    lng_statistics_ = examine(lng_, "long");
+    const bool changed = !had_content || checksum() != checksum_before;
+    if (changed) {
+        fat_versions_.clear();
+        long_versions_.clear();
+        refused_.clear();
+        ++changes_;
+    }
+    generation_ = changes_;
+    return changed;
+}
+
+const LinkField &ResidentLinks::packed_fat(Precision precision) {
+    if (precision == host_real_)
+        return fat_;
+    const auto found = fat_versions_.find(precision);
+    if (found != fat_versions_.end())
+        return found->second;
+    PackedLinks packed = pack_links(device_, fat_, fat_statistics_, even_sites_, odd_sites_, precision, 18, "fat links");
+    return fat_versions_[precision] = std::move(packed.field);
+}
+
+const LinkField &ResidentLinks::packed_long(Precision precision, int reals) {
+    if (precision == host_real_ && reals == 18)
+        return lng_;
+    const auto key = std::make_pair(precision, reals);
+    const auto found = long_versions_.find(key);
+    if (found != long_versions_.end())
+        return found->second;
+    if (refused_.count(key) != 0)
+        return packed_long(precision, 18);
+    PackedLinks packed =
+        pack_links(device_, lng_, lng_statistics_, even_sites_, odd_sites_, precision, reals, "long links");
+    if (reals < 18 && !(packed.worst_error <= accepted_error(precision))) {
+        refused_[key] = true;
+        warnings_ += format("long links: %d reals in %s precision do not hold these links (worst error of an element "
+                            "%.1e of the links' size, accepted %.1e); 18 reals are used\n",
+                            reals, name(precision), packed.worst_error, accepted_error(precision));
+        return packed_long(precision, 18);
+    }
+    return long_versions_[key] = std::move(packed.field);
+}
+
+LinkPair ResidentLinks::version(Precision precision, int reals) {
+    return {&packed_fat(precision), &packed_long(precision, reals)};
+}
+
+std::string ResidentLinks::take_warnings() {
+    std::string text;
+    text.swap(warnings_);
+    return text;
+}
+
+} // namespace milcgpu

@@ -1,0 +1,104 @@
+// Copy raw, permute on the device: the bus sees one contiguous (or one strided, 2-D) copy, and the transposition from
+// [site][colour] records to stripes runs at memory speed there. Bytes a site: 24 or 48 read, spinor_bytes() written.
+#include "gpu_kernels/backend/launch.h"
+#include "reorder/spinor_reorder.h"
+
+namespace milcgpu {
+
+namespace {
+
+constexpr size_t record_bytes(Precision real) { return 6 * real_bytes(real); }
+
+template <class Spinor, class HostReal> struct Pack {
+    const HostReal *raw;
+    const int *map; // of this parity, nullptr = identity
+    unsigned char *out;
+    size_t stride;
+    MILCGPU_HD void operator()(int i) const {
+        Vector<HostReal> x;
+        memcpy(&x, raw + 6 * static_cast<size_t>(map != nullptr ? map[i] : i), sizeof x);
+        store_spinor<Spinor>(out, stride, i, convert<typename Spinor::Real>(x));
+    }
+};
+
+template <class Spinor, class HostReal> struct Unpack {
+    HostReal *raw;
+    const int *map;
+    const unsigned char *in;
+    size_t stride;
+    MILCGPU_HD void operator()(int i) const {
+        const Vector<HostReal> x = convert<HostReal>(load_spinor<Spinor>(in, stride, i));
+        memcpy(raw + 6 * static_cast<size_t>(map != nullptr ? map[i] : i), &x, sizeof x);
+    }
+};
+
+template <template <class, class> class Body, class HostReal, class Raw, class Field>
+void launch_for(Device &device, Precision precision, Raw *raw, const int *map, Field *field, size_t stride, int sites) {
+    HostReal *reals = reinterpret_cast<HostReal *>(raw);
+    if (precision == Precision::double_)
+        launch(device, sites, Body<SpinorDouble, HostReal>{reals, map, field, stride}, "reorder a spinor");
+    else if (precision == Precision::single)
+        launch(device, sites, Body<SpinorSingle, HostReal>{reals, map, field, stride}, "reorder a spinor");
+    else
+        launch(device, sites, Body<SpinorHalf, HostReal>{reals, map, field, stride}, "reorder a spinor");
+}
+
+template <template <class, class> class Body>
+void reorder(Device &device, const SpinorField &field, Precision real, unsigned char *raw, const int *map) {
+    if (real == Precision::double_)
+        launch_for<Body, double>(device, field.precision(), raw, map, field.data(), field.stride(), field.sites());
+    else
+        launch_for<Body, float>(device, field.precision(), raw, map, field.data(), field.stride(), field.sites());
+}
+
+} // namespace
+
+SiteMap::SiteMap(Device &device, const int *host_index, int sites) {
+    if (host_index == nullptr)
+        return;
+    std::vector<char> seen(static_cast<size_t>(sites), 0);
+    bool identity = true;
+    for (int k = 0; k < sites; ++k) {
+        const int index = host_index[k];
+        if (index < 0 || index >= sites || seen[index])
+            throw Error(Status::bad_argument,
+                        format("site map: entry %d is %d, which is %s; every host index from 0 to %d must occur once", k,
+                               index, index < 0 || index >= sites ? "out of range" : "a repetition", sites - 1));
+        seen[index] = 1;
+        identity = identity && index == k;
+    }
+    if (identity)
+        return; // the fast path
+    map_ = DeviceArray<int>(device, sites, "site map");
+    device.copy_to_device(map_.data(), host_index, map_.bytes());
+}
+
+SpinorReorder::SpinorReorder(Device &device, const SiteMap &map, int sites, int even_sites)
+    : device_(device), map_(map), sites_(sites), even_sites_(even_sites),
+      raw_(device, static_cast<size_t>(map.data() != nullptr ? sites : std::max(even_sites, sites - even_sites)) *
+                       record_bytes(Precision::double_),
+           "raw copy of a host spinor") {}
+
+SpinorReorder::Span SpinorReorder::span(const HostField &field, int parity) const {
+    unsigned char *data = static_cast<unsigned char *>(field.data);
+    const int first = parity == 0 ? 0 : even_sites_;
+    if (map_.data() != nullptr)
+        return {data, sites_, first};
+    return {data + first * field.pitch_bytes, parity == 0 ? even_sites_ : sites_ - even_sites_, 0};
+}
+
+void SpinorReorder::to_device(const HostField &from, int parity, const SpinorField &to) {
+    const Span s = span(from, parity);
+    device_.copy_rows_to_device(raw_.data(), s.host, from.pitch_bytes, record_bytes(from.real), s.records);
+    reorder<Pack>(device_, to, from.real, raw_.data(), map_.data() != nullptr ? map_.data() + s.first : nullptr);
+}
+
+void SpinorReorder::to_host(const SpinorField &from, int parity, const HostField &to) {
+    const Span s = span(to, parity);
+    if (map_.data() != nullptr) // the other parity's records travel along and come back as they were
+        device_.copy_rows_to_device(raw_.data(), s.host, to.pitch_bytes, record_bytes(to.real), s.records);
+    reorder<Unpack>(device_, from, to.real, raw_.data(), map_.data() != nullptr ? map_.data() + s.first : nullptr);
+    device_.copy_rows_to_host(s.host, raw_.data(), to.pitch_bytes, record_bytes(to.real), s.records);
+}
+
+} // namespace milcgpu

@@ -1,0 +1,47 @@
+// MILC's colour vectors <-> device spinors, on the sites of one parity.
+#pragma once
+#include "gpu_kernels/su3/fields.h"
+
+namespace milcgpu {
+
+// Where MILC keeps a field: a record a site, `pitch` bytes apart. For a field array su3_vector f[sites_on_node] the pitch is
+// the element's size; for a member of `site` structures it is sizeof(site) and data points at the first member.
+struct HostField {
+    void *data;
+    Precision real; // double_ or single
+    size_t pitch_bytes;
+};
+
+// MILC's place of our k-th site, k = 0.. over even sites in lexicographic order, then odd ones. Not given (size 0): the
+// identity, which is MILC's own layout_hyper_prime.
+class SiteMap {
+  public:
+    SiteMap() = default;
+    SiteMap(Device &device, const int *host_index, int sites);
+    const int *data() const { return map_.data(); } // nullptr: identity
+  private:
+    DeviceArray<int> map_;
+};
+
+// The raw copy of host records on the device: made once, large enough for a whole spinor field.
+class SpinorReorder {
+  public:
+    SpinorReorder(Device &device, const SiteMap &map, int sites, int even_sites);
+    // Reads the records of `parity` only (identity map) or all records (site map).
+    void to_device(const HostField &from, int parity, const SpinorField &to);
+    // Writes the records of `parity`; all others keep their content.
+    void to_host(const SpinorField &from, int parity, const HostField &to);
+
+  private:
+    struct Span {
+        unsigned char *host;
+        int records, first; // records copied; index of the parity's first site in the map
+    };
+    Span span(const HostField &field, int parity) const;
+    Device &device_;
+    const SiteMap &map_;
+    int sites_, even_sites_;
+    DeviceArray<unsigned char> raw_;
+};
+
+} // namespace milcgpu

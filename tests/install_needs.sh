@@ -1,0 +1,78 @@
+#!/bin/sh
+# Install what `make demo` and `make check` need on Debian or Ubuntu, when that is allowed (root, or sudo without a
+# password); otherwise print the exact line to run and exit 1. Silent when nothing is missing.
+#   sh tests/install_needs.sh [check] [demo]
+# check needs Catch2; demo would like gnuplot, for its picture, and goes on without. Both need make and a C++17
+# compiler ($CXX, default g++) with OpenMP. nvcc is never installed: without it the library is built with its host
+# backend alone.
+
+cxx=${CXX:-g++}
+need_catch=false
+want_gnuplot=false
+for goal in "$@"; do
+    case $goal in
+    check) need_catch=true ;;
+    demo) want_gnuplot=true ;;
+    esac
+done
+
+# Unquoted $cxx on purpose: it may be 'ccache g++'.
+has_header() {
+    printf '#if !__has_include(<%s>)\n#error missing\n#endif\n' "$1" | $cxx -std=c++17 -E -x c++ - >/dev/null 2>&1
+}
+has_compiler() {
+    command -v "${cxx##* }" >/dev/null 2>&1 && has_header cstdlib && has_header omp.h
+}
+has_catch() {
+    has_header catch2/catch_all.hpp || has_header catch2/catch.hpp
+}
+
+# Sets $required and $optional to the packages still missing.
+look() {
+    required=
+    optional=
+    command -v make >/dev/null 2>&1 || required="$required make"
+    has_compiler || required="$required g++" # which brings OpenMP
+    if $need_catch && ! has_catch; then required="$required catch2"; fi
+    if $want_gnuplot && ! command -v gnuplot >/dev/null 2>&1; then optional=" gnuplot-nox"; fi
+}
+
+if [ "$cxx" != g++ ] && ! has_compiler; then
+    echo "CXX='$cxx' cannot be used: not found, or without C++17 or <omp.h> (for clang: package libomp-dev)" >&2
+    exit 1
+fi
+look
+[ -z "$required$optional" ] && exit 0
+
+packages="${required# }$optional"
+packages=${packages# }
+if ! command -v apt-get >/dev/null 2>&1; then
+    sudo=none
+elif [ "$(id -u)" -eq 0 ]; then
+    sudo=
+elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+    sudo="sudo -n "
+else
+    sudo=none
+fi
+
+if [ "$sudo" != none ]; then
+    echo "installing: $packages"
+    ${sudo}env DEBIAN_FRONTEND=noninteractive apt-get update -qq &&
+        ${sudo}env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages
+    look
+fi
+
+[ -n "$optional" ] && echo "gnuplot is missing (package gnuplot-nox): no picture will be made"
+[ -z "$required" ] && exit 0
+
+required=${required# }
+if command -v apt-get >/dev/null 2>&1; then
+    echo "missing: $required. Run:" >&2
+    [ "$(id -u)" -eq 0 ] && root= || root="sudo "
+    echo "    ${root}apt-get update && ${root}apt-get install -y --no-install-recommends $required" >&2
+else
+    echo "missing: $required, and there is no apt-get here. Install with your package manager: GNU make," \
+        "a C++17 compiler with OpenMP (or name yours: make CXX=...), Catch2 version 2 or 3." >&2
+fi
+exit 1

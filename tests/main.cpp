@@ -1,0 +1,67 @@
+// The test program's main. Runs Catch2 (version 2 or 3) with its usual command line and prints, as the last line of
+// output, 'N passed, N failed', counting test cases; `make check` and .ci/run read that line. Prints no such line where
+// no test was to run (--list-tests, --help). Exit status: Catch's own, 0 exactly when nothing failed.
+
+#define CATCH_CONFIG_RUNNER
+#include "tests/catch.h"
+
+#include <cstdio>
+#include <utility>
+
+#if defined(CATCH_VERSION_MAJOR) && CATCH_VERSION_MAJOR >= 3
+using ListenerBase = Catch::EventListenerBase;
+#else
+using ListenerBase = Catch::TestEventListenerBase;
+#endif
+
+namespace {
+
+// Catch makes and destroys the listener itself, so what it saw lives here.
+struct RunCounts {
+    bool run_ended = false;
+    bool crashed = false;
+    unsigned long long passed = 0;
+    unsigned long long failed = 0;
+};
+RunCounts counts;
+
+void print_counts() {
+    std::printf("%llu passed, %llu failed\n", counts.passed, counts.failed);
+    std::fflush(stdout);
+}
+
+// Catch calls listeners before its own reporter, whose summary must not come last, so main() prints the counts. After a
+// signal (a segmentation fault in a test) main() is never reached again: then the line is printed from here.
+class CountListener : public ListenerBase {
+  public:
+    using ListenerBase::ListenerBase;
+
+    // void in version 3, bool ('clear the message buffer') in version 2.
+    using AssertionEndedResult =
+        decltype(std::declval<ListenerBase &>().assertionEnded(std::declval<Catch::AssertionStats const &>()));
+
+    AssertionEndedResult assertionEnded(Catch::AssertionStats const &stats) override {
+        if (stats.assertionResult.getResultType() == Catch::ResultWas::FatalErrorCondition)
+            counts.crashed = true;
+        return AssertionEndedResult();
+    }
+
+    void testRunEnded(Catch::TestRunStats const &stats) override {
+        // failedButOk is [!mayfail] and [!shouldfail]: as expected, so passed.
+        counts.passed = stats.totals.testCases.passed + stats.totals.testCases.failedButOk;
+        counts.failed = stats.totals.testCases.failed;
+        counts.run_ended = true;
+        if (counts.crashed)
+            print_counts();
+    }
+};
+CATCH_REGISTER_LISTENER(CountListener)
+
+} // namespace
+
+int main(int argc, char **argv) {
+    const int status = Catch::Session().run(argc, argv);
+    if (counts.run_ended)
+        print_counts();
+    return status;
+}
