@@ -1,4 +1,5 @@
-// Catch2 version 3 where it is installed, else version 2: the tests use only what both have.
+// What every test includes: Catch2 (version 3 where it is installed, else 2; the tests use only what both have), a way
+// to skip, and the way to MILC's sample files.
 #pragma once
 
 #if __has_include(<catch2/catch_all.hpp>)
@@ -7,9 +8,30 @@
 #include <catch2/catch.hpp>
 #endif
 
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
 // Leaves the test case and says why: version 2 has no SKIP, and a test that is silently green proves nothing.
 #define SKIP_TEST(why)                                                                                                 \
     do {                                                                                                               \
-        WARN("SKIPPED: " << why);                                                                                      \
+        WARN("SKIPPED: " << (why));                                                                                    \
         return;                                                                                                        \
+    } while (false)
+
+// The folder of MILC's sample files: $MILCGPU_SAMPLES, else beside the repository (the tests run in its root).
+inline std::string samples_folder() {
+    const char *named = std::getenv("MILCGPU_SAMPLES");
+    return named ? named : "../shared/milc_samples";
+}
+
+inline std::string sample_file(const std::string &name) { return samples_folder() + "/" + name; }
+
+inline bool have_sample(const std::string &name) { return std::ifstream(sample_file(name)).good(); }
+
+// Leaves the test case where MILC's sample file is not there.
+#define NEED_SAMPLE(name)                                                                                              \
+    do {                                                                                                               \
+        if (!have_sample(name))                                                                                        \
+            SKIP_TEST("no " + sample_file(name) + "; set MILCGPU_SAMPLES to the folder of MILC's sample files");       \
     } while (false)

@@ -8,8 +8,8 @@
 // The half format moves the same 16 bytes as six 16-bit numbers with a float norm, and is 16 times finer: the norm
 // needs its exponent only, and the 24 bits of its fraction go to the components. That noise of the stored vectors is
 // what costs conjugate gradient in half precision its iterations.
-// Errors: relative to the largest component of the site 2^-54, 2^-25, 2^-19. NaN and infinity in any component make
-// the whole site NaN in half (exponent 255), so they are never lost.
+// Errors: relative to the largest component of the site 2^-54, 2^-25, 2^-19. Half holds components up to 5e36;
+// larger ones, NaN and infinity make the whole site NaN (exponent 255), so they are never lost.
 #pragma once
 #include "gpu_kernels/su3/precision.h"
 #include "gpu_kernels/su3/su3.h"
@@ -73,7 +73,7 @@ MILCGPU_UNROLL
         // 2^e >= largest / (2^19 - 1): the exponent of largest, one more when its fraction is nearly 2.
         const uint32_t above = bit_cast<uint32_t>(largest * 1.000002f) >> 23;
         uint32_t exponent = above > 18u ? above - 18u : 1u;
-        if (!(check == 0.0f))
+        if (!(check == 0.0f) || exponent > 231u) // 231: where offset in decode would overflow
             exponent = 255u;
         // 2^-(e - 127), as two factors so that neither leaves the range of normal floats.
         const uint32_t inverse = 254u - (exponent < 253u ? exponent : 253u);

@@ -1,0 +1,211 @@
+// Times the device copy, every dslash row, and whole solves; verifies each after timing. Device events, median of several
+// runs. GB/s are on compulsory bytes (every link and spinor once); percent is of the copy bandwidth of the same run.
+#include "examples/arguments.h"
+#include "examples/system.h"
+#include "gpu_kernels/dslash/dslash.h"
+#include "gpu_kernels/solver/cg.h"
+#include "reorder/resident_links.h"
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+
+using namespace milcgpu;
+
+namespace {
+
+struct Settings {
+    std::string backend = "auto", csv;
+    std::array<int, 4> size = {0, 0, 0, 0};
+    double mass = 0.01, tolerance = 1e-10, delta = 0.1;
+    int block = 0;
+    bool all_rows = false, no_solves = false, no_rows = false;
+};
+
+struct Out {
+    std::ofstream csv;
+    double copy_bandwidth = 0; // bytes a second
+    void line(const std::string &kind, const std::string &what, double seconds, double flops, double bytes, double error) {
+        const double percent = 100 * bytes / seconds / copy_bandwidth;
+        std::printf("%-9s %-34s %10.2f us %9.1f GFLOPS %8.1f GB/s %6.1f %%  error %.1e\n", kind.c_str(), what.c_str(),
+                    seconds * 1e6, flops / seconds * 1e-9, bytes / seconds * 1e-9, percent, error);
+        csv << kind << "," << what << "," << seconds * 1e6 << "," << flops / seconds * 1e-9 << "," << bytes / seconds * 1e-9
+            << "," << percent << "," << flops / bytes << "," << error << "\n";
+    }
+};
+
+// Median over `runs` of the time of `repeat` launches, a launch.
+template <class Launch> double median_seconds(Device &device, int runs, int repeat, const Launch &launch) {
+    launch();
+    device.synchronize();
+    std::vector<double> seconds;
+    for (int run = 0; run < runs; ++run) {
+        device.timer_start();
+        for (int k = 0; k < repeat; ++k)
+            launch();
+        seconds.push_back(device.timer_stop_seconds() / repeat);
+    }
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[seconds.size() / 2];
+}
+
+double copy_bandwidth(Device &device) {
+    const size_t bytes = device.on_gpu() ? size_t(2) << 30 : size_t(1) << 27;
+    const DeviceArray<unsigned char> a(device, bytes, "bench"), b(device, bytes, "bench");
+    device.fill_zero(a.data(), bytes);
+    return 2.0 * bytes / median_seconds(device, 7, 3, [&] { device.copy_on_device(b.data(), a.data(), bytes); });
+}
+
+SpinorField upload(Device &device, SpinorReorder &reorder, std::vector<double> &milc, int parity, Precision precision) {
+    SpinorField field(device, precision, static_cast<int>(milc.size() / 12), "bench");
+    reorder.to_device({milc.data(), Precision::double_, 48}, parity, field);
+    return field;
+}
+
+double difference(const std::vector<double> &a, const std::vector<double> &b, size_t from, size_t to) {
+    double d = 0, size = 0;
+    for (size_t k = from; k < to; ++k)
+        d += (a[k] - b[k]) * (a[k] - b[k]), size += b[k] * b[k];
+    return std::sqrt(d / size);
+}
+
+void time_rows(Device &device, const examples::System &system, const Settings &settings, Out &out) {
+    const int half = system.lattice.volume() / 2;
+    const SiteMap map;
+    ResidentLinks links(device, map, half, half, Precision::double_);
+    auto fat = system.fat_milc, lng = system.long_milc;
+    links.update({fat.data(), Precision::double_, 576}, {lng.data(), Precision::double_, 576});
+    SpinorReorder reorder(device, map, 2 * half, half);
+    const auto in = reference::random_fermion(system.lattice, 1);
+    auto in_milc = reference::vector_to_milc<double>(system.lattice, in);
+    auto expected = reference::vector_to_milc<double>(
+        system.lattice, reference::dslash_on_parity(system.lattice, system.fat, system.lng, in, 0));
+    for (const DslashKernel &row : dslash_table()) {
+        if (!settings.all_rows && (row.link != row.spinor || row.epilogue == Epilogue::normal))
+            continue;
+        const LinkPair pair = links.version(row.link, row.reals);
+        if (pair.lng->reals() != row.reals) {
+            std::printf("dslash    %s/%s/%d: refused for these links\n", name(row.spinor), name(row.link), row.reals);
+            continue;
+        }
+        const SpinorField in_d = upload(device, reorder, in_milc, 1, row.spinor);
+        const SpinorField out_d = upload(device, reorder, in_milc, 0, row.spinor);
+        const SpinorField x_d = upload(device, reorder, in_milc, 0, row.spinor);
+        DslashCall call{};
+        call.lattice = Lattice(system.lattice.n, 0);
+        call.parity = 0;
+        call.fat = pair.fat, call.lng = pair.lng;
+        call.in = &in_d, call.out = &out_d, call.x = &x_d, call.z = &x_d;
+        // Epilogues: a = 0 and alpha = 1 make the results -D in and x + D in.
+        const auto launch = [&] { dslash(device, call, row.epilogue); };
+        const double seconds = median_seconds(device, 9, device.on_gpu() ? 20 : 2, launch);
+        device.fill_zero(out_d.data(), out_d.bytes());
+        launch();
+        std::vector<double> got(in_milc.size(), 0.0), wanted = expected;
+        reorder.to_host(out_d, 0, {got.data(), Precision::double_, 48});
+        for (size_t k = 0; k < wanted.size() / 2; ++k)
+            wanted[k] = row.epilogue == Epilogue::plain    ? wanted[k]
+                        : row.epilogue == Epilogue::normal ? -wanted[k]
+                                                           : in_milc[k] + wanted[k];
+        out.line("dslash", format("%s/%s/%d %s", name(row.spinor), name(row.link), row.reals, name(row.epilogue)), seconds,
+                 dslash_flops(row.epilogue, half), dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, half),
+                 difference(got, wanted, 0, got.size() / 2));
+    }
+}
+
+void time_solves(const examples::System &system, int backend, const Settings &settings, Out &out) {
+    const examples::Connection connection(system, backend, 1);
+    auto source = reference::vector_to_milc<double>(system.lattice, reference::random_fermion(system.lattice, 2));
+    for (const auto &pair : examples::precision_pairs())
+        for (const int reals : {18, 13, 9}) {
+            milcgpu_solve_spec spec{};
+            spec.struct_size = sizeof spec;
+            spec.parity = MILCGPU_EVEN;
+            spec.mass = settings.mass;
+            spec.tolerance = std::fmax(settings.tolerance, pair.reachable);
+            spec.max_iterations = 20000;
+            spec.max_restarts = 3;
+            spec.precise.precision = pair.precise;
+            spec.sloppy.precision = pair.sloppy;
+            spec.sloppy.reconstruct = reals;
+            spec.reliable_delta = settings.delta;
+            if (pair.precise == pair.sloppy)
+                spec.precise.reconstruct = reals;
+            std::vector<milcgpu_solve_report> reports;
+            std::vector<double> x;
+            for (int run = 0; run < 5; ++run) {
+                milcgpu_solve_report report{};
+                report.struct_size = sizeof report;
+                x.assign(source.size(), 0.0);
+                const milcgpu_field from = examples::field_of(source), to = examples::field_of(x);
+                if (milcgpu_solve(connection.context(), connection.links(), &spec, &from, &to, &report) != MILCGPU_OK)
+                    std::printf("solve %s: %s\n", pair.name, report.message);
+                if (run > 0 || backend == MILCGPU_HOST) // the first packs links and records the graph
+                    reports.push_back(report);
+                if (backend == MILCGPU_HOST)
+                    break;
+            }
+            std::sort(reports.begin(), reports.end(), [](auto &a, auto &b) { return a.seconds < b.seconds; });
+            const milcgpu_solve_report &r = reports[reports.size() / 2];
+            const double work = r.solver_seconds / r.steps * 1e9; // the step is timed over the whole call, copies included
+            out.line("cg step", format("%s/%d, %d steps, %d updates", pair.name, reals, r.steps, r.reliable_updates),
+                     r.seconds / r.steps, r.gflops * work, r.gbytes_per_second * work, r.true_residual);
+        }
+}
+
+int run(Settings &settings) {
+    const int backend = examples::backends_of(settings.backend)[0];
+    if (settings.size[0] == 0)
+        settings.size = backend == MILCGPU_CUDA ? std::array<int, 4>{24, 24, 24, 32} : std::array<int, 4>{8, 8, 8, 16};
+    const reference::Lattice lattice{settings.size};
+    Device device(backend == MILCGPU_CUDA ? Backend::cuda : Backend::host, 0);
+    device.set_block(settings.block);
+    reserve_sums(device, 2 * lattice.volume());
+    Out out;
+    if (!settings.csv.empty())
+        out.csv.open(settings.csv);
+    out.copy_bandwidth = copy_bandwidth(device);
+    std::printf("%s\nlattice %d x %d x %d x %d, copy %.1f GB/s (read and written)\n", device.description().c_str(),
+                settings.size[0], settings.size[1], settings.size[2], settings.size[3], out.copy_bandwidth * 1e-9);
+    out.csv << "kind,what,us,gflops,gbytes_per_second,percent_of_copy,flops_per_byte,error\n";
+    out.csv << "copy,device copy,0,0," << out.copy_bandwidth * 1e-9 << ",100,0,0\n";
+    // SU(3) around 1: as rough as a thermalized field of beta 6, made in a second.
+    reference::Rng rng(5);
+    reference::Gauge links(4 * lattice.volume());
+    for (auto &u : links)
+        u = reference::random_near_unit_su3(rng, 0.3);
+    const examples::System system = examples::asqtad_system(lattice, std::move(links));
+    if (!settings.no_rows)
+        time_rows(device, system, settings, out);
+    if (!settings.no_solves)
+        time_solves(system, backend, settings, out);
+    return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    Settings settings;
+    examples::Arguments arguments("bench", "times dslash and solves against the device's copy bandwidth");
+    arguments.add("backend", "NAME", settings.backend, "auto, host or cuda");
+    arguments.add("size", "X Y Z T", settings.size, "lattice (0: 24^3 x 32 on a GPU, 8^3 x 16 on the host)");
+    arguments.add("mass", "M", settings.mass, "of the solves");
+    arguments.add("tolerance", "R", settings.tolerance, "of the solves");
+    arguments.add("reliable-delta", "D", settings.delta, "of the solves");
+    arguments.add("block", "N", settings.block, "threads a block of every kernel (0: its own)");
+    arguments.add("all-rows", "", settings.all_rows, "mixed link precisions and all epilogues too");
+    arguments.add("no-rows", "", settings.no_rows, "solves only");
+    arguments.add("no-solves", "", settings.no_solves, "rows only");
+    arguments.add("csv", "FILE", settings.csv, "the table");
+    try {
+        if (!arguments.parse(argc, argv))
+            return 0;
+        return run(settings);
+    } catch (const examples::ArgumentError &error) {
+        std::fprintf(stderr, "bench: %s\n", error.what());
+        return 2;
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "bench: %s\n", error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,199 @@
+// Solves (4 m^2 - D D) x = b on a real gauge field in every precision pair, on every backend of this machine, and holds each
+// solution against an independent CPU reference. Exit status: 0 when all agree, 1 when one is off, 2 for bad arguments.
+#include "examples/arguments.h"
+#include "examples/heatbath.h"
+#include "examples/lattice_file.h"
+#include "examples/system.h"
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+
+namespace {
+
+double now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+struct Settings {
+    std::string lattice_file, csv, history, backend = "all", pairs = "all";
+    std::array<int, 4> size = {8, 8, 8, 16};
+    double beta = 6.0, mass = 0.02, tolerance = 1e-10, reliable_delta = 0.1;
+    int sweeps = 60, max_iterations = 5000, reconstruct = 18, repeat = 1;
+    unsigned long seed = 1;
+    bool no_reference = false;
+};
+
+bool read_settings(int argc, char **argv, Settings &s) {
+    examples::Arguments arguments("solve", "staggered solves on a gauge field, every precision pair and backend");
+    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made");
+    arguments.add("size", "X Y Z T", s.size, "extents of a field made here");
+    arguments.add("beta", "B", s.beta, "its coupling");
+    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps");
+    arguments.add("seed", "N", s.seed, "of the field and of the source");
+    arguments.add("mass", "M", s.mass, "quark mass m, M = 2m + D");
+    arguments.add("tolerance", "R", s.tolerance, "relative residual; pairs that cannot reach it get what they can");
+    arguments.add("max-iterations", "N", s.max_iterations, "between restarts");
+    arguments.add("reconstruct", "R", s.reconstruct, "reals of a sloppy long link: 18, 13, 12, 9 or 8");
+    arguments.add("reliable-delta", "D", s.reliable_delta, "fall of the sloppy residual between recomputations");
+    arguments.add("backend", "NAME", s.backend, "all, auto, host or cuda");
+    arguments.add("pairs", "NAME", s.pairs, "all, or one as double/half");
+    arguments.add("repeat", "N", s.repeat, "solves a pair; the fastest is shown");
+    arguments.add("no-reference", "", s.no_reference, "leave the CPU reference out (residuals only)");
+    arguments.add("csv", "FILE", s.csv, "the table");
+    arguments.add("history", "FILE", s.history, "residuals of the recursion, for a picture");
+    return arguments.parse(argc, argv);
+}
+
+examples::System read_or_make(const Settings &s) {
+    if (!s.lattice_file.empty()) {
+        examples::GaugeFile file = examples::read_gauge(s.lattice_file);
+        for (auto &u : file.links) // the file is float32: back to SU(3) in double, as MILC does after reading
+            u = reference::reunitarize(u);
+        std::printf("gauge field %s\n", s.lattice_file.c_str());
+        return examples::asqtad_system(file.lattice, std::move(file.links));
+    }
+    const reference::Lattice lattice{s.size};
+    std::printf("making a gauge field, beta %g, %d sweeps\n", s.beta, s.sweeps);
+    return examples::asqtad_system(lattice, examples::thermalized(lattice, s.beta, s.seed, s.sweeps, 4));
+}
+
+// What the progress callback needs: a line on the terminal a few times a second, and the history.
+struct Progress {
+    std::string label;
+    std::ofstream *history;
+    double last_line = 0;
+    static void report(void *user, int step, double residual) {
+        Progress &p = *static_cast<Progress *>(user);
+        if (p.history != nullptr)
+            *p.history << p.label << "," << step << "," << residual << "\n";
+        if (now() - p.last_line > 0.25) {
+            p.last_line = now();
+            std::fprintf(stderr, "\r%-22s step %6d  |r|/|b| %.2e   ", p.label.c_str(), step, residual);
+        }
+    }
+};
+
+struct Expected {
+    reference::Fermion x;
+    double residual = 0;
+};
+
+// A solution with residual r differs from the exact one by at most |r| / (4 m^2), the smallest eigenvalue of A being 4 m^2.
+double allowed_difference(const Expected &expected, double residual, double mass, double b_norm, double x_norm) {
+    return 1.01 * (residual + expected.residual) * b_norm / (4 * mass * mass) / x_norm;
+}
+
+struct Norms {
+    double b = 0, x = 0, difference = 0;
+};
+Norms norms(const examples::System &system, const reference::Fermion &b, const std::vector<double> &x,
+            const reference::Fermion &expected) {
+    const auto mine = reference::vector_from_milc<double>(system.lattice, x);
+    Norms n;
+    for (int s = 0; s < system.lattice.volume(); ++s)
+        if (system.lattice.parity(s) == 0) {
+            n.b += reference::norm2(b[s]);
+            n.x += reference::norm2(expected[s]);
+            n.difference += reference::norm2(mine[s] - expected[s]);
+        }
+    return {std::sqrt(n.b), std::sqrt(n.x), std::sqrt(n.difference)};
+}
+
+int run(const Settings &s) {
+    const examples::System system = read_or_make(s);
+    const auto &n = system.lattice.n;
+    std::printf("lattice %d x %d x %d x %d, u0 %.6f, asqtad links, mass %g, even sites\n", n[0], n[1], n[2], n[3], system.u0,
+                s.mass);
+    const auto b = reference::random_fermion(system.lattice, s.seed);
+    auto source = reference::vector_to_milc<double>(system.lattice, b);
+    Expected expected;
+    if (!s.no_reference) {
+        const double start = now();
+        const auto solved = reference::conjugate_gradient(system.lattice, system.fat, system.lng, s.mass, 0, b,
+                                                          reference::Fermion(b.size()), s.tolerance, 5 * s.max_iterations);
+        expected.x = solved.x;
+        expected.residual = solved.residual;
+        std::printf("CPU reference: %d iterations, true residual %.2e, %.2f s\n\n", solved.iterations, solved.residual,
+                    now() - start);
+    }
+    std::ofstream csv, history;
+    if (!s.csv.empty())
+        csv.open(s.csv);
+    if (!s.history.empty())
+        history.open(s.history);
+    csv << "backend,pair,steps,reliable_updates,true_residual,difference,seconds,gflops,gbytes_per_second,status\n";
+    history << "label,step,residual\n";
+    std::printf("%-8s %-14s %6s %8s %10s %10s %10s %9s %9s  %s\n", "backend", "pair", "steps", "updates", "residual",
+                "difference", "seconds", "GFLOPS", "GB/s", "status");
+    bool all_well = true;
+    for (const int backend : examples::backends_of(s.backend)) {
+        const examples::Connection connection(system, backend, 1);
+        for (const auto &pair : examples::precision_pairs()) {
+            if (s.pairs != "all" && s.pairs != pair.name)
+                continue;
+            milcgpu_solve_spec spec{};
+            spec.struct_size = sizeof spec;
+            spec.parity = MILCGPU_EVEN;
+            spec.mass = s.mass;
+            spec.tolerance = std::fmax(s.tolerance, pair.reachable);
+            spec.max_iterations = s.max_iterations;
+            spec.max_restarts = 10;
+            spec.precise.precision = pair.precise;
+            spec.sloppy.precision = pair.sloppy;
+            spec.sloppy.reconstruct = s.reconstruct;
+            spec.reliable_delta = s.reliable_delta;
+            Progress progress{std::string(examples::backend_name(backend)) + " " + pair.name,
+                              s.history.empty() ? nullptr : &history};
+            spec.progress = Progress::report;
+            spec.user = &progress;
+            milcgpu_solve_report report{}, best{};
+            std::vector<double> x;
+            for (int k = 0; k < s.repeat; ++k) {
+                x.assign(source.size(), 0.0);
+                report.struct_size = sizeof report;
+                const milcgpu_field from = examples::field_of(source), to = examples::field_of(x);
+                milcgpu_solve(connection.context(), connection.links(), &spec, &from, &to, &report);
+                if (k == 0 || report.seconds < best.seconds)
+                    best = report;
+                progress.history = nullptr; // once is enough
+            }
+            std::fprintf(stderr, "\r%*s\r", 60, "");
+            bool well = best.status == MILCGPU_OK && best.true_residual < spec.tolerance;
+            double difference = NAN;
+            if (!s.no_reference) {
+                const Norms size = norms(system, b, x, expected.x);
+                difference = size.difference / size.x;
+                well = well && difference <= allowed_difference(expected, best.true_residual, s.mass, size.b, size.x);
+            }
+            all_well = all_well && well;
+            std::printf("%-8s %-14s %6d %8d %10.2e %10.2e %10.4f %9.1f %9.1f  %s%s\n", examples::backend_name(backend),
+                        pair.name, best.steps, best.reliable_updates, best.true_residual, difference, best.seconds,
+                        best.gflops, best.gbytes_per_second, milcgpu_status_name(best.status), well ? "" : "  OFF");
+            if (best.message[0] != '\0')
+                std::printf("         %s\n", best.message);
+            csv << examples::backend_name(backend) << "," << pair.name << "," << best.steps << "," << best.reliable_updates
+                << "," << best.true_residual << "," << difference << "," << best.seconds << "," << best.gflops << ","
+                << best.gbytes_per_second << "," << milcgpu_status_name(best.status) << "\n";
+        }
+    }
+    std::printf("\n%s\n", all_well ? "every solution agrees with the reference" : "NOT every solution is as it should be");
+    return all_well ? 0 : 1;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    Settings settings;
+    try {
+        if (!read_settings(argc, argv, settings))
+            return 0;
+        return run(settings);
+    } catch (const examples::ArgumentError &error) {
+        std::fprintf(stderr, "solve: %s\n", error.what());
+        return 2;
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "solve: %s\n", error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,124 @@
+// What the tests of the library share: backends of this machine, random fields, links that a reconstruction must hold.
+#pragma once
+#include "gpu_kernels/backend/device.h"
+#include "milc_glue/milcgpu.h"
+#include "reorder/resident_links.h"
+#include "tests/catch.h"
+#include "tests/reference/gauge.h"
+#include "tests/reference/staggered.h"
+
+namespace tests {
+
+inline std::vector<milcgpu::Backend> backends() {
+    if (milcgpu::Device::gpu_count() > 0)
+        return {milcgpu::Backend::host, milcgpu::Backend::cuda};
+    return {milcgpu::Backend::host};
+}
+
+using reference::random_fermion;
+
+// Any matrices.
+inline reference::Gauge random_links(const reference::Lattice &lattice, unsigned long seed) {
+    reference::Rng rng(seed);
+    reference::Gauge links(4 * lattice.volume());
+    for (auto &u : links)
+        u = 0.3 * reference::random_matrix(rng);
+    return links;
+}
+
+// c * sign * SU(3) with random signs, or c * U(3) with random phases.
+inline reference::Gauge unitary_links(const reference::Lattice &lattice, unsigned long seed, double c, bool any_phase) {
+    reference::Rng rng(seed);
+    reference::Gauge links(4 * lattice.volume());
+    for (auto &u : links) {
+        const double angle = 2 * M_PI * reference::uniform(rng);
+        const reference::Complex phase = any_phase ? std::polar(1.0, angle) : angle > M_PI ? -1.0 : 1.0;
+        u = (c * phase) * reference::random_su3(rng);
+    }
+    return links;
+}
+
+// A gauge field with structure, cheap: SU(3) around 1, with asqtad fat and long links, phases in.
+struct AsqtadLinks {
+    reference::Gauge fat, lng;
+};
+inline AsqtadLinks asqtad_links(const reference::Lattice &lattice, unsigned long seed, double roughness = 0.35) {
+    reference::Rng rng(seed);
+    reference::Gauge links(4 * lattice.volume());
+    for (auto &u : links)
+        u = reference::random_near_unit_su3(rng, roughness);
+    const double u0 = std::pow(reference::plaquette(lattice, links), 0.25);
+    reference::apply_phases(lattice, links);
+    const auto coefficients = reference::asqtad_coefficients(u0);
+    return {reference::fat_links(lattice, links, coefficients), reference::long_links(lattice, links, coefficients)};
+}
+
+// |a - b| / |b| over the sites of one parity.
+inline double parity_difference(const reference::Lattice &lattice, const reference::Fermion &a,
+                                const reference::Fermion &b, int parity) {
+    double difference = 0, size = 0;
+    for (int s = 0; s < lattice.volume(); ++s)
+        if (lattice.parity(s) == parity) {
+            difference += reference::norm2(a[s] - b[s]);
+            size += reference::norm2(b[s]);
+        }
+    return std::sqrt(difference / size);
+}
+
+// A context of the C interface that cleans up after itself; links and fields as MILC would hold them, in Real.
+template <class Real> struct Session {
+    reference::Lattice lattice;
+    milcgpu_context *context = nullptr;
+    milcgpu_links *links = nullptr;
+    std::vector<Real> fat, lng;
+    std::vector<std::string> messages;
+    static constexpr int precision = sizeof(Real) == 8 ? MILCGPU_DOUBLE : MILCGPU_SINGLE;
+
+    explicit Session(const reference::Lattice &on, milcgpu::Backend backend, int block = 0, int verbosity = 1)
+        : lattice(on) {
+        milcgpu_layout layout{sizeof layout, {on.n[0], on.n[1], on.n[2], on.n[3]}, nullptr};
+        milcgpu_options options{};
+        options.struct_size = sizeof options;
+        options.backend = backend == milcgpu::Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
+        options.block_size = block;
+        options.verbosity = verbosity;
+        options.user = this;
+        options.message = [](void *user, const char *line) { static_cast<Session *>(user)->messages.push_back(line); };
+        CAPTURE(milcgpu_last_error());
+        REQUIRE(milcgpu_init(&layout, &options, &context) == MILCGPU_OK);
+    }
+    Session(const Session &) = delete;
+    ~Session() {
+        milcgpu_links_destroy(links);
+        milcgpu_finalize(context);
+    }
+    milcgpu_status load(const reference::Gauge &fat_links, const reference::Gauge &long_links) {
+        fat = reference::links_to_milc<Real>(lattice, fat_links);
+        lng = reference::links_to_milc<Real>(lattice, long_links);
+        const milcgpu_field f = field(fat), l = field(lng);
+        return links == nullptr ? milcgpu_links_create(context, &f, &l, &links)
+                                : milcgpu_links_update(links, &f, &l, nullptr);
+    }
+    static milcgpu_field field(std::vector<Real> &data) { return {data.data(), precision, 0}; }
+};
+
+inline milcgpu_solve_spec solve_spec(double mass, double tolerance, int precise, int sloppy) {
+    milcgpu_solve_spec spec{};
+    spec.struct_size = sizeof spec;
+    spec.parity = MILCGPU_EVEN;
+    spec.mass = mass;
+    spec.tolerance = tolerance;
+    spec.max_iterations = 2000;
+    spec.max_restarts = 5;
+    spec.precise.precision = precise;
+    spec.sloppy.precision = sloppy;
+    return spec;
+}
+
+inline milcgpu_solve_report empty_report() {
+    milcgpu_solve_report report{};
+    report.struct_size = sizeof report;
+    return report;
+}
+
+} // namespace tests

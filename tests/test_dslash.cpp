@@ -1,0 +1,184 @@
+// Every row of the dslash table against the reference operator, on every backend.
+#include "gpu_kernels/dslash/dslash.h"
+#include "tests/support.h"
+
+using namespace milcgpu;
+using namespace tests;
+
+namespace {
+
+double tolerance(const DslashKernel &row) {
+    const Precision coarser = std::max(row.spinor, row.link);
+    const double t = coarser == Precision::double_ ? 1e-14 : coarser == Precision::single ? 1e-6 : 1e-3;
+    return row.reals == 18 ? t : 4 * t;
+}
+
+// A lattice on a device with everything that a row needs.
+struct Bench {
+    reference::Lattice lattice;
+    Device device;
+    SiteMap map;
+    int half;
+    ResidentLinks signed_links, phased_links; // long links c * +-SU(3), c * U(3)
+    SpinorReorder reorder;
+    reference::Gauge fat, lng[2];
+    reference::Fermion in, x, z, d[2]; // d: D in for both sets of long links
+
+    Bench(const std::array<int, 4> &n, Backend backend)
+        : lattice{n}, device(backend, 0), half(lattice.volume() / 2),
+          signed_links(device, map, half, half, Precision::double_),
+          phased_links(device, map, half, half, Precision::double_), reorder(device, map, 2 * half, half),
+          fat(random_links(lattice, 3)), lng{unitary_links(lattice, 4, 0.2, false), unitary_links(lattice, 5, 0.2, true)},
+          in(random_fermion(lattice, 6)), x(random_fermion(lattice, 7)), z(random_fermion(lattice, 8)) {
+        for (int k = 0; k < 2; ++k) {
+            auto f = reference::links_to_milc<double>(lattice, fat), l = reference::links_to_milc<double>(lattice, lng[k]);
+            (k == 0 ? signed_links : phased_links)
+                .update({f.data(), Precision::double_, 576}, {l.data(), Precision::double_, 576});
+            d[k] = reference::dslash(lattice, fat, lng[k], in);
+        }
+    }
+    SpinorField upload(const reference::Fermion &field, int parity, Precision precision) {
+        auto milc = reference::vector_to_milc<double>(lattice, field);
+        SpinorField on_device(device, precision, half, "test");
+        reorder.to_device({milc.data(), Precision::double_, 48}, parity, on_device);
+        return on_device;
+    }
+    reference::Fermion download(const SpinorField &field, int parity) {
+        std::vector<double> milc(lattice.volume() * 6, 0);
+        reorder.to_host(field, parity, {milc.data(), Precision::double_, 48});
+        return reference::vector_from_milc<double>(lattice, milc);
+    }
+
+    struct Outcome {
+        double error, sum_error;
+    };
+    Outcome run(const DslashKernel &row, int parity) {
+        const int set = row.reals == 13 || row.reals == 9;
+        const LinkPair links = (set ? phased_links : signed_links).version(row.link, row.reals);
+        REQUIRE(links.lng->reals() == row.reals); // no fall-back on these links
+        const double a = 0.37, alpha = row.epilogue == Epilogue::residual ? 0.61 : 1;
+        const SpinorField in_d = upload(in, 1 - parity, row.spinor), x_d = upload(x, parity, row.spinor);
+        const SpinorField z_d = upload(z, parity, row.spinor); // out and z are one field in the residual epilogue
+        const DeviceArray<double> sum(device, 1, "test");
+        DslashCall call{};
+        call.lattice = Lattice(lattice.n, 0);
+        call.parity = parity;
+        call.fat = links.fat, call.lng = links.lng;
+        call.in = &in_d, call.out = &z_d, call.x = &x_d, call.z = &z_d;
+        call.a = a, call.alpha = alpha;
+        call.sum = sum.data();
+        dslash(device, call, row.epilogue);
+        const reference::Fermion result = download(z_d, parity);
+        reference::Fermion expected = d[set];
+        double expected_sum = 0;
+        for (int s = 0; s < lattice.volume(); ++s) {
+            if (row.epilogue != Epilogue::plain)
+                expected[s] = a * x[s] - d[set][s];
+            if (row.epilogue == Epilogue::residual)
+                expected[s] = z[s] - alpha * expected[s];
+            if (lattice.parity(s) != parity)
+                continue;
+            for (int c = 0; c < 3; ++c)
+                expected_sum += row.epilogue == Epilogue::normal ? std::real(std::conj(x[s].c[c]) * expected[s].c[c])
+                                                                 : std::norm(expected[s].c[c]);
+        }
+        const double got = sum.to_host()[0];
+        double scale = 0; // of the terms of the sum
+        for (int s = 0; s < lattice.volume(); ++s)
+            scale += lattice.parity(s) == parity ? reference::norm2(expected[s]) : 0;
+        return {parity_difference(lattice, result, expected, parity), std::fabs(got - expected_sum) / scale};
+    }
+};
+
+} // namespace
+
+TEST_CASE("every row of the dslash table against the reference, both parities", "[dslash]") {
+    REQUIRE(dslash_table().size() == 3 * 3 * 5 * 3);
+    const std::array<int, 4> shapes[] = {{4, 6, 8, 10}, {6, 6, 6, 6}, {4, 4, 4, 32}, {2, 4, 6, 4}, {8, 2, 4, 2}};
+    for (const Backend backend : backends())
+        for (const auto &n : shapes) {
+            Bench bench(n, backend);
+            for (const DslashKernel &row : dslash_table())
+                for (int parity = 0; parity < 2; ++parity) {
+                    const Bench::Outcome outcome = bench.run(row, parity);
+                    CAPTURE(name(backend), n[0], n[1], n[2], n[3], name(row.spinor), name(row.link), row.reals,
+                            name(row.epilogue), parity, outcome.error, outcome.sum_error);
+                    CHECK(outcome.error <= tolerance(row));
+                    CHECK(outcome.sum_error <= 3 * tolerance(row));
+                }
+        }
+}
+
+TEST_CASE("a smaller table check for the sanitizers", "[dslash][sanitize][smoke]") {
+    for (const Backend backend : backends()) {
+        Bench bench({4, 2, 6, 4}, backend);
+        for (const DslashKernel &row : dslash_table())
+            if (row.epilogue == Epilogue::residual || row.spinor == row.link)
+                CHECK(bench.run(row, 1).error <= tolerance(row));
+    }
+}
+
+TEST_CASE("a missing row is refused with the list of what is built", "[dslash][smoke]") {
+    try {
+        find_dslash(Precision::single, Precision::single, 10, Epilogue::plain);
+        FAIL("10 reals were found");
+    } catch (const Error &error) {
+        CHECK(error.status() == Status::not_built);
+        CHECK(std::string(error.what()).find("single/single/13") != std::string::npos);
+    }
+}
+
+TEST_CASE("D on the device is anti-hermitian and its square negative", "[dslash][physics]") {
+    const reference::Lattice lattice{{4, 6, 4, 8}};
+    const AsqtadLinks links = asqtad_links(lattice, 21);
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        const auto apply = [&](const reference::Fermion &x, int parity) {
+            auto source = reference::vector_to_milc<double>(lattice, x);
+            std::vector<double> result(source.size(), 0);
+            const milcgpu_field from = session.field(source), to = session.field(result);
+            const milcgpu_operator what{MILCGPU_DOUBLE, 0, 0};
+            REQUIRE(milcgpu_dslash(session.context, session.links, &what, parity, &from, &to) == MILCGPU_OK);
+            return reference::vector_from_milc<double>(lattice, result);
+        };
+        const auto dot = [&](const reference::Fermion &a, const reference::Fermion &b) {
+            reference::Complex sum = 0;
+            for (size_t s = 0; s < a.size(); ++s)
+                for (int c = 0; c < 3; ++c)
+                    sum += std::conj(a[s].c[c]) * b[s].c[c];
+            return sum;
+        };
+        auto x = random_fermion(lattice, 22), y = random_fermion(lattice, 23);
+        for (int s = 0; s < lattice.volume(); ++s) // x even, y odd
+            (lattice.parity(s) == 0 ? y : x)[s] = {};
+        const reference::Complex forth = dot(y, apply(x, MILCGPU_ODD)), back = dot(x, apply(y, MILCGPU_EVEN));
+        CHECK(std::abs(forth + std::conj(back)) <= 1e-13 * std::abs(forth));
+        const auto dx = apply(x, MILCGPU_ODD);
+        CHECK(std::real(dot(x, apply(dx, MILCGPU_EVEN))) <= 0);
+    }
+}
+
+TEST_CASE("D on the device is gauge covariant", "[dslash][physics]") {
+    const reference::Lattice lattice{{4, 4, 6, 4}};
+    const AsqtadLinks links = asqtad_links(lattice, 31);
+    const auto g = reference::random_transformation(lattice, 32);
+    const auto x = random_fermion(lattice, 33);
+    for (const Backend backend : backends())
+        for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF}) {
+            reference::Fermion results[2];
+            for (int turned = 0; turned < 2; ++turned) {
+                Session<double> session(lattice, backend);
+                REQUIRE(session.load(turned ? reference::transform_links(lattice, g, links.fat, 1) : links.fat,
+                                     turned ? reference::transform_links(lattice, g, links.lng, 3) : links.lng) ==
+                        MILCGPU_OK);
+                auto source = reference::vector_to_milc<double>(lattice, turned ? reference::transform_fermion(g, x) : x);
+                const milcgpu_field field = session.field(source); // in place
+                const milcgpu_operator what{precision, 0, 13};
+                REQUIRE(milcgpu_dslash(session.context, session.links, &what, MILCGPU_EVEN, &field, &field) == MILCGPU_OK);
+                results[turned] = reference::vector_from_milc<double>(lattice, source);
+            }
+            const double bound = precision == MILCGPU_DOUBLE ? 1e-13 : precision == MILCGPU_SINGLE ? 2e-6 : 2e-3;
+            CHECK(parity_difference(lattice, results[1], reference::transform_fermion(g, results[0]), 0) < bound);
+        }
+}

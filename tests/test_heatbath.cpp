@@ -1,0 +1,160 @@
+// The generator of gauge fields: known plaquettes, the over-relaxation's conserved action, independence of the number
+// of threads; and the command lines of the examples.
+#include "tests/catch.h"
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <omp.h>
+
+#include "examples/arguments.h"
+#include "examples/heatbath.h"
+#include "tests/reference/gauge.h"
+#include "tests/reference/su3.h"
+
+using namespace reference;
+
+namespace {
+
+struct Measured {
+    double mean, error;
+};
+
+// The error from ten bins, which are longer than the correlations in the series.
+Measured binned(const std::vector<double> &series) {
+    constexpr std::size_t bins = 10;
+    const std::size_t length = series.size() / bins;
+    std::array<double, bins> means{};
+    Measured result{0, 0};
+    for (std::size_t bin = 0; bin < bins; bin++) {
+        for (std::size_t i = 0; i < length; i++)
+            means[bin] += series[bin * length + i] / double(length);
+        result.mean += means[bin] / bins;
+    }
+    for (const double mean : means)
+        result.error += (mean - result.mean) * (mean - result.mean) / (bins * (bins - 1));
+    result.error = std::sqrt(result.error);
+    return result;
+}
+
+Measured mean_plaquette(const Lattice &lattice, double beta, int discarded, int measured, int overrelax) {
+    std::vector<double> series;
+    examples::thermalized(lattice, beta, 2024, discarded + measured, overrelax, [&](int sweep, const Gauge &links) {
+        if (sweep > discarded)
+            series.push_back(plaquette(lattice, links));
+    });
+    return binned(series);
+}
+
+struct ThreadCount {
+    explicit ThreadCount(int count) : before(omp_get_max_threads()) { omp_set_num_threads(count); }
+    ~ThreadCount() { omp_set_num_threads(before); }
+    int before;
+};
+
+std::string argument_error(const examples::Arguments &arguments, std::vector<const char *> words) {
+    words.insert(words.begin(), "program");
+    try {
+        arguments.parse(int(words.size()), words.data());
+    } catch (const examples::ArgumentError &error) {
+        return error.what();
+    }
+    return "";
+}
+
+} // namespace
+
+TEST_CASE("heat bath: strong coupling", "[heatbath]") {
+    // <Re tr U_P> / 3 = beta/18 + beta^2/216 + O(beta^4): Drouffe, Zuber, DOI 10.1016/0370-1573(83)90034-0.
+    const double beta = 1;
+    const Measured plaquette = mean_plaquette({{4, 4, 4, 4}}, beta, 20, 1000, 0);
+    INFO("plaquette " << plaquette.mean << " +- " << plaquette.error);
+    CHECK(plaquette.error < 4e-4);
+    CHECK(std::abs(plaquette.mean - (beta / 18 + beta * beta / 216)) < 4 * plaquette.error + 1e-4);
+}
+
+TEST_CASE("heat bath: the plaquettes of beta 5.7 and 6.0 on 8^4", "[heatbath]") {
+    const double known[2][2] = {{5.7, 0.5491}, {6.0, 0.5937}};
+    for (const auto &[beta, expected] : known) {
+        const Measured plaquette = mean_plaquette({{8, 8, 8, 8}}, beta, 40, 120, 4);
+        INFO("beta " << beta << ": plaquette " << plaquette.mean << " +- " << plaquette.error);
+        CHECK(plaquette.error < 6e-4);
+        // The known values have four digits, and a lattice of this size differs in about as much from a large one.
+        CHECK(std::abs(plaquette.mean - expected) < 4 * plaquette.error + 2e-4);
+    }
+}
+
+TEST_CASE("over-relaxation moves the field and keeps the action", "[heatbath][smoke][sanitize]") {
+    const Lattice lattice{{4, 2, 6, 4}};
+    const Gauge before = examples::thermalized(lattice, 5.5, 3, 5, 1);
+    Gauge links = before;
+    examples::overrelax_sweep(lattice, links);
+    CHECK(std::abs(plaquette(lattice, links) - plaquette(lattice, before)) < 1e-13);
+    CHECK(relative_difference(links, before) > 0.1);
+    double worst = 0;
+    for (const auto &link : links)
+        worst = std::max(worst, frobenius_norm(link * adjoint(link) - identity()) + std::abs(det(link) - 1.0));
+    CHECK(worst < 1e-13);
+}
+
+TEST_CASE("heat bath: gauge covariant in distribution's mean, at large beta close to 1", "[heatbath][smoke]") {
+    // At weak coupling 1 - P = 2/beta: (8 colours)(3/4 of the links are transverse and free)/(3 beta) to first order.
+    const Measured plaquette = mean_plaquette({{4, 4, 4, 4}}, 100, 20, 100, 1);
+    INFO("plaquette " << plaquette.mean << " +- " << plaquette.error);
+    CHECK(1 - plaquette.mean == Approx(2.0 / 100).epsilon(0.03));
+}
+
+TEST_CASE("heat bath: the field depends on the seed, not on the number of threads", "[heatbath][smoke]") {
+    const Lattice lattice{{4, 4, 2, 6}};
+    const auto field = [&](int threads, std::uint64_t seed) {
+        const ThreadCount scope(threads);
+        return examples::thermalized(lattice, 6.0, seed, 3, 2);
+    };
+    const Gauge one = field(1, 9);
+    CHECK(links_to_milc<double>(lattice, one) == links_to_milc<double>(lattice, field(3, 9)));
+    CHECK(relative_difference(field(1, 10), one) > 0.1);
+}
+
+TEST_CASE("heat bath: odd extents are refused", "[heatbath][smoke][sanitize]") {
+    const Lattice lattice{{4, 3, 4, 4}};
+    Gauge links = unit_gauge(lattice);
+    CHECK_THROWS_AS(examples::heatbath_sweep(lattice, links, 6.0, 1, 1), std::invalid_argument);
+    CHECK_THROWS_AS(examples::overrelax_sweep(lattice, links), std::invalid_argument);
+}
+
+TEST_CASE("arguments: types, defaults, refusals", "[arguments][smoke][sanitize]") {
+    std::array<int, 4> size{1, 2, 3, 4};
+    double mass = 0.5;
+    std::uint64_t seed = 7;
+    std::string out = "none";
+    bool loud = false;
+    examples::Arguments arguments("program", "does nothing");
+    arguments.add("size", "X Y Z T", size, "extents");
+    arguments.add("mass", "M", mass, "quark mass");
+    arguments.add("seed", "S", seed, "seed");
+    arguments.add("out", "FILE", out, "output");
+    arguments.add("loud", "", loud, "print more");
+
+    CHECK(argument_error(arguments, {}) == "");
+    CHECK(mass == 0.5);
+    CHECK(argument_error(arguments, {"--size", "8", "8", "6", "4", "--loud", "--mass", "1e-3", "--out", "a b"}) == "");
+    CHECK(size == std::array<int, 4>{8, 8, 6, 4});
+    CHECK(mass == 1e-3);
+    CHECK(loud);
+    CHECK(out == "a b");
+
+    CHECK_FALSE(argument_error(arguments, {"--masss", "1"}).empty());
+    CHECK_FALSE(argument_error(arguments, {"stray"}).empty());
+    CHECK_FALSE(argument_error(arguments, {"--mass", "1x"}).empty());
+    CHECK_FALSE(argument_error(arguments, {"--mass", ""}).empty());
+    CHECK_FALSE(argument_error(arguments, {"--mass"}).empty());
+    CHECK_FALSE(argument_error(arguments, {"--size", "8", "8", "8"}).empty());
+    CHECK_FALSE(argument_error(arguments, {"--size", "8", "8", "8", "4.5"}).empty());
+    CHECK_FALSE(argument_error(arguments, {"--seed", "-1"}).empty());
+    CHECK(arguments.help().find("--mass M") != std::string::npos);
+    CHECK(arguments.help().find("default 1 2 3 4") != std::string::npos);
+}

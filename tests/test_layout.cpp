@@ -1,0 +1,220 @@
+// Index arithmetic, reorder in both directions, storage formats.
+#include "gpu_kernels/blas/for_precision.h"
+#include "gpu_kernels/halo/neighbours.h"
+#include "gpu_kernels/su3/reconstruct.h"
+#include "tests/support.h"
+#include <numeric>
+
+using namespace milcgpu;
+using namespace tests;
+
+TEST_CASE("checkerboard index and neighbours, even and odd extents, both parities of the origin", "[layout][smoke]") {
+    const std::array<int, 4> shapes[] = {{4, 6, 8, 10}, {2, 2, 2, 2}, {3, 6, 6, 6}, {4, 3, 5, 2}, {3, 3, 3, 3},
+                                         {2, 4, 6, 8},  {6, 5, 4, 3}, {16, 2, 4, 6}, {7, 1, 2, 3}};
+    for (const auto &n : shapes)
+        for (int origin = 0; origin < 2; ++origin) {
+            CAPTURE(n[0], n[1], n[2], n[3], origin);
+            const Lattice lattice(n, origin);
+            const int volume = n[0] * n[1] * n[2] * n[3];
+            REQUIRE(lattice.sites(0) + lattice.sites(1) == volume);
+            int wrong = 0, counts[2] = {0, 0};
+            for (int l = 0; l < volume; ++l) { // the truth: walk all sites, count within each parity
+                const int x[4] = {l % n[0], l / n[0] % n[1], l / (n[0] * n[1]) % n[2], l / (n[0] * n[1] * n[2])};
+                const int parity = (x[0] + x[1] + x[2] + x[3] + origin) % 2;
+                const int i = counts[parity]++;
+                const Site s = lattice.site(parity, i);
+                wrong += s.lexicographic != l || i != l / 2;
+                for (int mu = 0; mu < 4; ++mu) {
+                    wrong += s.x[mu] != x[mu];
+                    for (const int hops : {1, lattice.third_hop[mu]}) {
+                        if (hops == 0 || hops >= n[mu])
+                            continue;
+                        for (const int sign : {1, -1}) {
+                            int y[4] = {x[0], x[1], x[2], x[3]};
+                            y[mu] = (y[mu] + sign * hops + n[mu]) % n[mu];
+                            const int there = y[0] + n[0] * (y[1] + n[1] * (y[2] + n[2] * y[3]));
+                            const int found = sign > 0 ? lattice.forward(s, mu, hops) : lattice.backward(s, mu, hops);
+                            wrong += found != there / 2;
+                        }
+                    }
+                }
+            }
+            CHECK(wrong == 0);
+            CHECK(counts[0] == lattice.sites(0));
+        }
+}
+
+TEST_CASE("spinors survive the way to the device and back, any layout of the host", "[layout][smoke][sanitize]") {
+    const int sites = 3 * 6 * 6 * 6, even = sites / 2;
+    reference::Rng rng(7);
+    std::vector<int> shuffled(sites);
+    std::iota(shuffled.begin(), shuffled.end(), 0);
+    for (int k = sites - 1; k > 0; --k)
+        std::swap(shuffled[k], shuffled[rng() % (k + 1)]);
+    for (const Backend backend : backends())
+        for (const Precision host : {Precision::double_, Precision::single})
+            for (const Precision precision : {Precision::double_, Precision::single, Precision::half})
+                for (const bool mapped : {false, true})
+                    for (const int gap : {0, 5}) { // reals between records: a member of a site structure
+                        CAPTURE(name(backend), name(host), name(precision), mapped, gap);
+                        Device device(backend, 0);
+                        const SiteMap map(device, mapped ? shuffled.data() : nullptr, sites);
+                        SpinorReorder reorder(device, map, sites, even);
+                        const size_t record = 6 + gap;
+                        std::vector<double> values(sites * record);
+                        for (auto &v : values)
+                            v = host == Precision::single ? static_cast<float>(reference::uniform(rng) - 0.5)
+                                                          : reference::uniform(rng) - 0.5;
+                        std::vector<float> floats(values.begin(), values.end());
+                        void *data = host == Precision::double_ ? static_cast<void *>(values.data()) : floats.data();
+                        const HostField field{data, host, record * real_bytes(host)};
+                        const SpinorField on_device(device, precision, even, "test");
+                        reorder.to_device(field, 1, on_device);
+                        std::vector<double> before(values);
+                        // Poison odd records, then bring them back; even records and gaps must not change.
+                        const auto place = [&](int k) { return static_cast<size_t>(mapped ? shuffled[k] : k); };
+                        for (int k = even; k < sites; ++k)
+                            for (int c = 0; c < 6; ++c)
+                                values[place(k) * record + c] = floats[place(k) * record + c] = -77;
+                        reorder.to_host(on_device, 1, field);
+                        double worst = 0;
+                        int changed = 0;
+                        for (int k = 0; k < sites; ++k)
+                            for (size_t c = 0; c < record; ++c) {
+                                const size_t at = place(k) * record + c;
+                                const double now = host == Precision::double_ ? values[at] : floats[at];
+                                if (k >= even && c < 6)
+                                    worst = std::fmax(worst, std::fabs(now - before[at]));
+                                else
+                                    changed += now != before[at];
+                            }
+                        CHECK(changed == 0);
+                        CHECK(worst <= (precision == Precision::half                                     ? 1e-6
+                                        : precision == Precision::single || host == Precision::single ? 3e-8
+                                                                                                      : 0));
+                    }
+}
+
+TEST_CASE("half spinors: planted zeros, denormals, huge and tiny numbers, NaN and infinity", "[su3][smoke]") {
+    const auto through = [](Vector<float> x) {
+        uint32_t w[4];
+        SpinorHalf::encode(x, w);
+        return SpinorHalf::decode(w);
+    };
+    const Vector<float> zero = through({});
+    CHECK(norm(zero) == 0);
+    for (const float size : {1.0f, 1.9999999f, 2.0f, 1e-30f, 3e-38f, 1e30f, 5e36f, 0.75f}) {
+        const Vector<float> x = {{{size, -size / 3}, {size / 1000, 0}, {-size, size / 7}}};
+        const Vector<float> y = through(x);
+        const float tolerance = std::fmax(size * 2.0e-6f, 1.2e-38f);
+        CAPTURE(size);
+        for (int k = 0; k < 3; ++k) {
+            CHECK(std::fabs(x.c[k].re - y.c[k].re) <= tolerance);
+            CHECK(std::fabs(x.c[k].im - y.c[k].im) <= tolerance);
+        }
+    }
+    CHECK(std::isnan(norm(through({{{1e38f, 0}, {0, 0}, {0, 0}}})))); // beyond the format: never silent
+    const Vector<float> denormal = through({{{1e-40f, 0}, {0, 0}, {0, -1e-42f}}});
+    CHECK(std::fabs(denormal.c[0].re) <= 1.2e-38f);
+    for (const float bad : {NAN, INFINITY, -INFINITY})
+        for (int k = 0; k < 6; ++k) {
+            Vector<float> x = {{{1, 2}, {3, 4}, {5, 6}}};
+            (k % 2 == 0 ? x.c[k / 2].re : x.c[k / 2].im) = bad;
+            CHECK(std::isnan(norm(through(x))));
+        }
+}
+
+namespace {
+
+template <Precision p, int reals> double round_trip_error(const reference::Matrix &v) {
+    Matrix<double> m;
+    for (int k = 0; k < 9; ++k)
+        m.e[k / 3][k % 3] = {v.e[k / 3][k % 3].real(), v.e[k / 3][k % 3].imag()};
+    const Matrix<double> back = convert<double>(LongLink<p, reals>(pack_link<p, reals>(m)).matrix());
+    double worst = 0;
+    for (int k = 0; k < 9; ++k) {
+        const Complex<double> d = back.e[k / 3][k % 3] - m.e[k / 3][k % 3];
+        worst = std::fmax(worst, std::fmax(std::fabs(d.re), std::fabs(d.im)));
+    }
+    return worst;
+}
+
+template <Precision p> double worst_error(const reference::Matrix &s, const reference::Matrix &u) {
+    return std::fmax(std::fmax(round_trip_error<p, 12>(s), round_trip_error<p, 8>(s)),
+                     std::fmax(std::fmax(round_trip_error<p, 13>(u), round_trip_error<p, 9>(u)),
+                               std::fmax(round_trip_error<p, 13>(s), round_trip_error<p, 9>(s))));
+}
+
+} // namespace
+
+TEST_CASE("reconstruction holds every +-SU(3) and U(3) matrix: random, unit, diagonal, permutations, nearly so",
+          "[su3][smoke]") {
+    reference::Rng rng(11);
+    double worst[3] = {0, 0, 0};
+    for (int trial = 0; trial < 30000; ++trial) {
+        reference::Matrix s = reference::random_su3(rng);
+        const double angle = 2 * M_PI * reference::uniform(rng);
+        if (trial % 5 == 1) // diagonal phases, exactly or nearly
+            s = reference::reunitarize(reference::identity() + (trial % 2 ? 0.0 : 1e-7) * reference::random_matrix(rng));
+        if (trial % 5 == 2) { // a permutation times a diagonal
+            s = {};
+            for (int k = 0; k < 3; ++k)
+                s.e[k][(k + trial) % 3] = std::polar(1.0, k == 0 ? angle : k == 1 ? -angle : 0.0);
+        }
+        const double sign = trial % 2 ? -1 : 1;
+        const reference::Matrix u = std::polar(1.0, trial % 7 == 0 ? M_PI : angle) * s;
+        s = sign * s;
+        worst[0] = std::fmax(worst[0], worst_error<Precision::double_>(s, u));
+        worst[1] = std::fmax(worst[1], worst_error<Precision::single>(s, u));
+        worst[2] = std::fmax(worst[2], worst_error<Precision::half>(s, u));
+    }
+    CAPTURE(worst[0], worst[1], worst[2]);
+    CHECK(worst[0] < accepted_error(Precision::double_));
+    CHECK(worst[1] < accepted_error(Precision::single));
+    CHECK(worst[2] < accepted_error(Precision::half));
+}
+
+TEST_CASE("links: load, statistics, fall-back to 18 reals, NaN refused with its place", "[links][smoke]") {
+    const reference::Lattice lattice{{4, 6, 2, 4}};
+    const int half = lattice.volume() / 2;
+    for (const Backend backend : backends()) {
+        CAPTURE(name(backend));
+        Device device(backend, 0);
+        const SiteMap map;
+        ResidentLinks links(device, map, half, half, Precision::double_);
+        auto fat = reference::links_to_milc<double>(lattice, random_links(lattice, 1));
+        auto lng = reference::links_to_milc<double>(lattice, unitary_links(lattice, 2, 0.13, true));
+        const HostField f{fat.data(), Precision::double_, 576}, l{lng.data(), Precision::double_, 576};
+        CHECK(links.update(f, l));
+        CHECK(links.generation() == 1);
+        CHECK_FALSE(links.update(f, l)); // the same content: nothing is packed again
+        CHECK(links.generation() == 1);
+        CHECK(std::fabs(links.long_scale() - 0.13) < 1e-14);
+        CHECK(links.version(Precision::single, 13).lng->reals() == 13);
+        CHECK(links.version(Precision::single, 12).lng->reals() == 18); // U(3) does not fit 12 reals
+        CHECK(links.take_warnings().find("12 reals in single precision") != std::string::npos);
+        CHECK(links.version(Precision::single, 12).lng->reals() == 18);
+        CHECK(links.take_warnings().empty()); // said once
+        // One link off the group by a little: 13 reals no longer hold it.
+        lng[18 * 5 + 3] += 1e-3;
+        CHECK(links.update(f, l));
+        CHECK(links.generation() == 2);
+        CHECK(links.version(Precision::single, 13).lng->reals() == 18);
+        for (const double bad : {double(NAN), double(INFINITY)}) {
+            auto broken = fat;
+            broken[18 * (4 * 37 + 2) + 11] = bad;
+            const HostField b{broken.data(), Precision::double_, 576};
+            try {
+                links.update(b, l);
+                FAIL("NaN was accepted");
+            } catch (const Error &error) {
+                CHECK(error.status() == Status::nan_or_inf);
+                CHECK(std::string(error.what()).find("fat links: ") == 0);
+                CHECK(std::string(error.what()).find("site 37 ") != std::string::npos);
+                CHECK(std::string(error.what()).find("direction Z") != std::string::npos);
+            }
+            CHECK(links.empty());
+        }
+        CHECK(links.update(f, l));
+    }
+}
