@@ -81,9 +81,9 @@ ifeq ($(variant),cuda)
   # The headers stand beside nvcc; /usr/include must not be named, or libstdc++ loses its #include_next chain.
   cuda_home    := $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(NVCC) 2>/dev/null)))
   cuda_include := $(filter-out /usr/include,$(wildcard $(cuda_home)/include))
-  cxx  += -DMILCGPU_CUDA=1 $(addprefix -isystem ,$(cuda_include))
+  cxx  += -DMILCGPU_WITH_CUDA=1 $(addprefix -isystem ,$(cuda_include))
   nvcc := $(NVCC) -ccbin $(lastword $(CXX)) -std=c++17 $(optimize) -lineinfo --extended-lambda $(gencode) \
-            -Werror all-warnings -Xcompiler=$(subst $(space),$(comma),$(host_flags)) $(cpp_flags) -DMILCGPU_CUDA=1
+            -Werror all-warnings -Xcompiler=$(subst $(space),$(comma),$(host_flags)) $(cpp_flags) -DMILCGPU_WITH_CUDA=1
   compile_cu := $(nvcc)
   link       := $(NVCC) -ccbin $(lastword $(CXX)) $(gencode) -Xcompiler=-fopenmp
   # What a static link against libmilcgpu.a needs beside OpenMP: nvcc links the CUDA runtime statically.

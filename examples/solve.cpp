@@ -101,6 +101,7 @@ Norms norms(const examples::System &system, const reference::Fermion &b, const s
 }
 
 int run(const Settings &s) {
+    std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ); // in step with the progress line on stderr
     const examples::System system = read_or_make(s);
     const auto &n = system.lattice.n;
     std::printf("lattice %d x %d x %d x %d, u0 %.6f, asqtad links, mass %g, even sites\n", n[0], n[1], n[2], n[3], system.u0,

@@ -1,5 +1,4 @@
 // Index arithmetic, reorder in both directions, storage formats.
-#include "gpu_kernels/blas/for_precision.h"
 #include "gpu_kernels/halo/neighbours.h"
 #include "gpu_kernels/su3/reconstruct.h"
 #include "tests/support.h"

@@ -13,7 +13,7 @@ double wall_seconds() {
     return std::chrono::duration<double>(clock::now().time_since_epoch()).count();
 }
 
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
 cudaStream_t as_stream(void *stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t as_event(void *event) { return static_cast<cudaEvent_t>(event); }
 #endif
@@ -25,7 +25,7 @@ constexpr size_t alignment = 256; // of every array, on both backends
 const char *name(Backend backend) { return backend == Backend::cuda ? "cuda" : "host"; }
 
 int Device::gpu_count() {
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     int count = 0;
     if (cudaGetDeviceCount(&count) != cudaSuccess) {
         cudaGetLastError(); // no driver or no GPU: an answer, not an error to keep
@@ -42,7 +42,7 @@ Device::Device(Backend backend, int ordinal) : backend_(backend), ordinal_(ordin
         description_ = format("host, %d OpenMP threads", omp_get_max_threads());
         return;
     }
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     const int count = gpu_count();
     if (ordinal < 0 || ordinal >= count)
         throw Error(Status::bad_argument,
@@ -71,7 +71,7 @@ Device::Device(Backend backend, int ordinal) : backend_(backend), ordinal_(ordin
 Device::~Device() {
     while (!allocations_.empty())
         release(allocations_.begin()->first);
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     for (void *event : events_)
         if (event != nullptr)
             cudaEventDestroy(as_event(event));
@@ -81,7 +81,7 @@ Device::~Device() {
 }
 
 void Device::raise(int cuda_error, const char *what) {
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (cuda_error == cudaSuccess)
         return;
     const cudaError_t code = static_cast<cudaError_t>(cuda_error);
@@ -100,7 +100,7 @@ void *Device::allocate(size_t bytes, const char *owner) {
     if (fault_ == Fault::allocation) {
         fault_ = Fault::none;
     } else if (on_gpu()) {
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
         const cudaError_t code = cudaMalloc(&pointer, padded);
         if (code != cudaSuccess) {
             pointer = nullptr;
@@ -131,14 +131,14 @@ void Device::release(void *pointer) noexcept {
     allocations_.erase(found);
     if (!on_gpu())
         std::free(pointer);
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     else
         cudaFree(pointer);
 #endif
 }
 
 size_t Device::free_bytes() const {
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         size_t free = 0, total = 0;
         return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
@@ -170,7 +170,7 @@ void Device::copy_to_host(void *to, const void *from, size_t bytes) { copy_rows_
 
 void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
     transfers_.to_device_bytes += width * rows;
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         if (pitch == width)
             raise(cudaMemcpyAsync(to, from, width * rows, cudaMemcpyHostToDevice, as_stream(stream_)), "copy to the GPU");
@@ -187,7 +187,7 @@ void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_
 
 void Device::copy_rows_to_host(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
     transfers_.to_host_bytes += width * rows;
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         if (pitch == width)
             raise(cudaMemcpyAsync(to, from, width * rows, cudaMemcpyDeviceToHost, as_stream(stream_)), "copy to the host");
@@ -203,7 +203,7 @@ void Device::copy_rows_to_host(void *to, const void *from, size_t pitch, size_t 
 }
 
 void Device::copy_on_device(void *to, const void *from, size_t bytes) {
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         raise(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, as_stream(stream_)), "copy on the GPU");
         return;
@@ -213,7 +213,7 @@ void Device::copy_on_device(void *to, const void *from, size_t bytes) {
 }
 
 void Device::fill_zero(void *to, size_t bytes) {
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         raise(cudaMemsetAsync(to, 0, bytes, as_stream(stream_)), "clear memory");
         return;
@@ -227,14 +227,14 @@ void Device::synchronize() {
         fault_ = Fault::none;
         throw Error(Status::device_lost, format("%s backend: device lost (injected by a test)", name(backend_)));
     }
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (on_gpu())
         raise(cudaStreamSynchronize(as_stream(stream_)), "finish its work");
 #endif
 }
 
 void Device::check_launch(const char *what) {
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     raise(cudaGetLastError(), what);
 #else
     static_cast<void>(what);
@@ -275,7 +275,7 @@ void reserve_sums(Device &device, int n) {
 
 Device::Sequence::Sequence(Device &device, std::function<void()> launches)
     : device_(device), launches_(std::move(launches)) {
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (!device.on_gpu())
         return;
     device.raise(cudaStreamBeginCapture(as_stream(device.stream_), cudaStreamCaptureModeThreadLocal), "record a graph");
@@ -298,14 +298,14 @@ Device::Sequence::Sequence(Device &device, std::function<void()> launches)
 }
 
 Device::Sequence::~Sequence() {
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (graph_ != nullptr)
         cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph_));
 #endif
 }
 
 void Device::Sequence::run() {
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (graph_ != nullptr) {
         device_.raise(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph_), as_stream(device_.stream_)),
                       "launch a graph");
@@ -316,7 +316,7 @@ void Device::Sequence::run() {
 }
 
 void Device::copy_to_pinned_later(void *to, const void *from, size_t bytes) {
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         raise(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, as_stream(stream_)), "copy to the host");
         return;
@@ -327,7 +327,7 @@ void Device::copy_to_pinned_later(void *to, const void *from, size_t bytes) {
 
 void *Device::allocate_pinned(size_t bytes) {
     void *pointer = nullptr;
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         raise(cudaMallocHost(&pointer, bytes), "allocate pinned host memory");
         return pointer;
@@ -340,7 +340,7 @@ void *Device::allocate_pinned(size_t bytes) {
 }
 
 void Device::release_pinned(void *pointer) noexcept {
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         cudaFreeHost(pointer);
         return;
@@ -350,7 +350,7 @@ void Device::release_pinned(void *pointer) noexcept {
 }
 
 void Device::record(int slot) {
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (on_gpu())
         raise(cudaEventRecord(as_event(events_[slot]), as_stream(stream_)), "record an event");
 #else
@@ -361,7 +361,7 @@ void Device::record(int slot) {
 void Device::wait(int slot) {
     if (fault_ == Fault::device_lost)
         synchronize();
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (on_gpu())
         raise(cudaEventSynchronize(as_event(events_[slot])), "finish its work");
 #else
@@ -370,7 +370,7 @@ void Device::wait(int slot) {
 }
 
 void Device::timer_start() {
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         raise(cudaEventRecord(as_event(events_[2]), as_stream(stream_)), "record an event");
         return;
@@ -380,7 +380,7 @@ void Device::timer_start() {
 }
 
 double Device::timer_stop_seconds() {
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         float milliseconds = 0;
         raise(cudaEventRecord(as_event(events_[3]), as_stream(stream_)), "record an event");

@@ -11,6 +11,10 @@
 #include "gpu_kernels/backend/device.h"
 #include <algorithm>
 
+#if defined(MILCGPU_WITH_CUDA) && !defined(__CUDACC__)
+#error "launch.h holds kernels: include it from .cu files only"
+#endif
+
 namespace milcgpu {
 
 constexpr int tile_sites = 64;   // smallest block; blocks are multiples of it
@@ -32,7 +36,7 @@ struct ReduceShape {
         : tiles((n + tile_sites - 1) / tile_sites), groups((tiles + group_tiles - 1) / group_tiles) {}
 };
 
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
 namespace cuda {
 
 template <class Body> __global__ void __launch_bounds__(max_block) run(const Body body, int n) {
@@ -132,7 +136,7 @@ __global__ void __launch_bounds__(max_block, min_blocks)
 template <class Body> void launch(Device &device, int n, const Body &body, const char *what, int block = 128) {
     if (n <= 0)
         return;
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu()) {
         const int threads = device.block() > 0 ? device.block() : block;
         cuda::run<<<(n + threads - 1) / threads, threads, 0, static_cast<cudaStream_t>(device.stream())>>>(body, n);
@@ -176,7 +180,7 @@ void launch_sum(Device &device, int n, const Body &body, const Finish &finish, c
     const Device::ReduceScratch scratch =
         device.reduce_scratch(static_cast<size_t>(N) * (shape.tiles + shape.groups), shape.groups);
     Sums<N> *partials = reinterpret_cast<Sums<N> *>(scratch.partials);
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu()) {
         const int threads = device.block() > 0 ? device.block() : block;
         cuda::run_sum<N, min_blocks>

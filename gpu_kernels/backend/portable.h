@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(MILCGPU_CUDA)
+#if defined(MILCGPU_WITH_CUDA)
 #include <cuda_runtime.h>
 #define MILCGPU_HD __host__ __device__ __forceinline__
 #else
