@@ -19,7 +19,7 @@ struct Settings {
     std::string lattice_file, csv, history, backend = "all", pairs = "all";
     std::array<int, 4> size = {8, 8, 8, 16};
     double beta = 6.0, mass = 0.02, tolerance = 1e-10, reliable_delta = 0.1;
-    int sweeps = 60, max_iterations = 5000, reconstruct = 18, repeat = 1;
+    int sweeps = 60, max_iterations = 5000, reconstruct = 18, repeat = 1, sloppy_link = 0;
     unsigned long seed = 1;
     bool no_reference = false;
 };
@@ -35,6 +35,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("tolerance", "R", s.tolerance, "relative residual; pairs that cannot reach it get what they can");
     arguments.add("max-iterations", "N", s.max_iterations, "between restarts");
     arguments.add("reconstruct", "R", s.reconstruct, "reals of a sloppy long link: 18, 13, 12, 9 or 8");
+    arguments.add("sloppy-link", "P", s.sloppy_link, "precision of sloppy links: 1 double, 2 single, 3 half, 0 as vectors");
     arguments.add("reliable-delta", "D", s.reliable_delta, "fall of the sloppy residual between recomputations");
     arguments.add("backend", "NAME", s.backend, "all, auto, host or cuda");
     arguments.add("pairs", "NAME", s.pairs, "all, or one as double/half");
@@ -143,6 +144,7 @@ int run(const Settings &s) {
             spec.precise.precision = pair.precise;
             spec.sloppy.precision = pair.sloppy;
             spec.sloppy.reconstruct = s.reconstruct;
+            spec.sloppy.link_precision = s.sloppy_link;
             spec.reliable_delta = s.reliable_delta;
             Progress progress{std::string(examples::backend_name(backend)) + " " + pair.name,
                               s.history.empty() ? nullptr : &history};
@@ -171,6 +173,8 @@ int run(const Settings &s) {
             std::printf("%-8s %-14s %6d %8d %10.2e %10.2e %10.4f %9.1f %9.1f  %s%s\n", examples::backend_name(backend),
                         pair.name, best.steps, best.reliable_updates, best.true_residual, difference, best.seconds,
                         best.gflops, best.gbytes_per_second, milcgpu_status_name(best.status), well ? "" : "  OFF");
+            if (best.reliable_updates > 0)
+                std::printf("         largest jump of the residual at an update: %.1e\n", best.largest_jump);
             if (best.message[0] != '\0')
                 std::printf("         %s\n", best.message);
             csv << examples::backend_name(backend) << "," << pair.name << "," << best.steps << "," << best.reliable_updates

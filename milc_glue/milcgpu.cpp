@@ -282,6 +282,7 @@ void fill_report(const CgReport &r, const SolveArguments &a, milcgpu_solve_repor
     report.true_residual = r.true_residual;
     report.relative_residual = r.relative_residual;
     report.recursion_residual = r.recursion_residual;
+    report.largest_jump = r.largest_jump;
     report.solver_seconds = r.seconds;
     if (r.seconds > 0) {
         report.gflops = r.flops / r.seconds * 1e-9;

@@ -105,6 +105,7 @@ typedef struct {
     double true_residual;   /* |b - A x| / |b|, recomputed in double from the links as handed over */
     double relative_residual; /* MILC's, of the same residual; 1 when relative_tolerance is 0, as MILC prints it */
     double recursion_residual; /* what the iteration believed */
+    double largest_jump;    /* of the residual at a reliable update, relative to it: what sloppy precision cost */
     double seconds;         /* the whole call */
     double solver_seconds;  /* without copies and reordering of source, guess and solution */
     double gflops, gbytes_per_second; /* of solver_seconds; compulsory bytes */

@@ -268,7 +268,7 @@ Device::ReduceScratch Device::reduce_scratch(size_t partials, size_t groups) {
 }
 
 void reserve_sums(Device &device, int n) {
-    constexpr int widest = 2; // numbers summed at once
+    constexpr int widest = 3; // numbers summed at once
     const ReduceShape shape(n);
     device.reduce_scratch(widest * (shape.tiles + shape.groups), shape.groups);
 }

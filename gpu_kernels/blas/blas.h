@@ -9,8 +9,8 @@ namespace milcgpu {
 // y = scale * x, between any two precisions; *sum (device, may be nullptr) = |y|^2 before y is rounded. 2 spinors.
 void convert_spinor(Device &, const SpinorField &x, const SpinorField &y, double scale, double *sum);
 
-// y += scale * x, between any two precisions. 3 spinors.
-void accumulate(Device &, const SpinorField &x, const SpinorField &y, double scale);
+// y += scale * x, then x = 0, between any two precisions. 4 spinors.
+void drain(Device &, const SpinorField &x, const SpinorField &y, double scale);
 
 // *sum = |x|^2 (device). 1 spinor.
 void norm_squared(Device &, const SpinorField &x, double *sum);
@@ -27,7 +27,7 @@ void cg_direction(Device &, const SpinorField &r, const SpinorField &p, const Sp
 
 // Reliable update (Sleijpen and van der Vorst, Computing 56 (1996) 141): r_new is the residual recomputed in higher precision.
 // The search direction is kept: p += r_new - r, then p is made to satisfy <r, p> = |r|^2, which the step length assumes; r =
-// r_new, x = 0. State: rr, pp, active. 9 spinors, once in hundreds of iterations.
+// r_new, x = 0. State: rr, pp, jump, active. 9 spinors, once in hundreds of iterations.
 void cg_reliable_update(Device &, const SpinorField &r_new, const SpinorField &r, const SpinorField &p,
                         const SpinorField &x, CgState *state);
 

@@ -19,6 +19,7 @@ struct CgState {
     double curvature; // <p, A p> = shift |p|^2 + |D p|^2
     double alpha;     // rr / curvature
     double rr_new, pp_new; // of the iteration under way
+    double jump;             // |r_new - r|^2 at the last reliable update
     double largest_rr;       // since the last reliable update
     double target_rr;        // stop when rr < target_rr
     double reliable_factor;  // stop when rr < reliable_factor * largest_rr; 0 = never

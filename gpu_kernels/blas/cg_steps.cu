@@ -52,23 +52,25 @@ struct DirectionFinish {
     }
 };
 
-// p += r_new - r; sums |r_new|^2 and <r_new, p>.
+// p += r_new - r; sums |r_new|^2, <r_new, p> and |r_new - r|^2.
 template <class S> struct Correct {
     SpinorView<S> r_new, r, p;
-    MILCGPU_HD Sums<2> operator()(int i) const {
+    MILCGPU_HD Sums<3> operator()(int i) const {
         const auto fresh = r_new.load(i);
-        const auto direction = p.load(i) + (fresh - r.load(i));
+        const auto jump = fresh - r.load(i);
+        const auto direction = p.load(i) + jump;
         p.store(i, direction);
         r.store(i, fresh);
-        return {{norm(fresh), real_dot(fresh, direction)}};
+        return {{norm(fresh), real_dot(fresh, direction), norm(jump)}};
     }
 };
 
 struct CorrectFinish {
     CgState *state;
-    MILCGPU_HD void operator()(const Sums<2> &sums) const {
+    MILCGPU_HD void operator()(const Sums<3> &sums) const {
         state->rr = state->largest_rr = sums.v[0];
         state->rr_new = sums.v[1]; // <r, p>, until Project has used it
+        state->jump = sums.v[2];
     }
 };
 
@@ -120,7 +122,7 @@ void cg_reliable_update(Device &device, const SpinorField &r_new, const SpinorFi
                         const SpinorField &x, CgState *state) {
     for_precision(r.precision(), [&](auto s) {
         using S = decltype(s);
-        launch_sum<2>(device, r.sites(), Correct<S>{SpinorView<S>(r_new), SpinorView<S>(r), SpinorView<S>(p)},
+        launch_sum<3>(device, r.sites(), Correct<S>{SpinorView<S>(r_new), SpinorView<S>(r), SpinorView<S>(p)},
                       CorrectFinish{state}, nullptr, "cg reliable update");
         launch_sum<1>(device, r.sites(), Project<S>{SpinorView<S>(r), SpinorView<S>(p), SolutionView<S>(x), state},
                       ProjectFinish{state}, nullptr, "cg reliable update");

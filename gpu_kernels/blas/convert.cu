@@ -1,4 +1,4 @@
-// y = scale x and y += scale x between precisions, |x|^2, and the search for NaN: passes of 1 to 3 spinors.
+// y = scale x and y += scale x, x = 0 between precisions, |x|^2, and the search for NaN: passes of 1 to 4 spinors.
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/blas/for_precision.h"
 
@@ -17,13 +17,14 @@ template <class X, class Y> struct Convert {
     }
 };
 
-template <class X, class Y> struct Accumulate {
+template <class X, class Y> struct Drain {
     SpinorView<X> x;
     SpinorView<Y> y;
     double scale;
     MILCGPU_HD void operator()(int i) const {
         const Vector<double> v = convert<double>(y.load(i)) + scale * convert<double>(x.load(i));
         y.store(i, convert<typename Y::Real>(v));
+        x.store(i, {});
     }
 };
 
@@ -58,13 +59,13 @@ void convert_spinor(Device &device, const SpinorField &x, const SpinorField &y, 
     });
 }
 
-void accumulate(Device &device, const SpinorField &x, const SpinorField &y, double scale) {
+void drain(Device &device, const SpinorField &x, const SpinorField &y, double scale) {
     for_precision(x.precision(), [&](auto from) {
         for_precision(y.precision(), [&](auto to) {
             launch(device, x.sites(),
-                   Accumulate<decltype(from), decltype(to)>{SpinorView<decltype(from)>(x), SpinorView<decltype(to)>(y),
+                   Drain<decltype(from), decltype(to)>{SpinorView<decltype(from)>(x), SpinorView<decltype(to)>(y),
                                                             scale},
-                   "accumulate a spinor");
+                   "drain a spinor");
         });
     });
 }

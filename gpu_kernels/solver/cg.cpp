@@ -14,6 +14,11 @@ double now() {
 // steps are queued in vain after the last one.
 int steps_per_chunk(int sites) { return sites <= 16384 ? 16 : sites <= 65536 ? 8 : 4; }
 
+// Steps after which the partial solution is added up in the precise precision and starts from zero again. It grows far
+// beyond the residual on light masses; left in single precision for long, its rounding would come back through A as a
+// residual larger than the one that the iteration believes in.
+constexpr int steps_per_drain = 16;
+
 // Three evaluations in a row that do not gain a factor of 2 in |r|^2: the precision has no more to give.
 constexpr int patience = 3;
 
@@ -123,7 +128,7 @@ void CgSolver::iterate_once() {
     const bool relative = limits_.relative_tolerance > 0;
     cg_direction(device_, sloppy_.residual, direction_, partial_, state, !relative);
     if (relative)
-        relative_residual(device_, sloppy_.residual, partial_, precise_x_.sites() != 0 ? precise_x_ : x_, nullptr, state,
+        relative_residual(device_, sloppy_.residual, partial_, solution_so_far(), nullptr, state,
                           lattice_.volume());
 }
 
@@ -148,8 +153,13 @@ CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
             for (int k = 0; k < chunk_steps_; ++k)
                 iterate_once();
         });
+    int queued = 0;
+    const bool drains = sloppy_.spec.spinor != Precision::double_;
     const auto queue = [&](int slot) {
         chunk->run();
+        queued += chunk_steps_;
+        if (drains && queued % steps_per_drain == 0)
+            drain(device_, partial_, solution_so_far(), scale_);
         device_.copy_to_pinned_later(seen_.get() + slot, state_.data(), sizeof(CgState));
         device_.record(slot);
     };
@@ -167,6 +177,7 @@ CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
         report.steps += seen.iterations;
         report.iterations += seen.iterations;
         report.recursion_residual = residual;
+        report.largest_jump = std::fmax(report.largest_jump, std::sqrt(seen.jump / seen.largest_rr));
         return seen.stop;
     }
 }
@@ -219,6 +230,9 @@ void CgSolver::finish(CgReport &report, const Residual *last_full) {
     report.flops += 36.0 * report.steps * sites; // x += alpha p, p = r + beta p, |p|^2
     report.bytes += double(report.steps) * sites *
                     (3 * spinor_bytes(sloppy_.spec.spinor) + 2 * spinor_bytes(partial_.precision()));
+    if (sloppy_.spec.spinor != Precision::double_)
+        report.bytes += double(report.steps) / steps_per_drain * sites *
+                        (2 * spinor_bytes(solution_so_far().precision()) + 2 * spinor_bytes(partial_.precision()));
 }
 
 // What ends the solve after an evaluation of the residual, if anything does.
@@ -265,7 +279,7 @@ CgStop CgSolver::advance(bool fresh, const CgProgress &progress, CgReport &repor
                                 stop == CgStop::nan_or_inf ? "NaN or infinity" : "<p, A p> = 0 (a zero mode)",
                                 report.steps);
     } else {
-        accumulate(device_, partial_, precise_x_.sites() != 0 ? precise_x_ : x_, scale_);
+        drain(device_, partial_, solution_so_far(), scale_);
     }
     return stop;
 }

@@ -46,6 +46,7 @@ struct CgReport {
     double true_residual = 0;     // |b - A x| / |b| in double, from the links as handed over
     double relative_residual = 0; // MILC's relative residual of x, evaluated likewise
     double recursion_residual = 0;
+    double largest_jump = 0; // of the residual at a reliable update, relative to the residual
     double seconds = 0;           // of the iterations, residuals included
     double flops = 0, bytes = 0;  // of the whole solve, compulsory bytes
     std::string message;          // empty when all is well
@@ -94,6 +95,7 @@ class CgSolver {
     void finish(CgReport &report, const Residual *last_full);
     void check_finite(const SpinorField &field, const char *what);
     void begin_state(int iteration_limit);
+    const SpinorField &solution_so_far() const { return precise_x_.sites() != 0 ? precise_x_ : x_; }
     bool pure() const { return precise_->spec == sloppy_.spec; }
     int most_iterations() const { return limits_.max_iterations * limits_.max_restarts; }
 
