@@ -17,7 +17,7 @@ namespace {
 struct Settings {
     std::string backend = "auto", csv;
     std::array<int, 4> size = {0, 0, 0, 0};
-    double mass = 0.01, tolerance = 1e-10, delta = 0.1;
+    double mass = 0.002, tolerance = 1e-10, delta = 0.1;
     int block = 0;
     bool all_rows = false, no_solves = false, no_rows = false;
 };
@@ -148,7 +148,7 @@ void time_solves(const examples::System &system, int backend, const Settings &se
             std::sort(reports.begin(), reports.end(), [](auto &a, auto &b) { return a.seconds < b.seconds; });
             const milcgpu_solve_report &r = reports[reports.size() / 2];
             const double work = r.solver_seconds / r.steps * 1e9; // the step is timed over the whole call, copies included
-            out.line("cg step", format("%s/%d, %d steps, %d updates", pair.name, reals, r.steps, r.reliable_updates),
+            out.line("cg step", format("%s/%d %d steps %d updates", pair.name, reals, r.steps, r.reliable_updates),
                      r.seconds / r.steps, r.gflops * work, r.gbytes_per_second * work, r.true_residual);
         }
 }

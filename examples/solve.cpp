@@ -18,7 +18,7 @@ double now() {
 struct Settings {
     std::string lattice_file, csv, history, backend = "all", pairs = "all";
     std::array<int, 4> size = {8, 8, 8, 16};
-    double beta = 6.0, mass = 0.02, tolerance = 1e-10, reliable_delta = 0.1;
+    double beta = 6.0, mass = 0.02, tolerance = 1e-10, reliable_delta = 0.1, jump_limit = 0;
     int sweeps = 60, max_iterations = 5000, reconstruct = 18, repeat = 1, sloppy_link = 0;
     unsigned long seed = 1;
     bool no_reference = false;
@@ -37,6 +37,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("reconstruct", "R", s.reconstruct, "reals of a sloppy long link: 18, 13, 12, 9 or 8");
     arguments.add("sloppy-link", "P", s.sloppy_link, "precision of sloppy links: 1 double, 2 single, 3 half, 0 as vectors");
     arguments.add("reliable-delta", "D", s.reliable_delta, "fall of the sloppy residual between recomputations");
+    arguments.add("jump-limit", "J", s.jump_limit, "jump of the residual that ends half precision (0: the default)");
     arguments.add("backend", "NAME", s.backend, "all, auto, host or cuda");
     arguments.add("pairs", "NAME", s.pairs, "all, or one as double/half");
     arguments.add("repeat", "N", s.repeat, "solves a pair; the fastest is shown");
@@ -146,6 +147,7 @@ int run(const Settings &s) {
             spec.sloppy.reconstruct = s.reconstruct;
             spec.sloppy.link_precision = s.sloppy_link;
             spec.reliable_delta = s.reliable_delta;
+            spec.jump_limit = s.jump_limit;
             Progress progress{std::string(examples::backend_name(backend)) + " " + pair.name,
                               s.history.empty() ? nullptr : &history};
             spec.progress = Progress::report;
@@ -174,7 +176,8 @@ int run(const Settings &s) {
                         pair.name, best.steps, best.reliable_updates, best.true_residual, difference, best.seconds,
                         best.gflops, best.gbytes_per_second, milcgpu_status_name(best.status), well ? "" : "  OFF");
             if (best.reliable_updates > 0)
-                std::printf("         largest jump of the residual at an update: %.1e\n", best.largest_jump);
+                std::printf("         largest jump of the residual at an update: %.1e; %d steps in half precision\n",
+                            best.largest_jump, best.steps_in_half);
             if (best.message[0] != '\0')
                 std::printf("         %s\n", best.message);
             csv << examples::backend_name(backend) << "," << pair.name << "," << best.steps << "," << best.reliable_updates

@@ -234,9 +234,16 @@ CgSolver &cached_solver(milcgpu_context &context, milcgpu_links &links, int pari
     if (solvers.size() >= cached_solvers)
         solvers.pop_back();
     const LinkPair full = links.links->full();
+    std::function<FinerLevel()> finer; // single precision with the same reals, where half is asked for beside something finer
+    if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
+        finer = [&links, reals = sloppy.reals] {
+            OperatorSpec spec{Precision::single, Precision::single, reals};
+            const LevelLinks packed = level_links(links, spec);
+            return FinerLevel{spec, packed};
+        };
     solvers.push_front({parity, precise, sloppy, &links, version,
                         std::make_unique<CgSolver>(*context.device, context.lattice, parity, precise, precise_links,
-                                                   sloppy, sloppy_links, LevelLinks{full.fat, full.lng})});
+                                                   sloppy, sloppy_links, LevelLinks{full.fat, full.lng}, finer)});
     return *solvers.front().solver;
 }
 
@@ -267,8 +274,17 @@ SolveArguments checked_solve(const milcgpu_solve_spec &spec) {
                       spec.max_iterations, spec.max_restarts));
     if (!(spec.reliable_delta >= 0 && spec.reliable_delta < 1))
         refuse(format("reliable_delta is %g: must be in (0, 1), or 0 for the default", spec.reliable_delta));
-    a.limits = {spec.mass,          spec.tolerance,    spec.relative_tolerance,
-                spec.max_iterations, spec.max_restarts, spec.reliable_delta == 0 ? 0.1 : spec.reliable_delta};
+    if (!(spec.jump_limit >= 0))
+        refuse(format("jump_limit is %g: must be positive, or 0 for the default", spec.jump_limit));
+    a.limits.mass = spec.mass;
+    a.limits.tolerance = spec.tolerance;
+    a.limits.relative_tolerance = spec.relative_tolerance;
+    a.limits.max_iterations = spec.max_iterations;
+    a.limits.max_restarts = spec.max_restarts;
+    if (spec.reliable_delta > 0)
+        a.limits.reliable_delta = spec.reliable_delta;
+    if (spec.jump_limit > 0)
+        a.limits.jump_limit = spec.jump_limit;
     return a;
 }
 
@@ -283,6 +299,7 @@ void fill_report(const CgReport &r, const SolveArguments &a, milcgpu_solve_repor
     report.relative_residual = r.relative_residual;
     report.recursion_residual = r.recursion_residual;
     report.largest_jump = r.largest_jump;
+    report.steps_in_half = r.steps_in_half;
     report.solver_seconds = r.seconds;
     if (r.seconds > 0) {
         report.gflops = r.flops / r.seconds * 1e-9;

@@ -55,7 +55,7 @@ typedef struct {
     size_t struct_size;
     int backend;    /* milcgpu_backend; AUTO: environment MILCGPU_BACKEND (auto, cuda, host), else a GPU if there is one */
     int device;     /* GPU number, 0 first */
-    int block_size; /* threads a block for every kernel (64, 128, 192, 256); 0: each kernel's own. Results do not depend on it */
+    int block_size; /* threads a block for every kernel (64, 128, 256); 0: each kernel's own. Results do not depend on it */
     int verbosity;  /* 0 silent, 1 device and warnings, 2 a line a solve; -1: environment MILCGPU_VERBOSE, else 1 */
     void (*message)(void *user, const char *line); /* where lines go; NULL: stderr */
     void *user;
@@ -89,6 +89,8 @@ typedef struct {
     milcgpu_operator precise;  /* the solution is kept and residuals are recomputed in this */
     milcgpu_operator sloppy;   /* iterations run in this; precision 0: as precise */
     double reliable_delta;     /* fall of the sloppy residual between two recomputations; 0: 0.1 */
+    double jump_limit;         /* sloppy half precision: where the residual, recomputed, differs by more than this part of itself, the
+                                  rest of the solve runs in single (light masses); 0: 0.1; 1e9: never */
     uint64_t links_version;    /* the links this solve is meant for (milcgpu_links_version); 0: whatever they are */
     void (*progress)(void *user, int step, double residual); /* NULL: none. residual: |r|/|b| of the recursion */
     void *user;
@@ -105,6 +107,7 @@ typedef struct {
     double true_residual;   /* |b - A x| / |b|, recomputed in double from the links as handed over */
     double relative_residual; /* MILC's, of the same residual; 1 when relative_tolerance is 0, as MILC prints it */
     double recursion_residual; /* what the iteration believed */
+    int steps_in_half;      /* of steps; fewer than steps when the solve had to change to single precision */
     double largest_jump;    /* of the residual at a reliable update, relative to it: what sloppy precision cost */
     double seconds;         /* the whole call */
     double solver_seconds;  /* without copies and reordering of source, guess and solution */

@@ -1,4 +1,5 @@
 // Index arithmetic, reorder in both directions, storage formats.
+#include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/halo/neighbours.h"
 #include "gpu_kernels/su3/reconstruct.h"
 #include "tests/support.h"
@@ -215,5 +216,38 @@ TEST_CASE("links: load, statistics, fall-back to 18 reals, NaN refused with its 
             CHECK(links.empty());
         }
         CHECK(links.update(f, l));
+    }
+}
+
+TEST_CASE("sums over many groups of tiles: right, and the same bits for every block size", "[blas][determinism][smoke]") {
+    for (const int sites : {1, 63, 64, 65, 16384, 16385, 50001, 600000}) {
+        reference::Rng rng(sites);
+        std::vector<double> values(6 * static_cast<size_t>(sites));
+        long double expected = 0;
+        for (auto &v : values) {
+            v = reference::uniform(rng) - 0.5;
+            expected += v * v;
+        }
+        for (const Backend backend : backends()) {
+            double first = 0;
+            for (const int block : {0, 64, 128, 256}) {
+                Device device(backend, 0);
+                device.set_block(block);
+                const SiteMap map;
+                SpinorReorder reorder(device, map, sites, sites);
+                const SpinorField x(device, Precision::double_, sites, "test");
+                const DeviceArray<double> sum(device, 1, "test");
+                reorder.to_device({values.data(), Precision::double_, 48}, 0, x);
+                for (int repeat = 0; repeat < 3; ++repeat) {
+                    norm_squared(device, x, sum.data());
+                    const double got = sum.to_host()[0];
+                    if (first == 0)
+                        first = got;
+                    CAPTURE(name(backend), sites, block);
+                    CHECK(got == first);
+                    CHECK(std::fabs(got - static_cast<double>(expected)) <= 1e-14 * static_cast<double>(expected));
+                }
+            }
+        }
     }
 }

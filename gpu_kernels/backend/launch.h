@@ -88,27 +88,16 @@ __device__ __forceinline__ bool arrive_last(unsigned *counter, unsigned mine, un
     return *shared_flag != 0;
 }
 
-template <int N, int min_blocks, class Body, class Finish>
-__global__ void __launch_bounds__(max_block, min_blocks)
-    run_sum(const Body body, const Finish finish, int n, ReduceShape shape, Sums<N> *partials, unsigned *counters,
-            const int *gate) {
-    if (gate != nullptr && *gate == 0)
-        return;
-    __shared__ Sums<N> shared[max_block / 32];
+// The tile sums of this block, `mine` of them from first_tile on, are in partials: adds groups and total where this block is
+// the last to arrive.
+template <int N, class Finish>
+__device__ __forceinline__ void join_sums(const Finish &finish, ReduceShape shape, Sums<N> *partials, unsigned *counters,
+                                          int first_tile, int tiles_a_block, Sums<N> *shared) {
     __shared__ int last;
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    Sums<N> s = {};
-    if (i < n)
-        s = body(i);
-    s = tile_sum<N>(s, shared);
-    if (threadIdx.x % tile_sites == 0 && i / tile_sites < shape.tiles)
-        partials[i / tile_sites] = s;
     __syncthreads();
-
-    const int first_tile = blockIdx.x * (blockDim.x / tile_sites);
     const int group = first_tile / group_tiles;
     const int in_group = min(group_tiles, shape.tiles - group * group_tiles);
-    const int mine = min(static_cast<int>(blockDim.x / tile_sites), shape.tiles - first_tile);
+    const int mine = min(tiles_a_block, shape.tiles - first_tile);
     if (!arrive_last(&counters[1 + group], mine, in_group, &last))
         return;
     Sums<N> total = block_sum<N>(partials + group * group_tiles, in_group, shared);
@@ -127,6 +116,55 @@ __global__ void __launch_bounds__(max_block, min_blocks)
     }
     if (threadIdx.x == 0)
         finish(total);
+}
+
+template <int N, int min_blocks, class Body, class Finish>
+__global__ void __launch_bounds__(max_block, min_blocks)
+    run_sum(const Body body, const Finish finish, int n, ReduceShape shape, Sums<N> *partials, unsigned *counters,
+            const int *gate) {
+    if (gate != nullptr && *gate == 0)
+        return;
+    __shared__ Sums<N> shared[max_block / 32];
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    Sums<N> s = {};
+    if (i < n)
+        s = body(i);
+    s = tile_sum<N>(s, shared);
+    if (threadIdx.x % tile_sites == 0 && i / tile_sites < shape.tiles)
+        partials[i / tile_sites] = s;
+    const int tiles_a_block = blockDim.x / tile_sites;
+    join_sums<N>(finish, shape, partials, counters, blockIdx.x * tiles_a_block, tiles_a_block, shared);
+}
+
+// The same for lattices too small to fill the GPU with a thread a site: 4 threads a site, a block of 256 threads a tile.
+// Each computes part k of the site; the parts are added in order.
+template <int N, class Body, class Finish>
+__global__ void __launch_bounds__(4 * tile_sites, 2)
+    run_sum_in_parts(const Body body, const Finish finish, int n, ReduceShape shape, Sums<N> *partials,
+                     unsigned *counters, const int *gate) {
+    if (gate != nullptr && *gate == 0)
+        return;
+    using Part = typename Body::Part;
+    __shared__ Sums<N> shared[4 * tile_sites / 32];
+    __shared__ Part parts[3][tile_sites];
+    const int lane = threadIdx.x % tile_sites, k = threadIdx.x / tile_sites;
+    const int i = blockIdx.x * tile_sites + lane;
+    Part part = {};
+    if (i < n)
+        part = body.part(i, k);
+    if (k > 0)
+        parts[k - 1][lane] = part;
+    __syncthreads();
+    Sums<N> s = {};
+    if (k == 0 && i < n) {
+        for (int other = 0; other < 3; ++other)
+            part = part + parts[other][lane];
+        s = body.complete(i, part);
+    }
+    s = tile_sum<N>(s, shared);
+    if (threadIdx.x == 0)
+        partials[blockIdx.x] = s;
+    join_sums<N>(finish, shape, partials, counters, blockIdx.x, 1, shared);
 }
 
 } // namespace cuda
@@ -171,6 +209,9 @@ template <int N> Sums<N> block_sum(const Sums<N> *values, int count) {
 
 } // namespace host
 
+// Sites below which launch_sum_in_parts takes 4 threads a site.
+constexpr int few_sites = 65536;
+
 // finish(sum over i of body(i)). gate: nullptr, or a flag on the device; 0 there skips the whole launch.
 // min_blocks: blocks of 256 threads that must fit on an SM (bounds the registers a thread).
 template <int N, int min_blocks = 1, class Body, class Finish>
@@ -205,6 +246,25 @@ void launch_sum(Device &device, int n, const Body &body, const Finish &finish, c
         group_sums[group] = host::block_sum<N>(partials + group * group_tiles,
                                                std::min(group_tiles, shape.tiles - group * group_tiles));
     finish(shape.groups > 1 ? host::block_sum<N>(group_sums, shape.groups) : group_sums[0]);
+}
+
+// launch_sum for a heavy body that can be cut into 4 parts a site: Body::Part, part(i, k) and complete(i, sum of the parts)
+// besides operator(). Cut where there are fewer sites than the GPU has room for; which way is taken depends on n alone.
+template <int N, int min_blocks, class Body, class Finish>
+void launch_sum_in_parts(Device &device, int n, const Body &body, const Finish &finish, const int *gate,
+                         const char *what, int block) {
+#if defined(MILCGPU_WITH_CUDA)
+    if (device.on_gpu() && n < few_sites) {
+        const ReduceShape shape(n);
+        const Device::ReduceScratch scratch =
+            device.reduce_scratch(static_cast<size_t>(N) * (shape.tiles + shape.groups), shape.groups);
+        cuda::run_sum_in_parts<N><<<shape.tiles, 4 * tile_sites, 0, static_cast<cudaStream_t>(device.stream())>>>(
+            body, finish, n, shape, reinterpret_cast<Sums<N> *>(scratch.partials), scratch.counters, gate);
+        device.check_launch(what);
+        return;
+    }
+#endif
+    launch_sum<N, min_blocks>(device, n, body, finish, gate, what, block);
 }
 
 } // namespace milcgpu

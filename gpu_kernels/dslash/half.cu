@@ -7,8 +7,8 @@ namespace milcgpu {
 void add_half_rows(std::vector<DslashKernel> &table) {
     constexpr const char *file = "gpu_kernels/dslash/half.cu";
     add_rows<SpinorHalf, Precision::double_, 2, 128>(table, file);
-    add_rows<SpinorHalf, Precision::single, 3, 128>(table, file);
-    add_rows<SpinorHalf, Precision::half, 3, 128>(table, file);
+    add_rows<SpinorHalf, Precision::single, 4, 128>(table, file);
+    add_rows<SpinorHalf, Precision::half, 4, 128>(table, file);
 }
 
 } // namespace milcgpu

@@ -1,7 +1,7 @@
 // The stencil of dslash.h, once. A translation unit a precision (double.cu, single.cu, half.cu) instantiates it for its
 // spinor format, all link precisions and all reconstructions, with its own launch shape.
 //
-// One thread a site. Each link is read once in a launch (streaming loads); each spinor up to 16 times, through the caches:
+// One thread a site (four on small lattices, one a direction). Each link is read once in a launch (streaming loads); each spinor up to 16 times, through the caches:
 // consecutive sites of a stripe keep all loads coalesced, and the t-planes that +-3 hops reach fit in L2.
 #pragma once
 #include "gpu_kernels/backend/launch.h"
@@ -36,25 +36,40 @@ template <class Spinor, Precision link, int reals> struct Stencil {
             load_link<link, reals>(lng + (p * 4 + mu) * link_stride * long_bytes, link_stride, i));
     }
 
-    MILCGPU_HD Vec apply(int i) const {
-        const Site site = lattice.site(parity, i);
-        Vec fat_sum = {}, long_sum = {};
-MILCGPU_UNROLL
-        for (int mu = 0; mu < 4; ++mu) {
-            const int forward = lattice.forward(site, mu, 1), backward = lattice.backward(site, mu, 1);
-            fat_link(parity, mu, i).add_forward(fat_sum, load_spinor<Spinor>(in, stride, forward));
-            fat_link(1 - parity, mu, backward).subtract_backward(fat_sum, load_spinor<Spinor>(in, stride, backward));
-            const int hops = lattice.third_hop[mu];
-            const int forward3 = lattice.forward(site, mu, hops), backward3 = lattice.backward(site, mu, hops);
-            long_link(parity, mu, i).add_forward(long_sum, load_spinor<Spinor>(in, stride, forward3));
-            long_link(1 - parity, mu, backward3)
-                .subtract_backward(long_sum, load_spinor<Spinor>(in, stride, backward3));
-        }
-        return fat_scale * fat_sum + long_scale * long_sum;
+    // Fat and long sums of a site, of all directions or of some.
+    struct Part {
+        Vec fat, lng;
+        MILCGPU_HD Part operator+(const Part &o) const { return {fat + o.fat, lng + o.lng}; }
+    };
+
+    MILCGPU_HD void add_direction(Part &sum, const Site &site, int mu, int i) const {
+        const int forward = lattice.forward(site, mu, 1), backward = lattice.backward(site, mu, 1);
+        fat_link(parity, mu, i).add_forward(sum.fat, load_spinor<Spinor>(in, stride, forward));
+        fat_link(1 - parity, mu, backward).subtract_backward(sum.fat, load_spinor<Spinor>(in, stride, backward));
+        const int hops = lattice.third_hop[mu];
+        const int forward3 = lattice.forward(site, mu, hops), backward3 = lattice.backward(site, mu, hops);
+        long_link(parity, mu, i).add_forward(sum.lng, load_spinor<Spinor>(in, stride, forward3));
+        long_link(1 - parity, mu, backward3).subtract_backward(sum.lng, load_spinor<Spinor>(in, stride, backward3));
+    }
+
+    MILCGPU_HD Part part(int i, int mu) const {
+        Site site = lattice.site(parity, i);
+        Part sum = {};
+        add_direction(sum, site, mu, i);
+        return sum;
     }
 
     MILCGPU_HD Sums<1> operator()(int i) const {
-        Vec d = apply(i);
+        const Site site = lattice.site(parity, i);
+        Part sum = {};
+        MILCGPU_UNROLL
+        for (int mu = 0; mu < 4; ++mu)
+            add_direction(sum, site, mu, i);
+        return complete(i, sum);
+    }
+
+    MILCGPU_HD Sums<1> complete(int i, const Part &part) const {
+        Vec d = fat_scale * part.fat + long_scale * part.lng;
         double sum;
         if (epilogue == Epilogue::plain) {
             sum = norm(d);
@@ -113,8 +128,9 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
     body.a = call.a;
     body.alpha = call.alpha;
     body.cg = call.cg;
-    launch_sum<1, min_blocks>(device, call.lattice.sites(call.parity), body, StencilFinish{epilogue, call.sum, call.cg},
-                              call.cg != nullptr ? &call.cg->active : nullptr, "launch dslash", block);
+    launch_sum_in_parts<1, min_blocks>(device, call.lattice.sites(call.parity), body,
+                                       StencilFinish{epilogue, call.sum, call.cg},
+                                       call.cg != nullptr ? &call.cg->active : nullptr, "launch dslash", block);
 }
 
 // The rows of one spinor precision: 3 link precisions x 5 reconstructions x 3 epilogues.

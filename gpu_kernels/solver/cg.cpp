@@ -22,38 +22,50 @@ constexpr int steps_per_drain = 16;
 // Three evaluations in a row that do not gain a factor of 2 in |r|^2: the precision has no more to give.
 constexpr int patience = 3;
 
+constexpr const char *owner = "conjugate gradient vectors";
+
 } // namespace
 
 CgSolver::CgSolver(Device &device, const Lattice &lattice, int parity, const OperatorSpec &precise,
                    const LevelLinks &precise_links, const OperatorSpec &sloppy, const LevelLinks &sloppy_links,
-                   const LevelLinks &full_links)
-    : device_(device), lattice_(lattice), parity_(parity) {
-    const int here = lattice.sites(parity), there = lattice.sites(1 - parity);
-    const auto field = [&](Precision p, int sites) { return SpinorField(device, p, sites, "conjugate gradient vectors"); };
-    const auto level = [&](const OperatorSpec &spec, const LevelLinks &links) {
-        return Level{spec, links, field(spec.spinor, there), field(spec.spinor, here)};
-    };
-    b_ = field(Precision::double_, here);
-    x_ = field(Precision::double_, here);
-    full_ = level({Precision::double_, full_links.fat->precision(), 18}, full_links);
+                   const LevelLinks &full_links, std::function<FinerLevel()> finer)
+    : device_(device), lattice_(lattice), parity_(parity), finer_(std::move(finer)) {
+    const int here = lattice.sites(parity);
+    const auto field = [&](Precision p) { return SpinorField(device, p, here, owner); };
+    b_ = field(Precision::double_);
+    x_ = field(Precision::double_);
+    full_ = make_level({Precision::double_, full_links.fat->precision(), 18}, full_links);
     precise_ = &full_;
     if (!(precise == full_.spec)) {
-        lower_ = level(precise, precise_links);
+        lower_ = make_level(precise, precise_links);
         precise_ = &lower_;
     }
     if (precise.spinor != Precision::double_) {
-        precise_b_ = field(precise.spinor, here);
-        precise_x_ = field(precise.spinor, here);
+        precise_b_ = field(precise.spinor);
+        precise_x_ = field(precise.spinor);
     }
-    sloppy_ = level(sloppy, sloppy_links);
-    direction_ = field(sloppy.spinor, here);
-    partial_ = field(solution_precision(sloppy.spinor), here);
-    fresh_residual_ = field(sloppy.spinor, here);
+    given_ = make_sloppy(sloppy, sloppy_links);
+    sloppy_ = given_.get();
     state_ = DeviceArray<CgState>(device, 1, "conjugate gradient scalars");
     sums_ = DeviceArray<double>(device, 2, "conjugate gradient scalars");
     seen_ = {static_cast<CgState *>(device.allocate_pinned(2 * sizeof(CgState))),
              [&device](CgState *p) { device.release_pinned(p); }};
     chunk_steps_ = steps_per_chunk(here);
+}
+
+CgSolver::Level CgSolver::make_level(const OperatorSpec &spec, const LevelLinks &links) {
+    return {spec, links, SpinorField(device_, spec.spinor, lattice_.sites(1 - parity_), owner),
+            SpinorField(device_, spec.spinor, lattice_.sites(parity_), owner)};
+}
+
+std::unique_ptr<CgSolver::Sloppy> CgSolver::make_sloppy(const OperatorSpec &spec, const LevelLinks &links) {
+    const auto field = [&](Precision p) { return SpinorField(device_, p, lattice_.sites(parity_), owner); };
+    auto sloppy = std::make_unique<Sloppy>();
+    sloppy->level = make_level(spec, links);
+    sloppy->direction = field(spec.spinor);
+    sloppy->partial = field(solution_precision(spec.spinor));
+    sloppy->fresh_residual = field(spec.spinor);
+    return sloppy;
 }
 
 size_t CgSolver::workspace_bytes(int sites, const OperatorSpec &precise, const OperatorSpec &sloppy) {
@@ -116,20 +128,21 @@ void CgSolver::iterate_once() {
     CgState *state = state_.data();
     DslashCall call{};
     call.lattice = lattice_;
-    call.fat = sloppy_.links.fat, call.lng = sloppy_.links.lng;
+    const Level &level = sloppy_->level;
+    const SpinorField &direction = sloppy_->direction, &partial = sloppy_->partial;
+    call.fat = level.links.fat, call.lng = level.links.lng;
     call.cg = state;
     call.parity = 1 - parity_;
-    call.in = &direction_, call.out = &sloppy_.between;
+    call.in = &direction, call.out = &level.between;
     dslash(device_, call, Epilogue::plain);
     call.parity = parity_;
-    call.in = &sloppy_.between, call.out = &sloppy_.residual;
-    call.x = &direction_, call.z = &sloppy_.residual;
+    call.in = &level.between, call.out = &level.residual;
+    call.x = &direction, call.z = &level.residual;
     dslash(device_, call, Epilogue::residual);
     const bool relative = limits_.relative_tolerance > 0;
-    cg_direction(device_, sloppy_.residual, direction_, partial_, state, !relative);
+    cg_direction(device_, level.residual, direction, partial, state, !relative);
     if (relative)
-        relative_residual(device_, sloppy_.residual, partial_, solution_so_far(), nullptr, state,
-                          lattice_.volume());
+        relative_residual(device_, level.residual, partial, solution_so_far(), nullptr, state, lattice_.volume());
 }
 
 // The part of the state that the host decides.
@@ -147,19 +160,19 @@ void CgSolver::begin_state(int iteration_limit) {
 
 // Iterates until the device says stop. The host queues one chunk ahead and looks at the chunk before.
 CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
-    std::unique_ptr<Device::Sequence> &chunk = chunk_[limits_.relative_tolerance > 0];
+    std::unique_ptr<Device::Sequence> &chunk = sloppy_->chunk[limits_.relative_tolerance > 0];
     if (!chunk)
         chunk = std::make_unique<Device::Sequence>(device_, [this] {
             for (int k = 0; k < chunk_steps_; ++k)
                 iterate_once();
         });
     int queued = 0;
-    const bool drains = sloppy_.spec.spinor != Precision::double_;
+    const bool drains = sloppy_->level.spec.spinor != Precision::double_;
     const auto queue = [&](int slot) {
         chunk->run();
         queued += chunk_steps_;
         if (drains && queued % steps_per_drain == 0)
-            drain(device_, partial_, solution_so_far(), scale_);
+            drain(device_, sloppy_->partial, solution_so_far(), scale_);
         device_.copy_to_pinned_later(seen_.get() + slot, state_.data(), sizeof(CgState));
         device_.record(slot);
     };
@@ -177,7 +190,6 @@ CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
         report.steps += seen.iterations;
         report.iterations += seen.iterations;
         report.recursion_residual = residual;
-        report.largest_jump = std::fmax(report.largest_jump, std::sqrt(seen.jump / seen.largest_rr));
         return seen.stop;
     }
 }
@@ -225,14 +237,13 @@ void CgSolver::finish(CgReport &report, const Residual *last_full) {
         report.bytes += times * (dslash_bytes(s.spinor, s.link, s.reals, Epilogue::plain, sites) +
                                  dslash_bytes(s.spinor, s.link, s.reals, Epilogue::residual, sites));
     };
-    add_work(sloppy_.spec, report.steps);
+    const int given_steps = sloppy_ == given_.get() ? report.steps : report.steps_in_half;
+    add_work(given_->level.spec, given_steps);
+    add_work(sloppy_->level.spec, report.steps - given_steps);
     add_work(precise_->spec, 1 + report.restarts + report.reliable_updates);
     report.flops += 36.0 * report.steps * sites; // x += alpha p, p = r + beta p, |p|^2
     report.bytes += double(report.steps) * sites *
-                    (3 * spinor_bytes(sloppy_.spec.spinor) + 2 * spinor_bytes(partial_.precision()));
-    if (sloppy_.spec.spinor != Precision::double_)
-        report.bytes += double(report.steps) / steps_per_drain * sites *
-                        (2 * spinor_bytes(solution_so_far().precision()) + 2 * spinor_bytes(partial_.precision()));
+                    (3 * spinor_bytes(sloppy_->level.spec.spinor) + 2 * spinor_bytes(sloppy_->partial.precision()));
 }
 
 // What ends the solve after an evaluation of the residual, if anything does.
@@ -258,28 +269,61 @@ bool CgSolver::ended(const Residual &residual, CgStop stop, int without_gain, Cg
     return false;
 }
 
+void CgSolver::reliable_update() {
+    convert_spinor(device_, precise_->residual, sloppy_->fresh_residual, 1 / scale_, nullptr);
+    cg_reliable_update(device_, sloppy_->fresh_residual, sloppy_->level.residual, sloppy_->direction, sloppy_->partial,
+                       state_.data());
+}
+
+// After a reliable update: did the residual move by more than half precision may cost, and is there something finer?
+bool CgSolver::jumped_too_far(CgReport &report) {
+    CgState state;
+    device_.copy_to_host(&state, state_.data(), sizeof state);
+    const double jump = std::sqrt(state.jump / state.rr);
+    report.largest_jump = std::fmax(report.largest_jump, jump);
+    return jump > limits_.jump_limit && sloppy_->level.spec.spinor == Precision::half && finer_ != nullptr;
+}
+
+// From half to single precision in the middle of a solve: direction and residual go along.
+void CgSolver::change_to_finer() {
+    if (!fine_) {
+        const FinerLevel finer = finer_();
+        fine_ = make_sloppy(finer.spec, finer.links);
+    }
+    convert_spinor(device_, sloppy_->direction, fine_->direction, 1, nullptr);
+    convert_spinor(device_, sloppy_->level.residual, fine_->level.residual, 1, nullptr);
+    sloppy_ = fine_.get();
+}
+
 // A stretch of sloppy iterations from precise_->residual, added to the solution. Returns why it ended.
 CgStop CgSolver::advance(bool fresh, const CgProgress &progress, CgReport &report) {
     const int limit = std::min(limits_.max_iterations - report.iterations % limits_.max_iterations,
                                most_iterations() - report.iterations);
     begin_state(limit);
     if (fresh) {
-        convert_spinor(device_, precise_->residual, sloppy_.residual, 1 / scale_, nullptr);
-        cg_start(device_, sloppy_.residual, direction_, partial_, state_.data());
+        const SpinorField &residual = sloppy_->level.residual;
+        convert_spinor(device_, precise_->residual, residual, 1 / scale_, nullptr);
+        cg_start(device_, residual, sloppy_->direction, sloppy_->partial, state_.data());
         ++report.restarts;
     } else {
-        convert_spinor(device_, precise_->residual, fresh_residual_, 1 / scale_, nullptr);
-        cg_reliable_update(device_, fresh_residual_, sloppy_.residual, direction_, partial_, state_.data());
+        reliable_update();
         ++report.reliable_updates;
+        if (jumped_too_far(report)) {
+            change_to_finer();
+            reliable_update();
+        }
     }
+    const int steps_before = report.steps;
     const CgStop stop = iterate(progress, report);
+    if (sloppy_->level.spec.spinor == Precision::half)
+        report.steps_in_half += report.steps - steps_before;
     if (stop == CgStop::nan_or_inf || stop == CgStop::not_positive) {
         report.status = stop == CgStop::nan_or_inf ? Status::nan_or_inf : Status::not_positive;
         report.message = format("%s at step %d; the solution returned is that of the last residual evaluation",
                                 stop == CgStop::nan_or_inf ? "NaN or infinity" : "<p, A p> = 0 (a zero mode)",
                                 report.steps);
     } else {
-        drain(device_, partial_, solution_so_far(), scale_);
+        drain(device_, sloppy_->partial, solution_so_far(), scale_);
     }
     return stop;
 }
@@ -288,6 +332,7 @@ CgReport CgSolver::solve(const CgLimits &limits, const CgProgress &progress) {
     CgReport report;
     const double start = now();
     limits_ = limits;
+    sloppy_ = given_.get();
     shift_ = 4 * limits.mass * limits.mass;
     if (!load_source(report)) {
         device_.fill_zero(x_.data(), x_.bytes());

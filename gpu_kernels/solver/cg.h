@@ -7,6 +7,10 @@
 // Two precisions: iterate in the sloppy one; when its residual has fallen by reliable_delta, add the partial solution up
 // in the precise one, recompute the residual there, and go on with a search direction corrected for the jump (reliable
 // update, blas.h). Iterations therefore grow little over a pure double solve.
+//
+// On light masses the solution is so much larger than the residual that 16-bit links no longer resolve the residual: at an
+// update it jumps by as much as itself, and half precision would need several times the iterations. The jump is measured
+// at every update; where it exceeds jump_limit the rest of the solve runs in single precision, direction kept.
 #pragma once
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/dslash/dslash.h"
@@ -34,6 +38,7 @@ struct CgLimits {
     int max_iterations = 1000;     // between restarts
     int max_restarts = 5;
     double reliable_delta = 0.1;
+    double jump_limit = 0.1; // of |r_new - r| / |r_new| at a reliable update, for half precision
 };
 
 struct CgReport {
@@ -42,6 +47,7 @@ struct CgReport {
     int steps = 0;                // CG steps
     int restarts = 0;             // (re)starts with a fresh direction, the first one included
     int reliable_updates = 0;
+    int steps_in_half = 0; // before the change to single precision, where the sloppy precision is half
     double source_norm = 0;       // |b|
     double true_residual = 0;     // |b - A x| / |b| in double, from the links as handed over
     double relative_residual = 0; // MILC's relative residual of x, evaluated likewise
@@ -52,6 +58,12 @@ struct CgReport {
     std::string message;          // empty when all is well
 };
 
+// What a solver in half precision changes to when that is not enough; made when first needed.
+struct FinerLevel {
+    OperatorSpec spec;
+    LevelLinks links;
+};
+
 // step and |r|/|b| of the recursion; called a few times a second at most from the host's loop.
 using CgProgress = std::function<void(int step, double relative_residual)>;
 
@@ -59,7 +71,8 @@ class CgSolver {
   public:
     // full: the operator that true residuals are computed with (double vectors, links as handed over).
     CgSolver(Device &, const Lattice &, int parity, const OperatorSpec &precise, const LevelLinks &precise_links,
-             const OperatorSpec &sloppy, const LevelLinks &sloppy_links, const LevelLinks &full_links);
+             const OperatorSpec &sloppy, const LevelLinks &sloppy_links, const LevelLinks &full_links,
+             std::function<FinerLevel()> finer);
 
     const SpinorField &source() const { return b_; }   // double, to be filled before solve
     const SpinorField &solution() const { return x_; } // double: guess before, solution after
@@ -79,6 +92,12 @@ class CgSolver {
         SpinorField between; // D p, on the other parity
         SpinorField residual;
     };
+    // The precision that iterates: its vectors and its recorded launches.
+    struct Sloppy {
+        Level level;
+        SpinorField direction, partial, fresh_residual;
+        std::unique_ptr<Device::Sequence> chunk[2]; // without and with the relative residual
+    };
     struct Residual {
         double rr, relative;
     };
@@ -87,6 +106,11 @@ class CgSolver {
     Residual read_residual(const Level &level, const SpinorField &x);
     Residual true_residual(Level &level);
     double read(const double *device_value);
+    Level make_level(const OperatorSpec &spec, const LevelLinks &links);
+    std::unique_ptr<Sloppy> make_sloppy(const OperatorSpec &spec, const LevelLinks &links);
+    void reliable_update();
+    bool jumped_too_far(CgReport &report);
+    void change_to_finer();
     void iterate_once();
     CgStop iterate(const CgProgress &progress, CgReport &report);
     CgStop advance(bool fresh, const CgProgress &progress, CgReport &report);
@@ -96,7 +120,7 @@ class CgSolver {
     void check_finite(const SpinorField &field, const char *what);
     void begin_state(int iteration_limit);
     const SpinorField &solution_so_far() const { return precise_x_.sites() != 0 ? precise_x_ : x_; }
-    bool pure() const { return precise_->spec == sloppy_.spec; }
+    bool pure() const { return precise_->spec == given_->level.spec; }
     int most_iterations() const { return limits_.max_iterations * limits_.max_restarts; }
 
     Device &device_;
@@ -104,13 +128,14 @@ class CgSolver {
     int parity_;
     SpinorField b_, x_;               // double
     SpinorField precise_b_, precise_x_; // where the precise vectors are not double; empty otherwise
-    Level full_, lower_, sloppy_;     // lower_: the precise level where it is not the full one
+    Level full_, lower_;              // lower_: the precise level where it is not the full one
     Level *precise_;                  // &full_ or &lower_
-    SpinorField direction_, partial_, fresh_residual_;
+    std::unique_ptr<Sloppy> given_, fine_; // fine_: in place of half, from the first time that it was needed
+    Sloppy *sloppy_;                       // the one that iterates
+    std::function<FinerLevel()> finer_;
     DeviceArray<CgState> state_;
     DeviceArray<double> sums_;
     std::unique_ptr<CgState, std::function<void(CgState *)>> seen_; // two pinned copies of the state
-    std::unique_ptr<Device::Sequence> chunk_[2];                    // without and with the relative residual
     int chunk_steps_;
     CgLimits limits_{};
     double shift_ = 0, source_rr_ = 0, scale_ = 1;
