@@ -89,8 +89,9 @@ typedef struct {
     milcgpu_operator precise;  /* the solution is kept and residuals are recomputed in this */
     milcgpu_operator sloppy;   /* iterations run in this; precision 0: as precise */
     double reliable_delta;     /* fall of the sloppy residual between two recomputations; 0: 0.1 */
-    double jump_limit;         /* sloppy half precision: where the residual, recomputed, differs by more than this part of itself, the
-                                  rest of the solve runs in single (light masses); 0: 0.1; 1e9: never */
+    double jump_limit;         /* sloppy half precision on light masses: where the residual, recomputed, differs by more than this
+                                  part of itself, the rest of the solve runs in single; where that is certain beforehand, all of
+                                  it. 0: 0.5; 1e9: half precision whatever it costs */
     uint64_t links_version;    /* the links this solve is meant for (milcgpu_links_version); 0: whatever they are */
     void (*progress)(void *user, int step, double residual); /* NULL: none. residual: |r|/|b| of the recursion */
     void *user;

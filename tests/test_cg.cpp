@@ -80,6 +80,34 @@ TEST_CASE("every precision pair reaches its tolerance, true residual by the refe
     }
 }
 
+TEST_CASE("on light masses half precision gives way to single, unless told otherwise", "[cg]") {
+    const reference::Lattice lattice{{4, 4, 4, 8}};
+    const AsqtadLinks links = asqtad_links(lattice, 45);
+    const auto b = random_fermion(lattice, 46);
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        milcgpu_solve_spec spec = solve_spec(0.05, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF);
+        const Solved heavy = solve(session, spec, b, zero(lattice));
+        CHECK(heavy.report.steps_in_half == heavy.report.steps);
+        spec.mass = 0.001;
+        const Solved light = solve(session, spec, b, zero(lattice));
+        CHECK(light.status == MILCGPU_OK);
+        CHECK(light.report.steps_in_half == 0);
+        spec.jump_limit = 1e9;
+        const Solved stubborn = solve(session, spec, b, zero(lattice));
+        CHECK(stubborn.status == MILCGPU_OK);
+        CHECK(stubborn.report.steps_in_half == stubborn.report.steps);
+        CHECK(stubborn.report.largest_jump > 0);
+        spec.mass = 0.05;
+        spec.jump_limit = 1e-9; // the first update is beyond it
+        const Solved nervous = solve(session, spec, b, zero(lattice));
+        CHECK(nervous.status == MILCGPU_OK);
+        CHECK(nervous.report.steps_in_half > 0);
+        CHECK(nervous.report.steps_in_half < nervous.report.steps);
+    }
+}
+
 TEST_CASE("108 combinations of spinor, link and reconstruction and their sloppy partners", "[cg]") {
     const reference::Lattice lattice{{4, 4, 4, 4}};
     const AsqtadLinks links = asqtad_links(lattice, 43);

@@ -209,8 +209,9 @@ template <int N> Sums<N> block_sum(const Sums<N> *values, int count) {
 
 } // namespace host
 
-// Sites below which launch_sum_in_parts takes 4 threads a site.
-constexpr int few_sites = 65536;
+// Sites below which launch_sum_in_parts takes 4 threads a site: half the threads that an H100 holds. Measured: at 4096 sites
+// 12 % less time an iteration, at 32768 12 % more.
+constexpr int few_sites = 12000;
 
 // finish(sum over i of body(i)). gate: nullptr, or a flag on the device; 0 there skips the whole launch.
 // min_blocks: blocks of 256 threads that must fit on an SM (bounds the registers a thread).

@@ -284,14 +284,22 @@ bool CgSolver::jumped_too_far(CgReport &report) {
     return jump > limits_.jump_limit && sloppy_->level.spec.spinor == Precision::half && finer_ != nullptr;
 }
 
-// From half to single precision in the middle of a solve: direction and residual go along.
+// The residual b - A x of a solution x changes by about |D dD x| when the links' rounding dD is put in: an element is off by
+// q = scale 2^-15 / sqrt(12), dD by sqrt(8 * 6) q a colour vector (8 fat links of 6 terms), and D itself is about 2.5 on
+// rough vectors. |x| is at most |r| / (4 m^2).
+bool CgSolver::half_is_hopeless() const {
+    const LinkField &fat = *given_->level.links.fat;
+    if (given_->level.spec.spinor != Precision::half || fat.precision() != Precision::half || finer_ == nullptr)
+        return false;
+    const double noise = 2.5 * std::sqrt(48.0) * fat.scale / 32768 / std::sqrt(12.0);
+    return noise > std::fmax(1.0, limits_.jump_limit) * shift_;
+}
+
 void CgSolver::change_to_finer() {
     if (!fine_) {
         const FinerLevel finer = finer_();
         fine_ = make_sloppy(finer.spec, finer.links);
     }
-    convert_spinor(device_, sloppy_->direction, fine_->direction, 1, nullptr);
-    convert_spinor(device_, sloppy_->level.residual, fine_->level.residual, 1, nullptr);
     sloppy_ = fine_.get();
 }
 
@@ -300,18 +308,19 @@ CgStop CgSolver::advance(bool fresh, const CgProgress &progress, CgReport &repor
     const int limit = std::min(limits_.max_iterations - report.iterations % limits_.max_iterations,
                                most_iterations() - report.iterations);
     begin_state(limit);
+    if (!fresh) {
+        reliable_update();
+        ++report.reliable_updates;
+        if (jumped_too_far(report)) { // the direction is worth nothing then
+            change_to_finer();
+            fresh = true;
+        }
+    }
     if (fresh) {
         const SpinorField &residual = sloppy_->level.residual;
         convert_spinor(device_, precise_->residual, residual, 1 / scale_, nullptr);
         cg_start(device_, residual, sloppy_->direction, sloppy_->partial, state_.data());
         ++report.restarts;
-    } else {
-        reliable_update();
-        ++report.reliable_updates;
-        if (jumped_too_far(report)) {
-            change_to_finer();
-            reliable_update();
-        }
     }
     const int steps_before = report.steps;
     const CgStop stop = iterate(progress, report);
@@ -338,6 +347,8 @@ CgReport CgSolver::solve(const CgLimits &limits, const CgProgress &progress) {
         device_.fill_zero(x_.data(), x_.bytes());
         return report;
     }
+    if (half_is_hopeless())
+        change_to_finer();
     double best_rr = INFINITY;
     int without_gain = 0;
     CgStop stop = CgStop::iteration_limit; // nothing before: start afresh

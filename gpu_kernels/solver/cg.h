@@ -8,9 +8,10 @@
 // in the precise one, recompute the residual there, and go on with a search direction corrected for the jump (reliable
 // update, blas.h). Iterations therefore grow little over a pure double solve.
 //
-// On light masses the solution is so much larger than the residual that 16-bit links no longer resolve the residual: at an
-// update it jumps by as much as itself, and half precision would need several times the iterations. The jump is measured
-// at every update; where it exceeds jump_limit the rest of the solve runs in single precision, direction kept.
+// On light masses the solution grows to 1 / (4 m^2) times the residual, and 16-bit links no longer resolve the residual: at
+// an update it would jump by more than itself, and half precision would need several times the iterations (7300 against
+// 2560 on a quenched 16^3 x 32 lattice at mass 0.002). Where the links' rounding predicts that, the solve runs in single
+// precision from the start; where a measured jump exceeds jump_limit, from there on.
 #pragma once
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/dslash/dslash.h"
@@ -38,7 +39,7 @@ struct CgLimits {
     int max_iterations = 1000;     // between restarts
     int max_restarts = 5;
     double reliable_delta = 0.1;
-    double jump_limit = 0.1; // of |r_new - r| / |r_new| at a reliable update, for half precision
+    double jump_limit = 0.5; // of |r_new - r| / |r_new| at a reliable update, for half precision
 };
 
 struct CgReport {
@@ -110,6 +111,7 @@ class CgSolver {
     std::unique_ptr<Sloppy> make_sloppy(const OperatorSpec &spec, const LevelLinks &links);
     void reliable_update();
     bool jumped_too_far(CgReport &report);
+    bool half_is_hopeless() const;
     void change_to_finer();
     void iterate_once();
     CgStop iterate(const CgProgress &progress, CgReport &report);
