@@ -1,5 +1,6 @@
-// Times the device copy, every dslash row, and whole solves; verifies each after timing. Device events, median of several
-// runs. GB/s are on compulsory bytes (every link and spinor once); percent is of the copy bandwidth of the same run.
+// Times the device copy, every dslash row, and whole solves; verifies each after timing. Device events, median of
+// several runs. GB/s are on compulsory bytes (every link and spinor once); percent is of the copy bandwidth of the same
+// run.
 #include "examples/arguments.h"
 #include "examples/heatbath.h"
 #include "examples/system.h"
@@ -26,12 +27,13 @@ struct Settings {
 struct Out {
     std::ofstream csv;
     double copy_bandwidth = 0; // bytes a second
-    void line(const std::string &kind, const std::string &what, double seconds, double flops, double bytes, double error) {
+    void line(const std::string &kind, const std::string &what, double seconds, double flops, double bytes,
+              double error) {
         const double percent = 100 * bytes / seconds / copy_bandwidth;
         std::printf("%-9s %-34s %10.2f us %9.1f GFLOPS %8.1f GB/s %6.1f %%  error %.1e\n", kind.c_str(), what.c_str(),
                     seconds * 1e6, flops / seconds * 1e-9, bytes / seconds * 1e-9, percent, error);
-        csv << kind << "," << what << "," << seconds * 1e6 << "," << flops / seconds * 1e-9 << "," << bytes / seconds * 1e-9
-            << "," << percent << "," << flops / bytes << "," << error << "\n";
+        csv << kind << "," << what << "," << seconds * 1e6 << "," << flops / seconds * 1e-9 << ","
+            << bytes / seconds * 1e-9 << "," << percent << "," << flops / bytes << "," << error << "\n";
     }
 };
 
@@ -108,8 +110,9 @@ void time_rows(Device &device, const examples::System &system, const Settings &s
             wanted[k] = row.epilogue == Epilogue::plain    ? wanted[k]
                         : row.epilogue == Epilogue::normal ? -wanted[k]
                                                            : in_milc[k] + wanted[k];
-        out.line("dslash", format("%s/%s/%d %s", name(row.spinor), name(row.link), row.reals, name(row.epilogue)), seconds,
-                 dslash_flops(row.epilogue, half), dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, half),
+        out.line("dslash", format("%s/%s/%d %s", name(row.spinor), name(row.link), row.reals, name(row.epilogue)),
+                 seconds, dslash_flops(row.epilogue, half),
+                 dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, half),
                  difference(got, wanted, 0, got.size() / 2));
     }
 }
@@ -148,7 +151,8 @@ void time_solves(const examples::System &system, int backend, const Settings &se
             }
             std::sort(reports.begin(), reports.end(), [](auto &a, auto &b) { return a.seconds < b.seconds; });
             const milcgpu_solve_report &r = reports[reports.size() / 2];
-            const double work = r.solver_seconds / r.steps * 1e9; // the step is timed over the whole call, copies included
+            const double work =
+                r.solver_seconds / r.steps * 1e9; // the step is timed over the whole call, copies included
             out.line("cg step", format("%s/%d %d steps %d updates", pair.name, reals, r.steps, r.reliable_updates),
                      r.seconds / r.steps, r.gflops * work, r.gbytes_per_second * work, r.true_residual);
         }

@@ -1,5 +1,5 @@
 // Quenched SU(3) with Wilson's plaquette action, S = -beta/3 sum_P Re tr U_P: gauge fields that look like real ones, so
-// that solver figures mean something. Every random number is a hash of (seed, sweep, link, subgroup, draw): a field
+// that solver figures mean something. Every random number is a hash of (seed, sweep, link, draw): a field
 // depends on its parameters alone, not on the number of threads.
 #pragma once
 

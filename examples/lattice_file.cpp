@@ -2,10 +2,13 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
+#include <system_error>
 #include <vector>
 
 namespace examples {
@@ -28,14 +31,14 @@ constexpr std::size_t reals_per_site = 4 * 18;
 }
 
 Bytes read_all(const std::string &path) {
-    std::ifstream file(path, std::ios::binary | std::ios::ate);
-    if (!file)
-        throw std::runtime_error(path + ": cannot be opened; check the name and the permissions");
-    const std::streamoff size = file.tellg();
-    Bytes bytes(size < 0 ? 0 : std::size_t(size));
-    file.seekg(0);
-    if (size < 0 || !file.read(reinterpret_cast<char *>(bytes.data()), size))
-        throw std::runtime_error(path + ": cannot be read to its end; check that it is a file and the disk is sound");
+    std::error_code error;
+    const std::uintmax_t size = std::filesystem::file_size(path, error); // an error for a folder, too
+    std::ifstream file(path, std::ios::binary);
+    if (error || !file)
+        throw std::runtime_error(path + ": cannot be opened; check that it is a file, its name and its permissions");
+    Bytes bytes(size);
+    if (!file.read(reinterpret_cast<char *>(bytes.data()), std::streamsize(size)))
+        throw std::runtime_error(path + ": cannot be read to its end; check the disk");
     return bytes;
 }
 

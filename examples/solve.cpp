@@ -1,5 +1,6 @@
-// Solves (4 m^2 - D D) x = b on a real gauge field in every precision pair, on every backend of this machine, and holds each
-// solution against an independent CPU reference. Exit status: 0 when all agree, 1 when one is off, 2 for bad arguments.
+// Solves (4 m^2 - D D) x = b on a real gauge field in every precision pair, on every backend of this machine, and holds
+// each solution against an independent CPU reference. Exit status: 0 when all agree, 1 when one is off, 2 for bad
+// arguments.
 #include "examples/arguments.h"
 #include "examples/heatbath.h"
 #include "examples/lattice_file.h"
@@ -11,9 +12,7 @@
 
 namespace {
 
-double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 struct Settings {
     std::string lattice_file, csv, history, backend = "all", pairs = "all";
@@ -35,7 +34,8 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("tolerance", "R", s.tolerance, "relative residual; pairs that cannot reach it get what they can");
     arguments.add("max-iterations", "N", s.max_iterations, "between restarts");
     arguments.add("reconstruct", "R", s.reconstruct, "reals of a sloppy long link: 18, 13, 12, 9 or 8");
-    arguments.add("sloppy-link", "P", s.sloppy_link, "precision of sloppy links: 1 double, 2 single, 3 half, 0 as vectors");
+    arguments.add("sloppy-link", "P", s.sloppy_link,
+                  "precision of sloppy links: 1 double, 2 single, 3 half, 0 as vectors");
     arguments.add("reliable-delta", "D", s.reliable_delta, "fall of the sloppy residual between recomputations");
     arguments.add("jump-limit", "J", s.jump_limit, "jump of the residual that ends half precision (0: the default)");
     arguments.add("backend", "NAME", s.backend, "all, auto, host or cuda");
@@ -81,7 +81,8 @@ struct Expected {
     double residual = 0;
 };
 
-// A solution with residual r differs from the exact one by at most |r| / (4 m^2), the smallest eigenvalue of A being 4 m^2.
+// A solution with residual r differs from the exact one by at most |r| / (4 m^2), the smallest eigenvalue of A being 4
+// m^2.
 double allowed_difference(const Expected &expected, double residual, double mass, double b_norm, double x_norm) {
     return 1.01 * (residual + expected.residual) * b_norm / (4 * mass * mass) / x_norm;
 }
@@ -106,15 +107,16 @@ int run(const Settings &s) {
     std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ); // in step with the progress line on stderr
     const examples::System system = read_or_make(s);
     const auto &n = system.lattice.n;
-    std::printf("lattice %d x %d x %d x %d, u0 %.6f, asqtad links, mass %g, even sites\n", n[0], n[1], n[2], n[3], system.u0,
-                s.mass);
+    std::printf("lattice %d x %d x %d x %d, u0 %.6f, asqtad links, mass %g, even sites\n", n[0], n[1], n[2], n[3],
+                system.u0, s.mass);
     const auto b = reference::random_fermion(system.lattice, s.seed);
     auto source = reference::vector_to_milc<double>(system.lattice, b);
     Expected expected;
     if (!s.no_reference) {
         const double start = now();
-        const auto solved = reference::conjugate_gradient(system.lattice, system.fat, system.lng, s.mass, 0, b,
-                                                          reference::Fermion(b.size()), s.tolerance, 5 * s.max_iterations);
+        const auto solved =
+            reference::conjugate_gradient(system.lattice, system.fat, system.lng, s.mass, 0, b,
+                                          reference::Fermion(b.size()), s.tolerance, 5 * s.max_iterations);
         expected.x = solved.x;
         expected.residual = solved.residual;
         std::printf("CPU reference: %d iterations, true residual %.2e, %.2f s\n\n", solved.iterations, solved.residual,
@@ -180,12 +182,13 @@ int run(const Settings &s) {
                             best.largest_jump, best.steps_in_half);
             if (best.message[0] != '\0')
                 std::printf("         %s\n", best.message);
-            csv << examples::backend_name(backend) << "," << pair.name << "," << best.steps << "," << best.reliable_updates
-                << "," << best.true_residual << "," << difference << "," << best.seconds << "," << best.gflops << ","
-                << best.gbytes_per_second << "," << milcgpu_status_name(best.status) << "\n";
+            csv << examples::backend_name(backend) << "," << pair.name << "," << best.steps << ","
+                << best.reliable_updates << "," << best.true_residual << "," << difference << "," << best.seconds << ","
+                << best.gflops << "," << best.gbytes_per_second << "," << milcgpu_status_name(best.status) << "\n";
         }
     }
-    std::printf("\n%s\n", all_well ? "every solution agrees with the reference" : "NOT every solution is as it should be");
+    std::printf("\n%s\n",
+                all_well ? "every solution agrees with the reference" : "NOT every solution is as it should be");
     return all_well ? 0 : 1;
 }
 

@@ -61,10 +61,12 @@ std::vector<int> backends_of(const std::string &choice) {
 const char *backend_name(int backend) { return backend == MILCGPU_CUDA ? "cuda" : "host"; }
 
 const std::vector<PrecisionPair> &precision_pairs() {
-    static const std::vector<PrecisionPair> pairs = {
-        {"double/double", MILCGPU_DOUBLE, MILCGPU_DOUBLE, 1e-13}, {"double/single", MILCGPU_DOUBLE, MILCGPU_SINGLE, 1e-13},
-        {"double/half", MILCGPU_DOUBLE, MILCGPU_HALF, 1e-13},     {"single/single", MILCGPU_SINGLE, MILCGPU_SINGLE, 1e-4},
-        {"single/half", MILCGPU_SINGLE, MILCGPU_HALF, 1e-4},      {"half/half", MILCGPU_HALF, MILCGPU_HALF, 2e-2}};
+    static const std::vector<PrecisionPair> pairs = {{"double/double", MILCGPU_DOUBLE, MILCGPU_DOUBLE, 1e-13},
+                                                     {"double/single", MILCGPU_DOUBLE, MILCGPU_SINGLE, 1e-13},
+                                                     {"double/half", MILCGPU_DOUBLE, MILCGPU_HALF, 1e-13},
+                                                     {"single/single", MILCGPU_SINGLE, MILCGPU_SINGLE, 1e-4},
+                                                     {"single/half", MILCGPU_SINGLE, MILCGPU_HALF, 1e-4},
+                                                     {"half/half", MILCGPU_HALF, MILCGPU_HALF, 2e-2}};
     return pairs;
 }
 

@@ -1,4 +1,5 @@
-// A staggered system as MILC would hand it over: asqtad fat and long links of a gauge field with phases in, and a source.
+// A staggered system as MILC would hand it over: asqtad fat and long links of a gauge field with phases in, and a
+// source.
 #pragma once
 #include "milc_glue/milcgpu.h"
 #include "tests/reference/gauge.h"

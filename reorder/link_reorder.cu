@@ -88,7 +88,7 @@ template <Precision p> struct Look {
     }
 };
 
-struct AddNorm {
+struct AddNorm : Finish {
     StatisticsTotals *totals;
     MILCGPU_HD void operator()(const Sums<1> &sum) const { totals->norm += sum.v[0]; }
 };
@@ -189,7 +189,7 @@ LinkStatistics link_statistics(Device &device, const LinkField &links, int even_
     for (int parity = 0; parity < 2; ++parity) {
         const int count = 4 * (parity == 0 ? even_sites : odd_sites);
         const uint32_t first = parity == 0 ? 0 : 4 * static_cast<uint32_t>(even_sites);
-        const AddNorm finish{totals.data()};
+        const AddNorm finish{{}, totals.data()};
         if (links.precision() == Precision::double_)
             launch_sum<1>(device, count, Look<Precision::double_>{array_of(links, parity), totals.data(), first}, finish,
                           nullptr, "look over links");

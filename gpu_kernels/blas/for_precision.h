@@ -39,10 +39,10 @@ template <> struct SolutionOf<SpinorHalf> {
 };
 
 struct StoreSum {
-    double *sum; // nullptr: not wanted
+    double *sum;
+    MILCGPU_HD bool wanted() const { return sum != nullptr; }
     MILCGPU_HD void operator()(const Sums<1> &total) const {
-        if (sum != nullptr)
-            *sum = total.v[0];
+        *sum = total.v[0];
     }
 };
 

@@ -23,7 +23,7 @@ template <class R, class X, class Y> struct Ratio {
     }
 };
 
-struct RatioFinish {
+struct RatioFinish : Finish {
     double *sum;
     CgState *state;
     double volume;
@@ -48,7 +48,7 @@ void relative_residual(Device &device, const SpinorField &r, const SpinorField &
             using Y = decltype(y_format);
             launch_sum<1>(device, r.sites(),
                           Ratio<R, X, Y>{SpinorView<R>(r), SpinorView<X>(x), SpinorView<Y>(y), state},
-                          RatioFinish{sum, state, volume}, state != nullptr ? &state->active : nullptr,
+                          RatioFinish{{}, sum, state, volume}, state != nullptr ? &state->active : nullptr,
                           "relative residual");
         });
     });

@@ -94,6 +94,7 @@ struct StencilFinish {
     Epilogue epilogue;
     double *sum;
     CgState *cg;
+    MILCGPU_HD bool wanted() const { return sum != nullptr || cg != nullptr; }
     MILCGPU_HD void operator()(const Sums<1> &total) const {
         if (sum != nullptr)
             *sum = total.v[0];

@@ -10,9 +10,9 @@ double now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Steps queued between two looks of the host: about 100 microseconds of work, so that launches hide behind work and few
+// Steps queued between two looks of the host: 100 microseconds of work or more, so that launches hide behind work and few
 // steps are queued in vain after the last one.
-int steps_per_chunk(int sites) { return sites <= 16384 ? 16 : sites <= 65536 ? 8 : 4; }
+int steps_per_chunk(int sites) { return sites <= 8192 ? 8 : 4; }
 
 // Steps after which the partial solution is added up in the precise precision and starts from zero again. It grows far
 // beyond the residual on light masses; left in single precision for long, its rounding would come back through A as a
