@@ -124,9 +124,8 @@ lib: $(libraries) ## libmilcgpu.a and libmilcgpu.so, in build/<variant>
 
 demo: $(O)/make_lattice $(O)/solve | needs ## make a lattice, solve on it in every precision, compare with the reference
 	$(O)/make_lattice --size 8 8 8 16 --beta 6.0 --out build/demo.lat
-	@echo '$(O)/solve --lattice build/demo.lat --csv build/demo.csv'; \
-	status=0; $(O)/solve --lattice build/demo.lat --csv build/demo.csv || status=$$?; \
-	$(call plot,convergence,demo,demo); \
+	@status=0; $(O)/solve --lattice build/demo.lat --csv build/demo.csv --history build/demo_history.csv || status=$$?; \
+	$(call plot,convergence,demo_history,demo); \
 	exit $$status
 
 check: $(O)/milcgpu_tests | needs ## build and run the tests; the last line is 'N passed, N failed'
