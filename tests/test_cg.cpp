@@ -1,8 +1,6 @@
 // Conjugate gradient through the C interface: all precision pairs, stopping rules, determinism, MILC's samples.
 #include "examples/lattice_file.h"
 #include "tests/support.h"
-#include <cstdlib>
-#include <fstream>
 
 using namespace tests;
 using milcgpu::Backend;
@@ -32,11 +30,6 @@ double residual(const reference::Lattice &lattice, const AsqtadLinks &links, dou
     const auto ax = reference::normal_operator(lattice, links.fat, links.lng, mass, parity,
                                                reference::vector_from_milc<double>(lattice, x));
     return parity_difference(lattice, ax, b, parity);
-}
-
-std::string samples() {
-    const char *given = std::getenv("MILCGPU_SAMPLES");
-    return given != nullptr ? given : "../shared/milc_samples";
 }
 
 } // namespace
@@ -282,12 +275,12 @@ TEST_CASE("host data in single precision, strided and mapped, give the same solu
 }
 
 TEST_CASE("MILC's own sample: links, source and solution", "[cg][samples]") {
-    if (!std::ifstream(samples() + "/fat.l8"))
-        SKIP_TEST("no MILC sample files in " + samples() + " (set MILCGPU_SAMPLES)");
-    const auto fat = examples::read_scidac_gauge(samples() + "/fat.l8");
-    const auto lng = examples::read_scidac_gauge(samples() + "/long.l8");
-    const auto source = examples::read_scidac_fermion(samples() + "/ksvector.src.sample.l8");
-    const auto answer = examples::read_scidac_fermion(samples() + "/ksvector.ans.MdaggerMinv.sample.l8");
+    if (!have_sample("fat.l8"))
+        SKIP_TEST("no " + sample_file("fat.l8") + "; set MILCGPU_SAMPLES to the folder of MILC's sample files");
+    const auto fat = examples::read_scidac_gauge(sample_file("fat.l8"));
+    const auto lng = examples::read_scidac_gauge(sample_file("long.l8"));
+    const auto source = examples::read_scidac_fermion(sample_file("ksvector.src.sample.l8"));
+    const auto answer = examples::read_scidac_fermion(sample_file("ksvector.ans.MdaggerMinv.sample.l8"));
     for (const Backend backend : backends()) {
         Session<double> session(fat.lattice, backend);
         REQUIRE(session.load(fat.links, lng.links) == MILCGPU_OK);
