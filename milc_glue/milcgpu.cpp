@@ -202,10 +202,10 @@ void update_links(milcgpu_links &handle, const milcgpu_field *fat, const milcgpu
         *changed = differ;
 }
 
-LevelLinks level_links(milcgpu_links &links, OperatorSpec &spec) {
+LinkPair level_links(milcgpu_links &links, OperatorSpec &spec) {
     const LinkPair pair = links.links->version(spec.link, spec.reals);
     spec.reals = pair.lng->reals(); // granted
-    return {pair.fat, pair.lng};
+    return pair;
 }
 
 ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links) {
@@ -219,7 +219,7 @@ ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links) {
 
 CgSolver &cached_solver(milcgpu_context &context, milcgpu_links &links, int parity, OperatorSpec &precise,
                         OperatorSpec &sloppy) {
-    const LevelLinks precise_links = level_links(links, precise), sloppy_links = level_links(links, sloppy);
+    const LinkPair precise_links = level_links(links, precise), sloppy_links = level_links(links, sloppy);
     const std::string warnings = links.links->take_warnings();
     if (!warnings.empty())
         context.say(1, warnings.substr(0, warnings.size() - 1));
@@ -238,12 +238,12 @@ CgSolver &cached_solver(milcgpu_context &context, milcgpu_links &links, int pari
     if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
         finer = [&links, reals = sloppy.reals] {
             OperatorSpec spec{Precision::single, Precision::single, reals};
-            const LevelLinks packed = level_links(links, spec);
+            const LinkPair packed = level_links(links, spec);
             return FinerLevel{spec, packed};
         };
     solvers.push_front({parity, precise, sloppy, &links, version,
                         std::make_unique<CgSolver>(*context.device, context.lattice, parity, precise, precise_links,
-                                                   sloppy, sloppy_links, LevelLinks{full.fat, full.lng}, finer)});
+                                                   sloppy, sloppy_links, full, finer)});
     return *solvers.front().solver;
 }
 
@@ -260,7 +260,11 @@ SolveArguments checked_solve(const milcgpu_solve_spec &spec) {
     a.precise = operator_of(spec.precise, "spec.precise");
     a.sloppy = spec.sloppy.precision == 0 ? a.precise : operator_of(spec.sloppy, "spec.sloppy");
     if (a.sloppy.spinor < a.precise.spinor)
-        refuse(format("spec.sloppy is %s, finer than spec.precise, %s", name(a.sloppy.spinor), name(a.precise.spinor)));
+        throw Error(Status::not_built,
+                    format("spec.sloppy is %s, finer than spec.precise, %s; built (precise/sloppy vectors): double/double "
+                           "double/single double/half single/single single/half half/half, each with every link precision "
+                           "and reconstruction that milcgpu_list_kernels names",
+                           name(a.sloppy.spinor), name(a.precise.spinor)));
     if (!std::isfinite(spec.mass))
         refuse(format("spec.mass is %g: must be finite (zero is legal)", spec.mass));
     const auto tolerance_ok = [](double t) { return t >= 0 && t < INFINITY; };
@@ -431,7 +435,7 @@ milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, co
         OperatorSpec spec = operator_of(*what, "what");
         const int to = parity_index(parity);
         const HostField from_field = host_field(source, 6, "source"), to_field = host_field(destination, 6, "destination");
-        const LevelLinks level = level_links(*links, spec);
+        const LinkPair level = level_links(*links, spec);
         Device &device = *context->device;
         const SpinorField in(device, spec.spinor, context->lattice.sites(1 - to), "dslash vectors");
         const SpinorField out(device, spec.spinor, context->lattice.sites(to), "dslash vectors");

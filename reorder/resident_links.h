@@ -7,11 +7,6 @@
 
 namespace milcgpu {
 
-// What a kernel takes: fat and long links of one precision.
-struct LinkPair {
-    const LinkField *fat = nullptr, *lng = nullptr;
-};
-
 class ResidentLinks {
   public:
     // Empty until update(). host_real: precision of MILC's links.

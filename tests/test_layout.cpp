@@ -44,6 +44,28 @@ TEST_CASE("checkerboard index and neighbours, even and odd extents, both paritie
         }
 }
 
+TEST_CASE("copies larger than the pinned buffers, rows apart or not, keep every byte in place", "[layout][sanitize]") {
+    const size_t rows = 300000, width = 72; // 21.6 MB packed; a buffer has 4 MiB and there are 3
+    for (const Backend backend : backends())
+        for (const size_t pitch : {width, 2 * width + 8}) {
+            CAPTURE(name(backend), pitch);
+            Device device(backend, 0);
+            std::vector<unsigned char> from(rows * pitch), to(rows * pitch, 0xEE);
+            reference::Rng rng(11);
+            for (auto &byte : from)
+                byte = static_cast<unsigned char>(rng());
+            const DeviceArray<unsigned char> array(device, rows * width, "test");
+            device.copy_rows_to_device(array.data(), from.data(), pitch, width, rows);
+            device.copy_rows_to_host(to.data(), array.data(), pitch, width, rows);
+            size_t wrong = 0;
+            for (size_t k = 0; k < to.size(); ++k)
+                wrong += to[k] != (k % pitch < width ? from[k] : 0xEE);
+            CHECK(wrong == 0);
+            CHECK(device.transfers().to_device_bytes == rows * width);
+            CHECK(device.transfers().to_host_bytes == rows * width);
+        }
+}
+
 TEST_CASE("spinors survive the way to the device and back, any layout of the host", "[layout][smoke][sanitize]") {
     const int sites = 3 * 6 * 6 * 6, even = sites / 2;
     reference::Rng rng(7);

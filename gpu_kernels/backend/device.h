@@ -43,7 +43,8 @@ class Device {
     size_t free_bytes() const;
     std::string memory_table() const; // a line an owner
 
-    // Copies. host pointers are pageable or pinned; complete (host side) when the call returns.
+    // Copies. host pointers are pageable or pinned; complete (host side) when the call returns. Pageable memory goes through
+    // pinned buffers of the library, filled and emptied by all OpenMP threads while the bus works on another one.
     void copy_to_device(void *to, const void *from, size_t bytes);
     void copy_to_host(void *to, const void *from, size_t bytes);
     // rows of `width` bytes out of host records of `pitch` bytes, packed on the device, and back.
@@ -62,12 +63,11 @@ class Device {
     int block() const { return block_; }
     void set_block(int threads);
 
-    // Scratch of the deterministic reductions: `tiles` partial results and the counters that tell who finishes.
-    struct ReduceScratch {
-        double *partials;
-        unsigned *counters;
-    };
-    ReduceScratch reduce_scratch(size_t partials, size_t groups);
+    // Slots of the deterministic sums (launch.h), all bits set where nothing has been posted.
+    double *sum_slots(size_t count);
+
+    // Launches may start while the one before them ends: from sm_90 on.
+    bool starts_early() const { return starts_early_; }
 
     // A sequence of launches, recorded once and replayed: on the GPU a captured graph, on the host the calls again.
     class Sequence {
@@ -98,7 +98,13 @@ class Device {
     void *stream() const { return stream_; }
 
   private:
+    void fill(void *to, int byte, size_t bytes);
     void raise(int cuda_error, const char *what);
+    bool is_pinned(const void *host) const;
+    unsigned char *staging(int slot); // when the bus has done with it
+    struct Rows;
+    void stage_to_device(void *to, const Rows &from);
+    void stage_to_host(const Rows &to, const void *from);
     struct Allocation {
         size_t bytes;
         std::string owner;
@@ -113,13 +119,15 @@ class Device {
     int block_ = 0;
     void *stream_ = nullptr;
     void *events_[4] = {nullptr, nullptr, nullptr, nullptr};
+    void *staging_ = nullptr; // staging_slots pinned buffers, made when first needed
+    void *staging_events_[3] = {nullptr, nullptr, nullptr};
     double clock_start_ = 0;
-    double *partials_ = nullptr;
-    unsigned *counters_ = nullptr;
-    size_t partials_size_ = 0, counters_size_ = 0;
+    bool starts_early_ = false;
+    double *sum_slots_ = nullptr;
+    size_t sum_slots_size_ = 0;
 };
 
-// Makes room for sums over up to n items at once, so that recorded launches never see the scratch move.
+// Makes room for sums over up to n items at once, so that recorded launches never see the slots move.
 void reserve_sums(Device &device, int n);
 
 // Owning array of T on a device.

@@ -44,11 +44,13 @@ MILCGPU_HD uint32_t multiply_high(uint32_t a, uint32_t b) {
 #endif
 }
 
-// Reciprocal and square root: a few units in the last place in single precision on the GPU, where the exact forms
-// cost ten instructions each; IEEE elsewhere.
+// Reciprocal and square root of normal numbers: two units in the last place in single precision on the GPU (one
+// instruction for the reciprocal, three for the root), IEEE elsewhere. A negative number under the root counts as zero.
 MILCGPU_HD float reciprocal(float x) {
 #if MILCGPU_ON_DEVICE
-    return __fdividef(1.0f, x);
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
 #else
     return 1.0f / x;
 #endif
@@ -57,7 +59,10 @@ MILCGPU_HD double reciprocal(double x) { return 1.0 / x; }
 
 MILCGPU_HD float square_root(float x) {
 #if MILCGPU_ON_DEVICE
-    return x > 0.0f ? x * rsqrtf(x) : 0.0f;
+    float y;
+    x = fmaxf(x, 1e-30f);
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return x * y;
 #else
     return x > 0.0f ? std::sqrt(x) : 0.0f;
 #endif

@@ -12,7 +12,7 @@ double now() {
 
 // Steps queued between two looks of the host: 100 microseconds of work or more, so that launches hide behind work and few
 // steps are queued in vain after the last one.
-int steps_per_chunk(int sites) { return sites <= 8192 ? 8 : 4; }
+constexpr int chunk_steps = 8;
 
 // Steps after which the partial solution is added up in the precise precision and starts from zero again. It grows far
 // beyond the residual on light masses; left in single precision for long, its rounding would come back through A as a
@@ -27,8 +27,8 @@ constexpr const char *owner = "conjugate gradient vectors";
 } // namespace
 
 CgSolver::CgSolver(Device &device, const Lattice &lattice, int parity, const OperatorSpec &precise,
-                   const LevelLinks &precise_links, const OperatorSpec &sloppy, const LevelLinks &sloppy_links,
-                   const LevelLinks &full_links, std::function<FinerLevel()> finer)
+                   const LinkPair &precise_links, const OperatorSpec &sloppy, const LinkPair &sloppy_links,
+                   const LinkPair &full_links, std::function<FinerLevel()> finer)
     : device_(device), lattice_(lattice), parity_(parity), finer_(std::move(finer)) {
     const int here = lattice.sites(parity);
     const auto field = [&](Precision p) { return SpinorField(device, p, here, owner); };
@@ -50,15 +50,14 @@ CgSolver::CgSolver(Device &device, const Lattice &lattice, int parity, const Ope
     sums_ = DeviceArray<double>(device, 2, "conjugate gradient scalars");
     seen_ = {static_cast<CgState *>(device.allocate_pinned(2 * sizeof(CgState))),
              [&device](CgState *p) { device.release_pinned(p); }};
-    chunk_steps_ = steps_per_chunk(here);
 }
 
-CgSolver::Level CgSolver::make_level(const OperatorSpec &spec, const LevelLinks &links) {
+CgSolver::Level CgSolver::make_level(const OperatorSpec &spec, const LinkPair &links) {
     return {spec, links, SpinorField(device_, spec.spinor, lattice_.sites(1 - parity_), owner),
             SpinorField(device_, spec.spinor, lattice_.sites(parity_), owner)};
 }
 
-std::unique_ptr<CgSolver::Sloppy> CgSolver::make_sloppy(const OperatorSpec &spec, const LevelLinks &links) {
+std::unique_ptr<CgSolver::Sloppy> CgSolver::make_sloppy(const OperatorSpec &spec, const LinkPair &links) {
     const auto field = [&](Precision p) { return SpinorField(device_, p, lattice_.sites(parity_), owner); };
     auto sloppy = std::make_unique<Sloppy>();
     sloppy->level = make_level(spec, links);
@@ -163,14 +162,14 @@ CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
     std::unique_ptr<Device::Sequence> &chunk = sloppy_->chunk[limits_.relative_tolerance > 0];
     if (!chunk)
         chunk = std::make_unique<Device::Sequence>(device_, [this] {
-            for (int k = 0; k < chunk_steps_; ++k)
+            for (int k = 0; k < chunk_steps; ++k)
                 iterate_once();
         });
     int queued = 0;
     const bool drains = sloppy_->level.spec.spinor != Precision::double_;
     const auto queue = [&](int slot) {
         chunk->run();
-        queued += chunk_steps_;
+        queued += chunk_steps;
         if (drains && queued % steps_per_drain == 0)
             drain(device_, sloppy_->partial, solution_so_far(), scale_);
         device_.copy_to_pinned_later(seen_.get() + slot, state_.data(), sizeof(CgState));

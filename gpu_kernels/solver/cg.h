@@ -27,11 +27,6 @@ struct OperatorSpec {
     bool operator==(const OperatorSpec &o) const { return spinor == o.spinor && link == o.link && reals == o.reals; }
 };
 
-// What a solver needs of the links. fields must outlive the solver.
-struct LevelLinks {
-    const LinkField *fat, *lng;
-};
-
 struct CgLimits {
     double mass;
     double tolerance = 0;          // stop when |r| / |b| < tolerance; 0 = not tested
@@ -62,7 +57,7 @@ struct CgReport {
 // What a solver in half precision changes to when that is not enough; made when first needed.
 struct FinerLevel {
     OperatorSpec spec;
-    LevelLinks links;
+    LinkPair links;
 };
 
 // step and |r|/|b| of the recursion; called a few times a second at most from the host's loop.
@@ -70,9 +65,9 @@ using CgProgress = std::function<void(int step, double relative_residual)>;
 
 class CgSolver {
   public:
-    // full: the operator that true residuals are computed with (double vectors, links as handed over).
-    CgSolver(Device &, const Lattice &, int parity, const OperatorSpec &precise, const LevelLinks &precise_links,
-             const OperatorSpec &sloppy, const LevelLinks &sloppy_links, const LevelLinks &full_links,
+    // Link fields must outlive the solver. full: the operator that true residuals are computed with (double vectors, links as handed over).
+    CgSolver(Device &, const Lattice &, int parity, const OperatorSpec &precise, const LinkPair &precise_links,
+             const OperatorSpec &sloppy, const LinkPair &sloppy_links, const LinkPair &full_links,
              std::function<FinerLevel()> finer);
 
     const SpinorField &source() const { return b_; }   // double, to be filled before solve
@@ -89,7 +84,7 @@ class CgSolver {
     // One precision's operator and the fields it works on.
     struct Level {
         OperatorSpec spec;
-        LevelLinks links;
+        LinkPair links;
         SpinorField between; // D p, on the other parity
         SpinorField residual;
     };
@@ -107,8 +102,8 @@ class CgSolver {
     Residual read_residual(const Level &level, const SpinorField &x);
     Residual true_residual(Level &level);
     double read(const double *device_value);
-    Level make_level(const OperatorSpec &spec, const LevelLinks &links);
-    std::unique_ptr<Sloppy> make_sloppy(const OperatorSpec &spec, const LevelLinks &links);
+    Level make_level(const OperatorSpec &spec, const LinkPair &links);
+    std::unique_ptr<Sloppy> make_sloppy(const OperatorSpec &spec, const LinkPair &links);
     void reliable_update();
     bool jumped_too_far(CgReport &report);
     bool half_is_hopeless() const;
@@ -138,7 +133,6 @@ class CgSolver {
     DeviceArray<CgState> state_;
     DeviceArray<double> sums_;
     std::unique_ptr<CgState, std::function<void(CgState *)>> seen_; // two pinned copies of the state
-    int chunk_steps_;
     CgLimits limits_{};
     double shift_ = 0, source_rr_ = 0, scale_ = 1;
 };

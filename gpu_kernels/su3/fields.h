@@ -54,4 +54,9 @@ class LinkField {
     DeviceArray<unsigned char> data_;
 };
 
+// What an operator takes: fat and long links of one precision.
+struct LinkPair {
+    const LinkField *fat = nullptr, *lng = nullptr;
+};
+
 } // namespace milcgpu

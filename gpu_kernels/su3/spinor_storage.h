@@ -40,8 +40,8 @@ struct SpinorSingle {
     static MILCGPU_HD void encode(const Vector<float> &x, uint32_t *raw) { memcpy(raw, &x, sizeof x); }
 };
 
-// Words: w0 = v0 v4hi, w1 = v1 v4lo e_hi, w2 = v2 v5hi, w3 = v3 v5lo e_lo with v0..v3 in the upper 20 bits and the lower
-// 12 bits shared out as 12 / 8+4. v is offset binary: v - 2^19 in [-2^19 + 1, 2^19 - 1], in units of 2^(e - 127).
+// Words, from the highest bits down: w0 = v4hi v0, w1 = v4lo e_hi v1, w2 = v5hi v2, w3 = v5lo e_lo v3 with v0..v3 in the lower 20
+// bits and the upper 12 bits shared out as 12 / 8+4. v is offset binary: v - 2^19 in [-2^19 + 1, 2^19 - 1], in units of 2^(e - 127).
 struct SpinorHalf {
     using Real = float;
     static constexpr Precision precision = Precision::half;
@@ -50,14 +50,14 @@ struct SpinorHalf {
     static MILCGPU_HD Vector<float> decode(const uint32_t *w) {
         // A 20-bit number under the exponent of 2^23 is the float 2^23 + v: no integer conversion, which would run on
         // the quarter-rate pipe. The fused multiply-add removes 2^23 + 2^19 exactly, the scale being a power of two.
-        constexpr uint32_t magic = 0x4B000000u;
-        const float scale = bit_cast<float>((((w[1] & 0xFu) << 4) | (w[3] & 0xFu)) << 23);
+        constexpr uint32_t magic = 0x4B000000u, low = 0xFFFFFu;
+        const float scale = bit_cast<float>(((w[1] << 7) & 0x78000000u) | ((w[3] << 3) & 0x07800000u));
         const float offset = -(8388608.0f + 524288.0f) * scale;
-        const uint32_t v4 = ((w[0] << 8) & 0xFFF00u) | ((w[1] >> 4) & 0xFFu);
-        const uint32_t v5 = ((w[2] << 8) & 0xFFF00u) | ((w[3] >> 4) & 0xFFu);
+        const uint32_t v4 = ((w[0] >> 12) & 0xFFF00u) | w[1] >> 24;
+        const uint32_t v5 = ((w[2] >> 12) & 0xFFF00u) | w[3] >> 24;
         Vector<float> x;
-        x.c[0] = {value(w[0] >> 12 | magic, scale, offset), value(w[1] >> 12 | magic, scale, offset)};
-        x.c[1] = {value(w[2] >> 12 | magic, scale, offset), value(w[3] >> 12 | magic, scale, offset)};
+        x.c[0] = {value((w[0] & low) | magic, scale, offset), value((w[1] & low) | magic, scale, offset)};
+        x.c[1] = {value((w[2] & low) | magic, scale, offset), value((w[3] & low) | magic, scale, offset)};
         x.c[2] = {value(v4 | magic, scale, offset), value(v5 | magic, scale, offset)};
         return x;
     }
@@ -85,10 +85,10 @@ MILCGPU_UNROLL
             const float biased = fmaf(reals[k], unscale, 8388608.0f + 524288.0f);
             v[k] = bit_cast<uint32_t>(biased) & 0xFFFFFu;
         }
-        w[0] = v[0] << 12 | v[4] >> 8;
-        w[1] = v[1] << 12 | (v[4] & 0xFFu) << 4 | exponent >> 4;
-        w[2] = v[2] << 12 | v[5] >> 8;
-        w[3] = v[3] << 12 | (v[5] & 0xFFu) << 4 | (exponent & 0xFu);
+        w[0] = v[0] | v[4] >> 8 << 20;
+        w[1] = v[1] | v[4] << 24 | exponent >> 4 << 20;
+        w[2] = v[2] | v[5] >> 8 << 20;
+        w[3] = v[3] | v[5] << 24 | (exponent & 0xFu) << 20;
     }
 
   private:

@@ -16,9 +16,19 @@ template <class T> MILCGPU_HD Complex<T> operator*(Complex<T> a, Complex<T> b) {
 }
 template <class T> MILCGPU_HD Complex<T> conj(Complex<T> a) { return {a.re, -a.im}; }
 template <class T> MILCGPU_HD T norm(Complex<T> a) { return a.re * a.re + a.im * a.im; }
-// conj(a * b)
-template <class T> MILCGPU_HD Complex<T> conj_multiply(Complex<T> a, Complex<T> b) {
-    return {a.re * b.re - a.im * b.im, -(a.re * b.im + a.im * b.re)};
+// c + a b and c - a b, in four fused multiply-adds
+template <class T> MILCGPU_HD Complex<T> plus(Complex<T> c, Complex<T> a, Complex<T> b) {
+    c.re += a.re * b.re;
+    c.im += a.re * b.im;
+    c.re -= a.im * b.im;
+    c.im += a.im * b.re;
+    return c;
+}
+template <class T> MILCGPU_HD Complex<T> minus(Complex<T> c, Complex<T> a, Complex<T> b) {
+    return plus(c, {-a.re, -a.im}, b);
+}
+template <class To, class From> MILCGPU_HD Complex<To> convert(Complex<From> a) {
+    return {static_cast<To>(a.re), static_cast<To>(a.im)};
 }
 
 template <class T> struct Vector {
