@@ -1,41 +1,28 @@
 // The C interface: checks arguments, keeps the context, turns exceptions into status codes. See milcgpu.h.
-#include "milc_glue/milcgpu.h"
-#include "gpu_kernels/solver/cg.h"
-#include "reorder/resident_links.h"
-#include <chrono>
+#include "milc_glue/context.h"
 #include <cmath>
 #include <cstdlib>
-#include <list>
 
 using namespace milcgpu;
 
+std::string &milcgpu::last_error() {
+    thread_local std::string text;
+    return text;
+}
+
+ResidentLinks &milcgpu::renewed(milcgpu_links &handle, Precision real) {
+    milcgpu_context &context = *handle.context;
+    if (!handle.links || handle.links->host_real() != real) {
+        context.forget(&handle, 0);
+        handle.links = std::make_unique<ResidentLinks>(*context.device, context.map, context.even_sites(),
+                                                       context.odd_sites(), real);
+    }
+    return *handle.links;
+}
+
+void milcgpu::forget_solvers(milcgpu_links &handle) { handle.context->forget(&handle, handle.links->generation()); }
+
 namespace {
-
-thread_local std::string last_error;
-
-double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-[[noreturn]] void refuse(const std::string &what) { throw Error(Status::bad_argument, what); }
-
-void require(const void *pointer, const char *function, const char *what) {
-    if (pointer == nullptr)
-        refuse(format("%s: %s is NULL", function, what));
-}
-
-void require_size(size_t given, size_t known, const char *what) {
-    if (given != known)
-        refuse(format("%s.struct_size is %zu, this library (%s) knows %zu: set it to sizeof, and compile against the header of "
-                      "the library that is linked",
-                      what, given, MILCGPU_VERSION, known));
-}
-
-Precision precision_of(int code, const char *what) {
-    if (code != MILCGPU_DOUBLE && code != MILCGPU_SINGLE && code != MILCGPU_HALF)
-        refuse(format("%s is %d: must be MILCGPU_DOUBLE (1), MILCGPU_SINGLE (2) or MILCGPU_HALF (3)", what, code));
-    return static_cast<Precision>(code - 1);
-}
 
 int parity_index(int parity) {
     if (parity != MILCGPU_EVEN && parity != MILCGPU_ODD)
@@ -53,86 +40,7 @@ OperatorSpec operator_of(const milcgpu_operator &given, const char *what) {
     return spec;
 }
 
-HostField host_field(const milcgpu_field *field, size_t reals_a_site, const char *what) {
-    require(field, what, "the field");
-    require(field->data, what, "data");
-    const Precision real = precision_of(field->precision, format("%s: precision", what).c_str());
-    if (real == Precision::half)
-        refuse(format("%s: half precision is a format of the device; host fields are single or double", what));
-    const size_t record = reals_a_site * real_bytes(real);
-    const size_t pitch = field->pitch_bytes == 0 ? record : field->pitch_bytes;
-    if (pitch < record || pitch % real_bytes(real) != 0)
-        refuse(format("%s: pitch of %zu bytes, but a record has %zu and whole reals", what, pitch, record));
-    return {field->data, real, pitch};
-}
-
-} // namespace
-
-struct milcgpu_context {
-    std::unique_ptr<Device> device;
-    Lattice lattice;
-    SiteMap map;
-    std::unique_ptr<SpinorReorder> reorder;
-    int verbosity = 1;
-    void (*message)(void *, const char *) = nullptr;
-    void *user = nullptr;
-    bool lost = false;
-
-    // Solvers keep their vectors and recorded launches between calls: RHMC calls thousands of times with a few sets of parameters.
-    struct CachedSolver {
-        int parity;
-        OperatorSpec precise, sloppy;
-        const milcgpu_links *links;
-        uint64_t version;
-        std::unique_ptr<CgSolver> solver;
-    };
-    std::list<CachedSolver> solvers;
-
-    void say(int level, const std::string &line) const {
-        if (verbosity < level)
-            return;
-        if (message != nullptr)
-            message(user, line.c_str());
-        else
-            std::fprintf(stderr, "milcgpu: %s\n", line.c_str());
-    }
-    int even_sites() const { return lattice.sites(0); }
-    int odd_sites() const { return lattice.sites(1); }
-    // Solvers that hold pointers into links whose content changed or that go away.
-    void forget(const milcgpu_links *links, uint64_t still_valid) {
-        solvers.remove_if([&](const CachedSolver &c) { return c.links == links && c.version != still_valid; });
-    }
-};
-
-struct milcgpu_links {
-    milcgpu_context *context;
-    std::unique_ptr<ResidentLinks> links;
-};
-
-namespace {
-
 constexpr size_t cached_solvers = 4;
-
-// Runs `body` and turns what it throws into a status and a message.
-template <class Body> milcgpu_status guarded(milcgpu_context *context, const char *function, const Body &body) {
-    const auto failed = [&](Status status, const std::string &what) {
-        last_error = format("%s: %s", function, what.c_str());
-        if (context != nullptr && status == Status::device_lost)
-            context->lost = true;
-        return static_cast<milcgpu_status>(status);
-    };
-    try {
-        if (context != nullptr && context->lost)
-            throw Error(Status::device_lost, "the device of this context was lost earlier; destroy the context");
-        return static_cast<milcgpu_status>(body());
-    } catch (const Error &error) {
-        return failed(error.status(), error.what());
-    } catch (const std::bad_alloc &) {
-        return failed(Status::no_memory, "host memory is exhausted");
-    } catch (const std::exception &error) {
-        return failed(Status::bad_argument, error.what());
-    }
-}
 
 Backend choose_backend(int asked) {
     std::string choice = asked == MILCGPU_CUDA ? "cuda" : asked == MILCGPU_HOST ? "host" : "auto";
@@ -190,14 +98,8 @@ void update_links(milcgpu_links &handle, const milcgpu_field *fat, const milcgpu
     const HostField fat_field = host_field(fat, 72, "fat links"), lng_field = host_field(lng, 72, "long links");
     if (fat_field.real != lng_field.real)
         refuse("fat and long links must have the same precision");
-    milcgpu_context &context = *handle.context;
-    if (!handle.links || handle.links->host_real() != fat_field.real) {
-        context.forget(&handle, 0);
-        handle.links = std::make_unique<ResidentLinks>(*context.device, context.map, context.even_sites(),
-                                                       context.odd_sites(), fat_field.real);
-    }
-    const bool differ = handle.links->update(fat_field, lng_field);
-    context.forget(&handle, handle.links->generation());
+    const bool differ = renewed(handle, fat_field.real).update(fat_field, lng_field);
+    forget_solvers(handle);
     if (changed != nullptr)
         *changed = differ;
 }
@@ -341,7 +243,7 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
                           name(a.precise.spinor), name(a.sloppy.spinor), spec.mass, milcgpu_status_name(report.status),
                           report.iterations, report.true_residual, report.seconds, report.gflops));
     if (r.status != Status::ok)
-        last_error = format("milcgpu_solve: %s", r.message.c_str());
+        last_error() = format("milcgpu_solve: %s", r.message.c_str());
     return r.status;
 }
 
@@ -349,7 +251,7 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
 
 extern "C" {
 
-const char *milcgpu_last_error(void) { return last_error.c_str(); }
+const char *milcgpu_last_error(void) { return last_error().c_str(); }
 
 const char *milcgpu_status_name(int status) {
     static const char *const names[] = {"OK",           "NOT_CONVERGED", "PRECISION_FLOOR", "NAN_OR_INF",  "NOT_POSITIVE",
@@ -466,7 +368,7 @@ milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, con
     if (report != nullptr && report->struct_size == sizeof filled) {
         filled.status = status;
         if (status != MILCGPU_OK)
-            std::snprintf(filled.message, sizeof filled.message, "%s", last_error.c_str());
+            std::snprintf(filled.message, sizeof filled.message, "%s", last_error().c_str());
         *report = filled;
     }
     return status;

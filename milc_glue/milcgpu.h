@@ -150,6 +150,67 @@ milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, co
 milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
                              const milcgpu_field *source, const milcgpu_field *solution, milcgpu_solve_report *report);
 
+/* Coefficients of the paths of fat and long links in MILC's order (act_path_coeff), tadpole factors included; signs for links that
+ * carry the staggered phases (3-staple, 7-staple and Lepage negative). */
+typedef struct {
+    double one_link, naik, three_staple, five_staple, seven_staple, lepage;
+} milcgpu_paths;
+
+typedef struct {
+    size_t struct_size;
+    int precision;     /* of the arithmetic and of links kept: MILCGPU_DOUBLE or MILCGPU_SINGLE; 0: as the gauge field */
+    int reconstruct;   /* reals of a gauge link while staples are made, 18 or 12; 0: 18. 12 needs +-SU(3) to rounding, and is only
+                          used for the first level */
+    int phases_out;    /* 0: the gauge links carry staggered phases and boundary sign; 1: they do not, both are multiplied in */
+    double unitarity;  /* gauge links with an element of |U U^dag - 1| above this are refused; 0: 1e-4; negative: not tested */
+    milcgpu_paths paths; /* of fat and long links: from U (asqtad), or from W (HISQ, level 2) */
+    double eps_one_link, eps_naik; /* a set's eps_naik times these is added to the coefficients one_link (without its Lepage
+                                      part) and naik: 1/8 and -1/24 in HISQ */
+    int hisq;          /* 1: V = fat links of U with `fat7`; W = V made unitary; then `paths` of W */
+    milcgpu_paths fat7;
+    int special_unitary; /* 1: W in SU(3), by the principal cube root of the determinant (without phases); 0: U(3), as MILC */
+    double svd_relative, svd_absolute; /* limits for singular values (MILC's HISQ_REUNIT_SVD_*_ERROR); 0: 1e-8 */
+    int svd_only;      /* 1: singular values for every link (slow, for tests) */
+} milcgpu_fatlink_spec;
+
+/* One set of results. fat, lng: where to copy them to (4 links a site), NULL: not wanted on the host. links: NULL, or a handle that
+ * the set goes into on the device, made when it is NULL; a solve with it moves no link over the bus. */
+typedef struct {
+    double eps;
+    const milcgpu_field *fat, *lng;
+    milcgpu_links **links;
+} milcgpu_fatlink_set;
+
+/* What HISQ makes on the way, each NULL where it is not wanted: V, its U(3) part Y, and W (= Y unless special_unitary). */
+typedef struct {
+    const milcgpu_field *v, *y, *w;
+} milcgpu_hisq_links;
+
+typedef struct {
+    size_t struct_size;
+    int status;
+    double seconds;        /* the whole call */
+    double kernel_seconds; /* of it, making links: device events */
+    double flops, gflops;  /* MILC's count, 61632 a site and level + 1728 a site and set; per kernel second */
+    double gbytes_per_second; /* compulsory bytes of the passes of the fat links, per kernel second */
+    uint64_t bytes_to_device, bytes_to_host;
+    uint64_t svd_links;    /* links that were made unitary by singular values */
+    uint64_t workspace_bytes;
+    int reconstruct;       /* granted */
+    int lean;              /* 1: memory was short, the slower way with less workspace was taken */
+    char message[400];
+} milcgpu_fatlink_report;
+
+/* Coefficients of asqtad with tadpole factor u0, and of HISQ, as MILC has them. Sets struct_size and clears the rest. */
+void milcgpu_asqtad_spec(double u0, milcgpu_fatlink_spec *spec);
+void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec);
+
+/* Fat and long links from the gauge field (4 links a site), n_sets of them. hisq and report may be NULL. Outputs are untouched on
+ * failure, except that handles which were to get new content are then empty. */
+milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink_spec *spec, const milcgpu_field *gauge,
+                                 const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
+                                 milcgpu_fatlink_report *report);
+
 /* Bytes that links of host_precision and a solve of `spec` need on the device, as a table in text (may be NULL) and as a total. */
 milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec, char *text,
                                    size_t text_size, size_t *bytes);

@@ -20,11 +20,17 @@ LinkStatistics ResidentLinks::examine(const LinkField &field, const char *name) 
 }
 
 bool ResidentLinks::update(const HostField &fat, const HostField &lng) {
+    return update([&](const LinkField &fat_field, const LinkField &long_field) {
+        links_to_device(device_, fat, map_, even_sites_, odd_sites_, fat_field);
+        links_to_device(device_, lng, map_, even_sites_, odd_sites_, long_field);
+    });
+}
+
+bool ResidentLinks::update(const std::function<void(const LinkField &fat, const LinkField &lng)> &make) {
     const uint64_t checksum_before = checksum();
     const bool had_content = generation_ != 0;
     generation_ = 0; // empty if anything below fails
-    links_to_device(device_, fat, map_, even_sites_, odd_sites_, fat_);
-    links_to_device(device_, lng, map_, even_sites_, odd_sites_, lng_);
+    make(fat_, lng_);
     fat_statistics_ = examine(fat_, "fat");
     lng_statistics_ = examine(lng_, "long");
     const bool changed = !had_content || checksum() != checksum_before;

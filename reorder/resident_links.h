@@ -1,7 +1,8 @@
-// One set of fat and long links on a device: the copy as MILC handed it over (18 reals, MILC's precision), and the packed
+// One set of fat and long links on a device: the copy as MILC handed it over or as it was made here (18 reals), and the packed
 // versions that solves asked for, made on the device when first named and kept until the links change.
 #pragma once
 #include "reorder/link_reorder.h"
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -15,6 +16,9 @@ class ResidentLinks {
     // Copies both fields from the host. Throws Error(nan_or_inf) with the place when an element is not finite; the set is then
     // empty. Returns false when the content is what it was (by checksum): packed versions stay valid then.
     bool update(const HostField &fat, const HostField &lng);
+
+    // The same for links that are made on the device: `make` fills both fields (18 reals, precision host_real).
+    bool update(const std::function<void(const LinkField &fat, const LinkField &lng)> &make);
 
     bool empty() const { return generation_ == 0; }
     uint64_t generation() const { return generation_; } // grows when the content changes

@@ -26,6 +26,7 @@ struct Divisor {
 struct Site {
     int x[4];
     int lexicographic;
+    MILCGPU_HD int index() const { return lexicographic >> 1; } // within its parity
 };
 
 struct Lattice {
@@ -75,6 +76,19 @@ MILCGPU_UNROLL
         }
         s.lexicographic = static_cast<int>(l);
         return s;
+    }
+
+    // The site `hops` (-extent < hops < extent) further along mu. An odd number of hops changes the parity.
+    MILCGPU_HD Site hop(const Site &s, int mu, int hops) const {
+        Site to = s;
+MILCGPU_UNROLL
+        for (int k = 0; k < 4; ++k) // mu is not known when this is compiled: an indexed array would leave the registers
+            if (k == mu) {
+                const int x = s.x[k] + hops;
+                to.x[k] = x >= extent[k] ? x - extent[k] : x < 0 ? x + extent[k] : x;
+                to.lexicographic += (to.x[k] - s.x[k]) * stride_lexicographic[k];
+            }
+        return to;
     }
 
     // Checkerboard index of the site `hops` (0 < hops < extent) further along +mu or -mu, periodic.

@@ -28,20 +28,22 @@ class SpinorField {
     DeviceArray<unsigned char> data_;
 };
 
-// Links of 4 directions on both parities; an element of a link is scale * (what unpacks).
+// 3x3 matrices on both parities, `directions` a site: links (4), or what is made on the way to them. An element is scale * (what
+// unpacks).
 class LinkField {
   public:
     LinkField() = default;
-    LinkField(Device &device, Precision precision, int reals, int sites, const char *owner)
-        : precision_(precision), reals_(reals), sites_(sites), stride_(padded_stride(sites)),
-          data_(device, 8 * stride_ * link_bytes(precision, reals), owner) {}
+    LinkField(Device &device, Precision precision, int reals, int sites, const char *owner, int directions = 4)
+        : precision_(precision), reals_(reals), sites_(sites), directions_(directions), stride_(padded_stride(sites)),
+          data_(device, 2 * directions * stride_ * link_bytes(precision, reals), owner) {}
     Precision precision() const { return precision_; }
     int reals() const { return reals_; }
     int sites() const { return sites_; } // a parity (the larger number of the two)
+    int directions() const { return directions_; }
     size_t stride() const { return stride_; }
     size_t bytes() const { return data_.bytes(); }
     unsigned char *block(int parity, int mu) const {
-        return data_.data() + (parity * 4 + mu) * block_bytes();
+        return data_.data() + (parity * directions_ + mu) * block_bytes();
     }
     size_t block_bytes() const { return stride_ * link_bytes(precision_, reals_); }
     double scale = 1;
@@ -49,7 +51,7 @@ class LinkField {
   private:
     Precision precision_ = Precision::double_;
     int reals_ = 18;
-    int sites_ = 0;
+    int sites_ = 0, directions_ = 4;
     size_t stride_ = 0;
     DeviceArray<unsigned char> data_;
 };

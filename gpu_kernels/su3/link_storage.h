@@ -68,21 +68,21 @@ template <Precision p, int reals> struct RawLink {
 };
 
 // block: start of the words of one (parity, mu); see the head of this file.
-template <Precision p, int reals>
+template <Precision p, int reals, Reuse reuse = Reuse::stream>
 MILCGPU_HD RawLink<p, reals> load_link(const unsigned char *block, size_t stride, size_t i) {
     constexpr int bytes = RawLink<p, reals>::bytes;
     constexpr int full = bytes / 16;
     RawLink<p, reals> raw;
 MILCGPU_UNROLL
     for (int word = 0; word < full; ++word)
-        load_word<16, Reuse::stream>(block + (word * stride + i) * 16, raw.w + 4 * word);
+        load_word<16, reuse>(block + (word * stride + i) * 16, raw.w + 4 * word);
     const unsigned char *rest = block + full * stride * 16;
     if constexpr ((bytes & 8) != 0)
-        load_word<8, Reuse::stream>(rest + i * 8, raw.w + 4 * full);
+        load_word<8, reuse>(rest + i * 8, raw.w + 4 * full);
     if constexpr ((bytes & 4) != 0)
-        load_word<4, Reuse::stream>(rest + (bytes & 8) * stride + i * 4, raw.w + 4 * full + (bytes & 8) / 4);
+        load_word<4, reuse>(rest + (bytes & 8) * stride + i * 4, raw.w + 4 * full + (bytes & 8) / 4);
     if constexpr ((bytes & 2) != 0)
-        load_word<2, Reuse::stream>(rest + (bytes & 12) * stride + i * 2, raw.w + 4 * full + (bytes & 12) / 4);
+        load_word<2, reuse>(rest + (bytes & 12) * stride + i * 2, raw.w + 4 * full + (bytes & 12) / 4);
     return raw;
 }
 

@@ -65,6 +65,42 @@ MILCGPU_UNROLL
         }
 }
 
+// c += a b
+template <class T> MILCGPU_HD void multiply_add(Matrix<T> &c, const Matrix<T> &a, const Matrix<T> &b) {
+MILCGPU_UNROLL
+    for (int row = 0; row < 3; ++row)
+MILCGPU_UNROLL
+        for (int column = 0; column < 3; ++column)
+MILCGPU_UNROLL
+            for (int k = 0; k < 3; ++k)
+                c.e[row][column] = plus(c.e[row][column], a.e[row][k], b.e[k][column]);
+}
+
+template <class T> MILCGPU_HD Matrix<T> adjoint(const Matrix<T> &a) {
+    Matrix<T> b;
+MILCGPU_UNROLL
+    for (int row = 0; row < 3; ++row)
+MILCGPU_UNROLL
+        for (int column = 0; column < 3; ++column)
+            b.e[row][column] = conj(a.e[column][row]);
+    return b;
+}
+
+template <class T> MILCGPU_HD Matrix<T> operator*(const Matrix<T> &a, const Matrix<T> &b) {
+    Matrix<T> c = {};
+    multiply_add(c, a, b);
+    return c;
+}
+
+// c += s a
+template <class T> MILCGPU_HD void multiply_add(Matrix<T> &c, T s, const Matrix<T> &a) {
+MILCGPU_UNROLL
+    for (int k = 0; k < 9; ++k) {
+        c.e[k / 3][k % 3].re += s * a.e[k / 3][k % 3].re;
+        c.e[k / 3][k % 3].im += s * a.e[k / 3][k % 3].im;
+    }
+}
+
 template <class T> MILCGPU_HD Complex<T> determinant(const Matrix<T> &u) {
     const Complex<T> a = u.e[1][1] * u.e[2][2] - u.e[1][2] * u.e[2][1];
     const Complex<T> b = u.e[1][2] * u.e[2][0] - u.e[1][0] * u.e[2][2];

@@ -163,4 +163,42 @@ Gauge long_links(const Lattice &lattice, const Gauge &links_with_phases, const P
     return result;
 }
 
+PathCoefficients hisq_fat7_coefficients() { return {1.0 / 8, 0, -1.0 / 16, 1.0 / 64, -1.0 / 384, 0}; }
+PathCoefficients hisq_asqtad_coefficients() { return {1, -1.0 / 24, -1.0 / 16, 1.0 / 64, -1.0 / 384, -1.0 / 8}; }
+
+Matrix unitary_part(const Matrix &v) {
+    Matrix x = v;
+    for (int step = 0; step < 60; step++) {
+        Matrix cofactors; // of x; x^dagger^-1 = conj(cofactors) / conj(det)
+        for (int i = 0; i < 3; i++)
+            for (int j = 0; j < 3; j++) {
+                const int k = (i + 1) % 3, l = (i + 2) % 3, m = (j + 1) % 3, n = (j + 2) % 3;
+                cofactors.e[i][j] = times(x.e[k][m], x.e[l][n]) - times(x.e[k][n], x.e[l][m]);
+            }
+        const Complex d = det(x);
+        Matrix next;
+        for (int i = 0; i < 3; i++)
+            for (int j = 0; j < 3; j++)
+                next.e[i][j] = 0.5 * (x.e[i][j] + std::conj(cofactors.e[i][j] / d));
+        const double change = frobenius_norm(next - x);
+        x = next;
+        if (change < 1e-15)
+            break;
+    }
+    return x;
+}
+
+HisqLinks hisq_links(const Lattice &lattice, const Gauge &links, double eps) {
+    HisqLinks result;
+    result.v = fat_links(lattice, links, hisq_fat7_coefficients());
+    for (const Matrix &v : result.v)
+        result.w.push_back(unitary_part(v));
+    PathCoefficients c = hisq_asqtad_coefficients();
+    c.one_link += eps / 8;
+    c.naik -= eps / 24;
+    result.fat = fat_links(lattice, result.w, c);
+    result.lng = long_links(lattice, result.w, c);
+    return result;
+}
+
 } // namespace reference

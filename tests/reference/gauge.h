@@ -47,4 +47,18 @@ Gauge fat_links(const Lattice &lattice, const Gauge &links_with_phases, const Pa
 // long = naik U(x) U(x+mu) U(x+2mu)
 Gauge long_links(const Lattice &lattice, const Gauge &links_with_phases, const PathCoefficients &coefficients);
 
+// HISQ (Follana et al., hep-lat/0610092): fat7 of U, made unitary, then asqtad-like paths of that.
+PathCoefficients hisq_fat7_coefficients();
+PathCoefficients hisq_asqtad_coefficients();
+
+// v (v^dagger v)^(-1/2), by Newton's iteration x -> (x + x^dagger^-1) / 2. v must not be singular.
+Matrix unitary_part(const Matrix &v);
+
+struct HisqLinks {
+    Gauge v, w; // w in U(3)
+    Gauge fat, lng;
+};
+// eps: added to the one-link coefficient times 1/8 and to the Naik coefficient times -1/24.
+HisqLinks hisq_links(const Lattice &lattice, const Gauge &links_with_phases, double eps);
+
 } // namespace reference

@@ -1,0 +1,96 @@
+// Long links, links plus a multiple of others, phases: one pass each. One thread a link.
+#include "gpu_kernels/links/matrix_view.h"
+
+namespace milcgpu {
+
+namespace {
+
+template <Precision p, int reals> struct LongLinks {
+    Lattice lattice;
+    SitesAndParts work;
+    MatrixView<p, reals> u;
+    MatrixView<p> lng;
+    typename LinkReal<p>::Real naik;
+    MILCGPU_HD void operator()(int thread) const {
+        const SitesAndParts::Item item = work.item(thread);
+        if (!item.valid)
+            return;
+        const int mu = item.part;
+        const Site x = lattice.site(item.parity, item.i), next = lattice.hop(x, mu, 1), last = lattice.hop(next, mu, 1);
+        const auto two = u.load(item.parity, mu, item.i) * u.load(1 - item.parity, mu, next.index());
+        Matrix<typename LinkReal<p>::Real> three = {};
+        multiply_add(three, naik, two * u.load(item.parity, mu, last.index()));
+        lng.store(item.parity, mu, item.i, three);
+    }
+};
+
+template <Precision p> struct AddLinks {
+    SitesAndParts work;
+    MatrixView<p> a, b, to;
+    typename LinkReal<p>::Real factor;
+    MILCGPU_HD void operator()(int thread) const {
+        const SitesAndParts::Item item = work.item(thread);
+        if (!item.valid)
+            return;
+        auto sum = a.template load<Reuse::written>(item.parity, item.part, item.i);
+        multiply_add(sum, factor, b.load(item.parity, item.part, item.i));
+        to.store(item.parity, item.part, item.i, sum);
+    }
+};
+
+template <Precision p> struct ApplyPhases {
+    Lattice lattice;
+    SitesAndParts work;
+    MatrixView<p> links;
+    MILCGPU_HD void operator()(int thread) const {
+        const SitesAndParts::Item item = work.item(thread);
+        if (!item.valid)
+            return;
+        if (phase_sign(lattice, lattice.site(item.parity, item.i), item.part) > 0)
+            return;
+        Matrix<typename LinkReal<p>::Real> minus = {};
+        multiply_add(minus, typename LinkReal<p>::Real(-1),
+                     links.template load<Reuse::written>(item.parity, item.part, item.i));
+        links.store(item.parity, item.part, item.i, minus);
+    }
+};
+
+} // namespace
+
+void long_links(Device &device, const Lattice &lattice, const LinkField &u, double naik, const LinkField &lng) {
+    const SitesAndParts work(lattice, 4);
+    for_link_precision(u.precision(), [&](auto p) {
+        constexpr Precision precision = decltype(p)::value;
+        const auto factor = static_cast<typename LinkReal<precision>::Real>(naik);
+        if (u.reals() == 18)
+            launch(device, work.threads(),
+                   LongLinks<precision, 18>{lattice, work, MatrixView<precision>(u), MatrixView<precision>(lng), factor},
+                   "long links");
+        else
+            launch(device, work.threads(),
+                   LongLinks<precision, 12>{lattice, work, MatrixView<precision, 12>(u), MatrixView<precision>(lng), factor},
+                   "long links");
+    });
+}
+
+void add_links(Device &device, const Lattice &lattice, const LinkField &a, double factor, const LinkField &b,
+               const LinkField &to) {
+    const SitesAndParts work(lattice, 4);
+    for_link_precision(a.precision(), [&](auto p) {
+        constexpr Precision precision = decltype(p)::value;
+        launch(device, work.threads(),
+               AddLinks<precision>{work, MatrixView<precision>(a), MatrixView<precision>(b), MatrixView<precision>(to),
+                                   static_cast<typename LinkReal<precision>::Real>(factor)},
+               "add links");
+    });
+}
+
+void apply_phases(Device &device, const Lattice &lattice, const LinkField &links) {
+    const SitesAndParts work(lattice, 4);
+    for_link_precision(links.precision(), [&](auto p) {
+        constexpr Precision precision = decltype(p)::value;
+        launch(device, work.threads(), ApplyPhases<precision>{lattice, work, MatrixView<precision>(links)}, "phases");
+    });
+}
+
+} // namespace milcgpu

@@ -1,0 +1,79 @@
+// What the link kernels share: fields of matrices as kernels take them, and which thread works on which site.
+#pragma once
+#include "gpu_kernels/backend/launch.h"
+#include "gpu_kernels/links/links.h"
+#include "gpu_kernels/su3/reconstruct.h"
+
+namespace milcgpu {
+
+template <Precision p, int reals = 18> struct MatrixView {
+    using Real = typename LinkReal<p>::Real;
+    unsigned char *data;
+    size_t stride, block_bytes;
+    int directions;
+    explicit MatrixView(const LinkField &f)
+        : data(f.block(0, 0)), stride(f.stride()), block_bytes(f.block_bytes()), directions(f.directions()) {}
+    template <Reuse reuse = Reuse::keep> MILCGPU_HD Matrix<Real> load(int parity, int mu, int i) const {
+        return plain_matrix(load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i));
+    }
+    MILCGPU_HD void store(int parity, int mu, int i, const Matrix<Real> &m) const {
+        static_assert(reals == 18, "only plain matrices are written");
+        RawLink<p, 18> raw = {};
+MILCGPU_UNROLL
+        for (int k = 0; k < 9; ++k) {
+            raw.set(2 * k, m.e[k / 3][k % 3].re);
+            raw.set(2 * k + 1, m.e[k / 3][k % 3].im);
+        }
+        store_link<p, 18>(data + (parity * directions + mu) * block_bytes, stride, i, raw);
+    }
+
+  private:
+    static MILCGPU_HD Matrix<Real> plain_matrix(const RawLink<p, reals> &raw) {
+        const LongLink<p, reals> link(raw);
+        Matrix<Real> u = link.u;
+        if constexpr (reals == 12)
+MILCGPU_UNROLL
+            for (int k = 0; k < 3; ++k)
+                u.e[2][k] = link.det.re * u.e[2][k];
+        return u;
+    }
+};
+
+// Work of `parts` threads a site, on both parities. Sites are taken in chunks of 128, and the parts of a chunk one after the
+// other, so that they find in the caches what they share.
+struct SitesAndParts {
+    int even_sites, sites, parts;
+    SitesAndParts(const Lattice &lattice, int parts_a_site)
+        : even_sites(lattice.sites(0)), sites(lattice.volume()), parts(parts_a_site) {}
+    static constexpr int chunk = 128;
+    int threads() const { return (sites + chunk - 1) / chunk * chunk * parts; }
+    struct Item {
+        int parity, i, part;
+        bool valid;
+    };
+    MILCGPU_HD Item item(int thread) const {
+        const int chunk_and_part = thread / chunk;
+        const int k = chunk_and_part / parts * chunk + thread % chunk;
+        const int parity = k >= even_sites;
+        return {parity, parity ? k - even_sites : k, chunk_and_part % parts, k < sites};
+    }
+};
+
+// function(MatrixView type...) for a run-time precision.
+template <class Function> void for_link_precision(Precision precision, const Function &function) {
+    if (precision == Precision::double_)
+        function(std::integral_constant<Precision, Precision::double_>());
+    else
+        function(std::integral_constant<Precision, Precision::single>());
+}
+
+// The sign of apply_phases.
+MILCGPU_HD int phase_sign(const Lattice &lattice, const Site &s, int mu) {
+    const int odd = mu == 3   ? s.x[3] == lattice.extent[3] - 1
+                    : mu == 0 ? s.x[3]
+                    : mu == 1 ? s.x[3] + s.x[0]
+                              : s.x[3] + s.x[0] + s.x[1];
+    return odd & 1 ? -1 : 1;
+}
+
+} // namespace milcgpu

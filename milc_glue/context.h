@@ -1,0 +1,117 @@
+// What the files of the C interface share: the context behind the handles, checks of arguments, exceptions into statuses.
+#pragma once
+#include "gpu_kernels/solver/cg.h"
+#include "milc_glue/milcgpu.h"
+#include "reorder/resident_links.h"
+#include <chrono>
+#include <list>
+
+struct milcgpu_context {
+    std::unique_ptr<milcgpu::Device> device;
+    milcgpu::Lattice lattice;
+    milcgpu::SiteMap map;
+    std::unique_ptr<milcgpu::SpinorReorder> reorder;
+    int verbosity = 1;
+    void (*message)(void *, const char *) = nullptr;
+    void *user = nullptr;
+    bool lost = false;
+
+    // Solvers keep their vectors and recorded launches between calls: RHMC calls thousands of times with a few sets of parameters.
+    struct CachedSolver {
+        int parity;
+        milcgpu::OperatorSpec precise, sloppy;
+        const milcgpu_links *links;
+        uint64_t version;
+        std::unique_ptr<milcgpu::CgSolver> solver;
+    };
+    std::list<CachedSolver> solvers;
+
+    void say(int level, const std::string &line) const {
+        if (verbosity < level)
+            return;
+        if (message != nullptr)
+            message(user, line.c_str());
+        else
+            std::fprintf(stderr, "milcgpu: %s\n", line.c_str());
+    }
+    int even_sites() const { return lattice.sites(0); }
+    int odd_sites() const { return lattice.sites(1); }
+    // Solvers that hold pointers into links whose content changed or that go away.
+    void forget(const milcgpu_links *links, uint64_t still_valid) {
+        solvers.remove_if([&](const CachedSolver &c) { return c.links == links && c.version != still_valid; });
+    }
+};
+
+struct milcgpu_links {
+    milcgpu_context *context;
+    std::unique_ptr<milcgpu::ResidentLinks> links;
+};
+
+namespace milcgpu {
+
+std::string &last_error(); // of this thread
+
+inline double now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+[[noreturn]] inline void refuse(const std::string &what) { throw Error(Status::bad_argument, what); }
+
+inline void require(const void *pointer, const char *function, const char *what) {
+    if (pointer == nullptr)
+        refuse(format("%s: %s is NULL", function, what));
+}
+
+inline void require_size(size_t given, size_t known, const char *what) {
+    if (given != known)
+        refuse(format("%s.struct_size is %zu, this library (%s) knows %zu: set it to sizeof, and compile against the header of "
+                      "the library that is linked",
+                      what, given, MILCGPU_VERSION, known));
+}
+
+inline Precision precision_of(int code, const char *what) {
+    if (code != MILCGPU_DOUBLE && code != MILCGPU_SINGLE && code != MILCGPU_HALF)
+        refuse(format("%s is %d: must be MILCGPU_DOUBLE (1), MILCGPU_SINGLE (2) or MILCGPU_HALF (3)", what, code));
+    return static_cast<Precision>(code - 1);
+}
+
+inline HostField host_field(const milcgpu_field *field, size_t reals_a_site, const char *what) {
+    require(field, what, "the field");
+    require(field->data, what, "data");
+    const Precision real = precision_of(field->precision, format("%s: precision", what).c_str());
+    if (real == Precision::half)
+        refuse(format("%s: half precision is a format of the device; host fields are single or double", what));
+    const size_t record = reals_a_site * real_bytes(real);
+    const size_t pitch = field->pitch_bytes == 0 ? record : field->pitch_bytes;
+    if (pitch < record || pitch % real_bytes(real) != 0)
+        refuse(format("%s: pitch of %zu bytes, but a record has %zu and whole reals", what, pitch, record));
+    return {field->data, real, pitch};
+}
+
+// The set of links behind a handle that has just been made or is to be given new content in `real`.
+ResidentLinks &renewed(milcgpu_links &handle, Precision real);
+// After that content has come.
+void forget_solvers(milcgpu_links &handle);
+
+// Runs `body` and turns what it throws into a status and a message.
+template <class Body> milcgpu_status guarded(milcgpu_context *context, const char *function, const Body &body) {
+    const auto failed = [&](Status status, const std::string &what) {
+        last_error() = format("%s: %s", function, what.c_str());
+        if (context != nullptr && status == Status::device_lost)
+            context->lost = true;
+        return static_cast<milcgpu_status>(status);
+    };
+    try {
+        if (context != nullptr && context->lost)
+            throw Error(Status::device_lost, "the device of this context was lost earlier; destroy the context");
+        return static_cast<milcgpu_status>(body());
+    } catch (const Error &error) {
+        return failed(error.status(), error.what());
+    } catch (const std::bad_alloc &) {
+        return failed(Status::no_memory, "host memory is exhausted");
+    } catch (const std::exception &error) {
+        return failed(Status::bad_argument, error.what());
+    }
+}
+
+} // namespace milcgpu

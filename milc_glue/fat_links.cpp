@@ -1,0 +1,289 @@
+// The C interface to gpu_kernels/links: checks, the order of the steps, copies back.
+#include "gpu_kernels/links/links.h"
+#include "milc_glue/context.h"
+#include <cmath>
+
+using namespace milcgpu;
+
+namespace {
+
+PathCoefficients coefficients(const milcgpu_paths &p, const char *what) {
+    const double all[] = {p.one_link, p.naik, p.three_staple, p.five_staple, p.seven_staple, p.lepage};
+    bool any = false;
+    for (const double c : all) {
+        if (!std::isfinite(c))
+            refuse(format("%s: a coefficient is %g", what, c));
+        any = any || c != 0;
+    }
+    if (!any)
+        refuse(format("%s: all six path coefficients are 0; fill them in (milcgpu_asqtad_spec and milcgpu_hisq_spec do)", what));
+    return {p.one_link, p.naik, p.three_staple, p.five_staple, p.seven_staple, p.lepage};
+}
+
+struct FatLinkArguments {
+    Precision precision;
+    int reals;
+    PathCoefficients fat7, paths;
+    HostField gauge;
+};
+
+FatLinkArguments checked(const milcgpu_fatlink_spec &spec, const milcgpu_field *gauge, const milcgpu_fatlink_set *sets,
+                         int n_sets) {
+    require_size(spec.struct_size, sizeof spec, "milcgpu_fatlink_spec");
+    FatLinkArguments a{};
+    a.gauge = host_field(gauge, 72, "gauge field");
+    a.precision = spec.precision == 0 ? a.gauge.real : precision_of(spec.precision, "spec.precision");
+    if (a.precision == Precision::half)
+        refuse("spec.precision: links are made in double or single; half copies are packed from them by a solve");
+    a.reals = spec.reconstruct == 0 ? 18 : spec.reconstruct;
+    if (a.reals != 18 && a.reals != 12)
+        throw Error(Status::not_built, format("spec.reconstruct is %d; built: 18 12", a.reals));
+    a.paths = coefficients(spec.paths, "spec.paths");
+    if (spec.hisq)
+        a.fat7 = coefficients(spec.fat7, "spec.fat7");
+    if (!(spec.svd_relative >= 0) || !(spec.svd_absolute >= 0) || std::isnan(spec.unitarity))
+        refuse(format("spec: svd_relative %g and svd_absolute %g must not be negative, unitarity %g not NaN", spec.svd_relative,
+                      spec.svd_absolute, spec.unitarity));
+    require(sets, "milcgpu_fat_links", "sets");
+    if (n_sets < 1)
+        refuse(format("n_sets is %d: at least one set is needed", n_sets));
+    for (int k = 0; k < n_sets; ++k) {
+        if (!std::isfinite(sets[k].eps))
+            refuse(format("sets[%d].eps is %g", k, sets[k].eps));
+        if (sets[k].fat == nullptr && sets[k].lng == nullptr && sets[k].links == nullptr)
+            refuse(format("sets[%d] wants nothing: fat, lng and links are all NULL", k));
+        for (const milcgpu_field *field : {sets[k].fat, sets[k].lng})
+            if (field != nullptr)
+                host_field(field, 72, "fat or long links");
+        if (sets[k].eps != 0 && !spec.hisq)
+            a.reals = 18; // eps needs the links themselves
+    }
+    return a;
+}
+
+// A run of the steps, with what they share.
+class Maker {
+  public:
+    Maker(milcgpu_context &context, const milcgpu_fatlink_spec &spec, const FatLinkArguments &a,
+          milcgpu_fatlink_report &report)
+        : context_(context), device_(*context.device), spec_(spec), a_(a), report_(report) {}
+
+    void make(const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *wanted) {
+        LinkField links = gauge_links();
+        const StapleSpace space(device_, context_.lattice, a_.precision);
+        report_.workspace_bytes = space.bytes();
+        report_.lean = space.m.directions() < 3;
+        if (spec_.hisq)
+            links = unitarized(links, space, wanted);
+        make_sets(links, space, sets, n_sets);
+        const double sites = context_.lattice.volume();
+        report_.flops = sites * (fat_links_flops * (spec_.hisq ? 2 : 1) + long_links_flops * n_sets);
+        if (report_.kernel_seconds > 0) {
+            const double bytes = fat_links_bytes(a_.precision, report_.reconstruct) +
+                                 (spec_.hisq ? fat_links_bytes(a_.precision, 18) : 0);
+            report_.gflops = report_.flops / report_.kernel_seconds * 1e-9;
+            report_.gbytes_per_second = sites * bytes / report_.kernel_seconds * 1e-9;
+        }
+    }
+
+  private:
+    template <class Step> void timed(const Step &step) {
+        device_.timer_start();
+        step();
+        report_.kernel_seconds += device_.timer_stop_seconds();
+    }
+
+    std::string place(long long link) const {
+        return format("site %lld (even sites first, then odd), direction %c", link / 4, "XYZT"[link % 4]);
+    }
+
+    LinkField field(Precision p, const char *owner) const { return {device_, p, 18, context_.even_sites(), owner}; }
+
+    // U as the kernels take it: checked, with phases, in the precision and reals asked for.
+    LinkField gauge_links() {
+        LinkField u = field(a_.gauge.real, "gauge links");
+        links_to_device(device_, a_.gauge, context_.map, context_.even_sites(), context_.odd_sites(), u);
+        LinkStatistics statistics = link_statistics(device_, u, context_.even_sites(), context_.odd_sites());
+        if (statistics.first_bad >= 0)
+            throw Error(Status::nan_or_inf, format("gauge field: the first element that is NaN or infinite is in the link of %s",
+                                                   place(statistics.first_bad).c_str()));
+        const double limit = spec_.unitarity == 0 ? 1e-4 : spec_.unitarity;
+        long long worst;
+        const double violation = limit < 0 ? 0 : unitarity_violation(device_, context_.lattice, u, &worst);
+        if (limit >= 0 && !(violation <= limit))
+            refuse(format("gauge field: not unitary, an element of |U U^dag - 1| is %.2e (accepted %.1e) in the link of %s. "
+                          "Reunitarize the lattice, or set spec.unitarity",
+                          violation, limit, place(worst).c_str()));
+        if (spec_.phases_out)
+            apply_phases(device_, context_.lattice, u);
+        report_.reconstruct = 18;
+        if (a_.precision == a_.gauge.real && a_.reals == 18)
+            return u;
+        statistics.mean_norm = 1; // SU(3): no scale
+        PackedLinks packed = pack_links(device_, u, statistics, context_.even_sites(), context_.odd_sites(), a_.precision,
+                                        a_.reals, "gauge links");
+        if (a_.reals == 18 || packed.worst_error <= accepted_error(a_.precision)) {
+            report_.reconstruct = a_.reals;
+            return std::move(packed.field);
+        }
+        context_.say(1, format("gauge links: %d reals in %s precision do not hold these links (worst error %.1e, accepted %.1e); 18 "
+                               "reals are used",
+                               a_.reals, name(a_.precision), packed.worst_error, accepted_error(a_.precision)));
+        if (a_.precision == a_.gauge.real)
+            return u;
+        return std::move(pack_links(device_, u, statistics, context_.even_sites(), context_.odd_sites(), a_.precision, 18,
+                                    "gauge links")
+                             .field);
+    }
+
+    // HISQ: W, with V and Y on the way.
+    LinkField unitarized(const LinkField &u, const StapleSpace &space, const milcgpu_hisq_links *wanted) {
+        LinkField v = field(a_.precision, "HISQ links"), w = field(a_.precision, "HISQ links"), y;
+        const bool keep_y = wanted != nullptr && wanted->y != nullptr && spec_.special_unitary;
+        if (keep_y)
+            y = field(a_.precision, "HISQ links");
+        UnitarizeSpec how;
+        how.special = spec_.special_unitary != 0;
+        how.svd_only = spec_.svd_only != 0;
+        if (spec_.svd_relative > 0)
+            how.svd_relative = spec_.svd_relative;
+        if (spec_.svd_absolute > 0)
+            how.svd_absolute = spec_.svd_absolute;
+        timed([&] {
+            fat_links(device_, context_.lattice, u, a_.fat7, v, space);
+            report_.svd_links = unitarize(device_, context_.lattice, v, how, keep_y ? &y : nullptr, w);
+        });
+        if (wanted != nullptr) {
+            to_host(v, wanted->v, "V");
+            to_host(keep_y ? y : w, wanted->y, "Y");
+            to_host(w, wanted->w, "W");
+        }
+        return w;
+    }
+
+    // fat_k = fat_0 + (eps_k - eps_0) eps_one_link links: one pass of staples for all sets.
+    void make_sets(const LinkField &links, const StapleSpace &space, const milcgpu_fatlink_set *sets, int n_sets) {
+        LinkField own[2]; // of a first set without handle; the others need it
+        const LinkField *fat_0 = nullptr;
+        for (int k = 0; k < n_sets; ++k) {
+            const milcgpu_fatlink_set &set = sets[k];
+            const auto fill = [&](const LinkField &fat, const LinkField &lng) {
+                timed([&] {
+                    if (k == 0)
+                        fat_links(device_, context_.lattice, links, a_.paths, fat, space);
+                    const double added = (set.eps - (k > 0 ? sets[0].eps : 0)) * spec_.eps_one_link;
+                    if (k > 0 || added != 0)
+                        add_links(device_, context_.lattice, k == 0 ? fat : *fat_0, added, links, fat);
+                    long_links(device_, context_.lattice, links, a_.paths.naik + set.eps * spec_.eps_naik, lng);
+                });
+                to_host(fat, set.fat, "fat links");
+                to_host(lng, set.lng, "long links");
+            };
+            if (set.links != nullptr) {
+                ResidentLinks &resident = renewed(**set.links, a_.precision);
+                resident.update(fill);
+                forget_solvers(**set.links);
+                if (k == 0)
+                    fat_0 = resident.full().fat;
+            } else {
+                LinkField here[2];
+                LinkField *pair = k == 0 ? own : here;
+                for (int j = 0; j < 2; ++j)
+                    pair[j] = field(a_.precision, "fat and long links");
+                fill(pair[0], pair[1]);
+                if (k == 0)
+                    fat_0 = &own[0];
+                device_.synchronize(); // `here` goes away
+            }
+        }
+    }
+
+    void to_host(const LinkField &from, const milcgpu_field *to, const char *what) {
+        if (to == nullptr)
+            return;
+        const HostField host = host_field(to, 72, what);
+        const auto copy = [&](const LinkField &f) {
+            links_to_host(device_, f, context_.map, context_.even_sites(), context_.odd_sites(), host);
+        };
+        if (host.real == from.precision())
+            copy(from);
+        else
+            copy(pack_links(device_, from, {1, 1, -1, 0}, context_.even_sites(), context_.odd_sites(), host.real, 18,
+                            "links for the host")
+                     .field);
+    }
+
+    milcgpu_context &context_;
+    Device &device_;
+    const milcgpu_fatlink_spec &spec_;
+    const FatLinkArguments &a_;
+    milcgpu_fatlink_report &report_;
+};
+
+} // namespace
+
+extern "C" {
+
+void milcgpu_asqtad_spec(double u0, milcgpu_fatlink_spec *spec) {
+    *spec = {};
+    spec->struct_size = sizeof *spec;
+    const double u2 = u0 * u0, u4 = u2 * u2;
+    spec->paths = {5.0 / 8, -1.0 / 24 / u2, -1.0 / 16 / u2, 1.0 / 64 / u4, -1.0 / 384 / (u4 * u2), -1.0 / 16 / u4};
+}
+
+void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec) {
+    *spec = {};
+    spec->struct_size = sizeof *spec;
+    spec->hisq = 1;
+    spec->fat7 = {1.0 / 8, 0, -1.0 / 16, 1.0 / 64, -1.0 / 384, 0};
+    spec->paths = {1.0, -1.0 / 24, -1.0 / 16, 1.0 / 64, -1.0 / 384, -1.0 / 8};
+    spec->eps_one_link = 1.0 / 8;
+    spec->eps_naik = -1.0 / 24;
+}
+
+milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink_spec *spec, const milcgpu_field *gauge,
+                                 const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
+                                 milcgpu_fatlink_report *report) {
+    milcgpu_fatlink_report filled{};
+    filled.struct_size = sizeof filled;
+    std::list<milcgpu_links **> made_here;
+    const milcgpu_status status = guarded(context, "milcgpu_fat_links", [&] {
+        require(context, "milcgpu_fat_links", "context");
+        require(spec, "milcgpu_fat_links", "spec");
+        if (report != nullptr)
+            require_size(report->struct_size, sizeof *report, "milcgpu_fatlink_report");
+        const FatLinkArguments a = checked(*spec, gauge, sets, n_sets);
+        for (int k = 0; k < n_sets; ++k)
+            if (sets[k].links != nullptr && *sets[k].links != nullptr && (*sets[k].links)->context != context)
+                refuse(format("sets[%d].links belongs to another context", k));
+            else if (sets[k].links != nullptr && *sets[k].links == nullptr) {
+                *sets[k].links = new milcgpu_links{context, nullptr};
+                made_here.push_back(sets[k].links);
+            }
+        const double start = now();
+        const TransferCounters before = context->device->transfers();
+        Maker(*context, *spec, a, filled).make(sets, n_sets, hisq);
+        filled.bytes_to_device = context->device->transfers().to_device_bytes - before.to_device_bytes;
+        filled.bytes_to_host = context->device->transfers().to_host_bytes - before.to_host_bytes;
+        filled.seconds = now() - start;
+        context->say(2, format("%s links, %d set(s), %s: %.3f ms (kernels %.3f ms, %.0f GFLOPS), %llu links by singular values",
+                               spec->hisq ? "HISQ" : "fat", n_sets, name(a.precision), filled.seconds * 1e3,
+                               filled.kernel_seconds * 1e3, filled.gflops,
+                               static_cast<unsigned long long>(filled.svd_links)));
+        return Status::ok;
+    });
+    if (status != MILCGPU_OK)
+        for (milcgpu_links **links : made_here) {
+            milcgpu_links_destroy(*links);
+            *links = nullptr;
+        }
+    if (report != nullptr && report->struct_size == sizeof filled) {
+        filled.status = status;
+        if (status != MILCGPU_OK)
+            std::snprintf(filled.message, sizeof filled.message, "%s", last_error().c_str());
+        *report = filled;
+    }
+    return status;
+}
+
+} // extern "C"

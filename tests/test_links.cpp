@@ -1,0 +1,470 @@
+// Fat and long links made on the device, asqtad and HISQ, through the C interface; unitarization; bad input.
+#include "examples/lattice_file.h"
+#include "gpu_kernels/links/links.h"
+#include "tests/support.h"
+
+using namespace milcgpu;
+using namespace tests;
+using reference::Gauge;
+
+namespace {
+
+const std::array<int, 4> shapes[] = {{4, 6, 8, 10}, {6, 6, 6, 6}, {4, 4, 4, 32}, {2, 4, 6, 8}};
+
+// Largest relative difference (Frobenius) of a link.
+double worst_link(const Gauge &got, const Gauge &wanted) {
+    double worst = 0;
+    for (size_t k = 0; k < wanted.size(); ++k) {
+        const double d = reference::frobenius_norm(got[k] - wanted[k]) / reference::frobenius_norm(wanted[k]);
+        worst = d <= worst ? worst : d; // NaN is the worst
+    }
+    return worst;
+}
+
+milcgpu_paths paths_of(const reference::PathCoefficients &c) {
+    return {c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage};
+}
+
+milcgpu_fatlink_spec asqtad_spec(const reference::PathCoefficients &c) {
+    milcgpu_fatlink_spec spec;
+    milcgpu_asqtad_spec(1, &spec);
+    spec.paths = paths_of(c);
+    return spec;
+}
+
+milcgpu_fatlink_report empty_fatlink_report() {
+    milcgpu_fatlink_report report{};
+    report.struct_size = sizeof report;
+    return report;
+}
+
+template <class Real> struct Made {
+    milcgpu_status status;
+    Gauge fat, lng, v, y, w;
+    milcgpu_fatlink_report report = empty_fatlink_report();
+};
+
+// One set of links from `gauge` as MILC would hold it in Real, back on the host.
+template <class Real>
+Made<Real> make_links(Session<Real> &session, const Gauge &gauge, const milcgpu_fatlink_spec &spec, double eps = 0) {
+    auto host = reference::links_to_milc<Real>(session.lattice, gauge);
+    std::vector<Real> out[5];
+    milcgpu_field fields[5];
+    for (int k = 0; k < 5; ++k) {
+        out[k].assign(host.size(), Real(-7));
+        fields[k] = Session<Real>::field(out[k]);
+    }
+    const milcgpu_field from = Session<Real>::field(host);
+    const milcgpu_fatlink_set set{eps, &fields[0], &fields[1], nullptr};
+    const milcgpu_hisq_links hisq{&fields[2], &fields[3], &fields[4]};
+    Made<Real> made;
+    made.status = milcgpu_fat_links(session.context, &spec, &from, &set, 1, spec.hisq ? &hisq : nullptr, &made.report);
+    Gauge *results[5] = {&made.fat, &made.lng, &made.v, &made.y, &made.w};
+    for (int k = 0; k < 5; ++k)
+        *results[k] = reference::links_from_milc<Real>(session.lattice, out[k]);
+    return made;
+}
+
+Gauge with_phases(const reference::Lattice &lattice, Gauge gauge) {
+    reference::apply_phases(lattice, gauge);
+    return gauge;
+}
+
+// Single precision input is what the reference must start from, too.
+template <class Real> Gauge rounded(const reference::Lattice &lattice, const Gauge &gauge) {
+    return reference::links_from_milc<Real>(lattice, reference::links_to_milc<Real>(lattice, gauge));
+}
+
+template <class Real> constexpr double links_error = sizeof(Real) == 8 ? 1e-13 : 2e-6;
+
+template <class Real> void check_asqtad(Backend backend, const reference::Lattice &lattice, const Gauge &gauge, int reals) {
+    const Gauge u = rounded<Real>(lattice, gauge);
+    const auto c = reference::asqtad_coefficients(0.87);
+    Session<Real> session(lattice, backend);
+    milcgpu_fatlink_spec spec = asqtad_spec(c);
+    spec.reconstruct = reals;
+    const auto made = make_links<Real>(session, u, spec);
+    CAPTURE(name(backend), lattice.n[0], lattice.n[1], lattice.n[2], lattice.n[3], sizeof(Real), reals, made.report.message);
+    REQUIRE(made.status == MILCGPU_OK);
+    CHECK(made.report.reconstruct == reals);
+    CHECK(worst_link(made.fat, reference::fat_links(lattice, u, c)) < links_error<Real>);
+    CHECK(worst_link(made.lng, reference::long_links(lattice, u, c)) < links_error<Real>);
+}
+
+template <class Real> void check_hisq(Backend backend, const reference::Lattice &lattice, const Gauge &gauge, double eps) {
+    const Gauge u = rounded<Real>(lattice, gauge);
+    const auto wanted = reference::hisq_links(lattice, u, eps);
+    Session<Real> session(lattice, backend);
+    milcgpu_fatlink_spec spec;
+    milcgpu_hisq_spec(&spec);
+    const auto made = make_links<Real>(session, u, spec, eps);
+    CAPTURE(name(backend), lattice.n[0], lattice.n[1], lattice.n[2], lattice.n[3], sizeof(Real), eps, made.report.message);
+    REQUIRE(made.status == MILCGPU_OK);
+    CHECK(worst_link(made.v, wanted.v) < links_error<Real>);
+    CHECK(worst_link(made.fat, wanted.fat) < links_error<Real>);
+    CHECK(worst_link(made.lng, wanted.lng) < links_error<Real>);
+    CHECK(made.report.svd_links == 0);
+    const double unitary = sizeof(Real) == 8 ? 1e-14 : 1e-6;
+    double worst = 0;
+    for (const auto &w : made.w)
+        worst = std::fmax(worst, reference::frobenius_norm(w * reference::adjoint(w) - reference::identity()));
+    CHECK(worst < unitary);
+    CHECK(worst_link(made.y, made.w) == 0);
+}
+
+} // namespace
+
+TEST_CASE("asqtad links are the reference's: shapes, precisions, reals", "[fatlinks][sanitize]") {
+    for (const Backend backend : backends())
+        for (const auto &shape : shapes) {
+            const reference::Lattice lattice{shape};
+            const Gauge gauge = with_phases(lattice, reference::near_unit_gauge(lattice, 0.3, 5));
+            for (const int reals : {18, 12}) {
+                check_asqtad<double>(backend, lattice, gauge, reals);
+                check_asqtad<float>(backend, lattice, gauge, reals);
+            }
+        }
+}
+
+TEST_CASE("asqtad links of hot, unit and pure-gauge fields", "[fatlinks]") {
+    const reference::Lattice lattice{{4, 6, 4, 8}};
+    const auto g = reference::random_transformation(lattice, 3);
+    for (const Backend backend : backends())
+        for (const Gauge &gauge : {reference::random_gauge(lattice, 4), reference::unit_gauge(lattice),
+                                   reference::transform_links(lattice, g, reference::unit_gauge(lattice), 1)}) {
+            check_asqtad<double>(backend, lattice, with_phases(lattice, gauge), 18);
+            check_asqtad<float>(backend, lattice, with_phases(lattice, gauge), 18);
+        }
+}
+
+TEST_CASE("each path alone, and those with coefficient zero left out", "[fatlinks]") {
+    const reference::Lattice lattice{{4, 4, 6, 4}};
+    const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.3, 6));
+    for (const Backend backend : backends())
+        for (int path = 0; path < 6; ++path) {
+            reference::PathCoefficients c{};
+            double *const all[] = {&c.one_link, &c.naik, &c.three_staple, &c.five_staple, &c.seven_staple, &c.lepage};
+            *all[path] = 0.7;
+            c.one_link = 0.2; // long or fat links that vanish altogether have no relative error
+            c.naik += 0.1;
+            Session<double> session(lattice, backend);
+            const auto made = make_links<double>(session, u, asqtad_spec(c));
+            CAPTURE(name(backend), path, made.report.message);
+            REQUIRE(made.status == MILCGPU_OK);
+            CHECK(worst_link(made.fat, reference::fat_links(lattice, u, c)) < 1e-13);
+            CHECK(worst_link(made.lng, reference::long_links(lattice, u, c)) < 1e-13);
+        }
+}
+
+TEST_CASE("HISQ links are the reference's: shapes, precisions, eps_naik", "[fatlinks][sanitize]") {
+    for (const Backend backend : backends())
+        for (const auto &shape : shapes) {
+            const reference::Lattice lattice{shape};
+            const Gauge gauge = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 7));
+            check_hisq<double>(backend, lattice, gauge, 0);
+            check_hisq<double>(backend, lattice, gauge, -0.35);
+            check_hisq<float>(backend, lattice, gauge, -0.35);
+        }
+}
+
+TEST_CASE("HISQ links of hot, unit and pure-gauge fields", "[fatlinks]") {
+    const reference::Lattice lattice{{4, 4, 6, 4}};
+    const auto g = reference::random_transformation(lattice, 8);
+    for (const Backend backend : backends()) {
+        check_hisq<double>(backend, lattice, with_phases(lattice, reference::unit_gauge(lattice)), 0);
+        check_hisq<double>(backend, lattice,
+                           with_phases(lattice, reference::transform_links(lattice, g, reference::unit_gauge(lattice), 1)), 0);
+        // A hot field has V close to singular somewhere: W is as uncertain there as V's condition number says.
+        const Gauge hot = with_phases(lattice, reference::random_gauge(lattice, 9));
+        Session<double> session(lattice, backend);
+        milcgpu_fatlink_spec spec;
+        milcgpu_hisq_spec(&spec);
+        const auto made = make_links<double>(session, hot, spec);
+        REQUIRE(made.status == MILCGPU_OK);
+        const auto wanted = reference::hisq_links(lattice, hot, 0);
+        CHECK(reference::relative_difference(made.w, wanted.w) < 1e-10);
+        CHECK(reference::relative_difference(made.fat, wanted.fat) < 1e-10);
+    }
+}
+
+TEST_CASE("gauge covariance of fat and long links, asqtad and HISQ", "[fatlinks]") {
+    const reference::Lattice lattice{{4, 6, 4, 6}};
+    const auto g = reference::random_transformation(lattice, 10);
+    const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.25, 11));
+    const Gauge transformed = reference::transform_links(lattice, g, u, 1);
+    for (const Backend backend : backends())
+        for (const bool hisq : {false, true}) {
+            milcgpu_fatlink_spec spec;
+            milcgpu_asqtad_spec(0.9, &spec);
+            if (hisq)
+                milcgpu_hisq_spec(&spec);
+            Session<double> session(lattice, backend);
+            const auto plain = make_links<double>(session, u, spec), moved = make_links<double>(session, transformed, spec);
+            CAPTURE(name(backend), hisq);
+            REQUIRE(plain.status == MILCGPU_OK);
+            REQUIRE(moved.status == MILCGPU_OK);
+            CHECK(worst_link(moved.fat, reference::transform_links(lattice, g, plain.fat, 1)) < 1e-13);
+            CHECK(worst_link(moved.lng, reference::transform_links(lattice, g, plain.lng, 3)) < 1e-13);
+        }
+}
+
+TEST_CASE("phases in or out of the gauge links, SU(3) or U(3)", "[fatlinks]") {
+    const reference::Lattice lattice{{4, 4, 4, 6}};
+    const Gauge bare = reference::near_unit_gauge(lattice, 0.2, 12), u = with_phases(lattice, bare);
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend);
+        milcgpu_fatlink_spec spec;
+        milcgpu_hisq_spec(&spec);
+        spec.special_unitary = 1;
+        const auto in = make_links<double>(session, u, spec);
+        spec.phases_out = 1;
+        const auto out = make_links<double>(session, bare, spec);
+        REQUIRE(in.status == MILCGPU_OK);
+        REQUIRE(out.status == MILCGPU_OK);
+        CHECK(worst_link(out.fat, in.fat) == 0);
+        CHECK(worst_link(out.lng, in.lng) == 0);
+        const Gauge w = with_phases(lattice, in.w), y = with_phases(lattice, in.y); // phases out again
+        double det_error = 0, y_error = 0;
+        for (size_t k = 0; k < w.size(); ++k) {
+            det_error = std::fmax(det_error, std::abs(reference::det(w[k]) - 1.0));
+            const double angle = std::arg(reference::det(y[k])) / 3;
+            y_error = std::fmax(y_error, reference::frobenius_norm(std::polar(1.0, -angle) * y[k] - w[k]));
+        }
+        CHECK(det_error < 1e-13);
+        CHECK(y_error < 1e-13);
+    }
+}
+
+TEST_CASE("singular values make any link unitary, and agree with the analytic way", "[fatlinks][sanitize]") {
+    const reference::Lattice lattice{{2, 2, 2, 2}};
+    const SiteMap map;
+    reference::Rng rng(13);
+    for (const Backend backend : backends()) {
+        Device device(backend, 0);
+        const Lattice on(lattice.n, 0);
+        Gauge v(64);
+        for (auto &m : v)
+            m = reference::random_matrix(rng);
+        const auto rank = [&](double second, double third) { // A diag(1, second, third) B
+            reference::Matrix d{};
+            d.e[0][0] = 1, d.e[1][1] = second, d.e[2][2] = third;
+            return reference::random_su3(rng) * d * reference::random_su3(rng);
+        };
+        const double planted[][2] = {{1, 1e-6},  {1, 1e-12}, {1, 1e-20}, {1, 0},       {1e-9, 1e-9}, {1e-5, 1e-10},
+                                     {1e-17, 0}, {0, 0},     {1, 1},     {1, 1 - 1e-9}};
+        size_t k = 0;
+        for (const auto &p : planted)
+            v[k++] = rank(p[0], p[1]);
+        v[k++] = 1e-160 * reference::random_matrix(rng);
+        v[k++] = 1e150 * reference::random_matrix(rng);
+        v[k++] = reference::Matrix{};
+        auto host = reference::links_to_milc<double>(lattice, v);
+        const LinkField from(device, Precision::double_, 18, 8, "test"), to(device, Precision::double_, 18, 8, "test");
+        links_to_device(device, {host.data(), Precision::double_, 576}, map, 8, 8, from);
+        Gauge results[2];
+        uint64_t counts[2];
+        for (const bool svd_only : {false, true}) {
+            UnitarizeSpec spec;
+            spec.svd_only = svd_only;
+            counts[svd_only] = unitarize(device, on, from, spec, nullptr, to);
+            std::vector<double> back(host.size());
+            links_to_host(device, to, map, 8, 8, {back.data(), Precision::double_, 576});
+            results[svd_only] = reference::links_from_milc<double>(lattice, back);
+            for (size_t j = 0; j < v.size(); ++j) {
+                const auto &w = results[svd_only][j];
+                CAPTURE(name(backend), svd_only, j);
+                CHECK(reference::frobenius_norm(w * reference::adjoint(w) - reference::identity()) < 1e-14);
+                // The unitary part is the w that makes h = w^dagger v Hermitian and not negative.
+                const auto h = reference::adjoint(w) * v[j];
+                const double size = reference::frobenius_norm(v[j]);
+                CHECK(reference::frobenius_norm(h - reference::adjoint(h)) <= 2e-13 * size);
+                CHECK(reference::trace(h).real() >= 0.57 * size);
+            }
+        }
+        CHECK(counts[1] == 64);
+        CHECK(counts[0] >= 9);
+        CHECK(counts[0] <= 20);
+        for (size_t j = 16; j < v.size(); ++j)
+            CHECK(reference::frobenius_norm(results[0][j] - results[1][j]) < 1e-9);
+    }
+}
+
+TEST_CASE("several eps in one pass, handles on the device, and solves that move no link", "[fatlinks][api]") {
+    const reference::Lattice lattice{{4, 4, 6, 8}};
+    const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 14));
+    const double eps[] = {-0.1, 0, -0.6};
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend);
+        auto host = reference::links_to_milc<double>(lattice, u);
+        const milcgpu_field gauge = Session<double>::field(host);
+        milcgpu_fatlink_spec spec;
+        milcgpu_hisq_spec(&spec);
+        milcgpu_links *handles[3] = {nullptr, nullptr, nullptr};
+        std::vector<double> fat[3];
+        milcgpu_field fields[3];
+        milcgpu_fatlink_set sets[3];
+        for (int k = 0; k < 3; ++k) {
+            fat[k].resize(host.size());
+            fields[k] = Session<double>::field(fat[k]);
+            sets[k] = {eps[k], &fields[k], nullptr, k == 1 ? nullptr : &handles[k]};
+        }
+        auto report = empty_fatlink_report();
+        REQUIRE(milcgpu_fat_links(session.context, &spec, &gauge, sets, 3, nullptr, &report) == MILCGPU_OK);
+        CHECK(report.bytes_to_device == host.size() * 8);
+        CHECK(report.bytes_to_host >= 3 * host.size() * 8);
+        for (int k = 0; k < 3; ++k) {
+            const auto wanted = reference::hisq_links(lattice, u, eps[k]);
+            CHECK(worst_link(reference::links_from_milc<double>(lattice, fat[k]), wanted.fat) < 1e-13);
+            if (k == 1)
+                continue;
+            auto b = reference::vector_to_milc<double>(lattice, reference::random_fermion(lattice, 15));
+            std::vector<double> x(b.size(), 0.0);
+            const milcgpu_field from = Session<double>::field(b), to = Session<double>::field(x);
+            const auto solve = solve_spec(0.1, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF);
+            auto solved = empty_report();
+            REQUIRE(milcgpu_solve(session.context, handles[k], &solve, &from, &to, &solved) == MILCGPU_OK);
+            CHECK(solved.bytes_to_device < 4 * x.size() * 8); // source and guess of a parity and scalars, no link
+            CHECK(solved.bytes_to_device >= x.size() * 8);
+            const auto got = reference::vector_from_milc<double>(lattice, x);
+            const auto back = reference::normal_operator(lattice, wanted.fat, wanted.lng, 0.1, 0, got);
+            CHECK(parity_difference(lattice, back, reference::vector_from_milc<double>(lattice, b), 0) < 1e-9);
+        }
+        // New content: new version. The same content: the same version.
+        const uint64_t version = milcgpu_links_version(handles[0]);
+        REQUIRE(milcgpu_fat_links(session.context, &spec, &gauge, sets, 1, nullptr, nullptr) == MILCGPU_OK);
+        CHECK(milcgpu_links_version(handles[0]) == version);
+        sets[0].eps = 0.2;
+        REQUIRE(milcgpu_fat_links(session.context, &spec, &gauge, sets, 1, nullptr, nullptr) == MILCGPU_OK);
+        CHECK(milcgpu_links_version(handles[0]) == version + 1);
+        for (milcgpu_links *handle : handles)
+            milcgpu_links_destroy(handle);
+    }
+}
+
+TEST_CASE("double links from a single host field, and back", "[fatlinks]") {
+    const reference::Lattice lattice{{4, 4, 4, 4}};
+    const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 16));
+    const auto c = reference::asqtad_coefficients(0.9);
+    for (const Backend backend : backends()) {
+        Session<float> session(lattice, backend);
+        milcgpu_fatlink_spec spec = asqtad_spec(c);
+        spec.precision = MILCGPU_DOUBLE;
+        const auto made = make_links<float>(session, u, spec);
+        REQUIRE(made.status == MILCGPU_OK);
+        CHECK(worst_link(made.fat, reference::fat_links(lattice, rounded<float>(lattice, u), c)) < 1e-7);
+    }
+}
+
+TEST_CASE("memory that does not suffice for the fast way: the lean one, with the same links", "[fatlinks][errors]") {
+    const reference::Lattice lattice{{4, 4, 4, 6}};
+    const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 17));
+    const SiteMap map;
+    const Lattice on(lattice.n, 0);
+    const int half = lattice.volume() / 2;
+    for (const Backend backend : backends()) {
+        Device device(backend, 0);
+        auto host = reference::links_to_milc<double>(lattice, u);
+        const LinkField links(device, Precision::double_, 18, half, "test"), fat(device, Precision::double_, 18, half, "test");
+        links_to_device(device, {host.data(), Precision::double_, 576}, map, half, half, links);
+        const auto c = reference::asqtad_coefficients(0.9);
+        Gauge results[2];
+        for (const bool lean : {false, true}) {
+            StapleSpace space(device, on, Precision::double_);
+            if (lean)
+                space.m = LinkField(device, Precision::double_, 18, half, "test", 1);
+            fat_links(device, on, links, {c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage}, fat,
+                      space);
+            std::vector<double> back(host.size());
+            links_to_host(device, fat, map, half, half, {back.data(), Precision::double_, 576});
+            results[lean] = reference::links_from_milc<double>(lattice, back);
+        }
+        CHECK(worst_link(results[1], results[0]) < 1e-15);
+        CHECK(worst_link(results[0], reference::fat_links(lattice, u, c)) < 1e-13);
+        device.inject(Fault::allocation); // the first field of staples: nothing leaner is left
+        CHECK_THROWS_AS(StapleSpace(device, on, Precision::double_), Error);
+    }
+}
+
+TEST_CASE("bad gauge fields and specs are refused, each by name", "[fatlinks][errors][sanitize]") {
+    const reference::Lattice lattice{{4, 4, 4, 4}};
+    const Gauge good = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 18));
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend);
+        const auto refused = [&](const Gauge &gauge, const auto &change, milcgpu_status status, const char *word) {
+            milcgpu_fatlink_spec spec;
+            milcgpu_hisq_spec(&spec);
+            change(spec);
+            const auto made = make_links<double>(session, gauge, spec);
+            CAPTURE(name(backend), word, made.report.message);
+            CHECK(made.status == status);
+            CHECK(made.report.status == status);
+            CHECK(std::string(made.report.message).find(word) != std::string::npos);
+            CHECK(made.fat[5].e[1][1] == reference::Complex(-7, -7)); // untouched
+        };
+        const auto nothing = [](milcgpu_fatlink_spec &) {};
+        Gauge bad = good;
+        bad[4 * 37 + 2].e[1][0] = NAN;
+        refused(bad, nothing, MILCGPU_NAN_OR_INF, "direction Z");
+        bad = good;
+        bad[4 * 37 + 1] = 1.001 * bad[4 * 37 + 1];
+        refused(bad, nothing, MILCGPU_BAD_ARGUMENT, "direction Y");
+        refused(good, [](auto &s) { s.paths = {}; }, MILCGPU_BAD_ARGUMENT, "spec.paths: all six");
+        refused(good, [](auto &s) { s.fat7 = {}; }, MILCGPU_BAD_ARGUMENT, "spec.fat7: all six");
+        refused(good, [](auto &s) { s.paths.lepage = NAN; }, MILCGPU_BAD_ARGUMENT, "spec.paths");
+        refused(good, [](auto &s) { s.struct_size = 8; }, MILCGPU_BAD_ARGUMENT, "struct_size");
+        refused(good, [](auto &s) { s.reconstruct = 13; }, MILCGPU_NOT_BUILT, "18 12");
+        refused(good, [](auto &s) { s.precision = MILCGPU_HALF; }, MILCGPU_BAD_ARGUMENT, "spec.precision");
+        refused(good, [](auto &s) { s.svd_relative = -1; }, MILCGPU_BAD_ARGUMENT, "svd_relative");
+        CHECK(milcgpu_inject_fault(session.context, MILCGPU_FAULT_ALLOCATION) == MILCGPU_OK);
+        refused(good, nothing, MILCGPU_NO_MEMORY, "do not fit");
+        auto host = reference::links_to_milc<double>(lattice, good);
+        const milcgpu_field gauge = Session<double>::field(host);
+        milcgpu_fatlink_spec spec;
+        milcgpu_hisq_spec(&spec);
+        const milcgpu_fatlink_set empty{0, nullptr, nullptr, nullptr};
+        CHECK(milcgpu_fat_links(session.context, &spec, &gauge, &empty, 1, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_fat_links(session.context, &spec, &gauge, nullptr, 1, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_fat_links(session.context, &spec, &gauge, &empty, 0, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_fat_links(session.context, nullptr, &gauge, &empty, 1, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        milcgpu_links *handle = nullptr; // not left behind by a call that fails
+        const milcgpu_fatlink_set set{0, nullptr, nullptr, &handle};
+        host[3] = INFINITY;
+        CHECK(milcgpu_fat_links(session.context, &spec, &gauge, &set, 1, nullptr, nullptr) == MILCGPU_NAN_OR_INF);
+        CHECK(handle == nullptr);
+    }
+}
+
+TEST_CASE("links are bitwise the same twice, whatever the block size", "[fatlinks]") {
+    const reference::Lattice lattice{{4, 4, 6, 4}};
+    const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 19));
+    for (const Backend backend : backends()) {
+        milcgpu_fatlink_spec spec;
+        milcgpu_hisq_spec(&spec);
+        Session<float> first(lattice, backend), second(lattice, backend, 256);
+        const auto a = make_links<float>(first, u, spec), b = make_links<float>(second, u, spec);
+        CHECK(worst_link(a.fat, b.fat) == 0);
+        CHECK(worst_link(a.lng, b.lng) == 0);
+    }
+}
+
+TEST_CASE("MILC's sample: fat and long links of its gauge field", "[fatlinks][samples]") {
+    NEED_SAMPLE("fat.l8");
+    const auto file = examples::read_scidac_gauge(sample_file("lat.sample.l8"));
+    const reference::Lattice lattice = file.lattice;
+    const auto fat = examples::read_scidac_gauge(sample_file("fat.l8"));
+    const auto lng = examples::read_scidac_gauge(sample_file("long.l8"));
+    for (const Backend backend : backends())
+        for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE}) {
+            Session<double> session(lattice, backend);
+            milcgpu_fatlink_spec spec;
+            milcgpu_asqtad_spec(0.502, &spec);
+            spec.precision = precision;
+            spec.phases_out = 1;
+            const auto made = make_links<double>(session, file.links, spec);
+            CAPTURE(name(backend), precision, made.report.message);
+            REQUIRE(made.status == MILCGPU_OK);
+            const double limit = precision == MILCGPU_DOUBLE ? 4e-8 : 2e-7;
+            CHECK(reference::relative_difference(made.fat, fat.links) < limit);
+            CHECK(reference::relative_difference(made.lng, lng.links) < limit);
+        }
+}
