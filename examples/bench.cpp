@@ -76,7 +76,8 @@ void time_rows(Device &device, const examples::System &system, const Settings &s
     const int half = system.lattice.volume() / 2;
     const SiteMap map;
     ResidentLinks links(device, map, half, half, Precision::double_);
-    auto fat = system.fat_milc, lng = system.long_milc;
+    auto fat = reference::links_to_milc<double>(system.lattice, system.fat);
+    auto lng = reference::links_to_milc<double>(system.lattice, system.lng);
     links.update({fat.data(), Precision::double_, 576}, {lng.data(), Precision::double_, 576});
     SpinorReorder reorder(device, map, 2 * half, half);
     const auto in = reference::random_fermion(system.lattice, 1);
@@ -175,7 +176,8 @@ int run(Settings &settings) {
     out.csv << "kind,what,us,gflops,gbytes_per_second,percent_of_copy,flops_per_byte,error\n";
     out.csv << "copy,device copy,0,0," << out.copy_bandwidth * 1e-9 << ",100,0,0\n";
     const examples::System system =
-        examples::asqtad_system(lattice, examples::thermalized(lattice, 6.0, 5, settings.sweeps, 1));
+        examples::make_system(lattice, examples::thermalized(lattice, 6.0, 5, settings.sweeps, 1), examples::Action::asqtad,
+                              !settings.no_rows);
     if (!settings.no_rows)
         time_rows(device, system, settings, out);
     if (!settings.no_solves)
@@ -199,15 +201,5 @@ int main(int argc, char **argv) {
     arguments.add("no-rows", "", settings.no_rows, "solves only");
     arguments.add("no-solves", "", settings.no_solves, "rows only");
     arguments.add("csv", "FILE", settings.csv, "the table");
-    try {
-        if (!arguments.parse(argc, argv))
-            return 0;
-        return run(settings);
-    } catch (const examples::ArgumentError &error) {
-        std::fprintf(stderr, "bench: %s\n", error.what());
-        return 2;
-    } catch (const std::exception &error) {
-        std::fprintf(stderr, "bench: %s\n", error.what());
-        return 1;
-    }
+    return examples::run_program("bench", [&] { return arguments.parse(argc, argv) ? run(settings) : 0; });
 }

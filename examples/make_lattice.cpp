@@ -76,17 +76,11 @@ int main(int argc, char **argv) {
     arguments.add("overrelax", "N", settings.overrelax, "over-relaxation sweeps after each of them");
     arguments.add("seed", "S", settings.seed, "the same seed gives the same field");
     arguments.add("out", "FILE", settings.out, "MILC version-5 file to write; none: only the plaquette is printed");
-    try {
+    return examples::run_program("make_lattice", [&] {
         if (!arguments.parse(argc, argv))
             return 0;
         check(settings, arguments);
         make(settings);
-    } catch (const ArgumentError &error) {
-        std::fprintf(stderr, "make_lattice: %s\n", error.what());
-        return 2;
-    } catch (const std::exception &error) {
-        std::fprintf(stderr, "make_lattice: %s\n", error.what());
-        return 1;
-    }
-    return 0;
+        return 0;
+    });
 }

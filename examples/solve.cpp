@@ -2,8 +2,6 @@
 // each solution against an independent CPU reference. Exit status: 0 when all agree, 1 when one is off, 2 for bad
 // arguments.
 #include "examples/arguments.h"
-#include "examples/heatbath.h"
-#include "examples/lattice_file.h"
 #include "examples/system.h"
 #include <chrono>
 #include <cmath>
@@ -15,7 +13,7 @@ namespace {
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 struct Settings {
-    std::string lattice_file, csv, history, backend = "all", pairs = "all";
+    std::string lattice_file, csv, history, backend = "all", pairs = "all", action = "asqtad";
     std::array<int, 4> size = {8, 8, 8, 16};
     double beta = 6.0, mass = 0.02, tolerance = 1e-10, reliable_delta = 0.1, jump_limit = 0;
     int sweeps = 60, max_iterations = 5000, reconstruct = 18, repeat = 1, sloppy_link = 0;
@@ -30,6 +28,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("beta", "B", s.beta, "its coupling");
     arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps");
     arguments.add("seed", "N", s.seed, "of the field and of the source");
+    arguments.add("action", "NAME", s.action, "asqtad or hisq: how links are made of the gauge field");
     arguments.add("mass", "M", s.mass, "quark mass m, M = 2m + D");
     arguments.add("tolerance", "R", s.tolerance, "relative residual; pairs that cannot reach it get what they can");
     arguments.add("max-iterations", "N", s.max_iterations, "between restarts");
@@ -45,19 +44,6 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("csv", "FILE", s.csv, "the table");
     arguments.add("history", "FILE", s.history, "residuals of the recursion, for a picture");
     return arguments.parse(argc, argv);
-}
-
-examples::System read_or_make(const Settings &s) {
-    if (!s.lattice_file.empty()) {
-        examples::GaugeFile file = examples::read_gauge(s.lattice_file);
-        for (auto &u : file.links) // the file is float32: back to SU(3) in double, as MILC does after reading
-            u = reference::reunitarize(u);
-        std::printf("gauge field %s\n", s.lattice_file.c_str());
-        return examples::asqtad_system(file.lattice, std::move(file.links));
-    }
-    const reference::Lattice lattice{s.size};
-    std::printf("making a gauge field, beta %g, %d sweeps\n", s.beta, s.sweeps);
-    return examples::asqtad_system(lattice, examples::thermalized(lattice, s.beta, s.seed, s.sweeps, 4));
 }
 
 // What the progress callback needs: a line on the terminal a few times a second, and the history.
@@ -105,10 +91,13 @@ Norms norms(const examples::System &system, const reference::Fermion &b, const s
 
 int run(const Settings &s) {
     std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ); // in step with the progress line on stderr
-    const examples::System system = read_or_make(s);
+    reference::Lattice lattice{s.size};
+    reference::Gauge gauge = examples::read_or_make_gauge(s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
+    const examples::System system =
+        examples::make_system(lattice, std::move(gauge), examples::action_of(s.action), !s.no_reference);
     const auto &n = system.lattice.n;
-    std::printf("lattice %d x %d x %d x %d, u0 %.6f, asqtad links, mass %g, even sites\n", n[0], n[1], n[2], n[3],
-                system.u0, s.mass);
+    std::printf("lattice %d x %d x %d x %d, u0 %.6f, %s links, mass %g, even sites\n", n[0], n[1], n[2], n[3],
+                system.u0, s.action.c_str(), s.mass);
     const auto b = reference::random_fermion(system.lattice, s.seed);
     auto source = reference::vector_to_milc<double>(system.lattice, b);
     Expected expected;
@@ -195,16 +184,8 @@ int run(const Settings &s) {
 } // namespace
 
 int main(int argc, char **argv) {
-    Settings settings;
-    try {
-        if (!read_settings(argc, argv, settings))
-            return 0;
-        return run(settings);
-    } catch (const examples::ArgumentError &error) {
-        std::fprintf(stderr, "solve: %s\n", error.what());
-        return 2;
-    } catch (const std::exception &error) {
-        std::fprintf(stderr, "solve: %s\n", error.what());
-        return 1;
-    }
+    return examples::run_program("solve", [&] {
+        Settings settings;
+        return read_settings(argc, argv, settings) ? run(settings) : 0;
+    });
 }

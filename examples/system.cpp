@@ -1,18 +1,56 @@
 #include "examples/system.h"
+#include "examples/heatbath.h"
+#include "examples/lattice_file.h"
 #include <cmath>
+#include <cstdio>
 #include <stdexcept>
 
 namespace examples {
 
-System asqtad_system(const reference::Lattice &lattice, reference::Gauge links) {
-    System system{lattice, {}, {}, std::pow(reference::plaquette(lattice, links), 0.25), {}, {}};
-    reference::apply_phases(lattice, links);
-    const auto coefficients = reference::asqtad_coefficients(system.u0);
-    system.fat = reference::fat_links(lattice, links, coefficients);
-    system.lng = reference::long_links(lattice, links, coefficients);
-    system.fat_milc = reference::links_to_milc<double>(lattice, system.fat);
-    system.long_milc = reference::links_to_milc<double>(lattice, system.lng);
+Action action_of(const std::string &name) {
+    if (name != "asqtad" && name != "hisq")
+        throw std::runtime_error("action '" + name + "': must be asqtad or hisq");
+    return name == "hisq" ? Action::hisq : Action::asqtad;
+}
+
+System make_system(const reference::Lattice &lattice, reference::Gauge gauge, Action action, bool with_reference) {
+    System system{lattice, action, std::pow(reference::plaquette(lattice, gauge), 0.25), std::move(gauge), {}, {}};
+    reference::apply_phases(lattice, system.gauge);
+    if (!with_reference)
+        return system;
+    if (action == Action::hisq) {
+        reference::HisqLinks links = reference::hisq_links(lattice, system.gauge, 0);
+        system.fat = std::move(links.fat);
+        system.lng = std::move(links.lng);
+    } else {
+        const auto coefficients = reference::asqtad_coefficients(system.u0);
+        system.fat = reference::fat_links(lattice, system.gauge, coefficients);
+        system.lng = reference::long_links(lattice, system.gauge, coefficients);
+    }
     return system;
+}
+
+milcgpu_fatlink_spec link_spec(const System &system) {
+    milcgpu_fatlink_spec spec;
+    if (system.action == Action::hisq)
+        milcgpu_hisq_spec(&spec);
+    else
+        milcgpu_asqtad_spec(system.u0, &spec);
+    return spec;
+}
+
+reference::Gauge read_or_make_gauge(const std::string &file, reference::Lattice &lattice, double beta, unsigned long seed,
+                                    int sweeps) {
+    if (file.empty()) {
+        std::printf("making a gauge field, beta %g, %d sweeps\n", beta, sweeps);
+        return thermalized(lattice, beta, seed, sweeps, 4);
+    }
+    GaugeFile read = read_gauge(file);
+    lattice = read.lattice;
+    for (auto &u : read.links)
+        u = reference::reunitarize(u);
+    std::printf("gauge field %s\n", file.c_str());
+    return std::move(read.links);
 }
 
 Connection::Connection(const System &system, int backend, int verbosity) {
@@ -24,9 +62,11 @@ Connection::Connection(const System &system, int backend, int verbosity) {
     options.verbosity = verbosity;
     if (milcgpu_init(&layout, &options, &context_) != MILCGPU_OK)
         throw std::runtime_error(milcgpu_last_error());
-    std::vector<double> fat = system.fat_milc, lng = system.long_milc;
-    const milcgpu_field f = field_of(fat), l = field_of(lng);
-    if (milcgpu_links_create(context_, &f, &l, &links_) != MILCGPU_OK) {
+    auto gauge = reference::links_to_milc<double>(system.lattice, system.gauge);
+    const milcgpu_field from = field_of(gauge);
+    const milcgpu_fatlink_spec spec = link_spec(system);
+    const milcgpu_fatlink_set set{0, nullptr, nullptr, &links_};
+    if (milcgpu_fat_links(context_, &spec, &from, &set, 1, nullptr, nullptr) != MILCGPU_OK) {
         milcgpu_finalize(context_);
         throw std::runtime_error(milcgpu_last_error());
     }
@@ -38,6 +78,7 @@ Connection::~Connection() {
 }
 
 milcgpu_field field_of(std::vector<double> &data) { return {data.data(), MILCGPU_DOUBLE, 0}; }
+milcgpu_field field_of(std::vector<float> &data) { return {data.data(), MILCGPU_SINGLE, 0}; }
 
 std::vector<int> backends_of(const std::string &choice) {
     milcgpu_layout layout{sizeof layout, {2, 2, 2, 2}, nullptr};

@@ -1,5 +1,5 @@
-// A staggered system as MILC would hand it over: asqtad fat and long links of a gauge field with phases in, and a
-// source.
+// A staggered system as MILC would hand it over: the gauge field with phases in, of which the library makes fat and long
+// links, and the same links by the independent reference to hold them against.
 #pragma once
 #include "milc_glue/milcgpu.h"
 #include "tests/reference/gauge.h"
@@ -9,17 +9,27 @@
 
 namespace examples {
 
+enum class Action { asqtad, hisq };
+Action action_of(const std::string &name); // throws std::runtime_error
+
 struct System {
     reference::Lattice lattice;
-    reference::Gauge fat, lng;
-    double u0;
-    std::vector<double> fat_milc, long_milc; // in MILC's order
+    Action action;
+    double u0;                // plaquette^(1/4)
+    reference::Gauge gauge;   // with phases
+    reference::Gauge fat, lng; // of the reference; empty where they were not asked for
 };
 
-// u0 = plaquette^(1/4) of the field, which comes without phases.
-System asqtad_system(const reference::Lattice &lattice, reference::Gauge links);
+// gauge: without phases.
+System make_system(const reference::Lattice &lattice, reference::Gauge gauge, Action action, bool with_reference);
+milcgpu_fatlink_spec link_spec(const System &system);
 
-// Closes context and links at the end of a scope, throws std::runtime_error with the library's message on failure.
+// A gauge field from a file (made unitary again in double: files are float32), or a thermalized one. Says which.
+reference::Gauge read_or_make_gauge(const std::string &file, reference::Lattice &lattice, double beta, unsigned long seed,
+                                    int sweeps);
+
+// A context with the system's links, made by the library. Closes both at the end of a scope, throws std::runtime_error with the
+// library's message on failure.
 class Connection {
   public:
     Connection(const System &system, int backend, int verbosity);
@@ -35,6 +45,7 @@ class Connection {
 };
 
 milcgpu_field field_of(std::vector<double> &data);
+milcgpu_field field_of(std::vector<float> &data);
 // MILCGPU_HOST, and MILCGPU_CUDA where a GPU answers; only what `choice` (all, auto, host, cuda) names.
 std::vector<int> backends_of(const std::string &choice);
 const char *backend_name(int backend);

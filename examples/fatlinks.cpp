@@ -1,0 +1,129 @@
+// Makes fat and long links, asqtad and HISQ, in each precision on every backend, times them, and holds them against the
+// independent reference. Exit status: 0 when all agree, 1 when one is off, 2 for bad arguments.
+#include "examples/arguments.h"
+#include "examples/system.h"
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+
+namespace {
+
+struct Settings {
+    std::string lattice_file, csv, backend = "all", action = "all";
+    std::array<int, 4> size = {8, 8, 8, 16};
+    double beta = 6.0;
+    int sweeps = 20, repeat = 3;
+    unsigned long seed = 1;
+    bool no_reference = false, keep = false;
+};
+
+bool read_settings(int argc, char **argv, Settings &s) {
+    examples::Arguments arguments("fatlinks", "fat and long links of a gauge field, timed and compared with the reference");
+    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made");
+    arguments.add("size", "X Y Z T", s.size, "extents of a field made here");
+    arguments.add("beta", "B", s.beta, "its coupling");
+    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps");
+    arguments.add("seed", "N", s.seed, "of the field");
+    arguments.add("action", "NAME", s.action, "asqtad, hisq or all");
+    arguments.add("backend", "NAME", s.backend, "all, auto, host or cuda");
+    arguments.add("repeat", "N", s.repeat, "calls each; the fastest is shown");
+    arguments.add("keep", "", s.keep, "leave the links on the device (no copies back, hence no comparison)");
+    arguments.add("no-reference", "", s.no_reference, "leave the CPU reference out");
+    arguments.add("csv", "FILE", s.csv, "the table");
+    return arguments.parse(argc, argv);
+}
+
+struct Output {
+    std::ofstream csv;
+    bool all_well = true;
+    void line(const char *backend, const char *action, const char *precision, int reals, double fat_error,
+              double long_error, double limit, const milcgpu_fatlink_report &r) {
+        const bool well = r.status == MILCGPU_OK && !(fat_error > limit) && !(long_error > limit);
+        all_well = all_well && well;
+        std::printf("%-8s %-7s %-7s %5d %10.1e %10.1e %11.3f %11.3f %9.1f %9.1f  %llu%s\n", backend, action, precision, reals,
+                    fat_error, long_error, r.kernel_seconds * 1e3, r.seconds * 1e3, r.gflops, r.gbytes_per_second,
+                    static_cast<unsigned long long>(r.svd_links), well ? "" : "  OFF");
+        if (r.message[0] != '\0')
+            std::printf("         %s\n", r.message);
+        csv << backend << "," << action << "," << precision << "," << reals << "," << fat_error << "," << long_error << ","
+            << r.kernel_seconds * 1e3 << "," << r.seconds * 1e3 << "," << r.gflops << "," << r.gbytes_per_second << ","
+            << r.svd_links << "\n";
+    }
+};
+
+// Real: what MILC would hold its links in.
+template <class Real>
+void make(milcgpu_context *context, const examples::System &system, int reals, const char *backend, const Settings &s,
+          Output &out) {
+    auto gauge = reference::links_to_milc<Real>(system.lattice, system.gauge);
+    std::vector<Real> fat(gauge.size()), lng(gauge.size());
+    const milcgpu_field from = examples::field_of(gauge), to_fat = examples::field_of(fat), to_long = examples::field_of(lng);
+    milcgpu_fatlink_spec spec = examples::link_spec(system);
+    spec.reconstruct = reals;
+    milcgpu_links *links = nullptr;
+    const milcgpu_fatlink_set set{0, s.keep ? nullptr : &to_fat, s.keep ? nullptr : &to_long, &links};
+    milcgpu_fatlink_report best{};
+    for (int k = 0; k < s.repeat; ++k) {
+        milcgpu_fatlink_report report{};
+        report.struct_size = sizeof report;
+        milcgpu_fat_links(context, &spec, &from, &set, 1, nullptr, &report);
+        if (k == 0 || report.seconds < best.seconds)
+            best = report;
+    }
+    milcgpu_links_destroy(links);
+    double fat_error = NAN, long_error = NAN;
+    if (!system.fat.empty() && !s.keep) {
+        fat_error = reference::relative_difference(reference::links_from_milc<Real>(system.lattice, fat), system.fat);
+        long_error = reference::relative_difference(reference::links_from_milc<Real>(system.lattice, lng), system.lng);
+        best.status = std::isnan(fat_error) || std::isnan(long_error) ? int(MILCGPU_NAN_OR_INF) : best.status;
+    }
+    out.line(backend, system.action == examples::Action::hisq ? "hisq" : "asqtad", sizeof(Real) == 8 ? "double" : "single",
+             best.reconstruct, fat_error, long_error, sizeof(Real) == 8 ? 1e-13 : 2e-6, best);
+}
+
+int run(const Settings &s) {
+    reference::Lattice lattice{s.size};
+    const reference::Gauge gauge = examples::read_or_make_gauge(s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
+    const auto &n = lattice.n;
+    std::printf("lattice %d x %d x %d x %d\n\n", n[0], n[1], n[2], n[3]);
+    Output out;
+    if (!s.csv.empty())
+        out.csv.open(s.csv);
+    out.csv << "backend,action,precision,reals,fat_error,long_error,kernel_ms,ms,gflops,gbytes_per_second,svd_links\n";
+    std::printf("%-8s %-7s %-7s %5s %10s %10s %11s %11s %9s %9s  %s\n", "backend", "action", "prec", "reals", "fat error",
+                "long error", "kernels ms", "call ms", "GFLOPS", "GB/s", "by singular values");
+    for (const char *action : {"asqtad", "hisq"}) {
+        if (s.action != "all" && s.action != action)
+            continue;
+        const examples::System system = examples::make_system(lattice, gauge, examples::action_of(action), !s.no_reference);
+        for (const int backend : examples::backends_of(s.backend)) {
+            milcgpu_layout layout{sizeof layout, {n[0], n[1], n[2], n[3]}, nullptr};
+            milcgpu_options options{};
+            options.struct_size = sizeof options;
+            options.backend = backend;
+            milcgpu_context *context = nullptr;
+            if (milcgpu_init(&layout, &options, &context) != MILCGPU_OK)
+                throw std::runtime_error(milcgpu_last_error());
+            for (const int reals : {18, 12}) {
+                make<double>(context, system, reals, examples::backend_name(backend), s, out);
+                make<float>(context, system, reals, examples::backend_name(backend), s, out);
+            }
+            milcgpu_finalize(context);
+        }
+    }
+    std::printf("\n%s\n", out.all_well ? "all is well" : "NOT all links are as they should be");
+    return out.all_well ? 0 : 1;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    return examples::run_program("fatlinks", [&] {
+        Settings settings;
+        if (!read_settings(argc, argv, settings))
+            return 0;
+        if (settings.action != "all")
+            examples::action_of(settings.action);
+        return run(settings);
+    });
+}
