@@ -1,11 +1,11 @@
-// Times the device copy, every dslash row, and whole solves; verifies each after timing. Device events, median of
+// Times the device copy, every dslash row, the making of links, and whole solves; verifies each after timing. Device events, median of
 // several runs. GB/s are on compulsory bytes (every link and spinor once); percent is of the copy bandwidth of the same
 // run.
 #include "examples/arguments.h"
 #include "examples/heatbath.h"
 #include "examples/system.h"
 #include "gpu_kernels/dslash/dslash.h"
-#include "gpu_kernels/solver/cg.h"
+#include "gpu_kernels/links/links.h"
 #include "reorder/resident_links.h"
 #include <algorithm>
 #include <cmath>
@@ -21,7 +21,7 @@ struct Settings {
     std::array<int, 4> size = {0, 0, 0, 0};
     double mass = 0.01, tolerance = 1e-10, delta = 0.1;
     int block = 0, sweeps = 8; // sweeps: far enough from the unit field for solves of the usual length
-    bool all_rows = false, no_solves = false, no_rows = false;
+    bool all_rows = false, no_solves = false, no_rows = false, no_links = false;
 };
 
 struct Out {
@@ -118,6 +118,64 @@ void time_rows(Device &device, const examples::System &system, const Settings &s
     }
 }
 
+LinkField upload_links(Device &device, const reference::Lattice &lattice, const reference::Gauge &links, Precision precision,
+                       int reals) {
+    const int half = lattice.volume() / 2;
+    const SiteMap map;
+    auto host = reference::links_to_milc<double>(lattice, links);
+    const LinkField plain(device, Precision::double_, 18, half, "bench");
+    links_to_device(device, {host.data(), Precision::double_, 576}, map, half, half, plain);
+    return std::move(pack_links(device, plain, {1, 1, -1, 0}, half, half, precision, reals, "bench").field);
+}
+
+double links_difference(Device &device, const reference::Lattice &lattice, const LinkField &links,
+                        const reference::Gauge &wanted) {
+    const int half = lattice.volume() / 2;
+    const SiteMap map;
+    const PackedLinks plain = pack_links(device, links, {1, 1, -1, 0}, half, half, Precision::double_, 18, "bench");
+    std::vector<double> back(size_t(72) * lattice.volume());
+    links_to_host(device, plain.field, map, half, half, {back.data(), Precision::double_, 576});
+    return reference::relative_difference(reference::links_from_milc<double>(lattice, back), wanted);
+}
+
+// Fat and long links of asqtad; both levels of HISQ with the unitarization between them.
+void time_links(Device &device, const examples::System &system, Out &out) {
+    const Lattice lattice(system.lattice.n, 0);
+    const int volume = lattice.volume(), half = volume / 2, repeat = device.on_gpu() ? 5 : 1;
+    const auto library = [](const reference::PathCoefficients &c) {
+        return PathCoefficients{c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage};
+    };
+    const auto asqtad = library(reference::asqtad_coefficients(system.u0));
+    const auto fat7 = library(reference::hisq_fat7_coefficients()), level_2 = library(reference::hisq_asqtad_coefficients());
+    const reference::HisqLinks hisq = reference::hisq_links(system.lattice, system.gauge, 0);
+    for (const Precision p : {Precision::double_, Precision::single}) {
+        const StapleSpace space(device, lattice, p);
+        const LinkField fat(device, p, 18, half, "bench"), w(device, p, 18, half, "bench");
+        const double link = link_bytes(p, 18);
+        for (const int reals : {18, 12}) {
+            const LinkField u = upload_links(device, system.lattice, system.gauge, p, reals);
+            const auto make = [&] { fat_links(device, lattice, u, asqtad, fat, space); };
+            const double seconds = median_seconds(device, 5, repeat, make);
+            device.fill_zero(fat.block(0, 0), fat.bytes());
+            make();
+            out.line("links", format("asqtad fat %s/%d", name(p), reals), seconds, volume * fat_links_flops,
+                     volume * fat_links_bytes(p, reals), links_difference(device, system.lattice, fat, system.fat));
+        }
+        const LinkField u = upload_links(device, system.lattice, system.gauge, p, 18);
+        const double naik = asqtad.naik;
+        double seconds = median_seconds(device, 5, repeat, [&] { long_links(device, lattice, u, naik, fat); });
+        out.line("links", format("long %s/18", name(p)), seconds, volume * long_links_flops, volume * 8 * link,
+                 links_difference(device, system.lattice, fat, system.lng));
+        seconds = median_seconds(device, 5, repeat, [&] {
+            fat_links(device, lattice, u, fat7, fat, space);
+            unitarize(device, lattice, fat, UnitarizeSpec(), nullptr, w);
+            fat_links(device, lattice, w, level_2, fat, space);
+        });
+        out.line("links", format("hisq fat %s/18", name(p)), seconds, volume * 2 * fat_links_flops,
+                 volume * (2 * fat_links_bytes(p, 18) + 8 * link), links_difference(device, system.lattice, fat, hisq.fat));
+    }
+}
+
 void time_solves(const examples::System &system, int backend, const Settings &settings, Out &out) {
     const examples::Connection connection(system, backend, 1);
     auto source = reference::vector_to_milc<double>(system.lattice, reference::random_fermion(system.lattice, 2));
@@ -180,6 +238,8 @@ int run(Settings &settings) {
                               !settings.no_rows);
     if (!settings.no_rows)
         time_rows(device, system, settings, out);
+    if (!settings.no_links && !settings.no_rows)
+        time_links(device, system, out);
     if (!settings.no_solves)
         time_solves(system, backend, settings, out);
     return 0;
@@ -198,8 +258,9 @@ int main(int argc, char **argv) {
     arguments.add("sweeps", "N", settings.sweeps, "heat-bath sweeps of the gauge field (beta 6, cold start)");
     arguments.add("block", "N", settings.block, "threads a block of every kernel (0: its own)");
     arguments.add("all-rows", "", settings.all_rows, "mixed link precisions and all epilogues too");
-    arguments.add("no-rows", "", settings.no_rows, "solves only");
-    arguments.add("no-solves", "", settings.no_solves, "rows only");
+    arguments.add("no-rows", "", settings.no_rows, "no dslash rows and no links");
+    arguments.add("no-links", "", settings.no_links, "leave out the making of links");
+    arguments.add("no-solves", "", settings.no_solves, "no solves");
     arguments.add("csv", "FILE", settings.csv, "the table");
     return examples::run_program("bench", [&] { return arguments.parse(argc, argv) ? run(settings) : 0; });
 }

@@ -14,7 +14,7 @@ struct Settings {
     double beta = 6.0;
     int sweeps = 20, repeat = 3;
     unsigned long seed = 1;
-    bool no_reference = false, keep = false;
+    bool no_reference = false, keep = false, pin = false;
 };
 
 bool read_settings(int argc, char **argv, Settings &s) {
@@ -28,6 +28,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("backend", "NAME", s.backend, "all, auto, host or cuda");
     arguments.add("repeat", "N", s.repeat, "calls each; the fastest is shown");
     arguments.add("keep", "", s.keep, "leave the links on the device (no copies back, hence no comparison)");
+    arguments.add("pin", "", s.pin, "pin the host's fields, as a code that calls often would");
     arguments.add("no-reference", "", s.no_reference, "leave the CPU reference out");
     arguments.add("csv", "FILE", s.csv, "the table");
     return arguments.parse(argc, argv);
@@ -58,6 +59,10 @@ void make(milcgpu_context *context, const examples::System &system, int reals, c
     auto gauge = reference::links_to_milc<Real>(system.lattice, system.gauge);
     std::vector<Real> fat(gauge.size()), lng(gauge.size());
     const milcgpu_field from = examples::field_of(gauge), to_fat = examples::field_of(fat), to_long = examples::field_of(lng);
+    std::vector<Real> *const fields[] = {&gauge, &fat, &lng};
+    for (std::vector<Real> *field : fields)
+        if (s.pin && milcgpu_pin(context, field->data(), field->size() * sizeof(Real)) != MILCGPU_OK)
+            throw std::runtime_error(milcgpu_last_error());
     milcgpu_fatlink_spec spec = examples::link_spec(system);
     spec.reconstruct = reals;
     milcgpu_links *links = nullptr;
@@ -71,6 +76,9 @@ void make(milcgpu_context *context, const examples::System &system, int reals, c
             best = report;
     }
     milcgpu_links_destroy(links);
+    for (std::vector<Real> *field : fields)
+        if (s.pin)
+            milcgpu_unpin(context, field->data());
     double fat_error = NAN, long_error = NAN;
     if (!system.fat.empty() && !s.keep) {
         fat_error = reference::relative_difference(reference::links_from_milc<Real>(system.lattice, fat), system.fat);

@@ -68,7 +68,27 @@ class Maker {
           milcgpu_fatlink_report &report)
         : context_(context), device_(*context.device), spec_(spec), a_(a), report_(report) {}
 
+    // What a call holds on the device at its peak, for the message when that does not fit.
+    std::string plan(int n_sets) const {
+        const double field = LinkField::bytes_of(a_.precision, 18, context_.even_sites(), 4) / 1048576.0;
+        const double gauge = LinkField::bytes_of(a_.gauge.real, 18, context_.even_sites(), 4) / 1048576.0;
+        return format("plan: gauge links %.1f MiB and as much for their raw copy, staples %.1f MiB (or %.1f, slower), HISQ links %.1f "
+                      "MiB, %d set(s) of fat and long links %.1f MiB",
+                      gauge, 1.5 * field, field, spec_.hisq ? 2 * field : 0.0, n_sets, 2 * n_sets * field);
+    }
+
     void make(const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *wanted) {
+        try {
+            run(sets, n_sets, wanted);
+        } catch (const Error &error) {
+            if (error.status() != Status::no_memory)
+                throw;
+            throw Error(Status::no_memory, plan(n_sets) + "\n" + error.what());
+        }
+    }
+
+  private:
+    void run(const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *wanted) {
         LinkField links = gauge_links();
         const StapleSpace space(device_, context_.lattice, a_.precision);
         report_.workspace_bytes = space.bytes();
@@ -86,7 +106,6 @@ class Maker {
         }
     }
 
-  private:
     template <class Step> void timed(const Step &step) {
         device_.timer_start();
         step();
@@ -193,7 +212,6 @@ class Maker {
                 fill(pair[0], pair[1]);
                 if (k == 0)
                     fat_0 = &own[0];
-                device_.synchronize(); // `here` goes away
             }
         }
     }

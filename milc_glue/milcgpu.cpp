@@ -294,6 +294,24 @@ milcgpu_status milcgpu_backend_of(const milcgpu_context *context, int *backend) 
     });
 }
 
+milcgpu_status milcgpu_pin(milcgpu_context *context, void *address, size_t bytes) {
+    return guarded(context, "milcgpu_pin", [&] {
+        require(context, "milcgpu_pin", "context");
+        require(address, "milcgpu_pin", "address");
+        context->device->pin(address, bytes);
+        return Status::ok;
+    });
+}
+
+milcgpu_status milcgpu_unpin(milcgpu_context *context, void *address) {
+    return guarded(context, "milcgpu_unpin", [&] {
+        require(context, "milcgpu_unpin", "context");
+        require(address, "milcgpu_unpin", "address");
+        context->device->unpin(address);
+        return Status::ok;
+    });
+}
+
 milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_field *fat, const milcgpu_field *lng,
                                     milcgpu_links **links) {
     if (links != nullptr)

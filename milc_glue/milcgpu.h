@@ -129,6 +129,12 @@ void milcgpu_finalize(milcgpu_context *context); /* links of the context must be
 const char *milcgpu_device_name(const milcgpu_context *context);
 milcgpu_status milcgpu_backend_of(const milcgpu_context *context, int *backend);
 
+/* Pins a field's memory (bytes from address on) so that the GPU reads and writes it directly, at twice the speed of pageable memory and
+ * more. Worth it for memory that is used again and again: pinning takes about as long as ten copies. Unpin before it is freed. Without a
+ * GPU both do nothing. */
+milcgpu_status milcgpu_pin(milcgpu_context *context, void *address, size_t bytes);
+milcgpu_status milcgpu_unpin(milcgpu_context *context, void *address);
+
 /* Copies fat and long links (4 links a site each) to the device and checks them: NaN and infinity are refused, with the place.
  * The two fields have one precision. */
 milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_field *fat, const milcgpu_field *lng,

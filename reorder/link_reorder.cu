@@ -172,7 +172,6 @@ void links_to_device(Device &device, const HostField &host, const SiteMap &map, 
     const DeviceArray<unsigned char> raw = raw_links(device, host, sites);
     device.copy_rows_to_device(raw.data(), host.data, host.pitch_bytes, 72 * real_bytes(host.real), sites);
     permute<CopyIn>(device, host.real, raw.data(), map, even_sites, odd_sites, to);
-    device.synchronize(); // raw goes away
 }
 
 void links_to_host(Device &device, const LinkField &from, const SiteMap &map, int even_sites, int odd_sites,

@@ -1,4 +1,5 @@
 // Fat and long links made on the device, asqtad and HISQ, through the C interface; unitarization; bad input.
+#include "examples/heatbath.h"
 #include "examples/lattice_file.h"
 #include "gpu_kernels/links/links.h"
 #include "tests/support.h"
@@ -135,6 +136,17 @@ TEST_CASE("asqtad links of hot, unit and pure-gauge fields", "[fatlinks]") {
             check_asqtad<double>(backend, lattice, with_phases(lattice, gauge), 18);
             check_asqtad<float>(backend, lattice, with_phases(lattice, gauge), 18);
         }
+}
+
+TEST_CASE("asqtad and HISQ links of a thermalized field", "[fatlinks]") {
+    const reference::Lattice lattice{{4, 4, 4, 8}};
+    const Gauge gauge = with_phases(lattice, examples::thermalized(lattice, 6.0, 21, 20, 2));
+    for (const Backend backend : backends()) {
+        check_asqtad<double>(backend, lattice, gauge, 12);
+        check_asqtad<float>(backend, lattice, gauge, 18);
+        check_hisq<double>(backend, lattice, gauge, 0);
+        check_hisq<float>(backend, lattice, gauge, 0);
+    }
 }
 
 TEST_CASE("each path alone, and those with coefficient zero left out", "[fatlinks]") {
@@ -369,9 +381,10 @@ TEST_CASE("memory that does not suffice for the fast way: the lean one, with the
         const auto c = reference::asqtad_coefficients(0.9);
         Gauge results[2];
         for (const bool lean : {false, true}) {
-            StapleSpace space(device, on, Precision::double_);
             if (lean)
-                space.m = LinkField(device, Precision::double_, 18, half, "test", 1);
+                device.inject(Fault::allocation, 1);
+            const StapleSpace space(device, on, Precision::double_);
+            REQUIRE(space.m.directions() == (lean ? 1 : 3));
             fat_links(device, on, links, {c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage}, fat,
                       space);
             std::vector<double> back(host.size());
@@ -416,7 +429,7 @@ TEST_CASE("bad gauge fields and specs are refused, each by name", "[fatlinks][er
         refused(good, [](auto &s) { s.precision = MILCGPU_HALF; }, MILCGPU_BAD_ARGUMENT, "spec.precision");
         refused(good, [](auto &s) { s.svd_relative = -1; }, MILCGPU_BAD_ARGUMENT, "svd_relative");
         CHECK(milcgpu_inject_fault(session.context, MILCGPU_FAULT_ALLOCATION) == MILCGPU_OK);
-        refused(good, nothing, MILCGPU_NO_MEMORY, "do not fit");
+        refused(good, nothing, MILCGPU_NO_MEMORY, "staples");
         auto host = reference::links_to_milc<double>(lattice, good);
         const milcgpu_field gauge = Session<double>::field(host);
         milcgpu_fatlink_spec spec;
@@ -431,6 +444,36 @@ TEST_CASE("bad gauge fields and specs are refused, each by name", "[fatlinks][er
         host[3] = INFINITY;
         CHECK(milcgpu_fat_links(session.context, &spec, &gauge, &set, 1, nullptr, nullptr) == MILCGPU_NAN_OR_INF);
         CHECK(handle == nullptr);
+    }
+}
+
+TEST_CASE("pinned fields give the same links", "[fatlinks][api]") {
+    const reference::Lattice lattice{{4, 4, 6, 8}};
+    const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 20));
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend);
+        auto host = reference::links_to_milc<double>(lattice, u);
+        std::vector<double> fat[2];
+        milcgpu_fatlink_spec spec;
+        milcgpu_asqtad_spec(0.9, &spec);
+        const milcgpu_field gauge = Session<double>::field(host);
+        for (const bool pinned : {false, true}) {
+            fat[pinned].assign(host.size(), 0.0);
+            const milcgpu_field to = Session<double>::field(fat[pinned]);
+            const milcgpu_fatlink_set set{0, &to, nullptr, nullptr};
+            for (auto *field : {&host, &fat[pinned]})
+                if (pinned)
+                    CHECK(milcgpu_pin(session.context, field->data(), field->size() * 8) == MILCGPU_OK);
+            CHECK(milcgpu_fat_links(session.context, &spec, &gauge, &set, 1, nullptr, nullptr) == MILCGPU_OK);
+            for (auto *field : {&host, &fat[pinned]})
+                if (pinned)
+                    CHECK(milcgpu_unpin(session.context, field->data()) == MILCGPU_OK);
+        }
+        CHECK(fat[0] == fat[1]);
+        CHECK(milcgpu_pin(session.context, nullptr, 8) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_unpin(session.context, nullptr) == MILCGPU_BAD_ARGUMENT);
+        if (backend == Backend::cuda)
+            CHECK(milcgpu_unpin(session.context, host.data()) == MILCGPU_BAD_ARGUMENT);
     }
 }
 

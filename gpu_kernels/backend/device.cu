@@ -61,6 +61,17 @@ Device::Device(Backend backend, int ordinal) : backend_(backend), ordinal_(ordin
     cudaStream_t stream;
     raise(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create the stream");
     stream_ = stream;
+    // Memory comes from a pool of this device object, which keeps what is released until it is destroyed: cudaMalloc and
+    // cudaFree of the workspaces would take longer than the work on small lattices.
+    cudaMemPoolProps pool_properties = {};
+    pool_properties.allocType = cudaMemAllocationTypePinned;
+    pool_properties.location.type = cudaMemLocationTypeDevice;
+    pool_properties.location.id = ordinal;
+    cudaMemPool_t pool;
+    raise(cudaMemPoolCreate(&pool, &pool_properties), "create a memory pool");
+    pool_ = pool;
+    uint64_t keep_all = UINT64_MAX;
+    raise(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep_all), "set up the memory pool");
     for (int k = 0; k < 4; ++k) {
         cudaEvent_t event;
         raise(cudaEventCreateWithFlags(&event, k < 2 ? cudaEventDisableTiming : cudaEventDefault), "create an event");
@@ -84,8 +95,12 @@ Device::~Device() {
             cudaEventDestroy(as_event(event));
     if (staging_ != nullptr)
         cudaFreeHost(staging_);
-    if (stream_ != nullptr)
+    if (stream_ != nullptr) {
+        cudaStreamSynchronize(as_stream(stream_));
         cudaStreamDestroy(as_stream(stream_));
+    }
+    if (pool_ != nullptr)
+        cudaMemPoolDestroy(static_cast<cudaMemPool_t>(pool_));
 #endif
 }
 
@@ -106,11 +121,17 @@ void Device::raise(int cuda_error, const char *what) {
 void *Device::allocate(size_t bytes, const char *owner) {
     const size_t padded = (bytes + alignment - 1) / alignment * alignment + alignment;
     void *pointer = nullptr;
-    if (fault_ == Fault::allocation) {
+    if (fault_ == Fault::allocation && fault_after_-- <= 0) {
         fault_ = Fault::none;
     } else if (on_gpu()) {
 #if defined(MILCGPU_WITH_CUDA)
-        const cudaError_t code = cudaMalloc(&pointer, padded);
+        cudaError_t code = cudaMallocFromPoolAsync(&pointer, padded, static_cast<cudaMemPool_t>(pool_), as_stream(stream_));
+        if (code == cudaErrorMemoryAllocation) { // what the pool keeps may be in pieces that do not fit
+            cudaGetLastError();
+            synchronize();
+            raise(cudaMemPoolTrimTo(static_cast<cudaMemPool_t>(pool_), 0), "give memory back");
+            code = cudaMallocFromPoolAsync(&pointer, padded, static_cast<cudaMemPool_t>(pool_), as_stream(stream_));
+        }
         if (code != cudaSuccess) {
             pointer = nullptr;
             cudaGetLastError();
@@ -142,7 +163,7 @@ void Device::release(void *pointer) noexcept {
         std::free(pointer);
 #if defined(MILCGPU_WITH_CUDA)
     else
-        cudaFree(pointer);
+        cudaFreeAsync(pointer, as_stream(stream_));
 #endif
 }
 
@@ -150,7 +171,13 @@ size_t Device::free_bytes() const {
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         size_t free = 0, total = 0;
-        return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
+        uint64_t kept = 0, used = 0;
+        const cudaMemPool_t pool = static_cast<cudaMemPool_t>(pool_);
+        if (cudaMemGetInfo(&free, &total) != cudaSuccess ||
+            cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &kept) != cudaSuccess ||
+            cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used) != cudaSuccess)
+            return 0;
+        return free + (kept - used);
     }
 #endif
     long kilobytes = 0;
@@ -186,8 +213,8 @@ struct Device::Rows {
     void copy(unsigned char *packed, size_t from, size_t n, bool to_packed) const {
         const size_t piece = 1 << 16;
         const long long pieces = static_cast<long long>((n + piece - 1) / piece);
-        // More than 8 threads do not make a host's memory faster. (nvcc's device pass skips the pragma.)
-        [[maybe_unused]] const int threads = pieces > 4 ? std::min(omp_get_max_threads(), 8) : 1;
+        // More threads than this do not make a host's memory faster. (nvcc's device pass skips the pragma.)
+        [[maybe_unused]] const int threads = pieces > 4 ? std::min(omp_get_max_threads(), 16) : 1;
 #pragma omp parallel for schedule(static) num_threads(threads)
         for (long long k = 0; k < pieces; ++k) {
             size_t at = from + k * piece;
@@ -210,7 +237,9 @@ void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_
     transfers_.to_device_bytes += width * rows;
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu() && (width * rows < least_staged || is_pinned(from))) {
-        raise(cudaMemcpy2DAsync(to, width, from, pitch, width, rows, cudaMemcpyHostToDevice, as_stream(stream_)),
+        raise(pitch == width ? cudaMemcpyAsync(to, from, width * rows, cudaMemcpyHostToDevice, as_stream(stream_))
+                             : cudaMemcpy2DAsync(to, width, from, pitch, width, rows, cudaMemcpyHostToDevice,
+                                                 as_stream(stream_)),
               "copy to the GPU");
         synchronize();
         return;
@@ -227,7 +256,9 @@ void Device::copy_rows_to_host(void *to, const void *from, size_t pitch, size_t 
     transfers_.to_host_bytes += width * rows;
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu() && (width * rows < least_staged || is_pinned(to))) {
-        raise(cudaMemcpy2DAsync(to, pitch, from, width, width, rows, cudaMemcpyDeviceToHost, as_stream(stream_)),
+        raise(pitch == width ? cudaMemcpyAsync(to, from, width * rows, cudaMemcpyDeviceToHost, as_stream(stream_))
+                             : cudaMemcpy2DAsync(to, pitch, from, width, width, rows, cudaMemcpyDeviceToHost,
+                                                 as_stream(stream_)),
               "copy to the host");
         synchronize();
         return;
@@ -441,6 +472,31 @@ void Device::release_pinned(void *pointer) noexcept {
     }
 #endif
     std::free(pointer);
+}
+
+void Device::pin(void *host, size_t bytes) {
+#if defined(MILCGPU_WITH_CUDA)
+    if (on_gpu()) {
+        const cudaError_t code = cudaHostRegister(host, bytes, cudaHostRegisterDefault);
+        cudaGetLastError();
+        if (code != cudaSuccess)
+            throw Error(Status::bad_argument, format("%zu bytes at %p cannot be pinned: %s", bytes, host,
+                                                     cudaGetErrorString(code)));
+    }
+#else
+    static_cast<void>(host), static_cast<void>(bytes);
+#endif
+}
+
+void Device::unpin(void *host) {
+#if defined(MILCGPU_WITH_CUDA)
+    if (on_gpu() && cudaHostUnregister(host) != cudaSuccess) {
+        cudaGetLastError();
+        throw Error(Status::bad_argument, format("%p is not memory that was pinned", host));
+    }
+#else
+    static_cast<void>(host);
+#endif
 }
 
 void Device::record(int slot) {

@@ -14,7 +14,7 @@ namespace milcgpu {
 enum class Backend { host, cuda };
 const char *name(Backend);
 
-// Faults that tests plant: the next allocation, or the next synchronisation, fails.
+// Faults that tests plant: an allocation, or the next synchronisation, fails.
 enum class Fault { none, allocation, device_lost };
 
 struct TransferCounters {
@@ -35,7 +35,7 @@ class Device {
     bool on_gpu() const { return backend_ == Backend::cuda; }
     const std::string &description() const { return description_; }
 
-    // Memory. `owner` appears in memory tables and in the message of a failure.
+    // Memory, in the order of the queue: what is released is reused by later work only. `owner` appears in memory tables and in the message of a failure.
     void *allocate(size_t bytes, const char *owner);
     void release(void *pointer) noexcept;
     size_t used_bytes() const { return used_bytes_; }
@@ -57,7 +57,8 @@ class Device {
     // Throws Error(device_lost) when the device failed since the last call.
     void synchronize();
     void check_launch(const char *what); // after each launch
-    void inject(Fault fault) { fault_ = fault; }
+    // after: allocations that still succeed before the one that fails.
+    void inject(Fault fault, int after = 0) { fault_ = fault, fault_after_ = after; }
 
     // Threads a block, 0 = each kernel's own choice. Results do not depend on it.
     int block() const { return block_; }
@@ -88,6 +89,9 @@ class Device {
     void copy_to_pinned_later(void *to, const void *from, size_t bytes);
     void *allocate_pinned(size_t bytes);
     void release_pinned(void *pointer) noexcept;
+    // Pins memory of the caller, for as long as it is used often; nothing to do on the host backend.
+    void pin(void *host, size_t bytes);
+    void unpin(void *host);
     void record(int slot); // slot 0..1: marks the work queued so far
     void wait(int slot);
 
@@ -116,8 +120,9 @@ class Device {
     size_t used_bytes_ = 0, peak_bytes_ = 0;
     TransferCounters transfers_;
     Fault fault_ = Fault::none;
+    int fault_after_ = 0;
     int block_ = 0;
-    void *stream_ = nullptr;
+    void *stream_ = nullptr, *pool_ = nullptr;
     void *events_[4] = {nullptr, nullptr, nullptr, nullptr};
     void *staging_ = nullptr; // staging_slots pinned buffers, made when first needed
     void *staging_events_[3] = {nullptr, nullptr, nullptr};

@@ -120,10 +120,15 @@ template <int Bytes> MILCGPU_HD void store_word(unsigned char *to, const uint32_
 #endif
 }
 
-// Order-independent, hence deterministic, atomics on integers. Floating-point atomics are not used anywhere.
+// Order-independent, hence deterministic, atomics on integers. Floating-point atomics are not used anywhere. All threads that call
+// one together name the same target: on the GPU a warp combines its values first (millions of atomics on one word would
+// take longer than the pass that makes them).
 MILCGPU_HD void atomic_max(uint32_t *target, uint32_t value) {
 #if MILCGPU_ON_DEVICE
-    atomicMax(target, value);
+    const unsigned active = __activemask();
+    value = __reduce_max_sync(active, value);
+    if (threadIdx.x % 32 == __ffs(active) - 1)
+        atomicMax(target, value);
 #else
     uint32_t seen = __atomic_load_n(target, __ATOMIC_RELAXED);
     while (seen < value &&
@@ -134,7 +139,13 @@ MILCGPU_HD void atomic_max(uint32_t *target, uint32_t value) {
 
 MILCGPU_HD void atomic_add(uint64_t *target, uint64_t value) {
 #if MILCGPU_ON_DEVICE
-    atomicAdd(reinterpret_cast<unsigned long long *>(target), static_cast<unsigned long long>(value));
+    const unsigned active = __activemask();
+    unsigned long long sum = 0;
+    for (int shift = 0; shift < 64; shift += 16) // 32 numbers of 16 bits fit in the 32 bits that the instruction adds
+        sum += static_cast<unsigned long long>(__reduce_add_sync(active, static_cast<unsigned>(value >> shift & 0xFFFFu)))
+               << shift;
+    if (threadIdx.x % 32 == __ffs(active) - 1)
+        atomicAdd(reinterpret_cast<unsigned long long *>(target), sum);
 #else
     __atomic_fetch_add(target, value, __ATOMIC_RELAXED);
 #endif

@@ -35,7 +35,10 @@ class LinkField {
     LinkField() = default;
     LinkField(Device &device, Precision precision, int reals, int sites, const char *owner, int directions = 4)
         : precision_(precision), reals_(reals), sites_(sites), directions_(directions), stride_(padded_stride(sites)),
-          data_(device, 2 * directions * stride_ * link_bytes(precision, reals), owner) {}
+          data_(device, bytes_of(precision, reals, sites, directions), owner) {}
+    static size_t bytes_of(Precision precision, int reals, int sites, int directions) {
+        return 2 * directions * padded_stride(sites) * link_bytes(precision, reals);
+    }
     Precision precision() const { return precision_; }
     int reals() const { return reals_; }
     int sites() const { return sites_; } // a parity (the larger number of the two)
