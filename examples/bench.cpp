@@ -1,4 +1,4 @@
-// Times the device copy, every dslash row, the making of links, and whole solves; verifies each after timing. Device events, median of
+// Times the device copy, every dslash row, the making of links, whole solves and multi-mass solves; verifies each after timing. Device events, median of
 // several runs. GB/s are on compulsory bytes (every link and spinor once); percent is of the copy bandwidth of the same
 // run.
 #include "examples/arguments.h"
@@ -21,7 +21,7 @@ struct Settings {
     std::array<int, 4> size = {0, 0, 0, 0};
     double mass = 0.01, tolerance = 1e-10, delta = 0.1;
     int block = 0, sweeps = 8; // sweeps: far enough from the unit field for solves of the usual length
-    bool all_rows = false, no_solves = false, no_rows = false, no_links = false;
+    bool all_rows = false, no_solves = false, no_rows = false, no_links = false, no_multi_mass = false;
 };
 
 struct Out {
@@ -217,6 +217,66 @@ void time_solves(const examples::System &system, int backend, const Settings &se
         }
 }
 
+// 10 masses in one solve; the step is the whole call over the shared steps.
+void time_multi_mass(const examples::System &system, int backend, const Settings &settings, Out &out) {
+    const examples::Connection connection(system, backend, 1);
+    auto source = reference::vector_to_milc<double>(system.lattice, reference::random_fermion(system.lattice, 2));
+    std::vector<milcgpu_shift> shifts;
+    for (int i = 0; i < 10; ++i) {
+        const double mass = 0.02 + 0.01 * i * i;
+        shifts.push_back({4 * mass * mass, settings.tolerance, 0});
+    }
+    struct Policy {
+        const char *name;
+        int shared, sloppy, reals;
+        double shared_tolerance;
+    };
+    const Policy policies[] = {{"double/18", MILCGPU_DOUBLE, MILCGPU_DOUBLE, 18, 0},
+                               {"double/13", MILCGPU_DOUBLE, MILCGPU_DOUBLE, 13, 0},
+                               {"single/18 1e-6 + half", MILCGPU_SINGLE, MILCGPU_HALF, 18, 1e-6},
+                               {"single/13 1e-6 + half", MILCGPU_SINGLE, MILCGPU_HALF, 13, 1e-6},
+                               {"single/13 1e-5 + half", MILCGPU_SINGLE, MILCGPU_HALF, 13, 1e-5},
+                               {"half/18 1e-3 + half", MILCGPU_HALF, MILCGPU_HALF, 18, 1e-3},
+                               {"half/18 1e-4 + half", MILCGPU_HALF, MILCGPU_HALF, 18, 1e-4}};
+    for (const Policy &policy : policies) {
+        std::vector<std::vector<double>> x(shifts.size(), std::vector<double>(source.size(), 0.0));
+        std::vector<milcgpu_field> fields;
+        for (auto &field : x)
+            fields.push_back(examples::field_of(field));
+        milcgpu_multi_mass_spec spec{};
+        spec.struct_size = sizeof spec;
+        spec.parity = MILCGPU_EVEN;
+        spec.n_shifts = static_cast<int>(shifts.size());
+        spec.shifts = shifts.data();
+        spec.max_iterations = 20000;
+        spec.max_restarts = 5;
+        spec.shared.precision = policy.shared;
+        spec.shared.reconstruct = policy.reals;
+        spec.sloppy.precision = policy.sloppy;
+        spec.sloppy.reconstruct = policy.reals;
+        spec.shared_tolerance = policy.shared_tolerance;
+        std::vector<milcgpu_shift_report> each(shifts.size());
+        milcgpu_multi_mass_report best{};
+        for (int run = 0; run < (backend == MILCGPU_HOST ? 1 : 3); ++run) {
+            milcgpu_multi_mass_report report{};
+            report.struct_size = sizeof report;
+            report.shifts = each.data();
+            const milcgpu_field from = examples::field_of(source);
+            if (milcgpu_multi_mass(connection.context(), connection.links(), &spec, &from, fields.data(), &report) != MILCGPU_OK)
+                std::printf("multi-mass %s: %s\n", policy.name, report.message);
+            if (run == 0 || report.seconds < best.seconds)
+                best = report;
+        }
+        double worst = 0;
+        int refinement = 0;
+        for (const auto &shift : each)
+            worst = std::fmax(worst, shift.true_residual), refinement += shift.steps;
+        std::printf("          %.4f s a call, %.4f shared, %d steps of refinement\n", best.seconds, best.shared_seconds, refinement);
+        out.line("10 masses", format("%s %d steps", policy.name, best.steps), best.seconds / best.steps,
+                 best.gflops * 1e9 * best.solver_seconds / best.steps, 0, worst);
+    }
+}
+
 int run(Settings &settings) {
     const int backend = examples::backends_of(settings.backend)[0];
     if (settings.size[0] == 0)
@@ -242,6 +302,8 @@ int run(Settings &settings) {
         time_links(device, system, out);
     if (!settings.no_solves)
         time_solves(system, backend, settings, out);
+    if (!settings.no_multi_mass)
+        time_multi_mass(system, backend, settings, out);
     return 0;
 }
 
@@ -261,6 +323,7 @@ int main(int argc, char **argv) {
     arguments.add("no-rows", "", settings.no_rows, "no dslash rows and no links");
     arguments.add("no-links", "", settings.no_links, "leave out the making of links");
     arguments.add("no-solves", "", settings.no_solves, "no solves");
+    arguments.add("no-multi-mass", "", settings.no_multi_mass, "leave out multi-mass solves");
     arguments.add("csv", "FILE", settings.csv, "the table");
     return examples::run_program("bench", [&] { return arguments.parse(argc, argv) ? run(settings) : 0; });
 }

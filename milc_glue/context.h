@@ -1,6 +1,6 @@
 // What the files of the C interface share: the context behind the handles, checks of arguments, exceptions into statuses.
 #pragma once
-#include "gpu_kernels/solver/cg.h"
+#include "gpu_kernels/solver/multi_mass.h"
 #include "milc_glue/milcgpu.h"
 #include "reorder/resident_links.h"
 #include <chrono>
@@ -23,6 +23,8 @@ struct milcgpu_context {
         const milcgpu_links *links;
         uint64_t version;
         std::unique_ptr<milcgpu::CgSolver> solver;
+        std::unique_ptr<milcgpu::MultiMassSolver> multi_mass; // refined by `solver`; made when first needed
+        milcgpu::OperatorSpec shared;
     };
     std::list<CachedSolver> solvers;
 
@@ -89,6 +91,16 @@ inline HostField host_field(const milcgpu_field *field, size_t reals_a_site, con
 }
 
 // The set of links behind a handle that has just been made or is to be given new content in `real`.
+int parity_index(int parity);                                       // 0 even, 1 odd
+OperatorSpec operator_of(const milcgpu_operator &given, const char *what);
+ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links); // throws where there are none
+// Links in the precision and reals of spec; spec.reals becomes what was granted.
+LinkPair level_links(milcgpu_links &links, OperatorSpec &spec);
+milcgpu_context::CachedSolver &cached_solver(milcgpu_context &, milcgpu_links &, int parity, OperatorSpec &precise,
+                                             OperatorSpec &sloppy);
+void check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy); // throws not_built
+void check_version(uint64_t asked, const ResidentLinks &links);          // throws where links are stale
+
 ResidentLinks &renewed(milcgpu_links &handle, Precision real);
 // After that content has come.
 void forget_solvers(milcgpu_links &handle);

@@ -22,15 +22,13 @@ ResidentLinks &milcgpu::renewed(milcgpu_links &handle, Precision real) {
 
 void milcgpu::forget_solvers(milcgpu_links &handle) { handle.context->forget(&handle, handle.links->generation()); }
 
-namespace {
-
-int parity_index(int parity) {
+int milcgpu::parity_index(int parity) {
     if (parity != MILCGPU_EVEN && parity != MILCGPU_ODD)
         refuse(format("parity is %d: must be MILCGPU_EVEN (2) or MILCGPU_ODD (1); for both, call once each", parity));
     return parity == MILCGPU_EVEN ? 0 : 1;
 }
 
-OperatorSpec operator_of(const milcgpu_operator &given, const char *what) {
+OperatorSpec milcgpu::operator_of(const milcgpu_operator &given, const char *what) {
     OperatorSpec spec;
     spec.spinor = precision_of(given.precision, format("%s.precision", what).c_str());
     spec.link = given.link_precision == 0 ? spec.spinor
@@ -40,7 +38,71 @@ OperatorSpec operator_of(const milcgpu_operator &given, const char *what) {
     return spec;
 }
 
+LinkPair milcgpu::level_links(milcgpu_links &links, OperatorSpec &spec) {
+    const LinkPair pair = links.links->version(spec.link, spec.reals);
+    spec.reals = pair.lng->reals(); // granted
+    return pair;
+}
+
+ResidentLinks &milcgpu::resident(milcgpu_context *context, milcgpu_links *links) {
+    require(links, "links", "the handle");
+    if (links->context != context)
+        refuse("the links belong to another context");
+    if (!links->links || links->links->empty())
+        refuse("the links are empty: the last update failed");
+    return *links->links;
+}
+
 constexpr size_t cached_solvers = 4;
+
+milcgpu_context::CachedSolver &milcgpu::cached_solver(milcgpu_context &context, milcgpu_links &links, int parity, OperatorSpec &precise,
+                        OperatorSpec &sloppy) {
+    const LinkPair precise_links = level_links(links, precise), sloppy_links = level_links(links, sloppy);
+    const std::string warnings = links.links->take_warnings();
+    if (!warnings.empty())
+        context.say(1, warnings.substr(0, warnings.size() - 1));
+    const uint64_t version = links.links->generation();
+    auto &solvers = context.solvers;
+    for (auto entry = solvers.begin(); entry != solvers.end(); ++entry)
+        if (entry->parity == parity && entry->precise == precise && entry->sloppy == sloppy && entry->links == &links &&
+            entry->version == version) {
+            solvers.splice(solvers.begin(), solvers, entry);
+            return solvers.front();
+        }
+    if (solvers.size() >= cached_solvers)
+        solvers.pop_back();
+    const LinkPair full = links.links->full();
+    std::function<FinerLevel()> finer; // single precision with the same reals, where half is asked for beside something finer
+    if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
+        finer = [&links, reals = sloppy.reals] {
+            OperatorSpec spec{Precision::single, Precision::single, reals};
+            const LinkPair packed = level_links(links, spec);
+            return FinerLevel{spec, packed};
+        };
+    solvers.push_front({parity, precise, sloppy, &links, version,
+                        std::make_unique<CgSolver>(*context.device, context.lattice, parity, precise, precise_links,
+                                                   sloppy, sloppy_links, full, finer),
+                         nullptr,
+                         {}});
+    return solvers.front();
+}
+
+void milcgpu::check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy) {
+    if (sloppy.spinor < precise.spinor)
+        throw Error(Status::not_built,
+                    format("spec.sloppy is %s, finer than spec.precise, %s; built (precise/sloppy vectors): double/double "
+                           "double/single double/half single/single single/half half/half, each with every link precision "
+                           "and reconstruction that milcgpu_list_kernels names",
+                           name(sloppy.spinor), name(precise.spinor)));
+}
+
+void milcgpu::check_version(uint64_t asked, const ResidentLinks &links) {
+    if (asked != 0 && asked != links.generation())
+        refuse(format("stale links: the solve asks for version %llu, the handle holds version %llu; update the links",
+                      static_cast<unsigned long long>(asked), static_cast<unsigned long long>(links.generation())));
+}
+
+namespace {
 
 Backend choose_backend(int asked) {
     std::string choice = asked == MILCGPU_CUDA ? "cuda" : asked == MILCGPU_HOST ? "host" : "auto";
@@ -104,51 +166,6 @@ void update_links(milcgpu_links &handle, const milcgpu_field *fat, const milcgpu
         *changed = differ;
 }
 
-LinkPair level_links(milcgpu_links &links, OperatorSpec &spec) {
-    const LinkPair pair = links.links->version(spec.link, spec.reals);
-    spec.reals = pair.lng->reals(); // granted
-    return pair;
-}
-
-ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links) {
-    require(links, "links", "the handle");
-    if (links->context != context)
-        refuse("the links belong to another context");
-    if (!links->links || links->links->empty())
-        refuse("the links are empty: the last update failed");
-    return *links->links;
-}
-
-CgSolver &cached_solver(milcgpu_context &context, milcgpu_links &links, int parity, OperatorSpec &precise,
-                        OperatorSpec &sloppy) {
-    const LinkPair precise_links = level_links(links, precise), sloppy_links = level_links(links, sloppy);
-    const std::string warnings = links.links->take_warnings();
-    if (!warnings.empty())
-        context.say(1, warnings.substr(0, warnings.size() - 1));
-    const uint64_t version = links.links->generation();
-    auto &solvers = context.solvers;
-    for (auto entry = solvers.begin(); entry != solvers.end(); ++entry)
-        if (entry->parity == parity && entry->precise == precise && entry->sloppy == sloppy && entry->links == &links &&
-            entry->version == version) {
-            solvers.splice(solvers.begin(), solvers, entry);
-            return *solvers.front().solver;
-        }
-    if (solvers.size() >= cached_solvers)
-        solvers.pop_back();
-    const LinkPair full = links.links->full();
-    std::function<FinerLevel()> finer; // single precision with the same reals, where half is asked for beside something finer
-    if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
-        finer = [&links, reals = sloppy.reals] {
-            OperatorSpec spec{Precision::single, Precision::single, reals};
-            const LinkPair packed = level_links(links, spec);
-            return FinerLevel{spec, packed};
-        };
-    solvers.push_front({parity, precise, sloppy, &links, version,
-                        std::make_unique<CgSolver>(*context.device, context.lattice, parity, precise, precise_links,
-                                                   sloppy, sloppy_links, full, finer)});
-    return *solvers.front().solver;
-}
-
 struct SolveArguments {
     int parity;
     OperatorSpec precise, sloppy;
@@ -161,12 +178,7 @@ SolveArguments checked_solve(const milcgpu_solve_spec &spec) {
     a.parity = parity_index(spec.parity);
     a.precise = operator_of(spec.precise, "spec.precise");
     a.sloppy = spec.sloppy.precision == 0 ? a.precise : operator_of(spec.sloppy, "spec.sloppy");
-    if (a.sloppy.spinor < a.precise.spinor)
-        throw Error(Status::not_built,
-                    format("spec.sloppy is %s, finer than spec.precise, %s; built (precise/sloppy vectors): double/double "
-                           "double/single double/half single/single single/half half/half, each with every link precision "
-                           "and reconstruction that milcgpu_list_kernels names",
-                           name(a.sloppy.spinor), name(a.precise.spinor)));
+    check_pair(a.precise, a.sloppy);
     if (!std::isfinite(spec.mass))
         refuse(format("spec.mass is %g: must be finite (zero is legal)", spec.mass));
     const auto tolerance_ok = [](double t) { return t >= 0 && t < INFINITY; };
@@ -222,11 +234,8 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
     const TransferCounters before = context.device->transfers();
     SolveArguments a = checked_solve(spec);
     report.links_version = resident(&context, &links).generation();
-    if (spec.links_version != 0 && spec.links_version != report.links_version)
-        refuse(format("stale links: the solve asks for version %llu, the handle holds version %llu; update the links",
-                      static_cast<unsigned long long>(spec.links_version),
-                      static_cast<unsigned long long>(report.links_version)));
-    CgSolver &solver = cached_solver(context, links, a.parity, a.precise, a.sloppy);
+    check_version(spec.links_version, *links.links);
+    CgSolver &solver = *cached_solver(context, links, a.parity, a.precise, a.sloppy).solver;
     context.reorder->to_device(source, a.parity, solver.source());
     context.reorder->to_device(solution, a.parity, solver.solution());
     CgProgress progress;

@@ -156,6 +156,56 @@ milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, co
 milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
                              const milcgpu_field *source, const milcgpu_field *solution, milcgpu_solve_report *report);
 
+/* Several masses at once: (offset_i - D D) x_i = b, offset_i = 4 m_i^2 or a pole of a rational function; any order, equal ones too. */
+typedef struct {
+    double offset;             /* > 0 */
+    double tolerance;          /* as in milcgpu_solve_spec; one of the two must be set */
+    double relative_tolerance;
+} milcgpu_shift;
+
+typedef struct {
+    size_t struct_size;
+    int parity;
+    int n_shifts;              /* 0 to 32; 0: nothing to do */
+    const milcgpu_shift *shifts;
+    const double *residues;    /* NULL, or those of a rational function: tolerance_i becomes |residue_0 / residue_i| tolerance_0, at
+                                  least 1e-14; where residue_i is 0, tolerance_i stays */
+    int max_iterations;        /* of the shared iteration, and between restarts of each refinement */
+    int max_restarts;          /* of each refinement, 0: none (what does not meet its tolerance then is NOT_CONVERGED) */
+    milcgpu_operator shared;   /* the shared iteration: double is MILC's own way, single or half start what is then refined */
+    milcgpu_operator precise, sloppy; /* the refinement, as in milcgpu_solve_spec; precision 0: double, and as shared */
+    double shared_tolerance;   /* where the shared iteration ends at the latest; 0: 0 in double, 1e-6 in single, 1e-3 in half */
+    uint64_t links_version;
+    void (*progress)(void *user, int step, double residual);
+    void *user;
+} milcgpu_multi_mass_spec;
+
+typedef struct {
+    int status;               /* milcgpu_status of this shift */
+    int shared_steps;         /* until it left the shared iteration */
+    int iterations, steps;    /* of its refinement, as in milcgpu_solve_report; steps 0: none was needed */
+    double true_residual, relative_residual; /* recomputed in double from the links as handed over */
+} milcgpu_shift_report;
+
+typedef struct {
+    size_t struct_size;
+    int status;               /* OK only when every shift is */
+    int iterations;           /* as MILC counts the shared iteration: steps + 1 */
+    int steps;                /* of the shared iteration */
+    double source_norm;
+    double seconds, shared_seconds, solver_seconds;
+    double gflops;            /* of solver_seconds */
+    uint64_t bytes_to_device, bytes_to_host, links_version;
+    milcgpu_shift_report *shifts; /* the caller's array of n_shifts, or NULL */
+    char message[400];
+} milcgpu_multi_mass_report;
+
+/* solutions: n_shifts fields, guesses are not read. All that milcgpu_solve says holds for each; a shift that cannot be solved does not
+ * hold the others back. report may be NULL. */
+milcgpu_status milcgpu_multi_mass(milcgpu_context *context, milcgpu_links *links, const milcgpu_multi_mass_spec *spec,
+                                  const milcgpu_field *source, const milcgpu_field *solutions,
+                                  milcgpu_multi_mass_report *report);
+
 /* Coefficients of the paths of fat and long links in MILC's order (act_path_coeff), tadpole factors included; signs for links that
  * carry the staggered phases (3-staple, 7-staple and Lepage negative). */
 typedef struct {

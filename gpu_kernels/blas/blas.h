@@ -18,11 +18,11 @@ void norm_squared(Device &, const SpinorField &x, double *sum);
 // Checkerboard index of the first site of x with NaN or infinity, -1 if there is none. 1 spinor.
 long long first_not_finite(Device &, const SpinorField &x);
 
-// Start of conjugate gradient: p = r, x = 0, state->rr = state->pp = |r|^2, counters cleared, active. 3 spinors.
+// Start of conjugate gradient: p = r, x = 0 (x may be an empty field: then there is none), state->rr = state->pp = |r|^2, counters cleared, active. 3 spinors.
 void cg_start(Device &, const SpinorField &r, const SpinorField &p, const SpinorField &x, CgState *state);
 
 // End of an iteration: beta = rr_new / rr, x += alpha p, p = r + beta p, pp = |p|^2; then the iteration is judged
-// (CgState::advance), unless `judge` is false because relative_residual follows. 5 spinors (x may be of higher precision).
+// (CgState::advance), unless `judge` is false because relative_residual follows. 5 spinors (x may be of higher precision, or empty: 3 spinors).
 void cg_direction(Device &, const SpinorField &r, const SpinorField &p, const SpinorField &x, CgState *state, bool judge);
 
 // Reliable update (Sleijpen and van der Vorst, Computing 56 (1996) 141): r_new is the residual recomputed in higher precision.

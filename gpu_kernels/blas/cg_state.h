@@ -6,6 +6,7 @@
 namespace milcgpu {
 
 constexpr int cg_history_length = 64; // iterations between two looks of the host, at most
+constexpr int cg_kept_steps = 4;      // whose alpha and beta are kept, for shifted systems (shifts.h)
 
 enum class CgStop { running, target, reliable_update, iteration_limit, nan_or_inf, not_positive };
 
@@ -26,12 +27,15 @@ struct CgState {
     double relative_target;  // stop (also) when relative < relative_target; 0 = not tested
     double relative;         // sum over sites |r_x|^2 / |x_x|^2 (scaled: see blas/relative_residual.cu)
     int iterations, iteration_limit;
+    double step_alpha[cg_kept_steps], step_beta[cg_kept_steps]; // of iteration k at k mod length
     float history[cg_history_length]; // sqrt(rr) of the last iterations, iteration k at k mod length
 
     // After every iteration: rr_new becomes rr, and the one place where an iteration is judged. Every test is false for NaN,
     // and NaN is asked for first, so NaN never passes as convergence.
     MILCGPU_HD void advance() {
         history[iterations % cg_history_length] = static_cast<float>(sqrt(rr_new));
+        step_alpha[iterations % cg_kept_steps] = alpha;
+        step_beta[iterations % cg_kept_steps] = rr_new / rr;
         ++iterations;
         rr = rr_new;
         pp = pp_new;

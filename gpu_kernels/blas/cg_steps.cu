@@ -9,11 +9,12 @@ namespace {
 
 template <class S> struct Start {
     SpinorView<S> r, p;
-    SpinorView<typename SolutionOf<S>::Type> x;
+    SpinorView<typename SolutionOf<S>::Type> x; // without data where solutions are kept elsewhere (shifts.h)
     MILCGPU_HD Sums<1> operator()(int i) const {
         const auto v = r.load(i);
         p.store(i, v);
-        x.store(i, {});
+        if (x.data != nullptr)
+            x.store(i, {});
         return {{norm(v)}};
     }
 };
@@ -35,7 +36,8 @@ template <class S> struct Direction {
         using Real = typename S::Real;
         const Real alpha = static_cast<Real>(state->alpha), beta = static_cast<Real>(state->rr_new / state->rr);
         const auto old = p.load(i);
-        x.store(i, x.load(i) + alpha * old);
+        if (x.data != nullptr)
+            x.store(i, x.load(i) + alpha * old);
         const auto fresh = r.load(i) + beta * old;
         p.store(i, fresh);
         return {{norm(fresh)}};

@@ -1,0 +1,143 @@
+// Solves (4 m^2 + pole_i - D D) x_i = b for all poles of a rational function at once, in each precision policy, and holds every
+// residual against the independent CPU reference. Exit status: 0 when all agree, 1 when one is off, 2 for bad arguments.
+//
+// The rational function is the one that RHMC needs for its roots of M^dag M: x^(-alpha) = sin(pi alpha) / pi times the integral
+// of e^((1 - alpha) t) / (e^t + x) over t, by the trapezoid rule, so pole_i = e^(t_i), residue_i ~ e^((1 - alpha) t_i).
+#include "examples/arguments.h"
+#include "examples/system.h"
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+
+namespace {
+
+struct Settings {
+    std::string lattice_file, csv, backend = "all", action = "asqtad";
+    std::array<int, 4> size = {8, 8, 8, 16};
+    double beta = 6.0, mass = 0.01, alpha = 0.25, smallest = 1e-4, largest = 10, tolerance = 1e-10;
+    int sweeps = 20, poles = 12;
+    unsigned long seed = 1;
+    bool no_reference = false, by_residues = false;
+};
+
+bool read_settings(int argc, char **argv, Settings &s) {
+    examples::Arguments arguments("multimass", "all poles of a rational function in one solve, every precision policy");
+    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made");
+    arguments.add("size", "X Y Z T", s.size, "extents of a field made here");
+    arguments.add("beta", "B", s.beta, "its coupling");
+    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps");
+    arguments.add("seed", "N", s.seed, "of the field and of the source");
+    arguments.add("action", "NAME", s.action, "asqtad or hisq");
+    arguments.add("mass", "M", s.mass, "quark mass m; offsets are 4 m^2 + pole");
+    arguments.add("alpha", "A", s.alpha, "the function is x^(-A), 0 < A < 1");
+    arguments.add("poles", "N", s.poles, "how many, 1 to 32");
+    arguments.add("smallest", "P", s.smallest, "pole");
+    arguments.add("largest", "P", s.largest, "pole");
+    arguments.add("tolerance", "R", s.tolerance, "relative residual of every shift");
+    arguments.add("by-residues", "", s.by_residues, "tolerances weighted by the residues, as a force needs them");
+    arguments.add("backend", "NAME", s.backend, "all, auto, host or cuda");
+    arguments.add("no-reference", "", s.no_reference, "leave the check by the CPU reference out");
+    arguments.add("csv", "FILE", s.csv, "the table");
+    if (!arguments.parse(argc, argv))
+        return false;
+    if (s.poles < 1 || s.poles > 32 || !(s.alpha > 0 && s.alpha < 1) || !(s.smallest > 0 && s.largest >= s.smallest))
+        throw examples::ArgumentError("--poles must be 1 to 32, --alpha in (0, 1), 0 < --smallest <= --largest");
+    return true;
+}
+
+struct Policy {
+    const char *name;
+    int shared, sloppy;
+};
+const Policy policies[] = {{"double", MILCGPU_DOUBLE, MILCGPU_DOUBLE},
+                           {"single, refined with single", MILCGPU_SINGLE, MILCGPU_SINGLE},
+                           {"single, refined with half", MILCGPU_SINGLE, MILCGPU_HALF},
+                           {"half, refined with half", MILCGPU_HALF, MILCGPU_HALF}};
+
+// |b - (offset - D D) x| / |b| on the even sites.
+double true_residual(const examples::System &system, const std::vector<double> &x, const reference::Fermion &b,
+                     double offset) {
+    const auto back = reference::normal_operator(system.lattice, system.fat, system.lng, 0.5 * std::sqrt(offset), 0,
+                                                 reference::vector_from_milc<double>(system.lattice, x));
+    double rr = 0, bb = 0;
+    for (int site = 0; site < system.lattice.volume(); ++site)
+        if (system.lattice.parity(site) == 0)
+            rr += reference::norm2(back[site] - b[site]), bb += reference::norm2(b[site]);
+    return std::sqrt(rr / bb);
+}
+
+int run(const Settings &s) {
+    reference::Lattice lattice{s.size};
+    reference::Gauge gauge = examples::read_or_make_gauge(s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
+    const examples::System system =
+        examples::make_system(lattice, std::move(gauge), examples::action_of(s.action), !s.no_reference);
+    std::vector<milcgpu_shift> shifts;
+    std::vector<double> residues;
+    const double step = s.poles > 1 ? std::log(s.largest / s.smallest) / (s.poles - 1) : 1;
+    for (int k = 0; k < s.poles; ++k) {
+        const double t = std::log(s.smallest) + k * step;
+        shifts.push_back({4 * s.mass * s.mass + std::exp(t), s.tolerance, 0});
+        residues.push_back(step * std::sin(M_PI * s.alpha) / M_PI * std::exp((1 - s.alpha) * t));
+    }
+    const auto b = reference::random_fermion(lattice, s.seed);
+    auto source = reference::vector_to_milc<double>(lattice, b);
+    std::ofstream csv;
+    if (!s.csv.empty())
+        csv.open(s.csv);
+    csv << "backend,policy,offset,shared_steps,refinement_steps,true_residual,reference_residual,status\n";
+    bool all_well = true;
+    for (const int backend : examples::backends_of(s.backend)) {
+        const examples::Connection connection(system, backend, 1);
+        for (const Policy &policy : policies) {
+            std::vector<std::vector<double>> x(shifts.size(), std::vector<double>(source.size(), 0.0));
+            std::vector<milcgpu_field> fields;
+            for (auto &field : x)
+                fields.push_back(examples::field_of(field));
+            std::vector<milcgpu_shift_report> each(shifts.size());
+            milcgpu_multi_mass_spec spec{};
+            spec.struct_size = sizeof spec;
+            spec.parity = MILCGPU_EVEN;
+            spec.n_shifts = static_cast<int>(shifts.size());
+            spec.shifts = shifts.data();
+            spec.residues = s.by_residues ? residues.data() : nullptr;
+            spec.max_iterations = 20000;
+            spec.max_restarts = 5;
+            spec.shared.precision = policy.shared;
+            spec.sloppy.precision = policy.sloppy;
+            milcgpu_multi_mass_report report{};
+            report.struct_size = sizeof report;
+            report.shifts = each.data();
+            const milcgpu_field from = examples::field_of(source);
+            milcgpu_multi_mass(connection.context(), connection.links(), &spec, &from, fields.data(), &report);
+            std::printf("\n%s, %s: %s, %d shared steps, %.4f s (shared %.4f), %.1f GFLOPS\n", examples::backend_name(backend),
+                        policy.name, milcgpu_status_name(report.status), report.steps, report.seconds, report.shared_seconds,
+                        report.gflops);
+            if (report.message[0] != '\0')
+                std::printf("  %s\n", report.message);
+            std::printf("  %12s %12s %12s %14s %14s\n", "offset", "shared steps", "refinement", "true residual", "by reference");
+            all_well = all_well && report.status == MILCGPU_OK;
+            for (size_t k = 0; k < shifts.size(); ++k) {
+                const double check = s.no_reference ? NAN : true_residual(system, x[k], b, shifts[k].offset);
+                const bool well = each[k].status == MILCGPU_OK &&
+                                  (s.no_reference || std::fabs(check - each[k].true_residual) < 0.01 * s.tolerance);
+                all_well = all_well && well;
+                std::printf("  %12.4e %12d %12d %14.2e %14.2e%s\n", shifts[k].offset, each[k].shared_steps, each[k].steps,
+                            each[k].true_residual, check, well ? "" : "  OFF");
+                csv << examples::backend_name(backend) << "," << policy.name << "," << shifts[k].offset << ","
+                    << each[k].shared_steps << "," << each[k].steps << "," << each[k].true_residual << "," << check << ","
+                    << milcgpu_status_name(each[k].status) << "\n";
+            }
+        }
+    }
+    std::printf("\n%s\n", all_well ? "every shift is where it was asked to be" : "NOT every shift is as it should be");
+    return all_well ? 0 : 1;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    return examples::run_program("multimass", [&] {
+        Settings settings;
+        return read_settings(argc, argv, settings) ? run(settings) : 0;
+    });
+}

@@ -1,0 +1,77 @@
+// One thread a site for all shifts. Bytes a site for 4 iterations: 4 spinors r, and for each shift p read and written and x (double)
+// read and written.
+#include "gpu_kernels/blas/shifts.h"
+#include "gpu_kernels/blas/for_precision.h"
+
+namespace milcgpu {
+
+namespace {
+
+struct Advance {
+    const CgState *base;
+    ShiftState *shifts;
+    MILCGPU_HD void operator()(int s) const {
+        if (s < shifts->count)
+            shifts->shift[s].advance(*base);
+    }
+};
+
+template <class S> struct Update {
+    const unsigned char *r[cg_kept_steps];
+    unsigned char *p[max_shifts], *x[max_shifts];
+    size_t stride;
+    const ShiftState *shifts;
+    int count;
+    double scale;
+    MILCGPU_HD void operator()(int i) const {
+        using Real = typename S::Real;
+        Vector<Real> residual[cg_kept_steps] = {};
+        bool loaded = false;
+        for (int s = 0; s < count; ++s) {
+            const Shift &shift = shifts->shift[s];
+            if (shift.pending == 0)
+                continue;
+            if (!loaded) // the same number is pending for every shift that has any
+MILCGPU_UNROLL
+                for (int k = 0; k < cg_kept_steps; ++k)
+                    if (k < shift.pending)
+                        residual[k] = load_spinor<S>(r[k], stride, i);
+            loaded = true;
+            Vector<Real> direction = load_spinor<S, Reuse::written>(p[s], stride, i), step = {};
+MILCGPU_UNROLL
+            for (int k = 0; k < cg_kept_steps; ++k)
+                if (k < shift.pending) {
+                    step = step + static_cast<Real>(shift.alpha[k]) * direction;
+                    direction = static_cast<Real>(shift.residual[k]) * residual[k] +
+                                static_cast<Real>(shift.beta[k]) * direction;
+                }
+            store_spinor<S>(p[s], stride, i, direction);
+            store_spinor<SpinorDouble>(x[s], stride, i,
+                                       load_spinor<SpinorDouble, Reuse::written>(x[s], stride, i) +
+                                           scale * convert<double>(step));
+        }
+    }
+};
+
+} // namespace
+
+void advance_shifts(Device &device, const CgState *base, ShiftState *shifts) {
+    launch(device, max_shifts, Advance{base, shifts}, "advance shifts", 64);
+}
+
+void update_shifts(Device &device, const ShiftVectors &vectors, const ShiftState *shifts, int count, double scale) {
+    for_precision(vectors.r[0].precision(), [&](auto s) {
+        Update<decltype(s)> body{};
+        for (int k = 0; k < cg_kept_steps; ++k)
+            body.r[k] = vectors.r[k].data();
+        for (int k = 0; k < count; ++k)
+            body.p[k] = vectors.p[k].data(), body.x[k] = vectors.x[k].data();
+        body.stride = vectors.r[0].stride();
+        body.shifts = shifts;
+        body.count = count;
+        body.scale = scale;
+        launch(device, vectors.r[0].sites(), body, "update shifts");
+    });
+}
+
+} // namespace milcgpu

@@ -1,0 +1,79 @@
+// Multi-mass conjugate gradient: (offset_i - D D) x_i = b for all i from zero guesses in one Krylov space (blas/shifts.h), then
+// every x_i brought to its own tolerance from its own true residual by conjugate gradient (cg.h), where it is not there yet.
+//
+// The shared iteration runs in one precision. In single and half the residuals of its shifts stop being collinear at what that
+// precision resolves, so it goes no further than shared_tolerance; the rest is the refinement's.
+#pragma once
+#include "gpu_kernels/blas/shifts.h"
+#include "gpu_kernels/solver/cg.h"
+
+namespace milcgpu {
+
+struct ShiftLimits {
+    double offset;             // > 0
+    double tolerance;          // of |b - A_i x_i| / |b|; 0 = not tested
+    double relative_tolerance; // of MILC's relative residual; 0 = not tested
+};
+
+struct MultiMassLimits {
+    std::vector<ShiftLimits> shifts; // in any order
+    int max_iterations = 1000;       // of the shared iteration, and between restarts of each refinement
+    int max_restarts = 5;            // of each refinement; 0: no refinement. None either after max_iterations
+    double shared_tolerance = 0;     // where the shared iteration ends, for tolerances below it; 0: as the tolerances say
+};
+
+struct ShiftReport {
+    CgReport cg;          // status, true and relative residual; iterations of the refinement
+    int shared_steps = 0; // until the shift left the shared iteration
+};
+
+struct MultiMassReport {
+    Status status = Status::ok; // the worst of the shifts'
+    int steps = 0;              // of the shared iteration
+    int iterations = 0;         // as MILC counts the shared iteration: steps + 1
+    double source_norm = 0, seconds = 0, shared_seconds = 0, flops = 0;
+    std::vector<ShiftReport> shifts;
+    std::string message;
+};
+
+class MultiMassSolver {
+  public:
+    // refiner: a solver of the same parity whose full links are those that true residuals are computed with.
+    MultiMassSolver(Device &, const Lattice &, int parity, const OperatorSpec &shared, const LinkPair &links, int shifts,
+                    CgSolver &refiner);
+
+    const SpinorField &source() const { return refiner_.source(); } // double, to be filled before solve
+    const SpinorField &solution(int shift) const { return x_[shift]; } // double
+
+    MultiMassReport solve(const MultiMassLimits &, const CgProgress &);
+    int shifts() const { return static_cast<int>(x_.size()); }
+
+  private:
+    void step(int k);
+    bool start(MultiMassReport &);
+    CgStop iterate(const CgProgress &, MultiMassReport &);
+    void refine(int shift, const CgProgress &, MultiMassReport &);
+
+    Device &device_;
+    Lattice lattice_;
+    int parity_;
+    OperatorSpec spec_;
+    LinkPair links_;
+    CgSolver &refiner_;
+    std::vector<SpinorField> p_, x_; // one a shift
+    SpinorField r_[cg_kept_steps], direction_, between_;
+    DeviceArray<CgState> state_;
+    DeviceArray<ShiftState> shift_state_;
+    struct Seen {
+        CgState base;
+        ShiftState shifts;
+    };
+    std::unique_ptr<Seen, std::function<void(Seen *)>> seen_; // two pinned copies
+    std::unique_ptr<Device::Sequence> block_;                 // cg_kept_steps iterations and the update of the shifts
+    double block_scale_ = 0;                                  // that block_ was recorded with
+    MultiMassLimits limits_;
+    int base_ = 0; // the shift with the smallest offset
+    double scale_ = 1;
+};
+
+} // namespace milcgpu

@@ -1,0 +1,143 @@
+// The C interface to the multi-mass solver.
+#include "milc_glue/context.h"
+#include <cmath>
+
+using namespace milcgpu;
+
+namespace {
+
+struct MultiMassArguments {
+    int parity;
+    OperatorSpec shared, precise, sloppy;
+    MultiMassLimits limits;
+};
+
+// Tolerances of a rational function's terms: what matters is residue_i x_i.
+double weighted(const milcgpu_multi_mass_spec &spec, int i) {
+    if (spec.residues == nullptr || spec.residues[i] == 0 || spec.shifts[0].tolerance == 0)
+        return spec.shifts[i].tolerance;
+    return std::fmax(1e-14, std::fabs(spec.residues[0] / spec.residues[i]) * spec.shifts[0].tolerance);
+}
+
+MultiMassArguments checked(const milcgpu_multi_mass_spec &spec) {
+    require_size(spec.struct_size, sizeof spec, "milcgpu_multi_mass_spec");
+    MultiMassArguments a{};
+    a.parity = parity_index(spec.parity);
+    a.shared = operator_of(spec.shared, "spec.shared");
+    a.precise = spec.precise.precision == 0 ? OperatorSpec{Precision::double_, Precision::double_, 18}
+                                            : operator_of(spec.precise, "spec.precise");
+    a.sloppy = spec.sloppy.precision == 0 ? a.shared : operator_of(spec.sloppy, "spec.sloppy");
+    check_pair(a.precise, a.sloppy);
+    if (spec.n_shifts < 0 || spec.n_shifts > max_shifts)
+        refuse(format("spec.n_shifts is %d: 0 to %d can be solved at once", spec.n_shifts, max_shifts));
+    if (spec.n_shifts > 0)
+        require(spec.shifts, "milcgpu_multi_mass", "spec.shifts");
+    for (int i = 0; i < spec.n_shifts; ++i) {
+        const milcgpu_shift &shift = spec.shifts[i];
+        if (!(shift.offset > 0 && shift.offset < INFINITY))
+            refuse(format("spec.shifts[%d].offset is %g: must be positive and finite", i, shift.offset));
+        const auto tolerance_ok = [](double t) { return t >= 0 && t < INFINITY; };
+        if (!tolerance_ok(shift.tolerance) || !tolerance_ok(shift.relative_tolerance) ||
+            !(shift.tolerance > 0 || shift.relative_tolerance > 0))
+            refuse(format("spec.shifts[%d]: tolerance %g and relative_tolerance %g: each must be zero (not tested) or positive and "
+                          "finite, and one must be positive",
+                          i, shift.tolerance, shift.relative_tolerance));
+        if (spec.residues != nullptr && !std::isfinite(spec.residues[i]))
+            refuse(format("spec.residues[%d] is %g", i, spec.residues[i]));
+        a.limits.shifts.push_back({shift.offset, weighted(spec, i), shift.relative_tolerance});
+    }
+    if (spec.max_iterations <= 0 || spec.max_restarts < 0 ||
+        (spec.max_restarts > 0 && spec.max_iterations > 2000000000 / spec.max_restarts))
+        refuse(format("max_iterations %d must be positive, max_restarts %d not negative, their product below 2e9",
+                      spec.max_iterations, spec.max_restarts));
+    if (!(spec.shared_tolerance >= 0 && spec.shared_tolerance < 1))
+        refuse(format("shared_tolerance is %g: must be in (0, 1), or 0 for the default", spec.shared_tolerance));
+    a.limits.max_iterations = spec.max_iterations;
+    a.limits.max_restarts = spec.max_restarts;
+    a.limits.shared_tolerance = spec.shared_tolerance > 0                  ? spec.shared_tolerance
+                                : a.shared.spinor == Precision::double_ ? 0
+                                : a.shared.spinor == Precision::single  ? 1e-6
+                                                                        : 1e-3;
+    return a;
+}
+
+Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi_mass_spec &spec, const HostField &source,
+             const std::vector<HostField> &solutions, milcgpu_multi_mass_report &report) {
+    const double start = now();
+    const TransferCounters before = context.device->transfers();
+    MultiMassArguments a = checked(spec);
+    report.links_version = resident(&context, &links).generation();
+    check_version(spec.links_version, *links.links);
+    const LinkPair shared_links = level_links(links, a.shared);
+    milcgpu_context::CachedSolver &cached = cached_solver(context, links, a.parity, a.precise, a.sloppy);
+    if (!cached.multi_mass || !(cached.shared == a.shared) || cached.multi_mass->shifts() < spec.n_shifts) {
+        cached.multi_mass.reset(); // its memory first
+        cached.multi_mass = std::make_unique<MultiMassSolver>(*context.device, context.lattice, a.parity, a.shared,
+                                                              shared_links, spec.n_shifts, *cached.solver);
+        cached.shared = a.shared;
+    }
+    MultiMassSolver &solver = *cached.multi_mass;
+    context.reorder->to_device(source, a.parity, solver.source());
+    CgProgress progress;
+    if (spec.progress != nullptr)
+        progress = [&spec](int step, double residual) { spec.progress(spec.user, step, residual); };
+    const MultiMassReport r = solver.solve(a.limits, progress);
+    report.status = static_cast<int>(r.status);
+    report.iterations = r.iterations;
+    report.steps = r.steps;
+    report.source_norm = r.source_norm;
+    report.shared_seconds = r.shared_seconds;
+    report.solver_seconds = r.seconds;
+    if (r.seconds > 0)
+        report.gflops = r.flops / r.seconds * 1e-9;
+    std::snprintf(report.message, sizeof report.message, "%s", r.message.c_str());
+    for (int i = 0; i < spec.n_shifts; ++i) {
+        const CgReport &cg = r.shifts[i].cg;
+        if (r.status != Status::nan_or_inf && r.status != Status::not_positive)
+            context.reorder->to_host(solver.solution(i), a.parity, solutions[i]);
+        if (report.shifts != nullptr)
+            report.shifts[i] = {static_cast<int>(r.status == Status::nan_or_inf || r.status == Status::not_positive ? r.status
+                                                                                                                    : cg.status),
+                                r.shifts[i].shared_steps, cg.iterations, cg.steps, cg.true_residual, cg.relative_residual};
+    }
+    report.bytes_to_device = context.device->transfers().to_device_bytes - before.to_device_bytes;
+    report.bytes_to_host = context.device->transfers().to_host_bytes - before.to_host_bytes;
+    report.seconds = now() - start;
+    context.say(2, format("multi-mass %s, %d shifts: %s, %d shared steps, %.4f s, %.1f GFLOPS", name(a.shared.spinor),
+                          spec.n_shifts, milcgpu_status_name(report.status), report.steps, report.seconds, report.gflops));
+    if (r.status != Status::ok)
+        last_error() = format("milcgpu_multi_mass: %s", r.message.c_str());
+    return r.status;
+}
+
+} // namespace
+
+extern "C" milcgpu_status milcgpu_multi_mass(milcgpu_context *context, milcgpu_links *links,
+                                             const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
+                                             const milcgpu_field *solutions, milcgpu_multi_mass_report *report) {
+    milcgpu_multi_mass_report filled{};
+    filled.struct_size = sizeof filled;
+    const milcgpu_status status = guarded(context, "milcgpu_multi_mass", [&] {
+        require(context, "milcgpu_multi_mass", "context");
+        require(spec, "milcgpu_multi_mass", "spec");
+        if (report != nullptr) {
+            require_size(report->struct_size, sizeof *report, "milcgpu_multi_mass_report");
+            filled.shifts = report->shifts;
+        }
+        resident(context, links);
+        checked(*spec);
+        std::vector<HostField> fields;
+        if (spec->n_shifts > 0)
+            require(solutions, "milcgpu_multi_mass", "solutions");
+        for (int i = 0; i < spec->n_shifts; ++i)
+            fields.push_back(host_field(&solutions[i], 6, format("solutions[%d]", i).c_str()));
+        return solve(*context, *links, *spec, host_field(source, 6, "source"), fields, filled);
+    });
+    if (report != nullptr && report->struct_size == sizeof filled) {
+        filled.status = status;
+        if (status != MILCGPU_OK)
+            std::snprintf(filled.message, sizeof filled.message, "%s", last_error().c_str());
+        *report = filled;
+    }
+    return status;
+}

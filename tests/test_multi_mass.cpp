@@ -1,0 +1,267 @@
+// Multi-mass conjugate gradient through the C interface.
+#include "examples/heatbath.h"
+#include "tests/support.h"
+
+using namespace milcgpu;
+using namespace tests;
+
+namespace {
+
+struct Result {
+    milcgpu_status status;
+    milcgpu_multi_mass_report report{};
+    std::vector<milcgpu_shift_report> shifts;
+    std::vector<std::vector<double>> x;
+};
+
+milcgpu_multi_mass_spec multi_mass_spec(int shared, int sloppy = 0) {
+    milcgpu_multi_mass_spec spec{};
+    spec.struct_size = sizeof spec;
+    spec.parity = MILCGPU_EVEN;
+    spec.max_iterations = 4000;
+    spec.max_restarts = 10;
+    spec.shared.precision = shared;
+    spec.sloppy.precision = sloppy;
+    return spec;
+}
+
+std::vector<milcgpu_shift> shifts_of(const std::vector<double> &offsets, double tolerance) {
+    std::vector<milcgpu_shift> shifts;
+    for (const double offset : offsets)
+        shifts.push_back({offset, tolerance, 0});
+    return shifts;
+}
+
+Result solve(Session<double> &session, milcgpu_multi_mass_spec spec, const std::vector<milcgpu_shift> &shifts,
+             std::vector<double> b) {
+    Result result;
+    result.shifts.resize(shifts.size());
+    result.x.assign(shifts.size(), std::vector<double>(b.size(), -7.0));
+    std::vector<milcgpu_field> fields;
+    for (auto &x : result.x)
+        fields.push_back(Session<double>::field(x));
+    const milcgpu_field from = Session<double>::field(b);
+    spec.n_shifts = static_cast<int>(shifts.size());
+    spec.shifts = shifts.data();
+    result.report.struct_size = sizeof result.report;
+    result.report.shifts = result.shifts.data();
+    result.status = milcgpu_multi_mass(session.context, session.links, &spec, &from, fields.data(), &result.report);
+    return result;
+}
+
+struct Thermalized {
+    reference::Lattice lattice{{4, 4, 4, 8}};
+    AsqtadLinks links;
+    reference::Fermion b;
+    std::vector<double> b_milc;
+    Thermalized() {
+        reference::Gauge gauge = examples::thermalized(lattice, 6.0, 31, 20, 2);
+        const auto c = reference::asqtad_coefficients(std::pow(reference::plaquette(lattice, gauge), 0.25));
+        reference::apply_phases(lattice, gauge);
+        links = {reference::fat_links(lattice, gauge, c), reference::long_links(lattice, gauge, c)};
+        b = reference::random_fermion(lattice, 32);
+        b_milc = reference::vector_to_milc<double>(lattice, b);
+    }
+    // |b - (offset - D D) x| / |b| on the even sites, by the reference.
+    double residual(const std::vector<double> &x, double offset) const {
+        const auto solution = reference::vector_from_milc<double>(lattice, x);
+        const auto back =
+            reference::normal_operator(lattice, links.fat, links.lng, 0.5 * std::sqrt(offset), 0, solution);
+        return parity_difference(lattice, back, b, 0);
+    }
+};
+
+const Thermalized &thermalized() {
+    static const Thermalized system;
+    return system;
+}
+
+// 4 m^2 for masses from 0.002 on.
+std::vector<double> offsets(int count) {
+    std::vector<double> result;
+    for (int i = 0; i < count; ++i) {
+        const double mass = 0.002 + 0.01 * i * i;
+        result.push_back(4 * mass * mass);
+    }
+    return result;
+}
+
+} // namespace
+
+TEST_CASE("every shift meets its tolerance by the reference's count, all precisions", "[multi_mass]") {
+    const Thermalized &system = thermalized();
+    struct Policy {
+        int shared, sloppy;
+        double tolerance;
+    };
+    const Policy policies[] = {{MILCGPU_DOUBLE, 0, 1e-6},  {MILCGPU_DOUBLE, 0, 1e-10},
+                               {MILCGPU_DOUBLE, 0, 1e-12}, {MILCGPU_SINGLE, 0, 1e-6},
+                               {MILCGPU_SINGLE, 0, 1e-10}, {MILCGPU_SINGLE, MILCGPU_HALF, 1e-10},
+                               {MILCGPU_SINGLE, 0, 1e-12}, {MILCGPU_HALF, MILCGPU_SINGLE, 1e-10},
+                               {MILCGPU_HALF, 0, 1e-6}};
+    for (const Backend backend : backends()) {
+        Session<double> session(system.lattice, backend);
+        REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
+        for (const Policy &policy : policies)
+            for (const int count : {1, 3, 20}) {
+                const auto at = offsets(count);
+                const auto result = solve(session, multi_mass_spec(policy.shared, policy.sloppy),
+                                          shifts_of(at, policy.tolerance), system.b_milc);
+                CAPTURE(name(backend), policy.shared, policy.sloppy, policy.tolerance, count, result.report.message);
+                REQUIRE(result.status == MILCGPU_OK);
+                for (int i = 0; i < count; ++i) {
+                    CAPTURE(i, result.shifts[i].shared_steps, result.shifts[i].steps);
+                    const double residual = system.residual(result.x[i], at[i]);
+                    CHECK(residual < 1.001 * policy.tolerance);
+                    CHECK(std::fabs(residual - result.shifts[i].true_residual) < 0.01 * policy.tolerance);
+                    CHECK(result.x[i][0] != -7);
+                    CHECK(result.x[i].back() == -7); // an odd site
+                }
+            }
+    }
+}
+
+TEST_CASE("shifts in any order, equal ones, one alone: the solutions of single-mass CG", "[multi_mass][sanitize]") {
+    const Thermalized &system = thermalized();
+    const std::vector<double> at = {0.3, 0.01, 1.7, 0.01, 0.05};
+    for (const Backend backend : backends()) {
+        Session<double> session(system.lattice, backend);
+        REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
+        const auto result = solve(session, multi_mass_spec(MILCGPU_DOUBLE), shifts_of(at, 1e-10), system.b_milc);
+        REQUIRE(result.status == MILCGPU_OK);
+        CHECK(result.x[1] == result.x[3]);
+        for (size_t i = 0; i < at.size(); ++i) {
+            const auto single = reference::conjugate_gradient(system.lattice, system.links.fat, system.links.lng,
+                                                              0.5 * std::sqrt(at[i]), 0, system.b,
+                                                              reference::Fermion(system.b.size()), 1e-10, 5000);
+            const auto mine = reference::vector_from_milc<double>(system.lattice, result.x[i]);
+            CAPTURE(name(backend), i);
+            // |x - x'| <= (|r| + |r'|) / offset, and the solution is at least |b| / (offset + 64)
+            CHECK(parity_difference(system.lattice, mine, single.x, 0) < 2.1e-10 * (at[i] + 64) / at[i]);
+            if (i == 1)
+                CHECK(std::abs(result.report.steps + 2 - single.iterations) <= 1); // MILC's count has 2 residuals
+            CHECK(result.shifts[i].shared_steps <= result.report.steps);
+        }
+        CHECK(result.shifts[2].shared_steps < result.shifts[1].shared_steps); // heavy ones leave early
+        const auto alone = solve(session, multi_mass_spec(MILCGPU_DOUBLE), shifts_of({0.01}, 1e-10), system.b_milc);
+        REQUIRE(alone.status == MILCGPU_OK);
+        CHECK(alone.report.steps == result.report.steps);
+        const auto none = solve(session, multi_mass_spec(MILCGPU_DOUBLE), {}, system.b_milc);
+        CHECK(none.status == MILCGPU_OK);
+    }
+}
+
+TEST_CASE("tolerances a shift, relative ones, and by residues", "[multi_mass]") {
+    const Thermalized &system = thermalized();
+    for (const Backend backend : backends()) {
+        Session<double> session(system.lattice, backend);
+        REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
+        // A heavy shift with the tighter tolerance; one with the relative residual alone.
+        const std::vector<milcgpu_shift> shifts = {{0.01, 1e-5, 0}, {0.2, 1e-11, 0}, {0.05, 0, 1e-8}};
+        const auto result = solve(session, multi_mass_spec(MILCGPU_DOUBLE), shifts, system.b_milc);
+        REQUIRE(result.status == MILCGPU_OK);
+        CHECK(system.residual(result.x[0], 0.01) < 1e-5);
+        CHECK(system.residual(result.x[1], 0.2) < 1.001e-11);
+        CHECK(result.shifts[2].relative_residual < 1e-8);
+        auto spec = multi_mass_spec(MILCGPU_DOUBLE);
+        const double residues[] = {1, 1000, 0.001};
+        spec.residues = residues;
+        const auto weighted = solve(session, spec, shifts_of({0.01, 0.02, 0.03}, 1e-7), system.b_milc);
+        REQUIRE(weighted.status == MILCGPU_OK);
+        CHECK(system.residual(weighted.x[1], 0.02) < 1.001e-10);
+        CHECK(weighted.shifts[2].shared_steps < weighted.shifts[0].shared_steps);
+    }
+}
+
+TEST_CASE("zero source, iteration limit, a tolerance out of reach", "[multi_mass][errors]") {
+    const Thermalized &system = thermalized();
+    for (const Backend backend : backends()) {
+        Session<double> session(system.lattice, backend);
+        REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
+        CAPTURE(name(backend));
+        const auto zero = solve(session, multi_mass_spec(MILCGPU_DOUBLE), shifts_of({0.01, 0.1}, 1e-10),
+                                std::vector<double>(system.b_milc.size(), 0.0));
+        CHECK(zero.status == MILCGPU_OK);
+        for (const auto &x : zero.x)
+            CHECK((x[0] == 0 && x[x.size() / 2 - 1] == 0 && x.back() == -7));
+
+        auto spec = multi_mass_spec(MILCGPU_DOUBLE);
+        spec.max_iterations = 20;
+        const auto limited = solve(session, spec, shifts_of({0.01, 3.0}, 1e-10), system.b_milc);
+        CHECK(limited.status == MILCGPU_NOT_CONVERGED);
+        CHECK(limited.shifts[0].status == MILCGPU_NOT_CONVERGED);
+        CHECK(limited.report.steps == 20);
+        for (int i = 0; i < 2; ++i) {
+            const double residual = system.residual(limited.x[i], i == 0 ? 0.01 : 3.0);
+            CHECK(residual == Approx(limited.shifts[i].true_residual).epsilon(1e-6));
+            CHECK(residual < 1);
+        }
+
+        const std::vector<milcgpu_shift> shifts = {{0.0001, 1e-17, 0}, {0.1, 1e-10, 0}};
+        const auto floor = solve(session, multi_mass_spec(MILCGPU_DOUBLE), shifts, system.b_milc);
+        CHECK(floor.status == MILCGPU_PRECISION_FLOOR);
+        CHECK(floor.shifts[0].status == MILCGPU_PRECISION_FLOOR);
+        CHECK(floor.shifts[1].status == MILCGPU_OK); // not held back
+        CHECK(system.residual(floor.x[0], 0.0001) == Approx(floor.shifts[0].true_residual).epsilon(0.2));
+        CHECK(system.residual(floor.x[1], 0.1) < 1e-10);
+    }
+}
+
+TEST_CASE("bad multi-mass solves are refused, each by name", "[multi_mass][errors][sanitize]") {
+    const Thermalized &system = thermalized();
+    for (const Backend backend : backends()) {
+        Session<double> session(system.lattice, backend);
+        REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
+        const auto refused = [&](const std::vector<milcgpu_shift> &shifts, const auto &change, milcgpu_status status,
+                                 const char *word) {
+            auto spec = multi_mass_spec(MILCGPU_DOUBLE);
+            change(spec);
+            const auto result = solve(session, spec, shifts, system.b_milc);
+            CAPTURE(name(backend), word, result.report.message);
+            CHECK(result.status == status);
+            CHECK(result.report.status == status);
+            CHECK(std::string(result.report.message).find(word) != std::string::npos);
+            for (const auto &x : result.x)
+                CHECK(x[0] == -7);
+        };
+        const auto nothing = [](milcgpu_multi_mass_spec &) {};
+        const auto good = shifts_of({0.1, 0.2}, 1e-8);
+        for (const double bad : {-1.0, 0.0, double(NAN), double(INFINITY)})
+            refused(shifts_of({0.1, bad}, 1e-8), nothing, MILCGPU_BAD_ARGUMENT, "spec.shifts[1].offset");
+        for (const double bad : {-1.0, 0.0, double(NAN)})
+            refused(shifts_of({0.1}, bad), nothing, MILCGPU_BAD_ARGUMENT, "tolerance");
+        refused(std::vector<milcgpu_shift>(33, {0.1, 1e-8, 0}), nothing, MILCGPU_BAD_ARGUMENT, "n_shifts is 33");
+        refused(good, [](auto &s) { s.parity = 3; }, MILCGPU_BAD_ARGUMENT, "parity");
+        refused(good, [](auto &s) { s.struct_size = 4; }, MILCGPU_BAD_ARGUMENT, "struct_size");
+        refused(good, [](auto &s) { s.max_iterations = 0; }, MILCGPU_BAD_ARGUMENT, "max_iterations");
+        refused(good, [](auto &s) { s.shared.precision = 0; }, MILCGPU_BAD_ARGUMENT, "spec.shared.precision");
+        refused(good, [](auto &s) { s.links_version = 77; }, MILCGPU_BAD_ARGUMENT, "stale links");
+        refused(good, [](auto &s) { s.precise.precision = MILCGPU_SINGLE; }, MILCGPU_NOT_BUILT, "finer");
+        auto b = system.b_milc;
+        b[17] = NAN;
+        const auto result = solve(session, multi_mass_spec(MILCGPU_DOUBLE), good, b);
+        CHECK(result.status == MILCGPU_NAN_OR_INF);
+        CHECK(result.x[0][0] == -7);
+        auto spec = multi_mass_spec(MILCGPU_DOUBLE);
+        spec.n_shifts = 2;
+        const milcgpu_field from = Session<double>::field(b);
+        CHECK(milcgpu_multi_mass(session.context, session.links, &spec, &from, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_multi_mass(session.context, session.links, nullptr, &from, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+    }
+}
+
+TEST_CASE("multi-mass solves are bitwise the same twice, whatever the block size", "[multi_mass]") {
+    const Thermalized &system = thermalized();
+    for (const Backend backend : backends()) {
+        std::vector<std::vector<double>> results[2];
+        for (const int block : {0, 256}) {
+            Session<double> session(system.lattice, backend, block);
+            REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
+            auto &kept = results[block != 0];
+            kept = solve(session, multi_mass_spec(MILCGPU_SINGLE, MILCGPU_HALF), shifts_of(offsets(4), 1e-9), system.b_milc).x;
+            CHECK(solve(session, multi_mass_spec(MILCGPU_SINGLE, MILCGPU_HALF), shifts_of(offsets(4), 1e-9), system.b_milc).x ==
+                  kept);
+        }
+        CHECK(results[0] == results[1]);
+    }
+}
