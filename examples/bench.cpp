@@ -233,11 +233,11 @@ void time_multi_mass(const examples::System &system, int backend, const Settings
     };
     const Policy policies[] = {{"double/18", MILCGPU_DOUBLE, MILCGPU_DOUBLE, 18, 0},
                                {"double/13", MILCGPU_DOUBLE, MILCGPU_DOUBLE, 13, 0},
-                               {"single/18 1e-6 + half", MILCGPU_SINGLE, MILCGPU_HALF, 18, 1e-6},
-                               {"single/13 1e-6 + half", MILCGPU_SINGLE, MILCGPU_HALF, 13, 1e-6},
-                               {"single/13 1e-5 + half", MILCGPU_SINGLE, MILCGPU_HALF, 13, 1e-5},
-                               {"half/18 1e-3 + half", MILCGPU_HALF, MILCGPU_HALF, 18, 1e-3},
-                               {"half/18 1e-4 + half", MILCGPU_HALF, MILCGPU_HALF, 18, 1e-4}};
+                               {"single/18 to 1e-6", MILCGPU_SINGLE, MILCGPU_SINGLE, 18, 1e-6},
+                               {"single/13 to 1e-6", MILCGPU_SINGLE, MILCGPU_SINGLE, 13, 1e-6},
+                               {"single/13 to 1e-7", MILCGPU_SINGLE, MILCGPU_SINGLE, 13, 1e-7},
+                               {"single/13 to 1e-5", MILCGPU_SINGLE, MILCGPU_SINGLE, 13, 1e-5},
+                               {"half/13 to 1e-3", MILCGPU_HALF, MILCGPU_SINGLE, 13, 1e-3}};
     for (const Policy &policy : policies) {
         std::vector<std::vector<double>> x(shifts.size(), std::vector<double>(source.size(), 0.0));
         std::vector<milcgpu_field> fields;

@@ -50,9 +50,8 @@ struct Policy {
     int shared, sloppy;
 };
 const Policy policies[] = {{"double", MILCGPU_DOUBLE, MILCGPU_DOUBLE},
-                           {"single, refined with single", MILCGPU_SINGLE, MILCGPU_SINGLE},
-                           {"single, refined with half", MILCGPU_SINGLE, MILCGPU_HALF},
-                           {"half, refined with half", MILCGPU_HALF, MILCGPU_HALF}};
+                           {"single, then refined", MILCGPU_SINGLE, MILCGPU_SINGLE},
+                           {"half, then refined", MILCGPU_HALF, MILCGPU_SINGLE}};
 
 // |b - (offset - D D) x| / |b| on the even sites.
 double true_residual(const examples::System &system, const std::vector<double> &x, const reference::Fermion &b,

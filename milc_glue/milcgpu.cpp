@@ -149,8 +149,9 @@ void create_context(const milcgpu_layout &layout, const milcgpu_options &options
     const int sites = context.lattice.volume();
     context.map = SiteMap(*context.device, layout.site_map, sites);
     context.reorder = std::make_unique<SpinorReorder>(*context.device, context.map, sites, context.even_sites());
-    // The largest reduction is over the links of one parity; recorded launches must never see the scratch move.
+    // The largest sums are over the links of one parity, and over the shifts of a multi-mass solve.
     reserve_sums(*context.device, 2 * sites);
+    reserve_sums(*context.device, context.even_sites(), max_shifts);
     context.say(1, format("version %s, lattice %d x %d x %d x %d, %s backend: %s", MILCGPU_VERSION, layout.extent[0],
                           layout.extent[1], layout.extent[2], layout.extent[3], name(context.device->backend()),
                           context.device->description().c_str()));
@@ -441,6 +442,10 @@ void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user
         line(user, format("%-8s %-8s %5d  %-9s %7zu %7zu  %s", name(row.spinor), name(row.link), row.reals,
                           name(row.epilogue), dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, 1),
                           dslash_flops(row.epilogue, 1), row.file)
+                       .c_str());
+    for (const DslashBatchKernel &row : dslash_batch_table())
+        line(user, format("%-8s %-8s %5d  %-9s %7s %7s  %s", name(row.spinor), name(row.link), row.reals, "several", "", "",
+                          row.file)
                        .c_str());
 }
 

@@ -72,8 +72,14 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
     milcgpu_context::CachedSolver &cached = cached_solver(context, links, a.parity, a.precise, a.sloppy);
     if (!cached.multi_mass || !(cached.shared == a.shared) || cached.multi_mass->shifts() < spec.n_shifts) {
         cached.multi_mass.reset(); // its memory first
-        cached.multi_mass = std::make_unique<MultiMassSolver>(*context.device, context.lattice, a.parity, a.shared,
-                                                              shared_links, spec.n_shifts, *cached.solver);
+        LinkPair single; // double is not refined together: it is where it should be, or at the floor
+        if (a.shared.spinor != Precision::double_) {
+            OperatorSpec of_batch{Precision::single, Precision::single, a.shared.reals};
+            single = level_links(links, of_batch);
+        }
+        cached.multi_mass =
+            std::make_unique<MultiMassSolver>(*context.device, context.lattice, a.parity, a.shared, shared_links,
+                                              links.links->full(), single, spec.n_shifts, *cached.solver);
         cached.shared = a.shared;
     }
     MultiMassSolver &solver = *cached.multi_mass;

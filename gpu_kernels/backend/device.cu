@@ -392,10 +392,10 @@ double *Device::sum_slots(size_t count) {
     return sum_slots_;
 }
 
-void reserve_sums(Device &device, int n) {
-    constexpr int widest = 3; // numbers summed at once
+void reserve_sums(Device &device, int n, int fields) {
+    constexpr int widest = 3; // numbers summed at once over one field; over several it is one
     const ReduceShape shape(n);
-    device.sum_slots(widest * (shape.tiles + shape.groups));
+    device.sum_slots(static_cast<size_t>(fields > 1 ? fields : widest) * (shape.tiles + shape.groups));
 }
 
 Device::Sequence::Sequence(Device &device, std::function<void()> launches)

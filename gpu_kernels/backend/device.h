@@ -132,8 +132,8 @@ class Device {
     size_t sum_slots_size_ = 0;
 };
 
-// Makes room for sums over up to n items at once, so that recorded launches never see the slots move.
-void reserve_sums(Device &device, int n);
+// Makes room for sums over up to n items of each of `fields` at once, so that recorded launches never see the slots move.
+void reserve_sums(Device &device, int n, int fields = 1);
 
 // Owning array of T on a device.
 template <class T> class DeviceArray {

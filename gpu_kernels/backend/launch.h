@@ -22,6 +22,7 @@ namespace milcgpu {
 constexpr int tile_sites = 64;   // smallest block; blocks are multiples of it
 constexpr int group_tiles = 256; // tiles added by one block
 constexpr int max_block = 256;
+constexpr int batch_rows = 4; // fields of a block in launch_sum_batch
 
 template <int N> struct Sums {
     double v[N];
@@ -108,13 +109,14 @@ MILCGPU_UNROLL
             s.v[k] == s.v[k] ? bit_cast<SlotWord>(s.v[k]) : SlotWord(0x7ff8000000000000);
 }
 
-// The first 64 threads of the block wait for slots[0..count), add them in a fixed order and empty them; the sum is in thread 0.
-template <int N> __device__ __forceinline__ Sums<N> take(Sums<N> *slots, int count, Sums<N> *shared) {
+// The 64 threads of a tile for which `mine` is set wait for slots[0..count), add them in a fixed order and empty them; the sum is in
+// the first of them.
+template <int N> __device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, Sums<N> *shared) {
     constexpr int at_once = group_tiles / tile_sites;
     volatile SlotWord *words = reinterpret_cast<volatile SlotWord *>(slots);
     Sums<N> s = {};
-    if (threadIdx.x < tile_sites)
-        for (int first = threadIdx.x; first < count; first += group_tiles) {
+    if (mine)
+        for (int first = threadIdx.x % tile_sites; first < count; first += group_tiles) {
             SlotWord seen[at_once][N];
             bool missing;
             do {
@@ -142,27 +144,25 @@ MILCGPU_UNROLL
     return tile_sum<N>(s, shared);
 }
 
-// s: in the first thread of each tile, its sum. Posts it; adds groups and total where this block has the last tile of them.
+// What the block that has the last tile of a group does about it: adds groups and total. finish is called by the first thread of
+// each tile that is `mine`.
 template <int N, class Last>
-__device__ __forceinline__ void join_sums(const Last &finish, ReduceShape shape, Sums<N> *slots, const Sums<N> &s,
-                                          int first_tile, int tiles_a_block, Sums<N> *shared) {
-    const int tile = first_tile + threadIdx.x / tile_sites;
-    if (threadIdx.x % tile_sites == 0 && tile < min(first_tile + tiles_a_block, shape.tiles))
-        post(&slots[tile], s);
-    const int group = first_tile / group_tiles;
+__device__ __forceinline__ void join_sums(const Last &finish, ReduceShape shape, Sums<N> *slots, bool mine, int end_tile,
+                                          int group, Sums<N> *shared) {
     const int in_group = min(group_tiles, shape.tiles - group * group_tiles);
-    if (first_tile + tiles_a_block < group * group_tiles + in_group)
+    if (end_tile < group * group_tiles + in_group)
         return;
-    Sums<N> total = take(slots + group * group_tiles, in_group, shared);
+    const bool first = mine && threadIdx.x % tile_sites == 0;
+    Sums<N> total = take(mine, slots + group * group_tiles, in_group, shared);
     if (shape.groups > 1) {
         Sums<N> *group_slots = slots + shape.tiles;
-        if (threadIdx.x == 0)
+        if (first)
             post(&group_slots[group], total);
         if (group < shape.groups - 1)
             return;
-        total = take(group_slots, shape.groups, shared);
+        total = take(mine, group_slots, shape.groups, shared);
     }
-    if (threadIdx.x == 0)
+    if (first)
         finish(total);
 }
 
@@ -179,8 +179,11 @@ __global__ void __launch_bounds__(max_block, min_blocks)
         s = body(i);
     if (!finish.wanted())
         return;
-    const int tiles_a_block = blockDim.x / tile_sites;
-    join_sums<N>(finish, shape, slots, tile_sum<N>(s, shared), blockIdx.x * tiles_a_block, tiles_a_block, shared);
+    s = tile_sum<N>(s, shared);
+    if (threadIdx.x % tile_sites == 0 && i / tile_sites < shape.tiles)
+        post(&slots[i / tile_sites], s);
+    const int tiles_a_block = blockDim.x / tile_sites, first_tile = blockIdx.x * tiles_a_block;
+    join_sums<N>(finish, shape, slots, threadIdx.x < tile_sites, first_tile + tiles_a_block, first_tile / group_tiles, shared);
 }
 
 // The same for lattices too small to fill the GPU with a thread a site: 4 threads a site, a block of 256 threads a tile.
@@ -210,7 +213,32 @@ __global__ void __launch_bounds__(4 * tile_sites, 2)
     }
     if (!finish.wanted())
         return;
-    join_sums<N>(finish, shape, slots, tile_sum<N>(s, shared), blockIdx.x, 1, shared);
+    s = tile_sum<N>(s, shared);
+    if (threadIdx.x == 0)
+        post(&slots[blockIdx.x], s);
+    join_sums<N>(finish, shape, slots, threadIdx.x < tile_sites, blockIdx.x + 1, blockIdx.x / group_tiles, shared);
+}
+
+// Sums of `count` fields at once. A block has a tile of sites for 4 fields, so that what the fields share (links) is found in L1;
+// blocks of the other fields of the tile follow.
+template <int N, int min_blocks, class Body, class Last>
+__global__ void __launch_bounds__(batch_rows *tile_sites, min_blocks)
+    run_sum_batch(const Body body, const Last finish, int n, int count, ReduceShape shape, Sums<N> *slots) {
+    wait_for_previous();
+    __shared__ Sums<N> shared[batch_rows * tile_sites / 32];
+    const int row_groups = (count + batch_rows - 1) / batch_rows;
+    const int tile = blockIdx.x / row_groups, field = blockIdx.x % row_groups * batch_rows + threadIdx.x / tile_sites;
+    const int i = tile * tile_sites + threadIdx.x % tile_sites;
+    const bool active = field < count && body.active(field);
+    Sums<N> s = {};
+    if (active && i < n)
+        s = body(i, field);
+    s = tile_sum<N>(s, shared);
+    Sums<N> *own_slots = slots + field * (shape.tiles + shape.groups);
+    if (active && threadIdx.x % tile_sites == 0)
+        post(&own_slots[tile], s);
+    join_sums<N>([&](const Sums<N> &total) { finish(total, field); }, shape, own_slots, active, tile + 1, tile / group_tiles,
+                 shared);
 }
 
 } // namespace cuda
@@ -306,6 +334,33 @@ void launch_sum_in_parts(Device &device, int n, const Body &body, const Last &fi
     }
 #endif
     launch_sum<N, min_blocks>(device, n, body, finish, gate, what, block);
+}
+
+template <int N, class Last> struct OneField : Finish {
+    const Last &finish;
+    int field;
+    MILCGPU_HD void operator()(const Sums<N> &total) const { finish(total, field); }
+};
+
+// finish(sum over i of body(i, field), field) for each field in [0, count) for which body.active(field).
+template <int N, int min_blocks, class Body, class Last>
+void launch_sum_batch(Device &device, int n, int count, const Body &body, const Last &finish, const char *what) {
+    const ReduceShape shape(n);
+    const size_t slots_a_field = shape.tiles + shape.groups;
+    Sums<N> *slots = reinterpret_cast<Sums<N> *>(device.sum_slots(N * slots_a_field * count));
+#if defined(MILCGPU_WITH_CUDA)
+    if (device.on_gpu()) {
+        const int row_groups = (count + batch_rows - 1) / batch_rows;
+        cuda::start(device, what, shape.tiles * row_groups, batch_rows * tile_sites,
+                    cuda::run_sum_batch<N, min_blocks, Body, Last>, body, finish, n, count, shape, slots);
+        return;
+    }
+#endif
+    static_cast<void>(slots);
+    for (int field = 0; field < count; ++field)
+        if (body.active(field))
+            launch_sum<N>(device, n, [&](int i) { return body(i, field); },
+                          OneField<N, Last>{{}, finish, field}, nullptr, what);
 }
 
 } // namespace milcgpu

@@ -5,6 +5,7 @@ namespace milcgpu {
 void add_double_rows(std::vector<DslashKernel> &table);
 void add_single_rows(std::vector<DslashKernel> &table);
 void add_half_rows(std::vector<DslashKernel> &table);
+void add_single_batch_rows(std::vector<DslashBatchKernel> &table);
 
 const char *name(Epilogue epilogue) {
     return epilogue == Epilogue::plain ? "plain" : epilogue == Epilogue::normal ? "normal" : "residual";
@@ -43,6 +44,28 @@ void dslash(Device &device, const DslashCall &call, Epilogue epilogue) {
         throw Error(Status::bad_argument, "dslash: spinors of one precision, in and out apart, and links of one "
                                           "precision with 18 reals a fat link are needed");
     find_dslash(call.in->precision(), call.fat->precision(), call.lng->reals(), epilogue).launch(device, call, epilogue);
+}
+
+const std::vector<DslashBatchKernel> &dslash_batch_table() {
+    static const std::vector<DslashBatchKernel> table = [] {
+        std::vector<DslashBatchKernel> rows;
+        add_single_batch_rows(rows);
+        return rows;
+    }();
+    return table;
+}
+
+void dslash_batch(Device &device, const DslashBatchCall &call, Epilogue epilogue) {
+    std::string built;
+    for (const DslashBatchKernel &row : dslash_batch_table()) {
+        if (row.spinor == call.in[0].precision() && row.link == call.fat->precision() && row.reals == call.lng->reals())
+            return row.launch(device, call, epilogue);
+        built += format(" %s/%s/%d", name(row.spinor), name(row.link), row.reals);
+    }
+    throw Error(Status::not_built, format("no dslash kernel for several %s fields with %s links and %d reals a long link; built "
+                                          "(spinor/link/reals):%s",
+                                          name(call.in[0].precision()), name(call.fat->precision()), call.lng->reals(),
+                                          built.c_str()));
 }
 
 size_t dslash_bytes(Precision spinor, Precision link, int reals, Epilogue epilogue, size_t sites) {

@@ -13,7 +13,7 @@
 // Flops a site: 1146 for D (16 matrix-vector products of 66, 15 sums of 6); +18 normal, +24 residual; +12 for the sum.
 // Compulsory bytes a site: each link once, each spinor once: see bytes().
 #pragma once
-#include "gpu_kernels/blas/cg_state.h"
+#include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/halo/neighbours.h"
 #include "gpu_kernels/su3/fields.h"
 #include <string>
@@ -36,6 +36,26 @@ struct DslashCall {
     // cg: plain -> curvature and alpha of the step, residual -> rr_new.
     CgState *cg = nullptr;
 };
+
+// D on several fields at once with the same links, plain or residual (z = out), each in a conjugate gradient of its own.
+struct DslashBatchCall {
+    Lattice lattice;
+    int parity;
+    const LinkField *fat, *lng;
+    int count;                     // of fields, at most max_shifts
+    const SpinorField *in, *out;   // arrays of count
+    const SpinorField *x = nullptr; // residual
+    CgState *cg;                   // array of count; those that are not active are left alone
+};
+
+struct DslashBatchKernel {
+    Precision spinor, link;
+    int reals;
+    void (*launch)(Device &, const DslashBatchCall &, Epilogue);
+    const char *file;
+};
+const std::vector<DslashBatchKernel> &dslash_batch_table();
+void dslash_batch(Device &, const DslashBatchCall &, Epilogue); // throws Error(not_built)
 
 struct DslashKernel {
     Precision spinor, link;

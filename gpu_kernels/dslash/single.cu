@@ -10,4 +10,8 @@ void add_single_rows(std::vector<DslashKernel> &table) {
     add_rows<SpinorSingle, Precision::half, 3, 128>(table, file);
 }
 
+void add_single_batch_rows(std::vector<DslashBatchKernel> &table) {
+    add_batch_rows<SpinorSingle, Precision::single, 3>(table, "gpu_kernels/dslash/single.cu");
+}
+
 } // namespace milcgpu

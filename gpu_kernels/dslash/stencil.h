@@ -11,7 +11,7 @@
 
 namespace milcgpu {
 
-template <class Spinor, Precision link, int reals> struct Stencil {
+template <class Spinor, Precision link, int reals, Reuse of_links = Reuse::stream> struct Stencil {
     using Real = typename Spinor::Real;
     using Vec = Vector<Real>;
 
@@ -30,11 +30,12 @@ template <class Spinor, Precision link, int reals> struct Stencil {
     static constexpr size_t fat_bytes = link_bytes(link, 18), long_bytes = link_bytes(link, reals);
 
     MILCGPU_HD auto fat_link(int p, int mu, int i) const {
-        return LongLink<link, 18>(load_link<link, 18>(fat + (p * 4 + mu) * link_stride * fat_bytes, link_stride, i));
+        return LongLink<link, 18>(
+            load_link<link, 18, of_links>(fat + (p * 4 + mu) * link_stride * fat_bytes, link_stride, i));
     }
     MILCGPU_HD auto long_link(int p, int mu, int i) const {
         return LongLink<link, reals>(
-            load_link<link, reals>(lng + (p * 4 + mu) * link_stride * long_bytes, link_stride, i));
+            load_link<link, reals, of_links>(lng + (p * 4 + mu) * link_stride * long_bytes, link_stride, i));
     }
 
     // Fat and long sums of a site, of all directions or of some.
@@ -110,29 +111,81 @@ struct StencilFinish {
     }
 };
 
+template <class Body> void fill_links(Body &body, const Lattice &lattice, int parity, const LinkField &fat, const LinkField &lng) {
+    body.lattice = lattice;
+    body.parity = parity;
+    body.link_stride = fat.stride();
+    body.fat = fat.block(0, 0);
+    body.lng = lng.block(0, 0);
+    body.fat_scale = static_cast<typename Body::Real>(fat.scale);
+    body.long_scale = static_cast<typename Body::Real>(lng.scale);
+}
+
 // min_blocks, block: see launch_sum.
 template <class Spinor, Precision link, int reals, int min_blocks, int block>
 void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
-    Stencil<Spinor, link, reals> body;
-    body.lattice = call.lattice;
-    body.parity = call.parity;
+    Stencil<Spinor, link, reals> body{};
+    fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
     body.epilogue = epilogue;
     body.stride = call.in->stride();
-    body.link_stride = call.fat->stride();
     body.in = call.in->data();
     body.x = call.x != nullptr ? call.x->data() : nullptr;
     body.z = call.z != nullptr ? call.z->data() : nullptr;
     body.out = call.out->data();
-    body.fat = call.fat->block(0, 0);
-    body.lng = call.lng->block(0, 0);
-    body.fat_scale = static_cast<typename Spinor::Real>(call.fat->scale);
-    body.long_scale = static_cast<typename Spinor::Real>(call.lng->scale);
     body.a = call.a;
     body.alpha = call.alpha;
     body.cg = call.cg;
     launch_sum_in_parts<1, min_blocks>(device, call.lattice.sites(call.parity), body,
                                        StencilFinish{epilogue, call.sum, call.cg},
                                        call.cg != nullptr ? &call.cg->active : nullptr, "launch dslash", block);
+}
+
+// Several fields at once, each in a conjugate gradient of its own.
+template <class Spinor, Precision link, int reals> struct BatchStencil {
+    Stencil<Spinor, link, reals, Reuse::keep> one; // links are read once a field, from L1 after the first
+    const unsigned char *in[max_shifts], *x[max_shifts];
+    unsigned char *out[max_shifts];
+    const CgState *cg;
+    MILCGPU_HD bool active(int field) const { return cg[field].active != 0; }
+    MILCGPU_HD Sums<1> operator()(int i, int field) const {
+        auto body = one;
+        body.in = in[field], body.x = x[field], body.z = body.out = out[field];
+        body.cg = cg + field;
+        return body(i);
+    }
+};
+
+struct BatchStencilFinish {
+    Epilogue epilogue;
+    CgState *cg;
+    MILCGPU_HD void operator()(const Sums<1> &total, int field) const {
+        StencilFinish{epilogue, nullptr, cg + field}(total);
+    }
+};
+
+template <class Spinor, Precision link, int reals, int min_blocks>
+void launch_batch_stencil(Device &device, const DslashBatchCall &call, Epilogue epilogue) {
+    BatchStencil<Spinor, link, reals> body{};
+    fill_links(body.one, call.lattice, call.parity, *call.fat, *call.lng);
+    body.one.epilogue = epilogue;
+    body.one.stride = call.in[0].stride();
+    body.cg = call.cg;
+    for (int k = 0; k < call.count; ++k) {
+        body.in[k] = call.in[k].data(), body.out[k] = call.out[k].data();
+        body.x[k] = call.x != nullptr ? call.x[k].data() : nullptr;
+    }
+    launch_sum_batch<1, min_blocks>(device, call.lattice.sites(call.parity), call.count, body,
+                                    BatchStencilFinish{epilogue, call.cg}, "launch batch dslash");
+}
+
+template <class Spinor, Precision link, int min_blocks>
+void add_batch_rows(std::vector<DslashBatchKernel> &table, const char *file) {
+    constexpr Precision spinor = Spinor::precision;
+    table.push_back({spinor, link, 18, launch_batch_stencil<Spinor, link, 18, min_blocks>, file});
+    table.push_back({spinor, link, 13, launch_batch_stencil<Spinor, link, 13, min_blocks>, file});
+    table.push_back({spinor, link, 12, launch_batch_stencil<Spinor, link, 12, min_blocks>, file});
+    table.push_back({spinor, link, 9, launch_batch_stencil<Spinor, link, 9, min_blocks>, file});
+    table.push_back({spinor, link, 8, launch_batch_stencil<Spinor, link, 8, min_blocks>, file});
 }
 
 // The rows of one spinor precision: 3 link precisions x 5 reconstructions x 3 epilogues.

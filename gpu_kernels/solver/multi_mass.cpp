@@ -12,11 +12,18 @@ double now() {
 
 constexpr const char *owner = "multi-mass vectors";
 
+constexpr int batch_chunk_steps = 8; // between two looks of the host
+constexpr int batch_passes = 4;      // true residuals and refinements together, at most
+// |r|^2 falls by no more than this in one pass: what single precision can be trusted with.
+constexpr double batch_reach = 1e-10;
+
 } // namespace
 
 MultiMassSolver::MultiMassSolver(Device &device, const Lattice &lattice, int parity, const OperatorSpec &shared,
-                                 const LinkPair &links, int shifts, CgSolver &refiner)
-    : device_(device), lattice_(lattice), parity_(parity), spec_(shared), links_(links), refiner_(refiner) {
+                                 const LinkPair &links, const LinkPair &full, const LinkPair &single, int shifts,
+                                 CgSolver &refiner)
+    : device_(device), lattice_(lattice), parity_(parity), spec_(shared), links_(links), full_(full), single_(single),
+      refiner_(refiner) {
     const int here = lattice.sites(parity);
     const auto field = [&](Precision p) { return SpinorField(device, p, here, owner); };
     for (int s = 0; s < shifts; ++s) {
@@ -27,6 +34,9 @@ MultiMassSolver::MultiMassSolver(Device &device, const Lattice &lattice, int par
         r = field(shared.spinor);
     direction_ = field(shared.spinor);
     between_ = SpinorField(device, shared.spinor, lattice.sites(1 - parity), owner);
+    residual_ = field(Precision::double_);
+    full_between_ = SpinorField(device, Precision::double_, lattice.sites(1 - parity), owner);
+    sum_ = DeviceArray<double>(device, 1, owner);
     state_ = DeviceArray<CgState>(device, 1, owner);
     shift_state_ = DeviceArray<ShiftState>(device, 1, owner);
     seen_ = {static_cast<Seen *>(device.allocate_pinned(2 * sizeof(Seen))), [&device](Seen *p) { device.release_pinned(p); }};
@@ -51,9 +61,8 @@ void MultiMassSolver::step(int k) {
 // False when the source is zero.
 bool MultiMassSolver::start(MultiMassReport &report) {
     const SpinorField &b = source();
-    const DeviceArray<double> sum(device_, 1, owner);
-    norm_squared(device_, b, sum.data());
-    const double bb = sum.to_host()[0];
+    norm_squared(device_, b, sum_.data());
+    const double bb = sum_.to_host()[0];
     if (!(bb < INFINITY)) {
         const long long bad = first_not_finite(device_, b);
         throw Error(Status::nan_or_inf, format("source: site %lld of the %s sites (lexicographic order) holds NaN or infinity",
@@ -131,6 +140,127 @@ CgStop MultiMassSolver::iterate(const CgProgress &progress, MultiMassReport &rep
     }
 }
 
+double MultiMassSolver::true_residual(int s) {
+    DslashCall call{};
+    call.lattice = lattice_;
+    call.fat = full_.fat, call.lng = full_.lng;
+    call.parity = 1 - parity_;
+    call.in = &x_[s], call.out = &full_between_;
+    dslash(device_, call, Epilogue::plain);
+    call.parity = parity_;
+    call.in = &full_between_, call.out = &residual_;
+    const SpinorField &b = source();
+    call.x = &x_[s], call.z = &b;
+    call.a = limits_.shifts[s].offset, call.alpha = 1;
+    call.sum = sum_.data();
+    dslash(device_, call, Epilogue::residual);
+    return sum_.to_host()[0];
+}
+
+// Residuals of all shifts that are not settled, and the start of their refinement. Returns how many there are.
+int MultiMassSolver::open_batch(std::vector<bool> &settled, MultiMassReport &report) {
+    std::vector<CgState> states(shifts());
+    const double bb = report.source_norm * report.source_norm;
+    int open = 0;
+    for (size_t s = 0; s < limits_.shifts.size(); ++s) {
+        const ShiftLimits &asked = limits_.shifts[s];
+        if (settled[s] || asked.tolerance <= 0 || asked.relative_tolerance > 0)
+            continue;
+        const double rr = true_residual(static_cast<int>(s)), target = asked.tolerance * asked.tolerance * bb;
+        CgReport &cg = report.shifts[s].cg;
+        cg.source_norm = report.source_norm;
+        cg.true_residual = std::sqrt(rr / bb);
+        cg.relative_residual = 1; // not asked for
+        ++cg.iterations;
+        settled[s] = rr < target;
+        if (settled[s] || !(rr < INFINITY))
+            continue;
+        CgState &state = states[s];
+        state.shift = asked.offset;
+        state.scale = std::ldexp(1.0, std::ilogb(std::sqrt(rr / residual_.sites())));
+        state.target_rr = std::fmax(0.8 * target, batch_reach * rr) / (state.scale * state.scale);
+        state.iteration_limit = limits_.max_iterations;
+        state.active = 1;
+        convert_spinor(device_, residual_, batch_->r[s], 1 / state.scale, nullptr);
+        ++open;
+    }
+    device_.copy_to_device(batch_->states.data(), states.data(), shifts() * sizeof(CgState));
+    for (int s = 0; s < shifts(); ++s)
+        if (states[s].active)
+            cg_start(device_, batch_->r[s], batch_->p[s], SpinorField(), batch_->states.data() + s);
+    return open;
+}
+
+void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &report) {
+    Batch &batch = *batch_;
+    if (!batch.chunk)
+        batch.chunk = std::make_unique<Device::Sequence>(device_, [this, &batch] {
+            for (int k = 0; k < batch_chunk_steps; ++k) {
+                DslashBatchCall call{};
+                call.lattice = lattice_;
+                call.fat = single_.fat, call.lng = single_.lng;
+                call.count = shifts();
+                call.cg = batch.states.data();
+                call.parity = 1 - parity_;
+                call.in = batch.p.data(), call.out = batch.between.data();
+                dslash_batch(device_, call, Epilogue::plain);
+                call.parity = parity_;
+                call.in = batch.between.data(), call.out = batch.r.data(), call.x = batch.p.data();
+                dslash_batch(device_, call, Epilogue::residual);
+                batch_direction(device_, batch.r.data(), batch.p.data(), x_.data(), batch.states.data(), shifts());
+            }
+        });
+    const size_t bytes = shifts() * sizeof(CgState);
+    const auto queue = [&](int slot) {
+        batch.chunk->run();
+        device_.copy_to_pinned_later(batch.seen.get() + slot * shifts(), batch.states.data(), bytes);
+        device_.record(slot);
+    };
+    queue(0);
+    for (int slot = 0;; slot = 1 - slot) {
+        queue(1 - slot);
+        device_.wait(slot);
+        const CgState *seen = batch.seen.get() + slot * shifts();
+        bool active = false;
+        double largest = 0;
+        for (int s = 0; s < shifts(); ++s)
+            if (seen[s].active) {
+                active = true;
+                largest = std::fmax(largest, std::sqrt(seen[s].rr) * seen[s].scale / report.source_norm);
+            }
+        if (active) {
+            if (progress)
+                progress(seen[base_].iterations, largest);
+            continue;
+        }
+        device_.wait(1 - slot); // its copy of the states must not land later
+        const double sites = source().sites();
+        for (size_t s = 0; s < limits_.shifts.size(); ++s) {
+            report.shifts[s].cg.steps += seen[s].iterations;
+            report.shifts[s].cg.iterations += seen[s].iterations;
+            report.flops += seen[s].iterations * (double(dslash_flops(Epilogue::plain, source().sites())) +
+                                                  dslash_flops(Epilogue::residual, source().sites()) + 36.0 * sites);
+        }
+        return;
+    }
+}
+
+void MultiMassSolver::refine_together(std::vector<bool> &settled, const CgProgress &progress, MultiMassReport &report) {
+    if (!batch_) {
+        batch_ = std::make_unique<Batch>();
+        for (int s = 0; s < shifts(); ++s) {
+            for (std::vector<SpinorField> *fields : {&batch_->r, &batch_->p})
+                fields->emplace_back(device_, Precision::single, lattice_.sites(parity_), owner);
+            batch_->between.emplace_back(device_, Precision::single, lattice_.sites(1 - parity_), owner);
+        }
+        batch_->states = DeviceArray<CgState>(device_, shifts(), owner);
+        batch_->seen = {static_cast<CgState *>(device_.allocate_pinned(2 * shifts() * sizeof(CgState))),
+                        [&device = device_](CgState *p) { device.release_pinned(p); }};
+    }
+    for (int pass = 0; open_batch(settled, report) > 0 && pass < batch_passes; ++pass)
+        run_batch(progress, report);
+}
+
 void MultiMassSolver::refine(int s, const CgProgress &progress, MultiMassReport &report) {
     const ShiftLimits &shift = limits_.shifts[s];
     CgLimits limits;
@@ -141,10 +271,12 @@ void MultiMassSolver::refine(int s, const CgProgress &progress, MultiMassReport 
     limits.max_restarts = report.steps < limits_.max_iterations ? limits_.max_restarts : 0;
     device_.copy_on_device(refiner_.solution().data(), x_[s].data(), x_[s].bytes());
     CgReport &cg = report.shifts[s].cg;
+    const int steps_before = cg.steps, iterations_before = cg.iterations;
     cg = refiner_.solve(limits, progress);
     if (cg.status == Status::ok || cg.status == Status::not_converged || cg.status == Status::precision_floor)
         device_.copy_on_device(x_[s].data(), refiner_.solution().data(), x_[s].bytes());
     report.flops += cg.flops;
+    cg.steps += steps_before, cg.iterations += iterations_before;
     if (report.status == Status::ok && cg.status != Status::ok) {
         report.status = cg.status;
         report.message = format("offset %g: %s", shift.offset, cg.message.c_str());
@@ -178,8 +310,12 @@ MultiMassReport MultiMassSolver::solve(const MultiMassLimits &limits, const CgPr
                                 stop == CgStop::nan_or_inf ? "NaN or infinity" : "<p, A p> = 0 (a zero mode)", report.steps);
         return report;
     }
+    std::vector<bool> settled(limits.shifts.size(), false);
+    if (single_.fat != nullptr && limits.max_restarts > 0 && report.steps < limits.max_iterations)
+        refine_together(settled, progress, report);
     for (int s = 0; s < static_cast<int>(limits.shifts.size()); ++s)
-        refine(s, progress, report);
+        if (!settled[s])
+            refine(s, progress, report);
     report.seconds = now() - begin;
     return report;
 }

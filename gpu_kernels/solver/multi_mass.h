@@ -1,8 +1,10 @@
 // Multi-mass conjugate gradient: (offset_i - D D) x_i = b for all i from zero guesses in one Krylov space (blas/shifts.h), then
-// every x_i brought to its own tolerance from its own true residual by conjugate gradient (cg.h), where it is not there yet.
+// every x_i brought to its own tolerance from its own true residual, where it is not there yet.
 //
 // The shared iteration runs in one precision. In single and half the residuals of its shifts stop being collinear at what that
-// precision resolves, so it goes no further than shared_tolerance; the rest is the refinement's.
+// precision resolves, so it goes no further than shared_tolerance; the rest is the refinement's. That takes the shifts
+// together: A_i d_i = b - A_i x_i in single precision for all that are not done, links loaded once for four of them, solutions in double;
+// then true residuals again. Shifts that this does not settle go through conjugate gradient (cg.h) one by one.
 #pragma once
 #include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/solver/cg.h"
@@ -38,9 +40,10 @@ struct MultiMassReport {
 
 class MultiMassSolver {
   public:
-    // refiner: a solver of the same parity whose full links are those that true residuals are computed with.
-    MultiMassSolver(Device &, const Lattice &, int parity, const OperatorSpec &shared, const LinkPair &links, int shifts,
-                    CgSolver &refiner);
+    // full: the links that true residuals are computed with. single: for the refinement together; empty: there is none.
+    // refiner: a solver of the same parity and full links. Link fields must outlive the solver.
+    MultiMassSolver(Device &, const Lattice &, int parity, const OperatorSpec &shared, const LinkPair &links,
+                    const LinkPair &full, const LinkPair &single, int shifts, CgSolver &refiner);
 
     const SpinorField &source() const { return refiner_.source(); } // double, to be filled before solve
     const SpinorField &solution(int shift) const { return x_[shift]; } // double
@@ -52,13 +55,17 @@ class MultiMassSolver {
     void step(int k);
     bool start(MultiMassReport &);
     CgStop iterate(const CgProgress &, MultiMassReport &);
+    double true_residual(int shift); // |b - A x|^2 of solution(shift); the residual itself stays in residual_
+    int open_batch(std::vector<bool> &settled, MultiMassReport &);
+    void run_batch(const CgProgress &, MultiMassReport &);
+    void refine_together(std::vector<bool> &settled, const CgProgress &, MultiMassReport &);
     void refine(int shift, const CgProgress &, MultiMassReport &);
 
     Device &device_;
     Lattice lattice_;
     int parity_;
     OperatorSpec spec_;
-    LinkPair links_;
+    LinkPair links_, full_, single_;
     CgSolver &refiner_;
     std::vector<SpinorField> p_, x_; // one a shift
     SpinorField r_[cg_kept_steps], direction_, between_;
@@ -69,6 +76,16 @@ class MultiMassSolver {
         ShiftState shifts;
     };
     std::unique_ptr<Seen, std::function<void(Seen *)>> seen_; // two pinned copies
+    // The refinement together: one of each field a shift.
+    struct Batch {
+        std::vector<SpinorField> r, p, between;
+        DeviceArray<CgState> states;
+        std::unique_ptr<CgState, std::function<void(CgState *)>> seen; // pinned, two copies of all
+        std::unique_ptr<Device::Sequence> chunk;
+    };
+    std::unique_ptr<Batch> batch_;
+    SpinorField residual_, full_between_; // double
+    DeviceArray<double> sum_;
     std::unique_ptr<Device::Sequence> block_;                 // cg_kept_steps iterations and the update of the shifts
     double block_scale_ = 0;                                  // that block_ was recorded with
     MultiMassLimits limits_;
