@@ -280,6 +280,24 @@ template <int N> Sums<N> block_sum(const Sums<N> *values, int count) {
     return tile_sum<N>(lanes);
 }
 
+// Sum over i of body(i), as the GPU adds it. slots: room for a sum a tile and a group. wanted false: body is called all the same.
+template <int N, class Body> Sums<N> sum(int n, const Body &body, Sums<N> *slots, bool wanted) {
+    const ReduceShape shape(n);
+#pragma omp parallel for schedule(static)
+    for (int tile = 0; tile < shape.tiles; ++tile) {
+        Sums<N> lanes[tile_sites] = {};
+        for (int k = 0; k < tile_sites && tile * tile_sites + k < n; ++k)
+            lanes[k] = body(tile * tile_sites + k);
+        slots[tile] = tile_sum<N>(lanes);
+    }
+    if (!wanted)
+        return {};
+    Sums<N> *group_sums = slots + shape.tiles;
+    for (int group = 0; group < shape.groups; ++group)
+        group_sums[group] = block_sum<N>(slots + group * group_tiles, std::min(group_tiles, shape.tiles - group * group_tiles));
+    return shape.groups > 1 ? block_sum<N>(group_sums, shape.groups) : group_sums[0];
+}
+
 } // namespace host
 
 // Sites below which launch_sum_in_parts takes 4 threads a site: half the threads that an H100 holds. Measured: at 4096 sites
@@ -304,20 +322,9 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
     static_cast<void>(what), static_cast<void>(block);
     if (gate != nullptr && *gate == 0)
         return;
-#pragma omp parallel for schedule(static)
-    for (int tile = 0; tile < shape.tiles; ++tile) {
-        Sums<N> lanes[tile_sites] = {};
-        for (int k = 0; k < tile_sites && tile * tile_sites + k < n; ++k)
-            lanes[k] = body(tile * tile_sites + k);
-        slots[tile] = host::tile_sum<N>(lanes);
-    }
-    if (!finish.wanted())
-        return;
-    Sums<N> *group_sums = slots + shape.tiles;
-    for (int group = 0; group < shape.groups; ++group)
-        group_sums[group] = host::block_sum<N>(slots + group * group_tiles,
-                                               std::min(group_tiles, shape.tiles - group * group_tiles));
-    finish(shape.groups > 1 ? host::block_sum<N>(group_sums, shape.groups) : group_sums[0]);
+    const Sums<N> total = host::sum<N>(n, body, slots, finish.wanted());
+    if (finish.wanted())
+        finish(total);
 }
 
 // launch_sum for a heavy body that can be cut into 4 parts a site: Body::Part, part(i, k) and complete(i, sum of the parts)
@@ -336,12 +343,6 @@ void launch_sum_in_parts(Device &device, int n, const Body &body, const Last &fi
     launch_sum<N, min_blocks>(device, n, body, finish, gate, what, block);
 }
 
-template <int N, class Last> struct OneField : Finish {
-    const Last &finish;
-    int field;
-    MILCGPU_HD void operator()(const Sums<N> &total) const { finish(total, field); }
-};
-
 // finish(sum over i of body(i, field), field) for each field in [0, count) for which body.active(field).
 template <int N, int min_blocks, class Body, class Last>
 void launch_sum_batch(Device &device, int n, int count, const Body &body, const Last &finish, const char *what) {
@@ -356,11 +357,10 @@ void launch_sum_batch(Device &device, int n, int count, const Body &body, const 
         return;
     }
 #endif
-    static_cast<void>(slots);
+    static_cast<void>(what);
     for (int field = 0; field < count; ++field)
         if (body.active(field))
-            launch_sum<N>(device, n, [&](int i) { return body(i, field); },
-                          OneField<N, Last>{{}, finish, field}, nullptr, what);
+            finish(host::sum<N>(n, [&](int i) { return body(i, field); }, slots, true), field);
 }
 
 } // namespace milcgpu
