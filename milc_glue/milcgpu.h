@@ -172,8 +172,11 @@ typedef struct {
                                   least 1e-14; where residue_i is 0, tolerance_i stays */
     int max_iterations;        /* of the shared iteration, and between restarts of each refinement */
     int max_restarts;          /* of each refinement, 0: none (what does not meet its tolerance then is NOT_CONVERGED) */
-    milcgpu_operator shared;   /* the shared iteration: double is MILC's own way, single or half start what is then refined */
-    milcgpu_operator precise, sloppy; /* the refinement, as in milcgpu_solve_spec; precision 0: double, and as shared */
+    milcgpu_operator shared;   /* the shared iteration. Double is MILC's own way; started in single or half, it ends at
+                                  shared_tolerance, and the rest is refinement */
+    milcgpu_operator sloppy;   /* how far down the shared iteration goes as its residual falls (double, then single, then half), and what
+                                  refinements iterate in; precision 0: as shared. Single or half beside double is the fast way */
+    milcgpu_operator precise;  /* of the refinement, as in milcgpu_solve_spec; precision 0: double */
     double shared_tolerance;   /* where the shared iteration ends at the latest; 0: 0 in double, 1e-6 in single, 1e-3 in half */
     uint64_t links_version;
     void (*progress)(void *user, int step, double residual);

@@ -28,6 +28,8 @@ MultiMassArguments checked(const milcgpu_multi_mass_spec &spec) {
                                             : operator_of(spec.precise, "spec.precise");
     a.sloppy = spec.sloppy.precision == 0 ? a.shared : operator_of(spec.sloppy, "spec.sloppy");
     check_pair(a.precise, a.sloppy);
+    if (a.sloppy.spinor < a.shared.spinor)
+        refuse(format("spec.sloppy is %s, finer than spec.shared, %s", name(a.sloppy.spinor), name(a.shared.spinor)));
     if (spec.n_shifts < 0 || spec.n_shifts > max_shifts)
         refuse(format("spec.n_shifts is %d: 0 to %d can be solved at once", spec.n_shifts, max_shifts));
     if (spec.n_shifts > 0)
@@ -61,6 +63,27 @@ MultiMassArguments checked(const milcgpu_multi_mass_spec &spec) {
     return a;
 }
 
+// The shared iteration goes from a.shared down to a.sloppy, a precision at a time.
+std::unique_ptr<MultiMassSolver> make_solver(milcgpu_context &context, milcgpu_links &links, const MultiMassArguments &a,
+                                             int n_shifts, CgSolver &refiner) {
+    std::vector<MultiMassSolver::StageSpec> stages;
+    const auto add = [&](OperatorSpec spec) {
+        const LinkPair pair = level_links(links, spec);
+        stages.push_back({spec, pair});
+    };
+    add(a.shared);
+    OperatorSpec single{Precision::single, Precision::single, a.sloppy.reals};
+    if (a.shared.spinor == Precision::double_ && a.sloppy.spinor == Precision::half)
+        add(single);
+    if (!(a.sloppy.spinor == a.shared.spinor))
+        add(a.sloppy);
+    LinkPair batch; // what is double alone is not refined together: it is where it should be, or at the floor
+    if (a.sloppy.spinor != Precision::double_)
+        batch = level_links(links, single);
+    return std::make_unique<MultiMassSolver>(*context.device, context.lattice, a.parity, stages, links.links->full(), batch,
+                                             n_shifts, refiner);
+}
+
 Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi_mass_spec &spec, const HostField &source,
              const std::vector<HostField> &solutions, milcgpu_multi_mass_report &report) {
     const double start = now();
@@ -68,18 +91,10 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
     MultiMassArguments a = checked(spec);
     report.links_version = resident(&context, &links).generation();
     check_version(spec.links_version, *links.links);
-    const LinkPair shared_links = level_links(links, a.shared);
     milcgpu_context::CachedSolver &cached = cached_solver(context, links, a.parity, a.precise, a.sloppy);
     if (!cached.multi_mass || !(cached.shared == a.shared) || cached.multi_mass->shifts() < spec.n_shifts) {
         cached.multi_mass.reset(); // its memory first
-        LinkPair single; // double is not refined together: it is where it should be, or at the floor
-        if (a.shared.spinor != Precision::double_) {
-            OperatorSpec of_batch{Precision::single, Precision::single, a.shared.reals};
-            single = level_links(links, of_batch);
-        }
-        cached.multi_mass =
-            std::make_unique<MultiMassSolver>(*context.device, context.lattice, a.parity, a.shared, shared_links,
-                                              links.links->full(), single, spec.n_shifts, *cached.solver);
+        cached.multi_mass = make_solver(context, links, a, spec.n_shifts, *cached.solver);
         cached.shared = a.shared;
     }
     MultiMassSolver &solver = *cached.multi_mass;

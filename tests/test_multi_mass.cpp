@@ -94,10 +94,15 @@ TEST_CASE("every shift meets its tolerance by the reference's count, all precisi
         int shared, sloppy;
         double tolerance;
     };
-    const Policy policies[] = {{MILCGPU_DOUBLE, 0, 1e-6},  {MILCGPU_DOUBLE, 0, 1e-10},
-                               {MILCGPU_DOUBLE, 0, 1e-12}, {MILCGPU_SINGLE, 0, 1e-6},
-                               {MILCGPU_SINGLE, 0, 1e-10}, {MILCGPU_SINGLE, MILCGPU_HALF, 1e-10},
-                               {MILCGPU_SINGLE, 0, 1e-12}, {MILCGPU_HALF, MILCGPU_SINGLE, 1e-10},
+    const Policy policies[] = {{MILCGPU_DOUBLE, 0, 1e-6},
+                               {MILCGPU_DOUBLE, 0, 1e-10},
+                               {MILCGPU_DOUBLE, 0, 1e-12},
+                               {MILCGPU_DOUBLE, MILCGPU_SINGLE, 1e-10},
+                               {MILCGPU_DOUBLE, MILCGPU_HALF, 1e-6},
+                               {MILCGPU_DOUBLE, MILCGPU_HALF, 1e-10},
+                               {MILCGPU_DOUBLE, MILCGPU_HALF, 1e-12},
+                               {MILCGPU_SINGLE, 0, 1e-10},
+                               {MILCGPU_SINGLE, MILCGPU_HALF, 1e-10},
                                {MILCGPU_HALF, 0, 1e-6}};
     for (const Backend backend : backends()) {
         Session<double> session(system.lattice, backend);
@@ -237,6 +242,8 @@ TEST_CASE("bad multi-mass solves are refused, each by name", "[multi_mass][error
         refused(good, [](auto &s) { s.shared.precision = 0; }, MILCGPU_BAD_ARGUMENT, "spec.shared.precision");
         refused(good, [](auto &s) { s.links_version = 77; }, MILCGPU_BAD_ARGUMENT, "stale links");
         refused(good, [](auto &s) { s.precise.precision = MILCGPU_SINGLE; }, MILCGPU_NOT_BUILT, "finer");
+        refused(good, [](auto &s) { s.shared.precision = MILCGPU_HALF, s.sloppy.precision = MILCGPU_SINGLE; },
+                MILCGPU_BAD_ARGUMENT, "finer than spec.shared");
         auto b = system.b_milc;
         b[17] = NAN;
         const auto result = solve(session, multi_mass_spec(MILCGPU_DOUBLE), good, b);

@@ -12,6 +12,10 @@ double now() {
 
 constexpr const char *owner = "multi-mass vectors";
 
+// The residual at which an iteration goes on in a coarser precision, as a multiple of the smallest tolerance: the inverse of what that
+// precision's rounding adds to the residuals, relative to the residual at that point (measured, with a margin).
+double go_down_at(Precision p) { return p == Precision::single ? 1e6 : p == Precision::half ? 3e3 : INFINITY; }
+
 constexpr int batch_chunk_steps = 8; // between two looks of the host
 constexpr int batch_passes = 4;      // true residuals and refinements together, at most
 // |r|^2 falls by no more than this in one pass: what single precision can be trusted with.
@@ -19,23 +23,27 @@ constexpr double batch_reach = 1e-10;
 
 } // namespace
 
-MultiMassSolver::MultiMassSolver(Device &device, const Lattice &lattice, int parity, const OperatorSpec &shared,
-                                 const LinkPair &links, const LinkPair &full, const LinkPair &single, int shifts,
-                                 CgSolver &refiner)
-    : device_(device), lattice_(lattice), parity_(parity), spec_(shared), links_(links), full_(full), single_(single),
-      refiner_(refiner) {
-    const int here = lattice.sites(parity);
-    const auto field = [&](Precision p) { return SpinorField(device, p, here, owner); };
-    for (int s = 0; s < shifts; ++s) {
-        p_.push_back(field(shared.spinor));
-        x_.push_back(field(Precision::double_));
+MultiMassSolver::MultiMassSolver(Device &device, const Lattice &lattice, int parity, const std::vector<StageSpec> &stages,
+                                 const LinkPair &full, const LinkPair &single, int shifts, CgSolver &refiner)
+    : device_(device), lattice_(lattice), parity_(parity), full_(full), single_(single), refiner_(refiner) {
+    const auto field = [&](Precision p, int on) { return SpinorField(device, p, lattice.sites(on), owner); };
+    for (const StageSpec &given : stages) {
+        Stage stage;
+        const Precision p = given.spec.spinor;
+        stage.spec = given.spec;
+        stage.links = given.links;
+        for (int s = 0; s < shifts; ++s)
+            stage.p.push_back(field(p, parity));
+        for (SpinorField &r : stage.r)
+            r = field(p, parity);
+        stage.direction = field(p, parity);
+        stage.between = field(p, 1 - parity);
+        stages_.push_back(std::move(stage));
     }
-    for (SpinorField &r : r_)
-        r = field(shared.spinor);
-    direction_ = field(shared.spinor);
-    between_ = SpinorField(device, shared.spinor, lattice.sites(1 - parity), owner);
-    residual_ = field(Precision::double_);
-    full_between_ = SpinorField(device, Precision::double_, lattice.sites(1 - parity), owner);
+    for (int s = 0; s < shifts; ++s)
+        x_.push_back(field(Precision::double_, parity));
+    residual_ = field(Precision::double_, parity);
+    full_between_ = field(Precision::double_, 1 - parity);
     sum_ = DeviceArray<double>(device, 1, owner);
     state_ = DeviceArray<CgState>(device, 1, owner);
     shift_state_ = DeviceArray<ShiftState>(device, 1, owner);
@@ -43,19 +51,19 @@ MultiMassSolver::MultiMassSolver(Device &device, const Lattice &lattice, int par
 }
 
 // Iteration k of a block: 2 link fields, 2 + 4 spinors for D and the new residual (written beside the old one), 3 for the direction.
-void MultiMassSolver::step(int k) {
+void MultiMassSolver::step(Stage &stage, int k) {
     DslashCall call{};
     call.lattice = lattice_;
-    call.fat = links_.fat, call.lng = links_.lng;
+    call.fat = stage.links.fat, call.lng = stage.links.lng;
     call.cg = state_.data();
     call.parity = 1 - parity_;
-    call.in = &direction_, call.out = &between_;
+    call.in = &stage.direction, call.out = &stage.between;
     dslash(device_, call, Epilogue::plain);
     call.parity = parity_;
-    call.in = &between_, call.out = &r_[k];
-    call.x = &direction_, call.z = &r_[(k + cg_kept_steps - 1) % cg_kept_steps];
+    call.in = &stage.between, call.out = &stage.r[k];
+    call.x = &stage.direction, call.z = &stage.r[(k + cg_kept_steps - 1) % cg_kept_steps];
     dslash(device_, call, Epilogue::residual);
-    cg_direction(device_, r_[k], direction_, SpinorField(), state_.data(), true);
+    cg_direction(device_, stage.r[k], stage.direction, SpinorField(), state_.data(), true);
 }
 
 // False when the source is zero.
@@ -94,27 +102,52 @@ bool MultiMassSolver::start(MultiMassReport &report) {
     }
     device_.copy_to_device(state_.data(), &base, sizeof base);
     device_.copy_to_device(shift_state_.data(), &shifts, sizeof shifts);
-    const SpinorField &r = r_[cg_kept_steps - 1]; // where the first iteration looks for it
+    const SpinorField &r = stages_[0].r[cg_kept_steps - 1]; // where the first iteration looks for it
     convert_spinor(device_, b, r, 1 / scale_, nullptr);
-    for (const SpinorField &p : p_)
+    for (const SpinorField &p : stages_[0].p)
         convert_spinor(device_, r, p, 1, nullptr);
-    cg_start(device_, r, direction_, SpinorField(), state_.data());
+    cg_start(device_, r, stages_[0].direction, SpinorField(), state_.data());
     return true;
 }
 
-// Until every shift has left.
+// Until every shift has left, in one precision after the other.
 CgStop MultiMassSolver::iterate(const CgProgress &progress, MultiMassReport &report) {
-    const ShiftVectors vectors{r_, p_.data(), x_.data()};
-    if (!block_ || block_scale_ != scale_)
-        block_ = std::make_unique<Device::Sequence>(device_, [this, vectors, scale = scale_] {
+    double tightest = INFINITY;
+    for (const ShiftLimits &shift : limits_.shifts)
+        tightest = std::fmin(tightest, std::fmax(shift.tolerance > 0 ? shift.tolerance : shift.relative_tolerance,
+                                                 limits_.shared_tolerance));
+    for (size_t k = 0;; ++k) {
+        const bool last = k + 1 == stages_.size();
+        const double leave_at = last ? 0 : tightest * go_down_at(stages_[k + 1].spec.spinor);
+        const CgStop stop = iterate_stage(stages_[k], leave_at, progress, report);
+        if (last || stop != CgStop::running)
+            return stop;
+        go_down(stages_[k], stages_[k + 1]);
+    }
+}
+
+// The same vectors in a coarser precision; scalars stay what they are.
+void MultiMassSolver::go_down(const Stage &from, Stage &to) {
+    const int last = cg_kept_steps - 1;
+    convert_spinor(device_, from.r[last], to.r[last], 1, nullptr);
+    convert_spinor(device_, from.direction, to.direction, 1, nullptr);
+    for (size_t s = 0; s < limits_.shifts.size(); ++s)
+        convert_spinor(device_, from.p[s], to.p[s], 1, nullptr);
+}
+
+// Returns running when the residual has fallen below leave_at, relative to the source, or every shift has left.
+CgStop MultiMassSolver::iterate_stage(Stage &stage, double leave_at, const CgProgress &progress, MultiMassReport &report) {
+    const ShiftVectors vectors{stage.r, stage.p.data(), x_.data()};
+    if (!stage.block || stage.block_scale != scale_)
+        stage.block = std::make_unique<Device::Sequence>(device_, [this, &stage, vectors, scale = scale_] {
             for (int k = 0; k < cg_kept_steps; ++k)
-                step(k);
+                step(stage, k);
             advance_shifts(device_, state_.data(), shift_state_.data());
             update_shifts(device_, vectors, shift_state_.data(), shifts(), scale);
         });
-    block_scale_ = scale_;
+    stage.block_scale = scale_;
     const auto queue = [&](int slot) {
-        block_->run();
+        stage.block->run();
         device_.copy_to_pinned_later(&seen_.get()[slot].base, state_.data(), sizeof(CgState));
         device_.copy_to_pinned_later(&seen_.get()[slot].shifts, shift_state_.data(), sizeof(ShiftState));
         device_.record(slot);
@@ -123,16 +156,17 @@ CgStop MultiMassSolver::iterate(const CgProgress &progress, MultiMassReport &rep
     for (int slot = 0;; slot = 1 - slot) {
         queue(1 - slot);
         device_.wait(slot);
-        const Seen seen = seen_.get()[slot];
+        const Seen &seen = seen_.get()[slot];
+        const double residual = std::sqrt(seen.base.rr) * scale_ / report.source_norm;
         if (progress)
-            progress(seen.base.iterations, std::sqrt(seen.base.rr) * scale_ / report.source_norm);
+            progress(seen.base.iterations, residual);
         int active = 0;
         for (int s = 0; s < seen.shifts.count; ++s)
             active += seen.shifts.shift[s].active;
-        if (seen.base.stop == CgStop::running && active > 0)
+        if (seen.base.stop == CgStop::running && active > 0 && residual >= leave_at)
             continue;
         device_.wait(1 - slot);
-        const Seen last = seen_.get()[1 - slot]; // the block queued meanwhile may have gone further
+        const Seen &last = seen_.get()[1 - slot]; // the block queued meanwhile may have gone further
         report.steps = last.base.iterations;
         for (size_t s = 0; s < report.shifts.size(); ++s)
             report.shifts[s].shared_steps = last.shifts.shift[s].steps;

@@ -1,10 +1,14 @@
 // Multi-mass conjugate gradient: (offset_i - D D) x_i = b for all i from zero guesses in one Krylov space (blas/shifts.h), then
 // every x_i brought to its own tolerance from its own true residual, where it is not there yet.
 //
-// The shared iteration runs in one precision. In single and half the residuals of its shifts stop being collinear at what that
-// precision resolves, so it goes no further than shared_tolerance; the rest is the refinement's. That takes the shifts
-// together: A_i d_i = b - A_i x_i in single precision for all that are not done, links loaded once for four of them, solutions in double;
-// then true residuals again. Shifts that this does not settle go through conjugate gradient (cg.h) one by one.
+// The shared iteration may go down in precision as the residual falls: an operator that is off by delta moves the residuals by delta
+// times the direction, which shrinks with them. So it starts in double and runs on in single and half for the last decades,
+// and the shifts stay collinear to their tolerance (inexact Krylov methods: van den Eshof and Sleijpen, SIAM J. Matrix Anal.
+// Appl. 26 (2004) 125). Solutions are kept in double throughout. An iteration that starts in single or half leaves the shifts at
+// what that resolves, so it goes no further than shared_tolerance.
+//
+// Refinement takes the shifts together: A_i d_i = b - A_i x_i in single precision for all that are not done, links loaded once for
+// four of them; then true residuals again. Shifts that this does not settle go through conjugate gradient (cg.h) one by one.
 #pragma once
 #include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/solver/cg.h"
@@ -40,10 +44,14 @@ struct MultiMassReport {
 
 class MultiMassSolver {
   public:
-    // full: the links that true residuals are computed with. single: for the refinement together; empty: there is none.
+    // stages: the precisions of the shared iteration, coarser and coarser. full: the links that true residuals are computed with. single: for the refinement together; empty: there is none.
     // refiner: a solver of the same parity and full links. Link fields must outlive the solver.
-    MultiMassSolver(Device &, const Lattice &, int parity, const OperatorSpec &shared, const LinkPair &links,
-                    const LinkPair &full, const LinkPair &single, int shifts, CgSolver &refiner);
+    struct StageSpec {
+        OperatorSpec spec;
+        LinkPair links;
+    };
+    MultiMassSolver(Device &, const Lattice &, int parity, const std::vector<StageSpec> &stages, const LinkPair &full,
+                    const LinkPair &single, int shifts, CgSolver &refiner);
 
     const SpinorField &source() const { return refiner_.source(); } // double, to be filled before solve
     const SpinorField &solution(int shift) const { return x_[shift]; } // double
@@ -52,9 +60,20 @@ class MultiMassSolver {
     int shifts() const { return static_cast<int>(x_.size()); }
 
   private:
-    void step(int k);
+    // One precision of the shared iteration: its vectors and its recorded launches.
+    struct Stage {
+        OperatorSpec spec;
+        LinkPair links;
+        std::vector<SpinorField> p; // one a shift
+        SpinorField r[cg_kept_steps], direction, between;
+        std::unique_ptr<Device::Sequence> block; // cg_kept_steps iterations and the update of the shifts
+        double block_scale = 0;                  // that it was recorded with
+    };
+    void step(Stage &, int k);
     bool start(MultiMassReport &);
     CgStop iterate(const CgProgress &, MultiMassReport &);
+    CgStop iterate_stage(Stage &, double leave_at, const CgProgress &, MultiMassReport &);
+    void go_down(const Stage &from, Stage &to);
     double true_residual(int shift); // |b - A x|^2 of solution(shift); the residual itself stays in residual_
     int open_batch(std::vector<bool> &settled, MultiMassReport &);
     void run_batch(const CgProgress &, MultiMassReport &);
@@ -64,11 +83,10 @@ class MultiMassSolver {
     Device &device_;
     Lattice lattice_;
     int parity_;
-    OperatorSpec spec_;
-    LinkPair links_, full_, single_;
+    LinkPair full_, single_;
     CgSolver &refiner_;
-    std::vector<SpinorField> p_, x_; // one a shift
-    SpinorField r_[cg_kept_steps], direction_, between_;
+    std::vector<SpinorField> x_; // one a shift
+    std::vector<Stage> stages_;
     DeviceArray<CgState> state_;
     DeviceArray<ShiftState> shift_state_;
     struct Seen {
@@ -86,8 +104,6 @@ class MultiMassSolver {
     std::unique_ptr<Batch> batch_;
     SpinorField residual_, full_between_; // double
     DeviceArray<double> sum_;
-    std::unique_ptr<Device::Sequence> block_;                 // cg_kept_steps iterations and the update of the shifts
-    double block_scale_ = 0;                                  // that block_ was recorded with
     MultiMassLimits limits_;
     int base_ = 0; // the shift with the smallest offset
     double scale_ = 1;
