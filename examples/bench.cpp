@@ -270,7 +270,8 @@ void time_multi_mass(const examples::System &system, int backend, const Settings
             worst = std::fmax(worst, shift.true_residual), refinement += shift.steps;
         std::printf("          %.4f s a call, %.4f shared, %d steps of refinement\n", best.seconds, best.shared_seconds, refinement);
         out.line("10 masses", format("%s %d steps", policy.name, best.steps), best.seconds / best.steps,
-                 best.gflops * 1e9 * best.solver_seconds / best.steps, 0, worst);
+                 best.gflops * 1e9 * best.solver_seconds / best.steps,
+                 best.gbytes_per_second * 1e9 * best.solver_seconds / best.steps, worst);
     }
 }
 

@@ -197,7 +197,7 @@ typedef struct {
     int steps;                /* of the shared iteration */
     double source_norm;
     double seconds, shared_seconds, solver_seconds;
-    double gflops;            /* of solver_seconds */
+    double gflops, gbytes_per_second; /* of solver_seconds; compulsory bytes */
     uint64_t bytes_to_device, bytes_to_host, links_version;
     milcgpu_shift_report *shifts; /* the caller's array of n_shifts, or NULL */
     char message[400];

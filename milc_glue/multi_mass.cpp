@@ -109,8 +109,10 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
     report.source_norm = r.source_norm;
     report.shared_seconds = r.shared_seconds;
     report.solver_seconds = r.seconds;
-    if (r.seconds > 0)
+    if (r.seconds > 0) {
         report.gflops = r.flops / r.seconds * 1e-9;
+        report.gbytes_per_second = r.bytes / r.seconds * 1e-9;
+    }
     std::snprintf(report.message, sizeof report.message, "%s", r.message.c_str());
     for (int i = 0; i < spec.n_shifts; ++i) {
         const CgReport &cg = r.shifts[i].cg;

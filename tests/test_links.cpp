@@ -186,7 +186,6 @@ TEST_CASE("HISQ links of hot, unit and pure-gauge fields", "[fatlinks]") {
         check_hisq<double>(backend, lattice, with_phases(lattice, reference::unit_gauge(lattice)), 0);
         check_hisq<double>(backend, lattice,
                            with_phases(lattice, reference::transform_links(lattice, g, reference::unit_gauge(lattice), 1)), 0);
-        // A hot field has V close to singular somewhere: W is as uncertain there as V's condition number says.
         const Gauge hot = with_phases(lattice, reference::random_gauge(lattice, 9));
         Session<double> session(lattice, backend);
         milcgpu_fatlink_spec spec;
@@ -194,8 +193,9 @@ TEST_CASE("HISQ links of hot, unit and pure-gauge fields", "[fatlinks]") {
         const auto made = make_links<double>(session, hot, spec);
         REQUIRE(made.status == MILCGPU_OK);
         const auto wanted = reference::hisq_links(lattice, hot, 0);
-        CHECK(reference::relative_difference(made.w, wanted.w) < 1e-10);
-        CHECK(reference::relative_difference(made.fat, wanted.fat) < 1e-10);
+        CHECK(worst_link(made.w, wanted.w) < 1e-13);
+        CHECK(worst_link(made.fat, wanted.fat) < 1e-13);
+        CHECK(worst_link(made.lng, wanted.lng) < 1e-13);
     }
 }
 
@@ -472,8 +472,7 @@ TEST_CASE("pinned fields give the same links", "[fatlinks][api]") {
         CHECK(fat[0] == fat[1]);
         CHECK(milcgpu_pin(session.context, nullptr, 8) == MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_unpin(session.context, nullptr) == MILCGPU_BAD_ARGUMENT);
-        if (backend == Backend::cuda)
-            CHECK(milcgpu_unpin(session.context, host.data()) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_unpin(session.context, host.data()) == MILCGPU_BAD_ARGUMENT); // no longer pinned
     }
 }
 

@@ -95,6 +95,9 @@ Device::~Device() {
             cudaEventDestroy(as_event(event));
     if (staging_ != nullptr)
         cudaFreeHost(staging_);
+    for (void *host : pinned_)
+        if (on_gpu())
+            cudaHostUnregister(host);
     if (stream_ != nullptr) {
         cudaStreamSynchronize(as_stream(stream_));
         cudaStreamDestroy(as_stream(stream_));
@@ -484,18 +487,17 @@ void Device::pin(void *host, size_t bytes) {
                                                      cudaGetErrorString(code)));
     }
 #else
-    static_cast<void>(host), static_cast<void>(bytes);
+    static_cast<void>(bytes);
 #endif
+    pinned_.insert(host);
 }
 
 void Device::unpin(void *host) {
+    if (pinned_.erase(host) == 0)
+        throw Error(Status::bad_argument, format("%p is not memory that was pinned here", host));
 #if defined(MILCGPU_WITH_CUDA)
-    if (on_gpu() && cudaHostUnregister(host) != cudaSuccess) {
-        cudaGetLastError();
-        throw Error(Status::bad_argument, format("%p is not memory that was pinned", host));
-    }
-#else
-    static_cast<void>(host);
+    if (on_gpu())
+        raise(cudaHostUnregister(host), "unpin memory");
 #endif
 }
 

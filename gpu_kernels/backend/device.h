@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 namespace milcgpu {
@@ -117,6 +118,7 @@ class Device {
     int ordinal_;
     std::string description_;
     std::map<void *, Allocation> allocations_;
+    std::set<void *> pinned_; // of the caller
     size_t used_bytes_ = 0, peak_bytes_ = 0;
     TransferCounters transfers_;
     Fault fault_ = Fault::none;

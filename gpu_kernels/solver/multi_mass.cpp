@@ -119,11 +119,22 @@ CgStop MultiMassSolver::iterate(const CgProgress &progress, MultiMassReport &rep
     for (size_t k = 0;; ++k) {
         const bool last = k + 1 == stages_.size();
         const double leave_at = last ? 0 : tightest * go_down_at(stages_[k + 1].spec.spinor);
+        const int steps_before = report.steps;
         const CgStop stop = iterate_stage(stages_[k], leave_at, progress, report);
+        add_work(stages_[k].spec, report.steps - steps_before, 4, report);
         if (last || stop != CgStop::running)
             return stop;
         go_down(stages_[k], stages_[k + 1]);
     }
+}
+
+// `steps` iterations of one system; other_spinors: those of the precision that are moved outside of D.
+void MultiMassSolver::add_work(const OperatorSpec &spec, double steps, double other_spinors, MultiMassReport &report) const {
+    const size_t sites = x_[0].sites();
+    report.flops += steps * (double(dslash_flops(Epilogue::plain, sites)) + dslash_flops(Epilogue::residual, sites) + 24.0 * sites);
+    report.bytes += steps * (double(dslash_bytes(spec.spinor, spec.link, spec.reals, Epilogue::plain, sites)) +
+                             dslash_bytes(spec.spinor, spec.link, spec.reals, Epilogue::residual, sites) +
+                             other_spinors * spinor_bytes(spec.spinor) * sites);
 }
 
 // The same vectors in a coarser precision; scalars stay what they are.
@@ -268,12 +279,10 @@ void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &rep
             continue;
         }
         device_.wait(1 - slot); // its copy of the states must not land later
-        const double sites = source().sites();
         for (size_t s = 0; s < limits_.shifts.size(); ++s) {
             report.shifts[s].cg.steps += seen[s].iterations;
             report.shifts[s].cg.iterations += seen[s].iterations;
-            report.flops += seen[s].iterations * (double(dslash_flops(Epilogue::plain, source().sites())) +
-                                                  dslash_flops(Epilogue::residual, source().sites()) + 36.0 * sites);
+            add_work({Precision::single, Precision::single, single_.lng->reals()}, seen[s].iterations, 3 + 4, report);
         }
         return;
     }
@@ -310,6 +319,7 @@ void MultiMassSolver::refine(int s, const CgProgress &progress, MultiMassReport 
     if (cg.status == Status::ok || cg.status == Status::not_converged || cg.status == Status::precision_floor)
         device_.copy_on_device(x_[s].data(), refiner_.solution().data(), x_[s].bytes());
     report.flops += cg.flops;
+    report.bytes += cg.bytes;
     cg.steps += steps_before, cg.iterations += iterations_before;
     if (report.status == Status::ok && cg.status != Status::ok) {
         report.status = cg.status;
@@ -333,11 +343,12 @@ MultiMassReport MultiMassSolver::solve(const MultiMassLimits &limits, const CgPr
     const CgStop stop = iterate(progress, report);
     report.iterations = report.steps + 1;
     report.shared_seconds = now() - begin;
-    const double sites = source().sites();
-    report.flops = report.steps * (double(dslash_flops(Epilogue::plain, source().sites())) +
-                                   dslash_flops(Epilogue::residual, source().sites()) + 24.0 * sites);
-    for (const ShiftReport &shift : report.shifts)
+    // Vectors of the shifts, a pass for cg_kept_steps iterations: p of the shared precision (counted as that of the start), x double.
+    const double sites = source().sites(), shift_spinors = 2.0 * (spinor_bytes(stages_[0].spec.spinor) + spinor_bytes(Precision::double_));
+    for (const ShiftReport &shift : report.shifts) {
         report.flops += 24.0 * sites * shift.shared_steps;
+        report.bytes += shift_spinors * sites * shift.shared_steps / cg_kept_steps;
+    }
     if (stop == CgStop::nan_or_inf || stop == CgStop::not_positive) {
         report.status = stop == CgStop::nan_or_inf ? Status::nan_or_inf : Status::not_positive;
         report.message = format("%s at step %d of the shared iteration",

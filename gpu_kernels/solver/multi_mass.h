@@ -37,7 +37,8 @@ struct MultiMassReport {
     Status status = Status::ok; // the worst of the shifts'
     int steps = 0;              // of the shared iteration
     int iterations = 0;         // as MILC counts the shared iteration: steps + 1
-    double source_norm = 0, seconds = 0, shared_seconds = 0, flops = 0;
+    double source_norm = 0, seconds = 0, shared_seconds = 0;
+    double flops = 0, bytes = 0; // of the whole solve, compulsory bytes
     std::vector<ShiftReport> shifts;
     std::string message;
 };
@@ -74,6 +75,7 @@ class MultiMassSolver {
     CgStop iterate(const CgProgress &, MultiMassReport &);
     CgStop iterate_stage(Stage &, double leave_at, const CgProgress &, MultiMassReport &);
     void go_down(const Stage &from, Stage &to);
+    void add_work(const OperatorSpec &, double steps, double other_spinors, MultiMassReport &) const;
     double true_residual(int shift); // |b - A x|^2 of solution(shift); the residual itself stays in residual_
     int open_batch(std::vector<bool> &settled, MultiMassReport &);
     void run_batch(const CgProgress &, MultiMassReport &);
