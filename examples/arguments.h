@@ -127,7 +127,8 @@ class Arguments {
     std::vector<Option> options_;
 };
 
-// What every main() does: runs `body`, prints what went wrong, and gives the exit status: 2 for bad arguments, 1 for the rest.
+// What every main() does: runs `body`, prints what went wrong, and gives the exit status: 2 for bad arguments, 1 for
+// the rest.
 template <class Body> int run_program(const char *program, const Body &body) {
     try {
         return body();

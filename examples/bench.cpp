@@ -1,6 +1,6 @@
-// Times the device copy, every dslash row, the making of links, whole solves and multi-mass solves; verifies each after timing. Device events, median of
-// several runs. GB/s are on compulsory bytes (every link and spinor once); percent is of the copy bandwidth of the same
-// run.
+// Times the device copy, every dslash row, the making of links, whole solves and multi-mass solves; verifies each after
+// timing. Device events, median of several runs. GB/s are on compulsory bytes (every link and spinor once); percent is
+// of the copy bandwidth of the same run.
 #include "examples/arguments.h"
 #include "examples/heatbath.h"
 #include "examples/system.h"
@@ -118,8 +118,8 @@ void time_rows(Device &device, const examples::System &system, const Settings &s
     }
 }
 
-LinkField upload_links(Device &device, const reference::Lattice &lattice, const reference::Gauge &links, Precision precision,
-                       int reals) {
+LinkField upload_links(Device &device, const reference::Lattice &lattice, const reference::Gauge &links,
+                       Precision precision, int reals) {
     const int half = lattice.volume() / 2;
     const SiteMap map;
     auto host = reference::links_to_milc<double>(lattice, links);
@@ -146,7 +146,8 @@ void time_links(Device &device, const examples::System &system, Out &out) {
         return PathCoefficients{c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage};
     };
     const auto asqtad = library(reference::asqtad_coefficients(system.u0));
-    const auto fat7 = library(reference::hisq_fat7_coefficients()), level_2 = library(reference::hisq_asqtad_coefficients());
+    const auto fat7 = library(reference::hisq_fat7_coefficients()),
+               level_2 = library(reference::hisq_asqtad_coefficients());
     const reference::HisqLinks hisq = reference::hisq_links(system.lattice, system.gauge, 0);
     for (const Precision p : {Precision::double_, Precision::single}) {
         const StapleSpace space(device, lattice, p);
@@ -172,7 +173,8 @@ void time_links(Device &device, const examples::System &system, Out &out) {
             fat_links(device, lattice, w, level_2, fat, space);
         });
         out.line("links", format("hisq fat %s/18", name(p)), seconds, volume * 2 * fat_links_flops,
-                 volume * (2 * fat_links_bytes(p, 18) + 8 * link), links_difference(device, system.lattice, fat, hisq.fat));
+                 volume * (2 * fat_links_bytes(p, 18) + 8 * link),
+                 links_difference(device, system.lattice, fat, hisq.fat));
     }
 }
 
@@ -259,7 +261,8 @@ void time_multi_mass(const examples::System &system, int backend, const Settings
             report.struct_size = sizeof report;
             report.shifts = each.data();
             const milcgpu_field from = examples::field_of(source);
-            if (milcgpu_multi_mass(connection.context(), connection.links(), &spec, &from, fields.data(), &report) != MILCGPU_OK)
+            if (milcgpu_multi_mass(connection.context(), connection.links(), &spec, &from, fields.data(), &report) !=
+                MILCGPU_OK)
                 std::printf("multi-mass %s: %s\n", policy.name, report.message);
             if (run == 0 || report.seconds < best.seconds)
                 best = report;
@@ -268,7 +271,8 @@ void time_multi_mass(const examples::System &system, int backend, const Settings
         int refinement = 0;
         for (const auto &shift : each)
             worst = std::fmax(worst, shift.true_residual), refinement += shift.steps;
-        std::printf("          %.4f s a call, %.4f shared, %d steps of refinement\n", best.seconds, best.shared_seconds, refinement);
+        std::printf("          %.4f s a call, %.4f shared, %d steps of refinement\n", best.seconds, best.shared_seconds,
+                    refinement);
         out.line("10 masses", format("%s %d steps", policy.name, best.steps), best.seconds / best.steps,
                  best.gflops * 1e9 * best.solver_seconds / best.steps,
                  best.gbytes_per_second * 1e9 * best.solver_seconds / best.steps, worst);
@@ -292,8 +296,8 @@ int run(Settings &settings) {
     out.csv << "kind,what,us,gflops,gbytes_per_second,percent_of_copy,flops_per_byte,error\n";
     out.csv << "copy,device copy,0,0," << out.copy_bandwidth * 1e-9 << ",100,0,0\n";
     const examples::System system =
-        examples::make_system(lattice, examples::thermalized(lattice, 6.0, 5, settings.sweeps, 1), examples::Action::asqtad,
-                              !settings.no_rows);
+        examples::make_system(lattice, examples::thermalized(lattice, 6.0, 5, settings.sweeps, 1),
+                              examples::Action::asqtad, !settings.no_rows);
     if (!settings.no_rows)
         time_rows(device, system, settings, out);
     if (!settings.no_links && !settings.no_rows)

@@ -18,7 +18,8 @@ struct Settings {
 };
 
 bool read_settings(int argc, char **argv, Settings &s) {
-    examples::Arguments arguments("fatlinks", "fat and long links of a gauge field, timed and compared with the reference");
+    examples::Arguments arguments("fatlinks",
+                                  "fat and long links of a gauge field, timed and compared with the reference");
     arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made");
     arguments.add("size", "X Y Z T", s.size, "extents of a field made here");
     arguments.add("beta", "B", s.beta, "its coupling");
@@ -41,14 +42,14 @@ struct Output {
               double long_error, double limit, const milcgpu_fatlink_report &r) {
         const bool well = r.status == MILCGPU_OK && !(fat_error > limit) && !(long_error > limit);
         all_well = all_well && well;
-        std::printf("%-8s %-7s %-7s %5d %10.1e %10.1e %11.3f %11.3f %9.1f %9.1f  %llu%s\n", backend, action, precision, reals,
-                    fat_error, long_error, r.kernel_seconds * 1e3, r.seconds * 1e3, r.gflops, r.gbytes_per_second,
-                    static_cast<unsigned long long>(r.svd_links), well ? "" : "  OFF");
+        std::printf("%-8s %-7s %-7s %5d %10.1e %10.1e %11.3f %11.3f %9.1f %9.1f  %llu%s\n", backend, action, precision,
+                    reals, fat_error, long_error, r.kernel_seconds * 1e3, r.seconds * 1e3, r.gflops,
+                    r.gbytes_per_second, static_cast<unsigned long long>(r.svd_links), well ? "" : "  OFF");
         if (r.message[0] != '\0')
             std::printf("         %s\n", r.message);
-        csv << backend << "," << action << "," << precision << "," << reals << "," << fat_error << "," << long_error << ","
-            << r.kernel_seconds * 1e3 << "," << r.seconds * 1e3 << "," << r.gflops << "," << r.gbytes_per_second << ","
-            << r.svd_links << "\n";
+        csv << backend << "," << action << "," << precision << "," << reals << "," << fat_error << "," << long_error
+            << "," << r.kernel_seconds * 1e3 << "," << r.seconds * 1e3 << "," << r.gflops << "," << r.gbytes_per_second
+            << "," << r.svd_links << "\n";
     }
 };
 
@@ -58,7 +59,8 @@ void make(milcgpu_context *context, const examples::System &system, int reals, c
           Output &out) {
     auto gauge = reference::links_to_milc<Real>(system.lattice, system.gauge);
     std::vector<Real> fat(gauge.size()), lng(gauge.size());
-    const milcgpu_field from = examples::field_of(gauge), to_fat = examples::field_of(fat), to_long = examples::field_of(lng);
+    const milcgpu_field from = examples::field_of(gauge), to_fat = examples::field_of(fat),
+                        to_long = examples::field_of(lng);
     std::vector<Real> *const fields[] = {&gauge, &fat, &lng};
     for (std::vector<Real> *field : fields)
         if (s.pin && milcgpu_pin(context, field->data(), field->size() * sizeof(Real)) != MILCGPU_OK)
@@ -85,8 +87,9 @@ void make(milcgpu_context *context, const examples::System &system, int reals, c
         long_error = reference::relative_difference(reference::links_from_milc<Real>(system.lattice, lng), system.lng);
         best.status = std::isnan(fat_error) || std::isnan(long_error) ? int(MILCGPU_NAN_OR_INF) : best.status;
     }
-    out.line(backend, system.action == examples::Action::hisq ? "hisq" : "asqtad", sizeof(Real) == 8 ? "double" : "single",
-             best.reconstruct, fat_error, long_error, sizeof(Real) == 8 ? 1e-13 : 2e-6, best);
+    out.line(backend, system.action == examples::Action::hisq ? "hisq" : "asqtad",
+             sizeof(Real) == 8 ? "double" : "single", best.reconstruct, fat_error, long_error,
+             sizeof(Real) == 8 ? 1e-13 : 2e-6, best);
 }
 
 int run(const Settings &s) {
@@ -98,12 +101,13 @@ int run(const Settings &s) {
     if (!s.csv.empty())
         out.csv.open(s.csv);
     out.csv << "backend,action,precision,reals,fat_error,long_error,kernel_ms,ms,gflops,gbytes_per_second,svd_links\n";
-    std::printf("%-8s %-7s %-7s %5s %10s %10s %11s %11s %9s %9s  %s\n", "backend", "action", "prec", "reals", "fat error",
-                "long error", "kernels ms", "call ms", "GFLOPS", "GB/s", "by singular values");
+    std::printf("%-8s %-7s %-7s %5s %10s %10s %11s %11s %9s %9s  %s\n", "backend", "action", "prec", "reals",
+                "fat error", "long error", "kernels ms", "call ms", "GFLOPS", "GB/s", "by singular values");
     for (const char *action : {"asqtad", "hisq"}) {
         if (s.action != "all" && s.action != action)
             continue;
-        const examples::System system = examples::make_system(lattice, gauge, examples::action_of(action), !s.no_reference);
+        const examples::System system =
+            examples::make_system(lattice, gauge, examples::action_of(action), !s.no_reference);
         for (const int backend : examples::backends_of(s.backend)) {
             milcgpu_layout layout{sizeof layout, {n[0], n[1], n[2], n[3]}, nullptr};
             milcgpu_options options{};

@@ -1,8 +1,10 @@
-// Solves (4 m^2 + pole_i - D D) x_i = b for all poles of a rational function at once, in each precision policy, and holds every
-// residual against the independent CPU reference. Exit status: 0 when all agree, 1 when one is off, 2 for bad arguments.
+// Solves (4 m^2 + pole_i - D D) x_i = b for all poles of a rational function at once, in each precision policy, and
+// holds every residual against the independent CPU reference. Exit status: 0 when all agree, 1 when one is off, 2 for
+// bad arguments.
 //
-// The rational function is the one that RHMC needs for its roots of M^dag M: x^(-alpha) = sin(pi alpha) / pi times the integral
-// of e^((1 - alpha) t) / (e^t + x) over t, by the trapezoid rule, so pole_i = e^(t_i), residue_i ~ e^((1 - alpha) t_i).
+// The rational function is the one that RHMC needs for its roots of M^dag M: x^(-alpha) = sin(pi alpha) / pi times the
+// integral of e^((1 - alpha) t) / (e^t + x) over t, by the trapezoid rule, so pole_i = e^(t_i), residue_i ~ e^((1 -
+// alpha) t_i).
 #include "examples/arguments.h"
 #include "examples/system.h"
 #include <cmath>
@@ -110,23 +112,24 @@ int run(const Settings &s) {
             report.shifts = each.data();
             const milcgpu_field from = examples::field_of(source);
             milcgpu_multi_mass(connection.context(), connection.links(), &spec, &from, fields.data(), &report);
-            std::printf("\n%s, %s: %s, %d shared steps, %.4f s (shared %.4f), %.1f GFLOPS\n", examples::backend_name(backend),
-                        policy.name, milcgpu_status_name(report.status), report.steps, report.seconds, report.shared_seconds,
-                        report.gflops);
+            std::printf("\n%s, %s: %s, %d shared steps, %.4f s (shared %.4f), %.1f GFLOPS\n",
+                        examples::backend_name(backend), policy.name, milcgpu_status_name(report.status), report.steps,
+                        report.seconds, report.shared_seconds, report.gflops);
             if (report.message[0] != '\0')
                 std::printf("  %s\n", report.message);
-            std::printf("  %12s %12s %12s %14s %14s\n", "offset", "shared steps", "refinement", "true residual", "by reference");
+            std::printf("  %12s %12s %12s %14s %14s\n", "offset", "shared steps", "refinement", "true residual",
+                        "by reference");
             all_well = all_well && report.status == MILCGPU_OK;
             for (size_t k = 0; k < shifts.size(); ++k) {
                 const double check = s.no_reference ? NAN : true_residual(system, x[k], b, shifts[k].offset);
                 const bool well = each[k].status == MILCGPU_OK &&
                                   (s.no_reference || std::fabs(check - each[k].true_residual) < 0.01 * s.tolerance);
                 all_well = all_well && well;
-                std::printf("  %12.4e %12d %12d %14.2e %14.2e%s\n", shifts[k].offset, each[k].shared_steps, each[k].steps,
-                            each[k].true_residual, check, well ? "" : "  OFF");
+                std::printf("  %12.4e %12d %12d %14.2e %14.2e%s\n", shifts[k].offset, each[k].shared_steps,
+                            each[k].steps, each[k].true_residual, check, well ? "" : "  OFF");
                 csv << examples::backend_name(backend) << "," << policy.name << "," << shifts[k].offset << ","
-                    << each[k].shared_steps << "," << each[k].steps << "," << each[k].true_residual << "," << check << ","
-                    << milcgpu_status_name(each[k].status) << "\n";
+                    << each[k].shared_steps << "," << each[k].steps << "," << each[k].true_residual << "," << check
+                    << "," << milcgpu_status_name(each[k].status) << "\n";
             }
         }
     }

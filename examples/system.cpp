@@ -39,8 +39,8 @@ milcgpu_fatlink_spec link_spec(const System &system) {
     return spec;
 }
 
-reference::Gauge read_or_make_gauge(const std::string &file, reference::Lattice &lattice, double beta, unsigned long seed,
-                                    int sweeps) {
+reference::Gauge read_or_make_gauge(const std::string &file, reference::Lattice &lattice, double beta,
+                                    unsigned long seed, int sweeps) {
     if (file.empty()) {
         std::printf("making a gauge field, beta %g, %d sweeps\n", beta, sweeps);
         return thermalized(lattice, beta, seed, sweeps, 4);

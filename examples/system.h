@@ -1,5 +1,5 @@
-// A staggered system as MILC would hand it over: the gauge field with phases in, of which the library makes fat and long
-// links, and the same links by the independent reference to hold them against.
+// A staggered system as MILC would hand it over: the gauge field with phases in, of which the library makes fat and
+// long links, and the same links by the independent reference to hold them against.
 #pragma once
 #include "milc_glue/milcgpu.h"
 #include "tests/reference/gauge.h"
@@ -15,8 +15,8 @@ Action action_of(const std::string &name); // throws std::runtime_error
 struct System {
     reference::Lattice lattice;
     Action action;
-    double u0;                // plaquette^(1/4)
-    reference::Gauge gauge;   // with phases
+    double u0;                 // plaquette^(1/4)
+    reference::Gauge gauge;    // with phases
     reference::Gauge fat, lng; // of the reference; empty where they were not asked for
 };
 
@@ -25,11 +25,11 @@ System make_system(const reference::Lattice &lattice, reference::Gauge gauge, Ac
 milcgpu_fatlink_spec link_spec(const System &system);
 
 // A gauge field from a file (made unitary again in double: files are float32), or a thermalized one. Says which.
-reference::Gauge read_or_make_gauge(const std::string &file, reference::Lattice &lattice, double beta, unsigned long seed,
-                                    int sweeps);
+reference::Gauge read_or_make_gauge(const std::string &file, reference::Lattice &lattice, double beta,
+                                    unsigned long seed, int sweeps);
 
-// A context with the system's links, made by the library. Closes both at the end of a scope, throws std::runtime_error with the
-// library's message on failure.
+// A context with the system's links, made by the library. Closes both at the end of a scope, throws std::runtime_error
+// with the library's message on failure.
 class Connection {
   public:
     Connection(const System &system, int backend, int verbosity);

@@ -1,4 +1,5 @@
-// What the files of the C interface share: the context behind the handles, checks of arguments, exceptions into statuses.
+// What the files of the C interface share: the context behind the handles, checks of arguments, exceptions into
+// statuses.
 #pragma once
 #include "gpu_kernels/solver/multi_mass.h"
 #include "milc_glue/milcgpu.h"
@@ -16,7 +17,8 @@ struct milcgpu_context {
     void *user = nullptr;
     bool lost = false;
 
-    // Solvers keep their vectors and recorded launches between calls: RHMC calls thousands of times with a few sets of parameters.
+    // Solvers keep their vectors and recorded launches between calls: RHMC calls thousands of times with a few sets of
+    // parameters.
     struct CachedSolver {
         int parity;
         milcgpu::OperatorSpec precise, sloppy;
@@ -66,9 +68,10 @@ inline void require(const void *pointer, const char *function, const char *what)
 
 inline void require_size(size_t given, size_t known, const char *what) {
     if (given != known)
-        refuse(format("%s.struct_size is %zu, this library (%s) knows %zu: set it to sizeof, and compile against the header of "
-                      "the library that is linked",
-                      what, given, MILCGPU_VERSION, known));
+        refuse(format(
+            "%s.struct_size is %zu, this library (%s) knows %zu: set it to sizeof, and compile against the header of "
+            "the library that is linked",
+            what, given, MILCGPU_VERSION, known));
 }
 
 inline Precision precision_of(int code, const char *what) {
@@ -91,7 +94,7 @@ inline HostField host_field(const milcgpu_field *field, size_t reals_a_site, con
 }
 
 // The set of links behind a handle that has just been made or is to be given new content in `real`.
-int parity_index(int parity);                                       // 0 even, 1 odd
+int parity_index(int parity); // 0 even, 1 odd
 OperatorSpec operator_of(const milcgpu_operator &given, const char *what);
 ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links); // throws where there are none
 // Links in the precision and reals of spec; spec.reals becomes what was granted.
@@ -99,7 +102,7 @@ LinkPair level_links(milcgpu_links &links, OperatorSpec &spec);
 milcgpu_context::CachedSolver &cached_solver(milcgpu_context &, milcgpu_links &, int parity, OperatorSpec &precise,
                                              OperatorSpec &sloppy);
 void check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy); // throws not_built
-void check_version(uint64_t asked, const ResidentLinks &links);          // throws where links are stale
+void check_version(uint64_t asked, const ResidentLinks &links);           // throws where links are stale
 
 ResidentLinks &renewed(milcgpu_links &handle, Precision real);
 // After that content has come.

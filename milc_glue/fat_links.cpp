@@ -16,7 +16,8 @@ PathCoefficients coefficients(const milcgpu_paths &p, const char *what) {
         any = any || c != 0;
     }
     if (!any)
-        refuse(format("%s: all six path coefficients are 0; fill them in (milcgpu_asqtad_spec and milcgpu_hisq_spec do)", what));
+        refuse(format(
+            "%s: all six path coefficients are 0; fill them in (milcgpu_asqtad_spec and milcgpu_hisq_spec do)", what));
     return {p.one_link, p.naik, p.three_staple, p.five_staple, p.seven_staple, p.lepage};
 }
 
@@ -42,8 +43,8 @@ FatLinkArguments checked(const milcgpu_fatlink_spec &spec, const milcgpu_field *
     if (spec.hisq)
         a.fat7 = coefficients(spec.fat7, "spec.fat7");
     if (!(spec.svd_relative >= 0) || !(spec.svd_absolute >= 0) || std::isnan(spec.unitarity))
-        refuse(format("spec: svd_relative %g and svd_absolute %g must not be negative, unitarity %g not NaN", spec.svd_relative,
-                      spec.svd_absolute, spec.unitarity));
+        refuse(format("spec: svd_relative %g and svd_absolute %g must not be negative, unitarity %g not NaN",
+                      spec.svd_relative, spec.svd_absolute, spec.unitarity));
     require(sets, "milcgpu_fat_links", "sets");
     if (n_sets < 1)
         refuse(format("n_sets is %d: at least one set is needed", n_sets));
@@ -72,7 +73,8 @@ class Maker {
     std::string plan(int n_sets) const {
         const double field = LinkField::bytes_of(a_.precision, 18, context_.even_sites(), 4) / 1048576.0;
         const double gauge = LinkField::bytes_of(a_.gauge.real, 18, context_.even_sites(), 4) / 1048576.0;
-        return format("plan: gauge links %.1f MiB and as much for their raw copy, staples %.1f MiB (or %.1f, slower), HISQ links %.1f "
+        return format("plan: gauge links %.1f MiB and as much for their raw copy, staples %.1f MiB (or %.1f, slower), "
+                      "HISQ links %.1f "
                       "MiB, %d set(s) of fat and long links %.1f MiB",
                       gauge, 1.5 * field, field, spec_.hisq ? 2 * field : 0.0, n_sets, 2 * n_sets * field);
     }
@@ -124,34 +126,39 @@ class Maker {
         links_to_device(device_, a_.gauge, context_.map, context_.even_sites(), context_.odd_sites(), u);
         LinkStatistics statistics = link_statistics(device_, u, context_.even_sites(), context_.odd_sites());
         if (statistics.first_bad >= 0)
-            throw Error(Status::nan_or_inf, format("gauge field: the first element that is NaN or infinite is in the link of %s",
-                                                   place(statistics.first_bad).c_str()));
+            throw Error(Status::nan_or_inf,
+                        format("gauge field: the first element that is NaN or infinite is in the link of %s",
+                               place(statistics.first_bad).c_str()));
         const double limit = spec_.unitarity == 0 ? 1e-4 : spec_.unitarity;
         long long worst;
         const double violation = limit < 0 ? 0 : unitarity_violation(device_, context_.lattice, u, &worst);
         if (limit >= 0 && !(violation <= limit))
-            refuse(format("gauge field: not unitary, an element of |U U^dag - 1| is %.2e (accepted %.1e) in the link of %s. "
-                          "Reunitarize the lattice, or set spec.unitarity",
-                          violation, limit, place(worst).c_str()));
+            refuse(format(
+                "gauge field: not unitary, an element of |U U^dag - 1| is %.2e (accepted %.1e) in the link of %s. "
+                "Reunitarize the lattice, or set spec.unitarity",
+                violation, limit, place(worst).c_str()));
         if (spec_.phases_out)
             apply_phases(device_, context_.lattice, u);
         report_.reconstruct = 18;
         if (a_.precision == a_.gauge.real && a_.reals == 18)
             return u;
         statistics.mean_norm = 1; // SU(3): no scale
-        PackedLinks packed = pack_links(device_, u, statistics, context_.even_sites(), context_.odd_sites(), a_.precision,
-                                        a_.reals, "gauge links");
+        PackedLinks packed = pack_links(device_, u, statistics, context_.even_sites(), context_.odd_sites(),
+                                        a_.precision, a_.reals, "gauge links");
         if (a_.reals == 18 || packed.worst_error <= accepted_error(a_.precision)) {
             report_.reconstruct = a_.reals;
             return std::move(packed.field);
         }
-        context_.say(1, format("gauge links: %d reals in %s precision do not hold these links (worst error %.1e, accepted %.1e); 18 "
-                               "reals are used",
-                               a_.reals, name(a_.precision), packed.worst_error, accepted_error(a_.precision)));
+        context_.say(
+            1,
+            format(
+                "gauge links: %d reals in %s precision do not hold these links (worst error %.1e, accepted %.1e); 18 "
+                "reals are used",
+                a_.reals, name(a_.precision), packed.worst_error, accepted_error(a_.precision)));
         if (a_.precision == a_.gauge.real)
             return u;
-        return std::move(pack_links(device_, u, statistics, context_.even_sites(), context_.odd_sites(), a_.precision, 18,
-                                    "gauge links")
+        return std::move(pack_links(device_, u, statistics, context_.even_sites(), context_.odd_sites(), a_.precision,
+                                    18, "gauge links")
                              .field);
     }
 
@@ -284,10 +291,10 @@ milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink
         filled.bytes_to_device = context->device->transfers().to_device_bytes - before.to_device_bytes;
         filled.bytes_to_host = context->device->transfers().to_host_bytes - before.to_host_bytes;
         filled.seconds = now() - start;
-        context->say(2, format("%s links, %d set(s), %s: %.3f ms (kernels %.3f ms, %.0f GFLOPS), %llu links by singular values",
-                               spec->hisq ? "HISQ" : "fat", n_sets, name(a.precision), filled.seconds * 1e3,
-                               filled.kernel_seconds * 1e3, filled.gflops,
-                               static_cast<unsigned long long>(filled.svd_links)));
+        context->say(
+            2, format("%s links, %d set(s), %s: %.3f ms (kernels %.3f ms, %.0f GFLOPS), %llu links by singular values",
+                      spec->hisq ? "HISQ" : "fat", n_sets, name(a.precision), filled.seconds * 1e3,
+                      filled.kernel_seconds * 1e3, filled.gflops, static_cast<unsigned long long>(filled.svd_links)));
         return Status::ok;
     });
     if (status != MILCGPU_OK)

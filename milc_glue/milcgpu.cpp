@@ -31,8 +31,9 @@ int milcgpu::parity_index(int parity) {
 OperatorSpec milcgpu::operator_of(const milcgpu_operator &given, const char *what) {
     OperatorSpec spec;
     spec.spinor = precision_of(given.precision, format("%s.precision", what).c_str());
-    spec.link = given.link_precision == 0 ? spec.spinor
-                                          : precision_of(given.link_precision, format("%s.link_precision", what).c_str());
+    spec.link = given.link_precision == 0
+                    ? spec.spinor
+                    : precision_of(given.link_precision, format("%s.link_precision", what).c_str());
     spec.reals = given.reconstruct == 0 ? 18 : given.reconstruct;
     find_dslash(spec.spinor, spec.link, spec.reals, Epilogue::residual); // throws not_built
     return spec;
@@ -55,8 +56,8 @@ ResidentLinks &milcgpu::resident(milcgpu_context *context, milcgpu_links *links)
 
 constexpr size_t cached_solvers = 4;
 
-milcgpu_context::CachedSolver &milcgpu::cached_solver(milcgpu_context &context, milcgpu_links &links, int parity, OperatorSpec &precise,
-                        OperatorSpec &sloppy) {
+milcgpu_context::CachedSolver &milcgpu::cached_solver(milcgpu_context &context, milcgpu_links &links, int parity,
+                                                      OperatorSpec &precise, OperatorSpec &sloppy) {
     const LinkPair precise_links = level_links(links, precise), sloppy_links = level_links(links, sloppy);
     const std::string warnings = links.links->take_warnings();
     if (!warnings.empty())
@@ -72,28 +73,34 @@ milcgpu_context::CachedSolver &milcgpu::cached_solver(milcgpu_context &context, 
     if (solvers.size() >= cached_solvers)
         solvers.pop_back();
     const LinkPair full = links.links->full();
-    std::function<FinerLevel()> finer; // single precision with the same reals, where half is asked for beside something finer
+    std::function<FinerLevel()>
+        finer; // single precision with the same reals, where half is asked for beside something finer
     if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
         finer = [&links, reals = sloppy.reals] {
             OperatorSpec spec{Precision::single, Precision::single, reals};
             const LinkPair packed = level_links(links, spec);
             return FinerLevel{spec, packed};
         };
-    solvers.push_front({parity, precise, sloppy, &links, version,
+    solvers.push_front({parity,
+                        precise,
+                        sloppy,
+                        &links,
+                        version,
                         std::make_unique<CgSolver>(*context.device, context.lattice, parity, precise, precise_links,
                                                    sloppy, sloppy_links, full, finer),
-                         nullptr,
-                         {}});
+                        nullptr,
+                        {}});
     return solvers.front();
 }
 
 void milcgpu::check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy) {
     if (sloppy.spinor < precise.spinor)
-        throw Error(Status::not_built,
-                    format("spec.sloppy is %s, finer than spec.precise, %s; built (precise/sloppy vectors): double/double "
-                           "double/single double/half single/single single/half half/half, each with every link precision "
-                           "and reconstruction that milcgpu_list_kernels names",
-                           name(sloppy.spinor), name(precise.spinor)));
+        throw Error(
+            Status::not_built,
+            format("spec.sloppy is %s, finer than spec.precise, %s; built (precise/sloppy vectors): double/double "
+                   "double/single double/half single/single single/half half/half, each with every link precision "
+                   "and reconstruction that milcgpu_list_kernels names",
+                   name(sloppy.spinor), name(precise.spinor)));
 }
 
 void milcgpu::check_version(uint64_t asked, const ResidentLinks &links) {
@@ -185,9 +192,10 @@ SolveArguments checked_solve(const milcgpu_solve_spec &spec) {
     const auto tolerance_ok = [](double t) { return t >= 0 && t < INFINITY; };
     if (!tolerance_ok(spec.tolerance) || !tolerance_ok(spec.relative_tolerance) ||
         !(spec.tolerance > 0 || spec.relative_tolerance > 0))
-        refuse(format("tolerance %g and relative_tolerance %g: each must be zero (not tested) or positive and finite, and one "
-                      "must be positive",
-                      spec.tolerance, spec.relative_tolerance));
+        refuse(format(
+            "tolerance %g and relative_tolerance %g: each must be zero (not tested) or positive and finite, and one "
+            "must be positive",
+            spec.tolerance, spec.relative_tolerance));
     if (spec.max_iterations <= 0 || spec.max_restarts <= 0 || spec.max_iterations > 2000000000 / spec.max_restarts)
         refuse(format("max_iterations %d and max_restarts %d: both must be positive, their product below 2e9",
                       spec.max_iterations, spec.max_restarts));
@@ -264,9 +272,11 @@ extern "C" {
 const char *milcgpu_last_error(void) { return last_error().c_str(); }
 
 const char *milcgpu_status_name(int status) {
-    static const char *const names[] = {"OK",           "NOT_CONVERGED", "PRECISION_FLOOR", "NAN_OR_INF",  "NOT_POSITIVE",
-                                        "BAD_ARGUMENT", "NO_MEMORY",     "DEVICE_LOST",     "COMM",        "NOT_BUILT"};
-    static_assert(static_cast<int>(Status::not_built) == MILCGPU_NOT_BUILT, "status codes of engine and interface agree");
+    static const char *const names[] = {"OK",           "NOT_CONVERGED", "PRECISION_FLOOR", "NAN_OR_INF",
+                                        "NOT_POSITIVE", "BAD_ARGUMENT",  "NO_MEMORY",       "DEVICE_LOST",
+                                        "COMM",         "NOT_BUILT"};
+    static_assert(static_cast<int>(Status::not_built) == MILCGPU_NOT_BUILT,
+                  "status codes of engine and interface agree");
     return status >= 0 && status < static_cast<int>(std::size(names)) ? names[status] : "UNKNOWN";
 }
 
@@ -337,7 +347,8 @@ milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_fiel
     });
 }
 
-milcgpu_status milcgpu_links_update(milcgpu_links *links, const milcgpu_field *fat, const milcgpu_field *lng, int *changed) {
+milcgpu_status milcgpu_links_update(milcgpu_links *links, const milcgpu_field *fat, const milcgpu_field *lng,
+                                    int *changed) {
     return guarded(links != nullptr ? links->context : nullptr, "milcgpu_links_update", [&] {
         require(links, "milcgpu_links_update", "links");
         update_links(*links, fat, lng, changed);
@@ -364,7 +375,8 @@ milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, co
         resident(context, links);
         OperatorSpec spec = operator_of(*what, "what");
         const int to = parity_index(parity);
-        const HostField from_field = host_field(source, 6, "source"), to_field = host_field(destination, 6, "destination");
+        const HostField from_field = host_field(source, 6, "source"),
+                        to_field = host_field(destination, 6, "destination");
         const LinkPair level = level_links(*links, spec);
         Device &device = *context->device;
         const SpinorField in(device, spec.spinor, context->lattice.sites(1 - to), "dslash vectors");
@@ -391,7 +403,8 @@ milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, con
         if (report != nullptr)
             require_size(report->struct_size, sizeof *report, "milcgpu_solve_report");
         resident(context, links);
-        return solve(*context, *links, *spec, host_field(source, 6, "source"), host_field(solution, 6, "solution"), filled);
+        return solve(*context, *links, *spec, host_field(source, 6, "source"), host_field(solution, 6, "solution"),
+                     filled);
     });
     if (report != nullptr && report->struct_size == sizeof filled) {
         filled.status = status;
@@ -402,8 +415,8 @@ milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, con
     return status;
 }
 
-milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec, char *text,
-                                   size_t text_size, size_t *bytes) {
+milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec,
+                                   char *text, size_t text_size, size_t *bytes) {
     return guarded(context, "milcgpu_memory_plan", [&] {
         require(context, "milcgpu_memory_plan", "context");
         require(spec, "milcgpu_memory_plan", "spec");
@@ -423,11 +436,11 @@ milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision,
         const size_t packed = links(a.precise) + (a.sloppy == a.precise ? 0 : links(a.sloppy));
         const size_t vectors = CgSolver::workspace_bytes(context->lattice.sites(0), a.precise, a.sloppy);
         const size_t total = context->device->used_bytes() + plain + staging + packed + vectors;
-        const std::string table =
-            format("%10.1f MiB  in use\n%10.1f MiB  links as handed over\n%10.1f MiB  raw copy of host links (while loading)\n"
-                   "%10.1f MiB  packed links\n%10.1f MiB  vectors\n%10.1f MiB  in all, %.1f MiB free\n",
-                   context->device->used_bytes() / 1048576.0, plain / 1048576.0, staging / 1048576.0, packed / 1048576.0,
-                   vectors / 1048576.0, total / 1048576.0, context->device->free_bytes() / 1048576.0);
+        const std::string table = format(
+            "%10.1f MiB  in use\n%10.1f MiB  links as handed over\n%10.1f MiB  raw copy of host links (while loading)\n"
+            "%10.1f MiB  packed links\n%10.1f MiB  vectors\n%10.1f MiB  in all, %.1f MiB free\n",
+            context->device->used_bytes() / 1048576.0, plain / 1048576.0, staging / 1048576.0, packed / 1048576.0,
+            vectors / 1048576.0, total / 1048576.0, context->device->free_bytes() / 1048576.0);
         if (text != nullptr && text_size > 0)
             std::snprintf(text, text_size, "%s", table.c_str());
         if (bytes != nullptr)
@@ -437,15 +450,17 @@ milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision,
 }
 
 void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user) {
-    line(user, format("%-8s %-8s %5s  %-9s %7s %7s  %s", "spinor", "link", "reals", "epilogue", "bytes", "flops", "file").c_str());
+    line(user,
+         format("%-8s %-8s %5s  %-9s %7s %7s  %s", "spinor", "link", "reals", "epilogue", "bytes", "flops", "file")
+             .c_str());
     for (const DslashKernel &row : dslash_table())
         line(user, format("%-8s %-8s %5d  %-9s %7zu %7zu  %s", name(row.spinor), name(row.link), row.reals,
                           name(row.epilogue), dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, 1),
                           dslash_flops(row.epilogue, 1), row.file)
                        .c_str());
     for (const DslashBatchKernel &row : dslash_batch_table())
-        line(user, format("%-8s %-8s %5d  %-9s %7s %7s  %s", name(row.spinor), name(row.link), row.reals, "several", "", "",
-                          row.file)
+        line(user, format("%-8s %-8s %5d  %-9s %7s %7s  %s", name(row.spinor), name(row.link), row.reals, "several", "",
+                          "", row.file)
                        .c_str());
 }
 

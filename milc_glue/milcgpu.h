@@ -1,16 +1,16 @@
 /* milcgpu: GPU acceleration for staggered fermions in MILC. The C interface.
  *
  * Conventions, those of MILC:
- *   - sites: MILC's order, all even sites first, within a parity lexicographic with x fastest (layout_hyper_prime); any other
- *     order through a site map.
- *   - a colour vector is 3 complex numbers (re, im), a link 3x3 complex numbers row by row; links of a site lie together,
- *     directions X Y Z T. Real numbers are float or double, said with every field.
+ *   - sites: MILC's order, all even sites first, within a parity lexicographic with x fastest (layout_hyper_prime);
+ *     any other order through a site map.
+ *   - a colour vector is 3 complex numbers (re, im), a link 3x3 complex numbers row by row; links of a site lie
+ *     together, directions X Y Z T. Real numbers are float or double, said with every field.
  *   - links carry the staggered phases, the boundary sign, all coefficients and (1 + eps_naik).
  *   - M = 2m + D; solves are of M^dag M = 4 m^2 - D D on one parity.
  *
- * Every struct begins with struct_size, to be set to sizeof of it; a library that knows another size refuses, so that headers
- * and library never disagree in silence. Every function returns a status; milcgpu_last_error() explains the last failure in
- * this thread. No function exits the process. One context is used by one thread at a time.
+ * Every struct begins with struct_size, to be set to sizeof of it; a library that knows another size refuses, so that
+ * headers and library never disagree in silence. Every function returns a status; milcgpu_last_error() explains the
+ * last failure in this thread. No function exits the process. One context is used by one thread at a time.
  */
 #ifndef MILCGPU_H
 #define MILCGPU_H
@@ -32,9 +32,9 @@ typedef enum {
     MILCGPU_NOT_POSITIVE = 4,    /* zero mode of the operator (mass 0); outputs are untouched */
     MILCGPU_BAD_ARGUMENT = 5,    /* outputs are untouched, as for all that follow */
     MILCGPU_NO_MEMORY = 6,
-    MILCGPU_DEVICE_LOST = 7,     /* the context is of no more use; destroy it */
+    MILCGPU_DEVICE_LOST = 7, /* the context is of no more use; destroy it */
     MILCGPU_COMM = 8,
-    MILCGPU_NOT_BUILT = 9        /* no kernel for the combination; the message lists what is built */
+    MILCGPU_NOT_BUILT = 9 /* no kernel for the combination; the message lists what is built */
 } milcgpu_status;
 
 typedef enum { MILCGPU_AUTO = 0, MILCGPU_CUDA = 1, MILCGPU_HOST = 2 } milcgpu_backend;
@@ -47,15 +47,16 @@ typedef struct milcgpu_links milcgpu_links;     /* a set of fat and long links o
 
 typedef struct {
     size_t struct_size;
-    int extent[4];       /* X Y Z T of the lattice: even, at least 2 */
-    const int *site_map; /* V entries: MILC's index of the k-th site in the order above; NULL: that order is MILC's. Copied. */
+    int extent[4]; /* X Y Z T of the lattice: even, at least 2 */
+    const int *site_map; /* V entries: MILC's index of the k-th site in the order above; copied. NULL: that order */
 } milcgpu_layout;
 
 typedef struct {
     size_t struct_size;
-    int backend;    /* milcgpu_backend; AUTO: environment MILCGPU_BACKEND (auto, cuda, host), else a GPU if there is one */
-    int device;     /* GPU number, 0 first */
-    int block_size; /* threads a block for every kernel (64, 128, 256); 0: each kernel's own. Results do not depend on it */
+    int backend; /* milcgpu_backend; AUTO: environment MILCGPU_BACKEND (auto, cuda, host), else a GPU if there is one */
+    int device;  /* GPU number, 0 first */
+    int block_size; /* threads a block for every kernel (64, 128, 256); 0: each kernel's own. Results do not depend on
+                       it */
     int verbosity;  /* 0 silent, 1 device and warnings, 2 a line a solve; -1: environment MILCGPU_VERBOSE, else 1 */
     void (*message)(void *user, const char *line); /* where lines go; NULL: stderr */
     void *user;
@@ -69,9 +70,9 @@ typedef struct {
     size_t pitch_bytes;
 } milcgpu_field;
 
-/* What D is computed with. Zero means: as precision; 18 reals. reconstruct: reals of a long link in memory, 18, 13, 12, 9 or 8.
- * 12 and 8 hold c * (+-SU(3)) (asqtad), 13 and 9 c * U(3) (HISQ, twisted boundaries). Links are checked when they are packed;
- * what does not fit is kept in 18 reals, with a warning, and the report says so. */
+/* What D is computed with. Zero means: as precision; 18 reals. reconstruct: reals of a long link in memory, 18, 13, 12,
+ * 9 or 8. 12 and 8 hold c * (+-SU(3)) (asqtad), 13 and 9 c * U(3) (HISQ, twisted boundaries). Links are checked when
+ * they are packed; what does not fit is kept in 18 reals, with a warning, and the report says so. */
 typedef struct {
     int precision;      /* of vectors */
     int link_precision; /* 0: same */
@@ -89,10 +90,10 @@ typedef struct {
     milcgpu_operator precise;  /* the solution is kept and residuals are recomputed in this */
     milcgpu_operator sloppy;   /* iterations run in this; precision 0: as precise */
     double reliable_delta;     /* fall of the sloppy residual between two recomputations; 0: 0.1 */
-    double jump_limit;         /* sloppy half precision on light masses: where the residual, recomputed, differs by more than this
-                                  part of itself, the rest of the solve runs in single; where that is certain beforehand, all of
-                                  it. 0: 0.5; 1e9: half precision whatever it costs */
-    uint64_t links_version;    /* the links this solve is meant for (milcgpu_links_version); 0: whatever they are */
+    double jump_limit; /* sloppy half precision on light masses: where the residual, recomputed, differs by more than
+                          this part of itself, the rest of the solve runs in single; where that is certain beforehand,
+                          all of it. 0: 0.5; 1e9: half precision whatever it costs */
+    uint64_t links_version; /* the links this solve is meant for (milcgpu_links_version); 0: whatever they are */
     void (*progress)(void *user, int step, double residual); /* NULL: none. residual: |r|/|b| of the recursion */
     void *user;
 } milcgpu_solve_spec;
@@ -100,23 +101,23 @@ typedef struct {
 typedef struct {
     size_t struct_size;
     int status;
-    int iterations;         /* as MILC counts: steps + evaluations of the residual at (re)starts */
-    int steps;              /* conjugate gradient steps */
-    int restarts;           /* starts of the iteration, the first included */
+    int iterations; /* as MILC counts: steps + evaluations of the residual at (re)starts */
+    int steps;      /* conjugate gradient steps */
+    int restarts;   /* starts of the iteration, the first included */
     int reliable_updates;
-    double source_norm;     /* |b| */
-    double true_residual;   /* |b - A x| / |b|, recomputed in double from the links as handed over */
-    double relative_residual; /* MILC's, of the same residual; 1 when relative_tolerance is 0, as MILC prints it */
+    double source_norm;        /* |b| */
+    double true_residual;      /* |b - A x| / |b|, recomputed in double from the links as handed over */
+    double relative_residual;  /* MILC's, of the same residual; 1 when relative_tolerance is 0, as MILC prints it */
     double recursion_residual; /* what the iteration believed */
-    int steps_in_half;      /* of steps; fewer than steps when the solve had to change to single precision */
-    double largest_jump;    /* of the residual at a reliable update, relative to it: what sloppy precision cost */
-    double seconds;         /* the whole call */
-    double solver_seconds;  /* without copies and reordering of source, guess and solution */
-    double gflops, gbytes_per_second; /* of solver_seconds; compulsory bytes */
-    int reconstruct, sloppy_reconstruct; /* granted */
+    int steps_in_half;         /* of steps; fewer than steps when the solve had to change to single precision */
+    double largest_jump;       /* of the residual at a reliable update, relative to it: what sloppy precision cost */
+    double seconds;            /* the whole call */
+    double solver_seconds;     /* without copies and reordering of source, guess and solution */
+    double gflops, gbytes_per_second;        /* of solver_seconds; compulsory bytes */
+    int reconstruct, sloppy_reconstruct;     /* granted */
     uint64_t bytes_to_device, bytes_to_host; /* over the bus in this call */
     uint64_t links_version;
-    char message[400];      /* empty when all is well */
+    char message[400]; /* empty when all is well */
 } milcgpu_solve_report;
 
 /* Text of the last failure in this thread: what, where, how much, what to do. Valid until the next call. */
@@ -129,72 +130,76 @@ void milcgpu_finalize(milcgpu_context *context); /* links of the context must be
 const char *milcgpu_device_name(const milcgpu_context *context);
 milcgpu_status milcgpu_backend_of(const milcgpu_context *context, int *backend);
 
-/* Pins a field's memory (bytes from address on) so that the GPU reads and writes it directly, at twice the speed of pageable memory and
- * more. Worth it for memory that is used again and again: pinning takes about as long as ten copies. Unpin before it is freed. Without a
- * GPU both do nothing. */
+/* Pins a field's memory (bytes from address on) so that the GPU reads and writes it directly, at twice the speed of
+ * pageable memory and more. Worth it for memory that is used again and again: pinning itself takes longer than a
+ * copy. Unpin before it is freed. Without a GPU both do nothing. */
 milcgpu_status milcgpu_pin(milcgpu_context *context, void *address, size_t bytes);
 milcgpu_status milcgpu_unpin(milcgpu_context *context, void *address);
 
-/* Copies fat and long links (4 links a site each) to the device and checks them: NaN and infinity are refused, with the place.
- * The two fields have one precision. */
+/* Copies fat and long links (4 links a site each) to the device and checks them: NaN and infinity are refused, with the
+ * place. The two fields have one precision. */
 milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_field *fat, const milcgpu_field *lng,
                                     milcgpu_links **links);
-/* New content for the handle. The version changes exactly when the content did (checksum of all bits); *changed may be NULL. After a
- * failure the handle is empty and solves with it are refused. */
-milcgpu_status milcgpu_links_update(milcgpu_links *links, const milcgpu_field *fat, const milcgpu_field *lng, int *changed);
+/* New content for the handle. The version changes exactly when the content did (checksum of all bits); *changed may be
+ * NULL. After a failure the handle is empty and solves with it are refused. */
+milcgpu_status milcgpu_links_update(milcgpu_links *links, const milcgpu_field *fat, const milcgpu_field *lng,
+                                    int *changed);
 uint64_t milcgpu_links_version(const milcgpu_links *links); /* 0: empty */
 void milcgpu_links_destroy(milcgpu_links *links);
 
-/* destination (on `parity`) = D source (on the other parity); the other sites of destination keep their content. source and
- * destination may be the same field. */
+/* destination (on `parity`) = D source (on the other parity); the other sites of destination keep their content. source
+ * and destination may be the same field. */
 milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, const milcgpu_operator *what, int parity,
                               const milcgpu_field *source, const milcgpu_field *destination);
 
-/* Solves (4 m^2 - D D) x = b on spec->parity. solution: initial guess on entry, always honoured; x on return when the status is
- * OK, NOT_CONVERGED or PRECISION_FLOOR, untouched otherwise. Sites of the other parity are neither used nor changed. A zero
- * source gives x = 0 and OK. report may be NULL; it is filled whenever the solve was run. */
+/* Solves (4 m^2 - D D) x = b on spec->parity. solution: initial guess on entry, always honoured; x on return when the
+ * status is OK, NOT_CONVERGED or PRECISION_FLOOR, untouched otherwise. Sites of the other parity are neither used nor
+ * changed. A zero source gives x = 0 and OK. report may be NULL; it is filled whenever the solve was run. */
 milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
                              const milcgpu_field *source, const milcgpu_field *solution, milcgpu_solve_report *report);
 
-/* Several masses at once: (offset_i - D D) x_i = b, offset_i = 4 m_i^2 or a pole of a rational function; any order, equal ones too. */
+/* Several masses at once: (offset_i - D D) x_i = b, offset_i = 4 m_i^2 or a pole of a rational function; any order,
+ * equal ones too. */
 typedef struct {
-    double offset;             /* > 0 */
-    double tolerance;          /* as in milcgpu_solve_spec; one of the two must be set */
+    double offset;    /* > 0 */
+    double tolerance; /* as in milcgpu_solve_spec; one of the two must be set */
     double relative_tolerance;
 } milcgpu_shift;
 
 typedef struct {
     size_t struct_size;
     int parity;
-    int n_shifts;              /* 0 to 32; 0: nothing to do */
+    int n_shifts; /* 0 to 32; 0: nothing to do */
     const milcgpu_shift *shifts;
-    const double *residues;    /* NULL, or those of a rational function: tolerance_i becomes |residue_0 / residue_i| tolerance_0, at
-                                  least 1e-14; where residue_i is 0, tolerance_i stays */
-    int max_iterations;        /* of the shared iteration, and between restarts of each refinement */
-    int max_restarts;          /* of each refinement, 0: none (what does not meet its tolerance then is NOT_CONVERGED) */
-    milcgpu_operator shared;   /* the shared iteration. Double is MILC's own way; started in single or half, it ends at
-                                  shared_tolerance, and the rest is refinement */
-    milcgpu_operator sloppy;   /* how far down the shared iteration goes as its residual falls (double, then single, then half), and what
-                                  refinements iterate in; precision 0: as shared. Single or half beside double is the fast way */
-    milcgpu_operator precise;  /* of the refinement, as in milcgpu_solve_spec; precision 0: double */
-    double shared_tolerance;   /* where the shared iteration ends at the latest; 0: 0 in double, 1e-6 in single, 1e-3 in half */
+    const double *residues;  /* NULL, or those of a rational function: tolerance_i becomes |residue_0 / residue_i|
+                                tolerance_0, at  least 1e-14; where residue_i is 0, tolerance_i stays */
+    int max_iterations;      /* of the shared iteration, and between restarts of each refinement */
+    int max_restarts;        /* of each refinement, 0: none (what does not meet its tolerance then is NOT_CONVERGED) */
+    milcgpu_operator shared; /* the shared iteration. Double is MILC's own way; started in single or half, it ends at
+                                shared_tolerance, and the rest is refinement */
+    milcgpu_operator
+        sloppy; /* how far down the shared iteration goes as its residual falls (double, then single, then half), and
+                   what refinements iterate in; precision 0: as shared. Single or half beside double is the fast way */
+    milcgpu_operator precise; /* of the refinement, as in milcgpu_solve_spec; precision 0: double */
+    double shared_tolerance;  /* where the shared iteration ends at the latest; 0: 0 in double, 1e-6 in single, 1e-3 in
+                                 half */
     uint64_t links_version;
     void (*progress)(void *user, int step, double residual);
     void *user;
 } milcgpu_multi_mass_spec;
 
 typedef struct {
-    int status;               /* milcgpu_status of this shift */
-    int shared_steps;         /* until it left the shared iteration */
-    int iterations, steps;    /* of its refinement, as in milcgpu_solve_report; steps 0: none was needed */
+    int status;            /* milcgpu_status of this shift */
+    int shared_steps;      /* until it left the shared iteration */
+    int iterations, steps; /* of its refinement, as in milcgpu_solve_report; steps 0: none was needed */
     double true_residual, relative_residual; /* recomputed in double from the links as handed over */
 } milcgpu_shift_report;
 
 typedef struct {
     size_t struct_size;
-    int status;               /* OK only when every shift is */
-    int iterations;           /* as MILC counts the shared iteration: steps + 1 */
-    int steps;                /* of the shared iteration */
+    int status;     /* OK only when every shift is */
+    int iterations; /* as MILC counts the shared iteration: steps + 1 */
+    int steps;      /* of the shared iteration */
     double source_norm;
     double seconds, shared_seconds, solver_seconds;
     double gflops, gbytes_per_second; /* of solver_seconds; compulsory bytes */
@@ -203,44 +208,48 @@ typedef struct {
     char message[400];
 } milcgpu_multi_mass_report;
 
-/* solutions: n_shifts fields, guesses are not read. All that milcgpu_solve says holds for each; a shift that cannot be solved does not
- * hold the others back. report may be NULL. */
+/* solutions: n_shifts fields, guesses are not read. All that milcgpu_solve says holds for each; a shift that cannot be
+ * solved does not hold the others back. report may be NULL. */
 milcgpu_status milcgpu_multi_mass(milcgpu_context *context, milcgpu_links *links, const milcgpu_multi_mass_spec *spec,
                                   const milcgpu_field *source, const milcgpu_field *solutions,
                                   milcgpu_multi_mass_report *report);
 
-/* Coefficients of the paths of fat and long links in MILC's order (act_path_coeff), tadpole factors included; signs for links that
- * carry the staggered phases (3-staple, 7-staple and Lepage negative). */
+/* Coefficients of the paths of fat and long links in MILC's order (act_path_coeff), tadpole factors included; signs for
+ * links that carry the staggered phases (3-staple, 7-staple and Lepage negative). */
 typedef struct {
     double one_link, naik, three_staple, five_staple, seven_staple, lepage;
 } milcgpu_paths;
 
 typedef struct {
     size_t struct_size;
-    int precision;     /* of the arithmetic and of links kept: MILCGPU_DOUBLE or MILCGPU_SINGLE; 0: as the gauge field */
-    int reconstruct;   /* reals of a gauge link while staples are made, 18 or 12; 0: 18. 12 needs +-SU(3) to rounding, and is only
-                          used for the first level */
-    int phases_out;    /* 0: the gauge links carry staggered phases and boundary sign; 1: they do not, both are multiplied in */
-    double unitarity;  /* gauge links with an element of |U U^dag - 1| above this are refused; 0: 1e-4; negative: not tested */
+    int precision;   /* of the arithmetic and of links kept: MILCGPU_DOUBLE or MILCGPU_SINGLE; 0: as the gauge field */
+    int reconstruct; /* reals of a gauge link while staples are made, 18 or 12; 0: 18. 12 needs +-SU(3) to rounding, and
+                        is only used for the first level */
+    int phases_out;  /* 0: the gauge links carry staggered phases and boundary sign; 1: they do not, both are multiplied
+                        in */
+    double unitarity;    /* gauge links with an element of |U U^dag - 1| above this are refused; 0: 1e-4; negative: not
+                            tested */
     milcgpu_paths paths; /* of fat and long links: from U (asqtad), or from W (HISQ, level 2) */
-    double eps_one_link, eps_naik; /* a set's eps_naik times these is added to the coefficients one_link (without its Lepage
-                                      part) and naik: 1/8 and -1/24 in HISQ */
-    int hisq;          /* 1: V = fat links of U with `fat7`; W = V made unitary; then `paths` of W */
+    double eps_one_link, eps_naik; /* a set's eps_naik times these is added to the coefficients one_link (without its
+                                      Lepage part) and naik: 1/8 and -1/24 in HISQ */
+    int hisq;                      /* 1: V = fat links of U with `fat7`; W = V made unitary; then `paths` of W */
     milcgpu_paths fat7;
-    int special_unitary; /* 1: W in SU(3), by the principal cube root of the determinant (without phases); 0: U(3), as MILC */
+    int special_unitary; /* 1: W in SU(3), by the principal cube root of the determinant (without phases); 0: U(3), as
+                            MILC */
     double svd_relative, svd_absolute; /* limits for singular values (MILC's HISQ_REUNIT_SVD_*_ERROR); 0: 1e-8 */
-    int svd_only;      /* 1: singular values for every link (slow, for tests) */
+    int svd_only;                      /* 1: singular values for every link (slow, for tests) */
 } milcgpu_fatlink_spec;
 
-/* One set of results. fat, lng: where to copy them to (4 links a site), NULL: not wanted on the host. links: NULL, or a handle that
- * the set goes into on the device, made when it is NULL; a solve with it moves no link over the bus. */
+/* One set of results. fat, lng: where to copy them to (4 links a site), NULL: not wanted on the host. links: NULL, or a
+ * handle that the set goes into on the device, made when it is NULL; a solve with it moves no link over the bus. */
 typedef struct {
     double eps;
     const milcgpu_field *fat, *lng;
     milcgpu_links **links;
 } milcgpu_fatlink_set;
 
-/* What HISQ makes on the way, each NULL where it is not wanted: V, its U(3) part Y, and W (= Y unless special_unitary). */
+/* What HISQ makes on the way, each NULL where it is not wanted: V, its U(3) part Y, and W (= Y unless special_unitary).
+ */
 typedef struct {
     const milcgpu_field *v, *y, *w;
 } milcgpu_hisq_links;
@@ -248,31 +257,33 @@ typedef struct {
 typedef struct {
     size_t struct_size;
     int status;
-    double seconds;        /* the whole call */
-    double kernel_seconds; /* of it, making links: device events */
-    double flops, gflops;  /* MILC's count, 61632 a site and level + 1728 a site and set; per kernel second */
+    double seconds;           /* the whole call */
+    double kernel_seconds;    /* of it, making links: device events */
+    double flops, gflops;     /* MILC's count, 61632 a site and level + 1728 a site and set; per kernel second */
     double gbytes_per_second; /* compulsory bytes of the passes of the fat links, per kernel second */
     uint64_t bytes_to_device, bytes_to_host;
-    uint64_t svd_links;    /* links that were made unitary by singular values */
+    uint64_t svd_links; /* links that were made unitary by singular values */
     uint64_t workspace_bytes;
-    int reconstruct;       /* granted */
-    int lean;              /* 1: memory was short, the slower way with less workspace was taken */
+    int reconstruct; /* granted */
+    int lean;        /* 1: memory was short, the slower way with less workspace was taken */
     char message[400];
 } milcgpu_fatlink_report;
 
-/* Coefficients of asqtad with tadpole factor u0, and of HISQ, as MILC has them. Sets struct_size and clears the rest. */
+/* Coefficients of asqtad with tadpole factor u0, and of HISQ, as MILC has them. Sets struct_size and clears the rest.
+ */
 void milcgpu_asqtad_spec(double u0, milcgpu_fatlink_spec *spec);
 void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec);
 
-/* Fat and long links from the gauge field (4 links a site), n_sets of them. hisq and report may be NULL. Outputs are untouched on
- * failure, except that handles which were to get new content are then empty. */
+/* Fat and long links from the gauge field (4 links a site), n_sets of them. hisq and report may be NULL. Outputs are
+ * untouched on failure, except that handles which were to get new content are then empty. */
 milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink_spec *spec, const milcgpu_field *gauge,
                                  const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
                                  milcgpu_fatlink_report *report);
 
-/* Bytes that links of host_precision and a solve of `spec` need on the device, as a table in text (may be NULL) and as a total. */
-milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec, char *text,
-                                   size_t text_size, size_t *bytes);
+/* Bytes that links of host_precision and a solve of `spec` need on the device, as a table in text (may be NULL) and as
+ * a total. */
+milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec,
+                                   char *text, size_t text_size, size_t *bytes);
 
 /* Every kernel that is built, a line each. */
 void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user);

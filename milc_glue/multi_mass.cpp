@@ -41,7 +41,8 @@ MultiMassArguments checked(const milcgpu_multi_mass_spec &spec) {
         const auto tolerance_ok = [](double t) { return t >= 0 && t < INFINITY; };
         if (!tolerance_ok(shift.tolerance) || !tolerance_ok(shift.relative_tolerance) ||
             !(shift.tolerance > 0 || shift.relative_tolerance > 0))
-            refuse(format("spec.shifts[%d]: tolerance %g and relative_tolerance %g: each must be zero (not tested) or positive and "
+            refuse(format("spec.shifts[%d]: tolerance %g and relative_tolerance %g: each must be zero (not tested) or "
+                          "positive and "
                           "finite, and one must be positive",
                           i, shift.tolerance, shift.relative_tolerance));
         if (spec.residues != nullptr && !std::isfinite(spec.residues[i]))
@@ -56,7 +57,7 @@ MultiMassArguments checked(const milcgpu_multi_mass_spec &spec) {
         refuse(format("shared_tolerance is %g: must be in (0, 1), or 0 for the default", spec.shared_tolerance));
     a.limits.max_iterations = spec.max_iterations;
     a.limits.max_restarts = spec.max_restarts;
-    a.limits.shared_tolerance = spec.shared_tolerance > 0                  ? spec.shared_tolerance
+    a.limits.shared_tolerance = spec.shared_tolerance > 0               ? spec.shared_tolerance
                                 : a.shared.spinor == Precision::double_ ? 0
                                 : a.shared.spinor == Precision::single  ? 1e-6
                                                                         : 1e-3;
@@ -64,8 +65,8 @@ MultiMassArguments checked(const milcgpu_multi_mass_spec &spec) {
 }
 
 // The shared iteration goes from a.shared down to a.sloppy, a precision at a time.
-std::unique_ptr<MultiMassSolver> make_solver(milcgpu_context &context, milcgpu_links &links, const MultiMassArguments &a,
-                                             int n_shifts, CgSolver &refiner) {
+std::unique_ptr<MultiMassSolver> make_solver(milcgpu_context &context, milcgpu_links &links,
+                                             const MultiMassArguments &a, int n_shifts, CgSolver &refiner) {
     std::vector<MultiMassSolver::StageSpec> stages;
     const auto add = [&](OperatorSpec spec) {
         const LinkPair pair = level_links(links, spec);
@@ -80,12 +81,12 @@ std::unique_ptr<MultiMassSolver> make_solver(milcgpu_context &context, milcgpu_l
     LinkPair batch; // what is double alone is not refined together: it is where it should be, or at the floor
     if (a.sloppy.spinor != Precision::double_)
         batch = level_links(links, single);
-    return std::make_unique<MultiMassSolver>(*context.device, context.lattice, a.parity, stages, links.links->full(), batch,
-                                             n_shifts, refiner);
+    return std::make_unique<MultiMassSolver>(*context.device, context.lattice, a.parity, stages, links.links->full(),
+                                             batch, n_shifts, refiner);
 }
 
-Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi_mass_spec &spec, const HostField &source,
-             const std::vector<HostField> &solutions, milcgpu_multi_mass_report &report) {
+Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi_mass_spec &spec,
+             const HostField &source, const std::vector<HostField> &solutions, milcgpu_multi_mass_report &report) {
     const double start = now();
     const TransferCounters before = context.device->transfers();
     MultiMassArguments a = checked(spec);
@@ -119,15 +120,21 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
         if (r.status != Status::nan_or_inf && r.status != Status::not_positive)
             context.reorder->to_host(solver.solution(i), a.parity, solutions[i]);
         if (report.shifts != nullptr)
-            report.shifts[i] = {static_cast<int>(r.status == Status::nan_or_inf || r.status == Status::not_positive ? r.status
-                                                                                                                    : cg.status),
-                                r.shifts[i].shared_steps, cg.iterations, cg.steps, cg.true_residual, cg.relative_residual};
+            report.shifts[i] = {static_cast<int>(r.status == Status::nan_or_inf || r.status == Status::not_positive
+                                                     ? r.status
+                                                     : cg.status),
+                                r.shifts[i].shared_steps,
+                                cg.iterations,
+                                cg.steps,
+                                cg.true_residual,
+                                cg.relative_residual};
     }
     report.bytes_to_device = context.device->transfers().to_device_bytes - before.to_device_bytes;
     report.bytes_to_host = context.device->transfers().to_host_bytes - before.to_host_bytes;
     report.seconds = now() - start;
-    context.say(2, format("multi-mass %s, %d shifts: %s, %d shared steps, %.4f s, %.1f GFLOPS", name(a.shared.spinor),
-                          spec.n_shifts, milcgpu_status_name(report.status), report.steps, report.seconds, report.gflops));
+    context.say(2,
+                format("multi-mass %s, %d shifts: %s, %d shared steps, %.4f s, %.1f GFLOPS", name(a.shared.spinor),
+                       spec.n_shifts, milcgpu_status_name(report.status), report.steps, report.seconds, report.gflops));
     if (r.status != Status::ok)
         last_error() = format("milcgpu_multi_mass: %s", r.message.c_str());
     return r.status;

@@ -1,5 +1,5 @@
-// One thread a link. Bytes a link: 144 (72 single) read and written by the reorder; packing reads that, writes and re-reads the
-// packed form. Runs once when links change.
+// One thread a link. Bytes a link: 144 (72 single) read and written by the reorder; packing reads that, writes and
+// re-reads the packed form. Runs once when links change.
 #include "gpu_kernels/backend/launch.h"
 #include "gpu_kernels/su3/reconstruct.h"
 #include "reorder/link_reorder.h"
@@ -190,8 +190,8 @@ LinkStatistics link_statistics(Device &device, const LinkField &links, int even_
         const uint32_t first = parity == 0 ? 0 : 4 * static_cast<uint32_t>(even_sites);
         const AddNorm finish{{}, totals.data()};
         if (links.precision() == Precision::double_)
-            launch_sum<1>(device, count, Look<Precision::double_>{array_of(links, parity), totals.data(), first}, finish,
-                          nullptr, "look over links");
+            launch_sum<1>(device, count, Look<Precision::double_>{array_of(links, parity), totals.data(), first},
+                          finish, nullptr, "look over links");
         else
             launch_sum<1>(device, count, Look<Precision::single>{array_of(links, parity), totals.data(), first}, finish,
                           nullptr, "look over links");

@@ -5,8 +5,8 @@
 
 namespace milcgpu {
 
-// host: 4 matrices of 18 reals a site record (su3_matrix l[4*sites], or a `link[4]` member of site structures). to: 18 reals,
-// precision of the host's reals.
+// host: 4 matrices of 18 reals a site record (su3_matrix l[4*sites], or a `link[4]` member of site structures). to: 18
+// reals, precision of the host's reals.
 void links_to_device(Device &, const HostField &host, const SiteMap &, int even_sites, int odd_sites,
                      const LinkField &to);
 // The way back (18 reals only).
@@ -17,8 +17,9 @@ void links_to_host(Device &, const LinkField &from, const SiteMap &, int even_si
 struct LinkStatistics {
     double largest;   // of |re|, |im| of all elements; infinite or NaN when not finite
     double mean_norm; // sqrt(mean over links of |L|_F^2 / 3): c for links c * unitary
-    long long first_bad; // (4 k + mu) of the first link with NaN or infinity, k in device order (even, then odd); -1: none
-    uint64_t checksum;   // of the bit patterns, order-dependent
+    long long
+        first_bad; // (4 k + mu) of the first link with NaN or infinity, k in device order (even, then odd); -1: none
+    uint64_t checksum; // of the bit patterns, order-dependent
 };
 LinkStatistics link_statistics(Device &, const LinkField &links, int even_sites, int odd_sites);
 

@@ -12,10 +12,11 @@ ResidentLinks::ResidentLinks(Device &device, const SiteMap &map, int even_sites,
 LinkStatistics ResidentLinks::examine(const LinkField &field, const char *name) {
     const LinkStatistics s = link_statistics(device_, field, even_sites_, odd_sites_);
     if (s.first_bad >= 0)
-        throw Error(Status::nan_or_inf,
-                    format("%s links: the first element that is NaN or infinite is in the link of site %lld (even sites "
-                           "first, then odd), direction %c. Check the gauge field and the path coefficients",
-                           name, s.first_bad / 4, "XYZT"[s.first_bad % 4]));
+        throw Error(
+            Status::nan_or_inf,
+            format("%s links: the first element that is NaN or infinite is in the link of site %lld (even sites "
+                   "first, then odd), direction %c. Check the gauge field and the path coefficients",
+                   name, s.first_bad / 4, "XYZT"[s.first_bad % 4]));
     return s;
 }
 
@@ -50,7 +51,8 @@ const LinkField &ResidentLinks::packed_fat(Precision precision) {
     const auto found = fat_versions_.find(precision);
     if (found != fat_versions_.end())
         return found->second;
-    PackedLinks packed = pack_links(device_, fat_, fat_statistics_, even_sites_, odd_sites_, precision, 18, "fat links");
+    PackedLinks packed =
+        pack_links(device_, fat_, fat_statistics_, even_sites_, odd_sites_, precision, 18, "fat links");
     return fat_versions_[precision] = std::move(packed.field);
 }
 

@@ -1,5 +1,5 @@
-// One set of fat and long links on a device: the copy as MILC handed it over or as it was made here (18 reals), and the packed
-// versions that solves asked for, made on the device when first named and kept until the links change.
+// One set of fat and long links on a device: the copy as MILC handed it over or as it was made here (18 reals), and the
+// packed versions that solves asked for, made on the device when first named and kept until the links change.
 #pragma once
 #include "reorder/link_reorder.h"
 #include <functional>
@@ -13,8 +13,8 @@ class ResidentLinks {
     // Empty until update(). host_real: precision of MILC's links.
     ResidentLinks(Device &device, const SiteMap &map, int even_sites, int odd_sites, Precision host_real);
 
-    // Copies both fields from the host. Throws Error(nan_or_inf) with the place when an element is not finite; the set is then
-    // empty. Returns false when the content is what it was (by checksum): packed versions stay valid then.
+    // Copies both fields from the host. Throws Error(nan_or_inf) with the place when an element is not finite; the set
+    // is then empty. Returns false when the content is what it was (by checksum): packed versions stay valid then.
     bool update(const HostField &fat, const HostField &lng);
 
     // The same for links that are made on the device: `make` fills both fields (18 reals, precision host_real).

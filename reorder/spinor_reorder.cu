@@ -62,8 +62,8 @@ SiteMap::SiteMap(Device &device, const int *host_index, int sites) {
         const int index = host_index[k];
         if (index < 0 || index >= sites || seen[index])
             throw Error(Status::bad_argument,
-                        format("site map: entry %d is %d, which is %s; every host index from 0 to %d must occur once", k,
-                               index, index < 0 || index >= sites ? "out of range" : "a repetition", sites - 1));
+                        format("site map: entry %d is %d, which is %s; every host index from 0 to %d must occur once",
+                               k, index, index < 0 || index >= sites ? "out of range" : "a repetition", sites - 1));
         seen[index] = 1;
         identity = identity && index == k;
     }
@@ -75,8 +75,9 @@ SiteMap::SiteMap(Device &device, const int *host_index, int sites) {
 
 SpinorReorder::SpinorReorder(Device &device, const SiteMap &map, int sites, int even_sites)
     : device_(device), map_(map), sites_(sites), even_sites_(even_sites),
-      raw_(device, static_cast<size_t>(map.data() != nullptr ? sites : std::max(even_sites, sites - even_sites)) *
-                       record_bytes(Precision::double_),
+      raw_(device,
+           static_cast<size_t>(map.data() != nullptr ? sites : std::max(even_sites, sites - even_sites)) *
+               record_bytes(Precision::double_),
            "raw copy of a host spinor") {}
 
 SpinorReorder::Span SpinorReorder::span(const HostField &field, int parity) const {

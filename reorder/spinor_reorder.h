@@ -4,8 +4,9 @@
 
 namespace milcgpu {
 
-// Where MILC keeps a field: a record a site, `pitch` bytes apart. For a field array su3_vector f[sites_on_node] the pitch is
-// the element's size; for a member of `site` structures it is sizeof(site) and data points at the first member.
+// Where MILC keeps a field: a record a site, `pitch` bytes apart. For a field array su3_vector f[sites_on_node] the
+// pitch is the element's size; for a member of `site` structures it is sizeof(site) and data points at the first
+// member.
 struct HostField {
     void *data;
     Precision real; // double_ or single

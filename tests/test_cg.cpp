@@ -149,8 +149,7 @@ TEST_CASE("initial guess, iteration limit, restarts, relative residual, zero sou
             REQUIRE(first.status == MILCGPU_OK);
             CHECK(first.report.restarts >= 1);
             // The solution as a guess: one evaluation, no step.
-            const Solved again =
-                solve(session, spec, b, reference::vector_from_milc<double>(lattice, first.x));
+            const Solved again = solve(session, spec, b, reference::vector_from_milc<double>(lattice, first.x));
             CHECK(again.report.iterations == 1);
             CHECK(again.report.steps == 0);
             CHECK(again.x == first.x);
@@ -263,7 +262,7 @@ TEST_CASE("host data in single precision, strided and mapped, give the same solu
         for (int s = 0; s < volume; ++s)
             for (int k = 0; k < 9; ++k) {
                 const bool solved = lattice.parity(s) == 0 && k < 6;
-                const double value = !solved    ? (k < 6 ? 0 : 5)
+                const double value = !solved ? (k < 6 ? 0 : 5)
                                      : k % 2 ? expected[s].c[k / 2].imag()
                                              : expected[s].c[k / 2].real();
                 difference += std::pow(result[s * 9 + k] - value, 2);

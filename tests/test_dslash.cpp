@@ -28,10 +28,12 @@ struct Bench {
         : lattice{n}, device(backend, 0), half(lattice.volume() / 2),
           signed_links(device, map, half, half, Precision::double_),
           phased_links(device, map, half, half, Precision::double_), reorder(device, map, 2 * half, half),
-          fat(random_links(lattice, 3)), lng{unitary_links(lattice, 4, 0.2, false), unitary_links(lattice, 5, 0.2, true)},
+          fat(random_links(lattice, 3)), lng{unitary_links(lattice, 4, 0.2, false),
+                                             unitary_links(lattice, 5, 0.2, true)},
           in(random_fermion(lattice, 6)), x(random_fermion(lattice, 7)), z(random_fermion(lattice, 8)) {
         for (int k = 0; k < 2; ++k) {
-            auto f = reference::links_to_milc<double>(lattice, fat), l = reference::links_to_milc<double>(lattice, lng[k]);
+            auto f = reference::links_to_milc<double>(lattice, fat),
+                 l = reference::links_to_milc<double>(lattice, lng[k]);
             (k == 0 ? signed_links : phased_links)
                 .update({f.data(), Precision::double_, 576}, {l.data(), Precision::double_, 576});
             d[k] = reference::dslash(lattice, fat, lng[k], in);
@@ -172,10 +174,12 @@ TEST_CASE("D on the device is gauge covariant", "[dslash][physics]") {
                 REQUIRE(session.load(turned ? reference::transform_links(lattice, g, links.fat, 1) : links.fat,
                                      turned ? reference::transform_links(lattice, g, links.lng, 3) : links.lng) ==
                         MILCGPU_OK);
-                auto source = reference::vector_to_milc<double>(lattice, turned ? reference::transform_fermion(g, x) : x);
+                auto source =
+                    reference::vector_to_milc<double>(lattice, turned ? reference::transform_fermion(g, x) : x);
                 const milcgpu_field field = session.field(source); // in place
                 const milcgpu_operator what{precision, 0, 13};
-                REQUIRE(milcgpu_dslash(session.context, session.links, &what, MILCGPU_EVEN, &field, &field) == MILCGPU_OK);
+                REQUIRE(milcgpu_dslash(session.context, session.links, &what, MILCGPU_EVEN, &field, &field) ==
+                        MILCGPU_OK);
                 results[turned] = reference::vector_from_milc<double>(lattice, source);
             }
             const double bound = precision == MILCGPU_DOUBLE ? 1e-13 : precision == MILCGPU_SINGLE ? 2e-6 : 2e-3;

@@ -9,7 +9,7 @@ using namespace milcgpu;
 using namespace tests;
 
 TEST_CASE("checkerboard index and neighbours, even and odd extents, both parities of the origin", "[layout][smoke]") {
-    const std::array<int, 4> shapes[] = {{4, 6, 8, 10}, {2, 2, 2, 2}, {3, 6, 6, 6}, {4, 3, 5, 2}, {3, 3, 3, 3},
+    const std::array<int, 4> shapes[] = {{4, 6, 8, 10}, {2, 2, 2, 2}, {3, 6, 6, 6},  {4, 3, 5, 2}, {3, 3, 3, 3},
                                          {2, 4, 6, 8},  {6, 5, 4, 3}, {16, 2, 4, 6}, {7, 1, 2, 3}};
     for (const auto &n : shapes)
         for (int origin = 0; origin < 2; ++origin) {
@@ -111,7 +111,7 @@ TEST_CASE("spinors survive the way to the device and back, any layout of the hos
                                     changed += now != before[at];
                             }
                         CHECK(changed == 0);
-                        CHECK(worst <= (precision == Precision::half                                     ? 1e-6
+                        CHECK(worst <= (precision == Precision::half                                  ? 1e-6
                                         : precision == Precision::single || host == Precision::single ? 3e-8
                                                                                                       : 0));
                     }
@@ -177,7 +177,8 @@ TEST_CASE("reconstruction holds every +-SU(3) and U(3) matrix: random, unit, dia
         reference::Matrix s = reference::random_su3(rng);
         const double angle = 2 * M_PI * reference::uniform(rng);
         if (trial % 5 == 1) // diagonal phases, exactly or nearly
-            s = reference::reunitarize(reference::identity() + (trial % 2 ? 0.0 : 1e-7) * reference::random_matrix(rng));
+            s = reference::reunitarize(reference::identity() +
+                                       (trial % 2 ? 0.0 : 1e-7) * reference::random_matrix(rng));
         if (trial % 5 == 2) { // a permutation times a diagonal
             s = {};
             for (int k = 0; k < 3; ++k)
@@ -241,7 +242,8 @@ TEST_CASE("links: load, statistics, fall-back to 18 reals, NaN refused with its 
     }
 }
 
-TEST_CASE("sums over many groups of tiles: right, and the same bits for every block size", "[blas][determinism][smoke]") {
+TEST_CASE("sums over many groups of tiles: right, and the same bits for every block size",
+          "[blas][determinism][smoke]") {
     for (const int sites : {1, 63, 64, 65, 16384, 16385, 50001, 600000}) {
         reference::Rng rng(sites);
         std::vector<double> values(6 * static_cast<size_t>(sites));

@@ -78,28 +78,32 @@ template <class Real> Gauge rounded(const reference::Lattice &lattice, const Gau
 
 template <class Real> constexpr double links_error = sizeof(Real) == 8 ? 1e-13 : 2e-6;
 
-template <class Real> void check_asqtad(Backend backend, const reference::Lattice &lattice, const Gauge &gauge, int reals) {
+template <class Real>
+void check_asqtad(Backend backend, const reference::Lattice &lattice, const Gauge &gauge, int reals) {
     const Gauge u = rounded<Real>(lattice, gauge);
     const auto c = reference::asqtad_coefficients(0.87);
     Session<Real> session(lattice, backend);
     milcgpu_fatlink_spec spec = asqtad_spec(c);
     spec.reconstruct = reals;
     const auto made = make_links<Real>(session, u, spec);
-    CAPTURE(name(backend), lattice.n[0], lattice.n[1], lattice.n[2], lattice.n[3], sizeof(Real), reals, made.report.message);
+    CAPTURE(name(backend), lattice.n[0], lattice.n[1], lattice.n[2], lattice.n[3], sizeof(Real), reals,
+            made.report.message);
     REQUIRE(made.status == MILCGPU_OK);
     CHECK(made.report.reconstruct == reals);
     CHECK(worst_link(made.fat, reference::fat_links(lattice, u, c)) < links_error<Real>);
     CHECK(worst_link(made.lng, reference::long_links(lattice, u, c)) < links_error<Real>);
 }
 
-template <class Real> void check_hisq(Backend backend, const reference::Lattice &lattice, const Gauge &gauge, double eps) {
+template <class Real>
+void check_hisq(Backend backend, const reference::Lattice &lattice, const Gauge &gauge, double eps) {
     const Gauge u = rounded<Real>(lattice, gauge);
     const auto wanted = reference::hisq_links(lattice, u, eps);
     Session<Real> session(lattice, backend);
     milcgpu_fatlink_spec spec;
     milcgpu_hisq_spec(&spec);
     const auto made = make_links<Real>(session, u, spec, eps);
-    CAPTURE(name(backend), lattice.n[0], lattice.n[1], lattice.n[2], lattice.n[3], sizeof(Real), eps, made.report.message);
+    CAPTURE(name(backend), lattice.n[0], lattice.n[1], lattice.n[2], lattice.n[3], sizeof(Real), eps,
+            made.report.message);
     REQUIRE(made.status == MILCGPU_OK);
     CHECK(worst_link(made.v, wanted.v) < links_error<Real>);
     CHECK(worst_link(made.fat, wanted.fat) < links_error<Real>);
@@ -184,8 +188,9 @@ TEST_CASE("HISQ links of hot, unit and pure-gauge fields", "[fatlinks]") {
     const auto g = reference::random_transformation(lattice, 8);
     for (const Backend backend : backends()) {
         check_hisq<double>(backend, lattice, with_phases(lattice, reference::unit_gauge(lattice)), 0);
-        check_hisq<double>(backend, lattice,
-                           with_phases(lattice, reference::transform_links(lattice, g, reference::unit_gauge(lattice), 1)), 0);
+        check_hisq<double>(
+            backend, lattice,
+            with_phases(lattice, reference::transform_links(lattice, g, reference::unit_gauge(lattice), 1)), 0);
         const Gauge hot = with_phases(lattice, reference::random_gauge(lattice, 9));
         Session<double> session(lattice, backend);
         milcgpu_fatlink_spec spec;
@@ -211,7 +216,8 @@ TEST_CASE("gauge covariance of fat and long links, asqtad and HISQ", "[fatlinks]
             if (hisq)
                 milcgpu_hisq_spec(&spec);
             Session<double> session(lattice, backend);
-            const auto plain = make_links<double>(session, u, spec), moved = make_links<double>(session, transformed, spec);
+            const auto plain = make_links<double>(session, u, spec),
+                       moved = make_links<double>(session, transformed, spec);
             CAPTURE(name(backend), hisq);
             REQUIRE(plain.status == MILCGPU_OK);
             REQUIRE(moved.status == MILCGPU_OK);
@@ -262,8 +268,8 @@ TEST_CASE("singular values make any link unitary, and agree with the analytic wa
             d.e[0][0] = 1, d.e[1][1] = second, d.e[2][2] = third;
             return reference::random_su3(rng) * d * reference::random_su3(rng);
         };
-        const double planted[][2] = {{1, 1e-6},  {1, 1e-12}, {1, 1e-20}, {1, 0},       {1e-9, 1e-9}, {1e-5, 1e-10},
-                                     {1e-17, 0}, {0, 0},     {1, 1},     {1, 1 - 1e-9}};
+        const double planted[][2] = {{1, 1e-6},     {1, 1e-12}, {1, 1e-20}, {1, 0}, {1e-9, 1e-9},
+                                     {1e-5, 1e-10}, {1e-17, 0}, {0, 0},     {1, 1}, {1, 1 - 1e-9}};
         size_t k = 0;
         for (const auto &p : planted)
             v[k++] = rank(p[0], p[1]);
@@ -376,7 +382,8 @@ TEST_CASE("memory that does not suffice for the fast way: the lean one, with the
     for (const Backend backend : backends()) {
         Device device(backend, 0);
         auto host = reference::links_to_milc<double>(lattice, u);
-        const LinkField links(device, Precision::double_, 18, half, "test"), fat(device, Precision::double_, 18, half, "test");
+        const LinkField links(device, Precision::double_, 18, half, "test"),
+            fat(device, Precision::double_, 18, half, "test");
         links_to_device(device, {host.data(), Precision::double_, 576}, map, half, half, links);
         const auto c = reference::asqtad_coefficients(0.9);
         Gauge results[2];
@@ -385,8 +392,8 @@ TEST_CASE("memory that does not suffice for the fast way: the lean one, with the
                 device.inject(Fault::allocation, 1);
             const StapleSpace space(device, on, Precision::double_);
             REQUIRE(space.m.directions() == (lean ? 1 : 3));
-            fat_links(device, on, links, {c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage}, fat,
-                      space);
+            fat_links(device, on, links, {c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage},
+                      fat, space);
             std::vector<double> back(host.size());
             links_to_host(device, fat, map, half, half, {back.data(), Precision::double_, 576});
             results[lean] = reference::links_from_milc<double>(lattice, back);
@@ -421,13 +428,20 @@ TEST_CASE("bad gauge fields and specs are refused, each by name", "[fatlinks][er
         bad = good;
         bad[4 * 37 + 1] = 1.001 * bad[4 * 37 + 1];
         refused(bad, nothing, MILCGPU_BAD_ARGUMENT, "direction Y");
-        refused(good, [](auto &s) { s.paths = {}; }, MILCGPU_BAD_ARGUMENT, "spec.paths: all six");
-        refused(good, [](auto &s) { s.fat7 = {}; }, MILCGPU_BAD_ARGUMENT, "spec.fat7: all six");
-        refused(good, [](auto &s) { s.paths.lepage = NAN; }, MILCGPU_BAD_ARGUMENT, "spec.paths");
-        refused(good, [](auto &s) { s.struct_size = 8; }, MILCGPU_BAD_ARGUMENT, "struct_size");
-        refused(good, [](auto &s) { s.reconstruct = 13; }, MILCGPU_NOT_BUILT, "18 12");
-        refused(good, [](auto &s) { s.precision = MILCGPU_HALF; }, MILCGPU_BAD_ARGUMENT, "spec.precision");
-        refused(good, [](auto &s) { s.svd_relative = -1; }, MILCGPU_BAD_ARGUMENT, "svd_relative");
+        refused(
+            good, [](auto &s) { s.paths = {}; }, MILCGPU_BAD_ARGUMENT, "spec.paths: all six");
+        refused(
+            good, [](auto &s) { s.fat7 = {}; }, MILCGPU_BAD_ARGUMENT, "spec.fat7: all six");
+        refused(
+            good, [](auto &s) { s.paths.lepage = NAN; }, MILCGPU_BAD_ARGUMENT, "spec.paths");
+        refused(
+            good, [](auto &s) { s.struct_size = 8; }, MILCGPU_BAD_ARGUMENT, "struct_size");
+        refused(
+            good, [](auto &s) { s.reconstruct = 13; }, MILCGPU_NOT_BUILT, "18 12");
+        refused(
+            good, [](auto &s) { s.precision = MILCGPU_HALF; }, MILCGPU_BAD_ARGUMENT, "spec.precision");
+        refused(
+            good, [](auto &s) { s.svd_relative = -1; }, MILCGPU_BAD_ARGUMENT, "svd_relative");
         CHECK(milcgpu_inject_fault(session.context, MILCGPU_FAULT_ALLOCATION) == MILCGPU_OK);
         refused(good, nothing, MILCGPU_NO_MEMORY, "staples");
         auto host = reference::links_to_milc<double>(lattice, good);

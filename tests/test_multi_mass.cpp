@@ -236,14 +236,21 @@ TEST_CASE("bad multi-mass solves are refused, each by name", "[multi_mass][error
         for (const double bad : {-1.0, 0.0, double(NAN)})
             refused(shifts_of({0.1}, bad), nothing, MILCGPU_BAD_ARGUMENT, "tolerance");
         refused(std::vector<milcgpu_shift>(33, {0.1, 1e-8, 0}), nothing, MILCGPU_BAD_ARGUMENT, "n_shifts is 33");
-        refused(good, [](auto &s) { s.parity = 3; }, MILCGPU_BAD_ARGUMENT, "parity");
-        refused(good, [](auto &s) { s.struct_size = 4; }, MILCGPU_BAD_ARGUMENT, "struct_size");
-        refused(good, [](auto &s) { s.max_iterations = 0; }, MILCGPU_BAD_ARGUMENT, "max_iterations");
-        refused(good, [](auto &s) { s.shared.precision = 0; }, MILCGPU_BAD_ARGUMENT, "spec.shared.precision");
-        refused(good, [](auto &s) { s.links_version = 77; }, MILCGPU_BAD_ARGUMENT, "stale links");
-        refused(good, [](auto &s) { s.precise.precision = MILCGPU_SINGLE; }, MILCGPU_NOT_BUILT, "finer");
-        refused(good, [](auto &s) { s.shared.precision = MILCGPU_HALF, s.sloppy.precision = MILCGPU_SINGLE; },
-                MILCGPU_BAD_ARGUMENT, "finer than spec.shared");
+        refused(
+            good, [](auto &s) { s.parity = 3; }, MILCGPU_BAD_ARGUMENT, "parity");
+        refused(
+            good, [](auto &s) { s.struct_size = 4; }, MILCGPU_BAD_ARGUMENT, "struct_size");
+        refused(
+            good, [](auto &s) { s.max_iterations = 0; }, MILCGPU_BAD_ARGUMENT, "max_iterations");
+        refused(
+            good, [](auto &s) { s.shared.precision = 0; }, MILCGPU_BAD_ARGUMENT, "spec.shared.precision");
+        refused(
+            good, [](auto &s) { s.links_version = 77; }, MILCGPU_BAD_ARGUMENT, "stale links");
+        refused(
+            good, [](auto &s) { s.precise.precision = MILCGPU_SINGLE; }, MILCGPU_NOT_BUILT, "finer");
+        refused(
+            good, [](auto &s) { s.shared.precision = MILCGPU_HALF, s.sloppy.precision = MILCGPU_SINGLE; },
+            MILCGPU_BAD_ARGUMENT, "finer than spec.shared");
         auto b = system.b_milc;
         b[17] = NAN;
         const auto result = solve(session, multi_mass_spec(MILCGPU_DOUBLE), good, b);
@@ -252,8 +259,10 @@ TEST_CASE("bad multi-mass solves are refused, each by name", "[multi_mass][error
         auto spec = multi_mass_spec(MILCGPU_DOUBLE);
         spec.n_shifts = 2;
         const milcgpu_field from = Session<double>::field(b);
-        CHECK(milcgpu_multi_mass(session.context, session.links, &spec, &from, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(milcgpu_multi_mass(session.context, session.links, nullptr, &from, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_multi_mass(session.context, session.links, &spec, &from, nullptr, nullptr) ==
+              MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_multi_mass(session.context, session.links, nullptr, &from, nullptr, nullptr) ==
+              MILCGPU_BAD_ARGUMENT);
     }
 }
 
@@ -265,9 +274,12 @@ TEST_CASE("multi-mass solves are bitwise the same twice, whatever the block size
             Session<double> session(system.lattice, backend, block);
             REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
             auto &kept = results[block != 0];
-            kept = solve(session, multi_mass_spec(MILCGPU_SINGLE, MILCGPU_HALF), shifts_of(offsets(4), 1e-9), system.b_milc).x;
-            CHECK(solve(session, multi_mass_spec(MILCGPU_SINGLE, MILCGPU_HALF), shifts_of(offsets(4), 1e-9), system.b_milc).x ==
-                  kept);
+            kept = solve(session, multi_mass_spec(MILCGPU_SINGLE, MILCGPU_HALF), shifts_of(offsets(4), 1e-9),
+                         system.b_milc)
+                       .x;
+            CHECK(solve(session, multi_mass_spec(MILCGPU_SINGLE, MILCGPU_HALF), shifts_of(offsets(4), 1e-9),
+                        system.b_milc)
+                      .x == kept);
         }
         CHECK(results[0] == results[1]);
     }

@@ -18,7 +18,7 @@ cudaStream_t as_stream(void *stream) { return static_cast<cudaStream_t>(stream);
 cudaEvent_t as_event(void *event) { return static_cast<cudaEvent_t>(event); }
 #endif
 
-constexpr size_t alignment = 256; // of every array, on both backends
+constexpr size_t alignment = 256;                 // of every array, on both backends
 constexpr size_t staging_bytes = size_t(4) << 20; // of one of the pinned buffers
 constexpr int staging_slots = 3;
 constexpr size_t least_staged = size_t(1) << 17; // bytes; below, the driver's own way is as fast
@@ -61,8 +61,8 @@ Device::Device(Backend backend, int ordinal) : backend_(backend), ordinal_(ordin
     cudaStream_t stream;
     raise(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create the stream");
     stream_ = stream;
-    // Memory comes from a pool of this device object, which keeps what is released until it is destroyed: cudaMalloc and
-    // cudaFree of the workspaces would take longer than the work on small lattices.
+    // Memory comes from a pool of this device object, which keeps what is released until it is destroyed: cudaMalloc
+    // and cudaFree of the workspaces would take longer than the work on small lattices.
     cudaMemPoolProps pool_properties = {};
     pool_properties.allocType = cudaMemAllocationTypePinned;
     pool_properties.location.type = cudaMemLocationTypeDevice;
@@ -128,7 +128,8 @@ void *Device::allocate(size_t bytes, const char *owner) {
         fault_ = Fault::none;
     } else if (on_gpu()) {
 #if defined(MILCGPU_WITH_CUDA)
-        cudaError_t code = cudaMallocFromPoolAsync(&pointer, padded, static_cast<cudaMemPool_t>(pool_), as_stream(stream_));
+        cudaError_t code =
+            cudaMallocFromPoolAsync(&pointer, padded, static_cast<cudaMemPool_t>(pool_), as_stream(stream_));
         if (code == cudaErrorMemoryAllocation) { // what the pool keeps may be in pieces that do not fit
             cudaGetLastError();
             synchronize();
@@ -148,8 +149,8 @@ void *Device::allocate(size_t bytes, const char *owner) {
     if (pointer == nullptr)
         throw Error(Status::no_memory,
                     format("%s: %.1f MiB for %s do not fit: %.1f MiB free, %.1f MiB held by milcgpu:\n%s",
-                           name(backend_), bytes / 1048576.0, owner, free_bytes() / 1048576.0,
-                           used_bytes_ / 1048576.0, memory_table().c_str()));
+                           name(backend_), bytes / 1048576.0, owner, free_bytes() / 1048576.0, used_bytes_ / 1048576.0,
+                           memory_table().c_str()));
     allocations_[pointer] = {padded, owner};
     used_bytes_ += padded;
     peak_bytes_ = std::max(peak_bytes_, used_bytes_);
@@ -204,7 +205,9 @@ std::string Device::memory_table() const {
     return table;
 }
 
-void Device::copy_to_device(void *to, const void *from, size_t bytes) { copy_rows_to_device(to, from, bytes, bytes, 1); }
+void Device::copy_to_device(void *to, const void *from, size_t bytes) {
+    copy_rows_to_device(to, from, bytes, bytes, 1);
+}
 void Device::copy_to_host(void *to, const void *from, size_t bytes) { copy_rows_to_host(to, from, bytes, bytes, 1); }
 
 // `rows` pieces of `width` bytes, `pitch` apart, in host memory.
@@ -240,9 +243,9 @@ void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_
     transfers_.to_device_bytes += width * rows;
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu() && (width * rows < least_staged || is_pinned(from))) {
-        raise(pitch == width ? cudaMemcpyAsync(to, from, width * rows, cudaMemcpyHostToDevice, as_stream(stream_))
-                             : cudaMemcpy2DAsync(to, width, from, pitch, width, rows, cudaMemcpyHostToDevice,
-                                                 as_stream(stream_)),
+        raise(pitch == width
+                  ? cudaMemcpyAsync(to, from, width * rows, cudaMemcpyHostToDevice, as_stream(stream_))
+                  : cudaMemcpy2DAsync(to, width, from, pitch, width, rows, cudaMemcpyHostToDevice, as_stream(stream_)),
               "copy to the GPU");
         synchronize();
         return;
@@ -259,9 +262,9 @@ void Device::copy_rows_to_host(void *to, const void *from, size_t pitch, size_t 
     transfers_.to_host_bytes += width * rows;
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu() && (width * rows < least_staged || is_pinned(to))) {
-        raise(pitch == width ? cudaMemcpyAsync(to, from, width * rows, cudaMemcpyDeviceToHost, as_stream(stream_))
-                             : cudaMemcpy2DAsync(to, pitch, from, width, width, rows, cudaMemcpyDeviceToHost,
-                                                 as_stream(stream_)),
+        raise(pitch == width
+                  ? cudaMemcpyAsync(to, from, width * rows, cudaMemcpyDeviceToHost, as_stream(stream_))
+                  : cudaMemcpy2DAsync(to, pitch, from, width, width, rows, cudaMemcpyDeviceToHost, as_stream(stream_)),
               "copy to the host");
         synchronize();
         return;
@@ -318,8 +321,8 @@ void Device::stage_to_host(const Rows &to, const void *from) {
     for (size_t k = 0; k < pieces + staging_slots - 1; ++k) {
         if (k < pieces) {
             const int slot = k % staging_slots;
-            raise(cudaMemcpyAsync(staging(slot), static_cast<const unsigned char *>(from) + k * staging_bytes, length(k),
-                                  cudaMemcpyDeviceToHost, as_stream(stream_)),
+            raise(cudaMemcpyAsync(staging(slot), static_cast<const unsigned char *>(from) + k * staging_bytes,
+                                  length(k), cudaMemcpyDeviceToHost, as_stream(stream_)),
                   "copy to the host");
             raise(cudaEventRecord(as_event(staging_events_[slot]), as_stream(stream_)), "record an event");
         }
@@ -378,8 +381,8 @@ void Device::check_launch(const char *what) {
 
 void Device::set_block(int threads) {
     if (threads != 0 && threads != 64 && threads != 128 && threads != 256)
-        throw Error(Status::bad_argument, format("block of %d threads: must be 0 (each kernel's own), 64, 128 or 256",
-                                                 threads));
+        throw Error(Status::bad_argument,
+                    format("block of %d threads: must be 0 (each kernel's own), 64, 128 or 256", threads));
     block_ = threads;
 }
 
@@ -483,8 +486,8 @@ void Device::pin(void *host, size_t bytes) {
         const cudaError_t code = cudaHostRegister(host, bytes, cudaHostRegisterDefault);
         cudaGetLastError();
         if (code != cudaSuccess)
-            throw Error(Status::bad_argument, format("%zu bytes at %p cannot be pinned: %s", bytes, host,
-                                                     cudaGetErrorString(code)));
+            throw Error(Status::bad_argument,
+                        format("%zu bytes at %p cannot be pinned: %s", bytes, host, cudaGetErrorString(code)));
     }
 #else
     static_cast<void>(bytes);

@@ -36,7 +36,8 @@ class Device {
     bool on_gpu() const { return backend_ == Backend::cuda; }
     const std::string &description() const { return description_; }
 
-    // Memory, in the order of the queue: what is released is reused by later work only. `owner` appears in memory tables and in the message of a failure.
+    // Memory, in the order of the queue: what is released is reused by later work only. `owner` appears in memory
+    // tables and in the message of a failure.
     void *allocate(size_t bytes, const char *owner);
     void release(void *pointer) noexcept;
     size_t used_bytes() const { return used_bytes_; }
@@ -44,8 +45,9 @@ class Device {
     size_t free_bytes() const;
     std::string memory_table() const; // a line an owner
 
-    // Copies. host pointers are pageable or pinned; complete (host side) when the call returns. Pageable memory goes through
-    // pinned buffers of the library, filled and emptied by all OpenMP threads while the bus works on another one.
+    // Copies. host pointers are pageable or pinned; complete (host side) when the call returns. Pageable memory goes
+    // through pinned buffers of the library, filled and emptied by all OpenMP threads while the bus works on another
+    // one.
     void copy_to_device(void *to, const void *from, size_t bytes);
     void copy_to_host(void *to, const void *from, size_t bytes);
     // rows of `width` bytes out of host records of `pitch` bytes, packed on the device, and back.
@@ -134,7 +136,8 @@ class Device {
     size_t sum_slots_size_ = 0;
 };
 
-// Makes room for sums over up to n items of each of `fields` at once, so that recorded launches never see the slots move.
+// Makes room for sums over up to n items of each of `fields` at once, so that recorded launches never see the slots
+// move.
 void reserve_sums(Device &device, int n, int fields = 1);
 
 // Owning array of T on a device.
@@ -142,8 +145,7 @@ template <class T> class DeviceArray {
   public:
     DeviceArray() = default;
     DeviceArray(Device &device, size_t count, const char *owner)
-        : device_(&device), count_(count),
-          data_(static_cast<T *>(device.allocate(count * sizeof(T), owner))) {}
+        : device_(&device), count_(count), data_(static_cast<T *>(device.allocate(count * sizeof(T), owner))) {}
     DeviceArray(DeviceArray &&other) noexcept { swap(other); }
     DeviceArray &operator=(DeviceArray &&other) noexcept {
         swap(other);

@@ -1,14 +1,15 @@
 // Launching a body over sites, on the GPU or on the host, without and with sums.
 //
 // A body is a struct with `MILCGPU_HD void operator()(int i) const`, or, for launch_sum,
-// `MILCGPU_HD Sums<N> operator()(int i) const`; `finish` is called once, by one thread, with the N sums. It derives from Finish,
-// or has a wanted() of its own: false where nobody asked for the sums, which are then not formed.
+// `MILCGPU_HD Sums<N> operator()(int i) const`; `finish` is called once, by one thread, with the N sums. It derives
+// from Finish, or has a wanted() of its own: false where nobody asked for the sums, which are then not formed.
 //
-// Sums are deterministic: sites are added in tiles of 64 by a fixed tree, tiles in groups of 256 by a fixed tree, groups
-// in order by a fixed tree, whatever the block size, the number of SMs or of CPU threads. No second launch, no atomics, no
-// fence: a tile's sum is posted in a slot of its own, and the block with the last tile of a group waits for the slots of the
-// group (so for blocks of lower index only, which the GPU has started before it), adds them and empties them. A block that
-// fences and counts its arrival instead holds its place on the SM 2 us longer, which made a summing dslash 10 % slower.
+// Sums are deterministic: sites are added in tiles of 64 by a fixed tree, tiles in groups of 256 by a fixed tree,
+// groups in order by a fixed tree, whatever the block size, the number of SMs or of CPU threads. No second launch, no
+// atomics, no fence: a tile's sum is posted in a slot of its own, and the block with the last tile of a group waits for
+// the slots of the group (so for blocks of lower index only, which the GPU has started before it), adds them and
+// empties them. A block that fences and counts its arrival instead holds its place on the SM 2 us longer, which made a
+// summing dslash 10 % slower.
 #pragma once
 #include "gpu_kernels/backend/device.h"
 #include <algorithm>
@@ -27,7 +28,7 @@ constexpr int batch_rows = 4; // fields of a block in launch_sum_batch
 template <int N> struct Sums {
     double v[N];
     MILCGPU_HD void add(const Sums &other) {
-MILCGPU_UNROLL
+        MILCGPU_UNROLL
         for (int k = 0; k < N; ++k)
             v[k] += other.v[k];
     }
@@ -83,11 +84,11 @@ template <class Body> __global__ void __launch_bounds__(max_block) run(const Bod
 
 // Sum over the 64 threads of this thread's tile; the result is in the tile's first thread.
 template <int N> __device__ __forceinline__ Sums<N> tile_sum(Sums<N> s, Sums<N> *shared) {
-MILCGPU_UNROLL
+    MILCGPU_UNROLL
     for (int offset = 16; offset > 0; offset /= 2)
-MILCGPU_UNROLL
-        for (int k = 0; k < N; ++k)
-            s.v[k] += __shfl_down_sync(0xffffffffu, s.v[k], offset);
+        MILCGPU_UNROLL
+    for (int k = 0; k < N; ++k)
+        s.v[k] += __shfl_down_sync(0xffffffffu, s.v[k], offset);
     const int warp = threadIdx.x / 32;
     if (threadIdx.x % 32 == 0)
         shared[warp] = s;
@@ -97,20 +98,20 @@ MILCGPU_UNROLL
     return s;
 }
 
-// A slot is empty (all bits set, a NaN that post never writes) or holds a sum. 8-byte accesses are indivisible, and nothing
-// but the slot itself passes between the blocks, so no ordering is needed. volatile: to and from L2, each time.
+// A slot is empty (all bits set, a NaN that post never writes) or holds a sum. 8-byte accesses are indivisible, and
+// nothing but the slot itself passes between the blocks, so no ordering is needed. volatile: to and from L2, each time.
 using SlotWord = unsigned long long;
 constexpr SlotWord empty_slot = ~SlotWord(0);
 
 template <int N> __device__ __forceinline__ void post(Sums<N> *slot, const Sums<N> &s) {
-MILCGPU_UNROLL
+    MILCGPU_UNROLL
     for (int k = 0; k < N; ++k)
         reinterpret_cast<volatile SlotWord *>(slot)[k] =
             s.v[k] == s.v[k] ? bit_cast<SlotWord>(s.v[k]) : SlotWord(0x7ff8000000000000);
 }
 
-// The 64 threads of a tile for which `mine` is set wait for slots[0..count), add them in a fixed order and empty them; the sum is in
-// the first of them.
+// The 64 threads of a tile for which `mine` is set wait for slots[0..count), add them in a fixed order and empty them;
+// the sum is in the first of them.
 template <int N> __device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, Sums<N> *shared) {
     constexpr int at_once = group_tiles / tile_sites;
     volatile SlotWord *words = reinterpret_cast<volatile SlotWord *>(slots);
@@ -121,34 +122,34 @@ template <int N> __device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slo
             bool missing;
             do {
                 missing = false;
-MILCGPU_UNROLL
+                MILCGPU_UNROLL
                 for (int j = 0; j < at_once; ++j)
-MILCGPU_UNROLL
-                    for (int k = 0; k < N; ++k) {
-                        const int slot = first + j * tile_sites;
-                        seen[j][k] = slot < count ? words[slot * N + k] : 0;
-                        missing |= seen[j][k] == empty_slot;
-                    }
-            } while (missing);
-MILCGPU_UNROLL
-            for (int j = 0; j < at_once; ++j)
-MILCGPU_UNROLL
+                    MILCGPU_UNROLL
                 for (int k = 0; k < N; ++k) {
                     const int slot = first + j * tile_sites;
-                    s.v[k] += bit_cast<double>(seen[j][k]);
-                    if (slot < count)
-                        words[slot * N + k] = empty_slot;
+                    seen[j][k] = slot < count ? words[slot * N + k] : 0;
+                    missing |= seen[j][k] == empty_slot;
                 }
+            } while (missing);
+            MILCGPU_UNROLL
+            for (int j = 0; j < at_once; ++j)
+                MILCGPU_UNROLL
+            for (int k = 0; k < N; ++k) {
+                const int slot = first + j * tile_sites;
+                s.v[k] += bit_cast<double>(seen[j][k]);
+                if (slot < count)
+                    words[slot * N + k] = empty_slot;
+            }
         }
     __syncthreads(); // shared may still be read from the previous sum
     return tile_sum<N>(s, shared);
 }
 
-// What the block that has the last tile of a group does about it: adds groups and total. finish is called by the first thread of
-// each tile that is `mine`.
+// What the block that has the last tile of a group does about it: adds groups and total. finish is called by the first
+// thread of each tile that is `mine`.
 template <int N, class Last>
-__device__ __forceinline__ void join_sums(const Last &finish, ReduceShape shape, Sums<N> *slots, bool mine, int end_tile,
-                                          int group, Sums<N> *shared) {
+__device__ __forceinline__ void join_sums(const Last &finish, ReduceShape shape, Sums<N> *slots, bool mine,
+                                          int end_tile, int group, Sums<N> *shared) {
     const int in_group = min(group_tiles, shape.tiles - group * group_tiles);
     if (end_tile < group * group_tiles + in_group)
         return;
@@ -183,11 +184,12 @@ __global__ void __launch_bounds__(max_block, min_blocks)
     if (threadIdx.x % tile_sites == 0 && i / tile_sites < shape.tiles)
         post(&slots[i / tile_sites], s);
     const int tiles_a_block = blockDim.x / tile_sites, first_tile = blockIdx.x * tiles_a_block;
-    join_sums<N>(finish, shape, slots, threadIdx.x < tile_sites, first_tile + tiles_a_block, first_tile / group_tiles, shared);
+    join_sums<N>(finish, shape, slots, threadIdx.x < tile_sites, first_tile + tiles_a_block, first_tile / group_tiles,
+                 shared);
 }
 
-// The same for lattices too small to fill the GPU with a thread a site: 4 threads a site, a block of 256 threads a tile.
-// Each computes part k of the site; the parts are added in order.
+// The same for lattices too small to fill the GPU with a thread a site: 4 threads a site, a block of 256 threads a
+// tile. Each computes part k of the site; the parts are added in order.
 template <int N, class Body, class Last>
 __global__ void __launch_bounds__(4 * tile_sites, 2)
     run_sum_in_parts(const Body body, const Last finish, int n, ReduceShape shape, Sums<N> *slots, const int *gate) {
@@ -219,8 +221,8 @@ __global__ void __launch_bounds__(4 * tile_sites, 2)
     join_sums<N>(finish, shape, slots, threadIdx.x < tile_sites, blockIdx.x + 1, blockIdx.x / group_tiles, shared);
 }
 
-// Sums of `count` fields at once. A block has a tile of sites for 4 fields, so that what the fields share (links) is found in L1;
-// blocks of the other fields of the tile follow.
+// Sums of `count` fields at once. A block has a tile of sites for 4 fields, so that what the fields share (links) is
+// found in L1; blocks of the other fields of the tile follow.
 template <int N, int min_blocks, class Body, class Last>
 __global__ void __launch_bounds__(batch_rows *tile_sites, min_blocks)
     run_sum_batch(const Body body, const Last finish, int n, int count, ReduceShape shape, Sums<N> *slots) {
@@ -237,8 +239,8 @@ __global__ void __launch_bounds__(batch_rows *tile_sites, min_blocks)
     Sums<N> *own_slots = slots + field * (shape.tiles + shape.groups);
     if (active && threadIdx.x % tile_sites == 0)
         post(&own_slots[tile], s);
-    join_sums<N>([&](const Sums<N> &total) { finish(total, field); }, shape, own_slots, active, tile + 1, tile / group_tiles,
-                 shared);
+    join_sums<N>([&](const Sums<N> &total) { finish(total, field); }, shape, own_slots, active, tile + 1,
+                 tile / group_tiles, shared);
 }
 
 } // namespace cuda
@@ -280,7 +282,8 @@ template <int N> Sums<N> block_sum(const Sums<N> *values, int count) {
     return tile_sum<N>(lanes);
 }
 
-// Sum over i of body(i), as the GPU adds it. slots: room for a sum a tile and a group. wanted false: body is called all the same.
+// Sum over i of body(i), as the GPU adds it. slots: room for a sum a tile and a group. wanted false: body is called all
+// the same.
 template <int N, class Body> Sums<N> sum(int n, const Body &body, Sums<N> *slots, bool wanted) {
     const ReduceShape shape(n);
 #pragma omp parallel for schedule(static)
@@ -294,14 +297,15 @@ template <int N, class Body> Sums<N> sum(int n, const Body &body, Sums<N> *slots
         return {};
     Sums<N> *group_sums = slots + shape.tiles;
     for (int group = 0; group < shape.groups; ++group)
-        group_sums[group] = block_sum<N>(slots + group * group_tiles, std::min(group_tiles, shape.tiles - group * group_tiles));
+        group_sums[group] =
+            block_sum<N>(slots + group * group_tiles, std::min(group_tiles, shape.tiles - group * group_tiles));
     return shape.groups > 1 ? block_sum<N>(group_sums, shape.groups) : group_sums[0];
 }
 
 } // namespace host
 
-// Sites below which launch_sum_in_parts takes 4 threads a site: half the threads that an H100 holds. Measured: at 4096 sites
-// 12 % less time an iteration, at 32768 12 % more.
+// Sites below which launch_sum_in_parts takes 4 threads a site: half the threads that an H100 holds. Measured: at 4096
+// sites 12 % less time an iteration, at 32768 12 % more.
 constexpr int few_sites = 12000;
 
 // finish(sum over i of body(i)). gate: nullptr, or a flag on the device; 0 there skips the whole launch.
@@ -327,11 +331,12 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
         finish(total);
 }
 
-// launch_sum for a heavy body that can be cut into 4 parts a site: Body::Part, part(i, k) and complete(i, sum of the parts)
-// besides operator(). Cut where there are fewer sites than the GPU has room for; which way is taken depends on n alone.
+// launch_sum for a heavy body that can be cut into 4 parts a site: Body::Part, part(i, k) and complete(i, sum of the
+// parts) besides operator(). Cut where there are fewer sites than the GPU has room for; which way is taken depends on n
+// alone.
 template <int N, int min_blocks, class Body, class Last>
-void launch_sum_in_parts(Device &device, int n, const Body &body, const Last &finish, const int *gate,
-                         const char *what, int block) {
+void launch_sum_in_parts(Device &device, int n, const Body &body, const Last &finish, const int *gate, const char *what,
+                         int block) {
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu() && n < few_sites) {
         const ReduceShape shape(n);
@@ -360,7 +365,9 @@ void launch_sum_batch(Device &device, int n, int count, const Body &body, const 
     static_cast<void>(what);
     for (int field = 0; field < count; ++field)
         if (body.active(field))
-            finish(host::sum<N>(n, [&](int i) { return body(i, field); }, slots, true), field);
+            finish(host::sum<N>(
+                       n, [&](int i) { return body(i, field); }, slots, true),
+                   field);
 }
 
 } // namespace milcgpu

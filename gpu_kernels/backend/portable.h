@@ -120,9 +120,9 @@ template <int Bytes> MILCGPU_HD void store_word(unsigned char *to, const uint32_
 #endif
 }
 
-// Order-independent, hence deterministic, atomics on integers. Floating-point atomics are not used anywhere. All threads that call
-// one together name the same target: on the GPU a warp combines its values first (millions of atomics on one word would
-// take longer than the pass that makes them).
+// Order-independent, hence deterministic, atomics on integers. Floating-point atomics are not used anywhere. All
+// threads that call one together name the same target: on the GPU a warp combines its values first (millions of atomics
+// on one word would take longer than the pass that makes them).
 MILCGPU_HD void atomic_max(uint32_t *target, uint32_t value) {
 #if MILCGPU_ON_DEVICE
     const unsigned active = __activemask();
@@ -142,8 +142,9 @@ MILCGPU_HD void atomic_add(uint64_t *target, uint64_t value) {
     const unsigned active = __activemask();
     unsigned long long sum = 0;
     for (int shift = 0; shift < 64; shift += 16) // 32 numbers of 16 bits fit in the 32 bits that the instruction adds
-        sum += static_cast<unsigned long long>(__reduce_add_sync(active, static_cast<unsigned>(value >> shift & 0xFFFFu)))
-               << shift;
+        sum +=
+            static_cast<unsigned long long>(__reduce_add_sync(active, static_cast<unsigned>(value >> shift & 0xFFFFu)))
+            << shift;
     if (threadIdx.x % 32 == __ffs(active) - 1)
         atomicAdd(reinterpret_cast<unsigned long long *>(target), sum);
 #else

@@ -1,5 +1,5 @@
-// The steps of conjugate gradient that are not dslash: start, direction, reliable update. One pass each over the sites; the
-// partial solution x is kept in single precision when the vectors are half.
+// The steps of conjugate gradient that are not dslash: start, direction, reliable update. One pass each over the sites;
+// the partial solution x is kept in single precision when the vectors are half.
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/blas/for_precision.h"
 

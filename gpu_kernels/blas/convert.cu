@@ -52,8 +52,8 @@ void convert_spinor(Device &device, const SpinorField &x, const SpinorField &y, 
     for_precision(x.precision(), [&](auto from) {
         for_precision(y.precision(), [&](auto to) {
             launch_sum<1>(device, x.sites(),
-                          Convert<decltype(from), decltype(to)>{SpinorView<decltype(from)>(x), SpinorView<decltype(to)>(y),
-                                                                scale},
+                          Convert<decltype(from), decltype(to)>{SpinorView<decltype(from)>(x),
+                                                                SpinorView<decltype(to)>(y), scale},
                           StoreSum{sum}, nullptr, "convert a spinor");
         });
     });
@@ -62,10 +62,10 @@ void convert_spinor(Device &device, const SpinorField &x, const SpinorField &y, 
 void drain(Device &device, const SpinorField &x, const SpinorField &y, double scale) {
     for_precision(x.precision(), [&](auto from) {
         for_precision(y.precision(), [&](auto to) {
-            launch(device, x.sites(),
-                   Drain<decltype(from), decltype(to)>{SpinorView<decltype(from)>(x), SpinorView<decltype(to)>(y),
-                                                            scale},
-                   "drain a spinor");
+            launch(
+                device, x.sites(),
+                Drain<decltype(from), decltype(to)>{SpinorView<decltype(from)>(x), SpinorView<decltype(to)>(y), scale},
+                "drain a spinor");
         });
     });
 }
@@ -80,7 +80,8 @@ long long first_not_finite(Device &device, const SpinorField &x) {
     const DeviceArray<uint32_t> first(device, 1, "search for NaN");
     device.fill_zero(first.data(), first.bytes());
     for_precision(x.precision(), [&](auto s) {
-        launch(device, x.sites(), FindNotFinite<decltype(s)>{SpinorView<decltype(s)>(x), first.data()}, "search for NaN");
+        launch(device, x.sites(), FindNotFinite<decltype(s)>{SpinorView<decltype(s)>(x), first.data()},
+               "search for NaN");
     });
     const uint32_t found = first.to_host()[0];
     return found == 0 ? -1 : static_cast<long long>(~found);

@@ -31,19 +31,13 @@ template <class S> struct SpinorView {
 };
 
 // Format of the partial solution that goes with a vector format (solution_precision of blas.h).
-template <class S> struct SolutionOf {
-    using Type = S;
-};
-template <> struct SolutionOf<SpinorHalf> {
-    using Type = SpinorSingle;
-};
+template <class S> struct SolutionOf { using Type = S; };
+template <> struct SolutionOf<SpinorHalf> { using Type = SpinorSingle; };
 
 struct StoreSum {
     double *sum;
     MILCGPU_HD bool wanted() const { return sum != nullptr; }
-    MILCGPU_HD void operator()(const Sums<1> &total) const {
-        *sum = total.v[0];
-    }
+    MILCGPU_HD void operator()(const Sums<1> &total) const { *sum = total.v[0]; }
 };
 
 } // namespace milcgpu

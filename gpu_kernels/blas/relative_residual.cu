@@ -46,10 +46,9 @@ void relative_residual(Device &device, const SpinorField &r, const SpinorField &
             using R = decltype(r_format);
             using X = typename SolutionOf<R>::Type;
             using Y = decltype(y_format);
-            launch_sum<1>(device, r.sites(),
-                          Ratio<R, X, Y>{SpinorView<R>(r), SpinorView<X>(x), SpinorView<Y>(y), state},
-                          RatioFinish{{}, sum, state, volume}, state != nullptr ? &state->active : nullptr,
-                          "relative residual");
+            launch_sum<1>(
+                device, r.sites(), Ratio<R, X, Y>{SpinorView<R>(r), SpinorView<X>(x), SpinorView<Y>(y), state},
+                RatioFinish{{}, sum, state, volume}, state != nullptr ? &state->active : nullptr, "relative residual");
         });
     });
 }

@@ -1,7 +1,7 @@
-// One thread a site for all shifts. Bytes a site for 4 iterations: 4 spinors r, and for each shift p read and written and x (double)
-// read and written.
-#include "gpu_kernels/blas/shifts.h"
+// One thread a site for all shifts. Bytes a site for 4 iterations: 4 spinors r, and for each shift p read and written
+// and x (double) read and written.
 #include "gpu_kernels/blas/for_precision.h"
+#include "gpu_kernels/blas/shifts.h"
 
 namespace milcgpu {
 
@@ -32,13 +32,13 @@ template <class S> struct Update {
             if (shift.pending == 0)
                 continue;
             if (!loaded) // the same number is pending for every shift that has any
-MILCGPU_UNROLL
-                for (int k = 0; k < cg_kept_steps; ++k)
-                    if (k < shift.pending)
-                        residual[k] = load_spinor<S>(r[k], stride, i);
+                MILCGPU_UNROLL
+            for (int k = 0; k < cg_kept_steps; ++k)
+                if (k < shift.pending)
+                    residual[k] = load_spinor<S>(r[k], stride, i);
             loaded = true;
             Vector<Real> direction = load_spinor<S, Reuse::written>(p[s], stride, i), step = {};
-MILCGPU_UNROLL
+            MILCGPU_UNROLL
             for (int k = 0; k < cg_kept_steps; ++k)
                 if (k < shift.pending) {
                     step = step + static_cast<Real>(shift.alpha[k]) * direction;

@@ -1,8 +1,8 @@
-// Shifted systems (A + sigma) x = b beside the base system A x = b, in its Krylov space: B. Jegerlehner, hep-lat/9612014.
-// The residuals are collinear, r_sigma = zeta r, so all that a shift costs is its vectors.
+// Shifted systems (A + sigma) x = b beside the base system A x = b, in its Krylov space: B. Jegerlehner,
+// hep-lat/9612014. The residuals are collinear, r_sigma = zeta r, so all that a shift costs is its vectors.
 //
-// These are updated once in cg_kept_steps iterations, from the residuals of all of them: 4 spinors a shift for 4 iterations instead
-// of 4 for one. Solutions are in double, whatever the precision of the iteration.
+// These are updated once in cg_kept_steps iterations, from the residuals of all of them: 4 spinors a shift for 4
+// iterations instead of 4 for one. Solutions are in double, whatever the precision of the iteration.
 #pragma once
 #include "gpu_kernels/blas/cg_state.h"
 #include "gpu_kernels/su3/fields.h"
@@ -12,13 +12,13 @@ namespace milcgpu {
 constexpr int max_shifts = 32;
 
 struct Shift {
-    double sigma;     // >= 0
-    double target_rr; // the shift leaves when zeta^2 |r|^2 < target_rr
-    double zeta, ratio; // ratio: zeta of this iteration over that of the one before
+    double sigma;                     // >= 0
+    double target_rr;                 // the shift leaves when zeta^2 |r|^2 < target_rr
+    double zeta, ratio;               // ratio: zeta of this iteration over that of the one before
     double alpha_before, beta_before; // of the base, one iteration back
     int active;
-    int done;  // iterations of the base that zeta has seen
-    int steps; // iterations until it left
+    int done;    // iterations of the base that zeta has seen
+    int steps;   // iterations until it left
     int pending; // iterations for update_shifts to carry out, at most cg_kept_steps, with
     double alpha[cg_kept_steps], residual[cg_kept_steps], beta[cg_kept_steps]; // x += alpha p, p = residual r + beta p
 
@@ -49,16 +49,18 @@ struct ShiftState {
 // Advances the scalars of all shifts by the iterations that the base has made since.
 void advance_shifts(Device &, const CgState *base, ShiftState *shifts);
 
-// The vectors, after advance_shifts: r[k] is the residual after the iteration k of those that are pending. x is of the system as
-// given: scale * (vector of the iteration). r, p of one precision; x double.
+// The vectors, after advance_shifts: r[k] is the residual after the iteration k of those that are pending. x is of the
+// system as given: scale * (vector of the iteration). r, p of one precision; x double.
 struct ShiftVectors {
-    const SpinorField *r; // cg_kept_steps of them
+    const SpinorField *r;     // cg_kept_steps of them
     const SpinorField *p, *x; // one a shift
 };
 void update_shifts(Device &, const ShiftVectors &, const ShiftState *shifts, int count, double scale);
 
-// Refinement of all shifts together: the end of an iteration of `count` conjugate gradients side by side (cg_direction of blas.h),
-// with solutions in double: x_k += scale alpha p_k, p_k = r_k + beta p_k; judged. 3 spinors and 2 double ones a field.
-void batch_direction(Device &, const SpinorField *r, const SpinorField *p, const SpinorField *x, CgState *states, int count);
+// Refinement of all shifts together: the end of an iteration of `count` conjugate gradients side by side (cg_direction
+// of blas.h), with solutions in double: x_k += scale alpha p_k, p_k = r_k + beta p_k; judged. 3 spinors and 2 double
+// ones a field.
+void batch_direction(Device &, const SpinorField *r, const SpinorField *p, const SpinorField *x, CgState *states,
+                     int count);
 
 } // namespace milcgpu

@@ -43,7 +43,8 @@ void dslash(Device &device, const DslashCall &call, Epilogue epilogue) {
         call.in->data() == call.out->data())
         throw Error(Status::bad_argument, "dslash: spinors of one precision, in and out apart, and links of one "
                                           "precision with 18 reals a fat link are needed");
-    find_dslash(call.in->precision(), call.fat->precision(), call.lng->reals(), epilogue).launch(device, call, epilogue);
+    find_dslash(call.in->precision(), call.fat->precision(), call.lng->reals(), epilogue)
+        .launch(device, call, epilogue);
 }
 
 const std::vector<DslashBatchKernel> &dslash_batch_table() {
@@ -62,10 +63,10 @@ void dslash_batch(Device &device, const DslashBatchCall &call, Epilogue epilogue
             return row.launch(device, call, epilogue);
         built += format(" %s/%s/%d", name(row.spinor), name(row.link), row.reals);
     }
-    throw Error(Status::not_built, format("no dslash kernel for several %s fields with %s links and %d reals a long link; built "
-                                          "(spinor/link/reals):%s",
-                                          name(call.in[0].precision()), name(call.fat->precision()), call.lng->reals(),
-                                          built.c_str()));
+    throw Error(Status::not_built,
+                format("no dslash kernel for several %s fields with %s links and %d reals a long link; built "
+                       "(spinor/link/reals):%s",
+                       name(call.in[0].precision()), name(call.fat->precision()), call.lng->reals(), built.c_str()));
 }
 
 size_t dslash_bytes(Precision spinor, Precision link, int reals, Epilogue epilogue, size_t sites) {

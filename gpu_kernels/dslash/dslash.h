@@ -2,8 +2,8 @@
 //
 //   (D in)_i = sum_mu [ F_mu(i) in(i+mu) - F_mu(i-mu)^dag in(i-mu) + L_mu(i) in(i+3mu) - L_mu(i-3mu)^dag in(i-3mu) ]
 //
-// i runs over `parity`, `in` lives on the other parity. F fat links (18 reals), L long links (18, 13, 12, 9 or 8 reals);
-// staggered phases, boundary sign, coefficients and (1 + eps_naik) are in the links as MILC hands them over.
+// i runs over `parity`, `in` lives on the other parity. F fat links (18 reals), L long links (18, 13, 12, 9 or 8
+// reals); staggered phases, boundary sign, coefficients and (1 + eps_naik) are in the links as MILC hands them over.
 //
 //   epilogue   out                                   sum (deterministic, in double)
 //   plain      D in                                  |out|^2
@@ -32,20 +32,21 @@ struct DslashCall {
     const SpinorField *x = nullptr, *z = nullptr; // epilogue normal: x; residual: x and z
     double a = 0, alpha = 1;
     double *sum = nullptr; // on the device; nullptr: not wanted
-    // In a conjugate gradient: a and alpha come from `cg`, the launch does nothing when cg->active is 0, and the sum goes to
-    // cg: plain -> curvature and alpha of the step, residual -> rr_new.
+    // In a conjugate gradient: a and alpha come from `cg`, the launch does nothing when cg->active is 0, and the sum
+    // goes to cg: plain -> curvature and alpha of the step, residual -> rr_new.
     CgState *cg = nullptr;
 };
 
-// D on several fields at once with the same links, plain or residual (z = out), each in a conjugate gradient of its own.
+// D on several fields at once with the same links, plain or residual (z = out), each in a conjugate gradient of its
+// own.
 struct DslashBatchCall {
     Lattice lattice;
     int parity;
     const LinkField *fat, *lng;
-    int count;                     // of fields, at most max_shifts
-    const SpinorField *in, *out;   // arrays of count
+    int count;                      // of fields, at most max_shifts
+    const SpinorField *in, *out;    // arrays of count
     const SpinorField *x = nullptr; // residual
-    CgState *cg;                   // array of count; those that are not active are left alone
+    CgState *cg;                    // array of count; those that are not active are left alone
 };
 
 struct DslashBatchKernel {

@@ -1,5 +1,5 @@
-// Half precision: links 16-bit fixed point, spinors one 16-byte word of six 20-bit numbers and their exponent; arithmetic in
-// single precision. Conversions run on the integer and fma pipes only (link_storage.h, spinor_storage.h).
+// Half precision: links 16-bit fixed point, spinors one 16-byte word of six 20-bit numbers and their exponent;
+// arithmetic in single precision. Conversions run on the integer and fma pipes only (link_storage.h, spinor_storage.h).
 #include "gpu_kernels/dslash/stencil.h"
 
 namespace milcgpu {

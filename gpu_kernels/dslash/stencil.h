@@ -1,8 +1,9 @@
 // The stencil of dslash.h, once. A translation unit a precision (double.cu, single.cu, half.cu) instantiates it for its
 // spinor format, all link precisions and all reconstructions, with its own launch shape.
 //
-// One thread a site (four on small lattices, one a direction). Each link is read once in a launch (streaming loads); each
-// spinor up to 16 times, through the caches: consecutive sites of a stripe keep all loads coalesced, and the t-planes that
+// One thread a site (four on small lattices, one a direction). Each link is read once in a launch (streaming loads);
+// each spinor up to 16 times, through the caches: consecutive sites of a stripe keep all loads coalesced, and the
+// t-planes that
 // +-3 hops reach fit in L2.
 #pragma once
 #include "gpu_kernels/backend/launch.h"
@@ -111,7 +112,8 @@ struct StencilFinish {
     }
 };
 
-template <class Body> void fill_links(Body &body, const Lattice &lattice, int parity, const LinkField &fat, const LinkField &lng) {
+template <class Body>
+void fill_links(Body &body, const Lattice &lattice, int parity, const LinkField &fat, const LinkField &lng) {
     body.lattice = lattice;
     body.parity = parity;
     body.link_stride = fat.stride();

@@ -1,5 +1,5 @@
-// Sites of one rank and their neighbours. The one place that knows where a neighbour lies: a partitioned direction would
-// answer here with an index into a halo instead of a wrapped one.
+// Sites of one rank and their neighbours. The one place that knows where a neighbour lies: a partitioned direction
+// would answer here with an index into a halo instead of a wrapped one.
 //
 // Sites are numbered as MILC numbers them: lexicographic index l = x + X (y + Y (z + Z t)), within a parity l/2. Of the
 // pair 2i, 2i+1 exactly one site is even for any extents, odd ones too: lexicographic neighbours that share i differ in
@@ -11,7 +11,8 @@
 
 namespace milcgpu {
 
-// Division by a constant without a divide instruction (Granlund and Montgomery 1994, doi:10.1145/178243.178249), n < 2^31.
+// Division by a constant without a divide instruction (Granlund and Montgomery 1994, doi:10.1145/178243.178249), n <
+// 2^31.
 struct Divisor {
     uint32_t d, multiplier, shift;
     Divisor() = default;
@@ -30,7 +31,7 @@ struct Site {
 };
 
 struct Lattice {
-    int extent[4]; // local
+    int extent[4];     // local
     int origin_parity; // (sum of the global coordinates of the local origin) mod 2
     int stride_lexicographic[4];
     int third_hop[4]; // 3 mod extent: with extent 2 three hops are one
@@ -57,7 +58,7 @@ struct Lattice {
         Site s;
         uint32_t l = 2u * static_cast<uint32_t>(i);
         uint32_t rest = l;
-MILCGPU_UNROLL
+        MILCGPU_UNROLL
         for (int mu = 0; mu < 3; ++mu) {
             const uint32_t q = divide[mu].quotient(rest);
             s.x[mu] = static_cast<int>(rest - q * static_cast<uint32_t>(extent[mu]));
@@ -67,7 +68,7 @@ MILCGPU_UNROLL
         if (((s.x[0] + s.x[1] + s.x[2] + s.x[3] + origin_parity + parity) & 1) != 0) {
             ++l; // the other one of the pair; with odd extents this may carry into y, z, t
             ++s.x[0];
-MILCGPU_UNROLL
+            MILCGPU_UNROLL
             for (int mu = 0; mu < 3; ++mu)
                 if (s.x[mu] == extent[mu]) {
                     s.x[mu] = 0;
@@ -81,7 +82,7 @@ MILCGPU_UNROLL
     // The site `hops` (-extent < hops < extent) further along mu. An odd number of hops changes the parity.
     MILCGPU_HD Site hop(const Site &s, int mu, int hops) const {
         Site to = s;
-MILCGPU_UNROLL
+        MILCGPU_UNROLL
         for (int k = 0; k < 4; ++k) // mu is not known when this is compiled: an indexed array would leave the registers
             if (k == mu) {
                 const int x = s.x[k] + hops;

@@ -1,13 +1,13 @@
-// The fat links of links.h, for one direction mu after the other. Staples are linear, so the sums over paths nest (nu, rho, sigma
-// are the three directions other than mu):
+// The fat links of links.h, for one direction mu after the other. Staples are linear, so the sums over paths nest (nu,
+// rho, sigma are the three directions other than mu):
 //
 //   1. T_nu    = S_nu(U)                                                                      3 staples
 //   2. M_sigma = three U + lepage T_sigma + five (T_nu + T_rho) + seven (S_rho(T_nu) + S_nu(T_rho))   6 staples
 //   3. fat     = (one_link - 6 lepage) U + sum_sigma S_sigma(M_sigma)                           3 staples
 //
 // 12 staples a link instead of 18. One thread a site and staple (1), a site and sigma (2), a site (3).
-// Bytes a link at the least, in matrices: 1 reads 4 of U, writes 3; 2 reads 4 of U and 3, writes 3; 3 reads 4 of U and 3, writes 1. Each
-// staple loads 6 matrices; neighbours' come from the caches.
+// Bytes a link at the least, in matrices: 1 reads 4 of U, writes 3; 2 reads 4 of U and 3, writes 3; 3 reads 4 of U and
+// 3, writes 1. Each staple loads 6 matrices; neighbours' come from the caches.
 #include "gpu_kernels/links/matrix_view.h"
 
 namespace milcgpu {
@@ -25,7 +25,8 @@ template <Precision p, int reals> struct Staples {
     MILCGPU_HD int other(int k) const { return k + (k >= mu); }
 
     // sum += S_nu(m[slot])
-    template <class View> MILCGPU_HD void add_staple(M &sum, const Site &x, int parity, int nu, const View &m, int slot) const {
+    template <class View>
+    MILCGPU_HD void add_staple(M &sum, const Site &x, int parity, int nu, const View &m, int slot) const {
         const int opposite = 1 - parity;
         const Site up = lattice.hop(x, nu, 1), forward = lattice.hop(x, mu, 1);
         const M upper = u.load(parity, nu, x.index()) * m.load(opposite, slot, up.index());
@@ -79,7 +80,8 @@ template <Precision p, int reals> struct NestedStaple {
     }
 };
 
-// View: where M_sigma lies, m (slot k for the k-th sigma), or the links themselves (slot mu) where there are 3-staples only.
+// View: where M_sigma lies, m (slot k for the k-th sigma), or the links themselves (slot mu) where there are 3-staples
+// only.
 template <Precision p, int reals, class View> struct FatLink {
     Staples<p, reals> staples;
     int even_sites;
@@ -111,9 +113,9 @@ void run(Device &device, const Lattice &lattice, const LinkField &u, const PathC
     const auto finish = [&](const Staples<p, reals> &staples, const auto &view, bool links_are_m, int first, int sigmas,
                             double staple) {
         launch(device, lattice.volume(),
-               FatLink<p, reals, std::decay_t<decltype(view)>>{staples, lattice.sites(0), view, MatrixView<p>(fat), first,
-                                                              sigmas, links_are_m, first > 0, link,
-                                                              static_cast<Real>(staple)},
+               FatLink<p, reals, std::decay_t<decltype(view)>>{staples, lattice.sites(0), view, MatrixView<p>(fat),
+                                                               first, sigmas, links_are_m, first > 0, link,
+                                                               static_cast<Real>(staple)},
                "sum fat links");
     };
     for (int mu = 0; mu < 4; ++mu) {
@@ -155,13 +157,14 @@ StapleSpace::StapleSpace(Device &device, const Lattice &lattice, Precision preci
 
 double fat_links_bytes(Precision p, int reals) { return 4 * (12 * link_bytes(p, reals) + 13 * link_bytes(p, 18)); }
 
-void fat_links(Device &device, const Lattice &lattice, const LinkField &u, const PathCoefficients &c, const LinkField &fat,
-               const StapleSpace &space) {
+void fat_links(Device &device, const Lattice &lattice, const LinkField &u, const PathCoefficients &c,
+               const LinkField &fat, const StapleSpace &space) {
     const bool fits = u.precision() == fat.precision() && u.precision() == space.t.precision() && fat.reals() == 18 &&
                       (u.reals() == 18 || u.reals() == 12) && u.scale == 1;
     if (!fits)
-        throw Error(Status::bad_argument, "fat links: links of 18 or 12 reals, fat links of 18 and room for staples, all double or "
-                                          "all single, are needed");
+        throw Error(Status::bad_argument,
+                    "fat links: links of 18 or 12 reals, fat links of 18 and room for staples, all double or "
+                    "all single, are needed");
     const bool nested = c.five_staple != 0 || c.seven_staple != 0 || c.lepage != 0;
     for_link_precision(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;

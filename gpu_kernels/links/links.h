@@ -1,8 +1,9 @@
-// Fat and long links from the gauge field, asqtad and HISQ. Links carry the staggered phases and the boundary sign throughout,
-// so path coefficients alternate in sign, as MILC's do.
+// Fat and long links from the gauge field, asqtad and HISQ. Links carry the staggered phases and the boundary sign
+// throughout, so path coefficients alternate in sign, as MILC's do.
 //
 //   fat7, asqtad:  Orginos, Toussaint, Sugar, Phys. Rev. D 60 (1999) 054503; Lepage, Phys. Rev. D 59 (1999) 074502
-//   HISQ:          Follana et al., Phys. Rev. D 75 (2007) 054502: V = fat7(U), W = V (V^dag V)^(-1/2), X = asqtad-like(W)
+//   HISQ:          Follana et al., Phys. Rev. D 75 (2007) 054502: V = fat7(U), W = V (V^dag V)^(-1/2), X =
+//   asqtad-like(W)
 #pragma once
 #include "gpu_kernels/halo/neighbours.h"
 #include "gpu_kernels/su3/fields.h"
@@ -14,8 +15,8 @@ struct PathCoefficients {
     double one_link, naik, three_staple, five_staple, seven_staple, lepage;
 };
 
-// fat = (one_link - 6 lepage) U + three S(U) + lepage S_nu(S_nu(U)) + five S_rho(S_nu(U)) + seven S_sigma(S_rho(S_nu(U))), each
-// summed over its directions, all different from each other and from mu, with the staple
+// fat = (one_link - 6 lepage) U + three S(U) + lepage S_nu(S_nu(U)) + five S_rho(S_nu(U)) + seven
+// S_sigma(S_rho(S_nu(U))), each summed over its directions, all different from each other and from mu, with the staple
 //   S_nu(M)(x) = U_nu(x) M(x+nu) U_nu(x+mu)^dag + U_nu(x-nu)^dag M(x-nu) U_nu(x-nu+mu).
 // u: 18 or 12 reals, scale 1; fat: 18 reals of the same precision. Paths with coefficient 0 cost nothing.
 struct StapleSpace {
@@ -41,16 +42,17 @@ void add_links(Device &, const Lattice &, const LinkField &a, double factor, con
 // Multiplies MILC's phases in, x (-1)^t, y (-1)^(t+x), z (-1)^(t+x+y), and -1 on the t links of the last time slice.
 void apply_phases(Device &, const Lattice &, const LinkField &links);
 
-// How V is unitarized: Hasenfratz, Hoffmann, Schaefer, JHEP 05 (2007) 029 (Cayley-Hamilton), or, where |det V|^2 and the product of
-// the eigenvalues of V^dag V differ by more than svd_relative, or |det V|^2 < svd_absolute, singular values.
+// How V is unitarized: Hasenfratz, Hoffmann, Schaefer, JHEP 05 (2007) 029 (Cayley-Hamilton), or, where |det V|^2 and
+// the product of the eigenvalues of V^dag V differ by more than svd_relative, or |det V|^2 < svd_absolute, singular
+// values.
 struct UnitarizeSpec {
     double svd_relative = 1e-8, svd_absolute = 1e-8;
     bool svd_only = false;
     bool special = false; // divide by the cube root (principal, of the link without phases) of the determinant
 };
 
-// w = unitary part of v; y (nullptr: not wanted): the same before `special`. Returns how many links went the way of the singular
-// values. Arithmetic in double. 2 or 3 links read and written a link.
+// w = unitary part of v; y (nullptr: not wanted): the same before `special`. Returns how many links went the way of the
+// singular values. Arithmetic in double. 2 or 3 links read and written a link.
 uint64_t unitarize(Device &, const Lattice &, const LinkField &v, const UnitarizeSpec &, const LinkField *y,
                    const LinkField &w);
 

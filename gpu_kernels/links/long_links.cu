@@ -63,12 +63,14 @@ void long_links(Device &device, const Lattice &lattice, const LinkField &u, doub
         constexpr Precision precision = decltype(p)::value;
         const auto factor = static_cast<typename LinkReal<precision>::Real>(naik);
         if (u.reals() == 18)
-            launch(device, work.threads(),
-                   LongLinks<precision, 18>{lattice, work, MatrixView<precision>(u), MatrixView<precision>(lng), factor},
-                   "long links");
+            launch(
+                device, work.threads(),
+                LongLinks<precision, 18>{lattice, work, MatrixView<precision>(u), MatrixView<precision>(lng), factor},
+                "long links");
         else
             launch(device, work.threads(),
-                   LongLinks<precision, 12>{lattice, work, MatrixView<precision, 12>(u), MatrixView<precision>(lng), factor},
+                   LongLinks<precision, 12>{lattice, work, MatrixView<precision, 12>(u), MatrixView<precision>(lng),
+                                            factor},
                    "long links");
     });
 }

@@ -19,7 +19,7 @@ template <Precision p, int reals = 18> struct MatrixView {
     MILCGPU_HD void store(int parity, int mu, int i, const Matrix<Real> &m) const {
         static_assert(reals == 18, "only plain matrices are written");
         RawLink<p, 18> raw = {};
-MILCGPU_UNROLL
+        MILCGPU_UNROLL
         for (int k = 0; k < 9; ++k) {
             raw.set(2 * k, m.e[k / 3][k % 3].re);
             raw.set(2 * k + 1, m.e[k / 3][k % 3].im);
@@ -32,15 +32,15 @@ MILCGPU_UNROLL
         const LongLink<p, reals> link(raw);
         Matrix<Real> u = link.u;
         if constexpr (reals == 12)
-MILCGPU_UNROLL
-            for (int k = 0; k < 3; ++k)
-                u.e[2][k] = link.det.re * u.e[2][k];
+            MILCGPU_UNROLL
+        for (int k = 0; k < 3; ++k)
+            u.e[2][k] = link.det.re * u.e[2][k];
         return u;
     }
 };
 
-// Work of `parts` threads a site, on both parities. Sites are taken in chunks of 128, and the parts of a chunk one after the
-// other, so that they find in the caches what they share.
+// Work of `parts` threads a site, on both parities. Sites are taken in chunks of 128, and the parts of a chunk one
+// after the other, so that they find in the caches what they share.
 struct SitesAndParts {
     int even_sites, sites, parts;
     SitesAndParts(const Lattice &lattice, int parts_a_site)

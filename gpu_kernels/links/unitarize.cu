@@ -1,9 +1,10 @@
-// The unitary part W = V (V^dag V)^(-1/2) of each link, in double, one thread a link; and how far links are from unitary.
+// The unitary part W = V (V^dag V)^(-1/2) of each link, in double, one thread a link; and how far links are from
+// unitary.
 //
-// Q = V^dag V has eigenvalues g_k from its characteristic polynomial; Q^(-1/2) = f0 + f1 Q + f2 Q^2 (Cayley and Hamilton) with f
-// from u = sum sqrt(g), v = sum of products of two, w = product of the roots. One Newton step, W (3 - W^dag W) / 2, takes what
-// rounding left. Where that is not accurate (links.h), V = A S R^dag by one-sided Jacobi rotations, W = A R^dag: unitary to
-// rounding for any V, singular ones too.
+// Q = V^dag V has eigenvalues g_k from its characteristic polynomial; Q^(-1/2) = f0 + f1 Q + f2 Q^2 (Cayley and
+// Hamilton) with f from u = sum sqrt(g), v = sum of products of two, w = product of the roots. One Newton step, W (3 -
+// W^dag W) / 2, takes what rounding left. Where that is not accurate (links.h), V = A S R^dag by one-sided Jacobi
+// rotations, W = A R^dag: unitary to rounding for any V, singular ones too.
 #include "gpu_kernels/links/matrix_view.h"
 
 namespace milcgpu {
@@ -223,7 +224,8 @@ template <Precision p> struct Violation {
         if (!find)
             atomic_max(&worst->bits, bits);
         else if (bits == worst->bits)
-            atomic_max(&worst->not_link, ~static_cast<uint32_t>(4 * (item.i + item.parity * work.even_sites) + item.part));
+            atomic_max(&worst->not_link,
+                       ~static_cast<uint32_t>(4 * (item.i + item.parity * work.even_sites) + item.part));
     }
 };
 
@@ -238,8 +240,8 @@ uint64_t unitarize(Device &device, const Lattice &lattice, const LinkField &v, c
         constexpr Precision precision = decltype(p)::value;
         launch(device, work.threads(),
                Unitarize<precision>{lattice, work, MatrixView<precision>(v),
-                                    MatrixView<precision>(y != nullptr ? *y : w), MatrixView<precision>(w), y != nullptr,
-                                    spec, count.data()},
+                                    MatrixView<precision>(y != nullptr ? *y : w), MatrixView<precision>(w),
+                                    y != nullptr, spec, count.data()},
                "unitarize links");
     });
     return count.to_host()[0];
@@ -253,8 +255,8 @@ double unitarity_violation(Device &device, const Lattice &lattice, const LinkFie
         constexpr Precision precision = decltype(p)::value;
         for (const bool find : {false, true})
             if (!find || worst_link != nullptr)
-                launch(device, work.threads(),
-                       Violation<precision>{work, MatrixView<precision>(u), worst.data(), find}, "look for unitarity");
+                launch(device, work.threads(), Violation<precision>{work, MatrixView<precision>(u), worst.data(), find},
+                       "look for unitarity");
     });
     const Worst found = worst.to_host()[0];
     if (worst_link != nullptr)

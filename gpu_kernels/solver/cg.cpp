@@ -6,12 +6,10 @@ namespace milcgpu {
 
 namespace {
 
-double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Steps queued between two looks of the host: 100 microseconds of work or more, so that launches hide behind work and few
-// steps are queued in vain after the last one.
+// Steps queued between two looks of the host: 100 microseconds of work or more, so that launches hide behind work and
+// few steps are queued in vain after the last one.
 constexpr int chunk_steps = 8;
 
 // Steps after which the partial solution is added up in the precise precision and starts from zero again. It grows far
@@ -115,8 +113,9 @@ bool CgSolver::accepted(const Residual &r) const {
 void CgSolver::check_finite(const SpinorField &field, const char *what) {
     const long long bad = first_not_finite(device_, field);
     if (bad >= 0)
-        throw Error(Status::nan_or_inf, format("%s: site %lld of the %s sites (lexicographic order) holds NaN or infinity",
-                                               what, bad, parity_ == 0 ? "even" : "odd"));
+        throw Error(Status::nan_or_inf,
+                    format("%s: site %lld of the %s sites (lexicographic order) holds NaN or infinity", what, bad,
+                           parity_ == 0 ? "even" : "odd"));
 }
 
 // The iteration: scalars stay on the device, in *state.
@@ -193,8 +192,8 @@ CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
     }
 }
 
-// Norm of the source and the unit of the sloppy system: a power of two that makes vectors of order 1, whatever the units
-// of the source. False when the source is zero.
+// Norm of the source and the unit of the sloppy system: a power of two that makes vectors of order 1, whatever the
+// units of the source. False when the source is zero.
 bool CgSolver::load_source(CgReport &report) {
     norm_squared(device_, b_, sums_.data());
     source_rr_ = read(sums_.data());
@@ -252,10 +251,11 @@ bool CgSolver::ended(const Residual &residual, CgStop stop, int without_gain, Cg
         return true;
     if (without_gain >= patience) {
         report.status = Status::precision_floor;
-        report.message = format("the true residual stays at %.1e of |source|: %s precision gives no more (tolerance %.1e, "
-                                "relative %.1e). Ask for less, or for a higher precision",
-                                std::sqrt(residual.rr / source_rr_), name(precise_->spec.spinor), limits_.tolerance,
-                                limits_.relative_tolerance);
+        report.message =
+            format("the true residual stays at %.1e of |source|: %s precision gives no more (tolerance %.1e, "
+                   "relative %.1e). Ask for less, or for a higher precision",
+                   std::sqrt(residual.rr / source_rr_), name(precise_->spec.spinor), limits_.tolerance,
+                   limits_.relative_tolerance);
         return true;
     }
     if ((fresh && report.restarts >= limits_.max_restarts) || report.iterations >= most_iterations()) {
@@ -283,9 +283,9 @@ bool CgSolver::jumped_too_far(CgReport &report) {
     return jump > limits_.jump_limit && sloppy_->level.spec.spinor == Precision::half && finer_ != nullptr;
 }
 
-// The residual b - A x of a solution x changes by about |D dD x| when the links' rounding dD is put in: an element is off by
-// q = scale 2^-15 / sqrt(12), dD by sqrt(8 * 6) q a colour vector (8 fat links of 6 terms), and D itself is about 2.5 on
-// rough vectors. |x| is at most |r| / (4 m^2).
+// The residual b - A x of a solution x changes by about |D dD x| when the links' rounding dD is put in: an element is
+// off by q = scale 2^-15 / sqrt(12), dD by sqrt(8 * 6) q a colour vector (8 fat links of 6 terms), and D itself is
+// about 2.5 on rough vectors. |x| is at most |r| / (4 m^2).
 bool CgSolver::half_is_hopeless() const {
     const LinkField &fat = *given_->level.links.fat;
     if (given_->level.spec.spinor != Precision::half || fat.precision() != Precision::half || finer_ == nullptr)
@@ -327,9 +327,9 @@ CgStop CgSolver::advance(bool fresh, const CgProgress &progress, CgReport &repor
         report.steps_in_half += report.steps - steps_before;
     if (stop == CgStop::nan_or_inf || stop == CgStop::not_positive) {
         report.status = stop == CgStop::nan_or_inf ? Status::nan_or_inf : Status::not_positive;
-        report.message = format("%s at step %d; the solution returned is that of the last residual evaluation",
-                                stop == CgStop::nan_or_inf ? "NaN or infinity" : "<p, A p> = 0 (a zero mode)",
-                                report.steps);
+        report.message =
+            format("%s at step %d; the solution returned is that of the last residual evaluation",
+                   stop == CgStop::nan_or_inf ? "NaN or infinity" : "<p, A p> = 0 (a zero mode)", report.steps);
     } else {
         drain(device_, sloppy_->partial, solution_so_far(), scale_);
     }

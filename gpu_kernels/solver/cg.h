@@ -4,14 +4,14 @@
 // anti-hermitian), so that the step length is known after the first of the two D and the residual update rides on the
 // second. Three launches an iteration: dslash, dslash with residual, direction.
 //
-// Two precisions: iterate in the sloppy one; when its residual has fallen by reliable_delta, add the partial solution up
-// in the precise one, recompute the residual there, and go on with a search direction corrected for the jump (reliable
-// update, blas.h). Iterations therefore grow little over a pure double solve.
+// Two precisions: iterate in the sloppy one; when its residual has fallen by reliable_delta, add the partial solution
+// up in the precise one, recompute the residual there, and go on with a search direction corrected for the jump
+// (reliable update, blas.h). Iterations therefore grow little over a pure double solve.
 //
-// On light masses the solution grows to 1 / (4 m^2) times the residual, and 16-bit links no longer resolve the residual: at
-// an update it would jump by more than itself, and half precision would need several times the iterations (7300 against
-// 2560 on a quenched 16^3 x 32 lattice at mass 0.002). Where the links' rounding predicts that, the solve runs in single
-// precision from the start; where a measured jump exceeds jump_limit, from there on.
+// On light masses the solution grows to 1 / (4 m^2) times the residual, and 16-bit links no longer resolve the
+// residual: at an update it would jump by more than itself, and half precision would need several times the iterations
+// (7300 against 2560 on a quenched 16^3 x 32 lattice at mass 0.002). Where the links' rounding predicts that, the solve
+// runs in single precision from the start; where a measured jump exceeds jump_limit, from there on.
 #pragma once
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/dslash/dslash.h"
@@ -39,19 +39,19 @@ struct CgLimits {
 
 struct CgReport {
     Status status = Status::ok;
-    int iterations = 0;           // as MILC counts: CG steps + evaluations of the true residual at (re)starts
-    int steps = 0;                // CG steps
-    int restarts = 0;             // (re)starts with a fresh direction, the first one included
+    int iterations = 0; // as MILC counts: CG steps + evaluations of the true residual at (re)starts
+    int steps = 0;      // CG steps
+    int restarts = 0;   // (re)starts with a fresh direction, the first one included
     int reliable_updates = 0;
-    int steps_in_half = 0; // before the change to single precision, where the sloppy precision is half
+    int steps_in_half = 0;        // before the change to single precision, where the sloppy precision is half
     double source_norm = 0;       // |b|
     double true_residual = 0;     // |b - A x| / |b| in double, from the links as handed over
     double relative_residual = 0; // MILC's relative residual of x, evaluated likewise
     double recursion_residual = 0;
-    double largest_jump = 0; // of the residual at a reliable update, relative to the residual
-    double seconds = 0;           // of the iterations, residuals included
-    double flops = 0, bytes = 0;  // of the whole solve, compulsory bytes
-    std::string message;          // empty when all is well
+    double largest_jump = 0;     // of the residual at a reliable update, relative to the residual
+    double seconds = 0;          // of the iterations, residuals included
+    double flops = 0, bytes = 0; // of the whole solve, compulsory bytes
+    std::string message;         // empty when all is well
 };
 
 // What a solver in half precision changes to when that is not enough; made when first needed.
@@ -65,7 +65,8 @@ using CgProgress = std::function<void(int step, double relative_residual)>;
 
 class CgSolver {
   public:
-    // Link fields must outlive the solver. full: the operator that true residuals are computed with (double vectors, links as handed over).
+    // Link fields must outlive the solver. full: the operator that true residuals are computed with (double vectors,
+    // links as handed over).
     CgSolver(Device &, const Lattice &, int parity, const OperatorSpec &precise, const LinkPair &precise_links,
              const OperatorSpec &sloppy, const LinkPair &sloppy_links, const LinkPair &full_links,
              std::function<FinerLevel()> finer);
@@ -73,8 +74,8 @@ class CgSolver {
     const SpinorField &source() const { return b_; }   // double, to be filled before solve
     const SpinorField &solution() const { return x_; } // double: guess before, solution after
 
-    // Fills solution(). NaN or infinity in source or guess throws Error(nan_or_inf); the outcome of the iteration itself is in
-    // the report's status.
+    // Fills solution(). NaN or infinity in source or guess throws Error(nan_or_inf); the outcome of the iteration
+    // itself is in the report's status.
     CgReport solve(const CgLimits &limits, const CgProgress &progress);
 
     // Bytes that a solver of these precisions allocates.
@@ -123,10 +124,10 @@ class CgSolver {
     Device &device_;
     Lattice lattice_;
     int parity_;
-    SpinorField b_, x_;               // double
-    SpinorField precise_b_, precise_x_; // where the precise vectors are not double; empty otherwise
-    Level full_, lower_;              // lower_: the precise level where it is not the full one
-    Level *precise_;                  // &full_ or &lower_
+    SpinorField b_, x_;                    // double
+    SpinorField precise_b_, precise_x_;    // where the precise vectors are not double; empty otherwise
+    Level full_, lower_;                   // lower_: the precise level where it is not the full one
+    Level *precise_;                       // &full_ or &lower_
     std::unique_ptr<Sloppy> given_, fine_; // fine_: in place of half, from the first time that it was needed
     Sloppy *sloppy_;                       // the one that iterates
     std::function<FinerLevel()> finer_;

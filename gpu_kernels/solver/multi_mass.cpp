@@ -6,14 +6,12 @@ namespace milcgpu {
 
 namespace {
 
-double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 constexpr const char *owner = "multi-mass vectors";
 
-// The residual at which an iteration goes on in a coarser precision, as a multiple of the smallest tolerance. Measured on quenched
-// lattices down to mass 0.002: refinements after it are a few steps; ten times as much costs hundreds.
+// The residual at which an iteration goes on in a coarser precision, as a multiple of the smallest tolerance. Measured
+// on quenched lattices down to mass 0.002: refinements after it are a few steps; ten times as much costs hundreds.
 double go_down_at(Precision p) { return p == Precision::single ? 1e7 : p == Precision::half ? 5e4 : INFINITY; }
 
 constexpr int batch_chunk_steps = 8; // between two looks of the host
@@ -23,8 +21,9 @@ constexpr double batch_reach = 1e-10;
 
 } // namespace
 
-MultiMassSolver::MultiMassSolver(Device &device, const Lattice &lattice, int parity, const std::vector<StageSpec> &stages,
-                                 const LinkPair &full, const LinkPair &single, int shifts, CgSolver &refiner)
+MultiMassSolver::MultiMassSolver(Device &device, const Lattice &lattice, int parity,
+                                 const std::vector<StageSpec> &stages, const LinkPair &full, const LinkPair &single,
+                                 int shifts, CgSolver &refiner)
     : device_(device), lattice_(lattice), parity_(parity), full_(full), single_(single), refiner_(refiner) {
     const auto field = [&](Precision p, int on) { return SpinorField(device, p, lattice.sites(on), owner); };
     for (const StageSpec &given : stages) {
@@ -47,10 +46,12 @@ MultiMassSolver::MultiMassSolver(Device &device, const Lattice &lattice, int par
     sum_ = DeviceArray<double>(device, 1, owner);
     state_ = DeviceArray<CgState>(device, 1, owner);
     shift_state_ = DeviceArray<ShiftState>(device, 1, owner);
-    seen_ = {static_cast<Seen *>(device.allocate_pinned(2 * sizeof(Seen))), [&device](Seen *p) { device.release_pinned(p); }};
+    seen_ = {static_cast<Seen *>(device.allocate_pinned(2 * sizeof(Seen))),
+             [&device](Seen *p) { device.release_pinned(p); }};
 }
 
-// Iteration k of a block: 2 link fields, 2 + 4 spinors for D and the new residual (written beside the old one), 3 for the direction.
+// Iteration k of a block: 2 link fields, 2 + 4 spinors for D and the new residual (written beside the old one), 3 for
+// the direction.
 void MultiMassSolver::step(Stage &stage, int k) {
     DslashCall call{};
     call.lattice = lattice_;
@@ -73,8 +74,9 @@ bool MultiMassSolver::start(MultiMassReport &report) {
     const double bb = sum_.to_host()[0];
     if (!(bb < INFINITY)) {
         const long long bad = first_not_finite(device_, b);
-        throw Error(Status::nan_or_inf, format("source: site %lld of the %s sites (lexicographic order) holds NaN or infinity",
-                                               bad, parity_ == 0 ? "even" : "odd"));
+        throw Error(Status::nan_or_inf,
+                    format("source: site %lld of the %s sites (lexicographic order) holds NaN or infinity", bad,
+                           parity_ == 0 ? "even" : "odd"));
     }
     for (const SpinorField &x : x_)
         device_.fill_zero(x.data(), x.bytes());
@@ -129,9 +131,11 @@ CgStop MultiMassSolver::iterate(const CgProgress &progress, MultiMassReport &rep
 }
 
 // `steps` iterations of one system; other_spinors: those of the precision that are moved outside of D.
-void MultiMassSolver::add_work(const OperatorSpec &spec, double steps, double other_spinors, MultiMassReport &report) const {
+void MultiMassSolver::add_work(const OperatorSpec &spec, double steps, double other_spinors,
+                               MultiMassReport &report) const {
     const size_t sites = x_[0].sites();
-    report.flops += steps * (double(dslash_flops(Epilogue::plain, sites)) + dslash_flops(Epilogue::residual, sites) + 24.0 * sites);
+    report.flops +=
+        steps * (double(dslash_flops(Epilogue::plain, sites)) + dslash_flops(Epilogue::residual, sites) + 24.0 * sites);
     report.bytes += steps * (double(dslash_bytes(spec.spinor, spec.link, spec.reals, Epilogue::plain, sites)) +
                              dslash_bytes(spec.spinor, spec.link, spec.reals, Epilogue::residual, sites) +
                              other_spinors * spinor_bytes(spec.spinor) * sites);
@@ -147,7 +151,8 @@ void MultiMassSolver::go_down(const Stage &from, Stage &to) {
 }
 
 // Returns running when the residual has fallen below leave_at, relative to the source, or every shift has left.
-CgStop MultiMassSolver::iterate_stage(Stage &stage, double leave_at, const CgProgress &progress, MultiMassReport &report) {
+CgStop MultiMassSolver::iterate_stage(Stage &stage, double leave_at, const CgProgress &progress,
+                                      MultiMassReport &report) {
     const ShiftVectors vectors{stage.r, stage.p.data(), x_.data()};
     if (!stage.block || stage.block_scale != scale_)
         stage.block = std::make_unique<Device::Sequence>(device_, [this, &stage, vectors, scale = scale_] {
@@ -343,16 +348,19 @@ MultiMassReport MultiMassSolver::solve(const MultiMassLimits &limits, const CgPr
     const CgStop stop = iterate(progress, report);
     report.iterations = report.steps + 1;
     report.shared_seconds = now() - begin;
-    // Vectors of the shifts, a pass for cg_kept_steps iterations: p of the shared precision (counted as that of the start), x double.
-    const double sites = source().sites(), shift_spinors = 2.0 * (spinor_bytes(stages_[0].spec.spinor) + spinor_bytes(Precision::double_));
+    // Vectors of the shifts, a pass for cg_kept_steps iterations: p of the shared precision (counted as that of the
+    // start), x double.
+    const double sites = source().sites(),
+                 shift_spinors = 2.0 * (spinor_bytes(stages_[0].spec.spinor) + spinor_bytes(Precision::double_));
     for (const ShiftReport &shift : report.shifts) {
         report.flops += 24.0 * sites * shift.shared_steps;
         report.bytes += shift_spinors * sites * shift.shared_steps / cg_kept_steps;
     }
     if (stop == CgStop::nan_or_inf || stop == CgStop::not_positive) {
         report.status = stop == CgStop::nan_or_inf ? Status::nan_or_inf : Status::not_positive;
-        report.message = format("%s at step %d of the shared iteration",
-                                stop == CgStop::nan_or_inf ? "NaN or infinity" : "<p, A p> = 0 (a zero mode)", report.steps);
+        report.message =
+            format("%s at step %d of the shared iteration",
+                   stop == CgStop::nan_or_inf ? "NaN or infinity" : "<p, A p> = 0 (a zero mode)", report.steps);
         return report;
     }
     std::vector<bool> settled(limits.shifts.size(), false);

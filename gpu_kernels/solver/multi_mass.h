@@ -1,14 +1,15 @@
-// Multi-mass conjugate gradient: (offset_i - D D) x_i = b for all i from zero guesses in one Krylov space (blas/shifts.h), then
-// every x_i brought to its own tolerance from its own true residual, where it is not there yet.
+// Multi-mass conjugate gradient: (offset_i - D D) x_i = b for all i from zero guesses in one Krylov space
+// (blas/shifts.h), then every x_i brought to its own tolerance from its own true residual, where it is not there yet.
 //
-// The shared iteration may go down in precision as the residual falls: an operator that is off by delta moves the residuals by delta
-// times the direction, which shrinks with them. So it starts in double and runs on in single and half for the last decades,
-// and the shifts stay collinear to their tolerance (inexact Krylov methods: van den Eshof and Sleijpen, SIAM J. Matrix Anal.
-// Appl. 26 (2004) 125). Solutions are kept in double throughout. An iteration that starts in single or half leaves the shifts at
-// what that resolves, so it goes no further than shared_tolerance.
+// The shared iteration may go down in precision as the residual falls: an operator that is off by delta moves the
+// residuals by delta times the direction, which shrinks with them. So it starts in double and runs on in single and
+// half for the last decades, and the shifts stay collinear to their tolerance (inexact Krylov methods: van den Eshof
+// and Sleijpen, SIAM J. Matrix Anal. Appl. 26 (2004) 125). Solutions are kept in double throughout. An iteration that
+// starts in single or half leaves the shifts at what that resolves, so it goes no further than shared_tolerance.
 //
-// Refinement takes the shifts together: A_i d_i = b - A_i x_i in single precision for all that are not done, links loaded once for
-// four of them; then true residuals again. Shifts that this does not settle go through conjugate gradient (cg.h) one by one.
+// Refinement takes the shifts together: A_i d_i = b - A_i x_i in single precision for all that are not done, links
+// loaded once for four of them; then true residuals again. Shifts that this does not settle go through conjugate
+// gradient (cg.h) one by one.
 #pragma once
 #include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/solver/cg.h"
@@ -25,7 +26,7 @@ struct MultiMassLimits {
     std::vector<ShiftLimits> shifts; // in any order
     int max_iterations = 1000;       // of the shared iteration, and between restarts of each refinement
     int max_restarts = 5;            // of each refinement; 0: no refinement. None either after max_iterations
-    double shared_tolerance = 0;     // where the shared iteration ends, for tolerances below it; 0: as the tolerances say
+    double shared_tolerance = 0; // where the shared iteration ends, for tolerances below it; 0: as the tolerances say
 };
 
 struct ShiftReport {
@@ -45,8 +46,9 @@ struct MultiMassReport {
 
 class MultiMassSolver {
   public:
-    // stages: the precisions of the shared iteration, coarser and coarser. full: the links that true residuals are computed with. single: for the refinement together; empty: there is none.
-    // refiner: a solver of the same parity and full links. Link fields must outlive the solver.
+    // stages: the precisions of the shared iteration, coarser and coarser. full: the links that true residuals are
+    // computed with. single: for the refinement together; empty: there is none. refiner: a solver of the same parity
+    // and full links. Link fields must outlive the solver.
     struct StageSpec {
         OperatorSpec spec;
         LinkPair links;
@@ -54,7 +56,7 @@ class MultiMassSolver {
     MultiMassSolver(Device &, const Lattice &, int parity, const std::vector<StageSpec> &stages, const LinkPair &full,
                     const LinkPair &single, int shifts, CgSolver &refiner);
 
-    const SpinorField &source() const { return refiner_.source(); } // double, to be filled before solve
+    const SpinorField &source() const { return refiner_.source(); }    // double, to be filled before solve
     const SpinorField &solution(int shift) const { return x_[shift]; } // double
 
     MultiMassReport solve(const MultiMassLimits &, const CgProgress &);

@@ -28,8 +28,8 @@ class SpinorField {
     DeviceArray<unsigned char> data_;
 };
 
-// 3x3 matrices on both parities, `directions` a site: links (4), or what is made on the way to them. An element is scale * (what
-// unpacks).
+// 3x3 matrices on both parities, `directions` a site: links (4), or what is made on the way to them. An element is
+// scale * (what unpacks).
 class LinkField {
   public:
     LinkField() = default;

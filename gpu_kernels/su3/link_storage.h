@@ -63,7 +63,9 @@ template <Precision p, int reals> struct RawLink {
     }
 
   private:
-    static MILCGPU_HD int bit_word(int k) { return p == Precision::double_ ? 2 * k : p == Precision::single ? k : k / 2; }
+    static MILCGPU_HD int bit_word(int k) {
+        return p == Precision::double_ ? 2 * k : p == Precision::single ? k : k / 2;
+    }
     static MILCGPU_HD int bit_shift(int k) { return p == Precision::half && k % 2 ? 16 : 0; }
 };
 
@@ -73,7 +75,7 @@ MILCGPU_HD RawLink<p, reals> load_link(const unsigned char *block, size_t stride
     constexpr int bytes = RawLink<p, reals>::bytes;
     constexpr int full = bytes / 16;
     RawLink<p, reals> raw;
-MILCGPU_UNROLL
+    MILCGPU_UNROLL
     for (int word = 0; word < full; ++word)
         load_word<16, reuse>(block + (word * stride + i) * 16, raw.w + 4 * word);
     const unsigned char *rest = block + full * stride * 16;
@@ -90,7 +92,7 @@ template <Precision p, int reals>
 MILCGPU_HD void store_link(unsigned char *block, size_t stride, size_t i, const RawLink<p, reals> &raw) {
     constexpr int bytes = RawLink<p, reals>::bytes;
     constexpr int full = bytes / 16;
-MILCGPU_UNROLL
+    MILCGPU_UNROLL
     for (int word = 0; word < full; ++word)
         store_word<16>(block + (word * stride + i) * 16, raw.w + 4 * word);
     unsigned char *rest = block + full * stride * 16;

@@ -1,5 +1,5 @@
-// Long links in fewer reals. A long (Naik) link is L = c V with one real c > 0 a field and V unitary: V = sign * S with S
-// in SU(3) for asqtad links with staggered phases, V = e^{i psi} S for HISQ links and twisted boundaries.
+// Long links in fewer reals. A long (Naik) link is L = c V with one real c > 0 a field and V unitary: V = sign * S with
+// S in SU(3) for asqtad links with staggered phases, V = e^{i psi} S for HISQ links and twisted boundaries.
 //
 //   18  all of L / c' (c' = 1, or the largest element in fixed point)
 //   13  rows 0 and 1 of V, and t = tan(theta/4), theta = arg det V; row 2 = e^{i theta} conj(row 0 x row 1)
@@ -8,10 +8,11 @@
 //    8  the same with det V = +-1
 //
 // 8 and 9 follow Bunk and Sommer, Comput. Phys. Commun. 40 (1986) 229, with pivots chosen so that no division or square
-// root is ill-conditioned. Columns are rotated until the largest element a3 of row 0 = (a1, a2, a3) is last: |a3|^2 >= 1/3, so
-// its modulus follows from the other two without loss. N = 1 - |a1|^2 >= 1/2 is what the formulas divide by. Of the rest
-// (b1, c1) of column 0, |b1|^2 + |c1|^2 = N, the smaller is stored and the larger, |.|^2 >= N/2, is known by its phase. Which of
-// the choices was taken, and the sign, are the least significant bits of reals 0 to 3. Every unitary matrix is reached.
+// root is ill-conditioned. Columns are rotated until the largest element a3 of row 0 = (a1, a2, a3) is last: |a3|^2 >=
+// 1/3, so its modulus follows from the other two without loss. N = 1 - |a1|^2 >= 1/2 is what the formulas divide by. Of
+// the rest (b1, c1) of column 0, |b1|^2 + |c1|^2 = N, the smaller is stored and the larger, |.|^2 >= N/2, is known by
+// its phase. Which of the choices was taken, and the sign, are the least significant bits of reals 0 to 3. Every
+// unitary matrix is reached.
 //
 // The link is applied without being completed. With p = a2 x1 + a3 x2, q = conj(a2) x2 - conj(a3) x1, e = det V / N and
 // f = conj(a1) / N, and w = x0 - f p, g = e q:
@@ -27,7 +28,8 @@
 
 namespace milcgpu {
 
-// e^{i angle} from t = tan(angle/4): cos(angle/2) = 2/(1 + t^2) - 1, sin(angle/2) = 2t/(1 + t^2), and doubled once more.
+// e^{i angle} from t = tan(angle/4): cos(angle/2) = 2/(1 + t^2) - 1, sin(angle/2) = 2t/(1 + t^2), and doubled once
+// more.
 template <class T> MILCGPU_HD Complex<T> unit_phase(T t) {
     const T w = reciprocal(T(1) + t * t);
     const T c = T(2) * w - T(1), twice_c = c + c, half_s = t * w;
@@ -38,7 +40,7 @@ MILCGPU_HD double quarter_tangent(Complex<double> z) { return tan(0.25 * atan2(z
 
 // conj(row 0 x row 1): row 2 of a special unitary matrix
 template <class T> MILCGPU_HD void complete_row(Matrix<T> &u) {
-MILCGPU_UNROLL
+    MILCGPU_UNROLL
     for (int k = 0; k < 3; ++k) {
         const int l = (k + 1) % 3, m = (k + 2) % 3;
         u.e[2][k] = conj(u.e[0][l] * u.e[1][m] - u.e[0][m] * u.e[1][l]);
@@ -52,7 +54,7 @@ template <class T> MILCGPU_HD Complex<T> select(uint32_t which, Complex<T> zero,
 // Rotation of three colours: element k becomes element (k + rotation) mod 3.
 template <class T> MILCGPU_HD Vector<T> rotate(const Vector<T> &x, uint32_t rotation) {
     Vector<T> y;
-MILCGPU_UNROLL
+    MILCGPU_UNROLL
     for (int k = 0; k < 3; ++k)
         y.c[k] = rotation == 0 ? x.c[k] : rotation == 1 ? x.c[(k + 1) % 3] : x.c[(k + 2) % 3];
     return y;
@@ -72,11 +74,11 @@ template <Precision p, int reals> struct LongLink {
     MILCGPU_HD explicit LongLink(const RawLink<p, reals> &raw) : det{1, 0}, f{0, 0}, rotation(0) {
         if constexpr (!pivoted) {
             constexpr int rows = reals == 18 ? 3 : 2;
-MILCGPU_UNROLL
+            MILCGPU_UNROLL
             for (int row = 0; row < rows; ++row)
-MILCGPU_UNROLL
-                for (int k = 0; k < 3; ++k)
-                    u.e[row][k] = {raw.get(6 * row + 2 * k), raw.get(6 * row + 2 * k + 1)};
+                MILCGPU_UNROLL
+            for (int k = 0; k < 3; ++k)
+                u.e[row][k] = {raw.get(6 * row + 2 * k), raw.get(6 * row + 2 * k + 1)};
             if constexpr (reals != 18)
                 complete_row(u);
             if constexpr (reals == 12)
@@ -128,8 +130,8 @@ MILCGPU_UNROLL
             const Complex<T> w = plus(conj(v.b1) * x.c[1], conj(v.c1), x.c[2]);
             const Complex<T> h = minus(v.c1 * x.c[1], v.b1, x.c[2]);
             const Complex<T> p_ = minus(x.c[0], conj(convert<T>(f)), w), q = times_conj_det(h);
-            const Vector<T> y = {{plus(w, conj(v.a1), x.c[0]), minus(conj(v.a2) * p_, v.a3, q),
-                                  plus(conj(v.a3) * p_, v.a2, q)}};
+            const Vector<T> y = {
+                {plus(w, conj(v.a1), x.c[0]), minus(conj(v.a2) * p_, v.a3, q), plus(conj(v.a3) * p_, v.a2, q)}};
             acc = acc - rotate(y, (3u - rotation) % 3u);
         } else if constexpr (reals == 18) {
             adjoint_multiply_subtract(acc, convert<T>(u), x);
@@ -141,12 +143,12 @@ MILCGPU_UNROLL
     // The plain matrix: what the load-time check compares and what tests look at.
     MILCGPU_HD Matrix<Real> matrix() const {
         Matrix<Real> full = {};
-MILCGPU_UNROLL
+        MILCGPU_UNROLL
         for (int column = 0; column < 3; ++column) {
             Vector<Real> unit = {}, result = {};
             unit.c[column].re = 1;
             add_forward(result, unit);
-MILCGPU_UNROLL
+            MILCGPU_UNROLL
             for (int row = 0; row < 3; ++row)
                 full.e[row][column] = result.c[row];
         }
@@ -181,7 +183,7 @@ template <Precision p, int reals> MILCGPU_HD RawLink<p, reals> pack_link(const M
     RawLink<p, reals> raw = {};
     if constexpr (reals == 18 || reals == 13 || reals == 12) {
         constexpr int rows = reals == 18 ? 3 : 2;
-MILCGPU_UNROLL
+        MILCGPU_UNROLL
         for (int k = 0; k < 9 * rows / 3; ++k) {
             raw.set(2 * k, v.e[k / 3][k % 3].re);
             raw.set(2 * k + 1, v.e[k / 3][k % 3].im);

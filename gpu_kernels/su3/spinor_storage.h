@@ -40,8 +40,9 @@ struct SpinorSingle {
     static MILCGPU_HD void encode(const Vector<float> &x, uint32_t *raw) { memcpy(raw, &x, sizeof x); }
 };
 
-// Words, from the highest bits down: w0 = v4hi v0, w1 = v4lo e_hi v1, w2 = v5hi v2, w3 = v5lo e_lo v3 with v0..v3 in the lower 20
-// bits and the upper 12 bits shared out as 12 / 8+4. v is offset binary: v - 2^19 in [-2^19 + 1, 2^19 - 1], in units of 2^(e - 127).
+// Words, from the highest bits down: w0 = v4hi v0, w1 = v4lo e_hi v1, w2 = v5hi v2, w3 = v5lo e_lo v3 with v0..v3 in
+// the lower 20 bits and the upper 12 bits shared out as 12 / 8+4. v is offset binary: v - 2^19 in [-2^19 + 1, 2^19 -
+// 1], in units of 2^(e - 127).
 struct SpinorHalf {
     using Real = float;
     static constexpr Precision precision = Precision::half;
@@ -65,7 +66,7 @@ struct SpinorHalf {
     static MILCGPU_HD void encode(const Vector<float> &x, uint32_t *w) {
         const float reals[6] = {x.c[0].re, x.c[0].im, x.c[1].re, x.c[1].im, x.c[2].re, x.c[2].im};
         float largest = 0, check = 0;
-MILCGPU_UNROLL
+        MILCGPU_UNROLL
         for (int k = 0; k < 6; ++k) {
             largest = fmaxf(largest, fabsf(reals[k]));
             check += reals[k] * 0.0f; // NaN or infinity anywhere makes this NaN; fmaxf would drop a NaN
@@ -79,7 +80,7 @@ MILCGPU_UNROLL
         const uint32_t inverse = 254u - (exponent < 253u ? exponent : 253u);
         const float unscale = bit_cast<float>(inverse << 23);
         uint32_t v[6];
-MILCGPU_UNROLL
+        MILCGPU_UNROLL
         for (int k = 0; k < 6; ++k) {
             // Adding 2^23 + 2^19 rounds to nearest and leaves the offset-binary number in the low bits.
             const float biased = fmaf(reals[k], unscale, 8388608.0f + 524288.0f);
@@ -105,7 +106,7 @@ template <class S> MILCGPU_HD size_t spinor_word_offset(size_t stride, size_t wo
 template <class S, Reuse reuse = Reuse::keep>
 MILCGPU_HD Vector<typename S::Real> load_spinor(const unsigned char *data, size_t stride, size_t i) {
     uint32_t raw[S::words * S::word_bytes / 4];
-MILCGPU_UNROLL
+    MILCGPU_UNROLL
     for (int word = 0; word < S::words; ++word)
         load_word<S::word_bytes, reuse>(data + spinor_word_offset<S>(stride, word, i), raw + word * S::word_bytes / 4);
     return S::decode(raw);
@@ -115,7 +116,7 @@ template <class S>
 MILCGPU_HD void store_spinor(unsigned char *data, size_t stride, size_t i, const Vector<typename S::Real> &x) {
     uint32_t raw[S::words * S::word_bytes / 4];
     S::encode(x, raw);
-MILCGPU_UNROLL
+    MILCGPU_UNROLL
     for (int word = 0; word < S::words; ++word)
         store_word<S::word_bytes>(data + spinor_word_offset<S>(stride, word, i), raw + word * S::word_bytes / 4);
 }

@@ -4,9 +4,7 @@
 
 namespace milcgpu {
 
-template <class T> struct Complex {
-    T re, im;
-};
+template <class T> struct Complex { T re, im; };
 
 template <class T> MILCGPU_HD Complex<T> operator+(Complex<T> a, Complex<T> b) { return {a.re + b.re, a.im + b.im}; }
 template <class T> MILCGPU_HD Complex<T> operator-(Complex<T> a, Complex<T> b) { return {a.re - b.re, a.im - b.im}; }
@@ -31,9 +29,7 @@ template <class To, class From> MILCGPU_HD Complex<To> convert(Complex<From> a) 
     return {static_cast<To>(a.re), static_cast<To>(a.im)};
 }
 
-template <class T> struct Vector {
-    Complex<T> c[3];
-};
+template <class T> struct Vector { Complex<T> c[3]; };
 
 template <class T> struct Matrix {
     Complex<T> e[3][3]; // [row][column]
@@ -41,48 +37,48 @@ template <class T> struct Matrix {
 
 // acc += U x
 template <class T> MILCGPU_HD void multiply_add(Vector<T> &acc, const Matrix<T> &u, const Vector<T> &x) {
-MILCGPU_UNROLL
+    MILCGPU_UNROLL
     for (int row = 0; row < 3; ++row)
-MILCGPU_UNROLL
-        for (int k = 0; k < 3; ++k) {
-            acc.c[row].re += u.e[row][k].re * x.c[k].re;
-            acc.c[row].im += u.e[row][k].re * x.c[k].im;
-            acc.c[row].re -= u.e[row][k].im * x.c[k].im;
-            acc.c[row].im += u.e[row][k].im * x.c[k].re;
-        }
+        MILCGPU_UNROLL
+    for (int k = 0; k < 3; ++k) {
+        acc.c[row].re += u.e[row][k].re * x.c[k].re;
+        acc.c[row].im += u.e[row][k].re * x.c[k].im;
+        acc.c[row].re -= u.e[row][k].im * x.c[k].im;
+        acc.c[row].im += u.e[row][k].im * x.c[k].re;
+    }
 }
 
 // acc -= U^dag x
 template <class T> MILCGPU_HD void adjoint_multiply_subtract(Vector<T> &acc, const Matrix<T> &u, const Vector<T> &x) {
-MILCGPU_UNROLL
+    MILCGPU_UNROLL
     for (int row = 0; row < 3; ++row)
-MILCGPU_UNROLL
-        for (int k = 0; k < 3; ++k) {
-            acc.c[row].re -= u.e[k][row].re * x.c[k].re;
-            acc.c[row].im -= u.e[k][row].re * x.c[k].im;
-            acc.c[row].re -= u.e[k][row].im * x.c[k].im;
-            acc.c[row].im += u.e[k][row].im * x.c[k].re;
-        }
+        MILCGPU_UNROLL
+    for (int k = 0; k < 3; ++k) {
+        acc.c[row].re -= u.e[k][row].re * x.c[k].re;
+        acc.c[row].im -= u.e[k][row].re * x.c[k].im;
+        acc.c[row].re -= u.e[k][row].im * x.c[k].im;
+        acc.c[row].im += u.e[k][row].im * x.c[k].re;
+    }
 }
 
 // c += a b
 template <class T> MILCGPU_HD void multiply_add(Matrix<T> &c, const Matrix<T> &a, const Matrix<T> &b) {
-MILCGPU_UNROLL
+    MILCGPU_UNROLL
     for (int row = 0; row < 3; ++row)
-MILCGPU_UNROLL
-        for (int column = 0; column < 3; ++column)
-MILCGPU_UNROLL
-            for (int k = 0; k < 3; ++k)
-                c.e[row][column] = plus(c.e[row][column], a.e[row][k], b.e[k][column]);
+        MILCGPU_UNROLL
+    for (int column = 0; column < 3; ++column)
+        MILCGPU_UNROLL
+    for (int k = 0; k < 3; ++k)
+        c.e[row][column] = plus(c.e[row][column], a.e[row][k], b.e[k][column]);
 }
 
 template <class T> MILCGPU_HD Matrix<T> adjoint(const Matrix<T> &a) {
     Matrix<T> b;
-MILCGPU_UNROLL
+    MILCGPU_UNROLL
     for (int row = 0; row < 3; ++row)
-MILCGPU_UNROLL
-        for (int column = 0; column < 3; ++column)
-            b.e[row][column] = conj(a.e[column][row]);
+        MILCGPU_UNROLL
+    for (int column = 0; column < 3; ++column)
+        b.e[row][column] = conj(a.e[column][row]);
     return b;
 }
 
@@ -94,7 +90,7 @@ template <class T> MILCGPU_HD Matrix<T> operator*(const Matrix<T> &a, const Matr
 
 // c += s a
 template <class T> MILCGPU_HD void multiply_add(Matrix<T> &c, T s, const Matrix<T> &a) {
-MILCGPU_UNROLL
+    MILCGPU_UNROLL
     for (int k = 0; k < 9; ++k) {
         c.e[k / 3][k % 3].re += s * a.e[k / 3][k % 3].re;
         c.e[k / 3][k % 3].im += s * a.e[k / 3][k % 3].im;
@@ -124,7 +120,7 @@ template <class T> MILCGPU_HD T norm(const Vector<T> &x) { return norm(x.c[0]) +
 // Re <x, y>
 template <class T> MILCGPU_HD T real_dot(const Vector<T> &x, const Vector<T> &y) {
     T sum = 0;
-MILCGPU_UNROLL
+    MILCGPU_UNROLL
     for (int k = 0; k < 3; ++k)
         sum += x.c[k].re * y.c[k].re + x.c[k].im * y.c[k].im;
     return sum;
@@ -132,7 +128,7 @@ MILCGPU_UNROLL
 
 template <class To, class From> MILCGPU_HD Vector<To> convert(const Vector<From> &x) {
     Vector<To> y;
-MILCGPU_UNROLL
+    MILCGPU_UNROLL
     for (int k = 0; k < 3; ++k)
         y.c[k] = {static_cast<To>(x.c[k].re), static_cast<To>(x.c[k].im)};
     return y;
@@ -140,11 +136,11 @@ MILCGPU_UNROLL
 
 template <class To, class From> MILCGPU_HD Matrix<To> convert(const Matrix<From> &u) {
     Matrix<To> v;
-MILCGPU_UNROLL
+    MILCGPU_UNROLL
     for (int row = 0; row < 3; ++row)
-MILCGPU_UNROLL
-        for (int k = 0; k < 3; ++k)
-            v.e[row][k] = {static_cast<To>(u.e[row][k].re), static_cast<To>(u.e[row][k].im)};
+        MILCGPU_UNROLL
+    for (int k = 0; k < 3; ++k)
+        v.e[row][k] = {static_cast<To>(u.e[row][k].re), static_cast<To>(u.e[row][k].im)};
     return v;
 }
 
