@@ -93,7 +93,6 @@ inline HostField host_field(const milcgpu_field *field, size_t reals_a_site, con
     return {field->data, real, pitch};
 }
 
-// The set of links behind a handle that has just been made or is to be given new content in `real`.
 int parity_index(int parity); // 0 even, 1 odd
 OperatorSpec operator_of(const milcgpu_operator &given, const char *what);
 ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links); // throws where there are none
@@ -104,6 +103,7 @@ milcgpu_context::CachedSolver &cached_solver(milcgpu_context &, milcgpu_links &,
 void check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy); // throws not_built
 void check_version(uint64_t asked, const ResidentLinks &links);           // throws where links are stale
 
+// The set of links behind a handle that has just been made or is to be given new content in `real`.
 ResidentLinks &renewed(milcgpu_links &handle, Precision real);
 // After that content has come.
 void forget_solvers(milcgpu_links &handle);
