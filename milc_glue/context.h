@@ -4,7 +4,6 @@
 #include "gpu_kernels/solver/multi_mass.h"
 #include "milc_glue/milcgpu.h"
 #include "reorder/resident_links.h"
-#include <chrono>
 #include <list>
 
 struct milcgpu_context {
@@ -54,10 +53,6 @@ struct milcgpu_links {
 namespace milcgpu {
 
 std::string &last_error(); // of this thread
-
-inline double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 [[noreturn]] inline void refuse(const std::string &what) { throw Error(Status::bad_argument, what); }
 

@@ -285,12 +285,12 @@ milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink
                 *sets[k].links = new milcgpu_links{context, nullptr};
                 made_here.push_back(sets[k].links);
             }
-        const double start = now();
+        const double start = wall_seconds();
         const TransferCounters before = context->device->transfers();
         Maker(*context, *spec, a, filled).make(sets, n_sets, hisq);
         filled.bytes_to_device = context->device->transfers().to_device_bytes - before.to_device_bytes;
         filled.bytes_to_host = context->device->transfers().to_host_bytes - before.to_host_bytes;
-        filled.seconds = now() - start;
+        filled.seconds = wall_seconds() - start;
         context->say(
             2, format("%s links, %d set(s), %s: %.3f ms (kernels %.3f ms, %.0f GFLOPS), %llu links by singular values",
                       spec->hisq ? "HISQ" : "fat", n_sets, name(a.precision), filled.seconds * 1e3,

@@ -239,7 +239,7 @@ void fill_report(const CgReport &r, const SolveArguments &a, milcgpu_solve_repor
 
 Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve_spec &spec, const HostField &source,
              const HostField &solution, milcgpu_solve_report &report) {
-    const double start = now();
+    const double start = wall_seconds();
     const TransferCounters before = context.device->transfers();
     SolveArguments a = checked_solve(spec);
     report.links_version = resident(&context, &links).generation();
@@ -256,7 +256,7 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
         context.reorder->to_host(solver.solution(), a.parity, solution);
     report.bytes_to_device = context.device->transfers().to_device_bytes - before.to_device_bytes;
     report.bytes_to_host = context.device->transfers().to_host_bytes - before.to_host_bytes;
-    report.seconds = now() - start;
+    report.seconds = wall_seconds() - start;
     context.say(2, format("solve %s/%s m %g: %s, %d iterations, true residual %.2e, %.4f s, %.1f GFLOPS",
                           name(a.precise.spinor), name(a.sloppy.spinor), spec.mass, milcgpu_status_name(report.status),
                           report.iterations, report.true_residual, report.seconds, report.gflops));

@@ -266,6 +266,28 @@ TEST_CASE("bad multi-mass solves are refused, each by name", "[multi_mass][error
     }
 }
 
+TEST_CASE("refined together with every reconstruction of the batch kernels", "[multi_mass][sanitize]") {
+    const Thermalized &system = thermalized();
+    const auto at = offsets(6); // two groups of fields a block
+    for (const Backend backend : backends()) {
+        Session<double> session(system.lattice, backend);
+        REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
+        for (const int reals : {18, 13, 12, 9, 8}) {
+            auto spec = multi_mass_spec(MILCGPU_SINGLE);
+            spec.shared.reconstruct = spec.sloppy.reconstruct = reals;
+            spec.sloppy.precision = MILCGPU_SINGLE;
+            spec.shared_tolerance = 1e-3;
+            const auto result = solve(session, spec, shifts_of(at, 1e-9), system.b_milc);
+            CAPTURE(name(backend), reals, result.report.message);
+            REQUIRE(result.status == MILCGPU_OK);
+            for (size_t i = 0; i < at.size(); ++i) {
+                CHECK(result.shifts[i].steps > 0);
+                CHECK(system.residual(result.x[i], at[i]) < 1.001e-9);
+            }
+        }
+    }
+}
+
 TEST_CASE("multi-mass solves are bitwise the same twice, whatever the block size", "[multi_mass]") {
     const Thermalized &system = thermalized();
     for (const Backend backend : backends()) {

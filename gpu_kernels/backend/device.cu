@@ -6,12 +6,12 @@
 
 namespace milcgpu {
 
-namespace {
-
 double wall_seconds() {
     using clock = std::chrono::steady_clock;
     return std::chrono::duration<double>(clock::now().time_since_epoch()).count();
 }
+
+namespace {
 
 #if defined(MILCGPU_WITH_CUDA)
 cudaStream_t as_stream(void *stream) { return static_cast<cudaStream_t>(stream); }

@@ -12,6 +12,8 @@
 
 namespace milcgpu {
 
+double wall_seconds(); // of a steady clock
+
 enum class Backend { host, cuda };
 const char *name(Backend);
 

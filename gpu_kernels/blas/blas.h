@@ -18,6 +18,14 @@ void norm_squared(Device &, const SpinorField &x, double *sum);
 // Checkerboard index of the first site of x with NaN or infinity, -1 if there is none. 1 spinor.
 long long first_not_finite(Device &, const SpinorField &x);
 
+// Throws Error(nan_or_inf) that names `what` and the first site of x, which lives on `parity`, with NaN or infinity.
+void require_finite(Device &, const SpinorField &x, int parity, const char *what);
+
+// The power of two next below the root mean square of a field: in units of it, vectors are of order 1.
+inline double unit_of(double norm_squared, int sites) {
+    return std::ldexp(1.0, std::ilogb(std::sqrt(norm_squared / sites)));
+}
+
 // Start of conjugate gradient: p = r, x = 0 (x may be an empty field: then there is none), state->rr = state->pp =
 // |r|^2, counters cleared, active. 3 spinors.
 void cg_start(Device &, const SpinorField &r, const SpinorField &p, const SpinorField &x, CgState *state);

@@ -87,4 +87,12 @@ long long first_not_finite(Device &device, const SpinorField &x) {
     return found == 0 ? -1 : static_cast<long long>(~found);
 }
 
+void require_finite(Device &device, const SpinorField &x, int parity, const char *what) {
+    const long long bad = first_not_finite(device, x);
+    if (bad >= 0)
+        throw Error(Status::nan_or_inf,
+                    format("%s: site %lld of the %s sites (lexicographic order) holds NaN or infinity", what, bad,
+                           parity == 0 ? "even" : "odd"));
+}
+
 } // namespace milcgpu

@@ -59,7 +59,7 @@ struct SitesAndParts {
     }
 };
 
-// function(MatrixView type...) for a run-time precision.
+// function(integral constant of the precision): double or single, from run time to compile time.
 template <class Function> void for_link_precision(Precision precision, const Function &function) {
     if (precision == Precision::double_)
         function(std::integral_constant<Precision, Precision::double_>());

@@ -1,12 +1,9 @@
 #include "gpu_kernels/solver/cg.h"
-#include <chrono>
 #include <cmath>
 
 namespace milcgpu {
 
 namespace {
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // Steps queued between two looks of the host: 100 microseconds of work or more, so that launches hide behind work and
 // few steps are queued in vain after the last one.
@@ -73,20 +70,21 @@ size_t CgSolver::workspace_bytes(int sites, const OperatorSpec &precise, const O
     return padded_stride(sites) * reals;
 }
 
-// level.residual = b - (shift - D D) x, *sum = |residual|^2
-void CgSolver::evaluate(const Level &level, const SpinorField &b, const SpinorField &x, double *sum) {
+void residual(Device &device, const Lattice &lattice, int parity, const LinkPair &links, double shift,
+              const SpinorField &b, const SpinorField &x, const SpinorField &between, const SpinorField &out,
+              double *sum) {
     DslashCall call{};
-    call.lattice = lattice_;
-    call.fat = level.links.fat, call.lng = level.links.lng;
-    call.parity = 1 - parity_;
-    call.in = &x, call.out = &level.between;
-    dslash(device_, call, Epilogue::plain);
-    call.parity = parity_;
-    call.in = &level.between, call.out = &level.residual;
+    call.lattice = lattice;
+    call.fat = links.fat, call.lng = links.lng;
+    call.parity = 1 - parity;
+    call.in = &x, call.out = &between;
+    dslash(device, call, Epilogue::plain);
+    call.parity = parity;
+    call.in = &between, call.out = &out;
     call.x = &x, call.z = &b;
-    call.a = shift_, call.alpha = 1;
+    call.a = shift, call.alpha = 1;
     call.sum = sum;
-    dslash(device_, call, Epilogue::residual);
+    dslash(device, call, Epilogue::residual);
 }
 
 double CgSolver::read(const double *device_value) {
@@ -95,7 +93,7 @@ double CgSolver::read(const double *device_value) {
     return value;
 }
 
-// After evaluate(..., sums_[0]); the relative residual where it is asked for, else 1 as MILC reports it.
+// After residual(..., sums_[0]); the relative residual where it is asked for, else 1 as MILC reports it.
 CgSolver::Residual CgSolver::read_residual(const Level &level, const SpinorField &x) {
     double relative = 1;
     if (limits_.relative_tolerance > 0) {
@@ -108,14 +106,6 @@ CgSolver::Residual CgSolver::read_residual(const Level &level, const SpinorField
 bool CgSolver::accepted(const Residual &r) const {
     return (limits_.tolerance <= 0 || r.rr < limits_.tolerance * limits_.tolerance * source_rr_) &&
            (limits_.relative_tolerance <= 0 || r.relative < limits_.relative_tolerance);
-}
-
-void CgSolver::check_finite(const SpinorField &field, const char *what) {
-    const long long bad = first_not_finite(device_, field);
-    if (bad >= 0)
-        throw Error(Status::nan_or_inf,
-                    format("%s: site %lld of the %s sites (lexicographic order) holds NaN or infinity", what, bad,
-                           parity_ == 0 ? "even" : "odd"));
 }
 
 // The iteration: scalars stay on the device, in *state.
@@ -198,11 +188,11 @@ bool CgSolver::load_source(CgReport &report) {
     norm_squared(device_, b_, sums_.data());
     source_rr_ = read(sums_.data());
     if (!(source_rr_ < INFINITY))
-        check_finite(b_, "source");
+        require_finite(device_, b_, parity_, "source");
     if (source_rr_ == 0)
         return false;
     report.source_norm = std::sqrt(source_rr_);
-    scale_ = std::ldexp(1.0, std::ilogb(report.source_norm / std::sqrt(double(b_.sites()))));
+    scale_ = unit_of(source_rr_, b_.sites());
     if (precise_->spec.spinor != Precision::double_) {
         convert_spinor(device_, b_, precise_b_, 1, nullptr);
         convert_spinor(device_, x_, precise_x_, 1, nullptr);
@@ -215,7 +205,8 @@ CgSolver::Residual CgSolver::true_residual(Level &level) {
     if (in_double && precise_x_.sites() != 0)
         convert_spinor(device_, precise_x_, x_, 1, nullptr);
     const SpinorField &x = in_double ? x_ : precise_x_;
-    evaluate(level, in_double ? b_ : precise_b_, x, sums_.data());
+    residual(device_, lattice_, parity_, level.links, shift_, in_double ? b_ : precise_b_, x, level.between,
+             level.residual, sums_.data());
     return read_residual(level, x);
 }
 
@@ -338,7 +329,7 @@ CgStop CgSolver::advance(bool fresh, const CgProgress &progress, CgReport &repor
 
 CgReport CgSolver::solve(const CgLimits &limits, const CgProgress &progress) {
     CgReport report;
-    const double start = now();
+    const double start = wall_seconds();
     limits_ = limits;
     sloppy_ = given_.get();
     shift_ = 4 * limits.mass * limits.mass;
@@ -356,7 +347,7 @@ CgReport CgSolver::solve(const CgLimits &limits, const CgProgress &progress) {
         bool full = precise_ == &full_;
         report.iterations += stop != CgStop::reliable_update;
         if (!(residual.rr < INFINITY)) {
-            check_finite(x_, "initial guess");
+            require_finite(device_, x_, parity_, "initial guess");
             report.status = Status::nan_or_inf;
             report.message = "the residual overflowed";
         } else if (accepted(residual) && !full) {
@@ -371,7 +362,7 @@ CgReport CgSolver::solve(const CgLimits &limits, const CgProgress &progress) {
         }
         if (report.status != Status::ok || accepted(residual)) {
             finish(report, full ? &residual : nullptr);
-            report.seconds = now() - start;
+            report.seconds = wall_seconds() - start;
             return report;
         }
     }

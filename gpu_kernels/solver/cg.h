@@ -27,6 +27,10 @@ struct OperatorSpec {
     bool operator==(const OperatorSpec &o) const { return spinor == o.spinor && link == o.link && reals == o.reals; }
 };
 
+// out = b - (shift - D D) x on `parity`; between = D x, on the other; *sum (device) = |out|^2.
+void residual(Device &, const Lattice &, int parity, const LinkPair &links, double shift, const SpinorField &b,
+              const SpinorField &x, const SpinorField &between, const SpinorField &out, double *sum);
+
 struct CgLimits {
     double mass;
     double tolerance = 0;          // stop when |r| / |b| < tolerance; 0 = not tested
@@ -99,7 +103,6 @@ class CgSolver {
         double rr, relative;
     };
     bool load_source(CgReport &report);
-    void evaluate(const Level &level, const SpinorField &b, const SpinorField &x, double *sum);
     Residual read_residual(const Level &level, const SpinorField &x);
     Residual true_residual(Level &level);
     double read(const double *device_value);
@@ -115,7 +118,6 @@ class CgSolver {
     bool accepted(const Residual &residual) const;
     bool ended(const Residual &residual, CgStop stop, int without_gain, CgReport &report) const;
     void finish(CgReport &report, const Residual *last_full);
-    void check_finite(const SpinorField &field, const char *what);
     void begin_state(int iteration_limit);
     const SpinorField &solution_so_far() const { return precise_x_.sites() != 0 ? precise_x_ : x_; }
     bool pure() const { return precise_->spec == given_->level.spec; }

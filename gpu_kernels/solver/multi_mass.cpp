@@ -1,12 +1,9 @@
 #include "gpu_kernels/solver/multi_mass.h"
-#include <chrono>
 #include <cmath>
 
 namespace milcgpu {
 
 namespace {
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 constexpr const char *owner = "multi-mass vectors";
 
@@ -72,18 +69,14 @@ bool MultiMassSolver::start(MultiMassReport &report) {
     const SpinorField &b = source();
     norm_squared(device_, b, sum_.data());
     const double bb = sum_.to_host()[0];
-    if (!(bb < INFINITY)) {
-        const long long bad = first_not_finite(device_, b);
-        throw Error(Status::nan_or_inf,
-                    format("source: site %lld of the %s sites (lexicographic order) holds NaN or infinity", bad,
-                           parity_ == 0 ? "even" : "odd"));
-    }
+    if (!(bb < INFINITY))
+        require_finite(device_, b, parity_, "source");
     for (const SpinorField &x : x_)
         device_.fill_zero(x.data(), x.bytes());
     report.source_norm = std::sqrt(bb);
     if (bb == 0)
         return false;
-    scale_ = std::ldexp(1.0, std::ilogb(report.source_norm / std::sqrt(double(b.sites()))));
+    scale_ = unit_of(bb, b.sites());
     const double unit = bb / (scale_ * scale_);
     CgState base{};
     base.shift = limits_.shifts[base_].offset;
@@ -191,19 +184,8 @@ CgStop MultiMassSolver::iterate_stage(Stage &stage, double leave_at, const CgPro
 }
 
 double MultiMassSolver::true_residual(int s) {
-    DslashCall call{};
-    call.lattice = lattice_;
-    call.fat = full_.fat, call.lng = full_.lng;
-    call.parity = 1 - parity_;
-    call.in = &x_[s], call.out = &full_between_;
-    dslash(device_, call, Epilogue::plain);
-    call.parity = parity_;
-    call.in = &full_between_, call.out = &residual_;
-    const SpinorField &b = source();
-    call.x = &x_[s], call.z = &b;
-    call.a = limits_.shifts[s].offset, call.alpha = 1;
-    call.sum = sum_.data();
-    dslash(device_, call, Epilogue::residual);
+    residual(device_, lattice_, parity_, full_, limits_.shifts[s].offset, source(), x_[s], full_between_, residual_,
+             sum_.data());
     return sum_.to_host()[0];
 }
 
@@ -227,7 +209,7 @@ int MultiMassSolver::open_batch(std::vector<bool> &settled, MultiMassReport &rep
             continue;
         CgState &state = states[s];
         state.shift = asked.offset;
-        state.scale = std::ldexp(1.0, std::ilogb(std::sqrt(rr / residual_.sites())));
+        state.scale = unit_of(rr, residual_.sites());
         state.target_rr = std::fmax(0.8 * target, batch_reach * rr) / (state.scale * state.scale);
         state.iteration_limit = limits_.max_iterations;
         state.active = 1;
@@ -334,7 +316,7 @@ void MultiMassSolver::refine(int s, const CgProgress &progress, MultiMassReport 
 
 MultiMassReport MultiMassSolver::solve(const MultiMassLimits &limits, const CgProgress &progress) {
     MultiMassReport report;
-    const double begin = now();
+    const double begin = wall_seconds();
     limits_ = limits;
     report.shifts.resize(limits.shifts.size());
     if (limits.shifts.empty())
@@ -347,7 +329,7 @@ MultiMassReport MultiMassSolver::solve(const MultiMassLimits &limits, const CgPr
         return report;
     const CgStop stop = iterate(progress, report);
     report.iterations = report.steps + 1;
-    report.shared_seconds = now() - begin;
+    report.shared_seconds = wall_seconds() - begin;
     // Vectors of the shifts, a pass for cg_kept_steps iterations: p of the shared precision (counted as that of the
     // start), x double.
     const double sites = source().sites(),
@@ -369,7 +351,7 @@ MultiMassReport MultiMassSolver::solve(const MultiMassLimits &limits, const CgPr
     for (int s = 0; s < static_cast<int>(limits.shifts.size()); ++s)
         if (!settled[s])
             refine(s, progress, report);
-    report.seconds = now() - begin;
+    report.seconds = wall_seconds() - begin;
     return report;
 }
 
