@@ -269,6 +269,8 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
 
 extern "C" {
 
+const char *milcgpu_version(void) { return MILCGPU_VERSION; }
+
 const char *milcgpu_last_error(void) { return last_error().c_str(); }
 
 const char *milcgpu_status_name(int status) {
@@ -389,6 +391,31 @@ milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, co
         call.in = &in, call.out = &out;
         dslash(device, call, Epilogue::plain);
         context->reorder->to_host(out, to, to_field);
+        return Status::ok;
+    });
+}
+
+milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, int parity, double mass,
+                                const milcgpu_field *source, const milcgpu_field *solution, double *result) {
+    return guarded(context, "milcgpu_residual", [&] {
+        require(context, "milcgpu_residual", "context");
+        require(result, "milcgpu_residual", "residual");
+        const LinkPair full = resident(context, links).full();
+        const int on = parity_index(parity);
+        const HostField source_field = host_field(source, 6, "source"), x_field = host_field(solution, 6, "solution");
+        Device &device = *context->device;
+        const auto field = [&](int p) {
+            return SpinorField(device, Precision::double_, context->lattice.sites(p), "vectors of a residual");
+        };
+        const SpinorField b = field(on), x = field(on), r = field(on), between = field(1 - on);
+        const DeviceArray<double> sums(device, 2, "sums of a residual");
+        context->reorder->to_device(source_field, on, b);
+        context->reorder->to_device(x_field, on, x);
+        residual(device, context->lattice, on, full, 4 * mass * mass, b, x, between, r, sums.data());
+        norm_squared(device, b, sums.data() + 1);
+        double rr_bb[2];
+        device.copy_to_host(rr_bb, sums.data(), sizeof rr_bb);
+        *result = rr_bb[0] == 0 ? 0 : std::sqrt(rr_bb[0] / rr_bb[1]);
         return Status::ok;
     });
 }

@@ -120,6 +120,9 @@ typedef struct {
     char message[400]; /* empty when all is well */
 } milcgpu_solve_report;
 
+/* MILCGPU_VERSION of the library that is linked. */
+const char *milcgpu_version(void);
+
 /* Text of the last failure in this thread: what, where, how much, what to do. Valid until the next call. */
 const char *milcgpu_last_error(void);
 const char *milcgpu_status_name(int status);
@@ -151,6 +154,11 @@ void milcgpu_links_destroy(milcgpu_links *links);
  * and destination may be the same field. */
 milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, const milcgpu_operator *what, int parity,
                               const milcgpu_field *source, const milcgpu_field *destination);
+
+/* Residual of any solution: |b - (4 m^2 - D D) x| / |b| on `parity`, computed in double from the links as handed over.
+ * 0 for b = x = 0, infinite for b = 0 beside x != 0. */
+milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, int parity, double mass,
+                                const milcgpu_field *source, const milcgpu_field *solution, double *residual);
 
 /* Solves (4 m^2 - D D) x = b on spec->parity. solution: initial guess on entry, always honoured; x on return when the
  * status is OK, NOT_CONVERGED or PRECISION_FLOOR, untouched otherwise. Sites of the other parity are neither used nor

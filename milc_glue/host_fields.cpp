@@ -1,0 +1,124 @@
+#include "milc_glue/host_fields.h"
+#include <cmath>
+#include <complex>
+#include <cstring>
+#include <vector>
+
+namespace milcgpu {
+
+namespace {
+
+constexpr size_t block = 1024; // records; sums are made block by block
+
+const unsigned char *record(const HostRecords &r, size_t i) {
+    return static_cast<const unsigned char *>(r.data) + i * r.pitch;
+}
+
+// Finalizer of splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
+uint64_t mix(uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+// A record's words in four lanes (so that the compiler can use vectors), each word with a key of its place: sums of
+// products of halves, as in UMAC's NH (Black et al., CRYPTO 1999), plus the word itself.
+uint64_t hash_words(const unsigned char *data, size_t words, uint64_t seed) {
+    uint64_t lane[4] = {seed, seed, seed, seed};
+    for (size_t w = 0; w < words; ++w) {
+        uint64_t x;
+        std::memcpy(&x, data + 8 * w, 8);
+        const uint64_t keyed = x ^ (0x9e3779b97f4a7c15u * (w + 1));
+        lane[w % 4] += (keyed & 0xffffffffu) * (keyed >> 32) + ((x << 32) | (x >> 32));
+    }
+    return mix(mix(lane[0]) + 3 * mix(lane[1]) + 5 * mix(lane[2]) + 7 * mix(lane[3]));
+}
+
+template <class Real> Difference difference(const HostRecords &a, const HostRecords &b) {
+    const size_t reals = a.bytes / sizeof(Real), blocks = (a.count + block - 1) / block;
+    std::vector<Difference> parts(blocks);
+#pragma omp parallel for
+    for (size_t k = 0; k < blocks; ++k) {
+        double dd = 0, bb = 0;
+        for (size_t i = k * block; i < a.count && i < (k + 1) * block; ++i)
+            for (size_t j = 0; j < reals; ++j) {
+                Real x, y;
+                std::memcpy(&x, record(a, i) + j * sizeof x, sizeof x);
+                std::memcpy(&y, record(b, i) + j * sizeof y, sizeof y);
+                dd += (static_cast<double>(x) - y) * (static_cast<double>(x) - y);
+                bb += static_cast<double>(y) * y;
+            }
+        parts[k] = {dd, bb};
+    }
+    Difference sum{0, 0};
+    for (const Difference &part : parts)
+        sum = {sum.difference + part.difference, sum.size + part.size};
+    return {std::sqrt(sum.difference), std::sqrt(sum.size)};
+}
+
+template <class Real> double worst(const Real *a, const Real *b, size_t matrices) {
+    double largest = 0;
+#pragma omp parallel for reduction(max : largest)
+    for (size_t i = 0; i < matrices; ++i) {
+        double dd = 0, bb = 0;
+        for (size_t k = 18 * i; k < 18 * (i + 1); ++k) {
+            dd += (static_cast<double>(a[k]) - b[k]) * (static_cast<double>(a[k]) - b[k]);
+            bb += static_cast<double>(b[k]) * b[k];
+        }
+        const double relative = dd == 0 ? 0 : std::sqrt(dd / bb);
+        largest = std::fmax(largest, relative < INFINITY ? relative : INFINITY); // NaN too
+    }
+    return largest;
+}
+
+template <class Real>
+void adjoint_links(const std::complex<Real> *links, const int *const from[4], size_t sites, std::complex<Real> *to) {
+#pragma omp parallel for
+    for (size_t i = 0; i < sites; ++i)
+        for (int mu = 0; mu < 4; ++mu) {
+            const std::complex<Real> *u = links + 9 * (4 * static_cast<size_t>(from[mu][i]) + mu);
+            std::complex<Real> *v = to + 9 * (4 * i + mu);
+            for (int r = 0; r < 3; ++r)
+                for (int c = 0; c < 3; ++c)
+                    v[3 * r + c] = std::conj(u[3 * c + r]);
+        }
+}
+
+} // namespace
+
+uint64_t hash_records(const HostRecords &r, unsigned one_in) {
+    uint64_t sum = 0;
+#pragma omp parallel for reduction(+ : sum)
+    for (size_t i = 0; i < r.count; ++i) {
+        const uint64_t place = mix(i + 1);
+        if (one_in <= 1 || place % one_in == 0)
+            sum += hash_words(record(r, i), r.bytes / 8, place); // addition: any order of threads gives the same
+    }
+    return sum;
+}
+
+Difference difference_of(const HostRecords &a, const HostRecords &b, bool in_double) {
+    return in_double ? difference<double>(a, b) : difference<float>(a, b);
+}
+
+double worst_link_difference(const void *a, const void *b, size_t matrices, bool in_double) {
+    return in_double ? worst(static_cast<const double *>(a), static_cast<const double *>(b), matrices)
+                     : worst(static_cast<const float *>(a), static_cast<const float *>(b), matrices);
+}
+
+void gather_records(const HostRecords &from, void *to) {
+#pragma omp parallel for
+    for (size_t i = 0; i < from.count; ++i)
+        std::memcpy(static_cast<unsigned char *>(to) + i * from.bytes, record(from, i), from.bytes);
+}
+
+void gather_adjoint_links(const void *links, const int *const from_site[4], size_t sites, bool in_double, void *to) {
+    if (in_double)
+        adjoint_links(static_cast<const std::complex<double> *>(links), from_site, sites,
+                      static_cast<std::complex<double> *>(to));
+    else
+        adjoint_links(static_cast<const std::complex<float> *>(links), from_site, sites,
+                      static_cast<std::complex<float> *>(to));
+}
+
+} // namespace milcgpu

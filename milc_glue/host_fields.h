@@ -1,0 +1,34 @@
+// MILC's fields where they lie, in the host's memory: hashes, differences and copies by all threads of the host. Sums
+// are over fixed blocks, so no result depends on the number of threads.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace milcgpu {
+
+// `count` records of `bytes` each (a multiple of 8), `pitch` bytes apart.
+struct HostRecords {
+    const void *data;
+    size_t count, bytes, pitch;
+};
+
+// 64 bits of all records and their order. one_in > 1: only of one record in so many, at places without a pattern: an
+// edit of a whole boundary is seen, that of a single record may not be.
+uint64_t hash_records(const HostRecords &records, unsigned one_in);
+
+// |a - b| and |b| over all reals; records of equal size, float or double reals.
+struct Difference {
+    double difference, size;
+};
+Difference difference_of(const HostRecords &a, const HostRecords &b, bool in_double);
+
+// Largest |a - b| / |b| (Frobenius) of a 3x3 matrix; `matrices` of them, packed. Infinite where one is not finite.
+double worst_link_difference(const void *a, const void *b, size_t matrices, bool in_double);
+
+// Packs records.
+void gather_records(const HostRecords &from, void *to);
+
+// to[4 i + mu] = (links[4 from_site[mu][i] + mu])^dag.
+void gather_adjoint_links(const void *links, const int *const from_site[4], size_t sites, bool in_double, void *to);
+
+} // namespace milcgpu

@@ -1,0 +1,47 @@
+#include "milc_glue/ledger.h"
+#include "gpu_kernels/backend/error.h"
+
+namespace milcgpu {
+
+const char *routine_name(milcgpu_routine routine) {
+    static const char *const names[MILCGPU_ROUTINES] = {
+        "ks_congrad_parity", "ks_congrad_block_parity", "ks_congrad_site",   "ks_multicg_offset_field",
+        "load_fn_links",     "load_fatlinks",           "load_lnglinks",     "create_hisq_links_milc",
+        "load_fn_backlinks", "dslash_fn_field",         "create_G_from_site"};
+    return names[routine];
+}
+
+std::string Ledger::table(double run_seconds) const {
+    std::string text = format("%-24s %7s %7s %10s %6s %9s %9s %9s %6s %7s %10s\n", "routine", "calls", "known",
+                              "seconds", "share", "GFLOPS", "MB to", "MB from", "safer", "on CPU", "seconds");
+    double all = 0;
+    for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
+        const RoutineAccount &a = accounts_[r];
+        if (a.calls + a.cpu_calls == 0)
+            continue;
+        all += a.seconds;
+        text += format("%-24s %7ld %7ld %10.3f %5.1f%% %9.1f %9.1f %9.1f %6ld %7ld %10.3f\n",
+                       routine_name(static_cast<milcgpu_routine>(r)), a.calls, a.known, a.seconds,
+                       100 * a.seconds / run_seconds, a.seconds > 0 ? a.flops / a.seconds * 1e-9 : 0.0,
+                       static_cast<double>(a.to_device) * 1e-6, static_cast<double>(a.to_host) * 1e-6, a.safer,
+                       a.cpu_calls, a.cpu_seconds);
+    }
+    return text + format("all of these %.3f s of a run of %.3f s; the rest is MILC on the CPU\n", all, run_seconds);
+}
+
+std::string Ledger::comparison() const {
+    std::string text;
+    for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
+        const RoutineAccount &a = accounts_[r];
+        if (a.compared == 0)
+            continue;
+        text += format("%-24s %7ld compared, %ld beyond tolerance, worst %.2g of what is allowed; seconds CPU %.3f "
+                       "GPU %.3f, speed-up %.1f\n",
+                       routine_name(static_cast<milcgpu_routine>(r)), a.compared, a.beyond, a.worst,
+                       a.compared_cpu_seconds, a.compared_gpu_seconds,
+                       a.compared_gpu_seconds > 0 ? a.compared_cpu_seconds / a.compared_gpu_seconds : 0.0);
+    }
+    return text;
+}
+
+} // namespace milcgpu

@@ -1,0 +1,115 @@
+/* What the use_gpu glue asks of the library: plain C, no type of MILC's. The glue reads MILC's structures and fills
+ * them; everything that does not need MILC's headers is behind this interface (plugin.cpp): the environment, sets of
+ * links and when they are stale, the ladder of precisions after an error, the comparison of CPU and GPU, the tables.
+ *
+ * Functions that do a routine's work return 1 when it is done, and 0 when MILC's own routine must do it; what happened
+ * has then been said on stderr. None of them ends the run. Fields and links are MILC's: MILC's site order and
+ * precision, links su3_matrix[4 * sites], a vector field as milcgpu_field (its pitch is sizeof(site) for a member of
+ * `lattice`). */
+#ifndef MILCGPU_PLUGIN_H
+#define MILCGPU_PLUGIN_H
+
+#include "milcgpu.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+    MILCGPU_KS_CONGRAD,
+    MILCGPU_KS_CONGRAD_BLOCK,
+    MILCGPU_KS_CONGRAD_SITE,
+    MILCGPU_KS_MULTICG,
+    MILCGPU_LOAD_FN_LINKS,
+    MILCGPU_LOAD_FATLINKS,
+    MILCGPU_LOAD_LNGLINKS,
+    MILCGPU_HISQ_LINKS,
+    MILCGPU_BACK_LINKS,
+    MILCGPU_DSLASH,
+    MILCGPU_GATHER_LINKS,
+    MILCGPU_ROUTINES /* how many */
+} milcgpu_routine;
+
+/* MILC's side, said once. */
+typedef struct {
+    size_t struct_size;
+    const char *header_version; /* MILCGPU_VERSION of the header that the glue was compiled with */
+    const char *milc;           /* for the table: version, action */
+    int precision;              /* MILC_PRECISION: 1 or 2 */
+    int ranks, rank;
+    int extent[4];
+    const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */
+    size_t site_bytes;   /* sizeof(site) */
+} milcgpu_milc;
+
+/* 1: routines are taken over; 0: MILC runs by itself (MILCGPU_OFF, or an error that was said). */
+int milcgpu_plugin_start(const milcgpu_milc *milc);
+/* Whether a routine is to be taken over now. 0 before the start, after the device was lost, and while MILC's original
+ * runs (between milcgpu_plugin_original's two calls). */
+int milcgpu_plugin_active(void);
+/* Around a call of MILC's original: entering 1 before, 0 after; counts its seconds as the CPU's for `routine`. */
+void milcgpu_plugin_original(milcgpu_routine routine, int entering);
+/* MILCGPU_COMPARE: 0 not set, 1 compare, 2 strict. */
+int milcgpu_plugin_compare(void);
+
+typedef struct {
+    milcgpu_routine routine;
+    const void *fat, *lng;
+    int parity;
+    double mass, tolerance, relative_tolerance; /* as in milcgpu_solve_spec */
+    int max_iterations, max_restarts;
+    milcgpu_field source, solution;
+} milcgpu_plugin_solve_call;
+
+/* One mass. A solve that the refinement of a multi-mass call has already done (same source, same solution, same links)
+ * costs a look at the fields, and no copy. */
+int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_report *report);
+
+typedef struct {
+    const void *fat, *lng;
+    int parity, n_shifts;
+    const double *offsets;
+    double tolerance, relative_tolerance; /* of every shift */
+    int max_iterations, max_restarts;
+    milcgpu_field source;
+    const milcgpu_field *solutions;
+} milcgpu_plugin_multi_mass_call;
+
+/* Every shift to its own true residual; `shifts`: n_shifts of them, filled. */
+int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgpu_shift_report *shifts,
+                              milcgpu_multi_mass_report *report);
+
+int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_field source,
+                          milcgpu_field destination);
+
+/* n sets of links from the gauge field `gauge`; fat[k] and lng[k] may be NULL. v, y, w: HISQ's, or NULL. Sets with both
+ * fat and long links stay on the device for the solves to come. */
+int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *spec, const void *gauge, int n,
+                         const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w,
+                         milcgpu_fatlink_report *report);
+
+/* back(x, mu) = links(x - hops mu, mu)^dag, by all threads of the host. */
+void milcgpu_plugin_back_links(const void *links, int hops, void *back);
+/* to[4 * site + dir] = the links of all sites, found site_bytes apart from `first` on, by all threads. */
+void milcgpu_plugin_gather_links(const void *first, void *to);
+
+/* One line each, and an entry for the summary. 1: within tolerance. For the solver: residuals of both solutions are
+ * recomputed in double and compared with what was asked; the difference with what the residuals allow. */
+int milcgpu_plugin_compare_solve(const milcgpu_plugin_solve_call *call, int iterations, double seconds,
+                                 milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds);
+int milcgpu_plugin_compare_multi_mass(const milcgpu_plugin_multi_mass_call *call, int iterations, double seconds,
+                                      const milcgpu_field *cpu_solutions, int cpu_iterations, double cpu_seconds);
+/* n fields of links, GPU's and CPU's, NULL pairs are left out. */
+int milcgpu_plugin_compare_links(milcgpu_routine routine, int n, void *const *gpu, void *const *cpu, double seconds,
+                                 double cpu_seconds);
+int milcgpu_plugin_compare_dslash(int parity, const void *gpu, const void *cpu, double seconds, double cpu_seconds);
+
+double milcgpu_plugin_seconds(void); /* of a steady clock */
+
+/* For tests of the error paths, as milcgpu_inject_fault. */
+void milcgpu_plugin_inject_fault(int fault);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,298 @@
+/* ks_congrad_parity, ks_congrad_block_parity, ks_congrad_site, ks_multicg_offset_field and dslash_fn_field.
+ * quark_invert_control is filled, iterations and total_iters are counted, and the timing lines are printed as MILC's
+ * CPU routines do it. */
+#include "glue.h"
+#include <math.h>
+#include <string.h>
+
+int __real_ks_congrad_parity_cpu(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
+int __real_ks_congrad_site(field_offset, field_offset, quark_invert_control *, Real, imp_ferm_links_t *)
+    __attribute__((weak));
+int __real_ks_multicg_offset_field_cpu(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *,
+                                       imp_ferm_links_t *);
+void __real_dslash_fn_field(su3_vector *, su3_vector *, int, imp_ferm_links_t *);
+int __real_ks_congrad_block_parity_cpu(int, su3_vector **, su3_vector **, quark_invert_control *, Real,
+                                       imp_ferm_links_t *);
+
+static void print_time(const char *what, int masses, int iterations, double flops_a_site, double seconds) {
+#ifdef CGTIME
+    if (this_node == 0) {
+        printf("CONGRAD5: time = %e (%s %s) masses = %d iters = %d mflops = %e\n", seconds, what,
+               MILC_PRECISION == 1 ? "F" : "D", masses, iterations,
+               flops_a_site * volume * iterations / (1.0e6 * seconds * numnodes()));
+        fflush(stdout);
+    }
+#else
+    (void)what, (void)masses, (void)iterations, (void)flops_a_site, (void)seconds;
+#endif
+}
+
+static su3_vector *copy_of(const su3_vector *f) {
+    su3_vector *copy = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "a copy of a solution");
+    memcpy(copy, f, sites_on_node * sizeof(su3_vector));
+    return copy;
+}
+
+/* MILC tests the relative residual, which is a square root, against relresid squared. */
+static double relative_limit(const quark_invert_control *qic) {
+    return qic->relresid > 0 ? (double)qic->relresid * qic->relresid : 0;
+}
+
+static void fill(quark_invert_control *qic, const milcgpu_solve_report *report) {
+    const int zero_source = report->iterations == 0;
+    qic->final_rsq = report->true_residual * report->true_residual;
+    qic->final_relrsq = zero_source ? 0 : report->relative_residual;
+    qic->size_r = report->recursion_residual * report->recursion_residual;
+    qic->size_relr = zero_source ? 1 : report->relative_residual;
+    qic->final_iters = report->iterations;
+    qic->final_restart = report->restarts;
+    qic->converged = zero_source || !(report->status != MILCGPU_OK || report->iterations == qic->max * qic->nrestart ||
+                                      report->restarts == qic->nrestart);
+}
+
+/* One parity. Fields of the sites or arrays: the solver does not mind. 1: done. */
+static int solve(milcgpu_plugin_solve_call *call, quark_invert_control *qic, Real mass, const imp_ferm_links_t *fn) {
+    milcgpu_solve_report report;
+    double seconds = -milcgpu_plugin_seconds();
+    call->fat = fn->fat;
+    call->lng = fn->lng;
+    call->parity = qic->parity;
+    call->mass = mass;
+    call->tolerance = qic->resid;
+    call->relative_tolerance = relative_limit(qic);
+    call->max_iterations = qic->max;
+    call->max_restarts = qic->nrestart;
+    if (!milcgpu_plugin_solve(call, &report))
+        return 0;
+    seconds += milcgpu_plugin_seconds();
+    fill(qic, &report);
+    total_iters += report.iterations;
+    print_time("fn", 1, report.iterations, 1187, seconds);
+    return 1;
+}
+
+static int cpu_solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
+                     imp_ferm_links_t *fn) {
+    int iterations;
+    milcgpu_plugin_original(routine, 1);
+    iterations = __real_ks_congrad_parity_cpu(src, dest, qic, mass, fn);
+    milcgpu_plugin_original(routine, 0);
+    return iterations;
+}
+
+static int solve_and_compare(milcgpu_routine routine, su3_vector *src, su3_vector *dest, quark_invert_control *qic,
+                             Real mass, imp_ferm_links_t *fn) {
+    milcgpu_plugin_solve_call call = {routine};
+    quark_invert_control cpu_qic = *qic;
+    su3_vector *cpu_dest = NULL;
+    double seconds, cpu_seconds;
+    if (qic->parity != EVEN && qic->parity != ODD)
+        return cpu_solve(routine, src, dest, qic, mass, fn);
+    if (milcgpu_plugin_compare())
+        cpu_dest = copy_of(dest);
+    call.source = milcgpu_vectors(src);
+    call.solution = milcgpu_vectors(dest);
+    seconds = -milcgpu_plugin_seconds();
+    if (!solve(&call, qic, mass, fn)) {
+        free(cpu_dest);
+        return cpu_solve(routine, src, dest, qic, mass, fn);
+    }
+    seconds += milcgpu_plugin_seconds();
+    if (cpu_dest != NULL) {
+        const int counted = total_iters;
+        int cpu_iterations;
+        cpu_seconds = -milcgpu_plugin_seconds();
+        cpu_iterations = cpu_solve(routine, src, cpu_dest, &cpu_qic, mass, fn);
+        cpu_seconds += milcgpu_plugin_seconds();
+        total_iters = counted;
+        milcgpu_judge(milcgpu_plugin_compare_solve(&call, qic->final_iters, seconds, milcgpu_vectors(cpu_dest),
+                                                   cpu_iterations, cpu_seconds));
+        free(cpu_dest);
+    }
+    return qic->final_iters;
+}
+
+int __wrap_ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
+                                 imp_ferm_links_t *fn) {
+    if (fn == NULL || !milcgpu_takes_over())
+        return __real_ks_congrad_parity_cpu(src, dest, qic, mass, fn);
+    return solve_and_compare(MILCGPU_KS_CONGRAD, src, dest, qic, mass, fn);
+}
+
+/* The worst source's residuals stand for all. */
+int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **dest, quark_invert_control *qic,
+                                       Real mass, imp_ferm_links_t *fn) {
+    const quark_invert_control asked = *qic;
+    int i, iterations = 0;
+    if (fn == NULL || !milcgpu_takes_over())
+        return __real_ks_congrad_block_parity_cpu(nsrc, src, dest, qic, mass, fn);
+    for (i = 0; i < nsrc; i++) {
+        quark_invert_control one = asked;
+        iterations += solve_and_compare(MILCGPU_KS_CONGRAD_BLOCK, src[i], dest[i], &one, mass, fn);
+        if (i == 0 || !(one.final_rsq <= qic->final_rsq))
+            *qic = one;
+    }
+    return iterations;
+}
+
+/* Source and solution in `lattice`: they go to the device from there, with the sites' stride. */
+int __wrap_ks_congrad_site(field_offset src, field_offset dest, quark_invert_control *qic, Real mass,
+                           imp_ferm_links_t *fn) {
+    const int parity = qic->parity;
+    int p, iterations = 0, done = 1;
+    if (fn == NULL || !milcgpu_takes_over() || milcgpu_plugin_compare())
+        return __real_ks_congrad_site(src, dest, qic, mass, fn); /* which calls ks_congrad_parity on copies */
+    for (p = EVEN; done && p >= ODD; p--) {                      /* EVEN is 2, ODD is 1 */
+        milcgpu_plugin_solve_call call = {MILCGPU_KS_CONGRAD_SITE};
+        if (!(parity & p))
+            continue;
+        call.source = milcgpu_vectors((su3_vector *)F_PT(lattice, src));
+        call.solution = milcgpu_vectors((su3_vector *)F_PT(lattice, dest));
+        call.source.pitch_bytes = call.solution.pitch_bytes = sizeof(site);
+        qic->parity = p;
+        done = solve(&call, qic, mass, fn);
+        if (done) {
+            iterations += qic->final_iters;
+            report_status(qic);
+        }
+    }
+    qic->parity = parity;
+    return done ? iterations : __real_ks_congrad_site(src, dest, qic, mass, fn);
+}
+
+static int cpu_multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_offsets, quark_invert_control *qic,
+                       imp_ferm_links_t *fn) {
+    int iterations;
+    milcgpu_plugin_original(MILCGPU_KS_MULTICG, 1);
+    iterations = __real_ks_multicg_offset_field_cpu(src, psim, ksp, num_offsets, qic, fn);
+    milcgpu_plugin_original(MILCGPU_KS_MULTICG, 0);
+    return iterations;
+}
+
+static void compare_multicg(const milcgpu_plugin_multi_mass_call *call, int iterations, double seconds, su3_vector *src,
+                            ks_param *ksp, const quark_invert_control *qic, imp_ferm_links_t *fn) {
+    const int n = call->n_shifts, counted = total_iters;
+    int i, cpu_iterations;
+    double cpu_seconds;
+    su3_vector **cpu_psim = (su3_vector **)milcgpu_room(n * sizeof(su3_vector *), "solutions to compare");
+    milcgpu_field *fields = (milcgpu_field *)milcgpu_room(n * sizeof(milcgpu_field), "solutions to compare");
+    quark_invert_control *cpu_qic =
+        (quark_invert_control *)milcgpu_room(n * sizeof(quark_invert_control), "solutions to compare");
+    memcpy(cpu_qic, qic, n * sizeof(quark_invert_control));
+    for (i = 0; i < n; i++) {
+        cpu_psim[i] = copy_of(src);
+        fields[i] = milcgpu_vectors(cpu_psim[i]);
+    }
+    cpu_qic[0].parity = call->parity;
+    cpu_seconds = -milcgpu_plugin_seconds();
+    cpu_iterations = cpu_multicg(src, cpu_psim, ksp, n, cpu_qic, fn);
+    cpu_seconds += milcgpu_plugin_seconds();
+    total_iters = counted;
+    milcgpu_judge(milcgpu_plugin_compare_multi_mass(call, iterations, seconds, fields, cpu_iterations, cpu_seconds));
+    for (i = 0; i < n; i++)
+        free(cpu_psim[i]);
+    free(cpu_psim);
+    free(fields);
+    free(cpu_qic);
+}
+
+/* One parity of the multi-mass CG; every mass is brought to its own true residual here, so that the refinement that
+ * MILC does afterwards, a solve a mass, finds nothing left to do. */
+static int multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_offsets, quark_invert_control *qic,
+                   int parity, imp_ferm_links_t *fn, int *iterations) {
+    milcgpu_plugin_multi_mass_call call;
+    milcgpu_multi_mass_report report;
+    double seconds = -milcgpu_plugin_seconds();
+    double *offsets = (double *)milcgpu_room(num_offsets * sizeof(double), "offsets");
+    milcgpu_field *solutions = (milcgpu_field *)milcgpu_room(num_offsets * sizeof(milcgpu_field), "solutions");
+    milcgpu_shift_report *shifts =
+        (milcgpu_shift_report *)milcgpu_room(num_offsets * sizeof(milcgpu_shift_report), "reports");
+    int j, done;
+    for (j = 0; j < num_offsets; j++) {
+        offsets[j] = ksp[j].offset;
+        solutions[j] = milcgpu_vectors(psim[j]);
+    }
+    call.fat = fn->fat;
+    call.lng = fn->lng;
+    call.parity = parity;
+    call.n_shifts = num_offsets;
+    call.offsets = offsets;
+    call.tolerance = qic[0].resid; /* MILC stops when either test is met */
+    call.relative_tolerance = qic[0].resid > 0 ? 0 : relative_limit(qic);
+    call.max_iterations = qic[0].max * qic[0].nrestart;
+    call.max_restarts = qic[0].nrestart;
+    call.source = milcgpu_vectors(src);
+    call.solutions = solutions;
+    done = milcgpu_plugin_multi_mass(&call, shifts, &report);
+    if (done) {
+        const int zero_source = report.source_norm == 0;
+        seconds += milcgpu_plugin_seconds();
+        *iterations = zero_source ? 0 : report.iterations;
+        total_iters += *iterations;
+        for (j = 0; j < num_offsets; j++) {
+            qic[j].final_rsq = qic[j].size_r = shifts[j].true_residual * shifts[j].true_residual;
+            qic[j].final_relrsq = qic[j].size_relr = call.relative_tolerance > 0 ? shifts[j].relative_residual : 0;
+            qic[j].final_iters = *iterations;
+            qic[j].final_restart = 0;
+            qic[j].converged = shifts[j].status == MILCGPU_OK;
+        }
+        print_time("multicg_offset", num_offsets, *iterations, 1205 + 15 * num_offsets, seconds);
+        if (report.status != MILCGPU_OK && this_node == 0)
+            printf("ks_multicg_offset_field: CG NOT CONVERGED after %d iterations, res. = %e wanted %e\n", *iterations,
+                   (double)qic[0].final_rsq, (double)(qic[0].resid * qic[0].resid));
+        if (milcgpu_plugin_compare())
+            compare_multicg(&call, *iterations, seconds, src, ksp, qic, fn);
+    }
+    free(offsets);
+    free(solutions);
+    free(shifts);
+    return done;
+}
+
+int __wrap_ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_offsets,
+                                       quark_invert_control *qic, imp_ferm_links_t *fn) {
+    int j, p, iterations = 0, possible = fn != NULL && num_offsets > 0;
+    for (j = 0; possible && j < num_offsets; j++)
+        possible = ksp[j].offset > 0;
+    if (!possible || !milcgpu_takes_over())
+        return __real_ks_multicg_offset_field_cpu(src, psim, ksp, num_offsets, qic, fn);
+    for (p = EVEN; p >= ODD; p--)
+        if ((qic[0].parity & p) && !multicg(src, psim, ksp, num_offsets, qic, p, fn, &iterations))
+            return cpu_multicg(src, psim, ksp, num_offsets, qic, fn);
+    return iterations;
+}
+
+void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_ferm_links_t *fn) {
+    su3_vector *cpu_dest = NULL;
+    int p, parities = parity;
+    double seconds;
+    if (fn == NULL || !milcgpu_takes_over() || (parity == EVENANDODD && src == dest)) {
+        __real_dslash_fn_field(src, dest, parity, fn);
+        return;
+    }
+    if (milcgpu_plugin_compare()) {
+        double cpu_seconds = -milcgpu_plugin_seconds();
+        cpu_dest = copy_of(dest);
+        milcgpu_plugin_original(MILCGPU_DSLASH, 1);
+        __real_dslash_fn_field(src == dest ? cpu_dest : src, cpu_dest, parity, fn);
+        milcgpu_plugin_original(MILCGPU_DSLASH, 0);
+        cpu_seconds += milcgpu_plugin_seconds();
+        seconds = -milcgpu_plugin_seconds();
+        for (p = EVEN; parities && p >= ODD; p--)
+            if ((parity & p) && milcgpu_plugin_dslash(fn->fat, fn->lng, p, milcgpu_vectors(src), milcgpu_vectors(dest)))
+                parities &= ~p;
+        seconds += milcgpu_plugin_seconds();
+        for (p = EVEN; !parities && p >= ODD; p--)
+            if (parity & p)
+                milcgpu_judge(milcgpu_plugin_compare_dslash(p, dest, cpu_dest, seconds, cpu_seconds));
+        free(cpu_dest);
+    } else
+        for (p = EVEN; p >= ODD; p--)
+            if ((parity & p) && milcgpu_plugin_dslash(fn->fat, fn->lng, p, milcgpu_vectors(src), milcgpu_vectors(dest)))
+                parities &= ~p;
+    if (parities) { /* what the device did not do */
+        milcgpu_plugin_original(MILCGPU_DSLASH, 1);
+        __real_dslash_fn_field(src, dest, parities, fn);
+        milcgpu_plugin_original(MILCGPU_DSLASH, 0);
+    }
+}
