@@ -115,6 +115,9 @@ libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so
 # Catch2 version 3 is a library, version 2 a header. Looked up when the tests are linked, after it may have been installed.
 catch_libs = $(shell $(cxx) -E -include catch2/catch_all.hpp -x c++ /dev/null >/dev/null 2>&1 && echo -lCatch2)
 
+# Programs in MILC's shape, with the glue in them; test_milc_host.cpp runs them.
+host_programs := $(foreach a,asqtad hisq,$(foreach p,1 2,$(O)/milc_host/$(a)-P$(p)/program))
+
 # ---- targets ------------------------------------------------------------------------------------------------------
 .PHONY: all lib demo check bench install list-kernels clean help needs FORCE
 
@@ -128,7 +131,7 @@ demo: $(O)/make_lattice $(O)/solve | needs ## make a lattice, solve on it in eve
 	$(call plot,convergence,demo_history,demo); \
 	exit $$status
 
-check: $(O)/milcgpu_tests | needs ## build and run the tests; the last line is 'N passed, N failed'
+check: $(O)/milcgpu_tests $(host_programs) | needs ## build and run the tests; the last line is 'N passed, N failed'
 	@{ $(O)/milcgpu_tests $(TESTS) 2>&1; echo $$? >$(O)/check.status; } | tee $(O)/check.log; \
 	awk -v status="$$(cat $(O)/check.status)" '$(count_tests)' $(O)/check.log
 
@@ -141,7 +144,9 @@ list-kernels: $(O)/list_kernels ## print every dispatch table
 	@$(O)/list_kernels
 
 install: all ## into $(DESTDIR)$(PREFIX): include/ lib/ lib/pkgconfig/ bin/
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include milc_glue/milcgpu.h
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include milc_glue/milcgpu.h milc_glue/plugin.h
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/milcgpu $(wildcard milc_glue/use_gpu/*.[ch]) milc_glue/use_gpu/milc_gpu.mk
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin milc_glue/use_gpu/milcgpu-config
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(O)/libmilcgpu.a
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib $(O)/libmilcgpu.so
 	$(if $(programs),install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(programs))
@@ -185,6 +190,7 @@ $(O)/flags: FORCE | $(if $(install_goals),needs)
 # Catch2 takes long to compile at -O3, the more so under the sanitizers; the tests themselves need neither speed nor,
 # in main.cpp, which is Catch2 alone, a sanitizer.
 $(test_objects): private last_flags := -O1
+$(O)/obj/tests/test_milc_host.cpp.o: private last_flags := -O1 -DMILC_HOST_PROGRAMS='"$(abspath $(O))/milc_host/"'
 $(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all
 
 $(O)/obj/%.cpp.o: %.cpp $(O)/flags
@@ -210,5 +216,14 @@ $(programs): $(O)/%: $(O)/obj/examples/%.cpp.o $(aside_objects) $(O)/libmilcgpu.
 $(O)/milcgpu_tests: $(test_objects) $(aside_objects) $(O)/libmilcgpu.a
 	@echo '  LINK  $@'
 	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(catch_libs) $(LDLIBS)
+
+# By way of the make fragment, as MILC's own make does it.
+$(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(ref_sources)) \
+    $(wildcard tests/milc_host/* tests/milc_host/*/*.h milc_glue/*.h milc_glue/use_gpu/*)
+	@mkdir -p $(@D); echo '  GLUE  $@'
+	$(Q)cd $(@D) && rm -f *.o localmake && $(MAKE) --no-print-directory $(if $(V),,-s) -f $(CURDIR)/tests/milc_host/Makefile \
+	  CC='$(CC)' CXX='$(lastword $(CXX))' ACTION=$(firstword $(subst -P, ,$*)) PRECISION=$(lastword $(subst -P, ,$*)) \
+	  OPT='-O1 -g $(sanitizers)' LDFLAGS='$(sanitizers) -fopenmp' REFERENCE='$(abspath $(call objects,$(ref_sources)))' \
+	  MILCGPU_LIB=$(abspath $(O)) MAKEFILES=$(CURDIR)/milc_glue/use_gpu/milc_gpu.mk
 
 -include $(patsubst %.o,%.d,$(lib_objects) $(aside_objects) $(test_objects) $(main_objects))

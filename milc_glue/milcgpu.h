@@ -189,6 +189,8 @@ typedef struct {
         sloppy; /* how far down the shared iteration goes as its residual falls (double, then single, then half), and
                    what refinements iterate in; precision 0: as shared. Single or half beside double is the fast way */
     milcgpu_operator precise; /* of the refinement, as in milcgpu_solve_spec; precision 0: double */
+    double leave_tolerance;   /* shifts stay in the shared iteration until their residual is below this, too; 0: they
+                                 leave at their own tolerance. MILC's CPU routine keeps all to the end: 1e-16 */
     double shared_tolerance;  /* where the shared iteration ends at the latest; 0: 0 in double, 1e-6 in single, 1e-3 in
                                  half */
     uint64_t links_version;

@@ -55,6 +55,10 @@ MultiMassArguments checked(const milcgpu_multi_mass_spec &spec) {
                       spec.max_iterations, spec.max_restarts));
     if (!(spec.shared_tolerance >= 0 && spec.shared_tolerance < 1))
         refuse(format("shared_tolerance is %g: must be in (0, 1), or 0 for the default", spec.shared_tolerance));
+    if (!(spec.leave_tolerance >= 0))
+        refuse(format("leave_tolerance is %g: must be positive, or 0 for none", spec.leave_tolerance));
+    if (spec.leave_tolerance > 0)
+        a.limits.leave_tolerance = spec.leave_tolerance;
     a.limits.max_iterations = spec.max_iterations;
     a.limits.max_restarts = spec.max_restarts;
     a.limits.shared_tolerance = spec.shared_tolerance > 0               ? spec.shared_tolerance

@@ -581,6 +581,7 @@ bool Plugin::multi_mass(const milcgpu_plugin_multi_mass_call &call, milcgpu_shif
         spec.shared.precision = spec.precise.precision = policy->precise;
         if (policy->sloppy != policy->precise)
             spec.sloppy = {policy->sloppy, 0, reconstruct_};
+        spec.leave_tolerance = 1e-16; // heavy masses as accurate as MILC has them: forces and actions sum over all
         spec.progress = progress;
         spec.user = this;
         const auto run = [&] {

@@ -90,10 +90,12 @@ bool MultiMassSolver::start(MultiMassReport &report) {
         const double tolerance =
             std::fmax(asked.tolerance > 0 ? asked.tolerance : asked.relative_tolerance, limits_.shared_tolerance);
         shift.sigma = limits_.shifts[s].offset - limits_.shifts[base_].offset;
-        shift.target_rr = tolerance * tolerance * unit;
+        const double leave = std::fmin(tolerance, limits_.leave_tolerance);
+        shift.target_rr = leave * leave * unit;
         shift.zeta = shift.ratio = shift.alpha_before = 1;
         shift.active = 1;
-        base.target_rr = s == 0 ? shift.target_rr : std::fmin(base.target_rr, shift.target_rr); // then all are there
+        const double target = tolerance * tolerance * unit;
+        base.target_rr = s == 0 ? target : std::fmin(base.target_rr, target); // then all are there
     }
     device_.copy_to_device(state_.data(), &base, sizeof base);
     device_.copy_to_device(shift_state_.data(), &shifts, sizeof shifts);

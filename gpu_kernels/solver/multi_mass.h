@@ -23,9 +23,10 @@ struct ShiftLimits {
 };
 
 struct MultiMassLimits {
-    std::vector<ShiftLimits> shifts; // in any order
-    int max_iterations = 1000;       // of the shared iteration, and between restarts of each refinement
-    int max_restarts = 5;            // of each refinement; 0: no refinement. None either after max_iterations
+    std::vector<ShiftLimits> shifts;   // in any order
+    int max_iterations = 1000;         // of the shared iteration, and between restarts of each refinement
+    int max_restarts = 5;              // of each refinement; 0: no refinement. None either after max_iterations
+    double leave_tolerance = INFINITY; // a shift stays in the shared iteration until its residual is below this, too
     double shared_tolerance = 0; // where the shared iteration ends, for tolerances below it; 0: as the tolerances say
 };
 

@@ -51,11 +51,15 @@ static double long_flops(void) { return 1728.0 * volume / numnodes(); }
 /* fat and lng: NULL where not wanted. */
 static int make_links(milcgpu_routine routine, info_t *info, su3_matrix *fat, su3_matrix *lng,
                       const ks_component_paths *p, const su3_matrix *links) {
-    const milcgpu_fatlink_spec spec = spec_of(p);
+    milcgpu_fatlink_spec spec = spec_of(p);
     const double eps = 0;
     void *fats = fat, *lngs = lng;
     milcgpu_fatlink_report report;
     double seconds = -milcgpu_plugin_seconds();
+    if (fat == NULL) { /* no staples then */
+        const milcgpu_paths straight = {0, spec.paths.naik, 0, 0, 0, 0};
+        spec.paths = straight;
+    }
     if (!milcgpu_plugin_links(routine, &spec, links, 1, &eps, &fats, &lngs, NULL, NULL, NULL, &report))
         return 0;
     info->final_sec = seconds + milcgpu_plugin_seconds();

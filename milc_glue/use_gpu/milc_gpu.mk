@@ -9,8 +9,9 @@
 milcgpu_here := $(dir $(abspath $(lastword $(filter %milc_gpu.mk,$(MAKEFILE_LIST)))))
 # Installed: PREFIX/share/milcgpu/milc_gpu.mk; in the source tree: milc_glue/use_gpu/milc_gpu.mk.
 milcgpu_tree := $(abspath $(milcgpu_here)../..)
-milcgpu_lib  := $(patsubst %/,%,$(dir $(firstword $(shell ls -t $(milcgpu_tree)/lib/libmilcgpu.so \
-  $(milcgpu_tree)/build/cuda/libmilcgpu.so $(milcgpu_tree)/build/host/libmilcgpu.so 2>/dev/null))))
+# The library: MILCGPU_LIB where that is given, else the newest.
+milcgpu_lib  := $(or $(MILCGPU_LIB),$(patsubst %/,%,$(dir $(firstword $(shell ls -t $(milcgpu_tree)/lib/libmilcgpu.so \
+  $(milcgpu_tree)/build/cuda/libmilcgpu.so $(milcgpu_tree)/build/host/libmilcgpu.so 2>/dev/null)))))
 milcgpu_inc  := $(firstword $(wildcard $(milcgpu_tree)/include/milcgpu.h $(milcgpu_tree)/milc_glue/milcgpu.h))
 
 milcgpu_wrapped := ks_congrad_parity_cpu ks_congrad_block_parity_cpu ks_congrad_site ks_multicg_offset_field_cpu \

@@ -1,0 +1,12 @@
+/* The action of the program: numbers of our own for MILC's names. */
+#ifndef QUARK_ACTION_H
+#define QUARK_ACTION_H
+#define HISQ 1
+#define FN_TYPE 2
+#ifdef MILC_HOST_hisq
+#define FERM_ACTION HISQ
+#else
+#define FERM_ACTION FN_TYPE
+#endif
+#define ASQ_OPTIMIZED_FATTENING
+#endif

@@ -1,0 +1,48 @@
+/* Links of the fermion action and what makes them: MILC's names and fields. */
+#ifndef FERMION_LINKS_H
+#define FERMION_LINKS_H
+
+#define MAX_NAIK 4
+
+typedef struct {
+    Real one_link, naik, three_staple, five_staple, seven_staple, lepage;
+} asqtad_coeffs_t;
+
+typedef struct {
+    asqtad_coeffs_t act_path_coeff;
+} ks_component_paths;
+
+typedef struct {
+    ks_component_paths p;
+} ks_action_paths;
+
+typedef struct {
+    int n_naiks;
+    double eps_naik[MAX_NAIK];
+    ks_component_paths p1, p2, p3;
+    int umethod, ugroup;
+} ks_action_paths_hisq;
+
+typedef struct {
+    int phases_in, WeqY;
+    su3_matrix *U_link, *V_link, *Y_unitlink, *W_unitlink;
+} hisq_auxiliary_t;
+
+typedef struct {
+    double final_sec, final_flop;
+    int status, count1, count2;
+} info_t;
+#define INFO_HISQ_SVD_COUNTER(info) ((info)->count1)
+
+fn_links_t *create_fn_links(void);
+void destroy_fn_links(fn_links_t *fn);
+void load_fn_backlinks(fn_links_t *fn);
+void destroy_fn_backlinks(fn_links_t *fn);
+void load_fn_links_cpu(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_matrix *links, int want_back);
+void load_fatlinks_cpu(info_t *info, su3_matrix *fat, ks_component_paths *p, su3_matrix *links);
+void load_lnglinks(info_t *info, su3_matrix *lng, ks_component_paths *p, su3_matrix *links);
+void create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
+                            ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back);
+void destroy_hisq_links_milc(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t **fn, fn_links_t *fn_deps);
+
+#endif

@@ -1,0 +1,42 @@
+/* Sites on one rank: MILC's order, or with MILC_HOST_LAYOUT=shuffled another one with even sites first, or =broken one
+ * where node_index does not say where the sites are. */
+#include "../generic_ks/generic_ks_includes.h"
+#include <string.h>
+
+site *lattice;
+int nx, ny, nz, nt, this_node, total_iters, phases_in;
+size_t volume, sites_on_node, even_sites_on_node;
+
+static const char *layout(void) {
+    const char *name = getenv("MILC_HOST_LAYOUT");
+    return name != NULL ? name : "";
+}
+
+size_t node_index(int x, int y, int z, int t) {
+    size_t k = (x + nx * (y + ny * (z + (size_t)nz * t))) / 2;
+    const size_t half = volume / 2;
+    if (strcmp(layout(), "shuffled") == 0)
+        k = (5 * k + 3) % half; /* half has no factor 5 */
+    return k + ((x + y + z + t) % 2 ? half : 0);
+}
+
+void make_lattice(void) {
+    int x, y, z, t;
+    volume = sites_on_node = (size_t)nx * ny * nz * nt;
+    even_sites_on_node = volume / 2;
+    lattice = (site *)calloc(volume, sizeof(site));
+    for (t = 0; t < nt; t++)
+        for (z = 0; z < nz; z++)
+            for (y = 0; y < ny; y++)
+                for (x = 0; x < nx; x++) {
+                    site *s = &lattice[node_index(x, y, z, t)];
+                    s->x = x, s->y = y, s->z = z, s->t = t;
+                    s->parity = (x + y + z + t) % 2 ? ODD : EVEN;
+                }
+    if (strcmp(layout(), "broken") == 0)
+        lattice[3].x = lattice[4].x;
+}
+
+int numnodes(void) { return getenv("MILC_HOST_RANKS") != NULL ? atoi(getenv("MILC_HOST_RANKS")) : 1; }
+int mynode(void) { return 0; }
+void terminate(int status) { exit(status); }

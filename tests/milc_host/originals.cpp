@@ -1,0 +1,273 @@
+// The CPU originals: what MILC's routines owe, done by tests/reference.
+#include "tests/reference/gauge.h"
+#include "tests/reference/staggered.h"
+#include <cmath>
+extern "C" {
+#include "../generic_ks/generic_ks_includes.h"
+#include "../include/fermion_links.h"
+#include "../include/umethod.h"
+}
+
+namespace {
+
+reference::Lattice here() { return {{nx, ny, nz, nt}}; }
+
+// MILC's index of a lexicographic site.
+size_t place(int s) {
+    const auto x = here().coordinates(s);
+    return node_index(x[0], x[1], x[2], x[3]);
+}
+
+reference::Fermion fermion(const su3_vector *f) {
+    reference::Fermion out(volume);
+    for (size_t s = 0; s < volume; ++s)
+        for (int c = 0; c < 3; ++c)
+            out[s].c[c] = {f[place(s)].c[c].real, f[place(s)].c[c].imag};
+    return out;
+}
+
+void store(const reference::Fermion &from, int parity, su3_vector *to) {
+    for (size_t s = 0; s < volume; ++s)
+        if (parity & (here().parity(s) == 0 ? EVEN : ODD))
+            for (int c = 0; c < 3; ++c)
+                to[place(s)].c[c] = {static_cast<Real>(from[s].c[c].real()), static_cast<Real>(from[s].c[c].imag())};
+}
+
+reference::Gauge gauge(const su3_matrix *links) {
+    reference::Gauge out(4 * volume);
+    for (size_t s = 0; s < volume; ++s)
+        for (int mu = 0; mu < 4; ++mu)
+            for (int k = 0; k < 9; ++k) {
+                const complex_number &z = links[4 * place(s) + mu].e[k / 3][k % 3];
+                out[4 * s + mu].e[k / 3][k % 3] = {z.real, z.imag};
+            }
+    return out;
+}
+
+void store(const reference::Gauge &from, su3_matrix *to) {
+    for (size_t s = 0; s < volume; ++s)
+        for (int mu = 0; mu < 4; ++mu)
+            for (int k = 0; k < 9; ++k) {
+                const reference::Complex z = from[4 * s + mu].e[k / 3][k % 3];
+                to[4 * place(s) + mu].e[k / 3][k % 3] = {static_cast<Real>(z.real()), static_cast<Real>(z.imag())};
+            }
+}
+
+reference::PathCoefficients coefficients(const ks_component_paths &p) {
+    const asqtad_coeffs_t &c = p.act_path_coeff;
+    return {c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage};
+}
+
+su3_matrix *new_links() { return static_cast<su3_matrix *>(std::calloc(4 * volume, sizeof(su3_matrix))); }
+
+su3_matrix *back_links(const su3_matrix *links, int hops) {
+    const reference::Gauge from = gauge(links);
+    reference::Gauge to(from.size());
+    for (size_t s = 0; s < volume; ++s)
+        for (int mu = 0; mu < 4; ++mu)
+            to[4 * s + mu] = reference::adjoint(from[4 * here().neighbour(s, mu, -hops) + mu]);
+    su3_matrix *out = new_links();
+    store(to, out);
+    return out;
+}
+
+} // namespace
+
+extern "C" {
+
+void report_status(quark_invert_control *) {}
+
+int ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
+                          imp_ferm_links_t *fn) {
+    const auto result =
+        reference::conjugate_gradient(here(), gauge(fn->fat), gauge(fn->lng), mass, qic->parity == EVEN ? 0 : 1,
+                                      fermion(src), fermion(dest), qic->resid, qic->max * qic->nrestart);
+    store(result.x, qic->parity, dest);
+    qic->final_rsq = qic->size_r = result.residual * result.residual;
+    qic->final_relrsq = qic->size_relr = 1;
+    qic->final_iters = result.iterations;
+    qic->final_restart = result.iterations > 1;
+    qic->converged = result.residual < qic->resid;
+    total_iters += result.iterations;
+    return result.iterations;
+}
+
+int ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **dest, quark_invert_control *qic, Real mass,
+                                imp_ferm_links_t *fn) {
+    int iterations = 0;
+    for (int i = 0; i < nsrc; ++i)
+        iterations += ks_congrad_parity_cpu(src[i], dest[i], qic, mass, fn);
+    return iterations;
+}
+
+int ks_congrad_site(field_offset src, field_offset dest, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn) {
+    std::vector<su3_vector> b(volume), x(volume);
+    for (size_t i = 0; i < volume; ++i) {
+        b[i] = *reinterpret_cast<su3_vector *>(F_PT(&lattice[i], src));
+        x[i] = *reinterpret_cast<su3_vector *>(F_PT(&lattice[i], dest));
+    }
+    int iterations = 0;
+    const int parity = qic->parity;
+    for (const int p : {EVEN, ODD})
+        if (parity & p) {
+            qic->parity = p;
+            iterations += ks_congrad_parity_cpu(b.data(), x.data(), qic, mass, fn);
+        }
+    qic->parity = parity;
+    for (size_t i = 0; i < volume; ++i)
+        *reinterpret_cast<su3_vector *>(F_PT(&lattice[i], dest)) = x[i];
+    return iterations;
+}
+
+int ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_offsets,
+                                quark_invert_control *qic, imp_ferm_links_t *fn) {
+    int iterations = 0;
+    const int before = total_iters;
+    for (int j = 0; j < num_offsets; ++j) {
+        for (size_t i = 0; i < volume; ++i)
+            if ((i < even_sites_on_node ? EVEN : ODD) & qic[0].parity)
+                psim[j][i] = su3_vector{};
+        qic[j].parity = qic[0].parity;
+        const int n = ks_congrad_parity_cpu(src, psim[j], &qic[j], 0.5 * std::sqrt(ksp[j].offset), fn);
+        iterations = std::max(iterations, n - 1); // without the last true residual
+    }
+    total_iters = before + iterations;
+    for (int j = 0; j < num_offsets; ++j)
+        qic[j].final_iters = iterations;
+    return iterations;
+}
+
+void dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_ferm_links_t *fn) {
+    store(reference::dslash(here(), gauge(fn->fat), gauge(fn->lng), fermion(src)), parity, dest);
+}
+
+su3_matrix *create_G_from_site(void) {
+    su3_matrix *links = new_links();
+    for (size_t i = 0; i < volume; ++i)
+        for (int mu = 0; mu < 4; ++mu)
+            links[4 * i + mu] = lattice[i].link[mu];
+    return links;
+}
+
+fn_links_t *create_fn_links(void) {
+    fn_links_t *fn = static_cast<fn_links_t *>(std::calloc(1, sizeof(fn_links_t)));
+    fn->fat = new_links();
+    fn->lng = new_links();
+    return fn;
+}
+
+void destroy_fn_backlinks(fn_links_t *fn) {
+    std::free(fn->fatback);
+    std::free(fn->lngback);
+    fn->fatback = fn->lngback = nullptr;
+}
+
+void destroy_fn_links(fn_links_t *fn) {
+    if (fn == nullptr)
+        return;
+    destroy_fn_backlinks(fn);
+    std::free(fn->fat);
+    std::free(fn->lng);
+    std::free(fn);
+}
+
+void load_fn_backlinks(fn_links_t *fn) {
+    destroy_fn_backlinks(fn);
+    fn->fatback = back_links(fn->fat, 1);
+    fn->lngback = back_links(fn->lng, 3);
+}
+
+void load_fatlinks_cpu(info_t *info, su3_matrix *fat, ks_component_paths *p, su3_matrix *links) {
+    info->final_flop = 61632.0 * volume;
+    store(reference::fat_links(here(), gauge(links), coefficients(*p)), fat);
+}
+
+void load_lnglinks(info_t *info, su3_matrix *lng, ks_component_paths *p, su3_matrix *links) {
+    info->final_flop = 1728.0 * volume;
+    store(reference::long_links(here(), gauge(links), coefficients(*p)), lng);
+}
+
+void load_fn_links_cpu(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_matrix *links, int want_back) {
+    load_fatlinks_cpu(info, fn->fat, &ap->p, links);
+    load_lnglinks(info, fn->lng, &ap->p, links);
+    info->final_flop = (61632.0 + 1728.0) * volume;
+    if (want_back)
+        load_fn_backlinks(fn);
+}
+
+void create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
+                            ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
+    *aux = static_cast<hisq_auxiliary_t *>(std::calloc(1, sizeof(hisq_auxiliary_t)));
+    (*aux)->WeqY = 1;
+    (*aux)->U_link = new_links();
+    (*aux)->V_link = new_links();
+    (*aux)->W_unitlink = (*aux)->Y_unitlink = new_links();
+    store(gauge(links), (*aux)->U_link);
+    for (int k = 0; k < ap->n_naiks; ++k) {
+        const reference::HisqLinks h = reference::hisq_links(here(), gauge(links), k == 0 ? 0 : ap->eps_naik[k]);
+        fn[k] = create_fn_links();
+        fn[k]->eps_naik = k == 0 ? 0 : ap->eps_naik[k];
+        store(h.v, (*aux)->V_link);
+        store(h.w, (*aux)->W_unitlink);
+        store(h.fat, fn[k]->fat);
+        store(h.lng, fn[k]->lng);
+        if (want_back)
+            load_fn_backlinks(fn[k]);
+    }
+    *fn_deps = nullptr;
+    if (want_deps) {
+        *fn_deps = create_fn_links();
+        load_fatlinks_cpu(info, (*fn_deps)->fat, &ap->p3, (*aux)->W_unitlink);
+        load_lnglinks(info, (*fn_deps)->lng, &ap->p3, (*aux)->W_unitlink);
+        if (want_back)
+            load_fn_backlinks(*fn_deps);
+    }
+}
+
+void destroy_hisq_links_milc(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t **fn, fn_links_t *fn_deps) {
+    std::free(aux->U_link);
+    std::free(aux->V_link);
+    std::free(aux->Y_unitlink);
+    std::free(aux);
+    for (int k = 0; k < ap->n_naiks; ++k)
+        destroy_fn_links(fn[k]);
+    destroy_fn_links(fn_deps);
+}
+
+// A gauge field with structure, phases in, for the program.
+void fill_gauge_field(unsigned long seed) {
+    reference::Rng rng(seed);
+    reference::Gauge links(4 * volume);
+    for (auto &u : links)
+        u = reference::random_near_unit_su3(rng, 0.3);
+    reference::apply_phases(here(), links);
+    std::vector<su3_matrix> packed(4 * volume);
+    store(links, packed.data());
+    for (size_t i = 0; i < volume; ++i)
+        for (int mu = 0; mu < 4; ++mu)
+            lattice[i].link[mu] = packed[4 * i + mu];
+    phases_in = 1;
+}
+
+// Coefficients of the program's action.
+static ks_component_paths paths_of(const reference::PathCoefficients &c) {
+    ks_component_paths p;
+    p.act_path_coeff = {static_cast<Real>(c.one_link),     static_cast<Real>(c.naik),
+                        static_cast<Real>(c.three_staple), static_cast<Real>(c.five_staple),
+                        static_cast<Real>(c.seven_staple), static_cast<Real>(c.lepage)};
+    return p;
+}
+
+void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq) {
+    asqtad->p = paths_of(reference::asqtad_coefficients(0.9));
+    hisq->n_naiks = 2;
+    hisq->eps_naik[0] = 0;
+    hisq->eps_naik[1] = -0.3;
+    hisq->p1 = paths_of(reference::hisq_fat7_coefficients());
+    hisq->p2 = paths_of(reference::hisq_asqtad_coefficients());
+    hisq->p3 = paths_of({1.0 / 8, -1.0 / 24, 0, 0, 0, 0});
+    hisq->umethod = UNITARIZE_ANALYTIC;
+    hisq->ugroup = UNITARIZE_U3;
+}
+
+} // extern "C"

@@ -1,0 +1,311 @@
+/* A short sequence as MILC runs it: new gauge links, fat and long links, solves, several masses with their refinement,
+ * D on a field, a boundary twist edited into the links, the next step. Every result of a routine that the glue may have
+ * replaced is compared with its original. Exit status 0: all were right.
+ *
+ *   program [step of a fault: none, device, memory]
+ */
+#include "../generic_ks/generic_ks_includes.h"
+#include "../include/fermion_links.h"
+#include "../include/umethod.h"
+#include "plugin.h"
+#include <math.h>
+#include <quark_action.h>
+#include <string.h>
+
+void make_lattice(void);
+void fill_gauge_field(unsigned long seed);
+void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
+
+int __real_ks_congrad_parity_cpu(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
+int __real_ks_multicg_offset_field_cpu(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *,
+                                       imp_ferm_links_t *);
+void __real_dslash_fn_field(su3_vector *, su3_vector *, int, imp_ferm_links_t *);
+void __real_load_fn_links_cpu(info_t *, fn_links_t *, ks_action_paths *, su3_matrix *, int);
+void __real_load_fatlinks_cpu(info_t *, su3_matrix *, ks_component_paths *, su3_matrix *);
+void __real_load_lnglinks(info_t *, su3_matrix *, ks_component_paths *, su3_matrix *);
+void __real_create_hisq_links_milc(info_t *, fn_links_t **, fn_links_t **, hisq_auxiliary_t **, ks_action_paths_hisq *,
+                                   su3_matrix *, int, int);
+
+static const double resid = MILC_PRECISION == 1 ? 1e-5 : 1e-9;
+static const double link_limit = MILC_PRECISION == 1 ? 5e-6 : 1e-12;
+static int failures, checks;
+
+static void check(int good, const char *what, double value) {
+    checks++;
+    if (good)
+        return;
+    failures++;
+    printf("WRONG: %s (%g)\n", what, value);
+}
+
+/* |a - b| / |b| */
+static double difference(const void *a, const void *b, size_t reals) {
+    const Real *x = (const Real *)a, *y = (const Real *)b;
+    double d = 0, s = 0;
+    size_t i;
+    for (i = 0; i < reals; i++) {
+        d += ((double)x[i] - y[i]) * ((double)x[i] - y[i]);
+        s += (double)y[i] * y[i];
+    }
+    return d == 0 ? 0 : sqrt(d / s);
+}
+
+static double links_differ(const su3_matrix *a, const su3_matrix *b) { return difference(a, b, 72 * sites_on_node); }
+
+static su3_vector *random_field(unsigned seed) {
+    su3_vector *f = (su3_vector *)malloc(sites_on_node * sizeof(su3_vector));
+    Real *x = (Real *)f;
+    size_t i;
+    srand(seed);
+    for (i = 0; i < 6 * sites_on_node; i++)
+        x[i] = (Real)rand() / RAND_MAX - 0.5;
+    return f;
+}
+
+static su3_vector *copy(const su3_vector *f) {
+    su3_vector *g = (su3_vector *)malloc(sites_on_node * sizeof(su3_vector));
+    memcpy(g, f, sites_on_node * sizeof(su3_vector));
+    return g;
+}
+
+static quark_invert_control control(int parity) {
+    quark_invert_control qic;
+    memset(&qic, 0, sizeof qic);
+    qic.prec = MILC_PRECISION;
+    qic.max = 500;
+    qic.nrestart = 5;
+    qic.parity = parity;
+    qic.resid = resid;
+    return qic;
+}
+
+/* How far two solutions of this tolerance may be apart: |A^-1| is at most 1 / (4 m^2), |b| about 1 / sqrt(2) |x| here.
+ */
+static double allowed(double mass) { return 4 * resid / (4 * mass * mass) + (MILC_PRECISION == 1 ? 1e-4 : 1e-12); }
+
+static void try_solve(int parity, Real mass, fn_links_t *fn) {
+    su3_vector *src = random_field(7), *x = random_field(8), *y = copy(x), *before = copy(x);
+    quark_invert_control qic = control(parity), other = qic;
+    const int counted = total_iters;
+    const size_t first = parity == EVEN ? even_sites_on_node : 0; /* of the parity that is not solved */
+    int iterations = ks_congrad_parity_cpu(src, x, &qic, mass, fn);
+    check(total_iters - counted == iterations && qic.final_iters == iterations, "iterations are counted", iterations);
+    __real_ks_congrad_parity_cpu(src, y, &other, mass, fn);
+    check(qic.converged == 1 && qic.final_rsq < resid * resid && qic.final_relrsq == 1, "qic", qic.final_rsq);
+    check(abs(iterations - other.final_iters) <= other.final_iters / 4 + 2, "iterations", iterations);
+    check(difference(x, y, 6 * sites_on_node) < allowed(mass), "solution", difference(x, y, 6 * sites_on_node));
+    check(memcmp(x + first, before + first, even_sites_on_node * sizeof(su3_vector)) == 0, "the other parity is left",
+          0);
+    memset(src, 0, sites_on_node * sizeof(su3_vector));
+    iterations = ks_congrad_parity_cpu(src, x, &qic, mass, fn);
+    check(iterations <= 1 && qic.converged == 1 && qic.final_rsq == 0, "a zero source", iterations);
+    free(src), free(x), free(y), free(before);
+}
+
+static void try_site_solve(fn_links_t *fn) {
+    su3_vector *src = random_field(17), *x = random_field(18);
+    quark_invert_control qic = control(EVENANDODD), other = control(EVEN);
+    const Real mass = 0.2;
+    size_t i;
+    double worst = 0;
+    for (i = 0; i < sites_on_node; i++) {
+        lattice[i].phi = src[i];
+        lattice[i].xxx = x[i];
+        lattice[i].other[0] = lattice[i].other[6] = (double)i;
+    }
+    ks_congrad_site(F_OFFSET(phi), F_OFFSET(xxx), &qic, mass, fn);
+    check(qic.parity == EVENANDODD, "parity is as it was", qic.parity);
+    __real_ks_congrad_parity_cpu(src, x, &other, mass, fn);
+    other.parity = ODD;
+    __real_ks_congrad_parity_cpu(src, x, &other, mass, fn);
+    for (i = 0; i < sites_on_node; i++) {
+        const double d = difference(&lattice[i].xxx, &x[i], 6);
+        worst = d > worst ? d : worst;
+        check(lattice[i].other[0] == (double)i && lattice[i].other[6] == (double)i, "what else a site holds", i);
+    }
+    check(worst < 10 * allowed(mass), "solution in the sites", worst);
+    free(src), free(x);
+}
+
+enum { masses = 5 };
+
+/* The shared iteration, and then a solve a mass as ks_multicg does it; the last with other links. */
+static void try_multicg(int parity, fn_links_t *fn, fn_links_t *fn_last) {
+    su3_vector *src = random_field(27), *x[masses], *y = random_field(28);
+    ks_param ksp[masses];
+    quark_invert_control qic[masses];
+    int i;
+    memset(ksp, 0, sizeof ksp);
+    for (i = 0; i < masses; i++) {
+        const double m = i == 0 ? 0.3 : 0.05 * i; /* the smallest is not the first */
+        ksp[i].offset = 4 * m * m;
+        qic[i] = control(parity);
+        x[i] = random_field(30 + i); /* to be ignored */
+    }
+    ks_multicg_offset_field_cpu(src, x, ksp, masses, qic, fn);
+    for (i = 0; i < masses; i++)
+        check(qic[i].converged == 1 && qic[i].final_rsq < (MILC_PRECISION == 1 ? 1.1 : 1.0) * resid * resid,
+              "every mass has its residual", qic[i].final_rsq);
+    for (i = 0; i < masses; i++) {
+        fn_links_t *use = i == masses - 1 ? fn_last : fn;
+        const Real mass = 0.5 * sqrt(ksp[i].offset);
+        quark_invert_control other = control(parity);
+        const int n = ks_congrad_parity_cpu(src, x[i], &qic[i], mass, use);
+        __real_ks_congrad_parity_cpu(src, y, &other, mass, use);
+        check(use != fn || n <= 2 + other.final_iters / 4, "little was left to refine", n);
+        if (parity == EVEN)
+            memcpy(x[i] + even_sites_on_node, y + even_sites_on_node, even_sites_on_node * sizeof(su3_vector));
+        else
+            memcpy(x[i], y, even_sites_on_node * sizeof(su3_vector));
+        check(difference(x[i], y, 6 * sites_on_node) < allowed(mass), "solution of a mass",
+              difference(x[i], y, 6 * sites_on_node));
+    }
+    for (i = 0; i < masses; i++)
+        free(x[i]);
+    free(src), free(y);
+}
+
+static void try_block(fn_links_t *fn) {
+    su3_vector *src[3], *x[3], *y;
+    quark_invert_control qic = control(EVEN), other = qic;
+    int i, iterations;
+    for (i = 0; i < 3; i++) {
+        src[i] = random_field(40 + i);
+        x[i] = random_field(50 + i);
+    }
+    iterations = ks_congrad_block_parity_cpu(3, src, x, &qic, 0.1, fn);
+    check(iterations > 3 && qic.converged == 1 && qic.final_rsq < resid * resid, "block", iterations);
+    for (i = 0; i < 3; i++) {
+        y = random_field(50 + i);
+        __real_ks_congrad_parity_cpu(src[i], y, &other, 0.1, fn);
+        check(difference(x[i], y, 6 * sites_on_node) < allowed(0.1), "solution of a block", i);
+        free(src[i]), free(x[i]), free(y);
+    }
+}
+
+static void try_dslash(fn_links_t *fn) {
+    su3_vector *x = random_field(60), *y = copy(x), *in_place = copy(x);
+    const double limit = MILC_PRECISION == 1 ? 1e-6 : 1e-14;
+    __real_dslash_fn_field(x, y, EVENANDODD, fn);
+    dslash_fn_field(in_place, in_place, ODD, fn); /* reads even sites, writes odd ones */
+    check(difference(in_place + even_sites_on_node, y + even_sites_on_node, 6 * even_sites_on_node) < limit,
+          "D in place", 0);
+    check(memcmp(in_place, x, even_sites_on_node * sizeof(su3_vector)) == 0, "D leaves the other parity", 0);
+    dslash_fn_field(x, in_place, EVENANDODD, fn);
+    check(difference(in_place, y, 6 * sites_on_node) < limit, "D on both parities", 0);
+    free(x), free(y), free(in_place);
+}
+
+/* In place, and nobody is told: the x links through the boundary take a phase, as a twist does it. */
+static void twist(fn_links_t *fn) {
+    const Real c = 0.8, s = 0.6;
+    size_t i;
+    int k;
+    for (i = 0; i < sites_on_node; i++) {
+        su3_matrix *of[2] = {lattice[i].x == nx - 1 ? &fn->fat[4 * i] : NULL,
+                             lattice[i].x >= nx - 3 ? &fn->lng[4 * i] : NULL};
+        int j;
+        for (j = 0; j < 2; j++)
+            for (k = 0; of[j] != NULL && k < 9; k++) {
+                complex_number *z = &of[j]->e[k / 3][k % 3];
+                const Real re = c * z->real - s * z->imag;
+                z->imag = s * z->real + c * z->imag;
+                z->real = re;
+            }
+    }
+}
+
+static void check_links(const fn_links_t *a, const fn_links_t *b) {
+    check(links_differ(a->fat, b->fat) < link_limit, "fat links", links_differ(a->fat, b->fat));
+    check(links_differ(a->lng, b->lng) < link_limit, "long links", links_differ(a->lng, b->lng));
+    check((a->fatback == NULL) == (b->fatback == NULL), "whether there are back links", 0);
+    if (b->fatback != NULL) {
+        check(links_differ(a->fatback, b->fatback) < link_limit, "backward fat links", 0);
+        check(links_differ(a->lngback, b->lngback) < link_limit, "backward long links", 0);
+    }
+}
+
+static void try_links_alone(ks_component_paths *p, su3_matrix *links) {
+    fn_links_t *a = create_fn_links(), *b = create_fn_links();
+    info_t info = {0};
+    load_fatlinks_cpu(&info, a->fat, p, links);
+    check(info.final_flop == 61632.0 * volume, "flops of fat links", info.final_flop);
+    load_lnglinks(&info, a->lng, p, links);
+    check(info.final_flop == 1728.0 * volume, "flops of long links", info.final_flop);
+    __real_load_fatlinks_cpu(&info, b->fat, p, links);
+    __real_load_lnglinks(&info, b->lng, p, links);
+    check_links(a, b);
+    destroy_fn_links(a);
+    destroy_fn_links(b);
+}
+
+static void inject(const char *fault) {
+    if (strcmp(fault, "device") == 0)
+        milcgpu_plugin_inject_fault(MILCGPU_FAULT_DEVICE_LOST);
+    if (strcmp(fault, "memory") == 0)
+        milcgpu_plugin_inject_fault(MILCGPU_FAULT_ALLOCATION);
+}
+
+static void solve_everything(fn_links_t *fn, fn_links_t *fn_last, const char *fault) {
+    try_solve(EVEN, 0.05, fn);
+    inject(fault);
+    try_solve(ODD, 0.1, fn);
+    try_site_solve(fn);
+    inject(fault);
+    try_multicg(EVEN, fn, fn_last);
+    try_multicg(ODD, fn, fn_last);
+    try_block(fn);
+    try_dslash(fn);
+    twist(fn);
+    try_solve(EVEN, 0.1, fn);
+    try_dslash(fn);
+}
+
+int main(int argc, char **argv) {
+    const char *fault = argc > 1 ? argv[1] : "none";
+    ks_action_paths asqtad;
+    ks_action_paths_hisq hisq;
+    int step;
+    nx = 4, ny = 6, nz = 4, nt = 4;
+    make_lattice();
+    fill_action(&asqtad, &hisq);
+    for (step = 0; step < 2; step++) {
+        info_t info = {0};
+        su3_matrix *links;
+        fill_gauge_field(100 + step);
+        links = create_G_from_site();
+        check(memcmp(&links[4 * 5 + 2], &lattice[5].link[2], sizeof(su3_matrix)) == 0, "gauge links from the sites", 0);
+        if (step == 1)
+            inject(fault);
+        if (FERM_ACTION == HISQ) {
+            fn_links_t *fn[MAX_NAIK], *deps, *other[MAX_NAIK], *other_deps;
+            hisq_auxiliary_t *aux, *other_aux;
+            create_hisq_links_milc(&info, fn, &deps, &aux, &hisq, links, 1, 1);
+            __real_create_hisq_links_milc(&info, other, &other_deps, &other_aux, &hisq, links, 1, 1);
+            check_links(fn[0], other[0]);
+            check_links(fn[1], other[1]);
+            check_links(deps, other_deps);
+            check(fn[0]->eps_naik == 0 && fn[1]->eps_naik == hisq.eps_naik[1], "eps_naik", fn[1]->eps_naik);
+            check(links_differ(aux->U_link, links) == 0, "U", 0);
+            check(links_differ(aux->V_link, other_aux->V_link) < link_limit, "V", 0);
+            check(links_differ(aux->W_unitlink, other_aux->W_unitlink) < link_limit, "W", 0);
+            check(aux->WeqY && aux->W_unitlink == aux->Y_unitlink, "W is Y", 0);
+            solve_everything(fn[0], fn[1], fault);
+            destroy_hisq_links_milc(&hisq, aux, fn, deps);
+            destroy_hisq_links_milc(&hisq, other_aux, other, other_deps);
+        } else {
+            fn_links_t *fn = create_fn_links(), *other = create_fn_links();
+            load_fn_links_cpu(&info, fn, &asqtad, links, 1);
+            check(info.final_flop == (61632.0 + 1728.0) * volume, "flops of links", info.final_flop);
+            __real_load_fn_links_cpu(&info, other, &asqtad, links, 1);
+            check_links(fn, other);
+            try_links_alone(&asqtad.p, links);
+            solve_everything(fn, fn, fault);
+            destroy_fn_links(fn);
+            destroy_fn_links(other);
+        }
+        free(links);
+    }
+    printf("%d of %d checks wrong\n", failures, checks);
+    return failures != 0;
+}

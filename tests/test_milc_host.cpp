@@ -1,0 +1,124 @@
+// Runs the MILC-shaped programs of tests/milc_host, which check their own results, in every environment that matters,
+// and looks at what they say.
+#include "tests/support.h"
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <sys/wait.h>
+
+namespace {
+
+struct Run {
+    int status;
+    std::string output; // both streams
+    bool says(const std::string &text) const { return output.find(text) != std::string::npos; }
+};
+
+Run run(const std::string &program, const std::string &environment, const std::string &arguments = "") {
+    const std::string command = environment + " " + MILC_HOST_PROGRAMS + program + "/program " + arguments + " 2>&1";
+    Run result{-1, ""};
+    FILE *pipe = popen(command.c_str(), "r");
+    REQUIRE(pipe != nullptr);
+    for (char line[512]; std::fgets(line, sizeof line, pipe) != nullptr;)
+        result.output += line;
+    const int status = pclose(pipe);
+    result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return result;
+}
+
+const char *const programs[] = {"asqtad-P1", "asqtad-P2", "hisq-P1", "hisq-P2"};
+
+std::vector<std::string> backend_settings() {
+    std::vector<std::string> settings{"MILCGPU_BACKEND=host"};
+    if (milcgpu::Device::gpu_count() > 0)
+        settings.push_back("MILCGPU_BACKEND=cuda");
+    return settings;
+}
+
+} // namespace
+
+TEST_CASE("milc_host: every routine gives what MILC's own gives", "[milc_host][sanitize]") {
+    for (const std::string &backend : backend_settings())
+        for (const char *program : programs) {
+            const Run r = run(program, backend);
+            INFO(backend << " " << program << "\n" << r.output);
+            CHECK(r.status == 0);
+            CHECK(r.says("\n0 of "));
+            CHECK(r.says("taken over from MILC: ks_congrad_parity"));
+            CHECK(r.says("milcgpu: dslash_fn_field")); // the table at exit
+            CHECK(r.says("CONGRAD5: time = "));
+            CHECK_FALSE(r.says("Trying"));
+        }
+}
+
+TEST_CASE("milc_host: every precision, and sites in another order", "[milc_host]") {
+    for (const std::string &backend : backend_settings())
+        for (const char *setting :
+             {"MILCGPU_PRECISION=double", "MILCGPU_PRECISION=double-single", "MILCGPU_PRECISION=double-half",
+              "MILCGPU_PRECISION=double-half MILCGPU_RECONSTRUCT=18", "MILC_HOST_LAYOUT=shuffled"}) {
+            const Run r = run("hisq-P2", backend + " " + setting);
+            INFO(backend << " " << setting << "\n" << r.output);
+            CHECK(r.status == 0);
+        }
+    for (const char *setting :
+         {"MILCGPU_PRECISION=single", "MILCGPU_PRECISION=single-half", "MILC_HOST_LAYOUT=shuffled"}) {
+        const Run r = run("asqtad-P1", setting);
+        INFO(setting << "\n" << r.output);
+        CHECK(r.status == 0);
+    }
+}
+
+TEST_CASE("milc_host: compare mode", "[milc_host]") {
+    for (const std::string &backend : backend_settings())
+        for (const char *program : programs) {
+            const Run r = run(program, backend + " MILCGPU_COMPARE=strict");
+            INFO(backend << " " << program << "\n" << r.output);
+            CHECK(r.status == 0);
+            CHECK(r.says("compare ks_congrad_parity: EVEN m 0.05: iterations CPU"));
+            CHECK(r.says("compare ks_multicg_offset_field: ODD, 5 masses"));
+            CHECK(r.says("compare dslash_fn_field: ODD"));
+            CHECK(r.says(program[0] == 'h' ? "compare create_hisq_links_milc: worst link"
+                                           : "compare load_fn_links: worst link"));
+            CHECK(r.says("comparison with MILC's own routines"));
+            CHECK_FALSE(r.says("BEYOND TOLERANCE"));
+        }
+}
+
+TEST_CASE("milc_host: off and silent", "[milc_host]") {
+    const Run off = run("hisq-P2", "MILCGPU_OFF=1");
+    CHECK(off.status == 0);
+    CHECK_FALSE(off.says("milcgpu"));
+    const Run silent = run("hisq-P2", "MILCGPU_VERBOSE=0");
+    CHECK(silent.status == 0);
+    CHECK_FALSE(silent.says("milcgpu"));
+    CHECK(silent.says("CONGRAD5")); // MILC's own line, of the replaced routine
+}
+
+TEST_CASE("milc_host: after an error MILC's own routine does the work", "[milc_host]") {
+    for (const std::string &backend : backend_settings())
+        for (const char *program : {"asqtad-P2", "hisq-P1"}) {
+            const Run lost = run(program, backend, "device");
+            INFO(lost.output);
+            CHECK(lost.status == 0);
+            CHECK(lost.says("the GPU is gone: MILC runs on the CPU from here on"));
+            const Run full = run(program, backend, "memory");
+            INFO(full.output);
+            CHECK(full.status == 0);
+        }
+}
+
+TEST_CASE("milc_host: what cannot be served is said, and MILC runs on the CPU", "[milc_host]") {
+    const auto refused = [](const std::string &environment, const char *text) {
+        const Run r = run("asqtad-P2", environment);
+        INFO(environment << "\n" << r.output);
+        CHECK(r.status == 0);
+        CHECK(r.says(text));
+        CHECK_FALSE(r.says("taken over"));
+    };
+    refused("MILC_HOST_RANKS=4", "4 ranks: milcgpu");
+    refused("MILC_HOST_LAYOUT=broken", "site order could not be read");
+    refused("MILCGPU_PRECISION=quadruple", "MILCGPU_PRECISION=quadruple is none of");
+    refused("MILCGPU_BACKEND=opencl", "must be auto, cuda or host");
+    if (milcgpu::Device::gpu_count() == 0)
+        refused("MILCGPU_BACKEND=cuda", "MILC runs on the CPU");
+}
