@@ -89,10 +89,10 @@ void adjoint_links(const std::complex<Real> *links, const int *const from[4], si
 uint64_t hash_records(const HostRecords &r, unsigned one_in) {
     uint64_t sum = 0;
 #pragma omp parallel for reduction(+ : sum)
-    for (size_t i = 0; i < r.count; ++i) {
-        const uint64_t place = mix(i + 1);
-        if (one_in <= 1 || place % one_in == 0)
-            sum += hash_words(record(r, i), r.bytes / 8, place); // addition: any order of threads gives the same
+    for (size_t group = 0; group < r.count / one_in; ++group) {
+        const uint64_t key = mix(group + 1);
+        const size_t i = group * one_in + key % one_in;
+        sum += hash_words(record(r, i), r.bytes / 8, key); // addition: any order of threads gives the same
     }
     return sum;
 }

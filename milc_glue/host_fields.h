@@ -12,8 +12,8 @@ struct HostRecords {
     size_t count, bytes, pitch;
 };
 
-// 64 bits of all records and their order. one_in > 1: only of one record in so many, at places without a pattern: an
-// edit of a whole boundary is seen, that of a single record may not be.
+// 64 bits of all records and their order. one_in > 1: only of one record out of every so many, at a random place among
+// them: an edit of a whole boundary is seen, that of a single record may not be.
 uint64_t hash_records(const HostRecords &records, unsigned one_in);
 
 // |a - b| and |b| over all reals; records of equal size, float or double reals.

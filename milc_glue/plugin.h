@@ -102,7 +102,9 @@ int milcgpu_plugin_compare_multi_mass(const milcgpu_plugin_multi_mass_call *call
 /* n fields of links, GPU's and CPU's, NULL pairs are left out. */
 int milcgpu_plugin_compare_links(milcgpu_routine routine, int n, void *const *gpu, void *const *cpu, double seconds,
                                  double cpu_seconds);
-int milcgpu_plugin_compare_dslash(int parity, const void *gpu, const void *cpu, double seconds, double cpu_seconds);
+/* source: the field whose other parity was read. The difference is taken relative to it. */
+int milcgpu_plugin_compare_dslash(int parity, const void *source, const void *gpu, const void *cpu, double seconds,
+                                  double cpu_seconds);
 
 double milcgpu_plugin_seconds(void); /* of a steady clock */
 

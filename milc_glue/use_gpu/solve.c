@@ -284,7 +284,7 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
         seconds += milcgpu_plugin_seconds();
         for (p = EVEN; !parities && p >= ODD; p--)
             if (parity & p)
-                milcgpu_judge(milcgpu_plugin_compare_dslash(p, dest, cpu_dest, seconds, cpu_seconds));
+                milcgpu_judge(milcgpu_plugin_compare_dslash(p, src, dest, cpu_dest, seconds, cpu_seconds));
         free(cpu_dest);
     } else
         for (p = EVEN; p >= ODD; p--)
