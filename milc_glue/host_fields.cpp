@@ -1,7 +1,9 @@
 #include "milc_glue/host_fields.h"
 #include <cmath>
 #include <complex>
+#include <cstdlib>
 #include <cstring>
+#include <sys/mman.h>
 #include <vector>
 
 namespace milcgpu {
@@ -104,6 +106,17 @@ Difference difference_of(const HostRecords &a, const HostRecords &b, bool in_dou
 double worst_link_difference(const void *a, const void *b, size_t matrices, bool in_double) {
     return in_double ? worst(static_cast<const double *>(a), static_cast<const double *>(b), matrices)
                      : worst(static_cast<const float *>(a), static_cast<const float *>(b), matrices);
+}
+
+void *host_room(size_t bytes) {
+    constexpr size_t large_page = size_t{2} << 20;
+    if (bytes < 4 * large_page)
+        return std::malloc(bytes);
+    void *room = nullptr;
+    if (posix_memalign(&room, large_page, bytes) != 0)
+        return nullptr;
+    madvise(room, bytes, MADV_HUGEPAGE); // advice: nothing is lost where it is not taken
+    return room;
 }
 
 void gather_records(const HostRecords &from, void *to) {

@@ -35,11 +35,24 @@ constexpr Policy policies[] = {{"double-half", MILCGPU_DOUBLE, MILCGPU_HALF, 1},
 constexpr size_t most_link_sets = 8;
 constexpr unsigned sampled_one_in = 32;
 constexpr int sampled_from_sites = 16384; // smaller lattices are hashed whole: there a sample would be too few links
-constexpr int half_from_sites = 65536;   // below, half precision iterates no faster than single (performance.md)
+constexpr int hash_slices = 8;
+constexpr int dslash_from_sites = 4096; // below, the copies take longer than MILC's own (performance.md)
+constexpr int half_from_sites = 65536;  // below, half precision iterates no faster than single (performance.md)
+
+// What a set of links on the host is known by: its eighths, and a random sample of all of it.
+struct LinkHash {
+    uint64_t slice[hash_slices], sample;
+    uint64_t all() const {
+        uint64_t sum = 0;
+        for (const uint64_t s : slice)
+            sum = 31 * sum + s;
+        return sum;
+    }
+};
 
 struct LinkSet {
     const void *fat, *lng;
-    uint64_t hash, sample;
+    LinkHash hash;
     milcgpu_links *handle;
     long used;
 };
@@ -67,6 +80,7 @@ class Plugin {
   public:
     bool start(const milcgpu_milc &milc);
     bool active() const { return context_ != nullptr && originals_ == 0; }
+    bool takes_dslash() const { return active() && takes_dslash_; }
     void original(milcgpu_routine routine, bool entering);
     int compare() const { return compare_; }
     bool solve(const milcgpu_plugin_solve_call &call, milcgpu_solve_report &report);
@@ -77,7 +91,7 @@ class Plugin {
     bool links(milcgpu_routine routine, milcgpu_fatlink_spec spec, const void *gauge, int n, const double *eps,
                void *const *fat, void *const *lng, void *v, void *y, void *w, milcgpu_fatlink_report &report);
     void back_links(const void *links, int hops, void *back);
-    void gather_links(const void *first, void *to);
+    void gather_links(const void *first, size_t pitch, void *to);
     bool compare_solve(const milcgpu_plugin_solve_call &call, int iterations, double seconds,
                        milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds);
     bool compare_multi_mass(const milcgpu_plugin_multi_mass_call &call, int iterations, double seconds,
@@ -98,12 +112,14 @@ class Plugin {
     int real() const { return in_double() ? MILCGPU_DOUBLE : MILCGPU_SINGLE; }
     milcgpu_field link_field(const void *links) const { return {const_cast<void *>(links), real(), 0}; }
     HostRecords link_records(const void *links) const;
-    uint64_t hash_of(const void *fat, const void *lng, unsigned one_in) const;
+    uint64_t slice_of(const void *fat, const void *lng, int slice) const;
+    uint64_t sample_of(const void *fat, const void *lng) const;
+    LinkHash hash_of(const void *fat, const void *lng) const;
     LinkSet &slot_for(const void *fat, const void *lng);
     void keep(LinkSet &set, const void *fat, const void *lng);
     bool drop_oldest(const LinkSet *except);
     void drop_all();
-    LinkSet *links_for(const void *fat, const void *lng, bool quick);
+    LinkSet *links_for(const void *fat, const void *lng);
     bool fail(milcgpu_routine routine, int status);
     bool fallen_back(milcgpu_routine routine, int status, const Policy *&policy);
     const Known *known(const milcgpu_plugin_solve_call &call);
@@ -117,8 +133,8 @@ class Plugin {
     milcgpu_context *context_ = nullptr;
     int precision_ = 2, sites_ = 0, even_sites_ = 0, verbosity_ = 1, compare_ = 0, reconstruct_ = 13, originals_ = 0;
     int rank_ = 0;
+    bool hash_all_ = false, takes_dslash_ = false;
     double original_since_ = 0, progress_at_ = 0;
-    size_t site_bytes_ = 0;
     const Policy *policy_ = nullptr;
     std::vector<int> back_[2][4]; // site `1` or `3` hops back, MILC's indices
     std::vector<std::unique_ptr<LinkSet>> sets_;
@@ -170,6 +186,8 @@ bool Plugin::choose_policy() {
         say(0, format("MILCGPU_PRECISION=%s is none of auto double double-single double-half single single-half: MILC "
                       "runs on the CPU",
                       asked.c_str()));
+    const std::string dslash = environment("MILCGPU_DSLASH", "auto");
+    takes_dslash_ = dslash == "always" || (dslash == "auto" && gpu && sites_ >= dslash_from_sites);
     return policy_ != nullptr;
 }
 
@@ -214,7 +232,6 @@ bool Plugin::start(const milcgpu_milc &milc) {
     if (milc.site_map == nullptr)
         return refused("MILC's site order could not be read (node_index and the sites' coordinates disagree)");
     precision_ = milc.precision;
-    site_bytes_ = milc.site_bytes;
     const std::string asked = environment("MILCGPU_COMPARE", "0");
     compare_ = asked == "strict" ? 2 : std::atoi(asked.c_str()) != 0;
     reconstruct_ = std::atoi(environment("MILCGPU_RECONSTRUCT", "13"));
@@ -234,6 +251,7 @@ bool Plugin::start(const milcgpu_milc &milc) {
         context_ = nullptr;
         return false;
     }
+    hash_all_ = std::strcmp(environment("MILCGPU_HASH", "sample"), "full") == 0;
     print_start(milc);
     std::atexit([] { plugin().at_exit(); });
     return true;
@@ -249,7 +267,8 @@ void Plugin::print_start(const milcgpu_milc &milc) const {
                                   : "; compared, and ended at the first difference (MILCGPU_COMPARE=strict)"));
     std::string routines;
     for (int r = 0; r < MILCGPU_ROUTINES; ++r)
-        routines += std::string(" ") + routine_name(static_cast<milcgpu_routine>(r));
+        if (r != MILCGPU_DSLASH || takes_dslash_)
+            routines += std::string(" ") + routine_name(static_cast<milcgpu_routine>(r));
     say(1, "taken over from MILC:" + routines);
     milcgpu_plugin_solve_call call{};
     call.parity = MILCGPU_EVEN;
@@ -285,9 +304,28 @@ HostRecords Plugin::link_records(const void *links) const {
     return {links, static_cast<size_t>(sites_), bytes, bytes};
 }
 
-uint64_t Plugin::hash_of(const void *fat, const void *lng, unsigned one_in) const {
-    const unsigned every = sites_ < sampled_from_sites ? 1 : one_in;
-    return hash_records(link_records(fat), every) + 3 * hash_records(link_records(lng), every);
+uint64_t Plugin::slice_of(const void *fat, const void *lng, int slice) const {
+    const size_t from = static_cast<size_t>(sites_) * slice / hash_slices;
+    const size_t count = static_cast<size_t>(sites_) * (slice + 1) / hash_slices - from;
+    const auto part = [&](const void *links) {
+        HostRecords records = link_records(links);
+        records.data = static_cast<const unsigned char *>(links) + from * records.bytes;
+        records.count = count;
+        return hash_records(records, 1);
+    };
+    return part(fat) + 3 * part(lng);
+}
+
+uint64_t Plugin::sample_of(const void *fat, const void *lng) const {
+    return hash_records(link_records(fat), sampled_one_in) + 3 * hash_records(link_records(lng), sampled_one_in);
+}
+
+LinkHash Plugin::hash_of(const void *fat, const void *lng) const {
+    LinkHash hash{};
+    for (int k = 0; k < hash_slices; ++k)
+        hash.slice[k] = slice_of(fat, lng, k);
+    hash.sample = sample_of(fat, lng);
+    return hash;
 }
 
 // Where new content of these addresses goes: the set that had them, an unused one, or in place of the oldest.
@@ -297,15 +335,14 @@ LinkSet &Plugin::slot_for(const void *fat, const void *lng) {
             return *set;
     if (sets_.size() >= most_link_sets)
         drop_oldest(nullptr);
-    sets_.push_back(std::make_unique<LinkSet>(LinkSet{fat, lng, 0, 0, nullptr, ++clock_}));
+    sets_.push_back(std::make_unique<LinkSet>(LinkSet{fat, lng, {}, nullptr, ++clock_}));
     return *sets_.back();
 }
 
 void Plugin::keep(LinkSet &set, const void *fat, const void *lng) {
     set.fat = fat;
     set.lng = lng;
-    set.hash = hash_of(fat, lng, 1);
-    set.sample = hash_of(fat, lng, sampled_one_in);
+    set.hash = hash_of(fat, lng);
     set.used = ++clock_;
 }
 
@@ -326,18 +363,22 @@ void Plugin::drop_all() {
 }
 
 // The device's set with the content that the host's links have now. The content decides: MILC uses addresses again for
-// other links, and edits links in place. quick: a sample of the links is looked at, enough to see any edit that MILC
-// makes (a boundary, a direction, all of them); for calls that come by the hundred.
-LinkSet *Plugin::links_for(const void *fat, const void *lng, bool quick) {
-    if (quick) {
-        const uint64_t sample = hash_of(fat, lng, sampled_one_in);
+// other links, and edits links in place. A call looks at a random sample, which shows any edit that MILC makes (a
+// boundary, a direction, all links), and at one eighth of everything in turn; on a small lattice, and with
+// MILCGPU_HASH=full, at everything.
+LinkSet *Plugin::links_for(const void *fat, const void *lng) {
+    if (!hash_all_ && sites_ >= sampled_from_sites) {
+        const int turn = static_cast<int>(++clock_ % hash_slices);
         for (const auto &set : sets_)
-            if (set->fat == fat && set->lng == lng && set->sample == sample && set->handle != nullptr)
+            if (set->fat == fat && set->lng == lng && set->handle != nullptr &&
+                set->hash.sample == sample_of(fat, lng) && set->hash.slice[turn] == slice_of(fat, lng, turn)) {
+                set->used = clock_;
                 return set.get();
+            }
     }
-    const uint64_t hash = hash_of(fat, lng, 1);
+    const uint64_t all = hash_of(fat, lng).all();
     for (const auto &set : sets_)
-        if (set->hash == hash && set->handle != nullptr) {
+        if (set->hash.all() == all && set->handle != nullptr) {
             set->used = ++clock_;
             return set.get();
         }
@@ -407,7 +448,7 @@ bool Plugin::links(milcgpu_routine routine, milcgpu_fatlink_spec spec, const voi
                 fats[k].data != nullptr && lngs[k].data != nullptr && k < static_cast<int>(most_link_sets);
             kept.push_back(keeps ? &slot_for(fats[k].data, lngs[k].data) : nullptr);
             if (keeps)
-                kept[k]->hash = kept[k]->sample = 0; // not what it was, whatever happens
+                kept[k]->hash = {}; // not what it was, whatever happens
             sets.push_back({eps[k], wanted(fats[k]), wanted(lngs[k]), keeps ? &kept[k]->handle : nullptr});
         }
         report.struct_size = sizeof report;
@@ -444,11 +485,11 @@ void Plugin::back_links(const void *links, int hops, void *back) {
     gather_adjoint_links(links, site, static_cast<size_t>(sites_), in_double(), back);
 }
 
-void Plugin::gather_links(const void *first, void *to) {
+void Plugin::gather_links(const void *first, size_t pitch, void *to) {
     const Stopwatch watch(ledger_[MILCGPU_GATHER_LINKS].seconds);
     ++ledger_[MILCGPU_GATHER_LINKS].calls;
     HostRecords records = link_records(first);
-    records.pitch = site_bytes_;
+    records.pitch = pitch;
     gather_records(records, to);
 }
 
@@ -500,8 +541,8 @@ const Known *Plugin::known(const milcgpu_plugin_solve_call &call) {
     if (found == known_.end() || found->source_hash != hash_records(parity_of(call.source, call.parity), 1) ||
         found->solution_hash != hash_records(parity_of(call.solution, call.parity), 1))
         return nullptr;
-    const LinkSet *links = links_for(call.fat, call.lng, true);
-    return links != nullptr && links->hash == found->links ? &*found : nullptr;
+    const LinkSet *links = links_for(call.fat, call.lng);
+    return links != nullptr && links->hash.all() == found->links ? &*found : nullptr;
 }
 
 void Plugin::remember(const milcgpu_plugin_multi_mass_call &call, uint64_t links, const milcgpu_shift_report *shifts) {
@@ -533,7 +574,7 @@ bool Plugin::solve(const milcgpu_plugin_solve_call &call, milcgpu_solve_report &
         return false;
     int iterations = 0;
     for (const Policy *policy = policy_;;) {
-        LinkSet *links = links_for(call.fat, call.lng, false);
+        LinkSet *links = links_for(call.fat, call.lng);
         if (links == nullptr)
             return false;
         progress_at_ = now();
@@ -567,7 +608,7 @@ bool Plugin::multi_mass(const milcgpu_plugin_multi_mass_call &call, milcgpu_shif
     for (int i = 0; i < call.n_shifts; ++i)
         asked.push_back({call.offsets[i], call.tolerance, call.relative_tolerance});
     for (const Policy *policy = policy_;;) {
-        LinkSet *links = links_for(call.fat, call.lng, false);
+        LinkSet *links = links_for(call.fat, call.lng);
         if (links == nullptr)
             return false;
         progress_at_ = now();
@@ -598,7 +639,7 @@ bool Plugin::multi_mass(const milcgpu_plugin_multi_mass_call &call, milcgpu_shif
         account.to_host += report.bytes_to_host;
         if (status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED || status == MILCGPU_PRECISION_FLOOR) {
             ++account.calls;
-            remember(call, links->hash, shifts);
+            remember(call, links->hash.all(), shifts);
             return true;
         }
         if (!fallen_back(MILCGPU_KS_MULTICG, status, policy))
@@ -610,7 +651,7 @@ bool Plugin::dslash(const void *fat, const void *lng, int parity, const milcgpu_
                     const milcgpu_field &destination) {
     RoutineAccount &account = ledger_[MILCGPU_DSLASH];
     const Stopwatch watch(account.seconds);
-    LinkSet *links = links_for(fat, lng, true);
+    LinkSet *links = links_for(fat, lng);
     if (links == nullptr)
         return false;
     milcgpu_operator what{};
@@ -646,7 +687,7 @@ bool Plugin::line(milcgpu_routine routine, const std::string &what, double worst
 SolutionsCompared Plugin::compared(const milcgpu_plugin_solve_call &call, const milcgpu_field &gpu,
                                    const milcgpu_field &cpu) {
     SolutionsCompared s{NAN, NAN, NAN, NAN};
-    const LinkSet *links = context_ != nullptr ? links_for(call.fat, call.lng, true) : nullptr;
+    const LinkSet *links = context_ != nullptr ? links_for(call.fat, call.lng) : nullptr;
     if (links == nullptr ||
         milcgpu_residual(context_, links->handle, call.parity, call.mass, &call.source, &gpu, &s.gpu_residual) !=
             MILCGPU_OK ||
@@ -710,6 +751,7 @@ extern "C" {
 
 int milcgpu_plugin_start(const milcgpu_milc *milc) { return plugin().start(*milc); }
 int milcgpu_plugin_active(void) { return plugin().active(); }
+int milcgpu_plugin_takes_dslash(void) { return plugin().takes_dslash(); }
 void milcgpu_plugin_original(milcgpu_routine routine, int entering) { plugin().original(routine, entering != 0); }
 int milcgpu_plugin_compare(void) { return plugin().compare(); }
 
@@ -734,7 +776,8 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
 }
 
 void milcgpu_plugin_back_links(const void *links, int hops, void *back) { plugin().back_links(links, hops, back); }
-void milcgpu_plugin_gather_links(const void *first, void *to) { plugin().gather_links(first, to); }
+void milcgpu_plugin_gather_links(const void *first, size_t pitch, void *to) { plugin().gather_links(first, pitch, to); }
+void *milcgpu_plugin_room(size_t bytes) { return host_room(bytes); }
 
 int milcgpu_plugin_compare_solve(const milcgpu_plugin_solve_call *call, int iterations, double seconds,
                                  milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds) {

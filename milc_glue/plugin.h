@@ -39,7 +39,6 @@ typedef struct {
     int ranks, rank;
     int extent[4];
     const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */
-    size_t site_bytes;   /* sizeof(site) */
 } milcgpu_milc;
 
 /* 1: routines are taken over; 0: MILC runs by itself (MILCGPU_OFF, or an error that was said). */
@@ -47,6 +46,8 @@ int milcgpu_plugin_start(const milcgpu_milc *milc);
 /* Whether a routine is to be taken over now. 0 before the start, after the device was lost, and while MILC's original
  * runs (between milcgpu_plugin_original's two calls). */
 int milcgpu_plugin_active(void);
+/* The same for dslash_fn_field, which moves two fields for one D: on a GPU, from 8^4 sites on (MILCGPU_DSLASH). */
+int milcgpu_plugin_takes_dslash(void);
 /* Around a call of MILC's original: entering 1 before, 0 after; counts its seconds as the CPU's for `routine`. */
 void milcgpu_plugin_original(milcgpu_routine routine, int entering);
 /* MILCGPU_COMPARE: 0 not set, 1 compare, 2 strict. */
@@ -90,8 +91,11 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
 
 /* back(x, mu) = links(x - hops mu, mu)^dag, by all threads of the host. */
 void milcgpu_plugin_back_links(const void *links, int hops, void *back);
-/* to[4 * site + dir] = the links of all sites, found site_bytes apart from `first` on, by all threads. */
-void milcgpu_plugin_gather_links(const void *first, void *to);
+/* to[4 * site + dir] = the links of all sites, found `pitch` bytes apart from `first` on, by all threads. */
+void milcgpu_plugin_gather_links(const void *first, size_t pitch, void *to);
+/* Room for a field of links, for free(): in large pages where the system has them, because MILC makes such fields anew
+ * for every step, and touching them first costs more than making the links. NULL when there is none. */
+void *milcgpu_plugin_room(size_t bytes);
 
 /* One line each, and an entry for the summary. 1: within tolerance. For the solver: residuals of both solutions are
  * recomputed in double and compared with what was asked; the difference with what the residuals allow. */

@@ -15,7 +15,8 @@ struct Run {
 };
 
 Run run(const std::string &program, const std::string &environment, const std::string &arguments = "") {
-    const std::string command = environment + " " + MILC_HOST_PROGRAMS + program + "/program " + arguments + " 2>&1";
+    const std::string command =
+        "MILCGPU_DSLASH=always " + environment + " " + MILC_HOST_PROGRAMS + program + "/program " + arguments + " 2>&1";
     Run result{-1, ""};
     FILE *pipe = popen(command.c_str(), "r");
     REQUIRE(pipe != nullptr);

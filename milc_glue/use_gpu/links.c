@@ -153,6 +153,16 @@ void __wrap_load_lnglinks(info_t *info, su3_matrix *lng, ks_component_paths *p, 
         load_alone(MILCGPU_LOAD_LNGLINKS, __real_load_lnglinks, info, lng, p, links);
 }
 
+/* create_fn_links without filling the fields with zeros. */
+static fn_links_t *new_fn_links(void) {
+    fn_links_t *fn = (fn_links_t *)milcgpu_room(sizeof(fn_links_t), "fn links");
+    init_ferm_links(fn);
+    fn->phase = create_link_phase_info();
+    fn->fat = (su3_matrix *)milcgpu_room(LINK_BYTES, "fat links");
+    fn->lng = (su3_matrix *)milcgpu_room(LINK_BYTES, "long links");
+    return fn;
+}
+
 /* ---- HISQ ------------------------------------------------------------------------------------------------------- */
 
 static hisq_auxiliary_t *create_auxiliary(const ks_action_paths_hisq *ap) {
@@ -198,7 +208,7 @@ static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_au
         eps[i] = i == 0 ? 0 : ap->eps_naik[i];
         fn[i]->eps_naik = eps[i];
     }
-    memcpy(aux->U_link, links, LINK_BYTES);
+    milcgpu_plugin_gather_links(links, 4 * sizeof(su3_matrix), aux->U_link);
     if (!milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, links, ap->n_naiks, eps, fat, lng, aux->V_link,
                               aux->Y_unitlink, aux->WeqY ? NULL : aux->W_unitlink, &report))
         return 0;
@@ -258,8 +268,8 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
     seconds = -milcgpu_plugin_seconds();
     *aux = create_auxiliary(ap);
     for (i = 0; i < ap->n_naiks; i++)
-        fn[i] = create_fn_links();
-    *fn_deps = want_deps ? create_fn_links() : NULL;
+        fn[i] = new_fn_links();
+    *fn_deps = want_deps ? new_fn_links() : NULL;
     done = make_hisq(info, fn, *fn_deps, *aux, ap, links);
     if (!done) {
         destroy_hisq_links_milc(ap, *aux, fn, *fn_deps);
@@ -285,6 +295,6 @@ su3_matrix *__wrap_create_G_from_site(void) {
     if (!milcgpu_takes_over())
         return __real_create_G_from_site();
     links = (su3_matrix *)milcgpu_room(LINK_BYTES, "gauge links");
-    milcgpu_plugin_gather_links(lattice[0].link, links);
+    milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), links);
     return links;
 }

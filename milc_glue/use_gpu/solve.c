@@ -266,7 +266,8 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
     su3_vector *cpu_dest = NULL;
     int p, parities = parity;
     double seconds;
-    if (fn == NULL || !milcgpu_takes_over() || (parity == EVENANDODD && src == dest)) {
+    if (fn == NULL || !milcgpu_takes_over() || !milcgpu_plugin_takes_dslash() ||
+        (parity == EVENANDODD && src == dest)) {
         __real_dslash_fn_field(src, dest, parity, fn);
         return;
     }

@@ -6,7 +6,7 @@
 #endif
 
 void *milcgpu_room(size_t bytes, const char *what) {
-    void *p = malloc(bytes);
+    void *p = milcgpu_plugin_room(bytes);
     if (p == NULL) {
         fprintf(stderr, "milcgpu: no room in the host's memory for %s (%lu bytes)\n", what, (unsigned long)bytes);
         terminate(1);
@@ -65,7 +65,6 @@ static int start(void) {
     milc.extent[2] = nz;
     milc.extent[3] = nt;
     milc.site_map = map;
-    milc.site_bytes = sizeof(site);
     taken = milcgpu_plugin_start(&milc);
     free(map);
     return taken;

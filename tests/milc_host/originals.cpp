@@ -149,8 +149,16 @@ su3_matrix *create_G_from_site(void) {
     return links;
 }
 
+void init_ferm_links(fn_links_t *fn) { *fn = {}; }
+
+link_phase_info_t *create_link_phase_info(void) {
+    return static_cast<link_phase_info_t *>(std::calloc(1, sizeof(link_phase_info_t)));
+}
+
 fn_links_t *create_fn_links(void) {
-    fn_links_t *fn = static_cast<fn_links_t *>(std::calloc(1, sizeof(fn_links_t)));
+    fn_links_t *fn = static_cast<fn_links_t *>(std::malloc(sizeof(fn_links_t)));
+    init_ferm_links(fn);
+    fn->phase = create_link_phase_info();
     fn->fat = new_links();
     fn->lng = new_links();
     return fn;
@@ -166,6 +174,7 @@ void destroy_fn_links(fn_links_t *fn) {
     if (fn == nullptr)
         return;
     destroy_fn_backlinks(fn);
+    std::free(fn->phase);
     std::free(fn->fat);
     std::free(fn->lng);
     std::free(fn);

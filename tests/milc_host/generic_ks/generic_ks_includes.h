@@ -50,7 +50,11 @@ typedef struct {
 } ks_param;
 
 typedef struct {
-    void *phase;
+    double bdry_phase[4];
+} link_phase_info_t;
+
+typedef struct {
+    link_phase_info_t *phase;
     su3_matrix *fat, *lng, *fatback, *lngback;
     double eps_naik;
 } fn_links_t;

@@ -35,6 +35,8 @@ typedef struct {
 #define INFO_HISQ_SVD_COUNTER(info) ((info)->count1)
 
 fn_links_t *create_fn_links(void);
+void init_ferm_links(fn_links_t *fn);
+link_phase_info_t *create_link_phase_info(void);
 void destroy_fn_links(fn_links_t *fn);
 void load_fn_backlinks(fn_links_t *fn);
 void destroy_fn_backlinks(fn_links_t *fn);
