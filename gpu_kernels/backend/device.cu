@@ -113,6 +113,10 @@ void Device::raise(int cuda_error, const char *what) {
         return;
     const cudaError_t code = static_cast<cudaError_t>(cuda_error);
     cudaGetLastError();
+    if (code == cudaErrorMemoryAllocation) // of the runtime's own; memory for fields is asked for elsewhere
+        throw Error(Status::no_memory, format("GPU %d failed to %s: its memory is used up, by other programs as it "
+                                              "seems. Use another GPU, or MILCGPU_BACKEND=host",
+                                              ordinal_, what));
     throw Error(Status::device_lost, format("GPU %d failed to %s: %s (%s). Its state is lost; run on another GPU, or "
                                             "with MILCGPU_BACKEND=host",
                                             ordinal_, what, cudaGetErrorString(code), cudaGetErrorName(code)));

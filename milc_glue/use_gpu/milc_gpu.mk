@@ -14,7 +14,7 @@ milcgpu_lib  := $(or $(MILCGPU_LIB),$(patsubst %/,%,$(dir $(firstword $(shell ls
   $(milcgpu_tree)/build/cuda/libmilcgpu.so $(milcgpu_tree)/build/host/libmilcgpu.so 2>/dev/null)))))
 milcgpu_inc  := $(firstword $(wildcard $(milcgpu_tree)/include/milcgpu.h $(milcgpu_tree)/milc_glue/milcgpu.h))
 
-milcgpu_wrapped := ks_congrad_parity_cpu ks_congrad_block_parity_cpu ks_congrad_site ks_multicg_offset_field_cpu \
+milcgpu_wrapped := ks_congrad_parity_cpu ks_congrad_block_parity_cpu ks_congrad_site ks_congrad ks_multicg_offset_field_cpu \
   dslash_fn_field load_fn_links_cpu load_fatlinks_cpu load_lnglinks create_hisq_links_milc create_G_from_site
 milcgpu_objects := milcgpu_start.o milcgpu_solve.o milcgpu_links.o
 

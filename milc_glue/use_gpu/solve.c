@@ -1,4 +1,4 @@
-/* ks_congrad_parity, ks_congrad_block_parity, ks_congrad_site, ks_multicg_offset_field and dslash_fn_field.
+/* ks_congrad_parity, ks_congrad_block_parity, ks_congrad_site, ks_congrad, ks_multicg_offset_field and dslash_fn_field.
  * quark_invert_control is filled, iterations and total_iters are counted, and the timing lines are printed as MILC's
  * CPU routines do it. */
 #include "glue.h"
@@ -6,6 +6,8 @@
 #include <string.h>
 
 int __real_ks_congrad_parity_cpu(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
+int __real_ks_congrad(field_offset, field_offset, Real, int, int, Real, int, int, Real *, imp_ferm_links_t *)
+    __attribute__((weak));
 int __real_ks_congrad_site(field_offset, field_offset, quark_invert_control *, Real, imp_ferm_links_t *)
     __attribute__((weak));
 int __real_ks_multicg_offset_field_cpu(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *,
@@ -135,14 +137,14 @@ int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **
     return iterations;
 }
 
-/* Source and solution in `lattice`: they go to the device from there, with the sites' stride. */
-int __wrap_ks_congrad_site(field_offset src, field_offset dest, quark_invert_control *qic, Real mass,
-                           imp_ferm_links_t *fn) {
+/* Source and solution in `lattice`: they go to the device from there, with the sites' stride. 1: done. Not in compare
+ * mode: MILC's routine then calls ks_congrad_parity on copies, which is compared. */
+static int site_solve(field_offset src, field_offset dest, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn,
+                      int *iterations) {
     const int parity = qic->parity;
-    int p, iterations = 0, done = 1;
-    if (fn == NULL || !milcgpu_takes_over() || milcgpu_plugin_compare())
-        return __real_ks_congrad_site(src, dest, qic, mass, fn); /* which calls ks_congrad_parity on copies */
-    for (p = EVEN; done && p >= ODD; p--) {                      /* EVEN is 2, ODD is 1 */
+    int p, done = fn != NULL && milcgpu_takes_over() && !milcgpu_plugin_compare();
+    *iterations = 0;
+    for (p = EVEN; done && p >= ODD; p--) { /* EVEN is 2, ODD is 1 */
         milcgpu_plugin_solve_call call = {MILCGPU_KS_CONGRAD_SITE};
         if (!(parity & p))
             continue;
@@ -152,12 +154,35 @@ int __wrap_ks_congrad_site(field_offset src, field_offset dest, quark_invert_con
         qic->parity = p;
         done = solve(&call, qic, mass, fn);
         if (done) {
-            iterations += qic->final_iters;
+            *iterations += qic->final_iters;
             report_status(qic);
         }
     }
     qic->parity = parity;
-    return done ? iterations : __real_ks_congrad_site(src, dest, qic, mass, fn);
+    return done;
+}
+
+int __wrap_ks_congrad_site(field_offset src, field_offset dest, quark_invert_control *qic, Real mass,
+                           imp_ferm_links_t *fn) {
+    int iterations;
+    return site_solve(src, dest, qic, mass, fn, &iterations) ? iterations
+                                                             : __real_ks_congrad_site(src, dest, qic, mass, fn);
+}
+
+int __wrap_ks_congrad(field_offset src, field_offset dest, Real mass, int niter, int nrestart, Real rsqmin, int prec,
+                      int parity, Real *final_rsq, imp_ferm_links_t *fn) {
+    quark_invert_control qic;
+    int iterations;
+    memset(&qic, 0, sizeof qic);
+    qic.prec = prec;
+    qic.max = niter;
+    qic.nrestart = nrestart;
+    qic.parity = parity;
+    qic.resid = sqrt(rsqmin);
+    if (!site_solve(src, dest, &qic, mass, fn, &iterations))
+        return __real_ks_congrad(src, dest, mass, niter, nrestart, rsqmin, prec, parity, final_rsq, fn);
+    *final_rsq = qic.final_rsq;
+    return iterations;
 }
 
 static int cpu_multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_offsets, quark_invert_control *qic,

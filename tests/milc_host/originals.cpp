@@ -119,6 +119,18 @@ int ks_congrad_site(field_offset src, field_offset dest, quark_invert_control *q
     return iterations;
 }
 
+int ks_congrad(field_offset src, field_offset dest, Real mass, int niter, int nrestart, Real rsqmin, int, int parity,
+               Real *final_rsq, imp_ferm_links_t *fn) {
+    quark_invert_control qic{};
+    qic.max = niter;
+    qic.nrestart = nrestart;
+    qic.parity = parity;
+    qic.resid = std::sqrt(rsqmin);
+    const int iterations = ks_congrad_site(src, dest, &qic, mass, fn);
+    *final_rsq = qic.final_rsq;
+    return iterations;
+}
+
 int ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_offsets,
                                 quark_invert_control *qic, imp_ferm_links_t *fn) {
     int iterations = 0;

@@ -106,6 +106,7 @@ static void try_site_solve(fn_links_t *fn) {
     su3_vector *src = random_field(17), *x = random_field(18);
     quark_invert_control qic = control(EVENANDODD), other = control(EVEN);
     const Real mass = 0.2;
+    Real final_rsq = 1;
     size_t i;
     double worst = 0;
     for (i = 0; i < sites_on_node; i++) {
@@ -115,6 +116,8 @@ static void try_site_solve(fn_links_t *fn) {
     }
     ks_congrad_site(F_OFFSET(phi), F_OFFSET(xxx), &qic, mass, fn);
     check(qic.parity == EVENANDODD, "parity is as it was", qic.parity);
+    i = ks_congrad(F_OFFSET(phi), F_OFFSET(xxx), mass, 500, 5, resid * resid, MILC_PRECISION, EVEN, &final_rsq, fn);
+    check(i >= 1 && i <= 3 && final_rsq < resid * resid, "the older call, from the solution", i);
     __real_ks_congrad_parity_cpu(src, x, &other, mass, fn);
     other.parity = ODD;
     __real_ks_congrad_parity_cpu(src, x, &other, mass, fn);

@@ -75,6 +75,8 @@ int ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_contro
 int ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **dest, quark_invert_control *qic, Real mass,
                                 imp_ferm_links_t *fn);
 int ks_congrad_site(field_offset src, field_offset dest, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn);
+int ks_congrad(field_offset src, field_offset dest, Real mass, int niter, int nrestart, Real rsqmin, int prec,
+               int parity, Real *final_rsq, imp_ferm_links_t *fn);
 int ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_offsets,
                                 quark_invert_control *qic, imp_ferm_links_t *fn);
 void dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_ferm_links_t *fn);

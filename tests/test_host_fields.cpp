@@ -1,0 +1,130 @@
+// Hashes, differences and copies of MILC's fields in the host's memory, and the residual that they serve.
+#include "milc_glue/host_fields.h"
+#include "tests/support.h"
+#include <cstdlib>
+#include <cstring>
+
+using namespace milcgpu;
+
+TEST_CASE("hash of records: every bit, its place, the pitch, the sample", "[host_fields][sanitize]") {
+    const size_t count = 500, words = 9, gap = 2;
+    std::vector<uint64_t> strided(count * (words + gap), 77), packed(count * words);
+    reference::Rng rng(5);
+    for (size_t i = 0; i < count; ++i)
+        for (size_t w = 0; w < words; ++w)
+            strided[i * (words + gap) + w] = packed[i * words + w] = rng();
+    const HostRecords flat{packed.data(), count, 8 * words, 8 * words};
+    const uint64_t hash = hash_records(flat, 1);
+    CHECK(hash_records({strided.data(), count, 8 * words, 8 * (words + gap)}, 1) == hash);
+    for (const size_t at : {size_t{0}, size_t{4}, 8 * words + 3, count * words - 1})
+        for (const int bit : {0, 31, 32, 63}) {
+            packed[at] ^= uint64_t{1} << bit;
+            CHECK(hash_records(flat, 1) != hash);
+            packed[at] ^= uint64_t{1} << bit;
+        }
+    std::swap(packed[0], packed[1]); // words of a record
+    CHECK(hash_records(flat, 1) != hash);
+    std::swap(packed[0], packed[1]);
+    for (size_t w = 0; w < words; ++w) // records
+        std::swap(packed[w], packed[7 * words + w]);
+    CHECK(hash_records(flat, 1) != hash);
+    // A sample of one in 10 sees an edit of a contiguous tenth of the records, wherever it is.
+    const uint64_t sample = hash_records(flat, 10);
+    for (size_t from = 0; from < count; from += count / 10) {
+        std::vector<uint64_t> edited = packed;
+        for (size_t i = from; i < from + count / 10; ++i)
+            edited[i * words] ^= 1;
+        CHECK(hash_records({edited.data(), count, 8 * words, 8 * words}, 10) != sample);
+    }
+}
+
+TEST_CASE("differences of fields and of links, NaN included", "[host_fields]") {
+    std::vector<double> a(6 * 3000, 1.0), b = a;
+    a[17] = 3;
+    const auto records = [](const std::vector<double> &v) { return HostRecords{v.data(), v.size() / 6, 48, 48}; };
+    const Difference d = difference_of(records(a), records(b), true);
+    CHECK(d.difference == 2.0);
+    CHECK(d.size == std::sqrt(18000.0));
+    std::vector<float> u(18 * 40, 0.5f), v = u;
+    u[18 * 3] = 1.0f;
+    CHECK(worst_link_difference(u.data(), v.data(), 40, false) == std::sqrt(0.25 / 4.5));
+    u[18 * 39 + 17] = NAN;
+    CHECK(worst_link_difference(u.data(), v.data(), 40, false) == INFINITY);
+}
+
+TEST_CASE("gathered records and backward links", "[host_fields][sanitize]") {
+    const reference::Lattice lattice{{4, 4, 2, 6}};
+    const reference::Gauge links = tests::random_links(lattice, 3);
+    std::vector<int> from[4];
+    for (int mu = 0; mu < 4; ++mu)
+        for (int s = 0; s < lattice.volume(); ++s)
+            from[mu].push_back(lattice.neighbour(s, mu, -1));
+    const int *const table[4] = {from[0].data(), from[1].data(), from[2].data(), from[3].data()};
+    reference::Gauge back(links.size());
+    gather_adjoint_links(links.data(), table, lattice.volume(), true, back.data());
+    double worst = 0;
+    for (int s = 0; s < lattice.volume(); ++s)
+        for (int mu = 0; mu < 4; ++mu)
+            for (int k = 0; k < 9; ++k)
+                worst =
+                    std::max(worst, std::abs(back[4 * s + mu].e[k / 3][k % 3] -
+                                             std::conj(links[4 * lattice.neighbour(s, mu, -1) + mu].e[k % 3][k / 3])));
+    CHECK(worst == 0.0);
+    reference::Gauge every_second(links.size() / 2);
+    gather_records({links.data(), links.size() / 2, sizeof(reference::Matrix), 2 * sizeof(reference::Matrix)},
+                   every_second.data());
+    CHECK(std::memcmp(&every_second[5], &links[10], sizeof(reference::Matrix)) == 0);
+    void *room = host_room(size_t{40} << 20); // large enough for large pages
+    REQUIRE(room != nullptr);
+    std::memset(room, 1, size_t{40} << 20);
+    std::free(room);
+}
+
+TEST_CASE("residual of any field, against the reference", "[host_fields]") {
+    const reference::Lattice lattice{{4, 6, 4, 4}};
+    const auto links = tests::asqtad_links(lattice, 12);
+    const auto b = reference::random_fermion(lattice, 1), x = reference::random_fermion(lattice, 2);
+    for (const milcgpu::Backend backend : tests::backends()) {
+        milcgpu_layout layout{sizeof layout, {4, 6, 4, 4}, nullptr};
+        milcgpu_options options{};
+        options.struct_size = sizeof options;
+        options.backend = backend == milcgpu::Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
+        milcgpu_context *context = nullptr;
+        REQUIRE(milcgpu_init(&layout, &options, &context) == MILCGPU_OK);
+        const auto order = reference::milc_order(lattice);
+        const auto in_milc_order = [&](const auto &from, int each) {
+            auto to = from;
+            for (int k = 0; k < lattice.volume(); ++k)
+                for (int j = 0; j < each; ++j)
+                    to[each * k + j] = from[each * order[k] + j];
+            return to;
+        };
+        auto fat = in_milc_order(links.fat, 4), lng = in_milc_order(links.lng, 4);
+        auto source = in_milc_order(b, 1), solution = in_milc_order(x, 1);
+        const auto field = [](auto &v) { return milcgpu_field{v.data(), MILCGPU_DOUBLE, 0}; };
+        const milcgpu_field fat_field = field(fat), lng_field = field(lng), source_field = field(source),
+                            solution_field = field(solution);
+        milcgpu_links *handle = nullptr;
+        REQUIRE(milcgpu_links_create(context, &fat_field, &lng_field, &handle) == MILCGPU_OK);
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
+            const int on = parity == MILCGPU_EVEN ? 0 : 1;
+            double residual = -1;
+            REQUIRE(milcgpu_residual(context, handle, parity, 0.1, &source_field, &solution_field, &residual) ==
+                    MILCGPU_OK);
+            const auto ax = reference::normal_operator(lattice, links.fat, links.lng, 0.1, on, x);
+            double rr = 0, bb = 0;
+            for (int s = 0; s < lattice.volume(); ++s)
+                for (int c = 0; c < 3 && lattice.parity(s) == on; ++c) {
+                    rr += std::norm(b[s].c[c] - ax[s].c[c]);
+                    bb += std::norm(b[s].c[c]);
+                }
+            CHECK(residual == Approx(std::sqrt(rr / bb)).epsilon(1e-12));
+        }
+        double residual = -1;
+        CHECK(milcgpu_residual(context, handle, 3, 0.1, &source_field, &solution_field, &residual) ==
+              MILCGPU_BAD_ARGUMENT);
+        CHECK(std::string(milcgpu_version()) == MILCGPU_VERSION);
+        milcgpu_links_destroy(handle);
+        milcgpu_finalize(context);
+    }
+}
