@@ -149,6 +149,14 @@ Plugin &plugin() {
     return *only;
 }
 
+// Of the last failure, without the end of its last line.
+std::string reason() {
+    std::string text = milcgpu_last_error();
+    while (!text.empty() && (text.back() == '\n' || text.back() == '.'))
+        text.pop_back();
+    return text;
+}
+
 class Stopwatch {
   public:
     explicit Stopwatch(double &sum) : sum_(sum), since_(now()) {}
@@ -242,7 +250,7 @@ bool Plugin::start(const milcgpu_milc &milc) {
     options.device = std::atoi(environment("MILCGPU_DEVICE", "0"));
     options.verbosity = verbosity_;
     if (milcgpu_init(&layout, &options, &context_) != MILCGPU_OK)
-        return refused(milcgpu_last_error());
+        return refused(reason());
     sites_ = milc.extent[0] * milc.extent[1] * milc.extent[2] * milc.extent[3];
     even_sites_ = sites_ / 2;
     make_neighbours(milc);
@@ -391,7 +399,7 @@ LinkSet *Plugin::links_for(const void *fat, const void *lng) {
         if (status == MILCGPU_OK)
             break;
         if (status != MILCGPU_NO_MEMORY || !drop_oldest(&set)) {
-            const std::string why = milcgpu_last_error();
+            const std::string why = reason();
             set.used = 0;
             drop_oldest(nullptr);
             say(0, why);
@@ -408,7 +416,7 @@ LinkSet *Plugin::links_for(const void *fat, const void *lng) {
 bool Plugin::fail(milcgpu_routine routine, int status) {
     const char *after = status == MILCGPU_DEVICE_LOST ? "the GPU is gone: MILC runs on the CPU from here on"
                                                       : "MILC's own routine does this call";
-    say(0, format("%s: %s. %s", routine_name(routine), milcgpu_last_error(), after));
+    say(0, format("%s: %s. %s", routine_name(routine), reason().c_str(), after));
     if (status == MILCGPU_DEVICE_LOST)
         context_ = nullptr; // not destroyed: nothing of it can be used
     return false;
@@ -419,7 +427,7 @@ bool Plugin::fallen_back(milcgpu_routine routine, int status, const Policy *&pol
     if (status == MILCGPU_DEVICE_LOST || status == MILCGPU_BAD_ARGUMENT || policy->safer < 0)
         return false;
     const Policy *next = &policies[policy->safer];
-    say(0, format("%s: %s. Trying %s precision", routine_name(routine), milcgpu_last_error(), next->name));
+    say(0, format("%s: %s. Trying %s precision", routine_name(routine), reason().c_str(), next->name));
     policy = next;
     ++ledger_[routine].safer;
     return true;
@@ -460,8 +468,8 @@ bool Plugin::links(milcgpu_routine routine, milcgpu_fatlink_spec spec, const voi
     };
     milcgpu_status status = attempt();
     if (status == MILCGPU_NO_MEMORY) {
-        say(1, format("%s: %s. Trying again without the links that were kept", routine_name(routine),
-                      milcgpu_last_error()));
+        say(1,
+            format("%s: %s. Trying again without the links that were kept", routine_name(routine), reason().c_str()));
         drop_all();
         status = attempt();
     }
