@@ -99,6 +99,8 @@ objects = $(patsubst %,$(O)/obj/%.o,$(1))
 
 lib_sources   := $(sort $(shell find gpu_kernels -name '*.cu' -o -name '*.cpp') \
                    $(wildcard reorder/*.cu reorder/*.cpp milc_glue/*.cpp))
+# The interface for MILC's own GPU switches: a library of its own, because its names are QUDA's.
+quda_sources  := $(wildcard milc_glue/quda_compat/*.cpp)
 ref_sources   := $(wildcard tests/reference/*.cpp)
 test_sources  := $(wildcard tests/*.cpp)
 # An example with a main is a program; the other examples/*.cpp are helpers linked into every program and the tests.
@@ -106,11 +108,12 @@ main_sources  := $(sort $(shell grep -lE '^ *int +main\>' /dev/null $(wildcard e
 help_sources  := $(filter-out $(main_sources),$(wildcard examples/*.cpp))
 
 lib_objects   := $(call objects,$(lib_sources))
+quda_objects  := $(call objects,$(quda_sources))
 aside_objects := $(call objects,$(help_sources) $(ref_sources))
 test_objects  := $(call objects,$(test_sources))
 main_objects  := $(call objects,$(main_sources))
 programs      := $(patsubst examples/%.cpp,$(O)/%,$(main_sources))
-libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so
+libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so $(O)/libquda.so
 
 # Catch2 version 3 is a library, version 2 a header. Looked up when the tests are linked, after it may have been installed.
 catch_libs = $(shell $(cxx) -E -include catch2/catch_all.hpp -x c++ /dev/null >/dev/null 2>&1 && echo -lCatch2)
@@ -123,7 +126,7 @@ host_programs := $(foreach a,asqtad hisq,$(foreach p,1 2,$(O)/milc_host/$(a)-P$(
 
 all: lib $(programs) ## the library and the example programs (the default)
 
-lib: $(libraries) ## libmilcgpu.a and libmilcgpu.so, in build/<variant>
+lib: $(libraries) ## libmilcgpu.a, libmilcgpu.so and libquda.so (for MILC's WANTQUDA=true), in build/<variant>
 
 demo: $(O)/make_lattice $(O)/solve | needs ## make a lattice, solve on it in every precision, compare with the reference
 	$(O)/make_lattice --size 8 8 8 16 --beta 6.0 --out build/demo.lat
@@ -147,8 +150,9 @@ install: all ## into $(DESTDIR)$(PREFIX): include/ lib/ lib/pkgconfig/ bin/
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include milc_glue/milcgpu.h milc_glue/plugin.h
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/milcgpu $(wildcard milc_glue/use_gpu/*.[ch]) milc_glue/use_gpu/milc_gpu.mk
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin milc_glue/use_gpu/milcgpu-config
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include $(wildcard milc_glue/quda_compat/*.h)
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(O)/libmilcgpu.a
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib $(O)/libmilcgpu.so
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib $(O)/libmilcgpu.so $(O)/libquda.so
 	$(if $(programs),install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(programs))
 	@mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	@printf '%s\n' 'prefix=$(PREFIX)' 'includedir=$${prefix}/include' 'libdir=$${prefix}/lib' '' 'Name: milcgpu' \
@@ -209,11 +213,15 @@ $(O)/libmilcgpu.so: $(lib_objects)
 	@echo '  LINK  $@'
 	$(Q)$(link) -shared $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
+$(O)/libquda.so: $(quda_objects) $(O)/libmilcgpu.so
+	@echo '  LINK  $@'
+	$(Q)$(CXX) $(host_flags) -shared $(LDFLAGS) -o $@ $(quda_objects) -L$(O) -lmilcgpu '-Wl,-rpath,$$ORIGIN' $(LDLIBS)
+
 $(programs): $(O)/%: $(O)/obj/examples/%.cpp.o $(aside_objects) $(O)/libmilcgpu.a
 	@echo '  LINK  $@'
 	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(O)/milcgpu_tests: $(test_objects) $(aside_objects) $(O)/libmilcgpu.a
+$(O)/milcgpu_tests: $(test_objects) $(aside_objects) $(quda_objects) $(O)/libmilcgpu.a
 	@echo '  LINK  $@'
 	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(catch_libs) $(LDLIBS)
 
@@ -226,4 +234,4 @@ $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(
 	  OPT='-O1 -g $(sanitizers)' LDFLAGS='$(sanitizers) -fopenmp' REFERENCE='$(abspath $(call objects,$(ref_sources)))' \
 	  MILCGPU_LIB=$(abspath $(O)) MAKEFILES=$(CURDIR)/milc_glue/use_gpu/milc_gpu.mk
 
--include $(patsubst %.o,%.d,$(lib_objects) $(aside_objects) $(test_objects) $(main_objects))
+-include $(patsubst %.o,%.d,$(lib_objects) $(quda_objects) $(aside_objects) $(test_objects) $(main_objects))

@@ -29,7 +29,7 @@ struct FatLinkArguments {
 };
 
 FatLinkArguments checked(const milcgpu_fatlink_spec &spec, const milcgpu_field *gauge, const milcgpu_fatlink_set *sets,
-                         int n_sets) {
+                         int n_sets, const milcgpu_hisq_links *hisq) {
     require_size(spec.struct_size, sizeof spec, "milcgpu_fatlink_spec");
     FatLinkArguments a{};
     a.gauge = host_field(gauge, 72, "gauge field");
@@ -39,15 +39,19 @@ FatLinkArguments checked(const milcgpu_fatlink_spec &spec, const milcgpu_field *
     a.reals = spec.reconstruct == 0 ? 18 : spec.reconstruct;
     if (a.reals != 18 && a.reals != 12)
         throw Error(Status::not_built, format("spec.reconstruct is %d; built: 18 12", a.reals));
-    a.paths = coefficients(spec.paths, "spec.paths");
+    if (n_sets != 0)
+        a.paths = coefficients(spec.paths, "spec.paths");
     if (spec.hisq)
         a.fat7 = coefficients(spec.fat7, "spec.fat7");
     if (!(spec.svd_relative >= 0) || !(spec.svd_absolute >= 0) || std::isnan(spec.unitarity))
         refuse(format("spec: svd_relative %g and svd_absolute %g must not be negative, unitarity %g not NaN",
                       spec.svd_relative, spec.svd_absolute, spec.unitarity));
-    require(sets, "milcgpu_fat_links", "sets");
-    if (n_sets < 1)
-        refuse(format("n_sets is %d: at least one set is needed", n_sets));
+    const bool first_level =
+        spec.hisq && hisq != nullptr && (hisq->v != nullptr || hisq->y != nullptr || hisq->w != nullptr);
+    if (n_sets < (first_level ? 0 : 1))
+        refuse(format("n_sets is %d: at least one set is needed, or one of HISQ's V, Y and W", n_sets));
+    if (n_sets > 0)
+        require(sets, "milcgpu_fat_links", "sets");
     for (int k = 0; k < n_sets; ++k) {
         if (!std::isfinite(sets[k].eps))
             refuse(format("sets[%d].eps is %g", k, sets[k].eps));
@@ -99,10 +103,11 @@ class Maker {
             links = unitarized(links, space, wanted);
         make_sets(links, space, sets, n_sets);
         const double sites = context_.lattice.volume();
-        report_.flops = sites * (fat_links_flops * (spec_.hisq ? 2 : 1) + long_links_flops * n_sets);
+        report_.flops =
+            sites * (fat_links_flops * ((spec_.hisq ? 1 : 0) + (n_sets > 0 ? 1 : 0)) + long_links_flops * n_sets);
         if (report_.kernel_seconds > 0) {
             const double bytes = fat_links_bytes(a_.precision, report_.reconstruct) +
-                                 (spec_.hisq ? fat_links_bytes(a_.precision, 18) : 0);
+                                 (spec_.hisq && n_sets > 0 ? fat_links_bytes(a_.precision, 18) : 0);
             report_.gflops = report_.flops / report_.kernel_seconds * 1e-9;
             report_.gbytes_per_second = sites * bytes / report_.kernel_seconds * 1e-9;
         }
@@ -277,7 +282,7 @@ milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink
         require(spec, "milcgpu_fat_links", "spec");
         if (report != nullptr)
             require_size(report->struct_size, sizeof *report, "milcgpu_fatlink_report");
-        const FatLinkArguments a = checked(*spec, gauge, sets, n_sets);
+        const FatLinkArguments a = checked(*spec, gauge, sets, n_sets, hisq);
         for (int k = 0; k < n_sets; ++k)
             if (sets[k].links != nullptr && *sets[k].links != nullptr && (*sets[k].links)->context != context)
                 refuse(format("sets[%d].links belongs to another context", k));

@@ -284,7 +284,8 @@ typedef struct {
 void milcgpu_asqtad_spec(double u0, milcgpu_fatlink_spec *spec);
 void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec);
 
-/* Fat and long links from the gauge field (4 links a site), n_sets of them. hisq and report may be NULL. Outputs are
+/* Fat and long links from the gauge field (4 links a site), n_sets of them. hisq and report may be NULL. n_sets may be 0
+ * (sets NULL) where one of HISQ's V, Y and W is wanted. Outputs are
  * untouched on failure, except that handles which were to get new content are then empty. */
 milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink_spec *spec, const milcgpu_field *gauge,
                                  const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,

@@ -79,6 +79,7 @@ const char *environment(const char *name, const char *otherwise) {
 class Plugin {
   public:
     bool start(const milcgpu_milc &milc);
+    bool retreat();
     bool active() const { return context_ != nullptr && originals_ == 0; }
     bool takes_dslash() const { return active() && takes_dslash_; }
     void original(milcgpu_routine routine, bool entering);
@@ -106,6 +107,8 @@ class Plugin {
 
   private:
     bool choose_policy();
+    const Policy *policy_for(int mixed) const;
+    bool open(int backend);
     void make_neighbours(const milcgpu_milc &milc);
     void print_start(const milcgpu_milc &milc) const;
     void say(int level, const std::string &text) const;
@@ -133,9 +136,12 @@ class Plugin {
     milcgpu_context *context_ = nullptr;
     int precision_ = 2, sites_ = 0, even_sites_ = 0, verbosity_ = 1, compare_ = 0, reconstruct_ = 13, originals_ = 0;
     int rank_ = 0;
-    bool hash_all_ = false, takes_dslash_ = false;
+    bool hash_all_ = false, takes_dslash_ = false, retreated_ = false;
     double original_since_ = 0, progress_at_ = 0;
-    const Policy *policy_ = nullptr;
+    const Policy *policy_ = nullptr; // of MILCGPU_PRECISION, or automatic
+    bool policy_asked_ = false, own_routines_ = true;
+    milcgpu_layout layout_{};
+    std::vector<int> site_map_;
     std::vector<int> back_[2][4]; // site `1` or `3` hops back, MILC's indices
     std::vector<std::unique_ptr<LinkSet>> sets_;
     std::vector<Known> known_;
@@ -187,6 +193,8 @@ bool Plugin::choose_policy() {
                                                                                     : gpu && in_double() ? "-single"
                                                                                                          : "");
     const std::string asked = environment("MILCGPU_PRECISION", "auto");
+    policy_asked_ = asked != "auto";
+    policy_ = nullptr;
     for (const Policy &policy : policies)
         if (policy.name == (asked == "auto" ? automatic : asked))
             policy_ = &policy;
@@ -197,6 +205,46 @@ bool Plugin::choose_policy() {
     const std::string dslash = environment("MILCGPU_DSLASH", "auto");
     takes_dslash_ = dslash == "always" || (dslash == "auto" && gpu && sites_ >= dslash_from_sites);
     return policy_ != nullptr;
+}
+
+const Policy *Plugin::policy_for(int mixed) const {
+    if (policy_asked_ || mixed == MILCGPU_MIXED_AUTO)
+        return policy_;
+    const int precise = real();
+    const int sloppy = mixed == MILCGPU_MIXED_HALF     ? MILCGPU_HALF
+                       : mixed == MILCGPU_MIXED_SINGLE ? MILCGPU_SINGLE
+                                                       : precise;
+    for (const Policy &policy : policies)
+        if (policy.precise == precise && policy.sloppy == sloppy)
+            return &policy;
+    return policy_;
+}
+
+bool Plugin::open(int backend) {
+    milcgpu_options options{};
+    options.struct_size = sizeof options;
+    options.backend = backend;
+    options.device = std::atoi(environment("MILCGPU_DEVICE", "0"));
+    options.verbosity = verbosity_;
+    layout_.site_map = site_map_.data();
+    return milcgpu_init(&layout_, &options, &context_) == MILCGPU_OK;
+}
+
+bool Plugin::retreat() {
+    int backend = MILCGPU_CUDA;
+    if (context_ != nullptr) {
+        milcgpu_backend_of(context_, &backend);
+        drop_all();
+        milcgpu_finalize(context_);
+    }
+    context_ = nullptr;
+    sets_.clear(); // of a device that was lost, nothing is left to destroy
+    known_.clear();
+    if (retreated_ || backend == MILCGPU_HOST || site_map_.empty())
+        return false;
+    retreated_ = true;
+    say(0, "the host backend does this call and all that follow");
+    return open(MILCGPU_HOST) && choose_policy();
 }
 
 void Plugin::make_neighbours(const milcgpu_milc &milc) {
@@ -227,7 +275,7 @@ bool Plugin::start(const milcgpu_milc &milc) {
     if (std::atoi(environment("MILCGPU_OFF", "0")) != 0)
         return false;
     const auto refused = [&](const std::string &why) {
-        say(0, why + ". MILC runs on the CPU");
+        say(0, why + (milc.own_routines != 0 ? ". MILC runs on the CPU" : ""));
         return false;
     };
     if (milc.struct_size != sizeof milc || std::strcmp(milc.header_version, MILCGPU_VERSION) != 0)
@@ -243,15 +291,13 @@ bool Plugin::start(const milcgpu_milc &milc) {
     const std::string asked = environment("MILCGPU_COMPARE", "0");
     compare_ = asked == "strict" ? 2 : std::atoi(asked.c_str()) != 0;
     reconstruct_ = std::atoi(environment("MILCGPU_RECONSTRUCT", "13"));
-    milcgpu_layout layout{sizeof layout, {}, milc.site_map};
-    std::copy(milc.extent, milc.extent + 4, layout.extent);
-    milcgpu_options options{};
-    options.struct_size = sizeof options;
-    options.device = std::atoi(environment("MILCGPU_DEVICE", "0"));
-    options.verbosity = verbosity_;
-    if (milcgpu_init(&layout, &options, &context_) != MILCGPU_OK)
-        return refused(reason());
+    own_routines_ = milc.own_routines != 0;
     sites_ = milc.extent[0] * milc.extent[1] * milc.extent[2] * milc.extent[3];
+    site_map_.assign(milc.site_map, milc.site_map + sites_);
+    layout_.struct_size = sizeof layout_;
+    std::copy(milc.extent, milc.extent + 4, layout_.extent);
+    if (!open(MILCGPU_AUTO))
+        return refused(reason());
     even_sites_ = sites_ / 2;
     make_neighbours(milc);
     if (!choose_policy()) {
@@ -581,7 +627,7 @@ bool Plugin::solve(const milcgpu_plugin_solve_call &call, milcgpu_solve_report &
     if (context_ == nullptr) // lost while the known solution was looked for
         return false;
     int iterations = 0;
-    for (const Policy *policy = policy_;;) {
+    for (const Policy *policy = policy_for(call.mixed);;) {
         LinkSet *links = links_for(call.fat, call.lng);
         if (links == nullptr)
             return false;
@@ -614,8 +660,8 @@ bool Plugin::multi_mass(const milcgpu_plugin_multi_mass_call &call, milcgpu_shif
     known_.clear();
     std::vector<milcgpu_shift> asked;
     for (int i = 0; i < call.n_shifts; ++i)
-        asked.push_back({call.offsets[i], call.tolerance, call.relative_tolerance});
-    for (const Policy *policy = policy_;;) {
+        asked.push_back({call.offsets[i], call.tolerances[i], call.relative_tolerances[i]});
+    for (const Policy *policy = policy_for(call.mixed);;) {
         LinkSet *links = links_for(call.fat, call.lng);
         if (links == nullptr)
             return false;
@@ -728,12 +774,12 @@ bool Plugin::compare_multi_mass(const milcgpu_plugin_multi_mass_call &call, int 
     one.routine = MILCGPU_KS_MULTICG;
     one.fat = call.fat, one.lng = call.lng;
     one.parity = call.parity;
-    one.tolerance = call.tolerance;
-    one.relative_tolerance = call.relative_tolerance;
     one.source = call.source;
     SolutionsCompared all{0, 0, 0, 0};
     for (int i = 0; i < call.n_shifts; ++i) {
         one.mass = 0.5 * std::sqrt(call.offsets[i]);
+        one.tolerance = call.tolerances[i];
+        one.relative_tolerance = call.relative_tolerances[i];
         const SolutionsCompared s = compared(one, call.solutions[i], cpu_solutions[i]);
         const auto larger = [](double a, double b) { return a > b ? a : b; }; // b where a is not larger: NaN stays
         all = {larger(all.gpu_residual, s.gpu_residual), larger(all.cpu_residual, s.cpu_residual),
@@ -758,6 +804,7 @@ bool Plugin::compare_fields(milcgpu_routine routine, const char *what, double di
 extern "C" {
 
 int milcgpu_plugin_start(const milcgpu_milc *milc) { return plugin().start(*milc); }
+int milcgpu_plugin_retreat(void) { return plugin().retreat(); }
 int milcgpu_plugin_active(void) { return plugin().active(); }
 int milcgpu_plugin_takes_dslash(void) { return plugin().takes_dslash(); }
 void milcgpu_plugin_original(milcgpu_routine routine, int entering) { plugin().original(routine, entering != 0); }

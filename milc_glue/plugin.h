@@ -38,6 +38,7 @@ typedef struct {
     int precision;              /* MILC_PRECISION: 1 or 2 */
     int ranks, rank;
     int extent[4];
+    int own_routines; /* 1: MILC's own routines are there to fall back on; 0: milcgpu_plugin_retreat is */
     const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */
 } milcgpu_milc;
 
@@ -53,8 +54,21 @@ void milcgpu_plugin_original(milcgpu_routine routine, int entering);
 /* MILCGPU_COMPARE: 0 not set, 1 compare, 2 strict. */
 int milcgpu_plugin_compare(void);
 
+/* MILCGPU_PRECISION decides where it is set. */
+typedef enum {
+    MILCGPU_MIXED_AUTO = -1, /* by the size of the lattice */
+    MILCGPU_MIXED_NONE = 0,
+    MILCGPU_MIXED_SINGLE = 1,
+    MILCGPU_MIXED_HALF = 2
+} milcgpu_mixed;
+
+/* Goes over to the host backend, for good, where a call could not be done; says so. 1: there is one now that was not
+ * there before, the call can be tried again. */
+int milcgpu_plugin_retreat(void);
+
 typedef struct {
     milcgpu_routine routine;
+    int mixed; /* milcgpu_mixed */
     const void *fat, *lng;
     int parity;
     double mass, tolerance, relative_tolerance; /* as in milcgpu_solve_spec */
@@ -67,10 +81,10 @@ typedef struct {
 int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_report *report);
 
 typedef struct {
+    int mixed;
     const void *fat, *lng;
     int parity, n_shifts;
-    const double *offsets;
-    double tolerance, relative_tolerance; /* of every shift */
+    const double *offsets, *tolerances, *relative_tolerances; /* of each shift */
     int max_iterations, max_restarts;
     milcgpu_field source;
     const milcgpu_field *solutions;

@@ -84,7 +84,7 @@ static int cpu_solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest,
 
 static int solve_and_compare(milcgpu_routine routine, su3_vector *src, su3_vector *dest, quark_invert_control *qic,
                              Real mass, imp_ferm_links_t *fn) {
-    milcgpu_plugin_solve_call call = {routine};
+    milcgpu_plugin_solve_call call = {routine, MILCGPU_MIXED_AUTO};
     quark_invert_control cpu_qic = *qic;
     su3_vector *cpu_dest = NULL;
     double seconds, cpu_seconds;
@@ -145,7 +145,7 @@ static int site_solve(field_offset src, field_offset dest, quark_invert_control 
     int p, done = fn != NULL && milcgpu_takes_over() && !milcgpu_plugin_compare();
     *iterations = 0;
     for (p = EVEN; done && p >= ODD; p--) { /* EVEN is 2, ODD is 1 */
-        milcgpu_plugin_solve_call call = {MILCGPU_KS_CONGRAD_SITE};
+        milcgpu_plugin_solve_call call = {MILCGPU_KS_CONGRAD_SITE, MILCGPU_MIXED_AUTO};
         if (!(parity & p))
             continue;
         call.source = milcgpu_vectors((su3_vector *)F_PT(lattice, src));
@@ -228,22 +228,26 @@ static int multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_of
     milcgpu_plugin_multi_mass_call call;
     milcgpu_multi_mass_report report;
     double seconds = -milcgpu_plugin_seconds();
-    double *offsets = (double *)milcgpu_room(num_offsets * sizeof(double), "offsets");
+    double *offsets = (double *)milcgpu_room(3 * num_offsets * sizeof(double), "offsets");
+    double *tolerances = offsets + num_offsets, *relative_tolerances = tolerances + num_offsets;
     milcgpu_field *solutions = (milcgpu_field *)milcgpu_room(num_offsets * sizeof(milcgpu_field), "solutions");
     milcgpu_shift_report *shifts =
         (milcgpu_shift_report *)milcgpu_room(num_offsets * sizeof(milcgpu_shift_report), "reports");
     int j, done;
     for (j = 0; j < num_offsets; j++) {
         offsets[j] = ksp[j].offset;
+        tolerances[j] = qic[0].resid; /* MILC stops when either test is met */
+        relative_tolerances[j] = qic[0].resid > 0 ? 0 : relative_limit(qic);
         solutions[j] = milcgpu_vectors(psim[j]);
     }
+    call.mixed = MILCGPU_MIXED_AUTO;
     call.fat = fn->fat;
     call.lng = fn->lng;
     call.parity = parity;
     call.n_shifts = num_offsets;
     call.offsets = offsets;
-    call.tolerance = qic[0].resid; /* MILC stops when either test is met */
-    call.relative_tolerance = qic[0].resid > 0 ? 0 : relative_limit(qic);
+    call.tolerances = tolerances;
+    call.relative_tolerances = relative_tolerances;
     call.max_iterations = qic[0].max * qic[0].nrestart;
     call.max_restarts = qic[0].nrestart;
     call.source = milcgpu_vectors(src);
@@ -256,7 +260,7 @@ static int multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_of
         total_iters += *iterations;
         for (j = 0; j < num_offsets; j++) {
             qic[j].final_rsq = qic[j].size_r = shifts[j].true_residual * shifts[j].true_residual;
-            qic[j].final_relrsq = qic[j].size_relr = call.relative_tolerance > 0 ? shifts[j].relative_residual : 0;
+            qic[j].final_relrsq = qic[j].size_relr = relative_tolerances[j] > 0 ? shifts[j].relative_residual : 0;
             qic[j].final_iters = *iterations;
             qic[j].final_restart = 0;
             qic[j].converged = shifts[j].status == MILCGPU_OK;

@@ -64,6 +64,7 @@ static int start(void) {
     milc.extent[1] = ny;
     milc.extent[2] = nz;
     milc.extent[3] = nt;
+    milc.own_routines = 1;
     milc.site_map = map;
     taken = milcgpu_plugin_start(&milc);
     free(map);

@@ -1,0 +1,215 @@
+// The interface that MILC's own GPU switches call (milc_glue/quda_compat), against tests/reference. One program has one
+// lattice and one precision there, as MILC has, so all of it is one test.
+#include "milc_glue/quda_compat/quda_milc_interface.h"
+#include "tests/support.h"
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+const reference::Lattice lattice{{4, 6, 4, 4}};
+
+// To MILC's order, `each` elements a site.
+template <class Field> Field ordered(const Field &from, int each) {
+    const auto order = reference::milc_order(lattice);
+    Field to = from;
+    for (int k = 0; k < lattice.volume(); ++k)
+        for (int j = 0; j < each; ++j)
+            to[each * k + j] = from[each * order[k] + j];
+    return to;
+}
+
+double difference(const void *a, const void *b, size_t reals) {
+    double dd = 0, bb = 0;
+    for (size_t i = 0; i < reals; ++i) {
+        const double x = static_cast<const double *>(a)[i], y = static_cast<const double *>(b)[i];
+        dd += (x - y) * (x - y);
+        bb += y * y;
+    }
+    return std::sqrt(dd / bb);
+}
+
+double links_differ(const reference::Gauge &a, const reference::Gauge &b) {
+    return difference(a.data(), b.data(), 18 * a.size());
+}
+
+struct Site { // what MILC's sites hold, among other things
+    char before[24];
+    reference::Matrix link[4];
+    char between[8];
+    double mom[4][10];
+};
+
+} // namespace
+
+TEST_CASE("quda_compat: the headers stand alone, in C99 and in C++11, in any order", "[quda_compat]") {
+    const std::string folder = "milc_glue/quda_compat";
+    for (const std::string compiler : {"gcc -std=c99 -x c", "g++ -std=c++11 -x c++"})
+        for (const std::string headers :
+             {"quda.h", "enum_quda.h", "quda_milc_interface.h", "quda.h quda_milc_interface.h",
+              "quda_milc_interface.h quda.h enum_quda.h quda_milc_interface.h"}) {
+            std::string text;
+            for (size_t at = 0; at < headers.size();) {
+                const size_t end = std::min(headers.find(' ', at), headers.size());
+                text += "#include <" + headers.substr(at, end - at) + ">\\n";
+                at = end + 1;
+            }
+            const std::string command = "printf '" + text + "int unused;\\n' | " + compiler +
+                                        " -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I" + folder + " -";
+            INFO(command);
+            CHECK(std::system(command.c_str()) == 0);
+        }
+}
+
+TEST_CASE("quda_compat: links, solves, D and observables as MILC asks for them", "[quda_compat][sanitize]") {
+    setenv("MILCGPU_VERBOSE", "0", 1);
+    reference::Rng rng(77);
+    reference::Gauge u(4 * lattice.volume());
+    for (auto &link : u)
+        link = reference::random_near_unit_su3(rng, 0.35);
+    const auto plain = u;
+    reference::apply_phases(lattice, u);
+    auto milc_u = ordered(u, 4);
+    const size_t half = lattice.volume() / 2;
+
+    // Before qudaInit nothing can be done, and nothing looks as if it had been.
+    QudaInvertArgs_t args{};
+    args.max_iter = 2000;
+    args.evenodd = QUDA_EVEN_PARITY;
+    double residual = 0, relative = 0;
+    int iterations = 7;
+    auto x = ordered(reference::random_fermion(lattice, 3), 1), untouched = x;
+    auto b = ordered(reference::random_fermion(lattice, 4), 1);
+    qudaInvert(2, 2, 0.1, args, 1e-9, 0, milc_u.data(), milc_u.data(), b.data(), x.data(), &residual, &relative,
+               &iterations);
+    CHECK(residual == INFINITY);
+    CHECK(iterations == 0);
+    CHECK(std::memcmp(x.data(), untouched.data(), x.size() * sizeof x[0]) == 0);
+
+    const int size[4] = {4, 6, 4, 4}, ranks[4] = {1, 1, 1, 1};
+    qudaSetMPICommHandle(nullptr);
+    qudaInit({QUDA_SILENT, {size, ranks, 0}});
+
+    // Fat and long links.
+    const auto c = reference::asqtad_coefficients(0.9);
+    const double paths[6] = {c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage};
+    reference::Gauge fat(u.size()), lng(u.size()), v(u.size()), w(u.size());
+    qudaLoadKSLink(2, {0}, paths, milc_u.data(), fat.data(), lng.data());
+    CHECK(links_differ(fat, ordered(reference::fat_links(lattice, u, c), 4)) < 1e-13);
+    CHECK(links_differ(lng, ordered(reference::long_links(lattice, u, c), 4)) < 1e-13);
+    reference::Gauge fat_alone(u.size());
+    qudaLoadKSLink(2, {0}, paths, milc_u.data(), fat_alone.data(), nullptr);
+    CHECK(links_differ(fat_alone, fat) < 1e-14);
+    const auto f = reference::hisq_fat7_coefficients();
+    const double fat7[6] = {f.one_link, f.naik, f.three_staple, f.five_staple, f.seven_staple, f.lepage};
+    const auto hisq = reference::hisq_links(lattice, u, 0);
+    qudaHisqParamsInit({1, 0, 1e-8, 1e-8, 5e-5});
+    qudaLoadUnitarizedLink(2, {1}, fat7, milc_u.data(), v.data(), w.data());
+    CHECK(links_differ(v, ordered(hisq.v, 4)) < 1e-13);
+    CHECK(links_differ(w, ordered(hisq.w, 4)) < 1e-13);
+    reference::Gauge w_alone(u.size());
+    qudaLoadUnitarizedLink(2, {1}, fat7, milc_u.data(), nullptr, w_alone.data());
+    CHECK(links_differ(w_alone, w) < 1e-14);
+
+    // Solves, in each mixture. The links change in place and num_iters does not say so.
+    const auto rfat = reference::fat_links(lattice, u, c), rlng = reference::long_links(lattice, u, c);
+    const auto rb = reference::random_fermion(lattice, 4);
+    for (const int mixed : {0, 1, 2})
+        for (const int parity : {0, 1}) {
+            args.mixed_precision = mixed;
+            args.evenodd = parity == 0 ? QUDA_EVEN_PARITY : QUDA_ODD_PARITY;
+            x = untouched;
+            qudaInvert(2, 2, 0.1, args, 1e-10, 0, fat.data(), lng.data(), b.data(), x.data(), &residual, &relative,
+                       &iterations);
+            const auto truth = reference::conjugate_gradient(lattice, rfat, rlng, 0.1, parity, rb,
+                                                             reference::random_fermion(lattice, 3), 1e-10, 5000);
+            CHECK(residual < 1e-10);
+            CHECK(relative == 1);
+            if (mixed == 0)
+                CHECK(iterations == truth.iterations);
+            CHECK(difference(x.data() + parity * half, ordered(truth.x, 1).data() + parity * half, 6 * half) < 1e-8);
+            CHECK(std::memcmp(x.data() + (1 - parity) * half, untouched.data() + (1 - parity) * half,
+                              half * sizeof x[0]) == 0);
+        }
+    args.mixed_precision = 0;
+    args.evenodd = QUDA_EVEN_PARITY;
+    for (auto &link : fat)
+        for (auto &row : link.e)
+            for (auto &z : row)
+                z *= 1.1;
+    auto scaled = rfat;
+    for (auto &link : scaled)
+        link = 1.1 * link;
+    x = untouched;
+    iterations = 0;
+    qudaInvert(2, 2, 0.1, args, 1e-10, 0, fat.data(), lng.data(), b.data(), x.data(), &residual, &relative,
+               &iterations);
+    const auto after = reference::conjugate_gradient(lattice, scaled, rlng, 0.1, 0, rb,
+                                                     reference::random_fermion(lattice, 3), 1e-10, 5000);
+    CHECK(difference(x.data(), ordered(after.x, 1).data(), 6 * half) < 1e-8);
+
+    // Several sources, several offsets.
+    auto x2 = untouched, b2 = ordered(reference::random_fermion(lattice, 5), 1);
+    x = untouched;
+    void *sources[2] = {b.data(), b2.data()}, *solutions[2] = {x.data(), x2.data()};
+    qudaInvertMsrc(2, 2, 0.1, args, 1e-10, 0, fat.data(), lng.data(), sources, solutions, &residual, &relative,
+                   &iterations, 2);
+    CHECK(residual < 1e-10);
+    CHECK(iterations > after.iterations);
+    CHECK(difference(x.data(), ordered(after.x, 1).data(), 6 * half) < 1e-8);
+    double offsets[2] = {0.36, 0.04}, targets[2] = {1e-10, 0}, fermilab[2] = {0, 0}, finals[2], relatives[2];
+    qudaMultishiftInvert(2, 2, 2, offsets, args, targets, fermilab, fat.data(), lng.data(), b.data(), solutions, finals,
+                         relatives, &iterations);
+    CHECK(finals[0] < 1e-10);
+    CHECK(finals[1] < 1e-10);
+    CHECK(difference(x2.data(), ordered(after.x, 1).data(), 6 * half) < 1e-8); // offset 0.04 is mass 0.1
+
+    // D, in place.
+    auto y = untouched;
+    args.evenodd = QUDA_ODD_PARITY;
+    qudaDslash(2, 2, args, fat.data(), lng.data(), y.data(), y.data(), &iterations);
+    const auto dx = ordered(reference::dslash(lattice, scaled, rlng, reference::random_fermion(lattice, 3)), 1);
+    CHECK(difference(y.data() + half, dx.data() + half, 6 * half) < 1e-13);
+    CHECK(std::memcmp(y.data(), untouched.data(), half * sizeof y[0]) == 0);
+
+    // Sites.
+    std::vector<Site> sites(lattice.volume());
+    double action = 0;
+    for (int i = 0; i < lattice.volume(); ++i)
+        for (int mu = 0; mu < 4; ++mu) {
+            sites[i].link[mu] = milc_u[4 * i + mu];
+            for (int k = 0; k < 10; ++k)
+                sites[i].mom[mu][k] = reference::uniform(rng);
+            for (int k = 0; k < 9; ++k)
+                action += (k < 6 ? 1.0 : 0.5) * sites[i].mom[mu][k] * sites[i].mom[mu][k];
+            action -= 4;
+        }
+    QudaMILCSiteArg_t arg{sites.data(), nullptr, offsetof(Site, link), nullptr, offsetof(Site, mom), sizeof(Site)};
+    CHECK(qudaMomAction(2, &arg) == Approx(action).epsilon(1e-12));
+    double plaq[3], ploop[2];
+    qudaPlaquettePhased(2, plaq, &arg, 1);
+    const auto parts = reference::plaquette_parts(lattice, plain);
+    CHECK(plaq[1] == Approx(parts.space_space).epsilon(1e-12));
+    CHECK(plaq[2] == Approx(parts.space_time).epsilon(1e-12));
+    CHECK(plaq[0] == Approx(0.5 * (parts.space_space + parts.space_time)).epsilon(1e-12));
+    qudaPolyakovLoopPhased(2, ploop, 3, &arg, 1);
+    reference::Complex loops = 0;
+    for (int s = 0; s < lattice.volume() / lattice.n[3]; ++s) {
+        reference::Matrix m = plain[4 * s + 3];
+        for (int t = 1; t < lattice.n[3]; ++t)
+            m = m * plain[4 * lattice.neighbour(s, 3, t) + 3];
+        loops += m.e[0][0] + m.e[1][1] + m.e[2][2];
+    }
+    loops /= lattice.volume() / lattice.n[3];
+    CHECK(ploop[0] == Approx(loops.real()).epsilon(1e-12));
+    CHECK(ploop[1] == Approx(loops.imag()).margin(1e-12));
+
+    // What is wrong is marked.
+    qudaInvert(1, 1, 0.1, args, 1e-6, 0, fat.data(), lng.data(), b.data(), x.data(), &residual, &relative, &iterations);
+    CHECK(residual == INFINITY); // another precision than before
+    CHECK(std::isnan(qudaMomAction(3, &arg)));
+    void *room = qudaAllocatePinned(1000);
+    REQUIRE(room != nullptr);
+    qudaFreePinned(room);
+    qudaFinalize();
+}
