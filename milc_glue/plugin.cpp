@@ -272,10 +272,11 @@ void Plugin::make_neighbours(const milcgpu_milc &milc) {
 bool Plugin::start(const milcgpu_milc &milc) {
     rank_ = milc.rank;
     verbosity_ = std::atoi(environment("MILCGPU_VERBOSE", "1"));
-    if (std::atoi(environment("MILCGPU_OFF", "0")) != 0)
+    own_routines_ = milc.own_routines != 0;
+    if (own_routines_ && std::atoi(environment("MILCGPU_OFF", "0")) != 0)
         return false;
     const auto refused = [&](const std::string &why) {
-        say(0, why + (milc.own_routines != 0 ? ". MILC runs on the CPU" : ""));
+        say(0, why + (own_routines_ ? ". MILC runs on the CPU" : ""));
         return false;
     };
     if (milc.struct_size != sizeof milc || std::strcmp(milc.header_version, MILCGPU_VERSION) != 0)
@@ -289,16 +290,15 @@ bool Plugin::start(const milcgpu_milc &milc) {
         return refused("MILC's site order could not be read (node_index and the sites' coordinates disagree)");
     precision_ = milc.precision;
     const std::string asked = environment("MILCGPU_COMPARE", "0");
-    compare_ = asked == "strict" ? 2 : std::atoi(asked.c_str()) != 0;
+    compare_ = !own_routines_ ? 0 : asked == "strict" ? 2 : std::atoi(asked.c_str()) != 0;
     reconstruct_ = std::atoi(environment("MILCGPU_RECONSTRUCT", "13"));
-    own_routines_ = milc.own_routines != 0;
     sites_ = milc.extent[0] * milc.extent[1] * milc.extent[2] * milc.extent[3];
+    even_sites_ = sites_ / 2;
     site_map_.assign(milc.site_map, milc.site_map + sites_);
     layout_.struct_size = sizeof layout_;
     std::copy(milc.extent, milc.extent + 4, layout_.extent);
     if (!open(MILCGPU_AUTO))
         return refused(reason());
-    even_sites_ = sites_ / 2;
     make_neighbours(milc);
     if (!choose_policy()) {
         milcgpu_finalize(context_);
@@ -315,7 +315,7 @@ void Plugin::print_start(const milcgpu_milc &milc) const {
     say(1, format("%s, PRECISION %d, with milcgpu %s", milc.milc, milc.precision, MILCGPU_VERSION));
     say(1, format("precision of solves: %s (MILCGPU_PRECISION), long links of the sloppy part in %d reals "
                   "(MILCGPU_RECONSTRUCT)%s",
-                  policy_->name, reconstruct_,
+                  own_routines_ || policy_asked_ ? policy_->name : "as MILC's switches say", reconstruct_,
                   compare_ == 0   ? ""
                   : compare_ == 1 ? "; every routine is also run by MILC and compared (MILCGPU_COMPARE)"
                                   : "; compared, and ended at the first difference (MILCGPU_COMPARE=strict)"));

@@ -1,5 +1,6 @@
 // The interface that MILC's own GPU switches call (milc_glue/quda_compat), against tests/reference. One program has one
 // lattice and one precision there, as MILC has, so all of it is one test.
+#include "milc_glue/plugin.h"
 #include "milc_glue/quda_compat/quda_milc_interface.h"
 #include "tests/support.h"
 #include <cstdlib>
@@ -203,6 +204,15 @@ TEST_CASE("quda_compat: links, solves, D and observables as MILC asks for them",
     loops /= lattice.volume() / lattice.n[3];
     CHECK(ploop[0] == Approx(loops.real()).epsilon(1e-12));
     CHECK(ploop[1] == Approx(loops.imag()).margin(1e-12));
+
+    // A device that is lost on the way: the host backend goes on.
+    milcgpu_plugin_inject_fault(MILCGPU_FAULT_DEVICE_LOST);
+    args.evenodd = QUDA_EVEN_PARITY;
+    x = untouched;
+    qudaInvert(2, 2, 0.1, args, 1e-10, 0, fat.data(), lng.data(), b.data(), x.data(), &residual, &relative,
+               &iterations);
+    CHECK(residual < 1e-10);
+    CHECK(difference(x.data(), ordered(after.x, 1).data(), 6 * half) < 1e-8);
 
     // What is wrong is marked.
     qudaInvert(1, 1, 0.1, args, 1e-6, 0, fat.data(), lng.data(), b.data(), x.data(), &residual, &relative, &iterations);
