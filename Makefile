@@ -11,7 +11,7 @@
 #
 # Each variant (cuda, host, host-sanitize) has a folder of its own under build/, so they stand side by side.
 
-VERSION := 0.1.0
+VERSION := 0.2.0
 PREFIX  ?= /usr/local
 comma   := ,
 empty   :=

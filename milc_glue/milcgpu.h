@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define MILCGPU_VERSION "0.1.0"
+#define MILCGPU_VERSION "0.2.0"
 
 typedef enum {
     MILCGPU_OK = 0,
