@@ -109,6 +109,7 @@ class Plugin {
     bool choose_policy();
     const Policy *policy_for(int mixed) const;
     bool open(int backend);
+    void close();
     void make_neighbours(const milcgpu_milc &milc);
     void print_start(const milcgpu_milc &milc) const;
     void say(int level, const std::string &text) const;
@@ -230,16 +231,18 @@ bool Plugin::open(int backend) {
     return milcgpu_init(&layout_, &options, &context_) == MILCGPU_OK;
 }
 
+void Plugin::close() {
+    drop_all();
+    known_.clear();
+    milcgpu_finalize(context_);
+    context_ = nullptr;
+}
+
 bool Plugin::retreat() {
     int backend = MILCGPU_CUDA;
-    if (context_ != nullptr) {
+    if (context_ != nullptr)
         milcgpu_backend_of(context_, &backend);
-        drop_all();
-        milcgpu_finalize(context_);
-    }
-    context_ = nullptr;
-    sets_.clear(); // of a device that was lost, nothing is left to destroy
-    known_.clear();
+    close();
     if (retreated_ || backend == MILCGPU_HOST || site_map_.empty())
         return false;
     retreated_ = true;
@@ -450,7 +453,7 @@ LinkSet *Plugin::links_for(const void *fat, const void *lng) {
             drop_oldest(nullptr);
             say(0, why);
             if (status == MILCGPU_DEVICE_LOST)
-                context_ = nullptr;
+                close();
             return nullptr;
         }
     }
@@ -460,11 +463,12 @@ LinkSet *Plugin::links_for(const void *fat, const void *lng) {
 
 // After an error that no other precision mends. False, for the caller to return.
 bool Plugin::fail(milcgpu_routine routine, int status) {
-    const char *after = status == MILCGPU_DEVICE_LOST ? "the GPU is gone: MILC runs on the CPU from here on"
-                                                      : "MILC's own routine does this call";
+    const char *after = !own_routines_                  ? "It could not be done"
+                        : status == MILCGPU_DEVICE_LOST ? "the GPU is gone: MILC runs on the CPU from here on"
+                                                        : "MILC's own routine does this call";
     say(0, format("%s: %s. %s", routine_name(routine), reason().c_str(), after));
     if (status == MILCGPU_DEVICE_LOST)
-        context_ = nullptr; // not destroyed: nothing of it can be used
+        close();
     return false;
 }
 
