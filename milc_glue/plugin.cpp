@@ -1,10 +1,9 @@
 // The plugin behind the use_gpu glue; see plugin.h. One per process, on top of the C interface.
 #include "milc_glue/plugin.h"
-#include "gpu_kernels/backend/error.h"
+#include "gpu_kernels/backend/device.h"
 #include "milc_glue/host_fields.h"
 #include "milc_glue/ledger.h"
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -16,8 +15,7 @@ using namespace milcgpu;
 
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-const double loaded_at = now(); // the library is loaded as the program starts
+const double loaded_at = wall_seconds(); // the library is loaded as the program starts
 
 // Precisions of a solve, from the fastest to the safest; after an error the next one of `safer` is tried.
 struct Policy {
@@ -166,8 +164,8 @@ std::string reason() {
 
 class Stopwatch {
   public:
-    explicit Stopwatch(double &sum) : sum_(sum), since_(now()) {}
-    ~Stopwatch() { sum_ += now() - since_; }
+    explicit Stopwatch(double &sum) : sum_(sum), since_(wall_seconds()) {}
+    ~Stopwatch() { sum_ += wall_seconds() - since_; }
 
   private:
     double &sum_;
@@ -338,7 +336,7 @@ void Plugin::print_start(const milcgpu_milc &milc) const {
 }
 
 void Plugin::at_exit() {
-    say(1, ledger_.table(now() - loaded_at));
+    say(1, ledger_.table(wall_seconds() - loaded_at));
     const std::string comparison = ledger_.comparison();
     if (!comparison.empty())
         say(1, "comparison with MILC's own routines:\n" + comparison);
@@ -347,10 +345,10 @@ void Plugin::at_exit() {
 void Plugin::original(milcgpu_routine routine, bool entering) {
     originals_ += entering ? 1 : -1;
     if (entering && originals_ == 1)
-        original_since_ = now();
+        original_since_ = wall_seconds();
     if (!entering && originals_ == 0) {
         ++ledger_[routine].cpu_calls;
-        ledger_[routine].cpu_seconds += now() - original_since_;
+        ledger_[routine].cpu_seconds += wall_seconds() - original_since_;
     }
 }
 
@@ -564,9 +562,9 @@ HostRecords Plugin::parity_of(const milcgpu_field &field, int parity) const {
 
 void Plugin::progress(void *self, int step, double residual) {
     Plugin &that = *static_cast<Plugin *>(self);
-    if (now() - that.progress_at_ < 10)
+    if (wall_seconds() - that.progress_at_ < 10)
         return;
-    that.progress_at_ = now();
+    that.progress_at_ = wall_seconds();
     that.say(1, format("step %d, residual %.2e", step, residual));
 }
 
@@ -635,7 +633,7 @@ bool Plugin::solve(const milcgpu_plugin_solve_call &call, milcgpu_solve_report &
         LinkSet *links = links_for(call.fat, call.lng);
         if (links == nullptr)
             return false;
-        progress_at_ = now();
+        progress_at_ = wall_seconds();
         const milcgpu_solve_spec spec = spec_for(*policy, call);
         milcgpu_status status = milcgpu_solve(context_, links->handle, &spec, &call.source, &call.solution, &report);
         while (status == MILCGPU_NO_MEMORY && drop_oldest(links))
@@ -669,7 +667,7 @@ bool Plugin::multi_mass(const milcgpu_plugin_multi_mass_call &call, milcgpu_shif
         LinkSet *links = links_for(call.fat, call.lng);
         if (links == nullptr)
             return false;
-        progress_at_ = now();
+        progress_at_ = wall_seconds();
         milcgpu_multi_mass_spec spec{};
         spec.struct_size = sizeof spec;
         spec.parity = call.parity;
@@ -872,7 +870,7 @@ int milcgpu_plugin_compare_dslash(int parity, const void *source, const void *gp
                                    seconds, cpu_seconds);
 }
 
-double milcgpu_plugin_seconds(void) { return now(); }
+double milcgpu_plugin_seconds(void) { return wall_seconds(); }
 void milcgpu_plugin_inject_fault(int fault) { plugin().inject_fault(fault); }
 
 } // extern "C"
