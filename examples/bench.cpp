@@ -19,7 +19,7 @@ namespace {
 struct Settings {
     std::string backend = "auto", csv;
     std::array<int, 4> size = {0, 0, 0, 0};
-    double mass = 0.01, tolerance = 1e-10, delta = 0.1;
+    double mass = 0.01, tolerance = 1e-10, delta = 0;
     int block = 0, sweeps = 8; // sweeps: far enough from the unit field for solves of the usual length
     bool all_rows = false, no_solves = false, no_rows = false, no_links = false, no_multi_mass = false;
 };
@@ -95,12 +95,24 @@ void time_rows(Device &device, const examples::System &system, const Settings &s
         const SpinorField in_d = upload(device, reorder, in_milc, 1, row.spinor);
         const SpinorField out_d = upload(device, reorder, in_milc, 0, row.spinor);
         const SpinorField x_d = upload(device, reorder, in_milc, 0, row.spinor);
+        const SpinorField p_d = upload(device, reorder, in_milc, 0, row.spinor);
+        const SpinorField s_d = upload(device, reorder, in_milc, 0, row.spinor);
+        const DeviceArray<CgState> cg(device, 1, "bench");
         DslashCall call{};
         call.lattice = Lattice(system.lattice.n, 0);
         call.parity = 0;
         call.fat = pair.fat, call.lng = pair.lng;
         call.in = &in_d, call.out = &out_d, call.x = &x_d, call.z = &x_d;
         // Epilogues: a = 0 and alpha = 1 make the results -D in and x + D in.
+        if (row.epilogue == Epilogue::step) {
+            CgState state{};
+            state.start(1, 1);
+            state.alpha = 1;
+            device.copy_to_device(cg.data(), &state, sizeof state);
+            call.x = &p_d, call.s = &s_d;
+            call.cg = cg.data();
+            call.judge = false;
+        }
         const auto launch = [&] { dslash(device, call, row.epilogue); };
         const double seconds = median_seconds(device, 9, device.on_gpu() ? 20 : 2, launch);
         device.fill_zero(out_d.data(), out_d.bytes());
@@ -318,7 +330,7 @@ int main(int argc, char **argv) {
     arguments.add("size", "X Y Z T", settings.size, "lattice (0: 24^3 x 32 on a GPU, 8^3 x 16 on the host)");
     arguments.add("mass", "M", settings.mass, "of the solves");
     arguments.add("tolerance", "R", settings.tolerance, "of the solves");
-    arguments.add("reliable-delta", "D", settings.delta, "of the solves");
+    arguments.add("reliable-delta", "D", settings.delta, "of the solves (0: the default)");
     arguments.add("sweeps", "N", settings.sweeps, "heat-bath sweeps of the gauge field (beta 6, cold start)");
     arguments.add("block", "N", settings.block, "threads a block of every kernel (0: its own)");
     arguments.add("all-rows", "", settings.all_rows, "mixed link precisions and all epilogues too");

@@ -15,7 +15,7 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 struct Settings {
     std::string lattice_file, csv, history, backend = "all", pairs = "all", action = "asqtad";
     std::array<int, 4> size = {8, 8, 8, 16};
-    double beta = 6.0, mass = 0.02, tolerance = 1e-10, reliable_delta = 0.1, jump_limit = 0;
+    double beta = 6.0, mass = 0.02, tolerance = 1e-10, reliable_delta = 0, jump_limit = 0;
     int sweeps = 60, max_iterations = 5000, reconstruct = 18, repeat = 1, sloppy_link = 0;
     unsigned long seed = 1;
     bool no_reference = false;
@@ -35,7 +35,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("reconstruct", "R", s.reconstruct, "reals of a sloppy long link: 18, 13, 12, 9 or 8");
     arguments.add("sloppy-link", "P", s.sloppy_link,
                   "precision of sloppy links: 1 double, 2 single, 3 half, 0 as vectors");
-    arguments.add("reliable-delta", "D", s.reliable_delta, "fall of the sloppy residual between recomputations");
+    arguments.add("reliable-delta", "D", s.reliable_delta, "fall of the sloppy residual between recomputations (0: the default)");
     arguments.add("jump-limit", "J", s.jump_limit, "jump of the residual that ends half precision (0: the default)");
     arguments.add("backend", "NAME", s.backend, "all, auto, host or cuda");
     arguments.add("pairs", "NAME", s.pairs, "all, or one as double/half");

@@ -208,8 +208,7 @@ SolveArguments checked_solve(const milcgpu_solve_spec &spec) {
     a.limits.relative_tolerance = spec.relative_tolerance;
     a.limits.max_iterations = spec.max_iterations;
     a.limits.max_restarts = spec.max_restarts;
-    if (spec.reliable_delta > 0)
-        a.limits.reliable_delta = spec.reliable_delta;
+    a.limits.reliable_delta = spec.reliable_delta;
     if (spec.jump_limit > 0)
         a.limits.jump_limit = spec.jump_limit;
     return a;

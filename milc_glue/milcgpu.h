@@ -89,7 +89,7 @@ typedef struct {
     int max_restarts;          /* starts of the iteration allowed, the first included; > 0 */
     milcgpu_operator precise;  /* the solution is kept and residuals are recomputed in this */
     milcgpu_operator sloppy;   /* iterations run in this; precision 0: as precise */
-    double reliable_delta;     /* fall of the sloppy residual between two recomputations; 0: 0.1 */
+    double reliable_delta;     /* fall of the sloppy residual between two recomputations; 0: 0.3 for half, else 0.1 */
     double jump_limit; /* sloppy half precision on light masses: where the residual, recomputed, differs by more than
                           this part of itself, the rest of the solve runs in single; where that is certain beforehand,
                           all of it. 0: 0.5; 1e9: half precision whatever it costs */
@@ -284,9 +284,9 @@ typedef struct {
 void milcgpu_asqtad_spec(double u0, milcgpu_fatlink_spec *spec);
 void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec);
 
-/* Fat and long links from the gauge field (4 links a site), n_sets of them. hisq and report may be NULL. n_sets may be 0
- * (sets NULL) where one of HISQ's V, Y and W is wanted. Outputs are
- * untouched on failure, except that handles which were to get new content are then empty. */
+/* Fat and long links from the gauge field (4 links a site), n_sets of them. hisq and report may be NULL. n_sets may be
+ * 0 (sets NULL) where one of HISQ's V, Y and W is wanted. Outputs are untouched on failure, except that handles which
+ * were to get new content are then empty. */
 milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink_spec *spec, const milcgpu_field *gauge,
                                  const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
                                  milcgpu_fatlink_report *report);

@@ -403,9 +403,9 @@ double *Device::sum_slots(size_t count) {
 }
 
 void reserve_sums(Device &device, int n, int fields) {
-    constexpr int widest = 3; // numbers summed at once over one field; over several it is one
+    constexpr int widest = 3, widest_of_several = 2; // numbers summed at once over one field, and over each of several
     const ReduceShape shape(n);
-    device.sum_slots(static_cast<size_t>(fields > 1 ? fields : widest) * (shape.tiles + shape.groups));
+    device.sum_slots(static_cast<size_t>(std::max(fields * widest_of_several, widest)) * (shape.tiles + shape.groups));
 }
 
 Device::Sequence::Sequence(Device &device, std::function<void()> launches)

@@ -9,9 +9,6 @@ namespace milcgpu {
 // y = scale * x, between any two precisions; *sum (device, may be nullptr) = |y|^2 before y is rounded. 2 spinors.
 void convert_spinor(Device &, const SpinorField &x, const SpinorField &y, double scale, double *sum);
 
-// y += scale * x, then x = 0, between any two precisions. 4 spinors.
-void drain(Device &, const SpinorField &x, const SpinorField &y, double scale);
-
 // *sum = |x|^2 (device). 1 spinor.
 void norm_squared(Device &, const SpinorField &x, double *sum);
 
@@ -26,32 +23,36 @@ inline double unit_of(double norm_squared, int sites) {
     return std::ldexp(1.0, std::ilogb(std::sqrt(norm_squared / sites)));
 }
 
-// Start of conjugate gradient: p = r, x = 0 (x may be an empty field: then there is none), state->rr = state->pp =
-// |r|^2, counters cleared, active. 3 spinors.
-void cg_start(Device &, const SpinorField &r, const SpinorField &p, const SpinorField &x, CgState *state);
+// A direction of conjugate gradient: p in double, and a copy that dslash can take (in the format of the residuals),
+// which is p itself where these are double. p is far longer than r on light masses, and x a sum over many steps.
+struct Direction {
+    const SpinorField *p, *copy;
+};
 
-// End of an iteration: beta = rr_new / rr, x += alpha p, p = r + beta p, pp = |p|^2; then the iteration is judged
-// (CgState::advance), unless `judge` is false because relative_residual follows. 5 spinors (x may be of higher
-// precision, or empty: 3 spinors).
-void cg_direction(Device &, const SpinorField &r, const SpinorField &p, const SpinorField &x, CgState *state,
-                  bool judge);
+// Start of conjugate gradient: p = r, and the state begins with |r|^2. p.p may be nullptr. 2 spinors and a double one.
+void cg_start(Device &, const SpinorField &r, const Direction &p, CgState *state);
+
+// Directions and solutions of `count` conjugate gradients, for the last `steps` iterations: x += scale alpha p,
+// p = r + beta p for each. r[k] of a field is its residual after iteration k of every cg_kept_steps; x is in double.
+// Fields that are not active are left alone; `stopped`: only those that are not active, for the iterations since their
+// last update. Bytes a site: a spinor for each iteration and for the copy of p, and 4 double ones.
+struct SolutionVectors {
+    const SpinorField *r[cg_kept_steps]; // arrays of count
+    const SpinorField *p, *copy, *x;
+};
+void update_solutions(Device &, const SolutionVectors &, const CgState *states, int count, int steps, bool stopped);
 
 // Reliable update (Sleijpen and van der Vorst, Computing 56 (1996) 141): r_new is the residual recomputed in higher
-// precision. The search direction is kept: p += r_new - r, then p is made to satisfy <r, p> = |r|^2, which the step
-// length assumes; r = r_new, x = 0. State: rr, pp, jump, active. 9 spinors, once in hundreds of iterations.
-void cg_reliable_update(Device &, const SpinorField &r_new, const SpinorField &r, const SpinorField &p,
-                        const SpinorField &x, CgState *state);
+// precision, r that of the recursion. The search direction is kept: p += r_new - r, then p is made to satisfy
+// <r_new, p> = |r_new|^2, which the step length assumes; start = r_new. State: rr, pp, jump, active. Once in hundreds
+// of iterations.
+void cg_reliable_update(Device &, const SpinorField &r_new, const SpinorField &r, const SpinorField &start,
+                        const Direction &p, CgState *state);
 
 // Relative ("Fermilab") residual as MILC defines it: *sum (device, may be nullptr) = sum over sites |r_x|^2 / |x_x|^2,
-// a site with |x_x| = 0 counting 1; the residual is sqrt(2 sum / volume). The solution is y. With a state, while a
-// solve is under way: the solution is y + scale * x and the residual scale * r (x in the format that goes with r),
-// state->relative is set and the iteration is judged. 2 or 3 spinors.
-void relative_residual(Device &, const SpinorField &r, const SpinorField &x, const SpinorField &y, double *sum,
-                       CgState *state, double volume);
-
-// Precision of the partial solution that goes with vectors of a precision: sums need more than half holds.
-constexpr Precision solution_precision(Precision vectors) {
-    return vectors == Precision::half ? Precision::single : vectors;
-}
+// a site with |x_x| = 0 counting 1; the residual is sqrt(2 sum / volume). x in double. With a state, while a solve is
+// under way: the residual is scale * r, state->relative is set and the iteration is judged. 2 spinors.
+void relative_residual(Device &, const SpinorField &r, const SpinorField &x, double *sum, CgState *state,
+                       double volume);
 
 } // namespace milcgpu

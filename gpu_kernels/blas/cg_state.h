@@ -6,7 +6,7 @@
 namespace milcgpu {
 
 constexpr int cg_history_length = 64; // iterations between two looks of the host, at most
-constexpr int cg_kept_steps = 4;      // whose alpha and beta are kept, for shifted systems (shifts.h)
+constexpr int cg_kept_steps = 4;      // whose residuals, alpha and beta are kept: solutions follow in one pass for all
 
 enum class CgStop { running, target, reliable_update, iteration_limit, nan_or_inf, not_positive };
 
@@ -17,9 +17,11 @@ struct CgState {
     double scale;           // a vector here times scale is the vector of the system as given
     double rr;              // |r|^2 of the recursion
     double pp;              // |p|^2
-    double curvature;       // <p, A p> = shift |p|^2 + |D p|^2
+    double beta;            // of the coming step: p = r + beta p
+    double cross;           // <r, A p>, p still the old one
+    double curvature;       // <p, A p>
     double alpha;           // rr / curvature
-    double rr_new, pp_new;  // of the iteration under way
+    double rr_new;          // of the iteration under way
     double jump;            // |r_new - r|^2 at the last reliable update
     double largest_rr;      // since the last reliable update
     double target_rr;       // stop when rr < target_rr
@@ -30,19 +32,50 @@ struct CgState {
     double step_alpha[cg_kept_steps], step_beta[cg_kept_steps]; // of iteration k at k mod length
     float history[cg_history_length]; // sqrt(rr) of the last iterations, iteration k at k mod length
 
-    // After every iteration: rr_new becomes rr, and the one place where an iteration is judged. Every test is false for
-    // NaN, and NaN is asked for first, so NaN never passes as convergence.
-    MILCGPU_HD void advance() {
+    // A start from a residual and a direction with <r, p> = |r|^2.
+    MILCGPU_HD void start(double rr_of_start, double pp_of_start) {
+        rr = largest_rr = rr_of_start;
+        pp = pp_of_start;
+        stop = CgStop::running;
+        active = 1;
+    }
+
+    // Length of the coming step, from |D p|^2: D is anti-hermitian, so <p, A p> = shift |p|^2 + |D p|^2.
+    MILCGPU_HD void set_step_along_p(double dp_dp) {
+        curvature = shift * pp + dp_dp;
+        alpha = rr / curvature;
+    }
+
+    // The same from |D r|^2, for p = r + beta p. <p, A p> is at least shift |r|^2, since <r, p> = |r|^2; where rounding
+    // has spoiled that, p = r.
+    MILCGPU_HD void set_step_along_r(double dr_dr) {
+        const double along_r = shift * rr + dr_dr;
+        curvature = along_r + 2 * beta * cross + beta * beta * curvature;
+        if (curvature < shift * rr || curvature <= 0.0) {
+            step_beta[(iterations - 1) % cg_kept_steps] = beta = 0;
+            pp = rr;
+            curvature = along_r;
+        }
+        alpha = rr / curvature;
+    }
+
+    // After every iteration: rr_new becomes rr.
+    MILCGPU_HD void record() {
         history[iterations % cg_history_length] = static_cast<float>(sqrt(rr_new));
         step_alpha[iterations % cg_kept_steps] = alpha;
-        step_beta[iterations % cg_kept_steps] = rr_new / rr;
+        step_beta[iterations % cg_kept_steps] = beta = rr_new / rr;
+        pp = rr_new + beta * beta * pp; // <r_new, p> = 0
         ++iterations;
         rr = rr_new;
-        pp = pp_new;
         largest_rr = fmax(largest_rr, rr);
+    }
+
+    // The one place where an iteration is judged, after record. Every test is false for NaN, and NaN is asked for
+    // first, so NaN never passes as convergence.
+    MILCGPU_HD void judge() {
         if (curvature <= 0.0)
             stop = CgStop::not_positive;
-        else if (!(rr < INFINITY) || !(pp < INFINITY) || !(alpha < INFINITY))
+        else if (!(rr < INFINITY) || !(alpha < INFINITY))
             stop = CgStop::nan_or_inf;
         else if (rr < target_rr && (relative_target <= 0.0 || relative < relative_target))
             stop = CgStop::target;

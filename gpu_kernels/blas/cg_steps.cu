@@ -1,133 +1,157 @@
-// The steps of conjugate gradient that are not dslash: start, direction, reliable update. One pass each over the sites;
-// the partial solution x is kept in single precision when the vectors are half.
+// The parts of conjugate gradient that are not dslash: start, directions and solutions, reliable update.
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/blas/for_precision.h"
+#include "gpu_kernels/blas/shifts.h"
 
 namespace milcgpu {
 
 namespace {
 
+using DoubleView = SpinorView<SpinorDouble>;
+
+// p and its copy; without data: there is none, or the copy is p.
+template <class S> struct DirectionView {
+    DoubleView p;
+    SpinorView<S> copy;
+    explicit DirectionView(const Direction &d)
+        : p(d.p != nullptr ? DoubleView(*d.p) : DoubleView(nullptr)),
+          copy(d.copy != d.p ? SpinorView<S>(*d.copy) : SpinorView<S>(nullptr)) {}
+    MILCGPU_HD void store(int i, const Vector<double> &v) const {
+        if (p.data != nullptr)
+            p.store(i, v);
+        if (copy.data != nullptr)
+            copy.store(i, convert<typename S::Real>(v));
+    }
+};
+
 template <class S> struct Start {
-    SpinorView<S> r, p;
-    SpinorView<typename SolutionOf<S>::Type> x; // without data where solutions are kept elsewhere (shifts.h)
+    SpinorView<S> r;
+    DirectionView<S> p;
     MILCGPU_HD Sums<1> operator()(int i) const {
         const auto v = r.load(i);
-        p.store(i, v);
-        if (x.data != nullptr)
-            x.store(i, {});
+        p.store(i, convert<double>(v));
         return {{norm(v)}};
     }
 };
 
 struct StartFinish : Finish {
     CgState *state;
-    MILCGPU_HD void operator()(const Sums<1> &rr) const {
-        state->rr = state->pp = state->largest_rr = rr.v[0];
-        state->stop = CgStop::running;
-        state->active = 1;
-    }
+    MILCGPU_HD void operator()(const Sums<1> &rr) const { state->start(rr.v[0], rr.v[0]); }
 };
 
-template <class S> struct Direction {
-    SpinorView<S> r, p;
-    SpinorView<typename SolutionOf<S>::Type> x;
-    const CgState *state;
-    MILCGPU_HD Sums<1> operator()(int i) const {
-        using Real = typename S::Real;
-        const Real alpha = static_cast<Real>(state->alpha), beta = static_cast<Real>(state->rr_new / state->rr);
-        const auto old = p.load(i);
-        if (x.data != nullptr)
-            x.store(i, x.load(i) + alpha * old);
-        const auto fresh = r.load(i) + beta * old;
-        p.store(i, fresh);
-        return {{norm(fresh)}};
-    }
-};
-
-struct DirectionFinish : Finish {
-    CgState *state;
-    bool judge;
-    MILCGPU_HD void operator()(const Sums<1> &pp) const {
-        state->pp_new = pp.v[0];
-        if (judge)
-            state->advance();
+template <class S> struct UpdateSolutions {
+    const unsigned char *r[cg_kept_steps][max_shifts];
+    unsigned char *p[max_shifts], *copy[max_shifts], *x[max_shifts]; // copy: nullptr where it is p
+    size_t stride;
+    const CgState *states;
+    int count, steps;
+    bool stopped;
+    MILCGPU_HD void operator()(int i) const {
+        for (int field = 0; field < count; ++field) {
+            const CgState &state = states[field];
+            const bool spoiled = state.stop == CgStop::nan_or_inf || state.stop == CgStop::not_positive;
+            if ((state.active != 0) == stopped || state.iterations == 0 || spoiled)
+                continue;
+            const int pending = stopped ? (state.iterations - 1) % cg_kept_steps + 1 : steps;
+            Vector<double> direction = load_spinor<SpinorDouble, Reuse::written>(p[field], stride, i);
+            Vector<double> solution = load_spinor<SpinorDouble, Reuse::written>(x[field], stride, i);
+            Vector<typename S::Real> residual[cg_kept_steps] = {};
+            const auto slot = [&](int k) { return (state.iterations - pending + k) % cg_kept_steps; };
+            MILCGPU_UNROLL
+            for (int k = 0; k < cg_kept_steps; ++k)
+                if (k < pending)
+                    residual[k] = load_spinor<S, Reuse::written>(r[slot(k)][field], stride, i);
+            MILCGPU_UNROLL
+            for (int k = 0; k < cg_kept_steps; ++k)
+                if (k < pending) {
+                    solution = solution + (state.scale * state.step_alpha[slot(k)]) * direction;
+                    direction = convert<double>(residual[k]) + state.step_beta[slot(k)] * direction;
+                }
+            store_spinor<SpinorDouble>(p[field], stride, i, direction);
+            if (copy[field] != nullptr)
+                store_spinor<S>(copy[field], stride, i, convert<typename S::Real>(direction));
+            store_spinor<SpinorDouble>(x[field], stride, i, solution);
+        }
     }
 };
 
 // p += r_new - r; sums |r_new|^2, <r_new, p> and |r_new - r|^2.
 template <class S> struct Correct {
-    SpinorView<S> r_new, r, p;
+    SpinorView<S> r_new, r, start;
+    DoubleView p;
     MILCGPU_HD Sums<3> operator()(int i) const {
         const auto fresh = r_new.load(i);
-        const auto jump = fresh - r.load(i);
-        const auto direction = p.load(i) + jump;
+        const Vector<double> v = convert<double>(fresh), jump = v - convert<double>(r.load(i));
+        const Vector<double> direction = p.load(i) + jump;
         p.store(i, direction);
-        r.store(i, fresh);
-        return {{norm(fresh), real_dot(fresh, direction), norm(jump)}};
+        start.store(i, fresh);
+        return {{norm(v), real_dot(v, direction), norm(jump)}};
     }
 };
 
 struct CorrectFinish : Finish {
     CgState *state;
     MILCGPU_HD void operator()(const Sums<3> &sums) const {
-        state->rr = state->largest_rr = sums.v[0];
-        state->rr_new = sums.v[1]; // <r, p>, until Project has used it
+        state->rr = sums.v[0];
+        state->cross = sums.v[1]; // <r, p>, until Project has used it
         state->jump = sums.v[2];
     }
 };
 
-// p -= (<r,p> / |r|^2 - 1) r, so that <r,p> = |r|^2; x = 0.
+// p -= (<r, p> / |r|^2 - 1) r, so that <r, p> = |r|^2.
 template <class S> struct Project {
-    SpinorView<S> r, p;
-    SpinorView<typename SolutionOf<S>::Type> x;
+    SpinorView<S> r;
+    DirectionView<S> p;
     const CgState *state;
     MILCGPU_HD Sums<1> operator()(int i) const {
-        const auto excess = static_cast<typename S::Real>(state->rr_new / state->rr - 1.0);
-        const auto direction = p.load(i) - excess * r.load(i);
+        const double excess = state->cross / state->rr - 1.0;
+        const Vector<double> direction = p.p.load(i) - excess * convert<double>(r.load(i));
         p.store(i, direction);
-        x.store(i, {});
         return {{norm(direction)}};
     }
 };
 
 struct ProjectFinish : Finish {
     CgState *state;
-    MILCGPU_HD void operator()(const Sums<1> &pp) const {
-        state->pp = pp.v[0];
-        state->stop = CgStop::running;
-        state->active = 1;
-    }
+    MILCGPU_HD void operator()(const Sums<1> &pp) const { state->start(state->rr, pp.v[0]); }
 };
-
-template <class S> using SolutionView = SpinorView<typename SolutionOf<S>::Type>;
 
 } // namespace
 
-void cg_start(Device &device, const SpinorField &r, const SpinorField &p, const SpinorField &x, CgState *state) {
-    for_precision(r.precision(), [&](auto s) {
-        using S = decltype(s);
-        launch_sum<1>(device, r.sites(), Start<S>{SpinorView<S>(r), SpinorView<S>(p), SolutionView<S>(x)},
-                      StartFinish{{}, state}, nullptr, "cg start");
+void cg_start(Device &device, const SpinorField &r, const Direction &p, CgState *state) {
+    for_precision(r.precision(), [&](auto format) {
+        using S = decltype(format);
+        launch_sum<1>(device, r.sites(), Start<S>{SpinorView<S>(r), DirectionView<S>(p)}, StartFinish{{}, state},
+                      nullptr, "cg start");
     });
 }
 
-void cg_direction(Device &device, const SpinorField &r, const SpinorField &p, const SpinorField &x, CgState *state,
-                  bool judge) {
-    for_precision(r.precision(), [&](auto s) {
-        using S = decltype(s);
-        launch_sum<1>(device, r.sites(), Direction<S>{SpinorView<S>(r), SpinorView<S>(p), SolutionView<S>(x), state},
-                      DirectionFinish{{}, state, judge}, &state->active, "cg direction");
+void update_solutions(Device &device, const SolutionVectors &vectors, const CgState *states, int count, int steps,
+                      bool stopped) {
+    for_precision(vectors.r[0][0].precision(), [&](auto format) {
+        UpdateSolutions<decltype(format)> body{};
+        for (int field = 0; field < count; ++field) {
+            for (int k = 0; k < cg_kept_steps; ++k)
+                body.r[k][field] = vectors.r[k][field].data();
+            body.p[field] = vectors.p[field].data(), body.x[field] = vectors.x[field].data();
+            body.copy[field] = vectors.copy != vectors.p ? vectors.copy[field].data() : nullptr;
+        }
+        body.stride = vectors.p[0].stride();
+        body.states = states;
+        body.count = count, body.steps = steps, body.stopped = stopped;
+        launch(device, vectors.p[0].sites(), body, "update solutions");
     });
 }
 
-void cg_reliable_update(Device &device, const SpinorField &r_new, const SpinorField &r, const SpinorField &p,
-                        const SpinorField &x, CgState *state) {
-    for_precision(r.precision(), [&](auto s) {
-        using S = decltype(s);
-        launch_sum<3>(device, r.sites(), Correct<S>{SpinorView<S>(r_new), SpinorView<S>(r), SpinorView<S>(p)},
+void cg_reliable_update(Device &device, const SpinorField &r_new, const SpinorField &r, const SpinorField &start,
+                        const Direction &p, CgState *state) {
+    for_precision(r.precision(), [&](auto format) {
+        using S = decltype(format);
+        using View = SpinorView<S>;
+        launch_sum<3>(device, r.sites(), Correct<S>{View(r_new), View(r), View(start), DoubleView(*p.p)},
                       CorrectFinish{{}, state}, nullptr, "cg reliable update");
-        launch_sum<1>(device, r.sites(), Project<S>{SpinorView<S>(r), SpinorView<S>(p), SolutionView<S>(x), state},
-                      ProjectFinish{{}, state}, nullptr, "cg reliable update");
+        launch_sum<1>(device, r.sites(), Project<S>{View(start), DirectionView<S>(p), state}, ProjectFinish{{}, state},
+                      nullptr, "cg reliable update");
     });
 }
 

@@ -1,4 +1,4 @@
-// y = scale x and y += scale x, x = 0 between precisions, |x|^2, and the search for NaN: passes of 1 to 4 spinors.
+// y = scale x between precisions, |x|^2, and the search for NaN: passes of 1 or 2 spinors.
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/blas/for_precision.h"
 
@@ -14,17 +14,6 @@ template <class X, class Y> struct Convert {
         const Vector<double> v = scale * convert<double>(x.load(i));
         y.store(i, convert<typename Y::Real>(v));
         return {{norm(v)}};
-    }
-};
-
-template <class X, class Y> struct Drain {
-    SpinorView<X> x;
-    SpinorView<Y> y;
-    double scale;
-    MILCGPU_HD void operator()(int i) const {
-        const Vector<double> v = convert<double>(y.load(i)) + scale * convert<double>(x.load(i));
-        y.store(i, convert<typename Y::Real>(v));
-        x.store(i, {});
     }
 };
 
@@ -55,17 +44,6 @@ void convert_spinor(Device &device, const SpinorField &x, const SpinorField &y, 
                           Convert<decltype(from), decltype(to)>{SpinorView<decltype(from)>(x),
                                                                 SpinorView<decltype(to)>(y), scale},
                           StoreSum{sum}, nullptr, "convert a spinor");
-        });
-    });
-}
-
-void drain(Device &device, const SpinorField &x, const SpinorField &y, double scale) {
-    for_precision(x.precision(), [&](auto from) {
-        for_precision(y.precision(), [&](auto to) {
-            launch(
-                device, x.sites(),
-                Drain<decltype(from), decltype(to)>{SpinorView<decltype(from)>(x), SpinorView<decltype(to)>(y), scale},
-                "drain a spinor");
         });
     });
 }

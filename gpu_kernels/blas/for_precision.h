@@ -19,20 +19,17 @@ template <class Function> void for_precision(Precision precision, const Function
     }
 }
 
-// A spinor field as kernels take it.
+// A spinor field as kernels take it; without data where there is none.
 template <class S> struct SpinorView {
     unsigned char *data;
     size_t stride;
     explicit SpinorView(const SpinorField &field) : data(field.data()), stride(field.stride()) {}
+    explicit SpinorView(std::nullptr_t) : data(nullptr), stride(0) {}
     template <Reuse reuse = Reuse::written> MILCGPU_HD Vector<typename S::Real> load(int i) const {
         return load_spinor<S, reuse>(data, stride, i);
     }
     MILCGPU_HD void store(int i, const Vector<typename S::Real> &x) const { store_spinor<S>(data, stride, i, x); }
 };
-
-// Format of the partial solution that goes with a vector format (solution_precision of blas.h).
-template <class S> struct SolutionOf { using Type = S; };
-template <> struct SolutionOf<SpinorHalf> { using Type = SpinorSingle; };
 
 struct StoreSum {
     double *sum;

@@ -53,47 +53,7 @@ template <class S> struct Update {
     }
 };
 
-template <class S> struct BatchDirection {
-    const unsigned char *r[max_shifts];
-    unsigned char *p[max_shifts], *x[max_shifts];
-    size_t stride;
-    const CgState *states;
-    MILCGPU_HD bool active(int field) const { return states[field].active != 0; }
-    MILCGPU_HD Sums<1> operator()(int i, int field) const {
-        using Real = typename S::Real;
-        const CgState &state = states[field];
-        const Real beta = static_cast<Real>(state.rr_new / state.rr);
-        const Vector<Real> old = load_spinor<S, Reuse::written>(p[field], stride, i);
-        store_spinor<SpinorDouble>(x[field], stride, i,
-                                   load_spinor<SpinorDouble, Reuse::written>(x[field], stride, i) +
-                                       (state.scale * state.alpha) * convert<double>(old));
-        const Vector<Real> fresh = load_spinor<S>(r[field], stride, i) + beta * old;
-        store_spinor<S>(p[field], stride, i, fresh);
-        return {{norm(fresh)}};
-    }
-};
-
-struct BatchDirectionFinish {
-    CgState *states;
-    MILCGPU_HD void operator()(const Sums<1> &pp, int field) const {
-        states[field].pp_new = pp.v[0];
-        states[field].advance();
-    }
-};
-
 } // namespace
-
-void batch_direction(Device &device, const SpinorField *r, const SpinorField *p, const SpinorField *x, CgState *states,
-                     int count) {
-    for_precision(r[0].precision(), [&](auto s) {
-        BatchDirection<decltype(s)> body{};
-        for (int k = 0; k < count; ++k)
-            body.r[k] = r[k].data(), body.p[k] = p[k].data(), body.x[k] = x[k].data();
-        body.stride = r[0].stride();
-        body.states = states;
-        launch_sum_batch<1, 2>(device, r[0].sites(), count, body, BatchDirectionFinish{states}, "batch direction");
-    });
-}
 
 void advance_shifts(Device &device, const CgState *base, ShiftState *shifts) {
     launch(device, max_shifts, Advance{base, shifts}, "advance shifts", 64);

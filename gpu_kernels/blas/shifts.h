@@ -57,10 +57,4 @@ struct ShiftVectors {
 };
 void update_shifts(Device &, const ShiftVectors &, const ShiftState *shifts, int count, double scale);
 
-// Refinement of all shifts together: the end of an iteration of `count` conjugate gradients side by side (cg_direction
-// of blas.h), with solutions in double: x_k += scale alpha p_k, p_k = r_k + beta p_k; judged. 3 spinors and 2 double
-// ones a field.
-void batch_direction(Device &, const SpinorField *r, const SpinorField *p, const SpinorField *x, CgState *states,
-                     int count);
-
 } // namespace milcgpu

@@ -8,7 +8,8 @@ void add_half_rows(std::vector<DslashKernel> &table);
 void add_single_batch_rows(std::vector<DslashBatchKernel> &table);
 
 const char *name(Epilogue epilogue) {
-    return epilogue == Epilogue::plain ? "plain" : epilogue == Epilogue::normal ? "normal" : "residual";
+    constexpr const char *names[] = {"plain", "normal", "residual", "step"};
+    return names[static_cast<int>(epilogue)];
 }
 
 const std::vector<DslashKernel> &dslash_table() {
@@ -36,9 +37,11 @@ const DslashKernel &find_dslash(Precision spinor, Precision link, int reals, Epi
 }
 
 void dslash(Device &device, const DslashCall &call, Epilogue epilogue) {
-    const bool spinors_fit = call.in->precision() == call.out->precision() && call.in->stride() == call.out->stride() &&
-                             (epilogue == Epilogue::plain || call.x->precision() == call.in->precision()) &&
-                             (epilogue != Epilogue::residual || call.z->precision() == call.in->precision());
+    const bool spinors_fit =
+        call.in->precision() == call.out->precision() && call.in->stride() == call.out->stride() &&
+        (epilogue == Epilogue::plain || call.x->precision() == call.in->precision()) &&
+        (epilogue != Epilogue::residual || call.z->precision() == call.in->precision()) &&
+        (epilogue != Epilogue::step || (call.s->precision() == call.in->precision() && call.cg != nullptr));
     if (!spinors_fit || call.fat->precision() != call.lng->precision() || call.fat->reals() != 18 ||
         call.in->data() == call.out->data())
         throw Error(Status::bad_argument, "dslash: spinors of one precision, in and out apart, and links of one "
@@ -70,12 +73,14 @@ void dslash_batch(Device &device, const DslashBatchCall &call, Epilogue epilogue
 }
 
 size_t dslash_bytes(Precision spinor, Precision link, int reals, Epilogue epilogue, size_t sites) {
-    const size_t spinors = epilogue == Epilogue::plain ? 2 : epilogue == Epilogue::normal ? 3 : 4;
-    return sites * (8 * link_bytes(link, 18) + 8 * link_bytes(link, reals) + spinors * spinor_bytes(spinor));
+    constexpr size_t spinors[] = {2, 3, 4, 5};
+    return sites * (8 * link_bytes(link, 18) + 8 * link_bytes(link, reals) +
+                    spinors[static_cast<int>(epilogue)] * spinor_bytes(spinor));
 }
 
 size_t dslash_flops(Epilogue epilogue, size_t sites) {
-    return sites * (1146 + 12 + (epilogue == Epilogue::plain ? 0 : epilogue == Epilogue::normal ? 18 : 24));
+    constexpr size_t added[] = {0, 18, 24, 48};
+    return sites * (1146 + 12 + added[static_cast<int>(epilogue)]);
 }
 
 } // namespace milcgpu

@@ -9,8 +9,13 @@
 //   plain      D in                                  |out|^2
 //   normal     a x - D in                            Re <x, out>      with in = D x: out = (a - D D) x
 //   residual   z - alpha (a x - D in)                |out|^2          z and out may be the same field
+//   step       z - alpha s, a step of conjugate gradient: see below   |out|^2, <out, s>     z and out may be the same
 //
-// Flops a site: 1146 for D (16 matrix-vector products of 66, 15 sums of 6); +18 normal, +24 residual; +12 for the sum.
+// step: in = D x, so A x = a x - D in; z is the residual r. x is the direction p and s = A p, or x is r, too, and
+// s = A r + beta s, which is A p for the direction p = r + beta p.
+//
+// Flops a site: 1146 for D (16 matrix-vector products of 66, 15 sums of 6); +18 normal, +24 residual, +48 step; +12 for
+// the sum.
 // Compulsory bytes a site: each link once, each spinor once: see bytes().
 #pragma once
 #include "gpu_kernels/blas/shifts.h"
@@ -21,7 +26,7 @@
 
 namespace milcgpu {
 
-enum class Epilogue { plain, normal, residual };
+enum class Epilogue { plain, normal, residual, step };
 const char *name(Epilogue);
 
 struct DslashCall {
@@ -29,24 +34,28 @@ struct DslashCall {
     int parity;                 // of out: 0 even, 1 odd
     const LinkField *fat, *lng; // same precision
     const SpinorField *in, *out;
-    const SpinorField *x = nullptr, *z = nullptr; // epilogue normal: x; residual: x and z
+    const SpinorField *x = nullptr, *z = nullptr; // epilogue normal: x; residual and step: x and z
+    const SpinorField *s = nullptr;               // step
     double a = 0, alpha = 1;
     double *sum = nullptr; // on the device; nullptr: not wanted
-    // In a conjugate gradient: a and alpha come from `cg`, the launch does nothing when cg->active is 0, and the sum
-    // goes to cg: plain -> curvature and alpha of the step, residual -> rr_new.
+    // In a conjugate gradient, plain or step: the scalars are those of `cg`, the launch does nothing when cg->active is
+    // 0, and the sum goes to cg: plain -> alpha, step -> rr_new and cross, and the iteration is judged
+    // (CgState::advance).
     CgState *cg = nullptr;
+    bool along_p = false; // plain: in is p, else r
+    bool judge = true;    // step; false where relative_residual (blas.h) does it
 };
 
-// D on several fields at once with the same links, plain or residual (z = out), each in a conjugate gradient of its
-// own.
+// D on several fields at once with the same links, plain or step, each in a conjugate gradient of its own.
 struct DslashBatchCall {
     Lattice lattice;
     int parity;
     const LinkField *fat, *lng;
-    int count;                      // of fields, at most max_shifts
-    const SpinorField *in, *out;    // arrays of count
-    const SpinorField *x = nullptr; // residual
-    CgState *cg;                    // array of count; those that are not active are left alone
+    int count;                                                  // of fields, at most max_shifts
+    const SpinorField *in, *out;                                // arrays of count
+    const SpinorField *x = nullptr, *z = nullptr, *s = nullptr; // step
+    bool along_p = false;
+    CgState *cg; // array of count; those that are not active are left alone
 };
 
 struct DslashBatchKernel {

@@ -12,21 +12,65 @@
 
 namespace milcgpu {
 
-template <class Spinor, Precision link, int reals, Reuse of_links = Reuse::stream> struct Stencil {
+// What follows D: the epilogues plain, normal and residual, or a step of conjugate gradient, which has a sum more.
+template <class Spinor> struct Ending {
+    using Vec = Vector<typename Spinor::Real>;
+    using Real = typename Spinor::Real;
+    static constexpr int sums = 1;
+
+    Epilogue epilogue;
+    const unsigned char *x, *z;
+    unsigned char *out;
+    double a, alpha;
+
+    MILCGPU_HD Sums<1> operator()(size_t stride, int i, Vec d) const {
+        double sum = 0;
+        if (epilogue != Epilogue::plain) {
+            const Vec own = load_spinor<Spinor, Reuse::written>(x, stride, i);
+            d = static_cast<Real>(a) * own - d;
+            sum = real_dot(own, d);
+            if (epilogue == Epilogue::residual)
+                d = load_spinor<Spinor, Reuse::written>(z, stride, i) - static_cast<Real>(alpha) * d;
+        }
+        store_spinor<Spinor>(out, stride, i, d);
+        return {{epilogue == Epilogue::normal ? sum : norm(d)}};
+    }
+};
+
+template <class Spinor> struct StepEnding {
+    using Vec = Vector<typename Spinor::Real>;
+    using Real = typename Spinor::Real;
+    static constexpr int sums = 2;
+
+    const unsigned char *x, *r;
+    unsigned char *r_new, *s;
+    const CgState *cg;
+
+    MILCGPU_HD Sums<2> operator()(size_t stride, int i, const Vec &d) const {
+        const Vec old = load_spinor<Spinor, Reuse::written>(r, stride, i);
+        const Vec given = x == r ? old : load_spinor<Spinor, Reuse::written>(x, stride, i);
+        Vec image = static_cast<Real>(cg->shift) * given - d;
+        if (x == r)
+            image = image + static_cast<Real>(cg->beta) * load_spinor<Spinor, Reuse::written>(s, stride, i);
+        store_spinor<Spinor>(s, stride, i, image);
+        const Vec fresh = old - static_cast<Real>(cg->alpha) * image;
+        store_spinor<Spinor>(r_new, stride, i, fresh);
+        return {{norm(fresh), real_dot(fresh, image)}};
+    }
+};
+
+template <class Spinor, Precision link, int reals, class End, Reuse of_links = Reuse::stream> struct Stencil {
     using Real = typename Spinor::Real;
     using Vec = Vector<Real>;
 
     Lattice lattice;
     int parity;
-    Epilogue epilogue;
     size_t stride; // of the spinors
     size_t link_stride;
-    const unsigned char *in, *x, *z;
-    unsigned char *out;
+    const unsigned char *in;
     const unsigned char *fat, *lng; // block (parity 0, mu 0)
     Real fat_scale, long_scale;
-    double a, alpha;
-    const CgState *cg;
+    End end;
 
     static constexpr size_t fat_bytes = link_bytes(link, 18), long_bytes = link_bytes(link, reals);
 
@@ -62,7 +106,7 @@ template <class Spinor, Precision link, int reals, Reuse of_links = Reuse::strea
         return sum;
     }
 
-    MILCGPU_HD Sums<1> operator()(int i) const {
+    MILCGPU_HD Sums<End::sums> operator()(int i) const {
         const Site site = lattice.site(parity, i);
         Part sum = {};
         MILCGPU_UNROLL
@@ -71,44 +115,35 @@ template <class Spinor, Precision link, int reals, Reuse of_links = Reuse::strea
         return complete(i, sum);
     }
 
-    MILCGPU_HD Sums<1> complete(int i, const Part &part) const {
-        Vec d = fat_scale * part.fat + long_scale * part.lng;
-        double sum;
-        if (epilogue == Epilogue::plain) {
-            sum = norm(d);
-        } else {
-            const Real shift = static_cast<Real>(cg != nullptr ? cg->shift : a);
-            const Vec own = load_spinor<Spinor>(x, stride, i);
-            d = shift * own - d;
-            if (epilogue == Epilogue::residual) {
-                const Real step = static_cast<Real>(cg != nullptr ? cg->alpha : alpha);
-                d = load_spinor<Spinor, Reuse::written>(z, stride, i) - step * d;
-                sum = norm(d);
-            } else {
-                sum = real_dot(own, d);
-            }
-        }
-        store_spinor<Spinor>(out, stride, i, d);
-        return {{sum}};
+    MILCGPU_HD Sums<End::sums> complete(int i, const Part &part) const {
+        return end(stride, i, fat_scale * part.fat + long_scale * part.lng);
     }
 };
 
-struct StencilFinish {
-    Epilogue epilogue;
+struct SumFinish {
     double *sum;
     CgState *cg;
+    bool along_p;
     MILCGPU_HD bool wanted() const { return sum != nullptr || cg != nullptr; }
     MILCGPU_HD void operator()(const Sums<1> &total) const {
         if (sum != nullptr)
             *sum = total.v[0];
-        if (cg == nullptr)
-            return;
-        if (epilogue == Epilogue::residual) {
-            cg->rr_new = total.v[0];
-        } else { // out = D p, so <p, A p> = shift |p|^2 + |out|^2 because D is anti-hermitian
-            cg->curvature = cg->shift * cg->pp + total.v[0];
-            cg->alpha = cg->rr / cg->curvature;
-        }
+        if (cg != nullptr && along_p)
+            cg->set_step_along_p(total.v[0]);
+        else if (cg != nullptr)
+            cg->set_step_along_r(total.v[0]);
+    }
+};
+
+struct StepFinish : Finish {
+    CgState *cg;
+    bool judge;
+    MILCGPU_HD void operator()(const Sums<2> &total) const {
+        cg->rr_new = total.v[0];
+        cg->cross = total.v[1];
+        cg->record();
+        if (judge)
+            cg->judge();
     }
 };
 
@@ -126,58 +161,73 @@ void fill_links(Body &body, const Lattice &lattice, int parity, const LinkField 
 // min_blocks, block: see launch_sum.
 template <class Spinor, Precision link, int reals, int min_blocks, int block>
 void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
-    Stencil<Spinor, link, reals> body{};
-    fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
-    body.epilogue = epilogue;
-    body.stride = call.in->stride();
-    body.in = call.in->data();
-    body.x = call.x != nullptr ? call.x->data() : nullptr;
-    body.z = call.z != nullptr ? call.z->data() : nullptr;
-    body.out = call.out->data();
-    body.a = call.a;
-    body.alpha = call.alpha;
-    body.cg = call.cg;
-    launch_sum_in_parts<1, min_blocks>(device, call.lattice.sites(call.parity), body,
-                                       StencilFinish{epilogue, call.sum, call.cg},
-                                       call.cg != nullptr ? &call.cg->active : nullptr, "launch dslash", block);
+    const auto data = [](const SpinorField *field) { return field != nullptr ? field->data() : nullptr; };
+    const auto start = [&](auto end, const auto &finish) {
+        Stencil<Spinor, link, reals, decltype(end)> body{};
+        fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
+        body.stride = call.in->stride();
+        body.in = call.in->data();
+        body.end = end;
+        launch_sum_in_parts<decltype(end)::sums, min_blocks>(device, call.lattice.sites(call.parity), body, finish,
+                                                             call.cg != nullptr ? &call.cg->active : nullptr,
+                                                             "launch dslash", block);
+    };
+    if (epilogue == Epilogue::step)
+        start(StepEnding<Spinor>{call.x->data(), call.z->data(), call.out->data(), call.s->data(), call.cg},
+              StepFinish{{}, call.cg, call.judge});
+    else
+        start(Ending<Spinor>{epilogue, data(call.x), data(call.z), call.out->data(), call.a, call.alpha},
+              SumFinish{call.sum, call.cg, call.along_p});
 }
 
-// Several fields at once, each in a conjugate gradient of its own.
-template <class Spinor, Precision link, int reals> struct BatchStencil {
-    Stencil<Spinor, link, reals, Reuse::keep> one; // links are read once a field, from L1 after the first
-    const unsigned char *in[max_shifts], *x[max_shifts];
-    unsigned char *out[max_shifts];
+// Several fields at once, each in a conjugate gradient of its own. Links are read once a field, from L1 after the
+// first.
+template <class Spinor, Precision link, int reals, class End> struct BatchStencil {
+    Stencil<Spinor, link, reals, End, Reuse::keep> one;
+    const unsigned char *in[max_shifts];
+    End end[max_shifts];
     const CgState *cg;
     MILCGPU_HD bool active(int field) const { return cg[field].active != 0; }
-    MILCGPU_HD Sums<1> operator()(int i, int field) const {
+    MILCGPU_HD Sums<End::sums> operator()(int i, int field) const {
         auto body = one;
-        body.in = in[field], body.x = x[field], body.z = body.out = out[field];
-        body.cg = cg + field;
+        body.in = in[field];
+        body.end = end[field];
         return body(i);
     }
 };
 
-struct BatchStencilFinish {
-    Epilogue epilogue;
-    CgState *cg;
-    MILCGPU_HD void operator()(const Sums<1> &total, int field) const {
-        StencilFinish{epilogue, nullptr, cg + field}(total);
+template <class Last> struct BatchFinish {
+    Last one; // of the first field
+    template <int N> MILCGPU_HD void operator()(const Sums<N> &total, int field) const {
+        Last finish = one;
+        finish.cg += field;
+        finish(total);
     }
 };
 
 template <class Spinor, Precision link, int reals, int min_blocks>
 void launch_batch_stencil(Device &device, const DslashBatchCall &call, Epilogue epilogue) {
-    BatchStencil<Spinor, link, reals> body{};
-    fill_links(body.one, call.lattice, call.parity, *call.fat, *call.lng);
-    body.one.epilogue = epilogue;
-    body.one.stride = call.in[0].stride();
-    body.cg = call.cg;
-    for (int k = 0; k < call.count; ++k) {
-        body.in[k] = call.in[k].data(), body.out[k] = call.out[k].data();
-        body.x[k] = call.x != nullptr ? call.x[k].data() : nullptr;
-    }
-    launch_sum_batch<1, min_blocks>(device, call.lattice.sites(call.parity), call.count, body,
-                                    BatchStencilFinish{epilogue, call.cg}, "launch batch dslash");
+    const auto start = [&](const auto &end_of, const auto &finish) {
+        using End = decltype(end_of(0));
+        BatchStencil<Spinor, link, reals, End> body{};
+        fill_links(body.one, call.lattice, call.parity, *call.fat, *call.lng);
+        body.one.stride = call.in[0].stride();
+        body.cg = call.cg;
+        for (int k = 0; k < call.count; ++k)
+            body.in[k] = call.in[k].data(), body.end[k] = end_of(k);
+        launch_sum_batch<End::sums, min_blocks>(device, call.lattice.sites(call.parity), call.count, body, finish,
+                                                "launch batch dslash");
+    };
+    if (epilogue == Epilogue::step)
+        start(
+            [&](int k) {
+                return StepEnding<Spinor>{call.x[k].data(), call.z[k].data(), call.out[k].data(), call.s[k].data(),
+                                          call.cg + k};
+            },
+            BatchFinish<StepFinish>{{{}, call.cg, true}});
+    else
+        start([&](int k) { return Ending<Spinor>{Epilogue::plain, nullptr, nullptr, call.out[k].data(), 0, 0}; },
+              BatchFinish<SumFinish>{{nullptr, call.cg, call.along_p}});
 }
 
 template <class Spinor, Precision link, int min_blocks>
@@ -190,11 +240,11 @@ void add_batch_rows(std::vector<DslashBatchKernel> &table, const char *file) {
     table.push_back({spinor, link, 8, launch_batch_stencil<Spinor, link, 8, min_blocks>, file});
 }
 
-// The rows of one spinor precision: 3 link precisions x 5 reconstructions x 3 epilogues.
+// The rows of one spinor precision: 3 link precisions x 5 reconstructions x 4 epilogues.
 template <class Spinor, Precision link, int min_blocks, int block>
 void add_rows(std::vector<DslashKernel> &table, const char *file) {
     constexpr Precision spinor = Spinor::precision;
-    for (const Epilogue epilogue : {Epilogue::plain, Epilogue::normal, Epilogue::residual}) {
+    for (const Epilogue epilogue : {Epilogue::plain, Epilogue::normal, Epilogue::residual, Epilogue::step}) {
         table.push_back({spinor, link, 18, epilogue, launch_stencil<Spinor, link, 18, min_blocks, block>, file});
         table.push_back({spinor, link, 13, epilogue, launch_stencil<Spinor, link, 13, min_blocks, block>, file});
         table.push_back({spinor, link, 12, epilogue, launch_stencil<Spinor, link, 12, min_blocks, block>, file});

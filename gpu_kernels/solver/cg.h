@@ -1,8 +1,10 @@
 // Conjugate gradient for (4 m^2 - D D) x = b on one parity, in one precision or two.
 //
-// Hestenes and Stiefel, J. Res. Nat. Bur. Standards 49 (1952) 409, with <p, A p> = 4 m^2 |p|^2 + |D p|^2 (D is
-// anti-hermitian), so that the step length is known after the first of the two D and the residual update rides on the
-// second. Three launches an iteration: dslash, dslash with residual, direction.
+// Two launches an iteration, the two D. D is anti-hermitian, so <p, A p> = 4 m^2 |p|^2 + |D p|^2 is known after the
+// first, and the new residual rides on the second. p would have to be renewed between iterations; instead, three
+// iterations of four apply A to the residual, and s = A p follows by recursion as p does (A. T. Chronopoulos and
+// C. W. Gear, J. Comput. Appl. Math. 25 (1989) 153). The fourth brings up p and x for all four in one pass, in double,
+// and starts from p: so the rounding of the recursion never lasts.
 //
 // Two precisions: iterate in the sloppy one; when its residual has fallen by reliable_delta, add the partial solution
 // up in the precise one, recompute the residual there, and go on with a search direction corrected for the jump
@@ -37,8 +39,8 @@ struct CgLimits {
     double relative_tolerance = 0; // and when the relative residual < relative_tolerance; 0 = not tested
     int max_iterations = 1000;     // between restarts
     int max_restarts = 5;
-    double reliable_delta = 0.1;
-    double jump_limit = 0.5; // of |r_new - r| / |r_new| at a reliable update, for half precision
+    double reliable_delta = 0; // fall of the sloppy residual between evaluations; 0: by the sloppy precision
+    double jump_limit = 0.5;   // of |r_new - r| / |r_new| at a reliable update, for half precision
 };
 
 struct CgReport {
@@ -90,20 +92,24 @@ class CgSolver {
     struct Level {
         OperatorSpec spec;
         LinkPair links;
-        SpinorField between; // D p, on the other parity
+        SpinorField between; // D of a vector, on the other parity
         SpinorField residual;
     };
     // The precision that iterates: its vectors and its recorded launches.
     struct Sloppy {
-        Level level;
-        SpinorField direction, partial, fresh_residual;
+        OperatorSpec spec;
+        LinkPair links;
+        SpinorField r[cg_kept_steps], image, between, fresh_residual; // image: A times the direction
+        SpinorField copy;                           // of the direction, for dslash, where vectors are not double
         std::unique_ptr<Device::Sequence> chunk[2]; // without and with the relative residual
+        const SpinorField &before(int k) const { return r[(k + cg_kept_steps - 1) % cg_kept_steps]; }
+        const SpinorField &start() const { return before(0); } // where the first iteration looks for the residual
     };
     struct Residual {
         double rr, relative;
     };
     bool load_source(CgReport &report);
-    Residual read_residual(const Level &level, const SpinorField &x);
+    Residual read_residual(const Level &level);
     Residual true_residual(Level &level);
     double read(const double *device_value);
     Level make_level(const OperatorSpec &spec, const LinkPair &links);
@@ -112,21 +118,22 @@ class CgSolver {
     bool jumped_too_far(CgReport &report);
     bool half_is_hopeless() const;
     void change_to_finer();
-    void iterate_once();
+    void iterate_once(int k);
+    void update_solution(int steps, bool stopped);
+    const SpinorField &direction_copy() const { return sloppy_->copy.sites() != 0 ? sloppy_->copy : direction_; }
     CgStop iterate(const CgProgress &progress, CgReport &report);
     CgStop advance(bool fresh, const CgProgress &progress, CgReport &report);
     bool accepted(const Residual &residual) const;
     bool ended(const Residual &residual, CgStop stop, int without_gain, CgReport &report) const;
     void finish(CgReport &report, const Residual *last_full);
     void begin_state(int iteration_limit);
-    const SpinorField &solution_so_far() const { return precise_x_.sites() != 0 ? precise_x_ : x_; }
-    bool pure() const { return precise_->spec == given_->level.spec; }
+    bool pure() const { return precise_->spec == given_->spec; }
     int most_iterations() const { return limits_.max_iterations * limits_.max_restarts; }
 
     Device &device_;
     Lattice lattice_;
     int parity_;
-    SpinorField b_, x_;                    // double
+    SpinorField b_, x_, direction_;        // double; the direction in the units of the sloppy system
     SpinorField precise_b_, precise_x_;    // where the precise vectors are not double; empty otherwise
     Level full_, lower_;                   // lower_: the precise level where it is not the full one
     Level *precise_;                       // &full_ or &lower_
@@ -137,6 +144,7 @@ class CgSolver {
     DeviceArray<double> sums_;
     std::unique_ptr<CgState, std::function<void(CgState *)>> seen_; // two pinned copies of the state
     CgLimits limits_{};
+    int last_iteration_ = 0; // where the sloppy iteration ended
     double shift_ = 0, source_rr_ = 0, scale_ = 1;
 };
 

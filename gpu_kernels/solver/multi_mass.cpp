@@ -11,8 +11,8 @@ constexpr const char *owner = "multi-mass vectors";
 // on quenched lattices down to mass 0.002: refinements after it are a few steps; ten times as much costs hundreds.
 double go_down_at(Precision p) { return p == Precision::single ? 1e7 : p == Precision::half ? 5e4 : INFINITY; }
 
-constexpr int batch_chunk_steps = 8; // between two looks of the host
-constexpr int batch_passes = 4;      // true residuals and refinements together, at most
+constexpr int batch_chunk_steps = 2 * cg_kept_steps; // between two looks of the host
+constexpr int batch_passes = 4;                      // true residuals and refinements together, at most
 // |r|^2 falls by no more than this in one pass: what single precision can be trusted with.
 constexpr double batch_reach = 1e-10;
 
@@ -32,7 +32,7 @@ MultiMassSolver::MultiMassSolver(Device &device, const Lattice &lattice, int par
             stage.p.push_back(field(p, parity));
         for (SpinorField &r : stage.r)
             r = field(p, parity);
-        stage.direction = field(p, parity);
+        stage.image = field(p, parity);
         stage.between = field(p, 1 - parity);
         stages_.push_back(std::move(stage));
     }
@@ -47,21 +47,23 @@ MultiMassSolver::MultiMassSolver(Device &device, const Lattice &lattice, int par
              [&device](Seen *p) { device.release_pinned(p); }};
 }
 
-// Iteration k of a block: 2 link fields, 2 + 4 spinors for D and the new residual (written beside the old one), 3 for
-// the direction.
+// Iteration k of a block, as in cg.cpp; the new residual is written beside the old one. The direction of the base is
+// that of its shift, which stays to the end.
 void MultiMassSolver::step(Stage &stage, int k) {
+    const SpinorField &r = stage.r[(k + cg_kept_steps - 1) % cg_kept_steps];
     DslashCall call{};
     call.lattice = lattice_;
     call.fat = stage.links.fat, call.lng = stage.links.lng;
     call.cg = state_.data();
+    call.along_p = k == 0;
+    call.x = call.along_p ? &stage.p[base_] : &r;
     call.parity = 1 - parity_;
-    call.in = &stage.direction, call.out = &stage.between;
+    call.in = call.x, call.out = &stage.between;
     dslash(device_, call, Epilogue::plain);
     call.parity = parity_;
     call.in = &stage.between, call.out = &stage.r[k];
-    call.x = &stage.direction, call.z = &stage.r[(k + cg_kept_steps - 1) % cg_kept_steps];
-    dslash(device_, call, Epilogue::residual);
-    cg_direction(device_, stage.r[k], stage.direction, SpinorField(), state_.data(), true);
+    call.z = &r, call.s = &stage.image;
+    dslash(device_, call, Epilogue::step);
 }
 
 // False when the source is zero.
@@ -97,13 +99,15 @@ bool MultiMassSolver::start(MultiMassReport &report) {
         const double target = tolerance * tolerance * unit;
         base.target_rr = s == 0 ? target : std::fmin(base.target_rr, target); // then all are there
     }
+    for (int s = 0; s < shifts.count; ++s) // the base leaves last
+        shifts.shift[base_].target_rr = std::fmin(shifts.shift[base_].target_rr, shifts.shift[s].target_rr);
     device_.copy_to_device(state_.data(), &base, sizeof base);
     device_.copy_to_device(shift_state_.data(), &shifts, sizeof shifts);
     const SpinorField &r = stages_[0].r[cg_kept_steps - 1]; // where the first iteration looks for it
     convert_spinor(device_, b, r, 1 / scale_, nullptr);
     for (const SpinorField &p : stages_[0].p)
         convert_spinor(device_, r, p, 1, nullptr);
-    cg_start(device_, r, stages_[0].direction, SpinorField(), state_.data());
+    cg_start(device_, r, {nullptr, &stages_[0].p[base_]}, state_.data());
     return true;
 }
 
@@ -118,29 +122,25 @@ CgStop MultiMassSolver::iterate(const CgProgress &progress, MultiMassReport &rep
         const double leave_at = last ? 0 : tightest * go_down_at(stages_[k + 1].spec.spinor);
         const int steps_before = report.steps;
         const CgStop stop = iterate_stage(stages_[k], leave_at, progress, report);
-        add_work(stages_[k].spec, report.steps - steps_before, 4, report);
+        add_work(stages_[k].spec, report.steps - steps_before, report);
         if (last || stop != CgStop::running)
             return stop;
         go_down(stages_[k], stages_[k + 1]);
     }
 }
 
-// `steps` iterations of one system; other_spinors: those of the precision that are moved outside of D.
-void MultiMassSolver::add_work(const OperatorSpec &spec, double steps, double other_spinors,
-                               MultiMassReport &report) const {
+// `steps` iterations of one system, without direction and solution.
+void MultiMassSolver::add_work(const OperatorSpec &spec, double steps, MultiMassReport &report) const {
     const size_t sites = x_[0].sites();
-    report.flops +=
-        steps * (double(dslash_flops(Epilogue::plain, sites)) + dslash_flops(Epilogue::residual, sites) + 24.0 * sites);
+    report.flops += steps * (double(dslash_flops(Epilogue::plain, sites)) + dslash_flops(Epilogue::step, sites));
     report.bytes += steps * (double(dslash_bytes(spec.spinor, spec.link, spec.reals, Epilogue::plain, sites)) +
-                             dslash_bytes(spec.spinor, spec.link, spec.reals, Epilogue::residual, sites) +
-                             other_spinors * spinor_bytes(spec.spinor) * sites);
+                             dslash_bytes(spec.spinor, spec.link, spec.reals, Epilogue::step, sites));
 }
 
 // The same vectors in a coarser precision; scalars stay what they are.
 void MultiMassSolver::go_down(const Stage &from, Stage &to) {
     const int last = cg_kept_steps - 1;
     convert_spinor(device_, from.r[last], to.r[last], 1, nullptr);
-    convert_spinor(device_, from.direction, to.direction, 1, nullptr);
     for (size_t s = 0; s < limits_.shifts.size(); ++s)
         convert_spinor(device_, from.p[s], to.p[s], 1, nullptr);
 }
@@ -149,14 +149,14 @@ void MultiMassSolver::go_down(const Stage &from, Stage &to) {
 CgStop MultiMassSolver::iterate_stage(Stage &stage, double leave_at, const CgProgress &progress,
                                       MultiMassReport &report) {
     const ShiftVectors vectors{stage.r, stage.p.data(), x_.data()};
-    if (!stage.block || stage.block_scale != scale_)
+    if (!stage.block || stage.block_scale != scale_ || stage.block_base != base_)
         stage.block = std::make_unique<Device::Sequence>(device_, [this, &stage, vectors, scale = scale_] {
             for (int k = 0; k < cg_kept_steps; ++k)
                 step(stage, k);
             advance_shifts(device_, state_.data(), shift_state_.data());
             update_shifts(device_, vectors, shift_state_.data(), shifts(), scale);
         });
-    stage.block_scale = scale_;
+    stage.block_scale = scale_, stage.block_base = base_;
     const auto queue = [&](int slot) {
         stage.block->run();
         device_.copy_to_pinned_later(&seen_.get()[slot].base, state_.data(), sizeof(CgState));
@@ -215,14 +215,23 @@ int MultiMassSolver::open_batch(std::vector<bool> &settled, MultiMassReport &rep
         state.target_rr = std::fmax(0.8 * target, batch_reach * rr) / (state.scale * state.scale);
         state.iteration_limit = limits_.max_iterations;
         state.active = 1;
-        convert_spinor(device_, residual_, batch_->r[s], 1 / state.scale, nullptr);
+        convert_spinor(device_, residual_, batch_->r[cg_kept_steps - 1][s], 1 / state.scale, nullptr);
         ++open;
     }
     device_.copy_to_device(batch_->states.data(), states.data(), shifts() * sizeof(CgState));
     for (int s = 0; s < shifts(); ++s)
         if (states[s].active)
-            cg_start(device_, batch_->r[s], batch_->p[s], SpinorField(), batch_->states.data() + s);
+            cg_start(device_, batch_->r[cg_kept_steps - 1][s], {&batch_->p[s], &batch_->copy[s]},
+                     batch_->states.data() + s);
     return open;
+}
+
+void MultiMassSolver::update_batch(bool stopped) {
+    SolutionVectors vectors{};
+    for (int k = 0; k < cg_kept_steps; ++k)
+        vectors.r[k] = batch_->r[k].data();
+    vectors.p = batch_->p, vectors.copy = batch_->copy.data(), vectors.x = x_.data();
+    update_solutions(device_, vectors, batch_->states.data(), shifts(), cg_kept_steps, stopped);
 }
 
 void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &report) {
@@ -230,18 +239,23 @@ void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &rep
     if (!batch.chunk)
         batch.chunk = std::make_unique<Device::Sequence>(device_, [this, &batch] {
             for (int k = 0; k < batch_chunk_steps; ++k) {
+                const auto &before = batch.r[(k + cg_kept_steps - 1) % cg_kept_steps];
                 DslashBatchCall call{};
                 call.lattice = lattice_;
                 call.fat = single_.fat, call.lng = single_.lng;
                 call.count = shifts();
                 call.cg = batch.states.data();
+                call.along_p = k % cg_kept_steps == 0;
+                call.x = call.along_p ? batch.copy.data() : before.data();
                 call.parity = 1 - parity_;
-                call.in = batch.p.data(), call.out = batch.between.data();
+                call.in = call.x, call.out = batch.between.data();
                 dslash_batch(device_, call, Epilogue::plain);
                 call.parity = parity_;
-                call.in = batch.between.data(), call.out = batch.r.data(), call.x = batch.p.data();
-                dslash_batch(device_, call, Epilogue::residual);
-                batch_direction(device_, batch.r.data(), batch.p.data(), x_.data(), batch.states.data(), shifts());
+                call.in = batch.between.data(), call.out = batch.r[k % cg_kept_steps].data();
+                call.z = before.data(), call.s = batch.image.data();
+                dslash_batch(device_, call, Epilogue::step);
+                if ((k + 1) % cg_kept_steps == 0)
+                    update_batch(false);
             }
         });
     const size_t bytes = shifts() * sizeof(CgState);
@@ -268,10 +282,15 @@ void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &rep
             continue;
         }
         device_.wait(1 - slot); // its copy of the states must not land later
+        update_batch(true);
         for (size_t s = 0; s < limits_.shifts.size(); ++s) {
             report.shifts[s].cg.steps += seen[s].iterations;
             report.shifts[s].cg.iterations += seen[s].iterations;
-            add_work({Precision::single, Precision::single, single_.lng->reals()}, seen[s].iterations, 3 + 4, report);
+            add_work({Precision::single, Precision::single, single_.lng->reals()}, seen[s].iterations, report);
+            const double sites = source().sites(), steps = seen[s].iterations;
+            report.flops += 24.0 * steps * sites;
+            report.bytes += steps * sites *
+                            (spinor_bytes(Precision::single) + 4.0 * spinor_bytes(Precision::double_) / cg_kept_steps);
         }
         return;
     }
@@ -280,11 +299,21 @@ void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &rep
 void MultiMassSolver::refine_together(std::vector<bool> &settled, const CgProgress &progress, MultiMassReport &report) {
     if (!batch_) {
         batch_ = std::make_unique<Batch>();
-        for (int s = 0; s < shifts(); ++s) {
-            for (std::vector<SpinorField> *fields : {&batch_->r, &batch_->p})
-                fields->emplace_back(device_, Precision::single, lattice_.sites(parity_), owner);
-            batch_->between.emplace_back(device_, Precision::single, lattice_.sites(1 - parity_), owner);
-        }
+        const auto fields = [&](Precision p, int parity) {
+            std::vector<SpinorField> made;
+            for (int s = 0; s < shifts(); ++s)
+                made.emplace_back(device_, p, lattice_.sites(parity), owner);
+            return made;
+        };
+        for (std::vector<SpinorField> &r : batch_->r)
+            r = fields(Precision::single, parity_);
+        batch_->image = fields(Precision::single, parity_);
+        batch_->copy = fields(Precision::single, parity_);
+        batch_->between = fields(Precision::single, 1 - parity_);
+        // The shared iteration has no more use for its directions.
+        if (stages_[0].spec.spinor != Precision::double_)
+            batch_->own_p = fields(Precision::double_, parity_);
+        batch_->p = batch_->own_p.empty() ? stages_[0].p.data() : batch_->own_p.data();
         batch_->states = DeviceArray<CgState>(device_, shifts(), owner);
         batch_->seen = {static_cast<CgState *>(device_.allocate_pinned(2 * shifts() * sizeof(CgState))),
                         [&device = device_](CgState *p) { device.release_pinned(p); }};

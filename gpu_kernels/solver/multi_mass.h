@@ -68,20 +68,22 @@ class MultiMassSolver {
     struct Stage {
         OperatorSpec spec;
         LinkPair links;
-        std::vector<SpinorField> p; // one a shift
-        SpinorField r[cg_kept_steps], direction, between;
-        std::unique_ptr<Device::Sequence> block; // cg_kept_steps iterations and the update of the shifts
-        double block_scale = 0;                  // that it was recorded with
+        std::vector<SpinorField> p;                   // one a shift
+        SpinorField r[cg_kept_steps], image, between; // image: A times the direction of the base
+        std::unique_ptr<Device::Sequence> block;      // cg_kept_steps iterations and the update of the shifts
+        double block_scale = 0;                       // that it was recorded with
+        int block_base = 0;
     };
     void step(Stage &, int k);
     bool start(MultiMassReport &);
     CgStop iterate(const CgProgress &, MultiMassReport &);
     CgStop iterate_stage(Stage &, double leave_at, const CgProgress &, MultiMassReport &);
     void go_down(const Stage &from, Stage &to);
-    void add_work(const OperatorSpec &, double steps, double other_spinors, MultiMassReport &) const;
+    void add_work(const OperatorSpec &, double steps, MultiMassReport &) const;
     double true_residual(int shift); // |b - A x|^2 of solution(shift); the residual itself stays in residual_
     int open_batch(std::vector<bool> &settled, MultiMassReport &);
     void run_batch(const CgProgress &, MultiMassReport &);
+    void update_batch(bool stopped);
     void refine_together(std::vector<bool> &settled, const CgProgress &, MultiMassReport &);
     void refine(int shift, const CgProgress &, MultiMassReport &);
 
@@ -101,7 +103,8 @@ class MultiMassSolver {
     std::unique_ptr<Seen, std::function<void(Seen *)>> seen_; // two pinned copies
     // The refinement together: one of each field a shift.
     struct Batch {
-        std::vector<SpinorField> r, p, between;
+        std::vector<SpinorField> r[cg_kept_steps], image, between, copy, own_p;
+        const SpinorField *p;
         DeviceArray<CgState> states;
         std::unique_ptr<CgState, std::function<void(CgState *)>> seen; // pinned, two copies of all
         std::unique_ptr<Device::Sequence> chunk;
