@@ -98,6 +98,10 @@ milcgpu_context::CachedSolver &cached_solver(milcgpu_context &, milcgpu_links &,
 void check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy); // throws not_built
 void check_version(uint64_t asked, const ResidentLinks &links);           // throws where links are stale
 
+// Table and total of milcgpu_memory_plan: links of all `levels`, from host links in `host`, and `vectors` bytes.
+void print_plan(milcgpu_context &, Precision host, const std::vector<OperatorSpec> &levels, size_t vectors, char *text,
+                size_t text_size, size_t *bytes);
+
 // The set of links behind a handle that has just been made or is to be given new content in `real`.
 ResidentLinks &renewed(milcgpu_links &handle, Precision real);
 // After that content has come.

@@ -1,6 +1,7 @@
 // The C interface: checks arguments, keeps the context, turns exceptions into status codes. See milcgpu.h.
 #include "milc_glue/context.h"
 #include <cmath>
+#include <set>
 #include <cstdlib>
 
 using namespace milcgpu;
@@ -266,6 +267,33 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
 
 } // namespace
 
+void milcgpu::print_plan(milcgpu_context &context, Precision host, const std::vector<OperatorSpec> &levels,
+                         size_t vectors, char *text, size_t text_size, size_t *bytes) {
+    std::set<std::pair<Precision, int>> packed; // 0 reals: fat links
+    for (const OperatorSpec &level : levels) {
+        if (level.link != host)
+            packed.insert({level.link, 0});
+        if (level.link != host || level.reals != 18)
+            packed.insert({level.link, level.reals});
+    }
+    const size_t links = 8 * padded_stride(context.even_sites());
+    size_t packed_bytes = 0;
+    for (const auto &[precision, reals] : packed)
+        packed_bytes += links * link_bytes(precision, reals == 0 ? 18 : reals);
+    const size_t plain = 2 * links * link_bytes(host, 18), staging = context.lattice.volume() * 72 * real_bytes(host);
+    const size_t used = context.device->used_bytes(), total = used + plain + staging + packed_bytes + vectors;
+    const auto mib = [](size_t n) { return static_cast<double>(n) / 1048576.0; };
+    const std::string table = format(
+        "%10.1f MiB  in use\n%10.1f MiB  links as handed over\n%10.1f MiB  raw copy of host links (while loading)\n"
+        "%10.1f MiB  packed links\n%10.1f MiB  vectors\n%10.1f MiB  in all, %.1f MiB free\n",
+        mib(used), mib(plain), mib(staging), mib(packed_bytes), mib(vectors), mib(total),
+        mib(context.device->free_bytes()));
+    if (text != nullptr && text_size > 0)
+        std::snprintf(text, text_size, "%s", table.c_str());
+    if (bytes != nullptr)
+        *bytes = total;
+}
+
 extern "C" {
 
 const char *milcgpu_version(void) { return MILCGPU_VERSION; }
@@ -447,30 +475,8 @@ milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision,
         require(context, "milcgpu_memory_plan", "context");
         require(spec, "milcgpu_memory_plan", "spec");
         const SolveArguments a = checked_solve(*spec);
-        const Precision host = precision_of(host_precision, "host_precision");
-        const size_t stride = padded_stride(context->lattice.sites(0));
-        const auto links = [&](const OperatorSpec &s) {
-            size_t sum = 0;
-            if (s.link != host)
-                sum += link_bytes(s.link, 18);
-            if (s.link != host || s.reals != 18)
-                sum += link_bytes(s.link, s.reals);
-            return 8 * stride * sum;
-        };
-        const size_t plain = 2 * 8 * stride * link_bytes(host, 18);
-        const size_t staging = context->lattice.volume() * 72 * real_bytes(host);
-        const size_t packed = links(a.precise) + (a.sloppy == a.precise ? 0 : links(a.sloppy));
-        const size_t vectors = CgSolver::workspace_bytes(context->lattice.sites(0), a.precise, a.sloppy);
-        const size_t total = context->device->used_bytes() + plain + staging + packed + vectors;
-        const std::string table = format(
-            "%10.1f MiB  in use\n%10.1f MiB  links as handed over\n%10.1f MiB  raw copy of host links (while loading)\n"
-            "%10.1f MiB  packed links\n%10.1f MiB  vectors\n%10.1f MiB  in all, %.1f MiB free\n",
-            context->device->used_bytes() / 1048576.0, plain / 1048576.0, staging / 1048576.0, packed / 1048576.0,
-            vectors / 1048576.0, total / 1048576.0, context->device->free_bytes() / 1048576.0);
-        if (text != nullptr && text_size > 0)
-            std::snprintf(text, text_size, "%s", table.c_str());
-        if (bytes != nullptr)
-            *bytes = total;
+        print_plan(*context, precision_of(host_precision, "host_precision"), {a.precise, a.sloppy},
+                   CgSolver::workspace_bytes(context->even_sites(), a.precise, a.sloppy), text, text_size, bytes);
         return Status::ok;
     });
 }

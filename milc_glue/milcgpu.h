@@ -296,6 +296,11 @@ milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink
 milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec,
                                    char *text, size_t text_size, size_t *bytes);
 
+/* The same for a multi-mass solve. */
+milcgpu_status milcgpu_multi_mass_plan(milcgpu_context *context, int host_precision,
+                                       const milcgpu_multi_mass_spec *spec, char *text, size_t text_size,
+                                       size_t *bytes);
+
 /* Every kernel that is built, a line each. */
 void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user);
 

@@ -69,24 +69,30 @@ MultiMassArguments checked(const milcgpu_multi_mass_spec &spec) {
 }
 
 // The shared iteration goes from a.shared down to a.sloppy, a precision at a time.
+std::vector<OperatorSpec> stages_of(const MultiMassArguments &a) {
+    std::vector<OperatorSpec> stages = {a.shared};
+    if (a.shared.spinor == Precision::double_ && a.sloppy.spinor == Precision::half)
+        stages.push_back({Precision::single, Precision::single, a.sloppy.reals});
+    if (!(a.sloppy.spinor == a.shared.spinor))
+        stages.push_back(a.sloppy);
+    return stages;
+}
+
+// What is double alone is not refined together: it is where it should be, or at the floor.
+bool refines_together(const MultiMassArguments &a) { return a.sloppy.spinor != Precision::double_; }
+OperatorSpec together_spec(const MultiMassArguments &a) { return {Precision::single, Precision::single, a.sloppy.reals}; }
+
 std::unique_ptr<MultiMassSolver> make_solver(milcgpu_context &context, milcgpu_links &links,
                                              const MultiMassArguments &a, int n_shifts, CgSolver &refiner) {
     std::vector<MultiMassSolver::StageSpec> stages;
-    const auto add = [&](OperatorSpec spec) {
+    for (OperatorSpec spec : stages_of(a)) {
         const LinkPair pair = level_links(links, spec);
         stages.push_back({spec, pair});
-    };
-    add(a.shared);
-    OperatorSpec single{Precision::single, Precision::single, a.sloppy.reals};
-    if (a.shared.spinor == Precision::double_ && a.sloppy.spinor == Precision::half)
-        add(single);
-    if (!(a.sloppy.spinor == a.shared.spinor))
-        add(a.sloppy);
-    LinkPair batch; // what is double alone is not refined together: it is where it should be, or at the floor
-    if (a.sloppy.spinor != Precision::double_)
-        batch = level_links(links, single);
+    }
+    OperatorSpec together = together_spec(a);
     return std::make_unique<MultiMassSolver>(*context.device, context.lattice, a.parity, stages, links.links->full(),
-                                             batch, n_shifts, refiner);
+                                             refines_together(a) ? level_links(links, together) : LinkPair(), n_shifts,
+                                             refiner);
 }
 
 Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi_mass_spec &spec,
@@ -174,4 +180,23 @@ extern "C" milcgpu_status milcgpu_multi_mass(milcgpu_context *context, milcgpu_l
         *report = filled;
     }
     return status;
+}
+
+extern "C" milcgpu_status milcgpu_multi_mass_plan(milcgpu_context *context, int host_precision,
+                                                  const milcgpu_multi_mass_spec *spec, char *text, size_t text_size,
+                                                  size_t *bytes) {
+    return guarded(context, "milcgpu_multi_mass_plan", [&] {
+        require(context, "milcgpu_multi_mass_plan", "context");
+        require(spec, "milcgpu_multi_mass_plan", "spec");
+        const MultiMassArguments a = checked(*spec);
+        const int sites = context->even_sites();
+        std::vector<OperatorSpec> levels = stages_of(a);
+        const size_t vectors = MultiMassSolver::workspace_bytes(sites, levels, spec->n_shifts, refines_together(a)) +
+                               CgSolver::workspace_bytes(sites, a.precise, a.sloppy);
+        levels.insert(levels.end(), {a.precise, a.sloppy});
+        if (refines_together(a))
+            levels.push_back(together_spec(a));
+        print_plan(*context, precision_of(host_precision, "host_precision"), levels, vectors, text, text_size, bytes);
+        return Status::ok;
+    });
 }

@@ -383,11 +383,14 @@ LinkHash Plugin::hash_of(const void *fat, const void *lng) const {
     return hash;
 }
 
-// Where new content of these addresses goes: the set that had them, an unused one, or in place of the oldest.
+// Where new content of these addresses goes: the set that had them, an unused one, or in place of the oldest. It is the
+// newest then, so that a slot for other addresses does not take its place.
 LinkSet &Plugin::slot_for(const void *fat, const void *lng) {
     for (const auto &set : sets_)
-        if (set->fat == fat && set->lng == lng)
+        if (set->fat == fat && set->lng == lng) {
+            set->used = ++clock_;
             return *set;
+        }
     if (sets_.size() >= most_link_sets)
         drop_oldest(nullptr);
     sets_.push_back(std::make_unique<LinkSet>(LinkSet{fat, lng, {}, nullptr, ++clock_}));

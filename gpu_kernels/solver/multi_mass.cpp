@@ -47,6 +47,17 @@ MultiMassSolver::MultiMassSolver(Device &device, const Lattice &lattice, int par
              [&device](Seen *p) { device.release_pinned(p); }};
 }
 
+size_t MultiMassSolver::workspace_bytes(int sites, const std::vector<OperatorSpec> &stages, int shifts,
+                                        bool refines_together) {
+    const size_t in_double = spinor_bytes(Precision::double_), in_single = spinor_bytes(Precision::single);
+    size_t bytes = (shifts + 2) * in_double;
+    for (const OperatorSpec &stage : stages)
+        bytes += (shifts + cg_kept_steps + 2) * spinor_bytes(stage.spinor);
+    if (refines_together)
+        bytes += shifts * ((cg_kept_steps + 3) * in_single + (stages[0].spinor == Precision::double_ ? 0 : in_double));
+    return padded_stride(sites) * bytes;
+}
+
 // Iteration k of a block, as in cg.cpp; the new residual is written beside the old one. The direction of the base is
 // that of its shift, which stays to the end.
 void MultiMassSolver::step(Stage &stage, int k) {

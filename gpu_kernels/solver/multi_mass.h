@@ -63,6 +63,9 @@ class MultiMassSolver {
     MultiMassReport solve(const MultiMassLimits &, const CgProgress &);
     int shifts() const { return static_cast<int>(x_.size()); }
 
+    // Bytes that a solver of these stages allocates, its refiner not included.
+    static size_t workspace_bytes(int sites, const std::vector<OperatorSpec> &stages, int shifts, bool refines_together);
+
   private:
     // One precision of the shared iteration: its vectors and its recorded launches.
     struct Stage {

@@ -242,6 +242,37 @@ static void try_links_alone(ks_component_paths *p, su3_matrix *links) {
     destroy_fn_links(b);
 }
 
+/* More sets of links than the library keeps: of three made last, one had the oldest place, the others take new ones. */
+static void try_many_sets(su3_matrix *links) {
+    enum { kept = 8, last = 3 };
+    fn_links_t *fn[kept + last - 1], *first[last];
+    const double eps[last] = {0, -0.3, 0.2};
+    milcgpu_fatlink_spec spec;
+    milcgpu_fatlink_report report;
+    int i, k;
+    milcgpu_hisq_spec(&spec);
+    spec.unitarity = -1;
+    for (i = 0; i < kept + last - 1; i++)
+        fn[i] = create_fn_links();
+    for (i = -1; i <= kept; i++) {
+        const int n = i >= 0 && i < kept ? 1 : last;
+        void *fat[last], *lng[last];
+        for (k = 0; k < n; k++) {
+            fn_links_t *to = i >= 0 ? fn[i < kept ? i : k == 0 ? 0 : kept + k - 1] : (first[k] = create_fn_links());
+            fat[k] = to->fat, lng[k] = to->lng;
+        }
+        check(milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, links, n, eps, fat, lng, NULL, NULL, NULL, &report),
+              "links of many sets", i);
+    }
+    for (k = 0; k < last; k++) {
+        check_links(fn[k == 0 ? 0 : kept + k - 1], first[k]);
+        destroy_fn_links(first[k]);
+    }
+    try_solve(EVEN, 0.1, fn[kept]);
+    for (i = 0; i < kept + last - 1; i++)
+        destroy_fn_links(fn[i]);
+}
+
 static void inject(const char *fault) {
     if (strcmp(fault, "device") == 0)
         milcgpu_plugin_inject_fault(MILCGPU_FAULT_DEVICE_LOST);
@@ -293,6 +324,8 @@ int main(int argc, char **argv) {
             check(links_differ(aux->V_link, other_aux->V_link) < link_limit, "V", 0);
             check(links_differ(aux->W_unitlink, other_aux->W_unitlink) < link_limit, "W", 0);
             check(aux->WeqY && aux->W_unitlink == aux->Y_unitlink, "W is Y", 0);
+            if (step == 0 && milcgpu_plugin_active())
+                try_many_sets(links);
             solve_everything(fn[0], fn[1], fault);
             destroy_hisq_links_milc(&hisq, aux, fn, deps);
             destroy_hisq_links_milc(&hisq, other_aux, other, other_deps);
