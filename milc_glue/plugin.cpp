@@ -34,8 +34,9 @@ constexpr size_t most_link_sets = 8;
 constexpr unsigned sampled_one_in = 32;
 constexpr int sampled_from_sites = 16384; // smaller lattices are hashed whole: there a sample would be too few links
 constexpr int hash_slices = 8;
-constexpr int dslash_from_sites = 4096; // below, the copies take longer than MILC's own (performance.md)
-constexpr int half_from_sites = 65536;  // below, half precision iterates no faster than single (performance.md)
+constexpr int dslash_from_sites = 4096;  // below, the copies take longer than MILC's own (performance.md)
+constexpr int half_from_sites = 65536;   // below, half precision iterates no faster than single (performance.md)
+constexpr int single_from_sites = 10000; // below, single no faster than double
 
 // What a set of links on the host is known by: its eighths, and a random sample of all of it.
 struct LinkHash {
@@ -110,6 +111,7 @@ class Plugin {
     void close();
     void make_neighbours(const milcgpu_milc &milc);
     void print_start(const milcgpu_milc &milc) const;
+    std::string routine_table() const;
     void say(int level, const std::string &text) const;
     int real() const { return in_double() ? MILCGPU_DOUBLE : MILCGPU_SINGLE; }
     milcgpu_field link_field(const void *links) const { return {const_cast<void *>(links), real(), 0}; }
@@ -187,10 +189,11 @@ void Plugin::say(int level, const std::string &text) const {
 bool Plugin::choose_policy() {
     int backend = MILCGPU_HOST;
     milcgpu_backend_of(context_, &backend);
-    const bool gpu = backend == MILCGPU_CUDA, large = sites_ >= half_from_sites;
-    const std::string automatic = std::string(in_double() ? "double" : "single") + (gpu && large         ? "-half"
-                                                                                    : gpu && in_double() ? "-single"
-                                                                                                         : "");
+    const bool gpu = backend == MILCGPU_CUDA, single = in_double() && sites_ >= single_from_sites;
+    const std::string automatic =
+        std::string(in_double() ? "double" : "single") + (gpu && sites_ >= half_from_sites ? "-half"
+                                                          : gpu && single                  ? "-single"
+                                                                                           : "");
     const std::string asked = environment("MILCGPU_PRECISION", "auto");
     policy_asked_ = asked != "auto";
     policy_ = nullptr;
@@ -320,11 +323,7 @@ void Plugin::print_start(const milcgpu_milc &milc) const {
                   compare_ == 0   ? ""
                   : compare_ == 1 ? "; every routine is also run by MILC and compared (MILCGPU_COMPARE)"
                                   : "; compared, and ended at the first difference (MILCGPU_COMPARE=strict)"));
-    std::string routines;
-    for (int r = 0; r < MILCGPU_ROUTINES; ++r)
-        if (r != MILCGPU_DSLASH || takes_dslash_)
-            routines += std::string(" ") + routine_name(static_cast<milcgpu_routine>(r));
-    say(1, "taken over from MILC:" + routines);
+    say(1, routine_table());
     milcgpu_plugin_solve_call call{};
     call.parity = MILCGPU_EVEN;
     call.tolerance = 1e-6;
@@ -333,6 +332,25 @@ void Plugin::print_start(const milcgpu_milc &milc) const {
     char plan[1000] = "";
     if (milcgpu_memory_plan(context_, real(), &spec, plan, sizeof plan, nullptr) == MILCGPU_OK)
         say(1, std::string("memory of one set of links and a solve:\n") + plan);
+}
+
+std::string Plugin::routine_table() const {
+    const std::string device = milcgpu_device_name(context_);
+    const char *solves = own_routines_ || policy_asked_ ? policy_->name : "as asked";
+    std::string text = format("%-24s %-12s %s\n", "MILC's routine", "precision", "runs on");
+    for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
+        const auto routine = static_cast<milcgpu_routine>(r);
+        const bool on_host = routine == MILCGPU_BACK_LINKS || routine == MILCGPU_GATHER_LINKS;
+        const bool left = routine == MILCGPU_DSLASH && !takes_dslash_;
+        text += format("%-24s %-12s %s\n", routine_name(routine),
+                       routine <= MILCGPU_KS_MULTICG ? solves
+                       : in_double()                 ? "double"
+                                                     : "single",
+                       left      ? "MILC's own (MILCGPU_DSLASH)"
+                       : on_host ? "all threads of the host"
+                                 : device.c_str());
+    }
+    return text;
 }
 
 void Plugin::at_exit() {
