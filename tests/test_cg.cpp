@@ -87,6 +87,9 @@ TEST_CASE("on light masses half precision gives way to single, unless told other
         const Solved light = solve(session, spec, b, zero(lattice));
         CHECK(light.status == MILCGPU_OK);
         CHECK(light.report.steps_in_half == 0);
+        const Solved in_double =
+            solve(session, solve_spec(0.001, 1e-10, MILCGPU_DOUBLE, MILCGPU_DOUBLE), b, zero(lattice));
+        CHECK(light.report.steps <= 1.15 * in_double.report.steps); // it started in double and went down to single
         spec.jump_limit = 1e9;
         const Solved stubborn = solve(session, spec, b, zero(lattice));
         CHECK(stubborn.status == MILCGPU_OK);
