@@ -62,6 +62,7 @@ struct Known {
     int parity;
     double mass;
     uint64_t links, source_hash, solution_hash;
+    bool zero_source;
     milcgpu_shift_report report;
 };
 
@@ -127,7 +128,8 @@ class Plugin {
     bool fail(milcgpu_routine routine, int status);
     bool fallen_back(milcgpu_routine routine, int status, const Policy *&policy);
     const Known *known(const milcgpu_plugin_solve_call &call);
-    void remember(const milcgpu_plugin_multi_mass_call &call, uint64_t links, const milcgpu_shift_report *shifts);
+    void remember(const milcgpu_plugin_multi_mass_call &call, uint64_t links, bool zero_source,
+                  const milcgpu_shift_report *shifts);
     SolutionsCompared compared(const milcgpu_plugin_solve_call &call, const milcgpu_field &gpu,
                                const milcgpu_field &cpu);
     bool line(milcgpu_routine routine, const std::string &what, double worst, double seconds, double cpu_seconds);
@@ -622,13 +624,15 @@ const Known *Plugin::known(const milcgpu_plugin_solve_call &call) {
     return links != nullptr && links->hash.all() == found->links ? &*found : nullptr;
 }
 
-void Plugin::remember(const milcgpu_plugin_multi_mass_call &call, uint64_t links, const milcgpu_shift_report *shifts) {
+void Plugin::remember(const milcgpu_plugin_multi_mass_call &call, uint64_t links, bool zero_source,
+                      const milcgpu_shift_report *shifts) {
     known_.clear();
     const uint64_t source = hash_records(parity_of(call.source, call.parity), 1);
     for (int i = 0; i < call.n_shifts; ++i)
         if (shifts[i].status == MILCGPU_OK)
             known_.push_back({call.source.data, call.solutions[i].data, call.parity, 0.5 * std::sqrt(call.offsets[i]),
-                              links, source, hash_records(parity_of(call.solutions[i], call.parity), 1), shifts[i]});
+                              links, source, hash_records(parity_of(call.solutions[i], call.parity), 1), zero_source,
+                              shifts[i]});
 }
 
 bool Plugin::solve(const milcgpu_plugin_solve_call &call, milcgpu_solve_report &report) {
@@ -641,7 +645,7 @@ bool Plugin::solve(const milcgpu_plugin_solve_call &call, milcgpu_solve_report &
     if (const Known *k = known(call)) {
         ++account.calls;
         ++account.known;
-        report.iterations = std::max(1, k->report.iterations);
+        report.iterations = k->zero_source ? 0 : std::max(1, k->report.iterations); // as MILC counts
         report.restarts = k->report.iterations > 1;
         report.true_residual = report.recursion_residual = k->report.true_residual;
         report.relative_residual = call.relative_tolerance > 0 ? k->report.relative_residual : 1;
@@ -716,7 +720,7 @@ bool Plugin::multi_mass(const milcgpu_plugin_multi_mass_call &call, milcgpu_shif
         account.to_host += report.bytes_to_host;
         if (status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED || status == MILCGPU_PRECISION_FLOOR) {
             ++account.calls;
-            remember(call, links->hash.all(), shifts);
+            remember(call, links->hash.all(), report.source_norm == 0, shifts);
             return true;
         }
         if (!fallen_back(MILCGPU_KS_MULTICG, status, policy))

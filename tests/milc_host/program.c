@@ -168,6 +168,24 @@ static void try_multicg(int parity, fn_links_t *fn, fn_links_t *fn_last) {
     free(src), free(y);
 }
 
+/* A zero source: zero solutions, and the refinement counts no iteration, as on the CPU. */
+static void try_zero_source(fn_links_t *fn) {
+    su3_vector *src = random_field(71), *x[2] = {random_field(72), random_field(73)};
+    ks_param ksp[2];
+    quark_invert_control qic[2] = {control(EVEN), control(EVEN)};
+    int i;
+    memset(src, 0, sites_on_node * sizeof(su3_vector));
+    memset(ksp, 0, sizeof ksp);
+    ksp[0].offset = 0.01, ksp[1].offset = 0.04;
+    check(ks_multicg_offset_field_cpu(src, x, ksp, 2, qic, fn) == 0, "masses of a zero source", 0);
+    for (i = 0; i < 2; i++) {
+        check(memcmp(x[i], src, even_sites_on_node * sizeof(su3_vector)) == 0, "zero solution", i);
+        check(ks_congrad_parity_cpu(src, x[i], &qic[i], 0.5 * sqrt(ksp[i].offset), fn) == 0, "nothing to refine", i);
+        free(x[i]);
+    }
+    free(src);
+}
+
 static void try_block(fn_links_t *fn) {
     su3_vector *src[3], *x[3], *y;
     quark_invert_control qic = control(EVEN), other = qic;
@@ -288,6 +306,7 @@ static void solve_everything(fn_links_t *fn, fn_links_t *fn_last, const char *fa
     inject(fault);
     try_multicg(EVEN, fn, fn_last);
     try_multicg(ODD, fn, fn_last);
+    try_zero_source(fn);
     try_block(fn);
     try_dslash(fn);
     twist(fn);
