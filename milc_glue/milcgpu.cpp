@@ -1,8 +1,8 @@
 // The C interface: checks arguments, keeps the context, turns exceptions into status codes. See milcgpu.h.
 #include "milc_glue/context.h"
 #include <cmath>
-#include <set>
 #include <cstdlib>
+#include <set>
 
 using namespace milcgpu;
 

@@ -1,5 +1,6 @@
 // Multi-mass conjugate gradient through the C interface.
 #include "examples/heatbath.h"
+#include "milc_glue/context.h"
 #include "tests/support.h"
 
 using namespace milcgpu;
@@ -305,4 +306,27 @@ TEST_CASE("multi-mass solves are bitwise the same twice, whatever the block size
         }
         CHECK(results[0] == results[1]);
     }
+}
+
+TEST_CASE("the plan of a multi-mass solve covers what it holds, and little more", "[multi_mass][api]") {
+    const Thermalized &system = thermalized();
+    const auto shifts = shifts_of(offsets(7), 1e-8);
+    for (const Backend backend : backends())
+        for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF}) {
+            Session<double> session(system.lattice, backend);
+            milcgpu_multi_mass_spec spec = multi_mass_spec(MILCGPU_DOUBLE, sloppy);
+            spec.n_shifts = static_cast<int>(shifts.size());
+            spec.shifts = shifts.data();
+            char text[2000] = "";
+            size_t planned = 0;
+            REQUIRE(milcgpu_multi_mass_plan(session.context, MILCGPU_DOUBLE, &spec, text, sizeof text, &planned) ==
+                    MILCGPU_OK);
+            CHECK(std::string(text).find("packed links") != std::string::npos);
+            REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
+            REQUIRE(solve(session, spec, shifts, system.b_milc).status == MILCGPU_OK);
+            const size_t used = session.context->device->used_bytes();
+            CAPTURE(name(backend), sloppy, planned, used);
+            CHECK(used <= planned + 65536); // sums, scalars, maps
+            CHECK(planned < 1.5 * used);
+        }
 }

@@ -3,8 +3,7 @@
 //
 // One thread a site (four on small lattices, one a direction). Each link is read once in a launch (streaming loads);
 // each spinor up to 16 times, through the caches: consecutive sites of a stripe keep all loads coalesced, and the
-// t-planes that
-// +-3 hops reach fit in L2.
+// t-planes that +-3 hops reach fit in L2.
 #pragma once
 #include "gpu_kernels/backend/launch.h"
 #include "gpu_kernels/dslash/dslash.h"

@@ -17,9 +17,9 @@ constexpr int patience = 3;
 // (2163 at 0.1, 1958 at 0.3 on a quenched 16^3 x 32 lattice, 1543 in double); in single it is too small to matter.
 double default_delta(Precision sloppy) { return sloppy == Precision::half ? 0.3 : 0.1; }
 
-// Links' rounding relative to the mass term (noise_of_links) above which updates in single precision cost steps, and the
-// residual, as a multiple of the tolerance, at which single precision then takes over. Measured on quenched lattices at
-// mass 0.002: at 1e6 a few steps more than in double, at 1e7 up to 15 % more.
+// Links' rounding relative to the mass term (noise_of_links) above which updates in single precision cost steps, and
+// the residual, as a multiple of the tolerance, at which single precision then takes over. Measured on quenched
+// lattices at mass 0.002: at 1e6 a few steps more than in double, at 1e7 up to 15 % more.
 constexpr double descend_above = 3e-3;
 constexpr double go_down_at = 1e6;
 
@@ -318,10 +318,19 @@ bool CgSolver::half_is_hopeless() const {
            finer_ != nullptr && noise_of_links(Precision::half) > std::fmax(1.0, limits_.jump_limit);
 }
 
-bool CgSolver::descends() const {
-    return precise_->spec.spinor == Precision::double_ && sloppy_->spec.spinor == Precision::single &&
-           limits_.tolerance > 0 && limits_.relative_tolerance <= 0 &&
-           noise_of_links(Precision::single) > descend_above;
+// Whether the solve starts in the precise precision, if memory suffices for its vectors.
+bool CgSolver::descends() {
+    if (precise_->spec.spinor != Precision::double_ || sloppy_->spec.spinor != Precision::single ||
+        limits_.tolerance <= 0 || limits_.relative_tolerance > 0 || noise_of_links(Precision::single) <= descend_above)
+        return false;
+    try {
+        if (!top_)
+            top_ = make_sloppy(precise_->spec, precise_->links);
+    } catch (const Error &error) {
+        if (error.status() != Status::no_memory)
+            throw;
+    }
+    return top_ != nullptr;
 }
 
 void CgSolver::change_to_finer() {
@@ -352,8 +361,6 @@ CgStop CgSolver::iterate_and_add(const CgProgress &progress, CgReport &report) {
 // The first part of a solve that starts in the precise precision; the state is then that of the sloppy iteration.
 // Returns running where that is to go on.
 CgStop CgSolver::descend(const CgProgress &progress, CgReport &report) {
-    if (!top_)
-        top_ = make_sloppy(precise_->spec, precise_->links);
     Sloppy *below = sloppy_;
     sloppy_ = top_.get();
     put(begin_state(steps_left(report), target_rr() * go_down_at * go_down_at));

@@ -6,9 +6,9 @@
 // C. W. Gear, J. Comput. Appl. Math. 25 (1989) 153). The fourth brings up p and x for all four in one pass, in double,
 // and starts from p: so the rounding of the recursion never lasts.
 //
-// Two precisions: iterate in the sloppy one; when its residual has fallen by reliable_delta, add the partial solution
-// up in the precise one, recompute the residual there, and go on with a search direction corrected for the jump
-// (reliable update, blas.h). Iterations therefore grow little over a pure double solve.
+// Two precisions: iterate in the sloppy one; when its residual has fallen by reliable_delta, recompute it in the
+// precise one, and go on with a search direction corrected for the jump (reliable update, blas.h). Iterations therefore
+// grow little over a pure double solve.
 //
 // On light masses the solution grows to 1 / (4 m^2) times the residual, and 16-bit links no longer resolve the
 // residual: at an update it would jump by more than itself, and half precision would need several times the iterations
@@ -124,7 +124,7 @@ class CgSolver {
     bool jumped_too_far(CgReport &report);
     double noise_of_links(Precision p) const;
     bool half_is_hopeless() const;
-    bool descends() const;
+    bool descends();
     CgStop descend(const CgProgress &progress, CgReport &report);
     CgStop iterate_and_add(const CgProgress &progress, CgReport &report);
     int steps_left(const CgReport &report) const;
