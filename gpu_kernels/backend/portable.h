@@ -8,8 +8,10 @@
 #if defined(MILCGPU_WITH_CUDA)
 #include <cuda_runtime.h>
 #define MILCGPU_HD __host__ __device__ __forceinline__
+#define MILCGPU_HD_ONCE MILCGPU_HD
 #else
 #define MILCGPU_HD inline __attribute__((always_inline))
+#define MILCGPU_HD_ONCE __attribute__((noinline)) // a body too large to be compiled for each of its callers
 #endif
 
 #if defined(__CUDA_ARCH__)

@@ -58,7 +58,8 @@ template <class Spinor> struct StepEnding {
     }
 };
 
-template <class Spinor, Precision link, int reals, class End, Reuse of_links = Reuse::stream> struct Stencil {
+// D itself.
+template <class Spinor, Precision link, int reals, Reuse of_links> struct Hops {
     using Real = typename Spinor::Real;
     using Vec = Vector<Real>;
 
@@ -69,7 +70,6 @@ template <class Spinor, Precision link, int reals, class End, Reuse of_links = R
     const unsigned char *in;
     const unsigned char *fat, *lng; // block (parity 0, mu 0)
     Real fat_scale, long_scale;
-    End end;
 
     static constexpr size_t fat_bytes = link_bytes(link, 18), long_bytes = link_bytes(link, reals);
 
@@ -105,17 +105,25 @@ template <class Spinor, Precision link, int reals, class End, Reuse of_links = R
         return sum;
     }
 
-    MILCGPU_HD Sums<End::sums> operator()(int i) const {
+    MILCGPU_HD_ONCE Part all(int i) const {
         const Site site = lattice.site(parity, i);
         Part sum = {};
         MILCGPU_UNROLL
         for (int mu = 0; mu < 4; ++mu)
             add_direction(sum, site, mu, i);
-        return complete(i, sum);
+        return sum;
     }
+};
 
+template <class Spinor, Precision link, int reals, class End, Reuse of_links = Reuse::stream>
+struct Stencil : Hops<Spinor, link, reals, of_links> {
+    using typename Hops<Spinor, link, reals, of_links>::Part;
+
+    End end;
+
+    MILCGPU_HD Sums<End::sums> operator()(int i) const { return complete(i, this->all(i)); }
     MILCGPU_HD Sums<End::sums> complete(int i, const Part &part) const {
-        return end(stride, i, fat_scale * part.fat + long_scale * part.lng);
+        return end(this->stride, i, this->fat_scale * part.fat + this->long_scale * part.lng);
     }
 };
 
