@@ -42,6 +42,14 @@ struct SolutionVectors {
 };
 void update_solutions(Device &, const SolutionVectors &, const CgState *states, int count, int steps, bool stopped);
 
+// Of one iteration and site, cg_kept_steps at once.
+constexpr double update_solutions_flops = 24;
+constexpr double update_solutions_bytes(Precision residuals) {
+    const double copies = residuals == Precision::double_ ? 0 : 1;
+    return spinor_bytes(residuals) * (1 + copies / cg_kept_steps) +
+           4.0 * spinor_bytes(Precision::double_) / cg_kept_steps;
+}
+
 // Reliable update (Sleijpen and van der Vorst, Computing 56 (1996) 141): r_new is the residual recomputed in higher
 // precision, r that of the recursion. The search direction is kept: p += r_new - r, then p is made to satisfy
 // <r_new, p> = |r_new|^2, which the step length assumes; start = r_new. State: rr, pp, jump, active. Once in hundreds

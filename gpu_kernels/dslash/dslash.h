@@ -39,8 +39,7 @@ struct DslashCall {
     double a = 0, alpha = 1;
     double *sum = nullptr; // on the device; nullptr: not wanted
     // In a conjugate gradient, plain or step: the scalars are those of `cg`, the launch does nothing when cg->active is
-    // 0, and the sum goes to cg: plain -> alpha, step -> rr_new and cross, and the iteration is judged
-    // (CgState::advance).
+    // 0, and the sum goes to cg: plain -> alpha, step -> rr_new and cross; the iteration is recorded and judged.
     CgState *cg = nullptr;
     bool along_p = false; // plain: in is p, else r
     bool judge = true;    // step; false where relative_residual (blas.h) does it

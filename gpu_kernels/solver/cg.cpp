@@ -65,7 +65,8 @@ std::unique_ptr<CgSolver::Sloppy> CgSolver::make_sloppy(const OperatorSpec &spec
     sloppy->links = links;
     for (SpinorField &r : sloppy->r)
         r = SpinorField(device_, spec.spinor, lattice_.sites(parity_), owner);
-    sloppy->fresh_residual = SpinorField(device_, spec.spinor, lattice_.sites(parity_), owner);
+    if (!(spec == precise_->spec)) // else there is no reliable update
+        sloppy->fresh_residual = SpinorField(device_, spec.spinor, lattice_.sites(parity_), owner);
     sloppy->image = SpinorField(device_, spec.spinor, lattice_.sites(parity_), owner);
     if (spec.spinor != Precision::double_)
         sloppy->copy = SpinorField(device_, spec.spinor, lattice_.sites(parity_), owner);
@@ -74,7 +75,9 @@ std::unique_ptr<CgSolver::Sloppy> CgSolver::make_sloppy(const OperatorSpec &spec
 }
 
 size_t CgSolver::workspace_bytes(int sites, const OperatorSpec &precise, const OperatorSpec &sloppy) {
-    size_t reals = 5 * spinor_bytes(Precision::double_) + (cg_kept_steps + 4) * spinor_bytes(sloppy.spinor);
+    const int copies = sloppy.spinor != Precision::double_, fresh_residuals = !(sloppy == precise);
+    size_t reals = 5 * spinor_bytes(Precision::double_) +
+                   (cg_kept_steps + 2 + copies + fresh_residuals) * spinor_bytes(sloppy.spinor);
     if (precise.spinor != Precision::double_)
         reals += 4 * spinor_bytes(precise.spinor);
     return padded_stride(sites) * reals;
@@ -95,6 +98,22 @@ void residual(Device &device, const Lattice &lattice, int parity, const LinkPair
     call.a = shift, call.alpha = 1;
     call.sum = sum;
     dslash(device, call, Epilogue::residual);
+}
+
+void iterate(Device &device, const CgIteration &it) {
+    DslashCall call{};
+    call.lattice = it.lattice;
+    call.fat = it.links->fat, call.lng = it.links->lng;
+    call.cg = it.state;
+    call.along_p = it.v != it.r;
+    call.judge = it.judge;
+    call.parity = 1 - it.parity;
+    call.in = it.v, call.out = it.between;
+    dslash(device, call, Epilogue::plain);
+    call.parity = it.parity;
+    call.in = it.between, call.out = it.r_new;
+    call.x = it.v, call.z = it.r, call.s = it.s;
+    dslash(device, call, Epilogue::step);
 }
 
 double CgSolver::read(const double *device_value) {
@@ -118,31 +137,17 @@ bool CgSolver::accepted(const Residual &r) const {
            (limits_.relative_tolerance <= 0 || r.relative < limits_.relative_tolerance);
 }
 
-// Iteration k of a chunk: scalars stay on the device, in *state. v is p in one of four, else r.
-//   D v                                        2 spinors, and the links    <p, A p>, alpha
-//   s = A v (+ beta s), r -= alpha s           5 spinors, and the links    |r|^2, beta; judged
-//   x += alpha p, p = r + beta p, once for four: 5 spinors and 4 double ones
+// Iteration k of a chunk: scalars stay on the device. Every cg_kept_steps of them x += alpha p, p = r + beta p, and the
+// first of these goes along p.
 void CgSolver::iterate_once(int k) {
-    CgState *state = state_.data();
     const SpinorField &r = sloppy_->before(k), &r_new = sloppy_->r[k % cg_kept_steps];
-    DslashCall call{};
-    call.lattice = lattice_;
-    call.fat = sloppy_->links.fat, call.lng = sloppy_->links.lng;
-    call.cg = state;
-    call.along_p = k % cg_kept_steps == 0;
-    call.judge = !(limits_.relative_tolerance > 0);
-    call.x = call.along_p ? &direction_copy() : &r;
-    call.parity = 1 - parity_;
-    call.in = call.x, call.out = &sloppy_->between;
-    dslash(device_, call, Epilogue::plain);
-    call.parity = parity_;
-    call.in = &sloppy_->between, call.out = &r_new;
-    call.z = &r, call.s = &sloppy_->image;
-    dslash(device_, call, Epilogue::step);
-    if (!call.judge) { // the relative residual needs the solution of every iteration
+    const bool relative = limits_.relative_tolerance > 0, last = (k + 1) % cg_kept_steps == 0;
+    milcgpu::iterate(device_, {lattice_, parity_, &sloppy_->links, k % cg_kept_steps == 0 ? &direction_copy() : &r, &r,
+                               &r_new, &sloppy_->image, &sloppy_->between, !relative, state_.data()});
+    if (relative) { // it needs the solution of every iteration
         update_solution(1, false);
-        relative_residual(device_, r_new, x_, nullptr, state, lattice_.volume());
-    } else if ((k + 1) % cg_kept_steps == 0) {
+        relative_residual(device_, r_new, x_, nullptr, state_.data(), lattice_.volume());
+    } else if (last) {
         update_solution(cg_kept_steps, false);
     }
 }
@@ -163,7 +168,7 @@ CgState CgSolver::begin_state(int iteration_limit, double target) const {
     state.target_rr = target;
     state.relative_target = limits_.relative_tolerance;
     const double delta = limits_.reliable_delta > 0 ? limits_.reliable_delta : default_delta(sloppy_->spec.spinor);
-    state.reliable_factor = sloppy_->spec == precise_->spec ? 0 : delta * delta;
+    state.reliable_factor = pure() ? 0 : delta * delta;
     state.iteration_limit = iteration_limit;
     return state;
 }
@@ -250,9 +255,12 @@ void CgSolver::finish(CgReport &report, const Residual *last_full) {
     }
     const size_t sites = b_.sites();
     const auto add_work = [&](const OperatorSpec &s, double times, Epilogue second) {
-        report.flops += times * (dslash_flops(Epilogue::plain, sites) + dslash_flops(second, sites));
+        const bool step = second == Epilogue::step;
+        report.flops += times * (dslash_flops(Epilogue::plain, sites) + dslash_flops(second, sites) +
+                                 (step ? update_solutions_flops * sites : 0));
         report.bytes += times * (dslash_bytes(s.spinor, s.link, s.reals, Epilogue::plain, sites) +
-                                 dslash_bytes(s.spinor, s.link, s.reals, second, sites));
+                                 dslash_bytes(s.spinor, s.link, s.reals, second, sites) +
+                                 (step ? update_solutions_bytes(s.spinor) * sites : 0));
     };
     const int below = report.steps - report.steps_in_precise;
     const int given_steps = sloppy_ == given_.get() ? below : report.steps_in_half;
@@ -260,10 +268,6 @@ void CgSolver::finish(CgReport &report, const Residual *last_full) {
     add_work(given_->spec, given_steps, Epilogue::step);
     add_work(sloppy_->spec, below - given_steps, Epilogue::step);
     add_work(precise_->spec, 1 + report.restarts + report.reliable_updates, Epilogue::residual);
-    report.flops += 24.0 * report.steps * sites; // p = r + beta p, x += alpha p
-    report.bytes +=
-        double(report.steps) * sites *
-        (1.25 * spinor_bytes(sloppy_->spec.spinor) + 4.0 * spinor_bytes(Precision::double_) / cg_kept_steps);
 }
 
 // What ends the solve after an evaluation of the residual, if anything does.
@@ -318,8 +322,8 @@ bool CgSolver::half_is_hopeless() const {
            finer_ != nullptr && noise_of_links(Precision::half) > std::fmax(1.0, limits_.jump_limit);
 }
 
-// Whether the solve starts in the precise precision, if memory suffices for its vectors.
-bool CgSolver::descends() {
+// Whether the solve is to start in the precise precision, and memory suffices for its vectors, which are then there.
+bool CgSolver::prepare_descent() {
     if (precise_->spec.spinor != Precision::double_ || sloppy_->spec.spinor != Precision::single ||
         limits_.tolerance <= 0 || limits_.relative_tolerance > 0 || noise_of_links(Precision::single) <= descend_above)
         return false;
@@ -339,6 +343,12 @@ void CgSolver::change_to_finer() {
         fine_ = make_sloppy(finer.spec, finer.links);
     }
     sloppy_ = fine_.get();
+}
+
+void CgSolver::start_sloppy(double target, const CgReport &report) {
+    put(begin_state(steps_left(report), target));
+    convert_spinor(device_, precise_->residual, sloppy_->start(), 1 / scale_, nullptr);
+    cg_start(device_, sloppy_->start(), {&direction_, &direction_copy()}, state_.data());
 }
 
 // The iteration, and what it did added to the solution.
@@ -363,9 +373,7 @@ CgStop CgSolver::iterate_and_add(const CgProgress &progress, CgReport &report) {
 CgStop CgSolver::descend(const CgProgress &progress, CgReport &report) {
     Sloppy *below = sloppy_;
     sloppy_ = top_.get();
-    put(begin_state(steps_left(report), target_rr() * go_down_at * go_down_at));
-    convert_spinor(device_, precise_->residual, sloppy_->start(), 1 / scale_, nullptr);
-    cg_start(device_, sloppy_->start(), {&direction_, &direction_copy()}, state_.data());
+    start_sloppy(target_rr() * go_down_at * go_down_at, report);
     const int steps_before = report.steps;
     const CgStop stop = iterate_and_add(progress, report);
     report.steps_in_precise += report.steps - steps_before;
@@ -383,8 +391,8 @@ CgStop CgSolver::descend(const CgProgress &progress, CgReport &report) {
 
 // A stretch of sloppy iterations from precise_->residual, added to the solution. Returns why it ended.
 CgStop CgSolver::advance(bool fresh, const CgProgress &progress, CgReport &report) {
-    put(begin_state(steps_left(report), target_rr()));
     if (!fresh) {
+        put(begin_state(steps_left(report), target_rr()));
         reliable_update();
         ++report.reliable_updates;
         if (jumped_too_far(report)) { // the direction is worth nothing then
@@ -394,15 +402,13 @@ CgStop CgSolver::advance(bool fresh, const CgProgress &progress, CgReport &repor
     }
     if (fresh) {
         ++report.restarts;
-        CgStop stop = CgStop::running;
-        if (descends()) {
-            stop = descend(progress, report);
+        if (prepare_descent()) {
+            const CgStop stop = descend(progress, report);
+            if (stop != CgStop::running)
+                return stop;
         } else {
-            convert_spinor(device_, precise_->residual, sloppy_->start(), 1 / scale_, nullptr);
-            cg_start(device_, sloppy_->start(), {&direction_, &direction_copy()}, state_.data());
+            start_sloppy(target_rr(), report);
         }
-        if (stop != CgStop::running)
-            return stop;
     }
     return iterate_and_add(progress, report);
 }

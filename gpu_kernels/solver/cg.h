@@ -38,6 +38,19 @@ struct OperatorSpec {
 void residual(Device &, const Lattice &, int parity, const LinkPair &links, double shift, const SpinorField &b,
               const SpinorField &x, const SpinorField &between, const SpinorField &out, double *sum);
 
+// An iteration: v is p or r (p where they differ), r_new may be r.
+//   D v                                2 spinors, and the links    <p, A p>, alpha
+//   s = A v (+ beta s), r -= alpha s   5 spinors, and the links    |r|^2, beta; judged
+struct CgIteration {
+    Lattice lattice;
+    int parity;
+    const LinkPair *links;
+    const SpinorField *v, *r, *r_new, *s, *between;
+    bool judge = true; // false where relative_residual does it
+    CgState *state;
+};
+void iterate(Device &, const CgIteration &);
+
 struct CgLimits {
     double mass;
     double tolerance = 0;          // stop when |r| / |b| < tolerance; 0 = not tested
@@ -124,8 +137,9 @@ class CgSolver {
     bool jumped_too_far(CgReport &report);
     double noise_of_links(Precision p) const;
     bool half_is_hopeless() const;
-    bool descends();
+    bool prepare_descent();
     CgStop descend(const CgProgress &progress, CgReport &report);
+    void start_sloppy(double target, const CgReport &report);
     CgStop iterate_and_add(const CgProgress &progress, CgReport &report);
     int steps_left(const CgReport &report) const;
     double target_rr() const;
@@ -140,7 +154,7 @@ class CgSolver {
     void finish(CgReport &report, const Residual *last_full);
     CgState begin_state(int iteration_limit, double target) const;
     void put(const CgState &state) { device_.copy_to_device(state_.data(), &state, sizeof state); }
-    bool pure() const { return precise_->spec == given_->spec; }
+    bool pure() const { return precise_->spec == sloppy_->spec; }
     int most_iterations() const { return limits_.max_iterations * limits_.max_restarts; }
 
     Device &device_;

@@ -62,19 +62,8 @@ size_t MultiMassSolver::workspace_bytes(int sites, const std::vector<OperatorSpe
 // that of its shift, which stays to the end.
 void MultiMassSolver::step(Stage &stage, int k) {
     const SpinorField &r = stage.r[(k + cg_kept_steps - 1) % cg_kept_steps];
-    DslashCall call{};
-    call.lattice = lattice_;
-    call.fat = stage.links.fat, call.lng = stage.links.lng;
-    call.cg = state_.data();
-    call.along_p = k == 0;
-    call.x = call.along_p ? &stage.p[base_] : &r;
-    call.parity = 1 - parity_;
-    call.in = call.x, call.out = &stage.between;
-    dslash(device_, call, Epilogue::plain);
-    call.parity = parity_;
-    call.in = &stage.between, call.out = &stage.r[k];
-    call.z = &r, call.s = &stage.image;
-    dslash(device_, call, Epilogue::step);
+    milcgpu::iterate(device_, {lattice_, parity_, &stage.links, k == 0 ? &stage.p[base_] : &r, &r, &stage.r[k],
+                               &stage.image, &stage.between, true, state_.data()});
 }
 
 // False when the source is zero.
@@ -298,10 +287,9 @@ void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &rep
             report.shifts[s].cg.steps += seen[s].iterations;
             report.shifts[s].cg.iterations += seen[s].iterations;
             add_work({Precision::single, Precision::single, single_.lng->reals()}, seen[s].iterations, report);
-            const double sites = source().sites(), steps = seen[s].iterations;
-            report.flops += 24.0 * steps * sites;
-            report.bytes += steps * sites *
-                            (spinor_bytes(Precision::single) + 4.0 * spinor_bytes(Precision::double_) / cg_kept_steps);
+            const double site_steps = double(seen[s].iterations) * source().sites();
+            report.flops += update_solutions_flops * site_steps;
+            report.bytes += update_solutions_bytes(Precision::single) * site_steps;
         }
         return;
     }

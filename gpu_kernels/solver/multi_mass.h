@@ -64,7 +64,8 @@ class MultiMassSolver {
     int shifts() const { return static_cast<int>(x_.size()); }
 
     // Bytes that a solver of these stages allocates, its refiner not included.
-    static size_t workspace_bytes(int sites, const std::vector<OperatorSpec> &stages, int shifts, bool refines_together);
+    static size_t workspace_bytes(int sites, const std::vector<OperatorSpec> &stages, int shifts,
+                                  bool refines_together);
 
   private:
     // One precision of the shared iteration: its vectors and its recorded launches.
