@@ -61,7 +61,7 @@ struct Bench {
         const double beta = 0.7;
         CgState state{};
         state.start(1, 1);
-        state.shift = a, state.alpha = alpha, state.beta = beta;
+        state.shift = a, state.alpha = alpha, state.carry = beta;
         const DeviceArray<CgState> cg(device, 1, "test");
         const SpinorField in_d = upload(in, 1 - parity, row.spinor);
         DslashCall call{};

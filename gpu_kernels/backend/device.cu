@@ -402,10 +402,14 @@ double *Device::sum_slots(size_t count) {
     return sum_slots_;
 }
 
+size_t slots_of_sum(int n) {
+    const ReduceShape shape(n);
+    return static_cast<size_t>(shape.tiles) + shape.groups;
+}
+
 void reserve_sums(Device &device, int n, int fields) {
     constexpr int widest = 3, widest_of_several = 2; // numbers summed at once over one field, and over each of several
-    const ReduceShape shape(n);
-    device.sum_slots(static_cast<size_t>(std::max(fields * widest_of_several, widest)) * (shape.tiles + shape.groups));
+    device.sum_slots(std::max(fields * widest_of_several, widest) * slots_of_sum(n));
 }
 
 Device::Sequence::Sequence(Device &device, std::function<void()> launches)

@@ -138,6 +138,9 @@ class Device {
     size_t sum_slots_size_ = 0;
 };
 
+// Numbers that a sum over n items leaves on its way (launch.h).
+size_t slots_of_sum(int n);
+
 // Makes room for sums over up to n items of each of `fields` at once, so that recorded launches never see the slots
 // move.
 void reserve_sums(Device &device, int n, int fields = 1);

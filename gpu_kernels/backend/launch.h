@@ -10,6 +10,9 @@
 // the slots of the group (so for blocks of lower index only, which the GPU has started before it), adds them and
 // empties them. A block that fences and counts its arrival instead holds its place on the SM 2 us longer, which made a
 // summing dslash 10 % slower.
+//
+// A launch may also defer the sums of its tiles to the next one (Pending), where a block of its own adds and finishes
+// them while the others work: nothing waits for a sum until a body asks for what it gives (await in portable.h).
 #pragma once
 #include "gpu_kernels/backend/device.h"
 #include <algorithm>
@@ -48,6 +51,15 @@ struct ReduceShape {
 template <int N> Sums<N> *sum_slots(Device &device, ReduceShape shape) {
     return reinterpret_cast<Sums<N> *>(device.sum_slots(static_cast<size_t>(N) * (shape.tiles + shape.groups)));
 }
+
+// What the launch before deferred: sums of tiles, with room behind them for those of groups, and how to finish them.
+// This launch may read what finish writes through await only.
+template <int N, class Last> struct Pending {
+    Sums<N> *sums; // nullptr: nothing
+    ReduceShape shape;
+    Last finish;
+};
+struct NothingPending {};
 
 #if defined(MILCGPU_WITH_CUDA)
 namespace cuda {
@@ -98,27 +110,22 @@ template <int N> __device__ __forceinline__ Sums<N> tile_sum(Sums<N> s, Sums<N> 
     return s;
 }
 
-// A slot is empty (all bits set, a NaN that post never writes) or holds a sum. 8-byte accesses are indivisible, and
-// nothing but the slot itself passes between the blocks, so no ordering is needed. volatile: to and from L2, each time.
-using SlotWord = unsigned long long;
-constexpr SlotWord empty_slot = ~SlotWord(0);
-
+// A slot is empty (unknown_bits) or holds a sum.
 template <int N> __device__ __forceinline__ void post(Sums<N> *slot, const Sums<N> &s) {
     MILCGPU_UNROLL
     for (int k = 0; k < N; ++k)
-        reinterpret_cast<volatile SlotWord *>(slot)[k] =
-            s.v[k] == s.v[k] ? bit_cast<SlotWord>(s.v[k]) : SlotWord(0x7ff8000000000000);
+        milcgpu::post(slot->v[k], s.v[k]);
 }
 
 // The 64 threads of a tile for which `mine` is set wait for slots[0..count), add them in a fixed order and empty them;
 // the sum is in the first of them.
 template <int N> __device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, Sums<N> *shared) {
     constexpr int at_once = group_tiles / tile_sites;
-    volatile SlotWord *words = reinterpret_cast<volatile SlotWord *>(slots);
+    volatile PostedBits *words = reinterpret_cast<volatile PostedBits *>(slots);
     Sums<N> s = {};
     if (mine)
         for (int first = threadIdx.x % tile_sites; first < count; first += group_tiles) {
-            SlotWord seen[at_once][N];
+            PostedBits seen[at_once][N];
             bool missing;
             do {
                 missing = false;
@@ -128,7 +135,7 @@ template <int N> __device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slo
                 for (int k = 0; k < N; ++k) {
                     const int slot = first + j * tile_sites;
                     seen[j][k] = slot < count ? words[slot * N + k] : 0;
-                    missing |= seen[j][k] == empty_slot;
+                    missing |= seen[j][k] == unknown_bits;
                 }
             } while (missing);
             MILCGPU_UNROLL
@@ -138,7 +145,7 @@ template <int N> __device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slo
                 const int slot = first + j * tile_sites;
                 s.v[k] += bit_cast<double>(seen[j][k]);
                 if (slot < count)
-                    words[slot * N + k] = empty_slot;
+                    words[slot * N + k] = unknown_bits;
             }
         }
     __syncthreads(); // shared may still be read from the previous sum
@@ -167,14 +174,53 @@ __device__ __forceinline__ void join_sums(const Last &finish, ReduceShape shape,
         finish(total);
 }
 
-template <int N, int min_blocks, class Body, class Last>
+// values[0..count), added by the 64 threads of a tile in the order that take adds them in.
+template <int N> __device__ __forceinline__ Sums<N> add_up(const Sums<N> *values, int count, Sums<N> *shared) {
+    Sums<N> s = {};
+#pragma unroll 4
+    for (int k = threadIdx.x % tile_sites; k < count; k += tile_sites)
+        s.add(values[k]);
+    __syncthreads(); // shared may still be read from the previous sum
+    return tile_sum<N>(s, shared);
+}
+
+// Block 0 does what the launch before deferred; the others get their index among the blocks that have sites.
+template <int N, class Last> __device__ __forceinline__ int finish_pending(const Pending<N, Last> &pending) {
+    if (pending.sums == nullptr)
+        return blockIdx.x;
+    if (blockIdx.x > 0)
+        return blockIdx.x - 1;
+    __shared__ Sums<N> shared[max_block / 32];
+    const int tiles_a_block = blockDim.x / tile_sites, tile = threadIdx.x / tile_sites;
+    Sums<N> *groups = pending.sums + pending.shape.tiles, total;
+    for (int first = 0; first < pending.shape.groups; first += tiles_a_block) {
+        const int group = first + tile, behind = pending.shape.tiles - group * group_tiles;
+        total = add_up(pending.sums + group * group_tiles, min(group_tiles, behind), shared);
+        if (threadIdx.x % tile_sites == 0 && behind > 0)
+            groups[group] = total;
+    }
+    if (pending.shape.groups > 1) {
+        __syncthreads();
+        total = add_up(groups, tile == 0 ? pending.shape.groups : 0, shared);
+    }
+    if (threadIdx.x == 0)
+        pending.finish(total);
+    return -1;
+}
+__device__ __forceinline__ int finish_pending(NothingPending) { return blockIdx.x; }
+
+template <int N, int min_blocks, class Body, class Last, class Before>
 __global__ void __launch_bounds__(max_block, min_blocks)
-    run_sum(const Body body, const Last finish, int n, ReduceShape shape, Sums<N> *slots, const int *gate) {
+    run_sum(const Body body, const Last finish, int n, ReduceShape shape, Sums<N> *slots, bool defer, const int *gate,
+            const Before pending) {
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
+    const int block = finish_pending(pending);
+    if (block < 0)
+        return;
     __shared__ Sums<N> shared[max_block / 32];
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const int i = block * blockDim.x + threadIdx.x;
     Sums<N> s = {};
     if (i < n)
         s = body(i);
@@ -183,24 +229,30 @@ __global__ void __launch_bounds__(max_block, min_blocks)
     s = tile_sum<N>(s, shared);
     if (threadIdx.x % tile_sites == 0 && i / tile_sites < shape.tiles)
         post(&slots[i / tile_sites], s);
-    const int tiles_a_block = blockDim.x / tile_sites, first_tile = blockIdx.x * tiles_a_block;
+    if (defer)
+        return;
+    const int tiles_a_block = blockDim.x / tile_sites, first_tile = block * tiles_a_block;
     join_sums<N>(finish, shape, slots, threadIdx.x < tile_sites, first_tile + tiles_a_block, first_tile / group_tiles,
                  shared);
 }
 
 // The same for lattices too small to fill the GPU with a thread a site: 4 threads a site, a block of 256 threads a
 // tile. Each computes part k of the site; the parts are added in order.
-template <int N, class Body, class Last>
+template <int N, class Body, class Last, class Before>
 __global__ void __launch_bounds__(4 * tile_sites, 2)
-    run_sum_in_parts(const Body body, const Last finish, int n, ReduceShape shape, Sums<N> *slots, const int *gate) {
+    run_sum_in_parts(const Body body, const Last finish, int n, ReduceShape shape, Sums<N> *slots, bool defer,
+                     const int *gate, const Before pending) {
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
+        return;
+    const int block = finish_pending(pending);
+    if (block < 0)
         return;
     using Part = typename Body::Part;
     __shared__ Sums<N> shared[4 * tile_sites / 32];
     __shared__ Part parts[3][tile_sites];
     const int lane = threadIdx.x % tile_sites, k = threadIdx.x / tile_sites;
-    const int i = blockIdx.x * tile_sites + lane;
+    const int i = block * tile_sites + lane;
     Part part = {};
     if (i < n)
         part = body.part(i, k);
@@ -217,8 +269,10 @@ __global__ void __launch_bounds__(4 * tile_sites, 2)
         return;
     s = tile_sum<N>(s, shared);
     if (threadIdx.x == 0)
-        post(&slots[blockIdx.x], s);
-    join_sums<N>(finish, shape, slots, threadIdx.x < tile_sites, blockIdx.x + 1, blockIdx.x / group_tiles, shared);
+        post(&slots[block], s);
+    if (defer)
+        return;
+    join_sums<N>(finish, shape, slots, threadIdx.x < tile_sites, block + 1, block / group_tiles, shared);
 }
 
 // Sums of `count` fields at once. A block has a tile of sites for 4 fields, so that what the fields share (links) is
@@ -282,9 +336,8 @@ template <int N> Sums<N> block_sum(const Sums<N> *values, int count) {
     return tile_sum<N>(lanes);
 }
 
-// Sum over i of body(i), as the GPU adds it. slots: room for a sum a tile and a group. wanted false: body is called all
-// the same.
-template <int N, class Body> Sums<N> sum(int n, const Body &body, Sums<N> *slots, bool wanted) {
+// body(i) for all i, and its sums over tiles as the GPU adds them.
+template <int N, class Body> void tile_sums(int n, const Body &body, Sums<N> *slots) {
     const ReduceShape shape(n);
 #pragma omp parallel for schedule(static)
     for (int tile = 0; tile < shape.tiles; ++tile) {
@@ -293,8 +346,10 @@ template <int N, class Body> Sums<N> sum(int n, const Body &body, Sums<N> *slots
             lanes[k] = body(tile * tile_sites + k);
         slots[tile] = tile_sum<N>(lanes);
     }
-    if (!wanted)
-        return {};
+}
+
+// Their sum; slots have room for a sum a group behind them.
+template <int N> Sums<N> join_sums(ReduceShape shape, Sums<N> *slots) {
     Sums<N> *group_sums = slots + shape.tiles;
     for (int group = 0; group < shape.groups; ++group)
         group_sums[group] =
@@ -302,7 +357,16 @@ template <int N, class Body> Sums<N> sum(int n, const Body &body, Sums<N> *slots
     return shape.groups > 1 ? block_sum<N>(group_sums, shape.groups) : group_sums[0];
 }
 
+template <int N, class Last> void finish_pending(const Pending<N, Last> &pending) {
+    if (pending.sums != nullptr)
+        pending.finish(join_sums<N>(pending.shape, pending.sums));
+}
+inline void finish_pending(NothingPending) {}
+
 } // namespace host
+
+template <int N, class Last> bool is_pending(const Pending<N, Last> &pending) { return pending.sums != nullptr; }
+inline bool is_pending(NothingPending) { return false; }
 
 // Sites below which launch_sum_in_parts takes 4 threads a site: half the threads that an H100 holds. Measured: at 4096
 // sites 12 % less time an iteration, at 32768 12 % more.
@@ -310,42 +374,46 @@ constexpr int few_sites = 12000;
 
 // finish(sum over i of body(i)). gate: nullptr, or a flag on the device; 0 there skips the whole launch.
 // min_blocks: blocks of 256 threads that must fit on an SM (bounds the registers a thread).
-template <int N, int min_blocks = 1, class Body, class Last>
+// defer: nullptr, or where sums go (of tiles, room for groups) that the next launch is given as `pending`.
+template <int N, int min_blocks = 1, class Body, class Last, class Before = NothingPending>
 void launch_sum(Device &device, int n, const Body &body, const Last &finish, const int *gate, const char *what,
-                int block = 128) {
+                int block = 128, Sums<N> *defer = nullptr, const Before &pending = {}) {
     const ReduceShape shape(n);
-    Sums<N> *slots = sum_slots<N>(device, shape);
+    Sums<N> *slots = defer != nullptr ? defer : sum_slots<N>(device, shape);
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu()) {
         const int threads = device.block() > 0 ? device.block() : block;
-        cuda::start(device, what, (n + threads - 1) / threads, threads, cuda::run_sum<N, min_blocks, Body, Last>, body,
-                    finish, n, shape, slots, gate);
+        cuda::start(device, what, (n + threads - 1) / threads + is_pending(pending), threads,
+                    cuda::run_sum<N, min_blocks, Body, Last, Before>, body, finish, n, shape, slots, defer != nullptr,
+                    gate, pending);
         return;
     }
 #endif
     static_cast<void>(what), static_cast<void>(block);
     if (gate != nullptr && *gate == 0)
         return;
-    const Sums<N> total = host::sum<N>(n, body, slots, finish.wanted());
-    if (finish.wanted())
-        finish(total);
+    host::finish_pending(pending);
+    host::tile_sums<N>(n, body, slots);
+    if (finish.wanted() && defer == nullptr)
+        finish(host::join_sums<N>(shape, slots));
 }
 
 // launch_sum for a heavy body that can be cut into 4 parts a site: Body::Part, part(i, k) and complete(i, sum of the
 // parts) besides operator(). Cut where there are fewer sites than the GPU has room for; which way is taken depends on n
 // alone.
-template <int N, int min_blocks, class Body, class Last>
+template <int N, int min_blocks, class Body, class Last, class Before>
 void launch_sum_in_parts(Device &device, int n, const Body &body, const Last &finish, const int *gate, const char *what,
-                         int block) {
+                         int block, Sums<N> *defer, const Before &pending) {
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu() && n < few_sites) {
         const ReduceShape shape(n);
-        cuda::start(device, what, shape.tiles, 4 * tile_sites, cuda::run_sum_in_parts<N, Body, Last>, body, finish, n,
-                    shape, sum_slots<N>(device, shape), gate);
+        cuda::start(device, what, shape.tiles + is_pending(pending), 4 * tile_sites,
+                    cuda::run_sum_in_parts<N, Body, Last, Before>, body, finish, n, shape,
+                    defer != nullptr ? defer : sum_slots<N>(device, shape), defer != nullptr, gate, pending);
         return;
     }
 #endif
-    launch_sum<N, min_blocks>(device, n, body, finish, gate, what, block);
+    launch_sum<N, min_blocks>(device, n, body, finish, gate, what, block, defer, pending);
 }
 
 // finish(sum over i of body(i, field), field) for each field in [0, count) for which body.active(field).
@@ -364,10 +432,11 @@ void launch_sum_batch(Device &device, int n, int count, const Body &body, const 
 #endif
     static_cast<void>(what);
     for (int field = 0; field < count; ++field)
-        if (body.active(field))
-            finish(host::sum<N>(
-                       n, [&](int i) { return body(i, field); }, slots, true),
-                   field);
+        if (body.active(field)) {
+            host::tile_sums<N>(
+                n, [&](int i) { return body(i, field); }, slots);
+            finish(host::join_sums<N>(shape, slots), field);
+        }
 }
 
 } // namespace milcgpu

@@ -6,7 +6,7 @@
 namespace milcgpu {
 
 constexpr int cg_history_length = 64; // iterations between two looks of the host, at most
-constexpr int cg_kept_steps = 4;      // whose residuals, alpha and beta are kept: solutions follow in one pass for all
+constexpr int cg_kept_steps = 8;      // whose residuals, alpha and beta are kept: solutions follow in one pass for all
 
 enum class CgStop { running, target, reliable_update, iteration_limit, nan_or_inf, not_positive };
 
@@ -20,7 +20,8 @@ struct CgState {
     double beta;            // of the coming step: p = r + beta p
     double cross;           // <r, A p>, p still the old one
     double curvature;       // <p, A p>
-    double alpha;           // rr / curvature
+    double alpha;           // of the step under way: rr / curvature. Unknown (portable.h) until that is in
+    double carry;           // with alpha: what A times the direction is carried on with, beta or 0
     double rr_new;          // of the iteration under way
     double jump;            // |r_new - r|^2 at the last reliable update
     double largest_rr;      // since the last reliable update
@@ -36,6 +37,7 @@ struct CgState {
     MILCGPU_HD void start(double rr_of_start, double pp_of_start) {
         rr = largest_rr = rr_of_start;
         pp = pp_of_start;
+        alpha = carry = unknown();
         stop = CgStop::running;
         active = 1;
     }
@@ -43,7 +45,8 @@ struct CgState {
     // Length of the coming step, from |D p|^2: D is anti-hermitian, so <p, A p> = shift |p|^2 + |D p|^2.
     MILCGPU_HD void set_step_along_p(double dp_dp) {
         curvature = shift * pp + dp_dp;
-        alpha = rr / curvature;
+        post(carry, 0.0);
+        post(alpha, rr / curvature);
     }
 
     // The same from |D r|^2, for p = r + beta p. <p, A p> is at least shift |r|^2, since <r, p> = |r|^2; where rounding
@@ -56,13 +59,15 @@ struct CgState {
             pp = rr;
             curvature = along_r;
         }
-        alpha = rr / curvature;
+        post(carry, beta);
+        post(alpha, rr / curvature);
     }
 
     // After every iteration: rr_new becomes rr.
     MILCGPU_HD void record() {
         history[iterations % cg_history_length] = static_cast<float>(sqrt(rr_new));
         step_alpha[iterations % cg_kept_steps] = alpha;
+        alpha = carry = unknown();
         step_beta[iterations % cg_kept_steps] = beta = rr_new / rr;
         pp = rr_new + beta * beta * pp; // <r_new, p> = 0
         ++iterations;
@@ -73,9 +78,10 @@ struct CgState {
     // The one place where an iteration is judged, after record. Every test is false for NaN, and NaN is asked for
     // first, so NaN never passes as convergence.
     MILCGPU_HD void judge() {
+        const double last_alpha = step_alpha[(iterations - 1) % cg_kept_steps];
         if (curvature <= 0.0)
             stop = CgStop::not_positive;
-        else if (!(rr < INFINITY) || !(alpha < INFINITY))
+        else if (!(rr < INFINITY) || !(last_alpha < INFINITY))
             stop = CgStop::nan_or_inf;
         else if (rr < target_rr && (relative_target <= 0.0 || relative < relative_target))
             stop = CgStop::target;

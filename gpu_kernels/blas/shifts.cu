@@ -1,5 +1,5 @@
-// One thread a site for all shifts. Bytes a site for 4 iterations: 4 spinors r, and for each shift p read and written
-// and x (double) read and written.
+// One thread a site for all shifts. Bytes a site for cg_kept_steps iterations: as many spinors r, and for each shift p
+// read and written and x (double) read and written.
 #include "gpu_kernels/blas/for_precision.h"
 #include "gpu_kernels/blas/shifts.h"
 

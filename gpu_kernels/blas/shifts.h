@@ -1,8 +1,8 @@
 // Shifted systems (A + sigma) x = b beside the base system A x = b, in its Krylov space: B. Jegerlehner,
 // hep-lat/9612014. The residuals are collinear, r_sigma = zeta r, so all that a shift costs is its vectors.
 //
-// These are updated once in cg_kept_steps iterations, from the residuals of all of them: 4 spinors a shift for 4
-// iterations instead of 4 for one. Solutions are in double, whatever the precision of the iteration.
+// These are updated once in cg_kept_steps iterations, from the residuals of all of them: 4 spinors a shift for all of
+// these iterations instead of 4 for each. Solutions are in double, whatever the precision of the iteration.
 #pragma once
 #include "gpu_kernels/blas/cg_state.h"
 #include "gpu_kernels/su3/fields.h"

@@ -43,6 +43,10 @@ struct DslashCall {
     CgState *cg = nullptr;
     bool along_p = false; // plain: in is p, else r
     bool judge = true;    // step; false where relative_residual (blas.h) does it
+    // That sum, deferred to the launch that follows (nullptr: finished in this one), and that of the launch before,
+    // plain's to step and step's to plain: slots_of_sum (device.h) of that launch's sites, twice for step. A plain that
+    // finds the solve at its end has worked in vain.
+    double *defer = nullptr, *pending = nullptr;
 };
 
 // D on several fields at once with the same links, plain or step, each in a conjugate gradient of its own.

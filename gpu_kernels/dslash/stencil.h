@@ -50,9 +50,9 @@ template <class Spinor> struct StepEnding {
         const Vec given = x == r ? old : load_spinor<Spinor, Reuse::written>(x, stride, i);
         Vec image = static_cast<Real>(cg->shift) * given - d;
         if (x == r)
-            image = image + static_cast<Real>(cg->beta) * load_spinor<Spinor, Reuse::written>(s, stride, i);
+            image = image + static_cast<Real>(await(cg->carry)) * load_spinor<Spinor, Reuse::written>(s, stride, i);
         store_spinor<Spinor>(s, stride, i, image);
-        const Vec fresh = old - static_cast<Real>(cg->alpha) * image;
+        const Vec fresh = old - static_cast<Real>(await(cg->alpha)) * image;
         store_spinor<Spinor>(r_new, stride, i, fresh);
         return {{norm(fresh), real_dot(fresh, image)}};
     }
@@ -169,22 +169,26 @@ void fill_links(Body &body, const Lattice &lattice, int parity, const LinkField 
 template <class Spinor, Precision link, int reals, int min_blocks, int block>
 void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
     const auto data = [](const SpinorField *field) { return field != nullptr ? field->data() : nullptr; };
-    const auto start = [&](auto end, const auto &finish) {
+    const auto start = [&](auto end, const auto &finish, const auto &pending) {
+        constexpr int sums = decltype(end)::sums;
         Stencil<Spinor, link, reals, decltype(end)> body{};
         fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
         body.stride = call.in->stride();
         body.in = call.in->data();
         body.end = end;
-        launch_sum_in_parts<decltype(end)::sums, min_blocks>(device, call.lattice.sites(call.parity), body, finish,
-                                                             call.cg != nullptr ? &call.cg->active : nullptr,
-                                                             "launch dslash", block);
+        launch_sum_in_parts<sums, min_blocks>(device, call.lattice.sites(call.parity), body, finish,
+                                              call.cg != nullptr ? &call.cg->active : nullptr, "launch dslash", block,
+                                              reinterpret_cast<Sums<sums> *>(call.defer), pending);
     };
+    const SumFinish plain{call.sum, call.cg, call.along_p};
+    const StepFinish step{{}, call.cg, call.judge};
+    const ReduceShape before(call.lattice.sites(1 - call.parity));
     if (epilogue == Epilogue::step)
-        start(StepEnding<Spinor>{call.x->data(), call.z->data(), call.out->data(), call.s->data(), call.cg},
-              StepFinish{{}, call.cg, call.judge});
+        start(StepEnding<Spinor>{call.x->data(), call.z->data(), call.out->data(), call.s->data(), call.cg}, step,
+              Pending<1, SumFinish>{reinterpret_cast<Sums<1> *>(call.pending), before, plain});
     else
-        start(Ending<Spinor>{epilogue, data(call.x), data(call.z), call.out->data(), call.a, call.alpha},
-              SumFinish{call.sum, call.cg, call.along_p});
+        start(Ending<Spinor>{epilogue, data(call.x), data(call.z), call.out->data(), call.a, call.alpha}, plain,
+              Pending<2, StepFinish>{reinterpret_cast<Sums<2> *>(call.pending), before, step});
 }
 
 // Several fields at once, each in a conjugate gradient of its own. Links are read once a field, from L1 after the

@@ -5,10 +5,6 @@ namespace milcgpu {
 
 namespace {
 
-// Steps queued between two looks of the host: 100 microseconds of work or more, so that launches hide behind work and
-// few steps are queued in vain after the last one.
-constexpr int chunk_steps = 2 * cg_kept_steps;
-
 // Three times in a row the iteration believed in a gain of 2 in |r|^2, and evaluation did not show it: the precision
 // has no more to give. (That the residual of conjugate gradient rises for a while means nothing.)
 constexpr int patience = 3;
@@ -50,6 +46,7 @@ CgSolver::CgSolver(Device &device, const Lattice &lattice, int parity, const Ope
     sloppy_ = given_.get();
     state_ = DeviceArray<CgState>(device, 1, "conjugate gradient scalars");
     sums_ = DeviceArray<double>(device, 2, "conjugate gradient scalars");
+    pending_sums_ = CgSums(device, lattice, parity);
     seen_ = {static_cast<CgState *>(device.allocate_pinned(2 * sizeof(CgState))),
              [&device](CgState *p) { device.release_pinned(p); }};
 }
@@ -100,6 +97,10 @@ void residual(Device &device, const Lattice &lattice, int parity, const LinkPair
     dslash(device, call, Epilogue::residual);
 }
 
+CgSums::CgSums(Device &device, const Lattice &lattice, int parity)
+    : plain(device, slots_of_sum(lattice.sites(1 - parity)), owner),
+      step(device, 2 * slots_of_sum(lattice.sites(parity)), owner) {}
+
 void iterate(Device &device, const CgIteration &it) {
     DslashCall call{};
     call.lattice = it.lattice;
@@ -109,10 +110,12 @@ void iterate(Device &device, const CgIteration &it) {
     call.judge = it.judge;
     call.parity = 1 - it.parity;
     call.in = it.v, call.out = it.between;
+    call.pending = it.pending ? it.sums->step.data() : nullptr, call.defer = it.sums->plain.data();
     dslash(device, call, Epilogue::plain);
     call.parity = it.parity;
     call.in = it.between, call.out = it.r_new;
     call.x = it.v, call.z = it.r, call.s = it.s;
+    call.pending = it.sums->plain.data(), call.defer = it.defer ? it.sums->step.data() : nullptr;
     dslash(device, call, Epilogue::step);
 }
 
@@ -140,10 +143,11 @@ bool CgSolver::accepted(const Residual &r) const {
 // Iteration k of a chunk: scalars stay on the device. Every cg_kept_steps of them x += alpha p, p = r + beta p, and the
 // first of these goes along p.
 void CgSolver::iterate_once(int k) {
-    const SpinorField &r = sloppy_->before(k), &r_new = sloppy_->r[k % cg_kept_steps];
-    const bool relative = limits_.relative_tolerance > 0, last = (k + 1) % cg_kept_steps == 0;
-    milcgpu::iterate(device_, {lattice_, parity_, &sloppy_->links, k % cg_kept_steps == 0 ? &direction_copy() : &r, &r,
-                               &r_new, &sloppy_->image, &sloppy_->between, !relative, state_.data()});
+    const SpinorField &r = sloppy_->before(k), &r_new = sloppy_->r[k];
+    const bool relative = limits_.relative_tolerance > 0, first = k == 0, last = k == cg_kept_steps - 1;
+    milcgpu::iterate(device_, {lattice_, parity_, &sloppy_->links, first ? &direction_copy() : &r, &r, &r_new,
+                               &sloppy_->image, &sloppy_->between, !relative, state_.data(), &pending_sums_,
+                               !relative && !first, !relative && !last});
     if (relative) { // it needs the solution of every iteration
         update_solution(1, false);
         relative_residual(device_, r_new, x_, nullptr, state_.data(), lattice_.volume());
@@ -183,12 +187,13 @@ int CgSolver::steps_left(const CgReport &report) const {
                     most_iterations() - report.iterations);
 }
 
-// Iterates until the device says stop. The host queues one chunk ahead and looks at the chunk before.
+// Iterates until the device says stop. The host queues one chunk of cg_kept_steps ahead and looks at the chunk before:
+// 100 microseconds of work or more, so that launches hide behind work and few steps are queued in vain.
 CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
     std::unique_ptr<Device::Sequence> &chunk = sloppy_->chunk[limits_.relative_tolerance > 0];
     if (!chunk)
         chunk = std::make_unique<Device::Sequence>(device_, [this] {
-            for (int k = 0; k < chunk_steps; ++k)
+            for (int k = 0; k < cg_kept_steps; ++k)
                 iterate_once(k);
         });
     const auto queue = [&](int slot) {

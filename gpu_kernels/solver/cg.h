@@ -1,10 +1,10 @@
 // Conjugate gradient for (4 m^2 - D D) x = b on one parity, in one precision or two.
 //
 // Two launches an iteration, the two D. D is anti-hermitian, so <p, A p> = 4 m^2 |p|^2 + |D p|^2 is known after the
-// first, and the new residual rides on the second. p would have to be renewed between iterations; instead, three
-// iterations of four apply A to the residual, and s = A p follows by recursion as p does (A. T. Chronopoulos and
-// C. W. Gear, J. Comput. Appl. Math. 25 (1989) 153). The fourth brings up p and x for all four in one pass, in double,
-// and starts from p: so the rounding of the recursion never lasts.
+// first, and the new residual rides on the second. p would have to be renewed between iterations; instead, they apply A
+// to the residual, and s = A p follows by recursion as p does (A. T. Chronopoulos and C. W. Gear, J. Comput. Appl.
+// Math. 25 (1989) 153). After every cg_kept_steps of them p and x are brought up for all in one pass, in double, and the
+// next starts from p: so the rounding of the recursion never lasts. Sums are finished by the launch that follows.
 //
 // Two precisions: iterate in the sloppy one; when its residual has fallen by reliable_delta, recompute it in the
 // precise one, and go on with a search direction corrected for the jump (reliable update, blas.h). Iterations therefore
@@ -38,6 +38,13 @@ struct OperatorSpec {
 void residual(Device &, const Lattice &, int parity, const LinkPair &links, double shift, const SpinorField &b,
               const SpinorField &x, const SpinorField &between, const SpinorField &out, double *sum);
 
+// Sums of an iteration, each deferred to the launch that follows (dslash.h).
+struct CgSums {
+    DeviceArray<double> plain, step;
+    CgSums() = default;
+    CgSums(Device &, const Lattice &, int parity);
+};
+
 // An iteration: v is p or r (p where they differ), r_new may be r.
 //   D v                                2 spinors, and the links    <p, A p>, alpha
 //   s = A v (+ beta s), r -= alpha s   5 spinors, and the links    |r|^2, beta; judged
@@ -48,6 +55,8 @@ struct CgIteration {
     const SpinorField *v, *r, *r_new, *s, *between;
     bool judge = true; // false where relative_residual does it
     CgState *state;
+    const CgSums *sums;
+    bool pending, defer; // the iteration before has deferred its sum; this one may
 };
 void iterate(Device &, const CgIteration &);
 
@@ -170,6 +179,7 @@ class CgSolver {
     std::function<FinerLevel()> finer_;
     DeviceArray<CgState> state_;
     DeviceArray<double> sums_;
+    CgSums pending_sums_;
     std::unique_ptr<CgState, std::function<void(CgState *)>> seen_; // two pinned copies of the state
     CgLimits limits_{};
     CgState last_{}; // where the iteration ended

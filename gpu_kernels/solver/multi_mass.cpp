@@ -11,8 +11,7 @@ constexpr const char *owner = "multi-mass vectors";
 // on quenched lattices down to mass 0.002: refinements after it are a few steps; ten times as much costs hundreds.
 double go_down_at(Precision p) { return p == Precision::single ? 1e7 : p == Precision::half ? 5e4 : INFINITY; }
 
-constexpr int batch_chunk_steps = 2 * cg_kept_steps; // between two looks of the host
-constexpr int batch_passes = 4;                      // true residuals and refinements together, at most
+constexpr int batch_passes = 4; // true residuals and refinements together, at most
 // |r|^2 falls by no more than this in one pass: what single precision can be trusted with.
 constexpr double batch_reach = 1e-10;
 
@@ -42,6 +41,7 @@ MultiMassSolver::MultiMassSolver(Device &device, const Lattice &lattice, int par
     full_between_ = field(Precision::double_, 1 - parity);
     sum_ = DeviceArray<double>(device, 1, owner);
     state_ = DeviceArray<CgState>(device, 1, owner);
+    pending_sums_ = CgSums(device, lattice, parity);
     shift_state_ = DeviceArray<ShiftState>(device, 1, owner);
     seen_ = {static_cast<Seen *>(device.allocate_pinned(2 * sizeof(Seen))),
              [&device](Seen *p) { device.release_pinned(p); }};
@@ -62,8 +62,9 @@ size_t MultiMassSolver::workspace_bytes(int sites, const std::vector<OperatorSpe
 // that of its shift, which stays to the end.
 void MultiMassSolver::step(Stage &stage, int k) {
     const SpinorField &r = stage.r[(k + cg_kept_steps - 1) % cg_kept_steps];
-    milcgpu::iterate(device_, {lattice_, parity_, &stage.links, k == 0 ? &stage.p[base_] : &r, &r, &stage.r[k],
-                               &stage.image, &stage.between, true, state_.data()});
+    milcgpu::iterate(device_,
+                     {lattice_, parity_, &stage.links, k == 0 ? &stage.p[base_] : &r, &r, &stage.r[k], &stage.image,
+                      &stage.between, true, state_.data(), &pending_sums_, k > 0, k < cg_kept_steps - 1});
 }
 
 // False when the source is zero.
@@ -238,25 +239,24 @@ void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &rep
     Batch &batch = *batch_;
     if (!batch.chunk)
         batch.chunk = std::make_unique<Device::Sequence>(device_, [this, &batch] {
-            for (int k = 0; k < batch_chunk_steps; ++k) {
+            for (int k = 0; k < cg_kept_steps; ++k) {
                 const auto &before = batch.r[(k + cg_kept_steps - 1) % cg_kept_steps];
                 DslashBatchCall call{};
                 call.lattice = lattice_;
                 call.fat = single_.fat, call.lng = single_.lng;
                 call.count = shifts();
                 call.cg = batch.states.data();
-                call.along_p = k % cg_kept_steps == 0;
+                call.along_p = k == 0;
                 call.x = call.along_p ? batch.copy.data() : before.data();
                 call.parity = 1 - parity_;
                 call.in = call.x, call.out = batch.between.data();
                 dslash_batch(device_, call, Epilogue::plain);
                 call.parity = parity_;
-                call.in = batch.between.data(), call.out = batch.r[k % cg_kept_steps].data();
+                call.in = batch.between.data(), call.out = batch.r[k].data();
                 call.z = before.data(), call.s = batch.image.data();
                 dslash_batch(device_, call, Epilogue::step);
-                if ((k + 1) % cg_kept_steps == 0)
-                    update_batch(false);
             }
+            update_batch(false);
         });
     const size_t bytes = shifts() * sizeof(CgState);
     const auto queue = [&](int slot) {

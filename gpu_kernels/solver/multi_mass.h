@@ -99,6 +99,7 @@ class MultiMassSolver {
     std::vector<SpinorField> x_; // one a shift
     std::vector<Stage> stages_;
     DeviceArray<CgState> state_;
+    CgSums pending_sums_;
     DeviceArray<ShiftState> shift_state_;
     struct Seen {
         CgState base;
