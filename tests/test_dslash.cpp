@@ -1,5 +1,6 @@
 // Every row of the dslash table against the reference operator, on every backend.
-#include "gpu_kernels/dslash/dslash.h"
+#include "gpu_kernels/blas/blas.h"
+#include "gpu_kernels/solver/cg.h"
 #include "tests/support.h"
 
 using namespace milcgpu;
@@ -101,6 +102,24 @@ struct Bench {
             }
         return worst;
     }
+    // Some iterations of conjugate gradient from z, each launch's sum finished by the next one or by itself.
+    std::pair<CgState, reference::Fermion> iterations(Precision precision, bool deferred) {
+        constexpr int count = 5;
+        const LinkPair links = signed_links.version(precision, 18);
+        const DeviceArray<CgState> cg(device, 1, "test");
+        const CgSums sums(device, Lattice(lattice.n, 0), 0);
+        const SpinorField r = upload(z, 0, precision), p = upload(z, 0, precision), s = upload(z, 0, precision),
+                          between = upload(in, 1, precision);
+        CgState state{};
+        state.shift = 0.3;
+        state.iteration_limit = count + 1;
+        device.copy_to_device(cg.data(), &state, sizeof state);
+        cg_start(device, r, {nullptr, &p}, cg.data());
+        for (int k = 0; k < count; ++k)
+            iterate(device, {Lattice(lattice.n, 0), 0, &links, k == 0 ? &p : &r, &r, &r, &s, &between, true, cg.data(),
+                             &sums, deferred && k > 0, deferred && k < count - 1});
+        return {cg.to_host()[0], download(r, 0)};
+    }
     Outcome run(const DslashKernel &row, int parity) {
         const int set = row.reals == 13 || row.reals == 9;
         const LinkPair links = (set ? phased_links : signed_links).version(row.link, row.reals);
@@ -167,6 +186,23 @@ TEST_CASE("a smaller table check for the sanitizers", "[dslash][sanitize][smoke]
             if (row.epilogue == Epilogue::residual || row.spinor == row.link)
                 CHECK(bench.run(row, 1).error <= tolerance(row));
     }
+}
+
+TEST_CASE("sums finished by the next launch are bitwise those that a launch finishes itself", "[dslash][determinism]") {
+    for (const Backend backend : backends())
+        for (const auto &n : {std::array<int, 4>{4, 2, 6, 4}, std::array<int, 4>{16, 16, 16, 12}}) // 1 and 2 groups
+            for (const Precision precision : {Precision::double_, Precision::half}) {
+                Bench bench(n, backend);
+                const auto [own, r_own] = bench.iterations(precision, false);
+                const auto [next, r_next] = bench.iterations(precision, true);
+                CHECK(own.iterations == 5);
+                CHECK(next.iterations == 5);
+                CHECK(own.active == 1);
+                CHECK((next.rr == own.rr && next.pp == own.pp && next.cross == own.cross));
+                CHECK(std::equal(own.step_alpha, own.step_alpha + 5, next.step_alpha));
+                CHECK(std::equal(own.history, own.history + 5, next.history));
+                CHECK(parity_difference(bench.lattice, r_next, r_own, 0) == 0);
+            }
 }
 
 TEST_CASE("a missing row is refused with the list of what is built", "[dslash][smoke]") {
