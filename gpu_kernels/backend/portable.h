@@ -103,6 +103,8 @@ MILCGPU_HD double square_root(double x) { return x > 0.0 ? sqrt(x) : 0.0; }
 // launch and reused (neighbour spinors, up to 16 times); written: this thread writes the same place later.
 enum class Reuse { stream, keep, written };
 
+// Device memory holds arrays of elements word by word, striped over the elements, so that loads coalesce. Host memory
+// holds the words of an element together: no CPU follows the 144 streams of words of 16 links.
 #if MILCGPU_ON_DEVICE
 template <Reuse reuse, class T> __device__ __forceinline__ T load_as(const unsigned char *from) {
     const T *p = reinterpret_cast<const T *>(from);
@@ -113,11 +115,9 @@ template <Reuse reuse, class T> __device__ __forceinline__ T load_as(const unsig
     else
         return *p;
 }
-#endif
 
 // `Bytes` (16, 8, 4 or 2) into 32-bit words.
-template <int Bytes, Reuse reuse> MILCGPU_HD void load_word(const unsigned char *from, uint32_t *to) {
-#if MILCGPU_ON_DEVICE
+template <int Bytes, Reuse reuse> __device__ __forceinline__ void load_word(const unsigned char *from, uint32_t *to) {
     if constexpr (Bytes == 16) {
         const uint4 v = load_as<reuse, uint4>(from);
         to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
@@ -129,14 +129,9 @@ template <int Bytes, Reuse reuse> MILCGPU_HD void load_word(const unsigned char 
     } else {
         to[0] = load_as<reuse, unsigned short>(from);
     }
-#else
-    to[0] = 0;
-    memcpy(to, from, Bytes);
-#endif
 }
 
-template <int Bytes> MILCGPU_HD void store_word(unsigned char *to, const uint32_t *from) {
-#if MILCGPU_ON_DEVICE
+template <int Bytes> __device__ __forceinline__ void store_word(unsigned char *to, const uint32_t *from) {
     if constexpr (Bytes == 16)
         *reinterpret_cast<uint4 *>(to) = make_uint4(from[0], from[1], from[2], from[3]);
     else if constexpr (Bytes == 8)
@@ -145,10 +140,23 @@ template <int Bytes> MILCGPU_HD void store_word(unsigned char *to, const uint32_
         *reinterpret_cast<unsigned *>(to) = from[0];
     else
         *reinterpret_cast<unsigned short *>(to) = static_cast<unsigned short>(from[0]);
-#else
-    memcpy(to, from, Bytes);
-#endif
 }
+#else
+template <int bytes> inline void load_element(const unsigned char *array, size_t i, uint32_t *words) {
+    words[(bytes - 1) / 4] = 0;
+    memcpy(words, array + i * bytes, bytes);
+}
+template <int bytes> inline void store_element(unsigned char *array, size_t i, const uint32_t *words) {
+    memcpy(array + i * bytes, words, bytes);
+}
+
+// Asks for the element that a loop over elements comes to soon.
+template <int bytes> inline void prefetch_element(const unsigned char *array, size_t i) {
+    constexpr int elements_ahead = 8, cache_line = 64;
+    for (int at = 0; at < bytes; at += cache_line)
+        __builtin_prefetch(array + (i + elements_ahead) * bytes + at);
+}
+#endif
 
 // Order-independent, hence deterministic, atomics on integers. Floating-point atomics are not used anywhere. All
 // threads that call one together name the same target: on the GPU a warp combines its values first (millions of atomics

@@ -1,7 +1,8 @@
 // How the reals of a link lie in device memory: `reals` numbers of one storage precision (double, float, 16-bit fixed
 // point), cut into 16-byte words and a shorter rest (8, 4, 2 bytes), each word striped over the sites of a parity:
 //
-//   [parity][mu][word][i],   i < stride
+//   [parity][mu][word][i],   i < stride     in device memory
+//   [parity][mu][i][word]                   on the host backend
 //
 // 16-byte words are what reaches the memory's bandwidth (shared measurement: 4-byte words stop at 0.8 of it).
 // Fixed point: offset binary u = q + 2^15 stands for q * 2^-15, |q| <= 2^15 - 1; the field's scale is applied later.
@@ -73,8 +74,9 @@ template <Precision p, int reals> struct RawLink {
 template <Precision p, int reals, Reuse reuse = Reuse::stream>
 MILCGPU_HD RawLink<p, reals> load_link(const unsigned char *block, size_t stride, size_t i) {
     constexpr int bytes = RawLink<p, reals>::bytes;
-    constexpr int full = bytes / 16;
     RawLink<p, reals> raw;
+#if MILCGPU_ON_DEVICE
+    constexpr int full = bytes / 16;
     MILCGPU_UNROLL
     for (int word = 0; word < full; ++word)
         load_word<16, reuse>(block + (word * stride + i) * 16, raw.w + 4 * word);
@@ -85,12 +87,18 @@ MILCGPU_HD RawLink<p, reals> load_link(const unsigned char *block, size_t stride
         load_word<4, reuse>(rest + (bytes & 8) * stride + i * 4, raw.w + 4 * full + (bytes & 8) / 4);
     if constexpr ((bytes & 2) != 0)
         load_word<2, reuse>(rest + (bytes & 12) * stride + i * 2, raw.w + 4 * full + (bytes & 12) / 4);
+#else
+    static_cast<void>(stride);
+    prefetch_element<bytes>(block, i);
+    load_element<bytes>(block, i, raw.w);
+#endif
     return raw;
 }
 
 template <Precision p, int reals>
 MILCGPU_HD void store_link(unsigned char *block, size_t stride, size_t i, const RawLink<p, reals> &raw) {
     constexpr int bytes = RawLink<p, reals>::bytes;
+#if MILCGPU_ON_DEVICE
     constexpr int full = bytes / 16;
     MILCGPU_UNROLL
     for (int word = 0; word < full; ++word)
@@ -102,6 +110,10 @@ MILCGPU_HD void store_link(unsigned char *block, size_t stride, size_t i, const 
         store_word<4>(rest + (bytes & 8) * stride + i * 4, raw.w + 4 * full + (bytes & 8) / 4);
     if constexpr ((bytes & 2) != 0)
         store_word<2>(rest + (bytes & 12) * stride + i * 2, raw.w + 4 * full + (bytes & 12) / 4);
+#else
+    static_cast<void>(stride);
+    store_element<bytes>(block, i, raw.w);
+#endif
 }
 
 } // namespace milcgpu

@@ -1,5 +1,6 @@
-// How a colour vector (spinor) of one site lies in device memory, a struct a precision. Arrays are striped: word k of
-// site i at word index k*stride + i.
+// How a colour vector (spinor) of one site lies in device memory, a struct a precision. In device memory
+// arrays are striped: word k of site i at word index k*stride + i. On the host backend the words of a site are
+// together.
 //
 //   double  3 words of 16 bytes (one colour each)
 //   single  3 words of 8 bytes
@@ -98,17 +99,18 @@ struct SpinorHalf {
     }
 };
 
-template <class S> MILCGPU_HD size_t spinor_word_offset(size_t stride, size_t word, size_t i) {
-    return (word * stride + i) * S::word_bytes;
-}
-
 // A spinor that other threads of the launch may read too, but none writes.
 template <class S, Reuse reuse = Reuse::keep>
 MILCGPU_HD Vector<typename S::Real> load_spinor(const unsigned char *data, size_t stride, size_t i) {
     uint32_t raw[S::words * S::word_bytes / 4];
+#if MILCGPU_ON_DEVICE
     MILCGPU_UNROLL
-    for (int word = 0; word < S::words; ++word)
-        load_word<S::word_bytes, reuse>(data + spinor_word_offset<S>(stride, word, i), raw + word * S::word_bytes / 4);
+    for (size_t word = 0; word < S::words; ++word)
+        load_word<S::word_bytes, reuse>(data + (word * stride + i) * S::word_bytes, raw + word * S::word_bytes / 4);
+#else
+    static_cast<void>(stride);
+    load_element<sizeof raw>(data, i, raw);
+#endif
     return S::decode(raw);
 }
 
@@ -116,9 +118,14 @@ template <class S>
 MILCGPU_HD void store_spinor(unsigned char *data, size_t stride, size_t i, const Vector<typename S::Real> &x) {
     uint32_t raw[S::words * S::word_bytes / 4];
     S::encode(x, raw);
+#if MILCGPU_ON_DEVICE
     MILCGPU_UNROLL
-    for (int word = 0; word < S::words; ++word)
-        store_word<S::word_bytes>(data + spinor_word_offset<S>(stride, word, i), raw + word * S::word_bytes / 4);
+    for (size_t word = 0; word < S::words; ++word)
+        store_word<S::word_bytes>(data + (word * stride + i) * S::word_bytes, raw + word * S::word_bytes / 4);
+#else
+    static_cast<void>(stride);
+    store_element<sizeof raw>(data, i, raw);
+#endif
 }
 
 } // namespace milcgpu
