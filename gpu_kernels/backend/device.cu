@@ -402,10 +402,7 @@ double *Device::sum_slots(size_t count) {
     return sum_slots_;
 }
 
-size_t slots_of_sum(int n) {
-    const ReduceShape shape(n);
-    return static_cast<size_t>(shape.tiles) + shape.groups;
-}
+size_t slots_of_sum(int n) { return ReduceShape(n).slots(); }
 
 void reserve_sums(Device &device, int n, int fields) {
     constexpr int widest = 3, widest_of_several = 2; // numbers summed at once over one field, and over each of several

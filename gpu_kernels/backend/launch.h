@@ -46,10 +46,11 @@ struct ReduceShape {
     int tiles, groups;
     explicit ReduceShape(int n)
         : tiles((n + tile_sites - 1) / tile_sites), groups((tiles + group_tiles - 1) / group_tiles) {}
+    size_t slots() const { return static_cast<size_t>(tiles) + groups; }
 };
 
 template <int N> Sums<N> *sum_slots(Device &device, ReduceShape shape) {
-    return reinterpret_cast<Sums<N> *>(device.sum_slots(static_cast<size_t>(N) * (shape.tiles + shape.groups)));
+    return reinterpret_cast<Sums<N> *>(device.sum_slots(N * shape.slots()));
 }
 
 // What the launch before deferred: sums of tiles, with room behind them for those of groups, and how to finish them.
@@ -420,8 +421,7 @@ void launch_sum_in_parts(Device &device, int n, const Body &body, const Last &fi
 template <int N, int min_blocks, class Body, class Last>
 void launch_sum_batch(Device &device, int n, int count, const Body &body, const Last &finish, const char *what) {
     const ReduceShape shape(n);
-    const size_t slots_a_field = shape.tiles + shape.groups;
-    Sums<N> *slots = reinterpret_cast<Sums<N> *>(device.sum_slots(N * slots_a_field * count));
+    Sums<N> *slots = reinterpret_cast<Sums<N> *>(device.sum_slots(N * shape.slots() * count));
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu()) {
         const int row_groups = (count + batch_rows - 1) / batch_rows;
