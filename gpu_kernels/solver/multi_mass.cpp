@@ -360,10 +360,11 @@ MultiMassReport MultiMassSolver::solve(const MultiMassLimits &limits, const CgPr
     const CgStop stop = iterate(progress, report);
     report.iterations = report.steps + 1;
     report.shared_seconds = wall_seconds() - begin;
-    // Vectors of the shifts, a pass for cg_kept_steps iterations: p of the shared precision (counted as that of the
-    // start), x double.
-    const double sites = source().sites(),
-                 shift_spinors = 2.0 * (spinor_bytes(stages_[0].spec.spinor) + spinor_bytes(Precision::double_));
+    // Vectors of the shifts, a pass for cg_kept_steps iterations: their residuals once for all shifts, p of the shared
+    // precision (both counted as that of the start), x double.
+    const double sites = source().sites(), shared_spinor = spinor_bytes(stages_[0].spec.spinor),
+                 shift_spinors = 2.0 * (shared_spinor + spinor_bytes(Precision::double_));
+    report.bytes += shared_spinor * sites * report.steps;
     for (const ShiftReport &shift : report.shifts) {
         report.flops += 24.0 * sites * shift.shared_steps;
         report.bytes += shift_spinors * sites * shift.shared_steps / cg_kept_steps;
