@@ -6,10 +6,10 @@
 //
 // Sums are deterministic: sites are added in tiles of 64 by a fixed tree, tiles in groups of 256 by a fixed tree,
 // groups in order by a fixed tree, whatever the block size, the number of SMs or of CPU threads. No second launch, no
-// atomics, no fence: a tile's sum is posted in a slot of its own, and the block with the last tile of a group waits for
-// the slots of the group (so for blocks of lower index only, which the GPU has started before it), adds them and
-// empties them. A block that fences and counts its arrival instead holds its place on the SM 2 us longer, which made a
-// summing dslash 10 % slower.
+// atomics, no fence: each warp posts the sum of its half of a tile in a slot of its own and is gone, and the block with
+// the last tile of a group waits for the slots of the group (so for blocks of lower index only, which the GPU has
+// started before it), adds them and empties them. A block that fences and counts its arrival instead holds its place
+// on the SM 2 us longer, which made a summing dslash 10 % slower.
 //
 // A launch may also defer the sums of its tiles to the next one (Pending), where a block of its own adds and finishes
 // them while the others work: nothing waits for a sum until a body asks for what it gives (await in portable.h).
@@ -24,6 +24,7 @@
 namespace milcgpu {
 
 constexpr int tile_sites = 64;   // smallest block; blocks are multiples of it
+constexpr int tile_slots = 2;    // one for each of its warps
 constexpr int group_tiles = 256; // tiles added by one block
 constexpr int max_block = 256;
 constexpr int batch_rows = 4; // fields of a block in launch_sum_batch
@@ -41,12 +42,13 @@ struct Finish {
     MILCGPU_HD bool wanted() const { return true; }
 };
 
-// Tiles and groups of a sum, and a slot for the sum of each.
+// Tiles and groups of a sum. Slots: those of the tiles, then one a group.
 struct ReduceShape {
     int tiles, groups;
     explicit ReduceShape(int n)
         : tiles((n + tile_sites - 1) / tile_sites), groups((tiles + group_tiles - 1) / group_tiles) {}
-    size_t slots() const { return static_cast<size_t>(tiles) + groups; }
+    MILCGPU_HD size_t group_slots() const { return static_cast<size_t>(tile_slots) * tiles; }
+    MILCGPU_HD size_t slots() const { return group_slots() + groups; }
 };
 
 template <int N> Sums<N> *sum_slots(Device &device, ReduceShape shape) {
@@ -95,19 +97,13 @@ template <class Body> __global__ void __launch_bounds__(max_block) run(const Bod
         body(i);
 }
 
-// Sum over the 64 threads of this thread's tile; the result is in the tile's first thread.
-template <int N> __device__ __forceinline__ Sums<N> tile_sum(Sums<N> s, Sums<N> *shared) {
+// Sum over the threads of a warp; the result is in the first.
+template <int N> __device__ __forceinline__ Sums<N> warp_sum(Sums<N> s) {
     MILCGPU_UNROLL
     for (int offset = 16; offset > 0; offset /= 2)
         MILCGPU_UNROLL
     for (int k = 0; k < N; ++k)
         s.v[k] += __shfl_down_sync(0xffffffffu, s.v[k], offset);
-    const int warp = threadIdx.x / 32;
-    if (threadIdx.x % 32 == 0)
-        shared[warp] = s;
-    __syncthreads();
-    if (threadIdx.x % tile_sites == 0)
-        s.add(shared[warp + 1]);
     return s;
 }
 
@@ -118,39 +114,60 @@ template <int N> __device__ __forceinline__ void post(Sums<N> *slot, const Sums<
         milcgpu::post(slot->v[k], s.v[k]);
 }
 
-// The 64 threads of a tile for which `mine` is set wait for slots[0..count), add them in a fixed order and empty them;
-// the sum is in the first of them.
-template <int N> __device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, Sums<N> *shared) {
-    constexpr int at_once = group_tiles / tile_sites;
+// A warp, all threads of which call this, posts the sum over its sites: site i, this thread's, and the 31 beside it.
+template <int N> __device__ __forceinline__ void post_warp(Sums<N> *slots, int i, ReduceShape shape, const Sums<N> &s) {
+    const Sums<N> sum = warp_sum(s);
+    if (i % 32 == 0 && i / tile_sites < shape.tiles)
+        post(&slots[i / 32], sum);
+}
+
+// 64 threads that belong together, as for a tile, and for which `mine` is set wait for `count` sums of `parts` slots
+// each, add them in a fixed order and empty the slots; the total is in the first of the threads.
+template <int parts, int N>
+__device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, Sums<N> *shared) {
+    constexpr int at_once = group_tiles / tile_sites, numbers = parts * N;
     volatile PostedBits *words = reinterpret_cast<volatile PostedBits *>(slots);
     Sums<N> s = {};
     if (mine)
         for (int first = threadIdx.x % tile_sites; first < count; first += group_tiles) {
-            PostedBits seen[at_once][N];
+            PostedBits seen[at_once][numbers];
             bool missing;
             do {
                 missing = false;
                 MILCGPU_UNROLL
                 for (int j = 0; j < at_once; ++j)
                     MILCGPU_UNROLL
-                for (int k = 0; k < N; ++k) {
-                    const int slot = first + j * tile_sites;
-                    seen[j][k] = slot < count ? words[slot * N + k] : 0;
+                for (int k = 0; k < numbers; ++k) {
+                    const int at = first + j * tile_sites;
+                    seen[j][k] = at < count ? words[at * numbers + k] : 0;
                     missing |= seen[j][k] == unknown_bits;
                 }
             } while (missing);
             MILCGPU_UNROLL
-            for (int j = 0; j < at_once; ++j)
+            for (int j = 0; j < at_once; ++j) {
+                const int at = first + j * tile_sites;
                 MILCGPU_UNROLL
-            for (int k = 0; k < N; ++k) {
-                const int slot = first + j * tile_sites;
-                s.v[k] += bit_cast<double>(seen[j][k]);
-                if (slot < count)
-                    words[slot * N + k] = unknown_bits;
+                for (int k = 0; k < N; ++k) {
+                    double value = bit_cast<double>(seen[j][k]);
+                    if (parts == 2)
+                        value += bit_cast<double>(seen[j][numbers - N + k]);
+                    s.v[k] += value;
+                }
+                if (at < count)
+                    MILCGPU_UNROLL
+                for (int k = 0; k < numbers; ++k)
+                    words[at * numbers + k] = unknown_bits;
             }
         }
     __syncthreads(); // shared may still be read from the previous sum
-    return tile_sum<N>(s, shared);
+    s = warp_sum(s);
+    const int warp = threadIdx.x / 32;
+    if (threadIdx.x % 32 == 0)
+        shared[warp] = s;
+    __syncthreads();
+    if (threadIdx.x % tile_sites == 0)
+        s.add(shared[warp + 1]);
+    return s;
 }
 
 // What the block that has the last tile of a group does about it: adds groups and total. finish is called by the first
@@ -162,27 +179,17 @@ __device__ __forceinline__ void join_sums(const Last &finish, ReduceShape shape,
     if (end_tile < group * group_tiles + in_group)
         return;
     const bool first = mine && threadIdx.x % tile_sites == 0;
-    Sums<N> total = take(mine, slots + group * group_tiles, in_group, shared);
+    Sums<N> total = take<tile_slots>(mine, slots + group * group_tiles * tile_slots, in_group, shared);
     if (shape.groups > 1) {
-        Sums<N> *group_slots = slots + shape.tiles;
+        Sums<N> *group_slots = slots + shape.group_slots();
         if (first)
             post(&group_slots[group], total);
         if (group < shape.groups - 1)
             return;
-        total = take(mine, group_slots, shape.groups, shared);
+        total = take<1>(mine, group_slots, shape.groups, shared);
     }
     if (first)
         finish(total);
-}
-
-// values[0..count), added by the 64 threads of a tile in the order that take adds them in.
-template <int N> __device__ __forceinline__ Sums<N> add_up(const Sums<N> *values, int count, Sums<N> *shared) {
-    Sums<N> s = {};
-#pragma unroll 4
-    for (int k = threadIdx.x % tile_sites; k < count; k += tile_sites)
-        s.add(values[k]);
-    __syncthreads(); // shared may still be read from the previous sum
-    return tile_sum<N>(s, shared);
 }
 
 // Block 0 does what the launch before deferred; the others get their index among the blocks that have sites.
@@ -193,17 +200,16 @@ template <int N, class Last> __device__ __forceinline__ int finish_pending(const
         return blockIdx.x - 1;
     __shared__ Sums<N> shared[max_block / 32];
     const int tiles_a_block = blockDim.x / tile_sites, tile = threadIdx.x / tile_sites;
-    Sums<N> *groups = pending.sums + pending.shape.tiles, total;
+    Sums<N> *groups = pending.sums + pending.shape.group_slots(), total;
     for (int first = 0; first < pending.shape.groups; first += tiles_a_block) {
         const int group = first + tile, behind = pending.shape.tiles - group * group_tiles;
-        total = add_up(pending.sums + group * group_tiles, min(group_tiles, behind), shared);
+        total = take<tile_slots>(behind > 0, pending.sums + group * group_tiles * tile_slots, min(group_tiles, behind),
+                                 shared);
         if (threadIdx.x % tile_sites == 0 && behind > 0)
-            groups[group] = total;
+            post(&groups[group], total);
     }
-    if (pending.shape.groups > 1) {
-        __syncthreads();
-        total = add_up(groups, tile == 0 ? pending.shape.groups : 0, shared);
-    }
+    if (pending.shape.groups > 1)
+        total = take<1>(tile == 0, groups, pending.shape.groups, shared);
     if (threadIdx.x == 0)
         pending.finish(total);
     return -1;
@@ -227,9 +233,7 @@ __global__ void __launch_bounds__(max_block, min_blocks)
         s = body(i);
     if (!finish.wanted())
         return;
-    s = tile_sum<N>(s, shared);
-    if (threadIdx.x % tile_sites == 0 && i / tile_sites < shape.tiles)
-        post(&slots[i / tile_sites], s);
+    post_warp(slots, i, shape, s);
     if (defer)
         return;
     const int tiles_a_block = blockDim.x / tile_sites, first_tile = block * tiles_a_block;
@@ -268,9 +272,8 @@ __global__ void __launch_bounds__(4 * tile_sites, 2)
     }
     if (!finish.wanted())
         return;
-    s = tile_sum<N>(s, shared);
-    if (threadIdx.x == 0)
-        post(&slots[block], s);
+    if (k == 0)
+        post_warp(slots, i, shape, s);
     if (defer)
         return;
     join_sums<N>(finish, shape, slots, threadIdx.x < tile_sites, block + 1, block / group_tiles, shared);
@@ -290,10 +293,9 @@ __global__ void __launch_bounds__(batch_rows *tile_sites, min_blocks)
     Sums<N> s = {};
     if (active && i < n)
         s = body(i, field);
-    s = tile_sum<N>(s, shared);
-    Sums<N> *own_slots = slots + field * (shape.tiles + shape.groups);
-    if (active && threadIdx.x % tile_sites == 0)
-        post(&own_slots[tile], s);
+    Sums<N> *own_slots = slots + field * shape.slots();
+    if (active)
+        post_warp(own_slots, i, shape, s);
     join_sums<N>([&](const Sums<N> &total) { finish(total, field); }, shape, own_slots, active, tile + 1,
                  tile / group_tiles, shared);
 }
@@ -320,7 +322,7 @@ template <class Body> void launch(Device &device, int n, const Body &body, const
 
 namespace host {
 
-// The same tree as the GPU's tile_sum, in place.
+// The GPU's tree over a tile, in place.
 template <int N> Sums<N> tile_sum(Sums<N> *s) {
     for (int warp = 0; warp < tile_sites; warp += 32)
         for (int offset = 16; offset > 0; offset /= 2)
@@ -351,7 +353,7 @@ template <int N, class Body> void tile_sums(int n, const Body &body, Sums<N> *sl
 
 // Their sum; slots have room for a sum a group behind them.
 template <int N> Sums<N> join_sums(ReduceShape shape, Sums<N> *slots) {
-    Sums<N> *group_sums = slots + shape.tiles;
+    Sums<N> *group_sums = slots + shape.group_slots();
     for (int group = 0; group < shape.groups; ++group)
         group_sums[group] =
             block_sum<N>(slots + group * group_tiles, std::min(group_tiles, shape.tiles - group * group_tiles));

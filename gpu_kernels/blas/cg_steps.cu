@@ -55,18 +55,24 @@ template <class S> struct UpdateSolutions {
             const int pending = stopped ? (state.iterations - 1) % cg_kept_steps + 1 : steps;
             Vector<double> direction = load_spinor<SpinorDouble, Reuse::written>(p[field], stride, i);
             Vector<double> solution = load_spinor<SpinorDouble, Reuse::written>(x[field], stride, i);
-            Vector<typename S::Real> residual[cg_kept_steps] = {};
-            const auto slot = [&](int k) { return (state.iterations - pending + k) % cg_kept_steps; };
-            MILCGPU_UNROLL
-            for (int k = 0; k < cg_kept_steps; ++k)
-                if (k < pending)
-                    residual[k] = load_spinor<S, Reuse::written>(r[slot(k)][field], stride, i);
-            MILCGPU_UNROLL
-            for (int k = 0; k < cg_kept_steps; ++k)
-                if (k < pending) {
-                    solution = solution + (state.scale * state.step_alpha[slot(k)]) * direction;
-                    direction = convert<double>(residual[k]) + state.step_beta[slot(k)] * direction;
-                }
+            const auto residual = [&](int k) { return load_spinor<S, Reuse::written>(r[k][field], stride, i); };
+            const auto add_step = [&](int k, const Vector<typename S::Real> &r_k) {
+                solution = solution + (state.scale * state.step_alpha[k]) * direction;
+                direction = convert<double>(r_k) + state.step_beta[k] * direction;
+            };
+            if (pending == cg_kept_steps) { // the usual case: all loads at once
+                Vector<typename S::Real> residuals[cg_kept_steps];
+                MILCGPU_UNROLL
+                for (int k = 0; k < cg_kept_steps; ++k)
+                    residuals[k] = residual(k);
+                MILCGPU_UNROLL
+                for (int k = 0; k < cg_kept_steps; ++k)
+                    add_step(k, residuals[k]);
+            } else {
+                const int first = (state.iterations - pending) % cg_kept_steps;
+                for (int k = first; k < first + pending; ++k)
+                    add_step(k, residual(k));
+            }
             store_spinor<SpinorDouble>(p[field], stride, i, direction);
             if (copy[field] != nullptr)
                 store_spinor<S>(copy[field], stride, i, convert<typename S::Real>(direction));
