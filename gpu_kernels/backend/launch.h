@@ -208,8 +208,10 @@ template <int N, class Last> __device__ __forceinline__ int finish_pending(const
         if (threadIdx.x % tile_sites == 0 && behind > 0)
             post(&groups[group], total);
     }
-    if (pending.shape.groups > 1)
+    if (pending.shape.groups > 1) {
+        __syncthreads(); // slots never used before are not empty
         total = take<1>(tile == 0, groups, pending.shape.groups, shared);
+    }
     if (threadIdx.x == 0)
         pending.finish(total);
     return -1;
