@@ -108,6 +108,7 @@ struct Bench {
         const LinkPair links = signed_links.version(precision, 18);
         const DeviceArray<CgState> cg(device, 1, "test");
         const CgSums sums(device, Lattice(lattice.n, 0), 0);
+        device.fill_zero(sums.step.data(), sums.step.bytes()); // slots that look posted before they are
         const SpinorField r = upload(z, 0, precision), p = upload(z, 0, precision), s = upload(z, 0, precision),
                           between = upload(in, 1, precision);
         CgState state{};

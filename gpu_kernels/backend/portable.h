@@ -116,6 +116,13 @@ template <Reuse reuse, class T> __device__ __forceinline__ T load_as(const unsig
         return *p;
 }
 
+// Where site i's word of `bytes` lies that follows `before` bytes a site (a multiple of `bytes`) in an array striped
+// over `stride` sites. Index arithmetic in 32 bits, as fast as it gets: arrays of up to 2^32 words.
+template <int bytes, class Byte>
+__device__ __forceinline__ Byte *element(Byte *array, int before, size_t stride, size_t i) {
+    return array + size_t(before / bytes * static_cast<uint32_t>(stride) + static_cast<uint32_t>(i)) * bytes;
+}
+
 // `Bytes` (16, 8, 4 or 2) into 32-bit words.
 template <int Bytes, Reuse reuse> __device__ __forceinline__ void load_word(const unsigned char *from, uint32_t *to) {
     if constexpr (Bytes == 16) {

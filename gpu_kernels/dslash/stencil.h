@@ -68,18 +68,15 @@ template <class Spinor, Precision link, int reals, Reuse of_links> struct Hops {
     size_t stride; // of the spinors
     size_t link_stride;
     const unsigned char *in;
-    const unsigned char *fat, *lng; // block (parity 0, mu 0)
+    const unsigned char *fat[2], *lng[2]; // links of the sites' own parity and of the other, mu 0
+    size_t fat_block, long_block;         // bytes from one mu to the next
     Real fat_scale, long_scale;
 
-    static constexpr size_t fat_bytes = link_bytes(link, 18), long_bytes = link_bytes(link, reals);
-
-    MILCGPU_HD auto fat_link(int p, int mu, int i) const {
-        return LongLink<link, 18>(
-            load_link<link, 18, of_links>(fat + (p * 4 + mu) * link_stride * fat_bytes, link_stride, i));
+    MILCGPU_HD auto fat_link(int other, int mu, int i) const {
+        return LongLink<link, 18>(load_link<link, 18, of_links>(fat[other] + mu * fat_block, link_stride, i));
     }
-    MILCGPU_HD auto long_link(int p, int mu, int i) const {
-        return LongLink<link, reals>(
-            load_link<link, reals, of_links>(lng + (p * 4 + mu) * link_stride * long_bytes, link_stride, i));
+    MILCGPU_HD auto long_link(int other, int mu, int i) const {
+        return LongLink<link, reals>(load_link<link, reals, of_links>(lng[other] + mu * long_block, link_stride, i));
     }
 
     // Fat and long sums of a site, of all directions or of some.
@@ -90,12 +87,12 @@ template <class Spinor, Precision link, int reals, Reuse of_links> struct Hops {
 
     MILCGPU_HD void add_direction(Part &sum, const Site &site, int mu, int i) const {
         const int forward = lattice.forward(site, mu, 1), backward = lattice.backward(site, mu, 1);
-        fat_link(parity, mu, i).add_forward(sum.fat, load_spinor<Spinor>(in, stride, forward));
-        fat_link(1 - parity, mu, backward).subtract_backward(sum.fat, load_spinor<Spinor>(in, stride, backward));
+        fat_link(0, mu, i).add_forward(sum.fat, load_spinor<Spinor>(in, stride, forward));
+        fat_link(1, mu, backward).subtract_backward(sum.fat, load_spinor<Spinor>(in, stride, backward));
         const int hops = lattice.third_hop[mu];
         const int forward3 = lattice.forward(site, mu, hops), backward3 = lattice.backward(site, mu, hops);
-        long_link(parity, mu, i).add_forward(sum.lng, load_spinor<Spinor>(in, stride, forward3));
-        long_link(1 - parity, mu, backward3).subtract_backward(sum.lng, load_spinor<Spinor>(in, stride, backward3));
+        long_link(0, mu, i).add_forward(sum.lng, load_spinor<Spinor>(in, stride, forward3));
+        long_link(1, mu, backward3).subtract_backward(sum.lng, load_spinor<Spinor>(in, stride, backward3));
     }
 
     MILCGPU_HD Part part(int i, int mu) const {
@@ -159,8 +156,12 @@ void fill_links(Body &body, const Lattice &lattice, int parity, const LinkField 
     body.lattice = lattice;
     body.parity = parity;
     body.link_stride = fat.stride();
-    body.fat = fat.block(0, 0);
-    body.lng = lng.block(0, 0);
+    for (const int other : {0, 1}) {
+        body.fat[other] = fat.block((parity + other) % 2, 0);
+        body.lng[other] = lng.block((parity + other) % 2, 0);
+    }
+    body.fat_block = fat.block(0, 1) - fat.block(0, 0);
+    body.long_block = lng.block(0, 1) - lng.block(0, 0);
     body.fat_scale = static_cast<typename Body::Real>(fat.scale);
     body.long_scale = static_cast<typename Body::Real>(lng.scale);
 }

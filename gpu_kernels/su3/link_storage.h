@@ -76,17 +76,15 @@ MILCGPU_HD RawLink<p, reals> load_link(const unsigned char *block, size_t stride
     constexpr int bytes = RawLink<p, reals>::bytes;
     RawLink<p, reals> raw;
 #if MILCGPU_ON_DEVICE
-    constexpr int full = bytes / 16;
     MILCGPU_UNROLL
-    for (int word = 0; word < full; ++word)
-        load_word<16, reuse>(block + (word * stride + i) * 16, raw.w + 4 * word);
-    const unsigned char *rest = block + full * stride * 16;
+    for (int word = 0; word < bytes / 16; ++word)
+        load_word<16, reuse>(element<16>(block, word * 16, stride, i), raw.w + 4 * word);
     if constexpr ((bytes & 8) != 0)
-        load_word<8, reuse>(rest + i * 8, raw.w + 4 * full);
+        load_word<8, reuse>(element<8>(block, bytes & ~15, stride, i), raw.w + (bytes & ~15) / 4);
     if constexpr ((bytes & 4) != 0)
-        load_word<4, reuse>(rest + (bytes & 8) * stride + i * 4, raw.w + 4 * full + (bytes & 8) / 4);
+        load_word<4, reuse>(element<4>(block, bytes & ~7, stride, i), raw.w + (bytes & ~7) / 4);
     if constexpr ((bytes & 2) != 0)
-        load_word<2, reuse>(rest + (bytes & 12) * stride + i * 2, raw.w + 4 * full + (bytes & 12) / 4);
+        load_word<2, reuse>(element<2>(block, bytes & ~3, stride, i), raw.w + (bytes & ~3) / 4);
 #else
     static_cast<void>(stride);
     prefetch_element<bytes>(block, i);
@@ -99,17 +97,15 @@ template <Precision p, int reals>
 MILCGPU_HD void store_link(unsigned char *block, size_t stride, size_t i, const RawLink<p, reals> &raw) {
     constexpr int bytes = RawLink<p, reals>::bytes;
 #if MILCGPU_ON_DEVICE
-    constexpr int full = bytes / 16;
     MILCGPU_UNROLL
-    for (int word = 0; word < full; ++word)
-        store_word<16>(block + (word * stride + i) * 16, raw.w + 4 * word);
-    unsigned char *rest = block + full * stride * 16;
+    for (int word = 0; word < bytes / 16; ++word)
+        store_word<16>(element<16>(block, word * 16, stride, i), raw.w + 4 * word);
     if constexpr ((bytes & 8) != 0)
-        store_word<8>(rest + i * 8, raw.w + 4 * full);
+        store_word<8>(element<8>(block, bytes & ~15, stride, i), raw.w + (bytes & ~15) / 4);
     if constexpr ((bytes & 4) != 0)
-        store_word<4>(rest + (bytes & 8) * stride + i * 4, raw.w + 4 * full + (bytes & 8) / 4);
+        store_word<4>(element<4>(block, bytes & ~7, stride, i), raw.w + (bytes & ~7) / 4);
     if constexpr ((bytes & 2) != 0)
-        store_word<2>(rest + (bytes & 12) * stride + i * 2, raw.w + 4 * full + (bytes & 12) / 4);
+        store_word<2>(element<2>(block, bytes & ~3, stride, i), raw.w + (bytes & ~3) / 4);
 #else
     static_cast<void>(stride);
     store_element<bytes>(block, i, raw.w);

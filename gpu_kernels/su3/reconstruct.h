@@ -8,11 +8,11 @@
 //    8  the same with det V = +-1
 //
 // 8 and 9 follow Bunk and Sommer, Comput. Phys. Commun. 40 (1986) 229, with pivots chosen so that no division or square
-// root is ill-conditioned. Columns are rotated until the largest element a3 of row 0 = (a1, a2, a3) is last: |a3|^2 >=
-// 1/3, so its modulus follows from the other two without loss. N = 1 - |a1|^2 >= 1/2 is what the formulas divide by. Of
-// the rest (b1, c1) of column 0, |b1|^2 + |c1|^2 = N, the smaller is stored and the larger, |.|^2 >= N/2, is known by
-// its phase. Which of the choices was taken, and the sign, are the least significant bits of reals 0 to 3. Every
-// unitary matrix is reached.
+// root is ill-conditioned. The last column is exchanged with that of the largest element of row 0, so that in row 0 =
+// (a1, a2, a3) |a3|^2 >= 1/3 and its modulus follows from the other two without loss. N = 1 - |a1|^2 >= 1/2 is what the
+// formulas divide by. Of the rest (b1, c1) of column 0, |b1|^2 + |c1|^2 = N, the smaller is stored and the larger,
+// |.|^2 >= N/2, is known by its phase. Which of the choices was taken, and the sign, are the least significant bits of
+// reals 0 to 3. Every unitary matrix is reached.
 //
 // The link is applied without being completed. With p = a2 x1 + a3 x2, q = conj(a2) x2 - conj(a3) x1, e = det V / N and
 // f = conj(a1) / N, and w = x0 - f p, g = e q:
@@ -43,7 +43,7 @@ template <class T> MILCGPU_HD void complete_row(Matrix<T> &u) {
     MILCGPU_UNROLL
     for (int k = 0; k < 3; ++k) {
         const int l = (k + 1) % 3, m = (k + 2) % 3;
-        u.e[2][k] = conj(u.e[0][l] * u.e[1][m] - u.e[0][m] * u.e[1][l]);
+        u.e[2][k] = conj(minus(u.e[0][l] * u.e[1][m], u.e[0][m], u.e[1][l]));
     }
 }
 
@@ -51,16 +51,13 @@ template <class T> MILCGPU_HD Complex<T> select(uint32_t which, Complex<T> zero,
     return which ? one : zero;
 }
 
-// Rotation of three colours: element k becomes element (k + rotation) mod 3.
-template <class T> MILCGPU_HD Vector<T> rotate(const Vector<T> &x, uint32_t rotation) {
-    Vector<T> y;
-    MILCGPU_UNROLL
-    for (int k = 0; k < 3; ++k)
-        y.c[k] = rotation == 0 ? x.c[k] : rotation == 1 ? x.c[(k + 1) % 3] : x.c[(k + 2) % 3];
-    return y;
+// Element 2 changes places with element 0 or 1, if with any.
+template <class T> MILCGPU_HD Vector<T> exchange(const Vector<T> &x, uint32_t with_0, uint32_t with_1) {
+    return {{select(with_0, x.c[0], x.c[2]), select(with_1, x.c[1], x.c[2]),
+             select(with_0, select(with_1, x.c[2], x.c[1]), x.c[0])}};
 }
 
-// A long link, ready to be applied. Determinant and rotation act on the vector, which is cheaper than on the matrix.
+// A long link, ready to be applied. Determinant and exchange act on the vector, which is cheaper than on the matrix.
 template <Precision p, int reals> struct LongLink {
     using Real = typename LinkReal<p>::Real;
     static_assert(reals == 18 || reals == 13 || reals == 12 || reals == 9 || reals == 8, "unknown reconstruction");
@@ -69,9 +66,9 @@ template <Precision p, int reals> struct LongLink {
     Matrix<Real> u;    // 18: the link; 13, 12: with row 2 of a special unitary matrix; 9, 8: row 0 and column 0 only
     Complex<Real> det; // 13, 12: determinant; 9, 8: determinant / N, the e above. Real for 12 and 8
     Complex<Real> f;   // 9, 8
-    uint32_t rotation; // 9, 8
+    uint32_t with_0, with_1; // 9, 8: columns that column 2 has changed places with
 
-    MILCGPU_HD explicit LongLink(const RawLink<p, reals> &raw) : det{1, 0}, f{0, 0}, rotation(0) {
+    MILCGPU_HD explicit LongLink(const RawLink<p, reals> &raw) : det{1, 0}, f{0, 0}, with_0(0), with_1(0) {
         if constexpr (!pivoted) {
             constexpr int rows = reals == 18 ? 3 : 2;
             MILCGPU_UNROLL
@@ -88,9 +85,9 @@ template <Precision p, int reals> struct LongLink {
         } else {
             const Complex<Real> a1 = {raw.get(0), raw.get(1)}, a2 = {raw.get(2), raw.get(3)};
             const Complex<Real> stored = {raw.get(4), raw.get(5)};
-            const Real n = Real(1) - norm(a1), inverse = reciprocal(n);
-            const Complex<Real> a3 = square_root(n - norm(a2)) * unit_phase(raw.get(6));
-            const Complex<Real> derived = square_root(n - norm(stored)) * unit_phase(raw.get(7));
+            const Real n = minus_norm(Real(1), a1), inverse = reciprocal(n);
+            const Complex<Real> a3 = square_root(minus_norm(n, a2)) * unit_phase(raw.get(6));
+            const Complex<Real> derived = square_root(minus_norm(n, stored)) * unit_phase(raw.get(7));
             const uint32_t swapped = raw.get_bit(2);
             u.e[0][0] = a1, u.e[0][1] = a2, u.e[0][2] = a3;
             u.e[1][0] = select(swapped, stored, derived), u.e[2][0] = select(swapped, derived, stored);
@@ -99,7 +96,7 @@ template <Precision p, int reals> struct LongLink {
                 det.re = raw.get_bit(3) ? -inverse : inverse;
             else
                 det = inverse * unit_phase(raw.get(8));
-            rotation = raw.get_bit(0) | raw.get_bit(1) << 1;
+            with_0 = raw.get_bit(0), with_1 = raw.get_bit(1);
         }
     }
 
@@ -107,7 +104,7 @@ template <Precision p, int reals> struct LongLink {
     template <class T> MILCGPU_HD void add_forward(Vector<T> &acc, const Vector<T> &x) const {
         if constexpr (pivoted) {
             const Pivoted<T> v(*this);
-            const Vector<T> y = rotate(x, rotation);
+            const Vector<T> y = exchange(x, with_0, with_1);
             const Complex<T> p_ = plus(v.a2 * y.c[1], v.a3, y.c[2]);
             const Complex<T> q = minus(conj(v.a2) * y.c[2], conj(v.a3), y.c[1]);
             const Complex<T> w = minus(y.c[0], convert<T>(f), p_), g = times_det(q);
@@ -119,7 +116,8 @@ template <Precision p, int reals> struct LongLink {
         } else {
             Vector<T> sum = {{acc.c[0], acc.c[1], {0, 0}}};
             multiply_add(sum, convert<T>(u), x);
-            acc = {{sum.c[0], sum.c[1], acc.c[2] + times_det(sum.c[2])}};
+            acc = {{sum.c[0], sum.c[1],
+                    real_det ? acc.c[2] + times_det(sum.c[2]) : plus(acc.c[2], convert<T>(det), sum.c[2])}};
         }
     }
 
@@ -132,7 +130,7 @@ template <Precision p, int reals> struct LongLink {
             const Complex<T> p_ = minus(x.c[0], conj(convert<T>(f)), w), q = times_conj_det(h);
             const Vector<T> y = {
                 {plus(w, conj(v.a1), x.c[0]), minus(conj(v.a2) * p_, v.a3, q), plus(conj(v.a3) * p_, v.a2, q)}};
-            acc = acc - rotate(y, (3u - rotation) % 3u);
+            acc = acc - exchange(y, with_0, with_1);
         } else if constexpr (reals == 18) {
             adjoint_multiply_subtract(acc, convert<T>(u), x);
         } else {
@@ -193,21 +191,20 @@ template <Precision p, int reals> MILCGPU_HD RawLink<p, reals> pack_link(const M
         else if constexpr (reals == 12)
             raw.set_bit(0, determinant(v).re < 0);
     } else {
-        const Complex<double> d = determinant(v);
-        // rotation r: column k of the packed matrix is column (k + r) mod 3; the largest of row 0 goes last.
-        uint32_t rotation = 0;
-        for (uint32_t r = 1; r < 3; ++r)
-            if (norm(v.e[0][(2 + r) % 3]) > norm(v.e[0][(2 + rotation) % 3]))
-                rotation = r;
-        const Complex<double> a1 = v.e[0][rotation], a2 = v.e[0][(1 + rotation) % 3], a3 = v.e[0][(2 + rotation) % 3],
-                              b1 = v.e[1][rotation], c1 = v.e[2][rotation];
+        int pivot = 2; // column of the largest element of row 0
+        for (int k = 0; k < 2; ++k)
+            if (norm(v.e[0][k]) > norm(v.e[0][pivot]))
+                pivot = k;
+        const int first = pivot == 0 ? 2 : 0, second = pivot == 1 ? 2 : 1;
+        const Complex<double> a1 = v.e[0][first], a2 = v.e[0][second], a3 = v.e[0][pivot], b1 = v.e[1][first],
+                              c1 = v.e[2][first], d = (pivot == 2 ? 1.0 : -1.0) * determinant(v);
         const uint32_t swapped = norm(b1) > norm(c1); // then c1 is stored
         const Complex<double> stored = select(swapped, b1, c1), derived = select(swapped, c1, b1);
         raw.set(0, a1.re), raw.set(1, a1.im);
         raw.set(2, a2.re), raw.set(3, a2.im);
         raw.set(4, stored.re), raw.set(5, stored.im);
         raw.set(6, quarter_tangent(a3)), raw.set(7, quarter_tangent(derived));
-        raw.set_bit(0, rotation & 1u), raw.set_bit(1, rotation >> 1);
+        raw.set_bit(0, pivot == 0), raw.set_bit(1, pivot == 1);
         raw.set_bit(2, swapped);
         if constexpr (reals == 9)
             raw.set(8, quarter_tangent(d));

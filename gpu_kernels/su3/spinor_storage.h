@@ -52,15 +52,12 @@ struct SpinorHalf {
     static MILCGPU_HD Vector<float> decode(const uint32_t *w) {
         // A 20-bit number under the exponent of 2^23 is the float 2^23 + v: no integer conversion, which would run on
         // the quarter-rate pipe. The fused multiply-add removes 2^23 + 2^19 exactly, the scale being a power of two.
-        constexpr uint32_t magic = 0x4B000000u, low = 0xFFFFFu;
         const float scale = bit_cast<float>(((w[1] << 7) & 0x78000000u) | ((w[3] << 3) & 0x07800000u));
         const float offset = -(8388608.0f + 524288.0f) * scale;
-        const uint32_t v4 = ((w[0] >> 12) & 0xFFF00u) | w[1] >> 24;
-        const uint32_t v5 = ((w[2] >> 12) & 0xFFF00u) | w[3] >> 24;
         Vector<float> x;
-        x.c[0] = {value((w[0] & low) | magic, scale, offset), value((w[1] & low) | magic, scale, offset)};
-        x.c[1] = {value((w[2] & low) | magic, scale, offset), value((w[3] & low) | magic, scale, offset)};
-        x.c[2] = {value(v4 | magic, scale, offset), value(v5 | magic, scale, offset)};
+        x.c[0] = {value(low_20(w[0]), scale, offset), value(low_20(w[1]), scale, offset)};
+        x.c[1] = {value(low_20(w[2]), scale, offset), value(low_20(w[3]), scale, offset)};
+        x.c[2] = {value(high_12_and_8(w[0], w[1]), scale, offset), value(high_12_and_8(w[2], w[3]), scale, offset)};
         return x;
     }
 
@@ -94,6 +91,24 @@ struct SpinorHalf {
     }
 
   private:
+    static constexpr uint32_t magic = 0x4B000000u; // 2^23
+    static MILCGPU_HD uint32_t low_20(uint32_t w) {
+#if MILCGPU_ON_DEVICE
+        uint32_t bits; // one instruction; the compiler makes two of it
+        asm("lop3.b32 %0, %1, 0xFFFFF, %2, 0xEA;" : "=r"(bits) : "r"(w), "r"(magic));
+        return bits;
+#else
+        return (w & 0xFFFFFu) | magic;
+#endif
+    }
+    // The upper 12 bits of a and the upper 8 of b: a funnel shift and a byte permutation.
+    static MILCGPU_HD uint32_t high_12_and_8(uint32_t a, uint32_t b) {
+#if MILCGPU_ON_DEVICE
+        return __byte_perm(__funnelshift_r(a, magic >> 20, 12), b, 0x3217);
+#else
+        return ((a >> 12) & 0xFFF00u) | b >> 24 | magic;
+#endif
+    }
     static MILCGPU_HD float value(uint32_t bits, float scale, float offset) {
         return fmaf(bit_cast<float>(bits), scale, offset);
     }
@@ -105,8 +120,9 @@ MILCGPU_HD Vector<typename S::Real> load_spinor(const unsigned char *data, size_
     uint32_t raw[S::words * S::word_bytes / 4];
 #if MILCGPU_ON_DEVICE
     MILCGPU_UNROLL
-    for (size_t word = 0; word < S::words; ++word)
-        load_word<S::word_bytes, reuse>(data + (word * stride + i) * S::word_bytes, raw + word * S::word_bytes / 4);
+    for (int word = 0; word < S::words; ++word)
+        load_word<S::word_bytes, reuse>(element<S::word_bytes>(data, word * S::word_bytes, stride, i),
+                                        raw + word * S::word_bytes / 4);
 #else
     static_cast<void>(stride);
     load_element<sizeof raw>(data, i, raw);
@@ -120,8 +136,9 @@ MILCGPU_HD void store_spinor(unsigned char *data, size_t stride, size_t i, const
     S::encode(x, raw);
 #if MILCGPU_ON_DEVICE
     MILCGPU_UNROLL
-    for (size_t word = 0; word < S::words; ++word)
-        store_word<S::word_bytes>(data + (word * stride + i) * S::word_bytes, raw + word * S::word_bytes / 4);
+    for (int word = 0; word < S::words; ++word)
+        store_word<S::word_bytes>(element<S::word_bytes>(data, word * S::word_bytes, stride, i),
+                                  raw + word * S::word_bytes / 4);
 #else
     static_cast<void>(stride);
     store_element<sizeof raw>(data, i, raw);

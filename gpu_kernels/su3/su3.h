@@ -25,6 +25,11 @@ template <class T> MILCGPU_HD Complex<T> plus(Complex<T> c, Complex<T> a, Comple
 template <class T> MILCGPU_HD Complex<T> minus(Complex<T> c, Complex<T> a, Complex<T> b) {
     return plus(c, {-a.re, -a.im}, b);
 }
+// s - |a|^2, in two fused multiply-adds
+template <class T> MILCGPU_HD T minus_norm(T s, Complex<T> a) {
+    s -= a.re * a.re;
+    return s - a.im * a.im;
+}
 template <class To, class From> MILCGPU_HD Complex<To> convert(Complex<From> a) {
     return {static_cast<To>(a.re), static_cast<To>(a.im)};
 }
