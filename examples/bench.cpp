@@ -250,6 +250,7 @@ void time_multi_mass(const examples::System &system, int backend, const Settings
                                {"double single/18", MILCGPU_DOUBLE, MILCGPU_SINGLE, 18},
                                {"double single half/18", MILCGPU_DOUBLE, MILCGPU_HALF, 18},
                                {"double single half/13", MILCGPU_DOUBLE, MILCGPU_HALF, 13},
+                               {"double single half/9", MILCGPU_DOUBLE, MILCGPU_HALF, 9},
                                {"single/18", MILCGPU_SINGLE, MILCGPU_SINGLE, 18}};
     for (const Policy &policy : policies) {
         std::vector<std::vector<double>> x(shifts.size(), std::vector<double>(source.size(), 0.0));

@@ -106,7 +106,8 @@ class Plugin {
     HostRecords parity_of(const milcgpu_field &field, int parity) const;
 
   private:
-    bool choose_policy();
+    bool read_settings();
+    bool setting(const char *name, std::string &value, const char *words) const;
     const Policy *policy_for(int mixed) const;
     bool open(int backend);
     void close();
@@ -137,7 +138,7 @@ class Plugin {
     static void progress(void *self, int step, double residual);
 
     milcgpu_context *context_ = nullptr;
-    int precision_ = 2, sites_ = 0, even_sites_ = 0, verbosity_ = 1, compare_ = 0, reconstruct_ = 13, originals_ = 0;
+    int precision_ = 2, sites_ = 0, even_sites_ = 0, verbosity_ = 1, compare_ = 0, reconstruct_ = 18, originals_ = 0;
     int rank_ = 0;
     bool hash_all_ = false, takes_dslash_ = false, retreated_ = false;
     double original_since_ = 0, progress_at_ = 0;
@@ -188,27 +189,40 @@ void Plugin::say(int level, const std::string &text) const {
 
 // ---- start and exit -----------------------------------------------------------------------------------------------
 
-bool Plugin::choose_policy() {
+// value: what it is unless the environment says otherwise. False, and said, where that is none of `words`.
+bool Plugin::setting(const char *name, std::string &value, const char *words) const {
+    value = environment(name, value.c_str());
+    if (format(" %s ", words).find(" " + value + " ") != std::string::npos)
+        return true;
+    say(0, format("%s=%s is none of %s%s", name, value.c_str(), words, own_routines_ ? ". MILC runs on the CPU" : ""));
+    return false;
+}
+
+// From the environment, and by what the backend is best at: the fewest reals of a link are the fastest on a GPU, and
+// the slowest on a CPU.
+bool Plugin::read_settings() {
     int backend = MILCGPU_HOST;
     milcgpu_backend_of(context_, &backend);
     const bool gpu = backend == MILCGPU_CUDA, single = in_double() && sites_ >= single_from_sites;
+    std::string asked = "auto", reals = gpu ? "9" : "18", dslash = "auto", hash = "sample", compare = "0";
+    if (!setting("MILCGPU_PRECISION", asked, "auto double double-single double-half single single-half") ||
+        !setting("MILCGPU_RECONSTRUCT", reals, "18 13 12 9 8") ||
+        !setting("MILCGPU_DSLASH", dslash, "auto always never") || !setting("MILCGPU_HASH", hash, "sample full") ||
+        !setting("MILCGPU_COMPARE", compare, "0 1 strict"))
+        return false;
     const std::string automatic =
         std::string(in_double() ? "double" : "single") + (gpu && sites_ >= half_from_sites ? "-half"
                                                           : gpu && single                  ? "-single"
                                                                                            : "");
-    const std::string asked = environment("MILCGPU_PRECISION", "auto");
     policy_asked_ = asked != "auto";
-    policy_ = nullptr;
     for (const Policy &policy : policies)
         if (policy.name == (asked == "auto" ? automatic : asked))
             policy_ = &policy;
-    if (policy_ == nullptr)
-        say(0, format("MILCGPU_PRECISION=%s is none of auto double double-single double-half single single-half: MILC "
-                      "runs on the CPU",
-                      asked.c_str()));
-    const std::string dslash = environment("MILCGPU_DSLASH", "auto");
+    reconstruct_ = std::atoi(reals.c_str());
     takes_dslash_ = dslash == "always" || (dslash == "auto" && gpu && sites_ >= dslash_from_sites);
-    return policy_ != nullptr;
+    hash_all_ = hash == "full";
+    compare_ = !own_routines_ ? 0 : compare == "strict" ? 2 : compare == "1";
+    return true;
 }
 
 const Policy *Plugin::policy_for(int mixed) const {
@@ -250,7 +264,7 @@ bool Plugin::retreat() {
         return false;
     retreated_ = true;
     say(0, "the host backend does this call and all that follow");
-    return open(MILCGPU_HOST) && choose_policy();
+    return open(MILCGPU_HOST) && read_settings();
 }
 
 void Plugin::make_neighbours(const milcgpu_milc &milc) {
@@ -279,7 +293,7 @@ bool Plugin::start(const milcgpu_milc &milc) {
     rank_ = milc.rank;
     verbosity_ = std::atoi(environment("MILCGPU_VERBOSE", "1"));
     own_routines_ = milc.own_routines != 0;
-    if (own_routines_ && std::atoi(environment("MILCGPU_OFF", "0")) != 0)
+    if (own_routines_ && std::strcmp(environment("MILCGPU_OFF", "0"), "0") != 0)
         return false;
     const auto refused = [&](const std::string &why) {
         say(0, why + (own_routines_ ? ". MILC runs on the CPU" : ""));
@@ -295,9 +309,6 @@ bool Plugin::start(const milcgpu_milc &milc) {
     if (milc.site_map == nullptr)
         return refused("MILC's site order could not be read (node_index and the sites' coordinates disagree)");
     precision_ = milc.precision;
-    const std::string asked = environment("MILCGPU_COMPARE", "0");
-    compare_ = !own_routines_ ? 0 : asked == "strict" ? 2 : std::atoi(asked.c_str()) != 0;
-    reconstruct_ = std::atoi(environment("MILCGPU_RECONSTRUCT", "13"));
     sites_ = milc.extent[0] * milc.extent[1] * milc.extent[2] * milc.extent[3];
     even_sites_ = sites_ / 2;
     site_map_.assign(milc.site_map, milc.site_map + sites_);
@@ -306,12 +317,11 @@ bool Plugin::start(const milcgpu_milc &milc) {
     if (!open(MILCGPU_AUTO))
         return refused(reason());
     make_neighbours(milc);
-    if (!choose_policy()) {
+    if (!read_settings()) {
         milcgpu_finalize(context_);
         context_ = nullptr;
         return false;
     }
-    hash_all_ = std::strcmp(environment("MILCGPU_HASH", "sample"), "full") == 0;
     print_start(milc);
     std::atexit([] { plugin().at_exit(); });
     return true;

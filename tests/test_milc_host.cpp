@@ -45,7 +45,7 @@ TEST_CASE("milc_host: every routine gives what MILC's own gives", "[milc_host][s
             INFO(backend << " " << program << "\n" << r.output);
             CHECK(r.status == 0);
             CHECK(r.says("\n0 of "));
-            CHECK(r.says("milcgpu: MILC's routine")); // the table at the start
+            CHECK(r.says("milcgpu: MILC's routine"));  // the table at the start
             CHECK(r.says("milcgpu: dslash_fn_field")); // the table at exit
             CHECK(r.says("CONGRAD5: time = "));
             CHECK_FALSE(r.says("Trying"));
@@ -56,7 +56,9 @@ TEST_CASE("milc_host: every precision, and sites in another order", "[milc_host]
     for (const std::string &backend : backend_settings())
         for (const char *setting :
              {"MILCGPU_PRECISION=double", "MILCGPU_PRECISION=double-single", "MILCGPU_PRECISION=double-half",
-              "MILCGPU_PRECISION=double-half MILCGPU_RECONSTRUCT=18", "MILC_HOST_LAYOUT=shuffled"}) {
+              "MILCGPU_PRECISION=double-half MILCGPU_RECONSTRUCT=18",
+              "MILCGPU_PRECISION=double-half MILCGPU_RECONSTRUCT=13",
+              "MILCGPU_PRECISION=double-half MILCGPU_RECONSTRUCT=9", "MILC_HOST_LAYOUT=shuffled"}) {
             const Run r = run("hisq-P2", backend + " " + setting);
             INFO(backend << " " << setting << "\n" << r.output);
             CHECK(r.status == 0);
@@ -114,11 +116,13 @@ TEST_CASE("milc_host: what cannot be served is said, and MILC runs on the CPU", 
         INFO(environment << "\n" << r.output);
         CHECK(r.status == 0);
         CHECK(r.says(text));
-        CHECK_FALSE(r.says("taken over"));
+        CHECK_FALSE(r.says("milcgpu: MILC's routine")); // no table: nothing is taken over
     };
     refused("MILC_HOST_RANKS=4", "4 ranks: milcgpu");
     refused("MILC_HOST_LAYOUT=broken", "site order could not be read");
     refused("MILCGPU_PRECISION=quadruple", "MILCGPU_PRECISION=quadruple is none of");
+    refused("MILCGPU_RECONSTRUCT=17", "MILCGPU_RECONSTRUCT=17 is none of 18 13 12 9 8. MILC runs on the CPU");
+    refused("MILCGPU_COMPARE=yes", "MILCGPU_COMPARE=yes is none of");
     refused("MILCGPU_BACKEND=opencl", "must be auto, cuda or host");
     if (milcgpu::Device::gpu_count() == 0)
         refused("MILCGPU_BACKEND=cuda", "MILC runs on the CPU");
