@@ -308,6 +308,10 @@ bool Plugin::start(const milcgpu_milc &milc) {
         return refused(format("%d ranks: milcgpu %s works on one rank (one GPU) a job", milc.ranks, MILCGPU_VERSION));
     if (milc.site_map == nullptr)
         return refused("MILC's site order could not be read (node_index and the sites' coordinates disagree)");
+    const std::string device = environment("MILCGPU_DEVICE", "0");
+    if (device.find_first_not_of("0123456789") != std::string::npos)
+        return refused(format("MILCGPU_DEVICE=%s is no number: give the GPU's, from 0 on, as nvidia-smi -L counts them",
+                              device.c_str()));
     precision_ = milc.precision;
     sites_ = milc.extent[0] * milc.extent[1] * milc.extent[2] * milc.extent[3];
     even_sites_ = sites_ / 2;

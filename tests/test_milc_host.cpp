@@ -122,6 +122,7 @@ TEST_CASE("milc_host: what cannot be served is said, and MILC runs on the CPU", 
     refused("MILC_HOST_LAYOUT=broken", "site order could not be read");
     refused("MILCGPU_PRECISION=quadruple", "MILCGPU_PRECISION=quadruple is none of");
     refused("MILCGPU_RECONSTRUCT=17", "MILCGPU_RECONSTRUCT=17 is none of 18 13 12 9 8. MILC runs on the CPU");
+    refused("MILCGPU_DEVICE=first", "MILCGPU_DEVICE=first is no number");
     refused("MILCGPU_COMPARE=yes", "MILCGPU_COMPARE=yes is none of");
     refused("MILCGPU_BACKEND=opencl", "must be auto, cuda or host");
     if (milcgpu::Device::gpu_count() == 0)
