@@ -116,13 +116,6 @@ template <Reuse reuse, class T> __device__ __forceinline__ T load_as(const unsig
         return *p;
 }
 
-// Where site i's word of `bytes` lies that follows `before` bytes a site (a multiple of `bytes`) in an array striped
-// over `stride` sites. Index arithmetic in 32 bits, as fast as it gets: arrays of up to 2^32 words.
-template <int bytes, class Byte>
-__device__ __forceinline__ Byte *element(Byte *array, int before, size_t stride, size_t i) {
-    return array + size_t(before / bytes * static_cast<uint32_t>(stride) + static_cast<uint32_t>(i)) * bytes;
-}
-
 // `Bytes` (16, 8, 4 or 2) into 32-bit words.
 template <int Bytes, Reuse reuse> __device__ __forceinline__ void load_word(const unsigned char *from, uint32_t *to) {
     if constexpr (Bytes == 16) {
@@ -148,22 +141,59 @@ template <int Bytes> __device__ __forceinline__ void store_word(unsigned char *t
     else
         *reinterpret_cast<unsigned short *>(to) = static_cast<unsigned short>(from[0]);
 }
-#else
-template <int bytes> inline void load_element(const unsigned char *array, size_t i, uint32_t *words) {
-    words[(bytes - 1) / 4] = 0;
-    memcpy(words, array + i * bytes, bytes);
-}
-template <int bytes> inline void store_element(unsigned char *array, size_t i, const uint32_t *words) {
-    memcpy(array + i * bytes, words, bytes);
-}
 
-// Asks for the element that a loop over elements comes to soon.
-template <int bytes> inline void prefetch_element(const unsigned char *array, size_t i) {
-    constexpr int elements_ahead = 8, cache_line = 64;
-    for (int at = 0; at < bytes; at += cache_line)
-        __builtin_prefetch(array + (i + elements_ahead) * bytes + at);
+// Where site i's word lies that follows `before` bytes a site (a multiple of `word`) in an array striped over `stride`
+// sites. Index arithmetic in 32 bits, as fast as it gets: arrays of up to 2^32 words.
+template <int word, class Byte>
+__device__ __forceinline__ Byte *place(Byte *array, int before, size_t stride, size_t i) {
+    return array + size_t(before / word * static_cast<uint32_t>(stride) + static_cast<uint32_t>(i)) * word;
 }
 #endif
+
+// Element i of an array of `stride` elements of `bytes` each, cut into words of `word` bytes and a rest in shorter
+// ones.
+template <int bytes, int word, Reuse reuse>
+MILCGPU_HD void load_element(const unsigned char *array, size_t stride, size_t i, uint32_t *to) {
+#if MILCGPU_ON_DEVICE
+    constexpr int rest = bytes % word;
+    MILCGPU_UNROLL
+    for (int k = 0; k < bytes / word; ++k)
+        load_word<word, reuse>(place<word>(array, k * word, stride, i), to + k * word / 4);
+    if constexpr ((rest & 8) != 0)
+        load_word<8, reuse>(place<8>(array, bytes & ~15, stride, i), to + (bytes & ~15) / 4);
+    if constexpr ((rest & 4) != 0)
+        load_word<4, reuse>(place<4>(array, bytes & ~7, stride, i), to + (bytes & ~7) / 4);
+    if constexpr ((rest & 2) != 0)
+        load_word<2, reuse>(place<2>(array, bytes & ~3, stride, i), to + (bytes & ~3) / 4);
+#else
+    constexpr int elements_ahead = 8, cache_line = 64;
+    static_cast<void>(stride);
+    if constexpr (reuse == Reuse::stream) // asks for the element that a loop over elements comes to soon
+        for (int line = 0; line < bytes; line += cache_line)
+            __builtin_prefetch(array + (i + elements_ahead) * bytes + line);
+    to[(bytes - 1) / 4] = 0;
+    memcpy(to, array + i * bytes, bytes);
+#endif
+}
+
+template <int bytes, int word>
+MILCGPU_HD void store_element(unsigned char *array, size_t stride, size_t i, const uint32_t *from) {
+#if MILCGPU_ON_DEVICE
+    constexpr int rest = bytes % word;
+    MILCGPU_UNROLL
+    for (int k = 0; k < bytes / word; ++k)
+        store_word<word>(place<word>(array, k * word, stride, i), from + k * word / 4);
+    if constexpr ((rest & 8) != 0)
+        store_word<8>(place<8>(array, bytes & ~15, stride, i), from + (bytes & ~15) / 4);
+    if constexpr ((rest & 4) != 0)
+        store_word<4>(place<4>(array, bytes & ~7, stride, i), from + (bytes & ~7) / 4);
+    if constexpr ((rest & 2) != 0)
+        store_word<2>(place<2>(array, bytes & ~3, stride, i), from + (bytes & ~3) / 4);
+#else
+    static_cast<void>(stride);
+    memcpy(array + i * bytes, from, bytes);
+#endif
+}
 
 // Order-independent, hence deterministic, atomics on integers. Floating-point atomics are not used anywhere. All
 // threads that call one together name the same target: on the GPU a warp combines its values first (millions of atomics

@@ -73,43 +73,14 @@ template <Precision p, int reals> struct RawLink {
 // block: start of the words of one (parity, mu); see the head of this file.
 template <Precision p, int reals, Reuse reuse = Reuse::stream>
 MILCGPU_HD RawLink<p, reals> load_link(const unsigned char *block, size_t stride, size_t i) {
-    constexpr int bytes = RawLink<p, reals>::bytes;
     RawLink<p, reals> raw;
-#if MILCGPU_ON_DEVICE
-    MILCGPU_UNROLL
-    for (int word = 0; word < bytes / 16; ++word)
-        load_word<16, reuse>(element<16>(block, word * 16, stride, i), raw.w + 4 * word);
-    if constexpr ((bytes & 8) != 0)
-        load_word<8, reuse>(element<8>(block, bytes & ~15, stride, i), raw.w + (bytes & ~15) / 4);
-    if constexpr ((bytes & 4) != 0)
-        load_word<4, reuse>(element<4>(block, bytes & ~7, stride, i), raw.w + (bytes & ~7) / 4);
-    if constexpr ((bytes & 2) != 0)
-        load_word<2, reuse>(element<2>(block, bytes & ~3, stride, i), raw.w + (bytes & ~3) / 4);
-#else
-    static_cast<void>(stride);
-    prefetch_element<bytes>(block, i);
-    load_element<bytes>(block, i, raw.w);
-#endif
+    load_element<raw.bytes, 16, reuse>(block, stride, i, raw.w);
     return raw;
 }
 
 template <Precision p, int reals>
 MILCGPU_HD void store_link(unsigned char *block, size_t stride, size_t i, const RawLink<p, reals> &raw) {
-    constexpr int bytes = RawLink<p, reals>::bytes;
-#if MILCGPU_ON_DEVICE
-    MILCGPU_UNROLL
-    for (int word = 0; word < bytes / 16; ++word)
-        store_word<16>(element<16>(block, word * 16, stride, i), raw.w + 4 * word);
-    if constexpr ((bytes & 8) != 0)
-        store_word<8>(element<8>(block, bytes & ~15, stride, i), raw.w + (bytes & ~15) / 4);
-    if constexpr ((bytes & 4) != 0)
-        store_word<4>(element<4>(block, bytes & ~7, stride, i), raw.w + (bytes & ~7) / 4);
-    if constexpr ((bytes & 2) != 0)
-        store_word<2>(element<2>(block, bytes & ~3, stride, i), raw.w + (bytes & ~3) / 4);
-#else
-    static_cast<void>(stride);
-    store_element<bytes>(block, i, raw.w);
-#endif
+    store_element<raw.bytes, 16>(block, stride, i, raw.w);
 }
 
 } // namespace milcgpu

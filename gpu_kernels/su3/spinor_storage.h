@@ -118,15 +118,7 @@ struct SpinorHalf {
 template <class S, Reuse reuse = Reuse::keep>
 MILCGPU_HD Vector<typename S::Real> load_spinor(const unsigned char *data, size_t stride, size_t i) {
     uint32_t raw[S::words * S::word_bytes / 4];
-#if MILCGPU_ON_DEVICE
-    MILCGPU_UNROLL
-    for (int word = 0; word < S::words; ++word)
-        load_word<S::word_bytes, reuse>(element<S::word_bytes>(data, word * S::word_bytes, stride, i),
-                                        raw + word * S::word_bytes / 4);
-#else
-    static_cast<void>(stride);
-    load_element<sizeof raw>(data, i, raw);
-#endif
+    load_element<sizeof raw, S::word_bytes, reuse>(data, stride, i, raw);
     return S::decode(raw);
 }
 
@@ -134,15 +126,7 @@ template <class S>
 MILCGPU_HD void store_spinor(unsigned char *data, size_t stride, size_t i, const Vector<typename S::Real> &x) {
     uint32_t raw[S::words * S::word_bytes / 4];
     S::encode(x, raw);
-#if MILCGPU_ON_DEVICE
-    MILCGPU_UNROLL
-    for (int word = 0; word < S::words; ++word)
-        store_word<S::word_bytes>(element<S::word_bytes>(data, word * S::word_bytes, stride, i),
-                                  raw + word * S::word_bytes / 4);
-#else
-    static_cast<void>(stride);
-    store_element<sizeof raw>(data, i, raw);
-#endif
+    store_element<sizeof raw, S::word_bytes>(data, stride, i, raw);
 }
 
 } // namespace milcgpu
