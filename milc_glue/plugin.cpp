@@ -205,8 +205,10 @@ bool Plugin::read_settings() {
     milcgpu_backend_of(context_, &backend);
     const bool gpu = backend == MILCGPU_CUDA, single = in_double() && sites_ >= single_from_sites;
     std::string asked = "auto", reals = gpu ? "9" : "18", dslash = "auto", hash = "sample", compare = "0";
-    if (!setting("MILCGPU_PRECISION", asked, "auto double double-single double-half single single-half") ||
-        !setting("MILCGPU_RECONSTRUCT", reals, "18 13 12 9 8") ||
+    std::string names = "auto";
+    for (const Policy &policy : policies)
+        names += std::string(" ") + policy.name;
+    if (!setting("MILCGPU_PRECISION", asked, names.c_str()) || !setting("MILCGPU_RECONSTRUCT", reals, "18 13 12 9 8") ||
         !setting("MILCGPU_DSLASH", dslash, "auto always never") || !setting("MILCGPU_HASH", hash, "sample full") ||
         !setting("MILCGPU_COMPARE", compare, "0 1 strict"))
         return false;
