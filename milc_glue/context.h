@@ -118,6 +118,8 @@ template <class Body> milcgpu_status guarded(milcgpu_context *context, const cha
     try {
         if (context != nullptr && context->lost)
             throw Error(Status::device_lost, "the device of this context was lost earlier; destroy the context");
+        if (context != nullptr)
+            context->device->make_current();
         return static_cast<milcgpu_status>(body());
     } catch (const Error &error) {
         return failed(error.status(), error.what());

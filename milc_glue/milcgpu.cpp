@@ -303,8 +303,9 @@ const char *milcgpu_last_error(void) { return last_error().c_str(); }
 const char *milcgpu_status_name(int status) {
     static const char *const names[] = {"OK",           "NOT_CONVERGED", "PRECISION_FLOOR", "NAN_OR_INF",
                                         "NOT_POSITIVE", "BAD_ARGUMENT",  "NO_MEMORY",       "DEVICE_LOST",
-                                        "COMM",         "NOT_BUILT"};
-    static_assert(static_cast<int>(Status::not_built) == MILCGPU_NOT_BUILT,
+                                        "COMM",         "NOT_BUILT",     "CORRUPTED",       "TIMED_OUT"};
+    static_assert(static_cast<int>(Status::timed_out) == MILCGPU_TIMED_OUT &&
+                      std::size(names) == MILCGPU_TIMED_OUT + 1,
                   "status codes of engine and interface agree");
     return status >= 0 && status < static_cast<int>(std::size(names)) ? names[status] : "UNKNOWN";
 }

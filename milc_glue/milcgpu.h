@@ -34,7 +34,10 @@ typedef enum {
     MILCGPU_NO_MEMORY = 6,
     MILCGPU_DEVICE_LOST = 7, /* the context is of no more use; destroy it */
     MILCGPU_COMM = 8,
-    MILCGPU_NOT_BUILT = 9 /* no kernel for the combination; the message lists what is built */
+    MILCGPU_NOT_BUILT = 9,  /* no kernel for the combination; the message lists what is built */
+    MILCGPU_CORRUPTED = 10, /* links or fields on the device are no longer what was loaded: a bit flipped, or somebody
+                               wrote there. Links are then empty: update them */
+    MILCGPU_TIMED_OUT = 11  /* a wait inside a kernel had no end; the message names it */
 } milcgpu_status;
 
 typedef enum { MILCGPU_AUTO = 0, MILCGPU_CUDA = 1, MILCGPU_HOST = 2 } milcgpu_backend;

@@ -36,6 +36,8 @@ class Device {
 
     Backend backend() const { return backend_; }
     bool on_gpu() const { return backend_ == Backend::cuda; }
+    // CUDA's current device belongs to a thread: every entry of the C interface calls this first.
+    void make_current();
     const std::string &description() const { return description_; }
 
     // Memory, in the order of the queue: what is released is reused by later work only. `owner` appears in memory
@@ -71,6 +73,11 @@ class Device {
 
     // Slots of the deterministic sums (launch.h), all bits set where nothing has been posted.
     double *sum_slots(size_t count);
+
+    // Sites of a parity below which a heavy sum takes 4 threads a site (launch_sum_in_parts). Tests set it to see both
+    // ways on one lattice.
+    int parts_below() const { return parts_below_; }
+    void set_parts_below(int sites) { parts_below_ = sites; }
 
     // Launches may start while the one before them ends: from sm_90 on.
     bool starts_early() const { return starts_early_; }
@@ -128,6 +135,7 @@ class Device {
     Fault fault_ = Fault::none;
     int fault_after_ = 0;
     int block_ = 0;
+    int parts_below_;
     void *stream_ = nullptr, *pool_ = nullptr;
     void *events_[4] = {nullptr, nullptr, nullptr, nullptr};
     void *staging_ = nullptr; // staging_slots pinned buffers, made when first needed

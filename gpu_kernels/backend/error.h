@@ -18,7 +18,9 @@ enum class Status {
     no_memory = 6,
     device_lost = 7,
     comm = 8,
-    not_built = 9, // no kernel for the combination asked for; the message lists what is built
+    not_built = 9,  // no kernel for the combination asked for; the message lists what is built
+    corrupted = 10, // data on the device are no longer what was loaded
+    timed_out = 11, // a wait inside a kernel had no end; the message names it
 };
 
 class Error : public std::runtime_error {

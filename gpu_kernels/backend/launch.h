@@ -368,14 +368,21 @@ template <int N, class Last> void finish_pending(const Pending<N, Last> &pending
 }
 inline void finish_pending(NothingPending) {}
 
+template <int N, class Body, class Last, class Before>
+void run_sum(int n, const Body &body, const Last &finish, const int *gate, Sums<N> *slots, bool defer,
+             const Before &pending) {
+    if (gate != nullptr && *gate == 0)
+        return;
+    finish_pending(pending);
+    tile_sums<N>(n, body, slots);
+    if (finish.wanted() && !defer)
+        finish(join_sums<N>(ReduceShape(n), slots));
+}
+
 } // namespace host
 
 template <int N, class Last> bool is_pending(const Pending<N, Last> &pending) { return pending.sums != nullptr; }
 inline bool is_pending(NothingPending) { return false; }
-
-// Sites below which launch_sum_in_parts takes 4 threads a site: half the threads that an H100 holds. Measured: at 4096
-// sites 12 % less time an iteration, at 32768 12 % more.
-constexpr int few_sites = 12000;
 
 // finish(sum over i of body(i)). gate: nullptr, or a flag on the device; 0 there skips the whole launch.
 // min_blocks: blocks of 256 threads that must fit on an SM (bounds the registers a thread).
@@ -395,22 +402,17 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
     }
 #endif
     static_cast<void>(what), static_cast<void>(block);
-    if (gate != nullptr && *gate == 0)
-        return;
-    host::finish_pending(pending);
-    host::tile_sums<N>(n, body, slots);
-    if (finish.wanted() && defer == nullptr)
-        finish(host::join_sums<N>(shape, slots));
+    host::run_sum<N>(n, body, finish, gate, slots, defer != nullptr, pending);
 }
 
 // launch_sum for a heavy body that can be cut into 4 parts a site: Body::Part, part(i, k) and complete(i, sum of the
 // parts) besides operator(). Cut where there are fewer sites than the GPU has room for; which way is taken depends on n
-// alone.
+// alone (device.parts_below()).
 template <int N, int min_blocks, class Body, class Last, class Before>
 void launch_sum_in_parts(Device &device, int n, const Body &body, const Last &finish, const int *gate, const char *what,
                          int block, Sums<N> *defer, const Before &pending) {
 #if defined(MILCGPU_WITH_CUDA)
-    if (device.on_gpu() && n < few_sites) {
+    if (device.on_gpu() && n < device.parts_below()) {
         const ReduceShape shape(n);
         cuda::start(device, what, shape.tiles + is_pending(pending), 4 * tile_sites,
                     cuda::run_sum_in_parts<N, Body, Last, Before>, body, finish, n, shape,
@@ -418,6 +420,17 @@ void launch_sum_in_parts(Device &device, int n, const Body &body, const Last &fi
         return;
     }
 #endif
+    if (!device.on_gpu() && n < device.parts_below()) { // the same sums in the same order
+        const auto in_parts = [&body](int i) {
+            auto part = body.part(i, 0);
+            for (int k = 1; k < 4; ++k)
+                part = part + body.part(i, k);
+            return body.complete(i, part);
+        };
+        host::run_sum<N>(n, in_parts, finish, gate, defer != nullptr ? defer : sum_slots<N>(device, ReduceShape(n)),
+                         defer != nullptr, pending);
+        return;
+    }
     launch_sum<N, min_blocks>(device, n, body, finish, gate, what, block, defer, pending);
 }
 
