@@ -83,7 +83,8 @@ ifeq ($(variant),cuda)
   cuda_include := $(filter-out /usr/include,$(wildcard $(cuda_home)/include))
   cxx  += -DMILCGPU_WITH_CUDA=1 $(addprefix -isystem ,$(cuda_include))
   nvcc := $(NVCC) -ccbin $(lastword $(CXX)) -std=c++17 $(optimize) -lineinfo --extended-lambda $(gencode) \
-            -Werror all-warnings -Xcompiler=$(subst $(space),$(comma),$(host_flags)) $(cpp_flags) -DMILCGPU_WITH_CUDA=1
+            -Werror all-warnings -Xcompiler=$(subst $(space),$(comma),$(host_flags)) $(cpp_flags) -DMILCGPU_WITH_CUDA=1 \
+            '-DMILCGPU_ARCH="$(strip $(arch_list))"'
   compile_cu := $(nvcc)
   link       := $(NVCC) -ccbin $(lastword $(CXX)) $(gencode) -Xcompiler=-fopenmp
   # What a static link against libmilcgpu.a needs beside OpenMP: nvcc links the CUDA runtime statically.

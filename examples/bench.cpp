@@ -59,8 +59,9 @@ double copy_bandwidth(Device &device) {
     return 2.0 * bytes / median_seconds(device, 7, 3, [&] { device.copy_on_device(b.data(), a.data(), bytes); });
 }
 
-SpinorField upload(Device &device, SpinorReorder &reorder, std::vector<double> &milc, int parity, Precision precision) {
-    SpinorField field(device, precision, static_cast<int>(milc.size() / 12), "bench");
+SpinorField upload(Device &device, SpinorReorder &reorder, const Geometry &geometry, std::vector<double> &milc,
+                   int parity, Precision precision) {
+    SpinorField field(device, precision, geometry, parity, "bench");
     reorder.to_device({milc.data(), Precision::double_, 48}, parity, field);
     return field;
 }
@@ -75,42 +76,44 @@ double difference(const std::vector<double> &a, const std::vector<double> &b, si
 void time_rows(Device &device, const examples::System &system, const Settings &settings, Out &out) {
     const int half = system.lattice.volume() / 2;
     const SiteMap map;
-    ResidentLinks links(device, map, half, half, Precision::double_);
+    const Geometry geometry(system.lattice.n);
+    ResidentLinks links(device, map, geometry, Precision::double_);
     auto fat = reference::links_to_milc<double>(system.lattice, system.fat);
     auto lng = reference::links_to_milc<double>(system.lattice, system.lng);
     links.update({fat.data(), Precision::double_, 576}, {lng.data(), Precision::double_, 576});
-    SpinorReorder reorder(device, map, 2 * half, half);
+    SpinorReorder reorder(device, map, geometry);
     const auto in = reference::random_fermion(system.lattice, 1);
     auto in_milc = reference::vector_to_milc<double>(system.lattice, in);
     auto expected = reference::vector_to_milc<double>(
         system.lattice, reference::dslash_on_parity(system.lattice, system.fat, system.lng, in, 0));
     for (const DslashKernel &row : dslash_table()) {
-        if (!settings.all_rows && (row.link != row.spinor || row.epilogue == Epilogue::normal))
+        if (row.most_sources > 1 ||
+            (!settings.all_rows && (row.link != row.spinor || row.epilogue == Epilogue::normal)))
             continue;
         const LinkPair pair = links.version(row.link, row.reals);
         if (pair.lng->reals() != row.reals) {
             std::printf("dslash    %s/%s/%d: refused for these links\n", name(row.spinor), name(row.link), row.reals);
             continue;
         }
-        const SpinorField in_d = upload(device, reorder, in_milc, 1, row.spinor);
-        const SpinorField out_d = upload(device, reorder, in_milc, 0, row.spinor);
-        const SpinorField x_d = upload(device, reorder, in_milc, 0, row.spinor);
-        const SpinorField p_d = upload(device, reorder, in_milc, 0, row.spinor);
-        const SpinorField s_d = upload(device, reorder, in_milc, 0, row.spinor);
+        const SpinorField in_d = upload(device, reorder, geometry, in_milc, 1, row.spinor);
+        const SpinorField out_d = upload(device, reorder, geometry, in_milc, 0, row.spinor);
+        const SpinorField x_d = upload(device, reorder, geometry, in_milc, 0, row.spinor);
+        const SpinorField p_d = upload(device, reorder, geometry, in_milc, 0, row.spinor);
+        const SpinorField s_d = upload(device, reorder, geometry, in_milc, 0, row.spinor);
         const DeviceArray<CgState> cg(device, 1, "bench");
         const DeviceArray<double> sums(device, 2 * slots_of_sum(half), "bench");
         DslashCall call{};
-        call.lattice = Lattice(system.lattice.n, 0);
+        call.lattice = geometry.lattice();
         call.parity = 0;
         call.fat = pair.fat, call.lng = pair.lng;
-        call.in = &in_d, call.out = &out_d, call.x = &x_d, call.z = &x_d;
+        call.in = in_d, call.out = out_d, call.x = x_d, call.z = x_d;
         // Epilogues: a = 0 and alpha = 1 make the results -D in and x + D in.
         if (row.epilogue == Epilogue::step) {
             CgState state{};
             state.start(1, 1);
             state.alpha = 1, state.carry = 0;
             device.copy_to_device(cg.data(), &state, sizeof state);
-            call.x = &p_d, call.s = &s_d;
+            call.x = p_d, call.s = s_d;
             call.cg = cg.data();
             call.defer = sums.data(); // the state stays as it is
         }
@@ -133,28 +136,28 @@ void time_rows(Device &device, const examples::System &system, const Settings &s
 
 LinkField upload_links(Device &device, const reference::Lattice &lattice, const reference::Gauge &links,
                        Precision precision, int reals) {
-    const int half = lattice.volume() / 2;
+    const Geometry geometry(lattice.n);
     const SiteMap map;
     auto host = reference::links_to_milc<double>(lattice, links);
-    const LinkField plain(device, Precision::double_, 18, half, "bench");
-    links_to_device(device, {host.data(), Precision::double_, 576}, map, half, half, plain);
-    return std::move(pack_links(device, plain, {1, 1, -1, 0}, half, half, precision, reals, "bench").field);
+    const LinkField plain(device, Precision::double_, 18, geometry, "bench");
+    links_to_device(device, {host.data(), Precision::double_, 576}, map, geometry, plain);
+    return std::move(pack_links(device, plain, {1, 1, -1, 0}, geometry, precision, reals, "bench").field);
 }
 
 double links_difference(Device &device, const reference::Lattice &lattice, const LinkField &links,
                         const reference::Gauge &wanted) {
-    const int half = lattice.volume() / 2;
+    const Geometry geometry(lattice.n);
     const SiteMap map;
-    const PackedLinks plain = pack_links(device, links, {1, 1, -1, 0}, half, half, Precision::double_, 18, "bench");
+    const PackedLinks plain = pack_links(device, links, {1, 1, -1, 0}, geometry, Precision::double_, 18, "bench");
     std::vector<double> back(size_t(72) * lattice.volume());
-    links_to_host(device, plain.field, map, half, half, {back.data(), Precision::double_, 576});
+    links_to_host(device, plain.field, map, geometry, {back.data(), Precision::double_, 576});
     return reference::relative_difference(reference::links_from_milc<double>(lattice, back), wanted);
 }
 
 // Fat and long links of asqtad; both levels of HISQ with the unitarization between them.
 void time_links(Device &device, const examples::System &system, Out &out) {
-    const Lattice lattice(system.lattice.n, 0);
-    const int volume = lattice.volume(), half = volume / 2, repeat = device.on_gpu() ? 5 : 1;
+    const Geometry geometry(system.lattice.n);
+    const int volume = geometry.volume(), repeat = device.on_gpu() ? 5 : 1;
     const auto library = [](const reference::PathCoefficients &c) {
         return PathCoefficients{c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage};
     };
@@ -163,12 +166,12 @@ void time_links(Device &device, const examples::System &system, Out &out) {
                level_2 = library(reference::hisq_asqtad_coefficients());
     const reference::HisqLinks hisq = reference::hisq_links(system.lattice, system.gauge, 0);
     for (const Precision p : {Precision::double_, Precision::single}) {
-        const StapleSpace space(device, lattice, p);
-        const LinkField fat(device, p, 18, half, "bench"), w(device, p, 18, half, "bench");
+        const StapleSpace space(device, geometry, p);
+        const LinkField fat(device, p, 18, geometry, "bench"), w(device, p, 18, geometry, "bench");
         const double link = link_bytes(p, 18);
         for (const int reals : {18, 12}) {
             const LinkField u = upload_links(device, system.lattice, system.gauge, p, reals);
-            const auto make = [&] { fat_links(device, lattice, u, asqtad, fat, space); };
+            const auto make = [&] { fat_links(device, geometry, u, asqtad, fat, space); };
             const double seconds = median_seconds(device, 5, repeat, make);
             device.fill_zero(fat.block(0, 0), fat.bytes());
             make();
@@ -177,13 +180,13 @@ void time_links(Device &device, const examples::System &system, Out &out) {
         }
         const LinkField u = upload_links(device, system.lattice, system.gauge, p, 18);
         const double naik = asqtad.naik;
-        double seconds = median_seconds(device, 5, repeat, [&] { long_links(device, lattice, u, naik, fat); });
+        double seconds = median_seconds(device, 5, repeat, [&] { long_links(device, geometry, u, naik, fat); });
         out.line("links", format("long %s/18", name(p)), seconds, volume * long_links_flops, volume * 8 * link,
                  links_difference(device, system.lattice, fat, system.lng));
         seconds = median_seconds(device, 5, repeat, [&] {
-            fat_links(device, lattice, u, fat7, fat, space);
-            unitarize(device, lattice, fat, UnitarizeSpec(), nullptr, w);
-            fat_links(device, lattice, w, level_2, fat, space);
+            fat_links(device, geometry, u, fat7, fat, space);
+            unitarize(device, geometry, fat, UnitarizeSpec(), nullptr, w);
+            fat_links(device, geometry, w, level_2, fat, space);
         });
         out.line("links", format("hisq fat %s/18", name(p)), seconds, volume * 2 * fat_links_flops,
                  volume * (2 * fat_links_bytes(p, 18) + 8 * link),

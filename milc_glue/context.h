@@ -1,6 +1,7 @@
 // What the files of the C interface share: the context behind the handles, checks of arguments, exceptions into
 // statuses.
 #pragma once
+#include "gpu_kernels/operators/staggered.h"
 #include "gpu_kernels/solver/multi_mass.h"
 #include "milc_glue/milcgpu.h"
 #include "reorder/resident_links.h"
@@ -8,13 +9,15 @@
 
 struct milcgpu_context {
     std::unique_ptr<milcgpu::Device> device;
-    milcgpu::Lattice lattice;
+    milcgpu::Geometry geometry;
     milcgpu::SiteMap map;
     std::unique_ptr<milcgpu::SpinorReorder> reorder;
     int verbosity = 1;
     void (*message)(void *, const char *) = nullptr;
     void *user = nullptr;
     bool lost = false;
+    bool verify = true;                       // MILCGPU_VERIFY: checksums of what a solve stands on (verify.h)
+    milcgpu::DeviceArray<uint64_t> checksums; // of the source, and of what the solve stands on
 
     // Solvers keep their vectors and recorded launches between calls: RHMC calls thousands of times with a few sets of
     // parameters.
@@ -37,8 +40,6 @@ struct milcgpu_context {
         else
             std::fprintf(stderr, "milcgpu: %s\n", line.c_str());
     }
-    int even_sites() const { return lattice.sites(0); }
-    int odd_sites() const { return lattice.sites(1); }
     // Solvers that hold pointers into links whose content changed or that go away.
     void forget(const milcgpu_links *links, uint64_t still_valid) {
         solvers.remove_if([&](const CachedSolver &c) { return c.links == links && c.version != still_valid; });
@@ -93,6 +94,9 @@ OperatorSpec operator_of(const milcgpu_operator &given, const char *what);
 ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links); // throws where there are none
 // Links in the precision and reals of spec; spec.reals becomes what was granted.
 LinkPair level_links(milcgpu_links &links, OperatorSpec &spec);
+Operator level_operator(milcgpu_links &links, int parity, OperatorSpec &spec);
+// With vectors in double and the links as handed over.
+Operator full_operator(milcgpu_links &links, int parity);
 milcgpu_context::CachedSolver &cached_solver(milcgpu_context &, milcgpu_links &, int parity, OperatorSpec &precise,
                                              OperatorSpec &sloppy);
 void check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy); // throws not_built

@@ -75,8 +75,8 @@ class Maker {
 
     // What a call holds on the device at its peak, for the message when that does not fit.
     std::string plan(int n_sets) const {
-        const double field = LinkField::bytes_of(a_.precision, 18, context_.even_sites(), 4) / 1048576.0;
-        const double gauge = LinkField::bytes_of(a_.gauge.real, 18, context_.even_sites(), 4) / 1048576.0;
+        const double field = LinkField::bytes_of(a_.precision, 18, context_.geometry, 4) / 1048576.0;
+        const double gauge = LinkField::bytes_of(a_.gauge.real, 18, context_.geometry, 4) / 1048576.0;
         return format("plan: gauge links %.1f MiB and as much for their raw copy, staples %.1f MiB (or %.1f, slower), "
                       "HISQ links %.1f "
                       "MiB, %d set(s) of fat and long links %.1f MiB",
@@ -96,13 +96,13 @@ class Maker {
   private:
     void run(const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *wanted) {
         LinkField links = gauge_links();
-        const StapleSpace space(device_, context_.lattice, a_.precision);
+        const StapleSpace space(device_, context_.geometry, a_.precision);
         report_.workspace_bytes = space.bytes();
         report_.lean = space.m.directions() < 3;
         if (spec_.hisq)
             links = unitarized(links, space, wanted);
         make_sets(links, space, sets, n_sets);
-        const double sites = context_.lattice.volume();
+        const double sites = context_.geometry.volume();
         report_.flops =
             sites * (fat_links_flops * ((spec_.hisq ? 1 : 0) + (n_sets > 0 ? 1 : 0)) + long_links_flops * n_sets);
         if (report_.kernel_seconds > 0) {
@@ -123,33 +123,33 @@ class Maker {
         return format("site %lld (even sites first, then odd), direction %c", link / 4, "XYZT"[link % 4]);
     }
 
-    LinkField field(Precision p, const char *owner) const { return {device_, p, 18, context_.even_sites(), owner}; }
+    LinkField field(Precision p, const char *owner) const { return {device_, p, 18, context_.geometry, owner}; }
 
     // U as the kernels take it: checked, with phases, in the precision and reals asked for.
     LinkField gauge_links() {
         LinkField u = field(a_.gauge.real, "gauge links");
-        links_to_device(device_, a_.gauge, context_.map, context_.even_sites(), context_.odd_sites(), u);
-        LinkStatistics statistics = link_statistics(device_, u, context_.even_sites(), context_.odd_sites());
+        links_to_device(device_, a_.gauge, context_.map, context_.geometry, u);
+        LinkStatistics statistics = link_statistics(device_, u, context_.geometry);
         if (statistics.first_bad >= 0)
             throw Error(Status::nan_or_inf,
                         format("gauge field: the first element that is NaN or infinite is in the link of %s",
                                place(statistics.first_bad).c_str()));
         const double limit = spec_.unitarity == 0 ? 1e-4 : spec_.unitarity;
         long long worst;
-        const double violation = limit < 0 ? 0 : unitarity_violation(device_, context_.lattice, u, &worst);
+        const double violation = limit < 0 ? 0 : unitarity_violation(device_, context_.geometry, u, &worst);
         if (limit >= 0 && !(violation <= limit))
             refuse(format(
                 "gauge field: not unitary, an element of |U U^dag - 1| is %.2e (accepted %.1e) in the link of %s. "
                 "Reunitarize the lattice, or set spec.unitarity",
                 violation, limit, place(worst).c_str()));
         if (spec_.phases_out)
-            apply_phases(device_, context_.lattice, u);
+            apply_phases(device_, context_.geometry, u);
         report_.reconstruct = 18;
         if (a_.precision == a_.gauge.real && a_.reals == 18)
             return u;
         statistics.mean_norm = 1; // SU(3): no scale
-        PackedLinks packed = pack_links(device_, u, statistics, context_.even_sites(), context_.odd_sites(),
-                                        a_.precision, a_.reals, "gauge links");
+        PackedLinks packed =
+            pack_links(device_, u, statistics, context_.geometry, a_.precision, a_.reals, "gauge links");
         if (a_.reals == 18 || packed.worst_error <= accepted_error(a_.precision)) {
             report_.reconstruct = a_.reals;
             return std::move(packed.field);
@@ -162,9 +162,7 @@ class Maker {
                 a_.reals, name(a_.precision), packed.worst_error, accepted_error(a_.precision)));
         if (a_.precision == a_.gauge.real)
             return u;
-        return std::move(pack_links(device_, u, statistics, context_.even_sites(), context_.odd_sites(), a_.precision,
-                                    18, "gauge links")
-                             .field);
+        return std::move(pack_links(device_, u, statistics, context_.geometry, a_.precision, 18, "gauge links").field);
     }
 
     // HISQ: W, with V and Y on the way.
@@ -181,8 +179,8 @@ class Maker {
         if (spec_.svd_absolute > 0)
             how.svd_absolute = spec_.svd_absolute;
         timed([&] {
-            fat_links(device_, context_.lattice, u, a_.fat7, v, space);
-            report_.svd_links = unitarize(device_, context_.lattice, v, how, keep_y ? &y : nullptr, w);
+            fat_links(device_, context_.geometry, u, a_.fat7, v, space);
+            report_.svd_links = unitarize(device_, context_.geometry, v, how, keep_y ? &y : nullptr, w);
         });
         if (wanted != nullptr) {
             to_host(v, wanted->v, "V");
@@ -201,11 +199,11 @@ class Maker {
             const auto fill = [&](const LinkField &fat, const LinkField &lng) {
                 timed([&] {
                     if (k == 0)
-                        fat_links(device_, context_.lattice, links, a_.paths, fat, space);
+                        fat_links(device_, context_.geometry, links, a_.paths, fat, space);
                     const double added = (set.eps - (k > 0 ? sets[0].eps : 0)) * spec_.eps_one_link;
                     if (k > 0 || added != 0)
-                        add_links(device_, context_.lattice, k == 0 ? fat : *fat_0, added, links, fat);
-                    long_links(device_, context_.lattice, links, a_.paths.naik + set.eps * spec_.eps_naik, lng);
+                        add_links(device_, context_.geometry, k == 0 ? fat : *fat_0, added, links, fat);
+                    long_links(device_, context_.geometry, links, a_.paths.naik + set.eps * spec_.eps_naik, lng);
                 });
                 to_host(fat, set.fat, "fat links");
                 to_host(lng, set.lng, "long links");
@@ -232,15 +230,12 @@ class Maker {
         if (to == nullptr)
             return;
         const HostField host = host_field(to, 72, what);
-        const auto copy = [&](const LinkField &f) {
-            links_to_host(device_, f, context_.map, context_.even_sites(), context_.odd_sites(), host);
-        };
+        const auto copy = [&](const LinkField &f) { links_to_host(device_, f, context_.map, context_.geometry, host); };
         if (host.real == from.precision())
             copy(from);
         else
-            copy(pack_links(device_, from, {1, 1, -1, 0}, context_.even_sites(), context_.odd_sites(), host.real, 18,
-                            "links for the host")
-                     .field);
+            copy(
+                pack_links(device_, from, {1, 1, -1, 0}, context_.geometry, host.real, 18, "links for the host").field);
     }
 
     milcgpu_context &context_;

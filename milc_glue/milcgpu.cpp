@@ -1,5 +1,5 @@
 // The C interface: checks arguments, keeps the context, turns exceptions into status codes. See milcgpu.h.
-#include "milc_glue/context.h"
+#include "milc_glue/verify.h"
 #include <cmath>
 #include <cstdlib>
 #include <set>
@@ -15,8 +15,7 @@ ResidentLinks &milcgpu::renewed(milcgpu_links &handle, Precision real) {
     milcgpu_context &context = *handle.context;
     if (!handle.links || handle.links->host_real() != real) {
         context.forget(&handle, 0);
-        handle.links = std::make_unique<ResidentLinks>(*context.device, context.map, context.even_sites(),
-                                                       context.odd_sites(), real);
+        handle.links = std::make_unique<ResidentLinks>(*context.device, context.map, context.geometry, real);
     }
     return *handle.links;
 }
@@ -55,11 +54,23 @@ ResidentLinks &milcgpu::resident(milcgpu_context *context, milcgpu_links *links)
     return *links->links;
 }
 
+Operator milcgpu::level_operator(milcgpu_links &links, int parity, OperatorSpec &spec) {
+    const LinkPair pair = level_links(links, spec);
+    return std::make_shared<StaggeredOperator>(links.context->geometry, parity, spec, pair);
+}
+
+Operator milcgpu::full_operator(milcgpu_links &links, int parity) {
+    const OperatorSpec spec{Precision::double_, links.links->host_real(), 18};
+    return std::make_shared<StaggeredOperator>(links.context->geometry, parity, spec, links.links->full());
+}
+
 constexpr size_t cached_solvers = 4;
 
 milcgpu_context::CachedSolver &milcgpu::cached_solver(milcgpu_context &context, milcgpu_links &links, int parity,
                                                       OperatorSpec &precise, OperatorSpec &sloppy) {
-    const LinkPair precise_links = level_links(links, precise), sloppy_links = level_links(links, sloppy);
+    CgOperators operators;
+    operators.precise = level_operator(links, parity, precise);
+    operators.sloppy = level_operator(links, parity, sloppy);
     const std::string warnings = links.links->take_warnings();
     if (!warnings.empty())
         context.say(1, warnings.substr(0, warnings.size() - 1));
@@ -73,22 +84,19 @@ milcgpu_context::CachedSolver &milcgpu::cached_solver(milcgpu_context &context, 
         }
     if (solvers.size() >= cached_solvers)
         solvers.pop_back();
-    const LinkPair full = links.links->full();
-    std::function<FinerLevel()>
-        finer; // single precision with the same reals, where half is asked for beside something finer
+    operators.full = full_operator(links, parity);
+    // Single precision with the same reals, where half is asked for beside something finer.
     if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
-        finer = [&links, reals = sloppy.reals] {
+        operators.finer = [&links, parity, reals = sloppy.reals] {
             OperatorSpec spec{Precision::single, Precision::single, reals};
-            const LinkPair packed = level_links(links, spec);
-            return FinerLevel{spec, packed};
+            return level_operator(links, parity, spec);
         };
     solvers.push_front({parity,
                         precise,
                         sloppy,
                         &links,
                         version,
-                        std::make_unique<CgSolver>(*context.device, context.lattice, parity, precise, precise_links,
-                                                   sloppy, sloppy_links, full, finer),
+                        std::make_unique<CgSolver>(*context.device, operators),
                         nullptr,
                         {}});
     return solvers.front();
@@ -133,7 +141,15 @@ int choose_verbosity(int asked) {
     return asked >= 0 ? asked : environment != nullptr ? std::atoi(environment) : 1;
 }
 
-Lattice checked_lattice(const milcgpu_layout &layout) {
+bool choose_verify() {
+    const char *environment = std::getenv("MILCGPU_VERIFY");
+    const std::string choice = environment != nullptr ? environment : "1";
+    if (choice != "0" && choice != "1")
+        refuse(format("MILCGPU_VERIFY=%s: must be 0 (device data are not checked) or 1", choice.c_str()));
+    return choice == "1";
+}
+
+Geometry checked_geometry(const milcgpu_layout &layout) {
     std::array<int, 4> extent;
     double volume = 1;
     for (int mu = 0; mu < 4; ++mu) {
@@ -144,22 +160,24 @@ Lattice checked_lattice(const milcgpu_layout &layout) {
     }
     if (volume > 5e8)
         refuse(format("%.0f sites on one device: at most 500000000 can be indexed", volume));
-    return Lattice(extent, 0);
+    return Geometry(extent);
 }
 
 void create_context(const milcgpu_layout &layout, const milcgpu_options &options, milcgpu_context &context) {
-    context.lattice = checked_lattice(layout);
+    context.geometry = checked_geometry(layout);
     context.verbosity = choose_verbosity(options.verbosity);
+    context.verify = choose_verify();
     context.message = options.message;
     context.user = options.user;
     context.device = std::make_unique<Device>(choose_backend(options.backend), options.device);
     context.device->set_block(options.block_size);
-    const int sites = context.lattice.volume();
+    const int sites = context.geometry.volume();
     context.map = SiteMap(*context.device, layout.site_map, sites);
-    context.reorder = std::make_unique<SpinorReorder>(*context.device, context.map, sites, context.even_sites());
+    context.reorder = std::make_unique<SpinorReorder>(*context.device, context.map, context.geometry);
+    context.checksums = DeviceArray<uint64_t>(*context.device, 1 + most_regions, "checksums");
     // The largest sums are over the links of one parity, and over the shifts of a multi-mass solve.
     reserve_sums(*context.device, 2 * sites);
-    reserve_sums(*context.device, context.even_sites(), max_shifts);
+    reserve_sums(*context.device, context.geometry.most_sites(), max_shifts);
     context.say(1, format("version %s, lattice %d x %d x %d x %d, %s backend: %s", MILCGPU_VERSION, layout.extent[0],
                           layout.extent[1], layout.extent[2], layout.extent[3], name(context.device->backend()),
                           context.device->description().c_str()));
@@ -204,14 +222,13 @@ SolveArguments checked_solve(const milcgpu_solve_spec &spec) {
         refuse(format("reliable_delta is %g: must be in (0, 1), or 0 for the default", spec.reliable_delta));
     if (!(spec.jump_limit >= 0))
         refuse(format("jump_limit is %g: must be positive, or 0 for the default", spec.jump_limit));
-    a.limits.mass = spec.mass;
+    a.limits.shift = 4 * spec.mass * spec.mass;
     a.limits.tolerance = spec.tolerance;
     a.limits.relative_tolerance = spec.relative_tolerance;
     a.limits.max_iterations = spec.max_iterations;
     a.limits.max_restarts = spec.max_restarts;
     a.limits.reliable_delta = spec.reliable_delta;
-    if (spec.jump_limit > 0)
-        a.limits.jump_limit = spec.jump_limit;
+    a.limits.jump_limit = spec.jump_limit;
     return a;
 }
 
@@ -245,12 +262,18 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
     report.links_version = resident(&context, &links).generation();
     check_version(spec.links_version, *links.links);
     CgSolver &solver = *cached_solver(context, links, a.parity, a.precise, a.sloppy).solver;
-    context.reorder->to_device(source, a.parity, solver.source());
-    context.reorder->to_device(solution, a.parity, solver.solution());
     CgProgress progress;
     if (spec.progress != nullptr)
         progress = [&spec](int step, double residual) { spec.progress(spec.user, step, residual); };
-    const CgReport r = solver.solve(a.limits, progress);
+    const CgReport r = verified(
+        context, links,
+        [&](Verification &verification) {
+            context.reorder->to_device(source, a.parity, solver.source());
+            verification.source_loaded(solver.source());
+            context.reorder->to_device(solution, a.parity, solver.solution());
+            return solver.solve(a.limits, progress);
+        },
+        [&] { return solver.stands_on(); });
     fill_report(r, a, report);
     if (r.status == Status::ok || r.status == Status::not_converged || r.status == Status::precision_floor)
         context.reorder->to_host(solver.solution(), a.parity, solution);
@@ -276,11 +299,12 @@ void milcgpu::print_plan(milcgpu_context &context, Precision host, const std::ve
         if (level.link != host || level.reals != 18)
             packed.insert({level.link, level.reals});
     }
-    const size_t links = 8 * padded_stride(context.even_sites());
+    const size_t links = 8 * context.geometry.stride();
     size_t packed_bytes = 0;
     for (const auto &[precision, reals] : packed)
         packed_bytes += links * link_bytes(precision, reals == 0 ? 18 : reals);
-    const size_t plain = 2 * links * link_bytes(host, 18), staging = context.lattice.volume() * 72 * real_bytes(host);
+    const size_t plain = 2 * links * link_bytes(host, 18),
+                 staging = size_t(context.geometry.volume()) * 72 * real_bytes(host);
     const size_t used = context.device->used_bytes(), total = used + plain + staging + packed_bytes + vectors;
     const auto mib = [](size_t n) { return static_cast<double>(n) / 1048576.0; };
     const std::string table = format(
@@ -304,8 +328,7 @@ const char *milcgpu_status_name(int status) {
     static const char *const names[] = {"OK",           "NOT_CONVERGED", "PRECISION_FLOOR", "NAN_OR_INF",
                                         "NOT_POSITIVE", "BAD_ARGUMENT",  "NO_MEMORY",       "DEVICE_LOST",
                                         "COMM",         "NOT_BUILT",     "CORRUPTED",       "TIMED_OUT"};
-    static_assert(static_cast<int>(Status::timed_out) == MILCGPU_TIMED_OUT &&
-                      std::size(names) == MILCGPU_TIMED_OUT + 1,
+    static_assert(static_cast<int>(Status::timed_out) == MILCGPU_TIMED_OUT && std::size(names) == MILCGPU_TIMED_OUT + 1,
                   "status codes of engine and interface agree");
     return status >= 0 && status < static_cast<int>(std::size(names)) ? names[status] : "UNKNOWN";
 }
@@ -409,14 +432,14 @@ milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, co
                         to_field = host_field(destination, 6, "destination");
         const LinkPair level = level_links(*links, spec);
         Device &device = *context->device;
-        const SpinorField in(device, spec.spinor, context->lattice.sites(1 - to), "dslash vectors");
-        const SpinorField out(device, spec.spinor, context->lattice.sites(to), "dslash vectors");
+        const SpinorField in(device, spec.spinor, context->geometry, 1 - to, "dslash vectors");
+        const SpinorField out(device, spec.spinor, context->geometry, to, "dslash vectors");
         context->reorder->to_device(from_field, 1 - to, in);
         DslashCall call{};
-        call.lattice = context->lattice;
+        call.lattice = context->geometry.lattice();
         call.parity = to;
         call.fat = level.fat, call.lng = level.lng;
-        call.in = &in, call.out = &out;
+        call.in = in, call.out = out;
         dslash(device, call, Epilogue::plain);
         context->reorder->to_host(out, to, to_field);
         return Status::ok;
@@ -428,21 +451,23 @@ milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, 
     return guarded(context, "milcgpu_residual", [&] {
         require(context, "milcgpu_residual", "context");
         require(result, "milcgpu_residual", "residual");
-        const LinkPair full = resident(context, links).full();
+        resident(context, links);
         const int on = parity_index(parity);
+        const Operator A = full_operator(*links, on);
         const HostField source_field = host_field(source, 6, "source"), x_field = host_field(solution, 6, "solution");
         Device &device = *context->device;
-        const auto field = [&](int p) {
-            return SpinorField(device, Precision::double_, context->lattice.sites(p), "vectors of a residual");
-        };
-        const SpinorField b = field(on), x = field(on), r = field(on), between = field(1 - on);
+        constexpr const char *owner = "vectors of a residual";
+        const SpinorField b = A->vectors(device, owner), x = A->vectors(device, owner), r = A->vectors(device, owner),
+                          between = A->between(device, owner);
         const DeviceArray<double> sums(device, 2, "sums of a residual");
         context->reorder->to_device(source_field, on, b);
         context->reorder->to_device(x_field, on, x);
-        residual(device, context->lattice, on, full, 4 * mass * mass, b, x, between, r, sums.data());
+        residual(device, *A, 4 * mass * mass, b, x, between, r, sums.data());
         norm_squared(device, b, sums.data() + 1);
         double rr_bb[2];
         device.copy_to_host(rr_bb, sums.data(), sizeof rr_bb);
+        if (context->verify)
+            Verification(*context, *links).holds(A->stands_on());
         *result = rr_bb[0] == 0 ? 0 : std::sqrt(rr_bb[0] / rr_bb[1]);
         return Status::ok;
     });
@@ -477,23 +502,20 @@ milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision,
         require(spec, "milcgpu_memory_plan", "spec");
         const SolveArguments a = checked_solve(*spec);
         print_plan(*context, precision_of(host_precision, "host_precision"), {a.precise, a.sloppy},
-                   CgSolver::workspace_bytes(context->even_sites(), a.precise, a.sloppy), text, text_size, bytes);
+                   CgSolver::workspace_bytes(context->geometry, a.precise, a.sloppy), text, text_size, bytes);
         return Status::ok;
     });
 }
 
 void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user) {
-    line(user,
-         format("%-8s %-8s %5s  %-9s %7s %7s  %s", "spinor", "link", "reals", "epilogue", "bytes", "flops", "file")
-             .c_str());
+    line(user, format("%-8s %-8s %5s  %-9s %7s %7s %7s  %s", "spinor", "link", "reals", "epilogue", "sources", "bytes",
+                      "flops", "file")
+                   .c_str());
     for (const DslashKernel &row : dslash_table())
-        line(user, format("%-8s %-8s %5d  %-9s %7zu %7zu  %s", name(row.spinor), name(row.link), row.reals,
-                          name(row.epilogue), dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, 1),
-                          dslash_flops(row.epilogue, 1), row.file)
-                       .c_str());
-    for (const DslashBatchKernel &row : dslash_batch_table())
-        line(user, format("%-8s %-8s %5d  %-9s %7s %7s  %s", name(row.spinor), name(row.link), row.reals, "several", "",
-                          "", row.file)
+        line(user, format("%-8s %-8s %5d  %-9s %7d %7zu %7zu  %s", name(row.spinor), name(row.link), row.reals,
+                          name(row.epilogue), row.most_sources,
+                          dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, 1), dslash_flops(row.epilogue, 1),
+                          row.file)
                        .c_str());
 }
 

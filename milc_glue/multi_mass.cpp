@@ -1,5 +1,5 @@
 // The C interface to the multi-mass solver.
-#include "milc_glue/context.h"
+#include "milc_glue/verify.h"
 #include <cmath>
 
 using namespace milcgpu;
@@ -86,15 +86,13 @@ OperatorSpec together_spec(const MultiMassArguments &a) {
 
 std::unique_ptr<MultiMassSolver> make_solver(milcgpu_context &context, milcgpu_links &links,
                                              const MultiMassArguments &a, int n_shifts, CgSolver &refiner) {
-    std::vector<MultiMassSolver::StageSpec> stages;
-    for (OperatorSpec spec : stages_of(a)) {
-        const LinkPair pair = level_links(links, spec);
-        stages.push_back({spec, pair});
-    }
+    std::vector<Operator> stages;
+    for (OperatorSpec spec : stages_of(a))
+        stages.push_back(level_operator(links, a.parity, spec));
     OperatorSpec together = together_spec(a);
-    return std::make_unique<MultiMassSolver>(*context.device, context.lattice, a.parity, stages, links.links->full(),
-                                             refines_together(a) ? level_links(links, together) : LinkPair(), n_shifts,
-                                             refiner);
+    return std::make_unique<MultiMassSolver>(*context.device, stages, full_operator(links, a.parity),
+                                             refines_together(a) ? level_operator(links, a.parity, together) : nullptr,
+                                             n_shifts, refiner);
 }
 
 Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi_mass_spec &spec,
@@ -111,11 +109,17 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
         cached.shared = a.shared;
     }
     MultiMassSolver &solver = *cached.multi_mass;
-    context.reorder->to_device(source, a.parity, solver.source());
     CgProgress progress;
     if (spec.progress != nullptr)
         progress = [&spec](int step, double residual) { spec.progress(spec.user, step, residual); };
-    const MultiMassReport r = solver.solve(a.limits, progress);
+    const MultiMassReport r = verified(
+        context, links,
+        [&](Verification &verification) {
+            context.reorder->to_device(source, a.parity, solver.source());
+            verification.source_loaded(solver.source());
+            return solver.solve(a.limits, progress);
+        },
+        [&] { return solver.stands_on(); });
     report.status = static_cast<int>(r.status);
     report.iterations = r.iterations;
     report.steps = r.steps;
@@ -191,10 +195,10 @@ extern "C" milcgpu_status milcgpu_multi_mass_plan(milcgpu_context *context, int 
         require(context, "milcgpu_multi_mass_plan", "context");
         require(spec, "milcgpu_multi_mass_plan", "spec");
         const MultiMassArguments a = checked(*spec);
-        const int sites = context->even_sites();
         std::vector<OperatorSpec> levels = stages_of(a);
-        const size_t vectors = MultiMassSolver::workspace_bytes(sites, levels, spec->n_shifts, refines_together(a)) +
-                               CgSolver::workspace_bytes(sites, a.precise, a.sloppy);
+        const size_t vectors =
+            MultiMassSolver::workspace_bytes(context->geometry, levels, spec->n_shifts, refines_together(a)) +
+            CgSolver::workspace_bytes(context->geometry, a.precise, a.sloppy);
         levels.insert(levels.end(), {a.precise, a.sloppy});
         if (refines_together(a))
             levels.push_back(together_spec(a));

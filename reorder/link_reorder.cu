@@ -1,6 +1,6 @@
 // One thread a link. Bytes a link: 144 (72 single) read and written by the reorder; packing reads that, writes and
 // re-reads the packed form. Runs once when links change.
-#include "gpu_kernels/backend/launch.h"
+#include "gpu_kernels/backend/reduce.h"
 #include "gpu_kernels/su3/reconstruct.h"
 #include "reorder/link_reorder.h"
 
@@ -25,7 +25,7 @@ LinkArray array_of(const LinkField &field, int parity) {
 }
 
 template <Precision p> MILCGPU_HD Matrix<double> full_link(const LinkArray &links, int j) {
-    return convert<double>(LongLink<p, 18>(links.load<p, 18>(j)).u);
+    return convert<double>(Link<p, 18>(links.load<p, 18>(j)).u);
 }
 
 template <Precision p> struct CopyIn {
@@ -70,7 +70,7 @@ template <Precision p> struct Look {
             hash ^= hash >> 29;
         }
         atomic_add(&totals->checksum, hash);
-        const Matrix<double> u = convert<double>(LongLink<p, 18>(raw).u);
+        const Matrix<double> u = convert<double>(Link<p, 18>(raw).u);
         double sum = 0, largest = 0;
         for (int k = 0; k < 9; ++k) {
             const Complex<double> e = u.e[k / 3][k % 3];
@@ -103,7 +103,7 @@ template <Precision from_p, Precision p, int reals> struct PackLink {
             v.e[k / 3][k % 3] = inverse_scale * v.e[k / 3][k % 3];
         const RawLink<p, reals> raw = pack_link<p, reals>(v);
         to.store<p, reals>(j, raw);
-        const Matrix<double> back = convert<double>(LongLink<p, reals>(raw).matrix());
+        const Matrix<double> back = convert<double>(Link<p, reals>(raw).matrix());
         double worst = 0;
         for (int k = 0; k < 9; ++k) {
             const Complex<double> d = back.e[k / 3][k % 3] - v.e[k / 3][k % 3];
@@ -147,13 +147,13 @@ DeviceArray<unsigned char> raw_links(Device &device, const HostField &host, int 
 }
 
 template <template <Precision> class Copy, class Reals>
-void permute(Device &device, Precision real, Reals *raw, const SiteMap &map, int even_sites, int odd_sites,
+void permute(Device &device, Precision real, Reals *raw, const SiteMap &map, const Geometry &geometry,
              const LinkField &field) {
     for (int parity = 0; parity < 2; ++parity) {
-        const size_t first = parity == 0 ? 0 : even_sites;
+        const size_t first = parity == 0 ? 0 : geometry.sites(0);
         const int *places = map.data() != nullptr ? map.data() + first : nullptr;
         const size_t skip = map.data() != nullptr ? 0 : first * 72;
-        const int links = 4 * (parity == 0 ? even_sites : odd_sites);
+        const int links = 4 * geometry.sites(parity);
         const LinkArray array = array_of(field, parity);
         if (real == Precision::double_)
             launch(device, links, Copy<Precision::double_>{reinterpret_cast<double *>(raw) + skip, places, array},
@@ -166,45 +166,45 @@ void permute(Device &device, Precision real, Reals *raw, const SiteMap &map, int
 
 } // namespace
 
-void links_to_device(Device &device, const HostField &host, const SiteMap &map, int even_sites, int odd_sites,
+void links_to_device(Device &device, const HostField &host, const SiteMap &map, const Geometry &geometry,
                      const LinkField &to) {
-    const int sites = even_sites + odd_sites;
+    const int sites = geometry.volume();
     const DeviceArray<unsigned char> raw = raw_links(device, host, sites);
     device.copy_rows_to_device(raw.data(), host.data, host.pitch_bytes, 72 * real_bytes(host.real), sites);
-    permute<CopyIn>(device, host.real, raw.data(), map, even_sites, odd_sites, to);
+    permute<CopyIn>(device, host.real, raw.data(), map, geometry, to);
 }
 
-void links_to_host(Device &device, const LinkField &from, const SiteMap &map, int even_sites, int odd_sites,
+void links_to_host(Device &device, const LinkField &from, const SiteMap &map, const Geometry &geometry,
                    const HostField &host) {
-    const int sites = even_sites + odd_sites;
+    const int sites = geometry.volume();
     const DeviceArray<unsigned char> raw = raw_links(device, host, sites);
-    permute<CopyOut>(device, host.real, raw.data(), map, even_sites, odd_sites, from);
+    permute<CopyOut>(device, host.real, raw.data(), map, geometry, from);
     device.copy_rows_to_host(host.data, raw.data(), host.pitch_bytes, 72 * real_bytes(host.real), sites);
 }
 
-LinkStatistics link_statistics(Device &device, const LinkField &links, int even_sites, int odd_sites) {
+LinkStatistics link_statistics(Device &device, const LinkField &links, const Geometry &geometry) {
     const DeviceArray<StatisticsTotals> totals(device, 1, "link statistics");
     device.fill_zero(totals.data(), totals.bytes());
     for (int parity = 0; parity < 2; ++parity) {
-        const int count = 4 * (parity == 0 ? even_sites : odd_sites);
-        const uint32_t first = parity == 0 ? 0 : 4 * static_cast<uint32_t>(even_sites);
+        const int count = 4 * geometry.sites(parity);
+        const uint32_t first = parity == 0 ? 0 : 4 * static_cast<uint32_t>(geometry.sites(0));
         const AddNorm finish{{}, totals.data()};
         if (links.precision() == Precision::double_)
             launch_sum<1>(device, count, Look<Precision::double_>{array_of(links, parity), totals.data(), first},
-                          finish, nullptr, "look over links");
+                          finish, {"look over links"});
         else
             launch_sum<1>(device, count, Look<Precision::single>{array_of(links, parity), totals.data(), first}, finish,
-                          nullptr, "look over links");
+                          {"look over links"});
     }
     const StatisticsTotals t = totals.to_host()[0];
-    const double count = 4.0 * (even_sites + odd_sites);
+    const double count = 4.0 * geometry.volume();
     return {bit_cast<float>(t.largest_bits), std::sqrt(t.norm / (3 * count)),
             t.good_before_bad != 0 ? static_cast<long long>(~t.good_before_bad) : -1, t.checksum};
 }
 
-PackedLinks pack_links(Device &device, const LinkField &from, const LinkStatistics &statistics, int even_sites,
-                       int odd_sites, Precision precision, int reals, const char *owner) {
-    PackedLinks packed{LinkField(device, precision, reals, from.sites(), owner), 0};
+PackedLinks pack_links(Device &device, const LinkField &from, const LinkStatistics &statistics,
+                       const Geometry &geometry, Precision precision, int reals, const char *owner) {
+    PackedLinks packed{LinkField(device, precision, reals, geometry, owner), 0};
     if (reals < 18)
         packed.field.scale = statistics.mean_norm;
     else if (precision == Precision::half)
@@ -213,7 +213,8 @@ PackedLinks pack_links(Device &device, const LinkField &from, const LinkStatisti
         packed.field.scale = 1; // a field of zeros (no Naik term)
     const DeviceArray<uint32_t> worst(device, 1, "link statistics");
     device.fill_zero(worst.data(), worst.bytes());
-    const PackCall call{device, from, packed.field, {even_sites, odd_sites}, 1 / packed.field.scale, worst.data()};
+    const PackCall call{device,      from, packed.field, {geometry.sites(0), geometry.sites(1)}, 1 / packed.field.scale,
+                        worst.data()};
     if (from.precision() == Precision::double_)
         call.for_precision<Precision::double_>(precision, reals);
     else

@@ -7,11 +7,9 @@ namespace milcgpu {
 
 // host: 4 matrices of 18 reals a site record (su3_matrix l[4*sites], or a `link[4]` member of site structures). to: 18
 // reals, precision of the host's reals.
-void links_to_device(Device &, const HostField &host, const SiteMap &, int even_sites, int odd_sites,
-                     const LinkField &to);
+void links_to_device(Device &, const HostField &host, const SiteMap &, const Geometry &, const LinkField &to);
 // The way back (18 reals only).
-void links_to_host(Device &, const LinkField &from, const SiteMap &, int even_sites, int odd_sites,
-                   const HostField &host);
+void links_to_host(Device &, const LinkField &from, const SiteMap &, const Geometry &, const HostField &host);
 
 // What a look over all links of a field finds.
 struct LinkStatistics {
@@ -21,15 +19,15 @@ struct LinkStatistics {
         first_bad; // (4 k + mu) of the first link with NaN or infinity, k in device order (even, then odd); -1: none
     uint64_t checksum; // of the bit patterns, order-dependent
 };
-LinkStatistics link_statistics(Device &, const LinkField &links, int even_sites, int odd_sites);
+LinkStatistics link_statistics(Device &, const LinkField &links, const Geometry &);
 
 struct PackedLinks {
     LinkField field;
     double worst_error; // of an element after unpacking, relative to the field's scale
 };
 // Packs links of 18 reals into `reals` reals of `precision` and unpacks every one again to measure the worst error.
-PackedLinks pack_links(Device &, const LinkField &from, const LinkStatistics &, int even_sites, int odd_sites,
-                       Precision precision, int reals, const char *owner);
+PackedLinks pack_links(Device &, const LinkField &from, const LinkStatistics &, const Geometry &, Precision precision,
+                       int reals, const char *owner);
 
 // The error up to which a packed version is accepted.
 constexpr double accepted_error(Precision p) { return 64 * storage_epsilon(p); }

@@ -2,15 +2,14 @@
 
 namespace milcgpu {
 
-ResidentLinks::ResidentLinks(Device &device, const SiteMap &map, int even_sites, int odd_sites, Precision host_real)
-    : device_(device), map_(map), even_sites_(even_sites), odd_sites_(odd_sites), host_real_(host_real) {
-    const int sites = std::max(even_sites, odd_sites);
-    fat_ = LinkField(device, host_real, 18, sites, "fat links as handed over");
-    lng_ = LinkField(device, host_real, 18, sites, "long links as handed over");
+ResidentLinks::ResidentLinks(Device &device, const SiteMap &map, const Geometry &geometry, Precision host_real)
+    : device_(device), map_(map), geometry_(geometry), host_real_(host_real) {
+    fat_ = LinkField(device, host_real, 18, geometry, "fat links as handed over");
+    lng_ = LinkField(device, host_real, 18, geometry, "long links as handed over");
 }
 
 LinkStatistics ResidentLinks::examine(const LinkField &field, const char *name) {
-    const LinkStatistics s = link_statistics(device_, field, even_sites_, odd_sites_);
+    const LinkStatistics s = link_statistics(device_, field, geometry_);
     if (s.first_bad >= 0)
         throw Error(
             Status::nan_or_inf,
@@ -22,8 +21,8 @@ LinkStatistics ResidentLinks::examine(const LinkField &field, const char *name) 
 
 bool ResidentLinks::update(const HostField &fat, const HostField &lng) {
     return update([&](const LinkField &fat_field, const LinkField &long_field) {
-        links_to_device(device_, fat, map_, even_sites_, odd_sites_, fat_field);
-        links_to_device(device_, lng, map_, even_sites_, odd_sites_, long_field);
+        links_to_device(device_, fat, map_, geometry_, fat_field);
+        links_to_device(device_, lng, map_, geometry_, long_field);
     });
 }
 
@@ -32,6 +31,8 @@ bool ResidentLinks::update(const std::function<void(const LinkField &fat, const 
     const bool had_content = generation_ != 0;
     generation_ = 0; // empty if anything below fails
     make(fat_, lng_);
+    for (LinkField *field : {&fat_, &lng_})
+        field->checksum = milcgpu::checksum(device_, field->block(0, 0), field->bytes());
     fat_statistics_ = examine(fat_, "fat");
     lng_statistics_ = examine(lng_, "long");
     const bool changed = !had_content || checksum() != checksum_before;
@@ -45,14 +46,22 @@ bool ResidentLinks::update(const std::function<void(const LinkField &fat, const 
     return changed;
 }
 
+void ResidentLinks::clear() {
+    generation_ = 0;
+    fat_versions_.clear();
+    long_versions_.clear();
+    refused_.clear();
+    fat_statistics_ = lng_statistics_ = {};
+}
+
 const LinkField &ResidentLinks::packed_fat(Precision precision) {
     if (precision == host_real_)
         return fat_;
     const auto found = fat_versions_.find(precision);
     if (found != fat_versions_.end())
         return found->second;
-    PackedLinks packed =
-        pack_links(device_, fat_, fat_statistics_, even_sites_, odd_sites_, precision, 18, "fat links");
+    PackedLinks packed = pack_links(device_, fat_, fat_statistics_, geometry_, precision, 18, "fat links");
+    packed.field.checksum = milcgpu::checksum(device_, packed.field.block(0, 0), packed.field.bytes());
     return fat_versions_[precision] = std::move(packed.field);
 }
 
@@ -65,8 +74,7 @@ const LinkField &ResidentLinks::packed_long(Precision precision, int reals) {
         return found->second;
     if (refused_.count(key) != 0)
         return packed_long(precision, 18);
-    PackedLinks packed =
-        pack_links(device_, lng_, lng_statistics_, even_sites_, odd_sites_, precision, reals, "long links");
+    PackedLinks packed = pack_links(device_, lng_, lng_statistics_, geometry_, precision, reals, "long links");
     if (reals < 18 && !(packed.worst_error <= accepted_error(precision))) {
         refused_[key] = true;
         warnings_ += format("long links: %d reals in %s precision do not hold these links (worst error of an element "
@@ -74,6 +82,7 @@ const LinkField &ResidentLinks::packed_long(Precision precision, int reals) {
                             reals, name(precision), packed.worst_error, accepted_error(precision));
         return packed_long(precision, 18);
     }
+    packed.field.checksum = milcgpu::checksum(device_, packed.field.block(0, 0), packed.field.bytes());
     return long_versions_[key] = std::move(packed.field);
 }
 

@@ -11,7 +11,7 @@ namespace milcgpu {
 class ResidentLinks {
   public:
     // Empty until update(). host_real: precision of MILC's links.
-    ResidentLinks(Device &device, const SiteMap &map, int even_sites, int odd_sites, Precision host_real);
+    ResidentLinks(Device &device, const SiteMap &map, const Geometry &geometry, Precision host_real);
 
     // Copies both fields from the host. Throws Error(nan_or_inf) with the place when an element is not finite; the set
     // is then empty. Returns false when the content is what it was (by checksum): packed versions stay valid then.
@@ -20,6 +20,8 @@ class ResidentLinks {
     // The same for links that are made on the device: `make` fills both fields (18 reals, precision host_real).
     bool update(const std::function<void(const LinkField &fat, const LinkField &lng)> &make);
 
+    // Forgets the content: solves are refused until the next update.
+    void clear();
     bool empty() const { return generation_ == 0; }
     uint64_t generation() const { return generation_; } // grows when the content changes
     uint64_t checksum() const { return fat_statistics_.checksum ^ (lng_statistics_.checksum << 1); }
@@ -41,7 +43,7 @@ class ResidentLinks {
     LinkStatistics examine(const LinkField &field, const char *name);
     Device &device_;
     const SiteMap &map_;
-    int even_sites_, odd_sites_;
+    Geometry geometry_;
     Precision host_real_;
     LinkField fat_, lng_;
     LinkStatistics fat_statistics_{}, lng_statistics_{};

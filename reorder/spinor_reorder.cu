@@ -44,11 +44,11 @@ void launch_for(Device &device, Precision precision, Raw *raw, const int *map, F
 }
 
 template <template <class, class> class Body>
-void reorder(Device &device, const SpinorField &field, Precision real, unsigned char *raw, const int *map) {
+void reorder(Device &device, const SpinorBlock &field, Precision real, unsigned char *raw, const int *map) {
     if (real == Precision::double_)
-        launch_for<Body, double>(device, field.precision(), raw, map, field.data(), field.stride(), field.sites());
+        launch_for<Body, double>(device, field.precision, raw, map, field.data, field.stride, field.sites);
     else
-        launch_for<Body, float>(device, field.precision(), raw, map, field.data(), field.stride(), field.sites());
+        launch_for<Body, float>(device, field.precision, raw, map, field.data, field.stride, field.sites);
 }
 
 } // namespace
@@ -68,33 +68,35 @@ SiteMap::SiteMap(Device &device, const int *host_index, int sites) {
         identity = identity && index == k;
     }
     if (identity)
-        return; // the fast path
-    map_ = DeviceArray<int>(device, sites, "site map");
-    device.copy_to_device(map_.data(), host_index, map_.bytes());
+        return;                                                       // the fast path
+    map_ = DeviceArray<int>(device, (sites + 3) / 4 * 4, "site map"); // whole pieces of a checksum
+    device.fill_zero(map_.data(), map_.bytes());
+    device.copy_to_device(map_.data(), host_index, static_cast<size_t>(sites) * sizeof(int));
+    expected_ = checksum(device, map_.data(), map_.bytes());
 }
 
-SpinorReorder::SpinorReorder(Device &device, const SiteMap &map, int sites, int even_sites)
-    : device_(device), map_(map), sites_(sites), even_sites_(even_sites),
+SpinorReorder::SpinorReorder(Device &device, const SiteMap &map, const Geometry &geometry)
+    : device_(device), map_(map), geometry_(geometry),
       raw_(device,
-           static_cast<size_t>(map.data() != nullptr ? sites : std::max(even_sites, sites - even_sites)) *
+           static_cast<size_t>(map.data() != nullptr ? geometry.volume() : geometry.most_sites()) *
                record_bytes(Precision::double_),
            "raw copy of a host spinor") {}
 
 SpinorReorder::Span SpinorReorder::span(const HostField &field, int parity) const {
     unsigned char *data = static_cast<unsigned char *>(field.data);
-    const int first = parity == 0 ? 0 : even_sites_;
+    const int first = parity == 0 ? 0 : geometry_.sites(0);
     if (map_.data() != nullptr)
-        return {data, sites_, first};
-    return {data + first * field.pitch_bytes, parity == 0 ? even_sites_ : sites_ - even_sites_, 0};
+        return {data, geometry_.volume(), first};
+    return {data + first * field.pitch_bytes, geometry_.sites(parity), 0};
 }
 
-void SpinorReorder::to_device(const HostField &from, int parity, const SpinorField &to) {
+void SpinorReorder::to_device(const HostField &from, int parity, const SpinorBlock &to) {
     const Span s = span(from, parity);
     device_.copy_rows_to_device(raw_.data(), s.host, from.pitch_bytes, record_bytes(from.real), s.records);
     reorder<Pack>(device_, to, from.real, raw_.data(), map_.data() != nullptr ? map_.data() + s.first : nullptr);
 }
 
-void SpinorReorder::to_host(const SpinorField &from, int parity, const HostField &to) {
+void SpinorReorder::to_host(const SpinorBlock &from, int parity, const HostField &to) {
     const Span s = span(to, parity);
     if (map_.data() != nullptr) // the other parity's records travel along and come back as they were
         device_.copy_rows_to_device(raw_.data(), s.host, to.pitch_bytes, record_bytes(to.real), s.records);

@@ -1,5 +1,6 @@
 // MILC's colour vectors <-> device spinors, on the sites of one parity.
 #pragma once
+#include "gpu_kernels/backend/checksum.h"
 #include "gpu_kernels/su3/fields.h"
 
 namespace milcgpu {
@@ -20,18 +21,21 @@ class SiteMap {
     SiteMap() = default;
     SiteMap(Device &device, const int *host_index, int sites);
     const int *data() const { return map_.data(); } // nullptr: identity
+    Region region() const { return {map_.data(), map_.bytes(), expected_, "site map"}; }
+
   private:
     DeviceArray<int> map_;
+    uint64_t expected_ = 0;
 };
 
 // The raw copy of host records on the device: made once, large enough for a whole spinor field.
 class SpinorReorder {
   public:
-    SpinorReorder(Device &device, const SiteMap &map, int sites, int even_sites);
+    SpinorReorder(Device &device, const SiteMap &map, const Geometry &geometry);
     // Reads the records of `parity` only (identity map) or all records (site map).
-    void to_device(const HostField &from, int parity, const SpinorField &to);
+    void to_device(const HostField &from, int parity, const SpinorBlock &to);
     // Writes the records of `parity`; all others keep their content.
-    void to_host(const SpinorField &from, int parity, const HostField &to);
+    void to_host(const SpinorBlock &from, int parity, const HostField &to);
 
   private:
     struct Span {
@@ -41,7 +45,7 @@ class SpinorReorder {
     Span span(const HostField &field, int parity) const;
     Device &device_;
     const SiteMap &map_;
-    int sites_, even_sites_;
+    Geometry geometry_;
     DeviceArray<unsigned char> raw_;
 };
 

@@ -1,5 +1,6 @@
 // Every row of the dslash table against the reference operator, on every backend.
 #include "gpu_kernels/blas/blas.h"
+#include "gpu_kernels/operators/staggered.h"
 #include "gpu_kernels/solver/cg.h"
 #include "tests/support.h"
 
@@ -17,18 +18,17 @@ double tolerance(const DslashKernel &row) {
 // A lattice on a device with everything that a row needs.
 struct Bench {
     reference::Lattice lattice;
+    Geometry geometry;
     Device device;
     SiteMap map;
-    int half;
     ResidentLinks signed_links, phased_links; // long links c * +-SU(3), c * U(3)
     SpinorReorder reorder;
     reference::Gauge fat, lng[2];
     reference::Fermion in, x, z, d[2]; // d: D in for both sets of long links
 
     Bench(const std::array<int, 4> &n, Backend backend)
-        : lattice{n}, device(backend, 0), half(lattice.volume() / 2),
-          signed_links(device, map, half, half, Precision::double_),
-          phased_links(device, map, half, half, Precision::double_), reorder(device, map, 2 * half, half),
+        : lattice{n}, geometry(n), device(backend, 0), signed_links(device, map, geometry, Precision::double_),
+          phased_links(device, map, geometry, Precision::double_), reorder(device, map, geometry),
           fat(random_links(lattice, 3)), lng{unitary_links(lattice, 4, 0.2, false),
                                              unitary_links(lattice, 5, 0.2, true)},
           in(random_fermion(lattice, 6)), x(random_fermion(lattice, 7)), z(random_fermion(lattice, 8)) {
@@ -40,13 +40,19 @@ struct Bench {
             d[k] = reference::dslash(lattice, fat, lng[k], in);
         }
     }
-    SpinorField upload(const reference::Fermion &field, int parity, Precision precision) {
-        auto milc = reference::vector_to_milc<double>(lattice, field);
-        SpinorField on_device(device, precision, half, "test");
-        reorder.to_device({milc.data(), Precision::double_, 48}, parity, on_device);
+    // Source k is (k + 1) field.
+    SpinorField upload(const reference::Fermion &field, int parity, Precision precision, int sources = 1) {
+        SpinorField on_device(device, precision, geometry, parity, "test", sources);
+        for (int k = 0; k < sources; ++k) {
+            reference::Fermion scaled = field;
+            for (auto &v : scaled)
+                v = double(k + 1) * v;
+            auto milc = reference::vector_to_milc<double>(lattice, scaled);
+            reorder.to_device({milc.data(), Precision::double_, 48}, parity, on_device[k]);
+        }
         return on_device;
     }
-    reference::Fermion download(const SpinorField &field, int parity) {
+    reference::Fermion download(const SpinorBlock &field, int parity) {
         std::vector<double> milc(lattice.volume() * 6, 0);
         reorder.to_host(field, parity, {milc.data(), Precision::double_, 48});
         return reference::vector_from_milc<double>(lattice, milc);
@@ -55,31 +61,55 @@ struct Bench {
     struct Outcome {
         double error, sum_error;
     };
+    // Of several sources the second is not active: nothing of it may change.
+    static int sources_of(const DslashKernel &row) { return row.most_sources == 1 ? 1 : 3; }
+    static bool active(int source) { return source != 1; }
+    DeviceArray<CgState> upload_states(const CgState &state, int sources) {
+        std::vector<CgState> states(sources, state);
+        for (int k = 0; k < sources; ++k)
+            states[k].active = active(k);
+        DeviceArray<CgState> cg(device, sources, "test");
+        device.copy_to_device(cg.data(), states.data(), cg.bytes());
+        return cg;
+    }
+    // Worst over the sources of |got - expected| / |expected|, where expected is that of source 0.
+    double error_of(const SpinorField &got, const reference::Fermion &expected, const reference::Fermion &before,
+                    int parity) {
+        double worst = 0;
+        for (int k = 0; k < got.sources(); ++k) {
+            reference::Fermion scaled = active(k) ? expected : before;
+            for (auto &v : scaled)
+                v = double(k + 1) * v;
+            worst = std::max(worst, parity_difference(lattice, download(got[k], parity), scaled, parity));
+        }
+        return worst;
+    }
     // A step of conjugate gradient, along the residual x (the new one beside it and in its place), and along a
     // direction x beside the residual z.
     Outcome run_step(const DslashKernel &row, int parity, const LinkPair &links, const reference::Fermion &d_in,
                      double a, double alpha) {
         const double beta = 0.7;
+        const int sources = sources_of(row);
         CgState state{};
         state.start(1, 1);
         state.shift = a, state.alpha = alpha, state.carry = beta;
-        const DeviceArray<CgState> cg(device, 1, "test");
-        const SpinorField in_d = upload(in, 1 - parity, row.spinor);
+        const SpinorField in_d = upload(in, 1 - parity, row.spinor, sources);
         DslashCall call{};
-        call.lattice = Lattice(lattice.n, 0);
+        call.lattice = geometry.lattice();
         call.parity = parity;
         call.fat = links.fat, call.lng = links.lng;
-        call.in = &in_d;
-        call.cg = cg.data();
+        call.in = in_d;
         call.judge = false;
         Outcome worst{0, 0};
         for (const bool along_p : {false, true})
             for (const bool in_place : {false, true}) {
-                const SpinorField r = upload(along_p ? z : x, parity, row.spinor), s = upload(z, parity, row.spinor);
-                const SpinorField direction = upload(x, parity, row.spinor), beside = upload(x, parity, row.spinor);
-                call.x = along_p ? &direction : &r, call.z = &r, call.s = &s;
-                call.out = in_place ? &r : &beside;
-                device.copy_to_device(cg.data(), &state, sizeof state);
+                const DeviceArray<CgState> cg = upload_states(state, sources);
+                const reference::Fermion &old_r = along_p ? z : x;
+                const auto field = [&](const reference::Fermion &f) { return upload(f, parity, row.spinor, sources); };
+                const SpinorField r = field(old_r), s = field(z), direction = field(x), beside = field(old_r);
+                call.x = along_p ? direction : r, call.z = r, call.s = s;
+                call.out = in_place ? r : beside;
+                call.cg = cg.data();
                 dslash(device, call, row.epilogue);
                 reference::Fermion new_s = d_in, new_r = x;
                 double rr = 0, rs = 0;
@@ -87,27 +117,58 @@ struct Bench {
                     new_s[k] = a * x[k] - d_in[k];
                     if (!along_p)
                         new_s[k] = new_s[k] + beta * z[k];
-                    new_r[k] = (along_p ? z[k] : x[k]) - alpha * new_s[k];
+                    new_r[k] = old_r[k] - alpha * new_s[k];
                     for (int c = 0; c < 3 && lattice.parity(k) == parity; ++c) {
                         rr += std::norm(new_r[k].c[c]);
                         rs += std::real(std::conj(new_r[k].c[c]) * new_s[k].c[c]);
                     }
                 }
-                const CgState after = cg.to_host()[0];
-                worst.error = std::max({worst.error, parity_difference(lattice, download(s, parity), new_s, parity),
-                                        parity_difference(lattice, download(*call.out, parity), new_r, parity)});
-                worst.sum_error =
-                    std::max({worst.sum_error, std::fabs(after.rr_new / rr - 1), std::fabs(after.cross - rs) / rr});
-                CHECK(after.iterations == 1);
+                worst.error = std::max({worst.error, error_of(s, new_s, z, parity),
+                                        error_of(in_place ? r : beside, new_r, old_r, parity)});
+                const std::vector<CgState> after = cg.to_host();
+                for (int k = 0; k < sources; ++k) {
+                    const double size = double(k + 1) * (k + 1) * rr;
+                    CHECK(after[k].iterations == active(k));
+                    if (active(k))
+                        worst.sum_error = std::max({worst.sum_error, std::fabs(after[k].rr_new / size - 1),
+                                                    std::fabs(after[k].cross / size - rs / rr)});
+                }
             }
         return worst;
+    }
+    // D in on several sources; the sum goes to the curvature, which is that along p.
+    Outcome run_plain_sources(const DslashKernel &row, int parity, const LinkPair &links,
+                              const reference::Fermion &d_in) {
+        const int sources = sources_of(row);
+        CgState state{};
+        state.start(1, 1);
+        const SpinorField in_d = upload(in, 1 - parity, row.spinor, sources),
+                          out = upload(z, parity, row.spinor, sources);
+        const DeviceArray<CgState> cg = upload_states(state, sources);
+        DslashCall call{};
+        call.lattice = geometry.lattice();
+        call.parity = parity;
+        call.fat = links.fat, call.lng = links.lng;
+        call.in = in_d, call.out = out;
+        call.cg = cg.data();
+        call.along_p = true;
+        dslash(device, call, row.epilogue);
+        double size = 0, sum_error = 0;
+        for (int s = 0; s < lattice.volume(); ++s)
+            size += lattice.parity(s) == parity ? reference::norm2(d_in[s]) : 0;
+        const std::vector<CgState> after = cg.to_host();
+        for (int k = 0; k < sources; ++k)
+            sum_error = std::max(sum_error, std::fabs(after[k].curvature - (active(k) ? (k + 1) * (k + 1) * size : 0)) /
+                                                ((k + 1) * (k + 1) * size));
+        return {error_of(out, d_in, z, parity), sum_error};
     }
     // Some iterations of conjugate gradient from z, each launch's sum finished by the next one or by itself.
     std::pair<CgState, reference::Fermion> iterations(Precision precision, bool deferred) {
         constexpr int count = 5;
         const LinkPair links = signed_links.version(precision, 18);
         const DeviceArray<CgState> cg(device, 1, "test");
-        const CgSums sums(device, Lattice(lattice.n, 0), 0);
+        const StaggeredOperator A(geometry, 0, {precision, precision, 18}, links);
+        const DeferredSums sums(device, A);
         device.fill_zero(sums.step.data(), sums.step.bytes()); // slots that look posted before they are
         const SpinorField r = upload(z, 0, precision), p = upload(z, 0, precision), s = upload(z, 0, precision),
                           between = upload(in, 1, precision);
@@ -115,10 +176,10 @@ struct Bench {
         state.shift = 0.3;
         state.iteration_limit = count + 1;
         device.copy_to_device(cg.data(), &state, sizeof state);
-        cg_start(device, r, {nullptr, &p}, cg.data());
+        cg_start(device, r, {{}, p}, cg.data());
         for (int k = 0; k < count; ++k)
-            iterate(device, {Lattice(lattice.n, 0), 0, &links, k == 0 ? &p : &r, &r, &r, &s, &between, true, cg.data(),
-                             &sums, deferred && k > 0, deferred && k < count - 1});
+            iterate(device, {&A, k == 0 ? p : r, r, r, s, between, true, cg.data(), &sums, deferred && k > 0,
+                             deferred && k < count - 1});
         return {cg.to_host()[0], download(r, 0)};
     }
     Outcome run(const DslashKernel &row, int parity) {
@@ -128,14 +189,16 @@ struct Bench {
         const double a = 0.37, alpha = 0.61;
         if (row.epilogue == Epilogue::step)
             return run_step(row, parity, links, d[set], a, alpha);
+        if (row.most_sources > 1)
+            return run_plain_sources(row, parity, links, d[set]);
         const SpinorField in_d = upload(in, 1 - parity, row.spinor), x_d = upload(x, parity, row.spinor);
         const SpinorField z_d = upload(z, parity, row.spinor); // out and z are one field in the residual epilogue
         const DeviceArray<double> sum(device, 1, "test");
         DslashCall call{};
-        call.lattice = Lattice(lattice.n, 0);
+        call.lattice = geometry.lattice();
         call.parity = parity;
         call.fat = links.fat, call.lng = links.lng;
-        call.in = &in_d, call.out = &z_d, call.x = &x_d, call.z = &z_d;
+        call.in = in_d, call.out = z_d, call.x = x_d, call.z = z_d;
         call.a = a, call.alpha = alpha;
         call.sum = sum.data();
         dslash(device, call, row.epilogue);
@@ -164,7 +227,7 @@ struct Bench {
 } // namespace
 
 TEST_CASE("every row of the dslash table against the reference, both parities", "[dslash]") {
-    REQUIRE(dslash_table().size() == 3 * 3 * 5 * 4);
+    REQUIRE(dslash_table().size() == 3 * 3 * 5 * 4 + 5 * 2); // one source, and several
     const std::array<int, 4> shapes[] = {{4, 6, 8, 10}, {6, 6, 6, 6}, {4, 4, 4, 32}, {2, 4, 6, 4}, {8, 2, 4, 2}};
     for (const Backend backend : backends())
         for (const auto &n : shapes) {
@@ -173,7 +236,7 @@ TEST_CASE("every row of the dslash table against the reference, both parities", 
                 for (int parity = 0; parity < 2; ++parity) {
                     const Bench::Outcome outcome = bench.run(row, parity);
                     CAPTURE(name(backend), n[0], n[1], n[2], n[3], name(row.spinor), name(row.link), row.reals,
-                            name(row.epilogue), parity, outcome.error, outcome.sum_error);
+                            row.most_sources, name(row.epilogue), parity, outcome.error, outcome.sum_error);
                     CHECK(outcome.error <= tolerance(row));
                     CHECK(outcome.sum_error <= 3 * tolerance(row));
                 }

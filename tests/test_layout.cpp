@@ -1,6 +1,6 @@
 // Index arithmetic, reorder in both directions, storage formats.
 #include "gpu_kernels/blas/blas.h"
-#include "gpu_kernels/halo/neighbours.h"
+#include "gpu_kernels/geometry/geometry.h"
 #include "gpu_kernels/su3/reconstruct.h"
 #include "tests/support.h"
 #include <numeric>
@@ -67,7 +67,8 @@ TEST_CASE("copies larger than the pinned buffers, rows apart or not, keep every 
 }
 
 TEST_CASE("spinors survive the way to the device and back, any layout of the host", "[layout][smoke][sanitize]") {
-    const int sites = 3 * 6 * 6 * 6, even = sites / 2;
+    const Geometry geometry({3, 6, 6, 6});
+    const int sites = geometry.volume(), even = geometry.sites(0);
     reference::Rng rng(7);
     std::vector<int> shuffled(sites);
     std::iota(shuffled.begin(), shuffled.end(), 0);
@@ -81,7 +82,7 @@ TEST_CASE("spinors survive the way to the device and back, any layout of the hos
                         CAPTURE(name(backend), name(host), name(precision), mapped, gap);
                         Device device(backend, 0);
                         const SiteMap map(device, mapped ? shuffled.data() : nullptr, sites);
-                        SpinorReorder reorder(device, map, sites, even);
+                        SpinorReorder reorder(device, map, geometry);
                         const size_t record = 6 + gap;
                         std::vector<double> values(sites * record);
                         for (auto &v : values)
@@ -90,7 +91,7 @@ TEST_CASE("spinors survive the way to the device and back, any layout of the hos
                         std::vector<float> floats(values.begin(), values.end());
                         void *data = host == Precision::double_ ? static_cast<void *>(values.data()) : floats.data();
                         const HostField field{data, host, record * real_bytes(host)};
-                        const SpinorField on_device(device, precision, even, "test");
+                        const SpinorField on_device(device, precision, geometry, 1, "test");
                         reorder.to_device(field, 1, on_device);
                         std::vector<double> before(values);
                         // Poison odd records, then bring them back; even records and gaps must not change.
@@ -152,7 +153,7 @@ template <Precision p, int reals> double round_trip_error(const reference::Matri
     Matrix<double> m;
     for (int k = 0; k < 9; ++k)
         m.e[k / 3][k % 3] = {v.e[k / 3][k % 3].real(), v.e[k / 3][k % 3].imag()};
-    const Matrix<double> back = convert<double>(LongLink<p, reals>(pack_link<p, reals>(m)).matrix());
+    const Matrix<double> back = convert<double>(Link<p, reals>(pack_link<p, reals>(m)).matrix());
     double worst = 0;
     for (int k = 0; k < 9; ++k) {
         const Complex<double> d = back.e[k / 3][k % 3] - m.e[k / 3][k % 3];
@@ -199,12 +200,11 @@ TEST_CASE("reconstruction holds every +-SU(3) and U(3) matrix: random, unit, dia
 
 TEST_CASE("links: load, statistics, fall-back to 18 reals, NaN refused with its place", "[links][smoke]") {
     const reference::Lattice lattice{{4, 6, 2, 4}};
-    const int half = lattice.volume() / 2;
     for (const Backend backend : backends()) {
         CAPTURE(name(backend));
         Device device(backend, 0);
         const SiteMap map;
-        ResidentLinks links(device, map, half, half, Precision::double_);
+        ResidentLinks links(device, map, Geometry(lattice.n), Precision::double_);
         auto fat = reference::links_to_milc<double>(lattice, random_links(lattice, 1));
         auto lng = reference::links_to_milc<double>(lattice, unitary_links(lattice, 2, 0.13, true));
         const HostField f{fat.data(), Precision::double_, 576}, l{lng.data(), Precision::double_, 576};
@@ -258,8 +258,9 @@ TEST_CASE("sums over many groups of tiles: right, and the same bits for every bl
                 Device device(backend, 0);
                 device.set_block(block);
                 const SiteMap map;
-                SpinorReorder reorder(device, map, sites, sites);
-                const SpinorField x(device, Precision::double_, sites, "test");
+                const Geometry geometry({2 * sites, 1, 1, 1}); // `sites` of each parity
+                SpinorReorder reorder(device, map, geometry);
+                const SpinorField x(device, Precision::double_, geometry, 0, "test");
                 const DeviceArray<double> sum(device, 1, "test");
                 reorder.to_device({values.data(), Precision::double_, 48}, 0, x);
                 for (int repeat = 0; repeat < 3; ++repeat) {

@@ -259,7 +259,7 @@ TEST_CASE("singular values make any link unitary, and agree with the analytic wa
     reference::Rng rng(13);
     for (const Backend backend : backends()) {
         Device device(backend, 0);
-        const Lattice on(lattice.n, 0);
+        const Geometry on(lattice.n);
         Gauge v(64);
         for (auto &m : v)
             m = reference::random_matrix(rng);
@@ -277,8 +277,9 @@ TEST_CASE("singular values make any link unitary, and agree with the analytic wa
         v[k++] = 1e150 * reference::random_matrix(rng);
         v[k++] = reference::Matrix{};
         auto host = reference::links_to_milc<double>(lattice, v);
-        const LinkField from(device, Precision::double_, 18, 8, "test"), to(device, Precision::double_, 18, 8, "test");
-        links_to_device(device, {host.data(), Precision::double_, 576}, map, 8, 8, from);
+        const LinkField from(device, Precision::double_, 18, on, "test"),
+            to(device, Precision::double_, 18, on, "test");
+        links_to_device(device, {host.data(), Precision::double_, 576}, map, on, from);
         Gauge results[2];
         uint64_t counts[2];
         for (const bool svd_only : {false, true}) {
@@ -286,7 +287,7 @@ TEST_CASE("singular values make any link unitary, and agree with the analytic wa
             spec.svd_only = svd_only;
             counts[svd_only] = unitarize(device, on, from, spec, nullptr, to);
             std::vector<double> back(host.size());
-            links_to_host(device, to, map, 8, 8, {back.data(), Precision::double_, 576});
+            links_to_host(device, to, map, on, {back.data(), Precision::double_, 576});
             results[svd_only] = reference::links_from_milc<double>(lattice, back);
             for (size_t j = 0; j < v.size(); ++j) {
                 const auto &w = results[svd_only][j];
@@ -377,14 +378,13 @@ TEST_CASE("memory that does not suffice for the fast way: the lean one, with the
     const reference::Lattice lattice{{4, 4, 4, 6}};
     const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 17));
     const SiteMap map;
-    const Lattice on(lattice.n, 0);
-    const int half = lattice.volume() / 2;
+    const Geometry on(lattice.n);
     for (const Backend backend : backends()) {
         Device device(backend, 0);
         auto host = reference::links_to_milc<double>(lattice, u);
-        const LinkField links(device, Precision::double_, 18, half, "test"),
-            fat(device, Precision::double_, 18, half, "test");
-        links_to_device(device, {host.data(), Precision::double_, 576}, map, half, half, links);
+        const LinkField links(device, Precision::double_, 18, on, "test"),
+            fat(device, Precision::double_, 18, on, "test");
+        links_to_device(device, {host.data(), Precision::double_, 576}, map, on, links);
         const auto c = reference::asqtad_coefficients(0.9);
         Gauge results[2];
         for (const bool lean : {false, true}) {
@@ -395,7 +395,7 @@ TEST_CASE("memory that does not suffice for the fast way: the lean one, with the
             fat_links(device, on, links, {c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage},
                       fat, space);
             std::vector<double> back(host.size());
-            links_to_host(device, fat, map, half, half, {back.data(), Precision::double_, 576});
+            links_to_host(device, fat, map, on, {back.data(), Precision::double_, 576});
             results[lean] = reference::links_from_milc<double>(lattice, back);
         }
         CHECK(worst_link(results[1], results[0]) < 1e-15);

@@ -1,5 +1,5 @@
 #include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/backend/launch.h"
+#include "gpu_kernels/backend/reduce.h"
 #include <chrono>
 #include <cstdlib>
 #include <omp.h>
@@ -63,7 +63,11 @@ Device::Device(Backend backend, int ordinal)
     raise(cudaGetDeviceProperties(&properties, ordinal), "read the GPU's properties");
     description_ = format("%s, sm_%d%d, %d SMs, %.1f GiB", properties.name, properties.major, properties.minor,
                           properties.multiProcessorCount, properties.totalGlobalMem / 1073741824.0);
-    starts_early_ = properties.major >= 9;
+    find_kernels(properties.major, properties.minor, properties.name);
+    void *shared = nullptr;
+    raise(cudaHostAlloc(&shared, sizeof(WaitReport), cudaHostAllocMapped), "allocate pinned host memory");
+    waits_ = static_cast<WaitReport *>(shared);
+    *waits_ = {0, default_most_looks};
     cudaStream_t stream;
     raise(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create the stream");
     stream_ = stream;
@@ -99,6 +103,9 @@ void Device::make_current() {
 Device::~Device() {
     while (!allocations_.empty())
         release(allocations_.begin()->first);
+    if (!on_gpu())
+        for (const auto &entry : own_pinned_)
+            std::free(entry.first);
 #if defined(MILCGPU_WITH_CUDA)
     for (void *event : events_)
         if (event != nullptr)
@@ -106,8 +113,12 @@ Device::~Device() {
     for (void *event : staging_events_)
         if (event != nullptr)
             cudaEventDestroy(as_event(event));
-    if (staging_ != nullptr)
-        cudaFreeHost(staging_);
+    for (void *pinned : {staging_, static_cast<void *>(waits_)})
+        if (pinned != nullptr)
+            cudaFreeHost(pinned);
+    for (const auto &entry : own_pinned_)
+        if (on_gpu())
+            cudaFreeHost(entry.first);
     for (void *host : pinned_)
         if (on_gpu())
             cudaHostUnregister(host);
@@ -119,6 +130,31 @@ Device::~Device() {
         cudaMemPoolDestroy(static_cast<cudaMemPool_t>(pool_));
 #endif
 }
+
+#if defined(MILCGPU_WITH_CUDA)
+namespace {
+__global__ void nothing() {}
+} // namespace
+
+// Asks a compiled kernel, not the device, what the kernels can do: code that the driver made of older PTX runs on a
+// newer GPU, but does not wait for the launch before (wait_for_previous in launch.h).
+void Device::find_kernels(int major, int minor, const char *gpu) {
+    cudaFuncAttributes kernel;
+    const cudaError_t code = cudaFuncGetAttributes(&kernel, nothing);
+    if (code == cudaErrorNoKernelImageForDevice || code == cudaErrorInvalidDeviceFunction ||
+        code == cudaErrorUnsupportedPtxVersion || code == cudaErrorInvalidPtx) {
+        cudaGetLastError();
+        throw Error(Status::not_built,
+                    format("GPU %d is a %s, sm_%d%d; this library holds kernels for %s. Build it with ARCH=sm_%d%d, or "
+                           "set MILCGPU_BACKEND=host",
+                           ordinal_, gpu, major, minor, MILCGPU_ARCH, major, minor));
+    }
+    raise(code, "look at its kernels");
+    starts_early_ = kernel.ptxVersion >= 90;
+}
+#else
+void Device::find_kernels(int, int, const char *) {}
+#endif
 
 void Device::raise(int cuda_error, const char *what) {
 #if defined(MILCGPU_WITH_CUDA)
@@ -186,6 +222,21 @@ void Device::release(void *pointer) noexcept {
     else
         cudaFreeAsync(pointer, as_stream(stream_));
 #endif
+}
+
+std::string Device::flip_bit(size_t bit) {
+    size_t at = bit / 8 % std::max<size_t>(used_bytes_, 1);
+    for (const auto &[pointer, allocation] : allocations_) {
+        if (at < allocation.bytes) {
+            unsigned char *byte = static_cast<unsigned char *>(pointer) + at, value;
+            copy_to_host(&value, byte, 1);
+            value ^= static_cast<unsigned char>(1u << bit % 8);
+            copy_to_device(byte, &value, 1);
+            return allocation.owner;
+        }
+        at -= allocation.bytes;
+    }
+    return "";
 }
 
 size_t Device::free_bytes() const {
@@ -383,9 +434,31 @@ void Device::synchronize() {
         throw Error(Status::device_lost, format("%s backend: device lost (injected by a test)", name(backend_)));
     }
 #if defined(MILCGPU_WITH_CUDA)
-    if (on_gpu())
+    if (on_gpu()) {
         raise(cudaStreamSynchronize(as_stream(stream_)), "finish its work");
+        check_waits();
+    }
 #endif
+}
+
+void Device::check_waits() {
+    if (waits_ == nullptr || waits_->given_up == 0)
+        return;
+    const Wait wait = static_cast<Wait>(waits_->given_up);
+#if defined(MILCGPU_WITH_CUDA)
+    raise(cudaStreamSynchronize(as_stream(stream_)), "finish its work");
+#endif
+    waits_->given_up = 0;
+    empty_sum_slots();
+    throw Error(Status::timed_out,
+                format("a kernel on GPU %d waited for %s and gave up after %u looks. Does another program hold the "
+                       "GPU, or a debugger a part of it? The call can be tried again",
+                       ordinal_, name(wait), waits_->most_looks));
+}
+
+void Device::set_most_looks(unsigned looks) {
+    if (waits_ != nullptr)
+        waits_->most_looks = looks != 0 ? looks : default_most_looks;
 }
 
 void Device::check_launch(const char *what) {
@@ -410,9 +483,14 @@ double *Device::sum_slots(size_t count) {
         sum_slots_ = nullptr, sum_slots_size_ = 0;
         sum_slots_ = static_cast<double *>(allocate(count * sizeof(double), "partial sums"));
         sum_slots_size_ = count;
-        fill(sum_slots_, 0xFF, count * sizeof(double));
+        empty_sum_slots();
     }
     return sum_slots_;
+}
+
+void Device::empty_sum_slots() {
+    if (sum_slots_ != nullptr)
+        fill(sum_slots_, 0xFF, sum_slots_size_ * sizeof(double));
 }
 
 size_t slots_of_sum(int n) { return ReduceShape(n).slots(); }
@@ -476,26 +554,33 @@ void Device::copy_to_pinned_later(void *to, const void *from, size_t bytes) {
 
 void *Device::allocate_pinned(size_t bytes) {
     void *pointer = nullptr;
+    const auto spare = spare_pinned_.find(bytes);
+    if (spare != spare_pinned_.end()) {
+        pointer = spare->second;
+        spare_pinned_.erase(spare);
+        return pointer;
+    }
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         raise(cudaMallocHost(&pointer, bytes), "allocate pinned host memory");
+        own_pinned_[pointer] = bytes;
         return pointer;
     }
 #endif
     pointer = std::malloc(bytes);
     if (pointer == nullptr)
         throw Error(Status::no_memory, format("%zu bytes of host memory do not fit", bytes));
+    own_pinned_[pointer] = bytes;
     return pointer;
 }
 
 void Device::release_pinned(void *pointer) noexcept {
-#if defined(MILCGPU_WITH_CUDA)
-    if (on_gpu()) {
-        cudaFreeHost(pointer);
-        return;
+    const auto found = own_pinned_.find(pointer);
+    try {
+        if (found != own_pinned_.end())
+            spare_pinned_.emplace(found->second, pointer);
+    } catch (const std::bad_alloc &) { // it is given back with the device then
     }
-#endif
-    std::free(pointer);
 }
 
 void Device::pin(void *host, size_t bytes) {
@@ -535,8 +620,10 @@ void Device::wait(int slot) {
     if (fault_ == Fault::device_lost)
         synchronize();
 #if defined(MILCGPU_WITH_CUDA)
-    if (on_gpu())
+    if (on_gpu()) {
         raise(cudaEventSynchronize(as_event(events_[slot])), "finish its work");
+        check_waits();
+    }
 #else
     static_cast<void>(slot);
 #endif

@@ -3,7 +3,7 @@
 // call returns.
 #pragma once
 #include "gpu_kernels/backend/error.h"
-#include "gpu_kernels/backend/portable.h"
+#include "gpu_kernels/backend/posted.h"
 #include <functional>
 #include <map>
 #include <memory>
@@ -61,25 +61,36 @@ class Device {
     void fill_zero(void *to, size_t bytes);
     const TransferCounters &transfers() const { return transfers_; }
 
-    // Throws Error(device_lost) when the device failed since the last call.
+    // Throws Error(device_lost) when the device failed since the last call, Error(timed_out) when a kernel gave up a
+    // wait.
     void synchronize();
     void check_launch(const char *what); // after each launch
     // after: allocations that still succeed before the one that fails.
     void inject(Fault fault, int after = 0) { fault_ = fault, fault_after_ = after; }
 
+    // For tests: flips bit `bit` of what is allocated, all arrays one behind the other. Returns the owner of the array.
+    std::string flip_bit(size_t bit);
+
     // Threads a block, 0 = each kernel's own choice. Results do not depend on it.
     int block() const { return block_; }
     void set_block(int threads);
 
-    // Slots of the deterministic sums (launch.h), all bits set where nothing has been posted.
+    // Slots of the deterministic sums (reduce.h), all bits set where nothing has been posted. A solve empties them
+    // first: what was left there by a flipped bit, or by a wait that was given up, would spoil every sum after it.
     double *sum_slots(size_t count);
+    void empty_sum_slots();
+
+    // Where kernels note a wait that they gave up; nullptr on the host backend, which never waits.
+    WaitReport *waits() const { return waits_; }
+    // Looks before a wait is given up; 0: the default, some seconds.
+    void set_most_looks(unsigned looks);
 
     // Sites of a parity below which a heavy sum takes 4 threads a site (launch_sum_in_parts). Tests set it to see both
     // ways on one lattice.
     int parts_below() const { return parts_below_; }
     void set_parts_below(int sites) { parts_below_ = sites; }
 
-    // Launches may start while the one before them ends: from sm_90 on.
+    // Launches may start while the one before them ends: from sm_90 on, where the kernels were compiled for that.
     bool starts_early() const { return starts_early_; }
 
     // A sequence of launches, recorded once and replayed: on the GPU a captured graph, on the host the calls again.
@@ -97,7 +108,8 @@ class Device {
         void *graph_ = nullptr;
     };
 
-    // Pinned host memory that a sequence may copy into (asynchronously), and markers to wait for.
+    // Pinned host memory that a sequence may copy into (asynchronously), and markers to wait for. What is released is
+    // kept for the next one of that size: pinning takes as long as a solve on a small lattice.
     void copy_to_pinned_later(void *to, const void *from, size_t bytes);
     void *allocate_pinned(size_t bytes);
     void release_pinned(void *pointer) noexcept;
@@ -116,6 +128,8 @@ class Device {
   private:
     void fill(void *to, int byte, size_t bytes);
     void raise(int cuda_error, const char *what);
+    void find_kernels(int major, int minor, const char *gpu);
+    void check_waits();
     bool is_pinned(const void *host) const;
     unsigned char *staging(int slot); // when the bus has done with it
     struct Rows;
@@ -130,6 +144,8 @@ class Device {
     std::string description_;
     std::map<void *, Allocation> allocations_;
     std::set<void *> pinned_; // of the caller
+    std::map<void *, size_t> own_pinned_;
+    std::multimap<size_t, void *> spare_pinned_;
     size_t used_bytes_ = 0, peak_bytes_ = 0;
     TransferCounters transfers_;
     Fault fault_ = Fault::none;
@@ -142,11 +158,12 @@ class Device {
     void *staging_events_[3] = {nullptr, nullptr, nullptr};
     double clock_start_ = 0;
     bool starts_early_ = false;
+    WaitReport *waits_ = nullptr;
     double *sum_slots_ = nullptr;
     size_t sum_slots_size_ = 0;
 };
 
-// Numbers that a sum over n items leaves on its way (launch.h).
+// Numbers that a sum over n items leaves on its way (reduce.h).
 size_t slots_of_sum(int n);
 
 // Makes room for sums over up to n items of each of `fields` at once, so that recorded launches never see the slots

@@ -37,34 +37,6 @@ template <class To, class From> MILCGPU_HD To bit_cast(const From &from) {
     return to;
 }
 
-// A number that passes between blocks of one launch: unknown (all bits set, a NaN that post never writes) until posted.
-// 8-byte accesses are indivisible, and nothing but the number itself passes, so no ordering is needed. volatile: to and
-// from L2, each time.
-using PostedBits = unsigned long long;
-constexpr PostedBits unknown_bits = ~PostedBits(0);
-MILCGPU_HD double unknown() { return bit_cast<double>(PostedBits(unknown_bits)); }
-
-MILCGPU_HD void post(double &to, double value) {
-#if MILCGPU_ON_DEVICE
-    *reinterpret_cast<volatile PostedBits *>(&to) = value == value ? bit_cast<PostedBits>(value) : 0x7ff8000000000000;
-#else
-    to = value;
-#endif
-}
-
-// Waits for it, on the GPU.
-MILCGPU_HD double await(const double &posted) {
-#if MILCGPU_ON_DEVICE
-    PostedBits seen;
-    do
-        seen = *reinterpret_cast<const volatile PostedBits *>(&posted);
-    while (seen == unknown_bits);
-    return bit_cast<double>(seen);
-#else
-    return posted;
-#endif
-}
-
 // Upper 32 bits of the 64-bit product: what division by a constant is made of.
 MILCGPU_HD uint32_t multiply_high(uint32_t a, uint32_t b) {
 #if MILCGPU_ON_DEVICE

@@ -7,40 +7,40 @@
 namespace milcgpu {
 
 // y = scale * x, between any two precisions; *sum (device, may be nullptr) = |y|^2 before y is rounded. 2 spinors.
-void convert_spinor(Device &, const SpinorField &x, const SpinorField &y, double scale, double *sum);
+void convert_spinor(Device &, const SpinorBlock &x, const SpinorBlock &y, double scale, double *sum);
 
 // *sum = |x|^2 (device). 1 spinor.
-void norm_squared(Device &, const SpinorField &x, double *sum);
+void norm_squared(Device &, const SpinorBlock &x, double *sum);
 
 // Checkerboard index of the first site of x with NaN or infinity, -1 if there is none. 1 spinor.
-long long first_not_finite(Device &, const SpinorField &x);
+long long first_not_finite(Device &, const SpinorBlock &x);
 
 // Throws Error(nan_or_inf) that names `what` and the first site of x, which lives on `parity`, with NaN or infinity.
-void require_finite(Device &, const SpinorField &x, int parity, const char *what);
+void require_finite(Device &, const SpinorBlock &x, int parity, const char *what);
 
 // The power of two next below the root mean square of a field: in units of it, vectors are of order 1.
 inline double unit_of(double norm_squared, int sites) {
     return std::ldexp(1.0, std::ilogb(std::sqrt(norm_squared / sites)));
 }
 
-// A direction of conjugate gradient: p in double, and a copy that dslash can take (in the format of the residuals),
-// which is p itself where these are double. p is far longer than r on light masses, and x a sum over many steps.
+// A direction of conjugate gradient: p in double, and a copy in the precision of the residuals, which an operator can
+// take; none where these are double. p is far longer than r on light masses, and x a sum over many steps.
 struct Direction {
-    const SpinorField *p, *copy;
+    SpinorBlock p, copy;
 };
 
-// Start of conjugate gradient: p = r, and the state begins with |r|^2. p.p may be nullptr. 2 spinors and a double one.
-void cg_start(Device &, const SpinorField &r, const Direction &p, CgState *state);
+// Start of conjugate gradient: p = r, and the state begins with |r|^2. p.p may be none. 2 spinors and a double one.
+void cg_start(Device &, const SpinorBlock &r, const Direction &p, CgState *state);
 
-// Directions and solutions of `count` conjugate gradients, for the last `steps` iterations: x += scale alpha p,
-// p = r + beta p for each. r[k] of a field is its residual after iteration k of every cg_kept_steps; x is in double.
-// Fields that are not active are left alone; `stopped`: only those that are not active, for the iterations since their
-// last update. Bytes a site: a spinor for each iteration and for the copy of p, and 4 double ones.
+// Directions and solutions of one conjugate gradient or of several, a source each, for the last `steps` iterations:
+// x += scale alpha p, p = r + beta p for each. r[k] is the residual after iteration k of every cg_kept_steps; p and x
+// are in double, copy is none where r is. Sources that are not active are left alone; `stopped`: only those that are
+// not active, for the iterations since their last update. Bytes a site and source: a spinor for each iteration and for
+// the copy of p, and 4 double ones.
 struct SolutionVectors {
-    const SpinorField *r[cg_kept_steps]; // arrays of count
-    const SpinorField *p, *copy, *x;
+    SpinorBlock r[cg_kept_steps], p, copy, x;
 };
-void update_solutions(Device &, const SolutionVectors &, const CgState *states, int count, int steps, bool stopped);
+void update_solutions(Device &, const SolutionVectors &, const CgState *states, int steps, bool stopped);
 
 // Of one iteration and site, cg_kept_steps at once.
 constexpr double update_solutions_flops = 24;
@@ -54,13 +54,13 @@ constexpr double update_solutions_bytes(Precision residuals) {
 // precision, r that of the recursion. The search direction is kept: p += r_new - r, then p is made to satisfy
 // <r_new, p> = |r_new|^2, which the step length assumes; start = r_new. State: rr, pp, jump, active. Once in hundreds
 // of iterations.
-void cg_reliable_update(Device &, const SpinorField &r_new, const SpinorField &r, const SpinorField &start,
+void cg_reliable_update(Device &, const SpinorBlock &r_new, const SpinorBlock &r, const SpinorBlock &start,
                         const Direction &p, CgState *state);
 
 // Relative ("Fermilab") residual as MILC defines it: *sum (device, may be nullptr) = sum over sites |r_x|^2 / |x_x|^2,
 // a site with |x_x| = 0 counting 1; the residual is sqrt(2 sum / volume). x in double. With a state, while a solve is
 // under way: the residual is scale * r, state->relative is set and the iteration is judged. 2 spinors.
-void relative_residual(Device &, const SpinorField &r, const SpinorField &x, double *sum, CgState *state,
+void relative_residual(Device &, const SpinorBlock &r, const SpinorBlock &x, double *sum, CgState *state,
                        double volume);
 
 } // namespace milcgpu

@@ -1,7 +1,9 @@
 // The scalars of conjugate gradient, which stay on the device: kernels read and write them there, the host looks at a
 // copy a step behind. Squared norms are of the sloppy system, over the sites of the parity solved for.
+//
+// The operator is A = shift + B^dag B with any B (operators/normal_operator.h): <v, A v> = shift |v|^2 + |B v|^2.
 #pragma once
-#include "gpu_kernels/backend/portable.h"
+#include "gpu_kernels/backend/posted.h"
 
 namespace milcgpu {
 
@@ -13,14 +15,15 @@ enum class CgStop { running, target, reliable_update, iteration_limit, nan_or_in
 struct CgState {
     int active; // 0: the launches still queued do nothing
     CgStop stop;
-    double shift;           // 4 m^2
+    WaitReport *waits;      // Device::waits
+    double shift;           // of A
     double scale;           // a vector here times scale is the vector of the system as given
     double rr;              // |r|^2 of the recursion
     double pp;              // |p|^2
     double beta;            // of the coming step: p = r + beta p
     double cross;           // <r, A p>, p still the old one
     double curvature;       // <p, A p>
-    double alpha;           // of the step under way: rr / curvature. Unknown (portable.h) until that is in
+    double alpha;           // of the step under way: rr / curvature. Unknown (posted.h) until that is in
     double carry;           // with alpha: what A times the direction is carried on with, beta or 0
     double rr_new;          // of the iteration under way
     double jump;            // |r_new - r|^2 at the last reliable update
@@ -42,17 +45,17 @@ struct CgState {
         active = 1;
     }
 
-    // Length of the coming step, from |D p|^2: D is anti-hermitian, so <p, A p> = shift |p|^2 + |D p|^2.
-    MILCGPU_HD void set_step_along_p(double dp_dp) {
-        curvature = shift * pp + dp_dp;
+    // Length of the coming step, from |B p|^2.
+    MILCGPU_HD void set_step_along_p(double bp_bp) {
+        curvature = shift * pp + bp_bp;
         post(carry, 0.0);
         post(alpha, rr / curvature);
     }
 
-    // The same from |D r|^2, for p = r + beta p. <p, A p> is at least shift |r|^2, since <r, p> = |r|^2; where rounding
+    // The same from |B r|^2, for p = r + beta p. <p, A p> is at least shift |r|^2, since <r, p> = |r|^2; where rounding
     // has spoiled that, p = r.
-    MILCGPU_HD void set_step_along_r(double dr_dr) {
-        const double along_r = shift * rr + dr_dr;
+    MILCGPU_HD void set_step_along_r(double br_br) {
+        const double along_r = shift * rr + br_br;
         curvature = along_r + 2 * beta * cross + beta * beta * curvature;
         if (curvature < shift * rr || curvature <= 0.0) {
             step_beta[(iterations - 1) % cg_kept_steps] = beta = 0;

@@ -9,13 +9,10 @@ namespace {
 
 using DoubleView = SpinorView<SpinorDouble>;
 
-// p and its copy; without data: there is none, or the copy is p.
 template <class S> struct DirectionView {
     DoubleView p;
     SpinorView<S> copy;
-    explicit DirectionView(const Direction &d)
-        : p(d.p != nullptr ? DoubleView(*d.p) : DoubleView(nullptr)),
-          copy(d.copy != d.p ? SpinorView<S>(*d.copy) : SpinorView<S>(nullptr)) {}
+    explicit DirectionView(const Direction &d) : p(d.p), copy(d.copy) {}
     MILCGPU_HD void store(int i, const Vector<double> &v) const {
         if (p.data != nullptr)
             p.store(i, v);
@@ -40,9 +37,9 @@ struct StartFinish : Finish {
 };
 
 template <class S> struct UpdateSolutions {
-    const unsigned char *r[cg_kept_steps][max_shifts];
-    unsigned char *p[max_shifts], *copy[max_shifts], *x[max_shifts]; // copy: nullptr where it is p
-    size_t stride;
+    const unsigned char *r[cg_kept_steps];
+    unsigned char *p, *copy, *x;     // copy: nullptr where there is none
+    size_t stride, r_bytes, p_bytes; // from one source to the next: r_bytes of r and copy, p_bytes of p and x
     const CgState *states;
     int count, steps;
     bool stopped;
@@ -53,9 +50,12 @@ template <class S> struct UpdateSolutions {
             if ((state.active != 0) == stopped || state.iterations == 0 || spoiled)
                 continue;
             const int pending = stopped ? (state.iterations - 1) % cg_kept_steps + 1 : steps;
-            Vector<double> direction = load_spinor<SpinorDouble, Reuse::written>(p[field], stride, i);
-            Vector<double> solution = load_spinor<SpinorDouble, Reuse::written>(x[field], stride, i);
-            const auto residual = [&](int k) { return load_spinor<S, Reuse::written>(r[k][field], stride, i); };
+            unsigned char *const own_p = p + field * p_bytes, *const own_x = x + field * p_bytes;
+            Vector<double> direction = load_spinor<SpinorDouble, Reuse::written>(own_p, stride, i);
+            Vector<double> solution = load_spinor<SpinorDouble, Reuse::written>(own_x, stride, i);
+            const auto residual = [&](int k) {
+                return load_spinor<S, Reuse::written>(r[k] + field * r_bytes, stride, i);
+            };
             const auto add_step = [&](int k, const Vector<typename S::Real> &r_k) {
                 solution = solution + (state.scale * state.step_alpha[k]) * direction;
                 direction = convert<double>(r_k) + state.step_beta[k] * direction;
@@ -73,10 +73,10 @@ template <class S> struct UpdateSolutions {
                 for (int k = first; k < first + pending; ++k)
                     add_step(k, residual(k));
             }
-            store_spinor<SpinorDouble>(p[field], stride, i, direction);
-            if (copy[field] != nullptr)
-                store_spinor<S>(copy[field], stride, i, convert<typename S::Real>(direction));
-            store_spinor<SpinorDouble>(x[field], stride, i, solution);
+            store_spinor<SpinorDouble>(own_p, stride, i, direction);
+            if (copy != nullptr)
+                store_spinor<S>(copy + field * r_bytes, stride, i, convert<typename S::Real>(direction));
+            store_spinor<SpinorDouble>(own_x, stride, i, solution);
         }
     }
 };
@@ -124,40 +124,38 @@ struct ProjectFinish : Finish {
 
 } // namespace
 
-void cg_start(Device &device, const SpinorField &r, const Direction &p, CgState *state) {
-    for_precision(r.precision(), [&](auto format) {
+void cg_start(Device &device, const SpinorBlock &r, const Direction &p, CgState *state) {
+    for_precision(r.precision, [&](auto format) {
         using S = decltype(format);
-        launch_sum<1>(device, r.sites(), Start<S>{SpinorView<S>(r), DirectionView<S>(p)}, StartFinish{{}, state},
-                      nullptr, "cg start");
+        launch_sum<1>(device, r.sites, Start<S>{SpinorView<S>(r), DirectionView<S>(p)}, StartFinish{{}, state},
+                      {"cg start"});
     });
 }
 
-void update_solutions(Device &device, const SolutionVectors &vectors, const CgState *states, int count, int steps,
-                      bool stopped) {
-    for_precision(vectors.r[0][0].precision(), [&](auto format) {
+void update_solutions(Device &device, const SolutionVectors &vectors, const CgState *states, int steps, bool stopped) {
+    for_precision(vectors.r[0].precision, [&](auto format) {
         UpdateSolutions<decltype(format)> body{};
-        for (int field = 0; field < count; ++field) {
-            for (int k = 0; k < cg_kept_steps; ++k)
-                body.r[k][field] = vectors.r[k][field].data();
-            body.p[field] = vectors.p[field].data(), body.x[field] = vectors.x[field].data();
-            body.copy[field] = vectors.copy != vectors.p ? vectors.copy[field].data() : nullptr;
-        }
-        body.stride = vectors.p[0].stride();
+        for (int k = 0; k < cg_kept_steps; ++k)
+            body.r[k] = vectors.r[k].data;
+        body.p = vectors.p.data, body.copy = vectors.copy.data, body.x = vectors.x.data;
+        body.stride = vectors.p.stride;
+        body.r_bytes = vectors.r[0].source_bytes, body.p_bytes = vectors.p.source_bytes;
         body.states = states;
-        body.count = count, body.steps = steps, body.stopped = stopped;
-        launch(device, vectors.p[0].sites(), body, "update solutions");
+        body.count = vectors.p.sources, body.steps = steps, body.stopped = stopped;
+        launch(device, vectors.p.sites, body, "update solutions");
     });
 }
 
-void cg_reliable_update(Device &device, const SpinorField &r_new, const SpinorField &r, const SpinorField &start,
+void cg_reliable_update(Device &device, const SpinorBlock &r_new, const SpinorBlock &r, const SpinorBlock &start,
                         const Direction &p, CgState *state) {
-    for_precision(r.precision(), [&](auto format) {
+    for_precision(r.precision, [&](auto format) {
         using S = decltype(format);
         using View = SpinorView<S>;
-        launch_sum<3>(device, r.sites(), Correct<S>{View(r_new), View(r), View(start), DoubleView(*p.p)},
-                      CorrectFinish{{}, state}, nullptr, "cg reliable update");
-        launch_sum<1>(device, r.sites(), Project<S>{View(start), DirectionView<S>(p), state}, ProjectFinish{{}, state},
-                      nullptr, "cg reliable update");
+        const SumLaunch how{"cg reliable update"};
+        launch_sum<3>(device, r.sites, Correct<S>{View(r_new), View(r), View(start), DoubleView(p.p)},
+                      CorrectFinish{{}, state}, how);
+        launch_sum<1>(device, r.sites, Project<S>{View(start), DirectionView<S>(p), state}, ProjectFinish{{}, state},
+                      how);
     });
 }
 

@@ -37,35 +37,34 @@ template <class X> struct FindNotFinite {
 
 } // namespace
 
-void convert_spinor(Device &device, const SpinorField &x, const SpinorField &y, double scale, double *sum) {
-    for_precision(x.precision(), [&](auto from) {
-        for_precision(y.precision(), [&](auto to) {
-            launch_sum<1>(device, x.sites(),
+void convert_spinor(Device &device, const SpinorBlock &x, const SpinorBlock &y, double scale, double *sum) {
+    for_precision(x.precision, [&](auto from) {
+        for_precision(y.precision, [&](auto to) {
+            launch_sum<1>(device, x.sites,
                           Convert<decltype(from), decltype(to)>{SpinorView<decltype(from)>(x),
                                                                 SpinorView<decltype(to)>(y), scale},
-                          StoreSum{sum}, nullptr, "convert a spinor");
+                          StoreSum{sum}, {"convert a spinor"});
         });
     });
 }
 
-void norm_squared(Device &device, const SpinorField &x, double *sum) {
-    for_precision(x.precision(), [&](auto s) {
-        launch_sum<1>(device, x.sites(), Norm<decltype(s)>{SpinorView<decltype(s)>(x)}, StoreSum{sum}, nullptr, "norm");
+void norm_squared(Device &device, const SpinorBlock &x, double *sum) {
+    for_precision(x.precision, [&](auto s) {
+        launch_sum<1>(device, x.sites, Norm<decltype(s)>{SpinorView<decltype(s)>(x)}, StoreSum{sum}, {"norm"});
     });
 }
 
-long long first_not_finite(Device &device, const SpinorField &x) {
+long long first_not_finite(Device &device, const SpinorBlock &x) {
     const DeviceArray<uint32_t> first(device, 1, "search for NaN");
     device.fill_zero(first.data(), first.bytes());
-    for_precision(x.precision(), [&](auto s) {
-        launch(device, x.sites(), FindNotFinite<decltype(s)>{SpinorView<decltype(s)>(x), first.data()},
-               "search for NaN");
+    for_precision(x.precision, [&](auto s) {
+        launch(device, x.sites, FindNotFinite<decltype(s)>{SpinorView<decltype(s)>(x), first.data()}, "search for NaN");
     });
     const uint32_t found = first.to_host()[0];
     return found == 0 ? -1 : static_cast<long long>(~found);
 }
 
-void require_finite(Device &device, const SpinorField &x, int parity, const char *what) {
+void require_finite(Device &device, const SpinorBlock &x, int parity, const char *what) {
     const long long bad = first_not_finite(device, x);
     if (bad >= 0)
         throw Error(Status::nan_or_inf,

@@ -1,6 +1,6 @@
 // From a run-time precision to a compile-time spinor format.
 #pragma once
-#include "gpu_kernels/backend/launch.h"
+#include "gpu_kernels/backend/reduce.h"
 #include "gpu_kernels/su3/fields.h"
 
 namespace milcgpu {
@@ -23,8 +23,7 @@ template <class Function> void for_precision(Precision precision, const Function
 template <class S> struct SpinorView {
     unsigned char *data;
     size_t stride;
-    explicit SpinorView(const SpinorField &field) : data(field.data()), stride(field.stride()) {}
-    explicit SpinorView(std::nullptr_t) : data(nullptr), stride(0) {}
+    explicit SpinorView(const SpinorBlock &block) : data(block.data), stride(block.stride) {}
     template <Reuse reuse = Reuse::written> MILCGPU_HD Vector<typename S::Real> load(int i) const {
         return load_spinor<S, reuse>(data, stride, i);
     }

@@ -32,13 +32,13 @@ struct RatioFinish : Finish {
 
 } // namespace
 
-void relative_residual(Device &device, const SpinorField &r, const SpinorField &x, double *sum, CgState *state,
+void relative_residual(Device &device, const SpinorBlock &r, const SpinorBlock &x, double *sum, CgState *state,
                        double volume) {
-    for_precision(r.precision(), [&](auto format) {
+    for_precision(r.precision, [&](auto format) {
         using R = decltype(format);
-        launch_sum<1>(device, r.sites(), Ratio<R>{SpinorView<R>(r), SpinorView<SpinorDouble>(x), state},
-                      RatioFinish{{}, sum, state, volume}, state != nullptr ? &state->active : nullptr,
-                      "relative residual");
+        launch_sum<1>(device, r.sites, Ratio<R>{SpinorView<R>(r), SpinorView<SpinorDouble>(x), state},
+                      RatioFinish{{}, sum, state, volume},
+                      {"relative residual", state != nullptr ? &state->active : nullptr});
     });
 }
 

@@ -49,12 +49,12 @@ struct ShiftState {
 // Advances the scalars of all shifts by the iterations that the base has made since.
 void advance_shifts(Device &, const CgState *base, ShiftState *shifts);
 
-// The vectors, after advance_shifts: r[k] is the residual after the iteration k of those that are pending. x is of the
+// The vectors, after advance_shifts: r[k] is the residual after iteration k of those that are pending. x is of the
 // system as given: scale * (vector of the iteration). r, p of one precision; x double.
 struct ShiftVectors {
-    const SpinorField *r;     // cg_kept_steps of them
-    const SpinorField *p, *x; // one a shift
+    SpinorBlock r;    // cg_kept_steps sources
+    SpinorBlock p, x; // a source a shift
 };
-void update_shifts(Device &, const ShiftVectors &, const ShiftState *shifts, int count, double scale);
+void update_shifts(Device &, const ShiftVectors &, const ShiftState *shifts, double scale);
 
 } // namespace milcgpu

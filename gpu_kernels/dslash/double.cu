@@ -1,5 +1,6 @@
 // Double precision: 16-byte loads by nature. The arithmetic of one site needs about 120 registers; few threads with
-// many independent loads in flight serve the memory better than many with few (80 registers: 9 % slower with 13 reals).
+// many independent loads in flight serve the memory better than many with few (80 registers: 9 % slower with 13 reals),
+// so registers are not bounded. Links in single or half leave room for 2 blocks of 256 threads an SM.
 #include "gpu_kernels/dslash/stencil.h"
 
 namespace milcgpu {

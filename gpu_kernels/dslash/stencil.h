@@ -5,7 +5,8 @@
 // each spinor up to 16 times, through the caches: consecutive sites of a stripe keep all loads coalesced, and the
 // t-planes that +-3 hops reach fit in L2.
 #pragma once
-#include "gpu_kernels/backend/launch.h"
+#include "gpu_kernels/backend/reduce.h"
+#include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/dslash/dslash.h"
 #include "gpu_kernels/su3/reconstruct.h"
 
@@ -34,6 +35,8 @@ template <class Spinor> struct Ending {
         store_spinor<Spinor>(out, stride, i, d);
         return {{epilogue == Epilogue::normal ? sum : norm(d)}};
     }
+    // Of source k, `bytes` further on; plain only.
+    MILCGPU_HD Ending of_source(int, size_t bytes) const { return {epilogue, x, z, out + bytes, a, alpha}; }
 };
 
 template <class Spinor> struct StepEnding {
@@ -50,11 +53,15 @@ template <class Spinor> struct StepEnding {
         const Vec given = x == r ? old : load_spinor<Spinor, Reuse::written>(x, stride, i);
         Vec image = static_cast<Real>(cg->shift) * given - d;
         if (x == r)
-            image = image + static_cast<Real>(await(cg->carry)) * load_spinor<Spinor, Reuse::written>(s, stride, i);
+            image = image + static_cast<Real>(await(cg->carry, cg->waits, Wait::step_length)) *
+                                load_spinor<Spinor, Reuse::written>(s, stride, i);
         store_spinor<Spinor>(s, stride, i, image);
-        const Vec fresh = old - static_cast<Real>(await(cg->alpha)) * image;
+        const Vec fresh = old - static_cast<Real>(await(cg->alpha, cg->waits, Wait::step_length)) * image;
         store_spinor<Spinor>(r_new, stride, i, fresh);
         return {{norm(fresh), real_dot(fresh, image)}};
+    }
+    MILCGPU_HD StepEnding of_source(int k, size_t bytes) const {
+        return {x + bytes, r + bytes, r_new + bytes, s + bytes, cg + k};
     }
 };
 
@@ -73,10 +80,10 @@ template <class Spinor, Precision link, int reals, Reuse of_links> struct Hops {
     Real fat_scale, long_scale;
 
     MILCGPU_HD auto fat_link(int other, int mu, int i) const {
-        return LongLink<link, 18>(load_link<link, 18, of_links>(fat[other] + mu * fat_block, link_stride, i));
+        return Link<link, 18>(load_link<link, 18, of_links>(fat[other] + mu * fat_block, link_stride, i));
     }
     MILCGPU_HD auto long_link(int other, int mu, int i) const {
-        return LongLink<link, reals>(load_link<link, reals, of_links>(lng[other] + mu * long_block, link_stride, i));
+        return Link<link, reals>(load_link<link, reals, of_links>(lng[other] + mu * long_block, link_stride, i));
     }
 
     // Fat and long sums of a site, of all directions or of some.
@@ -169,100 +176,100 @@ void fill_links(Body &body, const Lattice &lattice, int parity, const LinkField 
 // min_blocks, block: see launch_sum.
 template <class Spinor, Precision link, int reals, int min_blocks, int block>
 void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
-    const auto data = [](const SpinorField *field) { return field != nullptr ? field->data() : nullptr; };
     const auto start = [&](auto end, const auto &finish, const auto &pending) {
         constexpr int sums = decltype(end)::sums;
         Stencil<Spinor, link, reals, decltype(end)> body{};
         fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
-        body.stride = call.in->stride();
-        body.in = call.in->data();
+        body.stride = call.in.stride;
+        body.in = call.in.data;
         body.end = end;
-        launch_sum_in_parts<sums, min_blocks>(device, call.lattice.sites(call.parity), body, finish,
-                                              call.cg != nullptr ? &call.cg->active : nullptr, "launch dslash", block,
-                                              reinterpret_cast<Sums<sums> *>(call.defer), pending);
+        const SumLaunch how{"launch dslash", call.cg != nullptr ? &call.cg->active : nullptr, block, call.defer};
+        launch_sum<sums, min_blocks>(device, call.lattice.sites(call.parity), body, finish, how, pending);
     };
     const SumFinish plain{call.sum, call.cg, call.along_p};
     const StepFinish step{{}, call.cg, call.judge};
     const ReduceShape before(call.lattice.sites(1 - call.parity));
     if (epilogue == Epilogue::step)
-        start(StepEnding<Spinor>{call.x->data(), call.z->data(), call.out->data(), call.s->data(), call.cg}, step,
-              Pending<1, SumFinish>{reinterpret_cast<Sums<1> *>(call.pending), before, plain});
+        start(StepEnding<Spinor>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg}, step,
+              Pending<1, SumFinish>{{reinterpret_cast<Sums<1> *>(call.pending), before, device.waits()}, plain});
     else
-        start(Ending<Spinor>{epilogue, data(call.x), data(call.z), call.out->data(), call.a, call.alpha}, plain,
-              Pending<2, StepFinish>{reinterpret_cast<Sums<2> *>(call.pending), before, step});
+        start(Ending<Spinor>{epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha}, plain,
+              Pending<2, StepFinish>{{reinterpret_cast<Sums<2> *>(call.pending), before, device.waits()}, step});
 }
 
-// Several fields at once, each in a conjugate gradient of its own. Links are read once a field, from L1 after the
+// Several sources at once, each in a conjugate gradient of its own. Links are read once a source, from L1 after the
 // first.
-template <class Spinor, Precision link, int reals, class End> struct BatchStencil {
-    Stencil<Spinor, link, reals, End, Reuse::keep> one;
-    const unsigned char *in[max_shifts];
-    End end[max_shifts];
+template <class Spinor, Precision link, int reals, class End> struct SourcesStencil {
+    Stencil<Spinor, link, reals, End, Reuse::keep> first; // of source 0
+    size_t source_bytes;
     const CgState *cg;
-    MILCGPU_HD bool active(int field) const { return cg[field].active != 0; }
-    MILCGPU_HD Sums<End::sums> operator()(int i, int field) const {
-        auto body = one;
-        body.in = in[field];
-        body.end = end[field];
+    MILCGPU_HD bool active(int k) const { return cg[k].active != 0; }
+    MILCGPU_HD Sums<End::sums> operator()(int i, int k) const {
+        auto body = first;
+        body.in += k * source_bytes;
+        body.end = first.end.of_source(k, k * source_bytes);
         return body(i);
     }
 };
 
-template <class Last> struct BatchFinish {
-    Last one; // of the first field
-    template <int N> MILCGPU_HD void operator()(const Sums<N> &total, int field) const {
-        Last finish = one;
-        finish.cg += field;
+template <class Last> struct SourcesFinish {
+    Last first;
+    template <int N> MILCGPU_HD void operator()(const Sums<N> &total, int k) const {
+        Last finish = first;
+        finish.cg += k;
         finish(total);
     }
 };
 
 template <class Spinor, Precision link, int reals, int min_blocks>
-void launch_batch_stencil(Device &device, const DslashBatchCall &call, Epilogue epilogue) {
-    const auto start = [&](const auto &end_of, const auto &finish) {
-        using End = decltype(end_of(0));
-        BatchStencil<Spinor, link, reals, End> body{};
-        fill_links(body.one, call.lattice, call.parity, *call.fat, *call.lng);
-        body.one.stride = call.in[0].stride();
+void launch_sources_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
+    const auto start = [&](const auto &end, const auto &finish) {
+        using End = std::decay_t<decltype(end)>;
+        SourcesStencil<Spinor, link, reals, End> body{};
+        fill_links(body.first, call.lattice, call.parity, *call.fat, *call.lng);
+        body.first.stride = call.in.stride;
+        body.first.in = call.in.data;
+        body.first.end = end;
+        body.source_bytes = call.in.source_bytes;
         body.cg = call.cg;
-        for (int k = 0; k < call.count; ++k)
-            body.in[k] = call.in[k].data(), body.end[k] = end_of(k);
-        launch_sum_batch<End::sums, min_blocks>(device, call.lattice.sites(call.parity), call.count, body, finish,
-                                                "launch batch dslash");
+        launch_sum_sources<End::sums, min_blocks>(device, call.lattice.sites(call.parity), call.in.sources, body,
+                                                  finish, "launch dslash on several sources");
     };
     if (epilogue == Epilogue::step)
-        start(
-            [&](int k) {
-                return StepEnding<Spinor>{call.x[k].data(), call.z[k].data(), call.out[k].data(), call.s[k].data(),
-                                          call.cg + k};
-            },
-            BatchFinish<StepFinish>{{{}, call.cg, true}});
+        start(StepEnding<Spinor>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg},
+              SourcesFinish<StepFinish>{{{}, call.cg, call.judge}});
     else
-        start([&](int k) { return Ending<Spinor>{Epilogue::plain, nullptr, nullptr, call.out[k].data(), 0, 0}; },
-              BatchFinish<SumFinish>{{nullptr, call.cg, call.along_p}});
+        start(Ending<Spinor>{Epilogue::plain, nullptr, nullptr, call.out.data, 0, 0},
+              SourcesFinish<SumFinish>{{nullptr, call.cg, call.along_p}});
 }
 
-template <class Spinor, Precision link, int min_blocks>
-void add_batch_rows(std::vector<DslashBatchKernel> &table, const char *file) {
-    constexpr Precision spinor = Spinor::precision;
-    table.push_back({spinor, link, 18, launch_batch_stencil<Spinor, link, 18, min_blocks>, file});
-    table.push_back({spinor, link, 13, launch_batch_stencil<Spinor, link, 13, min_blocks>, file});
-    table.push_back({spinor, link, 12, launch_batch_stencil<Spinor, link, 12, min_blocks>, file});
-    table.push_back({spinor, link, 9, launch_batch_stencil<Spinor, link, 9, min_blocks>, file});
-    table.push_back({spinor, link, 8, launch_batch_stencil<Spinor, link, 8, min_blocks>, file});
+// function(integral constant) for each number of reals of a long link.
+template <class Function> void for_all_reals(const Function &function) {
+    function(std::integral_constant<int, 18>());
+    function(std::integral_constant<int, 13>());
+    function(std::integral_constant<int, 12>());
+    function(std::integral_constant<int, 9>());
+    function(std::integral_constant<int, 8>());
 }
 
-// The rows of one spinor precision: 3 link precisions x 5 reconstructions x 4 epilogues.
+// The rows of one spinor and link precision and one source: 5 reconstructions x 4 epilogues.
 template <class Spinor, Precision link, int min_blocks, int block>
 void add_rows(std::vector<DslashKernel> &table, const char *file) {
-    constexpr Precision spinor = Spinor::precision;
-    for (const Epilogue epilogue : {Epilogue::plain, Epilogue::normal, Epilogue::residual, Epilogue::step}) {
-        table.push_back({spinor, link, 18, epilogue, launch_stencil<Spinor, link, 18, min_blocks, block>, file});
-        table.push_back({spinor, link, 13, epilogue, launch_stencil<Spinor, link, 13, min_blocks, block>, file});
-        table.push_back({spinor, link, 12, epilogue, launch_stencil<Spinor, link, 12, min_blocks, block>, file});
-        table.push_back({spinor, link, 9, epilogue, launch_stencil<Spinor, link, 9, min_blocks, block>, file});
-        table.push_back({spinor, link, 8, epilogue, launch_stencil<Spinor, link, 8, min_blocks, block>, file});
-    }
+    for_all_reals([&](auto reals) {
+        for (const EpilogueTraits &end : epilogues)
+            table.push_back({Spinor::precision, link, reals, end.epilogue, 1,
+                             launch_stencil<Spinor, link, reals, min_blocks, block>, file});
+    });
+}
+
+// The same for several sources: plain and step.
+template <class Spinor, Precision link, int min_blocks>
+void add_sources_rows(std::vector<DslashKernel> &table, const char *file) {
+    for_all_reals([&](auto reals) {
+        for (const Epilogue epilogue : {Epilogue::plain, Epilogue::step})
+            table.push_back({Spinor::precision, link, reals, epilogue, max_shifts,
+                             launch_sources_stencil<Spinor, link, reals, min_blocks>, file});
+    });
 }
 
 } // namespace milcgpu

@@ -106,29 +106,29 @@ template <Precision p, int reals, class View> struct FatLink {
 };
 
 template <Precision p, int reals>
-void run(Device &device, const Lattice &lattice, const LinkField &u, const PathCoefficients &c, const LinkField &fat,
+void run(Device &device, const Geometry &geometry, const LinkField &u, const PathCoefficients &c, const LinkField &fat,
          const StapleSpace *space) {
     using Real = typename LinkReal<p>::Real;
     const Real link = static_cast<Real>(c.one_link - 6 * c.lepage);
     const auto finish = [&](const Staples<p, reals> &staples, const auto &view, bool links_are_m, int first, int sigmas,
                             double staple) {
-        launch(device, lattice.volume(),
-               FatLink<p, reals, std::decay_t<decltype(view)>>{staples, lattice.sites(0), view, MatrixView<p>(fat),
+        launch(device, geometry.volume(),
+               FatLink<p, reals, std::decay_t<decltype(view)>>{staples, geometry.sites(0), view, MatrixView<p>(fat),
                                                                first, sigmas, links_are_m, first > 0, link,
                                                                static_cast<Real>(staple)},
                "sum fat links");
     };
     for (int mu = 0; mu < 4; ++mu) {
-        const Staples<p, reals> staples{lattice, MatrixView<p, reals>(u), mu};
+        const Staples<p, reals> staples{geometry.lattice(), MatrixView<p, reals>(u), mu};
         if (space == nullptr) {
             finish(staples, MatrixView<p, reals>(u), true, 0, c.three_staple != 0 ? 3 : 0, c.three_staple);
             continue;
         }
-        const SitesAndParts all(lattice, 3);
+        const SitesAndParts all(geometry, 3);
         launch(device, all.threads(), ThreeStaple<p, reals>{staples, all, MatrixView<p>(space->t)}, "3-staples");
         const int at_once = space->m.directions();
         for (int first = 0; first < 3; first += at_once) {
-            const SitesAndParts some(lattice, at_once);
+            const SitesAndParts some(geometry, at_once);
             launch(device, some.threads(),
                    NestedStaple<p, reals>{staples, some, MatrixView<p>(space->t), MatrixView<p>(space->m), first,
                                           static_cast<Real>(c.three_staple), static_cast<Real>(c.five_staple),
@@ -141,9 +141,9 @@ void run(Device &device, const Lattice &lattice, const LinkField &u, const PathC
 
 } // namespace
 
-StapleSpace::StapleSpace(Device &device, const Lattice &lattice, Precision precision) {
+StapleSpace::StapleSpace(Device &device, const Geometry &geometry, Precision precision) {
     const auto field = [&](int directions) {
-        return LinkField(device, precision, 18, lattice.sites(0), "staples", directions);
+        return LinkField(device, precision, 18, geometry, "staples", directions);
     };
     t = field(3);
     try {
@@ -157,7 +157,7 @@ StapleSpace::StapleSpace(Device &device, const Lattice &lattice, Precision preci
 
 double fat_links_bytes(Precision p, int reals) { return 4 * (12 * link_bytes(p, reals) + 13 * link_bytes(p, 18)); }
 
-void fat_links(Device &device, const Lattice &lattice, const LinkField &u, const PathCoefficients &c,
+void fat_links(Device &device, const Geometry &geometry, const LinkField &u, const PathCoefficients &c,
                const LinkField &fat, const StapleSpace &space) {
     const bool fits = u.precision() == fat.precision() && u.precision() == space.t.precision() && fat.reals() == 18 &&
                       (u.reals() == 18 || u.reals() == 12) && u.scale == 1;
@@ -169,9 +169,9 @@ void fat_links(Device &device, const Lattice &lattice, const LinkField &u, const
     for_link_precision(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         if (u.reals() == 18)
-            run<precision, 18>(device, lattice, u, c, fat, nested ? &space : nullptr);
+            run<precision, 18>(device, geometry, u, c, fat, nested ? &space : nullptr);
         else
-            run<precision, 12>(device, lattice, u, c, fat, nested ? &space : nullptr);
+            run<precision, 12>(device, geometry, u, c, fat, nested ? &space : nullptr);
     });
 }
 

@@ -5,7 +5,6 @@
 //   HISQ:          Follana et al., Phys. Rev. D 75 (2007) 054502: V = fat7(U), W = V (V^dag V)^(-1/2), X =
 //   asqtad-like(W)
 #pragma once
-#include "gpu_kernels/halo/neighbours.h"
 #include "gpu_kernels/su3/fields.h"
 
 namespace milcgpu {
@@ -22,10 +21,10 @@ struct PathCoefficients {
 struct StapleSpace {
     LinkField t, m;
     // Room for the fast way, 6 matrices a site, or, where that does not fit, for one with 4.
-    StapleSpace(Device &, const Lattice &, Precision);
+    StapleSpace(Device &, const Geometry &, Precision);
     size_t bytes() const { return t.bytes() + m.bytes(); }
 };
-void fat_links(Device &, const Lattice &, const LinkField &u, const PathCoefficients &, const LinkField &fat,
+void fat_links(Device &, const Geometry &, const LinkField &u, const PathCoefficients &, const LinkField &fat,
                const StapleSpace &);
 
 // MILC's count, and the bytes that the passes move at the least.
@@ -33,14 +32,14 @@ constexpr double fat_links_flops = 61632; // a site
 double fat_links_bytes(Precision, int reals);
 
 // lng = naik U(x) U(x+mu) U(x+2mu). 8 matrices a site.
-void long_links(Device &, const Lattice &, const LinkField &u, double naik, const LinkField &lng);
+void long_links(Device &, const Geometry &, const LinkField &u, double naik, const LinkField &lng);
 constexpr double long_links_flops = 1728;
 
 // to = a + factor b (18 reals each; to may be a).
-void add_links(Device &, const Lattice &, const LinkField &a, double factor, const LinkField &b, const LinkField &to);
+void add_links(Device &, const Geometry &, const LinkField &a, double factor, const LinkField &b, const LinkField &to);
 
 // Multiplies MILC's phases in, x (-1)^t, y (-1)^(t+x), z (-1)^(t+x+y), and -1 on the t links of the last time slice.
-void apply_phases(Device &, const Lattice &, const LinkField &links);
+void apply_phases(Device &, const Geometry &, const LinkField &links);
 
 // How V is unitarized: Hasenfratz, Hoffmann, Schaefer, JHEP 05 (2007) 029 (Cayley-Hamilton), or, where |det V|^2 and
 // the product of the eigenvalues of V^dag V differ by more than svd_relative, or |det V|^2 < svd_absolute, singular
@@ -53,10 +52,10 @@ struct UnitarizeSpec {
 
 // w = unitary part of v; y (nullptr: not wanted): the same before `special`. Returns how many links went the way of the
 // singular values. Arithmetic in double. 2 or 3 links read and written a link.
-uint64_t unitarize(Device &, const Lattice &, const LinkField &v, const UnitarizeSpec &, const LinkField *y,
+uint64_t unitarize(Device &, const Geometry &, const LinkField &v, const UnitarizeSpec &, const LinkField *y,
                    const LinkField &w);
 
 // max over all links and elements of |U U^dag - 1|; *worst: 4 k + mu of the link, k in device order.
-double unitarity_violation(Device &, const Lattice &, const LinkField &u, long long *worst);
+double unitarity_violation(Device &, const Geometry &, const LinkField &u, long long *worst);
 
 } // namespace milcgpu

@@ -40,13 +40,14 @@ template <Precision p> struct AddLinks {
 
 template <Precision p> struct ApplyPhases {
     Lattice lattice;
+    Phases phases;
     SitesAndParts work;
     MatrixView<p> links;
     MILCGPU_HD void operator()(int thread) const {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
-        if (phase_sign(lattice, lattice.site(item.parity, item.i), item.part) > 0)
+        if (phases.sign(lattice.site(item.parity, item.i), item.part) > 0)
             return;
         Matrix<typename LinkReal<p>::Real> minus = {};
         multiply_add(minus, typename LinkReal<p>::Real(-1),
@@ -57,27 +58,27 @@ template <Precision p> struct ApplyPhases {
 
 } // namespace
 
-void long_links(Device &device, const Lattice &lattice, const LinkField &u, double naik, const LinkField &lng) {
-    const SitesAndParts work(lattice, 4);
+void long_links(Device &device, const Geometry &geometry, const LinkField &u, double naik, const LinkField &lng) {
+    const SitesAndParts work(geometry, 4);
     for_link_precision(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         const auto factor = static_cast<typename LinkReal<precision>::Real>(naik);
         if (u.reals() == 18)
-            launch(
-                device, work.threads(),
-                LongLinks<precision, 18>{lattice, work, MatrixView<precision>(u), MatrixView<precision>(lng), factor},
-                "long links");
+            launch(device, work.threads(),
+                   LongLinks<precision, 18>{geometry.lattice(), work, MatrixView<precision>(u),
+                                            MatrixView<precision>(lng), factor},
+                   "long links");
         else
             launch(device, work.threads(),
-                   LongLinks<precision, 12>{lattice, work, MatrixView<precision, 12>(u), MatrixView<precision>(lng),
-                                            factor},
+                   LongLinks<precision, 12>{geometry.lattice(), work, MatrixView<precision, 12>(u),
+                                            MatrixView<precision>(lng), factor},
                    "long links");
     });
 }
 
-void add_links(Device &device, const Lattice &lattice, const LinkField &a, double factor, const LinkField &b,
+void add_links(Device &device, const Geometry &geometry, const LinkField &a, double factor, const LinkField &b,
                const LinkField &to) {
-    const SitesAndParts work(lattice, 4);
+    const SitesAndParts work(geometry, 4);
     for_link_precision(a.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         launch(device, work.threads(),
@@ -87,11 +88,13 @@ void add_links(Device &device, const Lattice &lattice, const LinkField &a, doubl
     });
 }
 
-void apply_phases(Device &device, const Lattice &lattice, const LinkField &links) {
-    const SitesAndParts work(lattice, 4);
+void apply_phases(Device &device, const Geometry &geometry, const LinkField &links) {
+    const SitesAndParts work(geometry, 4);
     for_link_precision(links.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
-        launch(device, work.threads(), ApplyPhases<precision>{lattice, work, MatrixView<precision>(links)}, "phases");
+        launch(device, work.threads(),
+               ApplyPhases<precision>{geometry.lattice(), Phases(geometry), work, MatrixView<precision>(links)},
+               "phases");
     });
 }
 

@@ -1,6 +1,6 @@
 // What the link kernels share: fields of matrices as kernels take them, and which thread works on which site.
 #pragma once
-#include "gpu_kernels/backend/launch.h"
+#include "gpu_kernels/backend/reduce.h"
 #include "gpu_kernels/links/links.h"
 #include "gpu_kernels/su3/reconstruct.h"
 
@@ -29,7 +29,7 @@ template <Precision p, int reals = 18> struct MatrixView {
 
   private:
     static MILCGPU_HD Matrix<Real> plain_matrix(const RawLink<p, reals> &raw) {
-        const LongLink<p, reals> link(raw);
+        const Link<p, reals> link(raw);
         Matrix<Real> u = link.u;
         if constexpr (reals == 12)
             MILCGPU_UNROLL
@@ -43,8 +43,8 @@ template <Precision p, int reals = 18> struct MatrixView {
 // after the other, so that they find in the caches what they share.
 struct SitesAndParts {
     int even_sites, sites, parts;
-    SitesAndParts(const Lattice &lattice, int parts_a_site)
-        : even_sites(lattice.sites(0)), sites(lattice.volume()), parts(parts_a_site) {}
+    SitesAndParts(const Geometry &geometry, int parts_a_site)
+        : even_sites(geometry.sites(0)), sites(geometry.volume()), parts(parts_a_site) {}
     static constexpr int chunk = 128;
     int threads() const { return (sites + chunk - 1) / chunk * chunk * parts; }
     struct Item {
@@ -65,15 +65,6 @@ template <class Function> void for_link_precision(Precision precision, const Fun
         function(std::integral_constant<Precision, Precision::double_>());
     else
         function(std::integral_constant<Precision, Precision::single>());
-}
-
-// The sign of apply_phases.
-MILCGPU_HD int phase_sign(const Lattice &lattice, const Site &s, int mu) {
-    const int odd = mu == 3   ? s.x[3] == lattice.extent[3] - 1
-                    : mu == 0 ? s.x[3]
-                    : mu == 1 ? s.x[3] + s.x[0]
-                              : s.x[3] + s.x[0] + s.x[1];
-    return odd & 1 ? -1 : 1;
 }
 
 } // namespace milcgpu

@@ -171,6 +171,7 @@ MILCGPU_HD M unitarize_by_singular_values(const M &v) {
 template <Precision p> struct Unitarize {
     using Real = typename LinkReal<p>::Real;
     Lattice lattice;
+    Phases phases;
     SitesAndParts work;
     MatrixView<p> v, y, w;
     bool keep_y;
@@ -189,7 +190,7 @@ template <Precision p> struct Unitarize {
         if (keep_y)
             y.store(item.parity, item.part, item.i, convert<Real>(unitary));
         if (spec.special) {
-            const double sign = phase_sign(lattice, lattice.site(item.parity, item.i), item.part);
+            const double sign = phases.sign(lattice.site(item.parity, item.i), item.part);
             const C det = sign * determinant(unitary);
             const double angle = -atan2(det.im, det.re) / 3;
             for (int k = 0; k < 9; ++k)
@@ -231,15 +232,15 @@ template <Precision p> struct Violation {
 
 } // namespace
 
-uint64_t unitarize(Device &device, const Lattice &lattice, const LinkField &v, const UnitarizeSpec &spec,
+uint64_t unitarize(Device &device, const Geometry &geometry, const LinkField &v, const UnitarizeSpec &spec,
                    const LinkField *y, const LinkField &w) {
-    const SitesAndParts work(lattice, 4);
+    const SitesAndParts work(geometry, 4);
     const DeviceArray<uint64_t> count(device, 1, "unitarization");
     device.fill_zero(count.data(), count.bytes());
     for_link_precision(v.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         launch(device, work.threads(),
-               Unitarize<precision>{lattice, work, MatrixView<precision>(v),
+               Unitarize<precision>{geometry.lattice(), Phases(geometry), work, MatrixView<precision>(v),
                                     MatrixView<precision>(y != nullptr ? *y : w), MatrixView<precision>(w),
                                     y != nullptr, spec, count.data()},
                "unitarize links");
@@ -247,8 +248,8 @@ uint64_t unitarize(Device &device, const Lattice &lattice, const LinkField &v, c
     return count.to_host()[0];
 }
 
-double unitarity_violation(Device &device, const Lattice &lattice, const LinkField &u, long long *worst_link) {
-    const SitesAndParts work(lattice, 4);
+double unitarity_violation(Device &device, const Geometry &geometry, const LinkField &u, long long *worst_link) {
+    const SitesAndParts work(geometry, 4);
     const DeviceArray<Worst> worst(device, 1, "unitarity");
     device.fill_zero(worst.data(), worst.bytes());
     for_link_precision(u.precision(), [&](auto p) {

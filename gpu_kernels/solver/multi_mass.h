@@ -1,4 +1,4 @@
-// Multi-mass conjugate gradient: (offset_i - D D) x_i = b for all i from zero guesses in one Krylov space
+// Multi-mass conjugate gradient: (offset_i + B^dag B) x_i = b for all i from zero guesses in one Krylov space
 // (blas/shifts.h), then every x_i brought to its own tolerance from its own true residual, where it is not there yet.
 //
 // The shared iteration may go down in precision as the residual falls: an operator that is off by delta moves the
@@ -7,9 +7,9 @@
 // and Sleijpen, SIAM J. Matrix Anal. Appl. 26 (2004) 125). Solutions are kept in double throughout. An iteration that
 // starts in single or half leaves the shifts at what that resolves, so it goes no further than shared_tolerance.
 //
-// Refinement takes the shifts together: A_i d_i = b - A_i x_i in single precision for all that are not done, links
-// loaded once for four of them; then true residuals again. Shifts that this does not settle go through conjugate
-// gradient (cg.h) one by one.
+// Refinement (multi_mass_refine.cpp) takes the shifts together: A_i d_i = b - A_i x_i in single precision for all that
+// are not done, links loaded once for four of them; then true residuals again. Shifts that this does not settle go
+// through conjugate gradient (cg.h) one by one.
 #pragma once
 #include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/solver/cg.h"
@@ -28,6 +28,11 @@ struct MultiMassLimits {
     int max_restarts = 5;              // of each refinement; 0: no refinement. None either after max_iterations
     double leave_tolerance = INFINITY; // a shift stays in the shared iteration until its residual is below this, too
     double shared_tolerance = 0; // where the shared iteration ends, for tolerances below it; 0: as the tolerances say
+
+    // What ends the shared iteration for a shift, and for all of them.
+    double end_of(const ShiftLimits &shift) const {
+        return std::fmax(shift.tolerance > 0 ? shift.tolerance : shift.relative_tolerance, shared_tolerance);
+    }
 };
 
 struct ShiftReport {
@@ -47,73 +52,67 @@ struct MultiMassReport {
 
 class MultiMassSolver {
   public:
-    // stages: the precisions of the shared iteration, coarser and coarser. full: the links that true residuals are
-    // computed with. single: for the refinement together; empty: there is none. refiner: a solver of the same parity
-    // and full links. Link fields must outlive the solver.
-    struct StageSpec {
-        OperatorSpec spec;
-        LinkPair links;
-    };
-    MultiMassSolver(Device &, const Lattice &, int parity, const std::vector<StageSpec> &stages, const LinkPair &full,
-                    const LinkPair &single, int shifts, CgSolver &refiner);
+    // stages: the operator in the precisions of the shared iteration, coarser and coarser. full: that true residuals
+    // are computed with. single: for the refinement together; empty: there is none. refiner: a solver of the same
+    // parity and full operator; it must outlive this one.
+    MultiMassSolver(Device &, const std::vector<Operator> &stages, const Operator &full, const Operator &single,
+                    int shifts, CgSolver &refiner);
 
-    const SpinorField &source() const { return refiner_.source(); }    // double, to be filled before solve
-    const SpinorField &solution(int shift) const { return x_[shift]; } // double
+    const SpinorField &source() const { return refiner_.source(); } // double, to be filled before solve
+    SpinorBlock solution(int shift) const { return x_[shift]; }     // double
 
     MultiMassReport solve(const MultiMassLimits &, const CgProgress &);
-    int shifts() const { return static_cast<int>(x_.size()); }
+    int shifts() const { return x_.sources(); }
+    std::vector<Region> stands_on() const; // the resident data
 
     // Bytes that a solver of these stages allocates, its refiner not included.
-    static size_t workspace_bytes(int sites, const std::vector<OperatorSpec> &stages, int shifts,
+    static size_t workspace_bytes(const Geometry &, const std::vector<OperatorSpec> &stages, int shifts,
                                   bool refines_together);
 
   private:
     // One precision of the shared iteration: its vectors and its recorded launches.
     struct Stage {
-        OperatorSpec spec;
-        LinkPair links;
-        std::vector<SpinorField> p;                   // one a shift
-        SpinorField r[cg_kept_steps], image, between; // image: A times the direction of the base
-        std::unique_ptr<Device::Sequence> block;      // cg_kept_steps iterations and the update of the shifts
-        double block_scale = 0;                       // that it was recorded with
-        int block_base = 0;
+        Operator A;
+        SpinorField p;                   // a source a shift
+        SpinorField r;                   // cg_kept_steps of them
+        SpinorField s, between;          // s: A times the direction of the base
+        std::unique_ptr<ChunkLoop> loop; // cg_kept_steps iterations and the update of the shifts
+        double loop_scale = 0;           // that it was recorded with
+        int loop_base = 0;
+    };
+    // The refinement together: each field has a source a shift.
+    struct Batch {
+        SpinorField r[cg_kept_steps], s, between, copy;
+        SpinorField own_p; // where the shared iteration's is not in double
+        SpinorBlock p;
+        DeviceArray<CgState> states;
+        std::unique_ptr<ChunkLoop> loop;
     };
     void step(Stage &, int k);
+    ChunkLoop &chunks(Stage &);
     bool start(MultiMassReport &);
     CgStop iterate(const CgProgress &, MultiMassReport &);
     CgStop iterate_stage(Stage &, double leave_at, const CgProgress &, MultiMassReport &);
     void go_down(const Stage &from, Stage &to);
-    void add_work(const OperatorSpec &, double steps, MultiMassReport &) const;
+    void add_work(const NormalOperator &, double steps, MultiMassReport &) const;
+    void add_work_of_shifts(MultiMassReport &) const;
+
     double true_residual(int shift); // |b - A x|^2 of solution(shift); the residual itself stays in residual_
+    void make_batch();
     int open_batch(std::vector<bool> &settled, MultiMassReport &);
     void run_batch(const CgProgress &, MultiMassReport &);
-    void update_batch(bool stopped);
+    void bring_up_batch(bool stopped);
     void refine_together(std::vector<bool> &settled, const CgProgress &, MultiMassReport &);
     void refine(int shift, const CgProgress &, MultiMassReport &);
 
     Device &device_;
-    Lattice lattice_;
-    int parity_;
-    LinkPair full_, single_;
+    Operator full_, single_;
     CgSolver &refiner_;
-    std::vector<SpinorField> x_; // one a shift
+    SpinorField x_; // double, a source a shift
     std::vector<Stage> stages_;
     DeviceArray<CgState> state_;
-    CgSums pending_sums_;
+    DeferredSums deferred_;
     DeviceArray<ShiftState> shift_state_;
-    struct Seen {
-        CgState base;
-        ShiftState shifts;
-    };
-    std::unique_ptr<Seen, std::function<void(Seen *)>> seen_; // two pinned copies
-    // The refinement together: one of each field a shift.
-    struct Batch {
-        std::vector<SpinorField> r[cg_kept_steps], image, between, copy, own_p;
-        const SpinorField *p;
-        DeviceArray<CgState> states;
-        std::unique_ptr<CgState, std::function<void(CgState *)>> seen; // pinned, two copies of all
-        std::unique_ptr<Device::Sequence> chunk;
-    };
     std::unique_ptr<Batch> batch_;
     SpinorField residual_, full_between_; // double
     DeviceArray<double> sum_;

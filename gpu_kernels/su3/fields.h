@@ -1,31 +1,57 @@
-// Fields in device memory: a spinor on the sites of one parity, and fat or long links on both.
+// Fields in device memory, made for a geometry: colour vectors (spinors) on the sites of one parity, and fat or long
+// links on both.
 #pragma once
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/backend/checksum.h"
+#include "gpu_kernels/geometry/geometry.h"
 #include "gpu_kernels/su3/link_storage.h"
 #include "gpu_kernels/su3/spinor_storage.h"
 
 namespace milcgpu {
 
-// Stripes start on 128-byte lines for every word size (2 bytes at the least).
-inline size_t padded_stride(size_t sites) { return (sites + 63) / 64 * 64; }
+// Where spinors lie: those of source k start k * source_bytes behind `data`. Owned by a SpinorField.
+struct SpinorBlock {
+    unsigned char *data = nullptr; // nullptr: there is none
+    size_t stride = 0, source_bytes = 0;
+    Precision precision = Precision::double_;
+    int sites = 0, sources = 0;
+    explicit operator bool() const { return data != nullptr; }
+    SpinorBlock operator[](int k) const {
+        SpinorBlock one = *this;
+        one.data += k * source_bytes;
+        one.sources = 1;
+        return one;
+    }
+    size_t bytes() const { return source_bytes * sources; }
+};
 
 class SpinorField {
   public:
     SpinorField() = default;
-    SpinorField(Device &device, Precision precision, int sites, const char *owner)
-        : precision_(precision), sites_(sites), stride_(padded_stride(sites)),
-          data_(device, stride_ * spinor_bytes(precision), owner) {}
-    Precision precision() const { return precision_; }
-    int sites() const { return sites_; }
-    size_t stride() const { return stride_; }
-    unsigned char *data() const { return data_.data(); }
-    size_t bytes() const { return data_.bytes(); }
+    SpinorField(Device &device, Precision precision, const Geometry &geometry, int parity, const char *owner,
+                int sources = 1)
+        : memory_(device, bytes_of(precision, geometry, sources), owner), block_{memory_.data(),
+                                                                                 geometry.stride(),
+                                                                                 bytes_of(precision, geometry, 1),
+                                                                                 precision,
+                                                                                 geometry.sites(parity),
+                                                                                 sources} {}
+    static size_t bytes_of(Precision precision, const Geometry &geometry, int sources) {
+        return geometry.stride() * spinor_bytes(precision) * sources;
+    }
+    operator const SpinorBlock &() const { return block_; }
+    const SpinorBlock &block() const { return block_; }
+    SpinorBlock operator[](int source) const { return block_[source]; }
+    explicit operator bool() const { return static_cast<bool>(block_); }
+    Precision precision() const { return block_.precision; }
+    int sites() const { return block_.sites; }
+    int sources() const { return block_.sources; }
+    size_t stride() const { return block_.stride; }
+    unsigned char *data() const { return block_.data; }
+    size_t bytes() const { return block_.bytes(); }
 
   private:
-    Precision precision_ = Precision::double_;
-    int sites_ = 0;
-    size_t stride_ = 0;
-    DeviceArray<unsigned char> data_;
+    DeviceArray<unsigned char> memory_;
+    SpinorBlock block_;
 };
 
 // 3x3 matrices on both parities, `directions` a site: links (4), or what is made on the way to them. An element is
@@ -33,15 +59,15 @@ class SpinorField {
 class LinkField {
   public:
     LinkField() = default;
-    LinkField(Device &device, Precision precision, int reals, int sites, const char *owner, int directions = 4)
-        : precision_(precision), reals_(reals), sites_(sites), directions_(directions), stride_(padded_stride(sites)),
-          data_(device, bytes_of(precision, reals, sites, directions), owner) {}
-    static size_t bytes_of(Precision precision, int reals, int sites, int directions) {
-        return 2 * directions * padded_stride(sites) * link_bytes(precision, reals);
+    LinkField(Device &device, Precision precision, int reals, const Geometry &geometry, const char *owner,
+              int directions = 4)
+        : precision_(precision), reals_(reals), directions_(directions), stride_(geometry.stride()),
+          data_(device, bytes_of(precision, reals, geometry, directions), owner) {}
+    static size_t bytes_of(Precision precision, int reals, const Geometry &geometry, int directions = 4) {
+        return 2 * directions * geometry.stride() * link_bytes(precision, reals);
     }
     Precision precision() const { return precision_; }
     int reals() const { return reals_; }
-    int sites() const { return sites_; } // a parity (the larger number of the two)
     int directions() const { return directions_; }
     size_t stride() const { return stride_; }
     size_t bytes() const { return data_.bytes(); }
@@ -49,12 +75,14 @@ class LinkField {
         return data_.data() + (parity * directions_ + mu) * block_bytes();
     }
     size_t block_bytes() const { return stride_ * link_bytes(precision_, reals_); }
+    Region region(const char *name) const { return {data_.data(), bytes(), checksum, name}; }
     double scale = 1;
+    uint64_t checksum = 0; // of what was put here, where something is to stand on it
 
   private:
     Precision precision_ = Precision::double_;
     int reals_ = 18;
-    int sites_ = 0, directions_ = 4;
+    int directions_ = 4;
     size_t stride_ = 0;
     DeviceArray<unsigned char> data_;
 };

@@ -57,8 +57,9 @@ template <class T> MILCGPU_HD Vector<T> exchange(const Vector<T> &x, uint32_t wi
              select(with_0, select(with_1, x.c[2], x.c[1]), x.c[0])}};
 }
 
-// A long link, ready to be applied. Determinant and exchange act on the vector, which is cheaper than on the matrix.
-template <Precision p, int reals> struct LongLink {
+// A link, ready to be applied: a fat link (18 reals) or a long one. Determinant and exchange act on the vector, which
+// is cheaper than on the matrix.
+template <Precision p, int reals> struct Link {
     using Real = typename LinkReal<p>::Real;
     static_assert(reals == 18 || reals == 13 || reals == 12 || reals == 9 || reals == 8, "unknown reconstruction");
     static constexpr bool pivoted = reals == 8 || reals == 9;
@@ -68,7 +69,7 @@ template <Precision p, int reals> struct LongLink {
     Complex<Real> f;   // 9, 8
     uint32_t with_0, with_1; // 9, 8: columns that column 2 has changed places with
 
-    MILCGPU_HD explicit LongLink(const RawLink<p, reals> &raw) : det{1, 0}, f{0, 0}, with_0(0), with_1(0) {
+    MILCGPU_HD explicit Link(const RawLink<p, reals> &raw) : det{1, 0}, f{0, 0}, with_0(0), with_1(0) {
         if constexpr (!pivoted) {
             constexpr int rows = reals == 18 ? 3 : 2;
             MILCGPU_UNROLL
@@ -156,7 +157,7 @@ template <Precision p, int reals> struct LongLink {
   private:
     template <class T> struct Pivoted {
         Complex<T> a1, a2, a3, b1, c1;
-        MILCGPU_HD explicit Pivoted(const LongLink &l)
+        MILCGPU_HD explicit Pivoted(const Link &l)
             : a1(convert<T>(l.u.e[0][0])), a2(convert<T>(l.u.e[0][1])), a3(convert<T>(l.u.e[0][2])),
               b1(convert<T>(l.u.e[1][0])), c1(convert<T>(l.u.e[2][0])) {}
     };

@@ -1,5 +1,6 @@
-// Sites of one rank and their neighbours. The one place that knows where a neighbour lies: a partitioned direction
-// would answer here with an index into a halo instead of a wrapped one.
+// Sites of one rank and their neighbours, as kernels see them. The one place that knows where a neighbour lies: a
+// direction that is cut over ranks would answer here with an index into a ghost instead of a wrapped one. What is
+// global, and on the host: geometry.h.
 //
 // Sites are numbered as MILC numbers them: lexicographic index l = x + X (y + Y (z + Z t)), within a parity l/2. Of the
 // pair 2i, 2i+1 exactly one site is even for any extents, odd ones too: lexicographic neighbours that share i differ in

@@ -1,0 +1,69 @@
+#include "gpu_kernels/backend/checksum.h"
+#include "gpu_kernels/backend/launch.h"
+#include <algorithm>
+
+namespace milcgpu {
+
+namespace {
+
+// The sum of all words, each mixed with its place: splitmix64's finalizer (Steele, Lea, Flood, OOPSLA 2014) is
+// invertible, so a changed word changes the sum.
+MILCGPU_HD uint64_t mixed(uint64_t word, uint64_t place) {
+    uint64_t x = word + 0x9E3779B97F4A7C15ull * (place + 1);
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+    return x ^ (x >> 27);
+}
+
+// A thread takes every `threads`-th piece of 16 bytes of every region.
+struct Add {
+    const unsigned char *data[most_regions];
+    size_t pieces[most_regions];
+    uint64_t *sums;
+    int count;
+    size_t threads;
+    MILCGPU_HD void operator()(int i) const {
+        for (int k = 0; k < count; ++k) {
+            uint64_t sum = 0;
+            for (size_t at = i; at < pieces[k]; at += threads) {
+                uint64_t words[2];
+                memcpy(words, __builtin_assume_aligned(data[k] + 16 * at, 16), 16);
+                sum += mixed(words[0], 2 * at) + mixed(words[1], 2 * at + 1);
+            }
+            atomic_add(&sums[k], sum);
+        }
+    }
+};
+
+} // namespace
+
+void join(std::vector<Region> &regions, const std::vector<Region> &more) {
+    for (const Region &region : more)
+        if (std::none_of(regions.begin(), regions.end(), [&](const Region &r) { return r.data == region.data; }))
+            regions.push_back(region);
+}
+
+void take_checksums(Device &device, const Region *regions, int count, uint64_t *sums) {
+    Add body{};
+    size_t most = 1;
+    body.count = count;
+    body.sums = sums;
+    for (int k = 0; k < count; ++k) {
+        body.data[k] = static_cast<const unsigned char *>(regions[k].data);
+        body.pieces[k] = regions[k].bytes / 16;
+        most = std::max(most, body.pieces[k]);
+    }
+    // 8 pieces a thread, and no more threads than fill a GPU: each warp ends with an atomic addition.
+    constexpr size_t most_threads = 1 << 18;
+    body.threads = std::min(most_threads, (most + 7) / 8);
+    launch(device, static_cast<int>(body.threads), body, "take checksums", 256);
+}
+
+uint64_t checksum(Device &device, const void *data, size_t bytes) {
+    const DeviceArray<uint64_t> sum(device, 1, "checksums");
+    const Region region{data, bytes, 0, ""};
+    device.fill_zero(sum.data(), sum.bytes());
+    take_checksums(device, &region, 1, sum.data());
+    return sum.to_host()[0];
+}
+
+} // namespace milcgpu

@@ -1,0 +1,209 @@
+// Launches that sum over their sites. A body is a struct with `MILCGPU_HD Sums<N> operator()(int i) const`; `finish` is
+// called once, by one thread, with the N sums. It derives from Finish, or has a wanted() of its own: false where nobody
+// asked for the sums, which are then not formed.
+//
+// Sums are deterministic: sites are added in tiles of 64 by a fixed tree, tiles in groups of 256 by a fixed tree,
+// groups in order by a fixed tree, whatever the block size, the number of SMs or of CPU threads. No second launch, no
+// atomics, no fence: each warp posts the sum of its half of a tile in a slot of its own and is gone, and the block with
+// the last tile of a group waits for the slots of the group, adds them and empties them (posted.h says why no wait is
+// for ever). A block that fences and counts its arrival instead holds its place on the SM 2 us longer, which made a
+// summing dslash 10 % slower.
+//
+// The sum is apart from what is done with it (GlobalSum and finish), because finishing may come later: a launch may
+// defer its sum to the next one (Pending), where a block of its own adds and finishes it while the others work. Nothing
+// waits for a sum until a body asks for what it gives (await in posted.h). Over many ranks finish comes after the sums
+// of all ranks have been added in rank order; bodies do not change.
+#pragma once
+#include "gpu_kernels/backend/launch.h"
+#include <algorithm>
+#include <type_traits>
+
+namespace milcgpu {
+
+constexpr int tile_sites = 64;     // smallest block; blocks are multiples of it
+constexpr int tile_slots = 2;      // one for each of its warps
+constexpr int group_tiles = 256;   // tiles added by one block
+constexpr int sources_a_block = 4; // in launch_sum_sources: 256 threads
+constexpr int site_parts = 4;      // that a heavy body is cut into: one a direction
+
+template <int N> struct Sums {
+    double v[N];
+    MILCGPU_HD void add(const Sums &other) {
+        MILCGPU_UNROLL
+        for (int k = 0; k < N; ++k)
+            v[k] += other.v[k];
+    }
+};
+
+struct Finish {
+    MILCGPU_HD bool wanted() const { return true; }
+};
+
+// Tiles and groups of a sum. Slots: those of the warps, then one a group.
+struct ReduceShape {
+    int tiles, groups;
+    explicit ReduceShape(int n)
+        : tiles((n + tile_sites - 1) / tile_sites), groups((tiles + group_tiles - 1) / group_tiles) {}
+    MILCGPU_HD size_t group_slots() const { return static_cast<size_t>(tile_slots) * tiles; }
+    MILCGPU_HD size_t slots() const { return group_slots() + groups; }
+};
+
+// N sums over the sites of a launch on their way: what the warps posted, and room for what the groups make of it.
+template <int N> struct GlobalSum {
+    Sums<N> *slots; // nullptr: there is none
+    ReduceShape shape;
+    WaitReport *waits;
+    MILCGPU_HD Sums<N> *groups() const { return slots + shape.group_slots(); }
+    MILCGPU_HD GlobalSum of_source(int k) const { return {slots + k * shape.slots(), shape, waits}; }
+};
+
+// Over n sites, in `slots`; nullptr: in those of the device, which only sums that are not deferred may use.
+template <int N> GlobalSum<N> global_sum(Device &device, int n, double *slots, int sources = 1) {
+    const ReduceShape shape(n);
+    return {reinterpret_cast<Sums<N> *>(slots != nullptr ? slots : device.sum_slots(N * shape.slots() * sources)),
+            shape, device.waits()};
+}
+
+// What the launch before deferred, and how to finish it. This launch may read what finish writes through await only.
+template <int N, class Last> struct Pending {
+    GlobalSum<N> sum;
+    Last finish;
+};
+struct NothingPending {};
+
+template <int N, class Last> bool is_pending(const Pending<N, Last> &pending) { return pending.sum.slots != nullptr; }
+inline bool is_pending(NothingPending) { return false; }
+
+} // namespace milcgpu
+
+#if defined(MILCGPU_WITH_CUDA)
+#include "gpu_kernels/backend/reduce_cuda.h"
+#endif
+
+namespace milcgpu {
+
+namespace host {
+
+// The GPU's tree over a tile, in place.
+template <int N> Sums<N> tile_sum(Sums<N> *s) {
+    for (int warp = 0; warp < tile_sites; warp += 32)
+        for (int offset = 16; offset > 0; offset /= 2)
+            for (int k = 0; k < offset; ++k)
+                s[warp + k].add(s[warp + k + offset]);
+    s[0].add(s[32]);
+    return s[0];
+}
+
+template <int N> Sums<N> block_sum(const Sums<N> *values, int count) {
+    Sums<N> lanes[tile_sites] = {};
+    for (int k = 0; k < count; ++k)
+        lanes[k % tile_sites].add(values[k]);
+    return tile_sum<N>(lanes);
+}
+
+// body(i) for all i, and its sums over tiles as the GPU adds them.
+template <int N, class Body> void tile_sums(int n, const Body &body, const GlobalSum<N> &sum) {
+#pragma omp parallel for schedule(static)
+    for (int tile = 0; tile < sum.shape.tiles; ++tile) {
+        Sums<N> lanes[tile_sites] = {};
+        for (int k = 0; k < tile_sites && tile * tile_sites + k < n; ++k)
+            lanes[k] = body(tile * tile_sites + k);
+        sum.slots[tile] = tile_sum<N>(lanes);
+    }
+}
+
+template <int N> Sums<N> add_up(const GlobalSum<N> &sum) {
+    for (int group = 0; group < sum.shape.groups; ++group)
+        sum.groups()[group] =
+            block_sum<N>(sum.slots + group * group_tiles, std::min(group_tiles, sum.shape.tiles - group * group_tiles));
+    return sum.shape.groups > 1 ? block_sum<N>(sum.groups(), sum.shape.groups) : sum.groups()[0];
+}
+
+template <int N, class Last> void finish_pending(const Pending<N, Last> &pending) {
+    if (is_pending(pending))
+        pending.finish(add_up(pending.sum));
+}
+inline void finish_pending(NothingPending) {}
+
+template <int N, class Body, class Last, class Before>
+void run_sum(int n, const Body &body, const Last &finish, const int *gate, const GlobalSum<N> &sum, bool defer,
+             const Before &pending) {
+    if (gate != nullptr && *gate == 0)
+        return;
+    finish_pending(pending);
+    tile_sums<N>(n, body, sum);
+    if (finish.wanted() && !defer)
+        finish(add_up(sum));
+}
+
+} // namespace host
+
+// How a launch that sums is started.
+struct SumLaunch {
+    const char *what;
+    const int *gate = nullptr; // a flag on the device; 0 there skips the whole launch
+    int block = 128;           // threads a block on the GPU
+    double *defer = nullptr;   // slots for the sum, which the next launch is given as `pending`; nullptr: finished here
+};
+
+// A heavy body can be cut into parts of a site: Body::Part, part(i, k) and complete(i, sum of the parts) besides
+// operator(). It is cut where there are fewer sites than the GPU has room for (device.parts_below()).
+template <class Body, class = void> struct has_parts : std::false_type {};
+template <class Body> struct has_parts<Body, std::void_t<typename Body::Part>> : std::true_type {};
+
+// finish(sum over i of body(i)). min_blocks: blocks of 256 threads that must fit on an SM (bounds the registers a
+// thread).
+template <int N, int min_blocks = 1, class Body, class Last, class Before = NothingPending>
+void launch_sum(Device &device, int n, const Body &body, const Last &finish, const SumLaunch &how,
+                const Before &pending = {}) {
+    const GlobalSum<N> sum = global_sum<N>(device, n, how.defer);
+    const bool defer = how.defer != nullptr;
+    if constexpr (has_parts<Body>::value)
+        if (n < device.parts_below()) {
+#if defined(MILCGPU_WITH_CUDA)
+            if (device.on_gpu())
+                return cuda::start(device, how.what, sum.shape.tiles + is_pending(pending), site_parts * tile_sites,
+                                   cuda::run_sum_in_parts<N, Body, Last, Before>, body, finish, n, sum, defer, how.gate,
+                                   pending);
+#endif
+            const auto in_parts = [&body](int i) { // in the GPU's order
+                auto part = body.part(i, 0);
+                for (int k = 1; k < site_parts; ++k)
+                    part = part + body.part(i, k);
+                return body.complete(i, part);
+            };
+            return host::run_sum<N>(n, in_parts, finish, how.gate, sum, defer, pending);
+        }
+#if defined(MILCGPU_WITH_CUDA)
+    if (device.on_gpu()) {
+        const int threads = device.block() > 0 ? device.block() : how.block;
+        return cuda::start(device, how.what, (n + threads - 1) / threads + is_pending(pending), threads,
+                           cuda::run_sum<N, min_blocks, Body, Last, Before>, body, finish, n, sum, defer, how.gate,
+                           pending);
+    }
+#endif
+    host::run_sum<N>(n, body, finish, how.gate, sum, defer, pending);
+}
+
+// finish(sum over i of body(i, source), source) for each source in [0, sources) for which body.active(source).
+template <int N, int min_blocks, class Body, class Last>
+void launch_sum_sources(Device &device, int n, int sources, const Body &body, const Last &finish, const char *what) {
+    const GlobalSum<N> sum = global_sum<N>(device, n, nullptr, sources);
+#if defined(MILCGPU_WITH_CUDA)
+    if (device.on_gpu()) {
+        const int source_groups = (sources + sources_a_block - 1) / sources_a_block;
+        return cuda::start(device, what, sum.shape.tiles * source_groups, sources_a_block * tile_sites,
+                           cuda::run_sum_sources<N, min_blocks, Body, Last>, body, finish, n, sources, sum);
+    }
+#endif
+    static_cast<void>(what);
+    for (int source = 0; source < sources; ++source)
+        if (body.active(source)) {
+            const GlobalSum<N> own = sum.of_source(source);
+            host::tile_sums<N>(
+                n, [&](int i) { return body(i, source); }, own);
+            finish(host::add_up(own), source);
+        }
+}
+
+} // namespace milcgpu

@@ -1,0 +1,216 @@
+// The device side of reduce.h: how warps post their sums, and which block adds them.
+#pragma once
+#include "gpu_kernels/backend/launch.h"
+
+namespace milcgpu::cuda {
+
+// Sum over the threads of a warp; the result is in the first.
+template <int N> __device__ __forceinline__ Sums<N> warp_sum(Sums<N> s) {
+    MILCGPU_UNROLL
+    for (int offset = 16; offset > 0; offset /= 2)
+        MILCGPU_UNROLL
+    for (int k = 0; k < N; ++k)
+        s.v[k] += __shfl_down_sync(0xffffffffu, s.v[k], offset);
+    return s;
+}
+
+// A slot is empty (unknown_bits) or holds a sum.
+template <int N> __device__ __forceinline__ void post(Sums<N> *slot, const Sums<N> &s) {
+    MILCGPU_UNROLL
+    for (int k = 0; k < N; ++k)
+        milcgpu::post(slot->v[k], s.v[k]);
+}
+
+// A warp, all threads of which call this, posts the sum over its sites: site i, this thread's, and the 31 beside it.
+template <int N> __device__ __forceinline__ void post_warp(const GlobalSum<N> &sum, int i, const Sums<N> &s) {
+    const Sums<N> of_warp = warp_sum(s);
+    if (i % 32 == 0 && i / tile_sites < sum.shape.tiles)
+        post(&sum.slots[i / 32], of_warp);
+}
+
+// 64 threads that belong together, as for a tile, and for which `mine` is set wait for `count` sums of `parts` slots
+// each, add them in a fixed order and empty the slots; the total is in the first of the threads.
+template <int parts, int N>
+__device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, WaitReport *const &waits,
+                                        Sums<N> *shared) {
+    constexpr int at_once = group_tiles / tile_sites, numbers = parts * N;
+    volatile PostedBits *words = reinterpret_cast<volatile PostedBits *>(slots);
+    Sums<N> s = {};
+    if (mine)
+        for (int first = threadIdx.x % tile_sites; first < count; first += group_tiles) {
+            PostedBits seen[at_once][numbers];
+            Patience patience;
+            bool missing;
+            do {
+                missing = false;
+                MILCGPU_UNROLL
+                for (int j = 0; j < at_once; ++j)
+                    MILCGPU_UNROLL
+                for (int k = 0; k < numbers; ++k) {
+                    const int at = first + j * tile_sites;
+                    seen[j][k] = at < count ? words[at * numbers + k] : 0;
+                    missing |= seen[j][k] == unknown_bits;
+                }
+            } while (missing && !patience.ended(waits, parts == 1 ? Wait::group_sums : Wait::warp_sums));
+            MILCGPU_UNROLL
+            for (int j = 0; j < at_once; ++j) {
+                const int at = first + j * tile_sites;
+                MILCGPU_UNROLL
+                for (int k = 0; k < N; ++k) {
+                    double value = bit_cast<double>(seen[j][k]);
+                    if (parts == 2)
+                        value += bit_cast<double>(seen[j][numbers - N + k]);
+                    s.v[k] += value;
+                }
+                if (at < count)
+                    MILCGPU_UNROLL
+                for (int k = 0; k < numbers; ++k)
+                    words[at * numbers + k] = unknown_bits;
+            }
+        }
+    __syncthreads(); // shared may still be read from the previous sum
+    s = warp_sum(s);
+    const int warp = threadIdx.x / 32;
+    if (threadIdx.x % 32 == 0)
+        shared[warp] = s;
+    __syncthreads();
+    if (threadIdx.x % tile_sites == 0)
+        s.add(shared[warp + 1]);
+    return s;
+}
+
+// The block that has the last tile of a group adds the group, and that of the last group all of them. It waits for
+// blocks of lower index only, which the GPU has started before it. finish is called by the first thread of each tile
+// that is `mine`.
+template <int N, class Last>
+__device__ __forceinline__ void add_up(const Last &finish, const GlobalSum<N> &sum, bool mine, int end_tile, int group,
+                                       Sums<N> *shared) {
+    const int in_group = min(group_tiles, sum.shape.tiles - group * group_tiles);
+    if (end_tile < group * group_tiles + in_group)
+        return;
+    const bool first = mine && threadIdx.x % tile_sites == 0;
+    Sums<N> total = take<tile_slots>(mine, sum.slots + group * group_tiles * tile_slots, in_group, sum.waits, shared);
+    if (sum.shape.groups > 1) {
+        if (first)
+            post(&sum.groups()[group], total);
+        if (group < sum.shape.groups - 1)
+            return;
+        total = take<1>(mine, sum.groups(), sum.shape.groups, sum.waits, shared);
+    }
+    if (first)
+        finish(total);
+}
+
+// Block 0 adds and finishes what the launch before deferred; the others get their index among the blocks with sites.
+// The launch before has ended, so nothing is waited for here but what this block itself posts.
+template <int N, class Last> __device__ __forceinline__ int finish_pending(const Pending<N, Last> &pending) {
+    const GlobalSum<N> &sum = pending.sum;
+    if (sum.slots == nullptr)
+        return blockIdx.x;
+    if (blockIdx.x > 0)
+        return blockIdx.x - 1;
+    __shared__ Sums<N> shared[max_block / 32];
+    const int tiles_a_block = blockDim.x / tile_sites, tile = threadIdx.x / tile_sites;
+    Sums<N> total;
+    for (int first = 0; first < sum.shape.groups; first += tiles_a_block) {
+        const int group = first + tile, behind = sum.shape.tiles - group * group_tiles;
+        total = take<tile_slots>(behind > 0, sum.slots + group * group_tiles * tile_slots, min(group_tiles, behind),
+                                 sum.waits, shared);
+        if (threadIdx.x % tile_sites == 0 && behind > 0)
+            post(&sum.groups()[group], total);
+    }
+    if (sum.shape.groups > 1) {
+        __syncthreads(); // slots never used before are not empty
+        total = take<1>(tile == 0, sum.groups(), sum.shape.groups, sum.waits, shared);
+    }
+    if (threadIdx.x == 0)
+        pending.finish(total);
+    return -1;
+}
+__device__ __forceinline__ int finish_pending(NothingPending) { return blockIdx.x; }
+
+template <int N, int min_blocks, class Body, class Last, class Before>
+__global__ void __launch_bounds__(max_block, min_blocks)
+    run_sum(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
+            const Before pending) {
+    wait_for_previous();
+    if (gate != nullptr && *gate == 0)
+        return;
+    const int block = finish_pending(pending);
+    if (block < 0)
+        return;
+    __shared__ Sums<N> shared[max_block / 32];
+    const int i = block * blockDim.x + threadIdx.x;
+    Sums<N> s = {};
+    if (i < n)
+        s = body(i);
+    if (!finish.wanted())
+        return;
+    post_warp(sum, i, s);
+    if (defer)
+        return;
+    const int tiles_a_block = blockDim.x / tile_sites, first_tile = block * tiles_a_block;
+    add_up(finish, sum, threadIdx.x < tile_sites, first_tile + tiles_a_block, first_tile / group_tiles, shared);
+}
+
+// The same for lattices too small to fill the GPU with a thread a site: 4 threads a site, a block of 256 threads a
+// tile. Each computes part k of the site; the parts are added in order. 2 blocks an SM: 128 registers a thread, which
+// one direction's work fits in.
+template <int N, class Body, class Last, class Before>
+__global__ void __launch_bounds__(site_parts *tile_sites, 2)
+    run_sum_in_parts(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
+                     const Before pending) {
+    wait_for_previous();
+    if (gate != nullptr && *gate == 0)
+        return;
+    const int block = finish_pending(pending);
+    if (block < 0)
+        return;
+    using Part = typename Body::Part;
+    __shared__ Sums<N> shared[site_parts * tile_sites / 32];
+    __shared__ Part parts[site_parts - 1][tile_sites];
+    const int lane = threadIdx.x % tile_sites, k = threadIdx.x / tile_sites;
+    const int i = block * tile_sites + lane;
+    Part part = {};
+    if (i < n)
+        part = body.part(i, k);
+    if (k > 0)
+        parts[k - 1][lane] = part;
+    __syncthreads();
+    Sums<N> s = {};
+    if (k == 0 && i < n) {
+        for (int other = 0; other < site_parts - 1; ++other)
+            part = part + parts[other][lane];
+        s = body.complete(i, part);
+    }
+    if (!finish.wanted())
+        return;
+    if (k == 0)
+        post_warp(sum, i, s);
+    if (defer)
+        return;
+    add_up(finish, sum, threadIdx.x < tile_sites, block + 1, block / group_tiles, shared);
+}
+
+// Sums of several sources at once. A block has a tile of sites for 4 sources, so that what they share (links) is found
+// in L1; blocks of the other sources of the tile follow.
+template <int N, int min_blocks, class Body, class Last>
+__global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
+    run_sum_sources(const Body body, const Last finish, int n, int sources, const GlobalSum<N> sum) {
+    wait_for_previous();
+    __shared__ Sums<N> shared[sources_a_block * tile_sites / 32];
+    const int source_groups = (sources + sources_a_block - 1) / sources_a_block;
+    const int tile = blockIdx.x / source_groups,
+              source = blockIdx.x % source_groups * sources_a_block + threadIdx.x / tile_sites;
+    const int i = tile * tile_sites + threadIdx.x % tile_sites;
+    const bool active = source < sources && body.active(source);
+    Sums<N> s = {};
+    if (active && i < n)
+        s = body(i, source);
+    const GlobalSum<N> own = sum.of_source(source);
+    if (active)
+        post_warp(own, i, s);
+    add_up([&](const Sums<N> &total) { finish(total, source); }, own, active, tile + 1, tile / group_tiles, shared);
+}
+
+} // namespace milcgpu::cuda

@@ -1,0 +1,51 @@
+// Half of a normal operator A = a + B^dag B and what is fused onto its end. B is D for staggered fermions.
+//
+//   epilogue   out                             sum (deterministic, in double)
+//   plain      B in                            |out|^2
+//   normal     A x                             Re <x, out>           in = B x
+//   residual   z - alpha A x                   |out|^2               in = B x; z and out may be the same field
+//   step       r_new = r - alpha s             |out|^2, <out, s>     in = B x; a step of conjugate gradient:
+//
+// step: z is the residual r, out the new one (they may be the same field). Where x is the direction p, s = A p. Where x
+// is r itself, s = A r + beta s, which is A p for the direction p = r + beta p.
+#pragma once
+#include "gpu_kernels/blas/cg_state.h"
+#include "gpu_kernels/su3/fields.h"
+
+namespace milcgpu {
+
+enum class Epilogue { plain, normal, residual, step };
+
+// The one table of epilogues. spinors: read or written a site, `in` and `out` included. flops: a site, for the epilogue
+// and its sums.
+struct EpilogueTraits {
+    Epilogue epilogue;
+    const char *name;
+    int sums, spinors, flops;
+};
+constexpr EpilogueTraits epilogues[] = {{Epilogue::plain, "plain", 1, 2, 12},
+                                        {Epilogue::normal, "normal", 1, 3, 12 + 18},
+                                        {Epilogue::residual, "residual", 1, 4, 12 + 24},
+                                        {Epilogue::step, "step", 2, 5, 12 + 48}};
+constexpr const EpilogueTraits &traits(Epilogue e) { return epilogues[static_cast<int>(e)]; }
+constexpr const char *name(Epilogue e) { return traits(e).name; }
+
+// A launch of one half, on one source or on several.
+struct HalfCall {
+    SpinorBlock in, out;     // as many sources each
+    SpinorBlock x{}, z{};    // normal: x; residual and step: x and z
+    SpinorBlock s{};         // step
+    double a = 0, alpha = 1; // normal and residual
+    double *sum = nullptr;   // on the device, one source; nullptr: not wanted
+    // In a conjugate gradient, plain or step: the scalars are those of `cg` (an array, one a source), a source whose
+    // cg->active is 0 is left alone, and the sum goes to cg: plain gives alpha, step rr_new and cross; the iteration is
+    // recorded and judged.
+    CgState *cg = nullptr;
+    bool along_p = false; // plain: in is p, else r
+    bool judge = true;    // step; false where relative_residual (blas.h) does it
+    // One source: that sum, deferred to the launch that follows (nullptr: finished in this one), and that of the launch
+    // before, plain's to step and step's to plain. Slots: DeferredSums.
+    double *defer = nullptr, *pending = nullptr;
+};
+
+} // namespace milcgpu

@@ -1,0 +1,62 @@
+// The box of sites that one rank has, as a part of the whole lattice. Fields are made with a geometry; volumes, norms,
+// phases and the parity of a site are notions of the whole lattice and are asked for here.
+#pragma once
+#include "gpu_kernels/geometry/lattice.h"
+#include <algorithm>
+
+namespace milcgpu {
+
+class Geometry {
+  public:
+    using Extents = std::array<int, 4>;
+    Geometry() = default;
+    // One rank has it all.
+    explicit Geometry(const Extents &extents) : Geometry(extents, {0, 0, 0, 0}, extents, 0) {}
+    // The box of `local` extents at `origin` of a lattice of `global` ones. Local extents may be odd. Directions in
+    // which the box is not the whole lattice are cut: there a field has room for ghosts, the nearest `ghost_depth`
+    // layers of the neighbours on both sides.
+    Geometry(const Extents &local, const Extents &origin, const Extents &global, int ghost_depth)
+        : lattice_(local, (origin[0] + origin[1] + origin[2] + origin[3]) % 2), origin_(origin), global_(global),
+          ghost_depth_(ghost_depth) {}
+
+    const Lattice &lattice() const { return lattice_; }
+    int sites(int parity) const { return lattice_.sites(parity); } // local, 0 even, 1 odd
+    int most_sites() const { return std::max(sites(0), sites(1)); }
+    int volume() const { return lattice_.volume(); } // local
+    double global_volume() const { return double(global_[0]) * global_[1] * global_[2] * global_[3]; }
+    const Extents &origin() const { return origin_; }
+    const Extents &global_extents() const { return global_; }
+
+    bool cut(int mu) const { return lattice_.extent[mu] != global_[mu]; }
+    // Upper bound, exact but for odd boxes: half of the ghost sites of all cut directions.
+    size_t ghost_sites() const {
+        size_t sites = 0;
+        for (int mu = 0; mu < 4; ++mu)
+            if (cut(mu))
+                sites += (size_t(2) * ghost_depth_ * (volume() / lattice_.extent[mu]) + 1) / 2;
+        return sites;
+    }
+    // From one stripe of a field to the next, in sites: stripes start on 128-byte lines for every word size (2 bytes at
+    // the least).
+    size_t stride() const { return (most_sites() + ghost_sites() + 63) / 64 * 64; }
+
+  private:
+    Lattice lattice_;
+    Extents origin_{}, global_{};
+    int ghost_depth_ = 0;
+};
+
+// Staggered phases by global coordinates: x (-1)^t, y (-1)^(t+x), z (-1)^(t+x+y), and -1 on the t links of the last
+// time slice of the whole lattice (antiperiodic boundary).
+struct Phases {
+    int origin[4], last_t;
+    explicit Phases(const Geometry &g)
+        : origin{g.origin()[0], g.origin()[1], g.origin()[2], g.origin()[3]}, last_t(g.global_extents()[3] - 1) {}
+    MILCGPU_HD int sign(const Site &s, int mu) const {
+        const int x = s.x[0] + origin[0], y = s.x[1] + origin[1], t = s.x[3] + origin[3];
+        const int odd = mu == 3 ? t == last_t : mu == 0 ? t : mu == 1 ? t + x : t + x + y;
+        return odd & 1 ? -1 : 1;
+    }
+};
+
+} // namespace milcgpu

@@ -1,0 +1,22 @@
+#include "gpu_kernels/operators/normal_operator.h"
+
+namespace milcgpu {
+
+void residual(Device &device, const NormalOperator &A, double shift, const SpinorBlock &b, const SpinorBlock &x,
+              const SpinorBlock &between, const SpinorBlock &out, double *sum) {
+    HalfCall call;
+    call.in = x, call.out = between;
+    A.first_half(device, call);
+    call.in = between, call.out = out;
+    call.x = x, call.z = b;
+    call.a = shift, call.alpha = 1;
+    call.sum = sum;
+    A.second_half(device, call, Epilogue::residual);
+}
+
+DeferredSums::DeferredSums(Device &device, const NormalOperator &A)
+    : plain(device, traits(Epilogue::plain).sums * slots_of_sum(A.sites_between()), "sums of an iteration"),
+      step(device, traits(Epilogue::step).sums * slots_of_sum(A.geometry().sites(A.parity())), "sums of an iteration") {
+}
+
+} // namespace milcgpu

@@ -1,0 +1,66 @@
+// What a solver knows of an operator: A = shift + B^dag B, hermitian and positive, on the sites of one parity. It is
+// applied in two launches: B x, and B^dag of that with an epilogue (blas/epilogue.h) which adds shift x and what
+// conjugate gradient needs. <v, A v> = shift |v|^2 + |B v|^2 is known after the first (CgState::set_step_along_p).
+#pragma once
+#include "gpu_kernels/backend/checksum.h"
+#include "gpu_kernels/blas/blas.h"
+#include "gpu_kernels/blas/epilogue.h"
+
+namespace milcgpu {
+
+// How an operator is stored: precision of vectors and of links, reals of a long link.
+struct OperatorSpec {
+    Precision spinor, link;
+    int reals;
+    bool operator==(const OperatorSpec &o) const { return spinor == o.spinor && link == o.link && reals == o.reals; }
+};
+
+class NormalOperator {
+  public:
+    NormalOperator(const Geometry &geometry, int parity, const OperatorSpec &spec)
+        : geometry_(geometry), parity_(parity), spec_(spec) {}
+    virtual ~NormalOperator() = default;
+    const Geometry &geometry() const { return geometry_; }
+    int parity() const { return parity_; } // of the vectors
+    const OperatorSpec &spec() const { return spec_; }
+
+    // out = B in. call.x and what follows it up to alpha are not read.
+    virtual void first_half(Device &, const HalfCall &) const = 0;
+    // in = B x, by the epilogue normal, residual or step. The shift is call.a, or in a step that of call.cg.
+    virtual void second_half(Device &, const HalfCall &, Epilogue) const = 0;
+
+    // Room for vectors, and for B of them.
+    SpinorField vectors(Device &device, const char *owner, int sources = 1) const {
+        return {device, spec_.spinor, geometry_, parity_, owner, sources};
+    }
+    virtual SpinorField between(Device &, const char *owner, int sources = 1) const = 0;
+    virtual int sites_between() const = 0;
+
+    // |A x| / |x| that storing the operator's links in precision p costs, on rough x.
+    virtual double rounding(Precision p) const = 0;
+
+    // The resident data that the operator is made of.
+    virtual std::vector<Region> stands_on() const = 0;
+
+    // Work and compulsory bytes of both halves, the second with this epilogue, on one source.
+    virtual double flops(Epilogue) const = 0;
+    virtual double bytes(Epilogue) const = 0;
+
+  private:
+    Geometry geometry_;
+    int parity_;
+    OperatorSpec spec_;
+};
+
+// out = b - A x; between: room for B x; *sum (device) = |out|^2.
+void residual(Device &, const NormalOperator &, double shift, const SpinorBlock &b, const SpinorBlock &x,
+              const SpinorBlock &between, const SpinorBlock &out, double *sum);
+
+// Slots of the sums of an iteration, each deferred to the launch that follows (reduce.h).
+struct DeferredSums {
+    DeviceArray<double> plain, step;
+    DeferredSums() = default;
+    DeferredSums(Device &, const NormalOperator &);
+};
+
+} // namespace milcgpu

@@ -1,0 +1,62 @@
+#include "gpu_kernels/operators/staggered.h"
+#include <cmath>
+
+namespace milcgpu {
+
+StaggeredOperator::StaggeredOperator(const Geometry &geometry, int parity, const OperatorSpec &spec,
+                                     const LinkPair &links)
+    : NormalOperator(geometry, parity, spec), links_(links) {
+    for (const EpilogueTraits &end : epilogues)
+        one_source_[static_cast<int>(end.epilogue)] = &find_dslash(spec.spinor, spec.link, spec.reals, end.epilogue);
+}
+
+void StaggeredOperator::launch(Device &device, const HalfCall &half, Epilogue epilogue, int parity) const {
+    DslashCall call;
+    static_cast<HalfCall &>(call) = half;
+    call.lattice = geometry().lattice();
+    call.parity = parity;
+    call.fat = links_.fat, call.lng = links_.lng;
+    check_call(call, epilogue);
+    const DslashKernel *row = one_source_[static_cast<int>(epilogue)];
+    if (call.in.sources > 1)
+        row = &find_dslash(spec().spinor, spec().link, spec().reals, epilogue, call.in.sources);
+    row->launch(device, call, epilogue);
+}
+
+void StaggeredOperator::first_half(Device &device, const HalfCall &call) const {
+    launch(device, call, Epilogue::plain, 1 - parity());
+}
+
+void StaggeredOperator::second_half(Device &device, const HalfCall &call, Epilogue epilogue) const {
+    launch(device, call, epilogue, parity());
+}
+
+SpinorField StaggeredOperator::between(Device &device, const char *owner, int sources) const {
+    return {device, spec().spinor, geometry(), 1 - parity(), owner, sources};
+}
+
+// The residual b - A x of a solution x changes by about |D dD x| when the links' rounding dD is put in: an element is
+// off by q = scale epsilon / sqrt(12), dD by sqrt(8 * 6) q a colour vector (8 fat links of 6 terms), and D itself is
+// about 2.5 on rough vectors.
+double StaggeredOperator::rounding(Precision p) const {
+    const double epsilon = p == Precision::half ? 1.0 / 32768 : p == Precision::single ? 1.0 / (1 << 24) : 0;
+    return 2.5 * std::sqrt(48.0) * links_.fat->scale * epsilon / std::sqrt(12.0);
+}
+
+std::vector<Region> StaggeredOperator::stands_on() const {
+    return {links_.fat->region("fat links"), links_.lng->region("long links")};
+}
+
+double StaggeredOperator::flops(Epilogue second) const {
+    return double(dslash_flops(Epilogue::plain, sites_between())) +
+           double(dslash_flops(second, geometry().sites(parity())));
+}
+
+double StaggeredOperator::bytes(Epilogue second) const {
+    const auto half = [this](Epilogue e, size_t sites) {
+        return double(dslash_bytes(spec().spinor, spec().link, spec().reals, e, sites));
+    };
+    return half(Epilogue::plain, sites_between()) + half(second, geometry().sites(parity()));
+}
+
+} // namespace milcgpu

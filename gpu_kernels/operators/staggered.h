@@ -1,0 +1,27 @@
+// 4 m^2 - D D on one parity, the normal operator of improved staggered fermions: B = D from this parity to the other.
+#pragma once
+#include "gpu_kernels/dslash/dslash.h"
+#include "gpu_kernels/operators/normal_operator.h"
+
+namespace milcgpu {
+
+class StaggeredOperator : public NormalOperator {
+  public:
+    // Link fields must outlive the operator. Throws Error(not_built) where there is no kernel for it.
+    StaggeredOperator(const Geometry &, int parity, const OperatorSpec &, const LinkPair &);
+    void first_half(Device &, const HalfCall &) const override;
+    void second_half(Device &, const HalfCall &, Epilogue) const override;
+    SpinorField between(Device &, const char *owner, int sources) const override;
+    int sites_between() const override { return geometry().sites(1 - parity()); }
+    double rounding(Precision) const override;
+    std::vector<Region> stands_on() const override;
+    double flops(Epilogue) const override;
+    double bytes(Epilogue) const override;
+
+  private:
+    void launch(Device &, const HalfCall &, Epilogue, int parity) const;
+    LinkPair links_;
+    const DslashKernel *one_source_[std::size(epilogues)];
+};
+
+} // namespace milcgpu

@@ -1,0 +1,81 @@
+// The loop of every iteration here. Launches come in chunks, recorded once; the scalars stay on the device. The host
+// queues one chunk ahead and looks at the chunk before it: 100 microseconds of work or more, so that launches hide
+// behind work and few steps are queued in vain. A chunk that is queued after the end does nothing.
+#pragma once
+#include "gpu_kernels/backend/device.h"
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace milcgpu {
+
+class ChunkLoop {
+  public:
+    // Data on the device that the host looks at after each chunk.
+    struct Piece {
+        const void *data;
+        size_t bytes;
+    };
+    ChunkLoop(Device &device, std::function<void()> chunk, std::vector<Piece> pieces)
+        : device_(device), pieces_(std::move(pieces)), chunk_(device, std::move(chunk)) {
+        for (const Piece &piece : pieces_)
+            bytes_ += (piece.bytes + alignment - 1) / alignment * alignment;
+        seen_ = {static_cast<unsigned char *>(device.allocate_pinned(2 * bytes_)),
+                 [&device](unsigned char *p) { device.release_pinned(p); }};
+    }
+
+    // What the host makes of a look: whether the loop has ended, and how many iterations there were so far. These must
+    // grow from look to look: scalars that were changed from outside could keep the loop going for ever.
+    struct Look {
+        bool ended;
+        int iterations;
+    };
+    // Queues chunks until look(), which looks at seen(), says that the loop has ended.
+    template <class LookAt> void run(const LookAt &look_at) {
+        slot_ = 0;
+        queue(0);
+        for (int before = 0;; slot_ = 1 - slot_) {
+            queue(1 - slot_);
+            device_.wait(slot_);
+            const Look look = look_at();
+            if (!look.ended && look.iterations > before) {
+                before = look.iterations;
+                continue;
+            }
+            device_.wait(1 - slot_); // its copies must not land later
+            if (look.ended)
+                return;
+            throw Error(Status::corrupted, "the iteration stopped without a reason: its scalars on the device were "
+                                           "changed from outside. Solve again");
+        }
+    }
+
+    // Piece k after the chunk that is looked at, and, once the loop has ended, after the chunk that was queued
+    // meanwhile.
+    template <class T> const T *seen(int k) const { return reinterpret_cast<const T *>(place(slot_, k)); }
+    template <class T> const T *last(int k) const { return reinterpret_cast<const T *>(place(1 - slot_, k)); }
+
+  private:
+    static constexpr size_t alignment = 64;
+    unsigned char *place(int slot, int k) const {
+        unsigned char *at = seen_.get() + slot * bytes_;
+        for (int before = 0; before < k; ++before)
+            at += (pieces_[before].bytes + alignment - 1) / alignment * alignment;
+        return at;
+    }
+    void queue(int slot) {
+        chunk_.run();
+        for (size_t k = 0; k < pieces_.size(); ++k)
+            device_.copy_to_pinned_later(place(slot, static_cast<int>(k)), pieces_[k].data, pieces_[k].bytes);
+        device_.record(slot);
+    }
+
+    Device &device_;
+    std::vector<Piece> pieces_;
+    Device::Sequence chunk_;
+    size_t bytes_ = 0; // of all pieces
+    int slot_ = 0;
+    std::unique_ptr<unsigned char, std::function<void(unsigned char *)>> seen_; // pinned, twice
+};
+
+} // namespace milcgpu

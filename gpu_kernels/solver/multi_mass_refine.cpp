@@ -1,0 +1,149 @@
+// The refinement of multi_mass.h: every shift to its own tolerance from its own true residual.
+#include "gpu_kernels/solver/multi_mass.h"
+#include "gpu_kernels/solver/precision_ladder.h"
+#include <cmath>
+
+namespace milcgpu {
+
+namespace {
+constexpr const char *owner = "multi-mass vectors";
+} // namespace
+
+double MultiMassSolver::true_residual(int s) {
+    residual(device_, *full_, limits_.shifts[s].offset, source(), x_[s], full_between_, residual_, sum_.data());
+    return sum_.to_host()[0];
+}
+
+void MultiMassSolver::make_batch() {
+    auto batch = std::make_unique<Batch>();
+    const int n = shifts();
+    for (SpinorField &r : batch->r)
+        r = single_->vectors(device_, owner, n);
+    batch->s = single_->vectors(device_, owner, n);
+    batch->copy = single_->vectors(device_, owner, n);
+    batch->between = single_->between(device_, owner, n);
+    // The shared iteration has no more use for its directions.
+    if (stages_[0].A->spec().spinor != Precision::double_)
+        batch->own_p = full_->vectors(device_, owner, n);
+    batch->p = batch->own_p ? batch->own_p : stages_[0].p;
+    batch->states = DeviceArray<CgState>(device_, n, owner);
+    batch_ = std::move(batch);
+}
+
+// Residuals of all shifts that are not settled, and the start of their refinement. Returns how many there are.
+int MultiMassSolver::open_batch(std::vector<bool> &settled, MultiMassReport &report) {
+    std::vector<CgState> states(shifts());
+    const double bb = report.source_norm * report.source_norm;
+    const SpinorField &r = batch_->r[cg_kept_steps - 1];
+    int open = 0;
+    for (size_t s = 0; s < limits_.shifts.size(); ++s) {
+        const ShiftLimits &asked = limits_.shifts[s];
+        if (settled[s] || asked.tolerance <= 0 || asked.relative_tolerance > 0)
+            continue;
+        const double rr = true_residual(static_cast<int>(s)), target = asked.tolerance * asked.tolerance * bb;
+        CgReport &cg = report.shifts[s].cg;
+        cg.source_norm = report.source_norm;
+        cg.true_residual = std::sqrt(rr / bb);
+        cg.relative_residual = 1; // not asked for
+        ++cg.iterations;
+        settled[s] = rr < target;
+        if (settled[s] || !(rr < INFINITY))
+            continue;
+        CgState &state = states[s];
+        state.waits = device_.waits();
+        state.shift = asked.offset;
+        state.scale = unit_of(rr, residual_.sites());
+        state.target_rr = std::fmax(0.8 * target, ladder::single_reach * rr) / (state.scale * state.scale);
+        state.iteration_limit = limits_.max_iterations;
+        state.active = 1;
+        convert_spinor(device_, residual_, r[static_cast<int>(s)], 1 / state.scale, nullptr);
+        ++open;
+    }
+    device_.copy_to_device(batch_->states.data(), states.data(), shifts() * sizeof(CgState));
+    for (int s = 0; s < shifts(); ++s)
+        if (states[s].active)
+            cg_start(device_, r[s], {batch_->p[s], batch_->copy[s]}, batch_->states.data() + s);
+    return open;
+}
+
+void MultiMassSolver::bring_up_batch(bool stopped) {
+    SolutionVectors vectors{};
+    for (int k = 0; k < cg_kept_steps; ++k)
+        vectors.r[k] = batch_->r[k];
+    vectors.p = batch_->p, vectors.copy = batch_->copy, vectors.x = x_;
+    update_solutions(device_, vectors, batch_->states.data(), cg_kept_steps, stopped);
+}
+
+void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &report) {
+    Batch &batch = *batch_;
+    if (!batch.loop) {
+        const auto chunk = [this, &batch] {
+            for (int k = 0; k < cg_kept_steps; ++k) {
+                const SpinorBlock before = batch.r[(k + cg_kept_steps - 1) % cg_kept_steps];
+                milcgpu::iterate(device_, {single_.get(), k == 0 ? batch.copy.block() : before, before, batch.r[k],
+                                           batch.s, batch.between, true, batch.states.data(), nullptr, false, false});
+            }
+            bring_up_batch(false);
+        };
+        batch.loop = std::make_unique<ChunkLoop>(
+            device_, chunk, std::vector<ChunkLoop::Piece>{{batch.states.data(), batch.states.bytes()}});
+    }
+    batch.loop->run([&]() -> ChunkLoop::Look {
+        const CgState *seen = batch.loop->seen<CgState>(0);
+        bool active = false;
+        double largest = 0;
+        int iterations = 0;
+        for (int s = 0; s < shifts(); ++s) {
+            iterations += seen[s].iterations;
+            if (seen[s].active) {
+                active = true;
+                largest = std::fmax(largest, std::sqrt(seen[s].rr) * seen[s].scale / report.source_norm);
+            }
+        }
+        if (active && progress)
+            progress(seen[base_].iterations, largest);
+        return {!active, iterations};
+    });
+    bring_up_batch(true);
+    const CgState *seen = batch.loop->seen<CgState>(0);
+    for (size_t s = 0; s < limits_.shifts.size(); ++s) {
+        report.shifts[s].cg.steps += seen[s].iterations;
+        report.shifts[s].cg.iterations += seen[s].iterations;
+        add_work(*single_, seen[s].iterations, report);
+        const double site_steps = double(seen[s].iterations) * source().sites();
+        report.flops += update_solutions_flops * site_steps;
+        report.bytes += update_solutions_bytes(Precision::single) * site_steps;
+    }
+}
+
+void MultiMassSolver::refine_together(std::vector<bool> &settled, const CgProgress &progress, MultiMassReport &report) {
+    if (!batch_)
+        make_batch();
+    for (int pass = 0; open_batch(settled, report) > 0 && pass < ladder::passes_together; ++pass)
+        run_batch(progress, report);
+}
+
+void MultiMassSolver::refine(int s, const CgProgress &progress, MultiMassReport &report) {
+    const ShiftLimits &shift = limits_.shifts[s];
+    CgLimits limits;
+    limits.shift = shift.offset;
+    limits.tolerance = shift.tolerance;
+    limits.relative_tolerance = shift.relative_tolerance;
+    limits.max_iterations = limits_.max_iterations;
+    limits.max_restarts = report.steps < limits_.max_iterations ? limits_.max_restarts : 0;
+    device_.copy_on_device(refiner_.solution().data(), x_[s].data, x_[s].bytes());
+    CgReport &cg = report.shifts[s].cg;
+    const int steps_before = cg.steps, iterations_before = cg.iterations;
+    cg = refiner_.solve(limits, progress);
+    if (cg.status == Status::ok || cg.status == Status::not_converged || cg.status == Status::precision_floor)
+        device_.copy_on_device(x_[s].data, refiner_.solution().data(), x_[s].bytes());
+    report.flops += cg.flops;
+    report.bytes += cg.bytes;
+    cg.steps += steps_before, cg.iterations += iterations_before;
+    if (report.status == Status::ok && cg.status != Status::ok) {
+        report.status = cg.status;
+        report.message = format("offset %g: %s", shift.offset, cg.message.c_str());
+    }
+}
+
+} // namespace milcgpu

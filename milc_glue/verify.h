@@ -1,0 +1,37 @@
+// Whether what a solve stands on is still what was loaded: links as handed over and their packed versions, the source,
+// the site map. MILCGPU_VERIFY=0 turns it off.
+#pragma once
+#include "milc_glue/context.h"
+
+namespace milcgpu {
+
+class Verification {
+  public:
+    Verification(milcgpu_context &context, milcgpu_links &links) : context_(context), links_(links) {}
+    void source_loaded(const SpinorBlock &source); // takes its checksum
+    // After the final residual, before anything is copied out. Throws Error(corrupted) where links or the site map
+    // changed; changed links are then empty. False where only the source did: load it and solve again.
+    bool holds(std::vector<Region> links);
+
+  private:
+    milcgpu_context &context_;
+    milcgpu_links &links_;
+    SpinorBlock source_;
+};
+
+// What `solve(verification)` returns, once what it stood on (stands_on()) holds: of a second time where the source had
+// changed meanwhile.
+template <class Solve, class StandsOn>
+auto verified(milcgpu_context &context, milcgpu_links &links, const Solve &solve, const StandsOn &stands_on) {
+    Verification verification(context, links);
+    auto report = solve(verification);
+    if (!context.verify || verification.holds(stands_on()))
+        return report;
+    report = solve(verification);
+    if (!verification.holds(stands_on()))
+        throw Error(Status::corrupted, "the source on the device changed while it was solved for, twice in a row. "
+                                       "Memory of this GPU seems to be failing: use another one");
+    return report;
+}
+
+} // namespace milcgpu

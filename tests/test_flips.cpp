@@ -1,0 +1,145 @@
+// Bits that flip in device memory while a solve runs: no wrong solution may be called right.
+#include "milc_glue/context.h"
+#include "tests/support.h"
+#include <cstdlib>
+#include <map>
+
+using namespace tests;
+
+namespace {
+
+constexpr double mass = 0.1, tolerance = 1e-9;
+
+// |b - A x| / |b| by the reference.
+double residual(const reference::Lattice &lattice, const AsqtadLinks &links, const reference::Fermion &b,
+                const reference::Fermion &x) {
+    const auto ax = reference::normal_operator(lattice, links.fat, links.lng, mass, 0, x);
+    double rr = 0, bb = 0;
+    for (int s = 0; s < lattice.volume(); ++s)
+        if (lattice.parity(s) == 0)
+            rr += reference::norm2(b[s] - ax[s]), bb += reference::norm2(b[s]);
+    return std::sqrt(rr / bb);
+}
+
+struct Outcomes {
+    int harmless = 0, corrupted = 0, other = 0, wrong = 0;
+};
+
+// Flips one bit in the middle of a solve.
+struct Flip {
+    milcgpu_context *context;
+    size_t bit;
+    int at_step;
+    std::string owner;
+    static void progress(void *user, int step, double) {
+        Flip &flip = *static_cast<Flip *>(user);
+        if (flip.owner.empty() && step >= flip.at_step)
+            flip.owner = flip.context->device->flip_bit(flip.bit);
+    }
+};
+
+// `flips` solves with a random bit each; a session is made anew when the device was lost.
+std::map<std::string, Outcomes> flip_bits(milcgpu::Backend backend, const reference::Lattice &lattice, int flips,
+                                          int sloppy) {
+    const AsqtadLinks links = asqtad_links(lattice, 91);
+    const auto b = random_fermion(lattice, 92);
+    reference::Rng rng(93 + sloppy);
+    std::map<std::string, Outcomes> table;
+    std::unique_ptr<Session<double>> session;
+    auto source = reference::vector_to_milc<double>(lattice, b);
+    const std::vector<double> guess(source.size(), 0.25);
+    for (int k = 0; k < flips; ++k) {
+        if (!session) {
+            session = std::make_unique<Session<double>>(lattice, backend, 0, 0);
+            REQUIRE(session->load(links.fat, links.lng) == MILCGPU_OK);
+        }
+        std::vector<double> x = guess;
+        milcgpu_solve_spec spec = solve_spec(mass, tolerance, MILCGPU_DOUBLE, sloppy);
+        Flip flip{session->context, rng(), 8 + static_cast<int>(rng() % 40), ""};
+        spec.progress = Flip::progress;
+        spec.user = &flip;
+        const milcgpu_field from = session->field(source), to = session->field(x);
+        const milcgpu_status status = milcgpu_solve(session->context, session->links, &spec, &from, &to, nullptr);
+        Outcomes &outcomes = table[flip.owner];
+        CAPTURE(k, flip.owner, flip.bit, flip.at_step, milcgpu_status_name(status), milcgpu_last_error());
+        if (status == MILCGPU_OK) {
+            const bool right =
+                residual(lattice, links, b, reference::vector_from_milc<double>(lattice, x)) < 1.001 * tolerance;
+            CHECK(right);
+            ++(right ? outcomes.harmless : outcomes.wrong);
+        } else {
+            if (status != MILCGPU_NOT_CONVERGED && status != MILCGPU_PRECISION_FLOOR)
+                CHECK(x == guess); // untouched
+            ++(status == MILCGPU_CORRUPTED ? outcomes.corrupted : outcomes.other);
+        }
+        if (status == MILCGPU_DEVICE_LOST)
+            session.reset();
+        else // flipped packed links that did no harm are found here, too
+            REQUIRE(session->load(links.fat, links.lng) == MILCGPU_OK);
+    }
+    return table;
+}
+
+} // namespace
+
+TEST_CASE("bits that flip in device memory never make a wrong solution pass", "[faults][flips]") {
+    const char *asked = std::getenv("MILCGPU_FLIPS"); // on a GPU: 1000
+    for (const milcgpu::Backend backend : backends()) {
+        const bool gpu = backend == milcgpu::Backend::cuda;
+        const int flips = asked != nullptr && gpu ? std::atoi(asked) : gpu ? 100 : 24;
+        for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_HALF}) {
+            const int half = (flips + 1) / 2;
+            const auto table = flip_bits(
+                backend, {gpu ? std::array<int, 4>{8, 8, 8, 8} : std::array<int, 4>{4, 4, 4, 6}}, half, sloppy);
+            std::printf("%s, double/%s: %d bits flipped while solves ran\n%-28s %9s %9s %9s %9s\n",
+                        milcgpu::name(backend), sloppy == MILCGPU_HALF ? "half" : "double", half, "in", "harmless",
+                        "corrupted", "other", "wrong");
+            Outcomes all;
+            for (const auto &[owner, o] : table) {
+                std::printf("%-28s %9d %9d %9d %9d\n", owner.c_str(), o.harmless, o.corrupted, o.other, o.wrong);
+                all.harmless += o.harmless, all.corrupted += o.corrupted, all.other += o.other, all.wrong += o.wrong;
+            }
+            std::printf("%-28s %9d %9d %9d %9d\n", "all", all.harmless, all.corrupted, all.other, all.wrong);
+            CHECK(all.wrong == 0);
+            CHECK(all.corrupted > 0);
+        }
+    }
+}
+
+TEST_CASE("links that changed on the device are named, the handle is empty, an update brings them back",
+          "[faults][smoke]") {
+    const reference::Lattice lattice{{4, 4, 4, 6}};
+    const AsqtadLinks links = asqtad_links(lattice, 94);
+    const auto b = random_fermion(lattice, 95);
+    for (const milcgpu::Backend backend : backends()) {
+        Session<double> session(lattice, backend, 0, 0);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        auto source = reference::vector_to_milc<double>(lattice, b);
+        std::vector<double> x(source.size(), 0.5);
+        const milcgpu_field from = session.field(source), to = session.field(x);
+        const milcgpu_solve_spec spec = solve_spec(mass, tolerance, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
+        const auto solve = [&] { return milcgpu_solve(session.context, session.links, &spec, &from, &to, nullptr); };
+        // The sign of an element of a fat link.
+        const auto flip = [&] {
+            unsigned char *link = session.links->links->full().fat->block(0, 0);
+            unsigned char byte;
+            session.context->device->copy_to_host(&byte, link + 7, 1);
+            byte ^= 0x80;
+            session.context->device->copy_to_device(link + 7, &byte, 1);
+        };
+        flip();
+        const std::vector<double> before = x;
+        CHECK(solve() == MILCGPU_CORRUPTED);
+        CHECK(std::string(milcgpu_last_error()).find("fat links changed") != std::string::npos);
+        CHECK(x == before);
+        CHECK(solve() == MILCGPU_BAD_ARGUMENT); // empty
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        CHECK(solve() == MILCGPU_OK);
+        CHECK(residual(lattice, links, b, reference::vector_from_milc<double>(lattice, x)) < tolerance);
+        // What MILCGPU_VERIFY=0 turns off: the same flip goes unseen.
+        flip();
+        session.context->verify = false;
+        CHECK(solve() == MILCGPU_OK);
+        CHECK(residual(lattice, links, b, reference::vector_from_milc<double>(lattice, x)) > 1e-6);
+    }
+}
