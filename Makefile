@@ -175,11 +175,12 @@ plot = if command -v gnuplot >/dev/null && [ -f examples/$(1).gp ] && [ -f build
 	  echo 'no picture: gnuplot failed on examples/$(1).gp'; fi
 
 # Check the test program's own counts against its exit status. A run that crashed before it could count, that failed
-# after it did (a leak found at exit), or that ran no test at all is at least one failure. The line is printed again
-# only where the program's own is not already right and last.
-count_tests = /^[0-9]+ passed, [0-9]+ failed$$/ { passed = $$1; failed = $$3; last = NR } \
-  END { wrong = failed + 0 == 0 && (status != 0 || passed + 0 == 0); failed += wrong; \
-        if (wrong || last != NR) printf "%d passed, %d failed\n", passed, failed; exit failed > 0 }
+# after it did (a leak found at exit), or in which no test passed or was skipped is at least one failure. The line is
+# printed again only where the program's own is not already right and last.
+count_tests = /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$$/ { passed = $$1; failed = $$3; skipped = $$5; last = NR } \
+  END { wrong = failed + 0 == 0 && (status != 0 || passed + skipped == 0); failed += wrong; \
+        if (wrong || last != NR) printf "%d passed, %d failed%s\n", passed, failed, \
+                                        (skipped + 0 ? ", " skipped " skipped" : ""); exit failed > 0 }
 
 # ---- rules --------------------------------------------------------------------------------------------------------
 # demo and check install what is missing before anything is compiled; the other targets never install.

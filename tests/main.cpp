@@ -1,6 +1,7 @@
 // The test program's main. Runs Catch2 (version 2 or 3) with its usual command line and prints, as the last line of
-// output, 'N passed, N failed', counting test cases; `make check` and .ci/run read that line. Prints no such line where
-// no test was to run (--list-tests, --help). Exit status: Catch's own, 0 exactly when nothing failed.
+// output, 'N passed, N failed', followed by ', N skipped' where tests were skipped (SKIP_TEST), counting test cases;
+// `make check` and .ci/run read that line. Prints no such line where no test was to run (--list-tests, --help). Exit
+// status: Catch's own, 0 exactly when nothing failed.
 
 #define CATCH_CONFIG_RUNNER
 #include "tests/catch.h"
@@ -22,11 +23,15 @@ struct RunCounts {
     bool crashed = false;
     unsigned long long passed = 0;
     unsigned long long failed = 0;
+    unsigned long long skipped = 0;
 };
 RunCounts counts;
 
 void print_counts() {
-    std::printf("%llu passed, %llu failed\n", counts.passed, counts.failed);
+    std::printf("%llu passed, %llu failed", counts.passed, counts.failed);
+    if (counts.skipped > 0)
+        std::printf(", %llu skipped", counts.skipped);
+    std::printf("\n");
     std::fflush(stdout);
 }
 
@@ -46,9 +51,14 @@ class CountListener : public ListenerBase {
         return AssertionEndedResult();
     }
 
+    void testCaseEnded(Catch::TestCaseStats const &stats) override {
+        counts.skipped += test_skipped && stats.totals.testCases.failed == 0;
+        test_skipped = false;
+    }
+
     void testRunEnded(Catch::TestRunStats const &stats) override {
         // failedButOk is [!mayfail] and [!shouldfail]: as expected, so passed.
-        counts.passed = stats.totals.testCases.passed + stats.totals.testCases.failedButOk;
+        counts.passed = stats.totals.testCases.passed + stats.totals.testCases.failedButOk - counts.skipped;
         counts.failed = stats.totals.testCases.failed;
         counts.run_ended = true;
         if (counts.crashed)
