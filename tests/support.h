@@ -6,6 +6,7 @@
 #include "tests/catch.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/staggered.h"
+#include <omp.h>
 
 namespace tests {
 
@@ -16,6 +17,34 @@ inline std::vector<milcgpu::Backend> backends() {
 }
 
 using reference::random_fermion;
+
+// The larger of two errors; NaN is larger than any number. (std::max and std::fmax drop it.)
+inline double worse(double a, double b) { return a != a || b <= a ? a : b; }
+
+// Tolerances are this many times what was measured on the host backend. On the GPU, reciprocals and roots in single
+// precision are off by two units in the last place, and sums are contracted in other places.
+constexpr double times_measured = 3;
+
+// `Device::set_parts_below` for one thread a site, and for four.
+constexpr int both_ways[] = {0, 1 << 30};
+
+// What results must not depend on: threads a block on the GPU, OpenMP threads on the host. Holds while it lives.
+struct Threads {
+    int block = 0; // for milcgpu_options or Device::set_block
+    Threads(milcgpu::Backend backend, int choice) : before_(omp_get_max_threads()) {
+        constexpr int blocks[] = {0, 64, 128, 256}, threads[] = {1, 2, 3, 5};
+        if (backend == milcgpu::Backend::cuda)
+            block = blocks[choice];
+        else
+            omp_set_num_threads(threads[choice]);
+    }
+    Threads(const Threads &) = delete;
+    ~Threads() { omp_set_num_threads(before_); }
+
+  private:
+    int before_;
+};
+constexpr int thread_choices = 4;
 
 // Any matrices.
 inline reference::Gauge random_links(const reference::Lattice &lattice, unsigned long seed) {
