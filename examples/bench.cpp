@@ -1,6 +1,6 @@
 // Times the device copy, every dslash row, the making of links, whole solves and multi-mass solves; verifies each after
 // timing. Device events, median of several runs. GB/s are on compulsory bytes (every link and spinor once); percent is
-// of the copy bandwidth of the same run.
+// of the copy bandwidth of the same run. What is wrong is named in the last lines; the exit status is then 1.
 #include "examples/arguments.h"
 #include "examples/heatbath.h"
 #include "examples/system.h"
@@ -27,15 +27,41 @@ struct Settings {
 struct Out {
     std::ofstream csv;
     double copy_bandwidth = 0; // bytes a second
+    std::vector<std::string> wrong;
+    void fail(const std::string &kind, const std::string &what, const std::string &why) {
+        std::printf("%-9s %-34s WRONG: %s\n", kind.c_str(), what.c_str(), why.c_str());
+        wrong.push_back(kind + " " + what + ": " + why);
+    }
+    // error: of the result that was timed; above `tolerance`, or NaN, it is wrong.
     void line(const std::string &kind, const std::string &what, double seconds, double flops, double bytes,
-              double error) {
+              double error, double tolerance) {
         const double percent = 100 * bytes / seconds / copy_bandwidth;
         std::printf("%-9s %-34s %10.2f us %9.1f GFLOPS %8.1f GB/s %6.1f %%  error %.1e\n", kind.c_str(), what.c_str(),
                     seconds * 1e6, flops / seconds * 1e-9, bytes / seconds * 1e-9, percent, error);
         csv << kind << "," << what << "," << seconds * 1e6 << "," << flops / seconds * 1e-9 << ","
             << bytes / seconds * 1e-9 << "," << percent << "," << flops / bytes << "," << error << "\n";
+        if (!(error <= tolerance))
+            fail(kind, what, format("error %.2e, at most %.2e is right", error, tolerance));
+    }
+    int finish() const {
+        for (const std::string &each : wrong)
+            std::printf("wrong: %s\n", each.c_str());
+        std::printf(wrong.empty() ? "every result is right\n" : "%zu results are wrong\n", wrong.size());
+        return wrong.empty() ? 0 : 1;
     }
 };
+
+// Errors are wrong above this many times what was measured on the host backend.
+constexpr double times_measured = 3;
+
+// By spinor (rows) and link (columns): double, single, half.
+double row_tolerance(const DslashKernel &row) {
+    constexpr double measured[3][3] = {{2.8e-16, 2.7e-8, 2.5e-5}, {1.4e-7, 1.4e-7, 2.5e-5}, {2.0e-6, 2.0e-6, 2.5e-5}};
+    return times_measured * measured[static_cast<int>(row.spinor)][static_cast<int>(row.link)];
+}
+double links_tolerance(Precision p, double measured_in_double, double measured_in_single) {
+    return times_measured * (p == Precision::double_ ? measured_in_double : measured_in_single);
+}
 
 // Median over `runs` of the time of `repeat` launches, a launch.
 template <class Launch> double median_seconds(Device &device, int runs, int repeat, const Launch &launch) {
@@ -90,9 +116,10 @@ void time_rows(Device &device, const examples::System &system, const Settings &s
         if (row.most_sources > 1 ||
             (!settings.all_rows && (row.link != row.spinor || row.epilogue == Epilogue::normal)))
             continue;
+        const std::string what = format("%s/%s/%d %s", name(row.spinor), name(row.link), row.reals, name(row.epilogue));
         const LinkPair pair = links.version(row.link, row.reals);
         if (pair.lng->reals() != row.reals) {
-            std::printf("dslash    %s/%s/%d: refused for these links\n", name(row.spinor), name(row.link), row.reals);
+            out.fail("dslash", what, "the links were refused");
             continue;
         }
         const SpinorField in_d = upload(device, reorder, geometry, in_milc, 1, row.spinor);
@@ -127,10 +154,9 @@ void time_rows(Device &device, const examples::System &system, const Settings &s
             wanted[k] = row.epilogue == Epilogue::plain    ? wanted[k]
                         : row.epilogue == Epilogue::normal ? -wanted[k]
                                                            : in_milc[k] + wanted[k];
-        out.line("dslash", format("%s/%s/%d %s", name(row.spinor), name(row.link), row.reals, name(row.epilogue)),
-                 seconds, dslash_flops(row.epilogue, half),
+        out.line("dslash", what, seconds, dslash_flops(row.epilogue, half),
                  dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, half),
-                 difference(got, wanted, 0, got.size() / 2));
+                 difference(got, wanted, 0, got.size() / 2), row_tolerance(row));
     }
 }
 
@@ -176,13 +202,14 @@ void time_links(Device &device, const examples::System &system, Out &out) {
             device.fill_zero(fat.block(0, 0), fat.bytes());
             make();
             out.line("links", format("asqtad fat %s/%d", name(p), reals), seconds, volume * fat_links_flops,
-                     volume * fat_links_bytes(p, reals), links_difference(device, system.lattice, fat, system.fat));
+                     volume * fat_links_bytes(p, reals), links_difference(device, system.lattice, fat, system.fat),
+                     links_tolerance(p, 2.6e-16, 7.3e-8));
         }
         const LinkField u = upload_links(device, system.lattice, system.gauge, p, 18);
         const double naik = asqtad.naik;
         double seconds = median_seconds(device, 5, repeat, [&] { long_links(device, geometry, u, naik, fat); });
         out.line("links", format("long %s/18", name(p)), seconds, volume * long_links_flops, volume * 8 * link,
-                 links_difference(device, system.lattice, fat, system.lng));
+                 links_difference(device, system.lattice, fat, system.lng), links_tolerance(p, 1.7e-16, 8.8e-8));
         seconds = median_seconds(device, 5, repeat, [&] {
             fat_links(device, geometry, u, fat7, fat, space);
             unitarize(device, geometry, fat, UnitarizeSpec(), nullptr, w);
@@ -190,8 +217,19 @@ void time_links(Device &device, const examples::System &system, Out &out) {
         });
         out.line("links", format("hisq fat %s/18", name(p)), seconds, volume * 2 * fat_links_flops,
                  volume * (2 * fat_links_bytes(p, 18) + 8 * link),
-                 links_difference(device, system.lattice, fat, hisq.fat));
+                 links_difference(device, system.lattice, fat, hisq.fat), links_tolerance(p, 3.9e-16, 9.8e-8));
     }
+}
+
+// |b - (4 m^2 - D D) x| / |b| of the solution that the caller holds. NaN where that cannot be had, or where the solver
+// reported another number for it.
+double checked_residual(const examples::Connection &connection, double mass, std::vector<double> &source,
+                        std::vector<double> &x, double reported) {
+    double residual = NAN;
+    const milcgpu_field from = examples::field_of(source), solution = examples::field_of(x);
+    const bool known = milcgpu_residual(connection.context(), connection.links(), MILCGPU_EVEN, mass, &from, &solution,
+                                        &residual) == MILCGPU_OK;
+    return known && std::fabs(residual - reported) <= 0.01 * reported + 1e-14 ? residual : NAN;
 }
 
 void time_solves(const examples::System &system, int backend, const Settings &settings, Out &out) {
@@ -212,6 +250,7 @@ void time_solves(const examples::System &system, int backend, const Settings &se
             spec.reliable_delta = settings.delta;
             if (pair.precise == pair.sloppy)
                 spec.precise.reconstruct = reals;
+            const std::string what = format("%s/%d", pair.name, reals);
             std::vector<milcgpu_solve_report> reports;
             std::vector<double> x;
             for (int run = 0; run < 5; ++run) {
@@ -220,18 +259,20 @@ void time_solves(const examples::System &system, int backend, const Settings &se
                 x.assign(source.size(), 0.0);
                 const milcgpu_field from = examples::field_of(source), to = examples::field_of(x);
                 if (milcgpu_solve(connection.context(), connection.links(), &spec, &from, &to, &report) != MILCGPU_OK)
-                    std::printf("solve %s: %s\n", pair.name, report.message);
+                    out.fail("solve", what, report.message);
                 if (run > 0 || backend == MILCGPU_HOST) // the first packs links and records the graph
                     reports.push_back(report);
                 if (backend == MILCGPU_HOST)
                     break;
             }
+            const double last_residual = reports.back().true_residual; // of x
             std::sort(reports.begin(), reports.end(), [](auto &a, auto &b) { return a.seconds < b.seconds; });
             const milcgpu_solve_report &r = reports[reports.size() / 2];
             const double work =
                 r.solver_seconds / r.steps * 1e9; // the step is timed over the whole call, copies included
-            out.line("cg step", format("%s/%d %d steps %d updates", pair.name, reals, r.steps, r.reliable_updates),
-                     r.seconds / r.steps, r.gflops * work, r.gbytes_per_second * work, r.true_residual);
+            out.line("cg step", format("%s %d steps %d updates", what.c_str(), r.steps, r.reliable_updates),
+                     r.seconds / r.steps, r.gflops * work, r.gbytes_per_second * work,
+                     checked_residual(connection, spec.mass, source, x, last_residual), spec.tolerance);
         }
 }
 
@@ -280,19 +321,23 @@ void time_multi_mass(const examples::System &system, int backend, const Settings
             const milcgpu_field from = examples::field_of(source);
             if (milcgpu_multi_mass(connection.context(), connection.links(), &spec, &from, fields.data(), &report) !=
                 MILCGPU_OK)
-                std::printf("multi-mass %s: %s\n", policy.name, report.message);
+                out.fail("10 masses", policy.name, report.message);
             if (run == 0 || report.seconds < best.seconds)
                 best = report;
         }
         double worst = 0;
         int refinement = 0;
-        for (const auto &shift : each)
-            worst = std::fmax(worst, shift.true_residual), refinement += shift.steps;
+        for (size_t i = 0; i < each.size(); ++i) {
+            const double residual =
+                checked_residual(connection, 0.5 * std::sqrt(shifts[i].offset), source, x[i], each[i].true_residual);
+            worst = residual <= worst ? worst : residual; // NaN is the worst
+            refinement += each[i].steps;
+        }
         std::printf("          %.4f s a call, %.4f shared, %d steps of refinement\n", best.seconds, best.shared_seconds,
                     refinement);
         out.line("10 masses", format("%s %d steps", policy.name, best.steps), best.seconds / best.steps,
                  best.gflops * 1e9 * best.solver_seconds / best.steps,
-                 best.gbytes_per_second * 1e9 * best.solver_seconds / best.steps, worst);
+                 best.gbytes_per_second * 1e9 * best.solver_seconds / best.steps, worst, settings.tolerance);
     }
 }
 
@@ -323,7 +368,7 @@ int run(Settings &settings) {
         time_solves(system, backend, settings, out);
     if (!settings.no_multi_mass)
         time_multi_mass(system, backend, settings, out);
-    return 0;
+    return out.finish();
 }
 
 } // namespace
