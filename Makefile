@@ -99,7 +99,7 @@ endif
 objects = $(patsubst %,$(O)/obj/%.o,$(1))
 
 lib_sources   := $(sort $(shell find gpu_kernels -name '*.cu' -o -name '*.cpp') \
-                   $(wildcard reorder/*.cu reorder/*.cpp milc_glue/*.cpp))
+                   $(wildcard reorder/*.cu reorder/*.cpp milc_glue/*.cpp milc_glue/plugin/*.cpp))
 # The interface for MILC's own GPU switches: a library of its own, because its names are QUDA's.
 quda_sources  := $(wildcard milc_glue/quda_compat/*.cpp)
 ref_sources   := $(wildcard tests/reference/*.cpp)

@@ -74,16 +74,31 @@ template <class Real> double worst(const Real *a, const Real *b, size_t matrices
 }
 
 template <class Real>
-void adjoint_links(const std::complex<Real> *links, const int *const from[4], size_t sites, std::complex<Real> *to) {
-#pragma omp parallel for
-    for (size_t i = 0; i < sites; ++i)
-        for (int mu = 0; mu < 4; ++mu) {
-            const std::complex<Real> *u = links + 9 * (4 * static_cast<size_t>(from[mu][i]) + mu);
-            std::complex<Real> *v = to + 9 * (4 * i + mu);
-            for (int r = 0; r < 3; ++r)
-                for (int c = 0; c < 3; ++c)
-                    v[3 * r + c] = std::conj(u[3 * c + r]);
-        }
+void adjoint_links(const std::complex<Real> *links, const MilcSites &sites, int hops, std::complex<Real> *to) {
+    const int *n = sites.extent;
+    const size_t odd_from = static_cast<size_t>(n[0]) * n[1] * n[2] * n[3] / 2;
+    const auto milc_site = [&](const int x[4]) {
+        const size_t lexicographic = x[0] + n[0] * (x[1] + n[1] * (x[2] + static_cast<size_t>(n[2]) * x[3]));
+        return static_cast<size_t>(sites.map[lexicographic / 2 + ((x[0] + x[1] + x[2] + x[3]) % 2) * odd_from]);
+    };
+#pragma omp parallel for collapse(3)
+    for (int t = 0; t < n[3]; ++t)
+        for (int z = 0; z < n[2]; ++z)
+            for (int y = 0; y < n[1]; ++y)
+                for (int x = 0; x < n[0]; ++x) {
+                    int at[4] = {x, y, z, t};
+                    const size_t i = milc_site(at);
+                    for (int mu = 0; mu < 4; ++mu) {
+                        const int here = at[mu];
+                        at[mu] = (here + hops * n[mu] - hops) % n[mu];
+                        const std::complex<Real> *u = links + 9 * (4 * milc_site(at) + mu);
+                        at[mu] = here;
+                        std::complex<Real> *v = to + 9 * (4 * i + mu);
+                        for (int r = 0; r < 3; ++r)
+                            for (int c = 0; c < 3; ++c)
+                                v[3 * r + c] = std::conj(u[3 * c + r]);
+                    }
+                }
 }
 
 } // namespace
@@ -125,12 +140,12 @@ void gather_records(const HostRecords &from, void *to) {
         std::memcpy(static_cast<unsigned char *>(to) + i * from.bytes, record(from, i), from.bytes);
 }
 
-void gather_adjoint_links(const void *links, const int *const from_site[4], size_t sites, bool in_double, void *to) {
+void gather_adjoint_links(const void *links, const MilcSites &sites, int hops, bool in_double, void *to) {
     if (in_double)
-        adjoint_links(static_cast<const std::complex<double> *>(links), from_site, sites,
+        adjoint_links(static_cast<const std::complex<double> *>(links), sites, hops,
                       static_cast<std::complex<double> *>(to));
     else
-        adjoint_links(static_cast<const std::complex<float> *>(links), from_site, sites,
+        adjoint_links(static_cast<const std::complex<float> *>(links), sites, hops,
                       static_cast<std::complex<float> *>(to));
 }
 

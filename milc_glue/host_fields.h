@@ -31,7 +31,13 @@ void *host_room(size_t bytes);
 // Packs records.
 void gather_records(const HostRecords &from, void *to);
 
-// to[4 i + mu] = (links[4 from_site[mu][i] + mu])^dag.
-void gather_adjoint_links(const void *links, const int *const from_site[4], size_t sites, bool in_double, void *to);
+// MILC's sites: map[k] is MILC's index of the k-th site in milcgpu_layout's order.
+struct MilcSites {
+    const int *extent, *map;
+};
+
+// to[4 i + mu] = (links[4 j + mu])^dag for all sites i, j the site `hops` back from i in direction mu. The neighbours
+// are computed: a table of them would be larger than many a field.
+void gather_adjoint_links(const void *links, const MilcSites &sites, int hops, bool in_double, void *to);
 
 } // namespace milcgpu

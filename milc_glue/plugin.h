@@ -1,6 +1,6 @@
 /* What the use_gpu glue asks of the library: plain C, no type of MILC's. The glue reads MILC's structures and fills
- * them; everything that does not need MILC's headers is behind this interface (plugin.cpp): the environment, sets of
- * links and when they are stale, the ladder of precisions after an error, the comparison of CPU and GPU, the tables.
+ * them; everything that does not need MILC's headers is behind this interface (the folder plugin): the environment, sets
+ * of links and when they are stale, the ladder of precisions after an error, the comparison of CPU and GPU, the tables.
  *
  * Functions that do a routine's work return 1 when it is done, and 0 when MILC's own routine must do it; what happened
  * has then been said on stderr. None of them ends the run. Fields and links are MILC's: MILC's site order and

@@ -53,23 +53,27 @@ TEST_CASE("differences of fields and of links, NaN included", "[host_fields]") {
 }
 
 TEST_CASE("gathered records and backward links", "[host_fields][sanitize]") {
-    const reference::Lattice lattice{{4, 4, 2, 6}};
+    const reference::Lattice lattice{{4, 4, 2, 6}}; // 3 hops are more than once around Z
     const reference::Gauge links = tests::random_links(lattice, 3);
-    std::vector<int> from[4];
-    for (int mu = 0; mu < 4; ++mu)
+    const auto order = reference::milc_order(lattice); // lexicographic index of MILC's k-th site
+    std::vector<int> map(lattice.volume()), milc_of(lattice.volume());
+    for (int k = 0; k < lattice.volume(); ++k) {
+        map[k] = (7 * k + 5) % lattice.volume(); // sites in any order
+        milc_of[order[k]] = map[k];
+    }
+    for (const int hops : {1, 3}) {
+        reference::Gauge back(links.size());
+        gather_adjoint_links(links.data(), {lattice.n.data(), map.data()}, hops, true, back.data());
+        double worst = 0;
         for (int s = 0; s < lattice.volume(); ++s)
-            from[mu].push_back(lattice.neighbour(s, mu, -1));
-    const int *const table[4] = {from[0].data(), from[1].data(), from[2].data(), from[3].data()};
-    reference::Gauge back(links.size());
-    gather_adjoint_links(links.data(), table, lattice.volume(), true, back.data());
-    double worst = 0;
-    for (int s = 0; s < lattice.volume(); ++s)
-        for (int mu = 0; mu < 4; ++mu)
-            for (int k = 0; k < 9; ++k)
-                worst =
-                    std::max(worst, std::abs(back[4 * s + mu].e[k / 3][k % 3] -
-                                             std::conj(links[4 * lattice.neighbour(s, mu, -1) + mu].e[k % 3][k / 3])));
-    CHECK(worst == 0.0);
+            for (int mu = 0; mu < 4; ++mu)
+                for (int k = 0; k < 9; ++k)
+                    worst = std::max(
+                        worst,
+                        std::abs(back[4 * milc_of[s] + mu].e[k / 3][k % 3] -
+                                 std::conj(links[4 * milc_of[lattice.neighbour(s, mu, -hops)] + mu].e[k % 3][k / 3])));
+        CHECK(worst == 0.0);
+    }
     reference::Gauge every_second(links.size() / 2);
     gather_records({links.data(), links.size() / 2, sizeof(reference::Matrix), 2 * sizeof(reference::Matrix)},
                    every_second.data());

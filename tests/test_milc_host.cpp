@@ -121,10 +121,10 @@ TEST_CASE("milc_host: what cannot be served is said, and MILC runs on the CPU", 
     refused("MILC_HOST_RANKS=4", "4 ranks: milcgpu");
     refused("MILC_HOST_LAYOUT=broken", "site order could not be read");
     refused("MILCGPU_PRECISION=quadruple", "MILCGPU_PRECISION=quadruple is none of");
-    refused("MILCGPU_RECONSTRUCT=17", "MILCGPU_RECONSTRUCT=17 is none of 18 13 12 9 8. MILC runs on the CPU");
-    refused("MILCGPU_DEVICE=first", "MILCGPU_DEVICE=first is no number");
+    refused("MILCGPU_RECONSTRUCT=17", "MILCGPU_RECONSTRUCT=17 is none of auto 18 13 12 9 8. MILC runs on the CPU");
+    refused("MILCGPU_DEVICE=first", "MILCGPU_DEVICE=first is none of 0 to 999");
     refused("MILCGPU_COMPARE=yes", "MILCGPU_COMPARE=yes is none of");
-    refused("MILCGPU_BACKEND=opencl", "must be auto, cuda or host");
+    refused("MILCGPU_BACKEND=opencl", "MILCGPU_BACKEND=opencl is none of auto cuda host");
     if (milcgpu::Device::gpu_count() == 0)
         refused("MILCGPU_BACKEND=cuda", "MILC runs on the CPU");
 }

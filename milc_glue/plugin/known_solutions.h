@@ -1,0 +1,34 @@
+// Solutions that a multi-mass call has refined already. MILC asks for each of them again, with a solve of one mass.
+#pragma once
+#include "milc_glue/host_fields.h"
+#include "milc_glue/plugin.h"
+#include <vector>
+
+namespace milcgpu {
+
+struct KnownSolution {
+    const void *source, *solution;
+    int parity;
+    double mass;
+    uint64_t links, source_hash, solution_hash; // hashes of contents
+    bool zero_source;
+    milcgpu_shift_report report;
+};
+
+class KnownSolutions {
+  public:
+    // Of the last multi-mass call. HostRecords: the sites of the call's parity.
+    void remember(const milcgpu_plugin_multi_mass_call &call, const std::vector<HostRecords> &solutions,
+                  const HostRecords &source, uint64_t links, bool zero_source, const milcgpu_shift_report *shifts);
+    void clear() { known_.clear(); }
+
+    // What the call asks for, where source and solution are as they were then: same places, same contents. The caller
+    // compares the links. mass_error: relative, what two ways to one mass may differ by. nullptr: not known.
+    const KnownSolution *find(const milcgpu_plugin_solve_call &call, const HostRecords &source,
+                              const HostRecords &solution, double mass_error) const;
+
+  private:
+    std::vector<KnownSolution> known_;
+};
+
+} // namespace milcgpu

@@ -1,0 +1,71 @@
+#include "milc_glue/plugin/settings.h"
+#include "gpu_kernels/backend/error.h"
+#include <cstdlib>
+
+namespace milcgpu {
+
+const std::vector<Setting> &setting_table() {
+    static const std::vector<Setting> table = {
+        {"MILCGPU_OFF", "0 1 no yes", "0", "1: as if milcgpu had not been linked"},
+        {"MILCGPU_COMPARE", "0 1 strict", "0",
+         "1: MILC's routines run too, and both are compared; strict: the run ends at the first difference"},
+        {"MILCGPU_PRECISION", "auto single-half single double-half double-single double", "auto",
+         "of solves, precise-sloppy"},
+        {"MILCGPU_RECONSTRUCT", "auto 18 13 12 9 8", "auto",
+         "reals of a long link in the sloppy part; auto: 9 on a GPU, 18 on the host"},
+        {"MILCGPU_DSLASH", "auto always never", "auto", "whether dslash_fn_field is taken over"},
+        {"MILCGPU_HASH", "sample full", "sample", "how much of the host's links a call looks at before its work"},
+        {"MILCGPU_BACKEND", "auto cuda host", "auto", "auto: a GPU if there is one"},
+        {"MILCGPU_DEVICE", nullptr, "0", "number of the GPU, as nvidia-smi -L counts them"},
+        {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},
+        {"MILCGPU_VERIFY", "0 1", "1", "1: checksums of what lies on the device, with every solve"}};
+    return table;
+}
+
+namespace {
+
+std::string allowed_text(const Setting &setting) {
+    return setting.allowed != nullptr ? setting.allowed : format("0 to %d", largest_setting);
+}
+
+bool allows(const Setting &setting, const std::string &value) {
+    if (setting.allowed == nullptr)
+        return value.size() <= 9 && value.find_first_not_of("0123456789") == std::string::npos &&
+               std::atoi(value.c_str()) <= largest_setting;
+    return value.find(' ') == std::string::npos &&
+           format(" %s ", setting.allowed).find(" " + value + " ") != std::string::npos;
+}
+
+} // namespace
+
+Settings Settings::of_environment() {
+    Settings settings;
+    for (const Setting &setting : setting_table()) {
+        const char *value = std::getenv(setting.name);
+        const bool given = value != nullptr && *value != '\0';
+        if (given && !allows(setting, value))
+            throw Error(Status::bad_argument,
+                        format("%s=%s is none of %s", setting.name, value, allowed_text(setting).c_str()));
+        settings.values_[setting.name] = given ? value : setting.otherwise;
+        if (given)
+            settings.given_.push_back(format("%s=%s", setting.name, value));
+    }
+    return settings;
+}
+
+std::string Settings::given() const {
+    std::string text;
+    for (const std::string &one : given_)
+        text += (text.empty() ? "" : " ") + one;
+    return text;
+}
+
+std::string Settings::list() const {
+    std::string text;
+    for (const Setting &setting : setting_table())
+        text += format("%-20s %-8s (%s) %s\n", setting.name, values_.at(setting.name).c_str(),
+                       allowed_text(setting).c_str(), setting.meaning);
+    return text;
+}
+
+} // namespace milcgpu

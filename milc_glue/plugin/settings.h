@@ -1,0 +1,37 @@
+// What the environment sets. One table says what is allowed, what holds otherwise, and what it is for; the check, the
+// refusals and the printed list all come from it.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+namespace milcgpu {
+
+struct Setting {
+    const char *name;
+    const char *allowed; // words; nullptr: a number from 0 to largest_setting
+    const char *otherwise;
+    const char *meaning;
+};
+constexpr int largest_setting = 999;
+
+const std::vector<Setting> &setting_table();
+
+class Settings {
+  public:
+    // From the environment; a variable that is empty counts as not set. Throws Error(bad_argument) with the variable,
+    // its value and what is allowed.
+    static Settings of_environment();
+
+    const std::string &operator[](const std::string &name) const { return values_.at(name); }
+    bool is(const std::string &name, const char *value) const { return values_.at(name) == value; }
+    bool is_on(const std::string &name) const { return is(name, "1") || is(name, "yes"); }
+    std::string given() const; // NAME=value of what the environment sets, in the table's order
+    std::string list() const;  // every setting: its value, what is allowed, what it is for
+
+  private:
+    std::map<std::string, std::string> values_;
+    std::vector<std::string> given_;
+};
+
+} // namespace milcgpu

@@ -1,0 +1,150 @@
+// Start and exit: what is taken over, and the tables that say so.
+#include "milc_glue/plugin/solve.h"
+#include "milc_glue/plugin/state.h"
+#include <cstdlib>
+#include <cstring>
+
+using namespace milcgpu;
+
+namespace {
+
+const double loaded_at = wall_seconds(); // the library is loaded as the program starts
+
+std::string routine_table(const Plugin &p) {
+    const std::string device = milcgpu_device_name(p.context);
+    const char *solves = p.own_routines || p.precision_is_set() ? p.policy->name : "as asked";
+    std::string text = format("%-24s %-12s %s\n", "MILC's routine", "precision", "runs on");
+    for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
+        const auto routine = static_cast<milcgpu_routine>(r);
+        const bool on_host = routine == MILCGPU_BACK_LINKS || routine == MILCGPU_GATHER_LINKS;
+        const bool left = routine == MILCGPU_DSLASH && !p.takes_dslash;
+        text += format("%-24s %-12s %s\n", routine_name(routine),
+                       routine <= MILCGPU_KS_MULTICG ? solves
+                       : p.in_double()               ? "double"
+                                                     : "single",
+                       left      ? "MILC's own (MILCGPU_DSLASH)"
+                       : on_host ? "all threads of the host"
+                                 : device.c_str());
+    }
+    return text;
+}
+
+void print_start(const Plugin &p, const milcgpu_milc &milc) {
+    p.say(1, format("%s, PRECISION %d, with milcgpu %s", milc.milc, milc.precision, MILCGPU_VERSION));
+    if (!p.settings.given().empty())
+        p.say(1, "settings: " + p.settings.given());
+    p.say(2, "all settings (allowed):\n" + p.settings.list());
+    p.say(1, format("precision of solves: %s (MILCGPU_PRECISION), long links of the sloppy part in %d reals "
+                    "(MILCGPU_RECONSTRUCT)%s",
+                    p.own_routines || p.precision_is_set() ? p.policy->name : "as MILC's switches say", p.reconstruct,
+                    p.compare == 0   ? ""
+                    : p.compare == 1 ? "; every routine is also run by MILC and compared (MILCGPU_COMPARE)"
+                                     : "; compared, and ended at the first difference (MILCGPU_COMPARE=strict)"));
+    p.say(1, routine_table(p));
+    milcgpu_plugin_solve_call call{};
+    call.parity = MILCGPU_EVEN;
+    call.tolerance = 1e-6;
+    call.max_iterations = call.max_restarts = 1;
+    const milcgpu_solve_spec spec = solve_spec(p, *p.policy, call);
+    char plan[1000] = "";
+    if (milcgpu_memory_plan(p.context, p.real(), &spec, plan, sizeof plan, nullptr) == MILCGPU_OK)
+        p.say(1, std::string("memory of one set of links and a solve:\n") + plan);
+}
+
+void print_exit() {
+    const Plugin &p = plugin();
+    p.say(1, p.ledger.table(wall_seconds() - loaded_at));
+    const std::string comparison = p.ledger.comparison();
+    if (!comparison.empty())
+        p.say(1, "comparison with MILC's own routines:\n" + comparison);
+}
+
+// Why MILC cannot be served; empty: it can.
+std::string refusal(const milcgpu_milc &milc) {
+    if (milc.struct_size != sizeof milc || std::strcmp(milc.header_version, MILCGPU_VERSION) != 0)
+        return format("the glue in this program was compiled with milcgpu %s, the library that is loaded is %s: "
+                      "build MILC again with the milcgpu that it is to run with",
+                      milc.header_version, MILCGPU_VERSION);
+    if (milc.ranks != 1)
+        return format("%d ranks: milcgpu %s works on one rank (one GPU) a job", milc.ranks, MILCGPU_VERSION);
+    if (milc.site_map == nullptr)
+        return "MILC's site order could not be read (node_index and the sites' coordinates disagree)";
+    return "";
+}
+
+} // namespace
+
+extern "C" {
+
+int milcgpu_plugin_start(const milcgpu_milc *milc) {
+    Plugin &p = plugin();
+    p.rank = milc->rank;
+    p.own_routines = milc->own_routines != 0;
+    const auto refused = [&](const std::string &why) {
+        p.close();
+        p.site_map.clear();
+        p.say(0, why + (p.own_routines ? ". MILC runs on the CPU" : ""));
+        return 0;
+    };
+    try {
+        p.settings = Settings::of_environment();
+    } catch (const Error &error) {
+        return refused(error.what());
+    }
+    p.verbosity = std::stoi(p.settings["MILCGPU_VERBOSE"]);
+    if (p.own_routines && p.settings.is_on("MILCGPU_OFF"))
+        return 0;
+    const std::string why = refusal(*milc);
+    if (!why.empty())
+        return refused(why);
+    p.compare = !p.own_routines                              ? 0
+                : p.settings.is("MILCGPU_COMPARE", "strict") ? 2
+                                                             : p.settings.is_on("MILCGPU_COMPARE");
+    p.precision = milc->precision;
+    p.sites = milc->extent[0] * milc->extent[1] * milc->extent[2] * milc->extent[3];
+    p.even_sites = p.sites / 2;
+    p.site_map.assign(milc->site_map, milc->site_map + p.sites);
+    p.layout.struct_size = sizeof p.layout;
+    std::copy(milc->extent, milc->extent + 4, p.layout.extent);
+    if (!p.open(MILCGPU_AUTO)) { // a door without MILC's own routines retreats from here: the map stays
+        p.say(0, reason() + (p.own_routines ? ". MILC runs on the CPU" : ""));
+        return 0;
+    }
+    print_start(p, *milc);
+    static const int registered = std::atexit(print_exit);
+    static_cast<void>(registered);
+    return 1;
+}
+
+int milcgpu_plugin_retreat(void) {
+    Plugin &p = plugin();
+    int backend = MILCGPU_CUDA;
+    if (p.context != nullptr)
+        milcgpu_backend_of(p.context, &backend);
+    p.close();
+    if (p.retreated || backend == MILCGPU_HOST || p.site_map.empty())
+        return 0;
+    p.retreated = true;
+    p.say(0, "the host backend does this call and all that follow");
+    return p.open(MILCGPU_HOST);
+}
+
+int milcgpu_plugin_active(void) { return plugin().active(); }
+int milcgpu_plugin_takes_dslash(void) { return plugin().active() && plugin().takes_dslash; }
+int milcgpu_plugin_compare(void) { return plugin().compare; }
+
+void milcgpu_plugin_original(milcgpu_routine routine, int entering) {
+    Plugin &p = plugin();
+    p.originals += entering != 0 ? 1 : -1;
+    if (entering != 0 && p.originals == 1)
+        p.original_since = wall_seconds();
+    if (entering == 0 && p.originals == 0) {
+        ++p.ledger[routine].cpu_calls;
+        p.ledger[routine].cpu_seconds += wall_seconds() - p.original_since;
+    }
+}
+
+double milcgpu_plugin_seconds(void) { return wall_seconds(); }
+void milcgpu_plugin_inject_fault(int fault) { milcgpu_inject_fault(plugin().context, fault); }
+
+} // extern "C"

@@ -1,0 +1,95 @@
+#include "milc_glue/plugin/state.h"
+#include <cstdio>
+
+namespace milcgpu {
+
+// Never destroyed: the CUDA runtime may be gone before a destructor at exit would run.
+Plugin &plugin() {
+    static Plugin *const only = new Plugin;
+    return *only;
+}
+
+std::string reason() {
+    std::string text = milcgpu_last_error();
+    while (!text.empty() && (text.back() == '\n' || text.back() == '.'))
+        text.pop_back();
+    return text;
+}
+
+void Plugin::say(int level, const std::string &text) const {
+    if (verbosity < level || rank != 0)
+        return;
+    for (size_t at = 0; at < text.size();) {
+        const size_t end = std::min(text.find('\n', at), text.size());
+        std::fprintf(stderr, "milcgpu: %s\n", text.substr(at, end - at).c_str());
+        at = end + 1;
+    }
+}
+
+// From the settings, and by what the backend is best at: the fewest reals of a link are the fastest on a GPU, and the
+// slowest on a CPU.
+bool Plugin::open(int backend) {
+    constexpr int dslash_from_sites = 4096; // below, the copies take longer than MILC's own (performance.md)
+    milcgpu_options options{};
+    options.struct_size = sizeof options;
+    options.backend = backend;
+    options.device = std::stoi(settings["MILCGPU_DEVICE"]);
+    options.verbosity = verbosity;
+    layout.site_map = site_map.data();
+    if (milcgpu_init(&layout, &options, &context) != MILCGPU_OK)
+        return false;
+    milcgpu_backend_of(context, &backend);
+    const bool gpu = backend == MILCGPU_CUDA;
+    policy =
+        precision_is_set() ? policy_named(settings["MILCGPU_PRECISION"]) : automatic_policy(gpu, in_double(), sites);
+    policy = &policies[agreed(policy - policies.data())];
+    reconstruct = !settings.is("MILCGPU_RECONSTRUCT", "auto") ? std::stoi(settings["MILCGPU_RECONSTRUCT"])
+                  : gpu                                       ? 9
+                                                              : 18;
+    takes_dslash = settings.is("MILCGPU_DSLASH", "always") ||
+                   (settings.is("MILCGPU_DSLASH", "auto") && gpu && sites >= dslash_from_sites);
+    links = std::make_unique<LinkCache>(context, sites, real(), settings.is("MILCGPU_HASH", "full"));
+    return true;
+}
+
+void Plugin::close() {
+    links.reset();
+    known.clear();
+    milcgpu_finalize(context);
+    context = nullptr;
+}
+
+LinkSet *Plugin::links_for(const void *fat, const void *lng) {
+    LinkSet *set = nullptr;
+    const milcgpu_status status = agreed(links->ready(fat, lng, set));
+    if (status == MILCGPU_OK)
+        return set;
+    say(0, reason());
+    if (status == MILCGPU_DEVICE_LOST)
+        close();
+    return nullptr;
+}
+
+void Plugin::report_failure(milcgpu_routine routine, int status) {
+    const char *after = !own_routines                   ? "It could not be done"
+                        : status == MILCGPU_DEVICE_LOST ? "the GPU is gone: MILC runs on the CPU from here on"
+                                                        : "MILC's own routine does this call";
+    say(0, format("%s: %s. %s", routine_name(routine), reason().c_str(), after));
+    if (status == MILCGPU_DEVICE_LOST)
+        close();
+}
+
+HostRecords Plugin::link_records(const void *links_of_all_sites) const {
+    const size_t bytes = 72 * (in_double() ? sizeof(double) : sizeof(float));
+    return {links_of_all_sites, static_cast<size_t>(sites), bytes, bytes};
+}
+
+HostRecords Plugin::parity_of(const milcgpu_field &field, int parity) const {
+    const size_t bytes = 6 * (in_double() ? sizeof(double) : sizeof(float));
+    const size_t pitch = field.pitch_bytes != 0 ? field.pitch_bytes : bytes;
+    const size_t first = parity == MILCGPU_EVEN ? 0 : static_cast<size_t>(even_sites);
+    return {static_cast<const unsigned char *>(field.data) + first * pitch, static_cast<size_t>(even_sites), bytes,
+            pitch};
+}
+
+} // namespace milcgpu

@@ -1,0 +1,69 @@
+// What the entries of the plugin share: MILC's side, the settings, the context, and what is kept between calls. One per
+// process, on top of the C interface; the entries are in start.cpp, links.cpp, solve.cpp and comparison.cpp.
+#pragma once
+#include "gpu_kernels/backend/device.h"
+#include "milc_glue/host_fields.h"
+#include "milc_glue/ledger.h"
+#include "milc_glue/plugin/agreed.h"
+#include "milc_glue/plugin/known_solutions.h"
+#include "milc_glue/plugin/link_cache.h"
+#include "milc_glue/plugin/precision.h"
+#include "milc_glue/plugin/settings.h"
+
+namespace milcgpu {
+
+struct Plugin {
+    milcgpu_context *context = nullptr; // NULL: MILC works by itself
+
+    // MILC's side, from the start on.
+    int precision = 2, sites = 0, even_sites = 0, rank = 0;
+    bool own_routines = true; // MILC's own are there to fall back on
+    milcgpu_layout layout{};
+    std::vector<int> site_map; // empty: not started
+
+    // The environment, and what follows from it for this lattice and backend.
+    Settings settings;
+    const Policy *policy = nullptr; // of solves that ask for none, and of all where MILCGPU_PRECISION is set
+    int verbosity = 1, compare = 0, reconstruct = 18;
+    bool takes_dslash = false, retreated = false;
+
+    std::unique_ptr<LinkCache> links;
+    KnownSolutions known;
+    Ledger ledger;
+    int originals = 0; // calls of MILC's original that are under way, one in another
+    double original_since = 0, progress_at = 0;
+
+    bool active() const { return context != nullptr && originals == 0; }
+    bool in_double() const { return precision == 2; }
+    int real() const { return in_double() ? MILCGPU_DOUBLE : MILCGPU_SINGLE; }
+    bool precision_is_set() const { return !settings.is("MILCGPU_PRECISION", "auto"); }
+
+    void say(int level, const std::string &text) const; // a line, or several, on stderr
+    bool open(int backend);                             // false: milcgpu_last_error() says why
+    void close();
+    // The device's links with the content of these; nullptr, and said, where they could not be loaded.
+    LinkSet *links_for(const void *fat, const void *lng);
+    // Says what milcgpu_last_error() has, and what happens now, for an error that nothing here mends.
+    void report_failure(milcgpu_routine routine, int status);
+
+    HostRecords link_records(const void *links_of_all_sites) const;
+    // The records of one parity; MILC has all even sites first.
+    HostRecords parity_of(const milcgpu_field &field, int parity) const;
+};
+
+Plugin &plugin();
+
+// Text of the last failure, without the end of its last line.
+std::string reason();
+
+class Stopwatch {
+  public:
+    explicit Stopwatch(double &sum) : sum_(sum), since_(wall_seconds()) {}
+    ~Stopwatch() { sum_ += wall_seconds() - since_; }
+
+  private:
+    double &sum_;
+    double since_;
+};
+
+} // namespace milcgpu
