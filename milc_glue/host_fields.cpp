@@ -1,4 +1,5 @@
 #include "milc_glue/host_fields.h"
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdlib>
@@ -35,6 +36,13 @@ uint64_t hash_words(const unsigned char *data, size_t words, uint64_t seed) {
     }
     return mix(mix(lane[0]) + 3 * mix(lane[1]) + 5 * mix(lane[2]) + 7 * mix(lane[3]));
 }
+
+uint64_t hash_record(const HostRecords &r, size_t i) { return hash_words(record(r, i), r.bytes / 8, mix(i + 1)); }
+
+constexpr size_t piece_records = 1024; // microseconds of work: a thread that is to stop does so soon
+
+// Which block of a group belongs to `part`: turned by a random number, so that no pattern of edits falls in one part.
+size_t member_of(size_t group, int part) { return (mix(group + 1) + part) % hash_parts; }
 
 template <class Real> Difference difference(const HostRecords &a, const HostRecords &b) {
     const size_t reals = a.bytes / sizeof(Real), blocks = (a.count + block - 1) / block;
@@ -103,15 +111,44 @@ void adjoint_links(const std::complex<Real> *links, const MilcSites &sites, int 
 
 } // namespace
 
-uint64_t hash_records(const HostRecords &r, unsigned one_in) {
+uint64_t hash_records(const HostRecords &r) {
     uint64_t sum = 0;
 #pragma omp parallel for reduction(+ : sum)
-    for (size_t group = 0; group < r.count / one_in; ++group) {
-        const uint64_t key = mix(group + 1);
-        const size_t i = group * one_in + key % one_in;
-        sum += hash_words(record(r, i), r.bytes / 8, key); // addition: any order of threads gives the same
+    for (size_t i = 0; i < r.count; ++i)
+        sum += hash_record(r, i); // addition: any order of threads gives the same
+    return sum;
+}
+
+size_t hash_pieces(const HostRecords &r) { return (r.count + piece_records - 1) / piece_records; }
+
+uint64_t hash_piece(const HostRecords &r, int part, size_t piece) {
+    constexpr size_t groups = piece_records / (hash_parts * hash_block);
+    uint64_t sum = 0;
+    for (size_t group = groups * piece; group < groups * (piece + 1); ++group) {
+        const size_t first = (hash_parts * group + member_of(group, part)) * hash_block;
+        for (size_t i = first; i < first + hash_block && i < r.count; ++i)
+            sum += hash_record(r, i);
     }
     return sum;
+}
+
+uint64_t hash_part(const HostRecords &r, int part) {
+    uint64_t sum = 0;
+#pragma omp parallel for reduction(+ : sum)
+    for (size_t piece = 0; piece < hash_pieces(r); ++piece)
+        sum += hash_piece(r, part, piece);
+    return sum;
+}
+
+PartHashes hash_all_parts(const HostRecords &r) {
+    uint64_t sums[hash_parts] = {};
+#pragma omp parallel for reduction(+ : sums[:hash_parts])
+    for (size_t piece = 0; piece < hash_pieces(r); ++piece)
+        for (int part = 0; part < hash_parts; ++part)
+            sums[part] += hash_piece(r, part, piece);
+    PartHashes parts;
+    std::copy(sums, sums + hash_parts, parts.begin());
+    return parts;
 }
 
 Difference difference_of(const HostRecords &a, const HostRecords &b, bool in_double) {

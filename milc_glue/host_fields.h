@@ -1,6 +1,7 @@
 // MILC's fields where they lie, in the host's memory: hashes, differences and copies by all threads of the host. Sums
 // are over fixed blocks, so no result depends on the number of threads.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,9 +13,19 @@ struct HostRecords {
     size_t count, bytes, pitch;
 };
 
-// 64 bits of all records and their order. one_in > 1: only of one record out of every so many, at a random place among
-// them: an edit of a whole boundary is seen, that of a single record may not be.
-uint64_t hash_records(const HostRecords &records, unsigned one_in);
+// 64 bits of all records and their order.
+uint64_t hash_records(const HostRecords &records);
+
+// Records in parts, each spread over all of them: of every hash_parts neighbouring blocks of hash_block records each
+// part has one, at a random place. So a part shows an edit of a plane, and all parts together show every bit. A block
+// is as long as it takes to read at the speed of the memory.
+constexpr int hash_parts = 8, hash_block = 8;
+using PartHashes = std::array<uint64_t, hash_parts>;
+PartHashes hash_all_parts(const HostRecords &records);
+uint64_t hash_part(const HostRecords &records, int part);
+// The same piece by piece, by the calling thread alone: the sum over the pieces is hash_part().
+size_t hash_pieces(const HostRecords &records);
+uint64_t hash_piece(const HostRecords &records, int part, size_t piece);
 
 // |a - b| and |b| over all reals; records of equal size, float or double reals.
 struct Difference {

@@ -6,36 +6,68 @@
 
 using namespace milcgpu;
 
-TEST_CASE("hash of records: every bit, its place, the pitch, the sample", "[host_fields][sanitize]") {
-    const size_t count = 500, words = 9, gap = 2;
+TEST_CASE("hash of records: every bit, its place, the pitch, the parts", "[host_fields][sanitize]") {
+    const size_t count = 2500, words = 9, gap = 2; // two pieces and a bit, blocks that are not full
     std::vector<uint64_t> strided(count * (words + gap), 77), packed(count * words);
     reference::Rng rng(5);
     for (size_t i = 0; i < count; ++i)
         for (size_t w = 0; w < words; ++w)
             strided[i * (words + gap) + w] = packed[i * words + w] = rng();
     const HostRecords flat{packed.data(), count, 8 * words, 8 * words};
-    const uint64_t hash = hash_records(flat, 1);
-    CHECK(hash_records({strided.data(), count, 8 * words, 8 * (words + gap)}, 1) == hash);
-    for (const size_t at : {size_t{0}, size_t{4}, 8 * words + 3, count * words - 1})
+    const uint64_t hash = hash_records(flat);
+    const PartHashes parts = hash_all_parts(flat);
+    CHECK(hash_records({strided.data(), count, 8 * words, 8 * (words + gap)}) == hash);
+    CHECK(hash_all_parts({strided.data(), count, 8 * words, 8 * (words + gap)}) == parts);
+    const auto changed_parts = [&] {
+        const PartHashes now = hash_all_parts(flat);
+        int changed = 0;
+        for (int k = 0; k < hash_parts; ++k)
+            changed += now[k] != parts[k];
+        return changed;
+    };
+    for (const size_t at : {size_t{0}, size_t{4}, 8 * words + 3, 1500 * words, count * words - 1})
         for (const int bit : {0, 31, 32, 63}) {
             packed[at] ^= uint64_t{1} << bit;
-            CHECK(hash_records(flat, 1) != hash);
+            CHECK(hash_records(flat) != hash);
+            CHECK(changed_parts() == 1); // each record is in one part
             packed[at] ^= uint64_t{1} << bit;
         }
     std::swap(packed[0], packed[1]); // words of a record
-    CHECK(hash_records(flat, 1) != hash);
+    CHECK(hash_records(flat) != hash);
+    CHECK(changed_parts() == 1);
     std::swap(packed[0], packed[1]);
-    for (size_t w = 0; w < words; ++w) // records
+    for (size_t w = 0; w < words; ++w) // records of one block, and of two
         std::swap(packed[w], packed[7 * words + w]);
-    CHECK(hash_records(flat, 1) != hash);
-    // A sample of one in 10 sees an edit of a contiguous tenth of the records, wherever it is.
-    const uint64_t sample = hash_records(flat, 10);
-    for (size_t from = 0; from < count; from += count / 10) {
-        std::vector<uint64_t> edited = packed;
-        for (size_t i = from; i < from + count / 10; ++i)
-            edited[i * words] ^= 1;
-        CHECK(hash_records({edited.data(), count, 8 * words, 8 * words}, 10) != sample);
+    CHECK(hash_records(flat) != hash);
+    CHECK(changed_parts() == 1);
+    for (size_t w = 0; w < words; ++w)
+        std::swap(packed[w], packed[(7 + 300) * words + w]);
+    CHECK(changed_parts() >= 1);
+    for (size_t w = 0; w < words; ++w)
+        std::swap(packed[w], packed[(7 + 300) * words + w]);
+    for (size_t w = 0; w < words; ++w)
+        std::swap(packed[w], packed[7 * words + w]);
+    for (int part = 0; part < hash_parts; ++part) {
+        uint64_t sum = 0;
+        for (size_t piece = 0; piece < hash_pieces(flat); ++piece)
+            sum += hash_piece(flat, part, piece);
+        CHECK(sum == parts[part]);
+        CHECK(hash_part(flat, part) == parts[part]);
     }
+    // Every part shows an edit of 128 neighbours wherever it is, and of every 8th or every 64th record.
+    const auto all_show = [&](size_t from, size_t to, size_t step) {
+        for (size_t i = from; i < to; i += step)
+            packed[i * words] ^= 1;
+        const int changed = changed_parts();
+        for (size_t i = from; i < to; i += step)
+            packed[i * words] ^= 1;
+        return changed == hash_parts;
+    };
+    for (size_t from = 0; from + 128 <= count; from += 60)
+        CHECK(all_show(from, from + 128, 1));
+    for (const size_t step : {8, 64})
+        for (const size_t from : {0, 5})
+            CHECK(all_show(from, count, step));
 }
 
 TEST_CASE("differences of fields and of links, NaN included", "[host_fields]") {

@@ -4,43 +4,29 @@
 
 namespace milcgpu {
 
-namespace {
-
-constexpr unsigned sampled_one_in = 32;
-constexpr int sampled_from_sites = 16384; // smaller lattices are hashed whole: there a sample would be too few links
-
-} // namespace
-
-uint64_t LinkHash::all() const {
+uint64_t LinkSet::content() const {
     uint64_t sum = 0;
-    for (const uint64_t s : slice)
-        sum = 31 * sum + s;
+    for (const uint64_t part : hash)
+        sum = 31 * sum + part;
     return sum;
 }
 
-HostRecords LinkCache::records(const void *links, size_t from, size_t count) const {
+HostRecords LinkCache::records(const void *links) const {
     const size_t bytes = 72 * (real_ == MILCGPU_DOUBLE ? sizeof(double) : sizeof(float));
-    return {static_cast<const unsigned char *>(links) + from * bytes, count, bytes, bytes};
+    return {links, static_cast<size_t>(sites_), bytes, bytes};
 }
 
-uint64_t LinkCache::slice_of(const void *fat, const void *lng, int slice) const {
-    const size_t from = static_cast<size_t>(sites_) * slice / hash_slices;
-    const size_t count = static_cast<size_t>(sites_) * (slice + 1) / hash_slices - from;
-    return hash_records(records(fat, from, count), 1) + 3 * hash_records(records(lng, from, count), 1);
-}
+namespace {
 
-uint64_t LinkCache::sample_of(const void *fat, const void *lng) const {
-    return hash_records(records(fat, 0, sites_), sampled_one_in) +
-           3 * hash_records(records(lng, 0, sites_), sampled_one_in);
-}
-
-LinkHash LinkCache::hash_of(const void *fat, const void *lng) const {
-    LinkHash hash{};
-    for (int k = 0; k < hash_slices; ++k)
-        hash.slice[k] = slice_of(fat, lng, k);
-    hash.sample = sample_of(fat, lng);
+PartHashes hash_of(const HostRecords &fat, const HostRecords &lng) {
+    PartHashes hash = hash_all_parts(fat);
+    const PartHashes lng_hash = hash_all_parts(lng);
+    for (int part = 0; part < hash_parts; ++part)
+        hash[part] = combined(hash[part], lng_hash[part]);
     return hash;
 }
+
+} // namespace
 
 LinkSet &LinkCache::slot_for(const void *fat, const void *lng) {
     for (const auto &set : sets_)
@@ -50,14 +36,16 @@ LinkSet &LinkCache::slot_for(const void *fat, const void *lng) {
         }
     if (sets_.size() >= most_link_sets)
         drop_oldest(nullptr);
-    sets_.push_back(std::make_unique<LinkSet>(LinkSet{fat, lng, {}, nullptr, ++clock_}));
+    sets_.push_back(std::make_unique<LinkSet>(LinkSet{fat, lng, {}, false, nullptr, ++clock_, 0, 0}));
     return *sets_.back();
 }
 
 void LinkCache::keep(LinkSet &set, const void *fat, const void *lng) {
     set.fat = fat;
     set.lng = lng;
-    set.hash = hash_of(fat, lng);
+    set.hash = hash_of(records(fat), records(lng));
+    set.loaded = true;
+    set.turn = set.unseen = 0;
     set.used = ++clock_;
 }
 
@@ -77,20 +65,23 @@ void LinkCache::drop_all() {
         continue;
 }
 
-// A call looks at a random sample, which shows any edit that MILC makes (a boundary, a direction, all links), and at
-// one eighth of everything in turn; on a small lattice, and with MILCGPU_HASH=full, at everything. nullptr: none is.
+// The set with the content of these, as far as one call looks; nullptr: none has it.
 LinkSet *LinkCache::current(const void *fat, const void *lng) {
-    if (!whole_ && sites_ >= sampled_from_sites) {
-        const int turn = static_cast<int>(++clock_ % hash_slices);
-        for (const auto &set : sets_)
-            if (set->fat == fat && set->lng == lng && set->handle != nullptr &&
-                set->hash.sample == sample_of(fat, lng) && set->hash.slice[turn] == slice_of(fat, lng, turn))
-                return set.get();
-    }
-    const uint64_t all = hash_of(fat, lng).all();
     for (const auto &set : sets_)
-        if (set->hash.all() == all && set->handle != nullptr)
+        if (!looks_at_all() && set->loaded && set->fat == fat && set->lng == lng) {
+            const int part = set->turn;
+            if (set->hash[part] != combined(hash_part(records(fat), part), hash_part(records(lng), part)))
+                continue;
+            set->turn = (part + 1) % hash_parts;
+            set->unseen = hash_parts - 1;
             return set.get();
+        }
+    const PartHashes all = hash_of(records(fat), records(lng));
+    for (const auto &set : sets_)
+        if (set->loaded && set->hash == all) {
+            set->unseen = 0;
+            return set.get();
+        }
     return nullptr;
 }
 
@@ -114,6 +105,7 @@ milcgpu_status LinkCache::ready(const void *fat, const void *lng, LinkSet *&set)
 }
 
 milcgpu_status LinkCache::load(LinkSet &set, const void *fat, const void *lng) {
+    set.loaded = false;
     const milcgpu_field fat_field = field(fat), lng_field = field(lng);
     for (;;) {
         const milcgpu_status status = set.handle == nullptr

@@ -1,43 +1,48 @@
 // Sets of links on the device, and whether they still hold what MILC's links hold. MILC makes links anew in the same
 // addresses and edits them in place, so the content decides.
+//
+// How soon an edit is seen: every call looks at one part of eight before its work, each set in its own turn, and a part
+// is spread over the whole lattice. A new field, a boundary or a direction is seen at once; an edit of a few links in
+// the 8th call with that set at the latest. While a GPU solves, the threads of the host look at the parts that follow,
+// as many as they come to (LinkWatch); a solve that is long enough has seen everything when it ends.
 #pragma once
 #include "milc_glue/host_fields.h"
 #include "milc_glue/milcgpu.h"
-#include <array>
 #include <memory>
 #include <vector>
 
 namespace milcgpu {
 
-constexpr int hash_slices = 8;
 // HISQ with three eps_naik, their derivative, and twisted copies.
 constexpr size_t most_link_sets = 8;
-
-// What a set of links on the host is known by: its eighths, and a random sample of all of it.
-struct LinkHash {
-    std::array<uint64_t, hash_slices> slice;
-    uint64_t sample;
-    uint64_t all() const;
-};
+// Lattices below are looked at whole: there it costs less than a solve's other work on the host.
+constexpr int links_whole_below_sites = 16384;
 
 struct LinkSet {
     const void *fat, *lng; // MILC's addresses
-    LinkHash hash;         // of what was loaded
+    PartHashes hash;       // of what was loaded, fat and long links together
+    bool loaded;           // false: what the device holds is not known to be what MILC has
     milcgpu_links *handle;
     long used;
+    int turn;   // the part to look at next
+    int unseen; // parts, from `turn` on, that this call has not looked at
+
+    uint64_t content() const; // a number for all of it
 };
 
 class LinkCache {
   public:
-    // real: of MILC's links. whole: every call looks at everything.
-    LinkCache(milcgpu_context *context, int sites, int real, bool whole)
-        : context_(context), sites_(sites), real_(real), whole_(whole) {}
+    // real: of MILC's links. Lattices of fewer sites than whole_below are looked at whole in every call.
+    LinkCache(milcgpu_context *context, int sites, int real, int whole_below)
+        : context_(context), sites_(sites), real_(real), whole_below_(whole_below) {}
     ~LinkCache() { drop_all(); }
     LinkCache(const LinkCache &) = delete;
     LinkCache &operator=(const LinkCache &) = delete;
 
-    // The device's set with the content that the host's links have now, loaded where there is none.
+    // The device's set with the content that the host's links have now, as far as this call looks at them; loaded where
+    // there is none.
     milcgpu_status ready(const void *fat, const void *lng, LinkSet *&set);
+    bool looks_at_all() const { return sites_ < whole_below_; }
 
     // Where new content of these addresses goes: the set that had them, an unused one, or in place of the oldest. It is
     // the newest then, so that a slot for other addresses does not take its place.
@@ -48,20 +53,19 @@ class LinkCache {
     void drop_all();
 
     milcgpu_field field(const void *links) const { return {const_cast<void *>(links), real_, 0}; }
+    HostRecords records(const void *links) const;
 
   private:
-    HostRecords records(const void *links, size_t from, size_t count) const;
-    uint64_t slice_of(const void *fat, const void *lng, int slice) const;
-    uint64_t sample_of(const void *fat, const void *lng) const;
-    LinkHash hash_of(const void *fat, const void *lng) const;
     LinkSet *current(const void *fat, const void *lng);
     milcgpu_status load(LinkSet &set, const void *fat, const void *lng);
 
     milcgpu_context *context_;
-    int sites_, real_;
-    bool whole_;
+    int sites_, real_, whole_below_;
     std::vector<std::unique_ptr<LinkSet>> sets_;
     long clock_ = 0;
 };
+
+// A hash of fat and long links together.
+inline uint64_t combined(uint64_t fat, uint64_t lng) { return fat + 3 * lng; }
 
 } // namespace milcgpu

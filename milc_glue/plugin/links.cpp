@@ -31,7 +31,7 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                 fats[k].data != nullptr && lngs[k].data != nullptr && k < static_cast<int>(most_link_sets);
             kept.push_back(keeps ? &p.links->slot_for(fats[k].data, lngs[k].data) : nullptr);
             if (keeps)
-                kept[k]->hash = {}; // not what it was, whatever happens
+                kept[k]->loaded = false; // not what it was, whatever happens
             sets.push_back({eps[k], wanted(fats[k]), wanted(lngs[k]), keeps ? &kept[k]->handle : nullptr});
         }
         report->struct_size = sizeof *report;

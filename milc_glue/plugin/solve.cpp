@@ -1,5 +1,6 @@
 // Solves of one mass and of several, and D.
 #include "milc_glue/plugin/solve.h"
+#include "milc_glue/plugin/link_watch.h"
 #include <algorithm>
 
 using namespace milcgpu;
@@ -16,12 +17,31 @@ const Policy *policy_for(const Plugin &p, int mixed) {
     return asked != nullptr ? asked : p.policy;
 }
 
+// What the library's calls of progress() need to know.
+struct SolveUnderWay {
+    const Plugin &plugin;
+    LinkWatch &links;
+    double since = wall_seconds(), said_at = since;
+};
+
+// Called while the device has work queued.
 void progress(void *user, int step, double residual) {
-    Plugin &p = *static_cast<Plugin *>(user);
-    if (wall_seconds() - p.progress_at < 10)
+    SolveUnderWay &solve = *static_cast<SolveUnderWay *>(user);
+    constexpr double looks_after_seconds = 1e-3; // shorter solves are over before threads have begun
+    const double now = wall_seconds();
+    if (now - solve.since > looks_after_seconds)
+        solve.links.begin();
+    if (now - solve.said_at < 10)
         return;
-    p.progress_at = wall_seconds();
-    p.say(1, format("step %d, residual %.2e", step, residual));
+    solve.said_at = now;
+    solve.plugin.say(1, format("step %d, residual %.2e", step, residual));
+}
+
+// Links were edited, so few of them that this call's look before the solve did not see it.
+void say_edited(const Plugin &p, milcgpu_routine routine) {
+    p.say(0, format("%s: MILC's links are no longer those on the device: a few were edited, and a look at all of them "
+                    "during the solve has shown it. They are loaded again, and the solve goes on",
+                    routine_name(routine)));
 }
 
 // Whether there is a safer precision to try after `status`; says so, and makes it `policy`.
@@ -41,7 +61,7 @@ const KnownSolution *known_for(Plugin &p, const milcgpu_plugin_solve_call &call)
                                               p.parity_of(call.solution, call.parity), p.in_double() ? 1e-13 : 1e-6);
     const bool unknown = agreed(found == nullptr);
     const LinkSet *links = unknown ? nullptr : p.links_for(call.fat, call.lng);
-    return links != nullptr && links->hash.all() == found->links ? found : nullptr;
+    return links != nullptr && links->content() == found->links ? found : nullptr;
 }
 
 // `work`, again with fewer sets of links on the device for as long as memory is short.
@@ -72,8 +92,6 @@ milcgpu_solve_spec milcgpu::solve_spec(const Plugin &p, const Policy &policy, co
     spec.precise.precision = policy.precise;
     if (policy.sloppy != policy.precise)
         spec.sloppy = {policy.sloppy, 0, p.reconstruct};
-    spec.progress = progress;
-    spec.user = const_cast<Plugin *>(&p);
     return spec;
 }
 
@@ -103,13 +121,22 @@ int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_re
         LinkSet *links = p.links_for(call->fat, call->lng);
         if (links == nullptr)
             return 0;
-        p.progress_at = wall_seconds();
-        const milcgpu_solve_spec spec = solve_spec(p, *policy, *call);
+        LinkWatch looks(*p.links, *links, call->fat, call->lng, p.watch_threads);
+        SolveUnderWay under_way{p, looks};
+        milcgpu_solve_spec spec = solve_spec(p, *policy, *call);
+        spec.progress = progress;
+        spec.user = &under_way;
         const milcgpu_status status = with_room(p, links, [&] {
             return milcgpu_solve(p.context, links->handle, &spec, &call->source, &call->solution, report);
         });
         iterations += report->iterations;
         add(account, *report);
+        const bool edited = agreed(!looks.end());
+        if (edited) {
+            links->loaded = false;
+            say_edited(p, call->routine);
+            continue;
+        }
         const bool floor = status == MILCGPU_PRECISION_FLOOR;
         if (status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED ||
             (floor && (policy->precise == policy->sloppy || !p.in_double())))
@@ -142,7 +169,8 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
         LinkSet *links = p.links_for(call->fat, call->lng);
         if (links == nullptr)
             return 0;
-        p.progress_at = wall_seconds();
+        LinkWatch looks(*p.links, *links, call->fat, call->lng, p.watch_threads);
+        SolveUnderWay under_way{p, looks};
         milcgpu_multi_mass_spec spec{};
         spec.struct_size = sizeof spec;
         spec.parity = call->parity;
@@ -155,7 +183,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             spec.sloppy = {policy->sloppy, 0, p.reconstruct};
         spec.leave_tolerance = 1e-16; // heavy masses as accurate as MILC has them: forces and actions sum over all
         spec.progress = progress;
-        spec.user = &p;
+        spec.user = &under_way;
         const milcgpu_status status = with_room(p, links, [&] {
             *report = {};
             report->struct_size = sizeof *report;
@@ -163,9 +191,15 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             return milcgpu_multi_mass(p.context, links->handle, &spec, &call->source, call->solutions, report);
         });
         add(account, *report);
+        const bool edited = agreed(!looks.end());
+        if (edited) {
+            links->loaded = false;
+            say_edited(p, MILCGPU_KS_MULTICG);
+            continue;
+        }
         if (status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED || status == MILCGPU_PRECISION_FLOOR) {
             ++account.calls;
-            p.known.remember(*call, solutions, p.parity_of(call->source, call->parity), links->hash.all(),
+            p.known.remember(*call, solutions, p.parity_of(call->source, call->parity), links->content(),
                              report->source_norm == 0, shifts);
             return 1;
         }

@@ -1,4 +1,5 @@
 #include "milc_glue/plugin/state.h"
+#include "milc_glue/plugin/link_watch.h"
 #include <cstdio>
 
 namespace milcgpu {
@@ -48,7 +49,9 @@ bool Plugin::open(int backend) {
                                                               : 18;
     takes_dslash = settings.is("MILCGPU_DSLASH", "always") ||
                    (settings.is("MILCGPU_DSLASH", "auto") && gpu && sites >= dslash_from_sites);
-    links = std::make_unique<LinkCache>(context, sites, real(), settings.is("MILCGPU_HASH", "full"));
+    links = std::make_unique<LinkCache>(context, sites, real(),
+                                        settings.is("MILCGPU_HASH", "full") ? sites + 1 : links_whole_below_sites);
+    watch_threads = gpu ? idle_threads() : 0; // the host backend has work for all of them
     return true;
 }
 

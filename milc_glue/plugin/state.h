@@ -25,13 +25,14 @@ struct Plugin {
     Settings settings;
     const Policy *policy = nullptr; // of solves that ask for none, and of all where MILCGPU_PRECISION is set
     int verbosity = 1, compare = 0, reconstruct = 18;
+    int watch_threads = 0; // that look at links while a GPU solves
     bool takes_dslash = false, retreated = false;
 
     std::unique_ptr<LinkCache> links;
     KnownSolutions known;
     Ledger ledger;
     int originals = 0; // calls of MILC's original that are under way, one in another
-    double original_since = 0, progress_at = 0;
+    double original_since = 0;
 
     bool active() const { return context != nullptr && originals == 0; }
     bool in_double() const { return precision == 2; }
