@@ -1,13 +1,16 @@
 // The interface of quda_milc_interface.h on top of the plugin. MILC's own routines are not behind these calls, so what
-// the GPU cannot do the host backend does; and what that cannot do either is marked as not done: NaN.
+// the GPU cannot do the host backend does; and what that cannot do either is marked as not done: NaN. No exception
+// leaves an entry: MILC could not catch it, and its run would end.
 #include "milc_glue/host_fields.h"
 #include "milc_glue/plugin.h"
 #include "milc_glue/quda_compat/quda_milc_interface.h"
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <new>
 #include <vector>
 
 namespace {
@@ -28,6 +31,18 @@ int started_with = 0; // precision of MILC's fields; 0: not started
 double svd_relative = 0, svd_absolute = 0;
 
 void complain(const char *function, const char *what) { std::fprintf(stderr, "milcgpu: %s: %s\n", function, what); }
+
+// What `work` returns; false, and said, after an exception.
+template <class Work> bool guarded(const char *function, const Work &work) noexcept {
+    try {
+        return work();
+    } catch (const std::bad_alloc &) {
+        complain(function, "no room in the host's memory");
+    } catch (const std::exception &error) {
+        complain(function, error.what());
+    }
+    return false;
+}
 
 // The precision comes with the first call that has one; MILC has one for all.
 bool start(const char *function, int precision) {
@@ -64,12 +79,14 @@ bool start(const char *function, int precision) {
 }
 
 // `work` on the GPU, else on the host backend. False: neither could.
-bool done(const char *function, int precision, const std::function<bool()> &work) {
-    if (!start(function, precision))
-        return false;
-    if (milcgpu_plugin_active() != 0 && work())
-        return true;
-    return milcgpu_plugin_retreat() != 0 && work();
+template <class Work> bool done(const char *function, int precision, const Work &work) noexcept {
+    return guarded(function, [&] {
+        if (!start(function, precision))
+            return false;
+        if (milcgpu_plugin_active() != 0 && work())
+            return true;
+        return milcgpu_plugin_retreat() != 0 && work();
+    });
 }
 
 milcgpu_field vectors(void *field, int precision) {
@@ -82,6 +99,26 @@ void fill_with_nan(void *field, size_t reals, int precision) {
             static_cast<float *>(field)[i] = NAN;
         else
             static_cast<double *>(field)[i] = NAN;
+}
+
+// Starts of one solve. MILC's limit is that of all iterations together.
+constexpr int most_starts = 5;
+
+// Each start goes on from the solution of the one before; the residual in between is counted once.
+bool solve(const char *function, int precision, milcgpu_plugin_solve_call &call, milcgpu_solve_report &report) {
+    const int limit = call.max_iterations;
+    int iterations = 0;
+    call.max_restarts = 1;
+    for (int starts = 0; starts < most_starts; ++starts) {
+        call.max_iterations = limit - iterations;
+        if (!done(function, precision, [&] { return milcgpu_plugin_solve(&call, &report) != 0; }))
+            return false;
+        iterations += report.iterations - (starts > 0 ? 1 : 0);
+        if (report.status != MILCGPU_NOT_CONVERGED || iterations >= limit)
+            break;
+    }
+    report.iterations = iterations;
+    return true;
 }
 
 int parity_of(const QudaInvertArgs_t &args) { return args.evenodd == QUDA_EVEN_PARITY ? MILCGPU_EVEN : MILCGPU_ODD; }
@@ -259,11 +296,10 @@ void qudaInvert(int external_precision, int, double mass, QudaInvertArgs_t inv_a
     call.tolerance = target_residual;
     call.relative_tolerance = target_fermilab_residual;
     call.max_iterations = inv_args.max_iter;
-    call.max_restarts = 5;
     call.source = vectors(source, external_precision);
     call.solution = vectors(solution, external_precision);
     milcgpu_solve_report report{};
-    if (done(__func__, external_precision, [&] { return milcgpu_plugin_solve(&call, &report) != 0; })) {
+    if (solve(__func__, external_precision, call, report)) {
         *final_residual = report.true_residual;
         *final_fermilab_residual = target_fermilab_residual > 0 ? report.relative_residual : 1;
         *num_iters = report.iterations;
@@ -295,34 +331,36 @@ void qudaMultishiftInvert(int external_precision, int, int num_offsets, double *
                           const void *longlink, void *source, void **solutions, double *final_residual,
                           double *final_fermilab_residual, int *num_iters) {
     std::vector<milcgpu_field> fields;
-    std::vector<double> tolerances, relative_tolerances;
-    for (int i = 0; i < num_offsets; ++i) {
-        fields.push_back(vectors(solutions[i], external_precision));
-        tolerances.push_back(target_residual[i] > 0 ? target_residual[i] : target_residual[0]);
-        relative_tolerances.push_back(target_fermilab_residual[i]);
-    }
-    milcgpu_plugin_multi_mass_call call{};
-    call.mixed = inv_args.mixed_precision;
-    call.fat = fatlink;
-    call.lng = longlink;
-    call.parity = parity_of(inv_args);
-    call.n_shifts = num_offsets;
-    call.offsets = offset;
-    call.tolerances = tolerances.data();
-    call.relative_tolerances = relative_tolerances.data();
-    call.max_iterations = inv_args.max_iter;
-    call.max_restarts = 5;
-    call.source = vectors(source, external_precision);
-    call.solutions = fields.data();
-    std::vector<milcgpu_shift_report> shifts(num_offsets);
+    std::vector<milcgpu_shift_report> shifts;
+    std::vector<double> tolerances;
     milcgpu_multi_mass_report report{};
-    const bool good = done(__func__, external_precision,
-                           [&] { return milcgpu_plugin_multi_mass(&call, shifts.data(), &report) != 0; });
+    const bool good = guarded(__func__, [&] {
+        for (int i = 0; i < num_offsets; ++i) {
+            fields.push_back(vectors(solutions[i], external_precision));
+            tolerances.push_back(target_residual[i] > 0 ? target_residual[i] : target_residual[0]);
+        }
+        shifts.resize(num_offsets);
+        milcgpu_plugin_multi_mass_call call{};
+        call.mixed = inv_args.mixed_precision;
+        call.fat = fatlink;
+        call.lng = longlink;
+        call.parity = parity_of(inv_args);
+        call.n_shifts = num_offsets;
+        call.offsets = offset;
+        call.tolerances = tolerances.data();
+        call.relative_tolerances = target_fermilab_residual;
+        call.max_iterations = std::max(1, inv_args.max_iter - 1); // MILC counts from 1
+        call.max_restarts = most_starts;                          // of a refinement; none at the limit
+        call.source = vectors(source, external_precision);
+        call.solutions = fields.data();
+        return done("qudaMultishiftInvert", external_precision,
+                    [&] { return milcgpu_plugin_multi_mass(&call, shifts.data(), &report) != 0; });
+    });
     for (int i = 0; i < num_offsets; ++i) {
         final_residual[i] = good ? shifts[i].true_residual : INFINITY;
-        final_fermilab_residual[i] = good && relative_tolerances[i] > 0 ? shifts[i].relative_residual
-                                     : good                             ? 1
-                                                                        : INFINITY;
+        final_fermilab_residual[i] = good && target_fermilab_residual[i] > 0 ? shifts[i].relative_residual
+                                     : good                                  ? 1
+                                                                             : INFINITY;
     }
     *num_iters = good ? report.iterations : 0;
 }
@@ -364,26 +402,37 @@ void qudaHisqParamsInit(QudaHisqParams_t parameters) {
 }
 
 double qudaMomAction(int precision, QudaMILCSiteArg_t *arg) {
-    if (!observable(__func__, precision, arg))
-        return NAN;
-    return precision == 1 ? momentum_action<float>(*arg) : momentum_action<double>(*arg);
+    double action = NAN;
+    guarded(__func__, [&] {
+        if (observable("qudaMomAction", precision, arg))
+            action = precision == 1 ? momentum_action<float>(*arg) : momentum_action<double>(*arg);
+        return true;
+    });
+    return action;
 }
 
 void qudaPlaquettePhased(int precision, double plaq[3], QudaMILCSiteArg_t *arg, int phase_in) {
-    const bool good = observable(__func__, precision, arg);
-    // The staggered phases of a plaquette multiply to -1; boundary signs cancel in it.
-    const double scale = (phase_in != 0 ? -1.0 : 1.0) / (9.0 * static_cast<double>(lattice.sites()));
-    for (int k = 0; k < 2; ++k)
-        plaq[1 + k] = !good            ? NAN
-                      : precision == 1 ? scale * plaquettes(Gauge<float>(*arg), k == 1)
-                                       : scale * plaquettes(Gauge<double>(*arg), k == 1);
+    plaq[1] = plaq[2] = NAN;
+    guarded(__func__, [&] {
+        if (!observable("qudaPlaquettePhased", precision, arg))
+            return false;
+        // The staggered phases of a plaquette multiply to -1; boundary signs cancel in it.
+        const double scale = (phase_in != 0 ? -1.0 : 1.0) / (9.0 * static_cast<double>(lattice.sites()));
+        for (int k = 0; k < 2; ++k)
+            plaq[1 + k] = scale * (precision == 1 ? plaquettes(Gauge<float>(*arg), k == 1)
+                                                  : plaquettes(Gauge<double>(*arg), k == 1));
+        return true;
+    });
     plaq[0] = 0.5 * (plaq[1] + plaq[2]);
 }
 
 void qudaPolyakovLoopPhased(int precision, double ploop[2], int dir, QudaMILCSiteArg_t *arg, int phase_in) {
     std::complex<double> loop(NAN, NAN);
-    if (observable(__func__, precision, arg) && dir >= 0 && dir < 4)
-        loop = precision == 1 ? polyakov(Gauge<float>(*arg), dir) : polyakov(Gauge<double>(*arg), dir);
+    guarded(__func__, [&] {
+        if (observable("qudaPolyakovLoopPhased", precision, arg) && dir >= 0 && dir < 4)
+            loop = precision == 1 ? polyakov(Gauge<float>(*arg), dir) : polyakov(Gauge<double>(*arg), dir);
+        return true;
+    });
     // Along a loop in x, y or z the phases cancel; in t there is the boundary's sign.
     const double sign = phase_in != 0 && dir == 3 ? -1 : 1;
     ploop[0] = sign * loop.real();

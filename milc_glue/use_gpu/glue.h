@@ -1,6 +1,6 @@
 /* What the files of the glue share. They are compiled by MILC's make with MILC's headers and flags, since the sizes of
  * its structures differ between versions and precisions. Each __wrap_X takes the place of MILC's X at link time
- * (ld --wrap=X), and __real_X is MILC's own. What only some programs have (HISQ, the site routines) is a weak symbol.
+ * (ld --wrap=X), and __real_X is MILC's own. Programs have only some of these routines, so every __real_X is weak.
  */
 #ifndef MILCGPU_GLUE_H
 #define MILCGPU_GLUE_H
@@ -8,14 +8,16 @@
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 #include "plugin.h"
-#include <quark_action.h>
+#include "serves.h"
 
+#ifndef MILCGPU_SERVES
+#error "milcgpu serves the improved staggered actions with fat and long links: asqtad and HISQ"
+#endif
 #if defined(HAVE_QUDA) || defined(HAVE_GRID) || defined(HAVE_QOP) || defined(USE_CG_GPU) || defined(USE_FL_GPU)
 #error "milcgpu takes over MILC's CPU routines: build with WANTQUDA=false, WANTGRID=false, WANTQOP=false"
 #endif
-#if FERM_ACTION != HISQ && FERM_ACTION != FN_TYPE
-#error "milcgpu serves the improved staggered actions with fat and long links: asqtad and HISQ"
-#endif
+
+#define MILCGPU_ORIGINAL __attribute__((weak)) /* of MILC's own routines, __real_X */
 
 /* Whether to take over this call; starts the plugin at the first. */
 int milcgpu_takes_over(void);
@@ -26,8 +28,12 @@ static inline milcgpu_field milcgpu_vectors(const su3_vector *f) {
     return field;
 }
 
-/* malloc, or the end of the run as MILC itself has it. */
+/* Memory for what MILC's own routine allocates, too. Where there is none, the run ends, as MILC's routine ends it. */
 void *milcgpu_room(size_t bytes, const char *what);
+
+/* Memory for what MILC's own routine does without. NULL where there is none, after one line that says what is left out:
+ * "no room in the host's memory for `what`". */
+void *milcgpu_spare_room(size_t bytes, const char *what);
 
 /* MILCGPU_COMPARE=strict: ends the run unless `good`. */
 void milcgpu_judge(int good);

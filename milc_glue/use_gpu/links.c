@@ -4,14 +4,15 @@
 #include "glue.h"
 #include <string.h>
 
-void __real_load_fn_links_cpu(info_t *, fn_links_t *, ks_action_paths *, su3_matrix *, int) __attribute__((weak));
-void __real_load_fatlinks_cpu(info_t *, su3_matrix *, ks_component_paths *, su3_matrix *) __attribute__((weak));
-void __real_load_lnglinks(info_t *, su3_matrix *, ks_component_paths *, su3_matrix *) __attribute__((weak));
+void __real_load_fn_links_cpu(info_t *, fn_links_t *, ks_action_paths *, su3_matrix *, int) MILCGPU_ORIGINAL;
+void __real_load_fatlinks_cpu(info_t *, su3_matrix *, ks_component_paths *, su3_matrix *) MILCGPU_ORIGINAL;
+void __real_load_lnglinks(info_t *, su3_matrix *, ks_component_paths *, su3_matrix *) MILCGPU_ORIGINAL;
 void __real_create_hisq_links_milc(info_t *, fn_links_t **, fn_links_t **, hisq_auxiliary_t **, ks_action_paths_hisq *,
-                                   su3_matrix *, int, int) __attribute__((weak));
+                                   su3_matrix *, int, int) MILCGPU_ORIGINAL;
+su3_matrix *__real_create_G_from_site(void) MILCGPU_ORIGINAL;
+/* Of HISQ programs alone. */
 void destroy_hisq_links_milc(ks_action_paths_hisq *, hisq_auxiliary_t *, fn_links_t **, fn_links_t *)
     __attribute__((weak));
-su3_matrix *__real_create_G_from_site(void);
 
 #define LINK_BYTES (4 * sites_on_node * sizeof(su3_matrix))
 
@@ -78,6 +79,14 @@ static void load_backlinks(fn_links_t *fn, int want_back) {
     milcgpu_plugin_back_links(fn->lng, 3, fn->lngback);
 }
 
+/* Whether there is room for n fields of links to compare with. MILC's routines make them, and end the run where there
+ * is none. */
+static int room_to_compare(int n) {
+    void *room = milcgpu_spare_room(n * LINK_BYTES, "links to compare with: this call is not compared");
+    free(room);
+    return room != NULL;
+}
+
 static void cpu_fn_links(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_matrix *links, int want_back) {
     milcgpu_plugin_original(MILCGPU_LOAD_FN_LINKS, 1);
     __real_load_fn_links_cpu(info, fn, ap, links, want_back);
@@ -98,7 +107,7 @@ void __wrap_load_fn_links_cpu(info_t *info, fn_links_t *fn, ks_action_paths *ap,
     load_backlinks(fn, want_back);
     seconds += milcgpu_plugin_seconds();
     info->final_sec = seconds;
-    if (milcgpu_plugin_compare()) {
+    if (milcgpu_plugin_compare() && room_to_compare(want_back ? 4 : 2)) {
         fn_links_t *cpu = create_fn_links();
         info_t cpu_info = *info;
         cpu_fn_links(&cpu_info, cpu, ap, links, want_back);
@@ -120,10 +129,11 @@ static void load_alone(milcgpu_routine routine, load_one original, info_t *info,
     void *cpu = NULL;
     if (make_links(routine, info, fat ? out : NULL, fat ? NULL : out, p, links)) {
         void *const ours = out;
-        if (!milcgpu_plugin_compare())
-            return;
-        cpu = milcgpu_room(LINK_BYTES, "links to compare");
         seconds += milcgpu_plugin_seconds();
+        if (milcgpu_plugin_compare())
+            cpu = milcgpu_spare_room(LINK_BYTES, "links to compare with: this call is not compared");
+        if (cpu == NULL)
+            return;
         double cpu_seconds = -milcgpu_plugin_seconds();
         info_t cpu_info = *info;
         milcgpu_plugin_original(routine, 1);
@@ -284,7 +294,7 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
     info->final_sec = seconds;
     if (this_node == 0)
         printf("Combined fattening and long-link calculation time: %lf\n", seconds);
-    if (milcgpu_plugin_compare())
+    if (milcgpu_plugin_compare() && room_to_compare(4 + (want_back ? 4 : 2) * (ap->n_naiks + want_deps)))
         compare_hisq(info, fn, *fn_deps, *aux, ap, links, want_back, seconds);
 }
 

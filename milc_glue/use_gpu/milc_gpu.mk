@@ -6,6 +6,9 @@
 # MILC's makefiles name the objects of the site layout in LAYOUT and libraries of the machine in LMPI; both are
 # lengthened here. The glue is compiled at every make, so that the program is linked again whenever milcgpu, or the
 # target, is another one.
+#
+# A program that has no staggered solver with fat and long links (serves.h) is built as if this file were not there:
+# the objects of the glue are then empty, and so is the file milcgpu_link, which holds what goes on the link line.
 milcgpu_here := $(dir $(abspath $(lastword $(filter %milc_gpu.mk,$(MAKEFILE_LIST)))))
 # Installed: PREFIX/share/milcgpu/milc_gpu.mk; in the source tree: milc_glue/use_gpu/milc_gpu.mk.
 milcgpu_tree := $(abspath $(milcgpu_here)../..)
@@ -14,16 +17,39 @@ milcgpu_lib  := $(or $(MILCGPU_LIB),$(patsubst %/,%,$(dir $(firstword $(shell ls
   $(milcgpu_tree)/build/cuda/libmilcgpu.so $(milcgpu_tree)/build/host/libmilcgpu.so 2>/dev/null)))))
 milcgpu_inc  := $(firstword $(wildcard $(milcgpu_tree)/include/milcgpu.h $(milcgpu_tree)/milc_glue/milcgpu.h))
 
+# Without a library MILC must not be built for the CPU in silence.
+ifeq ($(and $(milcgpu_inc),$(wildcard $(milcgpu_lib)/libmilcgpu.so)),)
+$(error milcgpu: libmilcgpu.so or milcgpu.h is missing in $(or $(MILCGPU_LIB),$(milcgpu_tree)): install milcgpu again \
+  (in its source tree: make lib), or leave its word out of this line)
+endif
+
 milcgpu_wrapped := ks_congrad_parity_cpu ks_congrad_block_parity_cpu ks_congrad_site ks_congrad ks_multicg_offset_field_cpu \
   dslash_fn_field load_fn_links_cpu load_fatlinks_cpu load_lnglinks create_hisq_links_milc create_G_from_site
 milcgpu_objects := milcgpu_start.o milcgpu_solve.o milcgpu_links.o
+milcgpu_flags    = $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc))
 
 milcgpu_comma   := ,
-
-override LAYOUT := $(or $(LAYOUT),layout_hyper_prime.o) $(milcgpu_objects)
-override LMPI := $(LMPI) $(addprefix -Wl$(milcgpu_comma)--wrap=,$(milcgpu_wrapped)) \
+milcgpu_options := $(addprefix -Wl$(milcgpu_comma)--wrap=,$(milcgpu_wrapped)) \
   -L$(milcgpu_lib) -Wl,-rpath,$(milcgpu_lib) -lmilcgpu
 
+override LAYOUT := $(or $(LAYOUT),layout_hyper_prime.o) $(milcgpu_objects)
+# Tools that are linked without LAYOUT, or whose objects are not prerequisites, have no glue.
+milcgpu_asked   := $(LMPI)
+override LMPI    = $(milcgpu_asked) $(if $(filter milcgpu_start.o,$^),$$(cat milcgpu_link))
+
 .PHONY: milcgpu-always
-$(milcgpu_objects): milcgpu_%.o: $(milcgpu_here)%.c milcgpu-always
-	$(CC) -c $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc)) $< -o $@
+# The preprocessor decides; its messages go to nobody, because a header that is missing is an answer, too. In the recipe
+# of an object, because only then is quark_action.h the target's.
+milcgpu_start.o: $(milcgpu_here)start.c milcgpu-always
+	@if $(CC) $(milcgpu_flags) -E $(milcgpu_here)serves.h 2>/dev/null | grep -q milcgpu_serves; then \
+	  echo 'milcgpu: solves and links of $(or $(strip $(MYTARGET)),this program) go to $(milcgpu_lib)/libmilcgpu.so'; \
+	  echo '$(milcgpu_options)' >milcgpu_link; \
+	else \
+	  echo 'milcgpu: $(or $(strip $(MYTARGET)),this program) has no asqtad or HISQ solver to take over: it is built as without milcgpu'; \
+	  : >milcgpu_link; \
+	fi
+	$(milcgpu_compile)
+milcgpu_solve.o milcgpu_links.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_start.o
+	$(milcgpu_compile)
+
+milcgpu_compile = if [ -s milcgpu_link ]; then $(CC) -c $(milcgpu_flags) $< -o $@; else $(CC) -c -x c /dev/null -o $@; fi

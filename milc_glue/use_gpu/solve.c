@@ -5,16 +5,17 @@
 #include <math.h>
 #include <string.h>
 
-int __real_ks_congrad_parity_cpu(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
-int __real_ks_congrad(field_offset, field_offset, Real, int, int, Real, int, int, Real *, imp_ferm_links_t *)
-    __attribute__((weak));
-int __real_ks_congrad_site(field_offset, field_offset, quark_invert_control *, Real, imp_ferm_links_t *)
-    __attribute__((weak));
+int __real_ks_congrad_parity_cpu(su3_vector *, su3_vector *, quark_invert_control *, Real,
+                                 imp_ferm_links_t *) MILCGPU_ORIGINAL;
+int __real_ks_congrad(field_offset, field_offset, Real, int, int, Real, int, int, Real *,
+                      imp_ferm_links_t *) MILCGPU_ORIGINAL;
+int __real_ks_congrad_site(field_offset, field_offset, quark_invert_control *, Real,
+                           imp_ferm_links_t *) MILCGPU_ORIGINAL;
 int __real_ks_multicg_offset_field_cpu(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *,
-                                       imp_ferm_links_t *);
-void __real_dslash_fn_field(su3_vector *, su3_vector *, int, imp_ferm_links_t *);
+                                       imp_ferm_links_t *) MILCGPU_ORIGINAL;
+void __real_dslash_fn_field(su3_vector *, su3_vector *, int, imp_ferm_links_t *) MILCGPU_ORIGINAL;
 int __real_ks_congrad_block_parity_cpu(int, su3_vector **, su3_vector **, quark_invert_control *, Real,
-                                       imp_ferm_links_t *);
+                                       imp_ferm_links_t *) MILCGPU_ORIGINAL;
 
 static void print_time(const char *what, int masses, int iterations, double flops_a_site, double seconds) {
 #ifdef CGTIME
@@ -29,9 +30,12 @@ static void print_time(const char *what, int masses, int iterations, double flop
 #endif
 }
 
+/* NULL where there is no room: the call is then not compared. */
 static su3_vector *copy_of(const su3_vector *f) {
-    su3_vector *copy = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "a copy of a solution");
-    memcpy(copy, f, sites_on_node * sizeof(su3_vector));
+    su3_vector *copy =
+        (su3_vector *)milcgpu_spare_room(sites_on_node * sizeof(su3_vector), "a comparison: this call goes without");
+    if (copy != NULL)
+        memcpy(copy, f, sites_on_node * sizeof(su3_vector));
     return copy;
 }
 
@@ -40,7 +44,25 @@ static double relative_limit(const quark_invert_control *qic) {
     return qic->relresid > 0 ? (double)qic->relresid * qic->relresid : 0;
 }
 
-static void fill(quark_invert_control *qic, const milcgpu_solve_report *report) {
+/* Fields of the sites or arrays: the solver does not mind. */
+static milcgpu_plugin_solve_call call_for(milcgpu_routine routine, milcgpu_field source, milcgpu_field solution,
+                                          const quark_invert_control *qic, Real mass, const imp_ferm_links_t *fn) {
+    milcgpu_plugin_solve_call call = {routine, MILCGPU_MIXED_AUTO};
+    call.fat = fn->fat;
+    call.lng = fn->lng;
+    call.parity = qic->parity;
+    call.mass = mass;
+    call.tolerance = qic->resid;
+    call.relative_tolerance = relative_limit(qic);
+    call.max_iterations = qic->max;
+    call.max_restarts = qic->nrestart;
+    call.source = source;
+    call.solution = solution;
+    return call;
+}
+
+/* What MILC's routine leaves behind of a solve: qic, the counter and the line. */
+static void account(const milcgpu_solve_report *report, quark_invert_control *qic, double seconds) {
     const int zero_source = report->iterations == 0;
     qic->final_rsq = report->true_residual * report->true_residual;
     qic->final_relrsq = zero_source ? 0 : report->relative_residual;
@@ -50,27 +72,8 @@ static void fill(quark_invert_control *qic, const milcgpu_solve_report *report) 
     qic->final_restart = report->restarts;
     qic->converged = zero_source || !(report->status != MILCGPU_OK || report->iterations == qic->max * qic->nrestart ||
                                       report->restarts == qic->nrestart);
-}
-
-/* One parity. Fields of the sites or arrays: the solver does not mind. 1: done. */
-static int solve(milcgpu_plugin_solve_call *call, quark_invert_control *qic, Real mass, const imp_ferm_links_t *fn) {
-    milcgpu_solve_report report;
-    double seconds = -milcgpu_plugin_seconds();
-    call->fat = fn->fat;
-    call->lng = fn->lng;
-    call->parity = qic->parity;
-    call->mass = mass;
-    call->tolerance = qic->resid;
-    call->relative_tolerance = relative_limit(qic);
-    call->max_iterations = qic->max;
-    call->max_restarts = qic->nrestart;
-    if (!milcgpu_plugin_solve(call, &report))
-        return 0;
-    seconds += milcgpu_plugin_seconds();
-    fill(qic, &report);
-    total_iters += report.iterations;
-    print_time("fn", 1, report.iterations, 1187, seconds);
-    return 1;
+    total_iters += report->iterations;
+    print_time("fn", 1, report->iterations, 1187, seconds);
 }
 
 static int cpu_solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
@@ -82,43 +85,44 @@ static int cpu_solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest,
     return iterations;
 }
 
-static int solve_and_compare(milcgpu_routine routine, su3_vector *src, su3_vector *dest, quark_invert_control *qic,
-                             Real mass, imp_ferm_links_t *fn) {
-    milcgpu_plugin_solve_call call = {routine, MILCGPU_MIXED_AUTO};
-    quark_invert_control cpu_qic = *qic;
-    su3_vector *cpu_dest = NULL;
-    double seconds, cpu_seconds;
-    if (qic->parity != EVEN && qic->parity != ODD)
-        return cpu_solve(routine, src, dest, qic, mass, fn);
-    if (milcgpu_plugin_compare())
-        cpu_dest = copy_of(dest);
-    call.source = milcgpu_vectors(src);
-    call.solution = milcgpu_vectors(dest);
-    seconds = -milcgpu_plugin_seconds();
-    if (!solve(&call, qic, mass, fn)) {
+/* cpu_dest: the guess, and then MILC's solution of what `qic` asks. */
+static void compare_solve(const milcgpu_plugin_solve_call *call, int iterations, double seconds, su3_vector *src,
+                          su3_vector *cpu_dest, quark_invert_control qic, Real mass, imp_ferm_links_t *fn) {
+    const int counted = total_iters;
+    double cpu_seconds = -milcgpu_plugin_seconds();
+    const int cpu_iterations = cpu_solve(call->routine, src, cpu_dest, &qic, mass, fn);
+    cpu_seconds += milcgpu_plugin_seconds();
+    total_iters = counted;
+    milcgpu_judge(milcgpu_plugin_compare_solve(call, iterations, seconds, milcgpu_vectors(cpu_dest), cpu_iterations,
+                                               cpu_seconds));
+}
+
+/* One parity. */
+static int solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
+                 imp_ferm_links_t *fn) {
+    const milcgpu_plugin_solve_call call =
+        call_for(routine, milcgpu_vectors(src), milcgpu_vectors(dest), qic, mass, fn);
+    const int possible = qic->parity == EVEN || qic->parity == ODD;
+    su3_vector *cpu_dest = possible && milcgpu_plugin_compare() ? copy_of(dest) : NULL;
+    milcgpu_solve_report report;
+    double seconds = -milcgpu_plugin_seconds();
+    if (!possible || !milcgpu_plugin_solve(&call, &report)) {
         free(cpu_dest);
         return cpu_solve(routine, src, dest, qic, mass, fn);
     }
     seconds += milcgpu_plugin_seconds();
-    if (cpu_dest != NULL) {
-        const int counted = total_iters;
-        int cpu_iterations;
-        cpu_seconds = -milcgpu_plugin_seconds();
-        cpu_iterations = cpu_solve(routine, src, cpu_dest, &cpu_qic, mass, fn);
-        cpu_seconds += milcgpu_plugin_seconds();
-        total_iters = counted;
-        milcgpu_judge(milcgpu_plugin_compare_solve(&call, qic->final_iters, seconds, milcgpu_vectors(cpu_dest),
-                                                   cpu_iterations, cpu_seconds));
-        free(cpu_dest);
-    }
-    return qic->final_iters;
+    account(&report, qic, seconds);
+    if (cpu_dest != NULL)
+        compare_solve(&call, report.iterations, seconds, src, cpu_dest, *qic, mass, fn);
+    free(cpu_dest);
+    return report.iterations;
 }
 
 int __wrap_ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
                                  imp_ferm_links_t *fn) {
     if (fn == NULL || !milcgpu_takes_over())
         return __real_ks_congrad_parity_cpu(src, dest, qic, mass, fn);
-    return solve_and_compare(MILCGPU_KS_CONGRAD, src, dest, qic, mass, fn);
+    return solve(MILCGPU_KS_CONGRAD, src, dest, qic, mass, fn);
 }
 
 /* The worst source's residuals stand for all. */
@@ -130,7 +134,7 @@ int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **
         return __real_ks_congrad_block_parity_cpu(nsrc, src, dest, qic, mass, fn);
     for (i = 0; i < nsrc; i++) {
         quark_invert_control one = asked;
-        iterations += solve_and_compare(MILCGPU_KS_CONGRAD_BLOCK, src[i], dest[i], &one, mass, fn);
+        iterations += solve(MILCGPU_KS_CONGRAD_BLOCK, src[i], dest[i], &one, mass, fn);
         if (i == 0 || !(one.final_rsq <= qic->final_rsq))
             *qic = one;
     }
@@ -145,15 +149,18 @@ static int site_solve(field_offset src, field_offset dest, quark_invert_control 
     int p, done = fn != NULL && milcgpu_takes_over() && !milcgpu_plugin_compare();
     *iterations = 0;
     for (p = EVEN; done && p >= ODD; p--) { /* EVEN is 2, ODD is 1 */
-        milcgpu_plugin_solve_call call = {MILCGPU_KS_CONGRAD_SITE, MILCGPU_MIXED_AUTO};
+        milcgpu_plugin_solve_call call;
+        milcgpu_solve_report report;
+        double seconds = -milcgpu_plugin_seconds();
         if (!(parity & p))
             continue;
-        call.source = milcgpu_vectors((su3_vector *)F_PT(lattice, src));
-        call.solution = milcgpu_vectors((su3_vector *)F_PT(lattice, dest));
-        call.source.pitch_bytes = call.solution.pitch_bytes = sizeof(site);
         qic->parity = p;
-        done = solve(&call, qic, mass, fn);
+        call = call_for(MILCGPU_KS_CONGRAD_SITE, milcgpu_vectors((su3_vector *)F_PT(lattice, src)),
+                        milcgpu_vectors((su3_vector *)F_PT(lattice, dest)), qic, mass, fn);
+        call.source.pitch_bytes = call.solution.pitch_bytes = sizeof(site);
+        done = milcgpu_plugin_solve(&call, &report);
         if (done) {
+            account(&report, qic, seconds + milcgpu_plugin_seconds());
             *iterations += qic->final_iters;
             report_status(qic);
         }
@@ -197,48 +204,49 @@ static int cpu_multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int nu
 static void compare_multicg(const milcgpu_plugin_multi_mass_call *call, int iterations, double seconds, su3_vector *src,
                             ks_param *ksp, const quark_invert_control *qic, imp_ferm_links_t *fn) {
     const int n = call->n_shifts, counted = total_iters;
-    int i, cpu_iterations;
+    su3_vector *cpu_psim[n];
+    milcgpu_field fields[n];
+    quark_invert_control cpu_qic[n];
+    int i, room = 1, cpu_iterations;
     double cpu_seconds;
-    su3_vector **cpu_psim = (su3_vector **)milcgpu_room(n * sizeof(su3_vector *), "solutions to compare");
-    milcgpu_field *fields = (milcgpu_field *)milcgpu_room(n * sizeof(milcgpu_field), "solutions to compare");
-    quark_invert_control *cpu_qic =
-        (quark_invert_control *)milcgpu_room(n * sizeof(quark_invert_control), "solutions to compare");
     memcpy(cpu_qic, qic, n * sizeof(quark_invert_control));
     for (i = 0; i < n; i++) {
-        cpu_psim[i] = copy_of(src);
+        cpu_psim[i] = room ? copy_of(src) : NULL;
+        room = cpu_psim[i] != NULL;
         fields[i] = milcgpu_vectors(cpu_psim[i]);
     }
-    cpu_qic[0].parity = call->parity;
-    cpu_seconds = -milcgpu_plugin_seconds();
-    cpu_iterations = cpu_multicg(src, cpu_psim, ksp, n, cpu_qic, fn);
-    cpu_seconds += milcgpu_plugin_seconds();
-    total_iters = counted;
-    milcgpu_judge(milcgpu_plugin_compare_multi_mass(call, iterations, seconds, fields, cpu_iterations, cpu_seconds));
+    if (room) {
+        cpu_qic[0].parity = call->parity;
+        cpu_seconds = -milcgpu_plugin_seconds();
+        cpu_iterations = cpu_multicg(src, cpu_psim, ksp, n, cpu_qic, fn);
+        cpu_seconds += milcgpu_plugin_seconds();
+        total_iters = counted;
+        milcgpu_judge(
+            milcgpu_plugin_compare_multi_mass(call, iterations, seconds, fields, cpu_iterations, cpu_seconds));
+    }
     for (i = 0; i < n; i++)
         free(cpu_psim[i]);
-    free(cpu_psim);
-    free(fields);
-    free(cpu_qic);
 }
 
 /* One parity of the multi-mass CG; every mass is brought to its own true residual here, so that the refinement that
- * MILC does afterwards, a solve a mass, finds nothing left to do. */
+ * MILC does afterwards, a solve a mass, finds nothing left to do. since: when MILC's call began; the line with its
+ * seconds comes after the last parity, as MILC has it. */
 static int multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_offsets, quark_invert_control *qic,
-                   int parity, imp_ferm_links_t *fn, int *iterations) {
+                   int parity, imp_ferm_links_t *fn, double since, int *iterations) {
+    const int limit = qic[0].max * qic[0].nrestart, another = qic[0].parity == EVENANDODD && parity == EVEN;
     milcgpu_plugin_multi_mass_call call;
     milcgpu_multi_mass_report report;
-    double seconds = -milcgpu_plugin_seconds();
-    double *offsets = (double *)milcgpu_room(3 * num_offsets * sizeof(double), "offsets");
-    double *tolerances = offsets + num_offsets, *relative_tolerances = tolerances + num_offsets;
-    milcgpu_field *solutions = (milcgpu_field *)milcgpu_room(num_offsets * sizeof(milcgpu_field), "solutions");
-    milcgpu_shift_report *shifts =
-        (milcgpu_shift_report *)milcgpu_room(num_offsets * sizeof(milcgpu_shift_report), "reports");
-    int j, done;
+    double offsets[num_offsets], tolerances[num_offsets], relative_tolerances[num_offsets], seconds;
+    milcgpu_field solutions[num_offsets];
+    milcgpu_shift_report shifts[num_offsets];
+    int j, low = 0, stopped; /* by the limit */
     for (j = 0; j < num_offsets; j++) {
         offsets[j] = ksp[j].offset;
         tolerances[j] = qic[0].resid; /* MILC stops when either test is met */
         relative_tolerances[j] = qic[0].resid > 0 ? 0 : relative_limit(qic);
         solutions[j] = milcgpu_vectors(psim[j]);
+        if (ksp[j].offset < ksp[low].offset)
+            low = j;
     }
     call.mixed = MILCGPU_MIXED_AUTO;
     call.fat = fn->fat;
@@ -248,45 +256,47 @@ static int multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_of
     call.offsets = offsets;
     call.tolerances = tolerances;
     call.relative_tolerances = relative_tolerances;
-    call.max_iterations = qic[0].max * qic[0].nrestart;
+    call.max_iterations = limit > 2 ? limit - 1 : 1; /* MILC counts from 1, and takes at least one step */
     call.max_restarts = qic[0].nrestart;
     call.source = milcgpu_vectors(src);
     call.solutions = solutions;
-    done = milcgpu_plugin_multi_mass(&call, shifts, &report);
-    if (done) {
-        const int zero_source = report.source_norm == 0;
-        seconds += milcgpu_plugin_seconds();
-        *iterations = zero_source ? 0 : report.iterations;
-        total_iters += *iterations;
-        for (j = 0; j < num_offsets; j++) {
-            qic[j].final_rsq = qic[j].size_r = shifts[j].true_residual * shifts[j].true_residual;
-            qic[j].final_relrsq = qic[j].size_relr = relative_tolerances[j] > 0 ? shifts[j].relative_residual : 0;
-            qic[j].final_iters = *iterations;
-            qic[j].final_restart = 0;
-            qic[j].converged = shifts[j].status == MILCGPU_OK;
-        }
-        print_time("multicg_offset", num_offsets, *iterations, 1205 + 15 * num_offsets, seconds);
-        if (report.status != MILCGPU_OK && this_node == 0)
-            printf("ks_multicg_offset_field: CG NOT CONVERGED after %d iterations, res. = %e wanted %e\n", *iterations,
-                   (double)qic[0].final_rsq, (double)(qic[0].resid * qic[0].resid));
-        if (milcgpu_plugin_compare())
-            compare_multicg(&call, *iterations, seconds, src, ksp, qic, fn);
+    if (!milcgpu_plugin_multi_mass(&call, shifts, &report))
+        return 0;
+    seconds = milcgpu_plugin_seconds() - since;
+    *iterations = report.source_norm == 0 ? 0 : report.iterations;
+    total_iters += *iterations;
+    stopped = report.steps >= call.max_iterations && shifts[low].status != MILCGPU_OK;
+    for (j = 0; j < num_offsets; j++) {
+        const double residual = shifts[stopped ? low : j].true_residual;
+        qic[j].final_rsq = qic[j].size_r = residual * residual;
+        qic[j].final_relrsq = relative_tolerances[j] > 0 ? shifts[j].relative_residual : 0;
+        qic[j].size_relr = stopped ? 0 : qic[j].final_relrsq;
+        qic[j].final_iters = *iterations;
+        qic[j].final_restart = 0;
+        qic[j].converged = shifts[j].status == MILCGPU_OK && !stopped;
     }
-    free(offsets);
-    free(solutions);
-    free(shifts);
-    return done;
+    if (!stopped && !another)
+        print_time("multicg_offset", num_offsets, *iterations,
+                   (1205 + 15 * num_offsets) * (qic[0].parity == EVENANDODD ? 2 : 1), seconds);
+    if (report.status != MILCGPU_OK && this_node == 0)
+        printf("ks_multicg_offset_field: CG NOT CONVERGED after %d iterations, res. = %e wanted %e\n", *iterations,
+               (double)qic[0].final_rsq, (double)(qic[0].resid * qic[0].resid));
+    if (milcgpu_plugin_compare())
+        compare_multicg(&call, *iterations, seconds, src, ksp, qic, fn);
+    return 1;
 }
 
 int __wrap_ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_offsets,
                                        quark_invert_control *qic, imp_ferm_links_t *fn) {
     int j, p, iterations = 0, possible = fn != NULL && num_offsets > 0;
+    double since;
     for (j = 0; possible && j < num_offsets; j++)
         possible = ksp[j].offset > 0;
     if (!possible || !milcgpu_takes_over())
         return __real_ks_multicg_offset_field_cpu(src, psim, ksp, num_offsets, qic, fn);
+    since = milcgpu_plugin_seconds();
     for (p = EVEN; p >= ODD; p--)
-        if ((qic[0].parity & p) && !multicg(src, psim, ksp, num_offsets, qic, p, fn, &iterations))
+        if ((qic[0].parity & p) && !multicg(src, psim, ksp, num_offsets, qic, p, fn, since, &iterations))
             return cpu_multicg(src, psim, ksp, num_offsets, qic, fn);
     return iterations;
 }
@@ -300,9 +310,10 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
         __real_dslash_fn_field(src, dest, parity, fn);
         return;
     }
-    if (milcgpu_plugin_compare()) {
-        double cpu_seconds = -milcgpu_plugin_seconds();
+    if (milcgpu_plugin_compare())
         cpu_dest = copy_of(dest);
+    if (cpu_dest != NULL) {
+        double cpu_seconds = -milcgpu_plugin_seconds();
         milcgpu_plugin_original(MILCGPU_DSLASH, 1);
         __real_dslash_fn_field(src == dest ? cpu_dest : src, cpu_dest, parity, fn);
         milcgpu_plugin_original(MILCGPU_DSLASH, 0);

@@ -5,10 +5,25 @@
 #define MILC_CODE_VERSION "7"
 #endif
 
-void *milcgpu_room(size_t bytes, const char *what) {
+/* Aligned to large pages where that can be had; else as MILC itself would ask for it. */
+static void *room(size_t bytes) {
     void *p = milcgpu_plugin_room(bytes);
-    if (p == NULL) {
+    return p != NULL ? p : malloc(bytes);
+}
+
+void *milcgpu_spare_room(size_t bytes, const char *what) {
+    void *p = room(bytes);
+    if (p == NULL)
         fprintf(stderr, "milcgpu: no room in the host's memory for %s (%lu bytes)\n", what, (unsigned long)bytes);
+    return p;
+}
+
+void *milcgpu_room(size_t bytes, const char *what) {
+    void *p = room(bytes);
+    if (p == NULL) {
+        fprintf(stderr,
+                "milcgpu: no room in the host's memory for %s (%lu bytes), which MILC needs, too: the run ends\n", what,
+                (unsigned long)bytes);
         terminate(1);
     }
     return p;
@@ -21,13 +36,16 @@ void milcgpu_judge(int good) {
     terminate(1);
 }
 
-/* MILC's index of every site, even sites first, x fastest; NULL where MILC contradicts itself or has odd extents. */
+/* MILC's index of every site, even sites first, x fastest; NULL where MILC contradicts itself, has odd extents, or
+ * there is no room: MILC then runs by itself. */
 static int *site_map(void) {
     int x, y, z, t;
     int *map;
     if (numnodes() != 1 || (size_t)volume != sites_on_node || (nx | ny | nz | nt) % 2 != 0)
         return NULL;
-    map = (int *)milcgpu_room(sites_on_node * sizeof(int), "the site map");
+    map = (int *)milcgpu_spare_room(sites_on_node * sizeof(int), "the site map");
+    if (map == NULL)
+        return NULL;
     for (t = 0; t < nt; t++)
         for (z = 0; z < nz; z++)
             for (y = 0; y < ny; y++)
