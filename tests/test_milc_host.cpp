@@ -48,6 +48,8 @@ TEST_CASE("milc_host: every routine gives what MILC's own gives", "[milc_host][s
             CHECK(r.says("milcgpu: MILC's routine"));  // the table at the start
             CHECK(r.says("milcgpu: dslash_fn_field")); // the table at exit
             CHECK(r.says("CONGRAD5: time = "));
+            CHECK(r.says("CG NOT CONVERGED after 6 iterations"));
+            CHECK_FALSE(r.says("masses = 2 iters = 6")); // no CONGRAD5 line then, as MILC has it
             CHECK_FALSE(r.says("Trying"));
         }
 }

@@ -2,6 +2,7 @@
 #include "tests/reference/gauge.h"
 #include "tests/reference/staggered.h"
 #include <cmath>
+#include <cstdlib>
 extern "C" {
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
@@ -135,11 +136,14 @@ int ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ks
                                 quark_invert_control *qic, imp_ferm_links_t *fn) {
     int iterations = 0;
     const int before = total_iters;
+    if (std::getenv("MILC_HOST_FEWER_STEPS") != nullptr) // a fault, for the comparison to find
+        --qic[0].max;
     for (int j = 0; j < num_offsets; ++j) {
         for (size_t i = 0; i < volume; ++i)
             if ((i < even_sites_on_node ? EVEN : ODD) & qic[0].parity)
                 psim[j][i] = su3_vector{};
         qic[j].parity = qic[0].parity;
+        qic[j].max = qic[0].max;
         const int n = ks_congrad_parity_cpu(src, psim[j], &qic[j], 0.5 * std::sqrt(ksp[j].offset), fn);
         iterations = std::max(iterations, n - 1); // without the last true residual
     }

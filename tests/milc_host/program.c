@@ -168,6 +168,35 @@ static void try_multicg(int parity, fn_links_t *fn, fn_links_t *fn_last) {
     free(src), free(y);
 }
 
+/* At the limit MILC's shared iteration stops where it is: as many steps, no refinement, one residual for all masses. */
+static void try_limit(fn_links_t *fn) {
+    const double limit = MILC_PRECISION == 1 ? 1e-4 : 1e-6;
+    su3_vector *src = random_field(75), *x[2], *y[2];
+    ks_param ksp[2];
+    quark_invert_control qic[2], other[2];
+    int i, iterations;
+    memset(ksp, 0, sizeof ksp);
+    ksp[0].offset = 0.04, ksp[1].offset = 0.0025;
+    for (i = 0; i < 2; i++) {
+        qic[i] = control(EVEN);
+        qic[i].max = 3, qic[i].nrestart = 2;
+        other[i] = qic[i];
+        x[i] = random_field(76), y[i] = copy(x[i]);
+    }
+    iterations = ks_multicg_offset_field_cpu(src, x, ksp, 2, qic, fn);
+    check(iterations == 6 && qic[1].final_iters == 6, "as many iterations as asked for", iterations);
+    check(__real_ks_multicg_offset_field_cpu(src, y, ksp, 2, other, fn) == 6, "and so does MILC", iterations);
+    check(qic[0].converged == 0 && qic[1].converged == 0, "not converged", qic[0].converged);
+    check(qic[0].final_rsq == qic[1].final_rsq && qic[0].final_rsq > resid * resid, "the residual of the smallest mass",
+          qic[0].final_rsq);
+    for (i = 0; i < 2; i++) {
+        check(difference(x[i], y[i], 6 * even_sites_on_node) < limit, "solution at the limit",
+              difference(x[i], y[i], 6 * even_sites_on_node));
+        free(x[i]), free(y[i]);
+    }
+    free(src);
+}
+
 /* A zero source: zero solutions, and the refinement counts no iteration, as on the CPU. */
 static void try_zero_source(fn_links_t *fn) {
     su3_vector *src = random_field(71), *x[2] = {random_field(72), random_field(73)};
@@ -306,6 +335,7 @@ static void solve_everything(fn_links_t *fn, fn_links_t *fn_last, const char *fa
     inject(fault);
     try_multicg(EVEN, fn, fn_last);
     try_multicg(ODD, fn, fn_last);
+    try_limit(fn);
     try_zero_source(fn);
     try_block(fn);
     try_dslash(fn);
