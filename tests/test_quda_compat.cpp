@@ -1,10 +1,15 @@
 // The interface that MILC's own GPU switches call (milc_glue/quda_compat), against tests/reference. One program has one
-// lattice and one precision there, as MILC has, so all of it is one test.
+// lattice and one precision there, as MILC has, so the tests marked "alone" are run by others in a program of their
+// own.
 #include "milc_glue/plugin.h"
 #include "milc_glue/quda_compat/quda_milc_interface.h"
 #include "tests/support.h"
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
+#include <sys/resource.h>
+#include <unistd.h>
 
 namespace {
 
@@ -34,11 +39,64 @@ double links_differ(const reference::Gauge &a, const reference::Gauge &b) {
     return difference(a.data(), b.data(), 18 * a.size());
 }
 
-struct Site { // what MILC's sites hold, among other things
+// What MILC's sites hold, among other things.
+template <class Real> struct Site {
     char before[24];
-    reference::Matrix link[4];
+    Real link[4][18];
     char between[8];
-    double mom[4][10];
+    Real mom[4][10];
+};
+
+QudaMILCSiteArg_t site_argument(Site<double> *sites) {
+    using S = Site<double>;
+    return {sites, nullptr, offsetof(S, link), nullptr, offsetof(S, mom), sizeof(S)};
+}
+QudaMILCSiteArg_t site_argument(Site<float> *sites) {
+    using S = Site<float>;
+    return {sites, nullptr, offsetof(S, link), nullptr, offsetof(S, mom), sizeof(S)};
+}
+
+// The same numbers in single precision.
+template <class Element> std::vector<float> in_single(const std::vector<Element> &field) {
+    const double *x = reinterpret_cast<const double *>(field.data());
+    return std::vector<float>(x, x + field.size() * sizeof(Element) / sizeof(double));
+}
+
+// Reals [begin, end) of a field in single precision against the truth.
+template <class Element>
+double single_difference(const std::vector<float> &a, const std::vector<Element> &truth, size_t begin = 0,
+                         size_t end = 0) {
+    const std::vector<double> x(a.begin(), a.end());
+    return difference(x.data() + begin, reinterpret_cast<const double *>(truth.data()) + begin,
+                      (end > 0 ? end : a.size()) - begin);
+}
+
+// Runs one test in a program of its own.
+int alone(const char *tag) {
+    char self[4096] = "";
+    REQUIRE(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+    return std::system((std::string(self) + " " + tag).c_str());
+}
+
+size_t address_space_bytes() {
+    size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// While it lives, the program gets no more than a few hundred kilobytes of memory.
+class NoMemory {
+  public:
+    NoMemory() {
+        getrlimit(RLIMIT_AS, &before_);
+        rlimit little = before_;
+        little.rlim_cur = address_space_bytes() + (256 << 10);
+        setrlimit(RLIMIT_AS, &little);
+    }
+    ~NoMemory() { setrlimit(RLIMIT_AS, &before_); }
+
+  private:
+    rlimit before_;
 };
 
 } // namespace
@@ -165,6 +223,27 @@ TEST_CASE("quda_compat: links, solves, D and observables as MILC asks for them",
     CHECK(finals[1] < 1e-10);
     CHECK(difference(x2.data(), ordered(after.x, 1).data(), 6 * half) < 1e-8); // offset 0.04 is mass 0.1
 
+    // The limit is that of all iterations, as MILC's max times its restarts; MILC's last residual is one more.
+    args.max_iter = 6;
+    x = untouched;
+    qudaInvert(2, 2, 0.1, args, 1e-10, 0, fat.data(), lng.data(), b.data(), x.data(), &residual, &relative,
+               &iterations);
+    CHECK(iterations == 7);
+    CHECK(residual > 1e-10);
+    qudaMultishiftInvert(2, 2, 2, offsets, args, targets, fermilab, fat.data(), lng.data(), b.data(), solutions, finals,
+                         relatives, &iterations);
+    CHECK(iterations == 6);
+    CHECK(finals[1] > 1e-10);
+    // A tolerance below rounding: the iteration believes in it again and again, and the limit holds.
+    args.max_iter = 2 * after.iterations;
+    qudaInvert(2, 2, 0.1, args, 1e-17, 0, fat.data(), lng.data(), b.data(), x.data(), &residual, &relative,
+               &iterations);
+    CHECK(iterations > after.iterations);
+    CHECK(iterations <= args.max_iter + 1);
+    CHECK(residual > 1e-17);
+    CHECK(residual < 1e-14);
+    args.max_iter = 2000;
+
     // D, in place.
     auto y = untouched;
     args.evenodd = QUDA_ODD_PARITY;
@@ -174,18 +253,18 @@ TEST_CASE("quda_compat: links, solves, D and observables as MILC asks for them",
     CHECK(std::memcmp(y.data(), untouched.data(), half * sizeof y[0]) == 0);
 
     // Sites.
-    std::vector<Site> sites(lattice.volume());
+    std::vector<Site<double>> sites(lattice.volume());
     double action = 0;
     for (int i = 0; i < lattice.volume(); ++i)
         for (int mu = 0; mu < 4; ++mu) {
-            sites[i].link[mu] = milc_u[4 * i + mu];
+            std::memcpy(sites[i].link[mu], &milc_u[4 * i + mu], sizeof sites[i].link[mu]);
             for (int k = 0; k < 10; ++k)
                 sites[i].mom[mu][k] = reference::uniform(rng);
             for (int k = 0; k < 9; ++k)
                 action += (k < 6 ? 1.0 : 0.5) * sites[i].mom[mu][k] * sites[i].mom[mu][k];
             action -= 4;
         }
-    QudaMILCSiteArg_t arg{sites.data(), nullptr, offsetof(Site, link), nullptr, offsetof(Site, mom), sizeof(Site)};
+    QudaMILCSiteArg_t arg = site_argument(sites.data());
     CHECK(qudaMomAction(2, &arg) == Approx(action).epsilon(1e-12));
     double plaq[3], ploop[2];
     qudaPlaquettePhased(2, plaq, &arg, 1);
@@ -222,4 +301,169 @@ TEST_CASE("quda_compat: links, solves, D and observables as MILC asks for them",
     REQUIRE(room != nullptr);
     qudaFreePinned(room);
     qudaFinalize();
+}
+
+TEST_CASE("quda_compat: fields in single precision", "[quda_compat][sanitize]") {
+    CHECK(alone("'[quda_compat_single]'") == 0);
+}
+
+TEST_CASE("quda_compat alone: fields in single precision", "[.][quda_compat_single]") {
+    setenv("MILCGPU_VERBOSE", "0", 1);
+    reference::Rng rng(78);
+    reference::Gauge u(4 * lattice.volume());
+    for (auto &link : u)
+        link = reference::random_near_unit_su3(rng, 0.35);
+    const auto plain = u;
+    reference::apply_phases(lattice, u);
+    const size_t half = 3 * lattice.volume(); // reals of a parity
+    const auto single_u = in_single(ordered(u, 4));
+    const int size[4] = {4, 6, 4, 4}, ranks[4] = {1, 1, 1, 1};
+    qudaInit({QUDA_SILENT, {size, ranks, 0}});
+
+    const auto c = reference::asqtad_coefficients(0.9);
+    const double paths[6] = {c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage};
+    const auto rfat = reference::fat_links(lattice, u, c), rlng = reference::long_links(lattice, u, c);
+    auto in = single_u, fat = single_u, lng = single_u, v = single_u, w = single_u;
+    qudaLoadKSLink(1, {0}, paths, in.data(), fat.data(), lng.data());
+    CHECK(single_difference(fat, ordered(rfat, 4)) < 4e-7);
+    CHECK(single_difference(lng, ordered(rlng, 4)) < 4e-7);
+    const auto f = reference::hisq_fat7_coefficients();
+    const double fat7[6] = {f.one_link, f.naik, f.three_staple, f.five_staple, f.seven_staple, f.lepage};
+    const auto hisq = reference::hisq_links(lattice, u, 0);
+    qudaLoadUnitarizedLink(1, {1}, fat7, in.data(), v.data(), w.data());
+    CHECK(single_difference(v, ordered(hisq.v, 4)) < 4e-7);
+    CHECK(single_difference(w, ordered(hisq.w, 4)) < 2e-6);
+
+    const auto rb = reference::random_fermion(lattice, 4), guess = reference::random_fermion(lattice, 3);
+    auto b = in_single(ordered(rb, 1));
+    const auto untouched = in_single(ordered(guess, 1));
+    auto x = untouched, x2 = untouched;
+    QudaInvertArgs_t args{};
+    args.max_iter = 2000;
+    double residual = 0, relative = 0;
+    int iterations = 0;
+    for (const int mixed : {0, 2})
+        for (const int parity : {0, 1}) {
+            args.mixed_precision = mixed;
+            args.evenodd = parity == 0 ? QUDA_EVEN_PARITY : QUDA_ODD_PARITY;
+            x = untouched;
+            qudaInvert(1, 1, 0.1, args, 1e-5, 0, fat.data(), lng.data(), b.data(), x.data(), &residual, &relative,
+                       &iterations);
+            const auto truth = reference::conjugate_gradient(lattice, rfat, rlng, 0.1, parity, rb, guess, 1e-5, 5000);
+            CHECK(residual < 1e-5);
+            if (mixed == 0)
+                CHECK(std::abs(iterations - truth.iterations) <= 1);
+            CHECK(single_difference(x, ordered(truth.x, 1), parity * half, (parity + 1) * half) < 1e-3);
+            CHECK(std::equal(x.begin() + (1 - parity) * half, x.begin() + (2 - parity) * half,
+                             untouched.begin() + (1 - parity) * half));
+        }
+    args.mixed_precision = 0;
+    args.evenodd = QUDA_EVEN_PARITY;
+    void *solutions[2] = {x2.data(), x.data()};
+    double offsets[2] = {0.36, 0.04}, targets[2] = {1e-5, 0}, fermilab[2] = {0, 0}, finals[2], relatives[2];
+    qudaMultishiftInvert(1, 1, 2, offsets, args, targets, fermilab, fat.data(), lng.data(), b.data(), solutions, finals,
+                         relatives, &iterations);
+    const auto truth = reference::conjugate_gradient(lattice, rfat, rlng, 0.1, 0, rb, guess, 1e-8, 5000);
+    CHECK(finals[0] < 1e-5);
+    CHECK(finals[1] < 1e-5);
+    CHECK(single_difference(x, ordered(truth.x, 1), 0, half) < 1e-3);
+
+    x = untouched;
+    args.evenodd = QUDA_ODD_PARITY;
+    qudaDslash(1, 1, args, fat.data(), lng.data(), x.data(), x.data(), &iterations);
+    CHECK(single_difference(x, ordered(reference::dslash(lattice, rfat, rlng, guess), 1), half, 2 * half) < 1e-6);
+
+    std::vector<Site<float>> sites(lattice.volume());
+    double action = 0;
+    for (int i = 0; i < lattice.volume(); ++i)
+        for (int mu = 0; mu < 4; ++mu) {
+            std::copy_n(&single_u[18 * (4 * i + mu)], 18, sites[i].link[mu]);
+            for (int k = 0; k < 10; ++k) {
+                sites[i].mom[mu][k] = static_cast<float>(reference::uniform(rng));
+                action += (k < 6 ? 1.0 : k < 9 ? 0.5 : 0.0) * sites[i].mom[mu][k] * sites[i].mom[mu][k];
+            }
+            action -= 4;
+        }
+    QudaMILCSiteArg_t arg = site_argument(sites.data());
+    CHECK(qudaMomAction(1, &arg) == Approx(action).epsilon(1e-12));
+    double plaq[3], ploop[2];
+    qudaPlaquettePhased(1, plaq, &arg, 1);
+    const auto parts = reference::plaquette_parts(lattice, plain);
+    CHECK(plaq[1] == Approx(parts.space_space).epsilon(1e-7));
+    CHECK(plaq[2] == Approx(parts.space_time).epsilon(1e-7));
+    qudaPolyakovLoopPhased(1, ploop, 3, &arg, 1);
+    CHECK(std::isfinite(ploop[0] + ploop[1]));
+    qudaInvert(2, 2, 0.1, args, 1e-6, 0, fat.data(), lng.data(), b.data(), x.data(), &residual, &relative, &iterations);
+    CHECK(residual == INFINITY); // another precision than before
+}
+
+TEST_CASE("quda_compat: without memory every entry marks what it could not do, and none ends the program",
+          "[quda_compat][faults]") {
+    CHECK(alone("'[quda_compat_memory]'") == 0);
+}
+
+// On a lattice whose fields are far larger than what malloc has kept.
+TEST_CASE("quda_compat alone: without memory", "[.][quda_compat_memory]") {
+    setenv("MILCGPU_VERBOSE", "0", 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    const int size[4] = {16, 16, 16, 16}, ranks[4] = {1, 1, 1, 1};
+    const size_t volume = 16 * 16 * 16 * 16;
+    std::vector<double> u(72 * volume, 0.0), fat(u), lng(u), x(6 * volume, 2.0), b(6 * volume, 1.0);
+    std::vector<Site<double>> sites(volume);
+    for (size_t i = 0; i < 4 * volume; ++i)
+        u[18 * i] = u[18 * i + 8] = u[18 * i + 16] = 1;
+    fat = u;
+    const double paths[6] = {1, 0, 0, 0, 0, 0};
+    QudaInvertArgs_t args{};
+    args.max_iter = 50;
+    args.evenodd = QUDA_EVEN_PARITY;
+    double residual, relative, finals[1], offsets[1] = {4}, targets[1] = {1e-8}, fermilab[1] = {0}, plaq[3], ploop[2];
+    void *solutions[1] = {x.data()}, *sources[1] = {b.data()};
+    int iterations;
+    QudaMILCSiteArg_t arg = site_argument(sites.data());
+    qudaInit({QUDA_SILENT, {size, ranks, 0}});
+    const auto invert = [&] {
+        residual = 7;
+        qudaInvert(2, 2, 1.0, args, 1e-8, 0, fat.data(), lng.data(), b.data(), x.data(), &residual, &relative,
+                   &iterations);
+        return residual;
+    };
+    const auto everything = [&] {
+        std::fill(x.begin(), x.end(), 2.0);
+        CHECK(invert() == INFINITY);
+        qudaInvertMsrc(2, 2, 1.0, args, 1e-8, 0, fat.data(), lng.data(), sources, solutions, &residual, &relative,
+                       &iterations, 1);
+        CHECK(residual == INFINITY);
+        qudaMultishiftInvert(2, 2, 1, offsets, args, targets, fermilab, fat.data(), lng.data(), b.data(), solutions,
+                             finals, &relative, &iterations);
+        CHECK(finals[0] == INFINITY);
+        CHECK(x[0] == 2.0);
+        qudaDslash(2, 2, args, fat.data(), lng.data(), b.data(), x.data(), &iterations);
+        CHECK(std::isnan(x[0]));
+        CHECK(x[6 * volume - 1] == 2.0);
+        std::fill(x.begin(), x.end(), 2.0);
+        qudaLoadKSLink(2, {0}, paths, u.data(), lng.data(), nullptr);
+        CHECK(std::isnan(lng[0]));
+        qudaLoadUnitarizedLink(2, {1}, paths, u.data(), lng.data(), nullptr);
+        CHECK(std::isnan(lng[0]));
+        qudaMomAction(2, &arg); // these need a few bytes, which there may be
+        qudaPlaquettePhased(2, plaq, &arg, 0);
+        qudaPolyakovLoopPhased(2, ploop, 3, &arg, 0);
+        CHECK(qudaAllocatePinned(size_t{1} << 40) == nullptr);
+        CHECK(qudaAllocateManaged(size_t{1} << 40) == nullptr);
+    };
+    {
+        const NoMemory here;
+        everything();
+    }
+    std::fill(lng.begin(), lng.end(), 0.0);
+    CHECK(invert() < 1e-8);     // memory is there again, and the program goes on
+    for (double &element : fat) // other links: they are to be loaded anew
+        element *= 1.5;
+    {
+        const NoMemory here;
+        everything();
+    }
+    std::fill(lng.begin(), lng.end(), 0.0);
+    CHECK(invert() < 1e-8);
 }

@@ -121,8 +121,10 @@ int milcgpu_plugin_retreat(void) {
     int backend = MILCGPU_CUDA;
     if (p.context != nullptr)
         milcgpu_backend_of(p.context, &backend);
+    if (backend == MILCGPU_HOST) // what it cannot do now, for want of memory, it may do in the next call
+        return 0;
     p.close();
-    if (p.retreated || backend == MILCGPU_HOST || p.site_map.empty())
+    if (p.retreated || p.site_map.empty())
         return 0;
     p.retreated = true;
     p.say(0, "the host backend does this call and all that follow");
