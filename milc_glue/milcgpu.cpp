@@ -522,9 +522,11 @@ void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user
 milcgpu_status milcgpu_inject_fault(milcgpu_context *context, int fault) {
     return guarded(context, "milcgpu_inject_fault", [&] {
         require(context, "milcgpu_inject_fault", "context");
-        if (fault < MILCGPU_FAULT_NONE || fault > MILCGPU_FAULT_DEVICE_LOST)
+        if (fault < MILCGPU_FAULT_NONE || fault > MILCGPU_FAULT_FLIP_LINKS)
             refuse(format("fault %d is unknown", fault));
-        context->device->inject(static_cast<Fault>(fault));
+        context->flip_links = fault == MILCGPU_FAULT_FLIP_LINKS;
+        if (!context->flip_links)
+            context->device->inject(static_cast<Fault>(fault));
         return Status::ok;
     });
 }

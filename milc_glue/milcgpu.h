@@ -43,7 +43,7 @@ typedef enum {
 typedef enum { MILCGPU_AUTO = 0, MILCGPU_CUDA = 1, MILCGPU_HOST = 2 } milcgpu_backend;
 typedef enum { MILCGPU_DOUBLE = 1, MILCGPU_SINGLE = 2, MILCGPU_HALF = 3 } milcgpu_precision;
 typedef enum { MILCGPU_ODD = 1, MILCGPU_EVEN = 2 } milcgpu_parity; /* MILC's numbers */
-typedef enum { MILCGPU_FAULT_NONE = 0, MILCGPU_FAULT_ALLOCATION = 1, MILCGPU_FAULT_DEVICE_LOST = 2 } milcgpu_fault;
+typedef enum { MILCGPU_FAULT_NONE = 0, MILCGPU_FAULT_ALLOCATION = 1, MILCGPU_FAULT_DEVICE_LOST = 2, MILCGPU_FAULT_FLIP_LINKS = 3 } milcgpu_fault;
 
 typedef struct milcgpu_context milcgpu_context; /* a lattice on a device */
 typedef struct milcgpu_links milcgpu_links;     /* a set of fat and long links on that device */
@@ -307,7 +307,8 @@ milcgpu_status milcgpu_multi_mass_plan(milcgpu_context *context, int host_precis
 /* Every kernel that is built, a line each. */
 void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user);
 
-/* For tests of error paths: the next allocation, or the next wait for the device, fails. */
+/* For tests of error paths: the next allocation, or the next wait for the device, fails; or one bit of the links on the
+ * device flips as the next solve begins. */
 milcgpu_status milcgpu_inject_fault(milcgpu_context *context, int fault);
 
 #ifdef __cplusplus

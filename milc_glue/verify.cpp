@@ -2,6 +2,15 @@
 
 namespace milcgpu {
 
+void flip_a_bit(milcgpu_links &links) {
+    Device &device = *links.context->device;
+    unsigned char *const sign = links.links->full().fat->block(0, 0) + 7;
+    unsigned char byte;
+    device.copy_to_host(&byte, sign, 1);
+    byte ^= 0x80;
+    device.copy_to_device(sign, &byte, 1);
+}
+
 void Verification::source_loaded(const SpinorBlock &source) {
     if (!context_.verify)
         return;

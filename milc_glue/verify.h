@@ -2,6 +2,7 @@
 // the site map. MILCGPU_VERIFY=0 turns it off.
 #pragma once
 #include "milc_glue/context.h"
+#include <utility>
 
 namespace milcgpu {
 
@@ -19,10 +20,15 @@ class Verification {
     SpinorBlock source_;
 };
 
+// Flips one bit of the fat links as handed over: a planted fault.
+void flip_a_bit(milcgpu_links &links);
+
 // What `solve(verification)` returns, once what it stood on (stands_on()) holds: of a second time where the source had
 // changed meanwhile.
 template <class Solve, class StandsOn>
 auto verified(milcgpu_context &context, milcgpu_links &links, const Solve &solve, const StandsOn &stands_on) {
+    if (std::exchange(context.flip_links, false))
+        flip_a_bit(links);
     Verification verification(context, links);
     auto report = solve(verification);
     if (!context.verify || verification.holds(stands_on()))

@@ -119,14 +119,7 @@ TEST_CASE("links that changed on the device are named, the handle is empty, an u
         const milcgpu_field from = session.field(source), to = session.field(x);
         const milcgpu_solve_spec spec = solve_spec(mass, tolerance, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
         const auto solve = [&] { return milcgpu_solve(session.context, session.links, &spec, &from, &to, nullptr); };
-        // The sign of an element of a fat link.
-        const auto flip = [&] {
-            unsigned char *link = session.links->links->full().fat->block(0, 0);
-            unsigned char byte;
-            session.context->device->copy_to_host(&byte, link + 7, 1);
-            byte ^= 0x80;
-            session.context->device->copy_to_device(link + 7, &byte, 1);
-        };
+        const auto flip = [&] { milcgpu_inject_fault(session.context, MILCGPU_FAULT_FLIP_LINKS); };
         flip();
         const std::vector<double> before = x;
         CHECK(solve() == MILCGPU_CORRUPTED);

@@ -66,6 +66,45 @@ TEST_CASE("copies larger than the pinned buffers, rows apart or not, keep every 
         }
 }
 
+TEST_CASE("a box of a larger lattice: sites, ghosts and phases are those of the whole", "[layout][smoke]") {
+    const std::array<int, 4> whole{6, 4, 6, 8};
+    for (const std::array<int, 4> &local : {std::array<int, 4>{3, 2, 6, 4}, {3, 1, 3, 1}, {6, 4, 6, 8}, {1, 1, 1, 1}})
+        for (const std::array<int, 4> &block : {std::array<int, 4>{0, 0, 0, 0}, {1, 1, 1, 1}}) {
+            std::array<int, 4> origin;
+            for (int mu = 0; mu < 4; ++mu)
+                origin[mu] = local[mu] * block[mu] % whole[mu];
+            const Geometry box(local, origin, whole, 1);
+            const Phases phases(box);
+            CHECK(box.global_volume() == 6 * 4 * 6 * 8);
+            int sites = 0;
+            size_t wrong = 0;
+            for (int parity = 0; parity < 2; ++parity)
+                for (int i = 0; i < box.sites(parity); ++i, ++sites) {
+                    const Site s = box.lattice().site(parity, i);
+                    int x[4], sum = 0;
+                    for (int mu = 0; mu < 4; ++mu) {
+                        x[mu] = s.x[mu] + origin[mu];
+                        sum += x[mu];
+                        wrong += s.x[mu] < 0 || s.x[mu] >= local[mu];
+                    }
+                    wrong += sum % 2 != parity || s.index() != i;
+                    const int signs[] = {x[3] % 2, (x[3] + x[0]) % 2, (x[3] + x[0] + x[1]) % 2, x[3] == whole[3] - 1};
+                    for (int mu = 0; mu < 4; ++mu)
+                        wrong += phases.sign(s, mu) != (signs[mu] ? -1 : 1);
+                }
+            CHECK(sites == box.volume());
+            CHECK(wrong == 0);
+            // Nearest layers of the neighbours in the directions that are cut, half of their sites rounded up.
+            size_t ghosts = 0;
+            for (int mu = 0; mu < 4; ++mu)
+                if (local[mu] != whole[mu])
+                    ghosts += (2 * box.volume() / local[mu] + 1) / 2;
+            CHECK(box.ghost_sites() == ghosts);
+            CHECK(box.stride() >= box.most_sites() + ghosts);
+            CHECK(box.stride() % 64 == 0);
+        }
+}
+
 TEST_CASE("spinors survive the way to the device and back, any layout of the host", "[layout][smoke][sanitize]") {
     const Geometry geometry({3, 6, 6, 6});
     const int sites = geometry.volume(), even = geometry.sites(0);

@@ -10,25 +10,29 @@ StaggeredOperator::StaggeredOperator(const Geometry &geometry, int parity, const
         one_source_[static_cast<int>(end.epilogue)] = &find_dslash(spec.spinor, spec.link, spec.reals, end.epilogue);
 }
 
-void StaggeredOperator::launch(Device &device, const HalfCall &half, Epilogue epilogue, int parity) const {
-    DslashCall call;
+DslashCall StaggeredOperator::call(const HalfCall &half, Epilogue epilogue, int parity) const {
+    DslashCall call{};
     static_cast<HalfCall &>(call) = half;
     call.lattice = geometry().lattice();
     call.parity = parity;
     call.fat = links_.fat, call.lng = links_.lng;
     check_call(call, epilogue);
-    const DslashKernel *row = one_source_[static_cast<int>(epilogue)];
-    if (call.in.sources > 1)
-        row = &find_dslash(spec().spinor, spec().link, spec().reals, epilogue, call.in.sources);
-    row->launch(device, call, epilogue);
+    return call;
 }
 
-void StaggeredOperator::first_half(Device &device, const HalfCall &call) const {
-    launch(device, call, Epilogue::plain, 1 - parity());
+const DslashKernel &StaggeredOperator::kernel(Epilogue epilogue, int sources) const {
+    return sources == 1 ? *one_source_[static_cast<int>(epilogue)]
+                        : find_dslash(spec().spinor, spec().link, spec().reals, epilogue, sources);
 }
 
-void StaggeredOperator::second_half(Device &device, const HalfCall &call, Epilogue epilogue) const {
-    launch(device, call, epilogue, parity());
+void StaggeredOperator::first_half(Device &device, const HalfCall &half) const {
+    const DslashCall D = call(half, Epilogue::plain, 1 - parity());
+    kernel(Epilogue::plain, half.in.sources).launch(device, D, Epilogue::plain);
+}
+
+void StaggeredOperator::second_half(Device &device, const HalfCall &half, Epilogue epilogue) const {
+    const DslashCall D = call(half, epilogue, parity());
+    kernel(epilogue, half.in.sources).launch(device, D, epilogue);
 }
 
 SpinorField StaggeredOperator::between(Device &device, const char *owner, int sources) const {

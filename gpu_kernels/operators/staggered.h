@@ -11,7 +11,7 @@ class StaggeredOperator : public NormalOperator {
     StaggeredOperator(const Geometry &, int parity, const OperatorSpec &, const LinkPair &);
     void first_half(Device &, const HalfCall &) const override;
     void second_half(Device &, const HalfCall &, Epilogue) const override;
-    SpinorField between(Device &, const char *owner, int sources) const override;
+    SpinorField between(Device &, const char *owner, int sources = 1) const override;
     int sites_between() const override { return geometry().sites(1 - parity()); }
     double rounding(Precision) const override;
     std::vector<Region> stands_on() const override;
@@ -19,7 +19,8 @@ class StaggeredOperator : public NormalOperator {
     double bytes(Epilogue) const override;
 
   private:
-    void launch(Device &, const HalfCall &, Epilogue, int parity) const;
+    DslashCall call(const HalfCall &, Epilogue, int parity) const;
+    const DslashKernel &kernel(Epilogue, int sources) const;
     LinkPair links_;
     const DslashKernel *one_source_[std::size(epilogues)];
 };

@@ -133,21 +133,6 @@ bool CgSolver::accepted(const Residual &r) const {
 
 // ---- an iteration -------------------------------------------------------------------------------------------------
 
-// Iteration k of a chunk.
-void CgSolver::step(int k, bool relative) {
-    const SpinorBlock r = sloppy_->before(k), r_new = sloppy_->r[k];
-    const bool first = k == 0, last = k == cg_kept_steps - 1;
-    milcgpu::iterate(device_,
-                     {sloppy_->A.get(), first ? direction_to_apply() : r, r, r_new, sloppy_->s, sloppy_->between,
-                      !relative, state_.data(), &deferred_, !relative && !first, !relative && !last});
-    if (relative) { // it needs the solution of every iteration
-        bring_up(1, false);
-        relative_residual(device_, r_new, x_, nullptr, state_.data(), sloppy_->A->geometry().global_volume());
-    } else if (last) {
-        bring_up(cg_kept_steps, false);
-    }
-}
-
 // x += alpha p, p = r + beta p for the last `steps` iterations, or, stopped, for those since the last time.
 void CgSolver::bring_up(int steps, bool stopped) {
     SolutionVectors vectors{};
@@ -157,17 +142,29 @@ void CgSolver::bring_up(int steps, bool stopped) {
     update_solutions(device_, vectors, state_.data(), steps, stopped);
 }
 
+// cg_kept_steps iterations; the first goes along p, the others along r. With a relative residual each is judged by
+// that, which needs the solution of every iteration.
 ChunkLoop &CgSolver::chunks() {
     const bool relative = limits_.relative_tolerance > 0;
     std::unique_ptr<ChunkLoop> &loop = sloppy_->loop[relative];
-    if (!loop) {
-        const auto chunk = [this, relative] {
-            for (int k = 0; k < cg_kept_steps; ++k)
-                step(k, relative);
-        };
-        loop = std::make_unique<ChunkLoop>(device_, chunk,
-                                           std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(CgState)}});
-    }
+    if (loop)
+        return *loop;
+    const auto chunk = [this, relative] {
+        for (int k = 0; k < cg_kept_steps; ++k) {
+            const SpinorBlock r = sloppy_->before(k), r_new = sloppy_->r[k];
+            const bool first = k == 0, last = k == cg_kept_steps - 1;
+            milcgpu::iterate(device_, {sloppy_->A.get(), first ? direction_to_apply() : r, r, r_new, sloppy_->s,
+                                       sloppy_->between, !relative, state_.data(), &deferred_, !relative && !first,
+                                       !relative && !last});
+            if (relative) {
+                bring_up(1, false);
+                relative_residual(device_, r_new, x_, nullptr, state_.data(), sloppy_->A->geometry().global_volume());
+            } else if (last) {
+                bring_up(cg_kept_steps, false);
+            }
+        }
+    };
+    loop = std::make_unique<ChunkLoop>(device_, chunk, std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(CgState)}});
     return *loop;
 }
 

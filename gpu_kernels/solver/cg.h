@@ -114,7 +114,6 @@ class CgSolver {
     bool go_down(CgStop stop, const CgReport &report);
 
     // The parts of an iteration.
-    void step(int k, bool relative);
     void bring_up(int steps, bool stopped);
     ChunkLoop &chunks();
     Direction direction() const { return {direction_, sloppy_->copy}; }
