@@ -40,14 +40,16 @@ template <Precision p> struct CopyIn {
     }
 };
 
-template <Precision p> struct CopyOut {
-    typename LinkReal<p>::Real *raw;
+template <Precision p, class HostReal> struct CopyOut {
+    HostReal *raw;
     const int *map;
     LinkArray from;
     MILCGPU_HD void operator()(int j) const {
         const size_t site = map != nullptr ? map[j / 4] : j / 4;
         const RawLink<p, 18> link = from.load<p, 18>(j);
-        memcpy(raw + (site * 4 + j % 4) * 18, link.w, sizeof link.w);
+        HostReal *to = raw + (site * 4 + j % 4) * 18;
+        for (int k = 0; k < 18; ++k)
+            to[k] = static_cast<HostReal>(link.get(k));
     }
 };
 
@@ -141,45 +143,66 @@ struct PackCall {
     }
 };
 
-// The raw copy of the host's records: all of them, 4 matrices each.
-DeviceArray<unsigned char> raw_links(Device &device, const HostField &host, int sites) {
-    return {device, static_cast<size_t>(sites) * 72 * real_bytes(host.real), "raw copy of host links"};
+template <class Function> void for_host_precision(Precision precision, const Function &function) {
+    if (precision == Precision::double_)
+        function(std::integral_constant<Precision, Precision::double_>());
+    else
+        function(std::integral_constant<Precision, Precision::single>());
 }
 
-template <template <Precision> class Copy, class Reals>
-void permute(Device &device, Precision real, Reals *raw, const SiteMap &map, const Geometry &geometry,
-             const LinkField &field) {
+// Calls launch_one(places of the parity's sites, reals to skip in the raw copy, links, parity).
+template <class LaunchOne> void permute(const SiteMap &map, const Geometry &geometry, const LaunchOne &launch_one) {
     for (int parity = 0; parity < 2; ++parity) {
         const size_t first = parity == 0 ? 0 : geometry.sites(0);
-        const int *places = map.data() != nullptr ? map.data() + first : nullptr;
-        const size_t skip = map.data() != nullptr ? 0 : first * 72;
-        const int links = 4 * geometry.sites(parity);
-        const LinkArray array = array_of(field, parity);
-        if (real == Precision::double_)
-            launch(device, links, Copy<Precision::double_>{reinterpret_cast<double *>(raw) + skip, places, array},
-                   "reorder links");
-        else
-            launch(device, links, Copy<Precision::single>{reinterpret_cast<float *>(raw) + skip, places, array},
-                   "reorder links");
+        launch_one(map.data() != nullptr ? map.data() + first : nullptr, map.data() != nullptr ? 0 : first * 72,
+                   4 * geometry.sites(parity), parity);
     }
 }
 
 } // namespace
 
+DeviceArray<unsigned char> room_for_links(Device &device, Precision host_real, int sites) {
+    return {device, static_cast<size_t>(sites) * 72 * real_bytes(host_real), "raw copy of host links"};
+}
+
 void links_to_device(Device &device, const HostField &host, const SiteMap &map, const Geometry &geometry,
                      const LinkField &to) {
     const int sites = geometry.volume();
-    const DeviceArray<unsigned char> raw = raw_links(device, host, sites);
+    const DeviceArray<unsigned char> raw = room_for_links(device, host.real, sites);
     device.copy_rows_to_device(raw.data(), host.data, host.pitch_bytes, 72 * real_bytes(host.real), sites);
-    permute<CopyIn>(device, host.real, raw.data(), map, geometry, to);
+    permute(map, geometry, [&](const int *places, size_t skip, int links, int parity) {
+        for_host_precision(host.real, [&](auto p) {
+            using Real = typename LinkReal<decltype(p)::value>::Real;
+            launch(device, links,
+                   CopyIn<decltype(p)::value>{reinterpret_cast<const Real *>(raw.data()) + skip, places,
+                                              array_of(to, parity)},
+                   "reorder links");
+        });
+    });
+}
+
+void links_to_host(Device &device, const LinkField &from, const SiteMap &map, const Geometry &geometry,
+                   const HostField &host, const DeviceArray<unsigned char> &room) {
+    permute(map, geometry, [&](const int *places, size_t skip, int links, int parity) {
+        for_host_precision(from.precision(), [&](auto p) {
+            const auto launch_for = [&](auto *raw) {
+                launch(device, links,
+                       CopyOut<decltype(p)::value, std::remove_pointer_t<decltype(raw)>>{raw + skip, places,
+                                                                                         array_of(from, parity)},
+                       "reorder links");
+            };
+            if (host.real == Precision::double_)
+                launch_for(reinterpret_cast<double *>(room.data()));
+            else
+                launch_for(reinterpret_cast<float *>(room.data()));
+        });
+    });
+    device.copy_rows_to_host(host.data, room.data(), host.pitch_bytes, 72 * real_bytes(host.real), geometry.volume());
 }
 
 void links_to_host(Device &device, const LinkField &from, const SiteMap &map, const Geometry &geometry,
                    const HostField &host) {
-    const int sites = geometry.volume();
-    const DeviceArray<unsigned char> raw = raw_links(device, host, sites);
-    permute<CopyOut>(device, host.real, raw.data(), map, geometry, from);
-    device.copy_rows_to_host(host.data, raw.data(), host.pitch_bytes, 72 * real_bytes(host.real), sites);
+    links_to_host(device, from, map, geometry, host, room_for_links(device, host.real, geometry.volume()));
 }
 
 LinkStatistics link_statistics(Device &device, const LinkField &links, const Geometry &geometry) {

@@ -2,8 +2,9 @@
 
 namespace milcgpu {
 
-ResidentLinks::ResidentLinks(Device &device, const SiteMap &map, const Geometry &geometry, Precision host_real)
-    : device_(device), map_(map), geometry_(geometry), host_real_(host_real) {
+ResidentLinks::ResidentLinks(Device &device, const SiteMap &map, const Geometry &geometry, Precision host_real,
+                             uint64_t changes)
+    : device_(device), map_(map), geometry_(geometry), host_real_(host_real), changes_(changes) {
     fat_ = LinkField(device, host_real, 18, geometry, "fat links as handed over");
     lng_ = LinkField(device, host_real, 18, geometry, "long links as handed over");
 }
@@ -46,28 +47,25 @@ bool ResidentLinks::update(const std::function<void(const LinkField &fat, const 
     return changed;
 }
 
-void ResidentLinks::clear() {
-    generation_ = 0;
-    fat_versions_.clear();
-    long_versions_.clear();
-    refused_.clear();
-    fat_statistics_ = lng_statistics_ = {};
+// Takes the checksum that tells later whether the field is still what was put there.
+ResidentLinks::Packed ResidentLinks::keep(PackedLinks &packed) const {
+    packed.field.checksum = milcgpu::checksum(device_, packed.field.block(0, 0), packed.field.bytes());
+    return std::make_shared<const LinkField>(std::move(packed.field));
 }
 
-const LinkField &ResidentLinks::packed_fat(Precision precision) {
+ResidentLinks::Packed ResidentLinks::packed_fat(Precision precision) {
     if (precision == host_real_)
-        return fat_;
+        return nullptr;
     const auto found = fat_versions_.find(precision);
     if (found != fat_versions_.end())
         return found->second;
     PackedLinks packed = pack_links(device_, fat_, fat_statistics_, geometry_, precision, 18, "fat links");
-    packed.field.checksum = milcgpu::checksum(device_, packed.field.block(0, 0), packed.field.bytes());
-    return fat_versions_[precision] = std::move(packed.field);
+    return fat_versions_[precision] = keep(packed);
 }
 
-const LinkField &ResidentLinks::packed_long(Precision precision, int reals) {
+ResidentLinks::Packed ResidentLinks::packed_long(Precision precision, int reals) {
     if (precision == host_real_ && reals == 18)
-        return lng_;
+        return nullptr;
     const auto key = std::make_pair(precision, reals);
     const auto found = long_versions_.find(key);
     if (found != long_versions_.end())
@@ -80,14 +78,34 @@ const LinkField &ResidentLinks::packed_long(Precision precision, int reals) {
         warnings_ += format("long links: %d reals in %s precision do not hold these links (worst error of an element "
                             "%.1e of the links' size, accepted %.1e); 18 reals are used\n",
                             reals, name(precision), packed.worst_error, accepted_error(precision));
+        packed.field = LinkField(); // its memory before that of the other
         return packed_long(precision, 18);
     }
-    packed.field.checksum = milcgpu::checksum(device_, packed.field.block(0, 0), packed.field.bytes());
-    return long_versions_[key] = std::move(packed.field);
+    return long_versions_[key] = keep(packed);
 }
 
-LinkPair ResidentLinks::version(Precision precision, int reals) {
-    return {&packed_fat(precision), &packed_long(precision, reals)};
+HeldLinks ResidentLinks::held_version(Precision precision, int reals) {
+    HeldLinks held;
+    held.fat = packed_fat(precision);
+    held.lng = packed_long(precision, reals);
+    held.pair = {held.fat ? held.fat.get() : &fat_, held.lng ? held.lng.get() : &lng_};
+    return held;
+}
+
+bool ResidentLinks::drop_unused() {
+    const auto drop = [](auto &versions) {
+        bool any = false;
+        for (auto entry = versions.begin(); entry != versions.end();)
+            if (entry->second.use_count() <= 1) {
+                entry = versions.erase(entry);
+                any = true;
+            } else {
+                ++entry;
+            }
+        return any;
+    };
+    const bool fat = drop(fat_versions_);
+    return drop(long_versions_) || fat;
 }
 
 std::string ResidentLinks::take_warnings() {
