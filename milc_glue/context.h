@@ -6,6 +6,7 @@
 #include "milc_glue/milcgpu.h"
 #include "reorder/resident_links.h"
 #include <list>
+#include <set>
 
 struct milcgpu_context {
     std::unique_ptr<milcgpu::Device> device;
@@ -31,7 +32,15 @@ struct milcgpu_context {
         std::unique_ptr<milcgpu::MultiMassSolver> multi_mass; // refined by `solver`; made when first needed
         milcgpu::OperatorSpec shared;
     };
-    std::list<CachedSolver> solvers;
+    std::list<CachedSolver> solvers; // the last used first
+    std::set<milcgpu_links *> handles;
+    // What the call in progress works with; nullptr: nothing yet.
+    const CachedSolver *busy = nullptr;
+    bool busy_with_several = false; // its multi-mass solver, too
+
+    // Where an allocation does not fit: the solver that was used longest ago, when all idle ones are gone the packed
+    // links that nobody reads. False when there is nothing left.
+    bool give_back();
 
     void say(int level, const std::string &line) const {
         if (verbosity < level)
@@ -40,6 +49,14 @@ struct milcgpu_context {
             message(user, line.c_str());
         else
             std::fprintf(stderr, "milcgpu: %s\n", line.c_str());
+    }
+    // The same at the end of a call, when results are written: a line that finds no memory is left out.
+    template <class Line> void tell(int level, const Line &line) const {
+        try {
+            if (verbosity >= level)
+                say(level, line());
+        } catch (const std::bad_alloc &) {
+        }
     }
     // Solvers that hold pointers into links whose content changed or that go away.
     void forget(const milcgpu_links *links, uint64_t still_valid) {
@@ -50,11 +67,15 @@ struct milcgpu_context {
 struct milcgpu_links {
     milcgpu_context *context;
     std::unique_ptr<milcgpu::ResidentLinks> links;
+    uint64_t changes = 0; // versions that earlier sets of this handle have counted
+    explicit milcgpu_links(milcgpu_context *of) : context(of) { context->handles.insert(this); }
+    milcgpu_links(const milcgpu_links &) = delete;
+    ~milcgpu_links() { context->handles.erase(this); }
 };
 
 namespace milcgpu {
 
-std::string &last_error(); // of this thread
+void set_last_error(const char *function, const char *what) noexcept; // of this thread
 
 [[noreturn]] inline void refuse(const std::string &what) { throw Error(Status::bad_argument, what); }
 
@@ -93,38 +114,58 @@ inline HostField host_field(const milcgpu_field *field, size_t reals_a_site, con
 int parity_index(int parity); // 0 even, 1 odd
 OperatorSpec operator_of(const milcgpu_operator &given, const char *what);
 ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links); // throws where there are none
-// Links in the precision and reals of spec; spec.reals becomes what was granted.
-LinkPair level_links(milcgpu_links &links, OperatorSpec &spec);
+// With links in the precision and reals of spec, which stay as long as the operator does; spec.reals becomes what was
+// granted.
 Operator level_operator(milcgpu_links &links, int parity, OperatorSpec &spec);
 // With vectors in double and the links as handed over.
 Operator full_operator(milcgpu_links &links, int parity);
+// One that was kept, or a new one. It is busy from then on.
 milcgpu_context::CachedSolver &cached_solver(milcgpu_context &, milcgpu_links &, int parity, OperatorSpec &precise,
                                              OperatorSpec &sloppy);
 void check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy); // throws not_built
 void check_version(uint64_t asked, const ResidentLinks &links);           // throws where links are stale
 
-// Table and total of milcgpu_memory_plan: links of all `levels`, from host links in `host`, and `vectors` bytes.
-void print_plan(milcgpu_context &, Precision host, const std::vector<OperatorSpec> &levels, size_t vectors, char *text,
-                size_t text_size, size_t *bytes);
+// What a solve takes on the device, in bytes. Links are loaded before the vectors are made, so the raw copy of the
+// host's links and what a solve needs are not there at once.
+struct MemoryPlan {
+    size_t in_use, links, raw, packed, vectors;
+    size_t more; // beside it, where the solve has to change its precision on the way
+    size_t total() const { return in_use + links + std::max(raw, packed + vectors); }
+};
+// Links and vectors of a solve for one mass, with links for `others`. host: precision of the links as handed over.
+MemoryPlan solve_plan(const Geometry &, Precision host, const std::vector<OperatorSpec> &others,
+                      const OperatorSpec &precise, const OperatorSpec &sloppy);
+std::string table_of(const MemoryPlan &plan, size_t free_bytes);
+void hand_over(const milcgpu_context &, MemoryPlan plan, char *text, size_t text_size, size_t *bytes);
 
 // The set of links behind a handle that has just been made or is to be given new content in `real`.
 ResidentLinks &renewed(milcgpu_links &handle, Precision real);
 // After that content has come.
 void forget_solvers(milcgpu_links &handle);
 
+// For entries that only end something: the GPU may be lost already.
+inline void make_current_if_possible(milcgpu_context &context) noexcept {
+    try {
+        context.device->make_current();
+    } catch (const std::exception &) {
+    }
+}
+
 // Runs `body` and turns what it throws into a status and a message.
 template <class Body> milcgpu_status guarded(milcgpu_context *context, const char *function, const Body &body) {
-    const auto failed = [&](Status status, const std::string &what) {
-        last_error() = format("%s: %s", function, what.c_str());
+    const auto failed = [&](Status status, const char *what) {
+        set_last_error(function, what);
         if (context != nullptr && status == Status::device_lost)
             context->lost = true;
         return static_cast<milcgpu_status>(status);
     };
     try {
-        if (context != nullptr && context->lost)
-            throw Error(Status::device_lost, "the device of this context was lost earlier; destroy the context");
-        if (context != nullptr)
+        if (context != nullptr) {
+            if (context->lost)
+                throw Error(Status::device_lost, "the device of this context was lost earlier; destroy the context");
+            context->busy = nullptr;
             context->device->make_current();
+        }
         return static_cast<milcgpu_status>(body());
     } catch (const Error &error) {
         return failed(error.status(), error.what());

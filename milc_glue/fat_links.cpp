@@ -55,6 +55,10 @@ FatLinkArguments checked(const milcgpu_fatlink_spec &spec, const milcgpu_field *
     for (int k = 0; k < n_sets; ++k) {
         if (!std::isfinite(sets[k].eps))
             refuse(format("sets[%d].eps is %g", k, sets[k].eps));
+        for (int j = 0; j < k; ++j)
+            if (sets[k].links != nullptr && sets[j].links != nullptr &&
+                (sets[k].links == sets[j].links || (*sets[k].links != nullptr && *sets[k].links == *sets[j].links)))
+                refuse(format("sets[%d].links is that of sets[%d]: a handle holds one set", k, j));
         if (sets[k].fat == nullptr && sets[k].lng == nullptr && sets[k].links == nullptr)
             refuse(format("sets[%d] wants nothing: fat, lng and links are all NULL", k));
         for (const milcgpu_field *field : {sets[k].fat, sets[k].lng})
@@ -94,14 +98,22 @@ class Maker {
     }
 
   private:
+    // Everything is made on the device before anything is copied out: what fails leaves the host's fields untouched.
     void run(const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *wanted) {
         LinkField links = gauge_links();
-        const StapleSpace space(device_, context_.geometry, a_.precision);
-        report_.workspace_bytes = space.bytes();
-        report_.lean = space.m.directions() < 3;
+        space_ = std::make_unique<StapleSpace>(device_, context_.geometry, a_.precision);
+        report_.workspace_bytes = space_->bytes();
+        report_.lean = space_->m.directions() < 3;
         if (spec_.hisq)
-            links = unitarized(links, space, wanted);
-        make_sets(links, space, sets, n_sets);
+            make_unitary(links, wanted);
+        for (int k = 0; k < n_sets; ++k)
+            make_set(links, sets, k);
+        space_.reset();
+        fill_rates(n_sets);
+        copy_out();
+    }
+
+    void fill_rates(int n_sets) {
         const double sites = context_.geometry.volume();
         report_.flops =
             sites * (fat_links_flops * ((spec_.hisq ? 1 : 0) + (n_sets > 0 ? 1 : 0)) + long_links_flops * n_sets);
@@ -165,8 +177,8 @@ class Maker {
         return std::move(pack_links(device_, u, statistics, context_.geometry, a_.precision, 18, "gauge links").field);
     }
 
-    // HISQ: W, with V and Y on the way.
-    LinkField unitarized(const LinkField &u, const StapleSpace &space, const milcgpu_hisq_links *wanted) {
+    // HISQ: `links` become W, with V and Y on the way.
+    void make_unitary(LinkField &links, const milcgpu_hisq_links *wanted) {
         LinkField v = field(a_.precision, "HISQ links"), w = field(a_.precision, "HISQ links"), y;
         const bool keep_y = wanted != nullptr && wanted->y != nullptr && spec_.special_unitary;
         if (keep_y)
@@ -179,63 +191,70 @@ class Maker {
         if (spec_.svd_absolute > 0)
             how.svd_absolute = spec_.svd_absolute;
         timed([&] {
-            fat_links(device_, context_.geometry, u, a_.fat7, v, space);
+            fat_links(device_, context_.geometry, links, a_.fat7, v, *space_);
             report_.svd_links = unitarize(device_, context_.geometry, v, how, keep_y ? &y : nullptr, w);
         });
-        if (wanted != nullptr) {
-            to_host(v, wanted->v, "V");
-            to_host(keep_y ? y : w, wanted->y, "Y");
-            to_host(w, wanted->w, "W");
-        }
-        return w;
+        links = std::move(w);
+        if (wanted == nullptr)
+            return;
+        if (wanted->v != nullptr)
+            send(kept(std::move(v)), wanted->v, "V");
+        send(keep_y ? kept(std::move(y)) : links, wanted->y, "Y");
+        send(links, wanted->w, "W");
     }
 
     // fat_k = fat_0 + (eps_k - eps_0) eps_one_link links: one pass of staples for all sets.
-    void make_sets(const LinkField &links, const StapleSpace &space, const milcgpu_fatlink_set *sets, int n_sets) {
-        LinkField own[2]; // of a first set without handle; the others need it
-        const LinkField *fat_0 = nullptr;
-        for (int k = 0; k < n_sets; ++k) {
-            const milcgpu_fatlink_set &set = sets[k];
-            const auto fill = [&](const LinkField &fat, const LinkField &lng) {
-                timed([&] {
-                    if (k == 0)
-                        fat_links(device_, context_.geometry, links, a_.paths, fat, space);
-                    const double added = (set.eps - (k > 0 ? sets[0].eps : 0)) * spec_.eps_one_link;
-                    if (k > 0 || added != 0)
-                        add_links(device_, context_.geometry, k == 0 ? fat : *fat_0, added, links, fat);
-                    long_links(device_, context_.geometry, links, a_.paths.naik + set.eps * spec_.eps_naik, lng);
-                });
-                to_host(fat, set.fat, "fat links");
-                to_host(lng, set.lng, "long links");
-            };
-            if (set.links != nullptr) {
-                ResidentLinks &resident = renewed(**set.links, a_.precision);
-                resident.update(fill);
-                forget_solvers(**set.links);
+    void make_set(const LinkField &links, const milcgpu_fatlink_set *sets, int k) {
+        const milcgpu_fatlink_set &set = sets[k];
+        const auto fill = [&](const LinkField &fat, const LinkField &lng) {
+            timed([&] {
                 if (k == 0)
-                    fat_0 = resident.full().fat;
-            } else {
-                LinkField here[2];
-                LinkField *pair = k == 0 ? own : here;
-                for (int j = 0; j < 2; ++j)
-                    pair[j] = field(a_.precision, "fat and long links");
-                fill(pair[0], pair[1]);
-                if (k == 0)
-                    fat_0 = &own[0];
-            }
+                    fat_links(device_, context_.geometry, links, a_.paths, fat, *space_);
+                const double added = (set.eps - (k > 0 ? sets[0].eps : 0)) * spec_.eps_one_link;
+                if (k > 0 || added != 0)
+                    add_links(device_, context_.geometry, k == 0 ? fat : *fat_0_, added, links, fat);
+                long_links(device_, context_.geometry, links, a_.paths.naik + set.eps * spec_.eps_naik, lng);
+            });
+        };
+        LinkPair made;
+        if (set.links != nullptr) {
+            ResidentLinks &resident = renewed(**set.links, a_.precision);
+            resident.update(fill);
+            forget_solvers(**set.links);
+            made = resident.full();
+        } else {
+            made.fat = &kept(field(a_.precision, "fat and long links"));
+            made.lng = &kept(field(a_.precision, "fat and long links"));
+            fill(*made.fat, *made.lng);
         }
+        if (k == 0) {
+            fat_0_ = made.fat;
+            space_.reset(); // room for the other sets
+        }
+        send(*made.fat, set.fat, "fat links");
+        send(*made.lng, set.lng, "long links");
     }
 
-    void to_host(const LinkField &from, const milcgpu_field *to, const char *what) {
-        if (to == nullptr)
+    const LinkField &kept(LinkField &&made) {
+        kept_.push_back(std::move(made));
+        return kept_.back();
+    }
+
+    void send(const LinkField &from, const milcgpu_field *to, const char *what) {
+        if (to != nullptr)
+            outgoing_.push_back({&from, host_field(to, 72, what)});
+    }
+
+    void copy_out() {
+        if (outgoing_.empty())
             return;
-        const HostField host = host_field(to, 72, what);
-        const auto copy = [&](const LinkField &f) { links_to_host(device_, f, context_.map, context_.geometry, host); };
-        if (host.real == from.precision())
-            copy(from);
-        else
-            copy(
-                pack_links(device_, from, {1, 1, -1, 0}, context_.geometry, host.real, 18, "links for the host").field);
+        Precision widest = Precision::single;
+        for (const Outgoing &field : outgoing_)
+            widest = field.to.real == Precision::double_ ? Precision::double_ : widest;
+        const DeviceArray<unsigned char> room = room_for_links(device_, widest, context_.geometry.volume());
+        device_.prepare_to_host(room.bytes());
+        for (const Outgoing &field : outgoing_)
+            links_to_host(device_, *field.from, context_.map, context_.geometry, field.to, room);
     }
 
     milcgpu_context &context_;
@@ -243,7 +262,26 @@ class Maker {
     const milcgpu_fatlink_spec &spec_;
     const FatLinkArguments &a_;
     milcgpu_fatlink_report &report_;
+    struct Outgoing {
+        const LinkField *from;
+        HostField to;
+    };
+    std::unique_ptr<StapleSpace> space_;
+    const LinkField *fat_0_ = nullptr; // of the first set; the others need it
+    std::list<LinkField> kept_;        // until they are copied out
+    std::vector<Outgoing> outgoing_;
 };
+
+// After a failure no handle holds anything: not the links before, nor a part of the new ones.
+void empty_handles(const milcgpu_fatlink_set *sets, int n_sets, const std::vector<milcgpu_links **> &made_here) {
+    for (int k = 0; k < n_sets; ++k)
+        if (sets[k].links != nullptr && *sets[k].links != nullptr && (*sets[k].links)->links)
+            (*sets[k].links)->links->clear();
+    for (milcgpu_links **links : made_here) {
+        milcgpu_links_destroy(*links);
+        *links = nullptr;
+    }
+}
 
 } // namespace
 
@@ -271,7 +309,8 @@ milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink
                                  milcgpu_fatlink_report *report) {
     milcgpu_fatlink_report filled{};
     filled.struct_size = sizeof filled;
-    std::list<milcgpu_links **> made_here;
+    std::vector<milcgpu_links **> made_here;
+    bool begun = false;
     const milcgpu_status status = guarded(context, "milcgpu_fat_links", [&] {
         require(context, "milcgpu_fat_links", "context");
         require(spec, "milcgpu_fat_links", "spec");
@@ -281,8 +320,11 @@ milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink
         for (int k = 0; k < n_sets; ++k)
             if (sets[k].links != nullptr && *sets[k].links != nullptr && (*sets[k].links)->context != context)
                 refuse(format("sets[%d].links belongs to another context", k));
-            else if (sets[k].links != nullptr && *sets[k].links == nullptr) {
-                *sets[k].links = new milcgpu_links{context, nullptr};
+        begun = true;
+        made_here.reserve(n_sets);
+        for (int k = 0; k < n_sets; ++k)
+            if (sets[k].links != nullptr && *sets[k].links == nullptr) {
+                *sets[k].links = new milcgpu_links(context);
                 made_here.push_back(sets[k].links);
             }
         const double start = wall_seconds();
@@ -291,21 +333,21 @@ milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink
         filled.bytes_to_device = context->device->transfers().to_device_bytes - before.to_device_bytes;
         filled.bytes_to_host = context->device->transfers().to_host_bytes - before.to_host_bytes;
         filled.seconds = wall_seconds() - start;
-        context->say(
-            2, format("%s links, %d set(s), %s: %.3f ms (kernels %.3f ms, %.0f GFLOPS), %llu links by singular values",
-                      spec->hisq ? "HISQ" : "fat", n_sets, name(a.precision), filled.seconds * 1e3,
-                      filled.kernel_seconds * 1e3, filled.gflops, static_cast<unsigned long long>(filled.svd_links)));
+        context->tell(2, [&] {
+            return format("%s links, %d set(s), %s: %.3f ms (kernels %.3f ms, %.0f GFLOPS), %llu links by singular "
+                          "values",
+                          spec->hisq ? "HISQ" : "fat", n_sets, name(a.precision), filled.seconds * 1e3,
+                          filled.kernel_seconds * 1e3, filled.gflops,
+                          static_cast<unsigned long long>(filled.svd_links));
+        });
         return Status::ok;
     });
-    if (status != MILCGPU_OK)
-        for (milcgpu_links **links : made_here) {
-            milcgpu_links_destroy(*links);
-            *links = nullptr;
-        }
+    if (status != MILCGPU_OK && begun)
+        empty_handles(sets, n_sets, made_here);
     if (report != nullptr && report->struct_size == sizeof filled) {
         filled.status = status;
         if (status != MILCGPU_OK)
-            std::snprintf(filled.message, sizeof filled.message, "%s", last_error().c_str());
+            std::snprintf(filled.message, sizeof filled.message, "%s", milcgpu_last_error());
         *report = filled;
     }
     return status;

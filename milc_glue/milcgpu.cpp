@@ -2,25 +2,22 @@
 #include "milc_glue/verify.h"
 #include <cmath>
 #include <cstdlib>
-#include <set>
 
 using namespace milcgpu;
 
-std::string &milcgpu::last_error() {
-    thread_local std::string text;
-    return text;
-}
+namespace {
+thread_local std::string error_text;
+thread_local const char *error_shown = "";
+} // namespace
 
-ResidentLinks &milcgpu::renewed(milcgpu_links &handle, Precision real) {
-    milcgpu_context &context = *handle.context;
-    if (!handle.links || handle.links->host_real() != real) {
-        context.forget(&handle, 0);
-        handle.links = std::make_unique<ResidentLinks>(*context.device, context.map, context.geometry, real);
+void milcgpu::set_last_error(const char *function, const char *what) noexcept {
+    try {
+        error_text = format("%s: %s", function, what);
+        error_shown = error_text.c_str();
+    } catch (const std::bad_alloc &) {
+        error_shown = "host memory is exhausted: there was none for the message of what failed";
     }
-    return *handle.links;
 }
-
-void milcgpu::forget_solvers(milcgpu_links &handle) { handle.context->forget(&handle, handle.links->generation()); }
 
 int milcgpu::parity_index(int parity) {
     if (parity != MILCGPU_EVEN && parity != MILCGPU_ODD)
@@ -37,69 +34,6 @@ OperatorSpec milcgpu::operator_of(const milcgpu_operator &given, const char *wha
     spec.reals = given.reconstruct == 0 ? 18 : given.reconstruct;
     find_dslash(spec.spinor, spec.link, spec.reals, Epilogue::residual); // throws not_built
     return spec;
-}
-
-LinkPair milcgpu::level_links(milcgpu_links &links, OperatorSpec &spec) {
-    const LinkPair pair = links.links->version(spec.link, spec.reals);
-    spec.reals = pair.lng->reals(); // granted
-    return pair;
-}
-
-ResidentLinks &milcgpu::resident(milcgpu_context *context, milcgpu_links *links) {
-    require(links, "links", "the handle");
-    if (links->context != context)
-        refuse("the links belong to another context");
-    if (!links->links || links->links->empty())
-        refuse("the links are empty: the last update failed");
-    return *links->links;
-}
-
-Operator milcgpu::level_operator(milcgpu_links &links, int parity, OperatorSpec &spec) {
-    const LinkPair pair = level_links(links, spec);
-    return std::make_shared<StaggeredOperator>(links.context->geometry, parity, spec, pair);
-}
-
-Operator milcgpu::full_operator(milcgpu_links &links, int parity) {
-    const OperatorSpec spec{Precision::double_, links.links->host_real(), 18};
-    return std::make_shared<StaggeredOperator>(links.context->geometry, parity, spec, links.links->full());
-}
-
-constexpr size_t cached_solvers = 4;
-
-milcgpu_context::CachedSolver &milcgpu::cached_solver(milcgpu_context &context, milcgpu_links &links, int parity,
-                                                      OperatorSpec &precise, OperatorSpec &sloppy) {
-    CgOperators operators;
-    operators.precise = level_operator(links, parity, precise);
-    operators.sloppy = level_operator(links, parity, sloppy);
-    const std::string warnings = links.links->take_warnings();
-    if (!warnings.empty())
-        context.say(1, warnings.substr(0, warnings.size() - 1));
-    const uint64_t version = links.links->generation();
-    auto &solvers = context.solvers;
-    for (auto entry = solvers.begin(); entry != solvers.end(); ++entry)
-        if (entry->parity == parity && entry->precise == precise && entry->sloppy == sloppy && entry->links == &links &&
-            entry->version == version) {
-            solvers.splice(solvers.begin(), solvers, entry);
-            return solvers.front();
-        }
-    if (solvers.size() >= cached_solvers)
-        solvers.pop_back();
-    operators.full = full_operator(links, parity);
-    // Single precision with the same reals, where half is asked for beside something finer.
-    if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
-        operators.finer = [&links, parity, reals = sloppy.reals] {
-            OperatorSpec spec{Precision::single, Precision::single, reals};
-            return level_operator(links, parity, spec);
-        };
-    solvers.push_front({parity,
-                        precise,
-                        sloppy,
-                        &links,
-                        version,
-                        std::make_unique<CgSolver>(*context.device, operators),
-                        nullptr,
-                        {}});
-    return solvers.front();
 }
 
 void milcgpu::check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy) {
@@ -137,8 +71,14 @@ Backend choose_backend(int asked) {
 }
 
 int choose_verbosity(int asked) {
+    if (asked >= 0)
+        return asked;
     const char *environment = std::getenv("MILCGPU_VERBOSE");
-    return asked >= 0 ? asked : environment != nullptr ? std::atoi(environment) : 1;
+    const std::string choice = environment != nullptr ? environment : "1";
+    if (choice != "0" && choice != "1" && choice != "2")
+        refuse(format("MILCGPU_VERBOSE=%s: must be 0 (silent), 1 (device and warnings) or 2 (a line a solve)",
+                      choice.c_str()));
+    return choice[0] - '0';
 }
 
 bool choose_verify() {
@@ -171,6 +111,7 @@ void create_context(const milcgpu_layout &layout, const milcgpu_options &options
     context.user = options.user;
     context.device = std::make_unique<Device>(choose_backend(options.backend), options.device);
     context.device->set_block(options.block_size);
+    context.device->set_reclaim([&context] { return context.give_back(); });
     const int sites = context.geometry.volume();
     context.map = SiteMap(*context.device, layout.site_map, sites);
     context.reorder = std::make_unique<SpinorReorder>(*context.device, context.map, context.geometry);
@@ -275,54 +216,29 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
         },
         [&] { return solver.stands_on(); });
     fill_report(r, a, report);
+    if (r.status != Status::ok)
+        set_last_error("milcgpu_solve", r.message.c_str());
+    // From here on nothing but the copy itself can fail.
     if (r.status == Status::ok || r.status == Status::not_converged || r.status == Status::precision_floor)
         context.reorder->to_host(solver.solution(), a.parity, solution);
     report.bytes_to_device = context.device->transfers().to_device_bytes - before.to_device_bytes;
     report.bytes_to_host = context.device->transfers().to_host_bytes - before.to_host_bytes;
     report.seconds = wall_seconds() - start;
-    context.say(2, format("solve %s/%s m %g: %s, %d iterations, true residual %.2e, %.4f s, %.1f GFLOPS",
-                          name(a.precise.spinor), name(a.sloppy.spinor), spec.mass, milcgpu_status_name(report.status),
-                          report.iterations, report.true_residual, report.seconds, report.gflops));
-    if (r.status != Status::ok)
-        last_error() = format("milcgpu_solve: %s", r.message.c_str());
+    context.tell(2, [&] {
+        return format("solve %s/%s m %g: %s, %d iterations, true residual %.2e, %.4f s, %.1f GFLOPS",
+                      name(a.precise.spinor), name(a.sloppy.spinor), spec.mass, milcgpu_status_name(report.status),
+                      report.iterations, report.true_residual, report.seconds, report.gflops);
+    });
     return r.status;
 }
 
 } // namespace
 
-void milcgpu::print_plan(milcgpu_context &context, Precision host, const std::vector<OperatorSpec> &levels,
-                         size_t vectors, char *text, size_t text_size, size_t *bytes) {
-    std::set<std::pair<Precision, int>> packed; // 0 reals: fat links
-    for (const OperatorSpec &level : levels) {
-        if (level.link != host)
-            packed.insert({level.link, 0});
-        if (level.link != host || level.reals != 18)
-            packed.insert({level.link, level.reals});
-    }
-    const size_t links = 8 * context.geometry.stride();
-    size_t packed_bytes = 0;
-    for (const auto &[precision, reals] : packed)
-        packed_bytes += links * link_bytes(precision, reals == 0 ? 18 : reals);
-    const size_t plain = 2 * links * link_bytes(host, 18),
-                 staging = size_t(context.geometry.volume()) * 72 * real_bytes(host);
-    const size_t used = context.device->used_bytes(), total = used + plain + staging + packed_bytes + vectors;
-    const auto mib = [](size_t n) { return static_cast<double>(n) / 1048576.0; };
-    const std::string table = format(
-        "%10.1f MiB  in use\n%10.1f MiB  links as handed over\n%10.1f MiB  raw copy of host links (while loading)\n"
-        "%10.1f MiB  packed links\n%10.1f MiB  vectors\n%10.1f MiB  in all, %.1f MiB free\n",
-        mib(used), mib(plain), mib(staging), mib(packed_bytes), mib(vectors), mib(total),
-        mib(context.device->free_bytes()));
-    if (text != nullptr && text_size > 0)
-        std::snprintf(text, text_size, "%s", table.c_str());
-    if (bytes != nullptr)
-        *bytes = total;
-}
-
 extern "C" {
 
 const char *milcgpu_version(void) { return MILCGPU_VERSION; }
 
-const char *milcgpu_last_error(void) { return last_error().c_str(); }
+const char *milcgpu_last_error(void) { return error_shown; }
 
 const char *milcgpu_status_name(int status) {
     static const char *const names[] = {"OK",           "NOT_CONVERGED", "PRECISION_FLOOR", "NAN_OR_INF",
@@ -352,7 +268,12 @@ milcgpu_status milcgpu_init(const milcgpu_layout *layout, const milcgpu_options 
     });
 }
 
-void milcgpu_finalize(milcgpu_context *context) { delete context; }
+void milcgpu_finalize(milcgpu_context *context) {
+    if (context == nullptr)
+        return;
+    make_current_if_possible(*context);
+    delete context;
+}
 
 const char *milcgpu_device_name(const milcgpu_context *context) {
     return context != nullptr ? context->device->description().c_str() : "no context";
@@ -392,8 +313,7 @@ milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_fiel
     return guarded(context, "milcgpu_links_create", [&] {
         require(context, "milcgpu_links_create", "context");
         require(links, "milcgpu_links_create", "links");
-        auto fresh = std::make_unique<milcgpu_links>();
-        fresh->context = context;
+        auto fresh = std::make_unique<milcgpu_links>(context);
         update_links(*fresh, fat, lng, nullptr);
         *links = fresh.release();
         return Status::ok;
@@ -416,6 +336,7 @@ uint64_t milcgpu_links_version(const milcgpu_links *links) {
 void milcgpu_links_destroy(milcgpu_links *links) {
     if (links == nullptr)
         return;
+    make_current_if_possible(*links->context);
     links->context->forget(links, 0);
     delete links;
 }
@@ -430,7 +351,7 @@ milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, co
         const int to = parity_index(parity);
         const HostField from_field = host_field(source, 6, "source"),
                         to_field = host_field(destination, 6, "destination");
-        const LinkPair level = level_links(*links, spec);
+        const HeldLinks held = links->links->held_version(spec.link, spec.reals);
         Device &device = *context->device;
         const SpinorField in(device, spec.spinor, context->geometry, 1 - to, "dslash vectors");
         const SpinorField out(device, spec.spinor, context->geometry, to, "dslash vectors");
@@ -438,7 +359,7 @@ milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, co
         DslashCall call{};
         call.lattice = context->geometry.lattice();
         call.parity = to;
-        call.fat = level.fat, call.lng = level.lng;
+        call.fat = held.pair.fat, call.lng = held.pair.lng;
         call.in = in, call.out = out;
         dslash(device, call, Epilogue::plain);
         context->reorder->to_host(out, to, to_field);
@@ -489,7 +410,7 @@ milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, con
     if (report != nullptr && report->struct_size == sizeof filled) {
         filled.status = status;
         if (status != MILCGPU_OK)
-            std::snprintf(filled.message, sizeof filled.message, "%s", last_error().c_str());
+            std::snprintf(filled.message, sizeof filled.message, "%s", milcgpu_last_error());
         *report = filled;
     }
     return status;
@@ -501,22 +422,29 @@ milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision,
         require(context, "milcgpu_memory_plan", "context");
         require(spec, "milcgpu_memory_plan", "spec");
         const SolveArguments a = checked_solve(*spec);
-        print_plan(*context, precision_of(host_precision, "host_precision"), {a.precise, a.sloppy},
-                   CgSolver::workspace_bytes(context->geometry, a.precise, a.sloppy), text, text_size, bytes);
+        hand_over(
+            *context,
+            solve_plan(context->geometry, precision_of(host_precision, "host_precision"), {}, a.precise, a.sloppy),
+            text, text_size, bytes);
         return Status::ok;
     });
 }
 
 void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user) {
-    line(user, format("%-8s %-8s %5s  %-9s %7s %7s %7s  %s", "spinor", "link", "reals", "epilogue", "sources", "bytes",
-                      "flops", "file")
-                   .c_str());
-    for (const DslashKernel &row : dslash_table())
-        line(user, format("%-8s %-8s %5d  %-9s %7d %7zu %7zu  %s", name(row.spinor), name(row.link), row.reals,
-                          name(row.epilogue), row.most_sources,
-                          dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, 1), dslash_flops(row.epilogue, 1),
-                          row.file)
+    guarded(nullptr, "milcgpu_list_kernels", [&] {
+        if (line == nullptr)
+            refuse("line is NULL");
+        line(user, format("%-8s %-8s %5s  %-9s %7s %7s %7s  %s", "spinor", "link", "reals", "epilogue", "sources",
+                          "bytes", "flops", "file")
                        .c_str());
+        for (const DslashKernel &row : dslash_table())
+            line(user, format("%-8s %-8s %5d  %-9s %7d %7zu %7zu  %s", name(row.spinor), name(row.link), row.reals,
+                              name(row.epilogue), row.most_sources,
+                              dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, 1),
+                              dslash_flops(row.epilogue, 1), row.file)
+                           .c_str());
+        return Status::ok;
+    });
 }
 
 milcgpu_status milcgpu_inject_fault(milcgpu_context *context, int fault) {

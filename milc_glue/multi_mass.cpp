@@ -103,6 +103,7 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
     report.links_version = resident(&context, &links).generation();
     check_version(spec.links_version, *links.links);
     milcgpu_context::CachedSolver &cached = cached_solver(context, links, a.parity, a.precise, a.sloppy);
+    context.busy_with_several = true;
     if (!cached.multi_mass || !(cached.shared == a.shared) || cached.multi_mass->shifts() < spec.n_shifts) {
         cached.multi_mass.reset(); // its memory first
         cached.multi_mass = make_solver(context, links, a, spec.n_shifts, *cached.solver);
@@ -131,28 +132,28 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
         report.gbytes_per_second = r.bytes / r.seconds * 1e-9;
     }
     std::snprintf(report.message, sizeof report.message, "%s", r.message.c_str());
-    for (int i = 0; i < spec.n_shifts; ++i) {
+    const bool nothing = r.status == Status::nan_or_inf || r.status == Status::not_positive;
+    for (int i = 0; i < spec.n_shifts && report.shifts != nullptr; ++i) {
         const CgReport &cg = r.shifts[i].cg;
-        if (r.status != Status::nan_or_inf && r.status != Status::not_positive)
-            context.reorder->to_host(solver.solution(i), a.parity, solutions[i]);
-        if (report.shifts != nullptr)
-            report.shifts[i] = {static_cast<int>(r.status == Status::nan_or_inf || r.status == Status::not_positive
-                                                     ? r.status
-                                                     : cg.status),
-                                r.shifts[i].shared_steps,
-                                cg.iterations,
-                                cg.steps,
-                                cg.true_residual,
-                                cg.relative_residual};
+        report.shifts[i] = {static_cast<int>(nothing ? r.status : cg.status),
+                            r.shifts[i].shared_steps,
+                            cg.iterations,
+                            cg.steps,
+                            cg.true_residual,
+                            cg.relative_residual};
     }
+    if (r.status != Status::ok)
+        set_last_error("milcgpu_multi_mass", r.message.c_str());
+    // From here on nothing but the copies themselves can fail.
+    for (int i = 0; i < spec.n_shifts && !nothing; ++i)
+        context.reorder->to_host(solver.solution(i), a.parity, solutions[i]);
     report.bytes_to_device = context.device->transfers().to_device_bytes - before.to_device_bytes;
     report.bytes_to_host = context.device->transfers().to_host_bytes - before.to_host_bytes;
     report.seconds = wall_seconds() - start;
-    context.say(2,
-                format("multi-mass %s, %d shifts: %s, %d shared steps, %.4f s, %.1f GFLOPS", name(a.shared.spinor),
-                       spec.n_shifts, milcgpu_status_name(report.status), report.steps, report.seconds, report.gflops));
-    if (r.status != Status::ok)
-        last_error() = format("milcgpu_multi_mass: %s", r.message.c_str());
+    context.tell(2, [&] {
+        return format("multi-mass %s, %d shifts: %s, %d shared steps, %.4f s, %.1f GFLOPS", name(a.shared.spinor),
+                      spec.n_shifts, milcgpu_status_name(report.status), report.steps, report.seconds, report.gflops);
+    });
     return r.status;
 }
 
@@ -182,7 +183,7 @@ extern "C" milcgpu_status milcgpu_multi_mass(milcgpu_context *context, milcgpu_l
     if (report != nullptr && report->struct_size == sizeof filled) {
         filled.status = status;
         if (status != MILCGPU_OK)
-            std::snprintf(filled.message, sizeof filled.message, "%s", last_error().c_str());
+            std::snprintf(filled.message, sizeof filled.message, "%s", milcgpu_last_error());
         *report = filled;
     }
     return status;
@@ -197,12 +198,13 @@ extern "C" milcgpu_status milcgpu_multi_mass_plan(milcgpu_context *context, int 
         const MultiMassArguments a = checked(*spec);
         std::vector<OperatorSpec> levels = stages_of(a);
         const size_t vectors =
-            MultiMassSolver::workspace_bytes(context->geometry, levels, spec->n_shifts, refines_together(a)) +
-            CgSolver::workspace_bytes(context->geometry, a.precise, a.sloppy);
-        levels.insert(levels.end(), {a.precise, a.sloppy});
+            MultiMassSolver::workspace_bytes(context->geometry, levels, spec->n_shifts, refines_together(a));
         if (refines_together(a))
             levels.push_back(together_spec(a));
-        print_plan(*context, precision_of(host_precision, "host_precision"), levels, vectors, text, text_size, bytes);
+        MemoryPlan plan =
+            solve_plan(context->geometry, precision_of(host_precision, "host_precision"), levels, a.precise, a.sloppy);
+        plan.vectors += vectors;
+        hand_over(*context, plan, text, text_size, bytes);
         return Status::ok;
     });
 }

@@ -61,6 +61,7 @@ struct DeferredSums {
     DeviceArray<double> plain, step;
     DeferredSums() = default;
     DeferredSums(Device &, const NormalOperator &);
+    static size_t bytes(const Geometry &); // that they allocate
 };
 
 } // namespace milcgpu

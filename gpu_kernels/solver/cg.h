@@ -80,8 +80,11 @@ class CgSolver {
     // The resident data that the last solve stands on.
     std::vector<Region> stands_on() const;
 
-    // Bytes that a solver of these precisions allocates.
-    static size_t workspace_bytes(const Geometry &, const OperatorSpec &precise, const OperatorSpec &sloppy);
+    // Bytes that a solver of these precisions allocates, with links as handed over in `full`; and those that a solve
+    // adds where it gives up half precision or starts in the precise one.
+    static size_t workspace_bytes(const Geometry &, const OperatorSpec &precise, const OperatorSpec &sloppy,
+                                  Precision full);
+    static size_t later_bytes(const Geometry &, const OperatorSpec &precise, const OperatorSpec &sloppy);
 
   private:
     // Residuals with one operator.

@@ -32,13 +32,20 @@ MultiMassSolver::MultiMassSolver(Device &device, const std::vector<Operator> &st
 
 size_t MultiMassSolver::workspace_bytes(const Geometry &geometry, const std::vector<OperatorSpec> &stages, int shifts,
                                         bool refines_together) {
-    const size_t in_double = spinor_bytes(Precision::double_), in_single = spinor_bytes(Precision::single);
-    size_t bytes = (shifts + 2) * in_double;
+    const auto field = [&](Precision p, int sources) {
+        return Device::allocated_bytes(SpinorField::bytes_of(p, geometry, sources));
+    };
+    const Precision in_double = Precision::double_, in_single = Precision::single;
+    size_t bytes = field(in_double, shifts) + 2 * field(in_double, 1) + DeferredSums::bytes(geometry) +
+                   Device::allocated_bytes(sizeof(double)) + Device::allocated_bytes(sizeof(CgState)) +
+                   Device::allocated_bytes(sizeof(ShiftState));
     for (const OperatorSpec &stage : stages)
-        bytes += (shifts + cg_kept_steps + 2) * spinor_bytes(stage.spinor);
+        bytes += field(stage.spinor, shifts) + field(stage.spinor, cg_kept_steps) + 2 * field(stage.spinor, 1);
     if (refines_together)
-        bytes += shifts * ((cg_kept_steps + 3) * in_single + (stages[0].spinor == Precision::double_ ? 0 : in_double));
-    return geometry.stride() * bytes;
+        bytes += (cg_kept_steps + 3) * field(in_single, shifts) +
+                 (stages[0].spinor == in_double ? 0 : field(in_double, shifts)) +
+                 Device::allocated_bytes(shifts * sizeof(CgState));
+    return bytes;
 }
 
 std::vector<Region> MultiMassSolver::stands_on() const {

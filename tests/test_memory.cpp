@@ -1,0 +1,360 @@
+// Memory that runs short: what is only kept for later goes first. What handles hold after a failure, what a plan says,
+// and who may call from where.
+#include "milc_glue/context.h"
+#include "tests/support.h"
+#include <cstdlib>
+#include <thread>
+
+using namespace tests;
+using milcgpu::Backend;
+using milcgpu::Precision;
+
+namespace {
+
+struct Prepared {
+    reference::Lattice lattice{{4, 4, 4, 4}};
+    Session<double> session;
+    std::vector<double> source, x;
+    milcgpu_solve_report report = empty_report();
+
+    explicit Prepared(Backend backend) : session(lattice, backend, 0, 2) {
+        const AsqtadLinks links = asqtad_links(lattice, 81);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        source = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 82));
+    }
+    milcgpu::Device &device() { return *session.context->device; }
+    milcgpu_status solve(double mass, int precise, int sloppy, int parity = MILCGPU_EVEN) {
+        milcgpu_solve_spec spec = solve_spec(mass, precise == MILCGPU_DOUBLE ? 1e-10 : 1e-5, precise, sloppy);
+        spec.parity = parity;
+        x.assign(source.size(), 0);
+        const milcgpu_field from = session.field(source), to = session.field(x);
+        const milcgpu_status status = milcgpu_solve(session.context, session.links, &spec, &from, &to, &report);
+        if (status == MILCGPU_OK) {
+            double residual = 1;
+            CHECK(milcgpu_residual(session.context, session.links, parity, mass, &from, &to, &residual) == MILCGPU_OK);
+            CHECK(residual < spec.tolerance);
+        }
+        return status;
+    }
+    void fill_cache() {
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+            for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_SINGLE})
+                REQUIRE(solve(0.1, MILCGPU_DOUBLE, sloppy, parity) == MILCGPU_OK);
+        REQUIRE(session.context->solvers.size() == 4);
+    }
+    int given_back() const {
+        int lines = 0;
+        for (const std::string &line : session.messages)
+            lines += line.find("given back") != std::string::npos;
+        return lines;
+    }
+};
+
+} // namespace
+
+TEST_CASE("idle solvers are given back, the oldest first, before memory is called short", "[faults][sanitize]") {
+    for (const Backend backend : backends()) {
+        CAPTURE(name(backend));
+        Prepared p(backend);
+        p.fill_cache();
+        p.device().set_memory_limit(p.device().used_bytes());
+        CHECK(p.solve(0.1, MILCGPU_SINGLE, MILCGPU_HALF) == MILCGPU_OK); // a fifth, and its links
+        CHECK(p.given_back() >= 1);
+        CHECK(p.given_back() <= 3);
+        CHECK(p.session.context->solvers.size() == 5u - p.given_back());
+        CHECK(p.session.context->solvers.back().parity != 0); // the even ones were older
+        // Not even an empty cache leaves room for this.
+        p.device().set_memory_limit(p.device().used_bytes() / 4);
+        CHECK(p.solve(0.1, MILCGPU_DOUBLE, MILCGPU_SINGLE) == MILCGPU_NO_MEMORY);
+        CHECK(p.x == std::vector<double>(p.source.size(), 0));
+        CHECK(p.session.context->solvers.empty());
+        p.device().set_memory_limit(0);
+        CHECK(p.solve(0.1, MILCGPU_DOUBLE, MILCGPU_SINGLE) == MILCGPU_OK);
+    }
+}
+
+TEST_CASE("every entry that allocates gives idle solvers and unused links back", "[faults][sanitize]") {
+    for (const Backend backend : backends()) {
+        CAPTURE(name(backend));
+        Prepared p(backend);
+        const milcgpu_field from = p.session.field(p.source), fat = p.session.field(p.session.fat),
+                            lng = p.session.field(p.session.lng);
+        const auto tight = [&](auto call, size_t room = 0) {
+            p.device().set_memory_limit(0);
+            p.session.messages.clear();
+            p.fill_cache();
+            p.device().set_memory_limit(p.device().used_bytes() + room);
+            CHECK(call() == MILCGPU_OK);
+            CHECK(p.given_back() >= 1);
+        };
+        tight([&] { // links of half precision, then more of them than solvers hold
+            const milcgpu_operator half{MILCGPU_HALF, 0, 13}, single{MILCGPU_SINGLE, 0, 9};
+            const milcgpu_field to = p.session.field(p.x);
+            const milcgpu_status status =
+                milcgpu_dslash(p.session.context, p.session.links, &half, MILCGPU_EVEN, &from, &to);
+            while (p.session.context->give_back()) // nobody reads those links now
+                continue;
+            const size_t left = p.device().used_bytes();
+            p.device().set_memory_limit(0);
+            CHECK(milcgpu_dslash(p.session.context, p.session.links, &single, MILCGPU_EVEN, &from, &to) == MILCGPU_OK);
+            CHECK(p.device().used_bytes() > left);
+            CHECK(p.session.context->give_back());
+            CHECK(p.device().used_bytes() == left);
+            CHECK_FALSE(p.session.context->give_back());
+            return status;
+        });
+        tight([&] {
+            double residual = 1;
+            return milcgpu_residual(p.session.context, p.session.links, MILCGPU_EVEN, 0.1, &from, &from, &residual);
+        });
+        tight(
+            [&] {
+                milcgpu_links *more = nullptr;
+                const milcgpu_status status = milcgpu_links_create(p.session.context, &fat, &lng, &more);
+                milcgpu_links_destroy(more);
+                return status;
+            },
+            2 * p.session.fat.size() * sizeof(double)); // solvers of this lattice are smaller than its links
+        tight([&] { return milcgpu_links_update(p.session.links, &fat, &lng, nullptr); });
+        tight(
+            [&] {
+                milcgpu_fatlink_spec spec;
+                milcgpu_asqtad_spec(0.9, &spec);
+                spec.unitarity = -1;
+                std::vector<double> out(p.session.fat.size());
+                const milcgpu_field to = p.session.field(out);
+                const milcgpu_fatlink_set set{0, &to, nullptr, nullptr};
+                return milcgpu_fat_links(p.session.context, &spec, &fat, &set, 1, nullptr, nullptr);
+            },
+            4 * p.session.fat.size() * sizeof(double));
+        tight([&] {
+            milcgpu_multi_mass_spec spec{};
+            spec.struct_size = sizeof spec;
+            spec.parity = MILCGPU_EVEN;
+            const milcgpu_shift shift{0.04, 1e-10, 0};
+            spec.n_shifts = 1, spec.shifts = &shift;
+            spec.max_iterations = 2000, spec.max_restarts = 5;
+            spec.shared.precision = MILCGPU_DOUBLE, spec.sloppy.precision = MILCGPU_HALF;
+            const milcgpu_field to = p.session.field(p.x);
+            return milcgpu_multi_mass(p.session.context, p.session.links, &spec, &from, &to, nullptr);
+        });
+    }
+}
+
+TEST_CASE("a descent takes the memory of idle solvers, and a solve does without where there is none",
+          "[faults][sanitize]") {
+    constexpr double heavy = 0.1, light = 0.004;
+    for (const Backend backend : backends()) {
+        CAPTURE(name(backend));
+        Prepared free(backend);
+        REQUIRE(free.solve(heavy, MILCGPU_DOUBLE, MILCGPU_SINGLE) == MILCGPU_OK);
+        const size_t before = free.device().used_bytes();
+        REQUIRE(free.solve(light, MILCGPU_DOUBLE, MILCGPU_SINGLE) == MILCGPU_OK);
+        REQUIRE(free.device().used_bytes() > before); // it descends
+        const auto descended = free.x;
+
+        Prepared idle(backend);
+        REQUIRE(idle.solve(heavy, MILCGPU_DOUBLE, MILCGPU_DOUBLE, MILCGPU_ODD) == MILCGPU_OK);
+        REQUIRE(idle.solve(heavy, MILCGPU_DOUBLE, MILCGPU_SINGLE) == MILCGPU_OK);
+        idle.device().set_memory_limit(idle.device().used_bytes());
+        CHECK(idle.solve(light, MILCGPU_DOUBLE, MILCGPU_SINGLE) == MILCGPU_OK);
+        CHECK(idle.given_back() == 1);
+        CHECK(idle.x == descended);
+
+        Prepared none(backend);
+        REQUIRE(none.solve(heavy, MILCGPU_DOUBLE, MILCGPU_SINGLE) == MILCGPU_OK);
+        none.device().set_memory_limit(none.device().used_bytes());
+        CHECK(none.solve(light, MILCGPU_DOUBLE, MILCGPU_SINGLE) == MILCGPU_OK); // solve() looks at the residual
+        CHECK(none.x != descended);
+    }
+}
+
+TEST_CASE("links that a solver reads stay while others are given back", "[faults][sanitize]") {
+    for (const Backend backend : backends()) {
+        CAPTURE(name(backend));
+        Prepared p(backend);
+        REQUIRE(p.solve(0.004, MILCGPU_DOUBLE, MILCGPU_HALF) == MILCGPU_OK); // half gives way: links in single, too
+        const auto expected = p.x;
+        REQUIRE(p.solve(0.1, MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_ODD) == MILCGPU_OK);
+        p.device().inject(milcgpu::Fault::allocation); // everything idle goes
+        const milcgpu_field fat = p.session.field(p.session.fat), lng = p.session.field(p.session.lng);
+        milcgpu_links *more = nullptr;
+        CHECK(milcgpu_links_create(p.session.context, &fat, &lng, &more) == MILCGPU_NO_MEMORY);
+        CHECK(p.session.context->solvers.empty());
+        CHECK(p.solve(0.004, MILCGPU_DOUBLE, MILCGPU_HALF) == MILCGPU_OK);
+        CHECK(p.x == expected);
+        p.device().set_memory_limit(p.device().used_bytes()); // the solver in use needs nothing more
+        CHECK(p.solve(0.004, MILCGPU_DOUBLE, MILCGPU_HALF) == MILCGPU_OK);
+        CHECK(p.x == expected);
+    }
+}
+
+TEST_CASE("what handles hold after a failure", "[faults][sanitize]") {
+    for (const Backend backend : backends()) {
+        CAPTURE(name(backend));
+        Prepared p(backend);
+        milcgpu_links *old = p.session.links, *second = nullptr, *other = nullptr;
+        const milcgpu_field fat = p.session.field(p.session.fat), lng = p.session.field(p.session.lng);
+        REQUIRE(milcgpu_links_create(p.session.context, &fat, &lng, &other) == MILCGPU_OK);
+        milcgpu_fatlink_spec spec;
+        milcgpu_asqtad_spec(0.9, &spec);
+        spec.unitarity = -1;
+        const auto make = [&](milcgpu_links **a, milcgpu_links **b) {
+            const milcgpu_fatlink_set sets[] = {{0, nullptr, nullptr, a}, {0, nullptr, nullptr, b}};
+            return milcgpu_fat_links(p.session.context, &spec, &fat, sets, 2, nullptr, nullptr);
+        };
+        CHECK(make(&old, &old) == MILCGPU_BAD_ARGUMENT); // refused before anything is done
+        CHECK(milcgpu_links_version(old) == 1);
+        int failures = 0;
+        for (int n = 0;; ++n) {
+            p.device().inject(milcgpu::Fault::allocation, n);
+            const milcgpu_status status = make(&old, &second);
+            const bool come = p.device().planted() == milcgpu::Fault::none;
+            p.device().inject(milcgpu::Fault::none);
+            CAPTURE(n);
+            CHECK((second != nullptr) == (status == MILCGPU_OK));
+            if (!come)
+                break;
+            milcgpu_links_destroy(second);
+            second = nullptr;
+            if (status == MILCGPU_OK) // it found a way that takes less memory
+                continue;
+            ++failures;
+            CHECK(milcgpu_links_version(old) == 0); // also where only the second set failed
+            CHECK(p.solve(0.1, MILCGPU_DOUBLE, MILCGPU_DOUBLE) == MILCGPU_BAD_ARGUMENT);
+            REQUIRE(milcgpu_links_update(old, &fat, &lng, nullptr) == MILCGPU_OK);
+        }
+        CHECK(failures >= 6);
+        CHECK(second != nullptr);
+        CHECK(milcgpu_links_version(other) == 1); // it was not named
+        const milcgpu_field bad{nullptr, MILCGPU_DOUBLE, 0};
+        const uint64_t version = milcgpu_links_version(old);
+        CHECK(milcgpu_links_update(old, &fat, &bad, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_links_version(old) == version);
+        milcgpu_links_destroy(second);
+        milcgpu_links_destroy(other);
+    }
+}
+
+TEST_CASE("a handle's version grows when the precision of its links changes", "[faults][sanitize]") {
+    for (const Backend backend : backends()) {
+        Prepared p(backend);
+        std::vector<float> fat(p.session.fat.begin(), p.session.fat.end()),
+            lng(p.session.lng.begin(), p.session.lng.end());
+        const milcgpu_field f{fat.data(), MILCGPU_SINGLE, 0}, l{lng.data(), MILCGPU_SINGLE, 0};
+        int changed = 0;
+        CHECK(milcgpu_links_version(p.session.links) == 1);
+        CHECK(milcgpu_links_update(p.session.links, &f, &l, &changed) == MILCGPU_OK);
+        CHECK(changed == 1);
+        CHECK(milcgpu_links_version(p.session.links) == 2);
+    }
+}
+
+TEST_CASE("memory plans: what a solve takes, and no more; no overflow up to the largest lattice", "[faults][api]") {
+    using milcgpu::OperatorSpec;
+    const auto spec_of = [](int code) {
+        const Precision p = static_cast<Precision>(code - 1);
+        return OperatorSpec{p, p, 18};
+    };
+    for (const Backend backend : backends())
+        for (const auto &[precise, sloppy] : {std::pair(MILCGPU_DOUBLE, MILCGPU_DOUBLE),
+                                              {MILCGPU_DOUBLE, MILCGPU_SINGLE},
+                                              {MILCGPU_DOUBLE, MILCGPU_HALF},
+                                              {MILCGPU_SINGLE, MILCGPU_SINGLE},
+                                              {MILCGPU_SINGLE, MILCGPU_HALF},
+                                              {MILCGPU_HALF, MILCGPU_HALF}}) {
+            CAPTURE(name(backend), precise, sloppy);
+            const reference::Lattice lattice{{4, 4, 4, 4}};
+            Session<double> session(lattice, backend, 0, 0);
+            milcgpu::Device &device = *session.context->device;
+            const milcgpu_solve_spec spec = solve_spec(1, precise == MILCGPU_DOUBLE ? 1e-10 : 1e-2, precise, sloppy);
+            char text[2000];
+            size_t planned = 0;
+            const size_t in_use = device.used_bytes();
+            REQUIRE(milcgpu_memory_plan(session.context, MILCGPU_DOUBLE, &spec, text, sizeof text, &planned) ==
+                    MILCGPU_OK);
+            CHECK((std::string(text).find("packed") != std::string::npos) == (sloppy != MILCGPU_DOUBLE));
+            const AsqtadLinks links = asqtad_links(lattice, 81);
+            REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+            auto b = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 82));
+            std::vector<double> x(b.size(), 0);
+            const milcgpu_field from = session.field(b), to = session.field(x);
+            REQUIRE(milcgpu_solve(session.context, session.links, &spec, &from, &to, nullptr) == MILCGPU_OK);
+            const milcgpu::MemoryPlan plan =
+                milcgpu::solve_plan(lattice.volume() / 2, Precision::double_, {}, spec_of(precise), spec_of(sloppy));
+            CHECK(device.used_bytes() == in_use + plan.links + plan.packed + plan.vectors);
+            CHECK(device.peak_bytes() <= planned + 2048); // sums while links are looked at
+            CHECK(planned <= device.peak_bytes() + 2048);
+        }
+    // Bytes a site: links 2 * 4 * 18 reals, as many again for the raw copy of one of the two; 14 vectors a parity.
+    for (const double sites : {64.0 * 64 * 64 * 128, 5e8}) {
+        const OperatorSpec both = spec_of(MILCGPU_DOUBLE);
+        const milcgpu::MemoryPlan plan =
+            milcgpu::solve_plan(static_cast<size_t>(sites / 2), Precision::double_, {}, both, both);
+        CHECK(plan.links == Approx(sites * 2 * 72 * 8).epsilon(1e-6));
+        CHECK(plan.raw == Approx(sites * 72 * 8).epsilon(1e-6));
+        CHECK(plan.vectors == Approx(sites / 2 * 15 * 48).epsilon(1e-2));
+        CHECK(plan.total() == plan.links + std::max(plan.raw, plan.vectors));
+        const std::string table = milcgpu::table_of(plan, 0);
+        CHECK(table.find("packed") == std::string::npos);
+        CHECK(table.find(milcgpu::format("%10.1f MiB  raw copy", plan.raw / 1048576.0)) != std::string::npos);
+    }
+}
+
+TEST_CASE("MILCGPU_VERBOSE must be 0, 1 or 2", "[faults][errors][smoke]") {
+    milcgpu_layout layout{sizeof layout, {4, 4, 4, 4}, nullptr};
+    milcgpu_options options{};
+    options.struct_size = sizeof options;
+    options.backend = MILCGPU_HOST;
+    options.verbosity = -1;
+    const char *const before = std::getenv("MILCGPU_VERBOSE");
+    const std::string kept = before != nullptr ? before : "";
+    milcgpu_context *context = nullptr;
+    for (const char *bad : {"two", "quiet", "3", "-1", "", "1 ", "99999999999"}) {
+        setenv("MILCGPU_VERBOSE", bad, 1);
+        CAPTURE(bad);
+        CHECK(milcgpu_init(&layout, &options, &context) == MILCGPU_BAD_ARGUMENT);
+        CHECK(context == nullptr);
+        CHECK(std::string(milcgpu_last_error()).find(std::string("MILCGPU_VERBOSE=") + bad) != std::string::npos);
+    }
+    setenv("MILCGPU_VERBOSE", "0", 1);
+    CHECK(milcgpu_init(&layout, &options, &context) == MILCGPU_OK);
+    milcgpu_finalize(context);
+    if (before != nullptr)
+        setenv("MILCGPU_VERBOSE", kept.c_str(), 1);
+    else
+        unsetenv("MILCGPU_VERBOSE");
+}
+
+TEST_CASE("a context works in another thread than that which made it", "[faults][smoke][sanitize]") {
+    for (const Backend backend : backends()) {
+        CAPTURE(name(backend));
+        Prepared p(backend);
+        REQUIRE(p.solve(0.1, MILCGPU_DOUBLE, MILCGPU_HALF) == MILCGPU_OK);
+        const auto expected = p.x;
+        milcgpu_solve_spec spec = solve_spec(0.1, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF);
+        p.x.assign(p.source.size(), 0);
+        const milcgpu_field from = p.session.field(p.source), to = p.session.field(p.x);
+        milcgpu_status status = MILCGPU_COMM, ended = MILCGPU_COMM;
+        std::string message;
+        std::thread([&] {
+            status = milcgpu_solve(p.session.context, p.session.links, &spec, &from, &to, nullptr);
+            ended = milcgpu_solve(p.session.context, nullptr, &spec, &from, &to, nullptr);
+            message = milcgpu_last_error(); // of that thread
+            milcgpu_links_destroy(p.session.links);
+            milcgpu_finalize(p.session.context);
+        }).join();
+        p.session.links = nullptr;
+        p.session.context = nullptr;
+        CHECK(status == MILCGPU_OK);
+        CHECK(p.x == expected);
+        CHECK(ended == MILCGPU_BAD_ARGUMENT);
+        CHECK(message.find("the handle is NULL") != std::string::npos);
+        CHECK(std::string(milcgpu_last_error()) != message);
+    }
+}
+
+TEST_CASE("the list of kernels without a place to put it is refused, not a crash", "[faults][smoke]") {
+    milcgpu_list_kernels(nullptr, nullptr);
+    CHECK(std::string(milcgpu_last_error()).find("milcgpu_list_kernels: line is NULL") == 0);
+}
