@@ -174,37 +174,54 @@ void Device::raise(int cuda_error, const char *what) {
 #endif
 }
 
-void *Device::allocate(size_t bytes, const char *owner) {
-    const size_t padded = (bytes + alignment - 1) / alignment * alignment + alignment;
+size_t Device::allocated_bytes(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment + alignment; }
+
+// nullptr where it does not fit, also after the pool has given back the pieces that it keeps.
+void *Device::try_allocate(size_t bytes) {
+    if (memory_limit_ != 0 && used_bytes_ + bytes > memory_limit_)
+        return nullptr;
+    if (!on_gpu())
+        return std::aligned_alloc(alignment, bytes);
     void *pointer = nullptr;
-    if (fault_ == Fault::allocation && fault_after_-- <= 0) {
-        fault_ = Fault::none;
-    } else if (on_gpu()) {
 #if defined(MILCGPU_WITH_CUDA)
-        cudaError_t code =
-            cudaMallocFromPoolAsync(&pointer, padded, static_cast<cudaMemPool_t>(pool_), as_stream(stream_));
-        if (code == cudaErrorMemoryAllocation) { // what the pool keeps may be in pieces that do not fit
-            cudaGetLastError();
-            synchronize();
-            raise(cudaMemPoolTrimTo(static_cast<cudaMemPool_t>(pool_), 0), "give memory back");
-            code = cudaMallocFromPoolAsync(&pointer, padded, static_cast<cudaMemPool_t>(pool_), as_stream(stream_));
-        }
-        if (code != cudaSuccess) {
-            pointer = nullptr;
-            cudaGetLastError();
-            if (code != cudaErrorMemoryAllocation)
-                raise(code, "allocate memory");
-        }
-#endif
-    } else {
-        pointer = std::aligned_alloc(alignment, padded);
+    const auto ask = [&] {
+        return cudaMallocFromPoolAsync(&pointer, bytes, static_cast<cudaMemPool_t>(pool_), as_stream(stream_));
+    };
+    cudaError_t code = ask();
+    if (code == cudaErrorMemoryAllocation) {
+        cudaGetLastError();
+        synchronize();
+        raise(cudaMemPoolTrimTo(static_cast<cudaMemPool_t>(pool_), 0), "give memory back");
+        code = ask();
     }
+    if (code != cudaSuccess) {
+        pointer = nullptr;
+        cudaGetLastError();
+        if (code != cudaErrorMemoryAllocation)
+            raise(code, "allocate memory");
+    }
+#endif
+    return pointer;
+}
+
+void *Device::allocate(size_t bytes, const char *owner) {
+    const size_t padded = allocated_bytes(bytes);
+    const bool planted = fault_is_due(Fault::allocation); // fails whatever is given back
+    void *pointer = planted ? nullptr : try_allocate(padded);
+    while (pointer == nullptr && reclaim_ && reclaim_())
+        pointer = planted ? nullptr : try_allocate(padded);
     if (pointer == nullptr)
         throw Error(Status::no_memory,
                     format("%s: %.1f MiB for %s do not fit: %.1f MiB free, %.1f MiB held by milcgpu:\n%s",
                            name(backend_), bytes / 1048576.0, owner, free_bytes() / 1048576.0, used_bytes_ / 1048576.0,
                            memory_table().c_str()));
-    allocations_[pointer] = {padded, owner};
+    try {
+        allocations_[pointer] = {padded, owner};
+    } catch (const std::bad_alloc &) {
+        allocations_.erase(pointer);
+        free_now(pointer);
+        throw;
+    }
     used_bytes_ += padded;
     peak_bytes_ = std::max(peak_bytes_, used_bytes_);
     return pointer;
@@ -216,6 +233,10 @@ void Device::release(void *pointer) noexcept {
         return;
     used_bytes_ -= found->second.bytes;
     allocations_.erase(found);
+    free_now(pointer);
+}
+
+void Device::free_now(void *pointer) noexcept {
     if (!on_gpu())
         std::free(pointer);
 #if defined(MILCGPU_WITH_CUDA)
@@ -239,6 +260,14 @@ std::string Device::flip_bit(size_t bit) {
     return "";
 }
 
+// Whether the planted fault is this one and its turn has come.
+bool Device::fault_is_due(Fault fault) {
+    if (fault_ != fault || fault_after_-- > 0)
+        return false;
+    fault_ = Fault::none;
+    return true;
+}
+
 size_t Device::free_bytes() const {
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
@@ -247,8 +276,10 @@ size_t Device::free_bytes() const {
         const cudaMemPool_t pool = static_cast<cudaMemPool_t>(pool_);
         if (cudaMemGetInfo(&free, &total) != cudaSuccess ||
             cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &kept) != cudaSuccess ||
-            cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used) != cudaSuccess)
+            cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used) != cudaSuccess) {
+            cudaGetLastError(); // for a message: no error to keep
             return 0;
+        }
         return free + (kept - used);
     }
 #endif
@@ -276,7 +307,11 @@ std::string Device::memory_table() const {
 void Device::copy_to_device(void *to, const void *from, size_t bytes) {
     copy_rows_to_device(to, from, bytes, bytes, 1);
 }
-void Device::copy_to_host(void *to, const void *from, size_t bytes) { copy_rows_to_host(to, from, bytes, bytes, 1); }
+// Numbers that the library itself reads: without the wait that comes before the caller's memory is written.
+void Device::copy_to_host(void *to, const void *from, size_t bytes) {
+    fail_if_planted();
+    read_rows(to, from, bytes, bytes, 1);
+}
 
 // `rows` pieces of `width` bytes, `pitch` apart, in host memory.
 struct Device::Rows {
@@ -327,6 +362,21 @@ void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_
 }
 
 void Device::copy_rows_to_host(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
+    prepare_to_host(width * rows);
+    read_rows(to, from, pitch, width, rows);
+}
+
+void Device::prepare_to_host(size_t bytes) {
+#if defined(MILCGPU_WITH_CUDA)
+    if (on_gpu() && bytes >= least_staged)
+        make_staging();
+#else
+    static_cast<void>(bytes);
+#endif
+    synchronize();
+}
+
+void Device::read_rows(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
     transfers_.to_host_bytes += width * rows;
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu() && (width * rows < least_staged || is_pinned(to))) {
@@ -334,7 +384,8 @@ void Device::copy_rows_to_host(void *to, const void *from, size_t pitch, size_t 
                   ? cudaMemcpyAsync(to, from, width * rows, cudaMemcpyDeviceToHost, as_stream(stream_))
                   : cudaMemcpy2DAsync(to, pitch, from, width, width, rows, cudaMemcpyDeviceToHost, as_stream(stream_)),
               "copy to the host");
-        synchronize();
+        raise(cudaStreamSynchronize(as_stream(stream_)), "finish a copy to the host");
+        check_waits();
         return;
     }
 #endif
@@ -355,15 +406,20 @@ bool Device::is_pinned(const void *host) const {
     return attributes.type == cudaMemoryTypeHost;
 }
 
-unsigned char *Device::staging(int slot) {
-    if (staging_ == nullptr) {
-        for (void *&event : staging_events_) {
+void Device::make_staging() {
+    if (staging_ != nullptr)
+        return;
+    for (void *&event : staging_events_)
+        if (event == nullptr) {
             cudaEvent_t made;
             raise(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "create an event");
             event = made;
         }
-        raise(cudaMallocHost(&staging_, staging_slots * staging_bytes), "allocate pinned host memory");
-    }
+    raise(cudaMallocHost(&staging_, staging_slots * staging_bytes), "allocate pinned host memory");
+}
+
+unsigned char *Device::staging(int slot) {
+    make_staging();
     raise(cudaEventSynchronize(as_event(staging_events_[slot])), "finish a copy");
     return static_cast<unsigned char *>(staging_) + slot * staging_bytes;
 }
@@ -399,7 +455,6 @@ void Device::stage_to_host(const Rows &to, const void *from) {
             to.copy(staging(ready % staging_slots), ready * staging_bytes, length(ready), false);
         }
     }
-    synchronize();
 }
 #else
 void Device::stage_to_device(void *, const Rows &) {}
@@ -428,11 +483,13 @@ void Device::fill(void *to, int byte, size_t bytes) {
     memset(to, byte, bytes);
 }
 
-void Device::synchronize() {
-    if (fault_ == Fault::device_lost) {
-        fault_ = Fault::none;
+void Device::fail_if_planted() {
+    if (fault_is_due(Fault::device_lost))
         throw Error(Status::device_lost, format("%s backend: device lost (injected by a test)", name(backend_)));
-    }
+}
+
+void Device::synchronize() {
+    fail_if_planted();
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         raise(cudaStreamSynchronize(as_stream(stream_)), "finish its work");
@@ -617,8 +674,7 @@ void Device::record(int slot) {
 }
 
 void Device::wait(int slot) {
-    if (fault_ == Fault::device_lost)
-        synchronize();
+    fail_if_planted();
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         raise(cudaEventSynchronize(as_event(events_[slot])), "finish its work");

@@ -17,7 +17,7 @@ double wall_seconds(); // of a steady clock
 enum class Backend { host, cuda };
 const char *name(Backend);
 
-// Faults that tests plant: an allocation, or the next synchronisation, fails.
+// Faults that tests plant: an allocation fails, whatever is given back for it, or a wait for the device does.
 enum class Fault { none, allocation, device_lost };
 
 struct TransferCounters {
@@ -43,20 +43,30 @@ class Device {
     // Memory, in the order of the queue: what is released is reused by later work only. `owner` appears in memory
     // tables and in the message of a failure.
     void *allocate(size_t bytes, const char *owner);
+    static size_t allocated_bytes(size_t bytes); // that allocate() takes for them
     void release(void *pointer) noexcept;
     size_t used_bytes() const { return used_bytes_; }
     size_t peak_bytes() const { return peak_bytes_; }
     size_t free_bytes() const;
     std::string memory_table() const; // a line an owner
+    // Called when an allocation does not fit: gives back something that is only kept for later, and returns whether
+    // there was anything. The allocation is then tried again.
+    void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
+    // For tests: allocations that would bring used_bytes() above this do not fit. 0: no limit.
+    void set_memory_limit(size_t bytes) { memory_limit_ = bytes; }
 
     // Copies. host pointers are pageable or pinned; complete (host side) when the call returns. Pageable memory goes
     // through pinned buffers of the library, filled and emptied by all OpenMP threads while the bus works on another
     // one.
     void copy_to_device(void *to, const void *from, size_t bytes);
     void copy_to_host(void *to, const void *from, size_t bytes);
-    // rows of `width` bytes out of host records of `pitch` bytes, packed on the device, and back.
+    // rows of `width` bytes out of host records of `pitch` bytes, packed on the device, and back. The way back begins
+    // with prepare_to_host(), so that what failed before leaves the host's memory untouched.
     void copy_rows_to_device(void *to, const void *from, size_t pitch, size_t width, size_t rows);
     void copy_rows_to_host(void *to, const void *from, size_t pitch, size_t width, size_t rows);
+    // Waits for all queued work and makes the buffers that a copy of `bytes` needs. After it, copies of up to so many
+    // bytes to the host can fail only because the GPU is lost while they run.
+    void prepare_to_host(size_t bytes);
     void copy_on_device(void *to, const void *from, size_t bytes);
     void fill_zero(void *to, size_t bytes);
     const TransferCounters &transfers() const { return transfers_; }
@@ -65,8 +75,9 @@ class Device {
     // wait.
     void synchronize();
     void check_launch(const char *what); // after each launch
-    // after: allocations that still succeed before the one that fails.
+    // after: allocations, or waits for the device, that still succeed before the one that fails.
     void inject(Fault fault, int after = 0) { fault_ = fault, fault_after_ = after; }
+    Fault planted() const { return fault_; } // none: it has come
 
     // For tests: flips bit `bit` of what is allocated, all arrays one behind the other. Returns the owner of the array.
     std::string flip_bit(size_t bit);
@@ -126,6 +137,12 @@ class Device {
     void *stream() const { return stream_; }
 
   private:
+    void *try_allocate(size_t bytes); // nullptr: it does not fit
+    void free_now(void *pointer) noexcept;
+    bool fault_is_due(Fault fault);
+    void fail_if_planted(); // before every wait
+    void read_rows(void *to, const void *from, size_t pitch, size_t width, size_t rows);
+    void make_staging();
     void fill(void *to, int byte, size_t bytes);
     void raise(int cuda_error, const char *what);
     void find_kernels(int major, int minor, const char *gpu);
@@ -146,7 +163,8 @@ class Device {
     std::set<void *> pinned_; // of the caller
     std::map<void *, size_t> own_pinned_;
     std::multimap<size_t, void *> spare_pinned_;
-    size_t used_bytes_ = 0, peak_bytes_ = 0;
+    size_t used_bytes_ = 0, peak_bytes_ = 0, memory_limit_ = 0;
+    std::function<bool()> reclaim_;
     TransferCounters transfers_;
     Fault fault_ = Fault::none;
     int fault_after_ = 0;
