@@ -122,6 +122,11 @@ catch_libs = $(shell $(cxx) -E -include catch2/catch_all.hpp -x c++ /dev/null >/
 # Programs in MILC's shape, with the glue in them; test_milc_host.cpp runs them.
 host_programs := $(foreach a,asqtad hisq,$(foreach p,1 2,$(O)/milc_host/$(a)-P$(p)/program))
 
+# Makes every call of the CUDA runtime fail in turn; test_faults.cpp runs it. The linker's list of what is wrapped comes
+# from the library.
+fault_program := $(if $(filter cuda,$(variant)),$(O)/cuda_faults)
+fault_objects := $(call objects,$(wildcard tests/cuda_faults/*.cpp))
+
 # ---- targets ------------------------------------------------------------------------------------------------------
 .PHONY: all lib demo check bench install list-kernels clean help needs FORCE
 
@@ -135,7 +140,7 @@ demo: $(O)/make_lattice $(O)/solve | needs ## make a lattice, solve on it in eve
 	$(call plot,convergence,demo_history,demo); \
 	exit $$status
 
-check: $(O)/milcgpu_tests $(host_programs) | needs ## build and run the tests; the last line is 'N passed, N failed'
+check: $(O)/milcgpu_tests $(host_programs) $(fault_program) | needs ## build and run the tests; the last line is 'N passed, N failed'
 	@{ $(O)/milcgpu_tests $(TESTS) 2>&1; echo $$? >$(O)/check.status; } | tee $(O)/check.log; \
 	awk -v status="$$(cat $(O)/check.status)" '$(count_tests)' $(O)/check.log
 
@@ -197,6 +202,7 @@ $(O)/flags: FORCE | $(if $(install_goals),needs)
 # in main.cpp, which is Catch2 alone, a sanitizer.
 $(test_objects): private last_flags := -O1
 $(O)/obj/tests/test_milc_host.cpp.o: private last_flags := -O1 -DMILC_HOST_PROGRAMS='"$(abspath $(O))/milc_host/"'
+$(O)/obj/tests/test_faults.cpp.o: private last_flags := -O1 $(if $(fault_program),-DMILCGPU_CUDA_FAULTS='"$(abspath $(fault_program))"')
 $(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all
 
 $(O)/obj/%.cpp.o: %.cpp $(O)/flags
@@ -227,6 +233,11 @@ $(O)/milcgpu_tests: $(test_objects) $(aside_objects) $(quda_objects) $(O)/libmil
 	@echo '  LINK  $@'
 	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(catch_libs) $(LDLIBS)
 
+$(O)/cuda_faults: $(fault_objects) $(aside_objects) $(O)/libmilcgpu.a
+	@echo '  LINK  $@'
+	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(LDLIBS) $$(nm -u $(O)/libmilcgpu.a | sort -u | \
+	  sed -n '/cudaGetError/d; s/^ *U \(cuda[A-Z].*\)/-Xlinker --wrap=\1/p')
+
 # By way of the make fragment, as MILC's own make does it.
 $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(ref_sources)) \
     $(wildcard tests/milc_host/* tests/milc_host/*/*.h milc_glue/*.h milc_glue/use_gpu/*)
@@ -236,4 +247,4 @@ $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(
 	  OPT='-O1 -g $(sanitizers)' LDFLAGS='$(sanitizers) -fopenmp' REFERENCE='$(abspath $(call objects,$(ref_sources)))' \
 	  MILCGPU_LIB=$(abspath $(O)) MAKEFILES=$(CURDIR)/milc_glue/use_gpu/milc_gpu.mk
 
--include $(patsubst %.o,%.d,$(lib_objects) $(quda_objects) $(aside_objects) $(test_objects) $(main_objects))
+-include $(patsubst %.o,%.d,$(lib_objects) $(quda_objects) $(aside_objects) $(test_objects) $(main_objects) $(fault_objects))

@@ -1,0 +1,36 @@
+// Every function of the CUDA runtime that the library calls goes through here: the linker is told to (--wrap), with a
+// list from the library itself, so that a function without a wrapper does not link. The n-th call can be made to fail.
+#pragma once
+#include <cuda_runtime_api.h>
+#include <string>
+#include <vector>
+
+namespace planted {
+
+enum class Kind {
+    begins,    // not done where it fails
+    ends,      // destroys or waits for something: done all the same, or everything would leak or hang
+    allocates, // fails for want of memory
+};
+
+// once: that call alone. ever_after: the GPU is lost from there on; where it is an allocation, there is no more memory.
+enum class Mode { once, ever_after };
+
+struct Output {
+    const void *data;
+    size_t bytes;
+};
+
+void plant(long after, Mode mode);
+void count_only(); // nothing fails; calls() counts
+// Takes the fault back. False when it has not come.
+bool lift();
+const char *failed_call();
+long calls();
+bool was_allocation();
+
+// Whether, since plant(), anything was copied from the device to an output, or to a buffer on the way there.
+bool copied_out();
+void set_outputs(const std::vector<Output> &outputs);
+
+} // namespace planted
