@@ -280,17 +280,17 @@ TEST_CASE("memory plans: what a solve takes, and no more; no overflow up to the 
             std::vector<double> x(b.size(), 0);
             const milcgpu_field from = session.field(b), to = session.field(x);
             REQUIRE(milcgpu_solve(session.context, session.links, &spec, &from, &to, nullptr) == MILCGPU_OK);
-            const milcgpu::MemoryPlan plan =
-                milcgpu::solve_plan(lattice.volume() / 2, Precision::double_, {}, spec_of(precise), spec_of(sloppy));
+            const milcgpu::MemoryPlan plan = milcgpu::solve_plan(milcgpu::Geometry(lattice.n), Precision::double_, {},
+                                                                 spec_of(precise), spec_of(sloppy));
             CHECK(device.used_bytes() == in_use + plan.links + plan.packed + plan.vectors);
             CHECK(device.peak_bytes() <= planned + 2048); // sums while links are looked at
             CHECK(planned <= device.peak_bytes() + 2048);
         }
     // Bytes a site: links 2 * 4 * 18 reals, as many again for the raw copy of one of the two; 14 vectors a parity.
-    for (const double sites : {64.0 * 64 * 64 * 128, 5e8}) {
+    for (const std::array<int, 4> &n : {std::array<int, 4>{64, 64, 64, 128}, {1000, 1000, 500, 1}}) {
+        const double sites = double(n[0]) * n[1] * n[2] * n[3];
         const OperatorSpec both = spec_of(MILCGPU_DOUBLE);
-        const milcgpu::MemoryPlan plan =
-            milcgpu::solve_plan(static_cast<size_t>(sites / 2), Precision::double_, {}, both, both);
+        const milcgpu::MemoryPlan plan = milcgpu::solve_plan(milcgpu::Geometry(n), Precision::double_, {}, both, both);
         CHECK(plan.links == Approx(sites * 2 * 72 * 8).epsilon(1e-6));
         CHECK(plan.raw == Approx(sites * 72 * 8).epsilon(1e-6));
         CHECK(plan.vectors == Approx(sites / 2 * 15 * 48).epsilon(1e-2));
