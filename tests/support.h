@@ -32,7 +32,7 @@ constexpr int both_ways[] = {0, 1 << 30};
 struct Threads {
     int block = 0; // for milcgpu_options or Device::set_block
     Threads(milcgpu::Backend backend, int choice) : before_(omp_get_max_threads()) {
-        constexpr int blocks[] = {0, 64, 128, 256}, threads[] = {1, 2, 3, 5};
+        constexpr int blocks[] = {0, 64, 128, 256}, threads[] = {1, 3};
         if (backend == milcgpu::Backend::cuda)
             block = blocks[choice];
         else
@@ -44,7 +44,7 @@ struct Threads {
   private:
     int before_;
 };
-constexpr int thread_choices = 4;
+inline int thread_choices(milcgpu::Backend backend) { return backend == milcgpu::Backend::cuda ? 4 : 2; }
 
 // Any matrices.
 inline reference::Gauge random_links(const reference::Lattice &lattice, unsigned long seed) {

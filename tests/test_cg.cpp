@@ -1,5 +1,6 @@
 // Conjugate gradient through the C interface: all precision pairs, stopping rules, determinism, MILC's samples.
 #include "examples/lattice_file.h"
+#include "milc_glue/context.h"
 #include "tests/support.h"
 
 using namespace tests;
@@ -32,6 +33,11 @@ double residual(const reference::Lattice &lattice, const AsqtadLinks &links, dou
     return parity_difference(lattice, ax, b, parity);
 }
 
+// Of |r| / |b| evaluated here and there, as measured.
+constexpr double residual_error = times_measured * 4e-16;
+// Steps in a mixed precision over those without mixing: 1.7 % more were measured.
+constexpr double more_steps = 1 + times_measured * 0.017;
+
 } // namespace
 
 TEST_CASE("every precision pair reaches its tolerance, true residual by the reference", "[cg]") {
@@ -43,14 +49,14 @@ TEST_CASE("every precision pair reaches its tolerance, true residual by the refe
         double tolerance;
     };
     const Pair pairs[] = {{MILCGPU_DOUBLE, MILCGPU_DOUBLE, 1e-10}, {MILCGPU_DOUBLE, MILCGPU_SINGLE, 1e-10},
-                          {MILCGPU_DOUBLE, MILCGPU_HALF, 1e-10},   {MILCGPU_SINGLE, MILCGPU_SINGLE, 5e-5},
-                          {MILCGPU_SINGLE, MILCGPU_HALF, 5e-5},    {MILCGPU_HALF, MILCGPU_HALF, 1e-2}};
+                          {MILCGPU_DOUBLE, MILCGPU_HALF, 1e-10},   {MILCGPU_SINGLE, MILCGPU_SINGLE, 3e-5},
+                          {MILCGPU_SINGLE, MILCGPU_HALF, 3e-5},    {MILCGPU_HALF, MILCGPU_HALF, 6e-3}};
     // Without double, the residual ends at epsilon |A| |x| / |b|: 1e-5 in single, 2e-3 in half on this system.
     for (const Backend backend : backends()) {
         Session<double> session(lattice, backend);
         REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
-            int double_steps = 0;
+            int pure_steps[4] = {}; // by the precise precision
             for (const Pair &pair : pairs)
                 for (const int reconstruct : {18, 13}) {
                     milcgpu_solve_spec spec = solve_spec(0.05, pair.tolerance, pair.precise, pair.sloppy);
@@ -63,11 +69,10 @@ TEST_CASE("every precision pair reaches its tolerance, true residual by the refe
                     CHECK(s.report.sloppy_reconstruct == reconstruct);
                     CHECK(s.report.true_residual < pair.tolerance);
                     const double checked = residual(lattice, links, 0.05, parity == MILCGPU_EVEN ? 0 : 1, b, s.x);
-                    CHECK(std::fabs(checked - s.report.true_residual) <= 1e-3 * checked + 1e-14);
-                    if (pair.precise == MILCGPU_DOUBLE && pair.sloppy == MILCGPU_DOUBLE)
-                        double_steps = s.report.steps;
-                    if (pair.precise == MILCGPU_DOUBLE)
-                        CHECK(s.report.steps <= 1.15 * double_steps);
+                    CHECK(std::fabs(checked - s.report.true_residual) <= residual_error);
+                    if (pair.precise == pair.sloppy && reconstruct == 18)
+                        pure_steps[pair.precise] = s.report.steps;
+                    CHECK(s.report.steps <= more_steps * pure_steps[pair.precise]);
                 }
         }
     }
@@ -89,7 +94,8 @@ TEST_CASE("on light masses half precision gives way to single, unless told other
         CHECK(light.report.steps_in_half == 0);
         const Solved in_double =
             solve(session, solve_spec(0.001, 1e-10, MILCGPU_DOUBLE, MILCGPU_DOUBLE), b, zero(lattice));
-        CHECK(light.report.steps <= 1.15 * in_double.report.steps); // it started in double and went down to single
+        CHECK(light.report.steps <=
+              more_steps * in_double.report.steps); // it started in double and went down to single
         spec.jump_limit = 1e9;
         const Solved stubborn = solve(session, spec, b, zero(lattice));
         CHECK(stubborn.status == MILCGPU_OK);
@@ -164,7 +170,7 @@ TEST_CASE("initial guess, iteration limit, restarts, relative residual, zero sou
             CHECK(part.status == MILCGPU_NOT_CONVERGED);
             CHECK(part.report.true_residual > 1e-9);
             CHECK(std::fabs(residual(lattice, links, 0.04, 0, b, part.x) - part.report.true_residual) <
-                  1e-6 * part.report.true_residual);
+                  times_measured * 1.5e-11 * part.report.true_residual);
             // Restarts every 10 iterations still converge, more slowly.
             milcgpu_solve_spec restarted = spec;
             restarted.max_iterations = 30;
@@ -186,7 +192,7 @@ TEST_CASE("initial guess, iteration limit, restarts, relative residual, zero sou
                     sum += reference::norm2(b[s] - ax[s]) / reference::norm2(x[s]);
             const double by_hand = std::sqrt(2 * sum / lattice.volume());
             CHECK(by_hand < 1e-6);
-            CHECK(std::fabs(local.report.relative_residual - by_hand) < 1e-6 * by_hand);
+            CHECK(std::fabs(local.report.relative_residual - by_hand) < times_measured * 2e-10 * by_hand);
         }
         const milcgpu_solve_spec spec = solve_spec(0.04, 1e-9, MILCGPU_DOUBLE, MILCGPU_HALF);
         const Solved none = solve(session, spec, zero(lattice), b);
@@ -200,27 +206,117 @@ TEST_CASE("initial guess, iteration limit, restarts, relative residual, zero sou
     }
 }
 
-TEST_CASE("the same solve twice is bitwise the same, whatever the block size", "[cg][determinism]") {
-    const reference::Lattice lattice{{8, 6, 8, 10}};
+TEST_CASE("the same solve is bitwise the same twice and however many threads work, both ways", "[cg][determinism]") {
+    const reference::Lattice lattice{{16, 12, 12, 16}}; // two groups of tiles
     const AsqtadLinks links = asqtad_links(lattice, 61);
     const auto b = random_fermion(lattice, 62);
     for (const Backend backend : backends())
-        for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF}) {
-            std::vector<double> first;
-            for (const int block : {0, 64, 128, 256}) {
-                Session<double> session(lattice, backend, block);
-                REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
-                for (int repeat = 0; repeat < 2; ++repeat) {
-                    milcgpu_solve_spec spec = solve_spec(0.1, 1e-10, MILCGPU_DOUBLE, sloppy);
-                    const Solved s = solve(session, spec, b, zero(lattice));
-                    CHECK(s.status == MILCGPU_OK);
-                    if (first.empty())
-                        first = s.x;
-                    CAPTURE(milcgpu::name(backend), sloppy, block, repeat);
-                    CHECK(s.x == first);
+        for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_HALF})
+            for (const int parts_below : both_ways) {
+                std::vector<double> first;
+                for (int choice = 0; choice < thread_choices(backend); ++choice) {
+                    const Threads threads(backend, choice);
+                    Session<double> session(lattice, backend, threads.block);
+                    session.context->device->set_parts_below(parts_below);
+                    REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+                    for (int repeat = 0; repeat < (choice == 0 ? 2 : 1); ++repeat) {
+                        const Solved s =
+                            solve(session, solve_spec(1.0, 1e-5, MILCGPU_DOUBLE, sloppy), b, zero(lattice));
+                        CHECK(s.status == MILCGPU_OK);
+                        if (first.empty())
+                            first = s.x;
+                        CAPTURE(milcgpu::name(backend), sloppy, parts_below, choice, repeat);
+                        CHECK((s.x == first));
+                    }
                 }
             }
+}
+
+TEST_CASE("four solvers are kept, the ones used last; a solve made anew gives the same", "[cg][api]") {
+    const reference::Lattice lattice{{4, 4, 4, 8}};
+    const AsqtadLinks links = asqtad_links(lattice, 63);
+    const auto b = random_fermion(lattice, 64);
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        const auto &kept = session.context->solvers;
+        constexpr int kinds = 6;
+        Solved first[kinds];
+        size_t used = 0;
+        for (int round = 0; round < 2; ++round) {
+            for (int kind = 0; kind < kinds; ++kind) {
+                milcgpu_solve_spec spec = solve_spec(0.5, 1e-9, MILCGPU_DOUBLE, MILCGPU_DOUBLE + kind % 3);
+                spec.parity = kind < 3 ? MILCGPU_EVEN : MILCGPU_ODD;
+                const Solved s = solve(session, spec, b, zero(lattice));
+                REQUIRE(s.status == MILCGPU_OK);
+                if (round == 0)
+                    first[kind] = s;
+                CAPTURE(milcgpu::name(backend), round, kind);
+                CHECK(s.x == first[kind].x);
+                CHECK(kept.size() == std::min<size_t>(kind + 1 + round * kinds, 4));
+                CHECK(kept.front().parity == kind / 3);
+            }
+            if (round == 0)
+                used = session.context->device->used_bytes();
         }
+        CHECK(session.context->device->used_bytes() == used);
+        const milcgpu::CgSolver *oldest = kept.back().solver.get(); // kind 2 of the second round
+        milcgpu_solve_spec spec = solve_spec(0.5, 1e-9, MILCGPU_DOUBLE, MILCGPU_HALF);
+        CHECK(solve(session, spec, b, zero(lattice)).status == MILCGPU_OK);
+        CHECK(kept.front().solver.get() == oldest); // used again, not made again
+        CHECK(kept.back().solver.get() != oldest);
+    }
+}
+
+TEST_CASE("no memory for the descent of a light mass: the solve goes without", "[cg][errors]") {
+    const reference::Lattice lattice{{4, 4, 4, 8}};
+    const AsqtadLinks links = asqtad_links(lattice, 45);
+    const auto b = random_fermion(lattice, 46);
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend);
+        milcgpu::Device &device = *session.context->device;
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        const auto with_mass = [](double mass) { return solve_spec(mass, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE); };
+        REQUIRE(solve(session, with_mass(0.5), b, zero(lattice)).status == MILCGPU_OK); // makes the solver
+        const size_t before = device.used_bytes();
+        for (const int granted : {0, 3, 7}) { // vectors of the descent before the one that does not fit
+            device.inject(milcgpu::Fault::allocation, granted);
+            const Solved s = solve(session, with_mass(0.001), b, zero(lattice));
+            device.inject(milcgpu::Fault::none);
+            CAPTURE(milcgpu::name(backend), granted, s.report.message);
+            CHECK(s.status == MILCGPU_OK);
+            CHECK(residual(lattice, links, 0.001, 0, b, s.x) < 1e-10);
+            CHECK(device.used_bytes() == before); // nothing of it is kept
+        }
+        CHECK(solve(session, with_mass(0.001), b, zero(lattice)).status == MILCGPU_OK);
+        CHECK(device.used_bytes() > before); // so the faults did hit the descent
+    }
+}
+
+TEST_CASE("the plan of a solve is what it takes, with links loaded again meanwhile", "[cg][api]") {
+    const reference::Lattice lattice{{8, 6, 4, 8}};
+    const AsqtadLinks links = asqtad_links(lattice, 65);
+    const auto b = random_fermion(lattice, 66);
+    for (const Backend backend : backends())
+        for (int precise = MILCGPU_DOUBLE; precise <= MILCGPU_HALF; ++precise)
+            for (int sloppy = precise; sloppy <= MILCGPU_HALF; ++sloppy) {
+                Session<double> session(lattice, backend);
+                milcgpu_solve_spec spec = solve_spec(0.5, 1e-2, precise, sloppy);
+                spec.sloppy.reconstruct = 9;
+                size_t planned = 0;
+                REQUIRE(milcgpu_memory_plan(session.context, MILCGPU_DOUBLE, &spec, nullptr, 0, &planned) ==
+                        MILCGPU_OK);
+                for (const double scale : {1.0, 1.01}) {
+                    reference::Gauge fat = links.fat;
+                    fat[0].e[0][0] *= scale;
+                    REQUIRE(session.load(fat, links.lng) == MILCGPU_OK);
+                    REQUIRE(solve(session, spec, b, zero(lattice)).status == MILCGPU_OK);
+                }
+                const size_t taken = session.context->device->peak_bytes();
+                CAPTURE(milcgpu::name(backend), precise, sloppy, planned, taken);
+                CHECK(taken <= planned + 16384); // sums and scalars
+                CHECK(planned <= 1.15 * taken);
+            }
 }
 
 TEST_CASE("host data in single precision, strided and mapped, give the same solution", "[cg][layout]") {
@@ -271,15 +367,14 @@ TEST_CASE("host data in single precision, strided and mapped, give the same solu
                 difference += std::pow(result[s * 9 + k] - value, 2);
                 size += solved ? value * value : 0;
             }
-        CHECK(std::sqrt(difference / size) < 1e-4); // links and source rounded to single
+        CHECK(std::sqrt(difference / size) <= times_measured * 9.1e-8); // links and source rounded to single
         milcgpu_links_destroy(handle);
         milcgpu_finalize(context);
     }
 }
 
 TEST_CASE("MILC's own sample: links, source and solution", "[cg][samples]") {
-    if (!have_sample("fat.l8"))
-        SKIP_TEST("no " + sample_file("fat.l8") + "; set MILCGPU_SAMPLES to the folder of MILC's sample files");
+    NEED_SAMPLE("fat.l8");
     const auto fat = examples::read_scidac_gauge(sample_file("fat.l8"));
     const auto lng = examples::read_scidac_gauge(sample_file("long.l8"));
     const auto source = examples::read_scidac_fermion(sample_file("ksvector.src.sample.l8"));

@@ -87,6 +87,9 @@ std::vector<double> offsets(int count) {
     return result;
 }
 
+// Of |r| / |b| evaluated here and there, as measured at mass 0.002.
+constexpr double residual_error = times_measured * 1e-14;
+
 } // namespace
 
 TEST_CASE("every shift meets its tolerance by the reference's count, all precisions", "[multi_mass]") {
@@ -119,7 +122,7 @@ TEST_CASE("every shift meets its tolerance by the reference's count, all precisi
                     CAPTURE(i, result.shifts[i].shared_steps, result.shifts[i].steps);
                     const double residual = system.residual(result.x[i], at[i]);
                     CHECK(residual < 1.001 * policy.tolerance);
-                    CHECK(std::fabs(residual - result.shifts[i].true_residual) < 0.01 * policy.tolerance);
+                    CHECK(std::fabs(residual - result.shifts[i].true_residual) <= residual_error);
                     CHECK(result.x[i][0] != -7);
                     CHECK(result.x[i].back() == -7); // an odd site
                 }
@@ -289,26 +292,33 @@ TEST_CASE("refined together with every reconstruction of the batch kernels", "[m
     }
 }
 
-TEST_CASE("multi-mass solves are bitwise the same twice, whatever the block size", "[multi_mass]") {
-    const Thermalized &system = thermalized();
-    for (const Backend backend : backends()) {
-        std::vector<std::vector<double>> results[2];
-        for (const int block : {0, 256}) {
-            Session<double> session(system.lattice, backend, block);
-            REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
-            auto &kept = results[block != 0];
-            kept = solve(session, multi_mass_spec(MILCGPU_SINGLE, MILCGPU_HALF), shifts_of(offsets(4), 1e-9),
-                         system.b_milc)
-                       .x;
-            CHECK(solve(session, multi_mass_spec(MILCGPU_SINGLE, MILCGPU_HALF), shifts_of(offsets(4), 1e-9),
-                        system.b_milc)
-                      .x == kept);
+TEST_CASE("multi-mass solves are bitwise the same twice and however many threads work, both ways",
+          "[multi_mass][determinism]") {
+    const reference::Lattice lattice{{16, 12, 12, 16}}; // two groups of tiles
+    const AsqtadLinks links = asqtad_links(lattice, 33);
+    const auto b = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 34));
+    const auto shifts = shifts_of({4.0, 6.0, 16.0}, 1e-7);
+    for (const Backend backend : backends())
+        for (const int parts_below : both_ways) {
+            std::vector<std::vector<double>> first;
+            for (int choice = 0; choice < thread_choices(backend); ++choice) {
+                const Threads threads(backend, choice);
+                Session<double> session(lattice, backend, threads.block);
+                session.context->device->set_parts_below(parts_below);
+                REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+                for (int repeat = 0; repeat < (choice == 0 ? 2 : 1); ++repeat) {
+                    const auto result = solve(session, multi_mass_spec(MILCGPU_SINGLE, MILCGPU_HALF), shifts, b);
+                    REQUIRE(result.status == MILCGPU_OK);
+                    if (first.empty())
+                        first = result.x;
+                    CAPTURE(name(backend), parts_below, choice, repeat);
+                    CHECK((result.x == first));
+                }
+            }
         }
-        CHECK(results[0] == results[1]);
-    }
 }
 
-TEST_CASE("the plan of a multi-mass solve covers what it holds, and little more", "[multi_mass][api]") {
+TEST_CASE("the plan of a multi-mass solve is what it takes, with links loaded again meanwhile", "[multi_mass][api]") {
     const Thermalized &system = thermalized();
     const auto shifts = shifts_of(offsets(7), 1e-8);
     for (const Backend backend : backends())
@@ -322,11 +332,15 @@ TEST_CASE("the plan of a multi-mass solve covers what it holds, and little more"
             REQUIRE(milcgpu_multi_mass_plan(session.context, MILCGPU_DOUBLE, &spec, text, sizeof text, &planned) ==
                     MILCGPU_OK);
             CHECK((std::string(text).find("packed links") != std::string::npos) == (sloppy != MILCGPU_DOUBLE));
-            REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
-            REQUIRE(solve(session, spec, shifts, system.b_milc).status == MILCGPU_OK);
-            const size_t used = session.context->device->used_bytes();
-            CAPTURE(name(backend), sloppy, planned, used);
-            CHECK(used <= planned + 65536); // sums, scalars, maps
-            CHECK(planned < 1.5 * used);
+            for (const double scale : {1.0, 1.01}) {
+                reference::Gauge fat = system.links.fat;
+                fat[0].e[0][0] *= scale;
+                REQUIRE(session.load(fat, system.links.lng) == MILCGPU_OK);
+                REQUIRE(solve(session, spec, shifts, system.b_milc).status == MILCGPU_OK);
+            }
+            const size_t taken = session.context->device->peak_bytes();
+            CAPTURE(name(backend), sloppy, planned, taken);
+            CHECK(taken <= planned + 65536); // sums, scalars, the ends of some 100 vectors
+            CHECK(planned <= 1.15 * taken);
         }
 }
