@@ -74,7 +74,7 @@ int choose_verbosity(int asked) {
     if (asked >= 0)
         return asked;
     const char *environment = std::getenv("MILCGPU_VERBOSE");
-    const std::string choice = environment != nullptr ? environment : "1";
+    const std::string choice = environment != nullptr && *environment != '\0' ? environment : "1";
     if (choice != "0" && choice != "1" && choice != "2")
         refuse(format("MILCGPU_VERBOSE=%s: must be 0 (silent), 1 (device and warnings) or 2 (a line a solve)",
                       choice.c_str()));

@@ -35,16 +35,17 @@ bool field_line(Plugin &p, milcgpu_routine routine, const char *what, double dif
 
 // What two solutions may differ by: |x - y| <= |A^-1| (|r_x| + |r_y|), and |A^-1| <= 1 / (4 m^2). And the GPU's
 // residual must be what was asked for, or not above the CPU's (single precision cannot reach every tolerance).
+// Throws where the residuals could not be computed.
 SolutionsCompared compared(Plugin &p, const milcgpu_plugin_solve_call &call, const milcgpu_field &gpu,
                            const milcgpu_field &cpu) {
     SolutionsCompared s{NAN, NAN, NAN, NAN};
     const LinkSet *links = p.context != nullptr ? p.links_for(call.fat, call.lng) : nullptr;
-    if (links == nullptr ||
-        milcgpu_residual(p.context, links->handle, call.parity, call.mass, &call.source, &gpu, &s.gpu_residual) !=
-            MILCGPU_OK ||
-        milcgpu_residual(p.context, links->handle, call.parity, call.mass, &call.source, &cpu, &s.cpu_residual) !=
+    if (links == nullptr)
+        throw Error(Status::device_lost, "there are no links on the device to compute residuals with");
+    for (const auto &[field, residual] : {std::pair(&gpu, &s.gpu_residual), std::pair(&cpu, &s.cpu_residual)})
+        if (agreed(milcgpu_residual(p.context, links->handle, call.parity, call.mass, &call.source, field, residual)) !=
             MILCGPU_OK)
-        return s;
+            throw Error(Status::device_lost, reason());
     const HostRecords b = p.parity_of(call.source, call.parity);
     const Difference d = difference_of(p.parity_of(gpu, call.parity), p.parity_of(cpu, call.parity), p.in_double());
     const double source = difference_of(b, b, p.in_double()).size;
@@ -55,6 +56,11 @@ SolutionsCompared compared(Plugin &p, const milcgpu_plugin_solve_call &call, con
     return s;
 }
 
+// A comparison that could not be made has shown no difference.
+template <class Work> int compared_by(milcgpu_routine routine, const Work &work) noexcept {
+    return answer_of(routine_name(routine), "It is not compared", 1, work);
+}
+
 const char *parity_name(int parity) { return parity == MILCGPU_EVEN ? "EVEN" : "ODD"; }
 
 } // namespace
@@ -63,61 +69,71 @@ extern "C" {
 
 int milcgpu_plugin_compare_solve(const milcgpu_plugin_solve_call *call, int iterations, double seconds,
                                  milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds) {
-    Plugin &p = plugin();
-    const SolutionsCompared s = compared(p, *call, call->solution, cpu_solution);
-    return line(p, call->routine,
-                format("%s m %.6g: iterations CPU %d GPU %d, true residual CPU %.3e GPU %.3e, difference %.2e",
-                       parity_name(call->parity), call->mass, cpu_iterations, iterations, s.cpu_residual,
-                       s.gpu_residual, s.relative_difference),
-                s.worst, seconds, cpu_seconds);
+    return compared_by(call->routine, [&] {
+        Plugin &p = plugin();
+        const SolutionsCompared s = compared(p, *call, call->solution, cpu_solution);
+        return line(p, call->routine,
+                    format("%s m %.6g: iterations CPU %d GPU %d, true residual CPU %.3e GPU %.3e, difference %.2e",
+                           parity_name(call->parity), call->mass, cpu_iterations, iterations, s.cpu_residual,
+                           s.gpu_residual, s.relative_difference),
+                    s.worst, seconds, cpu_seconds);
+    });
 }
 
 int milcgpu_plugin_compare_multi_mass(const milcgpu_plugin_multi_mass_call *call, int iterations, double seconds,
                                       const milcgpu_field *cpu_solutions, int cpu_iterations, double cpu_seconds) {
-    Plugin &p = plugin();
-    milcgpu_plugin_solve_call one{};
-    one.routine = MILCGPU_KS_MULTICG;
-    one.fat = call->fat, one.lng = call->lng;
-    one.parity = call->parity;
-    one.source = call->source;
-    SolutionsCompared all{0, 0, 0, 0};
-    for (int i = 0; i < call->n_shifts; ++i) {
-        one.mass = 0.5 * std::sqrt(call->offsets[i]);
-        one.tolerance = call->tolerances[i];
-        one.relative_tolerance = call->relative_tolerances[i];
-        const SolutionsCompared s = compared(p, one, call->solutions[i], cpu_solutions[i]);
-        const auto larger = [](double a, double b) { return a > b ? a : b; }; // b where a is not larger: NaN stays
-        all = {larger(all.gpu_residual, s.gpu_residual), larger(all.cpu_residual, s.cpu_residual),
-               larger(all.relative_difference, s.relative_difference), larger(all.worst, s.worst)};
-    }
-    return line(p, MILCGPU_KS_MULTICG,
-                format("%s, %d masses: iterations CPU %d GPU %d, worst true residual CPU %.3e GPU %.3e, worst "
-                       "difference %.2e",
-                       parity_name(call->parity), call->n_shifts, cpu_iterations, iterations, all.cpu_residual,
-                       all.gpu_residual, all.relative_difference),
-                all.worst, seconds, cpu_seconds);
+    return compared_by(MILCGPU_KS_MULTICG, [&] {
+        Plugin &p = plugin();
+        milcgpu_plugin_solve_call one{};
+        one.routine = MILCGPU_KS_MULTICG;
+        one.fat = call->fat, one.lng = call->lng;
+        one.parity = call->parity;
+        one.source = call->source;
+        SolutionsCompared all{0, 0, 0, 0};
+        for (int i = 0; i < call->n_shifts; ++i) {
+            one.mass = 0.5 * std::sqrt(call->offsets[i]);
+            one.tolerance = call->tolerances[i];
+            one.relative_tolerance = call->relative_tolerances[i];
+            const SolutionsCompared s = compared(p, one, call->solutions[i], cpu_solutions[i]);
+            const auto larger = [](double a, double b) { return a > b ? a : b; }; // b where a is not larger: NaN stays
+            all = {larger(all.gpu_residual, s.gpu_residual), larger(all.cpu_residual, s.cpu_residual),
+                   larger(all.relative_difference, s.relative_difference), larger(all.worst, s.worst)};
+        }
+        return line(p, MILCGPU_KS_MULTICG,
+                    format("%s, %d masses: iterations CPU %d GPU %d, worst true residual CPU %.3e GPU %.3e, worst "
+                           "difference %.2e",
+                           parity_name(call->parity), call->n_shifts, cpu_iterations, iterations, all.cpu_residual,
+                           all.gpu_residual, all.relative_difference),
+                    all.worst, seconds, cpu_seconds);
+    });
 }
 
 int milcgpu_plugin_compare_links(milcgpu_routine routine, int n, void *const *gpu, void *const *cpu, double seconds,
                                  double cpu_seconds) {
-    Plugin &p = plugin();
-    double worst = 0;
-    for (int k = 0; k < n; ++k)
-        if (gpu[k] != nullptr && cpu[k] != nullptr)
-            worst =
-                std::max(worst, worst_link_difference(gpu[k], cpu[k], 4 * static_cast<size_t>(p.sites), p.in_double()));
-    return field_line(p, routine, "worst link", worst, p.in_double() ? 1e-12 : 2e-5, seconds, cpu_seconds);
+    return compared_by(routine, [&] {
+        Plugin &p = plugin();
+        double worst = 0;
+        for (int k = 0; k < n; ++k)
+            if (gpu[k] != nullptr && cpu[k] != nullptr)
+                worst = std::max(
+                    worst, worst_link_difference(gpu[k], cpu[k], 4 * static_cast<size_t>(p.sites), p.in_double()));
+        return field_line(p, routine, "worst link", worst, p.in_double() ? 1e-12 : 2e-5, seconds, cpu_seconds);
+    });
 }
 
 int milcgpu_plugin_compare_dslash(int parity, const void *source, const void *gpu, const void *cpu, double seconds,
                                   double cpu_seconds) {
-    Plugin &p = plugin();
-    const auto records = [&](const void *field, int on) { return p.parity_of({const_cast<void *>(field), 0, 0}, on); };
-    const HostRecords x = records(source, MILCGPU_EVEN + MILCGPU_ODD - parity);
-    const Difference d = difference_of(records(gpu, parity), records(cpu, parity), p.in_double());
-    const double size = difference_of(x, x, p.in_double()).size; // D x may be small by cancellation
-    return field_line(p, MILCGPU_DSLASH, parity_name(parity), d.difference == 0 ? 0 : d.difference / size,
-                      p.in_double() ? 1e-14 : 1e-5, seconds, cpu_seconds);
+    return compared_by(MILCGPU_DSLASH, [&] {
+        Plugin &p = plugin();
+        const auto records = [&](const void *field, int on) {
+            return p.parity_of({const_cast<void *>(field), 0, 0}, on);
+        };
+        const HostRecords x = records(source, MILCGPU_EVEN + MILCGPU_ODD - parity);
+        const Difference d = difference_of(records(gpu, parity), records(cpu, parity), p.in_double());
+        const double size = difference_of(x, x, p.in_double()).size; // D x may be small by cancellation
+        return field_line(p, MILCGPU_DSLASH, parity_name(parity), d.difference == 0 ? 0 : d.difference / size,
+                          p.in_double() ? 1e-14 : 1e-5, seconds, cpu_seconds);
+    });
 }
 
 } // extern "C"

@@ -8,57 +8,59 @@ extern "C" {
 int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *spec, const void *gauge, int n,
                          const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w,
                          milcgpu_fatlink_report *report) {
-    Plugin &p = plugin();
-    RoutineAccount &account = p.ledger[routine];
-    const Stopwatch watch(account.seconds);
-    p.known.clear();
-    const auto field_list = [&](void *const *from) {
-        std::vector<milcgpu_field> fields;
-        for (int k = 0; k < n; ++k)
-            fields.push_back(p.links->field(from != nullptr ? from[k] : nullptr));
-        return fields;
-    };
-    const std::vector<milcgpu_field> fats = field_list(fat), lngs = field_list(lng);
-    const milcgpu_field gauge_field = p.links->field(gauge), vs = p.links->field(v), ys = p.links->field(y),
-                        ws = p.links->field(w);
-    const auto wanted = [](const milcgpu_field &field) { return field.data != nullptr ? &field : nullptr; };
-    const milcgpu_hisq_links hisq{wanted(vs), wanted(ys), wanted(ws)};
-    const auto attempt = [&] {
-        std::vector<milcgpu_fatlink_set> sets;
-        std::vector<LinkSet *> kept;
-        for (int k = 0; k < n; ++k) {
-            const bool keeps =
-                fats[k].data != nullptr && lngs[k].data != nullptr && k < static_cast<int>(most_link_sets);
-            kept.push_back(keeps ? &p.links->slot_for(fats[k].data, lngs[k].data) : nullptr);
-            if (keeps)
-                kept[k]->loaded = false; // not what it was, whatever happens
-            sets.push_back({eps[k], wanted(fats[k]), wanted(lngs[k]), keeps ? &kept[k]->handle : nullptr});
+    return done_by(routine, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[routine];
+        const Stopwatch watch(account.seconds);
+        p.known.clear();
+        const auto field_list = [&](void *const *from) {
+            std::vector<milcgpu_field> fields;
+            for (int k = 0; k < n; ++k)
+                fields.push_back(p.links->field(from != nullptr ? from[k] : nullptr));
+            return fields;
+        };
+        const std::vector<milcgpu_field> fats = field_list(fat), lngs = field_list(lng);
+        const milcgpu_field gauge_field = p.links->field(gauge), vs = p.links->field(v), ys = p.links->field(y),
+                            ws = p.links->field(w);
+        const auto wanted = [](const milcgpu_field &field) { return field.data != nullptr ? &field : nullptr; };
+        const milcgpu_hisq_links hisq{wanted(vs), wanted(ys), wanted(ws)};
+        const auto attempt = [&] {
+            std::vector<milcgpu_fatlink_set> sets;
+            std::vector<LinkSet *> kept;
+            for (int k = 0; k < n; ++k) {
+                const bool keeps =
+                    fats[k].data != nullptr && lngs[k].data != nullptr && k < static_cast<int>(most_link_sets);
+                kept.push_back(keeps ? &p.links->slot_for(fats[k].data, lngs[k].data) : nullptr);
+                if (keeps)
+                    kept[k]->loaded = false; // not what it was, whatever happens
+                sets.push_back({eps[k], wanted(fats[k]), wanted(lngs[k]), keeps ? &kept[k]->handle : nullptr});
+            }
+            report->struct_size = sizeof *report;
+            const milcgpu_status status =
+                agreed(milcgpu_fat_links(p.context, spec, &gauge_field, sets.data(), n, &hisq, report));
+            for (int k = 0; k < n && status == MILCGPU_OK; ++k)
+                if (kept[k] != nullptr)
+                    p.links->keep(*kept[k], fats[k].data, lngs[k].data);
+            return status;
+        };
+        milcgpu_status status = attempt();
+        if (status == MILCGPU_NO_MEMORY) {
+            p.say(1, format("%s: %s. Trying again without the links that were kept", routine_name(routine),
+                            reason().c_str()));
+            p.links->drop_all();
+            status = attempt();
         }
-        report->struct_size = sizeof *report;
-        const milcgpu_status status =
-            agreed(milcgpu_fat_links(p.context, spec, &gauge_field, sets.data(), n, &hisq, report));
-        for (int k = 0; k < n && status == MILCGPU_OK; ++k)
-            if (kept[k] != nullptr)
-                p.links->keep(*kept[k], fats[k].data, lngs[k].data);
-        return status;
-    };
-    milcgpu_status status = attempt();
-    if (status == MILCGPU_NO_MEMORY) {
-        p.say(1,
-              format("%s: %s. Trying again without the links that were kept", routine_name(routine), reason().c_str()));
-        p.links->drop_all();
-        status = attempt();
-    }
-    if (status != MILCGPU_OK) {
-        p.links->drop_all();
-        p.report_failure(routine, status);
-        return 0;
-    }
-    ++account.calls;
-    account.flops += report->flops;
-    account.to_device += report->bytes_to_device;
-    account.to_host += report->bytes_to_host;
-    return 1;
+        if (status != MILCGPU_OK) {
+            p.links->drop_all();
+            p.report_failure(routine, status);
+            return false;
+        }
+        ++account.calls;
+        account.flops += report->flops;
+        account.to_device += report->bytes_to_device;
+        account.to_host += report->bytes_to_host;
+        return true;
+    });
 }
 
 void milcgpu_plugin_back_links(const void *links, int hops, void *back) {

@@ -1,4 +1,5 @@
 #include "milc_glue/plugin/precision.h"
+#include "milc_glue/plugin/agreed.h"
 #include <algorithm>
 
 namespace milcgpu {
@@ -29,6 +30,46 @@ const Policy *automatic_policy(bool gpu, bool in_double, int sites) {
                        : gpu && sites >= single_from_sites && in_double ? MILCGPU_SINGLE
                                                                         : precise;
     return policy_of(precise, sloppy);
+}
+
+bool floor_is_done(const Policy &policy, bool in_double) {
+    return !in_double || (policy.precise == MILCGPU_DOUBLE && policy.sloppy == MILCGPU_DOUBLE);
+}
+
+const Policy *Ladder::leaner(const std::function<size_t(const Policy &)> &bytes) const {
+    size_t fewest = bytes(*policy_);
+    const Policy *found = nullptr;
+    for (const Policy &policy : policies) {
+        if (!untried(policy) || (in_double_ && policy.precise != MILCGPU_DOUBLE))
+            continue;
+        const size_t needed = bytes(policy);
+        if (needed < fewest) {
+            fewest = needed;
+            found = &policy;
+        }
+    }
+    return found;
+}
+
+const Policy *Ladder::safer(int status) const {
+    const bool ends_single = status == MILCGPU_PRECISION_FLOOR && policy_->precise == MILCGPU_SINGLE;
+    int next = policy_->safer;
+    while (next >= 0 && (!untried(policies[next]) || (ends_single && policies[next].precise == MILCGPU_SINGLE)))
+        next = policies[next].safer;
+    return next >= 0 ? &policies[next] : nullptr;
+}
+
+bool Ladder::next(int status, const std::function<size_t(const Policy &)> &bytes) {
+    if (status == MILCGPU_DEVICE_LOST || status == MILCGPU_BAD_ARGUMENT || status == MILCGPU_CORRUPTED ||
+        status == MILCGPU_TIMED_OUT)
+        return false;
+    tried_[policy_ - policies.data()] = true;
+    const Policy *found = status == MILCGPU_NO_MEMORY ? leaner(bytes) : safer(status);
+    const auto index = agreed(found != nullptr ? found - policies.data() : std::ptrdiff_t{policies.size()});
+    if (index == policies.size())
+        return false;
+    policy_ = &policies[index];
+    return true;
 }
 
 } // namespace milcgpu

@@ -2,6 +2,7 @@
 #pragma once
 #include "milc_glue/milcgpu.h"
 #include <array>
+#include <functional>
 #include <string>
 
 namespace milcgpu {
@@ -14,14 +15,39 @@ struct Policy {
 
 // From the least careful to the most careful.
 constexpr std::array<Policy, 5> policies{{{"single-half", MILCGPU_SINGLE, MILCGPU_HALF, 1},
-                                          {"single", MILCGPU_SINGLE, MILCGPU_SINGLE, 4},
+                                          {"single", MILCGPU_SINGLE, MILCGPU_SINGLE, 3},
                                           {"double-half", MILCGPU_DOUBLE, MILCGPU_HALF, 3},
                                           {"double-single", MILCGPU_DOUBLE, MILCGPU_SINGLE, 4},
                                           {"double", MILCGPU_DOUBLE, MILCGPU_DOUBLE, -1}}};
 
 const Policy *policy_named(const std::string &name); // nullptr: none
 const Policy *policy_of(int precise, int sloppy);    // nullptr: none
-const Policy *automatic_policy(bool gpu, bool in_double,
-                               int sites); // the fastest for a lattice; in_double: MILC's fields
+// The fastest for a lattice. in_double: MILC's fields are.
+const Policy *automatic_policy(bool gpu, bool in_double, int sites);
+
+// Whether a solve that ends with PRECISION_FLOOR in `policy` is done: MILC's own routine, in MILC's precision, would
+// end there, too.
+bool floor_is_done(const Policy &policy, bool in_double);
+
+// The precisions that one call goes through, each at most once.
+class Ladder {
+  public:
+    Ladder(const Policy *first, bool in_double) : policy_(first), in_double_(in_double) {}
+    const Policy &policy() const { return *policy_; }
+
+    // Makes policy() the next one to try after `status`. Where memory was short, that is the one which needs least, if
+    // it needs less (bytes: what a policy needs on the device) and its solutions are of MILC's precision; where single
+    // precision is at its end, one in double; else the next safer one. False: none is left, or no precision mends this.
+    bool next(int status, const std::function<size_t(const Policy &)> &bytes);
+
+  private:
+    const Policy *leaner(const std::function<size_t(const Policy &)> &bytes) const;
+    const Policy *safer(int status) const;
+    bool untried(const Policy &policy) const { return !tried_[&policy - policies.data()]; }
+
+    const Policy *policy_;
+    bool in_double_;
+    std::array<bool, policies.size()> tried_{};
+};
 
 } // namespace milcgpu

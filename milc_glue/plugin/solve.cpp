@@ -2,6 +2,8 @@
 #include "milc_glue/plugin/solve.h"
 #include "milc_glue/plugin/link_watch.h"
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 using namespace milcgpu;
 
@@ -37,21 +39,53 @@ void progress(void *user, int step, double residual) {
     solve.plugin.say(1, format("step %d, residual %.2e", step, residual));
 }
 
-// Links were edited, so few of them that this call's look before the solve did not see it.
-void say_edited(const Plugin &p, milcgpu_routine routine) {
+// Ends the looks at the host's links. True: they are not those on the device, and are to be loaded again; it was said.
+bool edited(const Plugin &p, milcgpu_routine routine, LinkWatch &looks, LinkSet &links) {
+    if (!agreed(!looks.end()))
+        return false;
+    links.loaded = false;
     p.say(0, format("%s: MILC's links are no longer those on the device: a few were edited, and a look at all of them "
                     "during the solve has shown it. They are loaded again, and the solve goes on",
                     routine_name(routine)));
+    return true;
 }
 
-// Whether there is a safer precision to try after `status`; says so, and makes it `policy`.
-bool fallen_back(Plugin &p, milcgpu_routine routine, int status, const Policy *&policy) {
-    if (status == MILCGPU_DEVICE_LOST || status == MILCGPU_BAD_ARGUMENT || policy->safer < 0)
-        return false;
-    policy = &policies[policy->safer];
-    p.say(0, format("%s: %s. Trying %s precision", routine_name(routine), reason().c_str(), policy->name));
-    ++p.ledger[routine].safer;
-    return true;
+// After a status that is no answer. True: said, and to be tried again, with ladder.policy() and the links loaded where
+// they are not. False: milcgpu_last_error() has what to say.
+class Mending {
+  public:
+    Mending(Plugin &plugin, milcgpu_routine routine, const Policy *first)
+        : p_(plugin), routine_(routine), ladder_(first, plugin.in_double()) {}
+    const Policy &policy() const { return ladder_.policy(); }
+    bool mends(int status, LinkSet &links, const std::function<size_t(const Policy &)> &bytes) {
+        const std::string why = reason();
+        if (status == MILCGPU_CORRUPTED) {
+            links.loaded = false;
+            if (!reloaded_)
+                p_.say(0, format("%s: %s. The links are loaded again", routine_name(routine_), why.c_str()));
+            return !std::exchange(reloaded_, true);
+        }
+        if (!ladder_.next(status, bytes))
+            return false;
+        // Where MILC asks for more than its single precision has, every solve comes here: one line is enough.
+        const bool again = status == MILCGPU_PRECISION_FLOOR && std::exchange(p_.floor_was_said, true);
+        p_.say(again ? 2 : 0,
+               format("%s: %s. Trying %s precision", routine_name(routine_), why.c_str(), policy().name));
+        ++p_.ledger[routine_].safer;
+        return true;
+    }
+
+  private:
+    Plugin &p_;
+    milcgpu_routine routine_;
+    Ladder ladder_;
+    bool reloaded_ = false; // links were, in this call
+};
+
+// Bytes on the device of a plan; where there is no plan, more than any.
+template <class Plan> size_t bytes_of(const Plan &plan) {
+    size_t bytes = 0;
+    return plan(&bytes) == MILCGPU_OK ? bytes : SIZE_MAX;
 }
 
 // Whether this solve's answer is there already: the solution that a multi-mass call left in these addresses, for this
@@ -65,10 +99,14 @@ const KnownSolution *known_for(Plugin &p, const milcgpu_plugin_solve_call &call)
 }
 
 // `work`, again with fewer sets of links on the device for as long as memory is short.
-template <class Work> milcgpu_status with_room(Plugin &p, const LinkSet *links, const Work &work) {
+template <class Work>
+milcgpu_status with_room(Plugin &p, milcgpu_routine routine, const LinkSet *links, const Work &work) {
     milcgpu_status status = agreed(work());
-    while (status == MILCGPU_NO_MEMORY && p.links->drop_oldest(links))
+    while (status == MILCGPU_NO_MEMORY && p.links->drop_oldest(links)) {
+        p.say(1, format("%s: %s. Trying again with fewer sets of links on the device", routine_name(routine),
+                        reason().c_str()));
         status = agreed(work());
+    }
     return status;
 }
 
@@ -76,6 +114,23 @@ template <class Report> void add(RoutineAccount &account, const Report &report) 
     account.flops += report.gflops * 1e9 * report.solver_seconds;
     account.to_device += report.bytes_to_device;
     account.to_host += report.bytes_to_host;
+}
+
+milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
+                                        const milcgpu_plugin_multi_mass_call &call,
+                                        const std::vector<milcgpu_shift> &shifts) {
+    milcgpu_multi_mass_spec spec{};
+    spec.struct_size = sizeof spec;
+    spec.parity = call.parity;
+    spec.n_shifts = call.n_shifts;
+    spec.shifts = shifts.data();
+    spec.max_iterations = call.max_iterations;
+    spec.max_restarts = call.max_restarts;
+    spec.shared.precision = spec.precise.precision = policy.precise;
+    if (policy.sloppy != policy.precise)
+        spec.sloppy = {policy.sloppy, 0, p.reconstruct};
+    spec.leave_tolerance = 1e-16; // heavy masses as accurate as MILC has them: forces and actions sum over all
+    return spec;
 }
 
 } // namespace
@@ -98,140 +153,140 @@ milcgpu_solve_spec milcgpu::solve_spec(const Plugin &p, const Policy &policy, co
 extern "C" {
 
 int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_report *report) {
-    Plugin &p = plugin();
-    RoutineAccount &account = p.ledger[call->routine];
-    const Stopwatch watch(account.seconds);
-    *report = {};
-    report->struct_size = sizeof *report;
-    if (!(call->tolerance > 0) && !(call->relative_tolerance > 0))
-        return 0; // MILC then does one iteration's worth; nothing to gain
-    if (const KnownSolution *k = known_for(p, *call)) {
-        ++account.calls;
-        ++account.known;
-        report->iterations = k->zero_source ? 0 : std::max(1, k->report.iterations); // as MILC counts
-        report->restarts = k->report.iterations > 1;
-        report->true_residual = report->recursion_residual = k->report.true_residual;
-        report->relative_residual = call->relative_tolerance > 0 ? k->report.relative_residual : 1;
-        return 1;
-    }
-    if (p.context == nullptr) // lost while the known solution was looked for
-        return 0;
-    int iterations = 0;
-    for (const Policy *policy = policy_for(p, call->mixed);;) {
-        LinkSet *links = p.links_for(call->fat, call->lng);
-        if (links == nullptr)
-            return 0;
-        LinkWatch looks(*p.links, *links, call->fat, call->lng, p.watch_threads);
-        SolveUnderWay under_way{p, looks};
-        milcgpu_solve_spec spec = solve_spec(p, *policy, *call);
-        spec.progress = progress;
-        spec.user = &under_way;
-        const milcgpu_status status = with_room(p, links, [&] {
-            return milcgpu_solve(p.context, links->handle, &spec, &call->source, &call->solution, report);
-        });
-        iterations += report->iterations;
-        add(account, *report);
-        const bool edited = agreed(!looks.end());
-        if (edited) {
-            links->loaded = false;
-            say_edited(p, call->routine);
-            continue;
+    return done_by(call->routine, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[call->routine];
+        const Stopwatch watch(account.seconds);
+        *report = {};
+        report->struct_size = sizeof *report;
+        if (!(call->tolerance > 0) && !(call->relative_tolerance > 0))
+            return false; // MILC then does one iteration's worth; nothing to gain
+        if (const KnownSolution *k = known_for(p, *call)) {
+            ++account.calls;
+            ++account.known;
+            report->iterations = k->zero_source ? 0 : std::max(1, k->report.iterations); // as MILC counts
+            report->restarts = k->report.iterations > 1;
+            report->true_residual = report->recursion_residual = k->report.true_residual;
+            report->relative_residual = call->relative_tolerance > 0 ? k->report.relative_residual : 1;
+            return true;
         }
-        const bool floor = status == MILCGPU_PRECISION_FLOOR;
-        if (status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED ||
-            (floor && (policy->precise == policy->sloppy || !p.in_double())))
-            break;
-        if (fallen_back(p, call->routine, status, policy))
-            continue;
-        if (floor)
-            break;
-        p.report_failure(call->routine, status);
-        return 0;
-    }
-    ++account.calls;
-    report->iterations = iterations;
-    return 1;
+        Mending mending(p, call->routine, policy_for(p, call->mixed));
+        int iterations = 0;
+        while (p.context != nullptr) {
+            LinkSet *links = p.links_for(call->fat, call->lng);
+            if (links == nullptr)
+                return false;
+            LinkWatch looks(*p.links, *links, call->fat, call->lng, p.watch_threads);
+            SolveUnderWay under_way{p, looks};
+            milcgpu_solve_spec spec = solve_spec(p, mending.policy(), *call);
+            spec.progress = progress;
+            spec.user = &under_way;
+            const milcgpu_status status = with_room(p, call->routine, links, [&] {
+                return milcgpu_solve(p.context, links->handle, &spec, &call->source, &call->solution, report);
+            });
+            iterations += report->iterations;
+            add(account, *report);
+            if (edited(p, call->routine, looks, *links))
+                continue; // the solution so far is the guess
+            const bool floor = status == MILCGPU_PRECISION_FLOOR;
+            const bool done = status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED ||
+                              (floor && floor_is_done(mending.policy(), p.in_double()));
+            if (!done && mending.mends(status, *links, [&](const Policy &policy) {
+                    const milcgpu_solve_spec other = solve_spec(p, policy, *call);
+                    return bytes_of([&](size_t *bytes) {
+                        return milcgpu_memory_plan(p.context, p.real(), &other, nullptr, 0, bytes);
+                    });
+                }))
+                continue;
+            if (!done && !floor) {
+                p.report_failure(call->routine, status);
+                return false;
+            }
+            ++account.calls;
+            report->iterations = iterations;
+            return true;
+        }
+        return false; // lost while the known solution was looked for
+    });
 }
 
 int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgpu_shift_report *shifts,
                               milcgpu_multi_mass_report *report) {
-    Plugin &p = plugin();
-    RoutineAccount &account = p.ledger[MILCGPU_KS_MULTICG];
-    const Stopwatch watch(account.seconds);
-    p.known.clear();
-    std::vector<milcgpu_shift> asked;
-    std::vector<HostRecords> solutions;
-    for (int i = 0; i < call->n_shifts; ++i) {
-        asked.push_back({call->offsets[i], call->tolerances[i], call->relative_tolerances[i]});
-        solutions.push_back(p.parity_of(call->solutions[i], call->parity));
-    }
-    for (const Policy *policy = policy_for(p, call->mixed);;) {
-        LinkSet *links = p.links_for(call->fat, call->lng);
-        if (links == nullptr)
-            return 0;
-        LinkWatch looks(*p.links, *links, call->fat, call->lng, p.watch_threads);
-        SolveUnderWay under_way{p, looks};
-        milcgpu_multi_mass_spec spec{};
-        spec.struct_size = sizeof spec;
-        spec.parity = call->parity;
-        spec.n_shifts = call->n_shifts;
-        spec.shifts = asked.data();
-        spec.max_iterations = call->max_iterations;
-        spec.max_restarts = call->max_restarts;
-        spec.shared.precision = spec.precise.precision = policy->precise;
-        if (policy->sloppy != policy->precise)
-            spec.sloppy = {policy->sloppy, 0, p.reconstruct};
-        spec.leave_tolerance = 1e-16; // heavy masses as accurate as MILC has them: forces and actions sum over all
-        spec.progress = progress;
-        spec.user = &under_way;
-        const milcgpu_status status = with_room(p, links, [&] {
-            *report = {};
-            report->struct_size = sizeof *report;
-            report->shifts = shifts;
-            return milcgpu_multi_mass(p.context, links->handle, &spec, &call->source, call->solutions, report);
-        });
-        add(account, *report);
-        const bool edited = agreed(!looks.end());
-        if (edited) {
-            links->loaded = false;
-            say_edited(p, MILCGPU_KS_MULTICG);
-            continue;
+    return done_by(MILCGPU_KS_MULTICG, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[MILCGPU_KS_MULTICG];
+        const Stopwatch watch(account.seconds);
+        p.known.clear();
+        std::vector<milcgpu_shift> asked;
+        std::vector<HostRecords> solutions;
+        for (int i = 0; i < call->n_shifts; ++i) {
+            asked.push_back({call->offsets[i], call->tolerances[i], call->relative_tolerances[i]});
+            solutions.push_back(p.parity_of(call->solutions[i], call->parity));
         }
-        if (status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED || status == MILCGPU_PRECISION_FLOOR) {
-            ++account.calls;
-            p.known.remember(*call, solutions, p.parity_of(call->source, call->parity), links->content(),
-                             report->source_norm == 0, shifts);
-            return 1;
+        Mending mending(p, MILCGPU_KS_MULTICG, policy_for(p, call->mixed));
+        for (;;) {
+            LinkSet *links = p.links_for(call->fat, call->lng);
+            if (links == nullptr)
+                return false;
+            LinkWatch looks(*p.links, *links, call->fat, call->lng, p.watch_threads);
+            SolveUnderWay under_way{p, looks};
+            milcgpu_multi_mass_spec spec = multi_mass_spec(p, mending.policy(), *call, asked);
+            spec.progress = progress;
+            spec.user = &under_way;
+            const milcgpu_status status = with_room(p, MILCGPU_KS_MULTICG, links, [&] {
+                *report = {};
+                report->struct_size = sizeof *report;
+                report->shifts = shifts;
+                return milcgpu_multi_mass(p.context, links->handle, &spec, &call->source, call->solutions, report);
+            });
+            add(account, *report);
+            if (edited(p, MILCGPU_KS_MULTICG, looks, *links))
+                continue;
+            // A floor is double's, whatever the policy: the library refines to residuals in double.
+            if (status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED || status == MILCGPU_PRECISION_FLOOR) {
+                ++account.calls;
+                p.known.remember(*call, solutions, p.parity_of(call->source, call->parity), links->content(),
+                                 report->source_norm == 0, shifts);
+                return true;
+            }
+            if (!mending.mends(status, *links, [&](const Policy &policy) {
+                    const milcgpu_multi_mass_spec other = multi_mass_spec(p, policy, *call, asked);
+                    return bytes_of([&](size_t *bytes) {
+                        return milcgpu_multi_mass_plan(p.context, p.real(), &other, nullptr, 0, bytes);
+                    });
+                })) {
+                p.report_failure(MILCGPU_KS_MULTICG, status);
+                return false;
+            }
         }
-        if (!fallen_back(p, MILCGPU_KS_MULTICG, status, policy)) {
-            p.report_failure(MILCGPU_KS_MULTICG, status);
-            return 0;
-        }
-    }
+    });
 }
 
 int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_field source,
                           milcgpu_field destination) {
-    Plugin &p = plugin();
-    RoutineAccount &account = p.ledger[MILCGPU_DSLASH];
-    const Stopwatch watch(account.seconds);
-    LinkSet *links = p.links_for(fat, lng);
-    if (links == nullptr)
-        return 0;
-    milcgpu_operator what{};
-    what.precision = p.real();
-    const milcgpu_status status =
-        agreed(milcgpu_dslash(p.context, links->handle, &what, parity, &source, &destination));
-    if (status != MILCGPU_OK) {
-        p.report_failure(MILCGPU_DSLASH, status);
-        return 0;
-    }
-    const uint64_t bytes = static_cast<uint64_t>(p.even_sites) * 6 * (p.in_double() ? 8 : 4);
-    ++account.calls;
-    account.flops += 1146.0 * p.even_sites;
-    account.to_device += bytes;
-    account.to_host += bytes;
-    return 1;
+    return done_by(MILCGPU_DSLASH, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[MILCGPU_DSLASH];
+        const Stopwatch watch(account.seconds);
+        LinkSet *links = p.links_for(fat, lng);
+        if (links == nullptr)
+            return false;
+        milcgpu_operator what{};
+        what.precision = p.real();
+        const milcgpu_status status =
+            agreed(milcgpu_dslash(p.context, links->handle, &what, parity, &source, &destination));
+        if (status != MILCGPU_OK) {
+            links->loaded = links->loaded && status != MILCGPU_CORRUPTED;
+            p.report_failure(MILCGPU_DSLASH, status);
+            return false;
+        }
+        const uint64_t bytes = static_cast<uint64_t>(p.even_sites) * 6 * (p.in_double() ? 8 : 4);
+        ++account.calls;
+        account.flops += 1146.0 * p.even_sites;
+        account.to_device += bytes;
+        account.to_host += bytes;
+        return true;
+    });
 }
 
 } // extern "C"

@@ -52,11 +52,14 @@ void print_start(const Plugin &p, const milcgpu_milc &milc) {
 }
 
 void print_exit() {
-    const Plugin &p = plugin();
-    p.say(1, p.ledger.table(wall_seconds() - loaded_at));
-    const std::string comparison = p.ledger.comparison();
-    if (!comparison.empty())
-        p.say(1, "comparison with MILC's own routines:\n" + comparison);
+    answer_of("the tables at exit", "They are left out", 0, [] {
+        const Plugin &p = plugin();
+        p.say(1, p.ledger.table(wall_seconds() - loaded_at));
+        const std::string comparison = p.ledger.comparison();
+        if (!comparison.empty())
+            p.say(1, "comparison with MILC's own routines:\n" + comparison);
+        return 0;
+    });
 }
 
 // Why MILC cannot be served; empty: it can.
@@ -72,63 +75,70 @@ std::string refusal(const milcgpu_milc &milc) {
     return "";
 }
 
+int refused(const Plugin &p, const std::string &why) {
+    p.say(0, why + (p.own_routines ? ". MILC runs on the CPU" : ""));
+    return 0;
+}
+
 } // namespace
 
 extern "C" {
 
 int milcgpu_plugin_start(const milcgpu_milc *milc) {
     Plugin &p = plugin();
-    p.rank = milc->rank;
-    p.own_routines = milc->own_routines != 0;
-    const auto refused = [&](const std::string &why) {
+    const char *after = milc->own_routines != 0 ? "MILC runs on the CPU" : "It could not be done";
+    const int started = answer_of("start", after, 0, [&] {
         p.close();
         p.site_map.clear();
-        p.say(0, why + (p.own_routines ? ". MILC runs on the CPU" : ""));
-        return 0;
-    };
-    try {
-        p.settings = Settings::of_environment();
-    } catch (const Error &error) {
-        return refused(error.what());
-    }
-    p.verbosity = std::stoi(p.settings["MILCGPU_VERBOSE"]);
-    if (p.own_routines && p.settings.is_on("MILCGPU_OFF"))
-        return 0;
-    const std::string why = refusal(*milc);
-    if (!why.empty())
-        return refused(why);
-    p.compare = !p.own_routines                              ? 0
-                : p.settings.is("MILCGPU_COMPARE", "strict") ? 2
-                                                             : p.settings.is_on("MILCGPU_COMPARE");
-    p.precision = milc->precision;
-    p.sites = milc->extent[0] * milc->extent[1] * milc->extent[2] * milc->extent[3];
-    p.even_sites = p.sites / 2;
-    p.site_map.assign(milc->site_map, milc->site_map + p.sites);
-    p.layout.struct_size = sizeof p.layout;
-    std::copy(milc->extent, milc->extent + 4, p.layout.extent);
-    if (!p.open(MILCGPU_AUTO)) { // a door without MILC's own routines retreats from here: the map stays
-        p.say(0, reason() + (p.own_routines ? ". MILC runs on the CPU" : ""));
-        return 0;
-    }
-    print_start(p, *milc);
-    static const int registered = std::atexit(print_exit);
-    static_cast<void>(registered);
-    return 1;
+        p.rank = milc->rank;
+        p.own_routines = milc->own_routines != 0;
+        try {
+            p.settings = Settings::of_environment();
+        } catch (const Error &error) {
+            return refused(p, error.what());
+        }
+        p.verbosity = std::stoi(p.settings["MILCGPU_VERBOSE"]);
+        if (p.own_routines && p.settings.is_on("MILCGPU_OFF"))
+            return 0;
+        const std::string why = refusal(*milc);
+        if (!why.empty())
+            return refused(p, why);
+        p.compare = !p.own_routines                              ? 0
+                    : p.settings.is("MILCGPU_COMPARE", "strict") ? 2
+                                                                 : p.settings.is_on("MILCGPU_COMPARE");
+        p.precision = milc->precision;
+        p.sites = milc->extent[0] * milc->extent[1] * milc->extent[2] * milc->extent[3];
+        p.even_sites = p.sites / 2;
+        p.site_map.assign(milc->site_map, milc->site_map + p.sites);
+        p.layout.struct_size = sizeof p.layout;
+        std::copy(milc->extent, milc->extent + 4, p.layout.extent);
+        if (!p.open(MILCGPU_AUTO)) // a door without MILC's own routines retreats from here: the map stays
+            return refused(p, reason());
+        print_start(p, *milc);
+        static const int registered = std::atexit(print_exit);
+        static_cast<void>(registered);
+        return 1;
+    });
+    if (started == 0)
+        p.close();
+    return started;
 }
 
 int milcgpu_plugin_retreat(void) {
     Plugin &p = plugin();
-    int backend = MILCGPU_CUDA;
-    if (p.context != nullptr)
-        milcgpu_backend_of(p.context, &backend);
-    if (backend == MILCGPU_HOST) // what it cannot do now, for want of memory, it may do in the next call
-        return 0;
-    p.close();
-    if (p.retreated || p.site_map.empty())
-        return 0;
-    p.retreated = true;
-    p.say(0, "the host backend does this call and all that follow");
-    return p.open(MILCGPU_HOST);
+    return answer_of("host backend", "It could not be done", 0, [&] {
+        int backend = MILCGPU_CUDA;
+        if (p.context != nullptr)
+            milcgpu_backend_of(p.context, &backend);
+        if (backend == MILCGPU_HOST) // what it cannot do now, for want of memory, it may do in the next call
+            return false;
+        p.close();
+        if (p.retreated || p.site_map.empty())
+            return false;
+        p.retreated = true;
+        p.say(0, "the host backend does this call and all that follow");
+        return p.open(MILCGPU_HOST);
+    });
 }
 
 int milcgpu_plugin_active(void) { return plugin().active(); }

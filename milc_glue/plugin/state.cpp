@@ -1,13 +1,30 @@
 #include "milc_glue/plugin/state.h"
 #include "milc_glue/plugin/link_watch.h"
 #include <cstdio>
+#include <new>
 
 namespace milcgpu {
 
-// Never destroyed: the CUDA runtime may be gone before a destructor at exit would run.
+// Never destroyed: the CUDA runtime may be gone before a destructor at exit would run. In memory that is there from the
+// start: no entry fails before it can say so.
 Plugin &plugin() {
-    static Plugin *const only = new Plugin;
+    alignas(Plugin) static unsigned char room[sizeof(Plugin)];
+    static Plugin *const only = new (room) Plugin;
     return *only;
+}
+
+void say_thrown(const char *where, const char *after) noexcept {
+    if (plugin().rank != 0)
+        return;
+    try {
+        throw;
+    } catch (const std::bad_alloc &) {
+        std::fprintf(stderr, "milcgpu: %s: the host's memory is exhausted. %s\n", where, after);
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "milcgpu: %s: %s. %s\n", where, error.what(), after);
+    } catch (...) {
+        std::fprintf(stderr, "milcgpu: %s: an unknown error. %s\n", where, after);
+    }
 }
 
 std::string reason() {
@@ -22,7 +39,7 @@ void Plugin::say(int level, const std::string &text) const {
         return;
     for (size_t at = 0; at < text.size();) {
         const size_t end = std::min(text.find('\n', at), text.size());
-        std::fprintf(stderr, "milcgpu: %s\n", text.substr(at, end - at).c_str());
+        std::fprintf(stderr, "milcgpu: %.*s\n", static_cast<int>(end - at), text.c_str() + at);
         at = end + 1;
     }
 }

@@ -26,7 +26,7 @@ struct Plugin {
     const Policy *policy = nullptr; // of solves that ask for none, and of all where MILCGPU_PRECISION is set
     int verbosity = 1, compare = 0, reconstruct = 18;
     int watch_threads = 0; // that look at links while a GPU solves
-    bool takes_dslash = false, retreated = false;
+    bool takes_dslash = false, retreated = false, floor_was_said = false;
 
     std::unique_ptr<LinkCache> links;
     KnownSolutions known;
@@ -34,7 +34,7 @@ struct Plugin {
     int originals = 0; // calls of MILC's original that are under way, one in another
     double original_since = 0;
 
-    bool active() const { return context != nullptr && originals == 0; }
+    bool active() const { return context != nullptr && links != nullptr && originals == 0; }
     bool in_double() const { return precision == 2; }
     int real() const { return in_double() ? MILCGPU_DOUBLE : MILCGPU_SINGLE; }
     bool precision_is_set() const { return !settings.is("MILCGPU_PRECISION", "auto"); }
@@ -53,6 +53,27 @@ struct Plugin {
 };
 
 Plugin &plugin();
+
+// One line of what was thrown, to be called where it is caught. Allocates nothing.
+void say_thrown(const char *where, const char *after) noexcept;
+
+// Runs the work of an entry. Nothing that it throws leaves it: one line says what it was, and the answer is
+// `otherwise`.
+template <class Work, class Answer>
+Answer answer_of(const char *where, const char *after, Answer otherwise, const Work &work) noexcept {
+    try {
+        return static_cast<Answer>(work());
+    } catch (...) {
+        say_thrown(where, after);
+        return otherwise;
+    }
+}
+
+// An entry that does a routine's work: 1, or 0 for MILC's own.
+template <class Work> int done_by(milcgpu_routine routine, const Work &work) noexcept {
+    return answer_of(routine_name(routine),
+                     plugin().own_routines ? "MILC's own routine does this call" : "It could not be done", 0, work);
+}
 
 // Text of the last failure, without the end of its last line.
 std::string reason();
