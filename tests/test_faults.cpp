@@ -2,30 +2,15 @@
 // its status and a message, leaves the outputs untouched, and the next call is right. And what the library does before
 // it says NO_MEMORY.
 #include "milc_glue/context.h"
+#include "tests/failing_new.h"
 #include "tests/support.h"
 #include <cstdlib>
 #include <functional>
-#include <new>
 #include <omp.h>
 
 using namespace tests;
 using milcgpu::Backend;
 using milcgpu::Fault;
-
-// Host memory that runs out: where a thread has set it, so many calls of new succeed before one fails.
-namespace {
-thread_local long news_before_failure = -1;
-}
-
-void *operator new(size_t bytes) {
-    if (news_before_failure >= 0 && news_before_failure-- == 0)
-        throw std::bad_alloc();
-    if (void *memory = std::malloc(bytes > 0 ? bytes : 1))
-        return memory;
-    throw std::bad_alloc();
-}
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -282,10 +267,10 @@ TEST_CASE("host memory that runs out anywhere: a status, never an exception; the
         for (const Entry &entry : entries()) {
             CAPTURE(entry.name, name(backend));
             const Counts counts = fail_everywhere(
-                entry, backend, MILCGPU_NO_MEMORY, [](Session<double> &, int n) { news_before_failure = n; },
+                entry, backend, MILCGPU_NO_MEMORY, [](Session<double> &, int n) { news_left = n; },
                 [](Session<double> &) {
-                    const bool come = news_before_failure < 0;
-                    news_before_failure = -1;
+                    const bool come = news_left < 0;
+                    news_left = -1;
                     return come;
                 });
             CHECK(counts.failures >= 2);

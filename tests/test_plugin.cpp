@@ -1,42 +1,13 @@
 // The plugin behind the use_gpu glue (milc_glue/plugin.h), in this process: what no run of a MILC-shaped program can
 // show. One plugin a process: every test starts it anew.
 #include "milc_glue/plugin/solve.h"
+#include "tests/failing_new.h"
 #include "tests/support.h"
-#include <atomic>
 #include <cstdlib>
 #include <functional>
-#include <new>
 #include <unistd.h>
 
 using namespace milcgpu;
-
-// ---- allocations that fail ----------------------------------------------------------------------------------------
-
-namespace {
-
-std::atomic<long> allocations_left{-1}; // before they fail; negative: none fails
-std::atomic<bool> fail_all{false};      // from that one on, not only that one
-std::atomic<long> failed_allocations{0};
-
-bool fails_now() {
-    long left = allocations_left;
-    while (left >= 0 && !allocations_left.compare_exchange_weak(left, left == 0 && fail_all ? 0 : left - 1))
-        continue;
-    if (left == 0)
-        ++failed_allocations;
-    return left == 0;
-}
-
-} // namespace
-
-void *operator new(std::size_t size) {
-    void *const memory = fails_now() ? nullptr : std::malloc(size);
-    if (memory == nullptr)
-        throw std::bad_alloc();
-    return memory;
-}
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -209,19 +180,19 @@ void survives(const char *what, const std::function<int()> &call, const std::fun
     for (const bool all : {false, true})
         for (long n = 0;; n = n < 40 ? n + 1 : n + n / 8) {
             INFO(what << ", allocation " << n << (all ? " and all after it" : ""));
-            failed_allocations = 0;
+            tests::failed_news = 0;
             int answer = -1;
             const std::string text = said_by([&] {
-                fail_all = all;
-                allocations_left = n;
+                tests::all_fail = all;
+                tests::news_left = n;
                 answer = call();
-                allocations_left = -1;
+                tests::news_left = -1;
             });
             INFO(text);
             CHECK((answer == 0 || answer == 1));
             CHECK((answer == 0 || right()));
             CHECK((answer == 1 || has(text, "milcgpu: "))); // a refusal is said
-            if (failed_allocations == 0)
+            if (tests::failed_news == 0)
                 break;
             ++failures;
             if (milcgpu_plugin_active() != 0) {
