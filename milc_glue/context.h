@@ -135,6 +135,9 @@ struct MemoryPlan {
 // Links and vectors of a solve for one mass, with links for `others`. host: precision of the links as handed over.
 MemoryPlan solve_plan(const Geometry &, Precision host, const std::vector<OperatorSpec> &others,
                       const OperatorSpec &precise, const OperatorSpec &sloppy);
+// Of the calls that the C interface plans. Throws Error(bad_argument) as these do.
+MemoryPlan plan_of(const milcgpu_context &, int host_precision, const milcgpu_solve_spec &);
+MemoryPlan plan_of(const milcgpu_context &, int host_precision, const milcgpu_multi_mass_spec &);
 std::string table_of(const MemoryPlan &plan, size_t free_bytes);
 void hand_over(const milcgpu_context &, MemoryPlan plan, char *text, size_t text_size, size_t *bytes);
 

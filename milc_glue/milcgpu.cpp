@@ -234,6 +234,11 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
 
 } // namespace
 
+MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_solve_spec &spec) {
+    const SolveArguments a = checked_solve(spec);
+    return solve_plan(context.geometry, precision_of(host_precision, "host_precision"), {}, a.precise, a.sloppy);
+}
+
 extern "C" {
 
 const char *milcgpu_version(void) { return MILCGPU_VERSION; }
@@ -421,11 +426,7 @@ milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision,
     return guarded(context, "milcgpu_memory_plan", [&] {
         require(context, "milcgpu_memory_plan", "context");
         require(spec, "milcgpu_memory_plan", "spec");
-        const SolveArguments a = checked_solve(*spec);
-        hand_over(
-            *context,
-            solve_plan(context->geometry, precision_of(host_precision, "host_precision"), {}, a.precise, a.sloppy),
-            text, text_size, bytes);
+        hand_over(*context, plan_of(*context, host_precision, *spec), text, text_size, bytes);
         return Status::ok;
     });
 }

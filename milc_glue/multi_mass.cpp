@@ -159,6 +159,19 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
 
 } // namespace
 
+MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_multi_mass_spec &spec) {
+    const MultiMassArguments a = checked(spec);
+    std::vector<OperatorSpec> levels = stages_of(a);
+    const size_t vectors =
+        MultiMassSolver::workspace_bytes(context.geometry, levels, spec.n_shifts, refines_together(a));
+    if (refines_together(a))
+        levels.push_back(together_spec(a));
+    MemoryPlan plan =
+        solve_plan(context.geometry, precision_of(host_precision, "host_precision"), levels, a.precise, a.sloppy);
+    plan.vectors += vectors;
+    return plan;
+}
+
 extern "C" milcgpu_status milcgpu_multi_mass(milcgpu_context *context, milcgpu_links *links,
                                              const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
                                              const milcgpu_field *solutions, milcgpu_multi_mass_report *report) {
@@ -195,16 +208,7 @@ extern "C" milcgpu_status milcgpu_multi_mass_plan(milcgpu_context *context, int 
     return guarded(context, "milcgpu_multi_mass_plan", [&] {
         require(context, "milcgpu_multi_mass_plan", "context");
         require(spec, "milcgpu_multi_mass_plan", "spec");
-        const MultiMassArguments a = checked(*spec);
-        std::vector<OperatorSpec> levels = stages_of(a);
-        const size_t vectors =
-            MultiMassSolver::workspace_bytes(context->geometry, levels, spec->n_shifts, refines_together(a));
-        if (refines_together(a))
-            levels.push_back(together_spec(a));
-        MemoryPlan plan =
-            solve_plan(context->geometry, precision_of(host_precision, "host_precision"), levels, a.precise, a.sloppy);
-        plan.vectors += vectors;
-        hand_over(*context, plan, text, text_size, bytes);
+        hand_over(*context, plan_of(*context, host_precision, *spec), text, text_size, bytes);
         return Status::ok;
     });
 }

@@ -279,7 +279,7 @@ TEST_CASE("no memory for the descent of a light mass: the solve goes without", "
         const auto with_mass = [](double mass) { return solve_spec(mass, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE); };
         REQUIRE(solve(session, with_mass(0.5), b, zero(lattice)).status == MILCGPU_OK); // makes the solver
         const size_t before = device.used_bytes();
-        for (const int granted : {0, 3, 7}) { // vectors of the descent before the one that does not fit
+        for (const int granted : {0, 1, 2}) { // fields of the descent before the one that does not fit
             device.inject(milcgpu::Fault::allocation, granted);
             const Solved s = solve(session, with_mass(0.001), b, zero(lattice));
             device.inject(milcgpu::Fault::none);

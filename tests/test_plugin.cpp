@@ -1,5 +1,6 @@
 // The plugin behind the use_gpu glue (milc_glue/plugin.h), in this process: what no run of a MILC-shaped program can
 // show. One plugin a process: every test starts it anew.
+#include "milc_glue/context.h"
 #include "milc_glue/plugin/solve.h"
 #include "tests/failing_new.h"
 #include "tests/support.h"
@@ -373,9 +374,8 @@ TEST_CASE("the plan of memory is smaller where no packed links are needed", "[pl
         milcgpu_plugin_solve_call call = milc.call();
         const auto plan = [&](const char *name) {
             const milcgpu_solve_spec spec = solve_spec(plugin(), *policy_named(name), call);
-            size_t bytes = 0;
-            REQUIRE(milcgpu_memory_plan(plugin().context, MILCGPU_DOUBLE, &spec, nullptr, 0, &bytes) == MILCGPU_OK);
-            return bytes;
+            const MemoryPlan bytes = plan_of(*plugin().context, MILCGPU_DOUBLE, spec);
+            return bytes.packed + bytes.vectors;
         };
         CHECK(plan("double") < plan("double-half"));
         CHECK(plan("double-half") < plan("double-single"));

@@ -1,5 +1,6 @@
 // Solves of one mass and of several, and D.
 #include "milc_glue/plugin/solve.h"
+#include "milc_glue/context.h"
 #include "milc_glue/plugin/link_watch.h"
 #include <algorithm>
 #include <cmath>
@@ -82,10 +83,10 @@ class Mending {
     bool reloaded_ = false; // links were, in this call
 };
 
-// Bytes on the device of a plan; where there is no plan, more than any.
-template <class Plan> size_t bytes_of(const Plan &plan) {
-    size_t bytes = 0;
-    return plan(&bytes) == MILCGPU_OK ? bytes : SIZE_MAX;
+// What a solve takes on the device beside the links as handed over, which are there.
+template <class Spec> size_t bytes_of(const Plugin &p, const Spec &spec) {
+    const MemoryPlan plan = plan_of(*p.context, p.real(), spec);
+    return plan.packed + plan.vectors;
 }
 
 // Whether this solve's answer is there already: the solution that a multi-mass call left in these addresses, for this
@@ -193,9 +194,7 @@ int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_re
                               (floor && floor_is_done(mending.policy(), p.in_double()));
             if (!done && mending.mends(status, *links, [&](const Policy &policy) {
                     const milcgpu_solve_spec other = solve_spec(p, policy, *call);
-                    return bytes_of([&](size_t *bytes) {
-                        return milcgpu_memory_plan(p.context, p.real(), &other, nullptr, 0, bytes);
-                    });
+                    return bytes_of(p, other);
                 }))
                 continue;
             if (!done && !floor) {
@@ -251,9 +250,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             }
             if (!mending.mends(status, *links, [&](const Policy &policy) {
                     const milcgpu_multi_mass_spec other = multi_mass_spec(p, policy, *call, asked);
-                    return bytes_of([&](size_t *bytes) {
-                        return milcgpu_multi_mass_plan(p.context, p.real(), &other, nullptr, 0, bytes);
-                    });
+                    return bytes_of(p, other);
                 })) {
                 p.report_failure(MILCGPU_KS_MULTICG, status);
                 return false;
