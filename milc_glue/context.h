@@ -125,12 +125,12 @@ milcgpu_context::CachedSolver &cached_solver(milcgpu_context &, milcgpu_links &,
 void check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy); // throws not_built
 void check_version(uint64_t asked, const ResidentLinks &links);           // throws where links are stale
 
-// What a solve takes on the device, in bytes. Links are loaded before the vectors are made, so the raw copy of the
-// host's links and what a solve needs are not there at once.
+// What a solve takes on the device, in bytes. All of it is there at once where links are loaded again between two
+// solves. Where that does not fit, the solver that waits for the next solve is given back first.
 struct MemoryPlan {
     size_t in_use, links, raw, packed, vectors;
     size_t more; // beside it, where the solve has to change its precision on the way
-    size_t total() const { return in_use + links + std::max(raw, packed + vectors); }
+    size_t total() const { return in_use + links + raw + packed + vectors; }
 };
 // Links and vectors of a solve for one mass, with links for `others`. host: precision of the links as handed over.
 MemoryPlan solve_plan(const Geometry &, Precision host, const std::vector<OperatorSpec> &others,
