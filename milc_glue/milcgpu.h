@@ -10,7 +10,14 @@
  *
  * Every struct begins with struct_size, to be set to sizeof of it; a library that knows another size refuses, so that
  * headers and library never disagree in silence. Every function returns a status; milcgpu_last_error() explains the
- * last failure in this thread. No function exits the process. One context is used by one thread at a time.
+ * last failure in this thread. No function exits the process. One context is used by one thread at a time, whichever.
+ *
+ * Outputs are untouched where this file says so, for everything that fails before results are copied out; until then
+ * nothing of the caller's is written. What can fail after that is the GPU alone: a GPU that is lost while results are
+ * copied out gives DEVICE_LOST, and an output then holds what it held, the result, or a part of it.
+ *
+ * What is kept between calls to save time (solvers, packed links) is given back, the oldest first, when an allocation
+ * does not fit: NO_MEMORY means that nothing idle is left. The call after it may ask for less and work.
  */
 #ifndef MILCGPU_H
 #define MILCGPU_H
@@ -31,8 +38,8 @@ typedef enum {
     MILCGPU_NAN_OR_INF = 3,      /* in links, source, guess, or on the way; outputs are untouched */
     MILCGPU_NOT_POSITIVE = 4,    /* zero mode of the operator (mass 0); outputs are untouched */
     MILCGPU_BAD_ARGUMENT = 5,    /* outputs are untouched, as for all that follow */
-    MILCGPU_NO_MEMORY = 6,
-    MILCGPU_DEVICE_LOST = 7, /* the context is of no more use; destroy it */
+    MILCGPU_NO_MEMORY = 6,       /* of the device or the host, with nothing idle left to give back */
+    MILCGPU_DEVICE_LOST = 7,     /* the context is of no more use; destroy it. For outputs see above */
     MILCGPU_COMM = 8,
     MILCGPU_NOT_BUILT = 9,  /* no kernel for the combination; the message lists what is built */
     MILCGPU_CORRUPTED = 10, /* links or fields on the device are no longer what was loaded: a bit flipped, or somebody
@@ -60,7 +67,8 @@ typedef struct {
     int device;  /* GPU number, 0 first */
     int block_size; /* threads a block for every kernel (64, 128, 256); 0: each kernel's own. Results do not depend on
                        it */
-    int verbosity;  /* 0 silent, 1 device and warnings, 2 a line a solve; -1: environment MILCGPU_VERBOSE, else 1 */
+    int verbosity;  /* 0 silent, 1 device and warnings, 2 a line a solve; -1: environment MILCGPU_VERBOSE (0, 1 or 2,
+                       else BAD_ARGUMENT), else 1 */
     void (*message)(void *user, const char *line); /* where lines go; NULL: stderr */
     void *user;
 } milcgpu_options;
@@ -146,20 +154,21 @@ milcgpu_status milcgpu_unpin(milcgpu_context *context, void *address);
  * place. The two fields have one precision. */
 milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_field *fat, const milcgpu_field *lng,
                                     milcgpu_links **links);
-/* New content for the handle. The version changes exactly when the content did (checksum of all bits); *changed may be
- * NULL. After a failure the handle is empty and solves with it are refused. */
+/* New content for the handle, in the same precision or in another. The version grows exactly when the content changed
+ * (checksum of all bits); *changed may be NULL. Arguments that are refused leave the handle as it is. After any other
+ * failure it is empty, and solves with it are refused until an update succeeds. */
 milcgpu_status milcgpu_links_update(milcgpu_links *links, const milcgpu_field *fat, const milcgpu_field *lng,
                                     int *changed);
 uint64_t milcgpu_links_version(const milcgpu_links *links); /* 0: empty */
 void milcgpu_links_destroy(milcgpu_links *links);
 
 /* destination (on `parity`) = D source (on the other parity); the other sites of destination keep their content. source
- * and destination may be the same field. */
+ * and destination may be the same field. On failure destination is untouched. */
 milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, const milcgpu_operator *what, int parity,
                               const milcgpu_field *source, const milcgpu_field *destination);
 
 /* Residual of any solution: |b - (4 m^2 - D D) x| / |b| on `parity`, computed in double from the links as handed over.
- * 0 for b = x = 0, infinite for b = 0 beside x != 0. */
+ * 0 for b = x = 0, infinite for b = 0 beside x != 0. On failure *residual is untouched. */
 milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, int parity, double mass,
                                 const milcgpu_field *source, const milcgpu_field *solution, double *residual);
 
@@ -222,7 +231,8 @@ typedef struct {
 } milcgpu_multi_mass_report;
 
 /* solutions: n_shifts fields, guesses are not read. All that milcgpu_solve says holds for each; a shift that cannot be
- * solved does not hold the others back. report may be NULL. */
+ * solved does not hold the others back. All are copied out at the end, when it is known what became of each. report may
+ * be NULL. */
 milcgpu_status milcgpu_multi_mass(milcgpu_context *context, milcgpu_links *links, const milcgpu_multi_mass_spec *spec,
                                   const milcgpu_field *source, const milcgpu_field *solutions,
                                   milcgpu_multi_mass_report *report);
@@ -288,14 +298,18 @@ void milcgpu_asqtad_spec(double u0, milcgpu_fatlink_spec *spec);
 void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec);
 
 /* Fat and long links from the gauge field (4 links a site), n_sets of them. hisq and report may be NULL. n_sets may be
- * 0 (sets NULL) where one of HISQ's V, Y and W is wanted. Outputs are untouched on failure, except that handles which
- * were to get new content are then empty. */
+ * 0 (sets NULL) where one of HISQ's V, Y and W is wanted. A handle may stand in one set only. Everything is made on the
+ * device, which holds all results at once, and then copied out: fields on the host are untouched on failure. Handles of
+ * the sets are left as they are where the call is refused before the gauge field is read; after any other failure (links
+ * that are not unitary are one) all of them are empty, also those whose content had been made, and those that were NULL
+ * are NULL again. */
 milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink_spec *spec, const milcgpu_field *gauge,
                                  const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
                                  milcgpu_fatlink_report *report);
 
-/* Bytes that links of host_precision and a solve of `spec` need on the device, as a table in text (may be NULL) and as
- * a total. */
+/* Bytes on the device at the worst moment of loading links of host_precision and solving `spec`, beside what is in use
+ * now: as a table in text (may be NULL) and as a total. A solve that has to change its precision on the way takes more,
+ * the last line of the table; links that fewer reals do not hold are kept in 18, which the table does not foresee. */
 milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec,
                                    char *text, size_t text_size, size_t *bytes);
 
@@ -304,11 +318,11 @@ milcgpu_status milcgpu_multi_mass_plan(milcgpu_context *context, int host_precis
                                        const milcgpu_multi_mass_spec *spec, char *text, size_t text_size,
                                        size_t *bytes);
 
-/* Every kernel that is built, a line each. */
+/* Every kernel that is built, a line each. line must not be NULL. */
 void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user);
 
-/* For tests of error paths: the next allocation, or the next wait for the device, fails; or one bit of the links on the
- * device flips as the next solve begins. */
+/* For tests of error paths: the next allocation fails, whatever is given back for it, or the next wait for the device
+ * does, or one bit of the links on the device flips as the next solve begins. */
 milcgpu_status milcgpu_inject_fault(milcgpu_context *context, int fault);
 
 #ifdef __cplusplus

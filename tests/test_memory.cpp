@@ -205,6 +205,12 @@ TEST_CASE("what handles hold after a failure", "[faults][sanitize]") {
         };
         CHECK(make(&old, &old) == MILCGPU_BAD_ARGUMENT); // refused before anything is done
         CHECK(milcgpu_links_version(old) == 1);
+        spec.unitarity = 0;
+        CHECK(make(&old, &second) == MILCGPU_BAD_ARGUMENT); // the gauge field had to be read
+        CHECK(milcgpu_links_version(old) == 0);
+        CHECK(second == nullptr);
+        spec.unitarity = -1;
+        REQUIRE(milcgpu_links_update(old, &fat, &lng, nullptr) == MILCGPU_OK);
         int failures = 0;
         for (int n = 0;; ++n) {
             p.device().inject(milcgpu::Fault::allocation, n);
