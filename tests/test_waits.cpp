@@ -31,7 +31,6 @@ TEST_CASE("a wait inside a kernel gives up, is named, and the device goes on", "
         HalfCall call;
         call.in = between, call.out = call.x = call.z = r, call.s = s;
         call.cg = cg.data();
-        device.set_most_looks(1 << 16);
         A.second_half(device, call, Epilogue::step);
         try {
             device.synchronize();
@@ -41,7 +40,6 @@ TEST_CASE("a wait inside a kernel gives up, is named, and the device goes on", "
             CHECK(std::string(error.what()).find("the step length of conjugate gradient") != std::string::npos);
         }
         // The sums are clean again.
-        device.set_most_looks(0);
         const DeviceArray<double> sum(device, 1, "test");
         norm_squared(device, r, sum.data());
         device.synchronize();

@@ -67,7 +67,7 @@ Device::Device(Backend backend, int ordinal)
     void *shared = nullptr;
     raise(cudaHostAlloc(&shared, sizeof(WaitReport), cudaHostAllocMapped), "allocate pinned host memory");
     waits_ = static_cast<WaitReport *>(shared);
-    *waits_ = {0, default_most_looks};
+    waits_->given_up = 0;
     cudaStream_t stream;
     raise(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create the stream");
     stream_ = stream;
@@ -345,7 +345,7 @@ struct Device::Rows {
 void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
     transfers_.to_device_bytes += width * rows;
 #if defined(MILCGPU_WITH_CUDA)
-    if (on_gpu() && (width * rows < least_staged || is_pinned(from))) {
+    if (on_gpu() && goes_directly(from, width * rows)) {
         raise(pitch == width
                   ? cudaMemcpyAsync(to, from, width * rows, cudaMemcpyHostToDevice, as_stream(stream_))
                   : cudaMemcpy2DAsync(to, width, from, pitch, width, rows, cudaMemcpyHostToDevice, as_stream(stream_)),
@@ -361,8 +361,15 @@ void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_
         host.copy(static_cast<unsigned char *>(to), 0, host.bytes(), true);
 }
 
+// Staged copies write the host's memory only after a wait for all that was queued before, so they need none of their
+// own.
 void Device::copy_rows_to_host(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
-    prepare_to_host(width * rows);
+    if (on_gpu() && !goes_directly(to, width * rows)) {
+        make_staging();
+        fail_if_planted();
+    } else {
+        prepare_to_host(width * rows);
+    }
     read_rows(to, from, pitch, width, rows);
 }
 
@@ -379,7 +386,7 @@ void Device::prepare_to_host(size_t bytes) {
 void Device::read_rows(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
     transfers_.to_host_bytes += width * rows;
 #if defined(MILCGPU_WITH_CUDA)
-    if (on_gpu() && (width * rows < least_staged || is_pinned(to))) {
+    if (on_gpu() && goes_directly(to, width * rows)) {
         raise(pitch == width
                   ? cudaMemcpyAsync(to, from, width * rows, cudaMemcpyDeviceToHost, as_stream(stream_))
                   : cudaMemcpy2DAsync(to, pitch, from, width, width, rows, cudaMemcpyDeviceToHost, as_stream(stream_)),
@@ -405,6 +412,9 @@ bool Device::is_pinned(const void *host) const {
     }
     return attributes.type == cudaMemoryTypeHost;
 }
+
+// Without the staging buffers: what is small, and what is pinned.
+bool Device::goes_directly(const void *host, size_t bytes) const { return bytes < least_staged || is_pinned(host); }
 
 void Device::make_staging() {
     if (staging_ != nullptr)
@@ -452,11 +462,16 @@ void Device::stage_to_host(const Rows &to, const void *from) {
         }
         if (k + 1 >= staging_slots) {
             const size_t ready = k + 1 - staging_slots;
-            to.copy(staging(ready % staging_slots), ready * staging_bytes, length(ready), false);
+            unsigned char *const arrived = staging(ready % staging_slots);
+            if (ready == 0)
+                check_waits(); // before the first byte is written
+            to.copy(arrived, ready * staging_bytes, length(ready), false);
         }
     }
 }
 #else
+bool Device::goes_directly(const void *, size_t) const { return true; }
+void Device::make_staging() {}
 void Device::stage_to_device(void *, const Rows &) {}
 void Device::stage_to_host(const Rows &, const void *) {}
 #endif
@@ -510,12 +525,7 @@ void Device::check_waits() {
     throw Error(Status::timed_out,
                 format("a kernel on GPU %d waited for %s and gave up after %u looks. Does another program hold the "
                        "GPU, or a debugger a part of it? The call can be tried again",
-                       ordinal_, name(wait), waits_->most_looks));
-}
-
-void Device::set_most_looks(unsigned looks) {
-    if (waits_ != nullptr)
-        waits_->most_looks = looks != 0 ? looks : default_most_looks;
+                       ordinal_, name(wait), most_looks));
 }
 
 void Device::check_launch(const char *what) {

@@ -60,8 +60,8 @@ class Device {
     // one.
     void copy_to_device(void *to, const void *from, size_t bytes);
     void copy_to_host(void *to, const void *from, size_t bytes);
-    // rows of `width` bytes out of host records of `pitch` bytes, packed on the device, and back. The way back begins
-    // with prepare_to_host(), so that what failed before leaves the host's memory untouched.
+    // rows of `width` bytes out of host records of `pitch` bytes, packed on the device, and back. On the way back what
+    // failed before leaves the host's memory untouched.
     void copy_rows_to_device(void *to, const void *from, size_t pitch, size_t width, size_t rows);
     void copy_rows_to_host(void *to, const void *from, size_t pitch, size_t width, size_t rows);
     // Waits for all queued work and makes the buffers that a copy of `bytes` needs. After it, copies of up to so many
@@ -93,8 +93,6 @@ class Device {
 
     // Where kernels note a wait that they gave up; nullptr on the host backend, which never waits.
     WaitReport *waits() const { return waits_; }
-    // Looks before a wait is given up; 0: the default, some seconds.
-    void set_most_looks(unsigned looks);
 
     // Sites of a parity below which a heavy sum takes 4 threads a site (launch_sum_in_parts). Tests set it to see both
     // ways on one lattice.
@@ -148,6 +146,7 @@ class Device {
     void find_kernels(int major, int minor, const char *gpu);
     void check_waits();
     bool is_pinned(const void *host) const;
+    bool goes_directly(const void *host, size_t bytes) const;
     unsigned char *staging(int slot); // when the bus has done with it
     struct Rows;
     void stage_to_device(void *to, const Rows &from);

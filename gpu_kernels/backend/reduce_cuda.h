@@ -31,15 +31,14 @@ template <int N> __device__ __forceinline__ void post_warp(const GlobalSum<N> &s
 // 64 threads that belong together, as for a tile, and for which `mine` is set wait for `count` sums of `parts` slots
 // each, add them in a fixed order and empty the slots; the total is in the first of the threads.
 template <int parts, int N>
-__device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, WaitReport *const &waits,
-                                        Sums<N> *shared) {
+__device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, WaitReport *waits, Sums<N> *shared) {
     constexpr int at_once = group_tiles / tile_sites, numbers = parts * N;
     volatile PostedBits *words = reinterpret_cast<volatile PostedBits *>(slots);
     Sums<N> s = {};
     if (mine)
         for (int first = threadIdx.x % tile_sites; first < count; first += group_tiles) {
             PostedBits seen[at_once][numbers];
-            Patience patience;
+            unsigned looks = 0;
             bool missing;
             do {
                 missing = false;
@@ -51,7 +50,10 @@ __device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, Wa
                     seen[j][k] = at < count ? words[at * numbers + k] : 0;
                     missing |= seen[j][k] == unknown_bits;
                 }
-            } while (missing && !patience.ended(waits, parts == 1 ? Wait::group_sums : Wait::warp_sums));
+                ++looks;
+            } while (missing & (looks < most_looks));
+            if (missing)
+                note_given_up(waits, parts == 1 ? Wait::group_sums : Wait::warp_sums);
             MILCGPU_UNROLL
             for (int j = 0; j < at_once; ++j) {
                 const int at = first + j * tile_sites;

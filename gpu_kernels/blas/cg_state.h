@@ -68,6 +68,8 @@ struct CgState {
 
     // After every iteration: rr_new becomes rr.
     MILCGPU_HD void record() {
+        if (is_unknown(alpha)) // the step went on without it
+            note_given_up(waits, Wait::step_length);
         history[iterations % cg_history_length] = static_cast<float>(sqrt(rr_new));
         step_alpha[iterations % cg_kept_steps] = alpha;
         alpha = carry = unknown();

@@ -53,10 +53,9 @@ template <class Spinor> struct StepEnding {
         const Vec given = x == r ? old : load_spinor<Spinor, Reuse::written>(x, stride, i);
         Vec image = static_cast<Real>(cg->shift) * given - d;
         if (x == r)
-            image = image + static_cast<Real>(await(cg->carry, cg->waits, Wait::step_length)) *
-                                load_spinor<Spinor, Reuse::written>(s, stride, i);
+            image = image + static_cast<Real>(await(cg->carry)) * load_spinor<Spinor, Reuse::written>(s, stride, i);
         store_spinor<Spinor>(s, stride, i, image);
-        const Vec fresh = old - static_cast<Real>(await(cg->alpha, cg->waits, Wait::step_length)) * image;
+        const Vec fresh = old - static_cast<Real>(await(cg->alpha)) * image;
         store_spinor<Spinor>(r_new, stride, i, fresh);
         return {{norm(fresh), real_dot(fresh, image)}};
     }
