@@ -5,11 +5,13 @@
 #   ARCH="sm_90"        GPU architectures, space or comma separated; sm_NN is machine code, compute_NN is PTX
 #   HOST_ARCH=native    value of -march=; empty for none (default: x86-64-v3 on x86_64, none elsewhere)
 #   SANITIZE=1          host backend under the address and undefined-behaviour sanitizers (implies CUDA=0)
+#   STRIPED=1           host backend with its memory laid out as the GPU's (slow; for tests; implies CUDA=0)
 #   TESTS="[smoke]"     arguments of the test program in `make check`: names, tags, options
 #   CXX NVCC CPPFLAGS CXXFLAGS LDFLAGS LDLIBS PREFIX DESTDIR    as usual; the FLAGS add to the ones below
 #   V=1                 show the commands
 #
-# Each variant (cuda, host, host-sanitize) has a folder of its own under build/, so they stand side by side.
+# Each variant (cuda, host, host-sanitize, host-striped, host-striped-sanitize) has a folder of its own under build/, so
+# they stand side by side.
 
 VERSION := 0.2.0
 PREFIX  ?= /usr/local
@@ -35,13 +37,14 @@ ifeq ($(origin CXX),default)
 CXX := g++
 endif
 SANITIZE ?= 0
+STRIPED  ?= 0
 CUDA     ?= auto
 NVCC     ?= $(firstword $(shell command -v nvcc 2>/dev/null) \
               $(wildcard $(if $(CUDA_HOME),$(CUDA_HOME)/bin/nvcc) /usr/local/cuda/bin/nvcc))
 NVCC     := $(NVCC)
 
-ifeq ($(SANITIZE),1)
-  variant := host-sanitize
+ifneq ($(filter 1,$(SANITIZE) $(STRIPED)),)
+  variant := host$(if $(filter 1,$(STRIPED)),-striped)$(if $(filter 1,$(SANITIZE)),-sanitize)
 else ifeq ($(CUDA),0)
   variant := host
 else ifneq ($(NVCC),)
@@ -62,14 +65,15 @@ endif
 host_flags := -fPIC -fopenmp $(if $(HOST_ARCH),-march=$(HOST_ARCH)) -Wall -Wextra
 ifeq ($(SANITIZE),1)
   sanitizers := -fsanitize=address,undefined
-  optimize   := -O1 -g
+  # Loops over words, optimized with both sanitizers in them, take gcc ten minutes a file.
+  optimize   := $(if $(filter 1,$(STRIPED)),-O0,-O1) -g
   host_flags += $(sanitizers) -fno-sanitize-recover=undefined -fno-omit-frame-pointer -Wno-maybe-uninitialized
 else
   optimize   := -O3
   host_flags += -Werror
 endif
 host_flags := $(strip $(host_flags) $(CXXFLAGS))
-cpp_flags  := -I. $(CPPFLAGS)
+cpp_flags  := -I. $(if $(filter 1,$(STRIPED)),-DMILCGPU_STRIPED) $(CPPFLAGS)
 cxx        := $(CXX) -std=c++17 $(optimize) $(host_flags) $(cpp_flags)
 
 ifeq ($(variant),cuda)

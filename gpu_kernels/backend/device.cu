@@ -178,14 +178,15 @@ size_t Device::allocated_bytes(size_t bytes) { return (bytes + alignment - 1) / 
 
 // nullptr where it does not fit, also after the pool has given back the pieces that it keeps.
 void *Device::try_allocate(size_t bytes) {
-    if (memory_limit_ != 0 && used_bytes_ + bytes > memory_limit_)
-        return nullptr;
-    if (!on_gpu())
-        return std::aligned_alloc(alignment, bytes);
     void *pointer = nullptr;
+    if (memory_limit_ != 0 && used_bytes_ + allocated_bytes(bytes) > memory_limit_)
+        return nullptr;
+    if (!on_gpu()) // no byte more: sanitizers know where it ends
+        return posix_memalign(&pointer, alignment, bytes) == 0 ? pointer : nullptr;
 #if defined(MILCGPU_WITH_CUDA)
     const auto ask = [&] {
-        return cudaMallocFromPoolAsync(&pointer, bytes, static_cast<cudaMemPool_t>(pool_), as_stream(stream_));
+        return cudaMallocFromPoolAsync(&pointer, allocated_bytes(bytes), static_cast<cudaMemPool_t>(pool_),
+                                       as_stream(stream_));
     };
     cudaError_t code = ask();
     if (code == cudaErrorMemoryAllocation) {
@@ -207,16 +208,16 @@ void *Device::try_allocate(size_t bytes) {
 void *Device::allocate(size_t bytes, const char *owner) {
     const size_t padded = allocated_bytes(bytes);
     const bool planted = fault_is_due(Fault::allocation); // fails whatever is given back
-    void *pointer = planted ? nullptr : try_allocate(padded);
+    void *pointer = planted ? nullptr : try_allocate(bytes);
     while (pointer == nullptr && reclaim_ && reclaim_())
-        pointer = planted ? nullptr : try_allocate(padded);
+        pointer = planted ? nullptr : try_allocate(bytes);
     if (pointer == nullptr)
         throw Error(Status::no_memory,
                     format("%s: %.1f MiB for %s do not fit: %.1f MiB free, %.1f MiB held by milcgpu:\n%s",
                            name(backend_), bytes / 1048576.0, owner, free_bytes() / 1048576.0, used_bytes_ / 1048576.0,
                            memory_table().c_str()));
     try {
-        allocations_[pointer] = {padded, owner};
+        allocations_[pointer] = {padded, bytes, owner};
     } catch (const std::bad_alloc &) {
         allocations_.erase(pointer);
         free_now(pointer);
@@ -246,16 +247,19 @@ void Device::free_now(void *pointer) noexcept {
 }
 
 std::string Device::flip_bit(size_t bit) {
-    size_t at = bit / 8 % std::max<size_t>(used_bytes_, 1);
+    size_t all = 0;
+    for (const auto &entry : allocations_)
+        all += entry.second.asked_bytes;
+    size_t at = bit / 8 % std::max<size_t>(all, 1);
     for (const auto &[pointer, allocation] : allocations_) {
-        if (at < allocation.bytes) {
+        if (at < allocation.asked_bytes) {
             unsigned char *byte = static_cast<unsigned char *>(pointer) + at, value;
             copy_to_host(&value, byte, 1);
             value ^= static_cast<unsigned char>(1u << bit % 8);
             copy_to_device(byte, &value, 1);
             return allocation.owner;
         }
-        at -= allocation.bytes;
+        at -= allocation.asked_bytes;
     }
     return "";
 }

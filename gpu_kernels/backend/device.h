@@ -152,7 +152,7 @@ class Device {
     void stage_to_device(void *to, const Rows &from);
     void stage_to_host(const Rows &to, const void *from);
     struct Allocation {
-        size_t bytes;
+        size_t bytes, asked_bytes; // taken, and asked for
         std::string owner;
     };
     Backend backend_;

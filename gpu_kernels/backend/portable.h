@@ -9,6 +9,9 @@
 #include <cuda_runtime.h>
 #define MILCGPU_HD __host__ __device__ __forceinline__
 #define MILCGPU_HD_ONCE MILCGPU_HD
+#elif defined(__SANITIZE_ADDRESS__)
+#define MILCGPU_HD inline // not forced: with all inlined, gcc takes minutes a file for the sanitizers
+#define MILCGPU_HD_ONCE
 #else
 #define MILCGPU_HD inline __attribute__((always_inline))
 #define MILCGPU_HD_ONCE __attribute__((noinline)) // a body too large to be compiled for each of its callers
@@ -76,7 +79,15 @@ MILCGPU_HD double square_root(double x) { return x > 0.0 ? sqrt(x) : 0.0; }
 enum class Reuse { stream, keep, written };
 
 // Device memory holds arrays of elements word by word, striped over the elements, so that loads coalesce. Host memory
-// holds the words of an element together: no CPU follows the 144 streams of words of 16 links.
+// holds the words of an element together: no CPU follows the 144 streams of words of 16 links. A build with
+// MILCGPU_STRIPED (make STRIPED=1) stripes host memory as well, so that tests and sanitizers see where the device's
+// words lie.
+#if MILCGPU_ON_DEVICE || defined(MILCGPU_STRIPED)
+#define MILCGPU_STRIPES 1
+#else
+#define MILCGPU_STRIPES 0
+#endif
+
 #if MILCGPU_ON_DEVICE
 template <Reuse reuse, class T> __device__ __forceinline__ T load_as(const unsigned char *from) {
     const T *p = reinterpret_cast<const T *>(from);
@@ -113,20 +124,26 @@ template <int Bytes> __device__ __forceinline__ void store_word(unsigned char *t
     else
         *reinterpret_cast<unsigned short *>(to) = static_cast<unsigned short>(from[0]);
 }
+#else
+template <int Bytes, Reuse> void load_word(const unsigned char *from, uint32_t *to) {
+    if constexpr (Bytes < 4)
+        to[0] = 0;
+    memcpy(to, from, Bytes);
+}
+template <int Bytes> void store_word(unsigned char *to, const uint32_t *from) { memcpy(to, from, Bytes); }
+#endif
 
 // Where site i's word lies that follows `before` bytes a site (a multiple of `word`) in an array striped over `stride`
 // sites. Index arithmetic in 32 bits, as fast as it gets: arrays of up to 2^32 words.
-template <int word, class Byte>
-__device__ __forceinline__ Byte *place(Byte *array, int before, size_t stride, size_t i) {
+template <int word, class Byte> MILCGPU_HD Byte *place(Byte *array, int before, size_t stride, size_t i) {
     return array + size_t(before / word * static_cast<uint32_t>(stride) + static_cast<uint32_t>(i)) * word;
 }
-#endif
 
 // Element i of an array of `stride` elements of `bytes` each, cut into words of `word` bytes and a rest in shorter
 // ones.
 template <int bytes, int word, Reuse reuse>
 MILCGPU_HD void load_element(const unsigned char *array, size_t stride, size_t i, uint32_t *to) {
-#if MILCGPU_ON_DEVICE
+#if MILCGPU_STRIPES
     constexpr int rest = bytes % word;
     MILCGPU_UNROLL
     for (int k = 0; k < bytes / word; ++k)
@@ -150,7 +167,7 @@ MILCGPU_HD void load_element(const unsigned char *array, size_t stride, size_t i
 
 template <int bytes, int word>
 MILCGPU_HD void store_element(unsigned char *array, size_t stride, size_t i, const uint32_t *from) {
-#if MILCGPU_ON_DEVICE
+#if MILCGPU_STRIPES
     constexpr int rest = bytes % word;
     MILCGPU_UNROLL
     for (int k = 0; k < bytes / word; ++k)
