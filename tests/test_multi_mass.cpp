@@ -87,8 +87,8 @@ std::vector<double> offsets(int count) {
     return result;
 }
 
-// Of |r| / |b| evaluated here and there, as measured at mass 0.002.
-constexpr double residual_error = times_measured * 1e-14;
+// Of |r| / |b| evaluated here and there, as measured.
+constexpr double residual_error = times_measured * 4e-16;
 
 } // namespace
 
