@@ -12,15 +12,15 @@ const char *routine_name(milcgpu_routine routine) {
 }
 
 std::string Ledger::table(double run_seconds) const {
-    std::string text = format("%-24s %7s %7s %10s %6s %9s %9s %9s %6s %7s %10s\n", "routine", "calls", "known",
-                              "seconds", "share", "GFLOPS", "MB to", "MB from", "safer", "on CPU", "seconds");
+    std::string text = format("%-24s %7s %7s %10s %6s %9s %9s %9s %6s %9s %11s\n", "routine", "calls", "known",
+                              "seconds", "share", "GFLOPS", "MB to", "MB from", "safer", "CPU calls", "CPU seconds");
     double all = 0;
     for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
         const RoutineAccount &a = accounts_[r];
         if (a.calls + a.cpu_calls == 0)
             continue;
         all += a.seconds;
-        text += format("%-24s %7ld %7ld %10.3f %5.1f%% %9.1f %9.1f %9.1f %6ld %7ld %10.3f\n",
+        text += format("%-24s %7ld %7ld %10.3f %5.1f%% %9.1f %9.1f %9.1f %6ld %9ld %11.3f\n",
                        routine_name(static_cast<milcgpu_routine>(r)), a.calls, a.known, a.seconds,
                        100 * a.seconds / run_seconds, a.seconds > 0 ? a.flops / a.seconds * 1e-9 : 0.0,
                        static_cast<double>(a.to_device) * 1e-6, static_cast<double>(a.to_host) * 1e-6, a.safer,

@@ -39,6 +39,8 @@ typedef struct {
     int ranks, rank;
     int extent[4];
     int own_routines; /* 1: MILC's own routines are there to fall back on; 0: milcgpu_plugin_retreat is */
+    /* Why MILC's own does a routine in this program, in a few words for the table; NULL: it is taken over. */
+    const char *left[MILCGPU_ROUTINES];
     const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */
 } milcgpu_milc;
 
@@ -51,6 +53,8 @@ int milcgpu_plugin_active(void);
 int milcgpu_plugin_takes_dslash(void);
 /* Around a call of MILC's original: entering 1 before, 0 after; counts its seconds as the CPU's for `routine`. */
 void milcgpu_plugin_original(milcgpu_routine routine, int entering);
+/* Says once a routine that MILC's own does it, and why: for what shows only when the routine is called. */
+void milcgpu_plugin_leaves(milcgpu_routine routine, const char *why);
 /* MILCGPU_COMPARE: 0 not set, 1 compare, 2 strict. */
 int milcgpu_plugin_compare(void);
 

@@ -146,3 +146,24 @@ TEST_CASE("milc_host: what cannot be served is said, and MILC runs on the CPU", 
     if (milcgpu::Device::gpu_count() == 0)
         refused("MILCGPU_BACKEND=cuda", "MILC runs on the CPU");
 }
+
+TEST_CASE("milc_host: the tables say what is the case", "[milc_host]") {
+    const Run automatic = run("hisq-P2", "MILCGPU_BACKEND=host");
+    INFO(automatic.output);
+    CHECK(automatic.says("precision of solves: double (automatic, MILCGPU_PRECISION sets it), long links of the sloppy "
+                         "part in 18 reals (automatic, MILCGPU_RECONSTRUCT sets it)"));
+    CHECK_FALSE(automatic.says("packed links")); // double has none
+    CHECK(automatic.says("safer CPU calls CPU seconds\n"));
+    CHECK_FALSE(automatic.says("on CPU"));
+    const Run asked = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_PRECISION=double-half MILCGPU_RECONSTRUCT=13");
+    INFO(asked.output);
+    CHECK(asked.says("precision of solves: double-half (MILCGPU_PRECISION), long links of the sloppy part in 13 reals "
+                     "(MILCGPU_RECONSTRUCT)\n"));
+    CHECK(asked.says("packed links"));
+    CHECK(asked.says("settings: "));
+    const Run left = run("hisq-P2", "MILCGPU_BACKEND=host MILC_HOST_UMETHOD=other");
+    INFO(left.output);
+    CHECK(left.status == 0);
+    CHECK(left.count("create_hisq_links_milc: MILC's own: this action's links, or its way to unitary ones, are none "
+                     "that the device makes") == 1);
+}

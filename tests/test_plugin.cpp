@@ -78,7 +78,7 @@ struct Milc {
         plugin().verbosity = 0; // no tables after those of the tests
     }
 
-    int start(int own_routines = 1) {
+    milcgpu_milc described() const {
         milcgpu_milc milc{};
         milc.struct_size = sizeof milc;
         milc.header_version = MILCGPU_VERSION;
@@ -86,8 +86,12 @@ struct Milc {
         milc.precision = 2;
         milc.ranks = 1;
         std::copy(lattice.n.begin(), lattice.n.end(), milc.extent);
-        milc.own_routines = own_routines;
+        milc.own_routines = 1;
         milc.site_map = order.data();
+        return milc;
+    }
+    int start() const {
+        const milcgpu_milc milc = described();
         return milcgpu_plugin_start(&milc);
     }
     static milcgpu_field field(std::vector<double> &v) { return {v.data(), MILCGPU_DOUBLE, 0}; }
@@ -443,5 +447,42 @@ TEST_CASE("MILCGPU_HASH: from 16384 sites on a call looks at a part, or with ful
         for (milc.lng[12345] += 1; milcgpu_links_version(set->handle) == before && calls < 20; ++calls)
             REQUIRE(plugin().links->ready(milc.fat.data(), milc.lng.data(), set) == MILCGPU_OK);
         CHECK(calls <= (all ? 1 : hash_parts));
+    }
+}
+
+TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {
+    Milc milc;
+    milcgpu_milc described = milc.described();
+    described.left[MILCGPU_HISQ_LINKS] = "not in this program";
+    const Environment environment{{"MILCGPU_BACKEND", "host"}};
+    const std::string text = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });
+    INFO(text);
+    CHECK(has(text, "milcgpu: create_hisq_links_milc   -             not in this program\n"));
+    CHECK(has(text, "milcgpu: dslash_fn_field          -             MILC's own (MILCGPU_DSLASH)\n"));
+    CHECK(has(text, "milcgpu: load_fn_links            double        host"));
+    const std::string twice = said_by([] {
+        milcgpu_plugin_leaves(MILCGPU_LOAD_FN_LINKS, "a reason");
+        milcgpu_plugin_leaves(MILCGPU_LOAD_FN_LINKS, "a reason");
+    });
+    CHECK(twice == "milcgpu: load_fn_links: a reason\n");
+}
+
+TEST_CASE("links that were corrupted on the device are loaded again, and the solve is right", "[plugin][faults]") {
+    for (const Backend backend : tests::backends()) {
+        const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_PRECISION", "double"}};
+        Milc milc;
+        said_by([&] { REQUIRE(milc.start() == 1); });
+        Masses masses(milc, {0.2, 0.4}, 1e-8);
+        int seen = 0;
+        for (int k = 0; k < 6; ++k) {
+            const bool several = k % 2 != 0;
+            said_by([&] { CHECK(milc.solve() == 1); }); // links are on the device
+            milcgpu_plugin_inject_fault(MILCGPU_FAULT_FLIP_LINKS);
+            const std::string text = said_by([&] { CHECK((several ? masses.solve() : milc.solve()) == 1); });
+            INFO(text);
+            seen += has(text, ". The links are loaded again\n");
+            CHECK((several ? masses.worst_residual() : milc.residual(milc.x, 0.4)) < 1.01e-8);
+        }
+        CHECK(seen == 6);
     }
 }

@@ -3,6 +3,7 @@
 #include "milc_glue/plugin/state.h"
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 using namespace milcgpu;
 
@@ -10,21 +11,24 @@ namespace {
 
 const double loaded_at = wall_seconds(); // the library is loaded as the program starts
 
-std::string routine_table(const Plugin &p) {
+std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
     const std::string device = milcgpu_device_name(p.context);
     const char *solves = p.own_routines || p.precision_is_set() ? p.policy->name : "as asked";
-    std::string text = format("%-24s %-12s %s\n", "MILC's routine", "precision", "runs on");
+    std::string text = format("%-24s %-13s %s\n", "MILC's routine", "precision", "runs on");
     for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
         const auto routine = static_cast<milcgpu_routine>(r);
         const bool on_host = routine == MILCGPU_BACK_LINKS || routine == MILCGPU_GATHER_LINKS;
-        const bool left = routine == MILCGPU_DSLASH && !p.takes_dslash;
-        text += format("%-24s %-12s %s\n", routine_name(routine),
-                       routine <= MILCGPU_KS_MULTICG ? solves
-                       : p.in_double()               ? "double"
-                                                     : "single",
-                       left      ? "MILC's own (MILCGPU_DSLASH)"
-                       : on_host ? "all threads of the host"
-                                 : device.c_str());
+        const char *left = milc.left[r] != nullptr                        ? milc.left[r]
+                           : routine == MILCGPU_DSLASH && !p.takes_dslash ? "MILC's own (MILCGPU_DSLASH)"
+                                                                          : nullptr;
+        text += format("%-24s %-13s %s\n", routine_name(routine),
+                       left != nullptr                 ? "-"
+                       : routine <= MILCGPU_KS_MULTICG ? solves
+                       : p.in_double()                 ? "double"
+                                                       : "single",
+                       left != nullptr ? left
+                       : on_host       ? "all threads of the host"
+                                       : device.c_str());
     }
     return text;
 }
@@ -34,13 +38,16 @@ void print_start(const Plugin &p, const milcgpu_milc &milc) {
     if (!p.settings.given().empty())
         p.say(1, "settings: " + p.settings.given());
     p.say(2, "all settings (allowed):\n" + p.settings.list());
-    p.say(1, format("precision of solves: %s (MILCGPU_PRECISION), long links of the sloppy part in %d reals "
-                    "(MILCGPU_RECONSTRUCT)%s",
-                    p.own_routines || p.precision_is_set() ? p.policy->name : "as MILC's switches say", p.reconstruct,
+    const auto origin = [&](const char *name) {
+        return p.settings.is(name, "auto") ? format("automatic, %s sets it", name) : std::string(name);
+    };
+    p.say(1, format("precision of solves: %s (%s), long links of the sloppy part in %d reals (%s)%s",
+                    p.own_routines || p.precision_is_set() ? p.policy->name : "as MILC's switches say",
+                    origin("MILCGPU_PRECISION").c_str(), p.reconstruct, origin("MILCGPU_RECONSTRUCT").c_str(),
                     p.compare == 0   ? ""
                     : p.compare == 1 ? "; every routine is also run by MILC and compared (MILCGPU_COMPARE)"
                                      : "; compared, and ended at the first difference (MILCGPU_COMPARE=strict)"));
-    p.say(1, routine_table(p));
+    p.say(1, routine_table(p, milc));
     milcgpu_plugin_solve_call call{};
     call.parity = MILCGPU_EVEN;
     call.tolerance = 1e-6;
@@ -154,6 +161,15 @@ void milcgpu_plugin_original(milcgpu_routine routine, int entering) {
         ++p.ledger[routine].cpu_calls;
         p.ledger[routine].cpu_seconds += wall_seconds() - p.original_since;
     }
+}
+
+void milcgpu_plugin_leaves(milcgpu_routine routine, const char *why) {
+    answer_of(routine_name(routine), "MILC's own routine does this call", 0, [&] {
+        Plugin &p = plugin();
+        if (!std::exchange(p.left_was_said[routine], true))
+            p.say(1, format("%s: %s", routine_name(routine), why));
+        return 0;
+    });
 }
 
 double milcgpu_plugin_seconds(void) { return wall_seconds(); }

@@ -19,7 +19,8 @@ struct Plugin {
     int precision = 2, sites = 0, even_sites = 0, rank = 0;
     bool own_routines = true; // MILC's own are there to fall back on
     milcgpu_layout layout{};
-    std::vector<int> site_map; // empty: not started
+    std::array<bool, MILCGPU_ROUTINES> left_was_said{}; // that MILC's own does the routine
+    std::vector<int> site_map;                          // empty: not started
 
     // The environment, and what follows from it for this lattice and backend.
     Settings settings;

@@ -35,6 +35,11 @@ void *milcgpu_room(size_t bytes, const char *what);
  * "no room in the host's memory for `what`". */
 void *milcgpu_spare_room(size_t bytes, const char *what);
 
+/* Fills milcgpu_milc's `left`: what this program does not have, or MILC's own must do. */
+void milcgpu_solves_left(const char **left);
+void milcgpu_links_left(const char **left);
+#define MILCGPU_ABSENT "not in this program"
+
 /* MILCGPU_COMPARE=strict: ends the run unless `good`. */
 void milcgpu_judge(int good);
 

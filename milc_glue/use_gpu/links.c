@@ -42,6 +42,30 @@ static int has_coefficients(const ks_component_paths *p) {
 #endif
 }
 
+/* Whether the plugin can do this; said once where it cannot. */
+static int serves(milcgpu_routine routine, int can, const char *why) {
+    if (!can)
+        milcgpu_plugin_leaves(routine, why);
+    return can;
+}
+
+#define NO_COEFFICIENTS "MILC's own: this action's links are not made of the six coefficients"
+
+void milcgpu_links_left(const char **left) {
+#ifdef ASQ_OPTIMIZED_FATTENING
+    const char *general = NULL;
+#else
+    const char *general = NO_COEFFICIENTS;
+#endif
+    left[MILCGPU_LOAD_FN_LINKS] = __real_load_fn_links_cpu == NULL ? MILCGPU_ABSENT : general;
+    left[MILCGPU_LOAD_FATLINKS] = __real_load_fatlinks_cpu == NULL ? MILCGPU_ABSENT : general;
+    left[MILCGPU_LOAD_LNGLINKS] = __real_load_lnglinks == NULL ? MILCGPU_ABSENT : general;
+    left[MILCGPU_HISQ_LINKS] = __real_create_hisq_links_milc == NULL ? MILCGPU_ABSENT : general;
+    left[MILCGPU_BACK_LINKS] =
+        left[MILCGPU_LOAD_FN_LINKS] != NULL && left[MILCGPU_HISQ_LINKS] != NULL ? "MILC's own" : NULL;
+    left[MILCGPU_GATHER_LINKS] = __real_create_G_from_site == NULL ? MILCGPU_ABSENT : NULL;
+}
+
 static double fat_flops(const ks_component_paths *p) {
     const asqtad_coeffs_t *c = &p->act_path_coeff;
     return (c->three_staple == 0 && c->lepage == 0 && c->five_staple == 0 ? 72.0 : 61632.0) * volume / numnodes();
@@ -95,7 +119,7 @@ static void cpu_fn_links(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_
 
 void __wrap_load_fn_links_cpu(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_matrix *links, int want_back) {
     double seconds;
-    if (!milcgpu_takes_over() || !has_coefficients(&ap->p)) {
+    if (!milcgpu_takes_over() || !serves(MILCGPU_LOAD_FN_LINKS, has_coefficients(&ap->p), NO_COEFFICIENTS)) {
         __real_load_fn_links_cpu(info, fn, ap, links, want_back);
         return;
     }
@@ -150,14 +174,14 @@ static void load_alone(milcgpu_routine routine, load_one original, info_t *info,
 }
 
 void __wrap_load_fatlinks_cpu(info_t *info, su3_matrix *fat, ks_component_paths *p, su3_matrix *links) {
-    if (!milcgpu_takes_over() || !has_coefficients(p))
+    if (!milcgpu_takes_over() || !serves(MILCGPU_LOAD_FATLINKS, has_coefficients(p), NO_COEFFICIENTS))
         __real_load_fatlinks_cpu(info, fat, p, links);
     else
         load_alone(MILCGPU_LOAD_FATLINKS, __real_load_fatlinks_cpu, info, fat, p, links);
 }
 
 void __wrap_load_lnglinks(info_t *info, su3_matrix *lng, ks_component_paths *p, su3_matrix *links) {
-    if (!milcgpu_takes_over() || !has_coefficients(p))
+    if (!milcgpu_takes_over() || !serves(MILCGPU_LOAD_LNGLINKS, has_coefficients(p), NO_COEFFICIENTS))
         __real_load_lnglinks(info, lng, p, links);
     else
         load_alone(MILCGPU_LOAD_LNGLINKS, __real_load_lnglinks, info, lng, p, links);
@@ -271,7 +295,9 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
                                    ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
     double seconds;
     int i, done;
-    if (!milcgpu_takes_over() || !can_make(ap)) {
+    if (!milcgpu_takes_over() ||
+        !serves(MILCGPU_HISQ_LINKS, can_make(ap),
+                "MILC's own: this action's links, or its way to unitary ones, are none that the device makes")) {
         __real_create_hisq_links_milc(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
         return;
     }

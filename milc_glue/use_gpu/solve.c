@@ -17,6 +17,19 @@ void __real_dslash_fn_field(su3_vector *, su3_vector *, int, imp_ferm_links_t *)
 int __real_ks_congrad_block_parity_cpu(int, su3_vector **, su3_vector **, quark_invert_control *, Real,
                                        imp_ferm_links_t *) MILCGPU_ORIGINAL;
 
+void milcgpu_solves_left(const char **left) {
+    if (__real_ks_congrad_parity_cpu == NULL)
+        left[MILCGPU_KS_CONGRAD] = MILCGPU_ABSENT;
+    if (__real_ks_congrad_block_parity_cpu == NULL)
+        left[MILCGPU_KS_CONGRAD_BLOCK] = MILCGPU_ABSENT;
+    if (__real_ks_congrad_site == NULL)
+        left[MILCGPU_KS_CONGRAD_SITE] = MILCGPU_ABSENT;
+    if (__real_ks_multicg_offset_field_cpu == NULL)
+        left[MILCGPU_KS_MULTICG] = MILCGPU_ABSENT;
+    if (__real_dslash_fn_field == NULL)
+        left[MILCGPU_DSLASH] = MILCGPU_ABSENT;
+}
+
 static void print_time(const char *what, int masses, int iterations, double flops_a_site, double seconds) {
 #ifdef CGTIME
     if (this_node == 0) {

@@ -1,5 +1,6 @@
 /* Tells the plugin what MILC this is and how its sites lie, when the first routine is called. */
 #include "glue.h"
+#include <string.h>
 
 #ifndef MILC_CODE_VERSION
 #define MILC_CODE_VERSION "7"
@@ -72,6 +73,7 @@ static int start(void) {
     snprintf(text, sizeof text, "MILC %s, %s, sizeof(site) %lu, sizeof(quark_invert_control) %lu",
              *MILC_CODE_VERSION ? MILC_CODE_VERSION : "version 7", FERM_ACTION == HISQ ? "HISQ" : "FN (asqtad)",
              (unsigned long)sizeof(site), (unsigned long)sizeof(quark_invert_control));
+    memset(&milc, 0, sizeof milc);
     milc.struct_size = sizeof milc;
     milc.header_version = MILCGPU_VERSION;
     milc.milc = text;
@@ -84,6 +86,8 @@ static int start(void) {
     milc.extent[3] = nt;
     milc.own_routines = 1;
     milc.site_map = map;
+    milcgpu_solves_left(milc.left);
+    milcgpu_links_left(milc.left);
     taken = milcgpu_plugin_start(&milc);
     free(map);
     return taken;

@@ -291,7 +291,7 @@ void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq) {
     hisq->p1 = paths_of(reference::hisq_fat7_coefficients());
     hisq->p2 = paths_of(reference::hisq_asqtad_coefficients());
     hisq->p3 = paths_of({1.0 / 8, -1.0 / 24, 0, 0, 0, 0});
-    hisq->umethod = UNITARIZE_ANALYTIC;
+    hisq->umethod = std::getenv("MILC_HOST_UMETHOD") != nullptr ? 1 : UNITARIZE_ANALYTIC; // 1: not the device's
     hisq->ugroup = UNITARIZE_U3;
 }
 
