@@ -5,7 +5,9 @@
 #include "tests/failing_new.h"
 #include "tests/support.h"
 #include <cstdlib>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <unistd.h>
 
 using namespace milcgpu;
@@ -484,5 +486,24 @@ TEST_CASE("links that were corrupted on the device are loaded again, and the sol
             CHECK((several ? masses.worst_residual() : milc.residual(milc.x, 0.4)) < 1.01e-8);
         }
         CHECK(seen == 6);
+    }
+}
+
+TEST_CASE("docs/milc.md lists every setting with its values", "[plugin]") {
+    std::ifstream file("docs/milc.md");
+    REQUIRE(file); // the tests run in the root of the source tree
+    const std::string docs{std::istreambuf_iterator<char>(file), {}};
+    for (const Setting &setting : setting_table()) {
+        INFO(setting.name);
+        const size_t at = docs.find(std::string("| `") + setting.name + "` |");
+        REQUIRE(at != std::string::npos);
+        const std::string line = docs.substr(at, docs.find('\n', at) - at);
+        std::string words = setting.allowed != nullptr ? setting.allowed : std::to_string(largest_setting);
+        for (size_t from = 0; from < words.size();) {
+            const size_t end = std::min(words.find(' ', from), words.size());
+            CHECK(has(line, "`" + words.substr(from, end - from) + "`"));
+            from = end + 1;
+        }
+        CHECK(has(line, std::string("| `") + setting.otherwise + "`")); // the default comes first
     }
 }
