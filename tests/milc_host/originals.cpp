@@ -1,6 +1,7 @@
 // The CPU originals: what MILC's routines owe, done by tests/reference.
 #include "tests/reference/gauge.h"
 #include "tests/reference/staggered.h"
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 extern "C" {
@@ -148,8 +149,13 @@ int ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ks
         iterations = std::max(iterations, n - 1); // without the last true residual
     }
     total_iters = before + iterations;
-    for (int j = 0; j < num_offsets; ++j)
+    const auto smallest = std::min_element(ksp, ksp + num_offsets,
+                                           [](const ks_param &a, const ks_param &b) { return a.offset < b.offset; });
+    const auto residual = qic[smallest - ksp].final_rsq; // MILC knows no other
+    for (int j = 0; j < num_offsets; ++j) {
         qic[j].final_iters = iterations;
+        qic[j].final_rsq = qic[j].size_r = residual;
+    }
     return iterations;
 }
 

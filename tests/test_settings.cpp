@@ -1,0 +1,158 @@
+// What the plugin makes of the environment and the lattice: settings, precisions and their order, the table at the
+// start.
+#include "milc_glue/context.h"
+#include "tests/plugin_support.h"
+#include <fstream>
+#include <iterator>
+
+using namespace tests;
+
+TEST_CASE("precisions by the size of the lattice", "[plugin]") {
+    const auto chosen = [](bool gpu, bool in_double, int sites) {
+        return std::string(automatic_policy(gpu, in_double, sites)->name);
+    };
+    CHECK(chosen(true, true, 65536) == "double-half");
+    CHECK(chosen(true, true, 65535) == "double-single");
+    CHECK(chosen(true, true, 10000) == "double-single");
+    CHECK(chosen(true, true, 9999) == "double");
+    CHECK(chosen(true, false, 65536) == "single-half");
+    CHECK(chosen(true, false, 65535) == "single");
+    CHECK(chosen(true, false, 256) == "single");
+    for (const int sites : {256, 10000, 65536, 10000000}) {
+        CHECK(chosen(false, true, sites) == "double");
+        CHECK(chosen(false, false, sites) == "single");
+    }
+}
+
+TEST_CASE("after an error: by safety, by memory where that was short, each precision once", "[plugin]") {
+    const auto bytes = [](const Policy &policy) { // packed links beside those handed over, in double
+        return size_t{100} + (policy.precise == MILCGPU_SINGLE ? 30 : 0) +
+               (policy.sloppy == MILCGPU_HALF     ? 40
+                : policy.sloppy == MILCGPU_SINGLE ? 50
+                                                  : 0);
+    };
+    const auto path = [&](const char *first, std::vector<int> statuses, bool in_double) {
+        Ladder ladder(policy_named(first), in_double);
+        std::string text = first;
+        for (const int status : statuses)
+            text += ladder.next(status, bytes) ? std::string(" ") + ladder.policy().name : " -";
+        return text;
+    };
+    const int nan = MILCGPU_NAN_OR_INF, full = MILCGPU_NO_MEMORY, floor = MILCGPU_PRECISION_FLOOR;
+    CHECK(path("double-half", {nan, nan, nan}, true) == "double-half double-single double -");
+    CHECK(path("single-half", {nan, nan, nan, nan}, false) == "single-half single double-single double -");
+    CHECK(path("double-half", {full, full}, true) == "double-half double -"); // double-single needs more
+    CHECK(path("double-single", {full, full}, true) == "double-single double -");
+    CHECK(path("double", {full}, true) == "double -");
+    CHECK(path("single-half", {full, full}, true) == "single-half double -"); // never coarser than MILC's fields
+    CHECK(path("double-half", {full, nan}, true) == "double-half double -");
+    CHECK(path("double-half", {nan, full, nan}, true) == "double-half double-single double -");
+    CHECK(path("single-half", {floor, floor, floor}, true) == "single-half double-single double -");
+    CHECK(path("double-half", {floor, floor}, true) == "double-half double-single double");
+    for (const int status : {MILCGPU_DEVICE_LOST, MILCGPU_BAD_ARGUMENT, MILCGPU_TIMED_OUT})
+        CHECK(path("double-half", {status}, true) == "double-half -");
+    for (const Policy &policy : policies) {
+        CHECK(floor_is_done(policy, false)); // MILC in single precision would end there, too
+        CHECK(floor_is_done(policy, true) == (std::string(policy.name) == "double"));
+    }
+}
+
+TEST_CASE("the plan of memory is smaller where no packed links are needed", "[plugin][faults]") {
+    for (const Backend backend : tests::backends()) {
+        const Environment environment(
+            {{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_PRECISION", "double-half"}});
+        Milc milc;
+        said_by([&] { REQUIRE(milc.start() == 1); });
+        milcgpu_plugin_solve_call call = milc.call();
+        const auto plan = [&](const char *name) {
+            const milcgpu_solve_spec spec = solve_spec(plugin(), *policy_named(name), call);
+            const MemoryPlan bytes = plan_of(*plugin().context, MILCGPU_DOUBLE, spec);
+            return bytes.packed + bytes.vectors;
+        };
+        CHECK(plan("double") < plan("double-half"));
+        CHECK(plan("double-half") < plan("double-single"));
+    }
+}
+
+TEST_CASE("settings: a value that is none is refused by name, and what was set is listed", "[plugin]") {
+    Milc milc;
+    const auto refusal = [&](const char *name, const char *value) {
+        const Environment environment{{name, value}};
+        int started = 1;
+        const std::string text = said_by([&] { started = milc.start(); });
+        INFO(name << "=" << value << "\n" << text);
+        CHECK(started == 0);
+        CHECK(milcgpu_plugin_active() == 0);
+        CHECK(has(text, std::string("milcgpu: ") + name + "=" + value + " is none of "));
+        CHECK(has(text, ". MILC runs on the CPU\n"));
+        return text;
+    };
+    CHECK(has(refusal("MILCGPU_VERBOSE", "two"), "is none of 0 1 2."));
+    refusal("MILCGPU_VERBOSE", "quiet");
+    refusal("MILCGPU_OFF", "maybe");
+    CHECK(has(refusal("MILCGPU_DEVICE", "99999999999"), "is none of 0 to 999."));
+    for (const char *bad : {"-1", "1x", "1000", "0 1"})
+        refusal("MILCGPU_DEVICE", bad);
+    for (const Setting &setting : setting_table())
+        for (const char *bad : {"banana", " ", "0 1", "1 "})
+            refusal(setting.name, bad);
+    for (const Setting &setting : setting_table()) { // every value that the table allows is one
+        std::string words = setting.allowed != nullptr ? setting.allowed : "0 7 999";
+        for (size_t at = 0; at < words.size();) {
+            const size_t end = std::min(words.find(' ', at), words.size());
+            const Environment environment{{setting.name, words.substr(at, end - at)}};
+            CHECK(Settings::of_environment()[setting.name] == words.substr(at, end - at));
+            CHECK(Settings::of_environment().given() == std::string(setting.name) + "=" + words.substr(at, end - at));
+            at = end + 1;
+        }
+    }
+    for (const auto &[value, off] : {std::pair("1", true), {"yes", true}, {"0", false}, {"no", false}}) {
+        const Environment environment{{"MILCGPU_OFF", value}};
+        int started = -1;
+        const std::string text = said_by([&] { started = milc.start(); });
+        CHECK(started == !off);
+        CHECK(text.empty() == off);
+    }
+    const Environment environment{{"MILCGPU_VERBOSE", "2"}, {"MILCGPU_HASH", "full"}, {"MILCGPU_DSLASH", ""}};
+    const std::string text = said_by([&] { CHECK(milc.start() == 1); });
+    CHECK(has(text, "milcgpu: settings: MILCGPU_HASH=full MILCGPU_VERBOSE=2\n"));
+    for (const Setting &setting : setting_table())
+        CHECK(has(text, setting.meaning));
+    CHECK(plugin().links->looks_at_all());
+}
+
+TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {
+    Milc milc;
+    milcgpu_milc described = milc.described();
+    described.left[MILCGPU_HISQ_LINKS] = "not in this program";
+    const Environment environment{{"MILCGPU_BACKEND", "host"}};
+    const std::string text = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });
+    INFO(text);
+    CHECK(has(text, "milcgpu: create_hisq_links_milc   -             not in this program\n"));
+    CHECK(has(text, "milcgpu: dslash_fn_field          -             MILC's own (MILCGPU_DSLASH)\n"));
+    CHECK(has(text, "milcgpu: load_fn_links            double        host"));
+    const std::string twice = said_by([] {
+        milcgpu_plugin_leaves(MILCGPU_LOAD_FN_LINKS, "a reason");
+        milcgpu_plugin_leaves(MILCGPU_LOAD_FN_LINKS, "a reason");
+    });
+    CHECK(twice == "milcgpu: load_fn_links: a reason\n");
+}
+
+TEST_CASE("docs/milc.md lists every setting with its values", "[plugin]") {
+    std::ifstream file("docs/milc.md");
+    REQUIRE(file); // the tests run in the root of the source tree
+    const std::string docs{std::istreambuf_iterator<char>(file), {}};
+    for (const Setting &setting : setting_table()) {
+        INFO(setting.name);
+        const size_t at = docs.find(std::string("| `") + setting.name + "` |");
+        REQUIRE(at != std::string::npos);
+        const std::string line = docs.substr(at, docs.find('\n', at) - at);
+        std::string words = setting.allowed != nullptr ? setting.allowed : std::to_string(largest_setting);
+        for (size_t from = 0; from < words.size();) {
+            const size_t end = std::min(words.find(' ', from), words.size());
+            CHECK(has(line, "`" + words.substr(from, end - from) + "`"));
+            from = end + 1;
+        }
+        CHECK(has(line, std::string("| `") + setting.otherwise + "`")); // the default comes first
+    }
+}
