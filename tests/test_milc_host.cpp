@@ -103,6 +103,13 @@ TEST_CASE("milc_host: compare mode", "[milc_host]") {
         }
 }
 
+TEST_CASE("milc_host: compare mode sees a step more at the iteration limit", "[milc_host][milc]") {
+    const Run r = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_COMPARE=1 MILC_HOST_FEWER_STEPS=1");
+    INFO(r.output);
+    CHECK(r.says("EVEN, 2 masses: iterations CPU 4 GPU 6"));
+    CHECK(r.says("BEYOND TOLERANCE"));
+}
+
 TEST_CASE("milc_host: off and silent", "[milc_host]") {
     const Run off = run("hisq-P2", "MILCGPU_OFF=1");
     CHECK(off.status == 0);
