@@ -38,7 +38,7 @@ const DslashKernel &find_dslash(Precision spinor, Precision link, int reals, Epi
 void check_call(const DslashCall &call, Epilogue epilogue) {
     const auto fits = [&](const SpinorBlock &block) {
         return block.precision == call.in.precision && block.stride == call.in.stride &&
-               block.sources == call.in.sources && block.source_bytes == call.in.source_bytes;
+               block.sources == call.in.sources && (block.sources == 1 || block.source_bytes == call.in.source_bytes);
     };
     const bool spinors_fit = fits(call.out) && (epilogue == Epilogue::plain || fits(call.x)) &&
                              (epilogue != Epilogue::residual || fits(call.z)) &&

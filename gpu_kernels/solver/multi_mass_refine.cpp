@@ -131,12 +131,13 @@ void MultiMassSolver::refine(int s, const CgProgress &progress, MultiMassReport 
     limits.relative_tolerance = shift.relative_tolerance;
     limits.max_iterations = limits_.max_iterations;
     limits.max_restarts = report.steps < limits_.max_iterations ? limits_.max_restarts : 0;
-    device_.copy_on_device(refiner_.solution().data(), x_[s].data, x_[s].bytes());
+    const SpinorField &x = refiner_.solution();
+    device_.copy_on_device(x.data(), x_[s].data, x.bytes());
     CgReport &cg = report.shifts[s].cg;
     const int steps_before = cg.steps, iterations_before = cg.iterations;
     cg = refiner_.solve(limits, progress);
     if (cg.status == Status::ok || cg.status == Status::not_converged || cg.status == Status::precision_floor)
-        device_.copy_on_device(x_[s].data, refiner_.solution().data(), x_[s].bytes());
+        device_.copy_on_device(x_[s].data, x.data(), x.bytes());
     report.flops += cg.flops;
     report.bytes += cg.bytes;
     cg.steps += steps_before, cg.iterations += iterations_before;

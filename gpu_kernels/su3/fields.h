@@ -31,12 +31,14 @@ class SpinorField {
                 int sources = 1)
         : memory_(device, bytes_of(precision, geometry, sources), owner), block_{memory_.data(),
                                                                                  geometry.stride(),
-                                                                                 bytes_of(precision, geometry, 1),
+                                                                                 memory_.bytes() / sources,
                                                                                  precision,
                                                                                  geometry.sites(parity),
                                                                                  sources} {}
+    // Sources are apart by 256 bytes more than they need: at multiples of a power of two, kernels that read several of
+    // them would ask the same memory channel for all.
     static size_t bytes_of(Precision precision, const Geometry &geometry, int sources) {
-        return geometry.stride() * spinor_bytes(precision) * sources;
+        return (geometry.stride() * spinor_bytes(precision) + (sources > 1 ? 256 : 0)) * sources;
     }
     operator const SpinorBlock &() const { return block_; }
     const SpinorBlock &block() const { return block_; }
