@@ -44,7 +44,8 @@ typedef struct {
     const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */
 } milcgpu_milc;
 
-/* 1: routines are taken over; 0: MILC runs by itself (MILCGPU_OFF, or an error that was said). */
+/* 1: routines are taken over; 0: MILC runs by itself (MILCGPU_OFF, or an error that was said); -1: there was no memory,
+ * which was said: it can be tried again. */
 int milcgpu_plugin_start(const milcgpu_milc *milc);
 /* Whether a routine is to be taken over now. 0 before the start, after the device was lost, and while MILC's original
  * runs (between milcgpu_plugin_original's two calls). */

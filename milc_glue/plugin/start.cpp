@@ -94,7 +94,7 @@ extern "C" {
 int milcgpu_plugin_start(const milcgpu_milc *milc) {
     Plugin &p = plugin();
     const char *after = milc->own_routines != 0 ? "MILC runs on the CPU" : "It could not be done";
-    const int started = answer_of("start", after, 0, [&] {
+    const int started = answer_of("start", after, -1, [&] {
         p.close();
         p.site_map.clear();
         p.rank = milc->rank;
@@ -126,7 +126,7 @@ int milcgpu_plugin_start(const milcgpu_milc *milc) {
         static_cast<void>(registered);
         return 1;
     });
-    if (started == 0)
+    if (started <= 0)
         p.close();
     return started;
 }
@@ -142,9 +142,11 @@ int milcgpu_plugin_retreat(void) {
         p.close();
         if (p.retreated || p.site_map.empty())
             return false;
+        if (!p.open(MILCGPU_HOST)) // for want of memory: a later call may find some
+            return false;
         p.retreated = true;
         p.say(0, "the host backend does this call and all that follow");
-        return p.open(MILCGPU_HOST);
+        return true;
     });
 }
 

@@ -73,9 +73,12 @@ bool start(const char *function, int precision) {
         milc.extent[mu] = lattice.n[mu];
     milc.site_map = order.data();
     started_with = precision;
+    const int begun = milcgpu_plugin_start(&milc);
+    if (begun < 0)
+        started_with = 0;   // for want of memory: the next call tries again
     if (lattice.ranks != 1) // said by the plugin; there is nothing to retreat to
-        return milcgpu_plugin_start(&milc) != 0;
-    return milcgpu_plugin_start(&milc) != 0 || milcgpu_plugin_retreat() != 0;
+        return begun > 0;
+    return begun > 0 || (begun == 0 && milcgpu_plugin_retreat() != 0);
 }
 
 // `work` on the GPU, else on the host backend. False: neither could.
