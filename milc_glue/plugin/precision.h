@@ -13,12 +13,12 @@ struct Policy {
     int safer; // index of the next one after an error, -1: MILC's own routine
 };
 
-// From the least careful to the most careful.
-constexpr std::array<Policy, 5> policies{{{"single-half", MILCGPU_SINGLE, MILCGPU_HALF, 1},
-                                          {"single", MILCGPU_SINGLE, MILCGPU_SINGLE, 3},
-                                          {"double-half", MILCGPU_DOUBLE, MILCGPU_HALF, 3},
-                                          {"double-single", MILCGPU_DOUBLE, MILCGPU_SINGLE, 4},
-                                          {"double", MILCGPU_DOUBLE, MILCGPU_DOUBLE, -1}}};
+// From the least careful to the most careful. inline: policies are told apart by their place in the one table.
+inline constexpr std::array<Policy, 5> policies{{{"single-half", MILCGPU_SINGLE, MILCGPU_HALF, 1},
+                                                 {"single", MILCGPU_SINGLE, MILCGPU_SINGLE, 3},
+                                                 {"double-half", MILCGPU_DOUBLE, MILCGPU_HALF, 3},
+                                                 {"double-single", MILCGPU_DOUBLE, MILCGPU_SINGLE, 4},
+                                                 {"double", MILCGPU_DOUBLE, MILCGPU_DOUBLE, -1}}};
 
 const Policy *policy_named(const std::string &name); // nullptr: none
 const Policy *policy_of(int precise, int sloppy);    // nullptr: none
