@@ -304,7 +304,7 @@ TEST_CASE("quda_compat: links, solves, D and observables as MILC asks for them",
     qudaFinalize();
 }
 
-TEST_CASE("quda_compat: fields in single precision", "[quda_compat][sanitize]") {
+TEST_CASE("quda_compat: fields in single precision", "[quda_compat]") {
     CHECK(alone("'[quda_compat_single]'") == 0);
 }
 
