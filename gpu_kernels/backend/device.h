@@ -121,7 +121,7 @@ class Device {
     // kept for the next one of that size: pinning takes as long as a solve on a small lattice.
     void copy_to_pinned_later(void *to, const void *from, size_t bytes);
     void *allocate_pinned(size_t bytes);
-    void release_pinned(void *pointer) noexcept;
+    void release_pinned(void *data) noexcept;
     // Pins memory of the caller, for as long as it is used often; nothing to do on the host backend.
     void pin(void *host, size_t bytes);
     void unpin(void *host);
@@ -135,6 +135,8 @@ class Device {
     void *stream() const { return stream_; }
 
   private:
+    struct Closed {}; // nothing of the GPU is held yet
+    Device(Backend backend, int ordinal, Closed);
     void *try_allocate(size_t bytes); // nullptr: it does not fit
     void free_now(void *pointer) noexcept;
     bool fault_is_due(Fault fault);
@@ -160,8 +162,12 @@ class Device {
     std::string description_;
     std::map<void *, Allocation> allocations_;
     std::set<void *> pinned_; // of the caller
-    std::map<void *, size_t> own_pinned_;
-    std::multimap<size_t, void *> spare_pinned_;
+    struct Pinned {
+        void *data;
+        size_t bytes;
+        bool spare;
+    };
+    std::vector<Pinned> own_pinned_;
     size_t used_bytes_ = 0, peak_bytes_ = 0, memory_limit_ = 0;
     std::function<bool()> reclaim_;
     TransferCounters transfers_;

@@ -37,9 +37,9 @@ struct StartFinish : Finish {
 };
 
 template <class S> struct UpdateSolutions {
-    const unsigned char *r[cg_kept_steps];
-    unsigned char *p, *copy, *x;     // copy: nullptr where there is none
-    size_t stride, r_bytes, p_bytes; // from one source to the next: r_bytes of r and copy, p_bytes of p and x
+    SourceAddresses<max_shifts> r[cg_kept_steps];
+    SourceAddresses<max_shifts> p, copy, x; // copy: nullptr where there is none
+    size_t stride;
     const CgState *states;
     int count, steps;
     bool stopped;
@@ -50,12 +50,9 @@ template <class S> struct UpdateSolutions {
             if ((state.active != 0) == stopped || state.iterations == 0 || spoiled)
                 continue;
             const int pending = stopped ? (state.iterations - 1) % cg_kept_steps + 1 : steps;
-            unsigned char *const own_p = p + field * p_bytes, *const own_x = x + field * p_bytes;
-            Vector<double> direction = load_spinor<SpinorDouble, Reuse::written>(own_p, stride, i);
-            Vector<double> solution = load_spinor<SpinorDouble, Reuse::written>(own_x, stride, i);
-            const auto residual = [&](int k) {
-                return load_spinor<S, Reuse::written>(r[k] + field * r_bytes, stride, i);
-            };
+            Vector<double> direction = load_spinor<SpinorDouble, Reuse::written>(p[field], stride, i);
+            Vector<double> solution = load_spinor<SpinorDouble, Reuse::written>(x[field], stride, i);
+            const auto residual = [&](int k) { return load_spinor<S, Reuse::written>(r[k][field], stride, i); };
             const auto add_step = [&](int k, const Vector<typename S::Real> &r_k) {
                 solution = solution + (state.scale * state.step_alpha[k]) * direction;
                 direction = convert<double>(r_k) + state.step_beta[k] * direction;
@@ -73,10 +70,10 @@ template <class S> struct UpdateSolutions {
                 for (int k = first; k < first + pending; ++k)
                     add_step(k, residual(k));
             }
-            store_spinor<SpinorDouble>(own_p, stride, i, direction);
-            if (copy != nullptr)
-                store_spinor<S>(copy + field * r_bytes, stride, i, convert<typename S::Real>(direction));
-            store_spinor<SpinorDouble>(own_x, stride, i, solution);
+            store_spinor<SpinorDouble>(p[field], stride, i, direction);
+            if (copy[field] != nullptr)
+                store_spinor<S>(copy[field], stride, i, convert<typename S::Real>(direction));
+            store_spinor<SpinorDouble>(x[field], stride, i, solution);
         }
     }
 };
@@ -136,10 +133,9 @@ void update_solutions(Device &device, const SolutionVectors &vectors, const CgSt
     for_precision(vectors.r[0].precision, [&](auto format) {
         UpdateSolutions<decltype(format)> body{};
         for (int k = 0; k < cg_kept_steps; ++k)
-            body.r[k] = vectors.r[k].data;
-        body.p = vectors.p.data, body.copy = vectors.copy.data, body.x = vectors.x.data;
+            body.r[k] = vectors.r[k];
+        body.p = vectors.p, body.copy = vectors.copy, body.x = vectors.x;
         body.stride = vectors.p.stride;
-        body.r_bytes = vectors.r[0].source_bytes, body.p_bytes = vectors.p.source_bytes;
         body.states = states;
         body.count = vectors.p.sources, body.steps = steps, body.stopped = stopped;
         launch(device, vectors.p.sites, body, "update solutions");

@@ -17,9 +17,9 @@ struct Advance {
 };
 
 template <class S> struct Update {
-    const unsigned char *r;
-    unsigned char *p, *x;
-    size_t stride, r_bytes, p_bytes, x_bytes; // from one source to the next
+    SourceAddresses<cg_kept_steps> r;
+    SourceAddresses<max_shifts> p, x;
+    size_t stride;
     const ShiftState *shifts;
     int count;
     double scale;
@@ -35,10 +35,9 @@ template <class S> struct Update {
                 MILCGPU_UNROLL
             for (int k = 0; k < cg_kept_steps; ++k)
                 if (k < shift.pending)
-                    residual[k] = load_spinor<S>(r + k * r_bytes, stride, i);
+                    residual[k] = load_spinor<S>(r[k], stride, i);
             loaded = true;
-            unsigned char *const p_s = p + s * p_bytes, *const x_s = x + s * x_bytes;
-            Vector<Real> direction = load_spinor<S, Reuse::written>(p_s, stride, i), step = {};
+            Vector<Real> direction = load_spinor<S, Reuse::written>(p[s], stride, i), step = {};
             MILCGPU_UNROLL
             for (int k = 0; k < cg_kept_steps; ++k)
                 if (k < shift.pending) {
@@ -46,9 +45,9 @@ template <class S> struct Update {
                     direction = static_cast<Real>(shift.residual[k]) * residual[k] +
                                 static_cast<Real>(shift.beta[k]) * direction;
                 }
-            store_spinor<S>(p_s, stride, i, direction);
-            store_spinor<SpinorDouble>(x_s, stride, i,
-                                       load_spinor<SpinorDouble, Reuse::written>(x_s, stride, i) +
+            store_spinor<S>(p[s], stride, i, direction);
+            store_spinor<SpinorDouble>(x[s], stride, i,
+                                       load_spinor<SpinorDouble, Reuse::written>(x[s], stride, i) +
                                            scale * convert<double>(step));
         }
     }
@@ -62,9 +61,8 @@ void advance_shifts(Device &device, const CgState *base, ShiftState *shifts) {
 
 void update_shifts(Device &device, const ShiftVectors &vectors, const ShiftState *shifts, double scale) {
     for_precision(vectors.r.precision, [&](auto s) {
-        const Update<decltype(s)> body{
-            vectors.r.data,         vectors.p.data,         vectors.x.data, vectors.r.stride,  vectors.r.source_bytes,
-            vectors.p.source_bytes, vectors.x.source_bytes, shifts,         vectors.p.sources, scale};
+        const Update<decltype(s)> body{vectors.r, vectors.p,         vectors.x, vectors.r.stride,
+                                       shifts,    vectors.p.sources, scale};
         launch(device, vectors.r.sites, body, "update shifts");
     });
 }

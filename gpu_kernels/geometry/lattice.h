@@ -29,6 +29,8 @@ struct Site {
     int x[4];
     int lexicographic;
     MILCGPU_HD int index() const { return lexicographic >> 1; } // within its parity
+    // x[mu] where mu may not be known when this is compiled: an indexed array would leave the registers.
+    MILCGPU_HD int along(int mu) const { return mu < 2 ? (mu == 0 ? x[0] : x[1]) : mu == 2 ? x[2] : x[3]; }
 };
 
 struct Lattice {
@@ -95,11 +97,11 @@ struct Lattice {
 
     // Checkerboard index of the site `hops` (0 < hops < extent) further along +mu or -mu, periodic.
     MILCGPU_HD int forward(const Site &s, int mu, int hops) const {
-        const int wrap = s.x[mu] + hops >= extent[mu] ? extent[mu] : 0;
+        const int wrap = s.along(mu) + hops >= extent[mu] ? extent[mu] : 0;
         return (s.lexicographic + (hops - wrap) * stride_lexicographic[mu]) >> 1;
     }
     MILCGPU_HD int backward(const Site &s, int mu, int hops) const {
-        const int wrap = s.x[mu] < hops ? extent[mu] : 0;
+        const int wrap = s.along(mu) < hops ? extent[mu] : 0;
         return (s.lexicographic - (hops - wrap) * stride_lexicographic[mu]) >> 1;
     }
 };

@@ -24,6 +24,19 @@ struct SpinorBlock {
     size_t bytes() const { return source_bytes * sources; }
 };
 
+// Where each source of a block starts, for kernels that go through them: read from the kernel's arguments these
+// addresses cost no registers. Computed from a base and a distance they made "update shifts" take 216 registers where
+// it takes 162, and "update solutions" 80 for 64 (double, sm_90).
+template <int most> struct SourceAddresses {
+    unsigned char *at[most] = {}; // nullptr: the block has no data
+    SourceAddresses() = default;
+    SourceAddresses(const SpinorBlock &block) {
+        for (int k = 0; k < block.sources && block; ++k)
+            at[k] = block[k].data;
+    }
+    MILCGPU_HD unsigned char *operator[](int k) const { return at[k]; }
+};
+
 class SpinorField {
   public:
     SpinorField() = default;

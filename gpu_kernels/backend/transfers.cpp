@@ -1,0 +1,276 @@
+// Copies between host and device, and pinned host memory.
+#include "gpu_kernels/backend/cuda_handles.h"
+#include "gpu_kernels/backend/device.h"
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <omp.h>
+
+namespace milcgpu {
+
+namespace {
+
+constexpr size_t staging_bytes = size_t(4) << 20; // of one of the pinned buffers
+constexpr int staging_slots = 3;
+constexpr size_t least_staged = size_t(1) << 17; // bytes; below, the driver's own way is as fast
+
+} // namespace
+
+void Device::copy_to_device(void *to, const void *from, size_t bytes) {
+    copy_rows_to_device(to, from, bytes, bytes, 1);
+}
+// Numbers that the library itself reads: without the wait that comes before the caller's memory is written.
+void Device::copy_to_host(void *to, const void *from, size_t bytes) {
+    fail_if_planted();
+    read_rows(to, from, bytes, bytes, 1);
+}
+
+// `rows` pieces of `width` bytes, `pitch` apart, in host memory.
+struct Device::Rows {
+    unsigned char *data;
+    size_t pitch, width, rows;
+    size_t bytes() const { return width * rows; }
+    // Bytes [from, from + n) of the packed rows to or from `packed`, by several threads.
+    void copy(unsigned char *packed, size_t from, size_t n, bool to_packed) const {
+        const size_t piece = 1 << 16;
+        const long long pieces = static_cast<long long>((n + piece - 1) / piece);
+        // More threads than this do not make a host's memory faster.
+        const int threads = pieces > 4 ? std::min(omp_get_max_threads(), 16) : 1;
+#pragma omp parallel for schedule(static) num_threads(threads)
+        for (long long k = 0; k < pieces; ++k) {
+            size_t at = from + k * piece;
+            const size_t end = std::min(at + piece, from + n);
+            while (at < end) {
+                const size_t row = pitch == width ? 0 : at / width, in_row = at - row * width;
+                const size_t length = pitch == width ? end - at : std::min(width - in_row, end - at);
+                unsigned char *host = data + row * pitch + in_row;
+                if (to_packed)
+                    std::memcpy(packed + (at - from), host, length);
+                else
+                    std::memcpy(host, packed + (at - from), length);
+                at += length;
+            }
+        }
+    }
+};
+
+void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
+    transfers_.to_device_bytes += width * rows;
+#if defined(MILCGPU_WITH_CUDA)
+    if (on_gpu() && goes_directly(from, width * rows)) {
+        raise(pitch == width
+                  ? cudaMemcpyAsync(to, from, width * rows, cudaMemcpyHostToDevice, as_stream(stream_))
+                  : cudaMemcpy2DAsync(to, width, from, pitch, width, rows, cudaMemcpyHostToDevice, as_stream(stream_)),
+              "copy to the GPU");
+        synchronize();
+        return;
+    }
+#endif
+    const Rows host = {const_cast<unsigned char *>(static_cast<const unsigned char *>(from)), pitch, width, rows};
+    if (on_gpu())
+        stage_to_device(to, host);
+    else
+        host.copy(static_cast<unsigned char *>(to), 0, host.bytes(), true);
+}
+
+// Staged copies write the host's memory only after a wait for all that was queued before, so they need none of their
+// own.
+void Device::copy_rows_to_host(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
+    if (on_gpu() && !goes_directly(to, width * rows)) {
+        make_staging();
+        fail_if_planted();
+    } else {
+        prepare_to_host(width * rows);
+    }
+    read_rows(to, from, pitch, width, rows);
+}
+
+void Device::prepare_to_host(size_t bytes) {
+#if defined(MILCGPU_WITH_CUDA)
+    if (on_gpu() && bytes >= least_staged)
+        make_staging();
+#else
+    static_cast<void>(bytes);
+#endif
+    synchronize();
+}
+
+void Device::read_rows(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
+    transfers_.to_host_bytes += width * rows;
+#if defined(MILCGPU_WITH_CUDA)
+    if (on_gpu() && goes_directly(to, width * rows)) {
+        raise(pitch == width
+                  ? cudaMemcpyAsync(to, from, width * rows, cudaMemcpyDeviceToHost, as_stream(stream_))
+                  : cudaMemcpy2DAsync(to, pitch, from, width, width, rows, cudaMemcpyDeviceToHost, as_stream(stream_)),
+              "copy to the host");
+        raise(cudaStreamSynchronize(as_stream(stream_)), "finish a copy to the host");
+        check_waits();
+        return;
+    }
+#endif
+    const Rows host = {static_cast<unsigned char *>(to), pitch, width, rows};
+    if (on_gpu())
+        stage_to_host(host, from);
+    else
+        host.copy(static_cast<unsigned char *>(const_cast<void *>(from)), 0, host.bytes(), false);
+}
+
+#if defined(MILCGPU_WITH_CUDA)
+bool Device::is_pinned(const void *host) const {
+    cudaPointerAttributes attributes;
+    if (cudaPointerGetAttributes(&attributes, host) != cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    return attributes.type == cudaMemoryTypeHost;
+}
+
+// Without the staging buffers: what is small, and what is pinned.
+bool Device::goes_directly(const void *host, size_t bytes) const { return bytes < least_staged || is_pinned(host); }
+
+void Device::make_staging() {
+    if (staging_ != nullptr)
+        return;
+    for (void *&event : staging_events_)
+        if (event == nullptr) {
+            cudaEvent_t made;
+            raise(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "create an event");
+            event = made;
+        }
+    raise(cudaMallocHost(&staging_, staging_slots * staging_bytes), "allocate pinned host memory");
+}
+
+unsigned char *Device::staging(int slot) {
+    make_staging();
+    raise(cudaEventSynchronize(as_event(staging_events_[slot])), "finish a copy");
+    return static_cast<unsigned char *>(staging_) + slot * staging_bytes;
+}
+
+// Returns when the host's memory has been read; the last buffers may still be on their way.
+void Device::stage_to_device(void *to, const Rows &from) {
+    size_t done = 0;
+    for (int slot = 0; done < from.bytes(); slot = (slot + 1) % staging_slots) {
+        const size_t n = std::min(staging_bytes, from.bytes() - done);
+        unsigned char *buffer = staging(slot);
+        from.copy(buffer, done, n, true);
+        raise(cudaMemcpyAsync(static_cast<unsigned char *>(to) + done, buffer, n, cudaMemcpyHostToDevice,
+                              as_stream(stream_)),
+              "copy to the GPU");
+        raise(cudaEventRecord(as_event(staging_events_[slot]), as_stream(stream_)), "record an event");
+        done += n;
+    }
+}
+
+void Device::stage_to_host(const Rows &to, const void *from) {
+    const size_t pieces = (to.bytes() + staging_bytes - 1) / staging_bytes;
+    const auto length = [&](size_t k) { return std::min(staging_bytes, to.bytes() - k * staging_bytes); };
+    for (size_t k = 0; k < pieces + staging_slots - 1; ++k) {
+        if (k < pieces) {
+            const int slot = k % staging_slots;
+            raise(cudaMemcpyAsync(staging(slot), static_cast<const unsigned char *>(from) + k * staging_bytes,
+                                  length(k), cudaMemcpyDeviceToHost, as_stream(stream_)),
+                  "copy to the host");
+            raise(cudaEventRecord(as_event(staging_events_[slot]), as_stream(stream_)), "record an event");
+        }
+        if (k + 1 >= staging_slots) {
+            const size_t ready = k + 1 - staging_slots;
+            unsigned char *const arrived = staging(ready % staging_slots);
+            if (ready == 0)
+                check_waits(); // before the first byte is written
+            to.copy(arrived, ready * staging_bytes, length(ready), false);
+        }
+    }
+}
+#else
+bool Device::goes_directly(const void *, size_t) const { return true; }
+void Device::make_staging() {}
+void Device::stage_to_device(void *, const Rows &) {}
+void Device::stage_to_host(const Rows &, const void *) {}
+#endif
+
+void Device::copy_on_device(void *to, const void *from, size_t bytes) {
+#if defined(MILCGPU_WITH_CUDA)
+    if (on_gpu()) {
+        raise(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, as_stream(stream_)), "copy on the GPU");
+        return;
+    }
+#endif
+    std::memcpy(to, from, bytes);
+}
+
+void Device::fill_zero(void *to, size_t bytes) { fill(to, 0, bytes); }
+
+void Device::fill(void *to, int byte, size_t bytes) {
+#if defined(MILCGPU_WITH_CUDA)
+    if (on_gpu()) {
+        raise(cudaMemsetAsync(to, byte, bytes, as_stream(stream_)), "fill memory");
+        return;
+    }
+#endif
+    std::memset(to, byte, bytes);
+}
+
+void Device::copy_to_pinned_later(void *to, const void *from, size_t bytes) {
+#if defined(MILCGPU_WITH_CUDA)
+    if (on_gpu()) {
+        raise(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, as_stream(stream_)), "copy to the host");
+        return;
+    }
+#endif
+    std::memcpy(to, from, bytes);
+}
+
+void *Device::allocate_pinned(size_t bytes) {
+    for (Pinned &piece : own_pinned_)
+        if (piece.spare && piece.bytes == bytes) {
+            piece.spare = false;
+            return piece.data;
+        }
+    own_pinned_.push_back({nullptr, bytes, false}); // its entry first: what is allocated then cannot be lost
+    void *&data = own_pinned_.back().data;
+    try {
+#if defined(MILCGPU_WITH_CUDA)
+        if (on_gpu())
+            raise(cudaMallocHost(&data, bytes), "allocate pinned host memory");
+        else
+#endif
+            data = std::malloc(bytes);
+        if (data == nullptr)
+            throw Error(Status::no_memory, format("%zu bytes of host memory do not fit", bytes));
+    } catch (...) {
+        own_pinned_.pop_back();
+        throw;
+    }
+    return data;
+}
+
+void Device::release_pinned(void *data) noexcept {
+    for (Pinned &piece : own_pinned_)
+        piece.spare = piece.spare || piece.data == data;
+}
+
+void Device::pin(void *host, size_t bytes) {
+#if defined(MILCGPU_WITH_CUDA)
+    if (on_gpu()) {
+        const cudaError_t code = cudaHostRegister(host, bytes, cudaHostRegisterDefault);
+        cudaGetLastError();
+        if (code != cudaSuccess)
+            throw Error(Status::bad_argument,
+                        format("%zu bytes at %p cannot be pinned: %s", bytes, host, cudaGetErrorString(code)));
+    }
+#else
+    static_cast<void>(bytes);
+#endif
+    pinned_.insert(host);
+}
+
+void Device::unpin(void *host) {
+    if (pinned_.erase(host) == 0)
+        throw Error(Status::bad_argument, format("%p is not memory that was pinned here", host));
+#if defined(MILCGPU_WITH_CUDA)
+    if (on_gpu())
+        raise(cudaHostUnregister(host), "unpin memory");
+#endif
+}
+
+} // namespace milcgpu
