@@ -1,0 +1,71 @@
+// Momenta as kernels take them. A momentum has MILC's 10 reals: the elements 01, 02, 12, the imaginary parts of the
+// diagonal, and one that is not used (0).
+#pragma once
+#include "gpu_kernels/forces/forces.h"
+#include "gpu_kernels/links/matrix_view.h"
+
+namespace milcgpu {
+
+template <class T> struct AntiHermitian {
+    Complex<T> m01, m02, m12;
+    T diagonal[3]; // imaginary parts
+};
+
+template <class T> MILCGPU_HD Matrix<T> matrix(const AntiHermitian<T> &h) {
+    const auto minus_conj = [](Complex<T> a) { return Complex<T>{-a.re, a.im}; };
+    return {{{{T(0), h.diagonal[0]}, h.m01, h.m02},
+             {minus_conj(h.m01), {T(0), h.diagonal[1]}, h.m12},
+             {minus_conj(h.m02), minus_conj(h.m12), {T(0), h.diagonal[2]}}}};
+}
+
+// (A - A^dag) / 2 - trace / 3
+template <class T> MILCGPU_HD AntiHermitian<T> traceless_antihermitian(const Matrix<T> &a) {
+    const auto half = [&](int row, int column) { return T(0.5) * (a.e[row][column] - conj(a.e[column][row])); };
+    const T third = (a.e[0][0].im + a.e[1][1].im + a.e[2][2].im) * T(1.0 / 3);
+    return {half(0, 1), half(0, 2), half(1, 2), {a.e[0][0].im - third, a.e[1][1].im - third, a.e[2][2].im - third}};
+}
+
+// h += s a
+template <class T> MILCGPU_HD void multiply_add(AntiHermitian<T> &h, T s, const AntiHermitian<T> &a) {
+    h.m01 = h.m01 + s * a.m01, h.m02 = h.m02 + s * a.m02, h.m12 = h.m12 + s * a.m12;
+    MILCGPU_UNROLL
+    for (int k = 0; k < 3; ++k)
+        h.diagonal[k] += s * a.diagonal[k];
+}
+
+// |H|_F^2 / 2
+template <class T> MILCGPU_HD T half_norm(const AntiHermitian<T> &h) {
+    T diagonal = 0;
+    MILCGPU_UNROLL
+    for (int k = 0; k < 3; ++k)
+        diagonal += h.diagonal[k] * h.diagonal[k];
+    return norm(h.m01) + norm(h.m02) + norm(h.m12) + T(0.5) * diagonal;
+}
+
+template <Precision p> struct MomentumView {
+    using Real = typename LinkReal<p>::Real;
+    unsigned char *data;
+    size_t stride, block_bytes;
+    explicit MomentumView(const LinkField &f) : data(f.block(0, 0)), stride(f.stride()), block_bytes(f.block_bytes()) {}
+    MILCGPU_HD AntiHermitian<Real> load(int parity, int mu, int i) const {
+        const auto raw = load_link<p, momentum_reals, Reuse::written>(block(parity, mu), stride, i);
+        return {{raw.get(0), raw.get(1)},
+                {raw.get(2), raw.get(3)},
+                {raw.get(4), raw.get(5)},
+                {raw.get(6), raw.get(7), raw.get(8)}};
+    }
+    MILCGPU_HD void store(int parity, int mu, int i, const AntiHermitian<Real> &h) const {
+        const Real reals[momentum_reals] = {h.m01.re, h.m01.im,      h.m02.re,      h.m02.im,      h.m12.re,
+                                            h.m12.im, h.diagonal[0], h.diagonal[1], h.diagonal[2], 0};
+        RawLink<p, momentum_reals> raw = {};
+        MILCGPU_UNROLL
+        for (int k = 0; k < momentum_reals; ++k)
+            raw.set(k, reals[k]);
+        store_link<p, momentum_reals>(block(parity, mu), stride, i, raw);
+    }
+
+  private:
+    MILCGPU_HD unsigned char *block(int parity, int mu) const { return data + (parity * 4 + mu) * block_bytes; }
+};
+
+} // namespace milcgpu
