@@ -28,27 +28,27 @@ template <Precision p> MILCGPU_HD Matrix<double> full_link(const LinkArray &link
     return convert<double>(Link<p, 18>(links.load<p, 18>(j)).u);
 }
 
-template <Precision p> struct CopyIn {
+template <Precision p, int reals> struct CopyIn {
     const typename LinkReal<p>::Real *raw;
     const int *map;
     LinkArray to;
     MILCGPU_HD void operator()(int j) const {
         const size_t site = map != nullptr ? map[j / 4] : j / 4;
-        RawLink<p, 18> link;
-        memcpy(link.w, raw + (site * 4 + j % 4) * 18, sizeof link.w);
-        to.store<p, 18>(j, link);
+        RawLink<p, reals> link;
+        memcpy(link.w, raw + (site * 4 + j % 4) * reals, sizeof link.w);
+        to.store<p, reals>(j, link);
     }
 };
 
-template <Precision p, class HostReal> struct CopyOut {
+template <Precision p, int reals, class HostReal> struct CopyOut {
     HostReal *raw;
     const int *map;
     LinkArray from;
     MILCGPU_HD void operator()(int j) const {
         const size_t site = map != nullptr ? map[j / 4] : j / 4;
-        const RawLink<p, 18> link = from.load<p, 18>(j);
-        HostReal *to = raw + (site * 4 + j % 4) * 18;
-        for (int k = 0; k < 18; ++k)
+        const RawLink<p, reals> link = from.load<p, reals>(j);
+        HostReal *to = raw + (site * 4 + j % 4) * reals;
+        for (int k = 0; k < reals; ++k)
             to[k] = static_cast<HostReal>(link.get(k));
     }
 };
@@ -150,32 +150,41 @@ template <class Function> void for_host_precision(Precision precision, const Fun
         function(std::integral_constant<Precision, Precision::single>());
 }
 
-// Calls launch_one(places of the parity's sites, reals to skip in the raw copy, links, parity).
-template <class LaunchOne> void permute(const SiteMap &map, const Geometry &geometry, const LaunchOne &launch_one) {
+// Calls launch_one(integral constant of the reals, places of the parity's sites, reals to skip in the raw copy, links,
+// parity).
+template <class LaunchOne>
+void permute(int reals, const SiteMap &map, const Geometry &geometry, const LaunchOne &launch_one) {
     for (int parity = 0; parity < 2; ++parity) {
-        const size_t first = parity == 0 ? 0 : geometry.sites(0);
-        launch_one(map.data() != nullptr ? map.data() + first : nullptr, map.data() != nullptr ? 0 : first * 72,
-                   4 * geometry.sites(parity), parity);
+        const size_t first = parity == 0 ? 0 : geometry.sites(0), skip = map.data() != nullptr ? 0 : first * 4 * reals;
+        const int *const places = map.data() != nullptr ? map.data() + first : nullptr;
+        if (reals == 18)
+            launch_one(std::integral_constant<int, 18>(), places, skip, 4 * geometry.sites(parity), parity);
+        else if (reals == 10)
+            launch_one(std::integral_constant<int, 10>(), places, skip, 4 * geometry.sites(parity), parity);
+        else
+            throw Error(Status::bad_argument, format("reorder: links of %d reals: 18 (matrices) or 10 (momenta) are "
+                                                     "what MILC has",
+                                                     reals));
     }
 }
 
 } // namespace
 
-DeviceArray<unsigned char> room_for_links(Device &device, Precision host_real, int sites) {
-    return {device, static_cast<size_t>(sites) * 72 * real_bytes(host_real), "raw copy of host links"};
+DeviceArray<unsigned char> room_for_links(Device &device, Precision host_real, int sites, int reals) {
+    return {device, static_cast<size_t>(sites) * 4 * reals * real_bytes(host_real), "raw copy of host links"};
 }
 
 void links_to_device(Device &device, const HostField &host, const SiteMap &map, const Geometry &geometry,
                      const LinkField &to) {
     const int sites = geometry.volume();
-    const DeviceArray<unsigned char> raw = room_for_links(device, host.real, sites);
-    device.copy_rows_to_device(raw.data(), host.data, host.pitch_bytes, 72 * real_bytes(host.real), sites);
-    permute(map, geometry, [&](const int *places, size_t skip, int links, int parity) {
+    const DeviceArray<unsigned char> raw = room_for_links(device, host.real, sites, to.reals());
+    device.copy_rows_to_device(raw.data(), host.data, host.pitch_bytes, 4 * to.reals() * real_bytes(host.real), sites);
+    permute(to.reals(), map, geometry, [&](auto reals, const int *places, size_t skip, int links, int parity) {
         for_host_precision(host.real, [&](auto p) {
             using Real = typename LinkReal<decltype(p)::value>::Real;
             launch(device, links,
-                   CopyIn<decltype(p)::value>{reinterpret_cast<const Real *>(raw.data()) + skip, places,
-                                              array_of(to, parity)},
+                   CopyIn<decltype(p)::value, decltype(reals)::value>{reinterpret_cast<const Real *>(raw.data()) + skip,
+                                                                      places, array_of(to, parity)},
                    "reorder links");
         });
     });
@@ -183,12 +192,13 @@ void links_to_device(Device &device, const HostField &host, const SiteMap &map, 
 
 void links_to_host(Device &device, const LinkField &from, const SiteMap &map, const Geometry &geometry,
                    const HostField &host, const DeviceArray<unsigned char> &room) {
-    permute(map, geometry, [&](const int *places, size_t skip, int links, int parity) {
+    permute(from.reals(), map, geometry, [&](auto reals, const int *places, size_t skip, int links, int parity) {
         for_host_precision(from.precision(), [&](auto p) {
             const auto launch_for = [&](auto *raw) {
+                using HostReal = std::remove_pointer_t<decltype(raw)>;
                 launch(device, links,
-                       CopyOut<decltype(p)::value, std::remove_pointer_t<decltype(raw)>>{raw + skip, places,
-                                                                                         array_of(from, parity)},
+                       CopyOut<decltype(p)::value, decltype(reals)::value, HostReal>{raw + skip, places,
+                                                                                     array_of(from, parity)},
                        "reorder links");
             };
             if (host.real == Precision::double_)
@@ -197,12 +207,14 @@ void links_to_host(Device &device, const LinkField &from, const SiteMap &map, co
                 launch_for(reinterpret_cast<float *>(room.data()));
         });
     });
-    device.copy_rows_to_host(host.data, room.data(), host.pitch_bytes, 72 * real_bytes(host.real), geometry.volume());
+    device.copy_rows_to_host(host.data, room.data(), host.pitch_bytes, 4 * from.reals() * real_bytes(host.real),
+                             geometry.volume());
 }
 
 void links_to_host(Device &device, const LinkField &from, const SiteMap &map, const Geometry &geometry,
                    const HostField &host) {
-    links_to_host(device, from, map, geometry, host, room_for_links(device, host.real, geometry.volume()));
+    links_to_host(device, from, map, geometry, host,
+                  room_for_links(device, host.real, geometry.volume(), from.reals()));
 }
 
 LinkStatistics link_statistics(Device &device, const LinkField &links, const Geometry &geometry) {

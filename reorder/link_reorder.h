@@ -5,12 +5,12 @@
 
 namespace milcgpu {
 
-// host: 4 matrices of 18 reals a site record (su3_matrix l[4*sites], or a `link[4]` member of site structures). to: 18
-// reals, precision of the host's reals.
+// host: 4 matrices of 18 reals a site record (su3_matrix l[4*sites], or a `link[4]` member of site structures), or 4
+// momenta of 10 (anti_hermitmat). to: as many reals, precision of the host's reals.
 void links_to_device(Device &, const HostField &host, const SiteMap &, const Geometry &, const LinkField &to);
-// The way back (18 reals, double or single; into either). room: for the host's records, made here where it is not
+// The way back (double or single; into either). room: for the host's records, made here where it is not
 // given; with it, nothing is allocated.
-DeviceArray<unsigned char> room_for_links(Device &, Precision host_real, int sites);
+DeviceArray<unsigned char> room_for_links(Device &, Precision host_real, int sites, int reals = 18);
 void links_to_host(Device &, const LinkField &from, const SiteMap &, const Geometry &, const HostField &host,
                    const DeviceArray<unsigned char> &room);
 void links_to_host(Device &, const LinkField &from, const SiteMap &, const Geometry &, const HostField &host);

@@ -8,49 +8,11 @@
 // 12 staples a link instead of 18. One thread a site and staple (1), a site and sigma (2), a site (3).
 // Bytes a link at the least, in matrices: 1 reads 4 of U, writes 3; 2 reads 4 of U and 3, writes 3; 3 reads 4 of U and
 // 3, writes 1. Each staple loads 6 matrices; neighbours' come from the caches.
-#include "gpu_kernels/links/matrix_view.h"
+#include "gpu_kernels/links/staples.h"
 
 namespace milcgpu {
 
 namespace {
-
-template <Precision p, int reals> struct Staples {
-    using Real = typename LinkReal<p>::Real;
-    using M = Matrix<Real>;
-    Lattice lattice;
-    MatrixView<p, reals> u;
-    int mu;
-
-    // k-th direction (0..2) other than mu
-    MILCGPU_HD int other(int k) const { return k + (k >= mu); }
-
-    // sum += S_nu(m[slot])
-    template <class View>
-    MILCGPU_HD void add_staple(M &sum, const Site &x, int parity, int nu, const View &m, int slot) const {
-        const int opposite = 1 - parity;
-        const Site up = lattice.hop(x, nu, 1), forward = lattice.hop(x, mu, 1);
-        const M upper = u.load(parity, nu, x.index()) * m.load(opposite, slot, up.index());
-        multiply_add(sum, upper, adjoint(u.load(opposite, nu, forward.index())));
-        const Site down = lattice.hop(x, nu, -1), down_forward = lattice.hop(down, mu, 1);
-        const M lower = m.load(opposite, slot, down.index()) * u.load(parity, nu, down_forward.index());
-        multiply_add(sum, adjoint(u.load(opposite, nu, down.index())), lower);
-    }
-};
-
-template <Precision p, int reals> struct ThreeStaple {
-    Staples<p, reals> staples;
-    SitesAndParts work;
-    MatrixView<p> t;
-    MILCGPU_HD void operator()(int thread) const {
-        const SitesAndParts::Item item = work.item(thread);
-        if (!item.valid)
-            return;
-        const Site x = staples.lattice.site(item.parity, item.i);
-        typename Staples<p, reals>::M sum = {};
-        staples.add_staple(sum, x, item.parity, staples.other(item.part), staples.u, staples.mu);
-        t.store(item.parity, item.part, item.i, sum);
-    }
-};
 
 template <Precision p, int reals> struct NestedStaple {
     Staples<p, reals> staples;
@@ -125,7 +87,9 @@ void run(Device &device, const Geometry &geometry, const LinkField &u, const Pat
             continue;
         }
         const SitesAndParts all(geometry, 3);
-        launch(device, all.threads(), ThreeStaple<p, reals>{staples, all, MatrixView<p>(space->t)}, "3-staples");
+        launch(device, all.threads(),
+               ThreeStaple<p, reals, MatrixView<p, reals>>{staples, all, staples.u, MatrixView<p>(space->t)},
+               "3-staples");
         const int at_once = space->m.directions();
         for (int first = 0; first < 3; first += at_once) {
             const SitesAndParts some(geometry, at_once);

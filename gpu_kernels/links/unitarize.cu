@@ -6,6 +6,7 @@
 // W^dag W) / 2, takes what rounding left. Where that is not accurate (links.h), V = A S R^dag by one-sided Jacobi
 // rotations, W = A R^dag: unitary to rounding for any V, singular ones too.
 #include "gpu_kernels/links/matrix_view.h"
+#include "gpu_kernels/links/polar.h"
 
 namespace milcgpu {
 
@@ -13,6 +14,7 @@ namespace {
 
 using M = Matrix<double>;
 using C = Complex<double>;
+using polar::Columns, polar::GramMatrix, polar::inner, polar::one_sided_jacobi;
 
 MILCGPU_HD M newton_step(const M &w) {
     const M gram = adjoint(w) * w;
@@ -23,34 +25,13 @@ MILCGPU_HD M newton_step(const M &w) {
     return w * correction;
 }
 
-// Eigenvalues of a Hermitian positive 3x3 matrix with half the trace of q^2 in c1 and a third of that of q^3 in c2.
-MILCGPU_HD void eigenvalues(double c0, double c1, double c2, double *g) {
-    const double s = c1 / 3 - c0 * c0 / 18;
-    g[0] = g[1] = g[2] = c0 / 3;
-    if (!(fabs(s) >= 1e-14)) // MILC's limit in double
-        return;
-    const double r = c2 / 2 - c0 * c1 / 3 + c0 * c0 * c0 / 27, root = sqrt(s);
-    const double angle = acos(fmax(-1.0, fmin(1.0, r / (s * root)))) / 3;
-    for (int k = 0; k < 3; ++k)
-        g[k] += 2 * root * cos(angle + k * (2 * M_PI / 3));
-}
-
 // False where the spec asks for singular values.
 MILCGPU_HD bool unitarize_analytic(const M &v, const UnitarizeSpec &spec, M &unitary) {
-    const M q = adjoint(v) * v, q2 = q * q;
-    double c0 = 0, c1 = 0, c2 = 0;
-    for (int k = 0; k < 3; ++k) {
-        c0 += q.e[k][k].re;
-        c1 += q2.e[k][k].re / 2;
-        for (int j = 0; j < 3; ++j)
-            c2 += (q2.e[k][j].re * q.e[j][k].re - q2.e[k][j].im * q.e[j][k].im) / 3;
-    }
-    double g[3];
-    eigenvalues(c0, c1, c2, g);
-    const double product = g[0] * g[1] * g[2], exact = norm(determinant(v));
-    if (spec.svd_only || !(exact >= spec.svd_absolute) || !(fabs(exact - product) <= spec.svd_relative * exact) ||
-        !(g[0] > 0 && g[1] > 0 && g[2] > 0))
+    const GramMatrix gram(v);
+    if (!gram.is_accurate(v, spec))
         return false;
+    const double *const g = gram.g;
+    const M &q = gram.q, &q2 = gram.q2;
     const double r0 = sqrt(g[0]), r1 = sqrt(g[1]), r2 = sqrt(g[2]);
     const double u = r0 + r1 + r2, t = r0 * r1 + r0 * r2 + r1 * r2, w = r0 * r1 * r2;
     const double scale = 1 / (w * (u * t - w));
@@ -61,21 +42,6 @@ MILCGPU_HD bool unitarize_analytic(const M &v, const UnitarizeSpec &spec, M &uni
     multiply_add(f, scale * u, q2);
     unitary = newton_step(v * f);
     return true;
-}
-
-struct Columns {
-    C c[3][3]; // [column][row]
-};
-
-MILCGPU_HD C inner(const C *a, const C *b) { return conj(a[0]) * b[0] + conj(a[1]) * b[1] + conj(a[2]) * b[2]; }
-
-// a, b = a cos - conj(e) b sin, a sin + conj(e) b cos
-MILCGPU_HD void rotate_columns(C *a, C *b, double cosine, double sine, C e) {
-    for (int row = 0; row < 3; ++row) {
-        const C turned = conj(e) * b[row], old = a[row];
-        a[row] = cosine * old - sine * turned;
-        b[row] = sine * old + cosine * turned;
-    }
 }
 
 MILCGPU_HD bool normalise(C *a) {
@@ -108,36 +74,8 @@ MILCGPU_HD void orthonormalise(const C *a, C *b) {
 }
 
 MILCGPU_HD M unitarize_by_singular_values(const M &v) {
-    Columns a, r = {};
-    double largest = 0;
-    for (int k = 0; k < 9; ++k)
-        largest = fmax(largest, fmax(fabs(v.e[k / 3][k % 3].re), fabs(v.e[k / 3][k % 3].im)));
-    const double scale = largest > 0 ? 1 / largest : 1;
-    for (int column = 0; column < 3; ++column) {
-        r.c[column][column].re = 1;
-        for (int row = 0; row < 3; ++row)
-            a.c[column][row] = scale * v.e[row][column];
-    }
-    for (int sweep = 0; sweep < 20; ++sweep) {
-        bool turned = false;
-        for (int pair = 0; pair < 3; ++pair) {
-            const int i = pair == 2, j = pair == 0 ? 1 : 2;
-            const double aa = inner(a.c[i], a.c[i]).re, bb = inner(a.c[j], a.c[j]).re;
-            const C c = inner(a.c[i], a.c[j]);
-            const double size = sqrt(norm(c));
-            if (!(size > 1e-17 * sqrt(aa * bb)) || !(size > 1e-300))
-                continue;
-            turned = true;
-            const double zeta = (bb - aa) / (2 * size);
-            const double t = (zeta >= 0 ? 1.0 : -1.0) / (fabs(zeta) + sqrt(1 + zeta * zeta));
-            const double cosine = 1 / sqrt(1 + t * t);
-            const C e = (1 / size) * c;
-            rotate_columns(a.c[i], a.c[j], cosine, cosine * t, e);
-            rotate_columns(r.c[i], r.c[j], cosine, cosine * t, e);
-        }
-        if (!turned)
-            break;
-    }
+    Columns a, r;
+    one_sided_jacobi(v, a, r);
     for (int pass = 0; pass < 3; ++pass) { // largest column first
         const int i = pass == 1;
         if (inner(a.c[i], a.c[i]).re < inner(a.c[i + 1], a.c[i + 1]).re)

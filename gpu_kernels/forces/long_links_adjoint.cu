@@ -1,0 +1,50 @@
+// The derivative by the links of the long links. One thread a link, which is the first, second or third of three long
+// ones: 5 products, reads 3 of q and 4 of u, and by_u once in and out.
+#include "gpu_kernels/forces/forces.h"
+#include "gpu_kernels/links/matrix_view.h"
+
+namespace milcgpu {
+
+namespace {
+
+template <Precision p> struct LongAdjoint {
+    using M = Matrix<typename LinkReal<p>::Real>;
+    Lattice lattice;
+    SitesAndParts work;
+    MatrixView<p> u, q, by_u;
+    typename LinkReal<p>::Real naik;
+    MILCGPU_HD void operator()(int thread) const {
+        const SitesAndParts::Item item = work.item(thread);
+        if (!item.valid)
+            return;
+        const int mu = item.part, parity = item.parity, opposite = 1 - parity;
+        const Site x = lattice.site(parity, item.i), next = lattice.hop(x, mu, 1), second = lattice.hop(next, mu, 1);
+        const Site before = lattice.hop(x, mu, -1), second_before = lattice.hop(before, mu, -1);
+        const M u_next = u.load(opposite, mu, next.index());
+        M middle = q.load(opposite, mu, before.index()) * adjoint(u_next);
+        multiply_add(middle, adjoint(u.load(parity, mu, second_before.index())),
+                     q.load(parity, mu, second_before.index()));
+        M sum = adjoint(u.load(opposite, mu, before.index())) * middle;
+        multiply_add(sum, q.load(parity, mu, item.i), adjoint(u_next * u.load(parity, mu, second.index())));
+        M total = by_u.template load<Reuse::written>(parity, mu, item.i);
+        multiply_add(total, naik, sum);
+        by_u.store(parity, mu, item.i, total);
+    }
+};
+
+} // namespace
+
+void long_links_adjoint(Device &device, const Geometry &geometry, const LinkField &u, double naik, const LinkField &q,
+                        const LinkField &by_u) {
+    const SitesAndParts work(geometry, 4);
+    for_link_precision(u.precision(), [&](auto p) {
+        constexpr Precision precision = decltype(p)::value;
+        launch(device, work.threads(),
+               LongAdjoint<precision>{geometry.lattice(), work, MatrixView<precision>(u), MatrixView<precision>(q),
+                                      MatrixView<precision>(by_u),
+                                      static_cast<typename LinkReal<precision>::Real>(naik)},
+               "derivative of long links");
+    });
+}
+
+} // namespace milcgpu

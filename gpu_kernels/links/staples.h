@@ -1,0 +1,58 @@
+// Staples of links of one direction mu, as the fat links and their derivatives take them:
+//   S_nu(M)(x) = U_nu(x) M(x+nu) U_nu(x+mu)^dag + U_nu(x-nu)^dag M(x-nu) U_nu(x-nu+mu),
+// the upper and the lower part, for any field M whose matrices go from x to x+mu.
+#pragma once
+#include "gpu_kernels/links/matrix_view.h"
+
+namespace milcgpu {
+
+template <Precision p, int reals> struct Staples {
+    using Real = typename LinkReal<p>::Real;
+    using M = Matrix<Real>;
+    Lattice lattice;
+    MatrixView<p, reals> u;
+    int mu;
+
+    // k-th direction (0..2) other than mu
+    MILCGPU_HD int other(int k) const { return k + (k >= mu); }
+
+    // sum += upper part of S_nu(m[slot])
+    template <class View>
+    MILCGPU_HD void add_upper(M &sum, const Site &x, int parity, int nu, const View &m, int slot) const {
+        const int opposite = 1 - parity;
+        const Site up = lattice.hop(x, nu, 1), forward = lattice.hop(x, mu, 1);
+        const M upper = u.load(parity, nu, x.index()) * m.load(opposite, slot, up.index());
+        multiply_add(sum, upper, adjoint(u.load(opposite, nu, forward.index())));
+    }
+    template <class View>
+    MILCGPU_HD void add_lower(M &sum, const Site &x, int parity, int nu, const View &m, int slot) const {
+        const int opposite = 1 - parity;
+        const Site down = lattice.hop(x, nu, -1), down_forward = lattice.hop(down, mu, 1);
+        const M lower = m.load(opposite, slot, down.index()) * u.load(parity, nu, down_forward.index());
+        multiply_add(sum, adjoint(u.load(opposite, nu, down.index())), lower);
+    }
+    template <class View>
+    MILCGPU_HD void add_staple(M &sum, const Site &x, int parity, int nu, const View &m, int slot) const {
+        add_upper(sum, x, parity, nu, m, slot);
+        add_lower(sum, x, parity, nu, m, slot);
+    }
+};
+
+// t[k] = S_nu(from[mu]), nu the k-th direction other than mu. One thread a site and k.
+template <Precision p, int reals, class View> struct ThreeStaple {
+    Staples<p, reals> staples;
+    SitesAndParts work;
+    View from;
+    MatrixView<p> t;
+    MILCGPU_HD void operator()(int thread) const {
+        const SitesAndParts::Item item = work.item(thread);
+        if (!item.valid)
+            return;
+        const Site x = staples.lattice.site(item.parity, item.i);
+        typename Staples<p, reals>::M sum = {};
+        staples.add_staple(sum, x, item.parity, staples.other(item.part), from, staples.mu);
+        t.store(item.parity, item.part, item.i, sum);
+    }
+};
+
+} // namespace milcgpu

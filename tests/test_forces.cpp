@@ -1,0 +1,300 @@
+// Forces of the fermions, piece by piece and put together: against derivatives taken path by path, finite differences,
+// and MILC's own sample.
+#include "examples/lattice_file.h"
+#include "gpu_kernels/forces/forces.h"
+#include "tests/reference/forces.h"
+#include "tests/support.h"
+
+using namespace milcgpu;
+using namespace tests;
+using reference::Fermion;
+using reference::Gauge;
+
+namespace {
+
+const std::array<int, 4> shapes[] = {{4, 4, 4, 4}, {2, 4, 6, 4}, {6, 4, 2, 4}};
+const std::array<int, 4> small_shape = {2, 4, 4, 2};
+
+struct OnDevice {
+    reference::Lattice lattice;
+    Device device;
+    Geometry geometry;
+    SiteMap map;
+    Precision precision;
+    OnDevice(const reference::Lattice &on, Backend backend, Precision p)
+        : lattice(on), device(backend, 0), geometry(on.n), precision(p) {}
+    Precision real() const { return precision; }
+    LinkField empty(int reals = 18) { return {device, precision, reals, geometry, "test"}; }
+    LinkField zero() {
+        LinkField field = empty();
+        device.fill_zero(field.block(0, 0), field.bytes());
+        return field;
+    }
+    LinkField up(const Gauge &links) {
+        LinkField field = empty();
+        if (precision == Precision::double_) {
+            auto host = reference::links_to_milc<double>(lattice, links);
+            links_to_device(device, {host.data(), precision, 576}, map, geometry, field);
+        } else {
+            auto host = reference::links_to_milc<float>(lattice, links);
+            links_to_device(device, {host.data(), precision, 288}, map, geometry, field);
+        }
+        return field;
+    }
+    Gauge down(const LinkField &field) {
+        std::vector<double> host(72 * size_t(lattice.volume()));
+        links_to_host(device, field, map, geometry, {host.data(), Precision::double_, 576});
+        return reference::links_from_milc<double>(lattice, host);
+    }
+    Gauge rounded(const Gauge &links) { return down(up(links)); }
+    // Momenta as matrices.
+    Gauge momenta_down(const LinkField &field) {
+        std::vector<double> host(40 * size_t(lattice.volume()));
+        links_to_host(device, field, map, geometry, {host.data(), Precision::double_, 320});
+        Gauge result(4 * size_t(lattice.volume()));
+        const auto order = reference::milc_order(lattice);
+        for (size_t k = 0; k < result.size(); ++k) {
+            const double *h = &host[10 * k];
+            reference::Matrix &m = result[4 * size_t(order[k / 4]) + k % 4];
+            m.e[0][1] = {h[0], h[1]}, m.e[0][2] = {h[2], h[3]}, m.e[1][2] = {h[4], h[5]};
+            for (int j = 0; j < 3; ++j) {
+                m.e[j][j] = {0, h[6 + j]};
+                for (int i = 0; i < j; ++i)
+                    m.e[j][i] = -std::conj(m.e[i][j]);
+            }
+        }
+        return result;
+    }
+    struct Vectors {
+        SpinorField even, odd;
+    };
+    Vectors vectors(const std::vector<Fermion> &x) {
+        const int count = static_cast<int>(x.size());
+        Vectors v{{device, precision, geometry, 0, "test", count}, {device, precision, geometry, 1, "test", count}};
+        SpinorReorder reorder(device, map, geometry);
+        for (int t = 0; t < count; ++t)
+            for (const int parity : {0, 1}) {
+                const SpinorBlock to = (parity == 0 ? v.even : v.odd)[t];
+                auto host = reference::vector_to_milc<double>(lattice, x[t]);
+                reorder.to_device({host.data(), Precision::double_, 48}, parity, to);
+            }
+        return v;
+    }
+};
+
+// Relative to the whole field. Measured on the host backend, the worst of all tests below.
+double tolerance(Precision p) { return times_measured * (p == Precision::double_ ? 1e-15 : 4e-7); }
+
+const reference::PathCoefficients every_path = {0.7, -0.04, -0.11, 0.05, -0.03, -0.2};
+
+void check_fat_adjoint(Backend backend, const std::array<int, 4> &shape, const reference::PathCoefficients &c,
+                       Precision precision, bool little_memory) {
+    OnDevice on({shape}, backend, precision);
+    CAPTURE(name(backend), shape[0], shape[1], shape[2], shape[3], name(precision), c.lepage, little_memory);
+    const Gauge u = on.rounded(random_links(on.lattice, 3)), q = on.rounded(random_links(on.lattice, 4));
+    const Gauge before = on.rounded(random_links(on.lattice, 5));
+    const LinkField by_u = on.up(before), links = on.up(u), derivative = on.up(q);
+    const size_t matrix = by_u.bytes() / 4;
+    if (little_memory)
+        on.device.set_memory_limit(on.device.used_bytes() + 13 * matrix);
+    const AdjointSpace space(on.device, on.geometry, precision, c.lepage != 0);
+    CHECK(space.p_up.directions() == (little_memory ? 1 : 3));
+    const milcgpu::PathCoefficients paths = {c.one_link,    c.naik,         c.three_staple,
+                                             c.five_staple, c.seven_staple, c.lepage};
+    fat_links_adjoint(on.device, on.geometry, links, paths, derivative, by_u, space);
+    Gauge wanted = reference::path_derivative(on.lattice, u, reference::fat_paths, c, q);
+    for (size_t k = 0; k < wanted.size(); ++k)
+        wanted[k] = wanted[k] + before[k];
+    CHECK(reference::relative_difference(on.down(by_u), wanted) <= tolerance(precision));
+}
+
+} // namespace
+
+TEST_CASE("paths of fat and long links are the reference's links, on unitary links", "[forces][reference]") {
+    const reference::Lattice lattice{small_shape};
+    const Gauge u = reference::random_gauge(lattice, 7);
+    CHECK(reference::relative_difference(reference::sum_of_paths(lattice, u, reference::fat_paths, every_path),
+                                         reference::fat_links(lattice, u, every_path)) <= 1e-14);
+    CHECK(reference::relative_difference(reference::sum_of_paths(lattice, u, reference::long_path, every_path),
+                                         reference::long_links(lattice, u, every_path)) <= 1e-15);
+}
+
+TEST_CASE("derivative by the links of fat links: path by path, any links, shapes, coefficients", "[forces]") {
+    for (const Backend backend : backends())
+        for (const auto &shape : shapes)
+            for (const Precision precision : {Precision::double_, Precision::single}) {
+                check_fat_adjoint(backend, shape, every_path, precision, false);
+                check_fat_adjoint(backend, shape, reference::hisq_fat7_coefficients(), precision, false);
+            }
+}
+
+TEST_CASE("derivative by the links of fat links where memory is short", "[forces][sanitize]") {
+    for (const Backend backend : backends())
+        for (const bool little_memory : {false, true})
+            check_fat_adjoint(backend, small_shape, every_path, Precision::double_, little_memory);
+}
+
+TEST_CASE("derivative by the links of long links: path by path", "[forces][sanitize]") {
+    for (const Backend backend : backends())
+        for (const auto &shape : {shapes[0], shapes[1], small_shape})
+            for (const Precision precision : {Precision::double_, Precision::single}) {
+                OnDevice on({shape}, backend, precision);
+                CAPTURE(name(backend), shape[0], shape[1], shape[2], shape[3], name(precision));
+                const Gauge u = on.rounded(random_links(on.lattice, 3)), q = on.rounded(random_links(on.lattice, 4));
+                const LinkField by_u = on.zero();
+                long_links_adjoint(on.device, on.geometry, on.up(u), every_path.naik, on.up(q), by_u);
+                CHECK(reference::relative_difference(
+                          on.down(by_u), reference::path_derivative(on.lattice, u, reference::long_path, every_path,
+                                                                    q)) <= tolerance(precision));
+            }
+}
+
+TEST_CASE("outer products: every number of terms, one and three hops, added or not", "[forces][sanitize]") {
+    for (const Backend backend : backends())
+        for (const Precision precision : {Precision::double_, Precision::single})
+            for (const int terms : {1, 3, 50}) { // 50: two launches
+                OnDevice on({small_shape}, backend, precision);
+                CAPTURE(name(backend), name(precision), terms);
+                std::vector<Fermion> x;
+                std::vector<double> one, three;
+                for (int t = 0; t < terms; ++t) {
+                    x.push_back(random_fermion(on.lattice, 10 + t));
+                    one.push_back(0.3 - 0.1 * t);
+                    three.push_back(1 + 0.2 * t);
+                }
+                const auto vectors = on.vectors(x);
+                const ForceVectors both{vectors.even, vectors.odd};
+                const Gauge before = on.rounded(random_links(on.lattice, 5));
+                const LinkField field_one = on.up(before), field_three = on.up(before);
+                outer_products(on.device, on.geometry, both, one, three, true, field_one, &field_three);
+                Gauge wanted = reference::outer_products(on.lattice, x, one, 1);
+                for (size_t k = 0; k < wanted.size(); ++k)
+                    wanted[k] = wanted[k] + before[k];
+                CHECK(reference::relative_difference(on.down(field_one), wanted) <= tolerance(precision));
+                outer_products(on.device, on.geometry, both, one, three, false, field_one, &field_three);
+                CHECK(reference::relative_difference(on.down(field_one),
+                                                     reference::outer_products(on.lattice, x, one, 1)) <=
+                      tolerance(precision));
+                CHECK(reference::relative_difference(on.down(field_three),
+                                                     reference::outer_products(on.lattice, x, three, 3)) <=
+                      tolerance(precision));
+                outer_products(on.device, on.geometry, both, three, {}, false, field_one, nullptr);
+                CHECK(reference::relative_difference(on.down(field_one),
+                                                     reference::outer_products(on.lattice, x, three, 1)) <=
+                      tolerance(precision));
+                CHECK_THROWS_AS(outer_products(on.device, on.geometry, both, std::vector<double>(terms + 1, 1.0), {},
+                                               false, field_one, nullptr),
+                                milcgpu::Error);
+            }
+}
+
+namespace {
+
+// Links of each kind that the derivative of the unitary part meets: smooth, rough, with two and three equal singular
+// values, nearly singular.
+Gauge links_to_unitarize(const reference::Lattice &lattice) {
+    reference::Rng rng(31);
+    Gauge v(4 * size_t(lattice.volume()));
+    for (size_t k = 0; k < v.size(); ++k) {
+        const reference::Matrix left = reference::random_su3(rng), right = reference::random_su3(rng);
+        const double s[5][3] = {{1.1, 0.9, 1}, {2, 0.7, 0.1}, {1, 1, 0.6}, {0.8, 0.8, 0.8}, {1, 0.5, 0.004}};
+        reference::Matrix diagonal{};
+        for (int j = 0; j < 3; ++j)
+            diagonal.e[j][j] = s[k % 5][j];
+        v[k] = left * diagonal * right;
+    }
+    return v;
+}
+
+} // namespace
+
+TEST_CASE("derivative of unitarization: analytic, by singular values, filtered", "[forces][sanitize]") {
+    for (const Backend backend : backends()) {
+        OnDevice on({small_shape}, backend, Precision::double_);
+        const Gauge v = links_to_unitarize(on.lattice), q = random_links(on.lattice, 4);
+        const LinkField links = on.up(v);
+        for (const bool svd_only : {false, true})
+            for (const double filter : {0.0, 5e-5, 0.3}) {
+                CAPTURE(name(backend), svd_only, filter);
+                UnitarizeSpec spec;
+                spec.svd_only = svd_only;
+                const LinkField by_v = on.up(q);
+                const UnitarizeAdjointCounts counts =
+                    unitarize_adjoint(on.device, on.geometry, links, spec, filter, by_v);
+                const Gauge got = on.down(by_v);
+                double worst[5] = {};
+                uint64_t filtered = 0;
+                for (size_t k = 0; k < v.size(); ++k) {
+                    const double least[5] = {0.9, 0.1, 0.6, 0.8, 0.004};
+                    const bool below = least[k % 5] * least[k % 5] < filter;
+                    filtered += below;
+                    const auto wanted = reference::unitary_part_derivative(v[k], q[k], below ? filter : 0);
+                    worst[k % 5] = worse(worst[k % 5], reference::frobenius_norm(got[k] - wanted) /
+                                                           reference::frobenius_norm(wanted));
+                }
+                CHECK(counts.filtered == filtered);
+                CHECK((counts.by_singular_values == v.size()) == svd_only);
+                // Nearly singular links without the filter are as far as the reference goes.
+                const double measured[5] = {4e-14, 1.4e-13, 1.6e-13, 4e-14, filter > 0 ? 4e-13 : 6e-11};
+                for (int k = 0; k < 5; ++k) {
+                    CAPTURE(k, worst[k]);
+                    CHECK(worst[k] <= times_measured * measured[k]);
+                }
+            }
+    }
+}
+
+TEST_CASE("a derivative by the links moves the momenta", "[forces][sanitize]") {
+    for (const Backend backend : backends())
+        for (const Precision precision : {Precision::double_, Precision::single}) {
+            OnDevice on({small_shape}, backend, precision);
+            CAPTURE(name(backend), name(precision));
+            const Gauge u = on.rounded(random_links(on.lattice, 3)), q = on.rounded(random_links(on.lattice, 4));
+            const LinkField h = momenta(on.device, precision, on.geometry);
+            on.device.fill_zero(h.block(0, 0), h.bytes());
+            Gauge wanted(u.size());
+            for (const double factor : {0.7, -2.0}) {
+                add_force(on.device, on.geometry, on.up(u), on.up(q), factor, h);
+                for (size_t k = 0; k < wanted.size(); ++k)
+                    wanted[k] =
+                        wanted[k] + factor * reference::traceless_antihermitian(u[k] * reference::adjoint(q[k]));
+            }
+            CHECK(reference::relative_difference(on.momenta_down(h), wanted) <= tolerance(precision));
+        }
+}
+
+namespace {
+
+// The asqtad force on momenta 0 for MD step 1: outer products, pull-back, projection.
+Gauge asqtad_force(OnDevice &on, const Gauge &u, const std::vector<Fermion> &x, const std::vector<double> &residues,
+                   const reference::PathCoefficients &c) {
+    const auto vectors = on.vectors(x);
+    const LinkField links = on.up(u), one = on.empty(), three = on.empty(), by_u = on.zero();
+    outer_products(on.device, on.geometry, {vectors.even, vectors.odd}, residues, residues, false, one, &three);
+    const AdjointSpace space(on.device, on.geometry, on.precision, true);
+    const milcgpu::PathCoefficients paths = {c.one_link,    c.naik,         c.three_staple,
+                                             c.five_staple, c.seven_staple, c.lepage};
+    fat_links_adjoint(on.device, on.geometry, links, paths, one, by_u, space);
+    long_links_adjoint(on.device, on.geometry, links, c.naik, three, by_u);
+    const LinkField h = momenta(on.device, on.precision, on.geometry);
+    on.device.fill_zero(h.block(0, 0), h.bytes());
+    add_force(on.device, on.geometry, links, by_u, 2, h);
+    return on.momenta_down(h);
+}
+
+} // namespace
+
+TEST_CASE("MILC's sample: momenta after one asqtad force", "[forces][samples]") {
+    for (const char *file : {"lat.sample.l8", "ksvector.src.sample.l8", "colormatrix.mom.sample.l8"})
+        NEED_SAMPLE(std::string(file));
+    auto gauge = examples::read_gauge(sample_file("lat.sample.l8"));
+    const auto source = examples::read_scidac_fermion(sample_file("ksvector.src.sample.l8"));
+    const auto wanted = examples::read_scidac_gauge(sample_file("colormatrix.mom.sample.l8"));
+    reference::apply_phases(gauge.lattice, gauge.links);
+    for (const Backend backend : backends()) {
+        OnDevice on(gauge.lattice, backend, Precision::double_);
+        const Gauge h = asqtad_force(on, gauge.links, {source.vectors}, {1.0}, reference::asqtad_coefficients(0.502));
+        // The file is in float. MILC's own comparison allows 1e-5.
+        CHECK(reference::relative_difference(h, wanted.links) <= 2 * 2.54e-8);
+    }
+}
