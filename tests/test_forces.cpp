@@ -1,7 +1,7 @@
 // Forces of the fermions, piece by piece and put together: against derivatives taken path by path, finite differences,
 // and MILC's own sample.
 #include "examples/lattice_file.h"
-#include "gpu_kernels/forces/forces.h"
+#include "gpu_kernels/forces/fermion_force.h"
 #include "tests/reference/forces.h"
 #include "tests/support.h"
 
@@ -87,6 +87,10 @@ double tolerance(Precision p) { return times_measured * (p == Precision::double_
 
 const reference::PathCoefficients every_path = {0.7, -0.04, -0.11, 0.05, -0.03, -0.2};
 
+milcgpu::PathCoefficients paths_of(const reference::PathCoefficients &c) {
+    return {c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage};
+}
+
 void check_fat_adjoint(Backend backend, const std::array<int, 4> &shape, const reference::PathCoefficients &c,
                        Precision precision, bool little_memory) {
     OnDevice on({shape}, backend, precision);
@@ -99,9 +103,7 @@ void check_fat_adjoint(Backend backend, const std::array<int, 4> &shape, const r
         on.device.set_memory_limit(on.device.used_bytes() + 13 * matrix);
     const AdjointSpace space(on.device, on.geometry, precision, c.lepage != 0);
     CHECK(space.p_up.directions() == (little_memory ? 1 : 3));
-    const milcgpu::PathCoefficients paths = {c.one_link,    c.naik,         c.three_staple,
-                                             c.five_staple, c.seven_staple, c.lepage};
-    fat_links_adjoint(on.device, on.geometry, links, paths, derivative, by_u, space);
+    fat_links_adjoint(on.device, on.geometry, links, paths_of(c), derivative, by_u, space);
     Gauge wanted = reference::path_derivative(on.lattice, u, reference::fat_paths, c, q);
     for (size_t k = 0; k < wanted.size(); ++k)
         wanted[k] = wanted[k] + before[k];
@@ -265,24 +267,117 @@ TEST_CASE("a derivative by the links moves the momenta", "[forces][sanitize]") {
 
 namespace {
 
-// The asqtad force on momenta 0 for MD step 1: outer products, pull-back, projection.
-Gauge asqtad_force(OnDevice &on, const Gauge &u, const std::vector<Fermion> &x, const std::vector<double> &residues,
-                   const reference::PathCoefficients &c) {
+struct Force {
+    Gauge momenta; // from 0
+    UnitarizeAdjointCounts counts;
+};
+
+// MD step eps of the force with these terms; no sets: asqtad.
+Force force_of(OnDevice &on, const Gauge &u, const std::vector<Fermion> &x, const std::vector<double> &residues,
+               double eps, const reference::PathCoefficients &asqtad, const std::vector<HisqForceSpec::Set> &sets) {
     const auto vectors = on.vectors(x);
-    const LinkField links = on.up(u), one = on.empty(), three = on.empty(), by_u = on.zero();
-    outer_products(on.device, on.geometry, {vectors.even, vectors.odd}, residues, residues, false, one, &three);
-    const AdjointSpace space(on.device, on.geometry, on.precision, true);
-    const milcgpu::PathCoefficients paths = {c.one_link,    c.naik,         c.three_staple,
-                                             c.five_staple, c.seven_staple, c.lepage};
-    fat_links_adjoint(on.device, on.geometry, links, paths, one, by_u, space);
-    long_links_adjoint(on.device, on.geometry, links, c.naik, three, by_u);
-    const LinkField h = momenta(on.device, on.precision, on.geometry);
+    const ForceTerms terms{{vectors.even, vectors.odd}, residues};
+    const LinkField links = on.up(u), h = momenta(on.device, on.precision, on.geometry);
     on.device.fill_zero(h.block(0, 0), h.bytes());
-    add_force(on.device, on.geometry, links, by_u, 2, h);
-    return on.momenta_down(h);
+    Force force{};
+    if (sets.empty()) {
+        milcgpu::asqtad_force(on.device, on.geometry, links, paths_of(asqtad), terms, eps, h);
+    } else {
+        const auto made = reference::hisq_links(on.lattice, u, 0);
+        const HisqForceSpec spec{paths_of(reference::hisq_fat7_coefficients()),
+                                 paths_of(reference::hisq_asqtad_coefficients()),
+                                 {1.0 / 8, -1.0 / 24, 0, 0, 0, 0},
+                                 sets,
+                                 {},
+                                 5e-5};
+        force.counts = hisq_force(on.device, on.geometry, links, on.up(made.v), on.up(made.w), spec, terms, eps, h);
+    }
+    force.momenta = on.momenta_down(h);
+    return force;
+}
+
+// exp(h)
+reference::Matrix exponential(const reference::Matrix &h) {
+    reference::Matrix sum = reference::identity(), term = sum;
+    for (int k = 1; k < 20; ++k) {
+        term = (1.0 / k) * (term * h);
+        sum = sum + term;
+    }
+    return sum;
+}
+
+// 2 Re sum_t r_t <X_t even, D X_t odd>, with the D that each term's set has.
+double action(const reference::Lattice &lattice, const Gauge &u, const std::vector<Fermion> &x,
+              const std::vector<double> &residues, const reference::PathCoefficients &asqtad,
+              const std::vector<HisqForceSpec::Set> &sets) {
+    long double sum = 0;
+    size_t t = 0;
+    const auto add = [&](const Gauge &fat, const Gauge &lng) {
+        const Fermion dx = reference::dslash_on_parity(lattice, fat, lng, x[t], 0);
+        for (int site = 0; site < lattice.volume(); ++site)
+            if (lattice.parity(site) == 0)
+                for (int k = 0; k < 3; ++k)
+                    sum += 2 * residues[t] * std::real(std::conj(x[t][site].c[k]) * dx[site].c[k]);
+        ++t;
+    };
+    if (sets.empty()) {
+        const Gauge fat = reference::fat_links(lattice, u, asqtad), lng = reference::long_links(lattice, u, asqtad);
+        while (t < x.size())
+            add(fat, lng);
+    }
+    for (const auto &set : sets) {
+        const auto made = reference::hisq_links(lattice, u, set.eps_naik);
+        for (int k = 0; k < set.terms; ++k)
+            add(made.fat, made.lng);
+    }
+    return static_cast<double>(sum);
 }
 
 } // namespace
+
+TEST_CASE("forces are the derivative of the action: asqtad, HISQ with one set of eps_naik and with three", "[forces]") {
+    const reference::Lattice lattice{{4, 2, 4, 4}};
+    Gauge u = reference::near_unit_gauge(lattice, 0.3, 11);
+    reference::apply_phases(lattice, u);
+    std::vector<Fermion> x;
+    const std::vector<double> residues = {0.7, -0.2, 1.3, 0.4};
+    for (size_t t = 0; t < residues.size(); ++t)
+        x.push_back(random_fermion(lattice, 20 + t));
+    reference::Rng rng(77);
+    Gauge direction(u.size());
+    for (auto &h : direction)
+        h = reference::traceless_antihermitian(reference::random_matrix(rng));
+    const auto asqtad = reference::asqtad_coefficients(0.9);
+    const double eps = 0.03;
+    // The derivative along the direction, central differences of order 8.
+    const auto slope = [&](const std::vector<HisqForceSpec::Set> &sets) {
+        const double weights[4] = {4.0 / 5, -1.0 / 5, 4.0 / 105, -1.0 / 280}, step = 0.004;
+        double sum = 0;
+        for (int k = 1; k <= 4; ++k)
+            for (const int sign : {1, -1}) {
+                Gauge moved(u.size());
+                for (size_t j = 0; j < u.size(); ++j)
+                    moved[j] = exponential((sign * k * step) * direction[j]) * u[j];
+                sum += sign * weights[k - 1] * action(lattice, moved, x, residues, asqtad, sets) / step;
+            }
+        return sum;
+    };
+    const std::vector<std::vector<HisqForceSpec::Set>> cases = {
+        {}, {{0, 4}}, {{0, 2}, {-0.3, 0}, {0.2, 2}}, {{0, 1}, {-0.1, 2}, {0.3, 1}}};
+    for (const auto &sets : cases) {
+        const double wanted = slope(sets);
+        for (const Backend backend : backends()) {
+            OnDevice on(lattice, backend, Precision::double_);
+            const Force force = force_of(on, u, x, residues, eps, asqtad, sets);
+            double got = 0;
+            for (size_t k = 0; k < u.size(); ++k)
+                got += reference::trace(direction[k] * force.momenta[k]).real() / eps;
+            CAPTURE(name(backend), sets.size(), got, wanted);
+            CHECK(std::abs(got - wanted) <= times_measured * 1e-11 * std::abs(wanted));
+            CHECK(force.counts.filtered + force.counts.by_singular_values == 0);
+        }
+    }
+}
 
 TEST_CASE("MILC's sample: momenta after one asqtad force", "[forces][samples]") {
     for (const char *file : {"lat.sample.l8", "ksvector.src.sample.l8", "colormatrix.mom.sample.l8"})
@@ -293,8 +388,9 @@ TEST_CASE("MILC's sample: momenta after one asqtad force", "[forces][samples]") 
     reference::apply_phases(gauge.lattice, gauge.links);
     for (const Backend backend : backends()) {
         OnDevice on(gauge.lattice, backend, Precision::double_);
-        const Gauge h = asqtad_force(on, gauge.links, {source.vectors}, {1.0}, reference::asqtad_coefficients(0.502));
+        const Force force =
+            force_of(on, gauge.links, {source.vectors}, {1.0}, 1, reference::asqtad_coefficients(0.502), {});
         // The file is in float. MILC's own comparison allows 1e-5.
-        CHECK(reference::relative_difference(h, wanted.links) <= 2 * 2.54e-8);
+        CHECK(reference::relative_difference(force.momenta, wanted.links) <= 2 * 2.54e-8);
     }
 }

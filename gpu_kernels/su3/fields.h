@@ -21,6 +21,11 @@ struct SpinorBlock {
         one.sources = 1;
         return one;
     }
+    SpinorBlock from(int first) const { // the sources from `first` on
+        SpinorBlock rest = (*this)[first];
+        rest.sources = sources - first;
+        return rest;
+    }
     size_t bytes() const { return source_bytes * sources; }
 };
 

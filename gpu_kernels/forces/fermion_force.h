@@ -1,0 +1,41 @@
+// The forces of staggered fermions on the momenta, put together from forces.h.
+//
+// With terms t, residues r_t and solutions X_t (even sites; D X_t on odd ones) the momenta get
+//   H += 2 eps TA(U q_U^dag),
+// q_U the derivative by the links of 2 Re sum_t r_t <X_t even, D X_t odd> at fixed X. These are the equations of motion
+// of MILC's RHMC and R algorithm: Gottlieb et al., Phys. Rev. D 35 (1987) 2531; Clark, Kennedy, Phys. Rev. Lett. 98
+// (2007) 051601; for HISQ: Bazavov et al., Phys. Rev. D 82 (2010) 074501.
+#pragma once
+#include "gpu_kernels/forces/forces.h"
+
+namespace milcgpu {
+
+struct ForceTerms {
+    ForceVectors x;
+    std::vector<double> residues;
+};
+
+// u: links with phases, 18 reals. All fields in one precision, double or single. Momenta are only written by the last
+// launch: a failure before leaves them as they were.
+void asqtad_force(Device &, const Geometry &, const LinkField &u, const PathCoefficients &, const ForceTerms &,
+                  double eps, const LinkField &momenta);
+
+// As HISQ links are made: V = level_1(U), W = its unitary part, fat and long links = level_2(W) + eps_naik
+// naik_part(W).
+struct HisqForceSpec {
+    PathCoefficients level_1, level_2, naik_part;
+    // A term belongs to one set of eps_naik: terms in order of the sets, and how many each has (none is allowed).
+    struct Set {
+        double eps_naik;
+        int terms;
+    };
+    std::vector<Set> sets;
+    UnitarizeSpec unitarize;
+    double filter; // MILC's HISQ_FORCE_FILTER
+};
+// v, w: as they were made of u.
+UnitarizeAdjointCounts hisq_force(Device &, const Geometry &, const LinkField &u, const LinkField &v,
+                                  const LinkField &w, const HisqForceSpec &, const ForceTerms &, double eps,
+                                  const LinkField &momenta);
+
+} // namespace milcgpu
