@@ -157,7 +157,7 @@ list-kernels: $(O)/list_kernels ## print every dispatch table
 	@$(O)/list_kernels
 
 install: all ## into $(DESTDIR)$(PREFIX): include/ lib/ lib/pkgconfig/ bin/
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include milc_glue/milcgpu.h milc_glue/plugin.h
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include milc_glue/milcgpu.h milc_glue/milcgpu_md.h milc_glue/plugin.h
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/milcgpu $(wildcard milc_glue/use_gpu/*.[ch]) milc_glue/use_gpu/milc_gpu.mk
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin milc_glue/use_gpu/milcgpu-config
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include $(wildcard milc_glue/quda_compat/*.h)

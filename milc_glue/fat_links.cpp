@@ -1,13 +1,10 @@
 // The C interface to gpu_kernels/links: checks, the order of the steps, copies back.
-#include "gpu_kernels/links/links.h"
-#include "milc_glue/context.h"
+#include "milc_glue/fat_links.h"
 #include <cmath>
 
 using namespace milcgpu;
 
-namespace {
-
-PathCoefficients coefficients(const milcgpu_paths &p, const char *what) {
+PathCoefficients milcgpu::coefficients(const milcgpu_paths &p, const char *what) {
     const double all[] = {p.one_link, p.naik, p.three_staple, p.five_staple, p.seven_staple, p.lepage};
     bool any = false;
     for (const double c : all) {
@@ -20,6 +17,44 @@ PathCoefficients coefficients(const milcgpu_paths &p, const char *what) {
             "%s: all six path coefficients are 0; fill them in (milcgpu_asqtad_spec and milcgpu_hisq_spec do)", what));
     return {p.one_link, p.naik, p.three_staple, p.five_staple, p.seven_staple, p.lepage};
 }
+
+UnitarizeSpec milcgpu::unitarize_spec(const milcgpu_fatlink_spec &spec) {
+    if (!(spec.svd_relative >= 0) || !(spec.svd_absolute >= 0))
+        refuse(format("spec: svd_relative %g and svd_absolute %g must not be negative", spec.svd_relative,
+                      spec.svd_absolute));
+    UnitarizeSpec how;
+    how.special = spec.special_unitary != 0;
+    how.svd_only = spec.svd_only != 0;
+    if (spec.svd_relative > 0)
+        how.svd_relative = spec.svd_relative;
+    if (spec.svd_absolute > 0)
+        how.svd_absolute = spec.svd_absolute;
+    return how;
+}
+
+std::string milcgpu::place_of_link(long long link) {
+    return format("site %lld (even sites first, then odd), direction %c", link / 4, "XYZT"[link % 4]);
+}
+
+LinkStatistics milcgpu::checked_gauge_field(Device &device, const Geometry &geometry, const LinkField &u,
+                                            double limit) {
+    const LinkStatistics statistics = link_statistics(device, u, geometry);
+    if (statistics.first_bad >= 0)
+        throw Error(Status::nan_or_inf,
+                    format("gauge field: the first element that is NaN or infinite is in the link of %s",
+                           place_of_link(statistics.first_bad).c_str()));
+    if (limit == 0)
+        limit = 1e-4;
+    long long worst;
+    const double violation = limit < 0 ? 0 : unitarity_violation(device, geometry, u, &worst);
+    if (limit >= 0 && !(violation <= limit))
+        refuse(format("gauge field: not unitary, an element of |U U^dag - 1| is %.2e (accepted %.1e) in the link of "
+                      "%s. Reunitarize the lattice, or allow more (unitarity)",
+                      violation, limit, place_of_link(worst).c_str()));
+    return statistics;
+}
+
+namespace {
 
 struct FatLinkArguments {
     Precision precision;
@@ -43,9 +78,9 @@ FatLinkArguments checked(const milcgpu_fatlink_spec &spec, const milcgpu_field *
         a.paths = coefficients(spec.paths, "spec.paths");
     if (spec.hisq)
         a.fat7 = coefficients(spec.fat7, "spec.fat7");
-    if (!(spec.svd_relative >= 0) || !(spec.svd_absolute >= 0) || std::isnan(spec.unitarity))
-        refuse(format("spec: svd_relative %g and svd_absolute %g must not be negative, unitarity %g not NaN",
-                      spec.svd_relative, spec.svd_absolute, spec.unitarity));
+    unitarize_spec(spec); // refuses its limits
+    if (std::isnan(spec.unitarity))
+        refuse("spec: unitarity is NaN");
     const bool first_level =
         spec.hisq && hisq != nullptr && (hisq->v != nullptr || hisq->y != nullptr || hisq->w != nullptr);
     if (n_sets < (first_level ? 0 : 1))
@@ -131,29 +166,13 @@ class Maker {
         report_.kernel_seconds += device_.timer_stop_seconds();
     }
 
-    std::string place(long long link) const {
-        return format("site %lld (even sites first, then odd), direction %c", link / 4, "XYZT"[link % 4]);
-    }
-
     LinkField field(Precision p, const char *owner) const { return {device_, p, 18, context_.geometry, owner}; }
 
     // U as the kernels take it: checked, with phases, in the precision and reals asked for.
     LinkField gauge_links() {
         LinkField u = field(a_.gauge.real, "gauge links");
         links_to_device(device_, a_.gauge, context_.map, context_.geometry, u);
-        LinkStatistics statistics = link_statistics(device_, u, context_.geometry);
-        if (statistics.first_bad >= 0)
-            throw Error(Status::nan_or_inf,
-                        format("gauge field: the first element that is NaN or infinite is in the link of %s",
-                               place(statistics.first_bad).c_str()));
-        const double limit = spec_.unitarity == 0 ? 1e-4 : spec_.unitarity;
-        long long worst;
-        const double violation = limit < 0 ? 0 : unitarity_violation(device_, context_.geometry, u, &worst);
-        if (limit >= 0 && !(violation <= limit))
-            refuse(format(
-                "gauge field: not unitary, an element of |U U^dag - 1| is %.2e (accepted %.1e) in the link of %s. "
-                "Reunitarize the lattice, or set spec.unitarity",
-                violation, limit, place(worst).c_str()));
+        LinkStatistics statistics = checked_gauge_field(device_, context_.geometry, u, spec_.unitarity);
         if (spec_.phases_out)
             apply_phases(device_, context_.geometry, u);
         report_.reconstruct = 18;
@@ -183,13 +202,7 @@ class Maker {
         const bool keep_y = wanted != nullptr && wanted->y != nullptr && spec_.special_unitary;
         if (keep_y)
             y = field(a_.precision, "HISQ links");
-        UnitarizeSpec how;
-        how.special = spec_.special_unitary != 0;
-        how.svd_only = spec_.svd_only != 0;
-        if (spec_.svd_relative > 0)
-            how.svd_relative = spec_.svd_relative;
-        if (spec_.svd_absolute > 0)
-            how.svd_absolute = spec_.svd_absolute;
+        const UnitarizeSpec how = unitarize_spec(spec_);
         timed([&] {
             fat_links(device_, context_.geometry, links, a_.fat7, v, *space_);
             report_.svd_links = unitarize(device_, context_.geometry, v, how, keep_y ? &y : nullptr, w);

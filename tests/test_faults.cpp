@@ -2,6 +2,7 @@
 // its status and a message, leaves the outputs untouched, and the next call is right. And what the library does before
 // it says NO_MEMORY.
 #include "milc_glue/context.h"
+#include "milc_glue/milcgpu_md.h"
 #include "tests/failing_new.h"
 #include "tests/support.h"
 #include <cstdlib>
@@ -28,7 +29,7 @@ struct System {
     reference::Lattice lattice{{4, 4, 2, 2}};
     reference::Gauge gauge;
     AsqtadLinks links;
-    std::vector<double> gauge_milc, fat_milc, lng_milc, source;
+    std::vector<double> gauge_milc, fat_milc, lng_milc, source, no_momenta;
     System() {
         reference::Rng rng(83);
         gauge.resize(4 * lattice.volume());
@@ -39,6 +40,7 @@ struct System {
         lng_milc = reference::links_to_milc<double>(lattice, links.lng);
         gauge_milc = reference::links_to_milc<double>(lattice, gauge);
         source = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 82));
+        no_momenta.resize(40 * size_t(lattice.volume()));
     }
 };
 const System &the_system() {
@@ -107,6 +109,30 @@ milcgpu_status make_links(Session<double> &session, Fields &out, milcgpu_links *
     return milcgpu_fat_links(session.context, &spec, &gauge, sets, 3, &hisq, nullptr);
 }
 
+// Links and momenta loaded, a HISQ force on them, momenta saved.
+milcgpu_status force(Session<double> &session, Fields &out) {
+    milcgpu_gauge *handle = nullptr;
+    const milcgpu_field links = field_of(the_system().gauge_milc), start = field_of(the_system().no_momenta),
+                        end = field_of(out[0]);
+    const milcgpu_field x[] = {field_of(the_system().source), field_of(the_system().source)};
+    milcgpu_fatlink_spec made;
+    milcgpu_hisq_spec(&made);
+    const double residues[] = {0.7, 0.2};
+    const milcgpu_force_set sets[] = {{0, 1}, {-0.1, 1}};
+    const milcgpu_force_spec spec{sizeof spec, &made, 0.1, 2, residues, 2, sets, 0};
+    milcgpu_status status = milcgpu_gauge_create(session.context, MILCGPU_DOUBLE, &handle);
+    const auto then = [&](const auto &call) {
+        if (status == MILCGPU_OK)
+            status = call();
+    };
+    then([&] { return milcgpu_gauge_load(handle, &links, 0); });
+    then([&] { return milcgpu_momenta_load(handle, &start); });
+    then([&] { return milcgpu_fermion_force(handle, &spec, x, nullptr); });
+    then([&] { return milcgpu_momenta_save(handle, &end); });
+    milcgpu_gauge_destroy(handle);
+    return status;
+}
+
 std::vector<Entry> entries() {
     const size_t vector = vector_reals(), link = link_reals();
     return {
@@ -143,6 +169,7 @@ std::vector<Entry> entries() {
              s.links = nullptr;
              return make_links(s, out, &s.links);
          }},
+        {"fermion_force", {the_system().no_momenta.size()}, true, force},
     };
 }
 

@@ -281,7 +281,8 @@ Force force_of(OnDevice &on, const Gauge &u, const std::vector<Fermion> &x, cons
     on.device.fill_zero(h.block(0, 0), h.bytes());
     Force force{};
     if (sets.empty()) {
-        milcgpu::asqtad_force(on.device, on.geometry, links, paths_of(asqtad), terms, eps, h);
+        add_force(on.device, on.geometry, links,
+                  asqtad_derivative(on.device, on.geometry, links, paths_of(asqtad), terms), 2 * eps, h);
     } else {
         const auto made = reference::hisq_links(on.lattice, u, 0);
         const HisqForceSpec spec{paths_of(reference::hisq_fat7_coefficients()),
@@ -290,7 +291,10 @@ Force force_of(OnDevice &on, const Gauge &u, const std::vector<Fermion> &x, cons
                                  sets,
                                  {},
                                  5e-5};
-        force.counts = hisq_force(on.device, on.geometry, links, on.up(made.v), on.up(made.w), spec, terms, eps, h);
+        const HisqDerivative derivative =
+            hisq_derivative(on.device, on.geometry, links, on.up(made.v), on.up(made.w), spec, terms);
+        add_force(on.device, on.geometry, links, derivative.by_u, 2 * eps, h);
+        force.counts = derivative.counts;
     }
     force.momenta = on.momenta_down(h);
     return force;

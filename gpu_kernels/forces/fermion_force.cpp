@@ -20,10 +20,10 @@ std::vector<double> scaled(std::vector<double> values, double factor) {
 
 } // namespace
 
-void asqtad_force(Device &device, const Geometry &geometry, const LinkField &u, const PathCoefficients &paths,
-                  const ForceTerms &terms, double eps, const LinkField &momenta) {
+LinkField asqtad_derivative(Device &device, const Geometry &geometry, const LinkField &u, const PathCoefficients &paths,
+                            const ForceTerms &terms) {
     const Fields fields{device, geometry, u.precision()};
-    const LinkField by_fat = fields.matrices(), by_u = fields.matrices();
+    LinkField by_fat = fields.matrices(), by_u = fields.matrices();
     fields.clear(by_u);
     {
         const LinkField by_long = fields.matrices();
@@ -33,12 +33,15 @@ void asqtad_force(Device &device, const Geometry &geometry, const LinkField &u, 
     }
     const AdjointSpace space(device, geometry, u.precision(), paths.lepage != 0);
     fat_links_adjoint(device, geometry, u, paths, by_fat, by_u, space);
-    add_force(device, geometry, u, by_u, 2 * eps, momenta);
+    return by_u;
 }
 
-UnitarizeAdjointCounts hisq_force(Device &device, const Geometry &geometry, const LinkField &u, const LinkField &v,
-                                  const LinkField &w, const HisqForceSpec &spec, const ForceTerms &terms, double eps,
-                                  const LinkField &momenta) {
+double asqtad_derivative_flops(const PathCoefficients &paths, int terms) {
+    return outer_products_flops(terms) + fat_links_adjoint_flops(paths.lepage != 0) + long_links_adjoint_flops;
+}
+
+HisqDerivative hisq_derivative(Device &device, const Geometry &geometry, const LinkField &u, const LinkField &v,
+                               const LinkField &w, const HisqForceSpec &spec, const ForceTerms &terms) {
     std::vector<double> long_weights, more_weights; // more: of the one-link part of eps_naik
     for (const HisqForceSpec::Set &set : spec.sets)
         for (int k = 0; k < set.terms; ++k) {
@@ -51,7 +54,7 @@ UnitarizeAdjointCounts hisq_force(Device &device, const Geometry &geometry, cons
     for (size_t t = 0; t < terms.residues.size(); ++t)
         long_weights[t] *= terms.residues[t], more_weights[t] *= terms.residues[t];
     const Fields fields{device, geometry, u.precision()};
-    const LinkField by_fat = fields.matrices(), by_w = fields.matrices();
+    LinkField by_fat = fields.matrices(), by_w = fields.matrices();
     {
         const LinkField by_long = fields.matrices();
         outer_products(device, geometry, terms.x, terms.residues, long_weights, false, by_fat, &by_long);
@@ -71,11 +74,18 @@ UnitarizeAdjointCounts hisq_force(Device &device, const Geometry &geometry, cons
     fat_links_adjoint(device, geometry, w, spec.level_2, by_fat, by_w, space);
     const UnitarizeAdjointCounts counts =
         unitarize_adjoint(device, geometry, v, spec.unitarize, spec.filter, by_w); // by V from here on
-    const LinkField &by_u = by_fat;
-    fields.clear(by_u);
-    fat_links_adjoint(device, geometry, u, spec.level_1, by_w, by_u, space);
-    add_force(device, geometry, u, by_u, 2 * eps, momenta);
-    return counts;
+    fields.clear(by_fat);                                                          // by U from here on
+    fat_links_adjoint(device, geometry, u, spec.level_1, by_w, by_fat, space);
+    return {std::move(by_fat), counts};
+}
+
+double hisq_derivative_flops(const HisqForceSpec &spec, int terms) {
+    int more = 0;
+    for (const HisqForceSpec::Set &set : spec.sets)
+        more += set.eps_naik != 0 ? set.terms : 0;
+    return outer_products_flops(terms) + outer_products_flops(more) / 2 + long_links_adjoint_flops +
+           fat_links_adjoint_flops(spec.level_1.lepage != 0) + fat_links_adjoint_flops(spec.level_2.lepage != 0) +
+           unitarize_adjoint_flops;
 }
 
 } // namespace milcgpu

@@ -1,10 +1,10 @@
-// The forces of staggered fermions on the momenta, put together from forces.h.
+// The derivatives of the actions of staggered fermions by the links, put together from forces.h.
 //
-// With terms t, residues r_t and solutions X_t (even sites; D X_t on odd ones) the momenta get
-//   H += 2 eps TA(U q_U^dag),
-// q_U the derivative by the links of 2 Re sum_t r_t <X_t even, D X_t odd> at fixed X. These are the equations of motion
-// of MILC's RHMC and R algorithm: Gottlieb et al., Phys. Rev. D 35 (1987) 2531; Clark, Kennedy, Phys. Rev. Lett. 98
-// (2007) 051601; for HISQ: Bazavov et al., Phys. Rev. D 82 (2010) 074501.
+// With terms t, residues r_t and solutions X_t (even sites; D X_t on odd ones) they are those of
+//   2 Re sum_t r_t <X_t even, D X_t odd> at fixed X,
+// and MD moves the momenta by add_force with factor 2 eps. These are the equations of motion of MILC's RHMC and R
+// algorithm: Gottlieb et al., Phys. Rev. D 35 (1987) 2531; Clark, Kennedy, Phys. Rev. Lett. 98 (2007) 051601; for HISQ:
+// Bazavov et al., Phys. Rev. D 82 (2010) 074501.
 #pragma once
 #include "gpu_kernels/forces/forces.h"
 
@@ -15,10 +15,10 @@ struct ForceTerms {
     std::vector<double> residues;
 };
 
-// u: links with phases, 18 reals. All fields in one precision, double or single. Momenta are only written by the last
-// launch: a failure before leaves them as they were.
-void asqtad_force(Device &, const Geometry &, const LinkField &u, const PathCoefficients &, const ForceTerms &,
-                  double eps, const LinkField &momenta);
+// u: links with phases, 18 reals. All fields in one precision, double or single.
+LinkField asqtad_derivative(Device &, const Geometry &, const LinkField &u, const PathCoefficients &,
+                            const ForceTerms &);
+double asqtad_derivative_flops(const PathCoefficients &, int terms); // a site
 
 // As HISQ links are made: V = level_1(U), W = its unitary part, fat and long links = level_2(W) + eps_naik
 // naik_part(W).
@@ -33,9 +33,13 @@ struct HisqForceSpec {
     UnitarizeSpec unitarize;
     double filter; // MILC's HISQ_FORCE_FILTER
 };
+struct HisqDerivative {
+    LinkField by_u;
+    UnitarizeAdjointCounts counts;
+};
 // v, w: as they were made of u.
-UnitarizeAdjointCounts hisq_force(Device &, const Geometry &, const LinkField &u, const LinkField &v,
-                                  const LinkField &w, const HisqForceSpec &, const ForceTerms &, double eps,
-                                  const LinkField &momenta);
+HisqDerivative hisq_derivative(Device &, const Geometry &, const LinkField &u, const LinkField &v, const LinkField &w,
+                               const HisqForceSpec &, const ForceTerms &);
+double hisq_derivative_flops(const HisqForceSpec &, int terms); // a site
 
 } // namespace milcgpu

@@ -61,6 +61,7 @@ struct UnitarizeAdjointCounts {
 };
 UnitarizeAdjointCounts unitarize_adjoint(Device &, const Geometry &, const LinkField &v, const UnitarizeSpec &,
                                          double filter, const LinkField &q);
+constexpr double unitarize_adjoint_flops = 4 * (7 * 198 + 600); // the analytic way
 
 // ---- momenta: 4 a site, 10 reals each (momentum_view.h)
 constexpr int momentum_reals = 10;

@@ -1,0 +1,18 @@
+// Arguments of the link making that other entries take, too.
+#pragma once
+#include "gpu_kernels/links/links.h"
+#include "milc_glue/context.h"
+
+namespace milcgpu {
+
+// Throws Error(bad_argument) where one is not finite or all are 0.
+PathCoefficients coefficients(const milcgpu_paths &paths, const char *what);
+// As given, with MILC's defaults where a limit is 0.
+UnitarizeSpec unitarize_spec(const milcgpu_fatlink_spec &spec);
+// "site 12 (even sites first, then odd), direction Z"
+std::string place_of_link(long long link);
+// Throws Error(nan_or_inf) or Error(bad_argument) with the place where links are not finite or not unitary. limit: of
+// an element of |U U^dag - 1|; 0: 1e-4, negative: not tested.
+LinkStatistics checked_gauge_field(Device &, const Geometry &, const LinkField &u, double limit);
+
+} // namespace milcgpu

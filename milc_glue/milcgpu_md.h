@@ -1,0 +1,77 @@
+/* milcgpu: molecular dynamics. A gauge field and its momenta that stay on the device, and what moves them.
+ *
+ * Conventions are those of milcgpu.h and of MILC: links carry staggered phases and boundary sign; momenta are
+ * anti_hermitmat, 4 a site, 10 reals each (01, 02, 12 as complex numbers, the imaginary parts of the diagonal, one
+ * that is not used); dU/dt = H U. Fields are of one precision, that of the handle, which is also that of the arithmetic.
+ *
+ * Every function returns a status and says in milcgpu_last_error() what failed, where, and what to do. What fails
+ * leaves links and momenta on the device as they were, but for DEVICE_LOST, and for a load that had begun: what it was
+ * to fill is empty then.
+ */
+#ifndef MILCGPU_MD_H
+#define MILCGPU_MD_H
+
+#include "milcgpu.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct milcgpu_gauge milcgpu_gauge; /* links and momenta on the device of a context */
+
+/* Both empty. precision: MILCGPU_DOUBLE or MILCGPU_SINGLE. On failure *gauge is NULL. */
+milcgpu_status milcgpu_gauge_create(milcgpu_context *context, int precision, milcgpu_gauge **gauge);
+void milcgpu_gauge_destroy(milcgpu_gauge *gauge); /* before its context; NULL is legal */
+
+/* 4 links a site, in the handle's precision. NaN and infinity are refused with the place, and links with an element of
+ * |U U^dag - 1| above `unitarity` (0: 1e-4; negative: not tested). */
+milcgpu_status milcgpu_gauge_load(milcgpu_gauge *gauge, const milcgpu_field *links, double unitarity);
+milcgpu_status milcgpu_gauge_save(milcgpu_gauge *gauge, const milcgpu_field *links);
+/* 4 momenta a site, pitch_bytes 0: 40 reals. The real that is not used comes back as it was loaded, or as 0. */
+milcgpu_status milcgpu_momenta_load(milcgpu_gauge *gauge, const milcgpu_field *momenta);
+milcgpu_status milcgpu_momenta_save(milcgpu_gauge *gauge, const milcgpu_field *momenta);
+/* Grow with every change; 0: none loaded. */
+uint64_t milcgpu_gauge_version(const milcgpu_gauge *gauge);
+uint64_t milcgpu_momenta_version(const milcgpu_gauge *gauge);
+
+/* Terms of one eps_naik, in the order of the terms. */
+typedef struct {
+    double eps_naik;
+    int n_terms; /* may be 0 */
+} milcgpu_force_set;
+
+typedef struct {
+    size_t struct_size;
+    const milcgpu_fatlink_spec *links; /* how D's links are made of the gauge field: milcgpu_asqtad_spec,
+                                          milcgpu_hisq_spec. Its precision, reconstruct and unitarity are not used;
+                                          special_unitary is NOT_BUILT */
+    double eps; /* MD step: H += 2 eps TA(U F), F the derivative of sum_t residue_t <X_t even, D X_t odd>, real part */
+    int n_terms;
+    const double *residues;
+    int n_sets; /* HISQ: sets of eps_naik, whose terms add up to n_terms. 0: one set, eps_naik 0 */
+    const milcgpu_force_set *sets;
+    double filter; /* HISQ: eigenvalues of V^dag V grow by this where the smallest is below it (MILC's
+                      HISQ_FORCE_FILTER). 0: 5e-5; negative: none */
+} milcgpu_force_spec;
+
+typedef struct {
+    size_t struct_size;
+    int status;
+    double seconds;        /* the whole call */
+    double kernel_seconds; /* of it, without copies: device events */
+    double flops, gflops;  /* done; per kernel second */
+    uint64_t bytes_to_device, bytes_to_host;
+    uint64_t svd_links, filtered_links; /* links that took singular values in the unitarization or its derivative, and
+                                           those that the filter changed */
+    char message[400];
+} milcgpu_force_report;
+
+/* The force of the fermions. x: n_terms fields, on both parities: the solution on even sites, D of it on odd ones.
+ * Momenta are written when the whole force is known and finite: NAN_OR_INF leaves them untouched. report may be NULL. */
+milcgpu_status milcgpu_fermion_force(milcgpu_gauge *gauge, const milcgpu_force_spec *spec, const milcgpu_field *x,
+                                     milcgpu_force_report *report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

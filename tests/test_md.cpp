@@ -1,0 +1,189 @@
+// Molecular dynamics through the C interface: gauge field and momenta that stay on the device.
+#include "milc_glue/milcgpu_md.h"
+#include "tests/reference/forces.h"
+#include "tests/support.h"
+
+using namespace tests;
+using milcgpu::Backend;
+using reference::Gauge;
+
+namespace {
+
+const reference::Lattice lattice{{2, 4, 4, 2}};
+
+Gauge links_with_phases() {
+    Gauge u = reference::near_unit_gauge(lattice, 0.3, 11);
+    reference::apply_phases(lattice, u);
+    return u;
+}
+
+// A handle with links and momenta of zero, and what a force takes.
+template <class Real> struct Trajectory {
+    Session<Real> session;
+    milcgpu_gauge *gauge = nullptr;
+    std::vector<Real> links, momenta;
+    std::vector<std::vector<Real>> vectors;
+    std::vector<milcgpu_field> x;
+    std::vector<double> residues = {0.7, -0.2, 1.3};
+    std::vector<milcgpu_force_set> sets = {{0, 1}, {-0.2, 2}};
+    milcgpu_fatlink_spec how;
+    milcgpu_force_spec spec{};
+    milcgpu_force_report report{};
+
+    explicit Trajectory(Backend backend, bool hisq = true) : session(lattice, backend, 0, 0) {
+        links = reference::links_to_milc<Real>(lattice, links_with_phases());
+        momenta.assign(40 * size_t(lattice.volume()), 0);
+        for (size_t t = 0; t < residues.size(); ++t)
+            vectors.push_back(reference::vector_to_milc<Real>(lattice, random_fermion(lattice, 20 + t)));
+        for (auto &v : vectors)
+            x.push_back(Session<Real>::field(v));
+        hisq ? milcgpu_hisq_spec(&how) : milcgpu_asqtad_spec(0.9, &how);
+        spec = {sizeof spec, &how, 0.03, int(residues.size()), residues.data(), hisq ? int(sets.size()) : 0,
+                sets.data(), 0};
+        report.struct_size = sizeof report;
+        REQUIRE(milcgpu_gauge_create(session.context, Session<Real>::precision, &gauge) == MILCGPU_OK);
+    }
+    ~Trajectory() { milcgpu_gauge_destroy(gauge); }
+    milcgpu_status load() {
+        const milcgpu_field u = Session<Real>::field(links), h = Session<Real>::field(momenta);
+        const milcgpu_status status = milcgpu_gauge_load(gauge, &u, 0);
+        return status == MILCGPU_OK ? milcgpu_momenta_load(gauge, &h) : status;
+    }
+    milcgpu_status force() { return milcgpu_fermion_force(gauge, &spec, x.data(), &report); }
+    std::vector<Real> saved() {
+        std::vector<Real> result(momenta.size(), Real(-7));
+        const milcgpu_field h = Session<Real>::field(result);
+        REQUIRE(milcgpu_momenta_save(gauge, &h) == MILCGPU_OK);
+        return result;
+    }
+    bool says(const char *what) const { return std::string(milcgpu_last_error()).find(what) != std::string::npos; }
+};
+
+// The asqtad force from the reference's pieces, as MILC's reals.
+std::vector<double> asqtad_reference(const std::vector<double> &residues, double eps) {
+    const Gauge u = links_with_phases();
+    const auto c = reference::asqtad_coefficients(0.9);
+    std::vector<reference::Fermion> x;
+    for (size_t t = 0; t < residues.size(); ++t)
+        x.push_back(random_fermion(lattice, 20 + t));
+    const Gauge by_fat = reference::outer_products(lattice, x, residues, 1),
+                by_long = reference::outer_products(lattice, x, residues, 3);
+    const Gauge fat = reference::path_derivative(lattice, u, reference::fat_paths, c, by_fat),
+                lng = reference::path_derivative(lattice, u, reference::long_path, c, by_long);
+    std::vector<double> milc;
+    for (const int site : reference::milc_order(lattice))
+        for (int mu = 0; mu < 4; ++mu) {
+            const size_t k = 4 * size_t(site) + mu;
+            const auto h = (2 * eps) * reference::traceless_antihermitian(u[k] * reference::adjoint(fat[k] + lng[k]));
+            for (const auto &e : {h.e[0][1], h.e[0][2], h.e[1][2]})
+                milc.push_back(e.real()), milc.push_back(e.imag());
+            for (int j = 0; j < 3; ++j)
+                milc.push_back(h.e[j][j].imag());
+            milc.push_back(0);
+        }
+    return milc;
+}
+
+} // namespace
+
+TEST_CASE("links and momenta come back bit for bit; versions tell what changed", "[md][sanitize]") {
+    for (const Backend backend : backends()) {
+        Trajectory<double> t(backend);
+        CHECK(milcgpu_gauge_version(t.gauge) == 0);
+        CHECK(milcgpu_momenta_version(t.gauge) == 0);
+        for (size_t k = 0; k < t.momenta.size(); ++k)
+            t.momenta[k] = 0.01 * double(k % 97);
+        REQUIRE(t.load() == MILCGPU_OK);
+        CHECK(t.saved() == t.momenta);
+        std::vector<double> back(t.links.size());
+        const milcgpu_field to = Session<double>::field(back);
+        REQUIRE(milcgpu_gauge_save(t.gauge, &to) == MILCGPU_OK);
+        CHECK(back == t.links);
+        const auto links = milcgpu_gauge_version(t.gauge), momenta = milcgpu_momenta_version(t.gauge);
+        REQUIRE(t.force() == MILCGPU_OK);
+        CHECK(milcgpu_gauge_version(t.gauge) == links);
+        CHECK(milcgpu_momenta_version(t.gauge) > momenta);
+        CHECK(t.report.flops > 0);
+        CHECK(t.report.bytes_to_host < 1000);
+        CHECK(t.report.bytes_to_device == 3 * t.vectors[0].size() * sizeof(double));
+    }
+}
+
+TEST_CASE("the asqtad force through the C interface is the reference's, added to the momenta", "[md][sanitize]") {
+    for (const Backend backend : backends()) {
+        const auto check = [&](auto real) {
+            using Real = decltype(real);
+            Trajectory<Real> t(backend, false);
+            REQUIRE(t.load() == MILCGPU_OK);
+            REQUIRE(t.force() == MILCGPU_OK);
+            REQUIRE(t.force() == MILCGPU_OK);
+            const auto got = t.saved();
+            const auto once = asqtad_reference(t.residues, t.spec.eps);
+            double difference = 0, size = 0;
+            for (size_t k = 0; k < got.size(); ++k) {
+                difference += std::pow(got[k] - 2 * once[k], 2);
+                size += std::pow(2 * once[k], 2);
+            }
+            CAPTURE(name(backend), sizeof(Real));
+            CHECK(std::sqrt(difference / size) <= times_measured * (sizeof(Real) == 8 ? 6e-16 : 3e-7));
+        };
+        check(0.0);
+        check(0.0f);
+    }
+}
+
+TEST_CASE("what molecular dynamics refuses, by name, and leaves as it was", "[md][sanitize]") {
+    for (const Backend backend : backends()) {
+        Trajectory<double> t(backend);
+        CHECK(t.force() == MILCGPU_BAD_ARGUMENT);
+        CHECK(t.says("milcgpu_gauge_load"));
+        REQUIRE(t.load() == MILCGPU_OK);
+        const auto before = t.saved();
+        const auto refused = [&](const char *what, milcgpu_status status = MILCGPU_BAD_ARGUMENT) {
+            CAPTURE(name(backend), what, milcgpu_last_error());
+            const auto version = milcgpu_momenta_version(t.gauge);
+            CHECK(t.force() == status);
+            CHECK(t.says(what));
+            CHECK(t.report.status == status);
+            CHECK(std::string(t.report.message).find(what) != std::string::npos);
+            CHECK(milcgpu_momenta_version(t.gauge) == version);
+            CHECK(t.saved() == before);
+        };
+        const auto with = [&](auto &place, auto value, const char *what, milcgpu_status status = MILCGPU_BAD_ARGUMENT) {
+            const auto good = place;
+            place = value;
+            refused(what, status);
+            place = good;
+        };
+        with(t.residues[1], std::nan(""), "residues[1]");
+        with(t.spec.eps, double(INFINITY), "eps");
+        with(t.spec.n_terms, -1, "n_terms");
+        with(t.sets[1].n_terms, 1, "n_terms is 3");
+        with(t.sets[0].eps_naik, std::nan(""), "sets[0]");
+        with(t.how.special_unitary, 1, "special_unitary", MILCGPU_NOT_BUILT);
+        with(t.how.phases_out, 1, "phases_out");
+        with(t.how.struct_size, size_t(3), "struct_size");
+        with(t.spec.residues, static_cast<const double *>(nullptr), "residues");
+        with(t.vectors[2][7], std::nan(""), "NaN", MILCGPU_NAN_OR_INF);
+        REQUIRE(t.force() == MILCGPU_OK);
+        t.spec.n_terms = 0, t.spec.n_sets = 0;
+        const auto after = t.saved();
+        CHECK(t.force() == MILCGPU_OK);
+        CHECK(t.saved() == after);
+        // Links of another precision, NaN, not unitary.
+        std::vector<float> single(t.links.begin(), t.links.end());
+        const milcgpu_field in_float = Session<float>::field(single), in_double = Session<double>::field(t.links);
+        CHECK(milcgpu_gauge_load(t.gauge, &in_float, 0) == MILCGPU_BAD_ARGUMENT);
+        CHECK(t.says("single precision"));
+        CHECK(milcgpu_gauge_version(t.gauge) > 0);
+        t.links[100] += 0.1;
+        CHECK(milcgpu_gauge_load(t.gauge, &in_double, 0) == MILCGPU_BAD_ARGUMENT);
+        CHECK(t.says("not unitary"));
+        CHECK(milcgpu_gauge_version(t.gauge) == 0);
+        CHECK(milcgpu_gauge_load(t.gauge, &in_double, -1) == MILCGPU_OK);
+        t.links[100] = std::nan("");
+        CHECK(milcgpu_gauge_load(t.gauge, &in_double, -1) == MILCGPU_NAN_OR_INF);
+        CHECK(milcgpu_gauge_create(t.session.context, MILCGPU_HALF, &t.gauge) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_fermion_force(nullptr, &t.spec, t.x.data(), nullptr) == MILCGPU_BAD_ARGUMENT);
+    }
+}
