@@ -1,5 +1,6 @@
 // The C interface to gpu_kernels/links: checks, the order of the steps, copies back.
 #include "milc_glue/fat_links.h"
+#include "milc_glue/gauge.h"
 #include <cmath>
 
 using namespace milcgpu;
@@ -61,14 +62,15 @@ struct FatLinkArguments {
     int reals;
     PathCoefficients fat7, paths;
     HostField gauge;
+    const LinkField *resident; // instead of `gauge`, where the links are on the device
 };
 
-FatLinkArguments checked(const milcgpu_fatlink_spec &spec, const milcgpu_field *gauge, const milcgpu_fatlink_set *sets,
-                         int n_sets, const milcgpu_hisq_links *hisq) {
+// real: precision of the gauge links.
+FatLinkArguments checked(const milcgpu_fatlink_spec &spec, Precision real, const milcgpu_fatlink_set *sets, int n_sets,
+                         const milcgpu_hisq_links *hisq) {
     require_size(spec.struct_size, sizeof spec, "milcgpu_fatlink_spec");
     FatLinkArguments a{};
-    a.gauge = host_field(gauge, 72, "gauge field");
-    a.precision = spec.precision == 0 ? a.gauge.real : precision_of(spec.precision, "spec.precision");
+    a.precision = spec.precision == 0 ? real : precision_of(spec.precision, "spec.precision");
     if (a.precision == Precision::half)
         refuse("spec.precision: links are made in double or single; half copies are packed from them by a solve");
     a.reals = spec.reconstruct == 0 ? 18 : spec.reconstruct;
@@ -135,14 +137,17 @@ class Maker {
   private:
     // Everything is made on the device before anything is copied out: what fails leaves the host's fields untouched.
     void run(const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *wanted) {
-        LinkField links = gauge_links();
+        LinkField loaded = a_.resident == nullptr ? gauge_links() : LinkField();
+        const LinkField *links = a_.resident == nullptr ? &loaded : a_.resident;
         space_ = std::make_unique<StapleSpace>(device_, context_.geometry, a_.precision);
         report_.workspace_bytes = space_->bytes();
         report_.lean = space_->m.directions() < 3;
         if (spec_.hisq)
-            make_unitary(links, wanted);
+            links = &make_unitary(*links, wanted);
+        if (links != &loaded)
+            loaded = LinkField(); // its memory
         for (int k = 0; k < n_sets; ++k)
-            make_set(links, sets, k);
+            make_set(*links, sets, k);
         space_.reset();
         fill_rates(n_sets);
         copy_out();
@@ -196,9 +201,10 @@ class Maker {
         return std::move(pack_links(device_, u, statistics, context_.geometry, a_.precision, 18, "gauge links").field);
     }
 
-    // HISQ: `links` become W, with V and Y on the way.
-    void make_unitary(LinkField &links, const milcgpu_hisq_links *wanted) {
-        LinkField v = field(a_.precision, "HISQ links"), w = field(a_.precision, "HISQ links"), y;
+    // HISQ: W, with V and Y on the way.
+    const LinkField &make_unitary(const LinkField &links, const milcgpu_hisq_links *wanted) {
+        LinkField v = field(a_.precision, "HISQ links"), y;
+        const LinkField &w = kept(field(a_.precision, "HISQ links"));
         const bool keep_y = wanted != nullptr && wanted->y != nullptr && spec_.special_unitary;
         if (keep_y)
             y = field(a_.precision, "HISQ links");
@@ -207,13 +213,13 @@ class Maker {
             fat_links(device_, context_.geometry, links, a_.fat7, v, *space_);
             report_.svd_links = unitarize(device_, context_.geometry, v, how, keep_y ? &y : nullptr, w);
         });
-        links = std::move(w);
         if (wanted == nullptr)
-            return;
+            return w;
         if (wanted->v != nullptr)
             send(kept(std::move(v)), wanted->v, "V");
-        send(keep_y ? kept(std::move(y)) : links, wanted->y, "Y");
-        send(links, wanted->w, "W");
+        send(keep_y ? kept(std::move(y)) : w, wanted->y, "Y");
+        send(w, wanted->w, "W");
+        return w;
     }
 
     // fat_k = fat_0 + (eps_k - eps_0) eps_one_link links: one pass of staples for all sets.
@@ -296,40 +302,21 @@ void empty_handles(const milcgpu_fatlink_set *sets, int n_sets, const std::vecto
     }
 }
 
-} // namespace
-
-extern "C" {
-
-void milcgpu_asqtad_spec(double u0, milcgpu_fatlink_spec *spec) {
-    *spec = {};
-    spec->struct_size = sizeof *spec;
-    const double u2 = u0 * u0, u4 = u2 * u2;
-    spec->paths = {5.0 / 8, -1.0 / 24 / u2, -1.0 / 16 / u2, 1.0 / 64 / u4, -1.0 / 384 / (u4 * u2), -1.0 / 16 / u4};
-}
-
-void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec) {
-    *spec = {};
-    spec->struct_size = sizeof *spec;
-    spec->hisq = 1;
-    spec->fat7 = {1.0 / 8, 0, -1.0 / 16, 1.0 / 64, -1.0 / 384, 0};
-    spec->paths = {1.0, -1.0 / 24, -1.0 / 16, 1.0 / 64, -1.0 / 384, -1.0 / 8};
-    spec->eps_one_link = 1.0 / 8;
-    spec->eps_naik = -1.0 / 24;
-}
-
-milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink_spec *spec, const milcgpu_field *gauge,
-                                 const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
-                                 milcgpu_fatlink_report *report) {
+// The two entries: arguments() checks what they take.
+template <class Arguments>
+milcgpu_status make_links(milcgpu_context *context, const char *function, const milcgpu_fatlink_spec *spec,
+                          const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
+                          milcgpu_fatlink_report *report, const Arguments &arguments) {
     milcgpu_fatlink_report filled{};
     filled.struct_size = sizeof filled;
     std::vector<milcgpu_links **> made_here;
     bool begun = false;
-    const milcgpu_status status = guarded(context, "milcgpu_fat_links", [&] {
-        require(context, "milcgpu_fat_links", "context");
-        require(spec, "milcgpu_fat_links", "spec");
+    const milcgpu_status status = guarded(context, function, [&] {
+        require(context, function, "context");
+        require(spec, function, "spec");
         if (report != nullptr)
             require_size(report->struct_size, sizeof *report, "milcgpu_fatlink_report");
-        const FatLinkArguments a = checked(*spec, gauge, sets, n_sets, hisq);
+        const FatLinkArguments a = arguments();
         for (int k = 0; k < n_sets; ++k)
             if (sets[k].links != nullptr && *sets[k].links != nullptr && (*sets[k].links)->context != context)
                 refuse(format("sets[%d].links belongs to another context", k));
@@ -364,6 +351,53 @@ milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink
         *report = filled;
     }
     return status;
+}
+
+} // namespace
+
+extern "C" {
+
+void milcgpu_asqtad_spec(double u0, milcgpu_fatlink_spec *spec) {
+    *spec = {};
+    spec->struct_size = sizeof *spec;
+    const double u2 = u0 * u0, u4 = u2 * u2;
+    spec->paths = {5.0 / 8, -1.0 / 24 / u2, -1.0 / 16 / u2, 1.0 / 64 / u4, -1.0 / 384 / (u4 * u2), -1.0 / 16 / u4};
+}
+
+void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec) {
+    *spec = {};
+    spec->struct_size = sizeof *spec;
+    spec->hisq = 1;
+    spec->fat7 = {1.0 / 8, 0, -1.0 / 16, 1.0 / 64, -1.0 / 384, 0};
+    spec->paths = {1.0, -1.0 / 24, -1.0 / 16, 1.0 / 64, -1.0 / 384, -1.0 / 8};
+    spec->eps_one_link = 1.0 / 8;
+    spec->eps_naik = -1.0 / 24;
+}
+
+milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink_spec *spec, const milcgpu_field *gauge,
+                                 const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
+                                 milcgpu_fatlink_report *report) {
+    return make_links(context, "milcgpu_fat_links", spec, sets, n_sets, hisq, report, [&] {
+        const HostField host = host_field(gauge, 72, "gauge field");
+        FatLinkArguments a = checked(*spec, host.real, sets, n_sets, hisq);
+        a.gauge = host;
+        return a;
+    });
+}
+
+milcgpu_status milcgpu_gauge_links(milcgpu_gauge *gauge, const milcgpu_fatlink_spec *spec,
+                                   const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
+                                   milcgpu_fatlink_report *report) {
+    return make_links(gauge != nullptr ? gauge->context : nullptr, "milcgpu_gauge_links", spec, sets, n_sets, hisq,
+                      report, [&] {
+                          FatLinkArguments a = checked(*spec, gauge->precision, sets, n_sets, hisq);
+                          need_links(*gauge);
+                          if (a.precision != gauge->precision || a.reals != 18 || spec->phases_out)
+                              refuse("spec: links of a gauge handle are made in its precision, from 18 reals, with "
+                                     "phases in (precision, reconstruct and phases_out 0)");
+                          a.resident = &gauge->u;
+                          return a;
+                      });
 }
 
 } // extern "C"

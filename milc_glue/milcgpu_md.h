@@ -34,6 +34,12 @@ milcgpu_status milcgpu_momenta_save(milcgpu_gauge *gauge, const milcgpu_field *m
 uint64_t milcgpu_gauge_version(const milcgpu_gauge *gauge);
 uint64_t milcgpu_momenta_version(const milcgpu_gauge *gauge);
 
+/* milcgpu_fat_links from the links of the handle, in its precision: no gauge field moves over the bus. spec's precision
+ * and reconstruct are 0, phases_out too; unitarity is not tested again. */
+milcgpu_status milcgpu_gauge_links(milcgpu_gauge *gauge, const milcgpu_fatlink_spec *spec,
+                                   const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
+                                   milcgpu_fatlink_report *report);
+
 /* Terms of one eps_naik, in the order of the terms. */
 typedef struct {
     double eps_naik;

@@ -1,25 +1,10 @@
 // The C interface to gpu_kernels/forces: a gauge field and momenta that stay on the device.
 #include "gpu_kernels/forces/fermion_force.h"
 #include "milc_glue/fat_links.h"
-#include "milc_glue/milcgpu_md.h"
+#include "milc_glue/gauge.h"
 #include <cmath>
 
 using namespace milcgpu;
-
-struct milcgpu_gauge {
-    milcgpu_context *context;
-    Precision precision;
-    LinkField u, h;
-    uint64_t links_version = 0, momenta_version = 0; // 0: empty
-    uint64_t links_changes = 0, momenta_changes = 0; // the last version, also where there is none now
-    milcgpu_gauge(milcgpu_context *of, Precision p)
-        : context(of), precision(p), u(*of->device, p, 18, of->geometry, "gauge field"),
-          h(momenta(*of->device, p, of->geometry)) {}
-    Device &device() const { return *context->device; }
-    const Geometry &geometry() const { return context->geometry; }
-    void links_changed() { links_version = ++links_changes; }
-    void momenta_changed() { momenta_version = ++momenta_changes; }
-};
 
 namespace {
 
@@ -32,10 +17,6 @@ template <class Body> milcgpu_status with_gauge(milcgpu_gauge *gauge, const char
     });
 }
 
-void need_links(const milcgpu_gauge &gauge) {
-    if (gauge.links_version == 0)
-        refuse("the gauge field is empty: load it first (milcgpu_gauge_load)");
-}
 void need_momenta(const milcgpu_gauge &gauge) {
     if (gauge.momenta_version == 0)
         refuse("there are no momenta: load them first (milcgpu_momenta_load)");

@@ -187,3 +187,34 @@ TEST_CASE("what molecular dynamics refuses, by name, and leaves as it was", "[md
         CHECK(milcgpu_fermion_force(nullptr, &t.spec, t.x.data(), nullptr) == MILCGPU_BAD_ARGUMENT);
     }
 }
+
+TEST_CASE("links made from a gauge handle are those made from the host's gauge field", "[md][fatlinks][sanitize]") {
+    for (const Backend backend : backends()) {
+        Trajectory<double> t(backend);
+        std::vector<std::vector<double>> made[2];
+        for (auto &fields : made)
+            fields.assign(3, std::vector<double>(t.links.size(), -7));
+        milcgpu_fatlink_report report{};
+        report.struct_size = sizeof report;
+        const auto make = [&](std::vector<std::vector<double>> &to, bool from_host, int reconstruct) {
+            const milcgpu_field fat = Session<double>::field(to[0]), lng = Session<double>::field(to[1]),
+                                w = Session<double>::field(to[2]), u = Session<double>::field(t.links);
+            const milcgpu_fatlink_set set{-0.1, &fat, &lng, nullptr};
+            const milcgpu_hisq_links hisq{nullptr, nullptr, &w};
+            milcgpu_fatlink_spec how = t.how;
+            how.reconstruct = reconstruct;
+            return from_host ? milcgpu_fat_links(t.session.context, &how, &u, &set, 1, &hisq, &report)
+                             : milcgpu_gauge_links(t.gauge, &how, &set, 1, &hisq, &report);
+        };
+        CHECK(make(made[1], false, 0) == MILCGPU_BAD_ARGUMENT);
+        CHECK(t.says("milcgpu_gauge_load"));
+        REQUIRE(t.load() == MILCGPU_OK);
+        CHECK(make(made[1], false, 12) == MILCGPU_BAD_ARGUMENT);
+        CHECK(t.says("reconstruct"));
+        CHECK(made[1][0] == std::vector<double>(t.links.size(), -7));
+        REQUIRE(make(made[0], true, 0) == MILCGPU_OK);
+        REQUIRE(make(made[1], false, 0) == MILCGPU_OK);
+        CHECK(report.bytes_to_device == 0);
+        CHECK(made[0] == made[1]);
+    }
+}
