@@ -1,6 +1,7 @@
-// The gauge action of forces.h. One thread a site. With W_abc(x) the product of the links along the steps a, b, c from
-// x, rectangles (a a b and a b b) and bent loops (a b c, b and c forward or back) are both W_abc W_cba^dag. 2 products
-// a plaquette, 4 for another loop: 124 a site. Matrices a site at the least: reads 4; loads 248.
+// The gauge action of forces.h. One thread a site and plane a b, which also has the bent loops from this plane into the
+// directions after it. With W the product of the links along steps from x, every loop is W(a, .., c) W(c, .., a)^dag:
+// plaquettes W(a, b), rectangles W(a, a, b) and W(a, b, b), bent loops W(a, +-b, +-c). 2 products a plaquette, 4 for
+// another loop: 124 a site. Matrices a site at the least: reads 4; loads 192.
 #include "gpu_kernels/forces/steps.h"
 
 namespace milcgpu {
@@ -10,38 +11,43 @@ namespace {
 template <Precision p> struct GaugeAction {
     using Real = typename LinkReal<p>::Real;
     Lattice lattice;
-    int even_sites;
+    SitesAndParts work;
     MatrixView<p> u;
-    double plaquette, rectangle, bent; // with the signs of the phases
-    double constant;                   // 3 times the coefficients of a site
+    double plaquette, rectangle, bent;
 
-    MILCGPU_HD Matrix<Real> product(const Site &x, int parity, int a, int b) const {
-        return link_along(lattice, u, x, parity, a) * link_along(lattice, u, walk(lattice, x, a), 1 - parity, b);
-    }
-    MILCGPU_HD Matrix<Real> product(const Site &x, int parity, int a, int b, int c) const {
-        const Site last = walk(lattice, walk(lattice, x, a), b);
-        return product(x, parity, a, b) * link_along(lattice, u, last, parity, c);
-    }
-    MILCGPU_HD double hexagon(const Site &x, int parity, int a, int b, int c) const {
-        return real_trace_adjoint(product(x, parity, a, b, c), product(x, parity, c, b, a));
+    struct Steps {
+        int first, middle, last; // middle < 0: there is none
+    };
+    MILCGPU_HD Matrix<Real> product(Site x, int parity, const Steps &s) const {
+        Matrix<Real> m = link_along(lattice, u, x, parity, s.first);
+        x = walk(lattice, x, s.first), parity = 1 - parity;
+        if (s.middle >= 0) {
+            m = m * link_along(lattice, u, x, parity, s.middle);
+            x = walk(lattice, x, s.middle), parity = 1 - parity;
+        }
+        return m * link_along(lattice, u, x, parity, s.last);
     }
     MILCGPU_HD Sums<1> operator()(int thread) const {
-        const int parity = thread >= even_sites;
-        const Site x = lattice.site(parity, parity ? thread - even_sites : thread);
-        double squares = 0, rectangles = 0, hexagons = 0;
-        for (int mu = 0; mu < 4; ++mu)
-            for (int nu = mu + 1; nu < 4; ++nu) {
-                squares += real_trace_adjoint(product(x, parity, mu, nu), product(x, parity, nu, mu));
-                if (rectangle != 0)
-                    for (const int middle : {mu, nu})
-                        rectangles += hexagon(x, parity, mu, middle, nu);
-                if (bent != 0)
-                    for (int rho = nu + 1; rho < 4; ++rho)
-                        for (int signs = 0; signs < 4; ++signs)
-                            hexagons +=
-                                hexagon(x, parity, mu, signs & 1 ? opposite(nu) : nu, signs & 2 ? opposite(rho) : rho);
-            }
-        return {{constant - plaquette * squares - rectangle * rectangles - bent * hexagons}};
+        const SitesAndParts::Item item = work.item(thread);
+        if (!item.valid)
+            return {{0}};
+        const int mu = plane(item.part).mu, nu = plane(item.part).nu;
+        const Site x = lattice.site(item.parity, item.i);
+        double sum = 0;
+        for (int loop = 0; loop < 3 + 4 * (3 - nu); ++loop) {
+            const int signs = loop - 3, rho = nu + 1 + signs / 4;
+            const double coefficient = loop == 0 ? plaquette : loop < 3 ? rectangle : bent;
+            if (coefficient == 0)
+                continue;
+            const Steps there = loop == 0  ? Steps{mu, -1, nu}
+                                : loop < 3 ? Steps{mu, loop == 1 ? mu : nu, nu}
+                                           : Steps{mu, signs & 1 ? opposite(nu) : nu, signs & 2 ? opposite(rho) : rho};
+            const Steps back = {there.last, there.middle, there.first};
+            const double trace = real_trace_adjoint(product(x, item.parity, there), product(x, item.parity, back));
+            const bool turned = loop == 0 || loop > 2; // by the phases: around one or three plaquettes
+            sum += coefficient * (3 - (turned ? -trace : trace));
+        }
+        return {{sum}};
     }
 };
 
@@ -55,17 +61,13 @@ double gauge_action_flops(const LoopCoefficients &c) {
 }
 
 double gauge_action(Device &device, const Geometry &geometry, const LinkField &u, const LoopCoefficients &c) {
+    const SitesAndParts work(geometry, planes);
     double action = 0;
     for_link_precision(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
-        const GaugeAction<precision> body{geometry.lattice(),
-                                          geometry.sites(0),
-                                          MatrixView<precision>(u),
-                                          -c.plaquette,
-                                          c.rectangle,
-                                          -c.bent,
-                                          3 * (6 * c.plaquette + 12 * c.rectangle + 16 * c.bent)};
-        action = sum_to_host<1>(device, geometry.volume(), body, "gauge action").v[0];
+        const GaugeAction<precision> body{geometry.lattice(), work,        MatrixView<precision>(u),
+                                          c.plaquette,        c.rectangle, c.bent};
+        action = sum_to_host<1>(device, work.threads(), body, "gauge action").v[0];
     });
     return action;
 }

@@ -18,9 +18,9 @@
 // Each link belongs to one even site, so no result is added to by two threads.
 //
 // One thread an even site and first step (1), pair of steps (2), link (3). Steps 2 and 3 go through the lattice in
-// slices, so that R stays in the L2 cache and takes little memory. Matrices an even site at the least: 1 reads 8,
-// writes 28; 2 reads 28, writes 28; 3 reads 28 and 8, and 8 momenta, which it writes. Step 2 loads 360 matrices an even
-// site; what neighbours share comes from the caches.
+// slices, so that R takes little memory. Matrices an even site at the least: 1 reads 8, writes 28; 2 reads 28, writes
+// 28; 3 reads 28 and 8, and 8 momenta, which it writes. Step 2 loads 360 matrices an even site: those that neighbours
+// have loaded come from the L2 cache, whose bandwidth is what the force takes most of.
 #include "gpu_kernels/forces/momentum_view.h"
 #include "gpu_kernels/forces/steps.h"
 
@@ -29,7 +29,7 @@ namespace milcgpu {
 namespace {
 
 constexpr int pairs = steps * (steps - 1) / 2;
-constexpr int slice_sites = 1 << 15; // even sites: enough to fill a GPU, 132 MB of R in double
+constexpr int slice_sites = 1 << 15; // even sites: 132 MB of R in double; a launch fills an H200 18 times
 
 MILCGPU_HD int slot_of(int a, int b) { return a * (15 - a) / 2 + b - a - 1; } // of the pair a < b
 

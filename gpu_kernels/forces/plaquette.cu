@@ -1,5 +1,5 @@
-// Means of the plaquettes and of the Polyakov loop. One thread a site; one a site of space. Matrices a site at the
-// least: reads 4; 1.
+// Means of the plaquettes and of the Polyakov loop. One thread a site and plane; one a site of space. Matrices a site
+// at the least: reads 4; 1.
 #include "gpu_kernels/forces/steps.h"
 
 namespace milcgpu {
@@ -8,23 +8,18 @@ namespace {
 
 template <Precision p> struct Plaquettes {
     Lattice lattice;
-    int even_sites;
+    SitesAndParts work;
     MatrixView<p> u;
     MILCGPU_HD Sums<2> operator()(int thread) const {
-        const int parity = thread >= even_sites, i = parity ? thread - even_sites : thread;
-        const Site x = lattice.site(parity, i);
-        Sums<2> sums = {};
-        for (int nu = 1; nu < 4; ++nu)
-            for (int mu = 0; mu < nu; ++mu) {
-                const auto right = u.load(parity, mu, i) * u.load(1 - parity, nu, lattice.hop(x, mu, 1).index());
-                const auto left = u.load(parity, nu, i) * u.load(1 - parity, mu, lattice.hop(x, nu, 1).index());
-                const double trace = real_trace_adjoint(right, left);
-                if (nu < 3)
-                    sums.v[0] += trace;
-                else
-                    sums.v[1] += trace;
-            }
-        return sums;
+        const SitesAndParts::Item item = work.item(thread);
+        if (!item.valid)
+            return {{0, 0}};
+        const int parity = item.parity, mu = plane(item.part).mu, nu = plane(item.part).nu;
+        const Site x = lattice.site(parity, item.i);
+        const auto right = u.load(parity, mu, item.i) * u.load(1 - parity, nu, lattice.hop(x, mu, 1).index());
+        const auto left = u.load(parity, nu, item.i) * u.load(1 - parity, mu, lattice.hop(x, nu, 1).index());
+        const double trace = real_trace_adjoint(right, left);
+        return {{nu < 3 ? trace : 0, nu < 3 ? 0 : trace}};
     }
 };
 
@@ -55,14 +50,15 @@ double plaquettes_bytes(Precision p) { return 4 * link_bytes(p, 18); }
 double polyakov_loop_bytes(Precision p) { return link_bytes(p, 18); }
 
 PlaquetteMeans plaquettes(Device &device, const Geometry &geometry, const LinkField &u) {
+    const SitesAndParts work(geometry, planes);
     Sums<2> sums = {};
     for_link_precision(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
-        const Plaquettes<precision> body{geometry.lattice(), geometry.sites(0), MatrixView<precision>(u)};
-        sums = sum_to_host<2>(device, geometry.volume(), body, "plaquettes");
+        const Plaquettes<precision> body{geometry.lattice(), work, MatrixView<precision>(u)};
+        sums = sum_to_host<2>(device, work.threads(), body, "plaquettes");
     });
-    const double planes = 3 * geometry.global_volume();
-    return {sums.v[0] / planes, sums.v[1] / planes};
+    const double count = planes / 2 * geometry.global_volume();
+    return {sums.v[0] / count, sums.v[1] / count};
 }
 
 Complex<double> polyakov_loop(Device &device, const Geometry &geometry, const LinkField &u) {

@@ -21,6 +21,13 @@ MILCGPU_HD Matrix<typename LinkReal<p>::Real> link_along(const Lattice &lattice,
     return adjoint(u.load(1 - parity, axis(step), walk(lattice, x, step).index()));
 }
 
+// The planes: xy, xz, yz, xt, yt, zt
+constexpr int planes = 6;
+struct Plane {
+    int mu, nu; // mu < nu
+};
+MILCGPU_HD Plane plane(int k) { return k < 1 ? Plane{0, 1} : k < 3 ? Plane{k - 1, 2} : Plane{k - 3, 3}; }
+
 // Re tr(a b^dag), 35 flops
 template <class T> MILCGPU_HD T real_trace_adjoint(const Matrix<T> &a, const Matrix<T> &b) {
     T sum = 0;
