@@ -75,4 +75,75 @@ void add_force(Device &, const Geometry &, const LinkField &u, const LinkField &
 double add_force_bytes(Precision);
 constexpr double add_force_flops = 4 * (198 + 24 + 20); // a site
 
+// ---- the gauge action: beta / 3 times sum over sites and loops of c (3 - Re tr loop), with 6 plaquettes, 12
+// rectangles of two links by one, and 16 bent loops a site (x, y, z, -x, -y, -z and the like along any three
+// directions). Luescher, Weisz, Commun. Math. Phys. 97 (1985) 59; Alford et al., Phys. Lett. B 361 (1995) 87; with
+// dynamical HISQ quarks: Hart et al., Phys. Rev. D 79 (2009) 074008. Coefficients are those for links without phases:
+// the signs that the phases give a loop (-1 for plaquettes and bent loops, which enclose an odd number of plaquettes)
+// are put in here. Loops with coefficient 0 cost nothing.
+struct LoopCoefficients {
+    double plaquette = 1, rectangle = 0, bent = 0;
+};
+
+// H <- TA(H - factor U_mu(x) sum c P), P over the paths from x+mu back to x that close a loop with U_mu(x), 48 a link.
+// factor: eps beta / 3. Space: 28 matrices an even site, and up to 132 MB (double) unless there are plaquettes alone.
+struct GaugeForceSpace {
+    Precision precision;
+    size_t stride, slice; // even sites that pieces and rests have room for
+    DeviceArray<unsigned char> pieces, rests;
+    GaugeForceSpace(Device &, const Geometry &, Precision, const LoopCoefficients &);
+    size_t bytes() const { return pieces.bytes() + rests.bytes(); }
+};
+void gauge_force(Device &, const Geometry &, const LinkField &u, const LoopCoefficients &, double factor,
+                 const LinkField &momenta, const GaugeForceSpace &);
+double gauge_force_bytes(Precision, const LoopCoefficients &); // a site
+double
+gauge_force_flops(const LoopCoefficients &); // a site: 130 matrix products with all three, 40 with plaquettes alone
+
+// sum over sites and loops of c (3 - Re tr loop), in double; deterministic, as all sums here. Not times beta / 3.
+double gauge_action(Device &, const Geometry &, const LinkField &u, const LoopCoefficients &);
+double gauge_action_bytes(Precision);
+double gauge_action_flops(const LoopCoefficients &);
+
+// Mean of Re tr over the three planes of space, and the three with time, and over the sites, of the links as they are,
+// as MILC's d_plaquette gives it: 3 on unit links, -3 on those with phases.
+struct PlaquetteMeans {
+    double space, time;
+};
+PlaquetteMeans plaquettes(Device &, const Geometry &, const LinkField &u);
+double plaquettes_bytes(Precision);
+constexpr double plaquettes_flops = 6 * (2 * 198 + 35);
+
+// Mean over space of the trace of the product of the time links of the links as they are, each begun at the even site
+// of the first two time slices, as MILC's ploop does: 3 on unit links, -3 on those with phases (the boundary sign).
+Complex<double> polyakov_loop(Device &, const Geometry &, const LinkField &u);
+double polyakov_loop_bytes(Precision);
+constexpr double polyakov_loop_flops = 198; // a site
+
+// ---- momenta and links
+// sum over links of |H|^2 / 2 - 4 = |m01|^2 + |m02|^2 + |m12|^2 + (m00^2 + m11^2 + m22^2) / 2 - 4, in double.
+double momentum_action(Device &, const Geometry &, const LinkField &momenta);
+double momentum_action_bytes(Precision);
+constexpr double momentum_action_flops = 4 * 19;
+
+// U <- U + (eps/1) H (U + (eps/2) H (U + ... (eps/order) H U)): exp(eps H) U to this order, 8 in MILC's ks_imp_rhmc, 6
+// in its ks_imp_dyn; 1 to 16. In place, in the precision of the fields.
+void update_links(Device &, const Geometry &, const LinkField &u, const LinkField &momenta, double eps, int order);
+double update_links_bytes(Precision);
+constexpr double update_links_flops(int order) { return 4 * 198.0 * order; }
+
+// Links back to the sign of their phase times SU(3), as MILC does it: row 0 normalised, row 1 orthogonal to it and
+// normalised, row 2 the conjugate of their cross product, in double. Tested on the way, each against the tolerance:
+// | |row 0|^2 - 1 |, |<row 0, row 1>|^2, | |row 1|^2 - 1 |, |row 2 - new|^2. A link that fails one of them, NaN among
+// them, is left as it is, so that the caller finds what there was.
+struct ReunitarizeReport {
+    uint64_t failed;          // links
+    long long first_failed;   // 4 k + mu, k in device order (even sites, then odd); -1: none
+    double largest_deviation; // of all tests, as a float; NaN where there is one
+    double sum_of_squares;    // of the deviations of all four tests, over all links
+};
+ReunitarizeReport reunitarize(Device &, const Geometry &, const LinkField &u, double tolerance = 1e-4);
+double reunitarize_bytes(Precision);
+constexpr double reunitarize_flops = 4 * 190; // a site, roots aside
+
 } // namespace milcgpu

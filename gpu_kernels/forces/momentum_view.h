@@ -33,6 +33,13 @@ template <class T> MILCGPU_HD void multiply_add(AntiHermitian<T> &h, T s, const 
         h.diagonal[k] += s * a.diagonal[k];
 }
 
+template <class To, class From> MILCGPU_HD AntiHermitian<To> convert(const AntiHermitian<From> &h) {
+    return {convert<To>(h.m01),
+            convert<To>(h.m02),
+            convert<To>(h.m12),
+            {static_cast<To>(h.diagonal[0]), static_cast<To>(h.diagonal[1]), static_cast<To>(h.diagonal[2])}};
+}
+
 // |H|_F^2 / 2
 template <class T> MILCGPU_HD T half_norm(const AntiHermitian<T> &h) {
     T diagonal = 0;

@@ -13,6 +13,9 @@ template <Precision p, int reals = 18> struct MatrixView {
     int directions;
     explicit MatrixView(const LinkField &f)
         : data(f.block(0, 0)), stride(f.stride()), block_bytes(f.block_bytes()), directions(f.directions()) {}
+    // Memory that is no field: one parity, `slots` matrices a site.
+    MatrixView(unsigned char *memory, size_t sites, int slots)
+        : data(memory), stride(sites), block_bytes(sites * link_bytes(p, reals)), directions(slots) {}
     template <Reuse reuse = Reuse::keep> MILCGPU_HD Matrix<Real> load(int parity, int mu, int i) const {
         return plain_matrix(load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i));
     }

@@ -1,0 +1,75 @@
+// Means of the plaquettes and of the Polyakov loop. One thread a site and plane; one a site of space. Matrices a site
+// at the least: reads 4; 1.
+#include "gpu_kernels/forces/steps.h"
+
+namespace milcgpu {
+
+namespace {
+
+template <Precision p> struct Plaquettes {
+    Lattice lattice;
+    SitesAndParts work;
+    MatrixView<p> u;
+    MILCGPU_HD Sums<2> operator()(int thread) const {
+        const SitesAndParts::Item item = work.item(thread);
+        if (!item.valid)
+            return {{0, 0}};
+        const int parity = item.parity, mu = plane(item.part).mu, nu = plane(item.part).nu;
+        const Site x = lattice.site(parity, item.i);
+        const auto right = u.load(parity, mu, item.i) * u.load(1 - parity, nu, lattice.hop(x, mu, 1).index());
+        const auto left = u.load(parity, nu, item.i) * u.load(1 - parity, mu, lattice.hop(x, nu, 1).index());
+        const double trace = real_trace_adjoint(right, left);
+        return {{nu < 3 ? trace : 0, nu < 3 ? 0 : trace}};
+    }
+};
+
+// The even sites of the first two time slices are the first of their parity, as many as a slice has sites.
+template <Precision p> struct PolyakovLoop {
+    Lattice lattice;
+    MatrixView<p> u;
+    MILCGPU_HD Sums<2> operator()(int i) const {
+        Site x = lattice.site(0, i);
+        auto product = u.load(0, 3, i);
+        for (int t = 1; t < lattice.extent[3]; ++t) {
+            x = lattice.hop(x, 3, 1);
+            product = product * u.load(t & 1, 3, x.index());
+        }
+        Sums<2> trace = {};
+        MILCGPU_UNROLL
+        for (int k = 0; k < 3; ++k) {
+            trace.v[0] += product.e[k][k].re;
+            trace.v[1] += product.e[k][k].im;
+        }
+        return trace;
+    }
+};
+
+} // namespace
+
+double plaquettes_bytes(Precision p) { return 4 * link_bytes(p, 18); }
+double polyakov_loop_bytes(Precision p) { return link_bytes(p, 18); }
+
+PlaquetteMeans plaquettes(Device &device, const Geometry &geometry, const LinkField &u) {
+    const SitesAndParts work(geometry, planes);
+    Sums<2> sums = {};
+    for_link_precision(u.precision(), [&](auto p) {
+        constexpr Precision precision = decltype(p)::value;
+        const Plaquettes<precision> body{geometry.lattice(), work, MatrixView<precision>(u)};
+        sums = sum_to_host<2>(device, work.threads(), body, "plaquettes");
+    });
+    const double count = planes / 2 * geometry.global_volume();
+    return {sums.v[0] / count, sums.v[1] / count};
+}
+
+Complex<double> polyakov_loop(Device &device, const Geometry &geometry, const LinkField &u) {
+    const int space = geometry.volume() / geometry.lattice().extent[3];
+    Sums<2> sums = {};
+    for_link_precision(u.precision(), [&](auto p) {
+        constexpr Precision precision = decltype(p)::value;
+        const PolyakovLoop<precision> body{geometry.lattice(), MatrixView<precision>(u)};
+        sums = sum_to_host<2>(device, space, body, "Polyakov loop");
+    });
+    return {sums.v[0] / space, sums.v[1] / space};
+}
+
+} // namespace milcgpu
