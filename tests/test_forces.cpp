@@ -3,6 +3,7 @@
 #include "examples/lattice_file.h"
 #include "gpu_kernels/forces/fermion_force.h"
 #include "tests/reference/forces.h"
+#include "tests/reference/gauge_force.h"
 #include "tests/support.h"
 
 using namespace milcgpu;

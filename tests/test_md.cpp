@@ -1,6 +1,7 @@
 // Molecular dynamics through the C interface: gauge field and momenta that stay on the device.
 #include "milc_glue/milcgpu_md.h"
 #include "tests/reference/forces.h"
+#include "tests/reference/gauge_force.h"
 #include "tests/support.h"
 
 using namespace tests;

@@ -5,8 +5,8 @@
 
 namespace reference {
 
-std::vector<Path> fat_paths(const PathCoefficients &c, int mu) {
-    std::vector<Path> paths = {{{mu}, c.one_link}};
+std::vector<WeightedPath> fat_paths(const PathCoefficients &c, int mu) {
+    std::vector<WeightedPath> paths = {{{mu}, c.one_link}};
     for (int nu = 0; nu < 8; nu++) {
         const auto is_other = [&](int a) { return a != mu && a != 7 - mu; };
         const auto differs = [](int a, int b) { return a != b && a != 7 - b; };
@@ -26,7 +26,7 @@ std::vector<Path> fat_paths(const PathCoefficients &c, int mu) {
     return paths;
 }
 
-std::vector<Path> long_path(const PathCoefficients &c, int mu) { return {{{mu, mu, mu}, c.naik}}; }
+std::vector<WeightedPath> long_path(const PathCoefficients &c, int mu) { return {{{mu, mu, mu}, c.naik}}; }
 
 namespace {
 
@@ -37,7 +37,7 @@ struct Step {
     bool backward;
 };
 
-std::vector<Step> steps_of(const Lattice &lattice, const Gauge &links, const Path &path, int site) {
+std::vector<Step> steps_of(const Lattice &lattice, const Gauge &links, const WeightedPath &path, int site) {
     std::vector<Step> steps;
     for (const int step : path.steps) {
         const bool backward = step > 3;
@@ -52,10 +52,10 @@ std::vector<Step> steps_of(const Lattice &lattice, const Gauge &links, const Pat
 } // namespace
 
 Gauge sum_of_paths(const Lattice &lattice, const Gauge &links,
-                   std::vector<Path> (*paths)(const PathCoefficients &, int), const PathCoefficients &c) {
+                   std::vector<WeightedPath> (*paths)(const PathCoefficients &, int), const PathCoefficients &c) {
     Gauge sum(links.size());
     for (int mu = 0; mu < 4; mu++)
-        for (const Path &path : paths(c, mu))
+        for (const WeightedPath &path : paths(c, mu))
             for (int site = 0; site < lattice.volume(); site++) {
                 Matrix product = identity();
                 for (const Step &step : steps_of(lattice, links, path, site))
@@ -67,11 +67,11 @@ Gauge sum_of_paths(const Lattice &lattice, const Gauge &links,
 }
 
 Gauge path_derivative(const Lattice &lattice, const Gauge &links,
-                      std::vector<Path> (*paths)(const PathCoefficients &, int), const PathCoefficients &c,
+                      std::vector<WeightedPath> (*paths)(const PathCoefficients &, int), const PathCoefficients &c,
                       const Gauge &q) {
     Gauge by_links(links.size());
     for (int mu = 0; mu < 4; mu++)
-        for (const Path &path : paths(c, mu)) {
+        for (const WeightedPath &path : paths(c, mu)) {
             if (path.coefficient == 0)
                 continue;
             for (int site = 0; site < lattice.volume(); site++) {
@@ -196,11 +196,6 @@ Matrix unitary_part_derivative(const Matrix &v, const Matrix &q, double shift) {
         by_v.e[k / 3][k % 3] = {parts[0], parts[1]};
     }
     return by_v;
-}
-
-Matrix traceless_antihermitian(const Matrix &a) {
-    Matrix h = 0.5 * (a - adjoint(a));
-    return h - (trace(h) * (1.0 / 3)) * identity();
 }
 
 } // namespace reference

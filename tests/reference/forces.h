@@ -7,23 +7,24 @@
 namespace reference {
 
 // Steps from x to x+mu (or x+3mu): direction 0..3 forward, 7 - direction backward, as MILC numbers them.
-struct Path {
+struct WeightedPath {
     std::vector<int> steps;
     double coefficient;
 };
 
 // The paths of the fat link of direction mu. Those of Lepage go up and down on the same side, so that no link is met
 // by its own adjoint.
-std::vector<Path> fat_paths(const PathCoefficients &coefficients, int mu);
-std::vector<Path> long_path(const PathCoefficients &coefficients, int mu);
+std::vector<WeightedPath> fat_paths(const PathCoefficients &coefficients, int mu);
+std::vector<WeightedPath> long_path(const PathCoefficients &coefficients, int mu);
 
 // V_mu(x) = sum of the paths of direction mu that start at x.
 Gauge sum_of_paths(const Lattice &lattice, const Gauge &links,
-                   std::vector<Path> (*paths)(const PathCoefficients &, int), const PathCoefficients &coefficients);
+                   std::vector<WeightedPath> (*paths)(const PathCoefficients &, int),
+                   const PathCoefficients &coefficients);
 // The derivative by the links, where q is the one by V.
 Gauge path_derivative(const Lattice &lattice, const Gauge &links,
-                      std::vector<Path> (*paths)(const PathCoefficients &, int), const PathCoefficients &coefficients,
-                      const Gauge &q);
+                      std::vector<WeightedPath> (*paths)(const PathCoefficients &, int),
+                      const PathCoefficients &coefficients, const Gauge &q);
 
 // e(x) sum_t weights[t] X_t(x) X_t(x + hops mu)^dagger, e = 1 on even and -1 on odd sites, (a b^dagger)_rc = a_r
 // conj(b_c).
@@ -33,8 +34,5 @@ Gauge outer_products(const Lattice &lattice, const std::vector<Fermion> &x, cons
 // The derivative by v of what has the derivative q by v (v^dagger v + shift)^(-1/2): from the equation that defines the
 // square root, differentiated along each of the 18 real directions.
 Matrix unitary_part_derivative(const Matrix &v, const Matrix &q, double shift);
-
-// (a - a^dagger) / 2 - trace / 3
-Matrix traceless_antihermitian(const Matrix &a);
 
 } // namespace reference
