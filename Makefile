@@ -145,7 +145,7 @@ demo: $(O)/make_lattice $(O)/solve | needs ## make a lattice, solve on it in eve
 	exit $$status
 
 check: $(O)/milcgpu_tests $(host_programs) $(fault_program) | needs ## build and run the tests; the last line is 'N passed, N failed'
-	@{ $(O)/milcgpu_tests $(TESTS) 2>&1; echo $$? >$(O)/check.status; } | tee $(O)/check.log; \
+	@{ OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $(O)/milcgpu_tests $(TESTS) 2>&1; echo $$? >$(O)/check.status; } | tee $(O)/check.log; \
 	awk -v status="$$(cat $(O)/check.status)" '$(count_tests)' $(O)/check.log
 
 bench: $(O)/bench ## measure bandwidth, kernels and CG; build/bench.csv and build/roofline.png

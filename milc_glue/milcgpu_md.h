@@ -27,7 +27,8 @@ void milcgpu_gauge_destroy(milcgpu_gauge *gauge); /* before its context; NULL is
  * |U U^dag - 1| above `unitarity` (0: 1e-4; negative: not tested). */
 milcgpu_status milcgpu_gauge_load(milcgpu_gauge *gauge, const milcgpu_field *links, double unitarity);
 milcgpu_status milcgpu_gauge_save(milcgpu_gauge *gauge, const milcgpu_field *links);
-/* 4 momenta a site, pitch_bytes 0: 40 reals. The real that is not used comes back as it was loaded, or as 0. */
+/* 4 momenta a site, pitch_bytes 0: 40 reals. NaN and infinity are refused. The real that is not used comes back as it
+ * was loaded, or as 0. */
 milcgpu_status milcgpu_momenta_load(milcgpu_gauge *gauge, const milcgpu_field *momenta);
 milcgpu_status milcgpu_momenta_save(milcgpu_gauge *gauge, const milcgpu_field *momenta);
 /* Grow with every change; 0: none loaded. */
@@ -76,6 +77,43 @@ typedef struct {
  * Momenta are written when the whole force is known and finite: NAN_OR_INF leaves them untouched. report may be NULL. */
 milcgpu_status milcgpu_fermion_force(milcgpu_gauge *gauge, const milcgpu_force_spec *spec, const milcgpu_field *x,
                                      milcgpu_force_report *report);
+
+/* The gauge action: beta / 3 times the sum over sites and loops of coefficient (3 - Re tr loop): 6 plaquettes, 12
+ * rectangles of two links by one, 16 bent loops (x y z -x -y -z) a site. Coefficients are those for links without
+ * phases, MILC's get_loop_coeff(). */
+typedef struct {
+    double plaquette, rectangle, bent;
+} milcgpu_loops;
+
+/* H += eps times the force of the gauge action. report may be NULL. */
+milcgpu_status milcgpu_gauge_force(milcgpu_gauge *gauge, const milcgpu_loops *loops, double beta, double eps,
+                                   milcgpu_force_report *report);
+
+/* U <- exp(eps H) U to the given order, 1 to 16; MILC has 8 in ks_imp_rhmc, 6 in ks_imp_dyn. report may
+ * be NULL. */
+milcgpu_status milcgpu_update_links(milcgpu_gauge *gauge, double eps, int order, milcgpu_force_report *report);
+
+typedef struct {
+    size_t struct_size;
+    uint64_t failed;        /* links that are too far from SU(3); left as they are */
+    long long first_failed; /* 4 i + direction, i in the order of milcgpu.h; -1: none */
+    double largest_deviation, mean_square_deviation; /* of MILC's four tests a link */
+} milcgpu_reunitarize_report;
+
+/* Links back to SU(3), as MILC does it: Gram-Schmidt of rows 0 and 1, row 2 from them. tolerance 0: MILC's 1e-4. OK also
+ * where links failed: the caller decides; report must not be NULL. */
+milcgpu_status milcgpu_reunitarize(milcgpu_gauge *gauge, double tolerance, milcgpu_reunitarize_report *report);
+
+/* Sum over sites and loops of coefficient (3 - Re tr loop), not times beta / 3. NAN_OR_INF where that is not finite:
+ * *action is untouched on failure, in the next ones too. */
+milcgpu_status milcgpu_gauge_action(milcgpu_gauge *gauge, const milcgpu_loops *loops, double *action);
+/* Sum over links of |H|^2 / 2 - 4. */
+milcgpu_status milcgpu_momentum_action(milcgpu_gauge *gauge, double *action);
+/* Means of Re tr of the plaquettes in space and of those with time: MILC's d_plaquette, -3 on unit links with phases.
+ */
+milcgpu_status milcgpu_plaquettes(milcgpu_gauge *gauge, double *space, double *time);
+/* Real and imaginary part of the mean trace of the lines in time: MILC's ploop, -3 on unit links with phases. */
+milcgpu_status milcgpu_polyakov_loop(milcgpu_gauge *gauge, double *real, double *imaginary);
 
 #ifdef __cplusplus
 }

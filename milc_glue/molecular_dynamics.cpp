@@ -133,8 +133,53 @@ void fermion_force(milcgpu_gauge &gauge, const milcgpu_force_spec &spec, const F
     add_force(device, geometry, gauge.u, by_u, 2 * spec.eps, gauge.h);
     report.kernel_seconds = device.timer_stop_seconds();
     report.flops *= geometry.volume();
-    report.gflops = report.kernel_seconds > 0 ? report.flops / report.kernel_seconds * 1e-9 : 0;
     gauge.momenta_changed();
+}
+
+LoopCoefficients loop_coefficients(const milcgpu_loops *loops, const char *function) {
+    require(loops, function, "loops");
+    if (!std::isfinite(loops->plaquette) || !std::isfinite(loops->rectangle) || !std::isfinite(loops->bent))
+        refuse(
+            format("loops: coefficients %g, %g, %g must be finite", loops->plaquette, loops->rectangle, loops->bent));
+    return {loops->plaquette, loops->rectangle, loops->bent};
+}
+
+void hand_out(double value, double *to, const char *what) {
+    require(to, "result", what);
+    if (!std::isfinite(value))
+        throw Error(Status::nan_or_inf, format("the result is %g: links or momenta have NaN or infinity, or are too "
+                                               "large",
+                                               value));
+    *to = value;
+}
+
+// An entry with a report. body(gauge, report) returns what it did, for the line at verbosity 2.
+template <class Body>
+milcgpu_status reported(milcgpu_gauge *gauge, const char *function, milcgpu_force_report *report, const Body &body) {
+    milcgpu_force_report filled{};
+    filled.struct_size = sizeof filled;
+    const milcgpu_status status = with_gauge(gauge, function, [&](milcgpu_gauge &g) {
+        if (report != nullptr)
+            require_size(report->struct_size, sizeof *report, "milcgpu_force_report");
+        const double start = wall_seconds();
+        const TransferCounters before = g.device().transfers();
+        const std::string done = body(g, filled);
+        filled.gflops = filled.kernel_seconds > 0 ? filled.flops / filled.kernel_seconds * 1e-9 : 0;
+        filled.bytes_to_device = g.device().transfers().to_device_bytes - before.to_device_bytes;
+        filled.bytes_to_host = g.device().transfers().to_host_bytes - before.to_host_bytes;
+        filled.seconds = wall_seconds() - start;
+        g.context->tell(2, [&] {
+            return format("%s, %s: %.3f ms (kernels %.3f ms, %.0f GFLOPS)", done.c_str(), name(g.precision),
+                          filled.seconds * 1e3, filled.kernel_seconds * 1e3, filled.gflops);
+        });
+    });
+    if (report != nullptr && report->struct_size == sizeof filled) {
+        filled.status = status;
+        if (status != MILCGPU_OK)
+            std::snprintf(filled.message, sizeof filled.message, "%s", milcgpu_last_error());
+        *report = filled;
+    }
+    return status;
 }
 
 } // namespace
@@ -186,7 +231,8 @@ milcgpu_status milcgpu_momenta_load(milcgpu_gauge *gauge, const milcgpu_field *m
         const HostField host = field_of(g, momenta, 4 * momentum_reals, "momenta");
         g.momenta_version = 0;
         links_to_device(g.device(), host, g.context->map, g.geometry(), g.h);
-        g.device().synchronize();
+        if (!std::isfinite(momentum_action(g.device(), g.geometry(), g.h)))
+            throw Error(Status::nan_or_inf, "momenta: there is NaN or infinity among them");
         g.momenta_changed();
     });
 }
@@ -204,34 +250,96 @@ uint64_t milcgpu_momenta_version(const milcgpu_gauge *gauge) { return gauge != n
 
 milcgpu_status milcgpu_fermion_force(milcgpu_gauge *gauge, const milcgpu_force_spec *spec, const milcgpu_field *x,
                                      milcgpu_force_report *report) {
-    milcgpu_force_report filled{};
-    filled.struct_size = sizeof filled;
-    const milcgpu_status status = with_gauge(gauge, "milcgpu_fermion_force", [&](milcgpu_gauge &g) {
+    return reported(gauge, "milcgpu_fermion_force", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
         require(spec, "milcgpu_fermion_force", "spec");
-        if (report != nullptr)
-            require_size(report->struct_size, sizeof *report, "milcgpu_force_report");
         const ForceArguments a = checked(*spec, x);
         need_links(g);
         need_momenta(g);
-        const double start = wall_seconds();
-        const TransferCounters before = g.device().transfers();
         fermion_force(g, *spec, a, filled);
-        filled.bytes_to_device = g.device().transfers().to_device_bytes - before.to_device_bytes;
-        filled.bytes_to_host = g.device().transfers().to_host_bytes - before.to_host_bytes;
-        filled.seconds = wall_seconds() - start;
-        g.context->tell(2, [&] {
-            return format("%s force, %d terms, %s: %.3f ms (kernels %.3f ms, %.0f GFLOPS)",
-                          spec->links->hisq ? "HISQ" : "asqtad", spec->n_terms, name(g.precision), filled.seconds * 1e3,
-                          filled.kernel_seconds * 1e3, filled.gflops);
-        });
+        return format("%s force, %d terms", spec->links->hisq ? "HISQ" : "asqtad", spec->n_terms);
     });
-    if (report != nullptr && report->struct_size == sizeof filled) {
-        filled.status = status;
-        if (status != MILCGPU_OK)
-            std::snprintf(filled.message, sizeof filled.message, "%s", milcgpu_last_error());
-        *report = filled;
-    }
-    return status;
+}
+
+milcgpu_status milcgpu_gauge_force(milcgpu_gauge *gauge, const milcgpu_loops *loops, double beta, double eps,
+                                   milcgpu_force_report *report) {
+    return reported(gauge, "milcgpu_gauge_force", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
+        const LoopCoefficients c = loop_coefficients(loops, "milcgpu_gauge_force");
+        if (!std::isfinite(beta) || !std::isfinite(eps))
+            refuse(format("beta is %g, eps %g: must be finite", beta, eps));
+        need_links(g);
+        need_momenta(g);
+        const GaugeForceSpace space(g.device(), g.geometry(), g.precision, c);
+        g.device().timer_start();
+        gauge_force(g.device(), g.geometry(), g.u, c, eps * beta / 3, g.h, space);
+        filled.kernel_seconds = g.device().timer_stop_seconds();
+        filled.flops = gauge_force_flops(c) * g.geometry().volume();
+        g.momenta_changed();
+        return std::string("gauge force");
+    });
+}
+
+milcgpu_status milcgpu_update_links(milcgpu_gauge *gauge, double eps, int order, milcgpu_force_report *report) {
+    return reported(gauge, "milcgpu_update_links", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
+        if (!std::isfinite(eps) || order < 1 || order > 16)
+            refuse(format("eps is %g, order %d: eps must be finite, order 1 to 16", eps, order));
+        need_links(g);
+        need_momenta(g);
+        g.device().timer_start();
+        update_links(g.device(), g.geometry(), g.u, g.h, eps, order);
+        filled.kernel_seconds = g.device().timer_stop_seconds();
+        filled.flops = update_links_flops(order) * g.geometry().volume();
+        g.links_changed();
+        return std::string("update of the links");
+    });
+}
+
+milcgpu_status milcgpu_reunitarize(milcgpu_gauge *gauge, double tolerance, milcgpu_reunitarize_report *report) {
+    return with_gauge(gauge, "milcgpu_reunitarize", [&](milcgpu_gauge &g) {
+        require(report, "milcgpu_reunitarize", "report");
+        require_size(report->struct_size, sizeof *report, "milcgpu_reunitarize_report");
+        if (!(tolerance >= 0))
+            refuse(format("tolerance is %g: must be positive, or 0 for 1e-4", tolerance));
+        need_links(g);
+        const ReunitarizeReport r = reunitarize(g.device(), g.geometry(), g.u, tolerance == 0 ? 1e-4 : tolerance);
+        g.links_changed();
+        *report = {sizeof *report, r.failed, r.first_failed, r.largest_deviation,
+                   r.sum_of_squares / (16.0 * g.geometry().volume())};
+    });
+}
+
+milcgpu_status milcgpu_gauge_action(milcgpu_gauge *gauge, const milcgpu_loops *loops, double *action) {
+    return with_gauge(gauge, "milcgpu_gauge_action", [&](milcgpu_gauge &g) {
+        const LoopCoefficients c = loop_coefficients(loops, "milcgpu_gauge_action");
+        need_links(g);
+        hand_out(gauge_action(g.device(), g.geometry(), g.u, c), action, "action");
+    });
+}
+
+milcgpu_status milcgpu_momentum_action(milcgpu_gauge *gauge, double *action) {
+    return with_gauge(gauge, "milcgpu_momentum_action", [&](milcgpu_gauge &g) {
+        need_momenta(g);
+        hand_out(momentum_action(g.device(), g.geometry(), g.h), action, "action");
+    });
+}
+
+milcgpu_status milcgpu_plaquettes(milcgpu_gauge *gauge, double *space, double *time) {
+    return with_gauge(gauge, "milcgpu_plaquettes", [&](milcgpu_gauge &g) {
+        require(space, "milcgpu_plaquettes", "space");
+        need_links(g);
+        const PlaquetteMeans means = plaquettes(g.device(), g.geometry(), g.u);
+        hand_out(means.time, time, "time");
+        hand_out(means.space, space, "space");
+    });
+}
+
+milcgpu_status milcgpu_polyakov_loop(milcgpu_gauge *gauge, double *real, double *imaginary) {
+    return with_gauge(gauge, "milcgpu_polyakov_loop", [&](milcgpu_gauge &g) {
+        require(real, "milcgpu_polyakov_loop", "real");
+        need_links(g);
+        const Complex<double> mean = polyakov_loop(g.device(), g.geometry(), g.u);
+        hand_out(mean.im, imaginary, "imaginary");
+        hand_out(mean.re, real, "real");
+    });
 }
 
 } // extern "C"

@@ -184,6 +184,10 @@ TEST_CASE("what molecular dynamics refuses, by name, and leaves as it was", "[md
         CHECK(milcgpu_gauge_load(t.gauge, &in_double, -1) == MILCGPU_OK);
         t.links[100] = std::nan("");
         CHECK(milcgpu_gauge_load(t.gauge, &in_double, -1) == MILCGPU_NAN_OR_INF);
+        t.momenta[3] = INFINITY;
+        const milcgpu_field infinite = Session<double>::field(t.momenta);
+        CHECK(milcgpu_momenta_load(t.gauge, &infinite) == MILCGPU_NAN_OR_INF);
+        CHECK(milcgpu_momenta_version(t.gauge) == 0);
         CHECK(milcgpu_gauge_create(t.session.context, MILCGPU_HALF, &t.gauge) == MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_fermion_force(nullptr, &t.spec, t.x.data(), nullptr) == MILCGPU_BAD_ARGUMENT);
     }
@@ -218,4 +222,117 @@ TEST_CASE("links made from a gauge handle are those made from the host's gauge f
         CHECK(report.bytes_to_device == 0);
         CHECK(made[0] == made[1]);
     }
+}
+
+namespace {
+
+// Two flavours with the action phi^dagger (4 m^2 - D D)^-1 phi on even sites, leapfrog: all of it on the device but for
+// the vectors.
+struct Dynamics : Trajectory<double> {
+    static constexpr double mass = 0.4, beta = 5.5;
+    milcgpu_loops loops{1, -0.06, -0.03};
+    std::vector<double> phi, solution;
+    double one = 1;
+
+    Dynamics(Backend backend, bool hisq) : Trajectory<double>(backend, hisq) {
+        reference::Rng rng(5);
+        for (size_t k = 0; k < momenta.size() / 10; ++k) { // traceless, as MILC's are
+            for (int j = 0; j < 8; ++j)
+                momenta[10 * k + j] = 0.7 * reference::gaussian(rng).real();
+            momenta[10 * k + 8] = -momenta[10 * k + 6] - momenta[10 * k + 7];
+        }
+        phi = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 41));
+        solution.assign(phi.size(), 0);
+        spec = {sizeof spec, &how, 0, 1, &one, 0, nullptr, 0};
+    }
+    void must(milcgpu_status status) {
+        CAPTURE(milcgpu_last_error());
+        REQUIRE(status == MILCGPU_OK);
+    }
+    // solution = X on even sites, D X on odd ones, for the links of now.
+    void solve() {
+        const milcgpu_fatlink_set set{0, nullptr, nullptr, &session.links};
+        must(milcgpu_gauge_links(gauge, &how, &set, 1, nullptr, nullptr));
+        milcgpu_solve_spec s = solve_spec(mass, 1e-13, MILCGPU_DOUBLE, 0);
+        const milcgpu_field b = Session<double>::field(phi), x = Session<double>::field(solution);
+        std::fill(solution.begin(), solution.end(), 0.0); // no memory of the way here
+        must(milcgpu_solve(session.context, session.links, &s, &b, &x, nullptr));
+        const milcgpu_operator what{MILCGPU_DOUBLE, 0, 18};
+        must(milcgpu_dslash(session.context, session.links, &what, MILCGPU_ODD, &x, &x));
+    }
+    double energy() {
+        double g, h, f = 0;
+        must(milcgpu_gauge_action(gauge, &loops, &g));
+        must(milcgpu_momentum_action(gauge, &h));
+        solve();
+        for (size_t k = 0; k < phi.size() / 2; ++k) // even sites come first
+            f += phi[k] * solution[k];
+        return beta / 3 * g + h + f;
+    }
+    void kick(double eps) {
+        solve();
+        const milcgpu_field x = Session<double>::field(solution);
+        spec.eps = eps;
+        must(milcgpu_fermion_force(gauge, &spec, &x, nullptr));
+        must(milcgpu_gauge_force(gauge, &loops, beta, eps, nullptr));
+    }
+    void move(double eps) { must(milcgpu_update_links(gauge, eps, 8, nullptr)); }
+    void run(int steps, double eps) {
+        move(eps / 2);
+        for (int k = 0; k < steps; ++k) {
+            kick(eps);
+            move(k < steps - 1 ? eps : eps / 2);
+        }
+    }
+    std::vector<double> saved_links() {
+        std::vector<double> result(links.size());
+        const milcgpu_field to = Session<double>::field(result);
+        must(milcgpu_gauge_save(gauge, &to));
+        return result;
+    }
+};
+
+} // namespace
+
+TEST_CASE("a trajectory keeps its energy to second order in the step, and goes back where it came from", "[md]") {
+    for (const Backend backend : backends())
+        for (const bool hisq : {false, true}) {
+            CAPTURE(name(backend), hisq);
+            Dynamics d(backend, hisq);
+            std::vector<double> jumps;
+            for (const int steps : {4, 8, 16, 32}) {
+                REQUIRE(d.load() == MILCGPU_OK);
+                const double before = d.energy();
+                d.run(steps, 0.4 / steps);
+                jumps.push_back(d.energy() - before);
+            }
+            CAPTURE(jumps[0], jumps[1], jumps[2], jumps[3]);
+            for (int k = 1; k < 4; ++k) {
+                const double slope = std::log2(jumps[k - 1] / jumps[k]);
+                CHECK(std::abs(slope - 2) <= 0.1);
+            }
+            // Back: the links as they were, up to the order of the exponential and the solver's residual.
+            REQUIRE(d.load() == MILCGPU_OK);
+            d.run(8, 0.05);
+            d.momenta = d.saved();
+            for (double &h : d.momenta)
+                h = -h;
+            const milcgpu_field turned = Session<double>::field(d.momenta);
+            REQUIRE(milcgpu_momenta_load(d.gauge, &turned) == MILCGPU_OK);
+            d.run(8, 0.05);
+            const auto back = d.saved_links();
+            double worst = 0;
+            for (size_t k = 0; k < back.size(); ++k)
+                worst = worse(worst, std::abs(back[k] - d.links[k]));
+            CHECK(worst <= 1e-11);
+            double space, time, re, im;
+            REQUIRE(milcgpu_plaquettes(d.gauge, &space, &time) == MILCGPU_OK);
+            REQUIRE(milcgpu_polyakov_loop(d.gauge, &re, &im) == MILCGPU_OK);
+            CHECK(space < -1.0); // phases in
+            milcgpu_reunitarize_report r{};
+            r.struct_size = sizeof r;
+            REQUIRE(milcgpu_reunitarize(d.gauge, 0, &r) == MILCGPU_OK);
+            CHECK(r.failed == 0);
+            CHECK(r.largest_deviation <= 1e-9);
+        }
 }
