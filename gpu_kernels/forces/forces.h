@@ -86,7 +86,7 @@ struct LoopCoefficients {
 };
 
 // H <- TA(H - factor U_mu(x) sum c P), P over the paths from x+mu back to x that close a loop with U_mu(x), 48 a link.
-// factor: eps beta / 3. Space: 28 matrices an even site, and up to 132 MB (double) unless there are plaquettes alone.
+// factor: eps beta / 3. Space: 28 matrices an even site, and up to 264 MB (double) unless there are plaquettes alone.
 struct GaugeForceSpace {
     Precision precision;
     size_t stride, slice; // even sites that pieces and rests have room for

@@ -31,17 +31,18 @@ template <Precision p> struct GaugeAction {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return {{0}};
-        const int mu = plane(item.part).mu, nu = plane(item.part).nu;
+        const int nu = plane(item.part).nu, a = 2 * plane(item.part).mu, b = 2 * nu;
         const Site x = lattice.site(item.parity, item.i);
         double sum = 0;
         for (int loop = 0; loop < 3 + 4 * (3 - nu); ++loop) {
-            const int signs = loop - 3, rho = nu + 1 + signs / 4;
+            const int third = loop - 3,
+                      c = b + 2 + third / 2; // third: through c forward and back, each with b forward and back
             const double coefficient = loop == 0 ? plaquette : loop < 3 ? rectangle : bent;
             if (coefficient == 0)
                 continue;
-            const Steps there = loop == 0  ? Steps{mu, -1, nu}
-                                : loop < 3 ? Steps{mu, loop == 1 ? mu : nu, nu}
-                                           : Steps{mu, signs & 1 ? opposite(nu) : nu, signs & 2 ? opposite(rho) : rho};
+            const Steps there = loop == 0  ? Steps{a, -1, b}
+                                : loop < 3 ? Steps{a, loop == 1 ? a : b, b}
+                                           : Steps{a, third & 1 ? opposite(b) : b, c};
             const Steps back = {there.last, there.middle, there.first};
             const double trace = real_trace_adjoint(product(x, item.parity, there), product(x, item.parity, back));
             const bool turned = loop == 0 || loop > 2; // by the phases: around one or three plaquettes

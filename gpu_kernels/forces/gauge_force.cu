@@ -19,8 +19,11 @@
 //
 // One thread an even site and first step (1), pair of steps (2), link (3). Steps 2 and 3 go through the lattice in
 // slices, so that R takes little memory. Matrices an even site at the least: 1 reads 8, writes 28; 2 reads 28, writes
-// 28; 3 reads 28 and 8, and 8 momenta, which it writes. Step 2 loads 360 matrices an even site: those that neighbours
-// have loaded come from the L2 cache, whose bandwidth is what the force takes most of.
+// 28; 3 reads 28 and 8, and 8 momenta, which it writes.
+//
+// Step 2 loads 360 matrices an even site, and the caches' bandwidth is what the force takes most of. Threads that
+// stand at the same odd site y = x+b with the same a share Q_-c,a(y+c): they are put into one block, as the warps for
+// the same y and successive b, and find in its L1 cache what another one has loaded.
 #include "gpu_kernels/forces/momentum_view.h"
 #include "gpu_kernels/forces/steps.h"
 
@@ -29,12 +32,13 @@ namespace milcgpu {
 namespace {
 
 constexpr int pairs = steps * (steps - 1) / 2;
-constexpr int slice_sites = 1 << 15; // even sites: 132 MB of R in double; a launch fills an H200 18 times
+constexpr int slice_sites = 1 << 16; // even sites: 264 MB of R in double
 
 MILCGPU_HD int slot_of(int a, int b) { return a * (15 - a) / 2 + b - a - 1; } // of the pair a < b
 
-// Which even site and part of its work a thread has: 32 sites a warp, and the parts of 32 sites one after the other.
-struct EvenSites {
+// Which site of a parity and part of its work a thread has: 32 sites a warp, and the parts of 32 sites one after the
+// other.
+struct SitesOfParity {
     int first, count, parts;
     static constexpr int warp = 32;
     int threads() const { return (count + warp - 1) / warp * warp * parts; }
@@ -63,12 +67,12 @@ template <Precision p> struct Pairs {
 
 template <Precision p> struct MakePieces {
     Lattice lattice;
-    EvenSites work;
+    SitesOfParity work;
     MatrixView<p> u;
     Pairs<p> pieces;
     bool straight;
     MILCGPU_HD void operator()(int thread) const {
-        const EvenSites::Item item = work.item(thread);
+        const SitesOfParity::Item item = work.item(thread);
         if (!item.valid)
             return;
         const Site x = lattice.site(0, item.i);
@@ -84,23 +88,27 @@ template <Precision p> struct CloseLoops {
     using Real = typename LinkReal<p>::Real;
     using M = MatrixOf<p>;
     Lattice lattice;
-    EvenSites work;
+    SitesOfParity work;
     Pairs<p> pieces, rests;
     Real plaquette, rectangle, bent;
+    int odd_sites, slice_first, slice_count;
 
     MILCGPU_HD void operator()(int thread) const {
-        const EvenSites::Item item = work.item(thread);
+        const SitesOfParity::Item item = work.item(thread);
         if (!item.valid)
             return;
         int a = 0, b = item.part + 1; // of slot `part`
         for (; b >= steps; ++a)
             b -= steps - 2 - a;
-        const Site x = lattice.site(0, work.first + item.i);
+        const int odd = work.first + item.i;
+        const Site other = lattice.site(1, odd < odd_sites ? odd : odd - odd_sites),
+                   x = walk(lattice, other, opposite(b));
+        const int i = x.index() - slice_first;
         const bool straight = b == opposite(a);
-        if (straight && rectangle == 0)
+        if (i < 0 || i >= slice_count || (straight && rectangle == 0))
             return;
         const Real around = straight ? rectangle : bent;
-        const Site ahead = walk(lattice, x, a), other = walk(lattice, x, b);
+        const Site ahead = walk(lattice, x, a);
         M sum = {};
         if (around != 0) {
             for (int c = 0; c < steps; ++c) {
@@ -112,7 +120,7 @@ template <Precision p> struct CloseLoops {
             sum = scaled(around, sum);
         }
         if (!straight) {
-            const int across = walk(lattice, ahead, b).index();
+            const int across = walk(lattice, other, a).index();
             if (rectangle != 0) {
                 const int long_a = walk(lattice, ahead, a).index(), long_b = walk(lattice, other, b).index();
                 multiply_add(sum, scaled(rectangle, pieces.load(opposite(a), a, across)),
@@ -122,7 +130,7 @@ template <Precision p> struct CloseLoops {
             }
             multiply_add(sum, plaquette, pieces.load(opposite(a), opposite(b), across));
         }
-        rests.store(a, b, item.i, sum);
+        rests.store(a, b, i, sum);
     }
 
   private:
@@ -138,7 +146,7 @@ template <Precision p> struct AddGaugeForce {
     using Real = typename LinkReal<p>::Real;
     using M = MatrixOf<p>;
     Lattice lattice;
-    EvenSites work;
+    SitesOfParity work;
     MatrixView<p> u;
     Pairs<p> pieces, rests;
     MomentumView<p> momenta;
@@ -146,7 +154,7 @@ template <Precision p> struct AddGaugeForce {
     bool plaquette_alone, straight; // R is plaquette Q, and was not stored; R_ab with a = -b is not zero
 
     MILCGPU_HD void operator()(int thread) const {
-        const EvenSites::Item item = work.item(thread);
+        const SitesOfParity::Item item = work.item(thread);
         if (!item.valid)
             return;
         const int b = item.part;
@@ -160,7 +168,7 @@ template <Precision p> struct AddGaugeForce {
             multiply_add(paths, rest, adjoint(link_along(lattice, u, x, 0, a)));
         }
         // A step back goes along its link from the end: there the loop is closed by U = V_b^dag with X_b^dag.
-        const bool back = b != axis(b);
+        const bool back = is_back(b);
         const int parity = back, i = back ? end.index() : x.index();
         const Real times = plaquette_alone ? factor * plaquette : factor;
         M h = matrix(momenta.load(parity, axis(b), i));
@@ -173,7 +181,7 @@ template <Precision p>
 void run(Device &device, const Geometry &geometry, const LinkField &u, const LoopCoefficients &c, double factor,
          const LinkField &momenta, const GaugeForceSpace &space) {
     using Real = typename LinkReal<p>::Real;
-    const int even = geometry.sites(0);
+    const int even = geometry.sites(0), odd = geometry.sites(1);
     const bool straight = c.rectangle != 0, alone = !straight && c.bent == 0;
     // With the phases in, a loop has a factor -1 for each plaquette that it encloses: 1, 2, 3.
     const Real plaquette = static_cast<Real>(-c.plaquette), rectangle = static_cast<Real>(c.rectangle),
@@ -182,19 +190,26 @@ void run(Device &device, const Geometry &geometry, const LinkField &u, const Loo
     const MatrixView<p> links(u);
     const Pairs<p> pieces{MatrixView<p>(space.pieces.data(), space.stride, pairs)},
         rests{MatrixView<p>(space.rests.data(), space.slice, pairs)};
-    const EvenSites all{0, even, steps - 1};
+    const SitesOfParity all{0, even, steps - 1};
     launch(device, all.threads(), MakePieces<p>{lattice, all, links, pieces, straight}, "pieces of loops");
     const int slice = alone ? even : static_cast<int>(space.slice);
     for (int first = 0; first < even; first += slice) {
         const int count = std::min(slice, even - first);
-        const EvenSites a_pair{first, count, pairs}, a_link{first, count, steps};
-        if (!alone)
-            launch(device, a_pair.threads(), CloseLoops<p>{lattice, a_pair, pieces, rests, plaquette, rectangle, bent},
-                   "close loops");
+        const SitesOfParity a_link{first, count, steps};
+        if (!alone) {
+            // The odd sites next to the slice, from as many before it on as a time slice has.
+            const int time_slice = geometry.volume() / lattice.extent[3] / 2 + 1;
+            const int beside = std::min(count + 2 * time_slice, odd),
+                      from = count + 2 * time_slice < odd ? first - time_slice : 0;
+            const SitesOfParity a_pair{from < 0 ? from + odd : from, beside, pairs};
+            launch(device, a_pair.threads(),
+                   CloseLoops<p>{lattice, a_pair, pieces, rests, plaquette, rectangle, bent, odd, first, count},
+                   "close loops", 192);
+        }
         launch(device, a_link.threads(),
                AddGaugeForce<p>{lattice, a_link, links, pieces, rests, MomentumView<p>(momenta), plaquette,
                                 static_cast<Real>(factor), alone, straight},
-               "add gauge force");
+               "add gauge force", 256);
     }
 }
 

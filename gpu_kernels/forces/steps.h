@@ -1,4 +1,4 @@
-// Walks along links. A step is one of MILC's numbers: 0 to 3 along x, y, z, t, and 7 - mu back along mu.
+// Walks along links. Step 2 mu goes forward along mu, step 2 mu + 1 back.
 #pragma once
 #include "gpu_kernels/forces/forces.h"
 #include "gpu_kernels/links/matrix_view.h"
@@ -6,18 +6,19 @@
 namespace milcgpu {
 
 constexpr int steps = 8;
-MILCGPU_HD int opposite(int step) { return 7 - step; }
-MILCGPU_HD int axis(int step) { return step < 4 ? step : 7 - step; }
+MILCGPU_HD int opposite(int step) { return step ^ 1; }
+MILCGPU_HD int axis(int step) { return step >> 1; }
+MILCGPU_HD bool is_back(int step) { return (step & 1) != 0; }
 MILCGPU_HD Site walk(const Lattice &lattice, const Site &x, int step) {
-    return lattice.hop(x, axis(step), step < 4 ? 1 : -1);
+    return lattice.hop(x, axis(step), is_back(step) ? -1 : 1);
 }
 
 // The link that a step from x of this parity goes along, in the sense of the step.
 template <Precision p>
 MILCGPU_HD Matrix<typename LinkReal<p>::Real> link_along(const Lattice &lattice, const MatrixView<p> &u, const Site &x,
                                                          int parity, int step) {
-    if (step < 4)
-        return u.load(parity, step, x.index());
+    if (!is_back(step))
+        return u.load(parity, axis(step), x.index());
     return adjoint(u.load(1 - parity, axis(step), walk(lattice, x, step).index()));
 }
 
