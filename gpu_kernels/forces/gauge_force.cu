@@ -12,7 +12,7 @@
 //                  bent       sum over 4 c of Q_-c,a(x+b+c) Q_b,-c(x+a+c)                          144 products
 //        straight: rectangle  sum over 6 c of Q_-c,a(x+b+c) Q_b,-c(x+a+c), a = -b                   24 products
 //   3. X_b = sum over a of R_ab V_a^dag, from x+b to x: the sum of c P for the link V_b; H of that link is updated with
-//      V_b X_b, or (X_b V_b)^dag where b goes back 64 products
+//      V_b X_b, or (X_b V_b)^dag where b goes back                                                      64 products
 //
 // These are products an even site, together 260: 130 a site, where the path by path sum of 48 paths a link takes 724.
 // Each link belongs to one even site, so no result is added to by two threads.
