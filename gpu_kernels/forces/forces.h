@@ -96,9 +96,9 @@ struct GaugeForceSpace {
 };
 void gauge_force(Device &, const Geometry &, const LinkField &u, const LoopCoefficients &, double factor,
                  const LinkField &momenta, const GaugeForceSpace &);
-double gauge_force_bytes(Precision, const LoopCoefficients &); // a site
-double
-gauge_force_flops(const LoopCoefficients &); // a site: 130 matrix products with all three, 40 with plaquettes alone
+// A site; 130 matrix products with all three coefficients, 40 with plaquettes alone.
+double gauge_force_bytes(Precision, const LoopCoefficients &);
+double gauge_force_flops(const LoopCoefficients &);
 
 // sum over sites and loops of c (3 - Re tr loop), in double; deterministic, as all sums here. Not times beta / 3.
 double gauge_action(Device &, const Geometry &, const LinkField &u, const LoopCoefficients &);

@@ -12,7 +12,7 @@
 //                  bent       sum over 4 c of Q_-c,a(x+b+c) Q_b,-c(x+a+c)                          144 products
 //        straight: rectangle  sum over 6 c of Q_-c,a(x+b+c) Q_b,-c(x+a+c), a = -b                   24 products
 //   3. X_b = sum over a of R_ab V_a^dag, from x+b to x: the sum of c P for the link V_b; H of that link is updated with
-//      V_b X_b, or (X_b V_b)^dag where b goes back 64 products
+//      V_b X_b, or (X_b V_b)^dag where b goes back                                                      64 products
 //
 // These are products an even site, together 260: 130 a site, where the path by path sum of 48 paths a link takes 724.
 // Each link belongs to one even site, so no result is added to by two threads.
@@ -128,7 +128,8 @@ template <Precision p> struct CloseLoops {
                 multiply_add(sum, scaled(rectangle, pieces.load(opposite(b), a, long_b)),
                              pieces.load(b, opposite(b), across));
             }
-            multiply_add(sum, plaquette, pieces.load(opposite(a), opposite(b), across));
+            if (plaquette != 0)
+                multiply_add(sum, plaquette, pieces.load(opposite(a), opposite(b), across));
         }
         rests.store(a, b, i, sum);
     }
@@ -197,7 +198,7 @@ void run(Device &device, const Geometry &geometry, const LinkField &u, const Loo
         const int count = std::min(slice, even - first);
         const SitesOfParity a_link{first, count, steps};
         if (!alone) {
-            // The odd sites next to the slice, from as many before it on as a time slice has.
+            // The odd sites next to the slice, which begin as many before it as a time slice has.
             const int time_slice = geometry.volume() / lattice.extent[3] / 2 + 1;
             const int beside = std::min(count + 2 * time_slice, odd),
                       from = count + 2 * time_slice < odd ? first - time_slice : 0;
@@ -232,9 +233,10 @@ double gauge_force_bytes(Precision p, const LoopCoefficients &c) {
 double gauge_force_flops(const LoopCoefficients &c) {
     constexpr double product = 198, added = 216, scale = 18, twice = 36, antihermitian = 18;
     const bool straight = c.rectangle != 0, alone = !straight && c.bent == 0;
-    const double corners = 24 * ((c.bent != 0 ? 4 * added + scale : 0) + (straight ? 2 * (added + scale) : 0) + twice),
-                 lines = straight ? 4 * (6 * added + scale) : 0;
-    const double of_an_even_site = (straight ? pairs : pairs - 4) * product + (alone ? 0 : corners + lines) +
+    const double corner = (c.plaquette != 0 ? twice : 0) + (straight ? 2 * (added + scale) : 0) +
+                          (c.bent != 0 ? 4 * added + scale : 0),
+                 line = straight ? 6 * added + scale : 0;
+    const double of_an_even_site = (straight ? pairs : pairs - 4) * product + (alone ? 0 : 24 * corner + 4 * line) +
                                    steps * ((straight ? 7 : 6) * added + product + twice + antihermitian);
     return of_an_even_site / 2;
 }
