@@ -146,6 +146,22 @@ ResidentLinks &renewed(milcgpu_links &handle, Precision real);
 // After that content has come.
 void forget_solvers(milcgpu_links &handle);
 
+// Seconds of a call, and bytes over the bus, for its report.
+class CallMeter {
+  public:
+    explicit CallMeter(const Device &device) : device_(device), before_(device.transfers()) {}
+    template <class Report> void fill(Report &report) const {
+        report.bytes_to_device = device_.transfers().to_device_bytes - before_.to_device_bytes;
+        report.bytes_to_host = device_.transfers().to_host_bytes - before_.to_host_bytes;
+        report.seconds = wall_seconds() - start_;
+    }
+
+  private:
+    const Device &device_;
+    TransferCounters before_;
+    double start_ = wall_seconds();
+};
+
 // For entries that only end something: the GPU may be lost already.
 inline void make_current_if_possible(milcgpu_context &context) noexcept {
     try {

@@ -327,12 +327,9 @@ milcgpu_status make_links(milcgpu_context *context, const char *function, const 
                 *sets[k].links = new milcgpu_links(context);
                 made_here.push_back(sets[k].links);
             }
-        const double start = wall_seconds();
-        const TransferCounters before = context->device->transfers();
+        const CallMeter meter(*context->device);
         Maker(*context, *spec, a, filled).make(sets, n_sets, hisq);
-        filled.bytes_to_device = context->device->transfers().to_device_bytes - before.to_device_bytes;
-        filled.bytes_to_host = context->device->transfers().to_host_bytes - before.to_host_bytes;
-        filled.seconds = wall_seconds() - start;
+        meter.fill(filled);
         context->tell(2, [&] {
             return format("%s links, %d set(s), %s: %.3f ms (kernels %.3f ms, %.0f GFLOPS), %llu links by singular "
                           "values",

@@ -197,8 +197,7 @@ void fill_report(const CgReport &r, const SolveArguments &a, milcgpu_solve_repor
 
 Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve_spec &spec, const HostField &source,
              const HostField &solution, milcgpu_solve_report &report) {
-    const double start = wall_seconds();
-    const TransferCounters before = context.device->transfers();
+    const CallMeter meter(*context.device);
     SolveArguments a = checked_solve(spec);
     report.links_version = resident(&context, &links).generation();
     check_version(spec.links_version, *links.links);
@@ -221,9 +220,7 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
     // From here on nothing but the copy itself can fail.
     if (r.status == Status::ok || r.status == Status::not_converged || r.status == Status::precision_floor)
         context.reorder->to_host(solver.solution(), a.parity, solution);
-    report.bytes_to_device = context.device->transfers().to_device_bytes - before.to_device_bytes;
-    report.bytes_to_host = context.device->transfers().to_host_bytes - before.to_host_bytes;
-    report.seconds = wall_seconds() - start;
+    meter.fill(report);
     context.tell(2, [&] {
         return format("solve %s/%s m %g: %s, %d iterations, true residual %.2e, %.4f s, %.1f GFLOPS",
                       name(a.precise.spinor), name(a.sloppy.spinor), spec.mass, milcgpu_status_name(report.status),

@@ -161,13 +161,10 @@ milcgpu_status reported(milcgpu_gauge *gauge, const char *function, milcgpu_forc
     const milcgpu_status status = with_gauge(gauge, function, [&](milcgpu_gauge &g) {
         if (report != nullptr)
             require_size(report->struct_size, sizeof *report, "milcgpu_force_report");
-        const double start = wall_seconds();
-        const TransferCounters before = g.device().transfers();
+        const CallMeter meter(g.device());
         const std::string done = body(g, filled);
         filled.gflops = filled.kernel_seconds > 0 ? filled.flops / filled.kernel_seconds * 1e-9 : 0;
-        filled.bytes_to_device = g.device().transfers().to_device_bytes - before.to_device_bytes;
-        filled.bytes_to_host = g.device().transfers().to_host_bytes - before.to_host_bytes;
-        filled.seconds = wall_seconds() - start;
+        meter.fill(filled);
         g.context->tell(2, [&] {
             return format("%s, %s: %.3f ms (kernels %.3f ms, %.0f GFLOPS)", done.c_str(), name(g.precision),
                           filled.seconds * 1e3, filled.kernel_seconds * 1e3, filled.gflops);

@@ -97,8 +97,7 @@ std::unique_ptr<MultiMassSolver> make_solver(milcgpu_context &context, milcgpu_l
 
 Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi_mass_spec &spec,
              const HostField &source, const std::vector<HostField> &solutions, milcgpu_multi_mass_report &report) {
-    const double start = wall_seconds();
-    const TransferCounters before = context.device->transfers();
+    const CallMeter meter(*context.device);
     MultiMassArguments a = checked(spec);
     report.links_version = resident(&context, &links).generation();
     check_version(spec.links_version, *links.links);
@@ -147,9 +146,7 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
     // From here on nothing but the copies themselves can fail.
     for (int i = 0; i < spec.n_shifts && !nothing; ++i)
         context.reorder->to_host(solver.solution(i), a.parity, solutions[i]);
-    report.bytes_to_device = context.device->transfers().to_device_bytes - before.to_device_bytes;
-    report.bytes_to_host = context.device->transfers().to_host_bytes - before.to_host_bytes;
-    report.seconds = wall_seconds() - start;
+    meter.fill(report);
     context.tell(2, [&] {
         return format("multi-mass %s, %d shifts: %s, %d shared steps, %.4f s, %.1f GFLOPS", name(a.shared.spinor),
                       spec.n_shifts, milcgpu_status_name(report.status), report.steps, report.seconds, report.gflops);
