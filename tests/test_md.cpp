@@ -188,7 +188,9 @@ TEST_CASE("what molecular dynamics refuses, by name, and leaves as it was", "[md
         const milcgpu_field infinite = Session<double>::field(t.momenta);
         CHECK(milcgpu_momenta_load(t.gauge, &infinite) == MILCGPU_NAN_OR_INF);
         CHECK(milcgpu_momenta_version(t.gauge) == 0);
-        CHECK(milcgpu_gauge_create(t.session.context, MILCGPU_HALF, &t.gauge) == MILCGPU_BAD_ARGUMENT);
+        milcgpu_gauge *other = t.gauge;
+        CHECK(milcgpu_gauge_create(t.session.context, MILCGPU_HALF, &other) == MILCGPU_BAD_ARGUMENT);
+        CHECK(other == nullptr);
         CHECK(milcgpu_fermion_force(nullptr, &t.spec, t.x.data(), nullptr) == MILCGPU_BAD_ARGUMENT);
     }
 }
