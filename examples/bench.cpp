@@ -4,6 +4,7 @@
 #include "examples/arguments.h"
 #include "examples/heatbath.h"
 #include "examples/system.h"
+#include "examples/timing.h"
 #include "gpu_kernels/dslash/dslash.h"
 #include "gpu_kernels/links/links.h"
 #include "reorder/resident_links.h"
@@ -13,6 +14,7 @@
 #include <fstream>
 
 using namespace milcgpu;
+using namespace examples;
 
 namespace {
 
@@ -24,67 +26,11 @@ struct Settings {
     bool all_rows = false, no_solves = false, no_rows = false, no_links = false, no_multi_mass = false;
 };
 
-struct Out {
-    std::ofstream csv;
-    double copy_bandwidth = 0; // bytes a second
-    std::vector<std::string> wrong;
-    void fail(const std::string &kind, const std::string &what, const std::string &why) {
-        std::printf("%-9s %-34s WRONG: %s\n", kind.c_str(), what.c_str(), why.c_str());
-        wrong.push_back(kind + " " + what + ": " + why);
-    }
-    // error: of the result that was timed; above `tolerance`, or NaN, it is wrong.
-    void line(const std::string &kind, const std::string &what, double seconds, double flops, double bytes,
-              double error, double tolerance) {
-        const double percent = 100 * bytes / seconds / copy_bandwidth;
-        std::printf("%-9s %-34s %10.2f us %9.1f GFLOPS %8.1f GB/s %6.1f %%  error %.1e\n", kind.c_str(), what.c_str(),
-                    seconds * 1e6, flops / seconds * 1e-9, bytes / seconds * 1e-9, percent, error);
-        csv << kind << "," << what << "," << seconds * 1e6 << "," << flops / seconds * 1e-9 << ","
-            << bytes / seconds * 1e-9 << "," << percent << "," << flops / bytes << "," << error << "\n";
-        if (!(error <= tolerance))
-            fail(kind, what, format("error %.2e, at most %.2e is right", error, tolerance));
-    }
-    int finish() const {
-        for (const std::string &each : wrong)
-            std::printf("wrong: %s\n", each.c_str());
-        std::printf(wrong.empty() ? "every result is right\n" : "%zu results are wrong\n", wrong.size());
-        return wrong.empty() ? 0 : 1;
-    }
-};
-
-// Errors are wrong above this many times what was measured on the host backend.
-constexpr double times_measured = 3;
-
 // By spinor (rows) and link (columns): double, single, half.
 double row_tolerance(const DslashKernel &row) {
     constexpr double measured[3][3] = {{2.8e-16, 2.7e-8, 2.5e-5}, {1.4e-7, 1.4e-7, 2.5e-5}, {2.0e-6, 2.0e-6, 2.5e-5}};
     return times_measured * measured[static_cast<int>(row.spinor)][static_cast<int>(row.link)];
 }
-double links_tolerance(Precision p, double measured_in_double, double measured_in_single) {
-    return times_measured * (p == Precision::double_ ? measured_in_double : measured_in_single);
-}
-
-// Median over `runs` of the time of `repeat` launches, a launch.
-template <class Launch> double median_seconds(Device &device, int runs, int repeat, const Launch &launch) {
-    launch();
-    device.synchronize();
-    std::vector<double> seconds;
-    for (int run = 0; run < runs; ++run) {
-        device.timer_start();
-        for (int k = 0; k < repeat; ++k)
-            launch();
-        seconds.push_back(device.timer_stop_seconds() / repeat);
-    }
-    std::sort(seconds.begin(), seconds.end());
-    return seconds[seconds.size() / 2];
-}
-
-double copy_bandwidth(Device &device) {
-    const size_t bytes = device.on_gpu() ? size_t(2) << 30 : size_t(1) << 27;
-    const DeviceArray<unsigned char> a(device, bytes, "bench"), b(device, bytes, "bench");
-    device.fill_zero(a.data(), bytes);
-    return 2.0 * bytes / median_seconds(device, 7, 3, [&] { device.copy_on_device(b.data(), a.data(), bytes); });
-}
-
 SpinorField upload(Device &device, SpinorReorder &reorder, const Geometry &geometry, std::vector<double> &milc,
                    int parity, Precision precision) {
     SpinorField field(device, precision, geometry, parity, "bench");
@@ -350,13 +296,7 @@ int run(Settings &settings) {
     device.set_block(settings.block);
     reserve_sums(device, 2 * lattice.volume());
     Out out;
-    if (!settings.csv.empty())
-        out.csv.open(settings.csv);
-    out.copy_bandwidth = copy_bandwidth(device);
-    std::printf("%s\nlattice %d x %d x %d x %d, copy %.1f GB/s (read and written)\n", device.description().c_str(),
-                settings.size[0], settings.size[1], settings.size[2], settings.size[3], out.copy_bandwidth * 1e-9);
-    out.csv << "kind,what,us,gflops,gbytes_per_second,percent_of_copy,flops_per_byte,error\n";
-    out.csv << "copy,device copy,0,0," << out.copy_bandwidth * 1e-9 << ",100,0,0\n";
+    out.begin(device, settings.size, settings.csv);
     const examples::System system =
         examples::make_system(lattice, examples::thermalized(lattice, 6.0, 5, settings.sweeps, 1),
                               examples::Action::asqtad, !settings.no_rows);

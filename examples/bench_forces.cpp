@@ -1,0 +1,363 @@
+// Times molecular dynamics: forces of asqtad and HISQ and what they consist of, gauge force, updates, actions; verifies
+// each. Device events, median of several runs; GB/s on compulsory bytes, percent of the copy bandwidth of the same run.
+//
+// Double precision is held against central differences of what is differentiated, along random momenta, or against the
+// CPU reference; single precision against double. What is wrong is named in the last lines; the exit status is then 1.
+#include "examples/arguments.h"
+#include "examples/heatbath.h"
+#include "examples/system.h"
+#include "examples/timing.h"
+#include "gpu_kernels/forces/fermion_force.h"
+#include "reorder/resident_links.h"
+#include "tests/reference/forces.h"
+#include <cmath>
+
+using namespace milcgpu;
+using namespace examples;
+
+namespace {
+
+struct Settings {
+    std::string backend = "auto", csv;
+    std::array<int, 4> size = {0, 0, 0, 0};
+    int sweeps = 8, hisq_terms = 30, asqtad_terms = 8;
+};
+
+using Reals = std::vector<double>; // a field in MILC's order
+
+PathCoefficients library(const reference::PathCoefficients &c) {
+    return {c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage};
+}
+
+double dot(const Reals &a, const Reals &b) {
+    long double sum = 0;
+    for (size_t k = 0; k < a.size(); ++k)
+        sum += a[k] * b[k];
+    return static_cast<double>(sum);
+}
+
+double difference(const Reals &a, const Reals &b) {
+    long double d = 0, size = 0;
+    for (size_t k = 0; k < b.size(); ++k)
+        d += (a[k] - b[k]) * (a[k] - b[k]), size += b[k] * b[k];
+    return static_cast<double>(std::sqrt(d / size));
+}
+
+class Bench {
+  public:
+    Bench(Device &device, const reference::Lattice &lattice, const reference::Gauge &gauge, const Settings &settings,
+          Out &out)
+        : device_(device), geometry_(lattice.n), lattice_(lattice), settings_(settings), out_(out),
+          volume_(lattice.volume()), gauge_(reference::links_to_milc<double>(lattice, gauge)) {
+        reference::Rng rng(3);
+        direction_.resize(40 * size_t(volume_));
+        for (size_t k = 0; k < direction_.size(); k += 10) {
+            for (int j = 0; j < 8; ++j)
+                direction_[k + j] = 0.5 * reference::gaussian(rng).real();
+            direction_[k + 8] = -direction_[k + 6] - direction_[k + 7];
+        }
+        for (int t = 0; t < std::max(settings.hisq_terms, settings.asqtad_terms); ++t)
+            x_.push_back(reference::random_fermion(lattice, 100 + t));
+    }
+
+    void run() {
+        for (const Precision p : {Precision::double_, Precision::single}) {
+            const LinkField u = up(gauge_, p);
+            fermions(p, u);
+            gauge_sector(p, u);
+        }
+    }
+
+  private:
+    LinkField field(Precision p, int reals = 18) { return {device_, p, reals, geometry_, "bench"}; }
+    LinkField up(const Reals &reals, Precision p) {
+        const int count = static_cast<int>(reals.size() / volume_ / 4);
+        LinkField to = field(p, count);
+        std::vector<float> floats;
+        HostField host{const_cast<double *>(reals.data()), p, 4 * count * sizeof(double)};
+        if (p == Precision::single) {
+            floats.assign(reals.begin(), reals.end());
+            host = {floats.data(), p, 4 * count * sizeof(float)};
+        }
+        links_to_device(device_, host, map_, geometry_, to);
+        return to;
+    }
+    Reals down(const LinkField &from) {
+        Reals host(size_t(volume_) * 4 * from.reals());
+        links_to_host(device_, from, map_, geometry_,
+                      {host.data(), Precision::double_, 4 * from.reals() * sizeof(double)});
+        return host;
+    }
+    void clear(const LinkField &f) { device_.fill_zero(f.block(0, 0), f.bytes()); }
+
+    // d value / d s along links exp(s direction) u at s = 0: central differences of fourth order.
+    template <class Value> double slope(const Value &value) {
+        const LinkField u = up(gauge_, Precision::double_), h = up(direction_, Precision::double_),
+                        moved = field(Precision::double_);
+        const double step = 1e-3;
+        const auto at = [&](double s) {
+            device_.copy_on_device(moved.block(0, 0), u.block(0, 0), u.bytes());
+            update_links(device_, geometry_, moved, h, s, 16);
+            return value(moved);
+        };
+        return (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step);
+    }
+    // Re sum tr(direction H) of momenta H.
+    double along(const Reals &h) {
+        long double sum = 0;
+        for (size_t k = 0; k < h.size(); k += 10)
+            for (int j = 0; j < 9; ++j)
+                sum -= (j < 6 ? 2 : 1) * h[k + j] * direction_[k + j];
+        return static_cast<double>(sum);
+    }
+    // A row. result: the field that was timed; its error in double is given, in single it is held against the double
+    // one of the same name.
+    void row(const std::string &what, Precision p, double seconds, double flops, double bytes, const Reals &result,
+             double error_in_double, double tolerance_in_double) {
+        double error = error_in_double, tolerance = tolerance_in_double;
+        if (p == Precision::double_)
+            results_[what] = result;
+        else
+            error = difference(result, results_[what]), tolerance = times_measured * 5e-7;
+        out_.line("forces", format("%s %s", what.c_str(), name(p)), seconds, flops * volume_, bytes * volume_, error,
+                  tolerance);
+    }
+    template <class Launch> double seconds(const Launch &launch) {
+        return median_seconds(device_, 5, device_.on_gpu() ? 3 : 1, launch);
+    }
+    double slope_error(double got, double wanted) { return std::fabs(got / wanted - 1); }
+    static constexpr double slope_tolerance = 1e-9; // of the differences; measured up to 3e-11 on 6^3 x 8
+
+    struct Vectors {
+        SpinorField even, odd;
+    };
+    Vectors vectors(Precision p, int terms) {
+        Vectors v{{device_, p, geometry_, 0, "bench", terms}, {device_, p, geometry_, 1, "bench", terms}};
+        SpinorReorder reorder(device_, map_, geometry_);
+        for (int t = 0; t < terms; ++t) {
+            auto host = reference::vector_to_milc<double>(lattice_, x_[t]);
+            reorder.to_device({host.data(), Precision::double_, 48}, 0, v.even[t]);
+            reorder.to_device({host.data(), Precision::double_, 48}, 1, v.odd[t]);
+        }
+        return v;
+    }
+    static Reals residues(int terms) {
+        Reals r;
+        for (int t = 0; t < terms; ++t)
+            r.push_back(0.3 + 0.1 * t);
+        return r;
+    }
+    Reals reference_products(int terms, int hops) {
+        return reference::links_to_milc<double>(
+            lattice_, reference::outer_products(lattice_, {x_.begin(), x_.begin() + terms}, residues(terms), hops));
+    }
+    // The momenta that a derivative gives in an MD step of 1.
+    Reals force(Precision p, const LinkField &u, const LinkField &by_u) {
+        const LinkField h = momenta(device_, p, geometry_);
+        clear(h);
+        add_force(device_, geometry_, u, by_u, 2, h);
+        return down(h);
+    }
+
+    void fermions(Precision p, const LinkField &u);
+    void gauge_sector(Precision p, const LinkField &u);
+
+    Device &device_;
+    Geometry geometry_;
+    SiteMap map_;
+    reference::Lattice lattice_;
+    const Settings &settings_;
+    Out &out_;
+    int volume_;
+    Reals gauge_, direction_;
+    std::vector<reference::Fermion> x_;
+    std::map<std::string, Reals> results_;
+};
+
+void Bench::fermions(Precision p, const LinkField &u) {
+    const bool check = p == Precision::double_;
+    const int hisq_terms = settings_.hisq_terms, asqtad_terms = settings_.asqtad_terms;
+    const double matrix = link_bytes(p, 18);
+    const auto asqtad = library(reference::asqtad_coefficients(0.87)),
+               level_1 = library(reference::hisq_fat7_coefficients()),
+               level_2 = library(reference::hisq_asqtad_coefficients());
+    const StapleSpace staples(device_, geometry_, Precision::double_);
+    // 2 Re sum tr(q^dag V) for fat links of these coefficients.
+    const auto fat_value = [&](const LinkField &links, const PathCoefficients &c, const Reals &q) {
+        const LinkField fat = field(Precision::double_);
+        fat_links(device_, geometry_, links, c, fat, staples);
+        return 2 * dot(down(fat), q);
+    };
+    const auto long_value = [&](const LinkField &links, double naik, const Reals &q) {
+        const LinkField lng = field(Precision::double_);
+        long_links(device_, geometry_, links, naik, lng);
+        return 2 * dot(down(lng), q);
+    };
+    const Reals q_fat = reference_products(hisq_terms, 1), q_long = reference_products(hisq_terms, 3);
+    const Vectors v = vectors(p, std::max(hisq_terms, asqtad_terms));
+    const ForceTerms terms{{v.even, v.odd}, residues(hisq_terms)};
+    const LinkField by_fat = field(p), by_long = field(p), by_u = field(p);
+    double t = seconds(
+        [&] { outer_products(device_, geometry_, terms.x, terms.residues, terms.residues, false, by_fat, &by_long); });
+    const Reals products = down(by_fat);
+    row(format("outer products, %d terms", hisq_terms), p, t, outer_products_flops(hisq_terms),
+        outer_products_bytes(p, hisq_terms), products, difference(products, q_fat) + difference(down(by_long), q_long),
+        times_measured * 1e-15);
+    {
+        const AdjointSpace space(device_, geometry_, p, true);
+        for (const bool lepage : {true, false}) {
+            const PathCoefficients &c = lepage ? asqtad : level_1;
+            t = seconds([&] { fat_links_adjoint(device_, geometry_, u, c, by_fat, by_u, space); });
+            clear(by_u);
+            fat_links_adjoint(device_, geometry_, u, c, by_fat, by_u, space);
+            const Reals h = force(p, u, by_u);
+            const double error =
+                check ? slope_error(along(h), slope([&](const LinkField &l) { return fat_value(l, c, q_fat); })) : 0;
+            // Once in and out: u and q; by_u read and written.
+            row(lepage ? "through asqtad fat links" : "through fat7 links", p, t, fat_links_adjoint_flops(lepage),
+                16 * matrix, h, error, slope_tolerance);
+        }
+    }
+    t = seconds([&] { long_links_adjoint(device_, geometry_, u, asqtad.naik, by_long, by_u); });
+    clear(by_u);
+    long_links_adjoint(device_, geometry_, u, asqtad.naik, by_long, by_u);
+    const Reals h_long = force(p, u, by_u);
+    row("through long links", p, t, long_links_adjoint_flops, 16 * matrix, h_long,
+        check
+            ? slope_error(along(h_long), slope([&](const LinkField &l) { return long_value(l, asqtad.naik, q_long); }))
+            : 0,
+        slope_tolerance);
+
+    const ForceTerms few{{v.even, v.odd}, residues(asqtad_terms)};
+    const LinkField h = momenta(device_, p, geometry_);
+    const double compulsory = 8 * matrix + 8 * link_bytes(p, momentum_reals);
+    t = seconds([&] { add_force(device_, geometry_, u, asqtad_derivative(device_, geometry_, u, asqtad, few), 2, h); });
+    clear(h);
+    add_force(device_, geometry_, u, asqtad_derivative(device_, geometry_, u, asqtad, few), 2, h);
+    Reals result = down(h);
+    const Reals few_fat = reference_products(asqtad_terms, 1), few_long = reference_products(asqtad_terms, 3);
+    row(format("asqtad force, %d terms", asqtad_terms), p, t,
+        asqtad_derivative_flops(asqtad, asqtad_terms) + add_force_flops, compulsory + asqtad_terms * spinor_bytes(p),
+        result,
+        check ? slope_error(along(result), slope([&](const LinkField &l) {
+                                return fat_value(l, asqtad, few_fat) + long_value(l, asqtad.naik, few_long);
+                            }))
+              : 0,
+        slope_tolerance);
+
+    const HisqForceSpec hisq{level_1, level_2, {1.0 / 8, -1.0 / 24, 0, 0, 0, 0}, {{0, hisq_terms}}, {}, 5e-5};
+    const LinkField level_v = field(p), w = field(p);
+    fat_links(device_, geometry_, u, level_1, level_v, StapleSpace(device_, geometry_, p));
+    unitarize(device_, geometry_, level_v, {}, nullptr, w);
+    t = seconds([&] { unitarize_adjoint(device_, geometry_, level_v, {}, hisq.filter, by_fat); });
+    const double unitarize_seconds = t;
+    const auto made = [&] { return hisq_derivative(device_, geometry_, u, level_v, w, hisq, terms).by_u; };
+    t = seconds([&] { add_force(device_, geometry_, u, made(), 2, h); });
+    clear(h);
+    add_force(device_, geometry_, u, made(), 2, h);
+    result = down(h);
+    const double error =
+        check ? slope_error(along(result), slope([&](const LinkField &l) {
+                                const LinkField new_v = field(Precision::double_), new_w = field(Precision::double_);
+                                fat_links(device_, geometry_, l, level_1, new_v, staples);
+                                unitarize(device_, geometry_, new_v, {}, nullptr, new_w);
+                                return fat_value(new_w, level_2, q_fat) + long_value(new_w, level_2.naik, q_long);
+                            }))
+              : 0;
+    row(format("HISQ force, %d terms", hisq_terms), p, t, hisq_derivative_flops(hisq, hisq_terms) + add_force_flops,
+        compulsory + 8 * matrix + hisq_terms * spinor_bytes(p), result, error, slope_tolerance);
+    row("through the unitarization, in it", p, unitarize_seconds, unitarize_adjoint_flops, 12 * matrix, result, error,
+        slope_tolerance);
+}
+
+void Bench::gauge_sector(Precision p, const LinkField &u) {
+    const bool check = p == Precision::double_;
+    const LinkField h = momenta(device_, p, geometry_);
+    for (const LoopCoefficients &c :
+         {LoopCoefficients{1, -0.0418, 0.000515}, LoopCoefficients{1, -0.0418, 0}, LoopCoefficients{1, 0, 0}}) {
+        const GaugeForceSpace space(device_, geometry_, p, c);
+        const double t = seconds([&] { gauge_force(device_, geometry_, u, c, 1, h, space); });
+        clear(h);
+        gauge_force(device_, geometry_, u, c, 1, h, space);
+        const Reals result = down(h);
+        const char *loops = c.bent != 0        ? "gauge force"
+                            : c.rectangle != 0 ? "gauge force, tree level"
+                                               : "plaquette force";
+        row(loops, p, t, gauge_force_flops(c), gauge_force_bytes(p, c), result,
+            check ? slope_error(along(result),
+                                slope([&](const LinkField &l) { return gauge_action(device_, geometry_, l, c); }))
+                  : 0,
+            slope_tolerance);
+    }
+    const LinkField moved = field(p), direction = up(direction_, p), by_u = up(gauge_, p);
+    const auto copy = [&] { device_.copy_on_device(moved.block(0, 0), u.block(0, 0), u.bytes()); };
+    for (const int order : {8, 6}) {
+        copy();
+        const double t = seconds([&] { update_links(device_, geometry_, moved, direction, 1e-3, order); });
+        copy();
+        update_links(device_, geometry_, moved, direction, 1e-3, order);
+        const Reals there = down(moved);
+        update_links(device_, geometry_, moved, direction, -1e-3, order);
+        row(format("update of the links, order %d", order), p, t, update_links_flops(order), update_links_bytes(p),
+            there, difference(down(moved), gauge_), times_measured * 1e-15);
+    }
+    double t = seconds([&] { add_force(device_, geometry_, u, by_u, 1e-3, h); });
+    const Reals unit = force(p, u, by_u); // TA(U U^dag) = 0
+    row("momenta from a derivative", p, t, add_force_flops, add_force_bytes(p), down(u),
+        std::sqrt(dot(unit, unit) / unit.size()), times_measured * 1e-15);
+    double value = 0;
+    t = seconds([&] { value = momentum_action(device_, geometry_, direction); });
+    const double wanted = -along(direction_) / 2 - 16.0 * volume_;
+    row("momentum action", p, t, momentum_action_flops, momentum_action_bytes(p), {value}, slope_error(value, wanted),
+        times_measured * 1e-13);
+    const LoopCoefficients all{1, -0.0418, 0.000515};
+    t = seconds([&] { value = gauge_action(device_, geometry_, u, all); });
+    const double plaquettes_alone = gauge_action(device_, geometry_, u, {1, 0, 0});
+    auto plain = reference::links_from_milc<double>(lattice_, gauge_);
+    reference::apply_phases(lattice_, plain);
+    const double mean = reference::plaquette(lattice_, plain);
+    row("gauge action", p, t, gauge_action_flops(all), gauge_action_bytes(p), {value},
+        slope_error(plaquettes_alone, 18.0 * volume_ * (1 - mean)), times_measured * 1e-12);
+    PlaquetteMeans means{};
+    t = seconds([&] { means = plaquettes(device_, geometry_, u); });
+    row("plaquettes", p, t, plaquettes_flops, plaquettes_bytes(p), {means.space, means.time},
+        slope_error(means.space + means.time, -6 * mean), times_measured * 1e-14);
+    copy();
+    t = seconds([&] { reunitarize(device_, geometry_, moved); });
+    row("reunitarization", p, t, reunitarize_flops, reunitarize_bytes(p), down(moved), difference(down(moved), gauge_),
+        times_measured * 1e-15);
+}
+
+int run(Settings &settings) {
+    const int backend = backends_of(settings.backend)[0];
+    if (settings.size[0] == 0)
+        settings.size = backend == MILCGPU_CUDA ? std::array<int, 4>{24, 24, 24, 32} : std::array<int, 4>{6, 6, 6, 8};
+    const reference::Lattice lattice{settings.size};
+    Device device(backend == MILCGPU_CUDA ? Backend::cuda : Backend::host, 0);
+    Out out;
+    out.begin(device, settings.size, settings.csv);
+    reference::Gauge gauge = thermalized(lattice, 6.0, 5, settings.sweeps, 1);
+    reference::apply_phases(lattice, gauge);
+    Bench(device, lattice, gauge, settings, out).run();
+    return out.finish();
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    Settings settings;
+    Arguments arguments("bench_forces", "times forces and updates of molecular dynamics");
+    arguments.add("backend", "NAME", settings.backend, "auto, host or cuda");
+    arguments.add("size", "X Y Z T", settings.size, "lattice (0: 24^3 x 32 on a GPU, 6^3 x 8 on the host)");
+    arguments.add("sweeps", "N", settings.sweeps, "heat-bath sweeps of the gauge field (beta 6, cold start)");
+    arguments.add("hisq-terms", "N", settings.hisq_terms, "poles of the HISQ force");
+    arguments.add("asqtad-terms", "N", settings.asqtad_terms, "poles of the asqtad force");
+    arguments.add("csv", "FILE", settings.csv, "the table");
+    return run_program("bench_forces", [&] {
+        if (!arguments.parse(argc, argv))
+            return 0;
+        if (settings.hisq_terms < 1 || settings.asqtad_terms < 1)
+            throw ArgumentError("--hisq-terms and --asqtad-terms must be positive");
+        return run(settings);
+    });
+}
