@@ -138,10 +138,12 @@ all: lib $(programs) ## the library and the example programs (the default)
 
 lib: $(libraries) ## libmilcgpu.a, libmilcgpu.so and libquda.so (for MILC's WANTQUDA=true), in build/<variant>
 
-demo: $(O)/make_lattice $(O)/solve | needs ## make a lattice, solve on it in every precision, compare with the reference
+demo: $(O)/make_lattice $(O)/solve $(O)/rhmc | needs ## make a lattice, solve on it in every precision, compare with the reference; a short RHMC
 	$(O)/make_lattice --size 8 8 8 16 --beta 6.0 --out build/demo.lat
 	@status=0; $(O)/solve --lattice build/demo.lat --csv build/demo.csv --history build/demo_history.csv || status=$$?; \
 	$(call plot,convergence,demo_history,demo); \
+	$(O)/rhmc --trajectories 3 --warm 2 --csv build/demo_rhmc.csv --history build/demo_energy.csv || status=$$?; \
+	$(call plot,energy,demo_energy,demo_energy); \
 	exit $$status
 
 check: $(O)/milcgpu_tests $(host_programs) $(fault_program) | needs ## build and run the tests; the last line is 'N passed, N failed'

@@ -1,0 +1,338 @@
+// Rational hybrid Monte Carlo of asqtad or HISQ quarks with a one-loop Symanzik gauge action: gauge field and momenta
+// stay on the device for whole trajectories. A line a trajectory: delta H, accepted or not, plaquette, seconds by part.
+//
+// n_f degenerate flavours: the weight det(A)^(n_f/4), A = 4 m^2 - D D on even sites, as phi^dag A^(-n_f/4) phi. phi =
+// A^(n_f/8) R; the action is |A^(-n_f/8) phi|^2; forces take A^(-n_f/4) (Clark, Kennedy, Phys. Rev. Lett. 98 (2007)
+// 051601). Each power is a rational function (rational.h). The integrator is Omelyan's of second order. Exit status: 0,
+// or 1 when a solve failed or delta H is not finite.
+#include "examples/arguments.h"
+#include "examples/rational.h"
+#include "examples/system.h"
+#include "milc_glue/milcgpu_md.h"
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+
+namespace {
+
+struct Settings {
+    std::string lattice_file, csv, history, backend = "auto", action = "hisq";
+    std::array<int, 4> size = {4, 4, 4, 4};
+    double beta = 6.5, mass = 0.1, length = 0.5, tolerance = 1e-10;
+    int flavours = 2, trajectories = 5, warm = 3, steps = 8, poles = 8, sweeps = 10;
+    unsigned long seed = 1;
+};
+
+void must(milcgpu_status status) {
+    if (status != MILCGPU_OK)
+        throw std::runtime_error(milcgpu_last_error());
+}
+
+enum Part { links, solves, fermion_force, gauge_force, updates, actions, parts };
+const char *const part_names[parts] = {"links", "solves", "fermion force", "gauge force", "updates", "actions"};
+
+class Rhmc {
+  public:
+    Rhmc(const examples::System &system, int backend, const Settings &s)
+        : settings_(s), lattice_(system.lattice), connection_(system, backend, 1), context_(connection_.context()),
+          solver_links_(connection_.links()), how_(examples::link_spec(system)), rng_(s.seed),
+          phi_(6 * size_t(lattice_.volume())), momenta_(40 * size_t(lattice_.volume())) {
+        // One-loop Symanzik with tadpole factor u0; HISQ adds the part of the flavours.
+        const double u2 = system.u0 * system.u0, log_u0 = std::log(system.u0);
+        const double quarks = s.action == "hisq" ? s.flavours : 0;
+        loops_ = {1, -(1 - (0.6264 - 1.1746 * quarks) * log_u0) / (20 * u2), (0.0433 - 0.0156 * quarks) * log_u0 / u2};
+        must(milcgpu_gauge_create(context_, MILCGPU_DOUBLE, &gauge_));
+        saved_ = reference::links_to_milc<double>(lattice_, system.gauge);
+        load_links();
+        const double smallest = 4 * s.mass * s.mass, largest = smallest + 1.3 * largest_of_dd();
+        const double power = s.flavours / 4.0;
+        force_ = examples::rational_power(-power, s.poles, smallest, largest);
+        action_ = examples::rational_power(-power / 2, s.poles, smallest, largest);
+        heat_ = examples::rational_power(power / 2, s.poles, smallest, largest);
+        std::printf("spectrum of A in [%.3g, %.3g]; relative errors of the powers %.1e %.1e %.1e with %d poles\n",
+                    smallest, largest, force_.error, action_.error, heat_.error, s.poles);
+    }
+    ~Rhmc() { milcgpu_gauge_destroy(gauge_); }
+    Rhmc(const Rhmc &) = delete;
+
+    struct Result {
+        double delta_h, plaquette;
+        bool accepted;
+        double seconds[parts];
+        double total;
+    };
+    // history: delta H against the time within the trajectory.
+    Result trajectory(bool warm, std::ofstream &history, int number) {
+        const auto start = std::chrono::steady_clock::now();
+        std::fill(seconds_, seconds_ + parts, 0.0);
+        refresh();
+        const double before = energy();
+        if (history.is_open())
+            history << number << ",0,0" << std::endl;
+        const double eps = settings_.length / settings_.steps, lambda = 0.1931833275037836; // Omelyan et al. (2003)
+        for (int step = 0; step < settings_.steps; ++step) {
+            move(lambda * eps);
+            kick(eps / 2);
+            move((1 - 2 * lambda) * eps);
+            kick(eps / 2);
+            move(lambda * eps);
+            if (history.is_open())
+                history << number << "," << (step + 1) * eps << "," << energy() - before << std::endl;
+        }
+        Result result{};
+        result.delta_h = energy() - before;
+        if (!std::isfinite(result.delta_h))
+            throw std::runtime_error("delta H is not finite: take more steps");
+        result.accepted = warm || std::exp(-result.delta_h) > reference::uniform(rng_);
+        if (result.accepted) {
+            milcgpu_reunitarize_report unitary{};
+            unitary.struct_size = sizeof unitary;
+            must(milcgpu_reunitarize(gauge_, 0, &unitary));
+            const milcgpu_field to = examples::field_of(saved_);
+            must(milcgpu_gauge_save(gauge_, &to));
+        } else {
+            load_links();
+        }
+        double space, time;
+        must(milcgpu_plaquettes(gauge_, &space, &time));
+        result.plaquette = -(space + time) / 6; // phases are in
+        std::copy(seconds_, seconds_ + parts, result.seconds);
+        result.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        return result;
+    }
+
+  private:
+    template <class Work> void timed(Part part, const Work &work) {
+        const auto start = std::chrono::steady_clock::now();
+        work();
+        seconds_[part] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+
+    void load_links() {
+        const milcgpu_field from = examples::field_of(saved_);
+        must(milcgpu_gauge_load(gauge_, &from, 0));
+    }
+
+    void make_links() {
+        if (milcgpu_gauge_version(gauge_) == links_version_)
+            return;
+        timed(links, [&] {
+            const milcgpu_fatlink_set set{0, nullptr, nullptr, &solver_links_};
+            must(milcgpu_gauge_links(gauge_, &how_, &set, 1, nullptr, nullptr));
+        });
+        links_version_ = milcgpu_gauge_version(gauge_);
+    }
+
+    // (A + pole_k)^-1 source on even sites, for all poles.
+    const std::vector<std::vector<double>> &solve(const examples::Rational &r, std::vector<double> &source) {
+        make_links();
+        solutions_.assign(r.pole.size(), std::vector<double>(source.size()));
+        std::vector<milcgpu_field> to;
+        std::vector<milcgpu_shift> shifts;
+        for (size_t k = 0; k < r.pole.size(); ++k) {
+            to.push_back(examples::field_of(solutions_[k]));
+            shifts.push_back({4 * settings_.mass * settings_.mass + r.pole[k], settings_.tolerance, 0});
+        }
+        milcgpu_multi_mass_spec spec{};
+        spec.struct_size = sizeof spec;
+        spec.parity = MILCGPU_EVEN;
+        spec.n_shifts = static_cast<int>(shifts.size());
+        spec.shifts = shifts.data();
+        spec.max_iterations = 20000, spec.max_restarts = 5;
+        spec.shared.precision = MILCGPU_DOUBLE;
+        spec.sloppy.precision = MILCGPU_SINGLE;
+        const milcgpu_field from = examples::field_of(source);
+        timed(solves, [&] { must(milcgpu_multi_mass(context_, solver_links_, &spec, &from, to.data(), nullptr)); });
+        return solutions_;
+    }
+    // r(A) source on even sites.
+    std::vector<double> apply(const examples::Rational &r, std::vector<double> &source) {
+        const auto &x = solve(r, source);
+        std::vector<double> result(source.size(), 0.0);
+        for (size_t j = 0; j < source.size() / 2; ++j) { // even sites come first
+            result[j] = r.constant * source[j];
+            for (size_t k = 0; k < x.size(); ++k)
+                result[j] += r.residue[k] * x[k][j];
+        }
+        return result;
+    }
+
+    double normal() { return reference::gaussian(rng_).real(); }
+    void refresh() {
+        const double half = std::sqrt(0.5); // of the variance 1/2 that |R|^2 and |H|^2 / 2 give
+        for (size_t k = 0; k < momenta_.size(); k += 10) {
+            for (int j = 0; j < 6; ++j)
+                momenta_[k + j] = half * normal();
+            const double r3 = half * normal(), r8 = half * normal() / std::sqrt(3.0);
+            momenta_[k + 6] = r8 + r3, momenta_[k + 7] = r8 - r3, momenta_[k + 8] = -2 * r8, momenta_[k + 9] = 0;
+        }
+        const milcgpu_field h = examples::field_of(momenta_);
+        must(milcgpu_momenta_load(gauge_, &h));
+        std::vector<double> random(phi_.size(), 0.0);
+        for (size_t j = 0; j < random.size() / 2; ++j)
+            random[j] = half * normal();
+        phi_ = apply(heat_, random);
+    }
+
+    double energy() {
+        double g = 0, h = 0, f = 0;
+        timed(actions, [&] {
+            must(milcgpu_gauge_action(gauge_, &loops_, &g));
+            must(milcgpu_momentum_action(gauge_, &h));
+        });
+        for (const double each : apply(action_, phi_))
+            f += each * each;
+        return settings_.beta / 3 * g + h + f;
+    }
+
+    void kick(double eps) {
+        solve(force_, phi_);
+        std::vector<milcgpu_field> x;
+        for (auto &solution : solutions_)
+            x.push_back(examples::field_of(solution));
+        const milcgpu_operator what{MILCGPU_DOUBLE, 0, 18};
+        timed(solves, [&] {
+            for (const milcgpu_field &each : x)
+                must(milcgpu_dslash(context_, solver_links_, &what, MILCGPU_ODD, &each, &each));
+        });
+        const milcgpu_force_spec spec{sizeof spec,           &how_, eps, static_cast<int>(x.size()),
+                                      force_.residue.data(), 0,     {},  0};
+        timed(fermion_force, [&] { must(milcgpu_fermion_force(gauge_, &spec, x.data(), nullptr)); });
+        timed(gauge_force, [&] { must(milcgpu_gauge_force(gauge_, &loops_, settings_.beta, eps, nullptr)); });
+    }
+    void move(double eps) {
+        timed(updates, [&] { must(milcgpu_update_links(gauge_, eps, 8, nullptr)); });
+    }
+
+    // The largest eigenvalue of -D D, from below, by 60 steps of the power method.
+    double largest_of_dd() {
+        make_links();
+        std::vector<double> v(phi_.size(), 0.0);
+        for (double &each : v)
+            each = normal();
+        const milcgpu_operator what{MILCGPU_DOUBLE, 0, 18};
+        const milcgpu_field field = examples::field_of(v);
+        const auto size = [&] {
+            double sum = 0;
+            for (size_t j = 0; j < v.size() / 2; ++j)
+                sum += v[j] * v[j];
+            return std::sqrt(sum);
+        };
+        double eigenvalue = 0;
+        for (int step = 0; step < 60; ++step) {
+            const double before = size();
+            must(milcgpu_dslash(context_, solver_links_, &what, MILCGPU_ODD, &field, &field));
+            must(milcgpu_dslash(context_, solver_links_, &what, MILCGPU_EVEN, &field, &field));
+            eigenvalue = size() / before;
+            for (double &each : v)
+                each /= size();
+        }
+        return eigenvalue;
+    }
+
+    const Settings &settings_;
+    reference::Lattice lattice_;
+    examples::Connection connection_;
+    milcgpu_context *context_;
+    milcgpu_links *solver_links_;
+    milcgpu_fatlink_spec how_;
+    milcgpu_loops loops_;
+    milcgpu_gauge *gauge_ = nullptr;
+    uint64_t links_version_ = 0;
+    reference::Rng rng_;
+    std::vector<double> phi_, momenta_, saved_; // saved_: links as last accepted
+    std::vector<std::vector<double>> solutions_;
+    examples::Rational force_, action_, heat_;
+    double seconds_[parts] = {};
+};
+
+int run(const Settings &s) {
+    std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+    reference::Lattice lattice{s.size};
+    reference::Gauge gauge = examples::read_or_make_gauge(s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
+    const examples::System system =
+        examples::make_system(lattice, std::move(gauge), examples::action_of(s.action), false);
+    std::printf(
+        "lattice %d x %d x %d x %d, beta %g, %d flavours of %s quarks of mass %g, trajectories of %g in %d steps\n",
+        lattice.n[0], lattice.n[1], lattice.n[2], lattice.n[3], s.beta, s.flavours, s.action.c_str(), s.mass, s.length,
+        s.steps);
+    Rhmc rhmc(system, examples::backends_of(s.backend)[0], s);
+    std::ofstream csv, history;
+    if (!s.csv.empty())
+        csv.open(s.csv);
+    if (!s.history.empty())
+        history.open(s.history);
+    csv << "trajectory,delta_h,accepted,plaquette,seconds";
+    for (const char *name : part_names)
+        csv << "," << name;
+    csv << "\n";
+    if (history.is_open())
+        history << "trajectory,time,delta_h\n";
+    double sum = 0, squares = 0, plaquette = 0;
+    int accepted = 0, counted = 0;
+    for (int k = 1; k <= s.warm + s.trajectories; ++k) {
+        const bool warm = k <= s.warm;
+        const Rhmc::Result r = rhmc.trajectory(warm, history, k);
+        std::printf("%4d  delta H %+.6f  %s  plaquette %.6f  %.2f s:", k, r.delta_h,
+                    warm         ? "warming up"
+                    : r.accepted ? "accepted  "
+                                 : "rejected  ",
+                    r.plaquette, r.total);
+        csv << k << "," << r.delta_h << "," << r.accepted << "," << r.plaquette << "," << r.total;
+        for (int part = 0; part < parts; ++part) {
+            std::printf(" %s %.2f", part_names[part], r.seconds[part]);
+            csv << "," << r.seconds[part];
+        }
+        std::printf("\n");
+        csv << std::endl;
+        if (warm)
+            continue;
+        ++counted, accepted += r.accepted, plaquette += r.plaquette;
+        const double weight = std::exp(-r.delta_h);
+        sum += weight, squares += weight * weight;
+    }
+    if (counted > 1) {
+        const double mean = sum / counted, error = std::sqrt((squares / counted - mean * mean) / (counted - 1));
+        std::printf("<exp(-delta H)> = %.4f +- %.4f, %d of %d accepted, mean plaquette %.6f\n", mean, error, accepted,
+                    counted, plaquette / counted);
+    }
+    return 0;
+}
+
+bool read_settings(int argc, char **argv, Settings &s) {
+    examples::Arguments arguments("rhmc", "rational hybrid Monte Carlo of staggered quarks");
+    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made");
+    arguments.add("size", "X Y Z T", s.size, "extents of a field made here");
+    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps");
+    arguments.add("seed", "N", s.seed, "of the field and of the run");
+    arguments.add("beta", "B", s.beta, "10 / g^2 of the gauge action");
+    arguments.add("action", "NAME", s.action, "of the quarks: asqtad or hisq");
+    arguments.add("flavours", "N", s.flavours, "degenerate ones, 1 to 3");
+    arguments.add("mass", "M", s.mass, "quark mass");
+    arguments.add("trajectories", "N", s.trajectories, "after the ones that warm up");
+    arguments.add("warm", "N", s.warm, "trajectories that are always accepted");
+    arguments.add("length", "T", s.length, "of a trajectory");
+    arguments.add("steps", "N", s.steps, "in it");
+    arguments.add("poles", "N", s.poles, "of each rational function, 2 to 12");
+    arguments.add("tolerance", "R", s.tolerance, "relative residual of every solve");
+    arguments.add("backend", "NAME", s.backend, "auto, host or cuda");
+    arguments.add("csv", "FILE", s.csv, "a line a trajectory");
+    arguments.add("history", "FILE", s.history, "delta H within the trajectories (a solve more a step)");
+    if (!arguments.parse(argc, argv))
+        return false;
+    if (s.flavours < 1 || s.flavours > 3 || s.steps < 1 || s.trajectories < 0 || s.warm < 0 || !(s.mass > 0) ||
+        !(s.length > 0) || s.poles < 2 || s.poles > 12)
+        throw examples::ArgumentError("--flavours must be 1 to 3, --steps, --length and --mass positive, --poles 2 to "
+                                      "12, --trajectories and --warm not negative");
+    return true;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    return examples::run_program("rhmc", [&] {
+        Settings settings;
+        return read_settings(argc, argv, settings) ? run(settings) : 0;
+    });
+}
