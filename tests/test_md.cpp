@@ -338,3 +338,60 @@ TEST_CASE("a trajectory keeps its energy to second order in the step, and goes b
             CHECK(r.largest_deviation <= 1e-9);
         }
 }
+
+TEST_CASE("gauge force, updates and actions refuse what they cannot do, and change nothing then", "[md][sanitize]") {
+    for (const Backend backend : backends()) {
+        Dynamics d(backend, true);
+        milcgpu_gauge *const g = d.gauge;
+        double value = -7, other = -7;
+        milcgpu_reunitarize_report unitary{};
+        unitary.struct_size = sizeof unitary;
+        CHECK(milcgpu_gauge_action(g, &d.loops, &value) == MILCGPU_BAD_ARGUMENT); // nothing loaded
+        CHECK(milcgpu_momentum_action(g, &value) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_update_links(g, 0.1, 8, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_reunitarize(g, 0, &unitary) == MILCGPU_BAD_ARGUMENT);
+        REQUIRE(d.load() == MILCGPU_OK);
+        const auto links = d.saved_links(), momenta = d.saved();
+        const auto refused = [&](milcgpu_status status, const char *what) {
+            CAPTURE(name(backend), what, milcgpu_last_error());
+            CHECK(status == MILCGPU_BAD_ARGUMENT);
+            CHECK(d.says(what));
+            CHECK(d.saved_links() == links);
+            CHECK(d.saved() == momenta);
+        };
+        const double nan = std::nan("");
+        const milcgpu_loops bad{1, nan, 0};
+        refused(milcgpu_update_links(g, nan, 8, nullptr), "eps is nan");
+        refused(milcgpu_update_links(g, 0.1, 0, nullptr), "order 0");
+        refused(milcgpu_update_links(g, 0.1, 17, nullptr), "order 17");
+        refused(milcgpu_gauge_force(g, &d.loops, INFINITY, 0.1, nullptr), "beta is inf");
+        refused(milcgpu_gauge_force(g, &bad, 5, 0.1, nullptr), "loops");
+        refused(milcgpu_gauge_force(g, nullptr, 5, 0.1, nullptr), "loops is NULL");
+        refused(milcgpu_gauge_action(g, &bad, &value), "loops");
+        refused(milcgpu_gauge_action(g, &d.loops, nullptr), "action is NULL");
+        refused(milcgpu_momentum_action(g, nullptr), "action is NULL");
+        refused(milcgpu_plaquettes(g, &value, nullptr), "time is NULL");
+        refused(milcgpu_polyakov_loop(g, nullptr, &other), "real is NULL");
+        refused(milcgpu_reunitarize(g, -1, &unitary), "tolerance is -1");
+        refused(milcgpu_reunitarize(g, 0, nullptr), "report is NULL");
+        CHECK(value == -7);
+        CHECK(other == -7);
+        const auto version = milcgpu_gauge_version(g);
+        REQUIRE(milcgpu_update_links(g, 0.1, 6, &d.report) == MILCGPU_OK);
+        CHECK(milcgpu_gauge_version(g) > version);
+        CHECK(d.report.flops == 64 * 4 * 198.0 * 6); // 64 sites
+        CHECK(d.report.bytes_to_device + d.report.bytes_to_host == 0);
+        // Momenta far too large: the links overflow, and the next result says so.
+        std::fill(d.momenta.begin(), d.momenta.end(), 1e200);
+        const milcgpu_field huge = Session<double>::field(d.momenta);
+        CHECK(milcgpu_momenta_load(g, &huge) == MILCGPU_NAN_OR_INF); // their action is infinite
+        std::fill(d.momenta.begin(), d.momenta.end(), 1e150);
+        REQUIRE(milcgpu_momenta_load(g, &huge) == MILCGPU_OK);
+        REQUIRE(milcgpu_update_links(g, 1, 8, nullptr) == MILCGPU_OK);
+        CHECK(milcgpu_gauge_action(g, &d.loops, &value) == MILCGPU_NAN_OR_INF);
+        CHECK(value == -7);
+        const milcgpu_field x = Session<double>::field(d.phi);
+        d.spec.eps = 0.1;
+        CHECK(milcgpu_fermion_force(g, &d.spec, &x, nullptr) == MILCGPU_NAN_OR_INF);
+    }
+}
