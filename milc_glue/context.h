@@ -146,6 +146,17 @@ ResidentLinks &renewed(milcgpu_links &handle, Precision real);
 // After that content has come.
 void forget_solvers(milcgpu_links &handle);
 
+// The end of an entry with a report: fills the caller's, where there is one of the known size, and returns the status.
+template <class Report> milcgpu_status hand_back(milcgpu_status status, Report &filled, Report *report) {
+    if (report != nullptr && report->struct_size == sizeof filled) {
+        filled.status = status;
+        if (status != MILCGPU_OK)
+            std::snprintf(filled.message, sizeof filled.message, "%s", milcgpu_last_error());
+        *report = filled;
+    }
+    return status;
+}
+
 // Seconds of a call, and bytes over the bus, for its report.
 class CallMeter {
   public:

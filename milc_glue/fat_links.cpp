@@ -341,13 +341,7 @@ milcgpu_status make_links(milcgpu_context *context, const char *function, const 
     });
     if (status != MILCGPU_OK && begun)
         empty_handles(sets, n_sets, made_here);
-    if (report != nullptr && report->struct_size == sizeof filled) {
-        filled.status = status;
-        if (status != MILCGPU_OK)
-            std::snprintf(filled.message, sizeof filled.message, "%s", milcgpu_last_error());
-        *report = filled;
-    }
-    return status;
+    return hand_back(status, filled, report);
 }
 
 } // namespace

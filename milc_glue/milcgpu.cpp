@@ -409,13 +409,7 @@ milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, con
         return solve(*context, *links, *spec, host_field(source, 6, "source"), host_field(solution, 6, "solution"),
                      filled);
     });
-    if (report != nullptr && report->struct_size == sizeof filled) {
-        filled.status = status;
-        if (status != MILCGPU_OK)
-            std::snprintf(filled.message, sizeof filled.message, "%s", milcgpu_last_error());
-        *report = filled;
-    }
-    return status;
+    return hand_back(status, filled, report);
 }
 
 milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec,

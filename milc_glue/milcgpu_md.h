@@ -7,6 +7,9 @@
  * Every function returns a status and says in milcgpu_last_error() what failed, where, and what to do. What fails
  * leaves links and momenta on the device as they were, but for DEVICE_LOST, and for a load that had begun: what it was
  * to fill is empty then.
+ *
+ * Links and momenta of a handle have no checksums: a bit that flips in device memory is not noticed here, as it is in
+ * the links of a solve.
  */
 #ifndef MILCGPU_MD_H
 #define MILCGPU_MD_H

@@ -170,13 +170,7 @@ milcgpu_status reported(milcgpu_gauge *gauge, const char *function, milcgpu_forc
                           filled.seconds * 1e3, filled.kernel_seconds * 1e3, filled.gflops);
         });
     });
-    if (report != nullptr && report->struct_size == sizeof filled) {
-        filled.status = status;
-        if (status != MILCGPU_OK)
-            std::snprintf(filled.message, sizeof filled.message, "%s", milcgpu_last_error());
-        *report = filled;
-    }
-    return status;
+    return hand_back(status, filled, report);
 }
 
 } // namespace

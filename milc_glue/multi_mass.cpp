@@ -190,13 +190,7 @@ extern "C" milcgpu_status milcgpu_multi_mass(milcgpu_context *context, milcgpu_l
             fields.push_back(host_field(&solutions[i], 6, format("solutions[%d]", i).c_str()));
         return solve(*context, *links, *spec, host_field(source, 6, "source"), fields, filled);
     });
-    if (report != nullptr && report->struct_size == sizeof filled) {
-        filled.status = status;
-        if (status != MILCGPU_OK)
-            std::snprintf(filled.message, sizeof filled.message, "%s", milcgpu_last_error());
-        *report = filled;
-    }
-    return status;
+    return hand_back(status, filled, report);
 }
 
 extern "C" milcgpu_status milcgpu_multi_mass_plan(milcgpu_context *context, int host_precision,
