@@ -213,7 +213,7 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
             context.reorder->to_device(solution, a.parity, solver.solution());
             return solver.solve(a.limits, progress);
         },
-        [&] { return solver.stands_on(); });
+        [&](const CgReport &report) { return solver.stands_on(report.status == Status::ok); });
     fill_report(r, a, report);
     if (r.status != Status::ok)
         set_last_error("milcgpu_solve", r.message.c_str());

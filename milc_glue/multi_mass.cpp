@@ -119,7 +119,7 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
             verification.source_loaded(solver.source());
             return solver.solve(a.limits, progress);
         },
-        [&] { return solver.stands_on(); });
+        [&](const MultiMassReport &report) { return solver.stands_on(report.status == Status::ok); });
     report.status = static_cast<int>(r.status);
     report.iterations = r.iterations;
     report.steps = r.steps;

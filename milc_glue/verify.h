@@ -23,18 +23,19 @@ class Verification {
 // Flips one bit of the fat links as handed over: a planted fault.
 void flip_a_bit(milcgpu_links &links);
 
-// What `solve(verification)` returns, once what it stood on (stands_on()) holds: of a second time where the source had
-// changed meanwhile.
+// What `solve(verification)` returns, once what it stood on (stands_on(report)) holds: of a second time where the source
+// had changed meanwhile. A converged solution stands on what its true residual was computed with; where a solve did not
+// converge, the packed links that it iterated with are asked as well.
 template <class Solve, class StandsOn>
 auto verified(milcgpu_context &context, milcgpu_links &links, const Solve &solve, const StandsOn &stands_on) {
     if (std::exchange(context.flip_links, false))
         flip_a_bit(links);
     Verification verification(context, links);
     auto report = solve(verification);
-    if (!context.verify || verification.holds(stands_on()))
+    if (!context.verify || verification.holds(stands_on(report)))
         return report;
     report = solve(verification);
-    if (!verification.holds(stands_on()))
+    if (!verification.holds(stands_on(report)))
         throw Error(Status::corrupted, "the source on the device changed while it was solved for, twice in a row. "
                                        "Memory of this GPU seems to be failing: use another one");
     return report;

@@ -1,6 +1,6 @@
 // Index arithmetic, reorder in both directions, storage formats.
 #include "gpu_kernels/blas/blas.h"
-#include "gpu_kernels/geometry/geometry.h"
+#include "gpu_kernels/geometry/sites_and_parts.h"
 #include "gpu_kernels/su3/reconstruct.h"
 #include "tests/support.h"
 #include <algorithm>
@@ -369,4 +369,31 @@ TEST_CASE("sums over many groups of tiles: right, and the same bits however many
             }
         }
     }
+}
+
+TEST_CASE("work on sites and parts: every part of every site is one thread's, on any lattice", "[layout][sanitize]") {
+    const std::array<std::array<int, 4>, 8> sizes{{{4, 4, 4, 4},
+                                                   {8, 8, 8, 6},
+                                                   {16, 16, 4, 8},
+                                                   {8, 8, 12, 12},
+                                                   {6, 6, 6, 8},
+                                                   {3, 5, 3, 7},
+                                                   {2, 2, 2, 2},
+                                                   {5, 6, 7, 8}}};
+    for (const auto &size : sizes)
+        for (const int parts : {1, 3, 4, 6}) {
+            const Geometry geometry(size);
+            const SitesAndParts work(geometry, parts);
+            std::vector<int> threads(size_t(2) * parts * geometry.most_sites());
+            for (int thread = 0; thread < work.threads(); ++thread) {
+                const SitesAndParts::Item item = work.item(thread);
+                if (!item.valid)
+                    continue;
+                REQUIRE(item.i < geometry.sites(item.parity));
+                ++threads[(size_t(item.parity) * parts + item.part) * geometry.most_sites() + item.i];
+            }
+            const auto once = std::count(threads.begin(), threads.end(), 1);
+            CHECK(once == std::count_if(threads.begin(), threads.end(), [](int n) { return n > 0; }));
+            CHECK(once == geometry.volume() * parts);
+        }
 }

@@ -37,31 +37,52 @@ void start(Device &device, const char *what, int blocks, int threads, void (*ker
     device.check_launch(what);
 }
 
-template <class Body> __global__ void __launch_bounds__(max_block) run(const Body body, int n) {
+template <class Body> __device__ __forceinline__ void run_body(const Body &body, int n) {
     wait_for_previous();
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n)
         body(i);
 }
+template <class Body> __global__ void __launch_bounds__(max_block) run(const Body body, int n) { run_body(body, n); }
+template <class Body, int threads, int blocks>
+__global__ void __launch_bounds__(threads, blocks) run_bounded(const Body body, int n) {
+    run_body(body, n);
+}
 
 } // namespace cuda
 #endif
 
+template <class Body> void run_on_host(int n, const Body &body) {
+#pragma omp parallel for schedule(static)
+    for (int i = 0; i < n; ++i)
+        body(i);
+}
+
 // body(i) for i in [0, n). block: threads a block on the GPU, a multiple of 64 up to 256.
 template <class Body> void launch(Device &device, int n, const Body &body, const char *what, int block = 128) {
-    if (n <= 0)
-        return;
 #if defined(MILCGPU_WITH_CUDA)
-    if (device.on_gpu()) {
+    if (n > 0 && device.on_gpu()) {
         const int threads = device.block() > 0 ? device.block() : block;
         cuda::start(device, what, (n + threads - 1) / threads, threads, cuda::run<Body>, body, n);
         return;
     }
 #endif
     static_cast<void>(device), static_cast<void>(what), static_cast<void>(block);
-#pragma omp parallel for schedule(static)
-    for (int i = 0; i < n; ++i)
-        body(i);
+    run_on_host(n, body);
+}
+
+// The same in blocks of `threads`, with few enough registers a thread that a multiprocessor holds `blocks` of them.
+template <int threads, int blocks, class Body>
+void launch_bounded(Device &device, int n, const Body &body, const char *what) {
+#if defined(MILCGPU_WITH_CUDA)
+    if (n > 0 && device.on_gpu()) {
+        cuda::start(device, what, (n + threads - 1) / threads, threads, cuda::run_bounded<Body, threads, blocks>, body,
+                    n);
+        return;
+    }
+#endif
+    static_cast<void>(device), static_cast<void>(what);
+    run_on_host(n, body);
 }
 
 } // namespace milcgpu

@@ -12,6 +12,11 @@
 // with D[A, B](y) = A(y) u_b(y+mu) B(y+b)^dag + A(z)^dag u_b(z) B(z+b), z = y - mu. On the right: products of matrices
 // a site and mu. 3 gathers what a link of direction b gives to the staples on its two sides: every staple is bilinear
 // in what lies in its middle and in the derivative by it, which is why U and Q appear symmetrically.
+//
+// P and N are kept in units of the coefficient `seven`, so that all of 3 is one sum. Blocks are such that the parts of
+// a site share the side links in the L1 cache: 6 parts of 32 sites in 192 threads, 4 parts of 32 sites of both parities
+// in 256. Of the registers, blocks a multiprocessor: what was fastest on an H200 at 24^3 x 32; 3 in double spills with
+// 168 registers and gains from 255 what it loses in threads.
 #include "gpu_kernels/forces/forces.h"
 #include "gpu_kernels/links/staples.h"
 
@@ -19,117 +24,130 @@ namespace milcgpu {
 
 namespace {
 
-template <Precision p> struct NestedParts {
+// One of the two fields of (2): what lies in the middle, its 3-staples and the two halves of the sum.
+template <Precision p> struct Halves {
+    MatrixView<p> middle, t, up, down;
+    typename LinkReal<p>::Real three;
+};
+
+// (2). One thread a site, b, and field.
+template <Precision p> struct NestedStaples {
     using Real = typename LinkReal<p>::Real;
     Staples<p, 18> staples;
     SitesAndParts work;
-    MatrixView<p> middle, t, up, down; // of U: t, P^+, P^-; of Q: g, N^+, N^-
-    int first;                         // part k is b = first + k
-    Real three, five, seven, lepage;
+    Halves<p> of_u, of_q;
+    int first, count; // part k < count is b = first + k of U, part k + count of Q
+    bool seven;
+    Real five, lepage;
     MILCGPU_HD void operator()(int thread) const {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
-        const int b = first + item.part, a = (b + 1) % 3, g = (b + 2) % 3;
+        const bool is_q = item.part >= count;
+        const Halves<p> &of = is_q ? of_q : of_u;
+        const int slot = is_q ? item.part - count : item.part, b = first + slot, a = (b + 1) % 3, g = (b + 2) % 3;
         const Site x = staples.lattice.site(item.parity, item.i);
-        Matrix<Real> nested = {}, sum = {};
-        staples.add_staple(nested, x, item.parity, staples.other(a), t, g);
-        staples.add_staple(nested, x, item.parity, staples.other(g), t, a);
-        multiply_add(sum, seven, nested);
-        multiply_add(sum, five, t.load(item.parity, a, item.i));
-        multiply_add(sum, five, t.load(item.parity, g, item.i));
-        if (three != 0)
-            multiply_add(sum, three, middle.load(item.parity, staples.mu, item.i));
+        Matrix<Real> sum = {};
+        if (seven) {
+            staples.add_staple(sum, x, item.parity, staples.other(a), of.t, g);
+            staples.add_staple(sum, x, item.parity, staples.other(g), of.t, a);
+        }
+        multiply_add(sum, five, of.t.load(item.parity, a, item.i));
+        multiply_add(sum, five, of.t.load(item.parity, g, item.i));
+        if (of.three != 0)
+            multiply_add(sum, of.three, of.middle.load(item.parity, staples.mu, item.i));
         if (lepage != 0) {
-            Matrix<Real> upper = {};
-            staples.add_upper(upper, x, item.parity, staples.other(b), middle, staples.mu);
-            Matrix<Real> lower = sum;
-            multiply_add(lower, lepage, t.load(item.parity, b, item.i));
-            multiply_add(lower, -lepage, upper);
-            down.store(item.parity, item.part, item.i, lower);
+            Matrix<Real> upper = {}, lower = of.t.load(item.parity, b, item.i);
+            staples.add_upper(upper, x, item.parity, staples.other(b), of.middle, staples.mu);
+            multiply_add(lower, Real(-1), upper);
+            Matrix<Real> down = sum;
+            multiply_add(down, lepage, lower);
+            of.down.store(item.parity, slot, item.i, down);
             multiply_add(sum, lepage, upper);
         }
-        up.store(item.parity, item.part, item.i, sum);
+        of.up.store(item.parity, slot, item.i, sum);
     }
 };
 
-template <Precision p> struct BySideLinks {
+// (3) and (4). One thread a site and link: part k < count is the link of direction b = first + k, the last part the
+// link mu.
+template <Precision p> struct ByLinks {
     using Real = typename LinkReal<p>::Real;
     using M = Matrix<Real>;
-    Lattice lattice;
+    Staples<p, 18> staples;
     SitesAndParts work;
-    MatrixView<p> u, q, t, g, p_up, p_down, n_up, n_down, by_u;
-    int mu, first;
-    Real seven;
+    MatrixView<p> q, t, g, p_up, p_down, n_up, n_down, by_u;
+    int first, count;
+    bool seven;
+    Real one_link, unit;
     MILCGPU_HD void operator()(int thread) const {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
-        const int b = first + item.part, direction = b + (b >= mu), a = (b + 1) % 3, c = (b + 2) % 3;
-        const Site y = lattice.site(item.parity, item.i), z = lattice.hop(y, mu, -1);
+        const Site y = staples.lattice.site(item.parity, item.i);
+        const bool middle = item.part == count;
+        const int mu = staples.mu, slot = item.part, b = first + slot, direction = middle ? mu : staples.other(b);
         M sum = {};
-        const Corner upper = {item.parity, item.i, lattice.hop(y, direction, 1).index()};
-        add_upper(sum, upper, u.load(1 - item.parity, direction, lattice.hop(y, mu, 1).index()), a, c, item.part);
-        const Corner lower = {1 - item.parity, z.index(), lattice.hop(z, direction, 1).index()};
-        add_lower(sum, lower, u.load(1 - item.parity, direction, z.index()), a, c, item.part);
-        multiply_add(sum, Real(1), by_u.template load<Reuse::written>(item.parity, direction, item.i));
-        by_u.store(item.parity, direction, item.i, sum);
+        if (middle)
+            add_middle(sum, y, item.parity);
+        else
+            add_sides(sum, y, item.parity, direction, b, slot);
+        M total = by_u.template load<Reuse::written>(item.parity, direction, item.i);
+        multiply_add(total, unit, sum);
+        by_u.store(item.parity, direction, item.i, total);
     }
 
   private:
+    MILCGPU_HD void add_middle(M &sum, const Site &x, int parity) const {
+        if (first == 0)
+            multiply_add(sum, one_link, q.load(parity, staples.mu, x.index()));
+        for (int k = 0; k < count; ++k) {
+            staples.add_upper(sum, x, parity, staples.other(first + k), n_up, k);
+            staples.add_lower(sum, x, parity, staples.other(first + k), n_down, k);
+        }
+    }
+
     struct Corner {
         int parity, i, next; // of the site, and the index of the next one along b, which has the other parity
     };
-    MILCGPU_HD void add_upper(M &sum, const Corner &y, const M &side, int a, int c, int part) const {
-        const auto add = [&](const MatrixView<p> &left, int l, const MatrixView<p> &right, int r) {
-            multiply_add(sum, left.load(y.parity, l, y.i) * side, adjoint(right.load(1 - y.parity, r, y.next)));
-        };
-        for_pairs(add, sum, a, c, part);
+    MILCGPU_HD void add_sides(M &sum, const Site &y, int parity, int direction, int b, int slot) const {
+        const Lattice &lattice = staples.lattice;
+        const MatrixView<p> &u = staples.u;
+        const int mu = staples.mu, a = (b + 1) % 3, c = (b + 2) % 3;
+        const Site z = lattice.hop(y, mu, -1);
+        const Corner upper = {parity, y.index(), lattice.hop(y, direction, 1).index()};
+        add_upper(sum, upper, u.load(1 - parity, direction, lattice.hop(y, mu, 1).index()), a, c, slot);
+        const Corner lower = {1 - parity, z.index(), lattice.hop(z, direction, 1).index()};
+        add_lower(sum, lower, u.load(1 - parity, direction, z.index()), a, c, slot);
     }
-    MILCGPU_HD void add_lower(M &sum, const Corner &z, const M &side, int a, int c, int part) const {
-        M own = {};
-        const auto add = [&](const MatrixView<p> &left, int l, const MatrixView<p> &right, int r) {
-            multiply_add(own, adjoint(left.load(z.parity, l, z.i)), side * right.load(1 - z.parity, r, z.next));
-        };
-        for_pairs(add, own, a, c, part);
-        multiply_add(sum, Real(1), own);
+    MILCGPU_HD void add_upper(M &sum, const Corner &y, const M &side, int a, int c, int slot) const {
+        for_pairs(
+            [&](const MatrixView<p> &left, int l, const MatrixView<p> &right, int r) {
+                add_staple_up(sum, left.load(y.parity, l, y.i), side, right.load(1 - y.parity, r, y.next));
+            },
+            a, c, slot);
     }
-    // The pairs of 3. What is scaled comes first.
-    template <class Add> MILCGPU_HD void for_pairs(const Add &add, M &sum, int a, int c, int part) const {
-        if (seven != 0) {
+    MILCGPU_HD void add_lower(M &sum, const Corner &z, const M &side, int a, int c, int slot) const {
+        for_pairs(
+            [&](const MatrixView<p> &left, int l, const MatrixView<p> &right, int r) {
+                add_staple_down(sum, left.load(z.parity, l, z.i), side, right.load(1 - z.parity, r, z.next));
+            },
+            a, c, slot);
+    }
+    // The pairs of (3).
+    template <class Add> MILCGPU_HD void for_pairs(const Add &add, int a, int c, int slot) const {
+        const MatrixView<p> &u = staples.u;
+        const int mu = staples.mu;
+        if (seven) {
             add(g, a, t, c);
             add(t, c, g, a);
             add(g, c, t, a);
             add(t, a, g, c);
-            M scaled = {};
-            multiply_add(scaled, seven, sum);
-            sum = scaled;
         }
-        add(q, mu, p_up, part);
-        add(p_down, part, q, mu);
-        add(u, mu, n_up, part);
-        add(n_down, part, u, mu);
-    }
-};
-
-template <Precision p> struct ByMiddleLink {
-    using Real = typename LinkReal<p>::Real;
-    Staples<p, 18> staples;
-    int even_sites;
-    MatrixView<p> q, n_up, n_down, by_u;
-    int first, parts;
-    Real one_link;
-    MILCGPU_HD void operator()(int thread) const {
-        const int parity = thread >= even_sites, i = parity ? thread - even_sites : thread;
-        const Site x = staples.lattice.site(parity, i);
-        Matrix<Real> sum = by_u.template load<Reuse::written>(parity, staples.mu, i);
-        if (first == 0)
-            multiply_add(sum, one_link, q.load(parity, staples.mu, i));
-        for (int k = 0; k < parts; ++k) {
-            staples.add_upper(sum, x, parity, staples.other(first + k), n_up, k);
-            staples.add_lower(sum, x, parity, staples.other(first + k), n_down, k);
-        }
-        by_u.store(parity, staples.mu, i, sum);
+        add(q, mu, p_up, slot);
+        add(p_down, slot, q, mu);
+        add(u, mu, n_up, slot);
+        add(n_down, slot, u, mu);
     }
 };
 
@@ -137,39 +155,40 @@ template <Precision p>
 void run(Device &device, const Geometry &geometry, const LinkField &u, const PathCoefficients &c, const LinkField &q,
          const LinkField &by_u, const AdjointSpace &space) {
     using Real = typename LinkReal<p>::Real;
+    constexpr bool is_double = p == Precision::double_;
     const auto view = [](const LinkField &field) { return MatrixView<p>(field); };
     const auto down = [&](const LinkField &up, const LinkField &field) { return view(c.lepage != 0 ? field : up); };
-    const SitesAndParts three_parts(geometry, 3), parts(geometry, space.p_up.directions());
+    // P and N in units of the coefficient of the 7-link paths: so all of (3) is one sum.
+    const bool seven = c.seven_staple != 0;
+    const double unit = seven ? c.seven_staple : 1;
+    const auto in_units = [&](double coefficient) { return static_cast<Real>(coefficient / unit); };
+    const int count = space.p_up.directions(); // values of b at once
+    const SitesAndParts staples_work(geometry, 6), nested_work(geometry, 2 * count), links_work(geometry, count + 1);
+    const MatrixView<p> t = view(space.t), g = view(space.g), p_up = view(space.p_up), n_up = view(space.n_up),
+                        p_down = down(space.p_up, space.p_down), n_down = down(space.n_up, space.n_down);
     for (int mu = 0; mu < 4; ++mu) {
         const Staples<p, 18> staples{geometry.lattice(), view(u), mu};
-        const auto three_staples = [&](const LinkField &from, const LinkField &to) {
-            launch(device, three_parts.threads(),
-                   ThreeStaple<p, 18, MatrixView<p>>{staples, three_parts, view(from), view(to)}, "3-staples");
-        };
-        three_staples(u, space.t);
-        three_staples(q, space.g);
-        for (int first = 0; first < 3; first += parts.parts) {
-            const auto nested = [&](const LinkField &middle, const LinkField &t, const LinkField &up,
-                                    const LinkField &lower, double three) {
-                launch(device, parts.threads(),
-                       NestedParts<p>{staples, parts, view(middle), view(t), view(up), down(up, lower), first,
-                                      static_cast<Real>(three), static_cast<Real>(c.five_staple),
-                                      static_cast<Real>(c.seven_staple), static_cast<Real>(c.lepage)},
-                       "nested staples, halves apart");
-            };
-            nested(u, space.t, space.p_up, space.p_down, 0);
-            nested(q, space.g, space.n_up, space.n_down, c.three_staple);
-            launch(device, parts.threads(),
-                   BySideLinks<p>{geometry.lattice(), parts, view(u), view(q), view(space.t), view(space.g),
-                                  view(space.p_up), down(space.p_up, space.p_down), view(space.n_up),
-                                  down(space.n_up, space.n_down), view(by_u), mu, first,
-                                  static_cast<Real>(c.seven_staple)},
-                   "derivative by side links");
-            launch(device, geometry.volume(),
-                   ByMiddleLink<p>{staples, geometry.sites(0), view(q), view(space.n_up),
-                                   down(space.n_up, space.n_down), view(by_u), first, parts.parts,
-                                   static_cast<Real>(c.one_link)},
-                   "derivative by middle links");
+        launch_bounded<192, is_double ? 2 : 4>(
+            device, staples_work.threads(),
+            ThreeStaple<p, 18, MatrixView<p>>{staples, staples_work, view(u), view(q), t, g}, "3-staples");
+        for (int first = 0; first < 3; first += count) {
+            launch_bounded<192, is_double ? 2 : 3>(
+                device, nested_work.threads(),
+                NestedStaples<p>{staples,
+                                 nested_work,
+                                 {view(u), t, p_up, p_down, 0},
+                                 {view(q), g, n_up, n_down, in_units(c.three_staple)},
+                                 first,
+                                 count,
+                                 seven,
+                                 in_units(c.five_staple),
+                                 in_units(c.lepage)},
+                "nested staples, halves apart");
+            launch_bounded<256, is_double ? 1 : 2>(device, links_work.threads(),
+                                                   ByLinks<p>{staples, links_work, view(q), t, g, p_up, p_down, n_up,
+                                                              n_down, view(by_u), first, count, seven,
+                                                              in_units(c.one_link), static_cast<Real>(unit)},
+                                                   "derivative by links");
         }
     }
 }

@@ -203,9 +203,10 @@ void run(Device &device, const Geometry &geometry, const LinkField &u, const Loo
             const int beside = std::min(count + 2 * time_slice, odd),
                       from = count + 2 * time_slice < odd ? first - time_slice : 0;
             const SitesOfParity a_pair{from < 0 ? from + odd : from, beside, pairs};
-            launch(device, a_pair.threads(),
-                   CloseLoops<p>{lattice, a_pair, pieces, rests, plaquette, rectangle, bent, odd, first, count},
-                   "close loops", 192);
+            launch_bounded<128, 4>(
+                device, a_pair.threads(),
+                CloseLoops<p>{lattice, a_pair, pieces, rests, plaquette, rectangle, bent, odd, first, count},
+                "close loops");
         }
         launch(device, a_link.threads(),
                AddGaugeForce<p>{lattice, a_link, links, pieces, rests, MomentumView<p>(momenta), plaquette,

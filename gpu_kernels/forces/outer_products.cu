@@ -45,6 +45,9 @@ template <Precision p, class S, bool with_three> struct OuterProducts {
         [[maybe_unused]] const int third = lattice.forward(x, mu, lattice.third_hop[mu]);
         const Real sign = item.parity == 0 ? Real(1) : Real(-1);
         Matrix<Real> sum_one = {}, sum_three = {};
+#if MILCGPU_ON_DEVICE
+#pragma unroll 2
+#endif
         for (int t = 0; t < terms.count; ++t) {
             const Vector<Real> here = sign * terms.load(item.parity, t, item.i);
             add_outer(sum_one, static_cast<Real>(terms.one[t]) * here, terms.load(opposite, t, next));
@@ -96,10 +99,11 @@ void outer_products(Device &device, const Geometry &geometry, const ForceVectors
             }
             const auto start = [&](auto with_three) {
                 constexpr bool both = decltype(with_three)::value;
-                launch(device, work.threads(),
-                       OuterProducts<precision, S, both>{geometry.lattice(), work, terms, MatrixView<precision>(one),
-                                                         MatrixView<precision>(both ? *three : one), add || first > 0},
-                       "outer products");
+                launch_bounded<128, 3>(
+                    device, work.threads(),
+                    OuterProducts<precision, S, both>{geometry.lattice(), work, terms, MatrixView<precision>(one),
+                                                      MatrixView<precision>(both ? *three : one), add || first > 0},
+                    "outer products");
             };
             if (three != nullptr)
                 start(std::true_type());

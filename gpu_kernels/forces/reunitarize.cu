@@ -88,7 +88,7 @@ template <Precision p> struct Reunitarize {
             u.store(item.parity, item.part, item.i, convert<Real>(times(sign, link)));
         else
             atomic_max(&worst->not_link,
-                       ~static_cast<uint32_t>(4 * (item.i + item.parity * work.even_sites) + item.part));
+                       ~static_cast<uint32_t>(4 * (item.i + item.parity * work.sites(0)) + item.part));
         return {{good ? 0.0 : 1.0, squares}};
     }
 };

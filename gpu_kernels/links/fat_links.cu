@@ -5,9 +5,10 @@
 //   2. M_sigma = three U + lepage T_sigma + five (T_nu + T_rho) + seven (S_rho(T_nu) + S_nu(T_rho))   6 staples
 //   3. fat     = (one_link - 6 lepage) U + sum_sigma S_sigma(M_sigma)                           3 staples
 //
-// 12 staples a link instead of 18. One thread a site and staple (1), a site and sigma (2), a site (3).
-// Bytes a link at the least, in matrices: 1 reads 4 of U, writes 3; 2 reads 4 of U and 3, writes 3; 3 reads 4 of U and
-// 3, writes 1. Each staple loads 6 matrices; neighbours' come from the caches.
+// 12 staples a link instead of 18. Blocks are such that staples of a site share links in the L1 cache; how many a
+// multiprocessor holds is what was fastest on an H200. One thread a site and staple (1), a site and sigma (2), a site
+// (3). Bytes a link at the least, in matrices: 1 reads 4 of U, writes 3; 2 reads 4 of U and 3, writes 3; 3 reads 4 of U
+// and 3, writes 1. Each staple loads 6 matrices; neighbours' come from the caches.
 #include "gpu_kernels/links/staples.h"
 
 namespace milcgpu {
@@ -30,6 +31,7 @@ template <Precision p, int reals> struct NestedStaple {
             const Site x = staples.lattice.site(item.parity, item.i);
             staples.add_staple(sum, x, item.parity, staples.other(rho), t, nu);
             staples.add_staple(sum, x, item.parity, staples.other(nu), t, rho);
+            MILCGPU_UNROLL
             for (int k = 0; k < 9; ++k)
                 sum.e[k / 3][k % 3] = seven * sum.e[k / 3][k % 3];
         }
@@ -46,14 +48,17 @@ template <Precision p, int reals> struct NestedStaple {
 // only.
 template <Precision p, int reals, class View> struct FatLink {
     Staples<p, reals> staples;
-    int even_sites;
+    SitesAndParts work;
     View m;
     MatrixView<p> fat;
     int first_sigma, sigmas;
     bool links_are_m, add; // add: to what fat holds
     typename LinkReal<p>::Real link, staple;
     MILCGPU_HD void operator()(int thread) const {
-        const int parity = thread >= even_sites, i = parity ? thread - even_sites : thread;
+        const SitesAndParts::Item item = work.item(thread);
+        if (!item.valid)
+            return;
+        const int parity = item.parity, i = item.i;
         const Site x = staples.lattice.site(parity, i);
         typename Staples<p, reals>::M sum = {};
         for (int k = 0; k < sigmas; ++k)
@@ -71,14 +76,16 @@ template <Precision p, int reals>
 void run(Device &device, const Geometry &geometry, const LinkField &u, const PathCoefficients &c, const LinkField &fat,
          const StapleSpace *space) {
     using Real = typename LinkReal<p>::Real;
+    constexpr bool is_double = p == Precision::double_;
     const Real link = static_cast<Real>(c.one_link - 6 * c.lepage);
+    const SitesAndParts a_link(geometry, 1);
     const auto finish = [&](const Staples<p, reals> &staples, const auto &view, bool links_are_m, int first, int sigmas,
                             double staple) {
-        launch(device, geometry.volume(),
-               FatLink<p, reals, std::decay_t<decltype(view)>>{staples, geometry.sites(0), view, MatrixView<p>(fat),
-                                                               first, sigmas, links_are_m, first > 0, link,
-                                                               static_cast<Real>(staple)},
-               "sum fat links");
+        launch_bounded<128, is_double ? 3 : 4>(
+            device, a_link.threads(),
+            FatLink<p, reals, std::decay_t<decltype(view)>>{staples, a_link, view, MatrixView<p>(fat), first, sigmas,
+                                                            links_are_m, first > 0, link, static_cast<Real>(staple)},
+            "sum fat links");
     };
     for (int mu = 0; mu < 4; ++mu) {
         const Staples<p, reals> staples{geometry.lattice(), MatrixView<p, reals>(u), mu};
@@ -87,17 +94,20 @@ void run(Device &device, const Geometry &geometry, const LinkField &u, const Pat
             continue;
         }
         const SitesAndParts all(geometry, 3);
-        launch(device, all.threads(),
-               ThreeStaple<p, reals, MatrixView<p, reals>>{staples, all, staples.u, MatrixView<p>(space->t)},
-               "3-staples");
+        launch_bounded<192, is_double ? 2 : 4>(
+            device, all.threads(),
+            ThreeStaple<p, reals, MatrixView<p, reals>>{staples, all, staples.u, staples.u, MatrixView<p>(space->t),
+                                                        MatrixView<p>(space->t)},
+            "3-staples");
         const int at_once = space->m.directions();
         for (int first = 0; first < 3; first += at_once) {
             const SitesAndParts some(geometry, at_once);
-            launch(device, some.threads(),
-                   NestedStaple<p, reals>{staples, some, MatrixView<p>(space->t), MatrixView<p>(space->m), first,
-                                          static_cast<Real>(c.three_staple), static_cast<Real>(c.five_staple),
-                                          static_cast<Real>(c.seven_staple), static_cast<Real>(c.lepage)},
-                   "nested staples");
+            launch_bounded<192, is_double ? 2 : 3>(
+                device, some.threads(),
+                NestedStaple<p, reals>{staples, some, MatrixView<p>(space->t), MatrixView<p>(space->m), first,
+                                       static_cast<Real>(c.three_staple), static_cast<Real>(c.five_staple),
+                                       static_cast<Real>(c.seven_staple), static_cast<Real>(c.lepage)},
+                "nested staples");
             finish(staples, MatrixView<p>(space->m), false, first, at_once, 1);
         }
     }

@@ -1,6 +1,7 @@
-// What the link kernels share: fields of matrices as kernels take them, and which thread works on which site.
+// What the link kernels share: fields of matrices as kernels take them.
 #pragma once
 #include "gpu_kernels/backend/reduce.h"
+#include "gpu_kernels/geometry/sites_and_parts.h"
 #include "gpu_kernels/links/links.h"
 #include "gpu_kernels/su3/reconstruct.h"
 
@@ -39,26 +40,6 @@ template <Precision p, int reals = 18> struct MatrixView {
         for (int k = 0; k < 3; ++k)
             u.e[2][k] = link.det.re * u.e[2][k];
         return u;
-    }
-};
-
-// Work of `parts` threads a site, on both parities. Sites are taken in chunks of 128, and the parts of a chunk one
-// after the other, so that they find in the caches what they share.
-struct SitesAndParts {
-    int even_sites, sites, parts;
-    SitesAndParts(const Geometry &geometry, int parts_a_site)
-        : even_sites(geometry.sites(0)), sites(geometry.volume()), parts(parts_a_site) {}
-    static constexpr int chunk = 128;
-    int threads() const { return (sites + chunk - 1) / chunk * chunk * parts; }
-    struct Item {
-        int parity, i, part;
-        bool valid;
-    };
-    MILCGPU_HD Item item(int thread) const {
-        const int chunk_and_part = thread / chunk;
-        const int k = chunk_and_part / parts * chunk + thread % chunk;
-        const int parity = k >= even_sites;
-        return {parity, parity ? k - even_sites : k, chunk_and_part % parts, k < sites};
     }
 };
 

@@ -21,15 +21,15 @@ template <Precision p, int reals> struct Staples {
     MILCGPU_HD void add_upper(M &sum, const Site &x, int parity, int nu, const View &m, int slot) const {
         const int opposite = 1 - parity;
         const Site up = lattice.hop(x, nu, 1), forward = lattice.hop(x, mu, 1);
-        const M upper = u.load(parity, nu, x.index()) * m.load(opposite, slot, up.index());
-        multiply_add(sum, upper, adjoint(u.load(opposite, nu, forward.index())));
+        add_staple_up(sum, u.load(parity, nu, x.index()), m.load(opposite, slot, up.index()),
+                      u.load(opposite, nu, forward.index()));
     }
     template <class View>
     MILCGPU_HD void add_lower(M &sum, const Site &x, int parity, int nu, const View &m, int slot) const {
         const int opposite = 1 - parity;
         const Site down = lattice.hop(x, nu, -1), down_forward = lattice.hop(down, mu, 1);
-        const M lower = m.load(opposite, slot, down.index()) * u.load(parity, nu, down_forward.index());
-        multiply_add(sum, adjoint(u.load(opposite, nu, down.index())), lower);
+        add_staple_down(sum, u.load(opposite, nu, down.index()), m.load(opposite, slot, down.index()),
+                        u.load(parity, nu, down_forward.index()));
     }
     template <class View>
     MILCGPU_HD void add_staple(M &sum, const Site &x, int parity, int nu, const View &m, int slot) const {
@@ -38,20 +38,23 @@ template <Precision p, int reals> struct Staples {
     }
 };
 
-// t[k] = S_nu(from[mu]), nu the k-th direction other than mu. One thread a site and k.
+// t[k] = S_nu(from[mu]), nu the k-th direction other than mu. One thread a site and k; with 6 parts a site, parts 3 to
+// 5 do the same from the second field.
 template <Precision p, int reals, class View> struct ThreeStaple {
     Staples<p, reals> staples;
     SitesAndParts work;
-    View from;
-    MatrixView<p> t;
+    View from, from_second;
+    MatrixView<p> t, t_second;
     MILCGPU_HD void operator()(int thread) const {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
         const Site x = staples.lattice.site(item.parity, item.i);
+        const bool second = item.part >= 3;
+        const int k = second ? item.part - 3 : item.part;
         typename Staples<p, reals>::M sum = {};
-        staples.add_staple(sum, x, item.parity, staples.other(item.part), from, staples.mu);
-        t.store(item.parity, item.part, item.i, sum);
+        staples.add_staple(sum, x, item.parity, staples.other(k), second ? from_second : from, staples.mu);
+        (second ? t_second : t).store(item.parity, k, item.i, sum);
     }
 };
 

@@ -164,7 +164,7 @@ template <Precision p> struct Violation {
             atomic_max(&worst->bits, bits);
         else if (bits == worst->bits)
             atomic_max(&worst->not_link,
-                       ~static_cast<uint32_t>(4 * (item.i + item.parity * work.even_sites) + item.part));
+                       ~static_cast<uint32_t>(4 * (item.i + item.parity * work.sites(0)) + item.part));
     }
 };
 

@@ -99,8 +99,10 @@ size_t CgSolver::later_bytes(const Geometry &geometry, const OperatorSpec &preci
     return descends ? sloppy_bytes(geometry, precise, precise) : 0;
 }
 
-std::vector<Region> CgSolver::stands_on() const {
+std::vector<Region> CgSolver::stands_on(bool residual_alone) const {
     std::vector<Region> all = full_.A->stands_on();
+    if (residual_alone)
+        return all;
     for (const NormalOperator *A : {precise_->A.get(), given_->A.get(), sloppy_->A.get()})
         join(all, A->stands_on());
     return all;

@@ -77,8 +77,8 @@ class CgSolver {
     // itself is in the report's status.
     CgReport solve(const CgLimits &limits, const CgProgress &progress);
 
-    // The resident data that the last solve stands on.
-    std::vector<Region> stands_on() const;
+    // The resident data that the last solve stands on: all that it used, or what the true residual was computed with.
+    std::vector<Region> stands_on(bool residual_alone) const;
 
     // Bytes that a solver of these precisions allocates, with links as handed over in `full`; and those that a solve
     // adds where it gives up half precision or starts in the precise one.

@@ -48,13 +48,15 @@ size_t MultiMassSolver::workspace_bytes(const Geometry &geometry, const std::vec
     return bytes;
 }
 
-std::vector<Region> MultiMassSolver::stands_on() const {
-    std::vector<Region> all = refiner_.stands_on();
+std::vector<Region> MultiMassSolver::stands_on(bool residual_alone) const {
+    std::vector<Region> all = refiner_.stands_on(residual_alone);
     std::vector<Operator> operators{full_};
-    for (const Stage &stage : stages_)
-        operators.push_back(stage.A);
-    if (single_ != nullptr)
-        operators.push_back(single_);
+    if (!residual_alone) {
+        for (const Stage &stage : stages_)
+            operators.push_back(stage.A);
+        if (single_ != nullptr)
+            operators.push_back(single_);
+    }
     for (const Operator &A : operators)
         join(all, A->stands_on());
     return all;

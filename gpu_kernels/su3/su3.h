@@ -93,6 +93,42 @@ template <class T> MILCGPU_HD Matrix<T> operator*(const Matrix<T> &a, const Matr
     return c;
 }
 
+// sum += a b c^dag, one row after the other, and sum += a^dag b c, one column after the other: no matrix lies between.
+template <class T>
+MILCGPU_HD void add_staple_up(Matrix<T> &sum, const Matrix<T> &a, const Matrix<T> &b, const Matrix<T> &c) {
+    MILCGPU_UNROLL
+    for (int row = 0; row < 3; ++row) {
+        Complex<T> ab[3] = {};
+        MILCGPU_UNROLL
+        for (int column = 0; column < 3; ++column)
+            MILCGPU_UNROLL
+        for (int k = 0; k < 3; ++k)
+            ab[column] = plus(ab[column], a.e[row][k], b.e[k][column]);
+        MILCGPU_UNROLL
+        for (int column = 0; column < 3; ++column)
+            MILCGPU_UNROLL
+        for (int k = 0; k < 3; ++k)
+            sum.e[row][column] = plus(sum.e[row][column], ab[k], conj(c.e[column][k]));
+    }
+}
+template <class T>
+MILCGPU_HD void add_staple_down(Matrix<T> &sum, const Matrix<T> &a, const Matrix<T> &b, const Matrix<T> &c) {
+    MILCGPU_UNROLL
+    for (int column = 0; column < 3; ++column) {
+        Complex<T> bc[3] = {};
+        MILCGPU_UNROLL
+        for (int row = 0; row < 3; ++row)
+            MILCGPU_UNROLL
+        for (int k = 0; k < 3; ++k)
+            bc[row] = plus(bc[row], b.e[row][k], c.e[k][column]);
+        MILCGPU_UNROLL
+        for (int row = 0; row < 3; ++row)
+            MILCGPU_UNROLL
+        for (int k = 0; k < 3; ++k)
+            sum.e[row][column] = plus(sum.e[row][column], conj(a.e[k][row]), bc[k]);
+    }
+}
+
 // c += s a
 template <class T> MILCGPU_HD void multiply_add(Matrix<T> &c, T s, const Matrix<T> &a) {
     MILCGPU_UNROLL
