@@ -1,6 +1,7 @@
 /* What the use_gpu glue asks of the library: plain C, no type of MILC's. The glue reads MILC's structures and fills
- * them; everything that does not need MILC's headers is behind this interface (the folder plugin): the environment, sets
- * of links and when they are stale, the ladder of precisions after an error, the comparison of CPU and GPU, the tables.
+ * them; everything that does not need MILC's headers is behind this interface (the folder plugin): the environment,
+ * sets of links and when they are stale, the ladder of precisions after an error, the comparison of CPU and GPU, the
+ * tables.
  *
  * Functions that do a routine's work return 1 when it is done, and 0 when MILC's own routine must do it; what happened
  * has then been said on stderr. None of them ends the run. Fields and links are MILC's: MILC's site order and
@@ -10,6 +11,7 @@
 #define MILCGPU_PLUGIN_H
 
 #include "milcgpu.h"
+#include "milcgpu_md.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,6 +29,12 @@ typedef enum {
     MILCGPU_BACK_LINKS,
     MILCGPU_DSLASH,
     MILCGPU_GATHER_LINKS,
+    MILCGPU_UPDATE_U,
+    MILCGPU_GAUGE_FORCE_KS,
+    MILCGPU_FERMION_FORCE,
+    MILCGPU_REUNITARIZE,
+    MILCGPU_GAUGE_ACTION,
+    MILCGPU_PLAQUETTE,
     MILCGPU_ROUTINES /* how many */
 } milcgpu_routine;
 
@@ -127,6 +135,41 @@ int milcgpu_plugin_compare_links(milcgpu_routine routine, int n, void *const *gp
                                  double cpu_seconds);
 /* source: the field whose other parity was read. The difference is taken relative to it. */
 int milcgpu_plugin_compare_dslash(int parity, const void *source, const void *gpu, const void *cpu, double seconds,
+                                  double cpu_seconds);
+
+/* ---- molecular dynamics. The gauge field and the momenta stay on the device: a routine that the device does makes the
+ * host's copy of what it writes an old one (but where MILCGPU_RESIDENT=0; the caller copies back then), and what MILC
+ * does itself must be announced. `reads` and `writes` below are sums of these. */
+enum { MILCGPU_LINKS = 1, MILCGPU_MOMENTA = 2 };
+
+/* Members of the sites, 4 links and 4 momenta each, pitch_bytes sizeof(site). Phases are in. */
+typedef struct {
+    milcgpu_field links, momenta;
+} milcgpu_plugin_lattice;
+
+int milcgpu_plugin_resident(void); /* 0: MILCGPU_RESIDENT=0 */
+/* Those of `what` of which the device has the newest. */
+int milcgpu_plugin_newer_on_device(int what);
+/* The host has the newest of `what` when this returns 1. 0: it is lost, which was said, and MILC cannot go on. who: the
+ * routine that needs it, for the table at exit. */
+int milcgpu_plugin_host_needs(int what, const char *who);
+void milcgpu_plugin_host_wrote(int what); /* a routine of MILC's, or may have */
+
+/* As the functions of milcgpu_md.h. What failed left links and momenta as they were. */
+int milcgpu_plugin_update_links(const milcgpu_plugin_lattice *lattice, double eps, int order);
+int milcgpu_plugin_gauge_force(const milcgpu_plugin_lattice *lattice, const milcgpu_loops *loops, double beta,
+                               double eps);
+int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const milcgpu_force_spec *spec,
+                                 const milcgpu_field *x, milcgpu_force_report *report);
+int milcgpu_plugin_reunitarize(const milcgpu_plugin_lattice *lattice, milcgpu_reunitarize_report *report);
+int milcgpu_plugin_gauge_action(const milcgpu_plugin_lattice *lattice, const milcgpu_loops *loops, double *action);
+int milcgpu_plugin_plaquettes(const milcgpu_plugin_lattice *lattice, double *space, double *time);
+
+/* One line, as those above: the device's newest `one` with what MILC's routine has made of the host's old copy, which
+ * then goes: the device's takes its place. expected: why both must differ, or NULL. */
+int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *expected, double seconds,
+                                 double cpu_seconds);
+int milcgpu_plugin_compare_number(milcgpu_routine routine, double ours, double theirs, double seconds,
                                   double cpu_seconds);
 
 double milcgpu_plugin_seconds(void); /* of a steady clock */

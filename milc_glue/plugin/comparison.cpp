@@ -155,4 +155,29 @@ int milcgpu_plugin_compare_dslash(int parity, const void *source, const void *gp
     });
 }
 
+int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *expected, double seconds,
+                                 double cpu_seconds) {
+    return compared_by(routine, [&] {
+        Plugin &p = plugin();
+        const Difference d = p.gauge->difference(one);
+        p.gauge->over_host(one);
+        const double relative = d.difference == 0 ? 0 : d.difference / d.size;
+        if (expected == nullptr)
+            return field_line(p, routine, one == MILCGPU_LINKS ? "links" : "momenta", relative,
+                              p.in_double() ? 1e-14 : 1e-5, seconds, cpu_seconds);
+        p.say(1, format("%s: momenta differ by %.2e from MILC's, which is expected: %s", routine_name(routine),
+                        relative, expected));
+        return true;
+    });
+}
+
+int milcgpu_plugin_compare_number(milcgpu_routine routine, double ours, double theirs, double seconds,
+                                  double cpu_seconds) {
+    return compared_by(routine, [&] {
+        Plugin &p = plugin();
+        return field_line(p, routine, "value", ours == theirs ? 0 : std::fabs(ours / theirs - 1),
+                          p.in_double() ? 1e-13 : 1e-5, seconds, cpu_seconds);
+    });
+}
+
 } // extern "C"

@@ -15,6 +15,9 @@ const std::vector<Setting> &setting_table() {
          "reals of a long link in the sloppy part; auto: 9 on a GPU, 18 on the host"},
         {"MILCGPU_DSLASH", "auto always never", "auto", "whether dslash_fn_field is taken over"},
         {"MILCGPU_HASH", "sample full", "sample", "how much of the host's links a call looks at before its work"},
+        {"MILCGPU_RESIDENT", "1 0 nan", "1",
+         "1: gauge field and momenta stay on the device; 0: they are copied back after every routine; nan: for tests, "
+         "old copies on the host are overwritten"},
         {"MILCGPU_BACKEND", "auto cuda host", "auto", "auto: a GPU if there is one"},
         {"MILCGPU_DEVICE", nullptr, "0", "number of the GPU, as nvidia-smi -L counts them"},
         {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},

@@ -62,6 +62,8 @@ void print_exit() {
     answer_of("the tables at exit", "They are left out", 0, [] {
         const Plugin &p = plugin();
         p.say(1, p.ledger.table(wall_seconds() - loaded_at));
+        if (p.gauge != nullptr)
+            p.say(1, p.gauge->table());
         const std::string comparison = p.ledger.comparison();
         if (!comparison.empty())
             p.say(1, "comparison with MILC's own routines:\n" + comparison);

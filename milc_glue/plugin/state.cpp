@@ -68,11 +68,20 @@ bool Plugin::open(int backend) {
                    (settings.is("MILCGPU_DSLASH", "auto") && gpu && sites >= dslash_from_sites);
     links = std::make_unique<LinkCache>(context, sites, real(),
                                         settings.is("MILCGPU_HASH", "full") ? sites + 1 : links_whole_below_sites);
+    gauge = std::make_unique<GaugeOwner>(context, real(), sites);
     watch_threads = gpu ? idle_threads() : 0; // the host backend has work for all of them
     return true;
 }
 
 void Plugin::close() {
+    if (gauge != nullptr && gauge->newer_on_device(MILCGPU_LINKS | MILCGPU_MOMENTA) != 0)
+        try {
+            gauge->to_host(MILCGPU_LINKS | MILCGPU_MOMENTA, "the end of the device's work");
+        } catch (const std::exception &error) {
+            gauge_lost = true;
+            say(0, error.what());
+        }
+    gauge.reset();
     links.reset();
     known.clear();
     milcgpu_finalize(context);

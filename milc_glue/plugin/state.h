@@ -5,6 +5,7 @@
 #include "milc_glue/host_fields.h"
 #include "milc_glue/ledger.h"
 #include "milc_glue/plugin/agreed.h"
+#include "milc_glue/plugin/gauge_owner.h"
 #include "milc_glue/plugin/known_solutions.h"
 #include "milc_glue/plugin/link_cache.h"
 #include "milc_glue/plugin/precision.h"
@@ -30,6 +31,8 @@ struct Plugin {
     bool takes_dslash = false, retreated = false, floor_was_said = false;
 
     std::unique_ptr<LinkCache> links;
+    std::unique_ptr<GaugeOwner> gauge;
+    bool gauge_lost = false; // the newest were on a device that is gone
     KnownSolutions known;
     Ledger ledger;
     int originals = 0; // calls of MILC's original that are under way, one in another

@@ -38,7 +38,16 @@ void *milcgpu_spare_room(size_t bytes, const char *what);
 /* Fills milcgpu_milc's `left`: what this program does not have, or MILC's own must do. */
 void milcgpu_solves_left(const char **left);
 void milcgpu_links_left(const char **left);
+void milcgpu_md_left(const char **left);
 #define MILCGPU_ABSENT "not in this program"
+
+/* How links are made, for the library. 0: the device cannot make them. */
+int milcgpu_spec_of_asqtad(const ks_component_paths *p, milcgpu_fatlink_spec *spec);
+int milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *spec);
+
+/* The links or momenta in the sites (MILCGPU_LINKS, MILCGPU_MOMENTA) are the newest when this returns; ends the run
+ * where they are lost. who: the routine that reads them. */
+void milcgpu_md_need(int what, const char *who);
 
 /* MILCGPU_COMPARE=strict: ends the run unless `good`. */
 void milcgpu_judge(int good);

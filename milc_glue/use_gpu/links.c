@@ -218,13 +218,8 @@ static int can_make(const ks_action_paths_hisq *ap) {
            has_coefficients(&ap->p2);
 }
 
-static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_auxiliary_t *aux,
-                     const ks_action_paths_hisq *ap, const su3_matrix *links) {
+static milcgpu_fatlink_spec hisq_spec_of(const ks_action_paths_hisq *ap) {
     milcgpu_fatlink_spec spec = spec_of(&ap->p2);
-    milcgpu_fatlink_report report;
-    void *fat[MAX_NAIK], *lng[MAX_NAIK];
-    double eps[MAX_NAIK];
-    int i;
     spec.hisq = 1;
     spec.fat7 = paths_of(&ap->p1);
     spec.eps_one_link = ap->p3.act_path_coeff.one_link;
@@ -236,6 +231,25 @@ static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_au
 #ifdef HISQ_REUNIT_SVD_ABS_ERROR
     spec.svd_absolute = HISQ_REUNIT_SVD_ABS_ERROR;
 #endif
+    return spec;
+}
+
+int milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *spec) {
+    *spec = hisq_spec_of(ap);
+    return can_make(ap);
+}
+int milcgpu_spec_of_asqtad(const ks_component_paths *p, milcgpu_fatlink_spec *spec) {
+    *spec = spec_of(p);
+    return has_coefficients(p);
+}
+
+static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_auxiliary_t *aux,
+                     const ks_action_paths_hisq *ap, const su3_matrix *links) {
+    milcgpu_fatlink_spec spec = hisq_spec_of(ap);
+    milcgpu_fatlink_report report;
+    void *fat[MAX_NAIK], *lng[MAX_NAIK];
+    double eps[MAX_NAIK];
+    int i;
     for (i = 0; i < ap->n_naiks; i++) {
         fat[i] = fn[i]->fat;
         lng[i] = fn[i]->lng;
@@ -330,6 +344,7 @@ su3_matrix *__wrap_create_G_from_site(void) {
     su3_matrix *links;
     if (!milcgpu_takes_over())
         return __real_create_G_from_site();
+    milcgpu_md_need(MILCGPU_LINKS, "create_G_from_site");
     links = (su3_matrix *)milcgpu_room(LINK_BYTES, "gauge links");
     milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), links);
     return links;

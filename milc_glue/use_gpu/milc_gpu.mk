@@ -25,11 +25,16 @@ endif
 
 milcgpu_wrapped := ks_congrad_parity_cpu ks_congrad_block_parity_cpu ks_congrad_site ks_congrad ks_multicg_offset_field_cpu \
   dslash_fn_field load_fn_links_cpu load_fatlinks_cpu load_lnglinks create_hisq_links_milc create_G_from_site
-milcgpu_objects := milcgpu_start.o milcgpu_solve.o milcgpu_links.o
+# Of programs with momenta in their sites (md_probe.c compiles).
+milcgpu_wrapped_md := update_u imp_gauge_force_ks imp_gauge_force eo_fermion_force_multi eo_fermion_force_oneterm_site \
+  eo_fermion_force_twoterms_site eo_fermion_force_twoterms_site_cpu reunitarize_ks imp_gauge_action d_plaquette rephase \
+  gauge_field_copy ranmom reload_lattice d_action_rhmc d_action update_h
+milcgpu_objects := milcgpu_start.o milcgpu_solve.o milcgpu_links.o milcgpu_md.o
 milcgpu_flags    = $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc))
 
 milcgpu_comma   := ,
-milcgpu_options := $(addprefix -Wl$(milcgpu_comma)--wrap=,$(milcgpu_wrapped)) \
+milcgpu_wraps = $(addprefix -Wl$(milcgpu_comma)--wrap=,$(1))
+milcgpu_options := $(call milcgpu_wraps,$(milcgpu_wrapped)) \
   -L$(milcgpu_lib) -Wl,-rpath,$(milcgpu_lib) -lmilcgpu
 
 override LAYOUT := $(or $(LAYOUT),layout_hyper_prime.o) $(milcgpu_objects)
@@ -51,5 +56,10 @@ milcgpu_start.o: $(milcgpu_here)start.c milcgpu-always
 	$(milcgpu_compile)
 milcgpu_solve.o milcgpu_links.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_start.o
 	$(milcgpu_compile)
+milcgpu_md.o: $(milcgpu_here)md.c milcgpu_start.o
+	@if [ -s milcgpu_link ] && $(CC) -c $(milcgpu_flags) $(milcgpu_here)md_probe.c -o milcgpu_md.o >/dev/null 2>&1; then \
+	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_md))' >>milcgpu_link; \
+	  $(CC) -c $(milcgpu_flags) -DMILCGPU_SERVES_MD $< -o $@; \
+	else $(milcgpu_compile); fi
 
 milcgpu_compile = if [ -s milcgpu_link ]; then $(CC) -c $(milcgpu_flags) $< -o $@; else $(CC) -c -x c /dev/null -o $@; fi

@@ -1,0 +1,127 @@
+#include "milc_glue/plugin/gauge_owner.h"
+#include "gpu_kernels/backend/error.h"
+#include <cstring>
+#include <memory>
+#include <vector>
+
+namespace milcgpu {
+
+namespace {
+
+constexpr int members[] = {MILCGPU_LINKS, MILCGPU_MOMENTA};
+
+const char *name_of(int one) { return one == MILCGPU_LINKS ? "the gauge field" : "the momenta"; }
+
+} // namespace
+
+HostRecords GaugeOwner::records(int one) const {
+    const size_t bytes = (one == MILCGPU_LINKS ? 72 : 40) * (real_ == MILCGPU_DOUBLE ? sizeof(double) : sizeof(float));
+    const size_t pitch = field(one).pitch_bytes;
+    return {field(one).data, static_cast<size_t>(sites_), bytes, pitch != 0 ? pitch : bytes};
+}
+
+milcgpu_status GaugeOwner::load(int one) const {
+    return one == MILCGPU_LINKS ? milcgpu_gauge_load(gauge_, &field(one), -1) // MILC takes what it has, and so do we
+                                : milcgpu_momenta_load(gauge_, &field(one));
+}
+
+milcgpu_status GaugeOwner::save(int one, const milcgpu_field &to) const {
+    return one == MILCGPU_LINKS ? milcgpu_gauge_save(gauge_, &to) : milcgpu_momenta_save(gauge_, &to);
+}
+
+milcgpu_status GaugeOwner::on_device(const milcgpu_plugin_lattice &lattice, int what, uint64_t &moved) {
+    if (gauge_ == nullptr) {
+        const milcgpu_status made = milcgpu_gauge_create(context_, real_, &gauge_);
+        if (made != MILCGPU_OK)
+            return made;
+    }
+    lattice_ = lattice;
+    for (const int one : members) {
+        Member &m = member(one);
+        if ((what & one) == 0 || m.newer == Newer::device)
+            continue;
+        const uint64_t hash = hash_records(records(one));
+        if (m.newer == Newer::neither && m.hash == hash)
+            continue;
+        m.newer = Newer::host;
+        const milcgpu_status loaded = load(one);
+        if (loaded != MILCGPU_OK)
+            return loaded;
+        m = {Newer::neither, hash};
+        moved += records(one).count * records(one).bytes;
+    }
+    return MILCGPU_OK;
+}
+
+void GaugeOwner::device_wrote(int what, bool poison) {
+    for (const int one : members)
+        if ((what & one) != 0) {
+            member(one).newer = Newer::device;
+            if (!poison)
+                continue;
+            const HostRecords r = records(one);
+            for (size_t k = 0; k < r.count; ++k)
+                std::memset(static_cast<unsigned char *>(const_cast<void *>(r.data)) + k * r.pitch, 0xFF, r.bytes);
+            member(one).hash = hash_records(r);
+        }
+}
+
+void GaugeOwner::host_wrote(int what) {
+    for (const int one : members)
+        if ((what & one) != 0)
+            member(one).newer = Newer::host;
+}
+
+int GaugeOwner::newer_on_device(int what) const {
+    int newer = 0;
+    for (const int one : members)
+        if ((what & one) != 0 && member(one).newer == Newer::device)
+            newer |= one;
+    return newer;
+}
+
+void GaugeOwner::to_host(int what, const char *who) {
+    for (const int one : members) {
+        if (newer_on_device(one) == 0 || (what & one) == 0)
+            continue;
+        const HostRecords r = records(one);
+        if (hash_records(r) != member(one).hash)
+            throw Error(Status::corrupted,
+                        format("%s was written on the host while the newest were on the GPU: %s needs it, and neither "
+                               "copy is right. MILCGPU_RESIDENT=0 copies after every routine; please report this",
+                               name_of(one), who));
+        over_host(one);
+        Copies &copies = copies_[format("%s, %s", who, name_of(one))];
+        ++copies.count;
+        copies.bytes += r.count * r.bytes;
+    }
+}
+
+void GaugeOwner::over_host(int what) {
+    for (const int one : members) {
+        if (newer_on_device(one) == 0 || (what & one) == 0)
+            continue;
+        if (save(one, field(one)) != MILCGPU_OK)
+            throw Error(Status::device_lost, format("the newest of %s were on the GPU and are lost: %s", name_of(one),
+                                                    milcgpu_last_error()));
+        member(one) = {Newer::neither, hash_records(records(one))};
+    }
+}
+
+Difference GaugeOwner::difference(int one) {
+    const HostRecords host = records(one);
+    std::vector<unsigned char> device(host.count * host.bytes);
+    if (save(one, {device.data(), real_, 0}) != MILCGPU_OK)
+        throw Error(Status::device_lost, milcgpu_last_error());
+    return difference_of({device.data(), host.count, host.bytes, host.bytes}, host, real_ == MILCGPU_DOUBLE);
+}
+
+std::string GaugeOwner::table() const {
+    std::string text;
+    for (const auto &[who, copies] : copies_)
+        text +=
+            format("%-40s %6ld times %9.1f MB\n", who.c_str(), copies.count, static_cast<double>(copies.bytes) * 1e-6);
+    return text.empty() ? text : "copied back for\n" + text;
+}
+
+} // namespace milcgpu

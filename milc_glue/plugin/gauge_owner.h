@@ -1,0 +1,65 @@
+// MILC's gauge field and momenta, members of its sites, and the device's copies of them: which of the two is newer, and
+// who made a copy necessary. Molecular dynamics moves both hundreds of times a trajectory; a copy is made only when
+// somebody reads what the other side has written.
+#pragma once
+#include "milc_glue/host_fields.h"
+#include "milc_glue/milcgpu_md.h"
+#include "milc_glue/plugin.h"
+#include <map>
+#include <string>
+
+namespace milcgpu {
+
+class GaugeOwner {
+  public:
+    GaugeOwner(milcgpu_context *context, int real, int sites) : context_(context), real_(real), sites_(sites) {}
+    ~GaugeOwner() { milcgpu_gauge_destroy(gauge_); }
+    GaugeOwner(const GaugeOwner &) = delete;
+    GaugeOwner &operator=(const GaugeOwner &) = delete;
+
+    // The device has what MILC has, links with phases in; `what` is MILCGPU_LINKS, MILCGPU_MOMENTA or both. Where both
+    // sides are equal, a hash of the host's field tells whether MILC has written since. moved: bytes, added to.
+    milcgpu_status on_device(const milcgpu_plugin_lattice &, int what, uint64_t &moved);
+    milcgpu_gauge *handle() const { return gauge_; }
+
+    void device_wrote(int what, bool poison); // poison: fills the host's old copy with NaN, for tests
+    void host_wrote(int what);
+    int newer_on_device(int what) const; // of these
+
+    // The host has what the device has. Throws Error where that cannot be had any more: the device is lost, or MILC
+    // wrote meanwhile, so that neither copy is right. who: the routine of MILC's that needs it.
+    void to_host(int what, const char *who);
+    // The same where MILC's routine has worked on the host's old copy to be compared: its result goes.
+    void over_host(int what);
+
+    // Of the device's momenta (or links) from what the host has, and the size of these.
+    Difference difference(int one);
+
+    std::string table() const; // of copies back to the host, by who made them necessary
+
+  private:
+    enum class Newer { host, neither, device };
+    struct Member {
+        Newer newer = Newer::host;
+        uint64_t hash = 0; // of the host's field, when both were equal
+    };
+    struct Copies {
+        long count = 0;
+        uint64_t bytes = 0;
+    };
+    Member &member(int one) { return one == MILCGPU_LINKS ? links_ : momenta_; }
+    const Member &member(int one) const { return one == MILCGPU_LINKS ? links_ : momenta_; }
+    HostRecords records(int one) const;
+    const milcgpu_field &field(int one) const { return one == MILCGPU_LINKS ? lattice_.links : lattice_.momenta; }
+    milcgpu_status load(int one) const;
+    milcgpu_status save(int one, const milcgpu_field &to) const;
+
+    milcgpu_context *context_;
+    int real_, sites_;
+    milcgpu_gauge *gauge_ = nullptr;
+    milcgpu_plugin_lattice lattice_{};
+    Member links_, momenta_;
+    std::map<std::string, Copies> copies_;
+};
+
+} // namespace milcgpu

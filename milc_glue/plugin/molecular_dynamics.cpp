@@ -1,0 +1,127 @@
+// The routines of molecular dynamics.
+#include "milc_glue/plugin/state.h"
+
+using namespace milcgpu;
+
+namespace {
+
+void take_report(RoutineAccount &account, const milcgpu_force_report &report) {
+    account.flops += report.flops;
+    account.to_device += report.bytes_to_device;
+    account.to_host += report.bytes_to_host;
+}
+
+// `work` on the device's copies of `reads`; `writes` of them are the device's from then on.
+template <class Work>
+int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int reads, int writes, const Work &work) {
+    return done_by(routine, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[routine];
+        const Stopwatch watch(account.seconds);
+        if (writes & MILCGPU_LINKS)
+            p.known.clear();
+        const auto attempt = [&] {
+            const milcgpu_status ready = p.gauge->on_device(*lattice, reads, account.to_device);
+            return agreed(ready != MILCGPU_OK ? ready : work(p.gauge->handle(), account));
+        };
+        milcgpu_status status = attempt();
+        if (status == MILCGPU_NO_MEMORY) {
+            p.say(1, format("%s: %s. Trying again without the links that were kept", routine_name(routine),
+                            reason().c_str()));
+            p.links->drop_all();
+            status = attempt();
+        }
+        if (status != MILCGPU_OK) {
+            p.report_failure(routine, status);
+            return false;
+        }
+        p.gauge->device_wrote(writes, p.settings.is("MILCGPU_RESIDENT", "nan"));
+        ++account.calls;
+        return true;
+    });
+}
+
+milcgpu_force_report empty_report() {
+    milcgpu_force_report report{};
+    report.struct_size = sizeof report;
+    return report;
+}
+
+} // namespace
+
+extern "C" {
+
+int milcgpu_plugin_resident(void) { return !plugin().settings.is("MILCGPU_RESIDENT", "0"); }
+
+int milcgpu_plugin_update_links(const milcgpu_plugin_lattice *lattice, double eps, int order) {
+    return on_gauge(MILCGPU_UPDATE_U, lattice, MILCGPU_LINKS | MILCGPU_MOMENTA, MILCGPU_LINKS,
+                    [&](milcgpu_gauge *gauge, RoutineAccount &account) {
+                        milcgpu_force_report report = empty_report();
+                        const milcgpu_status status = milcgpu_update_links(gauge, eps, order, &report);
+                        take_report(account, report);
+                        return status;
+                    });
+}
+
+int milcgpu_plugin_gauge_force(const milcgpu_plugin_lattice *lattice, const milcgpu_loops *loops, double beta,
+                               double eps) {
+    return on_gauge(MILCGPU_GAUGE_FORCE_KS, lattice, MILCGPU_LINKS | MILCGPU_MOMENTA, MILCGPU_MOMENTA,
+                    [&](milcgpu_gauge *gauge, RoutineAccount &account) {
+                        milcgpu_force_report report = empty_report();
+                        const milcgpu_status status = milcgpu_gauge_force(gauge, loops, beta, eps, &report);
+                        take_report(account, report);
+                        return status;
+                    });
+}
+
+int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const milcgpu_force_spec *spec,
+                                 const milcgpu_field *x, milcgpu_force_report *report) {
+    return on_gauge(MILCGPU_FERMION_FORCE, lattice, MILCGPU_LINKS | MILCGPU_MOMENTA, MILCGPU_MOMENTA,
+                    [&](milcgpu_gauge *gauge, RoutineAccount &account) {
+                        *report = empty_report();
+                        const milcgpu_status status = milcgpu_fermion_force(gauge, spec, x, report);
+                        take_report(account, *report);
+                        return status;
+                    });
+}
+
+int milcgpu_plugin_reunitarize(const milcgpu_plugin_lattice *lattice, milcgpu_reunitarize_report *report) {
+    return on_gauge(MILCGPU_REUNITARIZE, lattice, MILCGPU_LINKS, MILCGPU_LINKS,
+                    [&](milcgpu_gauge *gauge, RoutineAccount &) {
+                        report->struct_size = sizeof *report;
+                        return milcgpu_reunitarize(gauge, 0, report);
+                    });
+}
+
+int milcgpu_plugin_gauge_action(const milcgpu_plugin_lattice *lattice, const milcgpu_loops *loops, double *action) {
+    return on_gauge(MILCGPU_GAUGE_ACTION, lattice, MILCGPU_LINKS, 0,
+                    [&](milcgpu_gauge *gauge, RoutineAccount &) { return milcgpu_gauge_action(gauge, loops, action); });
+}
+
+int milcgpu_plugin_plaquettes(const milcgpu_plugin_lattice *lattice, double *space, double *time) {
+    return on_gauge(MILCGPU_PLAQUETTE, lattice, MILCGPU_LINKS, 0,
+                    [&](milcgpu_gauge *gauge, RoutineAccount &) { return milcgpu_plaquettes(gauge, space, time); });
+}
+
+int milcgpu_plugin_newer_on_device(int what) {
+    const Plugin &p = plugin();
+    return p.gauge != nullptr ? p.gauge->newer_on_device(what) : 0;
+}
+
+int milcgpu_plugin_host_needs(int what, const char *who) {
+    Plugin &p = plugin();
+    return answer_of(who, "MILC cannot go on", 0, [&] {
+        if (p.gauge_lost)
+            return false;
+        if (p.gauge != nullptr)
+            p.gauge->to_host(what, who);
+        return true;
+    });
+}
+
+void milcgpu_plugin_host_wrote(int what) {
+    if (plugin().gauge != nullptr)
+        plugin().gauge->host_wrote(what);
+}
+
+} // extern "C"
