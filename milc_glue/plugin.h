@@ -110,7 +110,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
 int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_field source,
                           milcgpu_field destination);
 
-/* n sets of links from the gauge field `gauge`; fat[k] and lng[k] may be NULL. v, y, w: HISQ's, or NULL. Sets with both
+/* n sets of links from the gauge field `gauge` (NULL: the newest, on the device); fat[k] and lng[k] may be NULL. v, y, w: HISQ's, or NULL. Sets with both
  * fat and long links stay on the device for the solves to come. */
 int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *spec, const void *gauge, int n,
                          const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w,

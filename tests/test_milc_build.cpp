@@ -70,11 +70,12 @@ void make_prefix(const fs::path &prefix, const std::string &without) {
             fs::copy_file(from, prefix / to);
     };
     const fs::path glue = source_tree() / "milc_glue/use_gpu";
-    for (const char *file : {"glue.h", "serves.h", "start.c", "solve.c", "links.c", "milc_gpu.mk"})
+    for (const char *file :
+         {"glue.h", "serves.h", "start.c", "solve.c", "links.c", "md.c", "md_probe.c", "milc_gpu.mk"})
         place(glue / file, fs::path("share/milcgpu") / file);
     place(glue / "milcgpu-config", "bin/milcgpu-config");
-    place(source_tree() / "milc_glue/milcgpu.h", "include/milcgpu.h");
-    place(source_tree() / "milc_glue/plugin.h", "include/plugin.h");
+    for (const char *header : {"milcgpu.h", "milcgpu_md.h", "plugin.h"})
+        place(source_tree() / "milc_glue" / header, fs::path("include") / header);
     place(build_folder() / "libmilcgpu.so", "lib/libmilcgpu.so");
 }
 

@@ -36,8 +36,9 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                 sets.push_back({eps[k], wanted(fats[k]), wanted(lngs[k]), keeps ? &kept[k]->handle : nullptr});
             }
             report->struct_size = sizeof *report;
-            const milcgpu_status status =
-                agreed(milcgpu_fat_links(p.context, spec, &gauge_field, sets.data(), n, &hisq, report));
+            const milcgpu_status status = agreed(
+                gauge != nullptr ? milcgpu_fat_links(p.context, spec, &gauge_field, sets.data(), n, &hisq, report)
+                                 : milcgpu_gauge_links(p.gauge->handle(), spec, sets.data(), n, &hisq, report));
             for (int k = 0; k < n && status == MILCGPU_OK; ++k)
                 if (kept[k] != nullptr)
                     p.links->keep(*kept[k], fats[k].data, lngs[k].data);

@@ -49,6 +49,13 @@ int milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *s
  * where they are lost. who: the routine that reads them. */
 void milcgpu_md_need(int what, const char *who);
 
+/* While MILC makes its fermion links from the sites and the device has the newest gauge links, they need no copy on the
+ * host: milcgpu_md_lends(room) says so of a field that is left as it is, milcgpu_md_lent(links) recognises it, and
+ * milcgpu_md_fill(links) fills it for a routine of MILC's after all. */
+int milcgpu_md_lends(su3_matrix *room);
+int milcgpu_md_lent(const su3_matrix *links);
+void milcgpu_md_fill(su3_matrix *links);
+
 /* MILCGPU_COMPARE=strict: ends the run unless `good`. */
 void milcgpu_judge(int good);
 

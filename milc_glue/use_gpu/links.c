@@ -85,7 +85,8 @@ static int make_links(milcgpu_routine routine, info_t *info, su3_matrix *fat, su
         const milcgpu_paths straight = {0, spec.paths.naik, 0, 0, 0, 0};
         spec.paths = straight;
     }
-    if (!milcgpu_plugin_links(routine, &spec, links, 1, &eps, &fats, &lngs, NULL, NULL, NULL, &report))
+    if (!milcgpu_plugin_links(routine, &spec, milcgpu_md_lent(links) ? NULL : links, 1, &eps, &fats, &lngs, NULL, NULL,
+                              NULL, &report))
         return 0;
     info->final_sec = seconds + milcgpu_plugin_seconds();
     info->final_flop = (fat != NULL ? fat_flops(p) : 0) + (lng != NULL ? long_flops() : 0);
@@ -112,6 +113,7 @@ static int room_to_compare(int n) {
 }
 
 static void cpu_fn_links(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_matrix *links, int want_back) {
+    milcgpu_md_fill(links);
     milcgpu_plugin_original(MILCGPU_LOAD_FN_LINKS, 1);
     __real_load_fn_links_cpu(info, fn, ap, links, want_back);
     milcgpu_plugin_original(MILCGPU_LOAD_FN_LINKS, 0);
@@ -120,6 +122,7 @@ static void cpu_fn_links(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_
 void __wrap_load_fn_links_cpu(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_matrix *links, int want_back) {
     double seconds;
     if (!milcgpu_takes_over() || !serves(MILCGPU_LOAD_FN_LINKS, has_coefficients(&ap->p), NO_COEFFICIENTS)) {
+        milcgpu_md_fill(links);
         __real_load_fn_links_cpu(info, fn, ap, links, want_back);
         return;
     }
@@ -168,6 +171,7 @@ static void load_alone(milcgpu_routine routine, load_one original, info_t *info,
         free(cpu);
         return;
     }
+    milcgpu_md_fill(links);
     milcgpu_plugin_original(routine, 1);
     original(info, out, p, links);
     milcgpu_plugin_original(routine, 0);
@@ -175,14 +179,14 @@ static void load_alone(milcgpu_routine routine, load_one original, info_t *info,
 
 void __wrap_load_fatlinks_cpu(info_t *info, su3_matrix *fat, ks_component_paths *p, su3_matrix *links) {
     if (!milcgpu_takes_over() || !serves(MILCGPU_LOAD_FATLINKS, has_coefficients(p), NO_COEFFICIENTS))
-        __real_load_fatlinks_cpu(info, fat, p, links);
+        milcgpu_md_fill(links), __real_load_fatlinks_cpu(info, fat, p, links);
     else
         load_alone(MILCGPU_LOAD_FATLINKS, __real_load_fatlinks_cpu, info, fat, p, links);
 }
 
 void __wrap_load_lnglinks(info_t *info, su3_matrix *lng, ks_component_paths *p, su3_matrix *links) {
     if (!milcgpu_takes_over() || !serves(MILCGPU_LOAD_LNGLINKS, has_coefficients(p), NO_COEFFICIENTS))
-        __real_load_lnglinks(info, lng, p, links);
+        milcgpu_md_fill(links), __real_load_lnglinks(info, lng, p, links);
     else
         load_alone(MILCGPU_LOAD_LNGLINKS, __real_load_lnglinks, info, lng, p, links);
 }
@@ -256,9 +260,10 @@ static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_au
         eps[i] = i == 0 ? 0 : ap->eps_naik[i];
         fn[i]->eps_naik = eps[i];
     }
-    milcgpu_plugin_gather_links(links, 4 * sizeof(su3_matrix), aux->U_link);
-    if (!milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, links, ap->n_naiks, eps, fat, lng, aux->V_link,
-                              aux->Y_unitlink, aux->WeqY ? NULL : aux->W_unitlink, &report))
+    if (!milcgpu_md_lent(links)) /* read by MILC's fermion force alone */
+        milcgpu_plugin_gather_links(links, 4 * sizeof(su3_matrix), aux->U_link);
+    if (!milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, milcgpu_md_lent(links) ? NULL : links, ap->n_naiks, eps, fat,
+                              lng, aux->V_link, aux->Y_unitlink, aux->WeqY ? NULL : aux->W_unitlink, &report))
         return 0;
     INFO_HISQ_SVD_COUNTER(info) += (int)report.svd_links;
     info->final_flop = fat_flops(&ap->p1) + fat_flops(&ap->p2) + long_flops();
@@ -275,6 +280,7 @@ static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_au
 
 static void cpu_hisq(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
                      ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
+    milcgpu_md_fill(links);
     milcgpu_plugin_original(MILCGPU_HISQ_LINKS, 1);
     __real_create_hisq_links_milc(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
     milcgpu_plugin_original(MILCGPU_HISQ_LINKS, 0);
@@ -312,6 +318,7 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
     if (!milcgpu_takes_over() ||
         !serves(MILCGPU_HISQ_LINKS, can_make(ap),
                 "MILC's own: this action's links, or its way to unitary ones, are none that the device makes")) {
+        milcgpu_md_fill(links);
         __real_create_hisq_links_milc(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
         return;
     }
@@ -344,8 +351,10 @@ su3_matrix *__wrap_create_G_from_site(void) {
     su3_matrix *links;
     if (!milcgpu_takes_over())
         return __real_create_G_from_site();
-    milcgpu_md_need(MILCGPU_LINKS, "create_G_from_site");
     links = (su3_matrix *)milcgpu_room(LINK_BYTES, "gauge links");
+    if (milcgpu_md_lends(links))
+        return links;
+    milcgpu_md_need(MILCGPU_LINKS, "create_G_from_site");
     milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), links);
     return links;
 }

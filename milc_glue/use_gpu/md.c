@@ -15,6 +15,15 @@ void milcgpu_md_need(int what, const char *who) {
     (void)what;
     (void)who;
 }
+int milcgpu_md_lends(su3_matrix *room) {
+    (void)room;
+    return 0;
+}
+int milcgpu_md_lent(const su3_matrix *links) {
+    (void)links;
+    return 0;
+}
+void milcgpu_md_fill(su3_matrix *links) { (void)links; }
 #else
 
 void __real_update_u(Real) MILCGPU_ORIGINAL;
@@ -36,6 +45,7 @@ void *__real_reload_lattice(int, const char *) MILCGPU_ORIGINAL;
 double __real_d_action_rhmc(su3_vector **, su3_vector *) MILCGPU_ORIGINAL;
 double __real_d_action(void) MILCGPU_ORIGINAL;
 void __real_update_h(Real) MILCGPU_ORIGINAL;
+void __real_restore_fermion_links_from_site(fermion_links_t *, int) MILCGPU_ORIGINAL;
 /* What tells the programs apart. */
 int update_h_fermion(Real, su3_vector **) __attribute__((weak)); /* ks_imp_rhmc */
 
@@ -105,6 +115,32 @@ static int known_action(milcgpu_loops *loops) {
 
 /* Programs in which every reader of the sites is known; in others the host's copy is made new after every routine. */
 static int stays(void) { return milcgpu_plugin_resident() && (update_h_fermion != NULL || __real_update_h != NULL); }
+
+/* The field that stands for the device's links while fermion links are made. */
+static int restoring = 0;
+static su3_matrix *lent = NULL;
+
+int milcgpu_md_lends(su3_matrix *room) {
+    if (!restoring || !stays() || milcgpu_plugin_compare() || !milcgpu_plugin_newer_on_device(MILCGPU_LINKS) ||
+        phases_in != ON)
+        return 0;
+    lent = room;
+    return 1;
+}
+int milcgpu_md_lent(const su3_matrix *links) { return lent != NULL && links == lent; }
+void milcgpu_md_fill(su3_matrix *links) {
+    if (!milcgpu_md_lent(links))
+        return;
+    lent = NULL;
+    milcgpu_md_need(MILCGPU_LINKS, "create_G_from_site");
+    milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), links);
+}
+void __wrap_restore_fermion_links_from_site(fermion_links_t *fl, int prec) {
+    restoring++;
+    __real_restore_fermion_links_from_site(fl, prec);
+    restoring--;
+    lent = NULL;
+}
 
 /* Whether the device does this call. Both copies are equal afterwards if it is to be compared. */
 static int takes(milcgpu_routine routine, int can, const char *why, const char *who) {
@@ -321,6 +357,10 @@ void __wrap_eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, i
     free(x);
     if (!done) {
         begin_own(MILCGPU_FERMION_FORCE, BOTH, "eo_fermion_force_multi");
+#if FERM_ACTION == HISQ
+        /* Not filled where the links were made from the device's. */
+        milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), get_hisq_auxiliary(fl)->U_link);
+#endif
         __real_eo_fermion_force_multi(eps, residues, xxx, nterms, prec, fl);
         end_own(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA);
         return;
