@@ -8,8 +8,9 @@
  * leaves links and momenta on the device as they were, but for DEVICE_LOST, and for a load that had begun: what it was
  * to fill is empty then.
  *
- * Links and momenta of a handle have no checksums: a bit that flips in device memory is not noticed here, as it is in
- * the links of a solve.
+ * Links and momenta have checksums, taken when a call has changed them and again before the next one uses them. Where
+ * they do not agree (a bit flipped) the status is CORRUPTED, nothing was done with the field, and it is empty.
+ * MILCGPU_VERIFY=0 turns that off.
  */
 #ifndef MILCGPU_MD_H
 #define MILCGPU_MD_H

@@ -17,11 +17,6 @@ template <class Body> milcgpu_status with_gauge(milcgpu_gauge *gauge, const char
     });
 }
 
-void need_momenta(const milcgpu_gauge &gauge) {
-    if (gauge.momenta_version == 0)
-        refuse("there are no momenta: load them first (milcgpu_momenta_load)");
-}
-
 HostField field_of(const milcgpu_gauge &gauge, const milcgpu_field *field, int reals, const char *what) {
     const HostField host = host_field(field, reals, what);
     if (host.real != gauge.precision)

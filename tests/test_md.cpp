@@ -1,4 +1,5 @@
 // Molecular dynamics through the C interface: gauge field and momenta that stay on the device.
+#include "milc_glue/gauge.h"
 #include "milc_glue/milcgpu_md.h"
 #include "tests/reference/forces.h"
 #include "tests/reference/gauge_force.h"
@@ -393,5 +394,48 @@ TEST_CASE("gauge force, updates and actions refuse what they cannot do, and chan
         const milcgpu_field x = Session<double>::field(d.phi);
         d.spec.eps = 0.1;
         CHECK(milcgpu_fermion_force(g, &d.spec, &x, nullptr) == MILCGPU_NAN_OR_INF);
+    }
+}
+
+TEST_CASE("a bit that flips in the gauge field or the momenta is noticed by whatever uses them next",
+          "[faults][md][sanitize]") {
+    for (const Backend backend : backends()) {
+        Trajectory<double> d(backend);
+        std::fill(d.momenta.begin(), d.momenta.end(), 0.25);
+        std::vector<double> out(d.links.size());
+        const milcgpu_field room = Session<double>::field(out);
+        const milcgpu_loops loops{1, -0.04, 0.0005};
+        double value;
+        milcgpu_reunitarize_report unitary{sizeof unitary, 0, 0, 0, 0};
+        const std::vector<std::pair<bool, std::function<milcgpu_status()>>> calls = {
+            {true, [&] { return milcgpu_update_links(d.gauge, 0.01, 8, nullptr); }},
+            {false, [&] { return milcgpu_update_links(d.gauge, 0.01, 8, nullptr); }},
+            {true, [&] { return milcgpu_gauge_force(d.gauge, &loops, 5, 0.01, nullptr); }},
+            {false, [&] { return milcgpu_gauge_force(d.gauge, &loops, 5, 0.01, nullptr); }},
+            {true, [&] { return d.force(); }},
+            {false, [&] { return d.force(); }},
+            {true, [&] { return milcgpu_reunitarize(d.gauge, 0, &unitary); }},
+            {true, [&] { return milcgpu_gauge_action(d.gauge, &loops, &value); }},
+            {false, [&] { return milcgpu_momentum_action(d.gauge, &value); }},
+            {true, [&] { return milcgpu_gauge_save(d.gauge, &room); }},
+            {false, [&] { return milcgpu_momenta_save(d.gauge, &room); }}};
+        for (size_t k = 0; k < calls.size(); ++k) {
+            const auto &[in_links, call] = calls[k];
+            CAPTURE(name(backend), k, in_links);
+            REQUIRE(d.load() == MILCGPU_OK);
+            const milcgpu::LinkField &field = in_links ? d.gauge->u : d.gauge->h;
+            // A bit of the mantissa of an odd site's link in t.
+            unsigned char byte, *const place = field.block(1, 3) + 5;
+            d.gauge->device().copy_to_host(&byte, place, 1);
+            byte ^= 0x10;
+            d.gauge->device().copy_to_device(place, &byte, 1);
+            CHECK(call() == MILCGPU_CORRUPTED);
+            CHECK(d.says(in_links ? "no longer holds the gauge field" : "no longer holds the momenta"));
+            CHECK((in_links ? milcgpu_gauge_version(d.gauge) : milcgpu_momenta_version(d.gauge)) == 0);
+            CHECK(call() == MILCGPU_BAD_ARGUMENT); // it is empty
+        }
+        REQUIRE(d.load() == MILCGPU_OK);
+        for (const auto &[in_links, call] : calls)
+            CHECK(call() == MILCGPU_OK);
     }
 }

@@ -72,6 +72,12 @@ void GaugeOwner::host_wrote(int what) {
             member(one).newer = Newer::host;
 }
 
+void GaugeOwner::load_again() {
+    for (const int one : members)
+        if (member(one).newer == Newer::neither)
+            member(one).newer = Newer::host;
+}
+
 int GaugeOwner::newer_on_device(int what) const {
     int newer = 0;
     for (const int one : members)

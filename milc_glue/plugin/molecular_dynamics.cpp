@@ -31,6 +31,11 @@ int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int
             p.links->drop_all();
             status = attempt();
         }
+        if (status == MILCGPU_CORRUPTED) {
+            p.say(0, format("%s: %s. Trying again with the host's", routine_name(routine), reason().c_str()));
+            p.gauge->load_again();
+            status = attempt();
+        }
         if (status != MILCGPU_OK) {
             p.report_failure(routine, status);
             return false;
