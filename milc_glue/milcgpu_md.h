@@ -77,10 +77,30 @@ typedef struct {
     char message[400];
 } milcgpu_force_report;
 
+/* Colour vectors that stay on the device, numbered from 0, on both parities: solutions on their way to the force. Each
+ * parity of each is empty until something is put there; what is empty is refused. No checksums. */
+typedef struct milcgpu_vectors milcgpu_vectors;
+
+/* precision: MILCGPU_DOUBLE or MILCGPU_SINGLE; count: 1 to 1000. On failure *vectors is NULL. */
+milcgpu_status milcgpu_vectors_create(milcgpu_context *context, int precision, int count, milcgpu_vectors **vectors);
+void milcgpu_vectors_destroy(milcgpu_vectors *vectors); /* before its context; NULL is legal */
+milcgpu_status milcgpu_vectors_load(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *from);
+milcgpu_status milcgpu_vectors_save(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *to);
+/* Vector `index` on `parity` = D of the same vector on the other one. */
+milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcgpu_links *links, int parity);
+/* milcgpu_multi_mass with the solutions in the vectors first, first + 1, ... */
+milcgpu_status milcgpu_multi_mass_to(milcgpu_context *context, milcgpu_links *links,
+                                     const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
+                                     milcgpu_vectors *to, int first, milcgpu_multi_mass_report *report);
+
 /* The force of the fermions. x: n_terms fields, on both parities: the solution on even sites, D of it on odd ones.
  * Momenta are written when the whole force is known and finite: NAN_OR_INF leaves them untouched. report may be NULL. */
 milcgpu_status milcgpu_fermion_force(milcgpu_gauge *gauge, const milcgpu_force_spec *spec, const milcgpu_field *x,
                                      milcgpu_force_report *report);
+
+/* The same of the vectors 0 to n_terms - 1, in the handle's precision. */
+milcgpu_status milcgpu_force_of_vectors(milcgpu_gauge *gauge, const milcgpu_force_spec *spec,
+                                        const milcgpu_vectors *vectors, milcgpu_force_report *report);
 
 /* The gauge action: beta / 3 times the sum over sites and loops of coefficient (3 - Re tr loop): 6 plaquettes, 12
  * rectangles of two links by one, 16 bent loops (x y z -x -y -z) a site. Coefficients are those for links without

@@ -2,6 +2,7 @@
 #include "gpu_kernels/forces/fermion_force.h"
 #include "milc_glue/fat_links.h"
 #include "milc_glue/gauge.h"
+#include "milc_glue/vectors.h"
 #include <cmath>
 
 using namespace milcgpu;
@@ -29,10 +30,9 @@ struct ForceArguments {
     PathCoefficients paths;
     HisqForceSpec hisq;
     std::vector<double> residues;
-    std::vector<HostField> x;
 };
 
-ForceArguments checked(const milcgpu_force_spec &spec, const milcgpu_field *x) {
+ForceArguments checked(const milcgpu_force_spec &spec) {
     require_size(spec.struct_size, sizeof spec, "milcgpu_force_spec");
     require(spec.links, "milcgpu_fermion_force", "spec.links");
     const milcgpu_fatlink_spec &links = *spec.links;
@@ -48,15 +48,12 @@ ForceArguments checked(const milcgpu_force_spec &spec, const milcgpu_field *x) {
                       spec.n_terms, spec.n_sets));
     ForceArguments a;
     a.paths = coefficients(links.paths, "spec.links.paths");
-    if (spec.n_terms > 0) {
+    if (spec.n_terms > 0)
         require(spec.residues, "milcgpu_fermion_force", "spec.residues");
-        require(x, "milcgpu_fermion_force", "x");
-    }
     for (int t = 0; t < spec.n_terms; ++t) {
         if (!std::isfinite(spec.residues[t]))
             refuse(format("spec.residues[%d] is %g", t, spec.residues[t]));
         a.residues.push_back(spec.residues[t]);
-        a.x.push_back(host_field(&x[t], 6, format("x[%d]", t).c_str()));
     }
     if (!links.hisq)
         return a;
@@ -103,21 +100,12 @@ LinkField derivative(milcgpu_gauge &gauge, bool hisq, const ForceArguments &a, c
     return std::move(made.by_u);
 }
 
-void fermion_force(milcgpu_gauge &gauge, const milcgpu_force_spec &spec, const ForceArguments &a,
+void fermion_force(milcgpu_gauge &gauge, const milcgpu_force_spec &spec, const ForceArguments &a, const ForceVectors &x,
                    milcgpu_force_report &report) {
     Device &device = gauge.device();
     const Geometry &geometry = gauge.geometry();
-    const int count = static_cast<int>(a.x.size());
-    if (count == 0)
-        return;
-    const SpinorField even(device, gauge.precision, geometry, 0, "vectors of the force", count),
-        odd(device, gauge.precision, geometry, 1, "vectors of the force", count);
-    for (int t = 0; t < count; ++t) {
-        gauge.context->reorder->to_device(a.x[t], 0, even[t]);
-        gauge.context->reorder->to_device(a.x[t], 1, odd[t]);
-    }
     device.timer_start();
-    const LinkField by_u = derivative(gauge, spec.links->hisq != 0, a, {{even, odd}, a.residues}, report);
+    const LinkField by_u = derivative(gauge, spec.links->hisq != 0, a, {x, a.residues}, report);
     const LinkStatistics look = link_statistics(device, by_u, geometry);
     if (look.first_bad >= 0)
         throw Error(
@@ -129,6 +117,10 @@ void fermion_force(milcgpu_gauge &gauge, const milcgpu_force_spec &spec, const F
     report.kernel_seconds = device.timer_stop_seconds();
     report.flops *= geometry.volume();
     gauge.momenta_changed();
+}
+
+std::string what_force(const milcgpu_force_spec &spec) {
+    return format("%s force, %d terms", spec.links->hisq ? "HISQ" : "asqtad", spec.n_terms);
 }
 
 LoopCoefficients loop_coefficients(const milcgpu_loops *loops, const char *function) {
@@ -238,11 +230,43 @@ milcgpu_status milcgpu_fermion_force(milcgpu_gauge *gauge, const milcgpu_force_s
                                      milcgpu_force_report *report) {
     return reported(gauge, "milcgpu_fermion_force", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
         require(spec, "milcgpu_fermion_force", "spec");
-        const ForceArguments a = checked(*spec, x);
+        const ForceArguments a = checked(*spec);
+        const int count = spec->n_terms;
+        std::vector<HostField> fields;
+        if (count > 0)
+            require(x, "milcgpu_fermion_force", "x");
+        for (int t = 0; t < count; ++t)
+            fields.push_back(host_field(&x[t], 6, format("x[%d]", t).c_str()));
         need_links(g);
         need_momenta(g);
-        fermion_force(g, *spec, a, filled);
-        return format("%s force, %d terms", spec->links->hisq ? "HISQ" : "asqtad", spec->n_terms);
+        if (count > 0) {
+            const SpinorField even(g.device(), g.precision, g.geometry(), 0, "vectors of the force", count),
+                odd(g.device(), g.precision, g.geometry(), 1, "vectors of the force", count);
+            for (int t = 0; t < count; ++t) {
+                g.context->reorder->to_device(fields[t], 0, even[t]);
+                g.context->reorder->to_device(fields[t], 1, odd[t]);
+            }
+            fermion_force(g, *spec, a, {even, odd}, filled);
+        }
+        return what_force(*spec);
+    });
+}
+
+milcgpu_status milcgpu_force_of_vectors(milcgpu_gauge *gauge, const milcgpu_force_spec *spec,
+                                        const milcgpu_vectors *vectors, milcgpu_force_report *report) {
+    return reported(gauge, "milcgpu_force_of_vectors", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
+        require(spec, "milcgpu_force_of_vectors", "spec");
+        require(vectors, "milcgpu_force_of_vectors", "vectors");
+        const ForceArguments a = checked(*spec);
+        if (vectors->context != g.context || vectors->parity[0].precision() != g.precision)
+            refuse("vectors: another context's, or in another precision than the gauge handle");
+        for (const int parity : {0, 1})
+            need_filled(*vectors, 0, spec->n_terms, parity);
+        need_links(g);
+        need_momenta(g);
+        if (spec->n_terms > 0)
+            fermion_force(g, *spec, a, {vectors->parity[0], vectors->parity[1]}, filled);
+        return what_force(*spec);
     });
 }
 

@@ -1,4 +1,6 @@
 // The C interface to the multi-mass solver.
+#include "gpu_kernels/blas/blas.h"
+#include "milc_glue/vectors.h"
 #include "milc_glue/verify.h"
 #include <cmath>
 
@@ -95,8 +97,10 @@ std::unique_ptr<MultiMassSolver> make_solver(milcgpu_context &context, milcgpu_l
                                              n_shifts, refiner);
 }
 
+// deliver(shift, solution): where solutions go; what it throws is the call's error.
+template <class Deliver>
 Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi_mass_spec &spec,
-             const HostField &source, const std::vector<HostField> &solutions, milcgpu_multi_mass_report &report) {
+             const HostField &source, const Deliver &deliver, milcgpu_multi_mass_report &report) {
     const CallMeter meter(*context.device);
     MultiMassArguments a = checked(spec);
     report.links_version = resident(&context, &links).generation();
@@ -145,7 +149,7 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
         set_last_error("milcgpu_multi_mass", r.message.c_str());
     // From here on nothing but the copies themselves can fail.
     for (int i = 0; i < spec.n_shifts && !nothing; ++i)
-        context.reorder->to_host(solver.solution(i), a.parity, solutions[i]);
+        deliver(i, a.parity, solver.solution(i));
     meter.fill(report);
     context.tell(2, [&] {
         return format("multi-mass %s, %d shifts: %s, %d shared steps, %.4f s, %.1f GFLOPS", name(a.shared.spinor),
@@ -169,28 +173,63 @@ MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, 
     return plan;
 }
 
-extern "C" milcgpu_status milcgpu_multi_mass(milcgpu_context *context, milcgpu_links *links,
-                                             const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
-                                             const milcgpu_field *solutions, milcgpu_multi_mass_report *report) {
+namespace {
+
+// An entry. deliver_to(): what takes the solutions; it refuses what it cannot take.
+template <class DeliverTo>
+milcgpu_status multi_mass(milcgpu_context *context, const char *function, milcgpu_links *links,
+                          const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
+                          milcgpu_multi_mass_report *report, const DeliverTo &deliver_to) {
     milcgpu_multi_mass_report filled{};
     filled.struct_size = sizeof filled;
-    const milcgpu_status status = guarded(context, "milcgpu_multi_mass", [&] {
-        require(context, "milcgpu_multi_mass", "context");
-        require(spec, "milcgpu_multi_mass", "spec");
+    const milcgpu_status status = guarded(context, function, [&] {
+        require(context, function, "context");
+        require(spec, function, "spec");
         if (report != nullptr) {
             require_size(report->struct_size, sizeof *report, "milcgpu_multi_mass_report");
             filled.shifts = report->shifts;
         }
         resident(context, links);
         checked(*spec);
+        const auto deliver = deliver_to();
+        return solve(*context, *links, *spec, host_field(source, 6, "source"), deliver, filled);
+    });
+    return hand_back(status, filled, report);
+}
+
+} // namespace
+
+extern "C" milcgpu_status milcgpu_multi_mass(milcgpu_context *context, milcgpu_links *links,
+                                             const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
+                                             const milcgpu_field *solutions, milcgpu_multi_mass_report *report) {
+    return multi_mass(context, "milcgpu_multi_mass", links, spec, source, report, [&] {
         std::vector<HostField> fields;
         if (spec->n_shifts > 0)
             require(solutions, "milcgpu_multi_mass", "solutions");
         for (int i = 0; i < spec->n_shifts; ++i)
             fields.push_back(host_field(&solutions[i], 6, format("solutions[%d]", i).c_str()));
-        return solve(*context, *links, *spec, host_field(source, 6, "source"), fields, filled);
+        return [context, fields](int i, int parity, const SpinorBlock &x) {
+            context->reorder->to_host(x, parity, fields[i]);
+        };
     });
-    return hand_back(status, filled, report);
+}
+
+extern "C" milcgpu_status milcgpu_multi_mass_to(milcgpu_context *context, milcgpu_links *links,
+                                                const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
+                                                milcgpu_vectors *to, int first, milcgpu_multi_mass_report *report) {
+    return multi_mass(context, "milcgpu_multi_mass_to", links, spec, source, report, [&] {
+        require(to, "milcgpu_multi_mass_to", "to");
+        if (to->context != context)
+            refuse("to: the vectors are another context's");
+        need_vectors(*to, first, spec->n_shifts);
+        return [to, first, n = spec->n_shifts](int i, int parity, const SpinorBlock &x) {
+            to->filled[parity][first + i] = false;
+            convert_spinor(*to->context->device, x, to->parity[parity][first + i], 1, nullptr);
+            if (i == n - 1)
+                to->context->device->synchronize(); // an error is this call's
+            to->filled[parity][first + i] = true;
+        };
+    });
 }
 
 extern "C" milcgpu_status milcgpu_multi_mass_plan(milcgpu_context *context, int host_precision,

@@ -110,8 +110,8 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
 int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_field source,
                           milcgpu_field destination);
 
-/* n sets of links from the gauge field `gauge` (NULL: the newest, on the device); fat[k] and lng[k] may be NULL. v, y, w: HISQ's, or NULL. Sets with both
- * fat and long links stay on the device for the solves to come. */
+/* n sets of links from the gauge field `gauge` (NULL: the newest, on the device); fat[k] and lng[k] may be NULL. v, y,
+ * w: HISQ's, or NULL. Sets with both fat and long links stay on the device for the solves to come. */
 int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *spec, const void *gauge, int n,
                          const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w,
                          milcgpu_fatlink_report *report);
@@ -146,6 +146,12 @@ enum { MILCGPU_LINKS = 1, MILCGPU_MOMENTA = 2 };
 typedef struct {
     milcgpu_field links, momenta;
 } milcgpu_plugin_lattice;
+
+/* Between begin and end the fields may stay on the device where a multi-mass solve has put them (then MILC's are not
+ * filled), D of them too; the fermion force takes them there. Whatever else of milcgpu reads one has it copied first.
+ * begin returns 0 where it cannot be. */
+int milcgpu_plugin_vectors_begin(void *const *fields, int n);
+void milcgpu_plugin_vectors_end(void);
 
 int milcgpu_plugin_resident(void); /* 0: MILCGPU_RESIDENT=0 */
 /* Those of `what` of which the device has the newest. */

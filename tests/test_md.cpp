@@ -380,8 +380,8 @@ TEST_CASE("gauge force, updates and actions refuse what they cannot do, and chan
         const auto version = milcgpu_gauge_version(g);
         REQUIRE(milcgpu_update_links(g, 0.1, 6, &d.report) == MILCGPU_OK);
         CHECK(milcgpu_gauge_version(g) > version);
-        CHECK(d.report.flops == 64 * 4 * (216.0 + 189 + 17 * 6)); // 64 sites
-        CHECK(d.report.bytes_to_device + d.report.bytes_to_host == 0);
+        CHECK(d.report.flops == 64 * 4 * (216.0 + 189 + 17 * 6));       // 64 sites
+        CHECK(d.report.bytes_to_device + d.report.bytes_to_host < 100); // checksums, no field
         // Momenta far too large: the links overflow, and the next result says so.
         std::fill(d.momenta.begin(), d.momenta.end(), 1e200);
         const milcgpu_field huge = Session<double>::field(d.momenta);
@@ -437,5 +437,71 @@ TEST_CASE("a bit that flips in the gauge field or the momenta is noticed by what
         REQUIRE(d.load() == MILCGPU_OK);
         for (const auto &[in_links, call] : calls)
             CHECK(call() == MILCGPU_OK);
+    }
+}
+
+TEST_CASE("solutions that stay on the device: multi-mass, D and force give the bits that go by way of the host",
+          "[forces][md][sanitize]") {
+    const auto check = [](auto real, Backend backend) {
+        using Real = decltype(real);
+        Trajectory<Real> d(backend);
+        const Gauge links = links_with_phases();
+        std::vector<Real> phi = d.vectors[0];
+        const milcgpu_field source = Session<Real>::field(phi);
+        REQUIRE(d.session.load(links, links) == MILCGPU_OK);
+        REQUIRE(d.load() == MILCGPU_OK);
+        const int n = 3;
+        const milcgpu_shift shifts[n] = {{0.04, 1e-5, 0}, {0.2, 1e-5, 0}, {0.9, 1e-5, 0}};
+        milcgpu_multi_mass_spec solve{};
+        solve.struct_size = sizeof solve;
+        solve.parity = MILCGPU_EVEN;
+        solve.n_shifts = n;
+        solve.shifts = shifts;
+        solve.max_iterations = 500;
+        solve.max_restarts = 5;
+        solve.shared.precision = Session<Real>::precision;
+        REQUIRE(milcgpu_multi_mass(d.session.context, d.session.links, &solve, &source, d.x.data(), nullptr) ==
+                MILCGPU_OK);
+        milcgpu_operator full{};
+        full.precision = Session<Real>::precision;
+        for (const milcgpu_field &x : d.x)
+            REQUIRE(milcgpu_dslash(d.session.context, d.session.links, &full, MILCGPU_ODD, &x, &x) == MILCGPU_OK);
+        REQUIRE(d.force() == MILCGPU_OK);
+        const std::vector<Real> expected = d.saved();
+
+        milcgpu_vectors *v = nullptr;
+        REQUIRE(milcgpu_vectors_create(d.session.context, Session<Real>::precision, n, &v) == MILCGPU_OK);
+        REQUIRE(d.load() == MILCGPU_OK);
+        CHECK(milcgpu_force_of_vectors(d.gauge, &d.spec, v, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(d.says("vector 0 is empty on even sites"));
+        CHECK(milcgpu_vectors_dslash(v, 1, d.session.links, MILCGPU_ODD) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_multi_mass_to(d.session.context, d.session.links, &solve, &source, v, 1, nullptr) ==
+              MILCGPU_BAD_ARGUMENT);
+        CHECK(d.says("vectors 1 to 3: there are 3"));
+        REQUIRE(milcgpu_multi_mass_to(d.session.context, d.session.links, &solve, &source, v, 0, nullptr) ==
+                MILCGPU_OK);
+        CHECK(milcgpu_force_of_vectors(d.gauge, &d.spec, v, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(d.says("vector 0 is empty on odd sites"));
+        for (int i = 0; i < n; ++i)
+            REQUIRE(milcgpu_vectors_dslash(v, i, d.session.links, MILCGPU_ODD) == MILCGPU_OK);
+        milcgpu_force_report report{};
+        report.struct_size = sizeof report;
+        REQUIRE(milcgpu_force_of_vectors(d.gauge, &d.spec, v, &report) == MILCGPU_OK);
+        CHECK(report.bytes_to_device + report.bytes_to_host < 1000); // counters and checksums, no field
+        CHECK(d.saved() == expected);
+        for (int i = 0; i < n; ++i) {
+            std::vector<Real> back(d.vectors[i].size(), Real(-7));
+            const milcgpu_field to = Session<Real>::field(back);
+            REQUIRE(milcgpu_vectors_save(v, i, MILCGPU_EVEN, &to) == MILCGPU_OK);
+            REQUIRE(milcgpu_vectors_save(v, i, MILCGPU_ODD, &to) == MILCGPU_OK);
+            CHECK(back == d.vectors[i]);
+            REQUIRE(milcgpu_vectors_load(v, i, MILCGPU_EVEN, &to) == MILCGPU_OK);
+        }
+        CHECK(milcgpu_vectors_load(v, n, MILCGPU_EVEN, &source) == MILCGPU_BAD_ARGUMENT);
+        milcgpu_vectors_destroy(v);
+    };
+    for (const Backend backend : backends()) {
+        check(double(), backend);
+        check(float(), backend);
     }
 }

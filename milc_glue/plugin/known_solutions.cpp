@@ -5,14 +5,15 @@
 namespace milcgpu {
 
 void KnownSolutions::remember(const milcgpu_plugin_multi_mass_call &call, const std::vector<HostRecords> &solutions,
-                              const HostRecords &source, uint64_t links, bool zero_source,
+                              const HostRecords &source, uint64_t links, bool zero_source, bool resident,
                               const milcgpu_shift_report *shifts) {
     known_.clear();
-    const uint64_t source_hash = hash_records(source);
+    const uint64_t source_hash = resident ? 0 : hash_records(source);
     for (int i = 0; i < call.n_shifts; ++i)
         if (shifts[i].status == MILCGPU_OK)
             known_.push_back({call.source.data, call.solutions[i].data, call.parity, 0.5 * std::sqrt(call.offsets[i]),
-                              links, source_hash, hash_records(solutions[i]), zero_source, shifts[i]});
+                              links, source_hash, resident ? 0 : hash_records(solutions[i]), zero_source, resident,
+                              shifts[i]});
 }
 
 const KnownSolution *KnownSolutions::find(const milcgpu_plugin_solve_call &call, const HostRecords &source,
@@ -23,8 +24,8 @@ const KnownSolution *KnownSolutions::find(const milcgpu_plugin_solve_call &call,
                (call.tolerance <= 0 || k.report.true_residual < call.tolerance) &&
                (call.relative_tolerance <= 0 || k.report.relative_residual < call.relative_tolerance);
     });
-    const bool same = found != known_.end() && found->source_hash == hash_records(source) &&
-                      found->solution_hash == hash_records(solution);
+    const bool same = found != known_.end() && (found->resident || (found->source_hash == hash_records(source) &&
+                                                                    found->solution_hash == hash_records(solution)));
     return same ? &*found : nullptr;
 }
 

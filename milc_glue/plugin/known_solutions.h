@@ -12,6 +12,7 @@ struct KnownSolution {
     double mass;
     uint64_t links, source_hash, solution_hash; // hashes of contents
     bool zero_source;
+    bool resident; // the solution is on the device alone, and nobody can have changed it
     milcgpu_shift_report report;
 };
 
@@ -19,7 +20,8 @@ class KnownSolutions {
   public:
     // Of the last multi-mass call. HostRecords: the sites of the call's parity.
     void remember(const milcgpu_plugin_multi_mass_call &call, const std::vector<HostRecords> &solutions,
-                  const HostRecords &source, uint64_t links, bool zero_source, const milcgpu_shift_report *shifts);
+                  const HostRecords &source, uint64_t links, bool zero_source, bool resident,
+                  const milcgpu_shift_report *shifts);
     void clear() { known_.clear(); }
 
     // What the call asks for, where source and solution are as they were then: same places, same contents. The caller

@@ -40,7 +40,7 @@ int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int
             p.report_failure(routine, status);
             return false;
         }
-        p.gauge->device_wrote(writes, p.settings.is("MILCGPU_RESIDENT", "nan"));
+        p.gauge->device_wrote(writes, p.poisons());
         ++account.calls;
         return true;
     });
@@ -81,13 +81,28 @@ int milcgpu_plugin_gauge_force(const milcgpu_plugin_lattice *lattice, const milc
 
 int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const milcgpu_force_spec *spec,
                                  const milcgpu_field *x, milcgpu_force_report *report) {
-    return on_gauge(MILCGPU_FERMION_FORCE, lattice, MILCGPU_LINKS | MILCGPU_MOMENTA, MILCGPU_MOMENTA,
-                    [&](milcgpu_gauge *gauge, RoutineAccount &account) {
-                        *report = empty_report();
-                        const milcgpu_status status = milcgpu_fermion_force(gauge, spec, x, report);
-                        take_report(account, *report);
-                        return status;
-                    });
+    const auto on_device = [&](const ResidentVectors &vectors) {
+        bool all = vectors.run_of(x, spec->n_terms) == 0;
+        for (int t = 0; all && t < spec->n_terms; ++t)
+            all = vectors.holds(t, MILCGPU_EVEN + MILCGPU_ODD);
+        return all;
+    };
+    const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account) {
+        ResidentVectors &vectors = plugin().vectors;
+        *report = empty_report();
+        milcgpu_status status;
+        if (on_device(vectors)) {
+            status = milcgpu_force_of_vectors(gauge, spec, vectors.handle(), report);
+        } else {
+            vectors.all_to_host();
+            status = milcgpu_fermion_force(gauge, spec, x, report);
+        }
+        if (status != MILCGPU_OK) // MILC's own may be next
+            vectors.all_to_host();
+        take_report(account, *report);
+        return status;
+    };
+    return on_gauge(MILCGPU_FERMION_FORCE, lattice, MILCGPU_LINKS | MILCGPU_MOMENTA, MILCGPU_MOMENTA, work);
 }
 
 int milcgpu_plugin_reunitarize(const milcgpu_plugin_lattice *lattice, milcgpu_reunitarize_report *report) {
@@ -108,6 +123,19 @@ int milcgpu_plugin_plaquettes(const milcgpu_plugin_lattice *lattice, double *spa
                     [&](milcgpu_gauge *gauge, RoutineAccount &) { return milcgpu_plaquettes(gauge, space, time); });
 }
 
+int milcgpu_plugin_vectors_begin(void *const *fields, int n) {
+    Plugin &p = plugin();
+    return answer_of("solutions on the device", "They go to the host", 0, [&] {
+        return p.active() && p.compare == 0 && milcgpu_plugin_resident() != 0 &&
+               p.vectors.begin(p.context, p.real(), fields, n);
+    });
+}
+
+void milcgpu_plugin_vectors_end(void) {
+    plugin().known.clear();
+    plugin().vectors.end();
+}
+
 int milcgpu_plugin_newer_on_device(int what) {
     const Plugin &p = plugin();
     return p.gauge != nullptr ? p.gauge->newer_on_device(what) : 0;
@@ -116,7 +144,7 @@ int milcgpu_plugin_newer_on_device(int what) {
 int milcgpu_plugin_host_needs(int what, const char *who) {
     Plugin &p = plugin();
     return answer_of(who, "MILC cannot go on", 0, [&] {
-        if (p.gauge_lost)
+        if (p.lost)
             return false;
         if (p.gauge != nullptr)
             p.gauge->to_host(what, who);

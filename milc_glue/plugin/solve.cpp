@@ -171,6 +171,8 @@ int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_re
             report->relative_residual = call->relative_tolerance > 0 ? k->report.relative_residual : 1;
             return true;
         }
+        p.vectors.to_host(call->source.data);
+        p.vectors.to_host(call->solution.data);
         Mending mending(p, call->routine, policy_for(p, call->mixed));
         int iterations = 0;
         while (p.context != nullptr) {
@@ -222,6 +224,10 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             asked.push_back({call->offsets[i], call->tolerances[i], call->relative_tolerances[i]});
             solutions.push_back(p.parity_of(call->solutions[i], call->parity));
         }
+        const int resident = p.vectors.run_of(call->solutions, call->n_shifts); // the number of the first; -1: none
+        p.vectors.to_host(call->source.data);
+        for (int i = 0; i < call->n_shifts; ++i)
+            resident >= 0 ? p.vectors.holds_no_more(resident + i) : p.vectors.to_host(call->solutions[i].data);
         Mending mending(p, MILCGPU_KS_MULTICG, policy_for(p, call->mixed));
         for (;;) {
             LinkSet *links = p.links_for(call->fat, call->lng);
@@ -236,7 +242,10 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                 *report = {};
                 report->struct_size = sizeof *report;
                 report->shifts = shifts;
-                return milcgpu_multi_mass(p.context, links->handle, &spec, &call->source, call->solutions, report);
+                return resident >= 0 ? milcgpu_multi_mass_to(p.context, links->handle, &spec, &call->source,
+                                                             p.vectors.handle(), resident, report)
+                                     : milcgpu_multi_mass(p.context, links->handle, &spec, &call->source,
+                                                          call->solutions, report);
             });
             add(account, *report);
             if (edited(p, MILCGPU_KS_MULTICG, looks, *links))
@@ -244,8 +253,10 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             // A floor is double's, whatever the policy: the library refines to residuals in double.
             if (status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED || status == MILCGPU_PRECISION_FLOOR) {
                 ++account.calls;
+                for (int i = 0; resident >= 0 && i < call->n_shifts; ++i)
+                    p.vectors.now_holds(resident + i, call->parity, p.poisons());
                 p.known.remember(*call, solutions, p.parity_of(call->source, call->parity), links->content(),
-                                 report->source_norm == 0, shifts);
+                                 report->source_norm == 0, resident >= 0, shifts);
                 return true;
             }
             if (!mending.mends(status, *links, [&](const Policy &policy) {
@@ -268,6 +279,16 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
         LinkSet *links = p.links_for(fat, lng);
         if (links == nullptr)
             return false;
+        const int other = MILCGPU_EVEN + MILCGPU_ODD - parity, index = p.vectors.find(source.data);
+        if (index >= 0 && source.data == destination.data && p.vectors.holds(index, other) &&
+            agreed(milcgpu_vectors_dslash(p.vectors.handle(), index, links->handle, parity)) == MILCGPU_OK) {
+            p.vectors.now_holds(index, parity, p.poisons());
+            ++account.calls;
+            account.flops += 1146.0 * p.even_sites;
+            return true;
+        }
+        p.vectors.to_host(source.data);
+        p.vectors.to_host(destination.data);
         milcgpu_operator what{};
         what.precision = p.real();
         const milcgpu_status status =

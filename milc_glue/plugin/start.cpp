@@ -153,7 +153,10 @@ int milcgpu_plugin_retreat(void) {
 }
 
 int milcgpu_plugin_active(void) { return plugin().active(); }
-int milcgpu_plugin_takes_dslash(void) { return plugin().active() && plugin().takes_dslash; }
+int milcgpu_plugin_takes_dslash(void) {
+    const Plugin &p = plugin();
+    return p.active() && (p.takes_dslash || p.vectors.active());
+}
 int milcgpu_plugin_compare(void) { return plugin().compare; }
 
 void milcgpu_plugin_original(milcgpu_routine routine, int entering) {

@@ -74,13 +74,15 @@ bool Plugin::open(int backend) {
 }
 
 void Plugin::close() {
-    if (gauge != nullptr && gauge->newer_on_device(MILCGPU_LINKS | MILCGPU_MOMENTA) != 0)
-        try {
+    try {
+        vectors.all_to_host();
+        if (gauge != nullptr)
             gauge->to_host(MILCGPU_LINKS | MILCGPU_MOMENTA, "the end of the device's work");
-        } catch (const std::exception &error) {
-            gauge_lost = true;
-            say(0, error.what());
-        }
+    } catch (const std::exception &error) {
+        lost = true;
+        say(0, error.what());
+    }
+    vectors.drop();
     gauge.reset();
     links.reset();
     known.clear();

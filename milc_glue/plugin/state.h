@@ -9,6 +9,7 @@
 #include "milc_glue/plugin/known_solutions.h"
 #include "milc_glue/plugin/link_cache.h"
 #include "milc_glue/plugin/precision.h"
+#include "milc_glue/plugin/resident_vectors.h"
 #include "milc_glue/plugin/settings.h"
 
 namespace milcgpu {
@@ -32,7 +33,8 @@ struct Plugin {
 
     std::unique_ptr<LinkCache> links;
     std::unique_ptr<GaugeOwner> gauge;
-    bool gauge_lost = false; // the newest were on a device that is gone
+    ResidentVectors vectors;
+    bool lost = false; // gauge field, momenta or solutions were on a device that is gone
     KnownSolutions known;
     Ledger ledger;
     int originals = 0; // calls of MILC's original that are under way, one in another
@@ -40,6 +42,7 @@ struct Plugin {
 
     bool active() const { return context != nullptr && links != nullptr && originals == 0; }
     bool in_double() const { return precision == 2; }
+    bool poisons() const { return settings.is("MILCGPU_RESIDENT", "nan"); }
     int real() const { return in_double() ? MILCGPU_DOUBLE : MILCGPU_SINGLE; }
     bool precision_is_set() const { return !settings.is("MILCGPU_PRECISION", "auto"); }
 

@@ -23,7 +23,7 @@
 int milcgpu_takes_over(void);
 
 /* A field of colour vectors, and a member of the sites. */
-static inline milcgpu_field milcgpu_vectors(const su3_vector *f) {
+static inline milcgpu_field milcgpu_vector_field(const su3_vector *f) {
     milcgpu_field field = {(void *)f, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, 0};
     return field;
 }

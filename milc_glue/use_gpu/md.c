@@ -46,8 +46,9 @@ double __real_d_action_rhmc(su3_vector **, su3_vector *) MILCGPU_ORIGINAL;
 double __real_d_action(void) MILCGPU_ORIGINAL;
 void __real_update_h(Real) MILCGPU_ORIGINAL;
 void __real_restore_fermion_links_from_site(fermion_links_t *, int) MILCGPU_ORIGINAL;
-/* What tells the programs apart. */
-int update_h_fermion(Real, su3_vector **) __attribute__((weak)); /* ks_imp_rhmc */
+int __real_update_h_fermion(Real, su3_vector **) MILCGPU_ORIGINAL; /* of ks_imp_rhmc alone */
+int __real_update_h_rhmc(Real, su3_vector **) MILCGPU_ORIGINAL;
+extern int n_order_naik_total __attribute__((weak)); /* of all actions there */
 
 #define BOTH (MILCGPU_LINKS | MILCGPU_MOMENTA)
 
@@ -114,7 +115,9 @@ static int known_action(milcgpu_loops *loops) {
 #endif
 
 /* Programs in which every reader of the sites is known; in others the host's copy is made new after every routine. */
-static int stays(void) { return milcgpu_plugin_resident() && (update_h_fermion != NULL || __real_update_h != NULL); }
+static int stays(void) {
+    return milcgpu_plugin_resident() && (__real_update_h_fermion != NULL || __real_update_h != NULL);
+}
 
 /* The field that stands for the device's links while fermion links are made. */
 static int restoring = 0;
@@ -193,7 +196,7 @@ static void end_compare(milcgpu_routine routine, int one, const char *expected, 
 
 void __wrap_update_u(Real eps) {
     /* The order of the exponential is that of the program. */
-    const int order = update_h_fermion != NULL ? 8 : __real_update_h != NULL ? 6 : 0;
+    const int order = __real_update_h_fermion != NULL ? 8 : __real_update_h != NULL ? 6 : 0;
     const milcgpu_plugin_lattice sites = in_sites();
     double seconds = -milcgpu_plugin_seconds();
     if (takes(MILCGPU_UPDATE_U, order != 0, "MILC's own: this program's order of the exponential is not known",
@@ -349,7 +352,7 @@ void __wrap_eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, i
     if (weights != NULL && x != NULL && nterms > 0) {
         for (k = 0; k < nterms; k++) {
             weights[k] = residues[k];
-            x[k] = milcgpu_vectors(xxx[k]);
+            x[k] = milcgpu_vector_field(xxx[k]);
         }
         done = fermion_force(eps, weights, x, nterms, fl, &report, &expected);
     }
@@ -386,6 +389,21 @@ void __wrap_eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, i
     }
 }
 
+/* In these the solutions go from the solver to D and to the force; nobody else reads them. */
+static int update_h_with(int (*original)(Real, su3_vector **), Real eps, su3_vector **multi_x) {
+    int iterations;
+    const int resident = stays() && &n_order_naik_total != NULL && milcgpu_takes_over() &&
+                         milcgpu_plugin_vectors_begin((void *const *)multi_x, n_order_naik_total);
+    iterations = original(eps, multi_x);
+    if (resident)
+        milcgpu_plugin_vectors_end();
+    return iterations;
+}
+int __wrap_update_h_fermion(Real eps, su3_vector **multi_x) {
+    return update_h_with(__real_update_h_fermion, eps, multi_x);
+}
+int __wrap_update_h_rhmc(Real eps, su3_vector **multi_x) { return update_h_with(__real_update_h_rhmc, eps, multi_x); }
+
 /* Of one or two members of the sites (ks_imp_dyn). */
 static int site_force(Real eps, int terms, const double *weights, const field_offset *x, fermion_links_t *fl,
                       double *seconds) {
@@ -397,7 +415,7 @@ static int site_force(Real eps, int terms, const double *weights, const field_of
     return 0;
 #endif
     for (k = 0; k < terms; k++) {
-        fields[k] = milcgpu_vectors((su3_vector *)F_PT(&lattice[0], x[k]));
+        fields[k] = milcgpu_vector_field((su3_vector *)F_PT(&lattice[0], x[k]));
         fields[k].pitch_bytes = sizeof(site);
     }
     *seconds = -milcgpu_plugin_seconds();

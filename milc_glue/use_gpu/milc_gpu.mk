@@ -28,7 +28,7 @@ milcgpu_wrapped := ks_congrad_parity_cpu ks_congrad_block_parity_cpu ks_congrad_
 # Of programs with momenta in their sites (md_probe.c compiles).
 milcgpu_wrapped_md := update_u imp_gauge_force_ks imp_gauge_force eo_fermion_force_multi eo_fermion_force_oneterm_site \
   eo_fermion_force_twoterms_site eo_fermion_force_twoterms_site_cpu reunitarize_ks imp_gauge_action d_plaquette rephase \
-  gauge_field_copy ranmom reload_lattice d_action_rhmc d_action update_h \
+  gauge_field_copy ranmom reload_lattice d_action_rhmc d_action update_h update_h_fermion update_h_rhmc \
   restore_fermion_links_from_site
 milcgpu_objects := milcgpu_start.o milcgpu_solve.o milcgpu_links.o milcgpu_md.o
 milcgpu_flags    = $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc))

@@ -106,15 +106,15 @@ static void compare_solve(const milcgpu_plugin_solve_call *call, int iterations,
     const int cpu_iterations = cpu_solve(call->routine, src, cpu_dest, &qic, mass, fn);
     cpu_seconds += milcgpu_plugin_seconds();
     total_iters = counted;
-    milcgpu_judge(milcgpu_plugin_compare_solve(call, iterations, seconds, milcgpu_vectors(cpu_dest), cpu_iterations,
-                                               cpu_seconds));
+    milcgpu_judge(milcgpu_plugin_compare_solve(call, iterations, seconds, milcgpu_vector_field(cpu_dest),
+                                               cpu_iterations, cpu_seconds));
 }
 
 /* One parity. */
 static int solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
                  imp_ferm_links_t *fn) {
     const milcgpu_plugin_solve_call call =
-        call_for(routine, milcgpu_vectors(src), milcgpu_vectors(dest), qic, mass, fn);
+        call_for(routine, milcgpu_vector_field(src), milcgpu_vector_field(dest), qic, mass, fn);
     const int possible = qic->parity == EVEN || qic->parity == ODD;
     su3_vector *cpu_dest = possible && milcgpu_plugin_compare() ? copy_of(dest) : NULL;
     milcgpu_solve_report report;
@@ -168,8 +168,8 @@ static int site_solve(field_offset src, field_offset dest, quark_invert_control 
         if (!(parity & p))
             continue;
         qic->parity = p;
-        call = call_for(MILCGPU_KS_CONGRAD_SITE, milcgpu_vectors((su3_vector *)F_PT(lattice, src)),
-                        milcgpu_vectors((su3_vector *)F_PT(lattice, dest)), qic, mass, fn);
+        call = call_for(MILCGPU_KS_CONGRAD_SITE, milcgpu_vector_field((su3_vector *)F_PT(lattice, src)),
+                        milcgpu_vector_field((su3_vector *)F_PT(lattice, dest)), qic, mass, fn);
         call.source.pitch_bytes = call.solution.pitch_bytes = sizeof(site);
         done = milcgpu_plugin_solve(&call, &report);
         if (done) {
@@ -226,7 +226,7 @@ static void compare_multicg(const milcgpu_plugin_multi_mass_call *call, int iter
     for (i = 0; i < n; i++) {
         cpu_psim[i] = room ? copy_of(src) : NULL;
         room = cpu_psim[i] != NULL;
-        fields[i] = milcgpu_vectors(cpu_psim[i]);
+        fields[i] = milcgpu_vector_field(cpu_psim[i]);
     }
     if (room) {
         cpu_qic[0].parity = call->parity;
@@ -257,7 +257,7 @@ static int multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_of
         offsets[j] = ksp[j].offset;
         tolerances[j] = qic[0].resid; /* MILC stops when either test is met */
         relative_tolerances[j] = qic[0].resid > 0 ? 0 : relative_limit(qic);
-        solutions[j] = milcgpu_vectors(psim[j]);
+        solutions[j] = milcgpu_vector_field(psim[j]);
         if (ksp[j].offset < ksp[low].offset)
             low = j;
     }
@@ -271,7 +271,7 @@ static int multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_of
     call.relative_tolerances = relative_tolerances;
     call.max_iterations = limit > 2 ? limit - 1 : 1; /* MILC counts from 1, and takes at least one step */
     call.max_restarts = qic[0].nrestart;
-    call.source = milcgpu_vectors(src);
+    call.source = milcgpu_vector_field(src);
     call.solutions = solutions;
     if (!milcgpu_plugin_multi_mass(&call, shifts, &report))
         return 0;
@@ -333,7 +333,8 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
         cpu_seconds += milcgpu_plugin_seconds();
         seconds = -milcgpu_plugin_seconds();
         for (p = EVEN; parities && p >= ODD; p--)
-            if ((parity & p) && milcgpu_plugin_dslash(fn->fat, fn->lng, p, milcgpu_vectors(src), milcgpu_vectors(dest)))
+            if ((parity & p) &&
+                milcgpu_plugin_dslash(fn->fat, fn->lng, p, milcgpu_vector_field(src), milcgpu_vector_field(dest)))
                 parities &= ~p;
         seconds += milcgpu_plugin_seconds();
         for (p = EVEN; !parities && p >= ODD; p--)
@@ -342,7 +343,8 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
         free(cpu_dest);
     } else
         for (p = EVEN; p >= ODD; p--)
-            if ((parity & p) && milcgpu_plugin_dslash(fn->fat, fn->lng, p, milcgpu_vectors(src), milcgpu_vectors(dest)))
+            if ((parity & p) &&
+                milcgpu_plugin_dslash(fn->fat, fn->lng, p, milcgpu_vector_field(src), milcgpu_vector_field(dest)))
                 parities &= ~p;
     if (parities) { /* what the device did not do */
         milcgpu_plugin_original(MILCGPU_DSLASH, 1);

@@ -1,0 +1,80 @@
+#include "milc_glue/plugin/resident_vectors.h"
+#include "gpu_kernels/backend/error.h"
+#include "milc_glue/context.h"
+#include <algorithm>
+#include <cstring>
+
+namespace milcgpu {
+
+bool ResidentVectors::begin(milcgpu_context *context, int real, void *const *fields, int n) {
+    end();
+    if (n < 1 || std::any_of(fields, fields + n, [](const void *field) { return field == nullptr; }))
+        return false;
+    if (n != count_) {
+        drop();
+        if (milcgpu_vectors_create(context, real, n, &handle_) != MILCGPU_OK)
+            return false;
+        count_ = n;
+    }
+    real_ = real;
+    sites_ = context->geometry.volume();
+    fields_.assign(fields, fields + n);
+    held_.assign(n, 0);
+    return true;
+}
+
+void ResidentVectors::end() {
+    fields_.clear();
+    held_.clear();
+}
+
+void ResidentVectors::drop() {
+    end();
+    milcgpu_vectors_destroy(handle_);
+    handle_ = nullptr;
+    count_ = 0;
+}
+
+int ResidentVectors::find(const void *field) const {
+    const auto found = std::find(fields_.begin(), fields_.end(), field);
+    return found != fields_.end() ? static_cast<int>(found - fields_.begin()) : -1;
+}
+
+int ResidentVectors::run_of(const milcgpu_field *fields, int n) const {
+    const int first = n > 0 ? find(fields[0].data) : -1;
+    if (first < 0 || first + n > static_cast<int>(fields_.size()))
+        return -1;
+    for (int i = 0; i < n; ++i)
+        if (fields[i].pitch_bytes != 0 || fields[i].data != fields_[first + i])
+            return -1;
+    return first;
+}
+
+void ResidentVectors::now_holds(int index, int parity, bool poison) {
+    held_[index] |= parity;
+    if (!poison)
+        return;
+    const size_t half =
+        static_cast<size_t>(sites_) / 2 * 6 * (real_ == MILCGPU_DOUBLE ? sizeof(double) : sizeof(float));
+    std::memset(static_cast<unsigned char *>(fields_[index]) + (parity == MILCGPU_EVEN ? 0 : half), 0xFF, half);
+}
+
+void ResidentVectors::to_host(const void *field) {
+    const int index = find(field);
+    if (index < 0)
+        return;
+    for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
+        const milcgpu_field to{fields_[index], real_, 0};
+        if (holds(index, parity) && milcgpu_vectors_save(handle_, index, parity, &to) != MILCGPU_OK)
+            throw Error(Status::device_lost, format("solutions for the fermion force were on the GPU and are lost: %s",
+                                                    milcgpu_last_error()));
+    }
+    held_[index] = 0;
+}
+
+void ResidentVectors::all_to_host() {
+    for (const void *field : fields_)
+        to_host(field);
+}
+
+} // namespace milcgpu
