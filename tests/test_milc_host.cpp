@@ -3,6 +3,8 @@
 #include "tests/support.h"
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <sstream>
 #include <string>
 #include <sys/wait.h>
 
@@ -17,6 +19,28 @@ struct Run {
         for (size_t at = output.find(text); at != std::string::npos; at = output.find(text, at + 1))
             ++found;
         return found;
+    }
+    // The lines with results of molecular dynamics.
+    std::string numbers() const {
+        std::istringstream lines(output);
+        std::string all;
+        for (std::string line; std::getline(lines, line);)
+            if (line.rfind("trajectory ", 0) == 0)
+                all += line + "\n";
+        return all;
+    }
+    // Calls of a routine, of the device and of the CPU, from the table at exit.
+    std::pair<long, long> calls(const char *routine) const {
+        std::istringstream lines(output);
+        for (std::string line; std::getline(lines, line);) {
+            long device = 0, cpu = 0;
+            char name[64];
+            if (std::sscanf(line.c_str(), "milcgpu: %63s %ld %*d %*f %*f%% %*f %*f %*f %*d %ld", name, &device, &cpu) ==
+                    3 &&
+                std::string(name) == routine)
+                return {device, cpu};
+        }
+        return {-1, -1};
     }
 };
 
@@ -173,4 +197,147 @@ TEST_CASE("milc_host: the tables say what is the case", "[milc_host]") {
     CHECK(left.status == 0);
     CHECK(left.count("create_hisq_links_milc: MILC's own: this action's links, or its way to unitary ones, are none "
                      "that the device makes") == 1);
+}
+
+namespace {
+
+// Largest difference of two runs' numbers, which are all of the size of 1; infinite where there is one more in one.
+double worst_difference(const Run &a, const Run &b) {
+    std::istringstream ours(a.numbers()), theirs(b.numbers());
+    std::string x, y;
+    double worst = a.numbers().empty() ? INFINITY : 0;
+    while (ours >> x) {
+        char *end = nullptr;
+        if (!(theirs >> y))
+            return INFINITY;
+        const double value = std::strtod(x.c_str(), &end);
+        worst = *end == 0 ? tests::worse(worst, std::fabs(value - std::strtod(y.c_str(), nullptr)))
+                          : tests::worse(worst, x == y ? 0 : INFINITY);
+    }
+    return theirs >> y ? INFINITY : worst;
+}
+
+// MILC's own routines alone.
+const Run &own_trajectory(const std::string &program, const std::string &arguments = "trajectory") {
+    static std::map<std::string, Run> runs;
+    const auto [at, made] = runs.try_emplace(program + arguments);
+    if (made)
+        at->second = run(program, "MILCGPU_OFF=1", arguments);
+    CHECK(at->second.status == 0);
+    return at->second;
+}
+
+double tolerance(const std::string &program) { return program.back() == '2' ? 1e-12 : 1e-5; }
+
+Run right_trajectory(const std::string &program, const std::string &environment, const std::string &fault = "") {
+    const Run r = run(program, environment, "trajectory " + fault);
+    INFO(program << " " << environment << " " << fault << "\n" << r.output);
+    CHECK(r.status == 0);
+    CHECK(worst_difference(r, own_trajectory(program)) <= tolerance(program));
+    return r;
+}
+
+} // namespace
+
+TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MILC's own gives",
+          "[milc_host][sanitize]") {
+    for (const std::string &backend : backend_settings())
+        for (const char *program : programs) {
+            const Run resident = right_trajectory(program, backend);
+            const Run poisoned = right_trajectory(program, backend + " MILCGPU_RESIDENT=nan");
+            CHECK(poisoned.numbers() == resident.numbers());
+            const Run copied = right_trajectory(program, backend + " MILCGPU_RESIDENT=0");
+            CHECK(copied.says("milcgpu: update_u, the gauge field "));
+            INFO(program << "\n" << resident.output);
+            CHECK(resident.calls("update_u") == std::pair(7L, 0L));
+            CHECK(resident.calls("imp_gauge_force") == std::pair(3L, 0L));
+            CHECK(resident.calls("eo_fermion_force") == std::pair(2L, 0L));
+            CHECK(resident.calls("reunitarize_ks") == std::pair(1L, 0L));
+            CHECK(resident.calls("imp_gauge_action") == std::pair(4L, 0L));
+            CHECK(resident.calls("d_plaquette") == std::pair(3L, 0L)); // the others are of links that MILC has
+            CHECK(resident.says("copied back for\n"));
+            CHECK(resident.says("milcgpu: d_action_rhmc, the momenta "));
+            CHECK(resident.says("milcgpu: create_G_from_site, the gauge field "));
+            CHECK(resident.says("milcgpu: rephase, the gauge field "));
+            CHECK(resident.says("milcgpu: reload_lattice, the gauge field "));
+            CHECK_FALSE(resident.says("milcgpu: update_u, the gauge field "));
+        }
+}
+
+TEST_CASE("milc_host: molecular dynamics between the device and routines that are MILC's own", "[milc_host]") {
+    const std::string backend = backend_settings().back();
+    for (const char *resident : {" MILCGPU_RESIDENT=nan", " MILCGPU_COMPARE=strict"}) {
+        const Run loops = right_trajectory("asqtad-P2", backend + resident + " MILC_HOST_NREPS=2");
+        CHECK(loops.calls("imp_gauge_force") == std::pair(0L, 3L));
+        CHECK(loops.calls("imp_gauge_action") == std::pair(0L, 4L));
+        CHECK(loops.count("imp_gauge_force: MILC's own: this gauge action has other loops") == 1);
+        const Run unitary = right_trajectory("hisq-P1", backend + resident + " MILC_HOST_UMETHOD=other");
+        CHECK(unitary.calls("eo_fermion_force") == std::pair(0L, 2L));
+    }
+    const Run shuffled = run("asqtad-P2", backend + " MILCGPU_RESIDENT=nan MILC_HOST_LAYOUT=shuffled", "trajectory");
+    const Run own = run("asqtad-P2", "MILCGPU_OFF=1 MILC_HOST_LAYOUT=shuffled", "trajectory");
+    INFO(shuffled.output);
+    CHECK(worst_difference(shuffled, own) <= tolerance("asqtad-P2"));
+}
+
+TEST_CASE("milc_host: molecular dynamics compared with MILC's own", "[milc_host]") {
+    for (const std::string &backend : backend_settings())
+        for (const char *program : programs) {
+            const Run r = right_trajectory(program, backend + " MILCGPU_COMPARE=strict");
+            INFO(r.output);
+            for (const char *line : {"update_u: links", "imp_gauge_force: momenta", "eo_fermion_force: momenta",
+                                     "reunitarize_ks: links", "imp_gauge_action: value"})
+                CHECK(r.says("compare " + std::string(line) + ", difference"));
+            CHECK_FALSE(r.says("BEYOND TOLERANCE"));
+        }
+    const Run wrong = run("asqtad-P2", "MILCGPU_COMPARE=strict MILC_HOST_ORDER=2", "trajectory");
+    INFO(wrong.output);
+    CHECK(wrong.status == 1);
+    CHECK(wrong.says("BEYOND TOLERANCE"));
+}
+
+TEST_CASE("milc_host: molecular dynamics after an error", "[milc_host]") {
+    for (const std::string &backend : backend_settings()) {
+        for (const char *place : {"update", "fermion", "action"}) {
+            const Run full =
+                right_trajectory("hisq-P2", backend + " MILCGPU_RESIDENT=nan", std::string("memory ") + place);
+            INFO(full.output);
+            CHECK((full.says("Trying again") || full.says("MILC's own routine does this call")));
+        }
+        // MILC has all that it needs, or a copy of its own.
+        const std::pair<const char *, const char *> survived[] = {{" MILCGPU_RESIDENT=1", "another lattice"},
+                                                                  {" MILCGPU_RESIDENT=0", "fermion"},
+                                                                  {" MILCGPU_COMPARE=1", "update"}};
+        for (const auto &[setting, place] : survived) {
+            const Run lost = right_trajectory("asqtad-P1", backend + setting, "device '" + std::string(place) + "'");
+            CHECK(lost.says("the GPU is gone: MILC runs on the CPU from here on"));
+        }
+        for (const char *place : {"fermion", "action", "plaquette"}) {
+            const Run lost = run("asqtad-P2", backend, std::string("trajectory device ") + place);
+            INFO(lost.output);
+            CHECK(lost.status == 1);
+            CHECK(lost.says("are on the GPU and lost"));
+            CHECK(lost.says("MILC cannot go on: the run ends"));
+            CHECK_FALSE(lost.says("MILC runs on the CPU from here on"));
+            CHECK(own_trajectory("asqtad-P2").numbers().size() > lost.numbers().size());
+        }
+    }
+}
+
+TEST_CASE("milc_host: links that MILC writes and nobody announces", "[milc_host]") {
+    for (const std::string &backend : backend_settings()) {
+        const Run found = run("asqtad-P2", backend, "trajectory write gauge");
+        INFO(found.output);
+        CHECK(found.status == 1);
+        CHECK(found.says("the gauge field was written on the host while the newest were on the GPU"));
+        // Where both copies are the same, MILC may write.
+        for (const char *setting : {" MILCGPU_RESIDENT=0", " MILCGPU_COMPARE=1"}) {
+            const Run taken = run("asqtad-P2", backend + setting, "trajectory write gauge");
+            INFO(taken.output);
+            CHECK(taken.status == 0);
+            CHECK(worst_difference(taken, own_trajectory("asqtad-P2", "trajectory write gauge")) <=
+                  tolerance("asqtad-P2"));
+            CHECK(worst_difference(taken, own_trajectory("asqtad-P2")) > 1e-6);
+        }
+    }
 }

@@ -159,8 +159,14 @@ int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *e
                                  double cpu_seconds) {
     return compared_by(routine, [&] {
         Plugin &p = plugin();
-        const Difference d = p.gauge->difference(one);
-        p.gauge->over_host(one);
+        Difference d;
+        try {
+            d = p.gauge->difference(one);
+            p.gauge->over_host(one);
+        } catch (...) { // MILC's own result stays
+            p.gauge->host_wrote(one);
+            throw;
+        }
         const double relative = d.difference == 0 ? 0 : d.difference / d.size;
         if (expected == nullptr)
             return field_line(p, routine, one == MILCGPU_LINKS ? "links" : "momenta", relative,

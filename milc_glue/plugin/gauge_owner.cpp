@@ -1,5 +1,6 @@
 #include "milc_glue/plugin/gauge_owner.h"
 #include "gpu_kernels/backend/error.h"
+#include "milc_glue/plugin/state.h"
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -107,9 +108,11 @@ void GaugeOwner::over_host(int what) {
     for (const int one : members) {
         if (newer_on_device(one) == 0 || (what & one) == 0)
             continue;
-        if (save(one, field(one)) != MILCGPU_OK)
-            throw Error(Status::device_lost, format("the newest of %s were on the GPU and are lost: %s", name_of(one),
-                                                    milcgpu_last_error()));
+        const milcgpu_status saved = save(one, field(one));
+        if (saved != MILCGPU_OK)
+            throw Error(static_cast<Status>(saved),
+                        format("the newest of %s are on the GPU and %s: %s", name_of(one),
+                               saved == MILCGPU_DEVICE_LOST ? "lost" : "could not be copied", reason().c_str()));
         member(one) = {Newer::neither, hash_records(records(one))};
     }
 }
@@ -118,7 +121,7 @@ Difference GaugeOwner::difference(int one) {
     const HostRecords host = records(one);
     std::vector<unsigned char> device(host.count * host.bytes);
     if (save(one, {device.data(), real_, 0}) != MILCGPU_OK)
-        throw Error(Status::device_lost, milcgpu_last_error());
+        throw Error(Status::device_lost, reason());
     return difference_of({device.data(), host.count, host.bytes, host.bytes}, host, real_ == MILCGPU_DOUBLE);
 }
 

@@ -146,8 +146,17 @@ int milcgpu_plugin_host_needs(int what, const char *who) {
     return answer_of(who, "MILC cannot go on", 0, [&] {
         if (p.lost)
             return false;
-        if (p.gauge != nullptr)
+        if (p.gauge == nullptr)
+            return true;
+        try {
             p.gauge->to_host(what, who);
+        } catch (const Error &error) {
+            if (error.status() != Status::no_memory)
+                throw;
+            p.say(1, format("%s: %s. Trying again without the links that were kept", who, error.what()));
+            p.links->drop_all();
+            p.gauge->to_host(what, who);
+        }
         return true;
     });
 }

@@ -102,9 +102,11 @@ LinkSet *Plugin::links_for(const void *fat, const void *lng) {
 }
 
 void Plugin::report_failure(milcgpu_routine routine, int status) {
+    const bool with_gauge = gauge != nullptr && gauge->newer_on_device(MILCGPU_LINKS | MILCGPU_MOMENTA) != 0;
     const char *after = !own_routines                   ? "It could not be done"
-                        : status == MILCGPU_DEVICE_LOST ? "the GPU is gone: MILC runs on the CPU from here on"
-                                                        : "MILC's own routine does this call";
+                        : status != MILCGPU_DEVICE_LOST ? "MILC's own routine does this call"
+                        : with_gauge                    ? "the GPU is gone"
+                                                        : "the GPU is gone: MILC runs on the CPU from here on";
     say(0, format("%s: %s. %s", routine_name(routine), reason().c_str(), after));
     if (status == MILCGPU_DEVICE_LOST)
         close();

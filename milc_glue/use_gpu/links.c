@@ -349,6 +349,7 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
 
 su3_matrix *__wrap_create_G_from_site(void) {
     su3_matrix *links;
+    milcgpu_md_need(MILCGPU_LINKS, "create_G_from_site");
     if (!milcgpu_takes_over())
         return __real_create_G_from_site();
     links = (su3_matrix *)milcgpu_room(LINK_BYTES, "gauge links");

@@ -2,6 +2,7 @@
  * routines; what MILC itself reads or writes in the sites is announced here. A routine that MILC does asks for the
  * host's copy first (milcgpu_md_need). Links on the device have phases in always; those in the sites as phases_in says.
  */
+#include "../include/umethod.h"
 #include "glue.h"
 #include <string.h>
 
@@ -66,6 +67,8 @@ static milcgpu_plugin_lattice in_sites(void) {
 void milcgpu_md_need(int what, const char *who) {
     const int newer = milcgpu_plugin_newer_on_device(what);
     const int phases = phases_in;
+    if (own) /* the host's copy is the one that MILC's routine works on */
+        return;
     if (!milcgpu_plugin_host_needs(what, who)) {
         fprintf(stderr, "milcgpu: MILC cannot go on: the run ends\n");
         terminate(1);
@@ -547,8 +550,7 @@ void __wrap_rephase(int flag) {
         phases_in = flag;
         return;
     }
-    if (!own)
-        milcgpu_md_need(MILCGPU_LINKS, "rephase");
+    milcgpu_md_need(MILCGPU_LINKS, "rephase");
     __real_rephase(flag);
 }
 
@@ -565,9 +567,11 @@ void __wrap_ranmom(void) {
     milcgpu_plugin_host_wrote(MILCGPU_MOMENTA);
 }
 
-/* Returns MILC's gauge_file *. */
+/* Returns MILC's gauge_file *. The flag may say that the links stay as they are. */
 void *__wrap_reload_lattice(int flag, const char *file) {
-    void *loaded = __real_reload_lattice(flag, file);
+    void *loaded;
+    milcgpu_md_need(MILCGPU_LINKS, "reload_lattice");
+    loaded = __real_reload_lattice(flag, file);
     milcgpu_plugin_host_wrote(MILCGPU_LINKS);
     return loaded;
 }

@@ -32,6 +32,10 @@ void make_lattice(void) {
                     site *s = &lattice[node_index(x, y, z, t)];
                     s->x = x, s->y = y, s->z = z, s->t = t;
                     s->parity = (x + y + z + t) % 2 ? ODD : EVEN;
+                    s->phase[XUP] = t % 2 ? -1 : 1;
+                    s->phase[YUP] = (t + x) % 2 ? -1 : 1;
+                    s->phase[ZUP] = (t + x + y) % 2 ? -1 : 1;
+                    s->phase[TUP] = t == nt - 1 ? -1 : 1;
                 }
     if (strcmp(layout(), "broken") == 0)
         lattice[3].x = lattice[4].x;

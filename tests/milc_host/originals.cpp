@@ -1,64 +1,11 @@
 // The CPU originals: what MILC's routines owe, done by tests/reference.
-#include "tests/reference/gauge.h"
+#include "fields.h"
 #include "tests/reference/staggered.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-extern "C" {
-#include "../generic_ks/generic_ks_includes.h"
-#include "../include/fermion_links.h"
-#include "../include/umethod.h"
-}
 
 namespace {
-
-reference::Lattice here() { return {{nx, ny, nz, nt}}; }
-
-// MILC's index of a lexicographic site.
-size_t place(int s) {
-    const auto x = here().coordinates(s);
-    return node_index(x[0], x[1], x[2], x[3]);
-}
-
-reference::Fermion fermion(const su3_vector *f) {
-    reference::Fermion out(volume);
-    for (size_t s = 0; s < volume; ++s)
-        for (int c = 0; c < 3; ++c)
-            out[s].c[c] = {f[place(s)].c[c].real, f[place(s)].c[c].imag};
-    return out;
-}
-
-void store(const reference::Fermion &from, int parity, su3_vector *to) {
-    for (size_t s = 0; s < volume; ++s)
-        if (parity & (here().parity(s) == 0 ? EVEN : ODD))
-            for (int c = 0; c < 3; ++c)
-                to[place(s)].c[c] = {static_cast<Real>(from[s].c[c].real()), static_cast<Real>(from[s].c[c].imag())};
-}
-
-reference::Gauge gauge(const su3_matrix *links) {
-    reference::Gauge out(4 * volume);
-    for (size_t s = 0; s < volume; ++s)
-        for (int mu = 0; mu < 4; ++mu)
-            for (int k = 0; k < 9; ++k) {
-                const complex_number &z = links[4 * place(s) + mu].e[k / 3][k % 3];
-                out[4 * s + mu].e[k / 3][k % 3] = {z.real, z.imag};
-            }
-    return out;
-}
-
-void store(const reference::Gauge &from, su3_matrix *to) {
-    for (size_t s = 0; s < volume; ++s)
-        for (int mu = 0; mu < 4; ++mu)
-            for (int k = 0; k < 9; ++k) {
-                const reference::Complex z = from[4 * s + mu].e[k / 3][k % 3];
-                to[4 * place(s) + mu].e[k / 3][k % 3] = {static_cast<Real>(z.real()), static_cast<Real>(z.imag())};
-            }
-}
-
-reference::PathCoefficients coefficients(const ks_component_paths &p) {
-    const asqtad_coeffs_t &c = p.act_path_coeff;
-    return {c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage};
-}
 
 su3_matrix *new_links() { return static_cast<su3_matrix *>(std::calloc(4 * volume, sizeof(su3_matrix))); }
 

@@ -2,7 +2,8 @@
  * D on a field, a boundary twist edited into the links, the next step. Every result of a routine that the glue may have
  * replaced is compared with its original. Exit status 0: all were right.
  *
- *   program [step of a fault: none, device, memory]
+ *   program [a fault: none, device, memory]
+ *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
  */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
@@ -15,6 +16,8 @@
 void make_lattice(void);
 void fill_gauge_field(unsigned long seed);
 void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
+void inject(const char *fault);
+void trajectory(const char *fault, const char *at);
 
 int __real_ks_congrad_parity_cpu(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
 int __real_ks_multicg_offset_field_cpu(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *,
@@ -326,7 +329,7 @@ static void try_many_sets(su3_matrix *links) {
         destroy_fn_links(fn[i]);
 }
 
-static void inject(const char *fault) {
+void inject(const char *fault) {
     if (strcmp(fault, "device") == 0)
         milcgpu_plugin_inject_fault(MILCGPU_FAULT_DEVICE_LOST);
     if (strcmp(fault, "memory") == 0)
@@ -355,6 +358,10 @@ int main(int argc, char **argv) {
     ks_action_paths asqtad;
     ks_action_paths_hisq hisq;
     int step;
+    if (strcmp(fault, "trajectory") == 0) {
+        trajectory(argc > 2 ? argv[2] : "none", argc > 3 ? argv[3] : "");
+        return 0;
+    }
     nx = 4, ny = 6, nz = 4, nt = 4;
     make_lattice();
     fill_action(&asqtad, &hisq);

@@ -14,6 +14,13 @@ typedef double Real;
 
 enum { ODD = 1, EVEN = 2, EVENANDODD = 3 };
 enum { XUP, YUP, ZUP, TUP };
+enum { OFF, ON };
+enum { CONTINUE = 10, FRESH };
+#define node0_printf(...)                                                                                              \
+    do {                                                                                                               \
+        if (this_node == 0)                                                                                            \
+            printf(__VA_ARGS__);                                                                                       \
+    } while (0)
 
 typedef struct {
     Real real, imag;
@@ -26,9 +33,16 @@ typedef struct {
 } su3_matrix;
 
 typedef struct {
+    complex_number m01, m02, m12;
+    Real m00im, m11im, m22im, space;
+} anti_hermitmat;
+
+typedef struct {
     short x, y, z, t;
     char parity;
-    su3_matrix link[4];
+    su3_matrix link[4], old_link[4];
+    anti_hermitmat mom[4];
+    Real phase[4];
     su3_vector phi, xxx;
     double other[7]; /* what else a site holds */
 } site;
@@ -81,5 +95,24 @@ int ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ks
                                 quark_invert_control *qic, imp_ferm_links_t *fn);
 void dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_ferm_links_t *fn);
 su3_matrix *create_G_from_site(void);
+
+/* Molecular dynamics. */
+extern Real beta;
+int get_nreps(void), get_nloop(void);
+int *get_loop_length(void), *get_loop_num(void);
+Real **get_loop_coeff(void);
+void update_u(Real eps);
+int update_h_fermion(Real eps, su3_vector **multi_x);
+void imp_gauge_force_cpu(Real eps, field_offset mom_off);
+void imp_gauge_force_ks(Real eps, field_offset mom_off);
+void reunitarize_cpu(void);
+void reunitarize_ks(void);
+double imp_gauge_action(void);
+void d_plaquette(double *space, double *time);
+double d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec);
+void rephase(int flag);
+void gauge_field_copy(field_offset src, field_offset dest);
+void ranmom(void);
+void *reload_lattice(int flag, const char *file);
 
 #endif

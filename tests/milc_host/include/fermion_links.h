@@ -47,4 +47,23 @@ void create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps,
                             ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back);
 void destroy_hisq_links_milc(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t **fn, fn_links_t *fn_deps);
 
+/* The links of the program, made anew from the sites where they are not valid. */
+typedef struct {
+    ks_action_paths ap;
+    ks_action_paths_hisq aph;
+    int valid;
+    fn_links_t *fn[MAX_NAIK], *fn_deps;
+    hisq_auxiliary_t *aux;
+} fermion_links_t;
+
+extern fermion_links_t *fn_links;
+extern int n_orders_naik[MAX_NAIK], n_order_naik_total, hisq_svd_counter, hisq_force_filter_counter;
+ks_action_paths *get_action_paths(fermion_links_t *fl);
+ks_action_paths_hisq *get_action_paths_hisq(fermion_links_t *fl);
+int fermion_links_get_n_naiks(fermion_links_t *fl);
+double *fermion_links_get_eps_naik(fermion_links_t *fl);
+void invalidate_fermion_links(fermion_links_t *fl);
+void restore_fermion_links_from_site(fermion_links_t *fl, int prec);
+void eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, int nterms, int prec, fermion_links_t *fl);
+
 #endif

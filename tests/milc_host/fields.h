@@ -1,0 +1,56 @@
+// Fields of the program as those of tests/reference, which are lexicographic and in double, and back.
+#pragma once
+#include "tests/reference/gauge.h"
+extern "C" {
+#include "../generic_ks/generic_ks_includes.h"
+#include "../include/fermion_links.h"
+#include "../include/umethod.h"
+}
+
+inline reference::Lattice here() { return {{nx, ny, nz, nt}}; }
+
+// MILC's index of a lexicographic site.
+inline size_t place(int s) {
+    const auto x = here().coordinates(s);
+    return node_index(x[0], x[1], x[2], x[3]);
+}
+
+inline reference::Fermion fermion(const su3_vector *f) {
+    reference::Fermion out(volume);
+    for (size_t s = 0; s < volume; ++s)
+        for (int c = 0; c < 3; ++c)
+            out[s].c[c] = {f[place(s)].c[c].real, f[place(s)].c[c].imag};
+    return out;
+}
+
+inline void store(const reference::Fermion &from, int parity, su3_vector *to) {
+    for (size_t s = 0; s < volume; ++s)
+        if (parity & (here().parity(s) == 0 ? EVEN : ODD))
+            for (int c = 0; c < 3; ++c)
+                to[place(s)].c[c] = {static_cast<Real>(from[s].c[c].real()), static_cast<Real>(from[s].c[c].imag())};
+}
+
+inline reference::Gauge gauge(const su3_matrix *links) {
+    reference::Gauge out(4 * volume);
+    for (size_t s = 0; s < volume; ++s)
+        for (int mu = 0; mu < 4; ++mu)
+            for (int k = 0; k < 9; ++k) {
+                const complex_number &z = links[4 * place(s) + mu].e[k / 3][k % 3];
+                out[4 * s + mu].e[k / 3][k % 3] = {z.real, z.imag};
+            }
+    return out;
+}
+
+inline void store(const reference::Gauge &from, su3_matrix *to) {
+    for (size_t s = 0; s < volume; ++s)
+        for (int mu = 0; mu < 4; ++mu)
+            for (int k = 0; k < 9; ++k) {
+                const reference::Complex z = from[4 * s + mu].e[k / 3][k % 3];
+                to[4 * place(s) + mu].e[k / 3][k % 3] = {static_cast<Real>(z.real()), static_cast<Real>(z.imag())};
+            }
+}
+
+inline reference::PathCoefficients coefficients(const ks_component_paths &p) {
+    const asqtad_coeffs_t &c = p.act_path_coeff;
+    return {c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage};
+}

@@ -1,0 +1,205 @@
+// The CPU originals of molecular dynamics that call no other one, done by tests/reference. Links are taken as they
+// stand in the sites, with phases or without: a wrong state of the phases gives wrong numbers.
+#include "fields.h"
+#include "tests/reference/forces.h"
+#include "tests/reference/gauge_force.h"
+#include <cstdlib>
+#include <quark_action.h>
+
+using reference::Gauge;
+
+namespace {
+
+Gauge links_of_sites() {
+    su3_matrix *links = create_G_from_site();
+    Gauge out = gauge(links);
+    std::free(links);
+    return out;
+}
+
+void to_sites(const Gauge &from) {
+    std::vector<su3_matrix> packed(4 * volume);
+    store(from, packed.data());
+    for (size_t i = 0; i < volume; ++i)
+        for (int mu = 0; mu < 4; ++mu)
+            lattice[i].link[mu] = packed[4 * i + mu];
+}
+
+Gauge momenta_of_sites() {
+    Gauge out(4 * volume);
+    for (size_t s = 0; s < volume; ++s)
+        for (int mu = 0; mu < 4; ++mu) {
+            const anti_hermitmat &h = lattice[place(s)].mom[mu];
+            reference::Matrix &m = out[4 * s + mu];
+            m.e[0][1] = {h.m01.real, h.m01.imag};
+            m.e[0][2] = {h.m02.real, h.m02.imag};
+            m.e[1][2] = {h.m12.real, h.m12.imag};
+            m.e[0][0] = {0, h.m00im}, m.e[1][1] = {0, h.m11im}, m.e[2][2] = {0, h.m22im};
+            for (int i = 0; i < 3; ++i)
+                for (int j = 0; j < i; ++j)
+                    m.e[i][j] = -std::conj(m.e[j][i]);
+        }
+    return out;
+}
+
+void momenta_to_sites(const Gauge &from) {
+    const auto complex = [](reference::Complex z) {
+        return complex_number{static_cast<Real>(z.real()), static_cast<Real>(z.imag())};
+    };
+    for (size_t s = 0; s < volume; ++s)
+        for (int mu = 0; mu < 4; ++mu) {
+            anti_hermitmat &h = lattice[place(s)].mom[mu];
+            const reference::Matrix &m = from[4 * s + mu];
+            h.m01 = complex(m.e[0][1]), h.m02 = complex(m.e[0][2]), h.m12 = complex(m.e[1][2]);
+            h.m00im = m.e[0][0].imag(), h.m11im = m.e[1][1].imag(), h.m22im = m.e[2][2].imag();
+        }
+}
+
+// a += c b
+void add(Gauge &a, double c, const Gauge &b) {
+    for (size_t k = 0; k < a.size(); ++k)
+        a[k] = a[k] + c * b[k];
+}
+
+// Terms of a force, and their outer products.
+struct Terms {
+    std::vector<reference::Fermion> x;
+    std::vector<double> weights;
+    Terms(const Real *residues, su3_vector *const *fields, int n) : weights(residues, residues + n) {
+        for (int t = 0; t < n; ++t)
+            x.push_back(fermion(fields[t]));
+    }
+    Gauge products(int hops) const { return reference::outer_products(here(), x, weights, hops); }
+};
+
+Gauge by_fat(const Gauge &links, const ks_component_paths &p, const Gauge &q) {
+    return reference::path_derivative(here(), links, reference::fat_paths, coefficients(p), q);
+}
+Gauge by_long(const Gauge &links, const ks_component_paths &p, const Gauge &q) {
+    return reference::path_derivative(here(), links, reference::long_path, coefficients(p), q);
+}
+
+#if FERM_ACTION == HISQ
+Gauge derivative(const Gauge &u, const Real *residues, su3_vector **xxx, int, fermion_links_t *fl) {
+    const ks_action_paths_hisq &ap = fl->aph;
+    const reference::HisqLinks smeared = reference::hisq_links(here(), u, 0);
+    const Terms all(residues, xxx, n_order_naik_total);
+    Gauge d = by_fat(smeared.w, ap.p2, all.products(1));
+    add(d, 1, by_long(smeared.w, ap.p2, all.products(3)));
+    for (int k = 1, first = n_orders_naik[0]; k < ap.n_naiks; first += n_orders_naik[k++]) {
+        const Terms set(residues + first, xxx + first, n_orders_naik[k]);
+        add(d, ap.eps_naik[k] * ap.p3.act_path_coeff.one_link, set.products(1));
+        add(d, ap.eps_naik[k], by_long(smeared.w, ap.p3, set.products(3)));
+    }
+    for (size_t k = 0; k < d.size(); ++k)
+        d[k] = reference::unitary_part_derivative(smeared.v[k], d[k], 0);
+    return by_fat(u, ap.p1, d);
+}
+#else
+Gauge derivative(const Gauge &u, const Real *residues, su3_vector **xxx, int nterms, fermion_links_t *fl) {
+    const Terms all(residues, xxx, nterms);
+    Gauge d = by_fat(u, fl->ap.p, all.products(1));
+    add(d, 1, by_long(u, fl->ap.p, all.products(3)));
+    return d;
+}
+#endif
+
+int loop_length[] = {4, 6, 6}, loop_num[] = {6, 12, 16};
+Real plaquette_coefficient[] = {1}, rectangle_coefficient[] = {-0.08}, bent_coefficient[] = {0.02};
+Real *loop_coefficients[] = {plaquette_coefficient, rectangle_coefficient, bent_coefficient};
+
+std::vector<reference::Loops> loops() {
+    return {{plaquette_coefficient[0], reference::plaquettes()},
+            {rectangle_coefficient[0], reference::rectangles()},
+            {bent_coefficient[0], reference::bent_rectangles()}};
+}
+
+} // namespace
+
+extern "C" {
+
+Real beta = 6.8;
+int n_orders_naik[MAX_NAIK] = {2, 1}, n_order_naik_total = 3, hisq_svd_counter, hisq_force_filter_counter;
+
+int get_nreps(void) { return std::getenv("MILC_HOST_NREPS") != nullptr ? 2 : 1; } // 2: not the device's
+int get_nloop(void) { return 3; }
+int *get_loop_length(void) { return loop_length; }
+int *get_loop_num(void) { return loop_num; }
+Real **get_loop_coeff(void) { return loop_coefficients; }
+
+ks_action_paths *get_action_paths(fermion_links_t *fl) { return &fl->ap; }
+ks_action_paths_hisq *get_action_paths_hisq(fermion_links_t *fl) { return &fl->aph; }
+int fermion_links_get_n_naiks(fermion_links_t *fl) { return fl->aph.n_naiks; }
+double *fermion_links_get_eps_naik(fermion_links_t *fl) { return fl->aph.eps_naik; }
+
+void update_u(Real eps) {
+    const int order = std::getenv("MILC_HOST_ORDER") != nullptr ? 2 : 8; // a fault, for the comparison to find
+    to_sites(reference::update_links(links_of_sites(), momenta_of_sites(), eps, order));
+    invalidate_fermion_links(fn_links);
+}
+
+void imp_gauge_force_cpu(Real eps, field_offset) {
+    momenta_to_sites(reference::add_gauge_force(here(), links_of_sites(), loops(), eps * beta / 3, momenta_of_sites()));
+}
+
+void eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, int nterms, int, fermion_links_t *fl) {
+    const Gauge u = links_of_sites(), d = derivative(u, residues, xxx, nterms, fl);
+    Gauge h = momenta_of_sites();
+    for (size_t k = 0; k < u.size(); ++k)
+        h[k] = h[k] + (2 * eps) * reference::traceless_antihermitian(u[k] * reference::adjoint(d[k]));
+    momenta_to_sites(h);
+}
+
+void reunitarize_cpu(void) {
+    Gauge u = links_of_sites();
+    for (reference::Matrix &m : u)
+        m = reference::reunitarize(m);
+    to_sites(u);
+}
+
+double imp_gauge_action(void) { return reference::gauge_action(here(), links_of_sites(), loops()); }
+
+void d_plaquette(double *space, double *time) {
+    const auto parts = reference::plaquette_parts(here(), links_of_sites());
+    *space = 3 * parts.space_space;
+    *time = 3 * parts.space_time;
+}
+
+void rephase(int flag) {
+    if (flag == phases_in) {
+        std::printf("rephase: already %d\n", flag);
+        terminate(1);
+    }
+    for (size_t i = 0; i < volume; ++i)
+        for (int mu = 0; mu < 4; ++mu)
+            for (auto &row : lattice[i].link[mu].e)
+                for (complex_number &z : row)
+                    z.real *= lattice[i].phase[mu], z.imag *= lattice[i].phase[mu];
+    phases_in = flag;
+}
+
+void gauge_field_copy(field_offset src, field_offset dest) {
+    for (size_t i = 0; i < volume; ++i)
+        for (int mu = 0; mu < 4; ++mu)
+            reinterpret_cast<su3_matrix *>(F_PT(&lattice[i], dest))[mu] =
+                reinterpret_cast<const su3_matrix *>(F_PT(&lattice[i], src))[mu];
+}
+
+void ranmom(void) {
+    static unsigned long seed = 500;
+    momenta_to_sites(reference::random_momenta(here(), seed++));
+}
+
+// CONTINUE: links stay. FRESH: the file's name is the seed, and links have no phases, as those of a file.
+void *reload_lattice(int flag, const char *file) {
+    if (flag == CONTINUE)
+        return nullptr;
+    reference::Rng rng(std::strtoul(file, nullptr, 10));
+    Gauge u(4 * volume);
+    for (reference::Matrix &m : u)
+        m = reference::random_near_unit_su3(rng, 0.3);
+    to_sites(u);
+    return nullptr;
+}
+
+} // extern "C"

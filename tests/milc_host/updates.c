@@ -1,0 +1,75 @@
+/* Routines of molecular dynamics that call others. These are in another file, as in MILC, where the linker finds their
+ * calls. */
+#include "../generic_ks/generic_ks_includes.h"
+#include "../include/fermion_links.h"
+#include <quark_action.h>
+
+static fermion_links_t all_links;
+fermion_links_t *fn_links = &all_links;
+
+void imp_gauge_force_ks(Real eps, field_offset mom_off) {
+    rephase(OFF);
+    imp_gauge_force_cpu(eps, mom_off);
+    rephase(ON);
+}
+
+void reunitarize_ks(void) {
+    rephase(OFF);
+    reunitarize_cpu();
+    rephase(ON);
+}
+
+static double momentum_action(void) {
+    double sum = 0;
+    size_t i;
+    int mu;
+    for (i = 0; i < sites_on_node; i++)
+        for (mu = 0; mu < 4; mu++) {
+            const anti_hermitmat *h = &lattice[i].mom[mu];
+            const double off[6] = {h->m01.real, h->m01.imag, h->m02.real, h->m02.imag, h->m12.real, h->m12.imag};
+            const double diagonal[3] = {h->m00im, h->m11im, h->m22im};
+            int k;
+            for (k = 0; k < 6; k++)
+                sum += off[k] * off[k];
+            for (k = 0; k < 3; k++)
+                sum += diagonal[k] * diagonal[k] / 2;
+            sum -= 4;
+        }
+    return sum;
+}
+
+/* Without the fermions. The momenta are read from the sites. */
+double d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec) {
+    double space, time, gauge, momenta;
+    (void)multi_x;
+    (void)sumvec;
+    d_plaquette(&space, &time);
+    rephase(OFF);
+    gauge = beta / 3 * imp_gauge_action();
+    rephase(ON);
+    momenta = momentum_action();
+    printf("trajectory plaquettes %.17g %.17g actions %.17g %.17g\n", -space, -time, gauge / volume, momenta / volume);
+    return gauge + momenta;
+}
+
+void invalidate_fermion_links(fermion_links_t *fl) { fl->valid = 0; }
+
+void restore_fermion_links_from_site(fermion_links_t *fl, int prec) {
+    info_t info = {0};
+    su3_matrix *links;
+    (void)prec;
+    if (fl->valid)
+        return;
+    links = create_G_from_site();
+    if (FERM_ACTION == HISQ) {
+        if (fl->aux != NULL)
+            destroy_hisq_links_milc(&fl->aph, fl->aux, fl->fn, fl->fn_deps);
+        create_hisq_links_milc(&info, fl->fn, &fl->fn_deps, &fl->aux, &fl->aph, links, 0, 0);
+    } else {
+        destroy_fn_links(fl->fn[0]);
+        fl->fn[0] = create_fn_links();
+        load_fn_links_cpu(&info, fl->fn[0], &fl->ap, links, 0);
+    }
+    free(links);
+    fl->valid = 1;
+}
