@@ -126,8 +126,13 @@ void trajectory(const char *fault, const char *at) {
     invalidate_fermion_links(fn_links);
     measure();
 
+    /* Without actions in between, as the R algorithm does it. */
+    imp_gauge_force_ks(eps, F_OFFSET(mom));
     ranmom();
+    update_u(eps);
     gauge_field_copy(F_OFFSET(link[0]), F_OFFSET(old_link[0]));
+    update_u(eps);
+    gauge_field_copy(F_OFFSET(old_link[0]), F_OFFSET(link[0]));
     update_u(eps);
     reload_lattice(CONTINUE, NULL);
     update_u(eps);

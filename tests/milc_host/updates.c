@@ -40,15 +40,17 @@ static double momentum_action(void) {
 
 /* Without the fermions. The momenta are read from the sites. */
 double d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec) {
-    double space, time, gauge, momenta;
+    double space, time, space_out, time_out, gauge, momenta;
     (void)multi_x;
     (void)sumvec;
     d_plaquette(&space, &time);
     rephase(OFF);
     gauge = beta / 3 * imp_gauge_action();
+    d_plaquette(&space_out, &time_out);
     rephase(ON);
     momenta = momentum_action();
-    printf("trajectory plaquettes %.17g %.17g actions %.17g %.17g\n", -space, -time, gauge / volume, momenta / volume);
+    printf("trajectory plaquettes %.17g %.17g with phases %.17g %.17g actions %.17g %.17g\n", space_out, time_out,
+           space, time, gauge / volume, momenta / volume);
     return gauge + momenta;
 }
 
