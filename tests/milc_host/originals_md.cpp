@@ -129,6 +129,7 @@ Real **get_loop_coeff(void) { return loop_coefficients; }
 
 ks_action_paths *get_action_paths(fermion_links_t *fl) { return &fl->ap; }
 ks_action_paths_hisq *get_action_paths_hisq(fermion_links_t *fl) { return &fl->aph; }
+hisq_auxiliary_t *get_hisq_auxiliary(fermion_links_t *fl) { return fl->aux; }
 int fermion_links_get_n_naiks(fermion_links_t *fl) { return fl->aph.n_naiks; }
 double *fermion_links_get_eps_naik(fermion_links_t *fl) { return fl->aph.eps_naik; }
 
