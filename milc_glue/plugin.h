@@ -152,6 +152,9 @@ typedef struct {
  * begin returns 0 where it cannot be. */
 int milcgpu_plugin_vectors_begin(void *const *fields, int n);
 void milcgpu_plugin_vectors_end(void);
+/* MILC's own routine is next: 1: its fields have what the device has, and the device no more. 0: that is lost, which was
+ * said, and MILC cannot go on. */
+int milcgpu_plugin_vectors_need(void);
 
 int milcgpu_plugin_resident(void); /* 0: MILCGPU_RESIDENT=0 */
 /* Those of `what` of which the device has the newest. */

@@ -304,7 +304,7 @@ TEST_CASE("milc_host: molecular dynamics compared with MILC's own", "[milc_host]
 
 TEST_CASE("milc_host: molecular dynamics after an error", "[milc_host]") {
     for (const std::string &backend : backend_settings()) {
-        for (const char *place : {"update", "fermion", "action"}) {
+        for (const char *place : {"update", "dslash", "fermion", "action"}) {
             const Run full =
                 right_trajectory("hisq-P2", backend + " MILCGPU_RESIDENT=nan", std::string("memory ") + place);
             INFO(full.output);

@@ -131,6 +131,14 @@ int milcgpu_plugin_vectors_begin(void *const *fields, int n) {
     });
 }
 
+int milcgpu_plugin_vectors_need(void) {
+    Plugin &p = plugin();
+    return answer_of("solutions on the device", "MILC cannot go on", 0, [&] {
+        p.vectors.all_to_host();
+        return !p.lost;
+    });
+}
+
 void milcgpu_plugin_vectors_end(void) {
     plugin().known.clear();
     plugin().vectors.end();

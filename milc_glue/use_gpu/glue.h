@@ -49,12 +49,18 @@ int milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *s
  * where they are lost. who: the routine that reads them. */
 void milcgpu_md_need(int what, const char *who);
 
+/* The same of solutions that may be on the device alone. */
+void milcgpu_need_vectors(void);
+
 /* While MILC makes its fermion links from the sites and the device has the newest gauge links, they need no copy on the
  * host: milcgpu_md_lends(room) says so of a field that is left as it is, milcgpu_md_lent(links) recognises it, and
  * milcgpu_md_fill(links) fills it for a routine of MILC's after all. */
 int milcgpu_md_lends(su3_matrix *room);
 int milcgpu_md_lent(const su3_matrix *links);
 void milcgpu_md_fill(su3_matrix *links);
+
+/* Says that MILC cannot go on, and ends the run. */
+void milcgpu_end_of_run(void);
 
 /* MILCGPU_COMPARE=strict: ends the run unless `good`. */
 void milcgpu_judge(int good);

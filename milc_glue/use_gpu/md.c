@@ -69,10 +69,8 @@ void milcgpu_md_need(int what, const char *who) {
     const int phases = phases_in;
     if (own) /* the host's copy is the one that MILC's routine works on */
         return;
-    if (!milcgpu_plugin_host_needs(what, who)) {
-        fprintf(stderr, "milcgpu: MILC cannot go on: the run ends\n");
-        terminate(1);
-    }
+    if (!milcgpu_plugin_host_needs(what, who))
+        milcgpu_end_of_run();
     if ((newer & MILCGPU_LINKS) && phases == OFF) { /* they came with phases */
         phases_in = ON;
         __real_rephase(OFF);
@@ -362,6 +360,7 @@ void __wrap_eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, i
     free(weights);
     free(x);
     if (!done) {
+        milcgpu_need_vectors();
         begin_own(MILCGPU_FERMION_FORCE, BOTH, "eo_fermion_force_multi");
 #if FERM_ACTION == HISQ
         /* Not filled where the links were made from the device's. */

@@ -92,6 +92,7 @@ static void account(const milcgpu_solve_report *report, quark_invert_control *qi
 static int cpu_solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
                      imp_ferm_links_t *fn) {
     int iterations;
+    milcgpu_need_vectors();
     milcgpu_plugin_original(routine, 1);
     iterations = __real_ks_congrad_parity_cpu(src, dest, qic, mass, fn);
     milcgpu_plugin_original(routine, 0);
@@ -133,8 +134,10 @@ static int solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, qua
 
 int __wrap_ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
                                  imp_ferm_links_t *fn) {
-    if (fn == NULL || !milcgpu_takes_over())
+    if (fn == NULL || !milcgpu_takes_over()) {
+        milcgpu_need_vectors();
         return __real_ks_congrad_parity_cpu(src, dest, qic, mass, fn);
+    }
     return solve(MILCGPU_KS_CONGRAD, src, dest, qic, mass, fn);
 }
 
@@ -143,8 +146,10 @@ int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **
                                        Real mass, imp_ferm_links_t *fn) {
     const quark_invert_control asked = *qic;
     int i, iterations = 0;
-    if (fn == NULL || !milcgpu_takes_over())
+    if (fn == NULL || !milcgpu_takes_over()) {
+        milcgpu_need_vectors();
         return __real_ks_congrad_block_parity_cpu(nsrc, src, dest, qic, mass, fn);
+    }
     for (i = 0; i < nsrc; i++) {
         quark_invert_control one = asked;
         iterations += solve(MILCGPU_KS_CONGRAD_BLOCK, src[i], dest[i], &one, mass, fn);
@@ -208,6 +213,7 @@ int __wrap_ks_congrad(field_offset src, field_offset dest, Real mass, int niter,
 static int cpu_multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_offsets, quark_invert_control *qic,
                        imp_ferm_links_t *fn) {
     int iterations;
+    milcgpu_need_vectors();
     milcgpu_plugin_original(MILCGPU_KS_MULTICG, 1);
     iterations = __real_ks_multicg_offset_field_cpu(src, psim, ksp, num_offsets, qic, fn);
     milcgpu_plugin_original(MILCGPU_KS_MULTICG, 0);
@@ -305,8 +311,10 @@ int __wrap_ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_pa
     double since;
     for (j = 0; possible && j < num_offsets; j++)
         possible = ksp[j].offset > 0;
-    if (!possible || !milcgpu_takes_over())
+    if (!possible || !milcgpu_takes_over()) {
+        milcgpu_need_vectors();
         return __real_ks_multicg_offset_field_cpu(src, psim, ksp, num_offsets, qic, fn);
+    }
     since = milcgpu_plugin_seconds();
     for (p = EVEN; p >= ODD; p--)
         if ((qic[0].parity & p) && !multicg(src, psim, ksp, num_offsets, qic, p, fn, since, &iterations))
@@ -320,6 +328,7 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
     double seconds;
     if (fn == NULL || !milcgpu_takes_over() || !milcgpu_plugin_takes_dslash() ||
         (parity == EVENANDODD && src == dest)) {
+        milcgpu_need_vectors();
         __real_dslash_fn_field(src, dest, parity, fn);
         return;
     }
@@ -347,6 +356,7 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
                 milcgpu_plugin_dslash(fn->fat, fn->lng, p, milcgpu_vector_field(src), milcgpu_vector_field(dest)))
                 parities &= ~p;
     if (parities) { /* what the device did not do */
+        milcgpu_need_vectors();
         milcgpu_plugin_original(MILCGPU_DSLASH, 1);
         __real_dslash_fn_field(src, dest, parities, fn);
         milcgpu_plugin_original(MILCGPU_DSLASH, 0);

@@ -37,6 +37,16 @@ void milcgpu_judge(int good) {
     terminate(1);
 }
 
+void milcgpu_end_of_run(void) {
+    fprintf(stderr, "milcgpu: MILC cannot go on: the run ends\n");
+    terminate(1);
+}
+
+void milcgpu_need_vectors(void) {
+    if (!milcgpu_plugin_vectors_need())
+        milcgpu_end_of_run();
+}
+
 /* MILC's index of every site, even sites first, x fastest; NULL where MILC contradicts itself, has odd extents, or
  * there is no room: MILC then runs by itself. */
 static int *site_map(void) {

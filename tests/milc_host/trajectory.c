@@ -10,13 +10,14 @@
 void make_lattice(void);
 void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
 void inject(const char *fault);
+void place(const char *name);
 
 enum { terms = 3 };
 static const char *the_fault, *the_place;
 static su3_vector *multi_x[terms];
 
 /* A fault before the routine that is called next, once. "write" is the program's own: nobody announces it. */
-static void place(const char *name) {
+void place(const char *name) {
     if (strcmp(the_place, name) != 0)
         return;
     the_place = "";
@@ -64,25 +65,6 @@ static void measure(void) {
     printf("trajectory measured: plaquettes %.17g %.17g links %.17g\n", space, time,
            digest((const Real *)lattice[0].link, sizeof(site), 72));
     rephase(ON);
-}
-
-/* The solution on even sites, here a random field, and D of it on odd ones. */
-int update_h_fermion(Real eps, su3_vector **x) {
-    Real residues[terms] = {1, -0.3, 1.5};
-    int k, t;
-    size_t i;
-    restore_fermion_links_from_site(fn_links, MILC_PRECISION);
-    for (t = 0; t < terms; t++) {
-        const int set = FERM_ACTION == HISQ && t >= n_orders_naik[0];
-        srand(100 + t);
-        for (i = 0; i < even_sites_on_node; i++)
-            for (k = 0; k < 6; k++)
-                ((Real *)&x[t][i])[k] = (Real)rand() / RAND_MAX - 0.5;
-        dslash_fn_field(x[t], x[t], ODD, fn_links->fn[set]);
-    }
-    place("fermion");
-    eo_fermion_force_multi(eps, residues, x, terms, MILC_PRECISION, fn_links);
-    return 0;
 }
 
 static void leapfrog(Real eps) {
