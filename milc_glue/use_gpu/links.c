@@ -349,9 +349,10 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
 
 su3_matrix *__wrap_create_G_from_site(void) {
     su3_matrix *links;
-    milcgpu_md_need(MILCGPU_LINKS, "create_G_from_site");
-    if (!milcgpu_takes_over())
+    if (!milcgpu_takes_over()) { /* also after the device was lost */
+        milcgpu_md_need(MILCGPU_LINKS, "create_G_from_site");
         return __real_create_G_from_site();
+    }
     links = (su3_matrix *)milcgpu_room(LINK_BYTES, "gauge links");
     if (milcgpu_md_lends(links))
         return links;

@@ -60,26 +60,6 @@ double d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec) {
 
 void invalidate_fermion_links(fermion_links_t *fl) { fl->valid = 0; }
 
-void restore_fermion_links_from_site(fermion_links_t *fl, int prec) {
-    info_t info = {0};
-    su3_matrix *links;
-    (void)prec;
-    if (fl->valid)
-        return;
-    links = create_G_from_site();
-    if (FERM_ACTION == HISQ) {
-        if (fl->aux != NULL)
-            destroy_hisq_links_milc(&fl->aph, fl->aux, fl->fn, fl->fn_deps);
-        create_hisq_links_milc(&info, fl->fn, &fl->fn_deps, &fl->aux, &fl->aph, links, 0, 0);
-    } else {
-        destroy_fn_links(fl->fn[0]);
-        fl->fn[0] = create_fn_links();
-        load_fn_links_cpu(&info, fl->fn[0], &fl->ap, links, 0);
-    }
-    free(links);
-    fl->valid = 1;
-}
-
 /* Solutions of a random source, one multi-mass call a set of eps_naik, D of them, and their force. */
 int update_h_fermion(Real eps, su3_vector **x) {
     Real residues[3] = {1, -0.3, 1.5};
