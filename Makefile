@@ -163,7 +163,7 @@ install: all ## into $(DESTDIR)$(PREFIX): include/ lib/ lib/pkgconfig/ bin/
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include milc_glue/milcgpu.h milc_glue/milcgpu_md.h milc_glue/plugin.h
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/milcgpu $(wildcard milc_glue/use_gpu/*.[ch]) milc_glue/use_gpu/milc_gpu.mk
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin milc_glue/use_gpu/milcgpu-config
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include $(wildcard milc_glue/quda_compat/*.h)
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include $(filter-out %/internal.h,$(wildcard milc_glue/quda_compat/*.h))
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(O)/libmilcgpu.a
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib $(O)/libmilcgpu.so $(O)/libquda.so
 	$(if $(programs),install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(programs))

@@ -159,6 +159,8 @@ int milcgpu_plugin_vectors_need(void);
 int milcgpu_plugin_resident(void); /* 0: MILCGPU_RESIDENT=0 */
 /* Those of `what` of which the device has the newest. */
 int milcgpu_plugin_newer_on_device(int what);
+/* Whether the device's links are these, 4 a site, packed: milcgpu_plugin_links can then take the device's. */
+int milcgpu_plugin_has_links(const void *links);
 /* The host has the newest of `what` when this returns 1. 0: it is lost, which was said, and MILC cannot go on. who: the
  * routine that needs it, for the table at exit. */
 int milcgpu_plugin_host_needs(int what, const char *who);
@@ -170,7 +172,8 @@ int milcgpu_plugin_gauge_force(const milcgpu_plugin_lattice *lattice, const milc
                                double eps);
 int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const milcgpu_force_spec *spec,
                                  const milcgpu_field *x, milcgpu_force_report *report);
-int milcgpu_plugin_reunitarize(const milcgpu_plugin_lattice *lattice, milcgpu_reunitarize_report *report);
+int milcgpu_plugin_reunitarize(const milcgpu_plugin_lattice *lattice, double tolerance,
+                               milcgpu_reunitarize_report *report);
 int milcgpu_plugin_gauge_action(const milcgpu_plugin_lattice *lattice, const milcgpu_loops *loops, double *action);
 int milcgpu_plugin_plaquettes(const milcgpu_plugin_lattice *lattice, double *space, double *time);
 

@@ -2,8 +2,7 @@
 // lattice and one precision there, as MILC has, so the tests marked "alone" are run by others in a program of their
 // own.
 #include "milc_glue/plugin.h"
-#include "milc_glue/quda_compat/quda_milc_interface.h"
-#include "tests/support.h"
+#include "tests/quda_support.h"
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -11,6 +10,8 @@
 #include <string>
 #include <sys/resource.h>
 #include <unistd.h>
+
+using namespace tests;
 
 namespace {
 
@@ -40,23 +41,6 @@ double links_differ(const reference::Gauge &a, const reference::Gauge &b) {
     return difference(a.data(), b.data(), 18 * a.size());
 }
 
-// What MILC's sites hold, among other things.
-template <class Real> struct Site {
-    char before[24];
-    Real link[4][18];
-    char between[8];
-    Real mom[4][10];
-};
-
-QudaMILCSiteArg_t site_argument(Site<double> *sites) {
-    using S = Site<double>;
-    return {sites, nullptr, offsetof(S, link), nullptr, offsetof(S, mom), sizeof(S)};
-}
-QudaMILCSiteArg_t site_argument(Site<float> *sites) {
-    using S = Site<float>;
-    return {sites, nullptr, offsetof(S, link), nullptr, offsetof(S, mom), sizeof(S)};
-}
-
 // The same numbers in single precision.
 template <class Element> std::vector<float> in_single(const std::vector<Element> &field) {
     const double *x = reinterpret_cast<const double *>(field.data());
@@ -70,13 +54,6 @@ double single_difference(const std::vector<float> &a, const std::vector<Element>
     const std::vector<double> x(a.begin(), a.end());
     return difference(x.data() + begin, reinterpret_cast<const double *>(truth.data()) + begin,
                       (end > 0 ? end : a.size()) - begin);
-}
-
-// Runs one test in a program of its own.
-int alone(const char *tag) {
-    char self[4096] = "";
-    REQUIRE(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
-    return std::system((std::string(self) + " " + tag).c_str());
 }
 
 size_t address_space_bytes() {

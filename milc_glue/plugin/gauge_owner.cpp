@@ -87,6 +87,13 @@ int GaugeOwner::newer_on_device(int what) const {
     return newer;
 }
 
+bool GaugeOwner::has_links(const void *packed) const {
+    if (gauge_ == nullptr || links_.newer != Newer::neither)
+        return false;
+    const size_t bytes = records(MILCGPU_LINKS).bytes;
+    return hash_records({packed, static_cast<size_t>(sites_), bytes, bytes}) == links_.hash;
+}
+
 void GaugeOwner::to_host(int what, const char *who) {
     for (const int one : members) {
         if (newer_on_device(one) == 0 || (what & one) == 0)

@@ -24,8 +24,9 @@ class GaugeOwner {
 
     void device_wrote(int what, bool poison); // poison: fills the host's old copy with NaN, for tests
     void host_wrote(int what);
-    void load_again();                   // what both sides have: the device's copy is not to be trusted
-    int newer_on_device(int what) const; // of these
+    void load_again();                        // what both sides have: the device's copy is not to be trusted
+    int newer_on_device(int what) const;      // of these
+    bool has_links(const void *packed) const; // the device has these, by their hash
 
     // The host has what the device has. Throws Error where that cannot be had any more: the device is lost, or MILC
     // wrote meanwhile, so that neither copy is right. who: the routine of MILC's that needs it.

@@ -105,11 +105,12 @@ int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const mi
     return on_gauge(MILCGPU_FERMION_FORCE, lattice, MILCGPU_LINKS | MILCGPU_MOMENTA, MILCGPU_MOMENTA, work);
 }
 
-int milcgpu_plugin_reunitarize(const milcgpu_plugin_lattice *lattice, milcgpu_reunitarize_report *report) {
+int milcgpu_plugin_reunitarize(const milcgpu_plugin_lattice *lattice, double tolerance,
+                               milcgpu_reunitarize_report *report) {
     return on_gauge(MILCGPU_REUNITARIZE, lattice, MILCGPU_LINKS, MILCGPU_LINKS,
                     [&](milcgpu_gauge *gauge, RoutineAccount &) {
                         report->struct_size = sizeof *report;
-                        return milcgpu_reunitarize(gauge, 0, report);
+                        return milcgpu_reunitarize(gauge, tolerance, report);
                     });
 }
 
@@ -147,6 +148,11 @@ void milcgpu_plugin_vectors_end(void) {
 int milcgpu_plugin_newer_on_device(int what) {
     const Plugin &p = plugin();
     return p.gauge != nullptr ? p.gauge->newer_on_device(what) : 0;
+}
+
+int milcgpu_plugin_has_links(const void *links) {
+    const Plugin &p = plugin();
+    return p.gauge != nullptr && p.gauge->has_links(links);
 }
 
 int milcgpu_plugin_host_needs(int what, const char *who) {

@@ -1,6 +1,7 @@
-/* What a MILC built with WANTQUDA=true, WANT_FN_CG_GPU=true and WANT_FL_GPU=true calls, served by milcgpu: the names,
- * argument lists and fields of that interface, written down from MILC's calls. What MILC's other GPU switches would
- * call is not declared, so a program that wants it does not link. docs/quda-switches.md says which switches work.
+/* What a MILC built with WANTQUDA=true and WANT_FN_CG_GPU, WANT_FL_GPU, WANT_FF_GPU (HISQ) and WANT_GF_GPU calls,
+ * served by milcgpu: the names, argument lists and fields of that interface, written down from MILC's calls. What
+ * MILC's other GPU switches would call is not declared, so a program that wants it does not link. docs/quda-switches.md
+ * says which switches work.
  *
  * Fields are MILC's: su3_vector[sites], su3_matrix[4 * sites], even sites first; precision 1 is float, 2 double.
  * external: of MILC's fields. Errors are said on stderr; a call that cannot be done on the GPU is done by the host
@@ -95,12 +96,53 @@ void qudaLoadUnitarizedLink(int precision, QudaFatLinkArgs_t fatlink_args, const
                             void *fatlink, void *ulink);
 void qudaHisqParamsInit(QudaHisqParams_t parameters);
 
-/* Sum over all links of |m01|^2 + |m02|^2 + |m12|^2 + (m00^2 + m11^2 + m22^2) / 2 - 4. */
+/* Sum over all links of |m01|^2 + |m02|^2 + |m12|^2 + (m00^2 + m11^2 + m22^2) / 2 - 4, of the momenta that count. */
 double qudaMomAction(int precision, QudaMILCSiteArg_t *arg);
 /* Mean Re tr / 3 of all, the space-space and the space-time plaquettes; phase_in: staggered phases are in the links. */
 void qudaPlaquettePhased(int precision, double plaq[3], QudaMILCSiteArg_t *arg, int phase_in);
 /* Mean trace of the loop of links in direction dir (3: time), real and imaginary part. */
 void qudaPolyakovLoopPhased(int precision, double ploop[2], int dir, QudaMILCSiteArg_t *arg, int phase_in);
+
+/* traces[2k], [2k+1]: real and imaginary part of factor coefficients[k] times the sum over all sites of the trace of
+ * the loop paths[k] of lengths[k] steps, 0 to 3 along x, y, z, t and 7 - mu back along mu, for links without phases. On
+ * the host's threads. */
+void qudaGaugeLoopTracePhased(int precision, double *traces, int **paths, int *lengths, double *coefficients,
+                              int num_paths, int max_length, double factor, QudaMILCSiteArg_t *arg, int phase_in);
+/* The three above in one call. */
+void qudaGaugeMeasurementsPhased(int precision, double plaq[3], double ploop[2], int dir, double *traces, int **paths,
+                                 int *lengths, double *coefficients, int num_paths, int max_length, double factor,
+                                 QudaMILCSiteArg_t *arg, int phase_in);
+
+/* Molecular dynamics. phase_in: phases are in the links. Links of the sites are written in every call that changes
+ * them; what the device holds of them is found again by a hash of all of them. Momenta are those of the sites, read and
+ * written in every call, until qudaMomLoad: from then on the library's count, and the sites' are not looked at.
+ * qudaMomSave writes them there. Momenta that are lost with a device, or that lack a force because it could not be
+ * done, make NaN of what is computed from them, until the next qudaMomLoad. */
+void qudaMomLoad(int precision, QudaMILCSiteArg_t *arg);
+void qudaMomSave(int precision, QudaMILCSiteArg_t *arg);
+
+/* H -= eb3 times the anti-Hermitian traceless part of U times the sum of its loops; coefficients of plaquettes,
+ * rectangles, bent loops (num_loop_types of them), for links without phases. */
+void qudaGaugeForcePhased(int precision, int num_loop_types, double milc_loop_coeff[3], double eb3,
+                          QudaMILCSiteArg_t *arg, int phase_in);
+
+/* The force of HISQ quarks. quark_field: num_terms vectors, the solution on even sites, D of it on odd ones. coeff[t] =
+ * {2 residue, Naik coefficient of level 2 times 2 residue}; num_naik_terms more rows, for the last terms once more,
+ * have what eps_naik adds. level2_coeff, fat7_coeff: as path_coeff. u_link: 4 a site, packed; w_link and v_link are not
+ * used. milc_momentum: 40 reals a site; filled with what the force adds to the momenta, or, after qudaMomLoad, left
+ * alone. Limits of the unitarization and the filter are those of qudaHisqParamsInit, which QUDA replaces by its
+ * defaults; reunit_allow_svd is taken as 1. */
+void qudaHisqForce(int precision, int num_terms, int num_naik_terms, double dt, double **coeff, void **quark_field,
+                   const double level2_coeff[6], const double fat7_coeff[6], const void *w_link, const void *v_link,
+                   const void *u_link, void *milc_momentum);
+
+/* U <- exp(eps H) U, the series to order 8. want_gaugepipe is not used. */
+void qudaUpdateUPhased(int precision, double eps, QudaMILCSiteArg_t *arg, int phase_in);
+void qudaUpdateUPhasedPipeline(int precision, double eps, QudaMILCSiteArg_t *arg, int phase_in, int want_gaugepipe);
+
+/* Back to SU(3) as MILC does it. Links further from it than tol are said and left as they are; more than 100 of them,
+ * MILC's own limit: all links are NaN. phase_in 0: not built, all links are NaN. */
+void qudaUnitarizeSU3Phased(int precision, double tol, QudaMILCSiteArg_t *arg, int phase_in);
 
 #ifdef __cplusplus
 }

@@ -262,7 +262,7 @@ void __wrap_reunitarize_ks(void) {
     const milcgpu_plugin_lattice sites = in_sites();
     milcgpu_reunitarize_report report;
     double seconds = -milcgpu_plugin_seconds();
-    if (takes(MILCGPU_REUNITARIZE, 1, NULL, "reunitarize_ks") && milcgpu_plugin_reunitarize(&sites, &report) &&
+    if (takes(MILCGPU_REUNITARIZE, 1, NULL, "reunitarize_ks") && milcgpu_plugin_reunitarize(&sites, 0, &report) &&
         report.failed == 0) {
         seconds += milcgpu_plugin_seconds();
         if (finish(MILCGPU_LINKS, "reunitarize_ks")) {

@@ -1,0 +1,74 @@
+// What the files of this folder share: the lattice, the start of the plugin, retreat and marks after errors. Not
+// installed.
+#pragma once
+#include "milc_glue/host_fields.h"
+#include "milc_glue/plugin.h"
+#include "milc_glue/quda_compat/quda_milc_interface.h"
+#include <cstdio>
+#include <exception>
+#include <new>
+
+namespace milcgpu::quda {
+
+struct Lattice {
+    int n[4] = {0, 0, 0, 0};
+    int ranks = 0;
+    size_t sites() const { return static_cast<size_t>(n[0]) * n[1] * n[2] * n[3] / (ranks > 1 ? ranks : 1); } // here
+    size_t site(int x, int y, int z, int t) const { // MILC's layout_hyper_prime; coordinates are taken modulo extents
+        x %= n[0], y %= n[1], z %= n[2], t %= n[3];
+        const size_t lexicographic = x + static_cast<size_t>(n[0]) * (y + n[1] * (z + static_cast<size_t>(n[2]) * t));
+        return lexicographic / 2 + ((x + y + z + t) % 2 != 0 ? sites() / 2 : 0);
+    }
+};
+
+extern Lattice lattice;
+extern QudaHisqParams_t hisq_parameters; // the last ones given
+
+void complain(const char *function, const char *what);
+
+// What `work` returns; false, and said, after an exception.
+template <class Work> bool guarded(const char *function, const Work &work) noexcept {
+    try {
+        return work();
+    } catch (const std::bad_alloc &) {
+        complain(function, "no room in the host's memory");
+    } catch (const std::exception &error) {
+        complain(function, error.what());
+    }
+    return false;
+}
+
+// The precision comes with the first call that has one; MILC has one for all.
+bool start(const char *function, int precision);
+
+// `work` on the GPU, else on the host backend. False: neither could.
+template <class Work> bool done(const char *function, int precision, const Work &work) noexcept {
+    return guarded(function, [&] {
+        if (!start(function, precision))
+            return false;
+        if (milcgpu_plugin_active() != 0 && work())
+            return true;
+        return milcgpu_plugin_retreat() != 0 && work();
+    });
+}
+
+inline int real_of(int precision) { return precision == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE; }
+inline size_t bytes_of(int precision) { return precision == 1 ? sizeof(float) : sizeof(double); }
+inline milcgpu_field packed(void *field, int precision) { return {field, real_of(precision), 0}; }
+inline milcgpu_paths paths_of(const double c[6]) { return {c[0], c[1], c[2], c[3], c[4], c[5]}; }
+
+// Links (72 reals a site) and momenta (40) of the argument, packed or inside the sites.
+milcgpu_field links_of(const QudaMILCSiteArg_t &arg, int precision);
+milcgpu_field momenta_of(const QudaMILCSiteArg_t &arg, int precision);
+HostRecords records_of(const milcgpu_field &field, int reals, int precision);
+
+void fill_with_nan(void *field, size_t reals, int precision);
+
+// Whether lattice, precision and argument are such that an observable can be taken; if not, says why.
+bool observable(const char *function, int precision, const QudaMILCSiteArg_t *arg);
+
+// The momenta that count, on the host: after qudaMomLoad the library's, else those of the argument. False, and said:
+// they are lost.
+bool newest_momenta(const char *function, const QudaMILCSiteArg_t &arg, int precision, milcgpu_field &momenta);
+
+} // namespace milcgpu::quda
