@@ -302,6 +302,15 @@ template <class Real> void with_residency(double tolerance) {
     CHECK(p.momenta_off(h) <= tolerance);
     CHECK(p.only(before, true, true));
 
+    // A force that is not built is missing in the momenta: nothing is made of them.
+    double c[4] = {1, 1, 1, 1};
+    qudaGaugeForcePhased(p.precision, 4, c, 0.02, &p.arg, 1);
+    CHECK(std::isnan(qudaMomAction(p.precision, &p.arg)));
+    qudaUpdateUPhased(p.precision, 0.1, &p.arg, 1);
+    CHECK(p.all_nan(p.links()));
+    qudaMomSave(p.precision, &p.arg);
+    CHECK(p.all_nan(p.momenta()));
+
     p.put_momenta(p.h); // the next trajectory
     qudaMomLoad(p.precision, &p.arg);
     p.put_links(with_phases(p.u));

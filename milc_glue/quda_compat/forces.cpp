@@ -37,8 +37,6 @@ milcgpu_plugin_lattice lattice_of(const QudaMILCSiteArg_t &arg, int precision) {
 template <class Change> bool changed(const char *function, int precision, int writes, const Change &change) {
     bool is_done = false; // it must not be done again where only the copy back failed
     return momenta_are_whole(function) && done(function, precision, [&] {
-               if (!momenta_are_whole(function))
-                   return false;
                is_done = is_done || change();
                const bool stays =
                    writes == MILCGPU_MOMENTA && resident.room != nullptr && milcgpu_plugin_resident() != 0;

@@ -46,6 +46,7 @@ bool start(const char *function, int precision) {
     milc.ranks = lattice.ranks;
     for (int mu = 0; mu < 4; ++mu)
         milc.extent[mu] = lattice.n[mu];
+    milc.left[MILCGPU_GAUGE_ACTION] = milc.left[MILCGPU_PLAQUETTE] = "all threads of the host";
     milc.site_map = order.data();
     started_with = precision;
     const int begun = milcgpu_plugin_start(&milc);

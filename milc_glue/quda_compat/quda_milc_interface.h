@@ -116,8 +116,9 @@ void qudaGaugeMeasurementsPhased(int precision, double plaq[3], double ploop[2],
 /* Molecular dynamics. phase_in: phases are in the links. Links of the sites are written in every call that changes
  * them; what the device holds of them is found again by a hash of all of them. Momenta are those of the sites, read and
  * written in every call, until qudaMomLoad: from then on the library's count, and the sites' are not looked at.
- * qudaMomSave writes them there. Momenta that are lost with a device, or that lack a force because it could not be
- * done, make NaN of what is computed from them, until the next qudaMomLoad. */
+ * qudaMomSave writes them there. What is computed from momenta that lack
+ * a force, because it could not be done, is NaN until the next qudaMomLoad; from those that were lost with a device,
+ * to the end. */
 void qudaMomLoad(int precision, QudaMILCSiteArg_t *arg);
 void qudaMomSave(int precision, QudaMILCSiteArg_t *arg);
 
