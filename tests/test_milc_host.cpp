@@ -244,8 +244,7 @@ Run right_trajectory(const std::string &program, const std::string &environment,
 
 } // namespace
 
-TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MILC's own gives",
-          "[milc_host][sanitize]") {
+TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MILC's own gives", "[milc_host]") {
     for (const std::string &backend : backend_settings())
         for (const char *program : programs) {
             const Run resident = right_trajectory(program, backend);
