@@ -88,7 +88,8 @@ milcgpu_status milcgpu_vectors_load(milcgpu_vectors *vectors, int index, int par
 milcgpu_status milcgpu_vectors_save(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *to);
 /* Vector `index` on `parity` = D of the same vector on the other one. */
 milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcgpu_links *links, int parity);
-/* milcgpu_multi_mass with the solutions in the vectors first, first + 1, ... */
+/* milcgpu_multi_mass with the solutions in the vectors first, first + 1, ...; where that would leave its fields as they
+ * were, these vectors are left as they were. */
 milcgpu_status milcgpu_multi_mass_to(milcgpu_context *context, milcgpu_links *links,
                                      const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
                                      milcgpu_vectors *to, int first, milcgpu_multi_mass_report *report);

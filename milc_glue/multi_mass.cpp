@@ -2,6 +2,7 @@
 #include "gpu_kernels/blas/blas.h"
 #include "milc_glue/vectors.h"
 #include "milc_glue/verify.h"
+#include <algorithm>
 #include <cmath>
 
 using namespace milcgpu;
@@ -223,11 +224,12 @@ extern "C" milcgpu_status milcgpu_multi_mass_to(milcgpu_context *context, milcgp
             refuse("to: the vectors are another context's");
         need_vectors(*to, first, spec->n_shifts);
         return [to, first, n = spec->n_shifts](int i, int parity, const SpinorBlock &x) {
-            to->filled[parity][first + i] = false;
+            to->filled[parity][first + i] = false; // until all are there
             convert_spinor(*to->context->device, x, to->parity[parity][first + i], 1, nullptr);
-            if (i == n - 1)
-                to->context->device->synchronize(); // an error is this call's
-            to->filled[parity][first + i] = true;
+            if (i < n - 1)
+                return;
+            to->context->device->synchronize(); // an error is this call's
+            std::fill_n(to->filled[parity].begin() + first, n, true);
         };
     });
 }

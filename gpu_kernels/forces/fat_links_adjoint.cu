@@ -15,8 +15,8 @@
 //
 // P and N are kept in units of the coefficient `seven`, so that all of 3 is one sum. Blocks are such that the parts of
 // a site share the side links in the L1 cache: 6 parts of 32 sites in 192 threads, 4 parts of 32 sites of both parities
-// in 256. Of the registers, blocks a multiprocessor: what was fastest on an H200 at 24^3 x 32; 3 in double spills with
-// 168 registers and gains from 255 what it loses in threads.
+// in 256. How many blocks a multiprocessor holds is what was fastest on an H200 at 24^3 x 32. In double, 3 takes all
+// 255 registers a thread: with 168 it was slower.
 #include "gpu_kernels/forces/forces.h"
 #include "gpu_kernels/links/staples.h"
 

@@ -44,13 +44,7 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                     p.links->keep(*kept[k], fats[k].data, lngs[k].data);
             return status;
         };
-        milcgpu_status status = attempt();
-        if (status == MILCGPU_NO_MEMORY) {
-            p.say(1, format("%s: %s. Trying again without the links that were kept", routine_name(routine),
-                            reason().c_str()));
-            p.links->drop_all();
-            status = attempt();
-        }
+        const milcgpu_status status = with_links_dropped(routine, attempt);
         if (status != MILCGPU_OK) {
             p.links->drop_all();
             p.report_failure(routine, status);

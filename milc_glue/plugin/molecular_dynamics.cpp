@@ -24,13 +24,7 @@ int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int
             const milcgpu_status ready = p.gauge->on_device(*lattice, reads, account.to_device);
             return agreed(ready != MILCGPU_OK ? ready : work(p.gauge->handle(), account));
         };
-        milcgpu_status status = attempt();
-        if (status == MILCGPU_NO_MEMORY) {
-            p.say(1, format("%s: %s. Trying again without the links that were kept", routine_name(routine),
-                            reason().c_str()));
-            p.links->drop_all();
-            status = attempt();
-        }
+        milcgpu_status status = with_links_dropped(routine, attempt);
         if (status == MILCGPU_CORRUPTED) {
             p.say(0, format("%s: %s. Trying again with the host's", routine_name(routine), reason().c_str()));
             p.gauge->load_again();

@@ -85,6 +85,17 @@ template <class Work> int done_by(milcgpu_routine routine, const Work &work) noe
 // Text of the last failure, without the end of its last line.
 std::string reason();
 
+// What `attempt` returns; where memory was short, of a second time without the sets of links that were kept.
+template <class Attempt> milcgpu_status with_links_dropped(milcgpu_routine routine, const Attempt &attempt) {
+    Plugin &p = plugin();
+    const milcgpu_status status = attempt();
+    if (status != MILCGPU_NO_MEMORY)
+        return status;
+    p.say(1, format("%s: %s. Trying again without the links that were kept", routine_name(routine), reason().c_str()));
+    p.links->drop_all();
+    return attempt();
+}
+
 class Stopwatch {
   public:
     explicit Stopwatch(double &sum) : sum_(sum), since_(wall_seconds()) {}
