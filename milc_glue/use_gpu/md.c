@@ -186,10 +186,15 @@ static double begin_compare(milcgpu_routine routine) {
     milcgpu_plugin_original(routine, 1);
     return -milcgpu_plugin_seconds();
 }
-static void end_compare(milcgpu_routine routine, int one, const char *expected, double seconds, double cpu_seconds) {
+/* The seconds of MILC's routine. */
+static double end_original(milcgpu_routine routine, double cpu_seconds) {
     cpu_seconds += milcgpu_plugin_seconds();
     milcgpu_plugin_original(routine, 0);
     own--;
+    return cpu_seconds;
+}
+static void end_compare(milcgpu_routine routine, int one, const char *expected, double seconds, double cpu_seconds) {
+    cpu_seconds = end_original(routine, cpu_seconds);
     milcgpu_judge(milcgpu_plugin_compare_gauge(routine, one, expected, seconds, cpu_seconds));
 }
 
@@ -486,11 +491,9 @@ double __wrap_imp_gauge_action(void) {
         if (done) {
             seconds += milcgpu_plugin_seconds();
             if (milcgpu_plugin_compare()) {
-                double cpu, cpu_seconds = begin_compare(MILCGPU_GAUGE_ACTION);
-                cpu = __real_imp_gauge_action();
-                cpu_seconds += milcgpu_plugin_seconds();
-                milcgpu_plugin_original(MILCGPU_GAUGE_ACTION, 0);
-                own--;
+                double cpu_seconds = begin_compare(MILCGPU_GAUGE_ACTION);
+                const double cpu = __real_imp_gauge_action();
+                cpu_seconds = end_original(MILCGPU_GAUGE_ACTION, cpu_seconds);
                 milcgpu_judge(milcgpu_plugin_compare_number(MILCGPU_GAUGE_ACTION, action, cpu, seconds, cpu_seconds));
             }
             return action;
