@@ -88,6 +88,10 @@ milcgpu_status milcgpu_vectors_load(milcgpu_vectors *vectors, int index, int par
 milcgpu_status milcgpu_vectors_save(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *to);
 /* Vector `index` on `parity` = D of the same vector on the other one. */
 milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcgpu_links *links, int parity);
+/* to = sum of weights[k] times vector first + k over k < count, on `parity`, added in double: a rational function but
+ * for its constant. The other sites of `to` keep their content, and all of them on failure. */
+milcgpu_status milcgpu_vectors_sum(milcgpu_vectors *vectors, int first, int count, const double *weights, int parity,
+                                   const milcgpu_field *to);
 /* milcgpu_multi_mass with the solutions in the vectors first, first + 1, ...; where that would leave its fields as they
  * were, these vectors are left as they were. */
 milcgpu_status milcgpu_multi_mass_to(milcgpu_context *context, milcgpu_links *links,

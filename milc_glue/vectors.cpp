@@ -1,5 +1,6 @@
 // The C interface to vectors that stay on the device.
 #include "milc_glue/vectors.h"
+#include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/dslash/dslash.h"
 
 using namespace milcgpu;
@@ -87,6 +88,25 @@ milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcg
         dslash(*v.context->device, call, Epilogue::plain);
         v.context->device->synchronize(); // an error is this call's
         v.filled[on][index] = true;
+    });
+}
+
+milcgpu_status milcgpu_vectors_sum(milcgpu_vectors *vectors, int first, int count, const double *weights, int parity,
+                                   const milcgpu_field *to) {
+    return with_vectors(vectors, "milcgpu_vectors_sum", [&](milcgpu_vectors &v) {
+        const int on = parity_index(parity);
+        if (count < 1)
+            refuse(format("count %d: there is nothing to add", count));
+        need_filled(v, first, count, on);
+        require(weights, "milcgpu_vectors_sum", "weights");
+        const HostField host = host_field(to, 6, "to");
+        Device &device = *v.context->device;
+        const SpinorField sum(device, v.parity[on].precision(), v.context->geometry, on, "sum of vectors");
+        SpinorBlock terms = v.parity[on].block().from(first);
+        terms.sources = count;
+        weighted_sum(device, terms, weights, sum);
+        require_finite(device, sum, on, "sum of vectors");
+        v.context->reorder->to_host(sum, on, host);
     });
 }
 

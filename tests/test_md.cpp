@@ -498,6 +498,29 @@ TEST_CASE("solutions that stay on the device: multi-mass, D and force give the b
             REQUIRE(milcgpu_vectors_load(v, i, MILCGPU_EVEN, &to) == MILCGPU_OK);
         }
         CHECK(milcgpu_vectors_load(v, n, MILCGPU_EVEN, &source) == MILCGPU_BAD_ARGUMENT);
+
+        // Sums of them, on one parity.
+        const double weights[n] = {0.7, -0.2, 1.3};
+        std::vector<Real> sum(d.vectors[0].size(), Real(-7));
+        const milcgpu_field to = Session<Real>::field(sum);
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
+            REQUIRE(milcgpu_vectors_sum(v, 1, 2, weights, parity, &to) == MILCGPU_OK);
+            const size_t half = sum.size() / 2, first = parity == MILCGPU_EVEN ? 0 : half;
+            double worst = 0;
+            for (size_t k = first; k < first + half; ++k)
+                worst = tests::worse(worst,
+                                     std::fabs(sum[k] - (weights[0] * d.vectors[1][k] + weights[1] * d.vectors[2][k])));
+            CHECK(worst < (sizeof(Real) == 8 ? 1e-14 : 1e-5)); // of numbers up to about 30
+            if (parity == MILCGPU_EVEN)
+                CHECK(std::count(sum.begin(), sum.end(), Real(-7)) == static_cast<long>(half));
+        }
+        const std::vector<Real> before = sum;
+        CHECK(milcgpu_vectors_sum(v, 1, n, weights, MILCGPU_EVEN, &to) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_vectors_sum(v, 0, 0, weights, MILCGPU_EVEN, &to) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_vectors_sum(v, 0, n, nullptr, MILCGPU_EVEN, &to) == MILCGPU_BAD_ARGUMENT);
+        const double infinite[n] = {1, INFINITY, 1};
+        CHECK(milcgpu_vectors_sum(v, 0, n, infinite, MILCGPU_EVEN, &to) == MILCGPU_NAN_OR_INF);
+        CHECK(sum == before);
         milcgpu_vectors_destroy(v);
     };
     for (const Backend backend : backends()) {

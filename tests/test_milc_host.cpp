@@ -34,19 +34,27 @@ struct Run {
         const size_t at = output.find("milcgpu: " + who + " ");
         return at == std::string::npos ? 0 : std::strtol(output.c_str() + at + who.size() + 10, nullptr, 10);
     }
-    // Calls of a routine, of the device and of the CPU, from the table at exit.
-    std::pair<long, long> calls(const char *routine) const {
+    // A routine's line of the table at exit.
+    struct Line {
+        long device = -1, cpu = -1; // calls
+        double to = -1, from = -1;  // MB
+    };
+    Line line_of(const std::string &routine) const {
         std::istringstream lines(output);
-        for (std::string line; std::getline(lines, line);) {
-            long device = 0, cpu = 0;
+        for (std::string text; std::getline(lines, text);) {
+            Line line;
             char name[64];
-            if (std::sscanf(line.c_str(), "milcgpu: %63s %ld %*d %*f %*f%% %*f %*f %*f %*d %ld", name, &device, &cpu) ==
-                    3 &&
-                std::string(name) == routine)
-                return {device, cpu};
+            if (std::sscanf(text.c_str(), "milcgpu: %63s %ld %*d %*f %*f%% %*f %lf %lf %*d %ld", name, &line.device,
+                            &line.to, &line.from, &line.cpu) == 5 &&
+                name == routine)
+                return line;
         }
-        return {-1, -1};
+        return {};
     }
+    std::pair<long, long> calls(const std::string &routine) const {
+        return {line_of(routine).device, line_of(routine).cpu};
+    }
+    double megabytes_from(const std::string &routine) const { return line_of(routine).from; }
 };
 
 Run run(const std::string &program, const std::string &environment, const std::string &arguments = "") {
@@ -257,8 +265,8 @@ TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MI
             CHECK(resident.calls("imp_gauge_force") == std::pair(4L, 0L));
             CHECK(resident.calls("eo_fermion_force") == std::pair(2L, 0L));
             CHECK(resident.calls("reunitarize_ks") == std::pair(1L, 0L));
-            CHECK(resident.calls("imp_gauge_action") == std::pair(4L, 0L));
-            CHECK(resident.calls("d_plaquette") == std::pair(6L, 0L)); // the others are of links that MILC has
+            CHECK(resident.calls("imp_gauge_action") == std::pair(5L, 0L));
+            CHECK(resident.calls("d_plaquette") == std::pair(8L, 0L)); // the others are of links that MILC has
             CHECK(resident.says("copied back for\n"));
             CHECK(resident.copies("d_action_rhmc, the momenta") == 2);
             CHECK(resident.copies("create_G_from_site, the gauge field") == 2); // the reports; none to make links
@@ -266,6 +274,10 @@ TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MI
             CHECK(resident.copies("reload_lattice, the gauge field") == 1);
             CHECK(resident.copies("rephase, the gauge field") == 1); // of a measurement, none of the actions
             CHECK(resident.copies("update_u, the gauge field") == 0);
+            // Fermion links: of the two measurements, none of the trajectory.
+            const char *const links = program[0] == 'h' ? "create_hisq_links_milc" : "load_fn_links";
+            CHECK(resident.megabytes_from(links) < 0.6 * copied.megabytes_from(links));
+            CHECK(resident.calls("load_fn_backlinks").first < copied.calls("load_fn_backlinks").first);
         }
 }
 
@@ -274,7 +286,7 @@ TEST_CASE("milc_host: molecular dynamics between the device and routines that ar
     for (const char *resident : {" MILCGPU_RESIDENT=nan", " MILCGPU_COMPARE=strict"}) {
         const Run loops = right_trajectory("asqtad-P2", backend + resident + " MILC_HOST_NREPS=2");
         CHECK(loops.calls("imp_gauge_force") == std::pair(0L, 4L));
-        CHECK(loops.calls("imp_gauge_action") == std::pair(0L, 4L));
+        CHECK(loops.calls("imp_gauge_action") == std::pair(0L, 5L));
         CHECK(loops.count("imp_gauge_force: MILC's own: this gauge action has other loops") == 1);
         const Run unitary = right_trajectory("hisq-P1", backend + resident + " MILC_HOST_UMETHOD=other");
         CHECK(unitary.calls("eo_fermion_force") == std::pair(0L, 2L));
@@ -303,11 +315,20 @@ TEST_CASE("milc_host: molecular dynamics compared with MILC's own", "[milc_host]
 
 TEST_CASE("milc_host: molecular dynamics after an error", "[milc_host]") {
     for (const std::string &backend : backend_settings()) {
-        for (const char *place : {"update", "dslash", "fermion", "action"}) {
+        for (const char *place : {"update", "dslash", "fermion", "action", "first links", "sum"}) {
             const Run full =
-                right_trajectory("hisq-P2", backend + " MILCGPU_RESIDENT=nan", std::string("memory ") + place);
+                right_trajectory("hisq-P2", backend + " MILCGPU_RESIDENT=nan", "memory '" + std::string(place) + "'");
             INFO(full.output);
-            CHECK((full.says("Trying again") || full.says("MILC's own routine does this call")));
+            CHECK((full.says("Trying again") || full.says("MILC's own routine does this call") ||
+                   full.says("Solutions go to the host")));
+        }
+        // Links that nobody else has, in the middle of a trajectory: they are made again.
+        for (const char *program : {"asqtad-P2", "hisq-P2"}) {
+            const Run flipped = right_trajectory(program, backend + " MILCGPU_RESIDENT=nan", "flip links");
+            CHECK(flipped.says("links that were made on the device, and never copied, are no longer there"));
+            CHECK(flipped.calls("ks_multicg_offset_field").second == 0);
+            const Run first = right_trajectory(program, backend + " MILCGPU_RESIDENT=nan", "device 'first links'");
+            CHECK(first.says("the GPU is gone: MILC runs on the CPU from here on"));
         }
         // MILC has all that it needs, or a copy of its own.
         const std::pair<const char *, const char *> survived[] = {{" MILCGPU_RESIDENT=1", "another lattice"},
@@ -317,7 +338,7 @@ TEST_CASE("milc_host: molecular dynamics after an error", "[milc_host]") {
             const Run lost = right_trajectory("asqtad-P1", backend + setting, "device '" + std::string(place) + "'");
             CHECK(lost.says("the GPU is gone: MILC runs on the CPU from here on"));
         }
-        for (const char *place : {"fermion", "action", "plaquette"}) {
+        for (const char *place : {"fermion", "links", "sum", "action", "plaquette"}) {
             const Run lost = run("asqtad-P2", backend, std::string("trajectory device ") + place);
             INFO(lost.output);
             CHECK(lost.status == 1);

@@ -79,7 +79,7 @@ TEST_CASE("no allocation that fails lets an exception out of the plugin, or spoi
             "links",
             [&] {
                 return milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &spec, milc.fat.data(), 1, &eps, &fats, &lngs,
-                                            nullptr, nullptr, nullptr, &made);
+                                            nullptr, nullptr, nullptr, 0, &made);
             },
             [&] { return fat[0] != 0; });
         const milcgpu_plugin_solve_call call = milc.call();

@@ -129,8 +129,11 @@ TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {
     const std::string text = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });
     INFO(text);
     CHECK(has(text, "milcgpu: create_hisq_links_milc   -             not in this program\n"));
-    CHECK(has(text, "milcgpu: dslash_fn_field          -             MILC's own (MILCGPU_DSLASH)\n"));
+    CHECK(has(text, "MILC's own (MILCGPU_DSLASH), but for solutions that a trajectory keeps there\n"));
     CHECK(has(text, "milcgpu: load_fn_links            double        host"));
+    described.left[MILCGPU_FERMION_FORCE] = "not in this program";
+    const std::string spectrum = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });
+    CHECK(has(spectrum, "milcgpu: dslash_fn_field          -             MILC's own (MILCGPU_DSLASH)\n"));
     const std::string twice = said_by([] {
         milcgpu_plugin_leaves(MILCGPU_LOAD_FN_LINKS, "a reason");
         milcgpu_plugin_leaves(MILCGPU_LOAD_FN_LINKS, "a reason");

@@ -36,7 +36,7 @@ LinkSet &LinkCache::slot_for(const void *fat, const void *lng) {
         }
     if (sets_.size() >= most_link_sets)
         drop_oldest(nullptr);
-    sets_.push_back(std::make_unique<LinkSet>(LinkSet{fat, lng, {}, false, nullptr, ++clock_, 0, 0}));
+    sets_.push_back(std::make_unique<LinkSet>(LinkSet{fat, lng, {}, false, false, nullptr, ++clock_, 0, 0}));
     return *sets_.back();
 }
 
@@ -45,8 +45,29 @@ void LinkCache::keep(LinkSet &set, const void *fat, const void *lng) {
     set.lng = lng;
     set.hash = hash_of(records(fat), records(lng));
     set.loaded = true;
+    set.alone = false;
     set.turn = set.unseen = 0;
     set.used = ++clock_;
+}
+
+void LinkCache::keep_alone(LinkSet &set, const void *fat, const void *lng) {
+    set.fat = fat;
+    set.lng = lng;
+    set.used = ++clock_;
+    set.hash.fill(static_cast<uint64_t>(clock_)); // a number of its own for this content
+    set.loaded = set.alone = true;
+    set.turn = set.unseen = 0;
+    alone_.emplace_back(fat, lng);
+}
+
+void LinkCache::forget_alone() {
+    for (const auto &set : sets_)
+        set->loaded = set->loaded && !set->alone;
+    alone_.clear();
+}
+
+bool LinkCache::are_alone(const void *fat, const void *lng) const {
+    return std::find(alone_.begin(), alone_.end(), std::make_pair(fat, lng)) != alone_.end();
 }
 
 bool LinkCache::drop_oldest(const LinkSet *except) {
@@ -67,6 +88,12 @@ void LinkCache::drop_all() {
 
 // The set with the content of these, as far as one call looks; nullptr: none has it.
 LinkSet *LinkCache::current(const void *fat, const void *lng) {
+    if (are_alone(fat, lng)) {
+        const auto found = std::find_if(sets_.begin(), sets_.end(), [&](const auto &set) {
+            return set->alone && set->loaded && set->fat == fat && set->lng == lng;
+        });
+        return found != sets_.end() ? found->get() : nullptr;
+    }
     for (const auto &set : sets_)
         if (!looks_at_all() && set->loaded && set->fat == fat && set->lng == lng) {
             const int part = set->turn;
@@ -78,7 +105,7 @@ LinkSet *LinkCache::current(const void *fat, const void *lng) {
         }
     const PartHashes all = hash_of(records(fat), records(lng));
     for (const auto &set : sets_)
-        if (set->loaded && set->hash == all) {
+        if (set->loaded && !set->alone && set->hash == all) {
             set->unseen = 0;
             return set.get();
         }
@@ -92,6 +119,8 @@ milcgpu_status LinkCache::ready(const void *fat, const void *lng, LinkSet *&set)
         set->used = ++clock_;
         return MILCGPU_OK;
     }
+    if (are_alone(fat, lng))
+        return MILCGPU_CORRUPTED;
     LinkSet &slot = slot_for(fat, lng);
     const milcgpu_status status = load(slot, fat, lng);
     if (status == MILCGPU_OK) {

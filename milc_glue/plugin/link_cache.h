@@ -22,6 +22,7 @@ struct LinkSet {
     const void *fat, *lng; // MILC's addresses
     PartHashes hash;       // of what was loaded, fat and long links together
     bool loaded;           // false: what the device holds is not known to be what MILC has
+    bool alone;            // MILC's fields were not filled: what the device holds is all there is
     milcgpu_links *handle;
     long used;
     int turn;   // the part to look at next
@@ -49,6 +50,11 @@ class LinkCache {
     LinkSet &slot_for(const void *fat, const void *lng);
     // The set holds what the host's links hold now.
     void keep(LinkSet &set, const void *fat, const void *lng);
+    // The set holds the links of these addresses, which are not filled: nothing is read there, also where the set has
+    // gone since (ready() fails then), until forget_alone().
+    void keep_alone(LinkSet &set, const void *fat, const void *lng);
+    void forget_alone();
+    bool are_alone(const void *fat, const void *lng) const;
     bool drop_oldest(const LinkSet *except);
     void drop_all();
 
@@ -62,6 +68,7 @@ class LinkCache {
     milcgpu_context *context_;
     int sites_, real_, whole_below_;
     std::vector<std::unique_ptr<LinkSet>> sets_;
+    std::vector<std::pair<const void *, const void *>> alone_; // addresses, fat and long
     long clock_ = 0;
 };
 

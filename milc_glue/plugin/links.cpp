@@ -6,19 +6,22 @@ using namespace milcgpu;
 extern "C" {
 
 int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *spec, const void *gauge, int n,
-                         const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w,
+                         const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w, int alone,
                          milcgpu_fatlink_report *report) {
     return done_by(routine, [&] {
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[routine];
         const Stopwatch watch(account.seconds);
         p.known.clear();
+        p.links->forget_alone();
         const auto field_list = [&](void *const *from) {
             std::vector<milcgpu_field> fields;
             for (int k = 0; k < n; ++k)
                 fields.push_back(p.links->field(from != nullptr ? from[k] : nullptr));
             return fields;
         };
+        if (alone && n > static_cast<int>(most_link_sets))
+            return false;
         const std::vector<milcgpu_field> fats = field_list(fat), lngs = field_list(lng);
         const milcgpu_field gauge_field = p.links->field(gauge), vs = p.links->field(v), ys = p.links->field(y),
                             ws = p.links->field(w);
@@ -33,7 +36,8 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                 kept.push_back(keeps ? &p.links->slot_for(fats[k].data, lngs[k].data) : nullptr);
                 if (keeps)
                     kept[k]->loaded = false; // not what it was, whatever happens
-                sets.push_back({eps[k], wanted(fats[k]), wanted(lngs[k]), keeps ? &kept[k]->handle : nullptr});
+                sets.push_back({eps[k], alone ? nullptr : wanted(fats[k]), alone ? nullptr : wanted(lngs[k]),
+                                keeps ? &kept[k]->handle : nullptr});
             }
             report->struct_size = sizeof *report;
             const milcgpu_status status = agreed(
@@ -41,7 +45,8 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                                  : milcgpu_gauge_links(p.gauge->handle(), spec, sets.data(), n, &hisq, report));
             for (int k = 0; k < n && status == MILCGPU_OK; ++k)
                 if (kept[k] != nullptr)
-                    p.links->keep(*kept[k], fats[k].data, lngs[k].data);
+                    alone ? p.links->keep_alone(*kept[k], fats[k].data, lngs[k].data)
+                          : p.links->keep(*kept[k], fats[k].data, lngs[k].data);
             return status;
         };
         const milcgpu_status status = with_links_dropped(routine, attempt);

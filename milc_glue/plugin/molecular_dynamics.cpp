@@ -40,6 +40,18 @@ int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int
     });
 }
 
+// to += constant from, vectors of the host.
+template <class Real> void add_scaled(double constant, const HostRecords &from, const HostRecords &to) {
+    const auto at = [](const HostRecords &records, size_t k) {
+        return static_cast<const unsigned char *>(records.data) + k * records.pitch;
+    };
+#pragma omp parallel for
+    for (size_t k = 0; k < to.count; ++k)
+        for (int c = 0; c < 6; ++c)
+            reinterpret_cast<Real *>(const_cast<unsigned char *>(at(to, k)))[c] +=
+                static_cast<Real>(constant * reinterpret_cast<const Real *>(at(from, k))[c]);
+}
+
 milcgpu_force_report empty_report() {
     milcgpu_force_report report{};
     report.struct_size = sizeof report;
@@ -50,7 +62,10 @@ milcgpu_force_report empty_report() {
 
 extern "C" {
 
-int milcgpu_plugin_resident(void) { return !plugin().settings.is("MILCGPU_RESIDENT", "0"); }
+int milcgpu_plugin_resident(void) {
+    const Plugin &p = plugin();
+    return p.context == nullptr || p.settings.is("MILCGPU_RESIDENT", "0") ? 0 : p.poisons() ? 2 : 1;
+}
 
 int milcgpu_plugin_update_links(const milcgpu_plugin_lattice *lattice, double eps, int order) {
     return on_gauge(MILCGPU_UPDATE_U, lattice, MILCGPU_LINKS | MILCGPU_MOMENTA, MILCGPU_LINKS,
@@ -118,11 +133,33 @@ int milcgpu_plugin_plaquettes(const milcgpu_plugin_lattice *lattice, double *spa
                     [&](milcgpu_gauge *gauge, RoutineAccount &) { return milcgpu_plaquettes(gauge, space, time); });
 }
 
-int milcgpu_plugin_vectors_begin(void *const *fields, int n) {
+void milcgpu_plugin_vectors_begin(int most) {
     Plugin &p = plugin();
-    return answer_of("solutions on the device", "They go to the host", 0, [&] {
-        return p.active() && p.compare == 0 && milcgpu_plugin_resident() != 0 &&
-               p.vectors.begin(p.context, p.real(), fields, n);
+    answer_of("solutions on the device", "They go to the host", 0, [&] {
+        if (p.active() && p.compare == 0 && milcgpu_plugin_resident() != 0)
+            p.vectors.begin(p.context, p.real(), most);
+        return 0;
+    });
+}
+
+int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weights, int parity, double constant,
+                               milcgpu_field source, milcgpu_field to) {
+    Plugin &p = plugin();
+    return answer_of("sum of solutions", "MILC's own routine does this call", 0, [&] {
+        const int first = p.active() ? p.vectors.run_of(x, n) : -1;
+        for (int k = first; k < first + n; ++k)
+            if (first < 0 || !p.vectors.holds(k, parity))
+                return false;
+        const milcgpu_status status = agreed(milcgpu_vectors_sum(p.vectors.handle(), first, n, weights, parity, &to));
+        if (status != MILCGPU_OK) {
+            p.report_failure(MILCGPU_KS_MULTICG, status);
+            return false;
+        }
+        p.ledger[MILCGPU_KS_MULTICG].to_host +=
+            static_cast<uint64_t>(p.even_sites) * 6 * (p.in_double() ? sizeof(double) : sizeof(float));
+        const HostRecords from = p.parity_of(source, parity), sum = p.parity_of(to, parity);
+        p.in_double() ? add_scaled<double>(constant, from, sum) : add_scaled<float>(constant, from, sum);
+        return true;
     });
 }
 

@@ -6,24 +6,18 @@
 
 namespace milcgpu {
 
-bool ResidentVectors::begin(milcgpu_context *context, int real, void *const *fields, int n) {
+void ResidentVectors::begin(milcgpu_context *context, int real, int most) {
     end();
-    if (n < 1 || std::any_of(fields, fields + n, [](const void *field) { return field == nullptr; }))
-        return false;
-    if (n != count_) {
+    if (count_ < most)
         drop();
-        if (milcgpu_vectors_create(context, real, n, &handle_) != MILCGPU_OK)
-            return false;
-        count_ = n;
-    }
+    context_ = context;
+    most_ = most;
     real_ = real;
     sites_ = context->geometry.volume();
-    fields_.assign(fields, fields + n);
-    held_.assign(n, 0);
-    return true;
 }
 
 void ResidentVectors::end() {
+    most_ = 0;
     fields_.clear();
     held_.clear();
 }
@@ -47,6 +41,27 @@ int ResidentVectors::run_of(const milcgpu_field *fields, int n) const {
     for (int i = 0; i < n; ++i)
         if (fields[i].pitch_bytes != 0 || fields[i].data != fields_[first + i])
             return -1;
+    return first;
+}
+
+int ResidentVectors::take(const milcgpu_field *fields, int n) {
+    const auto number = [&](int i) { return find(fields[i].data); };
+    const int size = static_cast<int>(fields_.size()), known = number(0), first = known < 0 ? size : known;
+    if (first + n > most_)
+        return -1;
+    for (int i = 0; i < n; ++i)
+        if (fields[i].pitch_bytes != 0 || fields[i].data == nullptr || number(i) != (first + i < size ? first + i : -1))
+            return -1;
+    if (handle_ == nullptr) {
+        if (milcgpu_vectors_create(context_, real_, most_, &handle_) != MILCGPU_OK) {
+            end();
+            return -1;
+        }
+        count_ = most_;
+    }
+    for (int i = size - first; i < n; ++i)
+        fields_.push_back(fields[i].data);
+    held_.resize(fields_.size(), 0);
     return first;
 }
 

@@ -224,7 +224,11 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             asked.push_back({call->offsets[i], call->tolerances[i], call->relative_tolerances[i]});
             solutions.push_back(p.parity_of(call->solutions[i], call->parity));
         }
-        const int resident = p.vectors.run_of(call->solutions, call->n_shifts); // the number of the first; -1: none
+        // The number of the first; -1: they go to the host.
+        const bool stay = p.vectors.active();
+        const int resident = stay ? p.vectors.take(call->solutions, call->n_shifts) : -1;
+        if (stay && !p.vectors.active())
+            p.say(1, format("%s: %s. Solutions go to the host", routine_name(MILCGPU_KS_MULTICG), reason().c_str()));
         p.vectors.to_host(call->source.data);
         for (int i = 0; i < call->n_shifts; ++i)
             resident >= 0 ? p.vectors.holds_no_more(resident + i) : p.vectors.to_host(call->solutions[i].data);

@@ -14,12 +14,15 @@ const double loaded_at = wall_seconds(); // the library is loaded as the program
 std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
     const std::string device = milcgpu_device_name(p.context);
     const char *solves = p.own_routines || p.precision_is_set() ? p.policy->name : "as asked";
+    const char *const dslash = milc.left[MILCGPU_FERMION_FORCE] != nullptr || p.settings.is("MILCGPU_RESIDENT", "0")
+                                   ? "MILC's own (MILCGPU_DSLASH)"
+                                   : "MILC's own (MILCGPU_DSLASH), but for solutions that a trajectory keeps there";
     std::string text = format("%-24s %-13s %s\n", "MILC's routine", "precision", "runs on");
     for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
         const auto routine = static_cast<milcgpu_routine>(r);
         const bool on_host = routine == MILCGPU_BACK_LINKS || routine == MILCGPU_GATHER_LINKS;
         const char *left = milc.left[r] != nullptr                        ? milc.left[r]
-                           : routine == MILCGPU_DSLASH && !p.takes_dslash ? "MILC's own (MILCGPU_DSLASH)"
+                           : routine == MILCGPU_DSLASH && !p.takes_dslash ? dslash
                                                                           : nullptr;
         text += format("%-24s %-13s %s\n", routine_name(routine),
                        left != nullptr                 ? "-"

@@ -95,6 +95,10 @@ LinkSet *Plugin::links_for(const void *fat, const void *lng) {
     const milcgpu_status status = agreed(links->ready(fat, lng, set));
     if (status == MILCGPU_OK)
         return set;
+    if (links->are_alone(fat, lng)) {
+        say(1, "links that were made on the device, and never copied, are no longer there: they are made again");
+        return nullptr;
+    }
     say(0, reason());
     if (status == MILCGPU_DEVICE_LOST)
         close();

@@ -49,8 +49,20 @@ int milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *s
  * where they are lost. who: the routine that reads them. */
 void milcgpu_md_need(int what, const char *who);
 
-/* The same of solutions that may be on the device alone. */
+/* The same of solutions that may be on the device alone, and of fermion links that may be. fill_links: 1 where there were
+ * some. */
 void milcgpu_need_vectors(void);
+int milcgpu_fill_links(void);
+static inline void milcgpu_need_fields(void) {
+    milcgpu_need_vectors();
+    milcgpu_fill_links();
+}
+
+/* Whether links that are made now are for the device alone; whether there are such links; their fields are filled from
+ * the gauge field `links`. */
+int milcgpu_md_links_alone(void);
+int milcgpu_links_unfilled(void);
+void milcgpu_fill_links_from(su3_matrix *links);
 
 /* While MILC makes its fermion links from the sites and the device has the newest gauge links, they need no copy on the
  * host: milcgpu_md_lends(room) says so of a field that is left as it is, milcgpu_md_lent(links) recognises it, and

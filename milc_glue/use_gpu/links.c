@@ -73,9 +73,9 @@ static double fat_flops(const ks_component_paths *p) {
 
 static double long_flops(void) { return 1728.0 * volume / numnodes(); }
 
-/* fat and lng: NULL where not wanted. */
+/* fat and lng: NULL where not wanted. alone: for the device, as milcgpu_plugin_links has it. */
 static int make_links(milcgpu_routine routine, info_t *info, su3_matrix *fat, su3_matrix *lng,
-                      const ks_component_paths *p, const su3_matrix *links) {
+                      const ks_component_paths *p, const su3_matrix *links, int alone) {
     milcgpu_fatlink_spec spec = spec_of(p);
     const double eps = 0;
     void *fats = fat, *lngs = lng;
@@ -86,11 +86,38 @@ static int make_links(milcgpu_routine routine, info_t *info, su3_matrix *fat, su
         spec.paths = straight;
     }
     if (!milcgpu_plugin_links(routine, &spec, milcgpu_md_lent(links) ? NULL : links, 1, &eps, &fats, &lngs, NULL, NULL,
-                              NULL, &report))
+                              NULL, alone, &report))
         return 0;
     info->final_sec = seconds + milcgpu_plugin_seconds();
     info->final_flop = (fat != NULL ? fat_flops(p) : 0) + (lng != NULL ? long_flops() : 0);
     return 1;
+}
+
+/* ---- links that are on the device alone -------------------------------------------------------------------------- */
+
+/* Those that MILC has made last, where their fields are not filled. All of it is MILC's, and there until MILC makes
+ * links anew. */
+static struct {
+    int n, want_back; /* n 0: none */
+    fn_links_t *fn[MAX_NAIK];
+    ks_action_paths *asqtad;
+    ks_action_paths_hisq *hisq;
+    hisq_auxiliary_t *aux;
+} unfilled;
+
+int milcgpu_links_unfilled(void) { return unfilled.n > 0; }
+
+/* For tests: whoever reads what is not filled reads NaN. */
+static void leave_unfilled(su3_matrix *field) {
+    if (field != NULL && milcgpu_plugin_resident() == 2)
+        memset(field, 0xFF, LINK_BYTES);
+}
+static void leave_links_unfilled(fn_links_t *fn, int want_back) {
+    leave_unfilled(fn->fat);
+    leave_unfilled(fn->lng);
+    destroy_fn_backlinks(fn);
+    unfilled.fn[unfilled.n++] = fn;
+    unfilled.want_back = want_back;
 }
 
 /* Back links as MILC has them, each in a field of MILC's own making. */
@@ -120,18 +147,24 @@ static void cpu_fn_links(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_
 }
 
 void __wrap_load_fn_links_cpu(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_matrix *links, int want_back) {
+    const int alone = milcgpu_md_links_alone();
     double seconds;
+    memset(&unfilled, 0, sizeof unfilled);
     if (!milcgpu_takes_over() || !serves(MILCGPU_LOAD_FN_LINKS, has_coefficients(&ap->p), NO_COEFFICIENTS)) {
         milcgpu_md_fill(links);
         __real_load_fn_links_cpu(info, fn, ap, links, want_back);
         return;
     }
     seconds = -milcgpu_plugin_seconds();
-    if (!make_links(MILCGPU_LOAD_FN_LINKS, info, fn->fat, fn->lng, &ap->p, links)) {
+    if (!make_links(MILCGPU_LOAD_FN_LINKS, info, fn->fat, fn->lng, &ap->p, links, alone)) {
         cpu_fn_links(info, fn, ap, links, want_back);
         return;
     }
-    load_backlinks(fn, want_back);
+    if (alone) {
+        leave_links_unfilled(fn, want_back);
+        unfilled.asqtad = ap;
+    } else
+        load_backlinks(fn, want_back);
     seconds += milcgpu_plugin_seconds();
     info->final_sec = seconds;
     if (milcgpu_plugin_compare() && room_to_compare(want_back ? 4 : 2)) {
@@ -154,7 +187,7 @@ static void load_alone(milcgpu_routine routine, load_one original, info_t *info,
     const int fat = routine == MILCGPU_LOAD_FATLINKS;
     double seconds = -milcgpu_plugin_seconds();
     void *cpu = NULL;
-    if (make_links(routine, info, fat ? out : NULL, fat ? NULL : out, p, links)) {
+    if (make_links(routine, info, fat ? out : NULL, fat ? NULL : out, p, links, 0)) {
         void *const ours = out;
         seconds += milcgpu_plugin_seconds();
         if (milcgpu_plugin_compare())
@@ -248,7 +281,7 @@ int milcgpu_spec_of_asqtad(const ks_component_paths *p, milcgpu_fatlink_spec *sp
 }
 
 static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_auxiliary_t *aux,
-                     const ks_action_paths_hisq *ap, const su3_matrix *links) {
+                     const ks_action_paths_hisq *ap, const su3_matrix *links, int alone) {
     milcgpu_fatlink_spec spec = hisq_spec_of(ap);
     milcgpu_fatlink_report report;
     void *fat[MAX_NAIK], *lng[MAX_NAIK];
@@ -260,10 +293,11 @@ static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_au
         eps[i] = i == 0 ? 0 : ap->eps_naik[i];
         fn[i]->eps_naik = eps[i];
     }
-    if (!milcgpu_md_lent(links)) /* read by MILC's fermion force alone */
+    if (!milcgpu_md_lent(links) && !alone) /* read by MILC's fermion force alone */
         milcgpu_plugin_gather_links(links, 4 * sizeof(su3_matrix), aux->U_link);
     if (!milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, milcgpu_md_lent(links) ? NULL : links, ap->n_naiks, eps, fat,
-                              lng, aux->V_link, aux->Y_unitlink, aux->WeqY ? NULL : aux->W_unitlink, &report))
+                              lng, alone ? NULL : aux->V_link, alone ? NULL : aux->Y_unitlink,
+                              alone || aux->WeqY ? NULL : aux->W_unitlink, alone, &report))
         return 0;
     INFO_HISQ_SVD_COUNTER(info) += (int)report.svd_links;
     info->final_flop = fat_flops(&ap->p1) + fat_flops(&ap->p2) + long_flops();
@@ -271,7 +305,7 @@ static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_au
         info->final_flop += fat_flops(&ap->p3) + long_flops() + 2 * 18.0 * (ap->n_naiks - 1) * volume / numnodes();
     if (fn_deps != NULL) {
         const double flops = info->final_flop;
-        if (!make_links(MILCGPU_HISQ_LINKS, info, fn_deps->fat, fn_deps->lng, &ap->p3, aux->W_unitlink))
+        if (!make_links(MILCGPU_HISQ_LINKS, info, fn_deps->fat, fn_deps->lng, &ap->p3, aux->W_unitlink, 0))
             return 0;
         info->final_flop = flops + (ap->n_naiks > 1 ? 0 : fat_flops(&ap->p3) + long_flops());
     }
@@ -313,8 +347,10 @@ static void compare_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, con
 
 void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
                                    ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
+    const int alone = milcgpu_md_links_alone() && !want_deps;
     double seconds;
     int i, done;
+    memset(&unfilled, 0, sizeof unfilled);
     if (!milcgpu_takes_over() ||
         !serves(MILCGPU_HISQ_LINKS, can_make(ap),
                 "MILC's own: this action's links, or its way to unitary ones, are none that the device makes")) {
@@ -327,22 +363,71 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
     for (i = 0; i < ap->n_naiks; i++)
         fn[i] = new_fn_links();
     *fn_deps = want_deps ? new_fn_links() : NULL;
-    done = make_hisq(info, fn, *fn_deps, *aux, ap, links);
+    done = make_hisq(info, fn, *fn_deps, *aux, ap, links, alone);
     if (!done) {
         destroy_hisq_links_milc(ap, *aux, fn, *fn_deps);
         cpu_hisq(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
         return;
     }
     for (i = 0; i < ap->n_naiks; i++)
-        load_backlinks(fn[i], want_back);
+        alone ? leave_links_unfilled(fn[i], want_back) : load_backlinks(fn[i], want_back);
     if (want_deps)
         load_backlinks(*fn_deps, want_back);
+    if (alone) {
+        su3_matrix *const fields[4] = {(*aux)->U_link, (*aux)->V_link, (*aux)->Y_unitlink, (*aux)->W_unitlink};
+        unfilled.hisq = ap;
+        unfilled.aux = *aux;
+        for (i = 0; i < 4; i++)
+            leave_unfilled(fields[i]);
+    }
     seconds += milcgpu_plugin_seconds();
     info->final_sec = seconds;
     if (this_node == 0)
         printf("Combined fattening and long-link calculation time: %lf\n", seconds);
     if (milcgpu_plugin_compare() && room_to_compare(4 + (want_back ? 4 : 2) * (ap->n_naiks + want_deps)))
         compare_hisq(info, fn, *fn_deps, *aux, ap, links, want_back, seconds);
+}
+
+/* ---- filling what is on the device alone --------------------------------------------------------------------------
+ */
+
+/* By MILC's routine, which makes fields of its own. */
+static void fill_hisq_by_cpu(su3_matrix *links) {
+    info_t info;
+    fn_links_t *fn[MAX_NAIK], *deps = NULL;
+    hisq_auxiliary_t *aux = unfilled.aux, *made;
+    int i;
+    memset(&info, 0, sizeof info);
+    cpu_hisq(&info, fn, &deps, &made, unfilled.hisq, links, 0, 0);
+    for (i = 0; i < unfilled.n; i++) {
+        memcpy(unfilled.fn[i]->fat, fn[i]->fat, LINK_BYTES);
+        memcpy(unfilled.fn[i]->lng, fn[i]->lng, LINK_BYTES);
+    }
+    memcpy(aux->U_link, made->U_link, LINK_BYTES);
+    memcpy(aux->V_link, made->V_link, LINK_BYTES);
+    memcpy(aux->Y_unitlink, made->Y_unitlink, LINK_BYTES);
+    memcpy(aux->W_unitlink, made->W_unitlink, LINK_BYTES);
+    destroy_hisq_links_milc(unfilled.hisq, made, fn, deps);
+}
+
+void milcgpu_fill_links_from(su3_matrix *links) {
+    info_t info;
+    int i, done;
+    memset(&info, 0, sizeof info);
+    if (unfilled.hisq != NULL) {
+        done = milcgpu_takes_over() && make_hisq(&info, unfilled.fn, NULL, unfilled.aux, unfilled.hisq, links, 0);
+        if (!done)
+            fill_hisq_by_cpu(links);
+    } else {
+        fn_links_t *fn = unfilled.fn[0];
+        done = milcgpu_takes_over() &&
+               make_links(MILCGPU_LOAD_FN_LINKS, &info, fn->fat, fn->lng, &unfilled.asqtad->p, links, 0);
+        if (!done)
+            cpu_fn_links(&info, fn, unfilled.asqtad, links, 0);
+    }
+    for (i = 0; i < unfilled.n; i++)
+        load_backlinks(unfilled.fn[i], unfilled.want_back);
+    memset(&unfilled, 0, sizeof unfilled);
 }
 
 /* ---- gauge links out of the sites ------------------------------------------------------------------------------- */

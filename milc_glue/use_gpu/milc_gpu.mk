@@ -28,9 +28,9 @@ milcgpu_wrapped := ks_congrad_parity_cpu ks_congrad_block_parity_cpu ks_congrad_
 # Of programs with momenta in their sites (md_probe.c compiles).
 milcgpu_wrapped_md := update_u imp_gauge_force_ks imp_gauge_force eo_fermion_force_multi eo_fermion_force_oneterm_site \
   eo_fermion_force_twoterms_site eo_fermion_force_twoterms_site_cpu reunitarize_ks imp_gauge_action d_plaquette rephase \
-  gauge_field_copy ranmom reload_lattice d_action_rhmc d_action update_h update_h_fermion update_h_rhmc \
-  restore_fermion_links_from_site
-milcgpu_objects := milcgpu_start.o milcgpu_solve.o milcgpu_links.o milcgpu_md.o
+  gauge_field_copy ranmom reload_lattice d_action_rhmc d_action update update_h ks_rateval \
+  restore_fermion_links_from_site get_fm_links
+milcgpu_objects := $(addprefix milcgpu_,start.o solve.o links.o md.o updates.o fermion_force.o)
 milcgpu_flags    = $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc))
 
 milcgpu_comma   := ,
@@ -62,5 +62,8 @@ milcgpu_md.o: $(milcgpu_here)md.c milcgpu_start.o
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_md))' >>milcgpu_link; \
 	  $(CC) -c $(milcgpu_flags) -DMILCGPU_SERVES_MD $< -o $@; \
 	else $(milcgpu_compile); fi
+milcgpu_updates.o milcgpu_fermion_force.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_md.o
+	@if grep -q wrap=update_u milcgpu_link; then $(CC) -c $(milcgpu_flags) $< -o $@; else $(milcgpu_empty); fi
 
-milcgpu_compile = if [ -s milcgpu_link ]; then $(CC) -c $(milcgpu_flags) $< -o $@; else $(CC) -c -x c /dev/null -o $@; fi
+milcgpu_empty   = $(CC) -c -x c /dev/null -o $@
+milcgpu_compile = if [ -s milcgpu_link ]; then $(CC) -c $(milcgpu_flags) $< -o $@; else $(milcgpu_empty); fi

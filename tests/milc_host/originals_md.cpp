@@ -133,6 +133,39 @@ hisq_auxiliary_t *get_hisq_auxiliary(fermion_links_t *fl) { return fl->aux; }
 int fermion_links_get_n_naiks(fermion_links_t *fl) { return fl->aph.n_naiks; }
 double *fermion_links_get_eps_naik(fermion_links_t *fl) { return fl->aph.eps_naik; }
 
+fn_links_t **get_fm_links(fermion_links_t *fl) { return fl->fn; }
+
+int ks_rateval(su3_vector *dest, field_offset src, su3_vector **psim, Real *residues, int order, int parity) {
+    const size_t first = parity == EVEN ? 0 : even_sites_on_node;
+    const auto real = [](const void *vector, int k) { return static_cast<const Real *>(vector)[k]; };
+    for (size_t i = first; i < first + even_sites_on_node; ++i)
+        for (int k = 0; k < 6; ++k) {
+            Real sum = residues[0] * real(F_PT(&lattice[i], src), k);
+            for (int j = 1; j <= order; ++j)
+                sum += residues[j] * real(&psim[j - 1][i], k);
+            reinterpret_cast<Real *>(&dest[i])[k] = sum;
+        }
+    return 0;
+}
+
+void restore_fermion_links_from_site(fermion_links_t *fl, int) {
+    info_t info{};
+    if (fl->valid)
+        return;
+    su3_matrix *links = create_G_from_site();
+    if (FERM_ACTION == HISQ) {
+        if (fl->aux != nullptr)
+            destroy_hisq_links_milc(&fl->aph, fl->aux, fl->fn, fl->fn_deps);
+        create_hisq_links_milc(&info, fl->fn, &fl->fn_deps, &fl->aux, &fl->aph, links, 0, 1);
+    } else {
+        destroy_fn_links(fl->fn[0]);
+        fl->fn[0] = create_fn_links();
+        load_fn_links_cpu(&info, fl->fn[0], &fl->ap, links, 1);
+    }
+    std::free(links);
+    fl->valid = 1;
+}
+
 void update_u(Real eps) {
     const int order = std::getenv("MILC_HOST_ORDER") != nullptr ? 2 : 8; // a fault, for the comparison to find
     to_sites(reference::update_links(links_of_sites(), momenta_of_sites(), eps, order));

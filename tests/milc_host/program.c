@@ -317,7 +317,7 @@ static void try_many_sets(su3_matrix *links) {
             fn_links_t *to = i >= 0 ? fn[i < kept ? i : k == 0 ? 0 : kept + k - 1] : (first[k] = create_fn_links());
             fat[k] = to->fat, lng[k] = to->lng;
         }
-        check(milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, links, n, eps, fat, lng, NULL, NULL, NULL, &report),
+        check(milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, links, n, eps, fat, lng, NULL, NULL, NULL, 0, &report),
               "links of many sets", i);
     }
     for (k = 0; k < last; k++) {
@@ -334,6 +334,8 @@ void inject(const char *fault) {
         milcgpu_plugin_inject_fault(MILCGPU_FAULT_DEVICE_LOST);
     if (strcmp(fault, "memory") == 0)
         milcgpu_plugin_inject_fault(MILCGPU_FAULT_ALLOCATION);
+    if (strcmp(fault, "flip") == 0)
+        milcgpu_plugin_inject_fault(MILCGPU_FAULT_FLIP_LINKS);
 }
 
 static void solve_everything(fn_links_t *fn, fn_links_t *fn_last, const char *fault) {

@@ -8,6 +8,7 @@
 
 void place(const char *name); /* trajectory.c */
 
+enum { terms = 3 };
 static fermion_links_t all_links;
 fermion_links_t *fn_links = &all_links;
 
@@ -42,11 +43,52 @@ static double momentum_action(void) {
     return sum;
 }
 
-/* Without the fermions. The momenta are read from the sites. */
+/* Solutions of a source on even sites. */
+static void solve(su3_vector *source, su3_vector **x, int n, int set) {
+    ks_param ksp[terms];
+    quark_invert_control qic[terms];
+    int t;
+    memset(ksp, 0, sizeof ksp);
+    memset(qic, 0, sizeof qic);
+    for (t = 0; t < n; t++) {
+        ksp[t].offset = 0.3 + t;
+        qic[t].prec = MILC_PRECISION;
+        qic[t].max = 500;
+        qic[t].nrestart = 5;
+        qic[t].parity = EVEN;
+        qic[t].resid = MILC_PRECISION == 1 ? 1e-6 : 1e-13;
+    }
+    ks_multicg_offset_field_cpu(source, x, ksp, n, qic, get_fm_links(fn_links)[set]);
+}
+
+/* A rational function of a member of the sites, on even sites: in `sum`, as fermion action and source take it. Returns
+ * the sum's norm. */
+double rational(field_offset member, su3_vector **x, su3_vector *sum) {
+    Real residues[1 + terms] = {0.7, 1, -0.3, 1.5};
+    su3_vector *source = (su3_vector *)malloc(sites_on_node * sizeof(su3_vector));
+    double norm = 0;
+    size_t i;
+    int k;
+    for (i = 0; i < sites_on_node; i++)
+        source[i] = *(su3_vector *)F_PT(&lattice[i], member);
+    restore_fermion_links_from_site(fn_links, MILC_PRECISION);
+    place("first links");
+    place("links");
+    solve(source, x, terms, 0);
+    place("sum");
+    ks_rateval(sum, member, x, residues, terms, EVEN);
+    free(source);
+    for (i = 0; i < even_sites_on_node; i++)
+        for (k = 0; k < 6; k++)
+            norm += ((const Real *)&sum[i])[k] * ((const Real *)&sum[i])[k];
+    return norm;
+}
+
+/* The momenta are read from the sites. Fermions only where there is room for their solutions. */
 double d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec) {
     double space, time, space_out, time_out, gauge, momenta;
-    (void)multi_x;
-    (void)sumvec;
+    if (sumvec != NULL)
+        printf("trajectory fermion action %.17g\n", rational(F_OFFSET(phi), multi_x, sumvec) / volume);
     d_plaquette(&space, &time);
     rephase(OFF);
     gauge = beta / 3 * imp_gauge_action();
@@ -62,32 +104,20 @@ void invalidate_fermion_links(fermion_links_t *fl) { fl->valid = 0; }
 
 /* Solutions of a random source, one multi-mass call a set of eps_naik, D of them, and their force. */
 int update_h_fermion(Real eps, su3_vector **x) {
-    Real residues[3] = {1, -0.3, 1.5};
+    Real residues[terms] = {1, -0.3, 1.5};
     su3_vector *source = (su3_vector *)malloc(sites_on_node * sizeof(su3_vector));
     int first = 0, set, t;
     size_t k;
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
     for (set = 0; set < (FERM_ACTION == HISQ ? fermion_links_get_n_naiks(fn_links) : 1); set++) {
         const int n = FERM_ACTION == HISQ ? n_orders_naik[set] : n_order_naik_total;
-        ks_param ksp[3];
-        quark_invert_control qic[3];
-        memset(ksp, 0, sizeof ksp);
-        memset(qic, 0, sizeof qic);
-        for (t = 0; t < n; t++) {
-            ksp[t].offset = 0.3 + t;
-            qic[t].prec = MILC_PRECISION;
-            qic[t].max = 500;
-            qic[t].nrestart = 5;
-            qic[t].parity = EVEN;
-            qic[t].resid = MILC_PRECISION == 1 ? 1e-6 : 1e-13;
-        }
         srand(100 + set);
         for (k = 0; k < 6 * sites_on_node; k++)
             ((Real *)source)[k] = (Real)rand() / RAND_MAX - 0.5;
-        ks_multicg_offset_field_cpu(source, x + first, ksp, n, qic, fn_links->fn[set]);
+        solve(source, x + first, n, set);
         place("dslash");
         for (t = first; t < first + n; t++)
-            dslash_fn_field(x[t], x[t], ODD, fn_links->fn[set]);
+            dslash_fn_field(x[t], x[t], ODD, get_fm_links(fn_links)[set]);
         first += n;
     }
     free(source);

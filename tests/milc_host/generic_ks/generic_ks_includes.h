@@ -43,7 +43,7 @@ typedef struct {
     su3_matrix link[4], old_link[4];
     anti_hermitmat mom[4];
     Real phase[4];
-    su3_vector phi, xxx;
+    su3_vector phi, xxx, g_rand;
     double other[7]; /* what else a site holds */
 } site;
 typedef int field_offset;
@@ -101,6 +101,8 @@ extern Real beta;
 int get_nreps(void), get_nloop(void);
 int *get_loop_length(void), *get_loop_num(void);
 Real **get_loop_coeff(void);
+int update(void);
+int ks_rateval(su3_vector *dest, field_offset src, su3_vector **psim, Real *residues, int order, int parity);
 void update_u(Real eps);
 int update_h_fermion(Real eps, su3_vector **multi_x);
 void imp_gauge_force_cpu(Real eps, field_offset mom_off);

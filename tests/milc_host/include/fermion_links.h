@@ -61,6 +61,7 @@ extern int n_orders_naik[MAX_NAIK], n_order_naik_total, hisq_svd_counter, hisq_f
 ks_action_paths *get_action_paths(fermion_links_t *fl);
 ks_action_paths_hisq *get_action_paths_hisq(fermion_links_t *fl);
 hisq_auxiliary_t *get_hisq_auxiliary(fermion_links_t *fl);
+imp_ferm_links_t **get_fm_links(fermion_links_t *fl);
 int fermion_links_get_n_naiks(fermion_links_t *fl);
 double *fermion_links_get_eps_naik(fermion_links_t *fl);
 void invalidate_fermion_links(fermion_links_t *fl);

@@ -1,0 +1,196 @@
+/* The fermion force, of fields (ks_imp_rhmc) or of members of the sites (ks_imp_dyn). */
+#include "../include/umethod.h"
+#include "md.h"
+#include <string.h>
+
+void __real_eo_fermion_force_multi(Real, Real *, su3_vector **, int, int, fermion_links_t *) MILCGPU_ORIGINAL;
+void __real_eo_fermion_force_oneterm_site(Real, Real, field_offset, int, fermion_links_t *) MILCGPU_ORIGINAL;
+void __real_eo_fermion_force_twoterms_site(Real, Real, Real, field_offset, field_offset, int,
+                                           fermion_links_t *) MILCGPU_ORIGINAL;
+void __real_eo_fermion_force_twoterms_site_cpu(Real, Real, Real, field_offset, field_offset, int,
+                                               fermion_links_t *) MILCGPU_ORIGINAL;
+
+void milcgpu_fermion_force_left(const char **left) {
+    const int has_force = __real_eo_fermion_force_multi != NULL || __real_eo_fermion_force_oneterm_site != NULL ||
+                          __real_eo_fermion_force_twoterms_site != NULL ||
+                          __real_eo_fermion_force_twoterms_site_cpu != NULL;
+    left[MILCGPU_FERMION_FORCE] = !has_force ? MILCGPU_ABSENT : NULL;
+}
+
+#if FERM_ACTION == HISQ
+#define MOST_SETS MAX_NAIK
+/* 0: MILC's own must do it, and *why says why. */
+static int force_spec(milcgpu_force_spec *spec, milcgpu_fatlink_spec *links, milcgpu_force_set *sets, int terms,
+                      fermion_links_t *fl, const char **why, const char **expected) {
+    const ks_action_paths_hisq *ap = get_action_paths_hisq(fl);
+    const int n = fermion_links_get_n_naiks(fl);
+    const double *eps = fermion_links_get_eps_naik(fl);
+    int k, sum = 0;
+    *why = "MILC's own: this action's links, or its way to unitary ones, are none whose force the device has";
+    if (!milcgpu_spec_of_hisq(ap, links) || ap->umethod == UNITARIZE_ROOT || ap->umethod == UNITARIZE_RATIONAL ||
+        ap->ugroup != UNITARIZE_U3)
+        return 0;
+    for (k = 0; k < n; k++) {
+        sets[k].eps_naik = k == 0 ? 0 : eps[k];
+        sets[k].n_terms = n_orders_naik[k];
+        sum += n_orders_naik[k];
+        if (k > 0 && n_orders_naik[k] == 0 && eps[k] != 0)
+            *expected = "MILC's routine adds the force of the set before to a set of eps_naik without terms";
+    }
+    *why = "MILC's own: the terms of the sets of eps_naik do not add up to all terms";
+    if (sum != n_order_naik_total || sum > terms)
+        return 0;
+    spec->n_terms = sum;
+    spec->n_sets = n;
+    spec->sets = sets;
+#ifdef HISQ_FORCE_FILTER
+    spec->filter = HISQ_FORCE_FILTER;
+#endif
+    return 1;
+}
+#else
+#define MOST_SETS 1
+static int force_spec(milcgpu_force_spec *spec, milcgpu_fatlink_spec *links, milcgpu_force_set *sets, int terms,
+                      fermion_links_t *fl, const char **why, const char **expected) {
+    (void)sets;
+    (void)expected;
+    *why = "MILC's own: this action's links are not made of the six coefficients";
+    spec->n_terms = terms;
+    return milcgpu_spec_of_asqtad(&get_action_paths(fl)->p, links);
+}
+#endif
+
+/* 1: done. report: of the device. */
+static int fermion_force(Real eps, const double *residues, const milcgpu_field *x, int terms, fermion_links_t *fl,
+                         milcgpu_force_report *report, const char **expected) {
+    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
+    milcgpu_force_spec spec;
+    milcgpu_fatlink_spec links;
+    milcgpu_force_set sets[MOST_SETS];
+    const char *why;
+    int can;
+    memset(&spec, 0, sizeof spec);
+    spec.struct_size = sizeof spec;
+    spec.links = &links;
+    spec.eps = eps;
+    spec.residues = residues;
+    *expected = NULL;
+    can = force_spec(&spec, &links, sets, terms, fl, &why, expected);
+    return milcgpu_md_takes(MILCGPU_FERMION_FORCE, can, why, "eo_fermion_force") &&
+           milcgpu_plugin_fermion_force(&sites, &spec, x, report);
+}
+
+void __wrap_eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, int nterms, int prec,
+                                   fermion_links_t *fl) {
+    milcgpu_force_report report;
+    const char *expected = NULL;
+    double seconds = -milcgpu_plugin_seconds();
+    double *weights = (double *)malloc((nterms + 1) * sizeof(double));
+    milcgpu_field *x = (milcgpu_field *)malloc((nterms + 1) * sizeof(milcgpu_field));
+    int k, done = 0;
+    if (weights != NULL && x != NULL && nterms > 0) {
+        for (k = 0; k < nterms; k++) {
+            weights[k] = residues[k];
+            x[k] = milcgpu_vector_field(xxx[k]);
+        }
+        done = fermion_force(eps, weights, x, nterms, fl, &report, &expected);
+    }
+    free(weights);
+    free(x);
+    if (!done) {
+        milcgpu_need_fields();
+        milcgpu_begin_own(MILCGPU_FERMION_FORCE, MILCGPU_BOTH, "eo_fermion_force_multi");
+#if FERM_ACTION == HISQ
+        /* Not filled where the links were made from the device's. */
+        milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), get_hisq_auxiliary(fl)->U_link);
+#endif
+        __real_eo_fermion_force_multi(eps, residues, xxx, nterms, prec, fl);
+        milcgpu_end_own(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA);
+        return;
+    }
+    seconds += milcgpu_plugin_seconds();
+#ifdef FFTIME
+#if FERM_ACTION == HISQ
+    node0_printf("FFTIME:  time = %e (HISQ MILC %s) terms = %d flops/site = %d mflops = %e\n", seconds,
+                 MILC_PRECISION == 1 ? "F" : "D", nterms, (int)(report.flops / volume), report.flops / (1e6 * seconds));
+#else
+    node0_printf("FFTIME:  time = %e (FNMAT) terms = %d mflops = %e\n", seconds, nterms,
+                 (966456.0 + 1440.0 * nterms) * volume / (1e6 * seconds * numnodes()));
+#endif
+#endif
+#if FERM_ACTION == HISQ
+    hisq_svd_counter += (int)report.svd_links;
+    hisq_force_filter_counter += (int)report.filtered_links;
+#endif
+    if (milcgpu_finish(MILCGPU_MOMENTA, "eo_fermion_force_multi")) {
+        const double cpu_seconds = milcgpu_begin_compare(MILCGPU_FERMION_FORCE);
+        __real_eo_fermion_force_multi(eps, residues, xxx, nterms, prec, fl);
+        milcgpu_end_compare(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA, expected, seconds, cpu_seconds);
+    }
+}
+
+/* Of one or two members of the sites (ks_imp_dyn). */
+static int site_force(Real eps, int terms, const double *weights, const field_offset *x, fermion_links_t *fl,
+                      double *seconds) {
+    milcgpu_force_report report;
+    milcgpu_field fields[2];
+    const char *expected;
+    int k, done;
+#if FERM_ACTION == HISQ
+    return 0;
+#endif
+    for (k = 0; k < terms; k++) {
+        fields[k] = milcgpu_vector_field((su3_vector *)F_PT(&lattice[0], x[k]));
+        fields[k].pitch_bytes = sizeof(site);
+    }
+    *seconds = -milcgpu_plugin_seconds();
+    done = fermion_force(eps, weights, fields, terms, fl, &report, &expected);
+    *seconds += milcgpu_plugin_seconds();
+#ifdef FFTIME
+    if (done && terms == 2)
+        node0_printf("FFTIME:  time = %e (asqtad3) terms = 2 mflops = %e\n", *seconds,
+                     433968.0 * volume / (1e6 * *seconds * numnodes()));
+#endif
+    return done;
+}
+
+void __wrap_eo_fermion_force_oneterm_site(Real eps, Real weight, field_offset x_off, int prec, fermion_links_t *fl) {
+    const double weights[1] = {weight};
+    double seconds = 0;
+    if (!site_force(eps, 1, weights, &x_off, fl, &seconds)) {
+        milcgpu_begin_own(MILCGPU_FERMION_FORCE, MILCGPU_BOTH, "eo_fermion_force_oneterm_site");
+        __real_eo_fermion_force_oneterm_site(eps, weight, x_off, prec, fl);
+        milcgpu_end_own(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA);
+    } else if (milcgpu_finish(MILCGPU_MOMENTA, "eo_fermion_force_oneterm_site")) {
+        const double cpu_seconds = milcgpu_begin_compare(MILCGPU_FERMION_FORCE);
+        __real_eo_fermion_force_oneterm_site(eps, weight, x_off, prec, fl);
+        milcgpu_end_compare(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA, NULL, seconds, cpu_seconds);
+    }
+}
+
+typedef void (*two_terms)(Real, Real, Real, field_offset, field_offset, int, fermion_links_t *);
+
+static void two_terms_by(two_terms original, Real eps, Real w1, Real w2, field_offset x1, field_offset x2, int prec,
+                         fermion_links_t *fl) {
+    const double weights[2] = {w1, w2};
+    const field_offset x[2] = {x1, x2};
+    double seconds = 0;
+    if (!site_force(eps, 2, weights, x, fl, &seconds)) {
+        milcgpu_begin_own(MILCGPU_FERMION_FORCE, MILCGPU_BOTH, "eo_fermion_force_twoterms_site");
+        original(eps, w1, w2, x1, x2, prec, fl);
+        milcgpu_end_own(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA);
+    } else if (milcgpu_finish(MILCGPU_MOMENTA, "eo_fermion_force_twoterms_site")) {
+        const double cpu_seconds = milcgpu_begin_compare(MILCGPU_FERMION_FORCE);
+        original(eps, w1, w2, x1, x2, prec, fl);
+        milcgpu_end_compare(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA, NULL, seconds, cpu_seconds);
+    }
+}
+
+void __wrap_eo_fermion_force_twoterms_site_cpu(Real eps, Real w1, Real w2, field_offset x1, field_offset x2, int prec,
+                                               fermion_links_t *fl) {
+    two_terms_by(__real_eo_fermion_force_twoterms_site_cpu, eps, w1, w2, x1, x2, prec, fl);
+}
+void __wrap_eo_fermion_force_twoterms_site(Real eps, Real w1, Real w2, field_offset x1, field_offset x2, int prec,
+                                           fermion_links_t *fl) {
+    two_terms_by(__real_eo_fermion_force_twoterms_site, eps, w1, w2, x1, x2, prec, fl);
+}

@@ -1,0 +1,168 @@
+/* Gauge force, update of the links, reunitarization, gauge action, plaquette. */
+#include "../include/umethod.h"
+#include "md.h"
+
+void __real_update_u(Real) MILCGPU_ORIGINAL;
+void __real_imp_gauge_force_ks(Real, field_offset) MILCGPU_ORIGINAL;
+void __real_imp_gauge_force(Real, field_offset) MILCGPU_ORIGINAL;
+void __real_reunitarize_ks(void) MILCGPU_ORIGINAL;
+double __real_imp_gauge_action(void) MILCGPU_ORIGINAL;
+void __real_d_plaquette(double *, double *) MILCGPU_ORIGINAL;
+
+void milcgpu_updates_left(const char **left) {
+    const int has_gauge = __real_imp_gauge_force_ks != NULL || __real_imp_gauge_force != NULL;
+    left[MILCGPU_UPDATE_U] = __real_update_u == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_GAUGE_FORCE_KS] = !has_gauge ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_REUNITARIZE] = __real_reunitarize_ks == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_GAUGE_ACTION] = __real_imp_gauge_action == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_PLAQUETTE] = __real_d_plaquette == NULL ? MILCGPU_ABSENT : NULL;
+}
+
+/* The gauge action: plaquette, rectangle and bent loop, in this order, or the first of them; by lengths and numbers. */
+static int known_action(milcgpu_loops *loops) {
+    const int lengths[3] = {4, 6, 6}, numbers[3] = {6, 12, 16};
+    double coefficients[3] = {0, 0, 0};
+    int k;
+#ifdef ANISOTROPY
+    return 0;
+#endif
+    if (get_nreps() != 1 || get_nloop() > 3)
+        return 0;
+    for (k = 0; k < get_nloop(); k++) {
+        if (get_loop_length()[k] != lengths[k] || get_loop_num()[k] != numbers[k])
+            return 0;
+        coefficients[k] = get_loop_coeff()[k][0];
+    }
+    loops->plaquette = coefficients[0];
+    loops->rectangle = coefficients[1];
+    loops->bent = coefficients[2];
+    return 1;
+}
+#ifdef ANISOTROPY
+#define COUPLING 0.0 /* not used: two couplings */
+#else
+#define COUPLING beta
+#endif
+
+void __wrap_update_u(Real eps) {
+    const int order = milcgpu_exponential_order();
+    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
+    double seconds = -milcgpu_plugin_seconds();
+    if (milcgpu_md_takes(MILCGPU_UPDATE_U, order != 0,
+                         "MILC's own: this program's order of the exponential is not known", "update_u") &&
+        milcgpu_plugin_update_links(&sites, eps, order)) {
+        invalidate_fermion_links(fn_links);
+        seconds += milcgpu_plugin_seconds();
+#ifdef GFTIME
+        if (order == 8)
+            node0_printf("LINK_UPDATE: time = %e  mflops = %e\n", seconds,
+                         5616.0 * volume / (1.0e6 * seconds * numnodes()));
+#endif
+        if (milcgpu_finish(MILCGPU_LINKS, "update_u")) {
+            const double cpu_seconds = milcgpu_begin_compare(MILCGPU_UPDATE_U);
+            __real_update_u(eps);
+            milcgpu_end_compare(MILCGPU_UPDATE_U, MILCGPU_LINKS, NULL, seconds, cpu_seconds);
+        }
+        return;
+    }
+    milcgpu_begin_own(MILCGPU_UPDATE_U, MILCGPU_BOTH, "update_u");
+    __real_update_u(eps);
+    milcgpu_end_own(MILCGPU_UPDATE_U, MILCGPU_LINKS);
+}
+
+typedef void (*gauge_force)(Real, field_offset);
+
+static void gauge_force_by(gauge_force original, Real eps, field_offset mom_off) {
+    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
+    milcgpu_loops loops;
+    double seconds = -milcgpu_plugin_seconds();
+    if (milcgpu_md_takes(MILCGPU_GAUGE_FORCE_KS, known_action(&loops) && mom_off == F_OFFSET(mom),
+                         "MILC's own: this gauge action has other loops, or powers of them", "imp_gauge_force")) {
+        const int were_out = milcgpu_put_phases_in();
+        const int done = milcgpu_plugin_gauge_force(&sites, &loops, COUPLING, eps);
+        milcgpu_put_phases_back(were_out);
+        if (done) {
+            seconds += milcgpu_plugin_seconds();
+#ifdef GFTIME
+            node0_printf("GFTIME:   time = %e (Symanzik1) mflops = %e\n", seconds,
+                         153004.0 * volume / (1e6 * seconds * numnodes()));
+#endif
+            if (milcgpu_finish(MILCGPU_MOMENTA, "imp_gauge_force")) {
+                const double cpu_seconds = milcgpu_begin_compare(MILCGPU_GAUGE_FORCE_KS);
+                original(eps, mom_off);
+                milcgpu_end_compare(MILCGPU_GAUGE_FORCE_KS, MILCGPU_MOMENTA, NULL, seconds, cpu_seconds);
+            }
+            return;
+        }
+    }
+    milcgpu_begin_own(MILCGPU_GAUGE_FORCE_KS, MILCGPU_BOTH, "imp_gauge_force");
+    original(eps, mom_off);
+    milcgpu_end_own(MILCGPU_GAUGE_FORCE_KS, MILCGPU_MOMENTA);
+}
+
+void __wrap_imp_gauge_force_ks(Real eps, field_offset mom_off) {
+    gauge_force_by(__real_imp_gauge_force_ks, eps, mom_off);
+}
+void __wrap_imp_gauge_force(Real eps, field_offset mom_off) { gauge_force_by(__real_imp_gauge_force, eps, mom_off); }
+
+/* MILC's words for links that are no SU(3) matrices are MILC's to say. */
+void __wrap_reunitarize_ks(void) {
+    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
+    milcgpu_reunitarize_report report;
+    double seconds = -milcgpu_plugin_seconds();
+    if (milcgpu_md_takes(MILCGPU_REUNITARIZE, 1, NULL, "reunitarize_ks") &&
+        milcgpu_plugin_reunitarize(&sites, 0, &report) && report.failed == 0) {
+        seconds += milcgpu_plugin_seconds();
+        if (milcgpu_finish(MILCGPU_LINKS, "reunitarize_ks")) {
+            const double cpu_seconds = milcgpu_begin_compare(MILCGPU_REUNITARIZE);
+            __real_reunitarize_ks();
+            milcgpu_end_compare(MILCGPU_REUNITARIZE, MILCGPU_LINKS, NULL, seconds, cpu_seconds);
+        }
+        return;
+    }
+    milcgpu_begin_own(MILCGPU_REUNITARIZE, MILCGPU_LINKS, "reunitarize_ks");
+    __real_reunitarize_ks();
+    milcgpu_end_own(MILCGPU_REUNITARIZE, MILCGPU_LINKS);
+}
+
+double __wrap_imp_gauge_action(void) {
+    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
+    milcgpu_loops loops;
+    double action = 0, seconds = -milcgpu_plugin_seconds();
+    if (milcgpu_md_takes(MILCGPU_GAUGE_ACTION, known_action(&loops),
+                         "MILC's own: this gauge action has other loops, or powers of them", "imp_gauge_action")) {
+        const int were_out = milcgpu_put_phases_in();
+        const int done = milcgpu_plugin_gauge_action(&sites, &loops, &action);
+        milcgpu_put_phases_back(were_out);
+        if (done) {
+            seconds += milcgpu_plugin_seconds();
+            if (milcgpu_plugin_compare()) {
+                double cpu_seconds = milcgpu_begin_compare(MILCGPU_GAUGE_ACTION);
+                const double cpu = __real_imp_gauge_action();
+                cpu_seconds = milcgpu_end_original(MILCGPU_GAUGE_ACTION, cpu_seconds);
+                milcgpu_judge(milcgpu_plugin_compare_number(MILCGPU_GAUGE_ACTION, action, cpu, seconds, cpu_seconds));
+            }
+            return action;
+        }
+    }
+    milcgpu_begin_own(MILCGPU_GAUGE_ACTION, MILCGPU_LINKS, "imp_gauge_action");
+    action = __real_imp_gauge_action();
+    milcgpu_end_own(MILCGPU_GAUGE_ACTION, 0);
+    return action;
+}
+
+/* On the device where the newest links are there: otherwise MILC's own costs less than the copy. Its links have phases
+ * or not, as phases_in says. */
+void __wrap_d_plaquette(double *space, double *time) {
+    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
+    if (milcgpu_plugin_newer_on_device(MILCGPU_LINKS) && milcgpu_md_takes(MILCGPU_PLAQUETTE, 1, NULL, "d_plaquette") &&
+        milcgpu_plugin_plaquettes(&sites, space, time)) {
+        if (phases_in == OFF) {
+            *space = -*space;
+            *time = -*time;
+        }
+        return;
+    }
+    milcgpu_md_need(MILCGPU_LINKS, "d_plaquette");
+    __real_d_plaquette(space, time);
+}

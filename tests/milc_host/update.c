@@ -1,0 +1,46 @@
+/* A trajectory, as update() of ks_imp_rhmc. What it calls is in other files, as in MILC. */
+#include "../generic_ks/generic_ks_includes.h"
+
+void place(const char *name);                                          /* trajectory.c */
+double rational(field_offset member, su3_vector **x, su3_vector *sum); /* updates.c */
+enum { terms = 3 };
+
+static void leapfrog(Real eps, su3_vector **x) {
+    place("update");
+    update_u(eps / 2);
+    place("gauge");
+    imp_gauge_force_ks(eps, F_OFFSET(mom));
+    update_h_fermion(eps, x);
+    update_u(eps / 2);
+}
+
+/* Source, action, two steps, action. */
+int update(void) {
+    const Real eps = 0.05;
+    su3_vector *x[terms], *sum = (su3_vector *)malloc(sites_on_node * sizeof(su3_vector));
+    size_t i;
+    int t;
+    for (t = 0; t < terms; t++)
+        x[t] = (su3_vector *)malloc(sites_on_node * sizeof(su3_vector));
+    ranmom();
+    srand(100);
+    for (i = 0; i < sites_on_node; i++)
+        for (t = 0; t < 6; t++)
+            ((Real *)&lattice[i].g_rand)[t] = (Real)rand() / RAND_MAX - 0.5;
+    printf("trajectory source %.17g\n", rational(F_OFFSET(g_rand), x, sum) / volume);
+    for (i = 0; i < even_sites_on_node; i++)
+        lattice[i].phi = sum[i];
+    d_action_rhmc(x, sum);
+    gauge_field_copy(F_OFFSET(link[0]), F_OFFSET(old_link[0]));
+    leapfrog(eps, x);
+    place("second");
+    leapfrog(eps, x);
+    place("reunitarize");
+    reunitarize_ks();
+    place("action");
+    d_action_rhmc(x, sum);
+    for (t = 0; t < terms; t++)
+        free(x[t]);
+    free(sum);
+    return 0;
+}
