@@ -171,6 +171,9 @@ int milcgpu_plugin_has_links(const void *links);
 int milcgpu_plugin_host_needs(int what, const char *who);
 void milcgpu_plugin_host_wrote(int what); /* a routine of MILC's, or may have */
 
+/* The device has MILC's gauge links now. 0: it has not, which is said where they are needed. */
+int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice);
+
 /* As the functions of milcgpu_md.h. What failed left links and momenta as they were. */
 int milcgpu_plugin_update_links(const milcgpu_plugin_lattice *lattice, double eps, int order);
 int milcgpu_plugin_gauge_force(const milcgpu_plugin_lattice *lattice, const milcgpu_loops *loops, double beta,

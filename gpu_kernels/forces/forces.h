@@ -122,6 +122,8 @@ constexpr double polyakov_loop_flops = 198; // a site
 
 // ---- momenta and links
 // sum over links of |H|^2 / 2 - 4 = |m01|^2 + |m02|^2 + |m12|^2 + (m00^2 + m11^2 + m22^2) / 2 - 4, in double.
+// The first form leaves it on the device and does not wait.
+void momentum_action(Device &, const Geometry &, const LinkField &momenta, double *action);
 double momentum_action(Device &, const Geometry &, const LinkField &momenta);
 double momentum_action_bytes(Precision);
 constexpr double momentum_action_flops = 4 * 19;

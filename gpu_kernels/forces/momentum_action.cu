@@ -15,7 +15,7 @@ template <Precision p> struct MomentumAction {
         double sum = 0;
         MILCGPU_UNROLL
         for (int mu = 0; mu < 4; ++mu)
-            sum += half_norm(convert<double>(momenta.load(parity, mu, i))) - 4;
+            sum += half_norm(convert<double>(momenta.template load<Reuse::stream>(parity, mu, i))) - 4;
         return {{sum}};
     }
 };
@@ -24,14 +24,18 @@ template <Precision p> struct MomentumAction {
 
 double momentum_action_bytes(Precision p) { return 4 * link_bytes(p, momentum_reals); }
 
-double momentum_action(Device &device, const Geometry &geometry, const LinkField &momenta) {
-    double action = 0;
+void momentum_action(Device &device, const Geometry &geometry, const LinkField &momenta, double *action) {
     for_link_precision(momenta.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         const MomentumAction<precision> body{geometry.sites(0), MomentumView<precision>(momenta)};
-        action = sum_to_host<1>(device, geometry.volume(), body, "momentum action").v[0];
+        launch_sum<1>(device, geometry.volume(), body, StoreSums<1>{{}, action}, {"momentum action"});
     });
-    return action;
+}
+
+double momentum_action(Device &device, const Geometry &geometry, const LinkField &momenta) {
+    const DeviceArray<double> action(device, 1, "momentum action");
+    momentum_action(device, geometry, momenta, action.data());
+    return action.to_host()[0];
 }
 
 } // namespace milcgpu

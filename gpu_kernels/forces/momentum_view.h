@@ -54,8 +54,8 @@ template <Precision p> struct MomentumView {
     unsigned char *data;
     size_t stride, block_bytes;
     explicit MomentumView(const LinkField &f) : data(f.block(0, 0)), stride(f.stride()), block_bytes(f.block_bytes()) {}
-    MILCGPU_HD AntiHermitian<Real> load(int parity, int mu, int i) const {
-        const auto raw = load_link<p, momentum_reals, Reuse::written>(block(parity, mu), stride, i);
+    template <Reuse reuse = Reuse::written> MILCGPU_HD AntiHermitian<Real> load(int parity, int mu, int i) const {
+        const auto raw = load_link<p, momentum_reals, reuse>(block(parity, mu), stride, i);
         return {{raw.get(0), raw.get(1)},
                 {raw.get(2), raw.get(3)},
                 {raw.get(4), raw.get(5)},

@@ -67,6 +67,14 @@ int milcgpu_plugin_resident(void) {
     return p.context == nullptr || p.settings.is("MILCGPU_RESIDENT", "0") ? 0 : p.poisons() ? 2 : 1;
 }
 
+int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice) {
+    Plugin &p = plugin();
+    return answer_of("gauge field", "It is loaded where it is needed", 0, [&] {
+        return p.active() && agreed(p.gauge->on_device(*lattice, MILCGPU_LINKS,
+                                                       p.ledger[MILCGPU_HISQ_LINKS].to_device)) == MILCGPU_OK;
+    });
+}
+
 int milcgpu_plugin_update_links(const milcgpu_plugin_lattice *lattice, double eps, int order) {
     return on_gauge(MILCGPU_UPDATE_U, lattice, MILCGPU_LINKS | MILCGPU_MOMENTA, MILCGPU_LINKS,
                     [&](milcgpu_gauge *gauge, RoutineAccount &account) {

@@ -64,8 +64,8 @@ int milcgpu_md_links_alone(void);
 int milcgpu_links_unfilled(void);
 void milcgpu_fill_links_from(su3_matrix *links);
 
-/* While MILC makes its fermion links from the sites and the device has the newest gauge links, they need no copy on the
- * host: milcgpu_md_lends(room) says so of a field that is left as it is, milcgpu_md_lent(links) recognises it, and
+/* While MILC makes its fermion links from the sites, the gauge links need no copy on the host, because the device has
+ * them: milcgpu_md_lends(room) says so of a field that is left as it is, milcgpu_md_lent(links) recognises it, and
  * milcgpu_md_fill(links) fills it for a routine of MILC's after all. */
 int milcgpu_md_lends(su3_matrix *room);
 int milcgpu_md_lent(const su3_matrix *links);

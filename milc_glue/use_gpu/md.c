@@ -142,8 +142,8 @@ static int restoring = 0;
 static su3_matrix *lent = NULL;
 
 int milcgpu_md_lends(su3_matrix *room) {
-    if (!restoring || !stays() || milcgpu_plugin_compare() || !milcgpu_plugin_newer_on_device(MILCGPU_LINKS) ||
-        phases_in != ON)
+    const milcgpu_plugin_lattice sites = milcgpu_in_sites();
+    if (!restoring || !stays() || milcgpu_plugin_compare() || phases_in != ON || !milcgpu_plugin_load_links(&sites))
         return 0;
     lent = room;
     return 1;
