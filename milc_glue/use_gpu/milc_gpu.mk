@@ -30,7 +30,7 @@ milcgpu_wrapped_md := update_u imp_gauge_force_ks imp_gauge_force eo_fermion_for
   eo_fermion_force_twoterms_site eo_fermion_force_twoterms_site_cpu reunitarize_ks imp_gauge_action d_plaquette rephase \
   gauge_field_copy ranmom reload_lattice d_action_rhmc d_action update update_h ks_rateval \
   restore_fermion_links_from_site get_fm_links
-milcgpu_objects := $(addprefix milcgpu_,start.o solve.o links.o md.o updates.o fermion_force.o)
+milcgpu_objects := $(addprefix milcgpu_,start.o solve.o links.o hisq_links.o md.o updates.o fermion_force.o)
 milcgpu_flags    = $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc))
 
 milcgpu_comma   := ,
@@ -55,7 +55,7 @@ milcgpu_start.o: $(milcgpu_here)start.c milcgpu-always
 	  : >milcgpu_link; \
 	fi
 	$(milcgpu_compile)
-milcgpu_solve.o milcgpu_links.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_start.o
+milcgpu_solve.o milcgpu_links.o milcgpu_hisq_links.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_start.o
 	$(milcgpu_compile)
 milcgpu_md.o: $(milcgpu_here)md.c milcgpu_start.o
 	@if [ -s milcgpu_link ] && $(CC) -c $(milcgpu_flags) $(milcgpu_here)md_probe.c -o milcgpu_md.o >/dev/null 2>&1; then \

@@ -1,5 +1,4 @@
 /* Gauge force, update of the links, reunitarization, gauge action, plaquette. */
-#include "../include/umethod.h"
 #include "md.h"
 
 void __real_update_u(Real) MILCGPU_ORIGINAL;

@@ -1,0 +1,198 @@
+/* create_hisq_links_milc: U, V, Y, W and the links for every eps_naik. Links carry the phases, as MILC's do. */
+#include "../include/umethod.h"
+#include "links.h"
+#include <string.h>
+
+void __real_create_hisq_links_milc(info_t *, fn_links_t **, fn_links_t **, hisq_auxiliary_t **, ks_action_paths_hisq *,
+                                   su3_matrix *, int, int) MILCGPU_ORIGINAL;
+/* Of HISQ programs alone. */
+void destroy_hisq_links_milc(ks_action_paths_hisq *, hisq_auxiliary_t *, fn_links_t **, fn_links_t *)
+    __attribute__((weak));
+
+int milcgpu_has_hisq(void) { return __real_create_hisq_links_milc != NULL; }
+
+/* create_fn_links without filling the fields with zeros. */
+static fn_links_t *new_fn_links(void) {
+    fn_links_t *fn = (fn_links_t *)milcgpu_room(sizeof(fn_links_t), "fn links");
+    init_ferm_links(fn);
+    fn->phase = create_link_phase_info();
+    fn->fat = (su3_matrix *)milcgpu_room(LINK_BYTES, "fat links");
+    fn->lng = (su3_matrix *)milcgpu_room(LINK_BYTES, "long links");
+    return fn;
+}
+
+static hisq_auxiliary_t *create_auxiliary(const ks_action_paths_hisq *ap) {
+    hisq_auxiliary_t *aux = (hisq_auxiliary_t *)milcgpu_room(sizeof(hisq_auxiliary_t), "HISQ auxiliary links");
+    memset(aux, 0, sizeof *aux);
+    aux->phases_in = 1;
+    aux->WeqY = ap->ugroup == UNITARIZE_U3;
+    aux->U_link = (su3_matrix *)milcgpu_room(LINK_BYTES, "U links");
+    aux->V_link = (su3_matrix *)milcgpu_room(LINK_BYTES, "V links");
+    aux->Y_unitlink = (su3_matrix *)milcgpu_room(LINK_BYTES, "Y links");
+    aux->W_unitlink = aux->WeqY ? aux->Y_unitlink : (su3_matrix *)milcgpu_room(LINK_BYTES, "W links");
+    return aux;
+}
+
+/* MILC's ways to (V V^dag)^(-1/2) V, and the groups, that the device has. */
+static int can_make(const ks_action_paths_hisq *ap) {
+    return (ap->umethod == UNITARIZE_ANALYTIC || ap->umethod == UNITARIZE_ROOT || ap->umethod == UNITARIZE_RATIONAL) &&
+           (ap->ugroup == UNITARIZE_U3 || ap->ugroup == UNITARIZE_SU3) && milcgpu_has_coefficients(&ap->p1) &&
+           milcgpu_has_coefficients(&ap->p2);
+}
+
+static milcgpu_fatlink_spec hisq_spec_of(const ks_action_paths_hisq *ap) {
+    milcgpu_fatlink_spec spec = milcgpu_spec_of(&ap->p2);
+    spec.hisq = 1;
+    spec.fat7 = milcgpu_paths_of(&ap->p1);
+    spec.eps_one_link = ap->p3.act_path_coeff.one_link;
+    spec.eps_naik = ap->p3.act_path_coeff.naik;
+    spec.special_unitary = ap->ugroup == UNITARIZE_SU3;
+#ifdef HISQ_REUNIT_SVD_REL_ERROR
+    spec.svd_relative = HISQ_REUNIT_SVD_REL_ERROR;
+#endif
+#ifdef HISQ_REUNIT_SVD_ABS_ERROR
+    spec.svd_absolute = HISQ_REUNIT_SVD_ABS_ERROR;
+#endif
+    return spec;
+}
+
+int milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *spec) {
+    *spec = hisq_spec_of(ap);
+    return can_make(ap);
+}
+static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_auxiliary_t *aux,
+                     const ks_action_paths_hisq *ap, const su3_matrix *links, int alone) {
+    milcgpu_fatlink_spec spec = hisq_spec_of(ap);
+    milcgpu_fatlink_report report;
+    void *fat[MAX_NAIK], *lng[MAX_NAIK];
+    double eps[MAX_NAIK];
+    int i;
+    for (i = 0; i < ap->n_naiks; i++) {
+        fat[i] = fn[i]->fat;
+        lng[i] = fn[i]->lng;
+        eps[i] = i == 0 ? 0 : ap->eps_naik[i];
+        fn[i]->eps_naik = eps[i];
+    }
+    if (!milcgpu_md_lent(links) && !alone) /* read by MILC's fermion force alone */
+        milcgpu_plugin_gather_links(links, 4 * sizeof(su3_matrix), aux->U_link);
+    if (!milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, milcgpu_md_lent(links) ? NULL : links, ap->n_naiks, eps, fat,
+                              lng, alone ? NULL : aux->V_link, alone ? NULL : aux->Y_unitlink,
+                              alone || aux->WeqY ? NULL : aux->W_unitlink, alone, &report))
+        return 0;
+    INFO_HISQ_SVD_COUNTER(info) += (int)report.svd_links;
+    info->final_flop = milcgpu_fat_flops(&ap->p1) + milcgpu_fat_flops(&ap->p2) + milcgpu_long_flops();
+    if (ap->n_naiks > 1)
+        info->final_flop +=
+            milcgpu_fat_flops(&ap->p3) + milcgpu_long_flops() + 2 * 18.0 * (ap->n_naiks - 1) * volume / numnodes();
+    if (fn_deps != NULL) {
+        const double flops = info->final_flop;
+        if (!milcgpu_make_links(MILCGPU_HISQ_LINKS, info, fn_deps->fat, fn_deps->lng, &ap->p3, aux->W_unitlink, 0))
+            return 0;
+        info->final_flop = flops + (ap->n_naiks > 1 ? 0 : milcgpu_fat_flops(&ap->p3) + milcgpu_long_flops());
+    }
+    return 1;
+}
+
+static void cpu_hisq(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
+                     ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
+    milcgpu_md_fill(links);
+    milcgpu_plugin_original(MILCGPU_HISQ_LINKS, 1);
+    __real_create_hisq_links_milc(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
+    milcgpu_plugin_original(MILCGPU_HISQ_LINKS, 0);
+}
+
+static void compare_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, const hisq_auxiliary_t *aux,
+                         ks_action_paths_hisq *ap, su3_matrix *links, int want_back, double seconds) {
+    fn_links_t *cpu_fn[MAX_NAIK], *cpu_deps;
+    hisq_auxiliary_t *cpu_aux;
+    void *ours[4 * MAX_NAIK + 8], *theirs[4 * MAX_NAIK + 8];
+    info_t cpu_info = *info;
+    int i, n = 0;
+    cpu_hisq(&cpu_info, cpu_fn, &cpu_deps, &cpu_aux, ap, links, fn_deps != NULL, want_back);
+    ours[n] = aux->U_link, theirs[n++] = cpu_aux->U_link;
+    ours[n] = aux->V_link, theirs[n++] = cpu_aux->V_link;
+    ours[n] = aux->Y_unitlink, theirs[n++] = cpu_aux->Y_unitlink;
+    ours[n] = aux->W_unitlink, theirs[n++] = cpu_aux->W_unitlink;
+    for (i = 0; i <= ap->n_naiks; i++) {
+        const fn_links_t *a = i < ap->n_naiks ? fn[i] : fn_deps, *b = i < ap->n_naiks ? cpu_fn[i] : cpu_deps;
+        if (a == NULL || b == NULL)
+            continue;
+        ours[n] = a->fat, theirs[n++] = b->fat;
+        ours[n] = a->lng, theirs[n++] = b->lng;
+        ours[n] = a->fatback, theirs[n++] = b->fatback;
+        ours[n] = a->lngback, theirs[n++] = b->lngback;
+    }
+    milcgpu_judge(milcgpu_plugin_compare_links(MILCGPU_HISQ_LINKS, n, ours, theirs, seconds, cpu_info.final_sec));
+    destroy_hisq_links_milc(ap, cpu_aux, cpu_fn, cpu_deps);
+}
+
+void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
+                                   ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
+    const int alone = milcgpu_md_links_alone() && !want_deps;
+    double seconds;
+    int i, done;
+    memset(&milcgpu_unfilled, 0, sizeof milcgpu_unfilled);
+    if (!milcgpu_takes_over() ||
+        !milcgpu_serves_routine(
+            MILCGPU_HISQ_LINKS, can_make(ap),
+            "MILC's own: this action's links, or its way to unitary ones, are none that the device makes")) {
+        milcgpu_md_fill(links);
+        __real_create_hisq_links_milc(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
+        return;
+    }
+    seconds = -milcgpu_plugin_seconds();
+    *aux = create_auxiliary(ap);
+    for (i = 0; i < ap->n_naiks; i++)
+        fn[i] = new_fn_links();
+    *fn_deps = want_deps ? new_fn_links() : NULL;
+    done = make_hisq(info, fn, *fn_deps, *aux, ap, links, alone);
+    if (!done) {
+        destroy_hisq_links_milc(ap, *aux, fn, *fn_deps);
+        cpu_hisq(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
+        return;
+    }
+    for (i = 0; i < ap->n_naiks; i++)
+        alone ? milcgpu_leave_links_unfilled(fn[i], want_back) : milcgpu_load_backlinks(fn[i], want_back);
+    if (want_deps)
+        milcgpu_load_backlinks(*fn_deps, want_back);
+    if (alone) {
+        su3_matrix *const fields[4] = {(*aux)->U_link, (*aux)->V_link, (*aux)->Y_unitlink, (*aux)->W_unitlink};
+        milcgpu_unfilled.hisq = ap;
+        milcgpu_unfilled.aux = *aux;
+        for (i = 0; i < 4; i++)
+            milcgpu_leave_unfilled(fields[i]);
+    }
+    seconds += milcgpu_plugin_seconds();
+    info->final_sec = seconds;
+    if (this_node == 0)
+        printf("Combined fattening and long-link calculation time: %lf\n", seconds);
+    if (milcgpu_plugin_compare() && milcgpu_room_to_compare(4 + (want_back ? 4 : 2) * (ap->n_naiks + want_deps)))
+        compare_hisq(info, fn, *fn_deps, *aux, ap, links, want_back, seconds);
+}
+
+/* By MILC's routine, which makes fields of its own. */
+static void fill_hisq_by_cpu(su3_matrix *links) {
+    info_t info;
+    fn_links_t *fn[MAX_NAIK], *deps = NULL;
+    hisq_auxiliary_t *aux = milcgpu_unfilled.aux, *made;
+    int i;
+    memset(&info, 0, sizeof info);
+    cpu_hisq(&info, fn, &deps, &made, milcgpu_unfilled.hisq, links, 0, 0);
+    for (i = 0; i < milcgpu_unfilled.n; i++) {
+        memcpy(milcgpu_unfilled.fn[i]->fat, fn[i]->fat, LINK_BYTES);
+        memcpy(milcgpu_unfilled.fn[i]->lng, fn[i]->lng, LINK_BYTES);
+    }
+    memcpy(aux->U_link, made->U_link, LINK_BYTES);
+    memcpy(aux->V_link, made->V_link, LINK_BYTES);
+    memcpy(aux->Y_unitlink, made->Y_unitlink, LINK_BYTES);
+    memcpy(aux->W_unitlink, made->W_unitlink, LINK_BYTES);
+    destroy_hisq_links_milc(milcgpu_unfilled.hisq, made, fn, deps);
+}
+
+void milcgpu_fill_hisq(su3_matrix *links) {
+    info_t info;
+    memset(&info, 0, sizeof info);
+    if (!milcgpu_takes_over() ||
+        !make_hisq(&info, milcgpu_unfilled.fn, NULL, milcgpu_unfilled.aux, milcgpu_unfilled.hisq, links, 0))
+        fill_hisq_by_cpu(links);
+}
