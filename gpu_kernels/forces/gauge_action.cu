@@ -1,7 +1,8 @@
-// The gauge action of forces.h. One thread a site and plane a b, which also has the bent loops from this plane into the
-// directions after it. With W the product of the links along steps from x, every loop is W(a, .., c) W(c, .., a)^dag:
-// plaquettes W(a, b), rectangles W(a, a, b) and W(a, b, b), bent loops W(a, +-b, +-c). 2 products a plaquette, 4 for
-// another loop: 124 a site. Matrices a site at the least: reads 4; loads 192.
+// The gauge action of forces.h. One thread a site and plane, which also has some of the bent loops, as evenly as they
+// can be dealt out: 18 or 26 products a thread. (The bent loops to the planes that they begin in: 10 to 42, and a block
+// holds its place until its slowest warp is done.) With W the product of the links along steps from x, every loop is
+// W(a, .., c) W(c, .., a)^dag: plaquettes W(a, b), rectangles W(a, a, b) and W(a, b, b), bent loops W(a, +-b, +-c). 2
+// products a plaquette, 4 for another loop: 124 a site. Matrices a site at the least: reads 4; loads 192.
 #include "gpu_kernels/forces/steps.h"
 
 namespace milcgpu {
@@ -18,6 +19,12 @@ template <Precision p> struct GaugeAction {
     struct Steps {
         int first, middle, last; // middle < 0: there is none
     };
+    // The bent loops along three directions come in two pairs, one forward along the last and one back.
+    MILCGPU_HD Steps bent_loop(int pair, int of_pair) const {
+        const int directions = pair / 2; // xyz, xyt, xzt, yzt
+        const int a = directions == 3 ? 2 : 0, b = directions < 2 ? 2 : 4, c = (directions == 0 ? 4 : 6) + pair % 2;
+        return {a, of_pair == 0 ? b : opposite(b), c};
+    }
     MILCGPU_HD Matrix<Real> product(Site x, int parity, const Steps &s) const {
         Matrix<Real> m = link_along(lattice, u, x, parity, s.first);
         x = walk(lattice, x, s.first), parity = 1 - parity;
@@ -31,18 +38,17 @@ template <Precision p> struct GaugeAction {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return {{0}};
-        const int nu = plane(item.part).nu, a = 2 * plane(item.part).mu, b = 2 * nu;
+        const int a = 2 * plane(item.part).mu, b = 2 * plane(item.part).nu;
+        const int pairs = item.part < 2 ? 2 : 1; // of the 8 pairs: this one, and 6 further on
         const Site x = lattice.site(item.parity, item.i);
         double sum = 0;
-        for (int loop = 0; loop < 3 + 4 * (3 - nu); ++loop) {
-            const int third = loop - 3,
-                      c = b + 2 + third / 2; // third: through c forward and back, each with b forward and back
+        for (int loop = 0; loop < 3 + 2 * pairs; ++loop) {
             const double coefficient = loop == 0 ? plaquette : loop < 3 ? rectangle : bent;
             if (coefficient == 0)
                 continue;
             const Steps there = loop == 0  ? Steps{a, -1, b}
                                 : loop < 3 ? Steps{a, loop == 1 ? a : b, b}
-                                           : Steps{a, third & 1 ? opposite(b) : b, c};
+                                           : bent_loop(item.part + (loop < 5 ? 0 : planes), (loop - 3) % 2);
             const Steps back = {there.last, there.middle, there.first};
             const double trace = real_trace_adjoint(product(x, item.parity, there), product(x, item.parity, back));
             const bool turned = loop == 0 || loop > 2; // by the phases: around one or three plaquettes
