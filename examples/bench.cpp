@@ -7,6 +7,7 @@
 #include "examples/timing.h"
 #include "gpu_kernels/dslash/dslash.h"
 #include "gpu_kernels/links/links.h"
+#include "gpu_kernels/operators/normal_operator.h"
 #include "reorder/resident_links.h"
 #include <algorithm>
 #include <cmath>
@@ -68,7 +69,8 @@ void time_rows(Device &device, const examples::System &system, const Settings &s
         if (row.most_sources > 1 ||
             (!settings.all_rows && (row.link != row.spinor || row.epilogue == Epilogue::normal)))
             continue;
-        const std::string what = format("%s/%s/%d %s", name(row.spinor), name(row.link), row.reals, name(row.epilogue));
+        const std::string what = format("%s/%s/%d %s%s", name(row.spinor), name(row.link), row.reals,
+                                        name(row.epilogue), row.checks ? " checked" : "");
         const LinkPair pair = links.version(row.link, row.reals);
         if (pair.lng->reals() != row.reals) {
             out.fail("dslash", what, "the links were refused");
@@ -81,11 +83,14 @@ void time_rows(Device &device, const examples::System &system, const Settings &s
         const SpinorField s_d = upload(device, reorder, geometry, in_milc, 0, row.spinor);
         const DeviceArray<CgState> cg(device, 1, "bench");
         const DeviceArray<double> sums(device, 2 * slots_of_sum(half), "bench");
+        const DeviceArray<uint64_t> checksums(device, NormalOperator::most_checksums, "bench");
         DslashCall call{};
         call.lattice = geometry.lattice();
         call.parity = 0;
         call.fat = pair.fat, call.lng = pair.lng;
         call.in = in_d, call.out = out_d, call.x = x_d, call.z = x_d;
+        if (row.checks)
+            call.checksums = checksums.data();
         // Epilogues: a = 0 and alpha = 1 make the results -D in and x + D in.
         if (row.epilogue == Epilogue::step) {
             CgState state{};

@@ -53,6 +53,12 @@ template <Precision p, int reals, class HostReal> struct CopyOut {
     }
 };
 
+template <Precision p> struct ClearPadding {
+    LinkArray to;
+    int first; // link
+    MILCGPU_HD void operator()(int j) const { to.store<p, 18>(first + j, {}); }
+};
+
 struct StatisticsTotals {
     double norm;
     uint64_t checksum;
@@ -215,6 +221,17 @@ void links_to_host(Device &device, const LinkField &from, const SiteMap &map, co
                    const HostField &host) {
     links_to_host(device, from, map, geometry, host,
                   room_for_links(device, host.real, geometry.volume(), from.reals()));
+}
+
+void clear_padding(Device &device, LinkField &links, const Geometry &geometry) {
+    for_host_precision(links.precision(), [&](auto p) {
+        for (int parity = 0; parity < 2; ++parity) {
+            const int first = 4 * geometry.sites(parity);
+            launch(device, 4 * static_cast<int>(links.stride()) - first,
+                   ClearPadding<decltype(p)::value>{array_of(links, parity), first}, "clear padding");
+        }
+    });
+    links.padding_is_zero = true;
 }
 
 LinkStatistics link_statistics(Device &device, const LinkField &links, const Geometry &geometry) {

@@ -15,6 +15,9 @@ void links_to_host(Device &, const LinkField &from, const SiteMap &, const Geome
                    const DeviceArray<unsigned char> &room);
 void links_to_host(Device &, const LinkField &from, const SiteMap &, const Geometry &, const HostField &host);
 
+// Between the last site and the stride: zeros, which add nothing to a checksum. 18 reals, double or single.
+void clear_padding(Device &, LinkField &links, const Geometry &);
+
 // What a look over all links of a field finds.
 struct LinkStatistics {
     double largest;   // of |re|, |im| of all elements; infinite or NaN when not finite

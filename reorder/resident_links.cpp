@@ -32,8 +32,10 @@ bool ResidentLinks::update(const std::function<void(const LinkField &fat, const 
     const bool had_content = generation_ != 0;
     generation_ = 0; // empty if anything below fails
     make(fat_, lng_);
-    for (LinkField *field : {&fat_, &lng_})
+    for (LinkField *field : {&fat_, &lng_}) {
+        clear_padding(device_, *field, geometry_); // each time: a bit may have flipped there
         field->checksum = milcgpu::checksum(device_, field->block(0, 0), field->bytes());
+    }
     fat_statistics_ = examine(fat_, "fat");
     lng_statistics_ = examine(lng_, "long");
     const bool changed = !had_content || checksum() != checksum_before;

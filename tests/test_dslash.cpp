@@ -217,6 +217,9 @@ struct Bench {
         call.in = in_d, call.out = z_d, call.x = x_d, call.z = z_d;
         call.a = a, call.alpha = alpha;
         call.sum = sum.data();
+        const DeviceArray<uint64_t> checksums(device, NormalOperator::most_checksums, "test");
+        if (row.checks) // test_checksums.cpp compares them
+            call.checksums = checksums.data();
         dslash(device, call, row.epilogue);
         const reference::Fermion result = download(z_d, parity);
         reference::Fermion expected = d[set];
@@ -274,7 +277,7 @@ void check_rows(const std::vector<std::array<int, 4>> &shapes,
 }
 
 TEST_CASE("every row of the dslash table against the reference, one thread a site and four", "[dslash]") {
-    REQUIRE(dslash_table().size() == 3 * 3 * 5 * 4 + 5 * 2); // one source, and several
+    REQUIRE(dslash_table().size() == 3 * 3 * 5 * 4 + 2 + 5 * 2); // one source, with checksums, and several
     check_rows({{4, 6, 8, 10}, {6, 6, 6, 6}, {4, 4, 4, 32}, {2, 4, 6, 4}, {8, 2, 4, 2}},
                [](const DslashKernel &) { return true; });
 }

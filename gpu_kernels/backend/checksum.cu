@@ -6,9 +6,8 @@ namespace milcgpu {
 
 namespace {
 
-// A thread takes every `threads`-th piece of 16 bytes of every region, and adds its words, each times an odd number
-// that depends on its place. One word that changed by d changes the sum by d times an odd number below 2^32, which is
-// not 0 modulo 2^64. One multiply-add a word: the pass runs at the speed of memory.
+// A thread takes every `threads`-th piece of every region. A multiply-add and a half a word: the pass runs at the speed
+// of memory.
 struct Add {
     const unsigned char *data[most_regions];
     size_t pieces[most_regions];
@@ -28,9 +27,7 @@ struct Add {
 #else
                 memcpy(words, data[k] + 16 * at, 16);
 #endif
-                const uint32_t place = static_cast<uint32_t>(at) * 0x9E3779B9u;
-                for (int w = 0; w < 4; ++w)
-                    sum += static_cast<uint64_t>(words[w]) * ((place + w * 0x85EBCA6Bu) | 1u);
+                sum += weigh<4>(words, static_cast<uint32_t>(at));
             }
             atomic_add(&sums[k], sum);
         }

@@ -1,8 +1,9 @@
 // Is device memory still what was loaded there? Checksums of whole arrays, taken when they are filled and again when
-// something rests on them. Any change of a single word of 4 bytes changes the sum; others pass with a small chance.
-// 1 read of each array: 4 TB/s on an H200.
+// something rests on them: in a pass of its own (1 read of each array: 4 TB/s on an H200), or by a kernel that reads
+// the array anyway. Any change within 4 bytes changes the sum; others pass with a small chance.
 #pragma once
 #include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/backend/portable.h"
 
 namespace milcgpu {
 
@@ -11,6 +12,7 @@ struct Region {
     size_t bytes; // a multiple of 16
     uint64_t expected;
     const char *name;
+    const uint64_t *taken = nullptr; // on the device: its checksum of now, where a kernel took it on the way
 };
 constexpr int most_regions = 24; // at once
 
@@ -22,5 +24,44 @@ void take_checksums(Device &, const Region *regions, int count, uint64_t *sums);
 
 // Of one region; waits.
 uint64_t checksum(Device &, const void *data, size_t bytes);
+
+// A checksum is a sum over pieces of 16 bytes, in any order: each word of 4 bytes times an odd number of its place in
+// the piece, and the four together times an odd number of the piece's place in the region, modulo 2^64. One word that
+// changed by d changes the sum by d times an odd number, and |d| < 2^32: never by 0. Zeros add nothing.
+//
+// What `count` words of a piece, from word `first` on, add.
+template <int count> MILCGPU_HD uint64_t weigh(const uint32_t *words, uint32_t piece, uint32_t first = 0) {
+    uint64_t sum = 0;
+    MILCGPU_UNROLL
+    for (int w = 0; w < count; ++w)
+        sum += static_cast<uint64_t>(words[w]) * (0x85EBCA6Bu + (first + w) * 0xC2B2AE34u);
+    return sum * (piece * 0x3C6EF372u + 1u);
+}
+
+// What element i of an array adds: `bytes` each, as load_element reads them by words of 16. `piece`: where in the
+// region the array begins. 8 bytes that two elements of a piece share are weighed as halves.
+template <int bytes> MILCGPU_HD uint64_t weigh_element(const uint32_t *words, uint32_t piece, size_t stride, size_t i) {
+    static_assert(bytes % 8 == 0, "elements of whole halves of a piece");
+    uint64_t sum = 0;
+#if MILCGPU_STRIPES
+    constexpr int whole = bytes / 16;
+    const uint32_t step = static_cast<uint32_t>(stride), at = static_cast<uint32_t>(i);
+    MILCGPU_UNROLL
+    for (int k = 0; k < whole; ++k)
+        sum += weigh<4>(words + 4 * k, piece + k * step + at);
+    if constexpr (bytes % 16 != 0)
+        sum += weigh<2>(words + 4 * whole, piece + whole * step + at / 2, at % 2 * 2);
+#else
+    static_cast<void>(stride);
+    const size_t first = i * (bytes / 8);            // half
+    const int odd = bytes % 16 != 0 ? first % 2 : 0; // the first is the second of its piece
+    piece += static_cast<uint32_t>((first + odd) / 2);
+    for (int k = 0; k < (bytes / 8 - odd) / 2; ++k)
+        sum += weigh<4>(words + 2 * odd + 4 * k, piece + k);
+    if constexpr (bytes % 16 != 0)
+        sum += odd ? weigh<2>(words, piece - 1, 2) : weigh<2>(words + bytes / 4 - 2, piece + bytes / 16);
+#endif
+    return sum;
+}
 
 } // namespace milcgpu

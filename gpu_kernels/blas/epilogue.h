@@ -46,6 +46,9 @@ struct HalfCall {
     // One source: that sum, deferred to the launch that follows (nullptr: finished in this one), and that of the launch
     // before, plain's to step and step's to plain. Slots: DeferredSums.
     double *defer = nullptr, *pending = nullptr;
+    // Residual of one source: checksums[k] (device) += the checksum of what NormalOperator::stands_on()[k] says, as
+    // this launch reads it. nullptr: not wanted.
+    uint64_t *checksums = nullptr;
 };
 
 } // namespace milcgpu

@@ -10,6 +10,8 @@ void add_double_rows(std::vector<DslashKernel> &table) {
     add_rows<SpinorDouble, Precision::double_, 1, 128>(table, file);
     add_rows<SpinorDouble, Precision::single, 2, 128>(table, file);
     add_rows<SpinorDouble, Precision::half, 2, 128>(table, file);
+    add_checked_row<SpinorDouble, Precision::double_, 1, 128>(table, file);
+    add_checked_row<SpinorDouble, Precision::single, 2, 128>(table, file);
 }
 
 } // namespace milcgpu

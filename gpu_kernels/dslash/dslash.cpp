@@ -19,7 +19,8 @@ const std::vector<DslashKernel> &dslash_table() {
 
 const DslashKernel &find_dslash(Precision spinor, Precision link, int reals, Epilogue epilogue, int sources) {
     const auto serves = [&](const DslashKernel &row) { // apart from precisions and reals
-        return row.epilogue == epilogue && sources <= row.most_sources && (row.most_sources == 1) == (sources == 1);
+        return row.epilogue == epilogue && !row.checks && sources <= row.most_sources &&
+               (row.most_sources == 1) == (sources == 1);
     };
     for (const DslashKernel &row : dslash_table())
         if (serves(row) && row.spinor == spinor && row.link == link && row.reals == reals)
@@ -35,6 +36,13 @@ const DslashKernel &find_dslash(Precision spinor, Precision link, int reals, Epi
                        built.empty() ? " none" : built.c_str()));
 }
 
+const DslashKernel *find_checked_dslash(Precision spinor, Precision link, int reals, Epilogue epilogue) {
+    for (const DslashKernel &row : dslash_table())
+        if (row.checks && row.spinor == spinor && row.link == link && row.reals == reals && row.epilogue == epilogue)
+            return &row;
+    return nullptr;
+}
+
 void check_call(const DslashCall &call, Epilogue epilogue) {
     const auto fits = [&](const SpinorBlock &block) {
         return block.precision == call.in.precision && block.stride == call.in.stride &&
@@ -44,17 +52,24 @@ void check_call(const DslashCall &call, Epilogue epilogue) {
                              (epilogue != Epilogue::residual || fits(call.z)) &&
                              (epilogue != Epilogue::step || (fits(call.z) && fits(call.s) && call.cg != nullptr)) &&
                              (call.in.sources == 1 || call.cg != nullptr);
-    if (!spinors_fit || call.fat->precision() != call.lng->precision() || call.fat->reals() != 18 ||
+    const bool checks_fit = call.checksums == nullptr ||
+                            (call.in.sources == 1 && find_checked_dslash(call.in.precision, call.fat->precision(),
+                                                                         call.lng->reals(), epilogue) != nullptr);
+    if (!spinors_fit || !checks_fit || call.fat->precision() != call.lng->precision() || call.fat->reals() != 18 ||
         call.in.data == call.out.data)
         throw Error(Status::bad_argument,
                     "dslash: spinors of one precision and as many sources, in and out apart, scalars for a step and "
-                    "for several sources, and links of one precision with 18 reals a fat link are needed");
+                    "for several sources, and links of one precision with 18 reals a fat link are needed; checksums "
+                    "are taken by the rows that milcgpu_list_kernels marks");
 }
 
 void dslash(Device &device, const DslashCall &call, Epilogue epilogue) {
     check_call(call, epilogue);
-    find_dslash(call.in.precision, call.fat->precision(), call.lng->reals(), epilogue, call.in.sources)
-        .launch(device, call, epilogue);
+    const Precision spinor = call.in.precision, link = call.fat->precision();
+    const int reals = call.lng->reals();
+    const DslashKernel &row = call.checksums != nullptr ? *find_checked_dslash(spinor, link, reals, epilogue)
+                                                        : find_dslash(spinor, link, reals, epilogue, call.in.sources);
+    row.launch(device, call, epilogue);
 }
 
 size_t dslash_bytes(Precision spinor, Precision link, int reals, Epilogue epilogue, size_t sites) {

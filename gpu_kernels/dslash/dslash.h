@@ -26,6 +26,7 @@ struct DslashKernel {
     int reals; // of a long link
     Epilogue epilogue;
     int most_sources; // 1, or up to so many at once
+    bool checks;      // takes the checksums of the links on the way (HalfCall::checksums)
     void (*launch)(Device &, const DslashCall &, Epilogue);
     const char *file;
 };
@@ -34,6 +35,8 @@ struct DslashKernel {
 const std::vector<DslashKernel> &dslash_table();
 // The row for so many sources. Throws Error(not_built) with a list of what is built.
 const DslashKernel &find_dslash(Precision spinor, Precision link, int reals, Epilogue, int sources = 1);
+// The row that takes checksums; nullptr: none is built.
+const DslashKernel *find_checked_dslash(Precision spinor, Precision link, int reals, Epilogue);
 // Throws Error(bad_argument) when the fields of a call do not fit each other.
 void check_call(const DslashCall &, Epilogue);
 // Looks the kernel up by the fields of the call, checks and launches it.

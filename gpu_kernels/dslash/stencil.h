@@ -5,6 +5,7 @@
 // each spinor up to 16 times, through the caches: consecutive sites of a stripe keep all loads coalesced, and the
 // t-planes that +-3 hops reach fit in L2.
 #pragma once
+#include "gpu_kernels/backend/checksum.h"
 #include "gpu_kernels/backend/reduce.h"
 #include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/dslash/dslash.h"
@@ -64,10 +65,42 @@ template <class Spinor> struct StepEnding {
     }
 };
 
-// D itself.
-template <class Spinor, Precision link, int reals, Reuse of_links> struct Hops {
+// What is done with the words of a link once they are loaded: nothing, or a thread keeps their checksums (`Seen`) and
+// adds them up with those of the others.
+struct UnseenLinks {
+    struct Seen {};
+    template <class Raw> MILCGPU_HD void see_fat(Seen &, const Raw &, int, int, size_t, int) const {}
+    template <class Raw> MILCGPU_HD void see_long(Seen &, const Raw &, int, int, size_t, int) const {}
+    MILCGPU_HD void add(const Seen &) const {}
+};
+
+struct CheckedLinks {
+    struct Seen {
+        uint64_t fat = 0, lng = 0;
+    };
+    uint64_t *checksums;                  // of the fat links, of the long links
+    uint32_t fat_piece[2], long_piece[2]; // of a checksum, where the blocks of mu 0 begin; own parity and other
+    uint32_t fat_pieces, long_pieces;     // from one mu to the next
+
+    template <class Raw>
+    MILCGPU_HD void see_fat(Seen &seen, const Raw &raw, int other, int mu, size_t stride, int i) const {
+        seen.fat += weigh_element<Raw::bytes>(raw.w, fat_piece[other] + mu * fat_pieces, stride, i);
+    }
+    template <class Raw>
+    MILCGPU_HD void see_long(Seen &seen, const Raw &raw, int other, int mu, size_t stride, int i) const {
+        seen.lng += weigh_element<Raw::bytes>(raw.w, long_piece[other] + mu * long_pieces, stride, i);
+    }
+    MILCGPU_HD void add(const Seen &seen) const {
+        atomic_add(&checksums[0], seen.fat);
+        atomic_add(&checksums[1], seen.lng);
+    }
+};
+
+// D itself. Links is one of the two above.
+template <class Spinor, Precision link, int reals, Reuse of_links, class Links> struct Hops : Links {
     using Real = typename Spinor::Real;
     using Vec = Vector<Real>;
+    using Seen = typename Links::Seen;
 
     Lattice lattice;
     int parity;
@@ -78,11 +111,15 @@ template <class Spinor, Precision link, int reals, Reuse of_links> struct Hops {
     size_t fat_block, long_block;         // bytes from one mu to the next
     Real fat_scale, long_scale;
 
-    MILCGPU_HD auto fat_link(int other, int mu, int i) const {
-        return Link<link, 18>(load_link<link, 18, of_links>(fat[other] + mu * fat_block, link_stride, i));
+    MILCGPU_HD auto fat_link(Seen &seen, int other, int mu, int i) const {
+        const auto raw = load_link<link, 18, of_links>(fat[other] + mu * fat_block, link_stride, i);
+        this->see_fat(seen, raw, other, mu, link_stride, i);
+        return Link<link, 18>(raw);
     }
-    MILCGPU_HD auto long_link(int other, int mu, int i) const {
-        return Link<link, reals>(load_link<link, reals, of_links>(lng[other] + mu * long_block, link_stride, i));
+    MILCGPU_HD auto long_link(Seen &seen, int other, int mu, int i) const {
+        const auto raw = load_link<link, reals, of_links>(lng[other] + mu * long_block, link_stride, i);
+        this->see_long(seen, raw, other, mu, link_stride, i);
+        return Link<link, reals>(raw);
     }
 
     // Fat and long sums of a site, of all directions or of some.
@@ -91,36 +128,40 @@ template <class Spinor, Precision link, int reals, Reuse of_links> struct Hops {
         MILCGPU_HD Part operator+(const Part &o) const { return {fat + o.fat, lng + o.lng}; }
     };
 
-    MILCGPU_HD void add_direction(Part &sum, const Site &site, int mu, int i) const {
+    MILCGPU_HD void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i) const {
         const int forward = lattice.forward(site, mu, 1), backward = lattice.backward(site, mu, 1);
-        fat_link(0, mu, i).add_forward(sum.fat, load_spinor<Spinor>(in, stride, forward));
-        fat_link(1, mu, backward).subtract_backward(sum.fat, load_spinor<Spinor>(in, stride, backward));
+        fat_link(seen, 0, mu, i).add_forward(sum.fat, load_spinor<Spinor>(in, stride, forward));
+        fat_link(seen, 1, mu, backward).subtract_backward(sum.fat, load_spinor<Spinor>(in, stride, backward));
         const int hops = lattice.third_hop[mu];
         const int forward3 = lattice.forward(site, mu, hops), backward3 = lattice.backward(site, mu, hops);
-        long_link(0, mu, i).add_forward(sum.lng, load_spinor<Spinor>(in, stride, forward3));
-        long_link(1, mu, backward3).subtract_backward(sum.lng, load_spinor<Spinor>(in, stride, backward3));
+        long_link(seen, 0, mu, i).add_forward(sum.lng, load_spinor<Spinor>(in, stride, forward3));
+        long_link(seen, 1, mu, backward3).subtract_backward(sum.lng, load_spinor<Spinor>(in, stride, backward3));
     }
 
     MILCGPU_HD Part part(int i, int mu) const {
         Site site = lattice.site(parity, i);
         Part sum = {};
-        add_direction(sum, site, mu, i);
+        Seen seen;
+        add_direction(sum, seen, site, mu, i);
+        this->add(seen);
         return sum;
     }
 
     MILCGPU_HD_ONCE Part all(int i) const {
         const Site site = lattice.site(parity, i);
         Part sum = {};
+        Seen seen;
         MILCGPU_UNROLL
         for (int mu = 0; mu < 4; ++mu)
-            add_direction(sum, site, mu, i);
+            add_direction(sum, seen, site, mu, i);
+        this->add(seen);
         return sum;
     }
 };
 
-template <class Spinor, Precision link, int reals, class End, Reuse of_links = Reuse::stream>
-struct Stencil : Hops<Spinor, link, reals, of_links> {
-    using typename Hops<Spinor, link, reals, of_links>::Part;
+template <class Spinor, Precision link, int reals, class End, Reuse of_links = Reuse::stream, class Links = UnseenLinks>
+struct Stencil : Hops<Spinor, link, reals, of_links, Links> {
+    using typename Hops<Spinor, link, reals, of_links, Links>::Part;
 
     End end;
 
@@ -196,6 +237,30 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
               Pending<2, StepFinish>{{reinterpret_cast<Sums<2> *>(call.pending), before, device.waits()}, step});
 }
 
+// The epilogue residual, which also takes the checksums of the links. One launch reads every link of both parities
+// once (extents are even): those of its own sites forward, those of the others backward.
+//
+// What changed before this launch reads it is seen, also where the first half had read it unchanged. What changes after
+// that is not part of the residual.
+template <class Spinor, Precision link, int reals, int min_blocks, int block>
+void launch_checked_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
+    Stencil<Spinor, link, reals, Ending<Spinor>, Reuse::stream, CheckedLinks> body{};
+    fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
+    body.checksums = call.checksums;
+    body.fat_pieces = static_cast<uint32_t>(body.fat_block / 16);
+    body.long_pieces = static_cast<uint32_t>(body.long_block / 16);
+    for (const int other : {0, 1}) {
+        const uint32_t blocks = (call.parity + other) % 2 * 4;
+        body.fat_piece[other] = blocks * body.fat_pieces;
+        body.long_piece[other] = blocks * body.long_pieces;
+    }
+    body.stride = call.in.stride;
+    body.in = call.in.data;
+    body.end = {epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha};
+    launch_sum<1, min_blocks>(device, call.lattice.sites(call.parity), body, SumFinish{call.sum, nullptr, false},
+                              {"launch dslash", nullptr, block});
+}
+
 // Several sources at once, each in a conjugate gradient of its own. Links are read once a source, from L1 after the
 // first.
 template <class Spinor, Precision link, int reals, class End> struct SourcesStencil {
@@ -256,9 +321,16 @@ template <class Spinor, Precision link, int min_blocks, int block>
 void add_rows(std::vector<DslashKernel> &table, const char *file) {
     for_all_reals([&](auto reals) {
         for (const EpilogueTraits &end : epilogues)
-            table.push_back({Spinor::precision, link, reals, end.epilogue, 1,
+            table.push_back({Spinor::precision, link, reals, end.epilogue, 1, false,
                              launch_stencil<Spinor, link, reals, min_blocks, block>, file});
     });
+}
+
+// The residual that takes the checksums of links as handed over.
+template <class Spinor, Precision link, int min_blocks, int block>
+void add_checked_row(std::vector<DslashKernel> &table, const char *file) {
+    table.push_back({Spinor::precision, link, 18, Epilogue::residual, 1, true,
+                     launch_checked_stencil<Spinor, link, 18, min_blocks, block>, file});
 }
 
 // The same for several sources: plain and step.
@@ -266,7 +338,7 @@ template <class Spinor, Precision link, int min_blocks>
 void add_sources_rows(std::vector<DslashKernel> &table, const char *file) {
     for_all_reals([&](auto reals) {
         for (const Epilogue epilogue : {Epilogue::plain, Epilogue::step})
-            table.push_back({Spinor::precision, link, reals, epilogue, max_shifts,
+            table.push_back({Spinor::precision, link, reals, epilogue, max_shifts, false,
                              launch_sources_stencil<Spinor, link, reals, min_blocks>, file});
     });
 }

@@ -3,14 +3,16 @@
 namespace milcgpu {
 
 void residual(Device &device, const NormalOperator &A, double shift, const SpinorBlock &b, const SpinorBlock &x,
-              const SpinorBlock &between, const SpinorBlock &out, double *sum) {
+              const SpinorBlock &between, const SpinorBlock &out, double *sum, uint64_t *checksums) {
+    if (checksums != nullptr)
+        device.fill_zero(checksums, NormalOperator::most_checksums * sizeof *checksums);
     HalfCall call;
     call.in = x, call.out = between;
     A.first_half(device, call);
     call.in = between, call.out = out;
     call.x = x, call.z = b;
     call.a = shift, call.alpha = 1;
-    call.sum = sum;
+    call.sum = sum, call.checksums = checksums;
     A.second_half(device, call, Epilogue::residual);
 }
 

@@ -26,7 +26,8 @@ class NormalOperator {
 
     // out = B in. call.x and what follows it up to alpha are not read.
     virtual void first_half(Device &, const HalfCall &) const = 0;
-    // in = B x, by the epilogue normal, residual or step. The shift is call.a, or in a step that of call.cg.
+    // in = B x, by the epilogue normal, residual or step. The shift is call.a, or in a step that of call.cg. With
+    // call.checksums, which needs takes_checksums(), residual only.
     virtual void second_half(Device &, const HalfCall &, Epilogue) const = 0;
 
     // Room for vectors, and for B of them.
@@ -41,6 +42,9 @@ class NormalOperator {
 
     // The resident data that the operator is made of.
     virtual std::vector<Region> stands_on() const = 0;
+    // Whether a residual can take the checksums of these on the way, most_checksums of them at the most.
+    virtual bool takes_checksums() const = 0;
+    static constexpr int most_checksums = 2;
 
     // Work and compulsory bytes of both halves, the second with this epilogue, on one source.
     virtual double flops(Epilogue) const = 0;
@@ -52,9 +56,10 @@ class NormalOperator {
     OperatorSpec spec_;
 };
 
-// out = b - A x; between: room for B x; *sum (device) = |out|^2.
+// out = b - A x; between: room for B x; *sum (device) = |out|^2. checksums (device; nullptr: not wanted), where the
+// operator takes them: of what it stands on, as it was read.
 void residual(Device &, const NormalOperator &, double shift, const SpinorBlock &b, const SpinorBlock &x,
-              const SpinorBlock &between, const SpinorBlock &out, double *sum);
+              const SpinorBlock &between, const SpinorBlock &out, double *sum, uint64_t *checksums = nullptr);
 
 // Slots of the sums of an iteration, each deferred to the launch that follows (reduce.h).
 struct DeferredSums {

@@ -5,7 +5,8 @@ namespace milcgpu {
 
 StaggeredOperator::StaggeredOperator(const Geometry &geometry, int parity, const OperatorSpec &spec,
                                      const LinkPair &links)
-    : NormalOperator(geometry, parity, spec), links_(links) {
+    : NormalOperator(geometry, parity, spec), links_(links),
+      checked_residual_(find_checked_dslash(spec.spinor, spec.link, spec.reals, Epilogue::residual)) {
     for (const EpilogueTraits &end : epilogues)
         one_source_[static_cast<int>(end.epilogue)] = &find_dslash(spec.spinor, spec.link, spec.reals, end.epilogue);
 }
@@ -20,19 +21,21 @@ DslashCall StaggeredOperator::call(const HalfCall &half, Epilogue epilogue, int 
     return call;
 }
 
-const DslashKernel &StaggeredOperator::kernel(Epilogue epilogue, int sources) const {
-    return sources == 1 ? *one_source_[static_cast<int>(epilogue)]
-                        : find_dslash(spec().spinor, spec().link, spec().reals, epilogue, sources);
+const DslashKernel &StaggeredOperator::kernel(Epilogue epilogue, const HalfCall &half) const {
+    if (half.checksums != nullptr)
+        return *checked_residual_;
+    return half.in.sources == 1 ? *one_source_[static_cast<int>(epilogue)]
+                                : find_dslash(spec().spinor, spec().link, spec().reals, epilogue, half.in.sources);
 }
 
 void StaggeredOperator::first_half(Device &device, const HalfCall &half) const {
     const DslashCall D = call(half, Epilogue::plain, 1 - parity());
-    kernel(Epilogue::plain, half.in.sources).launch(device, D, Epilogue::plain);
+    kernel(Epilogue::plain, half).launch(device, D, Epilogue::plain);
 }
 
 void StaggeredOperator::second_half(Device &device, const HalfCall &half, Epilogue epilogue) const {
     const DslashCall D = call(half, epilogue, parity());
-    kernel(epilogue, half.in.sources).launch(device, D, epilogue);
+    kernel(epilogue, half).launch(device, D, epilogue);
 }
 
 SpinorField StaggeredOperator::between(Device &device, const char *owner, int sources) const {

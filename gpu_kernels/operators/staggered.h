@@ -15,14 +15,18 @@ class StaggeredOperator : public NormalOperator {
     int sites_between() const override { return geometry().sites(1 - parity()); }
     double rounding(Precision) const override;
     std::vector<Region> stands_on() const override;
+    bool takes_checksums() const override {
+        return checked_residual_ != nullptr && links_.fat->padding_is_zero && links_.lng->padding_is_zero;
+    }
     double flops(Epilogue) const override;
     double bytes(Epilogue) const override;
 
   private:
     DslashCall call(const HalfCall &, Epilogue, int parity) const;
-    const DslashKernel &kernel(Epilogue, int sources) const;
+    const DslashKernel &kernel(Epilogue, const HalfCall &) const;
     LinkPair links_;
     const DslashKernel *one_source_[std::size(epilogues)];
+    const DslashKernel *checked_residual_; // nullptr: none is built
 };
 
 } // namespace milcgpu

@@ -97,7 +97,8 @@ class LinkField {
     size_t block_bytes() const { return stride_ * link_bytes(precision_, reals_); }
     Region region(const char *name) const { return {data_.data(), bytes(), checksum, name}; }
     double scale = 1;
-    uint64_t checksum = 0; // of what was put here, where something is to stand on it
+    uint64_t checksum = 0;        // of what was put here, where something is to stand on it
+    bool padding_is_zero = false; // then who reads all links has read all that counts for the checksum
 
   private:
     Precision precision_ = Precision::double_;

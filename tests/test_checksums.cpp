@@ -1,0 +1,173 @@
+// Checksums of device memory: in a pass of its own and by the residual that reads the links anyway.
+#include "gpu_kernels/operators/staggered.h"
+#include "reorder/resident_links.h"
+#include "tests/support.h"
+
+using namespace milcgpu;
+using namespace tests;
+
+namespace {
+
+using Checksums = std::array<uint64_t, NormalOperator::most_checksums>;
+
+void flip(Device &device, const void *at, int bit) {
+    unsigned char *const byte = const_cast<unsigned char *>(static_cast<const unsigned char *>(at)) + bit / 8;
+    unsigned char value;
+    device.copy_to_host(&value, byte, 1);
+    value ^= static_cast<unsigned char>(1u << bit % 8);
+    device.copy_to_device(byte, &value, 1);
+}
+
+// Links on a device and what their residual sees of them.
+struct Looked {
+    Device device;
+    Geometry geometry;
+    SiteMap map;
+    ResidentLinks links;
+    double norm_error = 0; // of the last residual with checksums, against the same without
+
+    template <class Real>
+    Looked(Backend backend, const Geometry &on, Real)
+        : device(backend, 0), geometry(on), links(device, map, geometry, host_real<Real>()) {
+        update<Real>();
+    }
+    template <class Real> static Precision host_real() {
+        return sizeof(Real) == 8 ? Precision::double_ : Precision::single;
+    }
+    template <class Real> void update() {
+        const auto &n = geometry.lattice().extent;
+        const reference::Lattice lattice{{n[0], n[1], n[2], n[3]}};
+        auto fat = reference::links_to_milc<Real>(lattice, random_links(lattice, 1)),
+             lng = reference::links_to_milc<Real>(lattice, random_links(lattice, 2));
+        links.update({fat.data(), host_real<Real>(), 72 * sizeof(Real)},
+                     {lng.data(), host_real<Real>(), 72 * sizeof(Real)});
+    }
+    StaggeredOperator full(int parity) const {
+        return {geometry, parity, {Precision::double_, links.host_real(), 18}, links.full()};
+    }
+    // By the residual on `parity`.
+    Checksums seen(int parity) {
+        const StaggeredOperator A = full(parity);
+        REQUIRE(A.takes_checksums());
+        const SpinorField x = A.vectors(device, "test"), r = A.vectors(device, "test"),
+                          between = A.between(device, "test");
+        const std::vector<double> ones(x.bytes() / sizeof(double), 1.0);
+        device.copy_to_device(x.data(), ones.data(), x.bytes());
+        const DeviceArray<double> norms(device, 2, "test");
+        const DeviceArray<uint64_t> sums(device, NormalOperator::most_checksums, "test");
+        residual(device, A, 0.3, x, x, between, r, norms.data());
+        for (int times = 0; times < 2; ++times) // what was there before does not count
+            residual(device, A, 0.3, x, x, between, r, norms.data() + 1, sums.data());
+        const std::vector<double> norm = norms.to_host();
+        norm_error = std::fabs(norm[1] / norm[0] - 1);
+        const std::vector<uint64_t> host = sums.to_host();
+        return {host[0], host[1]};
+    }
+    Checksums expected() const { return {links.full().fat->checksum, links.full().lng->checksum}; }
+    Checksums of_a_pass() {
+        Checksums now;
+        for (const auto &[k, field] : {std::make_pair(0, links.full().fat), std::make_pair(1, links.full().lng)})
+            now[k] = checksum(device, field->block(0, 0), field->bytes());
+        return now;
+    }
+};
+
+// Both parities, one thread a site and four.
+template <class Check> void each_way(Looked &looked, const Check &check) {
+    for (const int parts_below : both_ways)
+        for (int parity = 0; parity < 2; ++parity) {
+            looked.device.set_parts_below(parts_below);
+            CAPTURE(name(looked.device.backend()), name(looked.links.host_real()), parity, parts_below);
+            check(parity);
+        }
+}
+
+template <class Check> void each_precision(const Geometry &geometry, const Check &check) {
+    for (const Backend backend : backends()) {
+        Looked in_double(backend, geometry, double()), in_single(backend, geometry, float());
+        check(in_double);
+        check(in_single);
+    }
+}
+
+} // namespace
+
+TEST_CASE("a residual takes the checksums that a pass of its own takes", "[checksums][faults][sanitize]") {
+    const std::array<int, 4> here = {4, 4, 2, 6}, twice = {4, 4, 2, 12}, origin = {0, 0, 0, 6};
+    const Geometry geometries[] = {Geometry({4, 6, 8, 10}), Geometry({6, 6, 6, 6}),  Geometry({2, 2, 2, 2}),
+                                   Geometry({2, 4, 6, 4}),  Geometry({4, 4, 4, 32}), {here, origin, twice, 3}};
+    for (const Geometry &geometry : geometries)
+        each_precision(geometry, [&](Looked &looked) {
+            CAPTURE(geometry.volume(), geometry.stride());
+            CHECK(looked.of_a_pass() == looked.expected());
+            each_way(looked, [&](int parity) {
+                CHECK(looked.seen(parity) == looked.expected());
+                CHECK(looked.norm_error <= 1e-14);
+            });
+        });
+}
+
+TEST_CASE("a residual and a pass see each bit that flips in a link, and in which field", "[checksums][faults]") {
+    each_precision(Geometry({2, 4, 6, 4}), [](Looked &looked) {
+        reference::Rng rng(5);
+        const int halves = static_cast<int>(link_bytes(looked.links.host_real(), 18)) / 8; // of 16 bytes
+        const bool striped = looked.device.on_gpu() || MILCGPU_STRIPES;
+        each_way(looked, [&](int parity) {
+            for (const int field : {0, 1})
+                for (int block = 0; block < 8; ++block) {
+                    const LinkField &links = field == 0 ? *looked.links.full().fat : *looked.links.full().lng;
+                    const size_t site = rng() % looked.geometry.sites(0),
+                                 half = block == 0 ? halves - 1 : rng() % halves;
+                    const size_t row = half / 2 * 2 * links.stride(); // of a stripe; the rest of a link: 8 bytes a site
+                    const bool rest = halves % 2 == 1 && half == static_cast<size_t>(halves - 1);
+                    const size_t at = !striped ? site * halves + half : row + (rest ? site : 2 * site + half % 2);
+                    const int bit = static_cast<int>(rng() % 64);
+                    CAPTURE(field, block, site, half, bit);
+                    flip(looked.device, links.block(block / 4, block % 4) + 8 * at, bit);
+                    for (const Checksums &now : {looked.seen(parity), looked.of_a_pass()}) {
+                        CHECK(now[field] != looked.expected()[field]);
+                        CHECK(now[1 - field] == looked.expected()[1 - field]);
+                    }
+                    flip(looked.device, links.block(block / 4, block % 4) + 8 * at, bit);
+                }
+            CHECK(looked.seen(parity) == looked.expected());
+        });
+    });
+}
+
+TEST_CASE("what lies behind the last link counts nothing, and links that are loaded again clear it", "[checksums]") {
+    each_precision(Geometry({2, 4, 6, 4}), [](Looked &looked) {
+        const LinkField &fat = *looked.links.full().fat;
+        const unsigned char *const end = fat.block(0, 0) + fat.block_bytes(); // the last 16 bytes are padding
+        each_way(looked, [&](int parity) {
+            flip(looked.device, end - 16, 77);
+            CHECK(looked.seen(parity) == looked.expected());
+            looked.links.host_real() == Precision::double_ ? looked.update<double>() : looked.update<float>();
+            CHECK(looked.seen(parity) == looked.expected());
+            CHECK(looked.of_a_pass() == looked.expected());
+        });
+    });
+}
+
+TEST_CASE("checksums are taken only where a kernel can, of links whose padding is zero", "[checksums][smoke]") {
+    Looked looked(Backend::host, Geometry({4, 4, 4, 4}), double());
+    const OperatorSpec in_double{Precision::double_, Precision::double_, 18};
+    const Geometry &geometry = looked.geometry;
+    CHECK(looked.full(0).takes_checksums());
+    const LinkPair packed = looked.links.version(Precision::single, 18);
+    CHECK(!StaggeredOperator(geometry, 0, {Precision::double_, Precision::single, 18}, packed).takes_checksums());
+    CHECK(!StaggeredOperator(geometry, 0, {Precision::single, Precision::double_, 18}, looked.links.full())
+               .takes_checksums());
+    const StaggeredOperator A(geometry, 0, in_double, looked.links.full());
+    const SpinorField in = A.vectors(looked.device, "test"), out = A.between(looked.device, "test");
+    const DeviceArray<uint64_t> sums(looked.device, NormalOperator::most_checksums, "test");
+    HalfCall call;
+    call.in = in, call.out = out, call.checksums = sums.data();
+    try {
+        A.first_half(looked.device, call);
+        FAIL("the first half took checksums");
+    } catch (const Error &error) {
+        CHECK(error.status() == Status::bad_argument);
+        CHECK(std::string(error.what()).find("checksums") != std::string::npos);
+    }
+}
