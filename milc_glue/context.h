@@ -19,7 +19,7 @@ struct milcgpu_context {
     bool lost = false;
     bool verify = true;                       // MILCGPU_VERIFY: checksums of what a solve stands on (verify.h)
     bool flip_links = false;                  // planted by a test: one bit, as the next solve begins
-    milcgpu::DeviceArray<uint64_t> checksums; // of the source, and of what the solve stands on
+    milcgpu::DeviceArray<uint64_t> checksums; // of what a solve stands on (verify.cpp)
 
     // Solvers keep their vectors and recorded launches between calls: RHMC calls thousands of times with a few sets of
     // parameters.

@@ -115,7 +115,7 @@ void create_context(const milcgpu_layout &layout, const milcgpu_options &options
     const int sites = context.geometry.volume();
     context.map = SiteMap(*context.device, layout.site_map, sites);
     context.reorder = std::make_unique<SpinorReorder>(*context.device, context.map, context.geometry);
-    context.checksums = DeviceArray<uint64_t>(*context.device, 1 + most_regions, "checksums");
+    context.checksums = room_for_checksums(*context.device);
     // The largest sums are over the links of one parity, and over the shifts of a multi-mass solve.
     reserve_sums(*context.device, 2 * sites);
     reserve_sums(*context.device, context.geometry.most_sites(), max_shifts);
@@ -211,9 +211,10 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
             context.reorder->to_device(source, a.parity, solver.source());
             verification.source_loaded(solver.source());
             context.reorder->to_device(solution, a.parity, solver.solution());
+            a.limits.checksums = verification.checksums_of_links();
             return solver.solve(a.limits, progress);
         },
-        [&](const CgReport &report) { return solver.stands_on(report.status == Status::ok); });
+        [&](const CgReport &report) { return solver.stands_on(report); });
     fill_report(r, a, report);
     if (r.status != Status::ok)
         set_last_error("milcgpu_solve", r.message.c_str());

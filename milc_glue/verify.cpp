@@ -11,6 +11,17 @@ void flip_a_bit(milcgpu_links &links) {
     device.copy_to_device(sign, &byte, 1);
 }
 
+namespace {
+// Behind the source's checksum as it was loaded: those of links that the solve took, then those of the pass at the end.
+constexpr size_t first_of_links = 1, first_of_pass = first_of_links + NormalOperator::most_checksums;
+} // namespace
+
+DeviceArray<uint64_t> room_for_checksums(Device &device) { return {device, first_of_pass + most_regions, "checksums"}; }
+
+uint64_t *Verification::checksums_of_links() const {
+    return context_.verify ? context_.checksums.data() + first_of_links : nullptr;
+}
+
 void Verification::source_loaded(const SpinorBlock &source) {
     if (!context_.verify)
         return;
@@ -21,26 +32,33 @@ void Verification::source_loaded(const SpinorBlock &source) {
 }
 
 bool Verification::holds(std::vector<Region> regions) {
-    const size_t of_links = regions.size();
+    const size_t links = regions.size();
     if (context_.map.data() != nullptr)
         regions.push_back(context_.map.region());
-    const size_t of_source = regions.size();
+    const size_t source = regions.size();
+    const DeviceArray<uint64_t> &sums = context_.checksums;
     if (source_)
         regions.push_back({source_.data, source_.bytes(), 0, "source"});
     else
-        context_.device->fill_zero(context_.checksums.data(), context_.checksums.bytes());
-    const DeviceArray<uint64_t> &sums = context_.checksums; // the source's as it was loaded, then those of now
-    take_checksums(*context_.device, regions.data(), static_cast<int>(regions.size()), sums.data() + 1);
-    const std::vector<uint64_t> now = sums.to_host();
+        context_.device->fill_zero(sums.data(), sums.bytes());
+    std::vector<Region> of_the_pass;
+    for (Region &region : regions)
+        if (region.taken == nullptr) {
+            region.taken = sums.data() + first_of_pass + of_the_pass.size();
+            of_the_pass.push_back(region);
+        }
+    take_checksums(*context_.device, of_the_pass.data(), static_cast<int>(of_the_pass.size()),
+                   sums.data() + first_of_pass);
+    const std::vector<uint64_t> seen = sums.to_host();
     if (source_)
-        regions.back().expected = now[0];
+        regions.back().expected = seen[0];
     std::string changed;
     bool source_changed = false, links_changed = false;
     for (size_t k = 0; k < regions.size(); ++k)
-        if (now[k + 1] != regions[k].expected) {
-            links_changed = links_changed || k < of_links;
-            source_changed = source_changed || k >= of_source;
-            if (k < of_source)
+        if (seen[regions[k].taken - sums.data()] != regions[k].expected) {
+            links_changed = links_changed || k < links;
+            source_changed = source_changed || k >= source;
+            if (k < source)
                 changed += std::string(changed.empty() ? "" : ", ") + regions[k].name;
         }
     if (links_changed) {

@@ -1,5 +1,6 @@
 // Whether what a solve stands on is still what was loaded: links as handed over and their packed versions, the source,
-// the site map. MILCGPU_VERIFY=0 turns it off.
+// the site map. Links that the true residual has looked over (Region::taken) are not read again. MILCGPU_VERIFY=0 turns
+// all of it off.
 #pragma once
 #include "milc_glue/context.h"
 #include <utility>
@@ -13,6 +14,8 @@ class Verification {
     // After the final residual, before anything is copied out. Throws Error(corrupted) where links or the site map
     // changed; changed links are then empty. False where only the source did: load it and solve again.
     bool holds(std::vector<Region> links);
+    // Where a solve may leave the checksums of links that it took on the way; nullptr: it need not.
+    uint64_t *checksums_of_links() const;
 
   private:
     milcgpu_context &context_;
@@ -20,12 +23,15 @@ class Verification {
     SpinorBlock source_;
 };
 
+// What a context's `checksums` has room for.
+DeviceArray<uint64_t> room_for_checksums(Device &device);
+
 // Flips one bit of the fat links as handed over: a planted fault.
 void flip_a_bit(milcgpu_links &links);
 
-// What `solve(verification)` returns, once what it stood on (stands_on(report)) holds: of a second time where the source
-// had changed meanwhile. A converged solution stands on what its true residual was computed with; where a solve did not
-// converge, the packed links that it iterated with are asked as well.
+// What `solve(verification)` returns, once what it stood on (stands_on(report)) holds: of a second time where the
+// source had changed meanwhile. A converged solution stands on what its true residual was computed with; where a solve
+// did not converge, the packed links that it iterated with are asked as well.
 template <class Solve, class StandsOn>
 auto verified(milcgpu_context &context, milcgpu_links &links, const Solve &solve, const StandsOn &stands_on) {
     if (std::exchange(context.flip_links, false))

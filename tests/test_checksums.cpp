@@ -1,6 +1,7 @@
-// Checksums of device memory: in a pass of its own and by the residual that reads the links anyway.
+// Checksums of device memory: in a pass of its own and by the residual that reads the links anyway, and what a solve
+// makes of them.
 #include "gpu_kernels/operators/staggered.h"
-#include "reorder/resident_links.h"
+#include "milc_glue/verify.h"
 #include "tests/support.h"
 
 using namespace milcgpu;
@@ -169,5 +170,114 @@ TEST_CASE("checksums are taken only where a kernel can, of links whose padding i
     } catch (const Error &error) {
         CHECK(error.status() == Status::bad_argument);
         CHECK(std::string(error.what()).find("checksums") != std::string::npos);
+    }
+}
+
+namespace {
+
+// A solve with a bit that flips in the links as handed over, at a step of it.
+struct FlipAtStep {
+    Device &device;
+    const unsigned char *at;
+    bool done = false;
+    static void progress(void *user, int step, double) {
+        FlipAtStep &flip_it = *static_cast<FlipAtStep *>(user);
+        if (step >= 4 && !std::exchange(flip_it.done, true))
+            flip(flip_it.device, flip_it.at, 40); // of the mantissa: 1e-4 of the real; the solve converges
+    }
+};
+
+template <class Real> struct Solving {
+    reference::Lattice lattice{{4, 4, 4, 6}};
+    AsqtadLinks links = asqtad_links(lattice, 94);
+    Session<Real> session;
+    std::vector<Real> source, x;
+    explicit Solving(Backend backend) : session(lattice, backend, 0, 0) {
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        source = reference::vector_to_milc<Real>(lattice, random_fermion(lattice, 95));
+        x.resize(source.size());
+    }
+    milcgpu_status solve(milcgpu_solve_spec spec) {
+        const milcgpu_field from = session.field(source), to = session.field(x);
+        return milcgpu_solve(session.context, session.links, &spec, &from, &to, nullptr);
+    }
+    const LinkField &field(bool fat) const {
+        const LinkPair full = session.links->links->full();
+        return fat ? *full.fat : *full.lng;
+    }
+    // That the last solve has taken on the way; zeros: it has not.
+    Checksums taken() const {
+        const std::vector<uint64_t> all = session.context->checksums.to_host();
+        const size_t first =
+            Verification(*session.context, *session.links).checksums_of_links() - session.context->checksums.data();
+        return {all[first], all[first + 1]};
+    }
+    Checksums expected() const { return {field(true).checksum, field(false).checksum}; }
+};
+
+} // namespace
+
+TEST_CASE("the last residual of a solve takes the checksums of the links as handed over", "[checksums][cg]") {
+    constexpr int precisions[][2] = {{MILCGPU_DOUBLE, MILCGPU_DOUBLE},
+                                     {MILCGPU_DOUBLE, MILCGPU_HALF},
+                                     {MILCGPU_SINGLE, MILCGPU_SINGLE},
+                                     {MILCGPU_HALF, MILCGPU_HALF}};
+    const auto check = [&](auto real, Backend backend) {
+        using Real = decltype(real);
+        for (const auto &p : precisions)
+            for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
+                Solving<Real> s(backend);
+                milcgpu_solve_spec spec = solve_spec(0.5, p[0] == MILCGPU_DOUBLE ? 1e-9 : 1e-2, p[0], p[1]);
+                spec.parity = parity;
+                CAPTURE(name(backend), sizeof(Real), p[0], p[1], parity);
+                REQUIRE(s.solve(spec) == MILCGPU_OK);
+                CHECK(s.taken() == s.expected());
+                const Checksums none{};
+                // Right from the start: a pass of its own. So it is where nothing is solved.
+                spec.tolerance *= 2;
+                if (sizeof(Real) == 8 && p[0] == MILCGPU_DOUBLE) {
+                    REQUIRE(s.solve(spec) == MILCGPU_OK);
+                    CHECK(s.taken() == none);
+                    flip(*s.session.context->device, s.field(true).block(0, 0), 0);
+                    CHECK(s.solve(spec) == MILCGPU_CORRUPTED);
+                }
+                s.source.assign(s.source.size(), 0);
+                REQUIRE(s.session.load(s.links.fat, s.links.lng) == MILCGPU_OK);
+                CHECK(s.solve(spec) == MILCGPU_OK);
+                CHECK(s.taken() == none);
+            }
+    };
+    for (const Backend backend : backends()) {
+        check(double(), backend);
+        check(float(), backend);
+    }
+}
+
+TEST_CASE("a solve names the links that changed while it ran, fat or long, of either parity", "[checksums][faults]") {
+    const auto check = [](auto real, Backend backend) {
+        Solving<decltype(real)> s(backend);
+        for (const bool fat : {true, false})
+            for (const int block : {0, 7})
+                for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
+                    REQUIRE(s.session.load(s.links.fat, s.links.lng) == MILCGPU_OK);
+                    s.x.assign(s.x.size(), 0);
+                    FlipAtStep flip_it{*s.session.context->device, s.field(fat).block(block / 4, block % 4)};
+                    milcgpu_solve_spec spec = solve_spec(0.1, 1e-6, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+                    spec.parity = parity;
+                    spec.progress = FlipAtStep::progress, spec.user = &flip_it;
+                    CAPTURE(name(backend), sizeof real, fat, block, parity);
+                    CHECK(s.solve(spec) == MILCGPU_CORRUPTED);
+                    CHECK(flip_it.done);
+                    const std::string said = milcgpu_last_error();
+                    CHECK(said.find(fat ? "fat links changed" : "long links changed") != std::string::npos);
+                    CHECK(said.find(fat ? "long links" : "fat links") == std::string::npos);
+                    const Checksums taken = s.taken(), expected = s.expected();
+                    CHECK(taken[!fat] != expected[!fat]);
+                    CHECK(taken[fat] == expected[fat]);
+                }
+    };
+    for (const Backend backend : backends()) {
+        check(double(), backend);
+        check(float(), backend);
     }
 }

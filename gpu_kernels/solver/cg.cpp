@@ -108,6 +108,13 @@ std::vector<Region> CgSolver::stands_on(bool residual_alone) const {
     return all;
 }
 
+std::vector<Region> CgSolver::stands_on(const CgReport &report) const {
+    std::vector<Region> all = stands_on(report.status == Status::ok);
+    for (size_t k = 0; report.checked_links && k < full_.A->stands_on().size(); ++k)
+        all[k].taken = limits_.checksums + k;
+    return all;
+}
+
 // ---- residuals ----------------------------------------------------------------------------------------------------
 
 double CgSolver::read(const double *device_value) const {
@@ -133,22 +140,25 @@ bool CgSolver::load_source(CgReport &report) {
 }
 
 // The precise level, where it is not double, rounds the solution to its precision: that is what the caller gets. The
-// relative residual is evaluated where it is asked for; else it is 1, as MILC reports it.
-CgSolver::Residual CgSolver::true_residual(Level &level) {
+// relative residual is evaluated where it is asked for; else it is 1, as MILC reports it. Checksums are taken of the
+// links as handed over, where the residual is likely to be what the solution stands on.
+CgSolver::Residual CgSolver::true_residual(Level &level, bool likely_the_last) {
+    const bool check = &level == &full_ && likely_the_last && full_.A->takes_checksums();
+    uint64_t *const checksums = check ? limits_.checksums : nullptr;
     const bool in_double = level.A->spec().spinor == Precision::double_;
     if (!in_double) {
         convert_spinor(device_, x_, precise_x_, 1, nullptr);
         convert_spinor(device_, precise_x_, x_, 1, nullptr);
     }
     residual(device_, *level.A, limits_.shift, in_double ? b_ : precise_b_, in_double ? x_ : precise_x_, level.between,
-             level.residual, sums_.data());
+             level.residual, sums_.data(), checksums);
     double relative = 1;
     if (limits_.relative_tolerance > 0) {
         const double volume = level.A->geometry().global_volume();
         relative_residual(device_, level.residual, x_, sums_.data() + 1, nullptr, volume);
         relative = std::sqrt(2 * read(sums_.data() + 1) / volume);
     }
-    return {read(sums_.data()), relative};
+    return {read(sums_.data()), relative, checksums != nullptr};
 }
 
 bool CgSolver::accepted(const Residual &r) const {
@@ -366,9 +376,10 @@ void CgSolver::count_work(CgReport &report) const {
 
 // Fills what is known at the end; the last word on the residual is in double, from the links as handed over.
 void CgSolver::finish(CgReport &report, const Residual *last_full) {
-    const Residual residual = last_full != nullptr ? *last_full : true_residual(full_);
+    const Residual residual = last_full != nullptr ? *last_full : true_residual(full_, true);
     report.true_residual = std::sqrt(residual.rr / source_rr_);
     report.relative_residual = residual.relative;
+    report.checked_links = residual.checked;
     const bool stopped_early = report.status == Status::not_converged || report.status == Status::precision_floor;
     if (stopped_early && accepted(residual)) { // the precise level, coarser than double, could not tell
         report.status = Status::ok;
@@ -396,7 +407,7 @@ CgReport CgSolver::solve(const CgLimits &limits, const CgProgress &progress) {
     int without_gain = 0;
     CgStop stop = CgStop::iteration_limit; // nothing before: start afresh
     for (;;) {
-        Residual residual = true_residual(*precise_);
+        Residual residual = true_residual(*precise_, stop == CgStop::target);
         bool full = precise_ == &full_;
         report.iterations += stop != CgStop::reliable_update;
         if (!(residual.rr < INFINITY)) {
@@ -404,7 +415,7 @@ CgReport CgSolver::solve(const CgLimits &limits, const CgProgress &progress) {
             report.status = Status::nan_or_inf;
             report.message = "the residual overflowed";
         } else if (accepted(residual) && !full) {
-            residual = true_residual(full_);
+            residual = true_residual(full_, true);
             full = true;
         }
         const double believed = report.recursion_residual * report.recursion_residual * source_rr_;

@@ -34,8 +34,9 @@ struct CgLimits {
     double relative_tolerance = 0; // and when the relative residual < relative_tolerance; 0 = not tested
     int max_iterations = 1000;     // between restarts
     int max_restarts = 5;
-    double reliable_delta = 0; // fall of the sloppy residual between evaluations; 0: ladder::reliable_delta
-    double jump_limit = 0;     // of |r_new - r| / |r_new| at a reliable update, for half precision; 0: the ladder's
+    double reliable_delta = 0;     // fall of the sloppy residual between evaluations; 0: ladder::reliable_delta
+    double jump_limit = 0;         // of |r_new - r| / |r_new| at a reliable update, for half precision; 0: the ladder's
+    uint64_t *checksums = nullptr; // room for NormalOperator::most_checksums on the device; see stands_on
 };
 
 struct CgReport {
@@ -49,6 +50,7 @@ struct CgReport {
     double source_norm = 0;       // |b|
     double true_residual = 0;     // |b - A x| / |b| in double, from the links as handed over
     double relative_residual = 0; // MILC's relative residual of x, evaluated likewise
+    bool checked_links = false;   // limits.checksums are those of the links that the true residual was computed with
     double recursion_residual = 0;
     double largest_jump = 0;     // of the residual at a reliable update, relative to the residual
     double seconds = 0;          // of the iterations, residuals included
@@ -79,6 +81,9 @@ class CgSolver {
 
     // The resident data that the last solve stands on: all that it used, or what the true residual was computed with.
     std::vector<Region> stands_on(bool residual_alone) const;
+    // What its report says that it stands on: where it did not converge, all that it used. With the checksums that the
+    // true residual took on the way.
+    std::vector<Region> stands_on(const CgReport &) const;
 
     // Bytes that a solver of these precisions allocates, with links as handed over in `full`; and those that a solve
     // adds where it gives up half precision or starts in the precise one.
@@ -105,6 +110,7 @@ class CgSolver {
     };
     struct Residual {
         double rr, relative;
+        bool checked; // with checksums of the links
     };
     Level make_level(const Operator &) const;
     std::unique_ptr<Sloppy> make_sloppy(const Operator &) const;
@@ -126,7 +132,7 @@ class CgSolver {
 
     // Residuals and what follows from them.
     bool load_source(CgReport &report);
-    Residual true_residual(Level &level);
+    Residual true_residual(Level &level, bool likely_the_last);
     bool accepted(const Residual &residual) const;
     bool ended(const Residual &residual, CgStop stop, int without_gain, CgReport &report) const;
     void finish(CgReport &report, const Residual *last_full);
