@@ -95,8 +95,11 @@ template <class Check> void each_precision(const Geometry &geometry, const Check
 
 TEST_CASE("a residual takes the checksums that a pass of its own takes", "[checksums][faults][sanitize]") {
     const std::array<int, 4> here = {4, 4, 2, 6}, twice = {4, 4, 2, 12}, origin = {0, 0, 0, 6};
-    const Geometry geometries[] = {Geometry({4, 6, 8, 10}), Geometry({6, 6, 6, 6}),  Geometry({2, 2, 2, 2}),
-                                   Geometry({2, 4, 6, 4}),  Geometry({4, 4, 4, 32}), {here, origin, twice, 3}};
+    const Geometry geometries[] = {Geometry({4, 6, 2, 10}),
+                                   Geometry({6, 6, 6, 6}),
+                                   Geometry({2, 2, 2, 2}),
+                                   Geometry({2, 4, 6, 4}),
+                                   {here, origin, twice, 3}};
     for (const Geometry &geometry : geometries)
         each_precision(geometry, [&](Looked &looked) {
             CAPTURE(geometry.volume(), geometry.stride());
@@ -188,7 +191,7 @@ struct FlipAtStep {
 };
 
 template <class Real> struct Solving {
-    reference::Lattice lattice{{4, 4, 4, 6}};
+    reference::Lattice lattice{{4, 4, 2, 4}};
     AsqtadLinks links = asqtad_links(lattice, 94);
     Session<Real> session;
     std::vector<Real> source, x;
@@ -262,7 +265,7 @@ TEST_CASE("a solve names the links that changed while it ran, fat or long, of ei
                     REQUIRE(s.session.load(s.links.fat, s.links.lng) == MILCGPU_OK);
                     s.x.assign(s.x.size(), 0);
                     FlipAtStep flip_it{*s.session.context->device, s.field(fat).block(block / 4, block % 4)};
-                    milcgpu_solve_spec spec = solve_spec(0.1, 1e-6, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+                    milcgpu_solve_spec spec = solve_spec(0.3, 1e-6, MILCGPU_DOUBLE, MILCGPU_SINGLE);
                     spec.parity = parity;
                     spec.progress = FlipAtStep::progress, spec.user = &flip_it;
                     CAPTURE(name(backend), sizeof real, fat, block, parity);

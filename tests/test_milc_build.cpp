@@ -70,9 +70,9 @@ void make_prefix(const fs::path &prefix, const std::string &without) {
             fs::copy_file(from, prefix / to);
     };
     const fs::path glue = source_tree() / "milc_glue/use_gpu";
-    for (const char *file :
-         {"glue.h", "serves.h", "start.c", "solve.c", "links.c", "md.c", "md_probe.c", "milc_gpu.mk"})
-        place(glue / file, fs::path("share/milcgpu") / file);
+    for (const fs::directory_entry &file : fs::directory_iterator(glue))
+        if (file.path().filename() != "milcgpu-config")
+            place(file.path(), fs::path("share/milcgpu") / file.path().filename());
     place(glue / "milcgpu-config", "bin/milcgpu-config");
     for (const char *header : {"milcgpu.h", "milcgpu_md.h", "plugin.h"})
         place(source_tree() / "milc_glue" / header, fs::path("include") / header);
