@@ -38,10 +38,14 @@ class Rhmc {
         : settings_(s), lattice_(system.lattice), connection_(system, backend, 1), context_(connection_.context()),
           solver_links_(connection_.links()), how_(examples::link_spec(system)), rng_(s.seed),
           phi_(6 * size_t(lattice_.volume())), momenta_(40 * size_t(lattice_.volume())) {
-        // One-loop Symanzik with tadpole factor u0; HISQ adds the part of the flavours.
+        // One-loop Symanzik with tadpole factor u0; HISQ adds the part of the flavours. Digits as in MILC's actions.
         const double u2 = system.u0 * system.u0, log_u0 = std::log(system.u0);
-        const double quarks = s.action == "hisq" ? s.flavours : 0;
-        loops_ = {1, -(1 - (0.6264 - 1.1746 * quarks) * log_u0) / (20 * u2), (0.0433 - 0.0156 * quarks) * log_u0 / u2};
+        const bool hisq = s.action == "hisq";
+        const double rectangle = hisq ? 0.6264 - 1.1746 * s.flavours : 0.6264;
+        const double bent = hisq ? 0.0433 - 0.0156 * s.flavours : 0.04335;
+        loops_ = {1, -(1 - rectangle * log_u0) / (20 * u2), bent * log_u0 / u2};
+        std::printf("u0 %.17g, coefficients of rectangles and bent loops %.6e %.6e\n", system.u0, loops_.rectangle,
+                    loops_.bent);
         must(milcgpu_gauge_create(context_, MILCGPU_DOUBLE, &gauge_));
         saved_ = reference::links_to_milc<double>(lattice_, system.gauge);
         load_links();
