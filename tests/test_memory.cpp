@@ -73,7 +73,7 @@ TEST_CASE("idle solvers are given back, the oldest first, before memory is calle
     }
 }
 
-TEST_CASE("every entry that allocates gives idle solvers and unused links back", "[faults][sanitize]") {
+TEST_CASE("every entry that allocates gives idle solvers and unused links back", "[faults]") {
     for (const Backend backend : backends()) {
         CAPTURE(name(backend));
         Prepared p(backend);
