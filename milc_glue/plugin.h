@@ -111,9 +111,10 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
                           milcgpu_field destination);
 
 /* n sets of links from the gauge field `gauge` (NULL: the newest, on the device); fat[k] and lng[k] may be NULL. v, y,
- * w: HISQ's, or NULL. Sets with both fat and long links stay on the device for the solves to come. alone: they are only
- * there, and MILC's fields are not filled; a solve that no longer finds them there is not done, and the links must be
- * made again. */
+ * w: HISQ's, or NULL. Sets with both fat and long links stay on the device for the solves to come, MILCGPU_MOST_LINK_SETS
+ * of them. alone, for no more sets than that: they are only there, and MILC's fields are not filled; a solve that no
+ * longer finds them there is not done, and the links must be made again. */
+enum { MILCGPU_MOST_LINK_SETS = 8 }; /* HISQ with three eps_naik, their derivative, and twisted copies */
 int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *spec, const void *gauge, int n,
                          const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w, int alone,
                          milcgpu_fatlink_report *report);

@@ -89,6 +89,46 @@ TEST_CASE("no allocation that fails lets an exception out of the plugin, or spoi
     }
 }
 
+TEST_CASE("links for the device alone: fields are not filled, solves find them, and say where they have gone",
+          "[plugin]") {
+    for (const Backend backend : tests::backends()) {
+        const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_PRECISION", "double"}};
+        Milc milc;
+        said_by([&] { REQUIRE(milc.start() == 1); });
+        const std::vector<double> gauge = milc.fat, empty(gauge.size(), -7);
+        milcgpu_fatlink_spec spec;
+        milcgpu_asqtad_spec(0.9, &spec);
+        spec.unitarity = -1;
+        const auto make = [&](int n, int alone) {
+            const std::vector<double> eps(n);
+            const std::vector<void *> fats(n, milc.fat.data()), lngs(n, milc.lng.data());
+            milcgpu_fatlink_report made{};
+            return milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &spec, gauge.data(), n, eps.data(), fats.data(),
+                                        lngs.data(), nullptr, nullptr, nullptr, alone, &made);
+        };
+        const auto solution = [&] {
+            std::fill(milc.x.begin(), milc.x.end(), 0.0);
+            CHECK(milc.solve() == 1);
+            return milc.x;
+        };
+        REQUIRE(make(1, 0) == 1);
+        const std::vector<double> expected = solution();
+        milc.fat = milc.lng = empty;
+        REQUIRE(make(1, 1) == 1);
+        CHECK((milc.fat == empty && milc.lng == empty));
+        CHECK(solution() == expected);
+        plugin().links->drop_all();
+        int answer = -1;
+        const std::string text = said_by([&] { answer = milc.solve(); });
+        CHECK(answer == 0);
+        CHECK(has(text, "links that were made on the device, and never copied, are no longer there"));
+        REQUIRE(make(1, 0) == 1);
+        CHECK(milc.fat != empty);
+        CHECK(solution() == expected);
+        CHECK(make(MILCGPU_MOST_LINK_SETS + 1, 1) == 0); // more than are kept
+    }
+}
+
 TEST_CASE("an edit that a call's look did not see is seen during the solve, and the solve is right", "[plugin]") {
     for (const Backend backend : tests::backends()) {
         const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_PRECISION", "double"}};

@@ -7,14 +7,13 @@
 // as many as they come to (LinkWatch); a solve that is long enough has seen everything when it ends.
 #pragma once
 #include "milc_glue/host_fields.h"
-#include "milc_glue/milcgpu.h"
+#include "milc_glue/plugin.h"
 #include <memory>
 #include <vector>
 
 namespace milcgpu {
 
-// HISQ with three eps_naik, their derivative, and twisted copies.
-constexpr size_t most_link_sets = 8;
+constexpr size_t most_link_sets = MILCGPU_MOST_LINK_SETS;
 // Lattices below are looked at whole: there it costs less than a solve's other work on the host.
 constexpr int links_whole_below_sites = 16384;
 

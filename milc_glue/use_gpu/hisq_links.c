@@ -128,7 +128,7 @@ static void compare_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, con
 
 void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
                                    ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
-    const int alone = milcgpu_md_links_alone() && !want_deps;
+    const int alone = milcgpu_md_links_alone() && !want_deps && ap->n_naiks <= MILCGPU_MOST_LINK_SETS;
     double seconds;
     int i, done;
     memset(&milcgpu_unfilled, 0, sizeof milcgpu_unfilled);
