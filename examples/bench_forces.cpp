@@ -7,6 +7,7 @@
 #include "examples/heatbath.h"
 #include "examples/system.h"
 #include "examples/timing.h"
+#include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/forces/fermion_force.h"
 #include "reorder/resident_links.h"
 #include "tests/reference/forces.h"
@@ -159,6 +160,24 @@ class Bench {
         return down(h);
     }
 
+    // The value of a rational function, of as many solutions as the force takes, on even sites.
+    void sum_of_vectors(Precision p, const SpinorField &x) {
+        const Reals weights = residues(x.sources());
+        const DeviceArray<double> on_device(device_, weights.size(), "bench");
+        device_.copy_to_device(on_device.data(), weights.data(), on_device.bytes());
+        const SpinorField sum(device_, p, geometry_, 0, "bench");
+        const double t = median_seconds(device_, 5, device_.on_gpu() ? 20 : 1,
+                                        [&] { weighted_sum(device_, x, on_device.data(), sum); });
+        Reals got(6 * static_cast<size_t>(volume_)), wanted(got.size());
+        SpinorReorder(device_, map_, geometry_).to_host(sum, 0, {got.data(), Precision::double_, 48});
+        for (int k = 0; k < x.sources(); ++k) {
+            const auto term = reference::vector_to_milc<double>(lattice_, x_[k]);
+            for (size_t r = 0; r < wanted.size() / 2; ++r) // even sites come first
+                wanted[r] += weights[k] * term[r];
+        }
+        row(format("sum of %d vectors", x.sources()), p, t, 6.0 * x.sources(),
+            0.5 * (x.sources() + 1) * spinor_bytes(p), got, difference(got, wanted), times_measured * 2e-16);
+    }
     void fermions(Precision p, const LinkField &u);
     void gauge_sector(Precision p, const LinkField &u);
 
@@ -196,6 +215,7 @@ void Bench::fermions(Precision p, const LinkField &u) {
     const Reals q_fat = reference_products(hisq_terms, 1), q_long = reference_products(hisq_terms, 3);
     const Vectors v = vectors(p, std::max(hisq_terms, asqtad_terms));
     const ForceTerms terms{{v.even, v.odd}, residues(hisq_terms)};
+    sum_of_vectors(p, v.even);
     const LinkField by_fat = field(p), by_long = field(p), by_u = field(p);
     double t = seconds(
         [&] { outer_products(device_, geometry_, terms.x, terms.residues, terms.residues, false, by_fat, &by_long); });

@@ -104,7 +104,9 @@ milcgpu_status milcgpu_vectors_sum(milcgpu_vectors *vectors, int first, int coun
         const SpinorField sum(device, v.parity[on].precision(), v.context->geometry, on, "sum of vectors");
         SpinorBlock terms = v.parity[on].block().from(first);
         terms.sources = count;
-        weighted_sum(device, terms, weights, sum);
+        const DeviceArray<double> on_device(device, count, "weights");
+        device.copy_to_device(on_device.data(), weights, on_device.bytes());
+        weighted_sum(device, terms, on_device.data(), sum);
         require_finite(device, sum, on, "sum of vectors");
         v.context->reorder->to_host(sum, on, host);
     });

@@ -72,18 +72,10 @@ std::vector<double> asqtad_reference(const std::vector<double> &residues, double
                 by_long = reference::outer_products(lattice, x, residues, 3);
     const Gauge fat = reference::path_derivative(lattice, u, reference::fat_paths, c, by_fat),
                 lng = reference::path_derivative(lattice, u, reference::long_path, c, by_long);
-    std::vector<double> milc;
-    for (const int site : reference::milc_order(lattice))
-        for (int mu = 0; mu < 4; ++mu) {
-            const size_t k = 4 * size_t(site) + mu;
-            const auto h = (2 * eps) * reference::traceless_antihermitian(u[k] * reference::adjoint(fat[k] + lng[k]));
-            for (const auto &e : {h.e[0][1], h.e[0][2], h.e[1][2]})
-                milc.push_back(e.real()), milc.push_back(e.imag());
-            for (int j = 0; j < 3; ++j)
-                milc.push_back(h.e[j][j].imag());
-            milc.push_back(0);
-        }
-    return milc;
+    Gauge h(u.size());
+    for (size_t k = 0; k < h.size(); ++k)
+        h[k] = (2 * eps) * reference::traceless_antihermitian(u[k] * reference::adjoint(fat[k] + lng[k]));
+    return reference::momenta_to_milc(lattice, h);
 }
 
 } // namespace

@@ -17,19 +17,7 @@ const reference::Lattice lattice{{4, 2, 4, 2}};
 constexpr double action_margin = 1e-4; // of a sum of 4 a link, and as much again less
 constexpr double loop_coefficients[3] = {1, -0.06, -0.02};
 
-std::vector<double> milc_momenta(const Gauge &h) {
-    std::vector<double> milc;
-    for (const int site : reference::milc_order(lattice))
-        for (int mu = 0; mu < 4; ++mu) {
-            const reference::Matrix &m = h[4 * size_t(site) + mu];
-            for (const auto &e : {m.e[0][1], m.e[0][2], m.e[1][2]})
-                milc.push_back(e.real()), milc.push_back(e.imag());
-            for (int j = 0; j < 3; ++j)
-                milc.push_back(m.e[j][j].imag());
-            milc.push_back(0);
-        }
-    return milc;
-}
+std::vector<double> milc_momenta(const Gauge &h) { return reference::momenta_to_milc(lattice, h); }
 
 // Terms in sets of eps_naik, and the force from the reference's pieces, level by level.
 struct Force {

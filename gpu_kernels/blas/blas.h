@@ -12,8 +12,8 @@ void convert_spinor(Device &, const SpinorBlock &x, const SpinorBlock &y, double
 // *sum = |x|^2 (device). 1 spinor.
 void norm_squared(Device &, const SpinorBlock &x, double *sum);
 
-// y = sum of weights[k] (host) times source k of x, over all sources of x, in double. A spinor a source and one more, 12
-// flops a source.
+// y = sum of weights[k] (device) times source k of x, over all sources of x, in double. A spinor a source and one more,
+// 12 flops a source.
 void weighted_sum(Device &, const SpinorBlock &x, const double *weights, const SpinorBlock &y);
 
 // Checkerboard index of the first site of x with NaN or infinity, -1 if there is none. 1 spinor.

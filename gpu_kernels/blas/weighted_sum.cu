@@ -23,14 +23,11 @@ template <class S> struct WeightedSum {
 } // namespace
 
 void weighted_sum(Device &device, const SpinorBlock &x, const double *weights, const SpinorBlock &y) {
-    const DeviceArray<double> on_device(device, x.sources, "weights");
-    device.copy_to_device(on_device.data(), weights, on_device.bytes());
     for_precision(x.precision, [&](auto s) {
         using View = SpinorView<decltype(s)>;
-        launch(device, x.sites, WeightedSum<decltype(s)>{View(x), View(y), x.source_bytes, on_device.data(), x.sources},
-               "weighted sum");
+        const WeightedSum<decltype(s)> body{View(x), View(y), x.source_bytes, weights, x.sources};
+        launch(device, x.sites, body, "weighted sum");
     });
-    device.synchronize(); // the weights go
 }
 
 } // namespace milcgpu

@@ -70,8 +70,11 @@ int milcgpu_plugin_resident(void) {
 int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice) {
     Plugin &p = plugin();
     return answer_of("gauge field", "It is loaded where it is needed", 0, [&] {
-        return p.active() && agreed(p.gauge->on_device(*lattice, MILCGPU_LINKS,
-                                                       p.ledger[MILCGPU_HISQ_LINKS].to_device)) == MILCGPU_OK;
+        RoutineAccount &account = p.ledger[MILCGPU_GATHER_LINKS]; // what MILC asked for
+        if (!p.active() || agreed(p.gauge->on_device(*lattice, MILCGPU_LINKS, account.to_device)) != MILCGPU_OK)
+            return false;
+        ++account.calls;
+        return true;
     });
 }
 

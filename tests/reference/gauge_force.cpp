@@ -116,6 +116,20 @@ Gauge add_gauge_force(const Lattice &lattice, const Gauge &links, const std::vec
     return result;
 }
 
+std::vector<double> momenta_to_milc(const Lattice &lattice, const Gauge &momenta) {
+    std::vector<double> milc;
+    for (const int site : milc_order(lattice))
+        for (int mu = 0; mu < 4; ++mu) {
+            const Matrix &h = momenta[4 * static_cast<size_t>(site) + mu];
+            for (const auto &e : {h.e[0][1], h.e[0][2], h.e[1][2]})
+                milc.push_back(e.real()), milc.push_back(e.imag());
+            for (int j = 0; j < 3; ++j)
+                milc.push_back(h.e[j][j].imag());
+            milc.push_back(0);
+        }
+    return milc;
+}
+
 double momentum_action(const Gauge &momenta) {
     long double sum = 0;
     for (const Matrix &h : momenta)

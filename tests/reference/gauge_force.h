@@ -39,6 +39,8 @@ Gauge add_gauge_force(const Lattice &lattice, const Gauge &links, const std::vec
 
 // sum over links of |H|_F^2 / 2 - 4
 double momentum_action(const Gauge &momenta);
+// In MILC's order of sites, 10 reals each: the elements 01, 02, 12, the imaginary parts of the diagonal, and 0.
+std::vector<double> momenta_to_milc(const Lattice &, const Gauge &momenta);
 
 // exp(eps H) U by the series to so high an order, sum of powers over factorials.
 Gauge update_links(const Gauge &links, const Gauge &momenta, double eps, int order);
