@@ -77,6 +77,7 @@ Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()
         raise(cudaEventCreateWithFlags(&event, k < 2 ? cudaEventDisableTiming : cudaEventDefault), "create an event");
         events_[k] = event;
     }
+    make_letters();
 #else
     throw Error(Status::bad_argument,
                 "cuda backend: this library was built without nvcc; build it with nvcc or set MILCGPU_BACKEND=host");
@@ -306,10 +307,8 @@ void Device::fail_if_planted() {
 void Device::synchronize() {
     fail_if_planted();
 #if defined(MILCGPU_WITH_CUDA)
-    if (on_gpu()) {
-        raise(cudaStreamSynchronize(as_stream(stream_)), "finish its work");
-        check_waits();
-    }
+    if (on_gpu())
+        wait_for_all();
 #endif
 }
 

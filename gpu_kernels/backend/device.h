@@ -57,7 +57,7 @@ class Device {
 
     // Copies. host pointers are pageable or pinned; complete (host side) when the call returns. Pageable memory goes
     // through pinned buffers of the library, filled and emptied by all OpenMP threads while the bus works on another
-    // one.
+    // one. A few numbers go through pinned letters: on their way to the device nothing waits for them.
     void copy_to_device(void *to, const void *from, size_t bytes);
     void copy_to_host(void *to, const void *from, size_t bytes);
     // rows of `width` bytes out of host records of `pitch` bytes, packed on the device, and back. On the way back what
@@ -150,6 +150,8 @@ class Device {
     bool is_pinned(const void *host) const;
     bool goes_directly(const void *host, size_t bytes) const;
     unsigned char *staging(int slot); // when the bus has done with it
+    void make_letters();
+    void wait_for_all();
     struct Rows;
     void stage_to_device(void *to, const Rows &from);
     void stage_to_host(const Rows &to, const void *from);
@@ -177,7 +179,9 @@ class Device {
     int parts_below_;
     void *stream_ = nullptr, *pool_ = nullptr;
     void *events_[4] = {nullptr, nullptr, nullptr, nullptr};
-    void *staging_ = nullptr; // staging_slots pinned buffers, made when first needed
+    unsigned char *letters_ = nullptr; // pinned, of own_pinned_
+    int letters_sent_ = 0;             // since the last wait for all
+    void *staging_ = nullptr;          // staging_slots pinned buffers, made when first needed
     void *staging_events_[3] = {nullptr, nullptr, nullptr};
     double clock_start_ = 0;
     bool starts_early_ = false;

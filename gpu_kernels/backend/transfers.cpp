@@ -13,6 +13,8 @@ namespace {
 constexpr size_t staging_bytes = size_t(4) << 20; // of one of the pinned buffers
 constexpr int staging_slots = 3;
 constexpr size_t least_staged = size_t(1) << 17; // bytes; below, the driver's own way is as fast
+constexpr size_t letter_bytes = 8192;
+constexpr int most_letters = 16; // to the device without a wait; one more place is for those to the host
 
 } // namespace
 
@@ -57,6 +59,15 @@ struct Device::Rows {
 void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
     transfers_.to_device_bytes += width * rows;
 #if defined(MILCGPU_WITH_CUDA)
+    if (on_gpu() && pitch == width && width * rows <= letter_bytes) {
+        if (letters_sent_ == most_letters)
+            synchronize();
+        unsigned char *const out = letters_ + letters_sent_ * letter_bytes;
+        std::memcpy(out, from, width * rows);
+        raise(cudaMemcpyAsync(to, out, width * rows, cudaMemcpyHostToDevice, as_stream(stream_)), "copy to the GPU");
+        ++letters_sent_;
+        return;
+    }
     if (on_gpu() && goes_directly(from, width * rows)) {
         raise(pitch == width
                   ? cudaMemcpyAsync(to, from, width * rows, cudaMemcpyHostToDevice, as_stream(stream_))
@@ -98,13 +109,19 @@ void Device::prepare_to_host(size_t bytes) {
 void Device::read_rows(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
     transfers_.to_host_bytes += width * rows;
 #if defined(MILCGPU_WITH_CUDA)
+    if (on_gpu() && pitch == width && width * rows <= letter_bytes) {
+        unsigned char *const in = letters_ + most_letters * letter_bytes;
+        raise(cudaMemcpyAsync(in, from, width * rows, cudaMemcpyDeviceToHost, as_stream(stream_)), "copy to the host");
+        wait_for_all();
+        std::memcpy(to, in, width * rows);
+        return;
+    }
     if (on_gpu() && goes_directly(to, width * rows)) {
         raise(pitch == width
                   ? cudaMemcpyAsync(to, from, width * rows, cudaMemcpyDeviceToHost, as_stream(stream_))
                   : cudaMemcpy2DAsync(to, pitch, from, width, width, rows, cudaMemcpyDeviceToHost, as_stream(stream_)),
               "copy to the host");
-        raise(cudaStreamSynchronize(as_stream(stream_)), "finish a copy to the host");
-        check_waits();
+        wait_for_all();
         return;
     }
 #endif
@@ -115,7 +132,17 @@ void Device::read_rows(void *to, const void *from, size_t pitch, size_t width, s
         host.copy(static_cast<unsigned char *>(const_cast<void *>(from)), 0, host.bytes(), false);
 }
 
+void Device::make_letters() {
+    letters_ = static_cast<unsigned char *>(allocate_pinned((most_letters + 1) * letter_bytes));
+}
+
 #if defined(MILCGPU_WITH_CUDA)
+void Device::wait_for_all() {
+    raise(cudaStreamSynchronize(as_stream(stream_)), "finish its work");
+    letters_sent_ = 0;
+    check_waits();
+}
+
 bool Device::is_pinned(const void *host) const {
     cudaPointerAttributes attributes;
     if (cudaPointerGetAttributes(&attributes, host) != cudaSuccess) {
