@@ -126,6 +126,9 @@ catch_libs = $(shell $(cxx) -E -include catch2/catch_all.hpp -x c++ /dev/null >/
 # Programs in MILC's shape, with the glue in them; test_milc_host.cpp runs them.
 host_programs := $(foreach a,asqtad hisq,$(foreach p,1 2,$(O)/milc_host/$(a)-P$(p)/program))
 
+# Ranks of a real MPI: a program for each MPI that is found; test_mpi_ranks.cpp runs them.
+mpi_list := $(O)/mpi_ranks/list
+
 # Makes every call of the CUDA runtime fail in turn; test_faults.cpp runs it. The linker's list of what is wrapped comes
 # from the library.
 fault_program := $(if $(filter cuda,$(variant)),$(O)/cuda_faults)
@@ -146,7 +149,7 @@ demo: $(O)/make_lattice $(O)/solve $(O)/rhmc | needs ## make a lattice, solve on
 	$(call plot,energy,demo_energy,demo_energy); \
 	exit $$status
 
-check: $(O)/milcgpu_tests $(host_programs) $(fault_program) | needs ## build and run the tests; the last line is 'N passed, N failed'
+check: $(O)/milcgpu_tests $(host_programs) $(mpi_list) $(fault_program) | needs ## build and run the tests; the last line is 'N passed, N failed'
 	@{ OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $(O)/milcgpu_tests $(TESTS) 2>&1; echo $$? >$(O)/check.status; } | tee $(O)/check.log; \
 	awk -v status="$$(cat $(O)/check.status)" '$(count_tests)' $(O)/check.log
 
@@ -209,6 +212,7 @@ $(O)/flags: FORCE | $(if $(install_goals),needs)
 # in main.cpp, which is Catch2 alone, a sanitizer.
 $(test_objects): private last_flags := -O1
 $(O)/obj/tests/test_milc_host.cpp.o: private last_flags := -O1 -DMILC_HOST_PROGRAMS='"$(abspath $(O))/milc_host/"'
+$(O)/obj/tests/test_mpi_ranks.cpp.o: private last_flags := -O1 -DMPI_RANKS_LIST='"$(abspath $(mpi_list))"'
 $(O)/obj/tests/test_faults.cpp.o: private last_flags := -O1 $(if $(fault_program),-DMILCGPU_CUDA_FAULTS='"$(abspath $(fault_program))"')
 $(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all
 
@@ -244,6 +248,11 @@ $(O)/cuda_faults: $(fault_objects) $(aside_objects) $(O)/libmilcgpu.a
 	@echo '  LINK  $@'
 	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(LDLIBS) $$(nm -u $(O)/libmilcgpu.a | sort -u | \
 	  sed -n '/cudaGetError/d; s/^ *U \(cuda[A-Z].*\)/-Xlinker --wrap=\1/p')
+
+# Looked at in every `make check`: an MPI may have come since the last one.
+$(mpi_list): $(O)/libmilcgpu.so FORCE | $(if $(install_goals),needs)
+	@sh tests/mpi_ranks/build.sh $(abspath $(@D)) '$(lastword $(CXX))' -std=c++17 -O1 -g -Wall -Wextra $(or $(sanitizers),-Werror) \
+	  $(cpp_flags) tests/mpi_ranks/program.cpp tests/failing_new.cpp $(LDFLAGS) -L$(O) -lmilcgpu -Wl,-rpath,$(abspath $(O)) $(LDLIBS)
 
 # By way of the make fragment, as MILC's own make does it.
 $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(ref_sources)) \

@@ -109,7 +109,7 @@ int run(const Settings &s) {
         const examples::System system =
             examples::make_system(lattice, gauge, examples::action_of(action), !s.no_reference);
         for (const int backend : examples::backends_of(s.backend)) {
-            milcgpu_layout layout{sizeof layout, {n[0], n[1], n[2], n[3]}, nullptr};
+            const milcgpu_layout layout = examples::layout_of(lattice);
             milcgpu_options options{};
             options.struct_size = sizeof options;
             options.backend = backend;

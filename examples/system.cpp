@@ -1,6 +1,7 @@
 #include "examples/system.h"
 #include "examples/heatbath.h"
 #include "examples/lattice_file.h"
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <stdexcept>
@@ -54,8 +55,7 @@ reference::Gauge read_or_make_gauge(const std::string &file, reference::Lattice 
 }
 
 Connection::Connection(const System &system, int backend, int verbosity) {
-    const auto &n = system.lattice.n;
-    milcgpu_layout layout{sizeof layout, {n[0], n[1], n[2], n[3]}, nullptr};
+    const milcgpu_layout layout = layout_of(system.lattice);
     milcgpu_options options{};
     options.struct_size = sizeof options;
     options.backend = backend;
@@ -77,11 +77,18 @@ Connection::~Connection() {
     milcgpu_finalize(context_);
 }
 
+milcgpu_layout layout_of(const reference::Lattice &lattice) {
+    milcgpu_layout layout{};
+    layout.struct_size = sizeof layout;
+    std::copy(lattice.n.begin(), lattice.n.end(), layout.extent);
+    return layout;
+}
+
 milcgpu_field field_of(std::vector<double> &data) { return {data.data(), MILCGPU_DOUBLE, 0}; }
 milcgpu_field field_of(std::vector<float> &data) { return {data.data(), MILCGPU_SINGLE, 0}; }
 
 std::vector<int> backends_of(const std::string &choice) {
-    milcgpu_layout layout{sizeof layout, {2, 2, 2, 2}, nullptr};
+    const milcgpu_layout layout = layout_of({{2, 2, 2, 2}});
     milcgpu_options options{};
     options.struct_size = sizeof options;
     options.backend = MILCGPU_CUDA;

@@ -44,6 +44,7 @@ class Connection {
     milcgpu_links *links_ = nullptr;
 };
 
+milcgpu_layout layout_of(const reference::Lattice &lattice); // one rank, the usual order of sites
 milcgpu_field field_of(std::vector<double> &data);
 milcgpu_field field_of(std::vector<float> &data);
 // MILCGPU_HOST, and MILCGPU_CUDA where a GPU answers; only what `choice` (all, auto, host, cuda) names.

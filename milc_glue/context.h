@@ -1,6 +1,7 @@
 // What the files of the C interface share: the context behind the handles, checks of arguments, exceptions into
 // statuses.
 #pragma once
+#include "gpu_kernels/comm/boxes.h"
 #include "gpu_kernels/operators/staggered.h"
 #include "gpu_kernels/solver/multi_mass.h"
 #include "milc_glue/milcgpu.h"
@@ -9,6 +10,8 @@
 #include <set>
 
 struct milcgpu_context {
+    std::unique_ptr<milcgpu::Ranks> ranks = std::make_unique<milcgpu::Ranks>(); // that share the lattice
+    milcgpu::Box box;                                                           // of the lattice that this rank has
     std::unique_ptr<milcgpu::Device> device;
     milcgpu::Geometry geometry;
     milcgpu::SiteMap map;
@@ -43,7 +46,7 @@ struct milcgpu_context {
     bool give_back();
 
     void say(int level, const std::string &line) const {
-        if (verbosity < level)
+        if (verbosity < level || ranks->rank() != 0)
             return;
         if (message != nullptr)
             message(user, line.c_str());
@@ -193,6 +196,7 @@ template <class Body> milcgpu_status guarded(milcgpu_context *context, const cha
         if (context != nullptr) {
             if (context->lost)
                 throw Error(Status::device_lost, "the device of this context was lost earlier; destroy the context");
+            context->ranks->throw_if_broken();
             context->busy = nullptr;
             context->device->make_current();
         }

@@ -1,7 +1,7 @@
 // The C interface: checks arguments, keeps the context, turns exceptions into status codes. See milcgpu.h.
+#include "milc_glue/start_context.h"
 #include "milc_glue/verify.h"
 #include <cmath>
-#include <cstdlib>
 
 using namespace milcgpu;
 
@@ -53,76 +53,6 @@ void milcgpu::check_version(uint64_t asked, const ResidentLinks &links) {
 }
 
 namespace {
-
-Backend choose_backend(int asked) {
-    std::string choice = asked == MILCGPU_CUDA ? "cuda" : asked == MILCGPU_HOST ? "host" : "auto";
-    if (asked != MILCGPU_AUTO && asked != MILCGPU_CUDA && asked != MILCGPU_HOST)
-        refuse(format("options.backend is %d: must be MILCGPU_AUTO, MILCGPU_CUDA or MILCGPU_HOST", asked));
-    const char *environment = std::getenv("MILCGPU_BACKEND");
-    if (asked == MILCGPU_AUTO && environment != nullptr)
-        choice = environment;
-    if (choice == "cuda")
-        return Backend::cuda;
-    if (choice == "host")
-        return Backend::host;
-    if (choice == "auto")
-        return Device::gpu_count() > 0 ? Backend::cuda : Backend::host;
-    refuse(format("MILCGPU_BACKEND=%s: must be auto, cuda or host", choice.c_str()));
-}
-
-int choose_verbosity(int asked) {
-    if (asked >= 0)
-        return asked;
-    const char *environment = std::getenv("MILCGPU_VERBOSE");
-    const std::string choice = environment != nullptr && *environment != '\0' ? environment : "1";
-    if (choice != "0" && choice != "1" && choice != "2")
-        refuse(format("MILCGPU_VERBOSE=%s: must be 0 (silent), 1 (device and warnings) or 2 (a line a solve)",
-                      choice.c_str()));
-    return choice[0] - '0';
-}
-
-bool choose_verify() {
-    const char *environment = std::getenv("MILCGPU_VERIFY");
-    const std::string choice = environment != nullptr ? environment : "1";
-    if (choice != "0" && choice != "1")
-        refuse(format("MILCGPU_VERIFY=%s: must be 0 (device data are not checked) or 1", choice.c_str()));
-    return choice == "1";
-}
-
-Geometry checked_geometry(const milcgpu_layout &layout) {
-    std::array<int, 4> extent;
-    double volume = 1;
-    for (int mu = 0; mu < 4; ++mu) {
-        extent[mu] = layout.extent[mu];
-        volume *= extent[mu];
-        if (extent[mu] < 2 || extent[mu] % 2 != 0)
-            refuse(format("layout.extent[%c] is %d: extents must be even and at least 2", "XYZT"[mu], extent[mu]));
-    }
-    if (volume > 5e8)
-        refuse(format("%.0f sites on one device: at most 500000000 can be indexed", volume));
-    return Geometry(extent);
-}
-
-void create_context(const milcgpu_layout &layout, const milcgpu_options &options, milcgpu_context &context) {
-    context.geometry = checked_geometry(layout);
-    context.verbosity = choose_verbosity(options.verbosity);
-    context.verify = choose_verify();
-    context.message = options.message;
-    context.user = options.user;
-    context.device = std::make_unique<Device>(choose_backend(options.backend), options.device);
-    context.device->set_block(options.block_size);
-    context.device->set_reclaim([&context] { return context.give_back(); });
-    const int sites = context.geometry.volume();
-    context.map = SiteMap(*context.device, layout.site_map, sites);
-    context.reorder = std::make_unique<SpinorReorder>(*context.device, context.map, context.geometry);
-    context.checksums = room_for_checksums(*context.device);
-    // The largest sums are over the links of one parity, and over the shifts of a multi-mass solve.
-    reserve_sums(*context.device, 2 * sites);
-    reserve_sums(*context.device, context.geometry.most_sites(), max_shifts);
-    context.say(1, format("version %s, lattice %d x %d x %d x %d, %s backend: %s", MILCGPU_VERSION, layout.extent[0],
-                          layout.extent[1], layout.extent[2], layout.extent[3], name(context.device->backend()),
-                          context.device->description().c_str()));
-}
 
 void update_links(milcgpu_links &handle, const milcgpu_field *fat, const milcgpu_field *lng, int *changed) {
     const HostField fat_field = host_field(fat, 72, "fat links"), lng_field = host_field(lng, 72, "long links");
@@ -259,13 +189,8 @@ milcgpu_status milcgpu_init(const milcgpu_layout *layout, const milcgpu_options 
         require(layout, "milcgpu_init", "layout");
         require(context, "milcgpu_init", "context");
         require_size(layout->struct_size, sizeof *layout, "milcgpu_layout");
-        milcgpu_options defaults{};
-        defaults.struct_size = sizeof defaults;
-        defaults.verbosity = -1;
-        const milcgpu_options &chosen = options != nullptr ? *options : defaults;
-        require_size(chosen.struct_size, sizeof chosen, "milcgpu_options");
         auto fresh = std::make_unique<milcgpu_context>();
-        create_context(*layout, chosen, *fresh);
+        start_context(*layout, options, *fresh);
         *context = fresh.release();
         return Status::ok;
     });

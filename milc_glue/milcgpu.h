@@ -40,25 +40,69 @@ typedef enum {
     MILCGPU_BAD_ARGUMENT = 5,    /* outputs are untouched, as for all that follow */
     MILCGPU_NO_MEMORY = 6,       /* of the device or the host, with nothing idle left to give back */
     MILCGPU_DEVICE_LOST = 7,     /* the context is of no more use; destroy it. For outputs see above */
-    MILCGPU_COMM = 8,
-    MILCGPU_NOT_BUILT = 9,  /* no kernel for the combination; the message lists what is built */
+    MILCGPU_COMM = 8,            /* message passing between ranks failed; the context is of no more use on any rank */
+    MILCGPU_NOT_BUILT = 9,       /* no kernel for the combination; the message lists what is built */
     MILCGPU_CORRUPTED = 10, /* links or fields on the device are no longer what was loaded: a bit flipped, or somebody
                                wrote there. Links are then empty: update them */
-    MILCGPU_TIMED_OUT = 11  /* a wait inside a kernel had no end; the message names it */
+    MILCGPU_TIMED_OUT = 11 /* a wait had no end; the message names it. Inside a kernel: the call can be tried again. For
+                              another rank: the context is of no more use, and every later call says the same */
 } milcgpu_status;
 
 typedef enum { MILCGPU_AUTO = 0, MILCGPU_CUDA = 1, MILCGPU_HOST = 2 } milcgpu_backend;
 typedef enum { MILCGPU_DOUBLE = 1, MILCGPU_SINGLE = 2, MILCGPU_HALF = 3 } milcgpu_precision;
 typedef enum { MILCGPU_ODD = 1, MILCGPU_EVEN = 2 } milcgpu_parity; /* MILC's numbers */
-typedef enum { MILCGPU_FAULT_NONE = 0, MILCGPU_FAULT_ALLOCATION = 1, MILCGPU_FAULT_DEVICE_LOST = 2, MILCGPU_FAULT_FLIP_LINKS = 3 } milcgpu_fault;
+typedef enum {
+    MILCGPU_FAULT_NONE = 0,
+    MILCGPU_FAULT_ALLOCATION = 1,
+    MILCGPU_FAULT_DEVICE_LOST = 2,
+    MILCGPU_FAULT_FLIP_LINKS = 3
+} milcgpu_fault;
 
 typedef struct milcgpu_context milcgpu_context; /* a lattice on a device */
 typedef struct milcgpu_links milcgpu_links;     /* a set of fat and long links on that device */
 
+/* To one rank and from it: `bytes` from `send`, and as many into `receive`. Either may be NULL: nothing goes that way.
+ * A message sent with a tag is received by the peer's entry with that tag, those of one tag in the order of their
+ * start. */
+typedef struct {
+    int peer;
+    const void *send;
+    void *receive;
+    size_t bytes; /* 1 to 2^30 */
+    int tag;      /* 0 to 32767 */
+} milcgpu_message;
+
+/* Message passing that the caller lends. The library has none of its own, so that one library serves every MPI. All
+ * ranks that share a lattice hand in a table. The functions are called by the thread that calls the library, during its
+ * calls only, never after milcgpu_finalize. They do not wait: every wait is the library's, and MILCGPU_TIMEOUT
+ * (seconds, otherwise 60) ends it. */
 typedef struct {
     size_t struct_size;
-    int extent[4]; /* X Y Z T of the lattice: even, at least 2 */
-    const int *site_map; /* V entries: MILC's index of the k-th site in the order above; copied. NULL: that order */
+    int rank, size;           /* of those that share the lattice */
+    int node_rank, node_size; /* the same among the ranks of the whole program (all jobs of it) on this host */
+    void *user;               /* handed to each function */
+    /* Begins `count` messages. `messages` may be gone when it returns; what they point to stays until they are done. 0:
+     * begun, *handle is theirs. Another code: COMM, and the table is of no more use. */
+    int (*start)(void *user, int count, const milcgpu_message *messages, void **handle);
+    /* Whether all messages of a handle are done; if so, the handle is freed. 0: no error. */
+    int (*test)(void *user, void *handle, int *done);
+    /* Ends all ranks; may return. Only the doors for MILC call it, where MILC itself would end. NULL: none. */
+    void (*abort)(void *user, const char *why);
+} milcgpu_messages;
+
+/* The box of the lattice that this rank has. Zero in all members after site_map: one rank has the lattice. */
+typedef struct {
+    size_t struct_size;
+    int extent[4]; /* X Y Z T of the box: even, at least 2. In a cut direction (extent < whole) odd, too, and at least
+                      3, the depth of the halo */
+    const int *site_map; /* V entries: MILC's index of the k-th site of the box in the order above, parity being that of
+                            the whole lattice; copied. NULL: that order */
+    int whole[4];        /* extents of the whole lattice, even; 0 0 0 0: this rank has all of it */
+    int origin[4];       /* place of the box's first site in the whole lattice */
+    int neighbour[4][2]; /* in each cut direction the rank behind [0] and the rank ahead [1]; not read in others */
+    const milcgpu_messages *messages; /* copied; NULL: one rank */
+    int emulate; /* for tests: directions (1 X, 2 Y, 4 Z, 8 T) that this rank has whole and that are treated as cut, the
+                    rank being its own neighbour. 0: environment MILCGPU_EMULATE (letters of xyzt), else none */
 } milcgpu_layout;
 
 typedef struct {
@@ -138,7 +182,10 @@ const char *milcgpu_version(void);
 const char *milcgpu_last_error(void);
 const char *milcgpu_status_name(int status);
 
-/* options may be NULL. On failure *context is NULL. */
+/* options may be NULL. On failure *context is NULL. All ranks of layout->messages call it together. They compare their
+ * versions, boxes, backends and settings first: what does not fit, or fails on one rank, is the same failure on all of
+ * them, with a message that names the rank. (A rank whose layout or table cannot be read, or without a place for the
+ * context, is missed by the others after MILCGPU_TIMEOUT.) Of more than one rank, rank 0 alone writes lines. */
 milcgpu_status milcgpu_init(const milcgpu_layout *layout, const milcgpu_options *options, milcgpu_context **context);
 void milcgpu_finalize(milcgpu_context *context); /* links of the context must be destroyed before; NULL is legal */
 const char *milcgpu_device_name(const milcgpu_context *context);
@@ -300,9 +347,9 @@ void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec);
 /* Fat and long links from the gauge field (4 links a site), n_sets of them. hisq and report may be NULL. n_sets may be
  * 0 (sets NULL) where one of HISQ's V, Y and W is wanted. A handle may stand in one set only. Everything is made on the
  * device, which holds all results at once, and then copied out: fields on the host are untouched on failure. Handles of
- * the sets are left as they are where the call is refused before the gauge field is read; after any other failure (links
- * that are not unitary are one) all of them are empty, also those whose content had been made, and those that were NULL
- * are NULL again. */
+ * the sets are left as they are where the call is refused before the gauge field is read; after any other failure
+ * (links that are not unitary are one) all of them are empty, also those whose content had been made, and those that
+ * were NULL are NULL again. */
 milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink_spec *spec, const milcgpu_field *gauge,
                                  const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
                                  milcgpu_fatlink_report *report);

@@ -2,16 +2,20 @@
 # Install what `make demo` and `make check` need on Debian or Ubuntu, when that is allowed (root, or sudo without a
 # password); otherwise print the exact line to run and exit 1. Silent when nothing is missing.
 #   sh tests/install_needs.sh [check] [demo]
-# check needs Catch2; demo would like gnuplot, for its picture, and goes on without. Both need make and a C++17
-# compiler ($CXX, default g++) with OpenMP. nvcc is never installed: without it the library is built with its host
+# check needs Catch2, and would like an MPI, for the tests of several ranks; demo would like gnuplot, for its picture.
+# Both go on without, and need make and a C++17 compiler ($CXX, default g++) with OpenMP. nvcc is never installed: without it the library is built with its host
 # backend alone.
 
 cxx=${CXX:-g++}
 need_catch=false
+want_mpi=false
 want_gnuplot=false
 for goal in "$@"; do
     case $goal in
-    check) need_catch=true ;;
+    check)
+        need_catch=true
+        want_mpi=true
+        ;;
     demo) want_gnuplot=true ;;
     esac
 done
@@ -34,7 +38,8 @@ look() {
     command -v make >/dev/null 2>&1 || required="$required make"
     has_compiler || required="$required g++" # which brings OpenMP
     if $need_catch && ! has_catch; then required="$required catch2"; fi
-    if $want_gnuplot && ! command -v gnuplot >/dev/null 2>&1; then optional=" gnuplot-nox"; fi
+    if $want_gnuplot && ! command -v gnuplot >/dev/null 2>&1; then optional="$optional gnuplot-nox"; fi
+    if $want_mpi && ! command -v mpicxx >/dev/null 2>&1; then optional="$optional libopenmpi-dev openmpi-bin"; fi
 }
 
 if [ "$cxx" != g++ ] && ! has_compiler; then
@@ -44,8 +49,6 @@ fi
 look
 [ -z "$required$optional" ] && exit 0
 
-packages="${required# }$optional"
-packages=${packages# }
 if ! command -v apt-get >/dev/null 2>&1; then
     sudo=none
 elif [ "$(id -u)" -eq 0 ]; then
@@ -56,14 +59,19 @@ else
     sudo=none
 fi
 
+# install PACKAGES...
+install() {
+    echo "installing: $*"
+    ${sudo}env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+}
 if [ "$sudo" != none ]; then
-    echo "installing: $packages"
-    ${sudo}env DEBIAN_FRONTEND=noninteractive apt-get update -qq &&
-        ${sudo}env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages
+    ${sudo}env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+    [ -n "$required" ] && install $required
+    [ -n "$optional" ] && install $optional
     look
 fi
 
-[ -n "$optional" ] && echo "gnuplot is missing (package gnuplot-nox): no picture will be made"
+[ -n "$optional" ] && echo "missing:$optional; without them there is no picture, and no test with MPI"
 [ -z "$required" ] && exit 0
 
 required=${required# }

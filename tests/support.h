@@ -6,6 +6,7 @@
 #include "tests/catch.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/staggered.h"
+#include <algorithm>
 #include <omp.h>
 
 namespace tests {
@@ -94,6 +95,15 @@ inline double parity_difference(const reference::Lattice &lattice, const referen
     return std::sqrt(difference / size);
 }
 
+// One rank.
+inline milcgpu_layout layout_of(const reference::Lattice &lattice, const int *site_map = nullptr) {
+    milcgpu_layout layout{};
+    layout.struct_size = sizeof layout;
+    std::copy(lattice.n.begin(), lattice.n.end(), layout.extent);
+    layout.site_map = site_map;
+    return layout;
+}
+
 // A context of the C interface that cleans up after itself; links and fields as MILC would hold them, in Real.
 template <class Real> struct Session {
     reference::Lattice lattice;
@@ -105,7 +115,7 @@ template <class Real> struct Session {
 
     explicit Session(const reference::Lattice &on, milcgpu::Backend backend, int block = 0, int verbosity = 1)
         : lattice(on) {
-        milcgpu_layout layout{sizeof layout, {on.n[0], on.n[1], on.n[2], on.n[3]}, nullptr};
+        const milcgpu_layout layout = layout_of(on);
         milcgpu_options options{};
         options.struct_size = sizeof options;
         options.backend = backend == milcgpu::Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;

@@ -332,7 +332,7 @@ TEST_CASE("host data in single precision, strided and mapped, give the same solu
         // Lexicographic records of 9 reals, 3 of them somebody else's; links in site structures of 80 reals.
         const int volume = lattice.volume();
         const std::vector<int> map = reference::milc_order(lattice);
-        milcgpu_layout layout{sizeof layout, {4, 4, 4, 6}, map.data()};
+        const milcgpu_layout layout = layout_of({{4, 4, 4, 6}}, map.data());
         milcgpu_options options{};
         options.struct_size = sizeof options;
         options.backend = backend == Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;

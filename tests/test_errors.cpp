@@ -46,12 +46,12 @@ TEST_CASE("layouts that cannot be served are refused", "[errors][smoke][sanitize
     options.struct_size = sizeof options;
     options.backend = MILCGPU_HOST;
     for (const int bad : {5, 0, 1, -4}) {
-        milcgpu_layout layout{sizeof layout, {4, 4, bad, 4}, nullptr};
+        const milcgpu_layout layout = layout_of({{4, 4, bad, 4}});
         CHECK(milcgpu_init(&layout, &options, &context) == MILCGPU_BAD_ARGUMENT);
         CHECK(mentions("extent[Z] is " + std::to_string(bad)));
         CHECK(context == nullptr);
     }
-    milcgpu_layout layout{sizeof layout, {4, 4, 4, 4}, nullptr};
+    milcgpu_layout layout = layout_of({{4, 4, 4, 4}});
     CHECK(milcgpu_init(nullptr, &options, &context) == MILCGPU_BAD_ARGUMENT);
     CHECK(milcgpu_init(&layout, &options, nullptr) == MILCGPU_BAD_ARGUMENT);
     layout.struct_size = 7;

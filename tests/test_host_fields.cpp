@@ -121,7 +121,7 @@ TEST_CASE("residual of any field, against the reference", "[host_fields]") {
     const auto links = tests::asqtad_links(lattice, 12);
     const auto b = reference::random_fermion(lattice, 1), x = reference::random_fermion(lattice, 2);
     for (const milcgpu::Backend backend : tests::backends()) {
-        milcgpu_layout layout{sizeof layout, {4, 6, 4, 4}, nullptr};
+        const milcgpu_layout layout = tests::layout_of(lattice);
         milcgpu_options options{};
         options.struct_size = sizeof options;
         options.backend = backend == milcgpu::Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;

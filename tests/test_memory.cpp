@@ -307,7 +307,7 @@ TEST_CASE("memory plans: what a solve takes, and no more; no overflow up to the 
 }
 
 TEST_CASE("MILCGPU_VERBOSE must be 0, 1 or 2", "[faults][errors][smoke]") {
-    milcgpu_layout layout{sizeof layout, {4, 4, 4, 4}, nullptr};
+    const milcgpu_layout layout = layout_of({{4, 4, 4, 4}});
     milcgpu_options options{};
     options.struct_size = sizeof options;
     options.backend = MILCGPU_HOST;

@@ -74,6 +74,15 @@ TEST_CASE("the plan of memory is smaller where no packed links are needed", "[pl
     }
 }
 
+// Values that a setting may have: all, or some where there is no end of them.
+static std::string words_of(const Setting &setting) {
+    const std::string name = setting.name;
+    return name == "MILCGPU_DEVICE"    ? "0 7 999"
+           : name == "MILCGPU_TIMEOUT" ? "0.5 60 1e4"
+           : name == "MILCGPU_EMULATE" ? "0 y xt xyzt"
+                                       : setting.allowed;
+}
+
 TEST_CASE("settings: a value that is none is refused by name, and what was set is listed", "[plugin]") {
     Milc milc;
     const auto refusal = [&](const char *name, const char *value) {
@@ -93,11 +102,15 @@ TEST_CASE("settings: a value that is none is refused by name, and what was set i
     CHECK(has(refusal("MILCGPU_DEVICE", "99999999999"), "is none of 0 to 999."));
     for (const char *bad : {"-1", "1x", "1000", "0 1"})
         refusal("MILCGPU_DEVICE", bad);
+    CHECK(has(refusal("MILCGPU_TIMEOUT", "0"), "is none of the numbers above 0."));
+    for (const char *bad : {"-1", "nan", "inf", "60s"})
+        refusal("MILCGPU_TIMEOUT", bad);
+    CHECK(has(refusal("MILCGPU_EMULATE", "xx"), "is none of 0 and letters of xyzt."));
     for (const Setting &setting : setting_table())
         for (const char *bad : {"banana", " ", "0 1", "1 "})
             refusal(setting.name, bad);
     for (const Setting &setting : setting_table()) { // every value that the table allows is one
-        std::string words = setting.allowed != nullptr ? setting.allowed : "0 7 999";
+        const std::string words = words_of(setting);
         for (size_t at = 0; at < words.size();) {
             const size_t end = std::min(words.find(' ', at), words.size());
             const Environment environment{{setting.name, words.substr(at, end - at)}};
@@ -150,7 +163,7 @@ TEST_CASE("docs/milc.md lists every setting with its values", "[plugin]") {
         const size_t at = docs.find(std::string("| `") + setting.name + "` |");
         REQUIRE(at != std::string::npos);
         const std::string line = docs.substr(at, docs.find('\n', at) - at);
-        std::string words = setting.allowed != nullptr ? setting.allowed : std::to_string(largest_setting);
+        const std::string words = setting.allows == nullptr ? setting.allowed : setting.otherwise;
         for (size_t from = 0; from < words.size();) {
             const size_t end = std::min(words.find(' ', from), words.size());
             CHECK(has(line, "`" + words.substr(from, end - from) + "`"));

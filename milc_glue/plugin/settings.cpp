@@ -1,8 +1,19 @@
 #include "milc_glue/plugin/settings.h"
-#include "gpu_kernels/backend/error.h"
+#include "milc_glue/start_context.h"
 #include <cstdlib>
 
 namespace milcgpu {
+
+namespace {
+
+bool is_device(const std::string &value) {
+    return value.size() <= 3 && value.find_first_not_of("0123456789") == std::string::npos;
+}
+
+bool is_seconds(const std::string &value) { return seconds_of(value).has_value(); }
+bool is_directions(const std::string &value) { return directions_of(value).has_value(); }
+
+} // namespace
 
 const std::vector<Setting> &setting_table() {
     static const std::vector<Setting> table = {
@@ -19,22 +30,20 @@ const std::vector<Setting> &setting_table() {
          "1: gauge field and momenta stay on the device; 0: they are copied back after every routine; nan: for tests, "
          "old copies on the host are overwritten"},
         {"MILCGPU_BACKEND", "auto cuda host", "auto", "auto: a GPU if there is one"},
-        {"MILCGPU_DEVICE", nullptr, "0", "number of the GPU, as nvidia-smi -L counts them"},
+        {"MILCGPU_DEVICE", "0 to 999", "0", "number of the GPU, as nvidia-smi -L counts them", is_device},
         {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},
-        {"MILCGPU_VERIFY", "0 1", "1", "1: checksums of what lies on the device, with every solve"}};
+        {"MILCGPU_VERIFY", "0 1", "1", "1: checksums of what lies on the device, with every solve"},
+        {"MILCGPU_TIMEOUT", "the numbers above 0", "60", "seconds that a rank waits for another one", is_seconds},
+        {"MILCGPU_EMULATE", "0 and letters of xyzt", "0", "for tests, on one rank: directions treated as cut",
+         is_directions}};
     return table;
 }
 
 namespace {
 
-std::string allowed_text(const Setting &setting) {
-    return setting.allowed != nullptr ? setting.allowed : format("0 to %d", largest_setting);
-}
-
 bool allows(const Setting &setting, const std::string &value) {
-    if (setting.allowed == nullptr)
-        return value.size() <= 9 && value.find_first_not_of("0123456789") == std::string::npos &&
-               std::atoi(value.c_str()) <= largest_setting;
+    if (setting.allows != nullptr)
+        return setting.allows(value);
     return value.find(' ') == std::string::npos &&
            format(" %s ", setting.allowed).find(" " + value + " ") != std::string::npos;
 }
@@ -47,8 +56,7 @@ Settings Settings::of_environment() {
         const char *value = std::getenv(setting.name);
         const bool given = value != nullptr && *value != '\0';
         if (given && !allows(setting, value))
-            throw Error(Status::bad_argument,
-                        format("%s=%s is none of %s", setting.name, value, allowed_text(setting).c_str()));
+            throw Error(Status::bad_argument, format("%s=%s is none of %s", setting.name, value, setting.allowed));
         settings.values_[setting.name] = given ? value : setting.otherwise;
         if (given)
             settings.given_.push_back(format("%s=%s", setting.name, value));
@@ -66,8 +74,8 @@ std::string Settings::given() const {
 std::string Settings::list() const {
     std::string text;
     for (const Setting &setting : setting_table())
-        text += format("%-20s %-8s (%s) %s\n", setting.name, values_.at(setting.name).c_str(),
-                       allowed_text(setting).c_str(), setting.meaning);
+        text += format("%-20s %-8s (%s) %s\n", setting.name, values_.at(setting.name).c_str(), setting.allowed,
+                       setting.meaning);
     return text;
 }
 

@@ -9,11 +9,11 @@ namespace milcgpu {
 
 struct Setting {
     const char *name;
-    const char *allowed; // words; nullptr: a number from 0 to largest_setting
+    const char *allowed; // words; where allows is given, what it allows
     const char *otherwise;
     const char *meaning;
+    bool (*allows)(const std::string &value) = nullptr;
 };
-constexpr int largest_setting = 999;
 
 const std::vector<Setting> &setting_table();
 

@@ -5,6 +5,7 @@
 #include "tests/cuda_faults/wrap.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/staggered.h"
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -56,7 +57,9 @@ struct Session {
     milcgpu_context *context = nullptr;
     milcgpu_links *links = nullptr;
     milcgpu_status open() {
-        milcgpu_layout layout{sizeof layout, {lattice.n[0], lattice.n[1], lattice.n[2], lattice.n[3]}, nullptr};
+        milcgpu_layout layout{};
+        layout.struct_size = sizeof layout;
+        std::copy(lattice.n.begin(), lattice.n.end(), layout.extent);
         milcgpu_options options{};
         options.struct_size = sizeof options;
         options.backend = MILCGPU_CUDA;

@@ -1,0 +1,190 @@
+// The start of a context: settings, what the ranks compare, the device.
+#include "milc_glue/start_context.h"
+#include "milc_glue/verify.h"
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+using namespace milcgpu;
+
+bool milcgpu::cut_lattices_are_allowed = false;
+
+namespace {
+
+std::string environment(const char *name) { // empty: not set
+    const char *value = std::getenv(name);
+    return value != nullptr ? value : "";
+}
+
+Backend choose_backend(int asked) {
+    std::string choice = asked == MILCGPU_CUDA ? "cuda" : asked == MILCGPU_HOST ? "host" : "auto";
+    if (asked != MILCGPU_AUTO && asked != MILCGPU_CUDA && asked != MILCGPU_HOST)
+        refuse(format("options.backend is %d: must be MILCGPU_AUTO, MILCGPU_CUDA or MILCGPU_HOST", asked));
+    const std::string set = environment("MILCGPU_BACKEND");
+    if (asked == MILCGPU_AUTO && !set.empty())
+        choice = set;
+    if (choice == "cuda")
+        return Backend::cuda;
+    if (choice == "host")
+        return Backend::host;
+    if (choice == "auto")
+        return Device::gpu_count() > 0 ? Backend::cuda : Backend::host;
+    refuse(format("MILCGPU_BACKEND=%s: must be auto, cuda or host", choice.c_str()));
+}
+
+int choose_verbosity(int asked) {
+    if (asked >= 0)
+        return asked;
+    const std::string set = environment("MILCGPU_VERBOSE"), choice = set.empty() ? "1" : set;
+    if (choice != "0" && choice != "1" && choice != "2")
+        refuse(format("MILCGPU_VERBOSE=%s: must be 0 (silent), 1 (device and warnings) or 2 (a line a solve)",
+                      choice.c_str()));
+    return choice[0] - '0';
+}
+
+bool choose_verify() {
+    const std::string set = environment("MILCGPU_VERIFY"), choice = set.empty() ? "1" : set;
+    if (choice != "0" && choice != "1")
+        refuse(format("MILCGPU_VERIFY=%s: must be 0 (device data are not checked) or 1", choice.c_str()));
+    return choice == "1";
+}
+
+double choose_time_limit() {
+    const std::string set = environment("MILCGPU_TIMEOUT");
+    const std::optional<double> seconds = set.empty() ? Ranks::default_time_limit : seconds_of(set);
+    if (!seconds)
+        refuse(format("MILCGPU_TIMEOUT=%s: must be a number of seconds above 0", set.c_str()));
+    return *seconds;
+}
+
+int choose_emulated(int asked) {
+    if (asked < 0 || asked > 15)
+        refuse(format("layout.emulate is %d: must be a sum of 1 (X), 2 (Y), 4 (Z) and 8 (T)", asked));
+    const std::string set = environment("MILCGPU_EMULATE");
+    const std::optional<int> directions = asked != 0 || set.empty() ? asked : directions_of(set);
+    if (!directions)
+        refuse(format("MILCGPU_EMULATE=%s: must be 0, or letters of xyzt, each at most once", set.c_str()));
+    return *directions;
+}
+
+// The rest of the start, with a box that fits.
+void open_device(const milcgpu_layout &layout, const milcgpu_options &options, Backend backend,
+                 milcgpu_context &context) {
+    const Box &box = context.box;
+    context.geometry = Geometry(box.extent, box.origin, box.whole, 0);
+    context.device = std::make_unique<Device>(backend, options.device);
+    context.device->set_block(options.block_size);
+    context.device->set_reclaim([&context] { return context.give_back(); });
+    const int sites = context.geometry.volume();
+    context.map = SiteMap(*context.device, layout.site_map, sites);
+    context.reorder = std::make_unique<SpinorReorder>(*context.device, context.map, context.geometry);
+    context.checksums = room_for_checksums(*context.device);
+    // The largest sums are over the links of one parity, and over the shifts of a multi-mass solve.
+    reserve_sums(*context.device, 2 * sites);
+    reserve_sums(*context.device, context.geometry.most_sites(), max_shifts);
+}
+
+} // namespace
+
+std::optional<double> milcgpu::seconds_of(const std::string &text) {
+    char *end = nullptr;
+    const double seconds = std::strtod(text.c_str(), &end);
+    if (*end != '\0' || !std::isfinite(seconds) || seconds <= 0)
+        return {};
+    return seconds;
+}
+
+std::optional<int> milcgpu::directions_of(const std::string &text) {
+    int directions = 0;
+    for (const char letter : text == "0" ? "" : text) {
+        const size_t mu = std::string("xyzt").find(letter);
+        if (mu == std::string::npos || (directions >> mu & 1) != 0)
+            return {};
+        directions |= 1 << mu;
+    }
+    return directions;
+}
+
+void milcgpu::check_versions(const std::vector<Version> &versions) {
+    for (size_t rank = 1; rank < versions.size(); ++rank)
+        if (std::strncmp(versions[rank].text, versions[0].text, sizeof versions[0].text) != 0)
+            refuse(format("rank %zu of %zu has milcgpu %.31s, rank 0 has %.31s: load the same library on all hosts",
+                          rank, versions.size(), versions[rank].text, versions[0].text));
+}
+
+void milcgpu::check_facts(const std::vector<Facts> &facts) {
+    std::vector<Box> boxes;
+    for (size_t rank = 0; rank < facts.size(); ++rank) {
+        const Facts &here = facts[rank], &there = facts[0];
+        if (here.backend != there.backend)
+            refuse(format("rank %zu of %zu would run on the %s backend, rank 0 on %s: set MILCGPU_BACKEND on all of "
+                          "them, or see that each has a GPU",
+                          rank, facts.size(), name(static_cast<Backend>(here.backend)),
+                          name(static_cast<Backend>(there.backend))));
+        if (here.verify != there.verify)
+            refuse(format("MILCGPU_VERIFY is %d on rank %zu of %zu, and %d on rank 0: set it on all of them alike",
+                          here.verify, rank, facts.size(), there.verify));
+        boxes.push_back(here.box);
+    }
+    check_boxes(boxes);
+}
+
+Box milcgpu::box_of(const milcgpu_layout &layout, int rank) {
+    Box box;
+    std::copy(layout.extent, layout.extent + 4, box.extent.begin());
+    std::copy(layout.whole, layout.whole + 4, box.whole.begin());
+    std::copy(layout.origin, layout.origin + 4, box.origin.begin());
+    if (box.whole == std::array<int, 4>{})
+        box.whole = box.extent;
+    for (int mu = 0; mu < 4; ++mu)
+        for (int side = 0; side < 2; ++side)
+            box.neighbour[mu][side] = box.cut(mu) ? layout.neighbour[mu][side] : rank;
+    box.emulated = choose_emulated(layout.emulate);
+    return box;
+}
+
+void milcgpu::start_context(const milcgpu_layout &layout, const milcgpu_options *given, milcgpu_context &context) {
+    context.ranks = ranks_of(layout.messages);
+    Ranks &ranks = *context.ranks;
+    constexpr const char *phase = "the start";
+    try { // the ranks hear of a limit that is none below
+        ranks.set_time_limit(choose_time_limit());
+    } catch (const Error &) {
+    }
+    Version version{};
+    std::snprintf(version.text, sizeof version.text, "%s", MILCGPU_VERSION);
+    check_versions(ranks.gathered(phase, version));
+
+    milcgpu_options options{};
+    Facts mine{};
+    ranks.agree(phase, [&] {
+        options.struct_size = sizeof options;
+        options.verbosity = -1;
+        if (given != nullptr) {
+            require_size(given->struct_size, sizeof options, "milcgpu_options");
+            options = *given;
+        }
+        choose_time_limit();
+        context.verbosity = choose_verbosity(options.verbosity);
+        context.verify = choose_verify();
+        context.message = options.message;
+        context.user = options.user;
+        context.box = mine.box = box_of(layout, ranks.rank());
+        check_box(mine.box, ranks.rank(), ranks.size());
+        mine.backend = static_cast<int>(choose_backend(options.backend));
+        mine.verify = context.verify;
+    });
+    check_facts(ranks.gathered(phase, mine));
+    // To be removed when halos are there.
+    if (context.box.has_halo() && !cut_lattices_are_allowed)
+        refuse("more than one rank: solves on cut lattices are not built yet");
+    ranks.agree(phase, [&] { open_device(layout, options, static_cast<Backend>(mine.backend), context); });
+    context.tell(1, [&] {
+        const Box &box = context.box;
+        const std::string split =
+            ranks.size() == 1 ? "" : format(" on %d ranks, of which rank 0 has %s", ranks.size(), box.text().c_str());
+        return format("version %s, lattice %d x %d x %d x %d%s, %s backend: %s", MILCGPU_VERSION, box.whole[0],
+                      box.whole[1], box.whole[2], box.whole[3], split.c_str(), name(context.device->backend()),
+                      context.device->description().c_str());
+    });
+}

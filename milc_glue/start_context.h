@@ -1,0 +1,39 @@
+// From a layout to a context: what the ranks compare before any of them goes on.
+#pragma once
+#include "gpu_kernels/comm/boxes.h"
+#include "milc_glue/milcgpu.h"
+
+namespace milcgpu {
+
+// The first thing that ranks gather, so that all that follows has the same form on all of them.
+struct Version {
+    char text[32];
+};
+void check_versions(const std::vector<Version> &versions); // throws Error(bad_argument) with rank and versions
+
+// What must be the same on all ranks, and the boxes, which must fit.
+struct Facts {
+    Box box;
+    int backend, verify;
+};
+void check_facts(const std::vector<Facts> &facts); // throws Error(bad_argument) with the rank and what differs
+
+// What MILCGPU_TIMEOUT and MILCGPU_EMULATE say; nothing where the text is none of their values.
+std::optional<double> seconds_of(const std::string &text);
+std::optional<int> directions_of(const std::string &text); // bit mu: direction mu; "0": none
+
+// Ranks that pass their messages by the caller's table, which is copied. nullptr: one rank. Throws Error(bad_argument)
+// where the table cannot be used. most_bytes: longer messages go in pieces.
+constexpr size_t most_message_bytes = size_t{1} << 30;
+std::unique_ptr<Ranks> ranks_of(const milcgpu_messages *table, size_t most_bytes = most_message_bytes);
+
+// Of layout and environment; not checked.
+Box box_of(const milcgpu_layout &layout, int rank);
+
+// For tests: contexts on lattices that are cut, which nothing can solve on yet.
+extern bool cut_lattices_are_allowed;
+
+// Fills the context; on failure all ranks throw the same Error. options may be nullptr.
+void start_context(const milcgpu_layout &layout, const milcgpu_options *options, milcgpu_context &context);
+
+} // namespace milcgpu

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Builds program.cpp with every MPI that is found, and lists what was built: a line each, the launcher and the program.
+#   sh tests/mpi_ranks/build.sh FOLDER COMPILER ARGUMENTS...
+# FOLDER: where programs and list go. COMPILER: what the MPI's compiler is to call. ARGUMENTS: of the compiler. Debian
+# has Open MPI and MPICH side by side, mpicxx.openmpi and mpicxx.mpich; else mpicxx is the one there is. Nothing is
+# built again that is newer than its sources, the library and the flags. Without an MPI the list is empty.
+
+folder=$1
+compiler=$2
+shift 2
+sources=tests/mpi_ranks
+mkdir -p "$folder"
+: >"$folder/list.new"
+names=
+for name in mpicxx.openmpi mpicxx.mpich; do
+    command -v $name >/dev/null 2>&1 && names="$names $name"
+done
+[ -z "$names" ] && command -v mpicxx >/dev/null 2>&1 && names=mpicxx
+
+for name in $names; do
+    mpicxx=$(command -v $name)
+    mpirun=$(dirname "$mpicxx")/mpirun${name#mpicxx}
+    [ -x "$mpirun" ] && "$mpicxx" -E -include mpi.h -x c++ /dev/null >/dev/null 2>&1 || continue
+    program=$folder/program${name#mpicxx}
+    older="$sources $folder/../libmilcgpu.so $folder/../flags"
+    if [ ! -e "$program" ] || [ -n "$(find $older -newer "$program" -print -quit)" ]; then
+        echo "  MPI   $program"
+        OMPI_CXX=$compiler MPICH_CXX=$compiler "$mpicxx" "$@" -o "$program" || exit 1
+    fi
+    echo "$mpirun $program" >>"$folder/list.new"
+done
+mv "$folder/list.new" "$folder/list"

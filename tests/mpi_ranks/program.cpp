@@ -1,0 +1,227 @@
+// The library on ranks of a real MPI: mpirun -n N program WHAT. test_mpi_ranks.cpp runs it and reads what it says.
+//   start     contexts that are made, and that are refused on all ranks because of one
+//   memory    contexts while the last rank's memory is short, sooner or later
+//   messages  gathers, sums, decisions and exchanges, many times
+//   stopped   the last rank stops in the middle: the others say so, in words, and end
+//   killed    the last rank is killed in the middle
+#include "milc_glue/start_context.h"
+#include "tests/failing_new.h"
+#include "tests/mpi_ranks/table.h"
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+using namespace milcgpu;
+
+namespace {
+
+int checks = 0, wrong = 0;
+void check(bool holds, const std::string &what) {
+    ++checks;
+    if (holds)
+        return;
+    ++wrong;
+    std::printf("wrong: %s\n", what.c_str());
+}
+
+bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+
+// The lattice of 4 x 4 x 4 x 4N, cut in t.
+milcgpu_layout layout_of(const milcgpu_messages &table) {
+    milcgpu_layout layout{};
+    layout.struct_size = sizeof layout;
+    for (int mu = 0; mu < 4; ++mu)
+        layout.extent[mu] = layout.whole[mu] = 4;
+    layout.whole[3] *= table.size;
+    layout.origin[3] = 4 * table.rank;
+    layout.neighbour[3][0] = (table.rank + table.size - 1) % table.size;
+    layout.neighbour[3][1] = (table.rank + 1) % table.size;
+    layout.messages = &table;
+    return layout;
+}
+
+std::string started(const milcgpu_layout &layout, milcgpu_status expected) {
+    milcgpu_options options{};
+    options.struct_size = sizeof options;
+    milcgpu_context *context = nullptr;
+    const milcgpu_status status = milcgpu_init(&layout, &options, &context);
+    const std::string text = status == MILCGPU_OK ? "" : milcgpu_last_error();
+    check(status == expected, std::string(milcgpu_status_name(status)) + ": " + text);
+    milcgpu_finalize(context);
+    return text;
+}
+
+void start(const milcgpu_messages &table) {
+    const int last = table.size - 1;
+    const bool spoils = table.rank == last;
+    const std::string who = "rank " + std::to_string(last) + " of " + std::to_string(table.size);
+    const auto refused = [&](const milcgpu_layout &layout, const std::string &words) {
+        const std::string text = started(layout, MILCGPU_BAD_ARGUMENT);
+        check(has(text, words), text + "; expected: " + words);
+    };
+    refused(layout_of(table), "solves on cut lattices are not built yet");
+    cut_lattices_are_allowed = true;
+    started(layout_of(table), MILCGPU_OK);
+    milcgpu_layout bad = layout_of(table);
+    bad.extent[0] = spoils ? 5 : 4;
+    refused(bad, who + ": layout.extent[X] is 5");
+    bad = layout_of(table);
+    bad.origin[3] -= spoils ? 1 : 0;
+    refused(bad, "the box of " + who + ", 4 x 4 x 4 x 4 at 0 0 0 ");
+    // Settings that differ, as they may on several hosts.
+    const auto with = [&](const char *name, const char *value, const std::string &words) {
+        const char *before = std::getenv(name);
+        const std::string kept = before != nullptr ? before : "";
+        if (spoils)
+            setenv(name, value, 1);
+        refused(layout_of(table), words);
+        setenv(name, kept.c_str(), 1);
+    };
+    with("MILCGPU_VERIFY", "0", "MILCGPU_VERIFY is 0 on " + who);
+    with("MILCGPU_VERIFY", "7", who + ": MILCGPU_VERIFY=7");
+    with("MILCGPU_TIMEOUT", "soon", who + ": MILCGPU_TIMEOUT=soon");
+    with("MILCGPU_BACKEND", "abacus", who + ": MILCGPU_BACKEND=abacus");
+    started(layout_of(table), MILCGPU_OK);
+}
+
+// Where the last rank fails in work of its own, all hear of it; where it fails while it passes a message, the others
+// miss it.
+void memory(const milcgpu_messages &table) {
+    cut_lattices_are_allowed = true;
+    setenv("MILCGPU_TIMEOUT", "0.3", 1);
+    const int last = table.size - 1;
+    const std::string agreed = "milcgpu_init: rank " + std::to_string(last) + " of " + std::to_string(table.size) +
+                               ": host memory is exhausted";
+    int heard = 0, missed = 0;
+    long failures = 1;
+    for (int news = 0; failures != 0; news += 5) {
+        MPI_Comm communicator; // messages of one that failed may still be under way
+        MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
+        MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
+        milcgpu_messages fresh = table;
+        fresh.user = new MPI_Comm(communicator);
+        const milcgpu_layout layout = layout_of(fresh);
+        milcgpu_options options{};
+        options.struct_size = sizeof options;
+        milcgpu_context *context = nullptr;
+        tests::failed_news = 0;
+        tests::news_left = table.rank == last ? news : -1;
+        const milcgpu_status status = milcgpu_init(&layout, &options, &context);
+        tests::news_left = -1;
+        const std::string text = status == MILCGPU_OK ? "" : milcgpu_last_error();
+        milcgpu_finalize(context);
+        check(status == MILCGPU_OK || status == MILCGPU_NO_MEMORY ||
+                  status == (table.rank == last ? MILCGPU_COMM : MILCGPU_TIMED_OUT),
+              text);
+        heard += table.rank != last && status == MILCGPU_NO_MEMORY && text == agreed;
+        missed += status == MILCGPU_TIMED_OUT;
+        failures = tests::failed_news;
+        MPI_Bcast(&failures, 1, MPI_LONG, last, MPI_COMM_WORLD);
+        check(failures != 0 || status == MILCGPU_OK, text);
+    }
+    check(table.rank == last || heard > 0, "no failure was heard of");
+    check(table.rank == last || missed > 0, "no rank was missed");
+}
+
+void messages(Ranks &ranks) {
+    const int size = ranks.size(), rank = ranks.rank(), ahead = (rank + 1) % size, behind = (rank + size - 1) % size;
+    for (int turn = 0; turn < 50; ++turn) {
+        const std::vector<int> all = ranks.gathered("a gather", 1000 * turn + rank);
+        bool right = true;
+        for (int r = 0; r < size; ++r)
+            right = right && all[r] == 1000 * turn + r;
+        check(right, "a gather");
+
+        const auto value = [&](int r) { return (r % 2 == 0 ? 1e16 : -1e16) + 1.0 / (3 + r + turn); };
+        double sum = value(rank), expected = value(0);
+        for (int r = 1; r < size; ++r)
+            expected += value(r);
+        ranks.add_in_rank_order("a sum", &sum, 1);
+        check(sum == expected, "a sum");
+
+        // A few bytes, and more than MPI sends without asking the receiver; with two exchanges on their way.
+        const size_t count = turn % 10 == 0 ? 200000 : 3;
+        struct Buffers {
+            std::vector<double> sent, received;
+        };
+        const auto begin = [&](int sends_to, int receives_from, int tag, const std::shared_ptr<Buffers> &buffers) {
+            buffers->sent.assign(count, 10.0 * rank + tag);
+            buffers->received.assign(count, -1);
+            return std::make_unique<Exchange>(
+                ranks, "an exchange",
+                std::vector<Message>{
+                    {sends_to, buffers->sent.data(), nullptr, count * sizeof(double), tag, "ahead"},
+                    {receives_from, nullptr, buffers->received.data(), count * sizeof(double), tag, "behind"}},
+                buffers);
+        };
+        const auto one = std::make_shared<Buffers>(), other = std::make_shared<Buffers>();
+        const auto first = begin(ahead, behind, 1, one), second = begin(behind, ahead, 2, other);
+        second->finish();
+        first->finish();
+        check(one->received == std::vector<double>(count, 10.0 * behind + 1), "an exchange ahead");
+        check(other->received == std::vector<double>(count, 10.0 * ahead + 2), "an exchange behind");
+
+        std::string said;
+        try {
+            ranks.agree("a decision", [&] {
+                if (rank == turn % size)
+                    throw Error(Status::no_memory, "none left");
+            });
+        } catch (const Error &error) {
+            said = error.what();
+        }
+        check(said == ranks.name(turn % size) + ": none left", "a decision: " + said);
+    }
+}
+
+// The last rank does not come any more. The others find out and say it.
+void missed(Ranks &ranks, int signal) {
+    ranks.gathered("before", 1);
+    if (ranks.rank() == ranks.size() - 1)
+        std::raise(signal);
+    try {
+        ranks.gathered("after", 1);
+        std::printf("nothing was missed\n");
+    } catch (const Error &error) {
+        std::printf("%s: %s\n", milcgpu_status_name(static_cast<int>(error.status())), error.what());
+    }
+    std::fflush(stdout);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    const std::string what = argc > 1 ? argv[1] : "";
+    MPI_Comm communicator;
+    MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
+    MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
+    const milcgpu_messages table = mpi::table(&communicator);
+    const auto ranks = [&] { // as milcgpu_init makes them
+        std::unique_ptr<Ranks> made = ranks_of(&table);
+        if (const char *limit = std::getenv("MILCGPU_TIMEOUT"))
+            made->set_time_limit(std::atof(limit));
+        return made;
+    }();
+    if (what == "start")
+        start(table);
+    else if (what == "memory")
+        memory(table);
+    else if (what == "messages")
+        messages(*ranks);
+    else if (what == "stopped" || what == "killed") {
+        missed(*ranks, what == "stopped" ? SIGSTOP : SIGKILL);
+        std::this_thread::sleep_for(std::chrono::milliseconds(300)); // until all have said it
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    } else
+        check(false, "no such part: " + what);
+    int sums[2] = {checks, wrong}, all[2];
+    MPI_Reduce(sums, all, 2, MPI_INT, MPI_SUM, 0, communicator);
+    if (table.rank == 0)
+        std::printf("%d checks on %d ranks, %d wrong\n", all[0], table.size, all[1]);
+    MPI_Comm_free(&communicator);
+    MPI_Finalize();
+    return wrong != 0;
+}

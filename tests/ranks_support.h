@@ -1,0 +1,213 @@
+// Ranks as threads of this process, and message passing between them, without MPI. Catch's assertions are not
+// thread-safe: threads leave what they found in arrays, and the test looks at these when they have ended.
+#pragma once
+#include "milc_glue/start_context.h"
+#include "tests/support.h"
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <tuple>
+
+namespace tests {
+
+// Message passing as strict as MPI allows: a message is read from the sender's memory when the receiver takes it, and
+// only then is it done for the sender.
+class Mailroom {
+  public:
+    explicit Mailroom(int size) : size_(size), counters_(static_cast<size_t>(size)) {}
+    Mailroom(const Mailroom &) = delete;
+
+    milcgpu_messages table(int rank) {
+        milcgpu_messages table{};
+        table.struct_size = sizeof table;
+        table.rank = table.node_rank = rank;
+        table.size = table.node_size = size_;
+        table.user = &counters_[rank];
+        counters_[rank].room = this, counters_[rank].rank = rank;
+        table.start = [](void *user, int count, const milcgpu_message *messages, void **handle) {
+            Counters &counters = *static_cast<Counters *>(user);
+            return counters.room->start(counters, count, messages, handle);
+        };
+        table.test = [](void *user, void *handle, int *done) {
+            Counters &counters = *static_cast<Counters *>(user);
+            return counters.room->test(counters, static_cast<Handle *>(handle), *done);
+        };
+        return table;
+    }
+    size_t largest() const { return largest_; } // message so far
+    // Calls that a rank has made of its table.
+    long calls(int rank) const { return counters_[rank].calls; }
+    // Faults: the functions of a rank's table fail with a code.
+    void fail_start(int rank, int code) { counters_[rank].start_code = code; }
+    void fail_test(int rank, int code) { counters_[rank].test_code = code; }
+
+  private:
+    struct Counters {
+        Mailroom *room = nullptr;
+        int rank = 0, start_code = 0, test_code = 0;
+        long calls = 0;
+    };
+    using Line = std::tuple<int, int, int>; // from, to, tag
+    struct Lines {
+        std::map<size_t, std::pair<const void *, size_t>> sent; // by number, until they are taken
+        size_t sends = 0, receives = 0;
+    };
+    struct Handle {
+        struct Half {
+            Line line;
+            size_t number;
+            void *receive; // nullptr: it was sent
+            size_t bytes;
+        };
+        std::vector<Half> halves;
+    };
+
+    int start(Counters &counters, int count, const milcgpu_message *messages, void **handle) {
+        ++counters.calls;
+        if (counters.start_code != 0)
+            return counters.start_code;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        auto *made = new Handle;
+        for (const milcgpu_message *m = messages; m != messages + count; ++m) {
+            largest_ = std::max(largest_, m->bytes);
+            if (m->send != nullptr) {
+                const Line line(counters.rank, m->peer, m->tag);
+                made->halves.push_back({line, lines_[line].sends++, nullptr, 0});
+                lines_[line].sent[made->halves.back().number] = {m->send, m->bytes};
+            }
+            if (m->receive != nullptr) {
+                const Line line(m->peer, counters.rank, m->tag);
+                made->halves.push_back({line, lines_[line].receives++, m->receive, m->bytes});
+            }
+        }
+        *handle = made;
+        return 0;
+    }
+
+    int test(Counters &counters, Handle *handle, int &done) {
+        ++counters.calls;
+        if (counters.test_code != 0)
+            return counters.test_code;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        std::vector<Handle::Half> open;
+        for (const Handle::Half &half : handle->halves) {
+            auto &sent = lines_[half.line].sent;
+            const auto found = sent.find(half.number);
+            if (half.receive == nullptr ? found != sent.end() : found == sent.end()) {
+                open.push_back(half);
+            } else if (half.receive != nullptr) {
+                if (found->second.second != half.bytes)
+                    return 99; // the two ranks disagree
+                std::memcpy(half.receive, found->second.first, half.bytes);
+                sent.erase(found);
+            }
+        }
+        handle->halves = open;
+        done = open.empty();
+        if (done)
+            delete handle;
+        return 0;
+    }
+
+    int size_;
+    std::vector<Counters> counters_;
+    std::mutex mutex_;
+    std::map<Line, Lines> lines_;
+    size_t largest_ = 0;
+};
+
+// Between looks of a rank: threads that only yield can keep the others from the mailroom for minutes.
+inline void pause() { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
+
+// How a rank ended.
+struct Ending {
+    int status = 0;
+    std::string text;
+    double seconds = 0;
+};
+
+// Does `work` in a thread for every rank; what it throws is the rank's ending.
+inline std::vector<Ending> on_threads(int size, const std::function<void(int rank, Ending &)> &work) {
+    std::vector<Ending> endings(static_cast<size_t>(size));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size; ++rank)
+        threads.emplace_back([&, rank] {
+            omp_set_num_threads(1);
+            const double begin = milcgpu::wall_seconds();
+            try {
+                work(rank, endings[rank]);
+            } catch (const milcgpu::Error &error) {
+                endings[rank].status = static_cast<int>(error.status());
+                endings[rank].text = error.what();
+            } catch (const std::exception &error) {
+                endings[rank].status = -1;
+                endings[rank].text = error.what();
+            }
+            endings[rank].seconds = milcgpu::wall_seconds() - begin;
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    return endings;
+}
+
+// The same with the engine's ranks. limit_seconds: far above what a busy machine needs, where no wait is to end.
+inline std::vector<Ending> on_ranks(Mailroom &room, int size, const std::function<void(milcgpu::Ranks &)> &work,
+                                    double limit_seconds = 60) {
+    return on_threads(size, [&](int rank, Ending &) {
+        const milcgpu_messages table = room.table(rank);
+        const std::unique_ptr<milcgpu::Ranks> ranks = milcgpu::ranks_of(&table);
+        ranks->set_time_limit(limit_seconds);
+        work(*ranks);
+    });
+}
+inline std::vector<Ending> on_ranks(int size, const std::function<void(milcgpu::Ranks &)> &work) {
+    Mailroom room(size);
+    return on_ranks(room, size, work);
+}
+
+inline bool all_well(const std::vector<Ending> &endings) {
+    for (const Ending &ending : endings)
+        if (ending.status != 0)
+            UNSCOPED_INFO(ending.text);
+    return std::all_of(endings.begin(), endings.end(), [](const Ending &e) { return e.status == 0; });
+}
+
+// All ranks ended with this status and this text, as far as it goes.
+inline bool all_ended(const std::vector<Ending> &endings, milcgpu::Status status, const std::string &text) {
+    bool all = true;
+    for (const Ending &ending : endings) {
+        const bool so = ending.status == static_cast<int>(status) && ending.text.find(text) != std::string::npos;
+        if (!so)
+            UNSCOPED_INFO("status " << ending.status << ": " << ending.text);
+        all = all && so;
+    }
+    return all;
+}
+
+// A grid of ranks, rank = X + NX (Y + NY (Z + NZ T)), on a lattice: the layout of one of them. Without messages.
+inline milcgpu_layout layout_on_grid(const std::array<int, 4> &whole, const std::array<int, 4> &grid, int rank) {
+    milcgpu_layout layout{};
+    layout.struct_size = sizeof layout;
+    std::array<int, 4> at{};
+    for (int mu = 0, rest = rank; mu < 4; rest /= grid[mu], ++mu)
+        at[mu] = rest % grid[mu];
+    const auto rank_of = [&](const std::array<int, 4> &place) {
+        return place[0] + grid[0] * (place[1] + grid[1] * (place[2] + grid[2] * place[3]));
+    };
+    for (int mu = 0; mu < 4; ++mu) {
+        layout.whole[mu] = whole[mu];
+        layout.extent[mu] = whole[mu] / grid[mu];
+        layout.origin[mu] = at[mu] * layout.extent[mu];
+        for (int side = 0; side < 2; ++side) {
+            std::array<int, 4> beside = at;
+            beside[mu] = (at[mu] + (side == 0 ? grid[mu] - 1 : 1)) % grid[mu];
+            layout.neighbour[mu][side] = rank_of(beside);
+        }
+    }
+    return layout;
+}
+
+} // namespace tests

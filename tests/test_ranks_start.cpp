@@ -1,0 +1,376 @@
+// Contexts on several ranks: boxes that fit and boxes that do not, settings that differ, and failures on one rank. All
+// ranks end alike, in the same words.
+#include "milc_glue/context.h"
+#include "tests/plugin_support.h"
+#include "tests/ranks_support.h"
+
+using namespace tests;
+using namespace milcgpu;
+
+namespace {
+
+// Contexts on lattices that are cut, for as long as this lives.
+struct CutLattices {
+    CutLattices() { cut_lattices_are_allowed = true; }
+    CutLattices(const CutLattices &) = delete;
+    ~CutLattices() { cut_lattices_are_allowed = false; }
+};
+
+using Extents = std::array<int, 4>;
+
+int ranks_of_grid(const Extents &grid) { return grid[0] * grid[1] * grid[2] * grid[3]; }
+
+// What a rank hands in; a test spoils some of it.
+struct Given {
+    int rank;
+    milcgpu_layout layout;
+    milcgpu_messages messages;
+    milcgpu_options options;
+    bool comes = true;
+};
+
+// milcgpu_init on all ranks of a grid. look: with every context that was made.
+std::vector<Ending> start(const Extents &whole, const Extents &grid, const std::function<void(Given &)> &spoil = {},
+                          const std::function<void(int, milcgpu_context &)> &look = {}) {
+    const int size = ranks_of_grid(grid);
+    Mailroom room(size);
+    return on_threads(size, [&](int rank, Ending &ending) {
+        Given given{rank, layout_on_grid(whole, grid, rank), room.table(rank), {}};
+        given.layout.messages = &given.messages;
+        given.options.struct_size = sizeof given.options;
+        given.options.backend = MILCGPU_HOST;
+        if (spoil)
+            spoil(given);
+        if (!given.comes)
+            return;
+        milcgpu_context *context = nullptr;
+        ending.status = milcgpu_init(&given.layout, &given.options, &context);
+        ending.text = ending.status != MILCGPU_OK ? milcgpu_last_error() : "";
+        given.messages = {}; // the context has a copy
+        if (look && context != nullptr)
+            look(rank, *context);
+        if ((context != nullptr) != (ending.status == MILCGPU_OK))
+            ending.text = "a status does not tell of the context", ending.status = -1;
+        milcgpu_finalize(context);
+    });
+}
+
+// As start(), with all ranks refused in these words.
+void refused(const Extents &whole, const Extents &grid, const std::string &words,
+             const std::function<void(Given &)> &spoil, Status status = Status::bad_argument) {
+    CAPTURE(words);
+    const auto endings = start(whole, grid, spoil);
+    CHECK(all_ended(endings, status, words));
+    for (const Ending &ending : endings)
+        CHECK(ending.text == endings[0].text);
+}
+
+} // namespace
+
+TEST_CASE("start on ranks: boxes that fit are taken", "[ranks][smoke][sanitize]") {
+    const CutLattices cut;
+    const struct {
+        Extents whole, grid;
+    } cases[] = {{{4, 4, 4, 8}, {1, 1, 1, 2}},  {{6, 4, 4, 4}, {2, 1, 1, 1}},  {{6, 6, 6, 6}, {2, 2, 2, 2}},
+                 {{4, 6, 10, 4}, {1, 2, 2, 1}}, {{4, 4, 6, 12}, {1, 1, 2, 3}}, {{4, 4, 4, 4}, {1, 1, 1, 1}}};
+    for (const auto &c : cases) {
+        const int size = ranks_of_grid(c.grid);
+        std::vector<int> right(size, 0), even_sites(size, 0);
+        CHECK(all_well(start(c.whole, c.grid, {}, [&](int rank, milcgpu_context &context) {
+            const milcgpu_layout layout = layout_on_grid(c.whole, c.grid, rank);
+            const Geometry &geometry = context.geometry;
+            bool is_right = context.ranks->rank() == rank && context.ranks->gathered("a test", rank).back() == size - 1;
+            for (int mu = 0; mu < 4; ++mu)
+                is_right = is_right && geometry.lattice().extent[mu] == layout.extent[mu] &&
+                           geometry.origin()[mu] == layout.origin[mu] && geometry.global_extents()[mu] == c.whole[mu];
+            right[rank] = is_right;
+            even_sites[rank] = geometry.sites(0);
+        })));
+        CHECK(right == std::vector<int>(size, 1));
+        int sum = 0;
+        for (const int sites : even_sites)
+            sum += sites;
+        CHECK(2 * sum == c.whole[0] * c.whole[1] * c.whole[2] * c.whole[3]);
+    }
+    // Boxes of several sizes, in a row.
+    CHECK(all_well(start({4, 4, 4, 12}, {1, 1, 1, 3}, [](Given &g) {
+        const int first[] = {0, 3, 8, 12};
+        g.layout.origin[3] = first[g.rank];
+        g.layout.extent[3] = first[g.rank + 1] - first[g.rank];
+    })));
+}
+
+TEST_CASE("start on ranks: one rank alone needs no more than it did", "[ranks][sanitize]") {
+    milcgpu_layout layout = layout_of({{4, 4, 4, 6}});
+    milcgpu_options options{};
+    options.struct_size = sizeof options;
+    options.backend = MILCGPU_HOST;
+    options.verbosity = 0;
+    const auto start_alone = [&] {
+        milcgpu_context *context = nullptr;
+        const milcgpu_status status = milcgpu_init(&layout, &options, &context);
+        milcgpu_finalize(context);
+        return status == MILCGPU_OK ? std::string() : std::string(milcgpu_last_error());
+    };
+    CHECK(start_alone().empty());
+    milcgpu_messages alone{};
+    alone.struct_size = sizeof alone;
+    alone.size = alone.node_size = 1;
+    layout.messages = &alone; // without functions: there is nobody to write to
+    CHECK(start_alone().empty());
+    std::copy(layout.extent, layout.extent + 4, layout.whole);
+    CHECK(start_alone().empty());
+    layout.whole[3] = 12;
+    CHECK(has(start_alone(), "layout.extent[T] is 6, cut from 12, but there is one rank"));
+}
+
+TEST_CASE("start on ranks: solves on cut lattices are not built yet", "[ranks][smoke][sanitize]") {
+    const std::string words = "more than one rank: solves on cut lattices are not built yet";
+    refused({4, 4, 4, 8}, {1, 1, 1, 2}, words, {});
+    refused({4, 4, 4, 4}, {1, 1, 1, 1}, words, [](Given &g) { g.layout.emulate = 8; });
+}
+
+TEST_CASE("start on ranks: a box that cannot be, on one rank, is named on all", "[ranks][smoke][sanitize]") {
+    const CutLattices cut;
+    const Extents whole{4, 4, 4, 8}, grid{1, 1, 1, 2};
+    const auto on_rank_1 = [](auto change) {
+        return [change](Given &g) {
+            if (g.rank == 1)
+                change(g);
+        };
+    };
+    const auto bad = [&](const std::string &words, auto change) {
+        refused(whole, grid, "rank 1 of 2: " + words, on_rank_1(change));
+    };
+    bad("layout.extent[Y] is 0", [](Given &g) { g.layout.extent[1] = 0; });
+    bad("layout.extent[T] is 9: must be at least 1, and at most", [](Given &g) { g.layout.extent[3] = 9; });
+    bad("layout.origin[T] is 5: a box of 4 sites", [](Given &g) { g.layout.origin[3] = 5; });
+    bad("layout.origin[X] is -1", [](Given &g) { g.layout.origin[0] = -1; });
+    bad("layout.whole[T] is 7", [](Given &g) { g.layout.whole[3] = 7; });
+    bad("layout.extent[Z] is 5", [](Given &g) { g.layout.whole[2] = g.layout.extent[2] = 5; });
+    bad("layout.neighbour[T][0] is 2: must be another one of 2 ranks", [](Given &g) { g.layout.neighbour[3][0] = 2; });
+    bad("layout.neighbour[T][1] is 1", [](Given &g) { g.layout.neighbour[3][1] = 1; });
+    bad("layout.emulate is 16", [](Given &g) { g.layout.emulate = 16; });
+    bad("layout.emulate (or MILCGPU_EMULATE) names T, which is cut", [](Given &g) { g.layout.emulate = 8; });
+    bad("options.backend is 9", [](Given &g) { g.options.backend = 9; });
+    bad("milcgpu_options.struct_size is 3", [](Given &g) { g.options.struct_size = 3; });
+    // What fails later, when the boxes have been compared.
+    bad("block of 100 threads", [](Given &g) { g.options.block_size = 100; });
+    static const std::vector<int> map(128, 3);
+    bad("site map", [](Given &g) { g.layout.site_map = map.data(); });
+    refused({4, 4, 4, 4}, {1, 1, 1, 2},
+            "rank 0 of 2: layout.extent[T] is 2 and cut from 4: where the lattice is cut a "
+            "box needs at least 3 sites, the depth of the halo. Cut another direction, or "
+            "use fewer ranks",
+            {});
+    for (const int mu : {0, 3}) // on one rank, without messages
+        refused({2, 4, 4, 2}, {1, 1, 1, 1},
+                format("layout.extent[%c] is 2 and emulated as cut: where the lattice is cut a box needs at least 3 "
+                       "sites",
+                       "XYZT"[mu]),
+                [mu](Given &g) { g.layout.emulate = 1 << mu; });
+}
+
+TEST_CASE("start on ranks: boxes that do not fit together are named on all", "[ranks][smoke][sanitize]") {
+    const CutLattices cut;
+    const auto bad = [&](const Extents &whole, const Extents &grid, const std::string &words, int rank, auto change) {
+        refused(whole, grid, words, [&](Given &g) {
+            if (g.rank == rank)
+                change(g);
+        });
+    };
+    const Extents whole{4, 8, 4, 12}, grid{1, 2, 1, 3};
+    bad(whole, grid, "the whole lattice on rank 4 of 6 is 4 x 8 x 4 x 14, and 4 x 8 x 4 x 12 on rank 0", 4,
+        [](Given &g) { g.layout.whole[3] = 14; });
+    bad(whole, grid, "layout.emulate (or MILCGPU_EMULATE) on rank 3 of 6 is 5, and 0 on rank 0", 3,
+        [](Given &g) { g.layout.emulate = 5; });
+    bad(whole, grid,
+        "the box of rank 3 of 6, 4 x 4 x 4 x 4 at 0 0 0 4, overlaps that of rank 2, 4 x 4 x 4 x 4 at 0 0 0 4", 3,
+        [](Given &g) { g.layout.origin[1] = 0; });
+    bad(whole, grid, "the boxes of 6 ranks have 1472 sites together, the whole lattice of 4 x 8 x 4 x 12 has 1536", 5,
+        [](Given &g) { g.layout.extent[3] = 3; });
+    bad(whole, grid,
+        "layout.neighbour[T][1] of rank 2 of 6 is rank 0, whose box (4 x 4 x 4 x 4 at 0 0 0 0) is not ahead of that of "
+        "rank 2 (4 x 4 x 4 x 4 at 0 0 0 4) in T",
+        2, [](Given &g) { g.layout.neighbour[3][1] = 0; });
+    bad(whole, grid, "layout.neighbour[T][0] of rank 0 of 6 is rank 5", 0,
+        [](Given &g) { g.layout.neighbour[3][0] = 5; });
+    bad(whole, grid, "layout.neighbour[Y][0] of rank 1 of 6 is rank 2", 1,
+        [](Given &g) { g.layout.neighbour[1][0] = 2; });
+    refused({4, 4, 4, 8}, {1, 1, 1, 2}, "the box of rank 1 of 2, 4 x 4 x 4 x 8 at 0 0 0 0, overlaps", [](Given &g) {
+        std::fill(g.layout.whole, g.layout.whole + 4, 0); // all of it on each rank
+        std::fill(g.layout.origin, g.layout.origin + 4, 0);
+        g.layout.extent[3] = 8;
+    });
+}
+
+TEST_CASE("start on ranks: versions, backends and settings must agree", "[ranks][sanitize]") {
+    const auto text_of = [](const auto &check) {
+        try {
+            check();
+        } catch (const Error &error) {
+            CHECK(error.status() == Status::bad_argument);
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    CHECK(text_of([] { check_versions({{"0.2.0"}, {"0.2.0"}}); }).empty());
+    Facts one{};
+    one.box = box_of(layout_on_grid({4, 4, 4, 8}, {1, 1, 1, 2}, 0), 0);
+    Facts two = one;
+    two.box = box_of(layout_on_grid({4, 4, 4, 8}, {1, 1, 1, 2}, 1), 1);
+    CHECK(text_of([&] { check_facts({one, two}); }).empty());
+    two.verify = 1;
+    CHECK(text_of([&] {
+              check_facts({one, two});
+          }) == "MILCGPU_VERIFY is 1 on rank 1 of 2, and 0 on rank 0: set it on all of them alike");
+    two.backend = static_cast<int>(Backend::cuda);
+    CHECK(has(text_of([&] { check_facts({one, two}); }), "rank 1 of 2 would run on the cuda backend, rank 0 on host"));
+    // One of three ranks is another library.
+    constexpr int size = 3;
+    Mailroom room(size);
+    const auto endings = on_threads(size, [&](int rank, Ending &ending) {
+        milcgpu_messages table = room.table(rank);
+        if (rank == 1) {
+            ranks_of(&table)->gathered("the start", Version{"0.1.9"});
+            return;
+        }
+        milcgpu_layout layout = layout_on_grid({4, 4, 4, 12}, {1, 1, 1, size}, rank);
+        layout.messages = &table;
+        milcgpu_context *context = nullptr;
+        ending.status = milcgpu_init(&layout, nullptr, &context);
+        ending.text = milcgpu_last_error();
+    });
+    for (const int rank : {0, 2}) {
+        CHECK(endings[rank].status == MILCGPU_BAD_ARGUMENT);
+        CHECK(has(endings[rank].text,
+                  "rank 1 of 3 has milcgpu 0.1.9, rank 0 has " MILCGPU_VERSION ": load the same library on all hosts"));
+    }
+}
+
+TEST_CASE("start on ranks: tables that cannot be used are refused", "[ranks][sanitize]") {
+    const auto refusal = [](auto change) {
+        Mailroom room(2);
+        milcgpu_messages table = room.table(0);
+        change(table);
+        try {
+            ranks_of(&table);
+        } catch (const Error &error) {
+            CHECK(error.status() == Status::bad_argument);
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    using Table = milcgpu_messages &;
+    CHECK(refusal([](Table) {}).empty());
+    CHECK(has(refusal([](Table t) { t.struct_size = 8; }), "milcgpu_messages.struct_size is 8"));
+    CHECK(has(refusal([](Table t) { t.rank = 2; }), "rank 2 of 2"));
+    CHECK(has(refusal([](Table t) { t.rank = -1; }), "rank -1 of 2"));
+    CHECK(has(refusal([](Table t) { t.size = 0; }), "rank 0 of 0"));
+    CHECK(has(refusal([](Table t) { t.node_size = 0; }), "node_rank 0 of node_size 0"));
+    CHECK(has(refusal([](Table t) { t.node_rank = 2; }), "node_rank 2 of node_size 2"));
+    CHECK(has(refusal([](Table t) { t.start = nullptr; }), "start is NULL"));
+    CHECK(has(refusal([](Table t) { t.test = nullptr; }), "test is NULL"));
+    CHECK(ranks_of(nullptr)->size() == 1);
+}
+
+TEST_CASE("start on ranks: a table that fails is COMM, and its rank is missed by the others", "[ranks][sanitize]") {
+    const Environment limit{{"MILCGPU_TIMEOUT", "0.3"}};
+    const auto endings = start({4, 4, 4, 8}, {1, 1, 1, 2}, [](Given &g) {
+        if (g.rank == 1)
+            g.messages.start = [](void *, int, const milcgpu_message *, void **) { return 5; };
+    });
+    CHECK(endings[1].status == MILCGPU_COMM);
+    CHECK(has(endings[1].text,
+              "the start, rank 1 of 2: the caller's message passing could not start messages with rank 0 "
+              "(gather): code 5"));
+    CHECK(endings[0].status == MILCGPU_TIMED_OUT);
+}
+
+TEST_CASE("start on ranks: a rank that does not come is missed by the others, in words", "[ranks][smoke][sanitize]") {
+    const Environment limit{{"MILCGPU_TIMEOUT", "0.3"}};
+    const auto endings = start({4, 4, 4, 12}, {1, 1, 1, 3}, [](Given &g) { g.comes = g.rank != 2; });
+    for (const int rank : {0, 1}) {
+        INFO(endings[rank].text);
+        CHECK(endings[rank].status == MILCGPU_TIMED_OUT);
+        CHECK(has(endings[rank].text, format("the start, rank %d of 3: waited 0.3 s for messages with rank 2 ", rank)));
+        CHECK(endings[rank].seconds < 5);
+    }
+}
+
+TEST_CASE("a context whose ranks have lost each other says so in every call", "[ranks][sanitize]") {
+    const CutLattices cut;
+    const Environment limit{{"MILCGPU_TIMEOUT", "0.3"}};
+    std::array<int, 2> status{-1, -1};
+    std::array<std::string, 2> lost, text;
+    CHECK(all_well(start({4, 4, 4, 8}, {1, 1, 1, 2}, {}, [&](int rank, milcgpu_context &context) {
+        if (rank == 0)
+            return;
+        try {
+            context.ranks->gathered("a sum of a test", 1);
+        } catch (const Error &error) {
+            lost[rank] = error.what();
+        }
+        double number = 0;
+        status[rank] = milcgpu_pin(&context, &number, sizeof number);
+        text[rank] = milcgpu_last_error();
+    })));
+    CHECK(status[1] == MILCGPU_TIMED_OUT);
+    CHECK(has(lost[1], "a sum of a test, rank 1 of 2: waited 0.3 s for messages with rank 0"));
+    CHECK(text[1] == "milcgpu_pin: " + lost[1]);
+}
+
+TEST_CASE("start on ranks: MILCGPU_TIMEOUT and MILCGPU_EMULATE", "[ranks][errors][smoke][sanitize]") {
+    const Extents whole{4, 4, 4, 8}, grid{1, 1, 1, 2}, alone{1, 1, 1, 1};
+    for (const char *bad : {"0", "-1", "abc", "1x", "nan", "inf", " "}) {
+        const Environment environment{{"MILCGPU_TIMEOUT", bad}};
+        refused(whole, grid,
+                std::string("rank 0 of 2: MILCGPU_TIMEOUT=") + bad + ": must be a number of seconds above 0", {});
+        refused(whole, alone, std::string("MILCGPU_TIMEOUT=") + bad, {});
+    }
+    const CutLattices cut;
+    for (const char *good : {"0.5", "60", "1e3", ""}) {
+        const Environment environment{{"MILCGPU_TIMEOUT", good}};
+        CHECK(all_well(start(whole, grid)));
+    }
+    for (const char *bad : {"X", "xx", "xyzts", "x y", "1"}) {
+        const Environment environment{{"MILCGPU_EMULATE", bad}};
+        refused(whole, alone,
+                std::string("MILCGPU_EMULATE=") + bad + ": must be 0, or letters of xyzt, each at most once", {});
+    }
+    const auto emulated = [&](const char *value, int asked) {
+        const Environment environment{{"MILCGPU_EMULATE", value}};
+        milcgpu_layout layout = layout_of({{4, 4, 4, 8}});
+        layout.emulate = asked;
+        return box_of(layout, 0).emulated;
+    };
+    CHECK(emulated("", 0) == 0);
+    CHECK(emulated("0", 0) == 0);
+    CHECK(emulated("xyzt", 0) == 15);
+    CHECK(emulated("tx", 0) == 9);
+    CHECK(emulated("x", 12) == 12); // the layout comes first
+    const Environment environment{{"MILCGPU_EMULATE", "yt"}};
+    CHECK(all_well(start(whole, alone)));
+    const Box box = box_of(layout_of({{4, 4, 4, 8}}), 0);
+    for (int mu = 0; mu < 4; ++mu) {
+        CHECK(box.has_halo(mu) == (mu % 2 == 1));
+        CHECK_FALSE(box.cut(mu));
+        CHECK((box.neighbour[mu][0] == 0 && box.neighbour[mu][1] == 0));
+    }
+}
+
+TEST_CASE("start on ranks: rank 0 alone writes lines", "[ranks][sanitize]") {
+    const CutLattices cut;
+    std::array<std::vector<std::string>, 2> lines;
+    CHECK(all_well(start({4, 4, 4, 8}, {1, 1, 1, 2}, [&](Given &g) {
+        g.options.verbosity = 2;
+        g.options.user = &lines[g.rank];
+        g.options.message = [](void *user, const char *line) {
+            static_cast<std::vector<std::string> *>(user)->push_back(line);
+        };
+    })));
+    REQUIRE(lines[0].size() == 1);
+    CHECK(has(lines[0][0],
+              "lattice 4 x 4 x 4 x 8 on 2 ranks, of which rank 0 has 4 x 4 x 4 x 4 at 0 0 0 0, host backend"));
+    CHECK(lines[1].empty());
+}
