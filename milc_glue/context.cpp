@@ -1,5 +1,6 @@
 // What a context keeps between calls: sets of links, solvers. And what of it goes when memory is short.
 #include "milc_glue/context.h"
+#include <cstring>
 
 using namespace milcgpu;
 
@@ -29,8 +30,10 @@ ResidentLinks &milcgpu::renewed(milcgpu_links &handle, Precision real) {
         if (handle.links)
             handle.changes = handle.links->changes();
         handle.links.reset(); // its memory first
-        handle.links =
-            std::make_unique<ResidentLinks>(*context.device, context.map, context.geometry, real, handle.changes);
+        context.device->agree("memory for links", [&] {
+            handle.links = std::make_unique<ResidentLinks>(*context.device, context.map, context.geometry, real,
+                                                           handle.changes, context.halo.get());
+        });
     }
     return *handle.links;
 }
@@ -53,8 +56,8 @@ constexpr size_t cached_solvers = 4;
 // Keeps the packed links that it works with.
 struct HoldingOperator : StaggeredOperator {
     HeldLinks held;
-    HoldingOperator(const Geometry &geometry, int parity, const OperatorSpec &spec, const HeldLinks &links)
-        : StaggeredOperator(geometry, parity, spec, links.pair), held(links) {}
+    HoldingOperator(const milcgpu_context &context, int parity, const OperatorSpec &spec, const HeldLinks &links)
+        : StaggeredOperator(context.geometry, parity, spec, links.pair, context.halo.get()), held(links) {}
 };
 
 } // namespace
@@ -62,12 +65,49 @@ struct HoldingOperator : StaggeredOperator {
 Operator milcgpu::level_operator(milcgpu_links &links, int parity, OperatorSpec &spec) {
     const HeldLinks held = links.links->held_version(spec.link, spec.reals);
     spec.reals = held.pair.lng->reals(); // granted
-    return std::make_shared<HoldingOperator>(links.context->geometry, parity, spec, held);
+    return std::make_shared<HoldingOperator>(*links.context, parity, spec, held);
+}
+
+void milcgpu::apply_dslash(milcgpu_context &context, const LinkPair &links, int parity, const SpinorBlock &in,
+                           const SpinorBlock &out) {
+    DslashCall call{};
+    call.lattice = context.geometry.lattice();
+    call.parity = parity;
+    call.fat = links.fat, call.lng = links.lng;
+    call.in = in, call.out = out;
+    if (context.halo)
+        context.halo->exchange(in, 1 - parity);
+    dslash(*context.device, call, Epilogue::plain);
+}
+
+void milcgpu::check_alike(milcgpu_context &context, const std::vector<Alike> &values) {
+    const Ranks &ranks = *context.ranks;
+    if (ranks.size() == 1)
+        return;
+    std::vector<double> mine, all(values.size() * ranks.size());
+    for (const Alike &value : values)
+        mine.push_back(value.value);
+    context.ranks->all_gather("a look at the arguments", mine.data(), all.data(), mine.size() * sizeof(double));
+    for (size_t k = 0; k < all.size(); ++k) {
+        const Alike &value = values[k % values.size()];
+        const double first = all[k % values.size()];
+        if (std::memcmp(&all[k], &first, sizeof first) != 0)
+            refuse(format("%s is %.17g on %s and %.17g on rank 0: all ranks must ask for the same", value.name, all[k],
+                          ranks.name(static_cast<int>(k / values.size())).c_str(), first));
+    }
+}
+
+void milcgpu::require_whole(const milcgpu_context &context, const char *what) {
+    if (context.geometry.is_cut())
+        throw Error(Status::not_built, format("%s: on a lattice that is cut (several ranks, or MILCGPU_EMULATE) solves "
+                                              "and D are built, and no more yet",
+                                              what));
 }
 
 Operator milcgpu::full_operator(milcgpu_links &links, int parity) {
     const OperatorSpec spec{Precision::double_, links.links->host_real(), 18};
-    return std::make_shared<StaggeredOperator>(links.context->geometry, parity, spec, links.links->full());
+    return std::make_shared<StaggeredOperator>(links.context->geometry, parity, spec, links.links->full(),
+                                               links.context->halo.get());
 }
 
 milcgpu_context::CachedSolver &milcgpu::cached_solver(milcgpu_context &context, milcgpu_links &links, int parity,
@@ -100,7 +140,8 @@ milcgpu_context::CachedSolver &milcgpu::cached_solver(milcgpu_context &context, 
     solvers.push_front({parity, precise, sloppy, &links, version, nullptr, nullptr, {}});
     context.busy = &solvers.front();
     try {
-        solvers.front().solver = std::make_unique<CgSolver>(*context.device, operators);
+        context.device->agree("memory for a solve",
+                              [&] { solvers.front().solver = std::make_unique<CgSolver>(*context.device, operators); });
     } catch (...) {
         context.busy = nullptr;
         solvers.pop_front();

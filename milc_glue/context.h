@@ -14,6 +14,7 @@ struct milcgpu_context {
     milcgpu::Box box;                                                           // of the lattice that this rank has
     std::unique_ptr<milcgpu::Device> device;
     milcgpu::Geometry geometry;
+    std::unique_ptr<milcgpu::Halo> halo; // nullptr: nothing is cut
     milcgpu::SiteMap map;
     std::unique_ptr<milcgpu::SpinorReorder> reorder;
     int verbosity = 1;
@@ -120,11 +121,24 @@ ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links); // thro
 // With links in the precision and reals of spec, which stay as long as the operator does; spec.reals becomes what was
 // granted.
 Operator level_operator(milcgpu_links &links, int parity, OperatorSpec &spec);
+// out = D in, on the sites of `parity`. Its ghosts are filled first.
+void apply_dslash(milcgpu_context &, const LinkPair &links, int parity, const SpinorBlock &in, const SpinorBlock &out);
 // With vectors in double and the links as handed over.
 Operator full_operator(milcgpu_links &links, int parity);
 // One that was kept, or a new one. It is busy from then on.
 milcgpu_context::CachedSolver &cached_solver(milcgpu_context &, milcgpu_links &, int parity, OperatorSpec &precise,
                                              OperatorSpec &sloppy);
+// What all ranks must have alike, by name. Throws Error(bad_argument) on all of them where they do not.
+struct Alike {
+    const char *name;
+    double value;
+};
+void check_alike(milcgpu_context &, const std::vector<Alike> &values);
+inline double code_of(const OperatorSpec &spec) { // a number for each specification
+    return spec.reals + 100 * static_cast<int>(spec.spinor) + 1000 * static_cast<int>(spec.link);
+}
+// Throws Error(not_built) on a lattice that is cut.
+void require_whole(const milcgpu_context &, const char *what);
 void check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy); // throws not_built
 void check_version(uint64_t asked, const ResidentLinks &links);           // throws where links are stale
 

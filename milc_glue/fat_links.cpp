@@ -40,18 +40,20 @@ std::string milcgpu::place_of_link(long long link) {
 LinkStatistics milcgpu::checked_gauge_field(Device &device, const Geometry &geometry, const LinkField &u,
                                             double limit) {
     const LinkStatistics statistics = link_statistics(device, u, geometry);
-    if (statistics.first_bad >= 0)
-        throw Error(Status::nan_or_inf,
-                    format("gauge field: the first element that is NaN or infinite is in the link of %s",
-                           place_of_link(statistics.first_bad).c_str()));
-    if (limit == 0)
-        limit = 1e-4;
-    long long worst;
-    const double violation = limit < 0 ? 0 : unitarity_violation(device, geometry, u, &worst);
-    if (limit >= 0 && !(violation <= limit))
-        refuse(format("gauge field: not unitary, an element of |U U^dag - 1| is %.2e (accepted %.1e) in the link of "
-                      "%s. Reunitarize the lattice, or allow more (unitarity)",
-                      violation, limit, place_of_link(worst).c_str()));
+    device.agree("a look over a gauge field", [&] {
+        if (statistics.first_bad >= 0)
+            throw Error(Status::nan_or_inf,
+                        format("gauge field: the first element that is NaN or infinite is in the link of %s",
+                               place_of_link(statistics.first_bad).c_str()));
+        if (limit == 0)
+            limit = 1e-4;
+        long long worst;
+        const double violation = limit < 0 ? 0 : unitarity_violation(device, geometry, u, &worst);
+        if (limit >= 0 && !(violation <= limit))
+            refuse(format("gauge field: not unitary, an element of |U U^dag - 1| is %.2e (accepted %.1e) in the link "
+                          "of %s. Reunitarize the lattice, or allow more (unitarity)",
+                          violation, limit, place_of_link(worst).c_str()));
+    });
     return statistics;
 }
 
@@ -107,12 +109,38 @@ FatLinkArguments checked(const milcgpu_fatlink_spec &spec, Precision real, const
     return a;
 }
 
+// What all ranks must have alike.
+std::vector<Alike> numbers_of(const FatLinkArguments &a, const milcgpu_fatlink_spec &spec,
+                              const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq) {
+    std::vector<Alike> numbers{{"n_sets", double(n_sets)},
+                               {"spec.hisq", double(spec.hisq)},
+                               {"spec.precision", double(static_cast<int>(a.precision))},
+                               {"spec.reconstruct", double(a.reals)},
+                               {"spec.special_unitary", double(spec.special_unitary)},
+                               {"spec.svd_only", double(spec.svd_only)},
+                               {"spec.phases_out", double(spec.phases_out)},
+                               {"HISQ's V wanted", double(hisq != nullptr && hisq->v != nullptr)},
+                               {"HISQ's Y wanted", double(hisq != nullptr && hisq->y != nullptr)},
+                               {"HISQ's W wanted", double(hisq != nullptr && hisq->w != nullptr)}};
+    for (const PathCoefficients *paths : {&a.fat7, &a.paths})
+        for (const double c : {paths->one_link, paths->naik, paths->three_staple, paths->five_staple,
+                               paths->seven_staple, paths->lepage})
+            numbers.push_back({"a path coefficient", c});
+    constexpr int most_sets = 8; // that are compared; as many numbers on every rank
+    for (int k = 0; k < most_sets; ++k) {
+        numbers.push_back({"sets[].eps", k < n_sets ? sets[k].eps : 0});
+        numbers.push_back({"sets[].links wanted", double(k < n_sets && sets[k].links != nullptr)});
+    }
+    return numbers;
+}
+
 // A run of the steps, with what they share.
 class Maker {
   public:
     Maker(milcgpu_context &context, const milcgpu_fatlink_spec &spec, const FatLinkArguments &a,
           milcgpu_fatlink_report &report)
-        : context_(context), device_(*context.device), spec_(spec), a_(a), report_(report) {}
+        : context_(context), device_(*context.device), spec_(spec), a_(a), report_(report), halo_(context.halo.get()),
+          outer_(halo_ != nullptr ? halo_->with_margin(margin) : context.geometry) {}
 
     // What a call holds on the device at its peak, for the message when that does not fit.
     std::string plan(int n_sets) const {
@@ -139,7 +167,13 @@ class Maker {
     void run(const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *wanted) {
         LinkField loaded = a_.resident == nullptr ? gauge_links() : LinkField();
         const LinkField *links = a_.resident == nullptr ? &loaded : a_.resident;
-        space_ = std::make_unique<StapleSpace>(device_, context_.geometry, a_.precision);
+        device_.agree("memory for staples", [&] {
+            space_ = std::make_unique<StapleSpace>(device_, outer_, a_.precision);
+            if (halo_ != nullptr) {
+                wide_ = LinkField(device_, a_.precision, 18, outer_, "links with a margin");
+                wide_made_ = LinkField(device_, a_.precision, 18, outer_, "links with a margin");
+            }
+        });
         report_.workspace_bytes = space_->bytes();
         report_.lean = space_->m.directions() < 3;
         if (spec_.hisq)
@@ -175,19 +209,25 @@ class Maker {
 
     // U as the kernels take it: checked, with phases, in the precision and reals asked for.
     LinkField gauge_links() {
-        LinkField u = field(a_.gauge.real, "gauge links");
-        links_to_device(device_, a_.gauge, context_.map, context_.geometry, u);
+        LinkField u;
+        device_.agree("the loading of a gauge field", [&] {
+            u = field(a_.gauge.real, "gauge links");
+            links_to_device(device_, a_.gauge, context_.map, context_.geometry, u);
+        });
         LinkStatistics statistics = checked_gauge_field(device_, context_.geometry, u, spec_.unitarity);
         if (spec_.phases_out)
             apply_phases(device_, context_.geometry, u);
         report_.reconstruct = 18;
-        if (a_.precision == a_.gauge.real && a_.reals == 18)
+        const int reals = halo_ != nullptr ? 18 : a_.reals; // margins are built for 18
+        if (a_.precision == a_.gauge.real && reals == 18)
             return u;
         statistics.mean_norm = 1; // SU(3): no scale
-        PackedLinks packed =
-            pack_links(device_, u, statistics, context_.geometry, a_.precision, a_.reals, "gauge links");
-        if (a_.reals == 18 || packed.worst_error <= accepted_error(a_.precision)) {
-            report_.reconstruct = a_.reals;
+        PackedLinks packed;
+        device_.agree("the packing of a gauge field", [&] {
+            packed = pack_links(device_, u, statistics, context_.geometry, a_.precision, reals, "gauge links");
+        });
+        if (reals == 18 || packed.worst_error <= accepted_error(a_.precision)) {
+            report_.reconstruct = reals;
             return std::move(packed.field);
         }
         context_.say(
@@ -195,22 +235,46 @@ class Maker {
             format(
                 "gauge links: %d reals in %s precision do not hold these links (worst error %.1e, accepted %.1e); 18 "
                 "reals are used",
-                a_.reals, name(a_.precision), packed.worst_error, accepted_error(a_.precision)));
+                reals, name(a_.precision), packed.worst_error, accepted_error(a_.precision)));
         if (a_.precision == a_.gauge.real)
             return u;
         return std::move(pack_links(device_, u, statistics, context_.geometry, a_.precision, 18, "gauge links").field);
     }
 
+    // The links with a margin, where the lattice is cut. All ranks come here.
+    const LinkField &widened(const LinkField &links) {
+        if (halo_ != nullptr && widened_ != &links) {
+            halo_->extend(links, outer_, margin, wide_);
+            widened_ = &links;
+        }
+        return halo_ != nullptr ? wide_ : links;
+    }
+    void fatten(const LinkField &links, const PathCoefficients &paths, const LinkField &fat) {
+        const LinkField &wide = widened(links), &made = halo_ != nullptr ? wide_made_ : fat;
+        fat_links(device_, outer_, wide, paths, made, *space_);
+        if (halo_ != nullptr)
+            halo_->crop(made, outer_, margin, fat);
+    }
+    void lengthen(const LinkField &links, double naik, const LinkField &lng) {
+        const LinkField &wide = widened(links), &made = halo_ != nullptr ? wide_made_ : lng;
+        long_links(device_, outer_, wide, naik, made);
+        if (halo_ != nullptr)
+            halo_->crop(made, outer_, margin, lng);
+    }
+
     // HISQ: W, with V and Y on the way.
     const LinkField &make_unitary(const LinkField &links, const milcgpu_hisq_links *wanted) {
-        LinkField v = field(a_.precision, "HISQ links"), y;
-        const LinkField &w = kept(field(a_.precision, "HISQ links"));
+        LinkField v, y, made;
         const bool keep_y = wanted != nullptr && wanted->y != nullptr && spec_.special_unitary;
-        if (keep_y)
-            y = field(a_.precision, "HISQ links");
+        device_.agree("memory for HISQ links", [&] {
+            v = field(a_.precision, "HISQ links"), made = field(a_.precision, "HISQ links");
+            if (keep_y)
+                y = field(a_.precision, "HISQ links");
+        });
+        const LinkField &w = kept(std::move(made));
         const UnitarizeSpec how = unitarize_spec(spec_);
         timed([&] {
-            fat_links(device_, context_.geometry, links, a_.fat7, v, *space_);
+            fatten(links, a_.fat7, v);
             report_.svd_links = unitarize(device_, context_.geometry, v, how, keep_y ? &y : nullptr, w);
         });
         if (wanted == nullptr)
@@ -228,11 +292,11 @@ class Maker {
         const auto fill = [&](const LinkField &fat, const LinkField &lng) {
             timed([&] {
                 if (k == 0)
-                    fat_links(device_, context_.geometry, links, a_.paths, fat, *space_);
+                    fatten(links, a_.paths, fat);
                 const double added = (set.eps - (k > 0 ? sets[0].eps : 0)) * spec_.eps_one_link;
                 if (k > 0 || added != 0)
                     add_links(device_, context_.geometry, k == 0 ? fat : *fat_0_, added, links, fat);
-                long_links(device_, context_.geometry, links, a_.paths.naik + set.eps * spec_.eps_naik, lng);
+                lengthen(links, a_.paths.naik + set.eps * spec_.eps_naik, lng);
             });
         };
         LinkPair made;
@@ -242,8 +306,10 @@ class Maker {
             forget_solvers(**set.links);
             made = resident.full();
         } else {
-            made.fat = &kept(field(a_.precision, "fat and long links"));
-            made.lng = &kept(field(a_.precision, "fat and long links"));
+            device_.agree("memory for fat and long links", [&] {
+                made.fat = &kept(field(a_.precision, "fat and long links"));
+                made.lng = &kept(field(a_.precision, "fat and long links"));
+            });
             fill(*made.fat, *made.lng);
         }
         if (k == 0) {
@@ -270,8 +336,11 @@ class Maker {
         Precision widest = Precision::single;
         for (const Outgoing &field : outgoing_)
             widest = field.to.real == Precision::double_ ? Precision::double_ : widest;
-        const DeviceArray<unsigned char> room = room_for_links(device_, widest, context_.geometry.volume());
-        device_.prepare_to_host(room.bytes());
+        DeviceArray<unsigned char> room;
+        device_.agree("memory for a copy of links", [&] {
+            room = room_for_links(device_, widest, context_.geometry.volume());
+            device_.prepare_to_host(room.bytes());
+        });
         for (const Outgoing &field : outgoing_)
             links_to_host(device_, *field.from, context_.map, context_.geometry, field.to, room);
     }
@@ -285,6 +354,12 @@ class Maker {
         const LinkField *from;
         HostField to;
     };
+    // Where the lattice is cut, links are made on a box with a margin: Lepage's paths and long links reach so far.
+    static constexpr int margin = 2;
+    Halo *halo_; // nullptr: it is whole
+    Geometry outer_;
+    LinkField wide_, wide_made_;
+    const LinkField *widened_ = nullptr; // whose copy wide_ is
     std::unique_ptr<StapleSpace> space_;
     const LinkField *fat_0_ = nullptr; // of the first set; the others need it
     std::list<LinkField> kept_;        // until they are copied out
@@ -316,17 +391,21 @@ milcgpu_status make_links(milcgpu_context *context, const char *function, const 
         require(spec, function, "spec");
         if (report != nullptr)
             require_size(report->struct_size, sizeof *report, "milcgpu_fatlink_report");
-        const FatLinkArguments a = arguments();
-        for (int k = 0; k < n_sets; ++k)
-            if (sets[k].links != nullptr && *sets[k].links != nullptr && (*sets[k].links)->context != context)
-                refuse(format("sets[%d].links belongs to another context", k));
-        begun = true;
-        made_here.reserve(n_sets);
-        for (int k = 0; k < n_sets; ++k)
-            if (sets[k].links != nullptr && *sets[k].links == nullptr) {
-                *sets[k].links = new milcgpu_links(context);
-                made_here.push_back(sets[k].links);
-            }
+        FatLinkArguments a{};
+        context->device->agree(function, [&] {
+            a = arguments();
+            for (int k = 0; k < n_sets; ++k)
+                if (sets[k].links != nullptr && *sets[k].links != nullptr && (*sets[k].links)->context != context)
+                    refuse(format("sets[%d].links belongs to another context", k));
+            begun = true;
+            made_here.reserve(n_sets);
+            for (int k = 0; k < n_sets; ++k)
+                if (sets[k].links != nullptr && *sets[k].links == nullptr) {
+                    *sets[k].links = new milcgpu_links(context);
+                    made_here.push_back(sets[k].links);
+                }
+        });
+        check_alike(*context, numbers_of(a, *spec, sets, n_sets, hisq));
         const CallMeter meter(*context->device);
         Maker(*context, *spec, a, filled).make(sets, n_sets, hisq);
         meter.fill(filled);

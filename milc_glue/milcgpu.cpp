@@ -55,9 +55,13 @@ void milcgpu::check_version(uint64_t asked, const ResidentLinks &links) {
 namespace {
 
 void update_links(milcgpu_links &handle, const milcgpu_field *fat, const milcgpu_field *lng, int *changed) {
-    const HostField fat_field = host_field(fat, 72, "fat links"), lng_field = host_field(lng, 72, "long links");
-    if (fat_field.real != lng_field.real)
-        refuse("fat and long links must have the same precision");
+    HostField fat_field{}, lng_field{};
+    handle.context->device->agree("an update of links", [&] {
+        fat_field = host_field(fat, 72, "fat links"), lng_field = host_field(lng, 72, "long links");
+        if (fat_field.real != lng_field.real)
+            refuse("fat and long links must have the same precision");
+    });
+    check_alike(*handle.context, {{"the precision of links", double(static_cast<int>(fat_field.real))}});
     const bool differ = renewed(handle, fat_field.real).update(fat_field, lng_field);
     forget_solvers(handle);
     if (changed != nullptr)
@@ -125,12 +129,21 @@ void fill_report(const CgReport &r, const SolveArguments &a, milcgpu_solve_repor
     std::snprintf(report.message, sizeof report.message, "%s", r.message.c_str());
 }
 
-Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve_spec &spec, const HostField &source,
-             const HostField &solution, milcgpu_solve_report &report) {
-    const CallMeter meter(*context.device);
-    SolveArguments a = checked_solve(spec);
-    report.links_version = resident(&context, &links).generation();
-    check_version(spec.links_version, *links.links);
+Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve_spec &spec, SolveArguments a,
+             const HostField &source, const HostField &solution, milcgpu_solve_report &report) {
+    Device &device = *context.device;
+    const CallMeter meter(device);
+    check_alike(context, {{"spec.parity", double(a.parity)},
+                          {"spec.precise", code_of(a.precise)},
+                          {"spec.sloppy", code_of(a.sloppy)},
+                          {"spec.mass", spec.mass},
+                          {"spec.tolerance", spec.tolerance},
+                          {"spec.relative_tolerance", spec.relative_tolerance},
+                          {"spec.max_iterations", double(spec.max_iterations)},
+                          {"spec.max_restarts", double(spec.max_restarts)},
+                          {"spec.reliable_delta", spec.reliable_delta},
+                          {"spec.jump_limit", spec.jump_limit}});
+    report.links_version = links.links->generation();
     CgSolver &solver = *cached_solver(context, links, a.parity, a.precise, a.sloppy).solver;
     CgProgress progress;
     if (spec.progress != nullptr)
@@ -138,9 +151,11 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
     const CgReport r = verified(
         context, links,
         [&](Verification &verification) {
-            context.reorder->to_device(source, a.parity, solver.source());
-            verification.source_loaded(solver.source());
-            context.reorder->to_device(solution, a.parity, solver.solution());
+            device.agree("the loading of a source", [&] {
+                context.reorder->to_device(source, a.parity, solver.source());
+                verification.source_loaded(solver.source());
+                context.reorder->to_device(solution, a.parity, solver.solution());
+            });
             a.limits.checksums = verification.checksums_of_links();
             return solver.solve(a.limits, progress);
         },
@@ -150,7 +165,8 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
         set_last_error("milcgpu_solve", r.message.c_str());
     // From here on nothing but the copy itself can fail.
     if (r.status == Status::ok || r.status == Status::not_converged || r.status == Status::precision_floor)
-        context.reorder->to_host(solver.solution(), a.parity, solution);
+        device.agree("the copy of a solution",
+                     [&] { context.reorder->to_host(solver.solution(), a.parity, solution); });
     meter.fill(report);
     context.tell(2, [&] {
         return format("solve %s/%s m %g: %s, %d iterations, true residual %.2e, %.4f s, %.1f GFLOPS",
@@ -273,24 +289,27 @@ milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, co
                               const milcgpu_field *source, const milcgpu_field *destination) {
     return guarded(context, "milcgpu_dslash", [&] {
         require(context, "milcgpu_dslash", "context");
-        require(what, "milcgpu_dslash", "what");
-        resident(context, links);
-        OperatorSpec spec = operator_of(*what, "what");
-        const int to = parity_index(parity);
-        const HostField from_field = host_field(source, 6, "source"),
-                        to_field = host_field(destination, 6, "destination");
-        const HeldLinks held = links->links->held_version(spec.link, spec.reals);
         Device &device = *context->device;
-        const SpinorField in(device, spec.spinor, context->geometry, 1 - to, "dslash vectors");
-        const SpinorField out(device, spec.spinor, context->geometry, to, "dslash vectors");
-        context->reorder->to_device(from_field, 1 - to, in);
-        DslashCall call{};
-        call.lattice = context->geometry.lattice();
-        call.parity = to;
-        call.fat = held.pair.fat, call.lng = held.pair.lng;
-        call.in = in, call.out = out;
-        dslash(device, call, Epilogue::plain);
-        context->reorder->to_host(out, to, to_field);
+        OperatorSpec spec{};
+        int to = 0;
+        HostField from_field{}, to_field{};
+        device.agree("milcgpu_dslash", [&] {
+            require(what, "milcgpu_dslash", "what");
+            resident(context, links);
+            spec = operator_of(*what, "what");
+            to = parity_index(parity);
+            from_field = host_field(source, 6, "source"), to_field = host_field(destination, 6, "destination");
+        });
+        check_alike(*context, {{"parity", double(parity)}, {"what", code_of(spec)}});
+        const HeldLinks held = links->links->held_version(spec.link, spec.reals);
+        SpinorField in, out;
+        device.agree("the source of D", [&] {
+            in = SpinorField(device, spec.spinor, context->geometry, 1 - to, "dslash vectors");
+            out = SpinorField(device, spec.spinor, context->geometry, to, "dslash vectors");
+            context->reorder->to_device(from_field, 1 - to, in);
+        });
+        apply_dslash(*context, held.pair, to, in, out);
+        device.agree("the result of D", [&] { context->reorder->to_host(out, to, to_field); });
         return Status::ok;
     });
 }
@@ -299,18 +318,25 @@ milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, 
                                 const milcgpu_field *source, const milcgpu_field *solution, double *result) {
     return guarded(context, "milcgpu_residual", [&] {
         require(context, "milcgpu_residual", "context");
-        require(result, "milcgpu_residual", "residual");
-        resident(context, links);
-        const int on = parity_index(parity);
-        const Operator A = full_operator(*links, on);
-        const HostField source_field = host_field(source, 6, "source"), x_field = host_field(solution, 6, "solution");
         Device &device = *context->device;
-        constexpr const char *owner = "vectors of a residual";
-        const SpinorField b = A->vectors(device, owner), x = A->vectors(device, owner), r = A->vectors(device, owner),
-                          between = A->between(device, owner);
-        const DeviceArray<double> sums(device, 2, "sums of a residual");
-        context->reorder->to_device(source_field, on, b);
-        context->reorder->to_device(x_field, on, x);
+        Operator A;
+        SpinorField b, x, r, between;
+        DeviceArray<double> sums;
+        device.agree("milcgpu_residual", [&] {
+            require(result, "milcgpu_residual", "residual");
+            resident(context, links);
+            const int on = parity_index(parity);
+            A = full_operator(*links, on);
+            const HostField source_field = host_field(source, 6, "source"),
+                            x_field = host_field(solution, 6, "solution");
+            constexpr const char *owner = "vectors of a residual";
+            b = A->vectors(device, owner), x = A->vectors(device, owner), r = A->vectors(device, owner);
+            between = A->between(device, owner);
+            sums = DeviceArray<double>(device, 2, "sums of a residual");
+            context->reorder->to_device(source_field, on, b);
+            context->reorder->to_device(x_field, on, x);
+        });
+        check_alike(*context, {{"parity", double(A->parity())}, {"mass", mass}});
         residual(device, *A, 4 * mass * mass, b, x, between, r, sums.data());
         norm_squared(device, b, sums.data() + 1);
         double rr_bb[2];
@@ -328,12 +354,18 @@ milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, con
     filled.struct_size = sizeof filled;
     const milcgpu_status status = guarded(context, "milcgpu_solve", [&] {
         require(context, "milcgpu_solve", "context");
-        require(spec, "milcgpu_solve", "spec");
-        if (report != nullptr)
-            require_size(report->struct_size, sizeof *report, "milcgpu_solve_report");
-        resident(context, links);
-        return solve(*context, *links, *spec, host_field(source, 6, "source"), host_field(solution, 6, "solution"),
-                     filled);
+        SolveArguments arguments{};
+        HostField from{}, to{};
+        context->device->agree("milcgpu_solve", [&] {
+            require(spec, "milcgpu_solve", "spec");
+            if (report != nullptr)
+                require_size(report->struct_size, sizeof *report, "milcgpu_solve_report");
+            resident(context, links);
+            from = host_field(source, 6, "source"), to = host_field(solution, 6, "solution");
+            arguments = checked_solve(*spec);
+            check_version(spec->links_version, *links->links);
+        });
+        return solve(*context, *links, *spec, arguments, from, to, filled);
     });
     return hand_back(status, filled, report);
 }

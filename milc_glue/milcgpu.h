@@ -108,7 +108,8 @@ typedef struct {
 typedef struct {
     size_t struct_size;
     int backend; /* milcgpu_backend; AUTO: environment MILCGPU_BACKEND (auto, cuda, host), else a GPU if there is one */
-    int device;  /* GPU number, 0 first */
+    int device;  /* GPU number, 0 first; -1: 0, and of several ranks layout->messages->node_rank modulo the number of
+                    GPUs that are visible. Two ranks on one GPU are refused, unless MILCGPU_SHARE_GPU=1 */
     int block_size; /* threads a block for every kernel (64, 128, 256); 0: each kernel's own. Results do not depend on
                        it */
     int verbosity;  /* 0 silent, 1 device and warnings, 2 a line a solve; -1: environment MILCGPU_VERBOSE (0, 1 or 2,

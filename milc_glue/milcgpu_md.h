@@ -2,7 +2,8 @@
  *
  * Conventions are those of milcgpu.h and of MILC: links carry staggered phases and boundary sign; momenta are
  * anti_hermitmat, 4 a site, 10 reals each (01, 02, 12 as complex numbers, the imaginary parts of the diagonal, one
- * that is not used); dU/dt = H U. Fields are of one precision, that of the handle, which is also that of the arithmetic.
+ * that is not used); dU/dt = H U. Fields are of one precision, that of the handle, which is also that of the
+ * arithmetic.
  *
  * Every function returns a status and says in milcgpu_last_error() what failed, where, and what to do. What fails
  * leaves links and momenta on the device as they were, but for DEVICE_LOST, and for a load that had begun: what it was
@@ -99,7 +100,8 @@ milcgpu_status milcgpu_multi_mass_to(milcgpu_context *context, milcgpu_links *li
                                      milcgpu_vectors *to, int first, milcgpu_multi_mass_report *report);
 
 /* The force of the fermions. x: n_terms fields, on both parities: the solution on even sites, D of it on odd ones.
- * Momenta are written when the whole force is known and finite: NAN_OR_INF leaves them untouched. report may be NULL. */
+ * Momenta are written when the whole force is known and finite: NAN_OR_INF leaves them untouched. report may be NULL.
+ */
 milcgpu_status milcgpu_fermion_force(milcgpu_gauge *gauge, const milcgpu_force_spec *spec, const milcgpu_field *x,
                                      milcgpu_force_report *report);
 
@@ -124,13 +126,13 @@ milcgpu_status milcgpu_update_links(milcgpu_gauge *gauge, double eps, int order,
 
 typedef struct {
     size_t struct_size;
-    uint64_t failed;        /* links that are too far from SU(3); left as they are */
-    long long first_failed; /* 4 i + direction, i in the order of milcgpu.h; -1: none */
+    uint64_t failed;                                 /* links that are too far from SU(3); left as they are */
+    long long first_failed;                          /* 4 i + direction, i in the order of milcgpu.h; -1: none */
     double largest_deviation, mean_square_deviation; /* of MILC's four tests a link */
 } milcgpu_reunitarize_report;
 
-/* Links back to SU(3), as MILC does it: Gram-Schmidt of rows 0 and 1, row 2 from them. tolerance 0: MILC's 1e-4. OK also
- * where links failed: the caller decides; report must not be NULL. */
+/* Links back to SU(3), as MILC does it: Gram-Schmidt of rows 0 and 1, row 2 from them. tolerance 0: MILC's 1e-4. OK
+ * also where links failed: the caller decides; report must not be NULL. */
 milcgpu_status milcgpu_reunitarize(milcgpu_gauge *gauge, double tolerance, milcgpu_reunitarize_report *report);
 
 /* Sum over sites and loops of coefficient (3 - Re tr loop), not times beta / 3. NAN_OR_INF where that is not finite:

@@ -169,6 +169,7 @@ milcgpu_status milcgpu_gauge_create(milcgpu_context *context, int precision, mil
         *gauge = nullptr;
     return guarded(context, "milcgpu_gauge_create", [&] {
         require(context, "milcgpu_gauge_create", "context");
+        require_whole(*context, "a gauge field on the device");
         require(gauge, "milcgpu_gauge_create", "gauge");
         const Precision real = precision_of(precision, "precision");
         if (real == Precision::half)

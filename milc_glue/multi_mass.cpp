@@ -93,19 +93,46 @@ std::unique_ptr<MultiMassSolver> make_solver(milcgpu_context &context, milcgpu_l
     for (OperatorSpec spec : stages_of(a))
         stages.push_back(level_operator(links, a.parity, spec));
     OperatorSpec together = together_spec(a);
-    return std::make_unique<MultiMassSolver>(*context.device, stages, full_operator(links, a.parity),
-                                             refines_together(a) ? level_operator(links, a.parity, together) : nullptr,
-                                             n_shifts, refiner);
+    const Operator single = refines_together(a) ? level_operator(links, a.parity, together) : nullptr;
+    std::unique_ptr<MultiMassSolver> solver;
+    context.device->agree("memory for several masses", [&] {
+        solver = std::make_unique<MultiMassSolver>(*context.device, stages, full_operator(links, a.parity), single,
+                                                   n_shifts, refiner);
+    });
+    return solver;
+}
+
+// What all ranks must have alike.
+std::vector<Alike> numbers_of(const MultiMassArguments &a) {
+    std::vector<Alike> numbers{{"spec.parity", double(a.parity)},
+                               {"spec.max_iterations", double(a.limits.max_iterations)},
+                               {"spec.max_restarts", double(a.limits.max_restarts)},
+                               {"spec.shared_tolerance", a.limits.shared_tolerance},
+                               {"spec.leave_tolerance", a.limits.leave_tolerance}};
+    for (const OperatorSpec &spec : {a.shared, a.precise, a.sloppy})
+        numbers.push_back({"an operator of the spec", code_of(spec)});
+    for (int i = 0; i < max_shifts; ++i) { // as many numbers on every rank
+        const bool there = i < static_cast<int>(a.limits.shifts.size());
+        numbers.push_back({"a shift's offset", there ? a.limits.shifts[i].offset : 0});
+        numbers.push_back({"a shift's tolerance", there ? a.limits.shifts[i].tolerance : 0});
+        numbers.push_back({"a shift's relative tolerance", there ? a.limits.shifts[i].relative_tolerance : 0});
+    }
+    return numbers;
 }
 
 // deliver(shift, solution): where solutions go; what it throws is the call's error.
 template <class Deliver>
 Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi_mass_spec &spec,
              const HostField &source, const Deliver &deliver, milcgpu_multi_mass_report &report) {
-    const CallMeter meter(*context.device);
-    MultiMassArguments a = checked(spec);
-    report.links_version = resident(&context, &links).generation();
-    check_version(spec.links_version, *links.links);
+    Device &device = *context.device;
+    const CallMeter meter(device);
+    MultiMassArguments a;
+    device.agree("milcgpu_multi_mass", [&] {
+        a = checked(spec);
+        report.links_version = resident(&context, &links).generation();
+        check_version(spec.links_version, *links.links);
+    });
+    check_alike(context, numbers_of(a));
     milcgpu_context::CachedSolver &cached = cached_solver(context, links, a.parity, a.precise, a.sloppy);
     context.busy_with_several = true;
     if (!cached.multi_mass || !(cached.shared == a.shared) || cached.multi_mass->shifts() < spec.n_shifts) {
@@ -120,8 +147,10 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
     const MultiMassReport r = verified(
         context, links,
         [&](Verification &verification) {
-            context.reorder->to_device(source, a.parity, solver.source());
-            verification.source_loaded(solver.source());
+            device.agree("the loading of a source", [&] {
+                context.reorder->to_device(source, a.parity, solver.source());
+                verification.source_loaded(solver.source());
+            });
             return solver.solve(a.limits, progress);
         },
         [&](const MultiMassReport &report) { return solver.stands_on(report.status == Status::ok); });
@@ -149,8 +178,10 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
     if (r.status != Status::ok)
         set_last_error("milcgpu_multi_mass", r.message.c_str());
     // From here on nothing but the copies themselves can fail.
-    for (int i = 0; i < spec.n_shifts && !nothing; ++i)
-        deliver(i, a.parity, solver.solution(i));
+    device.agree("the copy of solutions", [&] {
+        for (int i = 0; i < spec.n_shifts && !nothing; ++i)
+            deliver(i, a.parity, solver.solution(i));
+    });
     meter.fill(report);
     context.tell(2, [&] {
         return format("multi-mass %s, %d shifts: %s, %d shared steps, %.4f s, %.1f GFLOPS", name(a.shared.spinor),
@@ -185,15 +216,20 @@ milcgpu_status multi_mass(milcgpu_context *context, const char *function, milcgp
     filled.struct_size = sizeof filled;
     const milcgpu_status status = guarded(context, function, [&] {
         require(context, function, "context");
-        require(spec, function, "spec");
-        if (report != nullptr) {
-            require_size(report->struct_size, sizeof *report, "milcgpu_multi_mass_report");
-            filled.shifts = report->shifts;
-        }
-        resident(context, links);
-        checked(*spec);
-        const auto deliver = deliver_to();
-        return solve(*context, *links, *spec, host_field(source, 6, "source"), deliver, filled);
+        HostField from{};
+        std::optional<decltype(deliver_to())> deliver;
+        context->device->agree(function, [&] {
+            require(spec, function, "spec");
+            if (report != nullptr) {
+                require_size(report->struct_size, sizeof *report, "milcgpu_multi_mass_report");
+                filled.shifts = report->shifts;
+            }
+            resident(context, links);
+            checked(*spec);
+            deliver.emplace(deliver_to());
+            from = host_field(source, 6, "source");
+        });
+        return solve(*context, *links, *spec, from, *deliver, filled);
     });
     return hand_back(status, filled, report);
 }

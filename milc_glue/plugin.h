@@ -111,9 +111,9 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
                           milcgpu_field destination);
 
 /* n sets of links from the gauge field `gauge` (NULL: the newest, on the device); fat[k] and lng[k] may be NULL. v, y,
- * w: HISQ's, or NULL. Sets with both fat and long links stay on the device for the solves to come, MILCGPU_MOST_LINK_SETS
- * of them. alone, for no more sets than that: they are only there, and MILC's fields are not filled; a solve that no
- * longer finds them there is not done, and the links must be made again. */
+ * w: HISQ's, or NULL. Sets with both fat and long links stay on the device for the solves to come,
+ * MILCGPU_MOST_LINK_SETS of them. alone, for no more sets than that: they are only there, and MILC's fields are not
+ * filled; a solve that no longer finds them there is not done, and the links must be made again. */
 enum { MILCGPU_MOST_LINK_SETS = 8 }; /* HISQ with three eps_naik, their derivative, and twisted copies */
 int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *spec, const void *gauge, int n,
                          const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w, int alone,
@@ -150,19 +150,20 @@ typedef struct {
     milcgpu_field links, momenta;
 } milcgpu_plugin_lattice;
 
-/* Between begin and end the solutions of multi-mass solves may stay on the device (then MILC's fields are not filled), D
- * of them too; their sums and the fermion force take them there. Whatever else of milcgpu reads one has it copied first.
- * most: so many at a time. */
+/* Between begin and end the solutions of multi-mass solves may stay on the device (then MILC's fields are not filled),
+ * D of them too; their sums and the fermion force take them there. Whatever else of milcgpu reads one has it copied
+ * first. most: so many at a time. */
 void milcgpu_plugin_vectors_begin(int most);
 void milcgpu_plugin_vectors_end(void);
 /* to = constant source + sum of weights[k] x[k] on one parity. 0: these solutions are not all on the device. */
 int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weights, int parity, double constant,
                                milcgpu_field source, milcgpu_field to);
-/* MILC's own routine is next: 1: its fields have what the device has, and the device no more. 0: that is lost, which was
- * said, and MILC cannot go on. */
+/* MILC's own routine is next: 1: its fields have what the device has, and the device no more. 0: that is lost, which
+ * was said, and MILC cannot go on. */
 int milcgpu_plugin_vectors_need(void);
 
-int milcgpu_plugin_resident(void); /* 0: MILCGPU_RESIDENT=0, or no device; 2: what is not filled is to be NaN, for tests */
+int milcgpu_plugin_resident(
+    void); /* 0: MILCGPU_RESIDENT=0, or no device; 2: what is not filled is to be NaN, for tests */
 /* Those of `what` of which the device has the newest. */
 int milcgpu_plugin_newer_on_device(int what);
 /* Whether the device's links are these, 4 a site, packed: milcgpu_plugin_links can then take the device's. */

@@ -7,8 +7,6 @@
 
 using namespace milcgpu;
 
-bool milcgpu::cut_lattices_are_allowed = false;
-
 namespace {
 
 std::string environment(const char *name) { // empty: not set
@@ -42,10 +40,11 @@ int choose_verbosity(int asked) {
     return choice[0] - '0';
 }
 
-bool choose_verify() {
-    const std::string set = environment("MILCGPU_VERIFY"), choice = set.empty() ? "1" : set;
+// off: what 0 means, in words.
+bool choose(const char *name, const char *by_default, const char *off) {
+    const std::string set = environment(name), choice = set.empty() ? by_default : set;
     if (choice != "0" && choice != "1")
-        refuse(format("MILCGPU_VERIFY=%s: must be 0 (device data are not checked) or 1", choice.c_str()));
+        refuse(format("%s=%s: must be 0 (%s) or 1", name, choice.c_str(), off));
     return choice == "1";
 }
 
@@ -68,16 +67,22 @@ int choose_emulated(int asked) {
 }
 
 // The rest of the start, with a box that fits.
-void open_device(const milcgpu_layout &layout, const milcgpu_options &options, Backend backend,
+void open_device(const milcgpu_layout &layout, const milcgpu_options &options, const Facts &mine,
                  milcgpu_context &context) {
     const Box &box = context.box;
-    context.geometry = Geometry(box.extent, box.origin, box.whole, 0);
-    context.device = std::make_unique<Device>(backend, options.device);
+    context.geometry = Geometry(box.extent, box.origin, box.whole, halo_depth, box.emulated);
+    context.device = std::make_unique<Device>(static_cast<Backend>(mine.backend),
+                                              gpu_of(options.device, layout.messages, Device::gpu_count()));
     context.device->set_block(options.block_size);
     context.device->set_reclaim([&context] { return context.give_back(); });
     const int sites = context.geometry.volume();
     context.map = SiteMap(*context.device, layout.site_map, sites);
     context.reorder = std::make_unique<SpinorReorder>(*context.device, context.map, context.geometry);
+    if (context.ranks->size() > 1)
+        context.device->set_ranks(context.ranks.get());
+    if (context.geometry.is_cut())
+        context.halo = std::make_unique<Halo>(*context.device, *context.ranks, context.geometry, box.neighbour,
+                                              mine.check_halo != 0);
     context.checksums = room_for_checksums(*context.device);
     // The largest sums are over the links of one parity, and over the shifts of a multi-mass solve.
     reserve_sums(*context.device, 2 * sites);
@@ -121,12 +126,31 @@ void milcgpu::check_facts(const std::vector<Facts> &facts) {
                           "them, or see that each has a GPU",
                           rank, facts.size(), name(static_cast<Backend>(here.backend)),
                           name(static_cast<Backend>(there.backend))));
-        if (here.verify != there.verify)
-            refuse(format("MILCGPU_VERIFY is %d on rank %zu of %zu, and %d on rank 0: set it on all of them alike",
-                          here.verify, rank, facts.size(), there.verify));
+        for (const auto &[name, mine, theirs] :
+             {std::make_tuple("MILCGPU_VERIFY", here.verify, there.verify),
+              std::make_tuple("MILCGPU_CHECK_HALO", here.check_halo, there.check_halo)})
+            if (mine != theirs)
+                refuse(format("%s is %d on rank %zu of %zu, and %d on rank 0: set it on all of them alike", name, mine,
+                              rank, facts.size(), theirs));
         boxes.push_back(here.box);
     }
     check_boxes(boxes);
+}
+
+void milcgpu::check_places(const std::vector<Place> &places) {
+    for (size_t rank = 0; rank < places.size(); ++rank)
+        for (size_t before = 0; before < rank && places[rank].text[0] != '\0'; ++before)
+            if (std::strncmp(places[rank].text, places[before].text, sizeof places[rank].text) == 0)
+                refuse(format("ranks %zu and %zu of %zu are both on %.127s: start as many ranks a host as it has GPUs, "
+                              "or see that each rank is given its own (MILCGPU_DEVICE, CUDA_VISIBLE_DEVICES); "
+                              "MILCGPU_SHARE_GPU=1 allows it, for tests",
+                              before, rank, places.size(), places[rank].text));
+}
+
+int milcgpu::gpu_of(int asked, const milcgpu_messages *messages, int gpus) {
+    if (asked != -1)
+        return asked;
+    return messages != nullptr && gpus > 0 ? messages->node_rank % gpus : 0;
 }
 
 Box milcgpu::box_of(const milcgpu_layout &layout, int rank) {
@@ -166,7 +190,8 @@ void milcgpu::start_context(const milcgpu_layout &layout, const milcgpu_options 
         }
         choose_time_limit();
         context.verbosity = choose_verbosity(options.verbosity);
-        context.verify = choose_verify();
+        context.verify = choose("MILCGPU_VERIFY", "1", "device data are not checked");
+        mine.check_halo = choose("MILCGPU_CHECK_HALO", "0", "messages between ranks are not checked");
         context.message = options.message;
         context.user = options.user;
         context.box = mine.box = box_of(layout, ranks.rank());
@@ -175,10 +200,13 @@ void milcgpu::start_context(const milcgpu_layout &layout, const milcgpu_options 
         mine.verify = context.verify;
     });
     check_facts(ranks.gathered(phase, mine));
-    // To be removed when halos are there.
-    if (context.box.has_halo() && !cut_lattices_are_allowed)
-        refuse("more than one rank: solves on cut lattices are not built yet");
-    ranks.agree(phase, [&] { open_device(layout, options, static_cast<Backend>(mine.backend), context); });
+    ranks.agree(phase, [&] { open_device(layout, options, mine, context); });
+    bool share = false;
+    ranks.agree(phase, [&] { share = choose("MILCGPU_SHARE_GPU", "0", "each rank has a GPU of its own"); });
+    Place place{};
+    if (!share)
+        std::snprintf(place.text, sizeof place.text, "%s", context.device->place().c_str());
+    check_places(ranks.gathered(phase, place));
     context.tell(1, [&] {
         const Box &box = context.box;
         const std::string split =

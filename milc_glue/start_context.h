@@ -14,9 +14,18 @@ void check_versions(const std::vector<Version> &versions); // throws Error(bad_a
 // What must be the same on all ranks, and the boxes, which must fit.
 struct Facts {
     Box box;
-    int backend, verify;
+    int backend, verify, check_halo;
 };
 void check_facts(const std::vector<Facts> &facts); // throws Error(bad_argument) with the rank and what differs
+
+// Of several ranks each has a GPU of its own. places: Device::place() of each; nothing on the host backend. Throws
+// Error(bad_argument) with two ranks that share one.
+struct Place {
+    char text[128];
+};
+void check_places(const std::vector<Place> &places);
+// The GPU of a rank: milcgpu_options::device, or, where that is -1, by messages (nullptr: one rank), of so many.
+int gpu_of(int asked, const milcgpu_messages *messages, int gpus);
 
 // What MILCGPU_TIMEOUT and MILCGPU_EMULATE say; nothing where the text is none of their values.
 std::optional<double> seconds_of(const std::string &text);
@@ -29,9 +38,6 @@ std::unique_ptr<Ranks> ranks_of(const milcgpu_messages *table, size_t most_bytes
 
 // Of layout and environment; not checked.
 Box box_of(const milcgpu_layout &layout, int rank);
-
-// For tests: contexts on lattices that are cut, which nothing can solve on yet.
-extern bool cut_lattices_are_allowed;
 
 // Fills the context; on failure all ranks throw the same Error. options may be nullptr.
 void start_context(const milcgpu_layout &layout, const milcgpu_options *options, milcgpu_context &context);

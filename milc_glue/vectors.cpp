@@ -79,13 +79,8 @@ milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcg
         resident(v.context, links);
         const Precision real = v.parity[on].precision();
         const HeldLinks held = links->links->held_version(real, 18);
-        DslashCall call{};
-        call.lattice = v.context->geometry.lattice();
-        call.parity = on;
-        call.fat = held.pair.fat, call.lng = held.pair.lng;
-        call.in = v.parity[1 - on][index], call.out = v.parity[on][index];
         v.filled[on][index] = false;
-        dslash(*v.context->device, call, Epilogue::plain);
+        apply_dslash(*v.context, held.pair, on, v.parity[1 - on][index], v.parity[on][index]);
         v.context->device->synchronize(); // an error is this call's
         v.filled[on][index] = true;
     });

@@ -31,7 +31,15 @@ void Verification::source_loaded(const SpinorBlock &source) {
     take_checksums(*context_.device, &region, 1, context_.checksums.data());
 }
 
-bool Verification::holds(std::vector<Region> regions) {
+bool Verification::holds(const std::vector<Region> &links) {
+    bool here = true;
+    context_.device->agree("the check of what a solve stands on", [&] { here = holds_here(links); });
+    for (const int there : context_.ranks->gathered("the check of a source", static_cast<int>(here)))
+        here = here && there != 0;
+    return here;
+}
+
+bool Verification::holds_here(std::vector<Region> regions) {
     const size_t links = regions.size();
     if (context_.map.data() != nullptr)
         regions.push_back(context_.map.region());

@@ -13,11 +13,12 @@ class Verification {
     void source_loaded(const SpinorBlock &source); // takes its checksum
     // After the final residual, before anything is copied out. Throws Error(corrupted) where links or the site map
     // changed; changed links are then empty. False where only the source did: load it and solve again.
-    bool holds(std::vector<Region> links);
+    bool holds(const std::vector<Region> &links); // on all ranks
     // Where a solve may leave the checksums of links that it took on the way; nullptr: it need not.
     uint64_t *checksums_of_links() const;
 
   private:
+    bool holds_here(std::vector<Region> links);
     milcgpu_context &context_;
     milcgpu_links &links_;
     SpinorBlock source_;

@@ -1,6 +1,7 @@
 // One thread a link. Bytes a link: 144 (72 single) read and written by the reorder; packing reads that, writes and
 // re-reads the packed form. Runs once when links change.
 #include "gpu_kernels/backend/reduce.h"
+#include "gpu_kernels/comm/ranks.h"
 #include "gpu_kernels/su3/reconstruct.h"
 #include "reorder/link_reorder.h"
 
@@ -248,8 +249,16 @@ LinkStatistics link_statistics(Device &device, const LinkField &links, const Geo
             launch_sum<1>(device, count, Look<Precision::single>{array_of(links, parity), totals.data(), first}, finish,
                           {"look over links"});
     }
-    const StatisticsTotals t = totals.to_host()[0];
-    const double count = 4.0 * geometry.volume();
+    StatisticsTotals t = totals.to_host()[0]; // the norm is that of all ranks already
+    if (device.ranks() != nullptr) {
+        const std::vector<StatisticsTotals> all = device.ranks()->gathered("a look over links", t);
+        t.checksum = 0;
+        for (const StatisticsTotals &other : all) {
+            t.largest_bits = std::max(t.largest_bits, other.largest_bits);
+            t.checksum = t.checksum * 0x9E3779B97F4A7C15ull + other.checksum;
+        }
+    }
+    const double count = 4 * geometry.global_volume();
     return {bit_cast<float>(t.largest_bits), std::sqrt(t.norm / (3 * count)),
             t.good_before_bad != 0 ? static_cast<long long>(~t.good_before_bad) : -1, t.checksum};
 }

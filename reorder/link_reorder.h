@@ -18,7 +18,7 @@ void links_to_host(Device &, const LinkField &from, const SiteMap &, const Geome
 // Between the last site and the stride: zeros, which add nothing to a checksum. 18 reals, double or single.
 void clear_padding(Device &, LinkField &links, const Geometry &);
 
-// What a look over all links of a field finds.
+// What a look over all links of a field finds, on all ranks; but first_bad, which is this rank's.
 struct LinkStatistics {
     double largest;   // of |re|, |im| of all elements; infinite or NaN when not finite
     double mean_norm; // sqrt(mean over links of |L|_F^2 / 3): c for links c * unitary

@@ -2,22 +2,40 @@
 
 namespace milcgpu {
 
+namespace {
+constexpr int fat_layers = 1, long_layers = 3; // hops of a link
+} // namespace
+
 ResidentLinks::ResidentLinks(Device &device, const SiteMap &map, const Geometry &geometry, Precision host_real,
-                             uint64_t changes)
-    : device_(device), map_(map), geometry_(geometry), host_real_(host_real), changes_(changes) {
+                             uint64_t changes, Halo *halo)
+    : device_(device), map_(map), geometry_(geometry), halo_(halo), host_real_(host_real), changes_(changes) {
     fat_ = LinkField(device, host_real, 18, geometry, "fat links as handed over");
     lng_ = LinkField(device, host_real, 18, geometry, "long links as handed over");
 }
 
 LinkStatistics ResidentLinks::examine(const LinkField &field, const char *name) {
     const LinkStatistics s = link_statistics(device_, field, geometry_);
-    if (s.first_bad >= 0)
-        throw Error(
-            Status::nan_or_inf,
-            format("%s links: the first element that is NaN or infinite is in the link of site %lld (even sites "
-                   "first, then odd), direction %c. Check the gauge field and the path coefficients",
-                   name, s.first_bad / 4, "XYZT"[s.first_bad % 4]));
+    device_.agree("a look over links", [&] {
+        if (s.first_bad >= 0)
+            throw Error(
+                Status::nan_or_inf,
+                format("%s links: the first element that is NaN or infinite is in the link of site %lld (even sites "
+                       "first, then odd), direction %c. Check the gauge field and the path coefficients",
+                       name, s.first_bad / 4, "XYZT"[s.first_bad % 4]));
+    });
     return s;
+}
+
+// The worst error is that of all ranks.
+PackedLinks ResidentLinks::pack(const LinkField &from, const LinkStatistics &statistics, Precision precision, int reals,
+                                const char *owner) {
+    PackedLinks packed;
+    device_.agree("the packing of links",
+                  [&] { packed = pack_links(device_, from, statistics, geometry_, precision, reals, owner); });
+    if (device_.ranks() != nullptr)
+        for (const double error : device_.ranks()->gathered("the packing of links", packed.worst_error))
+            packed.worst_error = std::max(packed.worst_error, error);
+    return packed;
 }
 
 bool ResidentLinks::update(const HostField &fat, const HostField &lng) {
@@ -31,9 +49,14 @@ bool ResidentLinks::update(const std::function<void(const LinkField &fat, const 
     const uint64_t checksum_before = checksum();
     const bool had_content = generation_ != 0;
     generation_ = 0; // empty if anything below fails
-    make(fat_, lng_);
+    device_.agree("the loading of links", [&] {
+        make(fat_, lng_);
+        for (LinkField *field : {&fat_, &lng_})
+            clear_padding(device_, *field, geometry_); // each time: a bit may have flipped there
+    });
     for (LinkField *field : {&fat_, &lng_}) {
-        clear_padding(device_, *field, geometry_); // each time: a bit may have flipped there
+        if (halo_ != nullptr)
+            halo_->exchange_backward(*field, field == &fat_ ? fat_layers : long_layers);
         field->checksum = milcgpu::checksum(device_, field->block(0, 0), field->bytes());
     }
     fat_statistics_ = examine(fat_, "fat");
@@ -49,8 +72,10 @@ bool ResidentLinks::update(const std::function<void(const LinkField &fat, const 
     return changed;
 }
 
-// Takes the checksum that tells later whether the field is still what was put there.
-ResidentLinks::Packed ResidentLinks::keep(PackedLinks &packed) const {
+// With ghosts, and with the checksum that tells later whether the field is still what was put there.
+ResidentLinks::Packed ResidentLinks::keep(PackedLinks &packed, int layers) const {
+    if (halo_ != nullptr)
+        halo_->exchange_backward(packed.field, layers);
     packed.field.checksum = milcgpu::checksum(device_, packed.field.block(0, 0), packed.field.bytes());
     return std::make_shared<const LinkField>(std::move(packed.field));
 }
@@ -61,8 +86,8 @@ ResidentLinks::Packed ResidentLinks::packed_fat(Precision precision) {
     const auto found = fat_versions_.find(precision);
     if (found != fat_versions_.end())
         return found->second;
-    PackedLinks packed = pack_links(device_, fat_, fat_statistics_, geometry_, precision, 18, "fat links");
-    return fat_versions_[precision] = keep(packed);
+    PackedLinks packed = pack(fat_, fat_statistics_, precision, 18, "fat links");
+    return fat_versions_[precision] = keep(packed, fat_layers);
 }
 
 ResidentLinks::Packed ResidentLinks::packed_long(Precision precision, int reals) {
@@ -74,7 +99,7 @@ ResidentLinks::Packed ResidentLinks::packed_long(Precision precision, int reals)
         return found->second;
     if (refused_.count(key) != 0)
         return packed_long(precision, 18);
-    PackedLinks packed = pack_links(device_, lng_, lng_statistics_, geometry_, precision, reals, "long links");
+    PackedLinks packed = pack(lng_, lng_statistics_, precision, reals, "long links");
     if (reals < 18 && !(packed.worst_error <= accepted_error(precision))) {
         refused_[key] = true;
         warnings_ += format("long links: %d reals in %s precision do not hold these links (worst error of an element "
@@ -83,7 +108,7 @@ ResidentLinks::Packed ResidentLinks::packed_long(Precision precision, int reals)
         packed.field = LinkField(); // its memory before that of the other
         return packed_long(precision, 18);
     }
-    return long_versions_[key] = keep(packed);
+    return long_versions_[key] = keep(packed, long_layers);
 }
 
 HeldLinks ResidentLinks::held_version(Precision precision, int reals) {

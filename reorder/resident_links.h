@@ -1,6 +1,7 @@
 // One set of fat and long links on a device: the copy as MILC handed it over or as it was made here (18 reals), and the
 // packed versions that solves asked for, made on the device when first named and kept until the links change.
 #pragma once
+#include "gpu_kernels/halo/halo.h"
 #include "reorder/link_reorder.h"
 #include <functional>
 #include <map>
@@ -17,8 +18,9 @@ struct HeldLinks {
 class ResidentLinks {
   public:
     // Empty until update(). host_real: precision of MILC's links. changes: that a set before this one has counted.
+    // halo: needed where the geometry is cut; all ranks then call what is not const together.
     ResidentLinks(Device &device, const SiteMap &map, const Geometry &geometry, Precision host_real,
-                  uint64_t changes = 0);
+                  uint64_t changes = 0, Halo *halo = nullptr);
 
     // Copies both fields from the host. Throws Error(nan_or_inf) with the place when an element is not finite; the set
     // is then empty. Returns false when the content is what it was (by checksum): packed versions stay valid then.
@@ -50,13 +52,15 @@ class ResidentLinks {
 
   private:
     using Packed = std::shared_ptr<const LinkField>;
-    Packed keep(PackedLinks &packed) const;
+    Packed keep(PackedLinks &packed, int layers) const;
     Packed packed_fat(Precision precision);
     Packed packed_long(Precision precision, int reals);
     LinkStatistics examine(const LinkField &field, const char *name);
+    PackedLinks pack(const LinkField &from, const LinkStatistics &, Precision, int reals, const char *owner);
     Device &device_;
     const SiteMap &map_;
     Geometry geometry_;
+    Halo *halo_;
     Precision host_real_;
     LinkField fat_, lng_;
     LinkStatistics fat_statistics_{}, lng_statistics_{};

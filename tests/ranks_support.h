@@ -43,12 +43,15 @@ class Mailroom {
     // Faults: the functions of a rank's table fail with a code.
     void fail_start(int rank, int code) { counters_[rank].start_code = code; }
     void fail_test(int rank, int code) { counters_[rank].test_code = code; }
+    // A bit of the next message of at least so many bytes arrives wrong at this rank.
+    void corrupt(int rank, size_t bytes) { counters_[rank].corrupt_from = bytes; }
 
   private:
     struct Counters {
         Mailroom *room = nullptr;
         int rank = 0, start_code = 0, test_code = 0;
         long calls = 0;
+        size_t corrupt_from = 0; // 0: none
     };
     using Line = std::tuple<int, int, int>; // from, to, tag
     struct Lines {
@@ -102,6 +105,10 @@ class Mailroom {
                 if (found->second.second != half.bytes)
                     return 99; // the two ranks disagree
                 std::memcpy(half.receive, found->second.first, half.bytes);
+                if (counters.corrupt_from != 0 && half.bytes >= counters.corrupt_from) {
+                    static_cast<unsigned char *>(half.receive)[half.bytes / 2] ^= 4;
+                    counters.corrupt_from = 0;
+                }
                 sent.erase(found);
             }
         }

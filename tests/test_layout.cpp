@@ -139,11 +139,11 @@ TEST_CASE("a box of a larger lattice: sites, ghosts and phases are those of the 
                 }
             CHECK(sites == box.volume());
             CHECK(wrong == 0);
-            // Nearest layers of the neighbours in the directions that are cut, half of their sites rounded up.
+            // Nearest layers of the neighbours in the directions that are cut, half of the sites of each rounded up.
             size_t ghosts = 0;
             for (int mu = 0; mu < 4; ++mu)
                 if (local[mu] != whole[mu])
-                    ghosts += (2 * box.volume() / local[mu] + 1) / 2;
+                    ghosts += 2 * ((box.volume() / local[mu] + 1) / 2);
             CHECK(box.ghost_sites() == ghosts);
             CHECK(box.stride() >= box.most_sites() + ghosts);
             CHECK(box.stride() % 64 == 0);

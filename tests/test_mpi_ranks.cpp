@@ -96,6 +96,18 @@ TEST_CASE("mpi: gathers, sums, decisions and exchanges", "[ranks][mpi]") {
         }
 }
 
+TEST_CASE("mpi: a solve over ranks has the iterations and the solution of one rank", "[ranks][mpi]") {
+    NEED_MPI;
+    for (const Mpi &mpi : mpis())
+        for (const int ranks : {2, 4}) {
+            const Run r = run(mpi, ranks, "solve");
+            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
+            CHECK(r.status == 0);
+            CHECK(r.count(std::to_string(5 * ranks) + " checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") ==
+                  1);
+        }
+}
+
 TEST_CASE("mpi: a rank that stops is named by all others, and the job ends", "[ranks][mpi]") {
     NEED_MPI;
     for (const Mpi &mpi : mpis())

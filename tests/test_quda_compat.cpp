@@ -329,10 +329,8 @@ TEST_CASE("quda_compat alone: fields in single precision", "[.][quda_compat_sing
                        &iterations);
             const auto truth = reference::conjugate_gradient(lattice, rfat, rlng, 0.1, parity, rb, guess, 1e-5, 5000);
             CHECK(residual < 1e-5);
-#if !defined(__SANITIZE_ADDRESS__) // where single precision rounds otherwise: 2 apart from the count in double
-            if (mixed == 0)
-                CHECK(std::abs(iterations - truth.iterations) <= 1);
-#endif
+            if (mixed == 0) // as single precision rounds: 0 to 2 apart from the count in double
+                CHECK(std::abs(iterations - truth.iterations) <= 2);
             CHECK(single_difference(x, ordered(truth.x, 1), parity * half, (parity + 1) * half) < 1e-3);
             CHECK(std::equal(x.begin() + (1 - parity) * half, x.begin() + (2 - parity) * half,
                              untouched.begin() + (1 - parity) * half));

@@ -9,13 +9,6 @@ using namespace milcgpu;
 
 namespace {
 
-// Contexts on lattices that are cut, for as long as this lives.
-struct CutLattices {
-    CutLattices() { cut_lattices_are_allowed = true; }
-    CutLattices(const CutLattices &) = delete;
-    ~CutLattices() { cut_lattices_are_allowed = false; }
-};
-
 using Extents = std::array<int, 4>;
 
 int ranks_of_grid(const Extents &grid) { return grid[0] * grid[1] * grid[2] * grid[3]; }
@@ -68,7 +61,6 @@ void refused(const Extents &whole, const Extents &grid, const std::string &words
 } // namespace
 
 TEST_CASE("start on ranks: boxes that fit are taken", "[ranks][smoke][sanitize]") {
-    const CutLattices cut;
     const struct {
         Extents whole, grid;
     } cases[] = {{{4, 4, 4, 8}, {1, 1, 1, 2}},  {{6, 4, 4, 4}, {2, 1, 1, 1}},  {{6, 6, 6, 6}, {2, 2, 2, 2}},
@@ -124,14 +116,7 @@ TEST_CASE("start on ranks: one rank alone needs no more than it did", "[ranks][s
     CHECK(has(start_alone(), "layout.extent[T] is 6, cut from 12, but there is one rank"));
 }
 
-TEST_CASE("start on ranks: solves on cut lattices are not built yet", "[ranks][smoke][sanitize]") {
-    const std::string words = "more than one rank: solves on cut lattices are not built yet";
-    refused({4, 4, 4, 8}, {1, 1, 1, 2}, words, {});
-    refused({4, 4, 4, 4}, {1, 1, 1, 1}, words, [](Given &g) { g.layout.emulate = 8; });
-}
-
 TEST_CASE("start on ranks: a box that cannot be, on one rank, is named on all", "[ranks][smoke][sanitize]") {
-    const CutLattices cut;
     const Extents whole{4, 4, 4, 8}, grid{1, 1, 1, 2};
     const auto on_rank_1 = [](auto change) {
         return [change](Given &g) {
@@ -172,7 +157,6 @@ TEST_CASE("start on ranks: a box that cannot be, on one rank, is named on all", 
 }
 
 TEST_CASE("start on ranks: boxes that do not fit together are named on all", "[ranks][smoke][sanitize]") {
-    const CutLattices cut;
     const auto bad = [&](const Extents &whole, const Extents &grid, const std::string &words, int rank, auto change) {
         refused(whole, grid, words, [&](Given &g) {
             if (g.rank == rank)
@@ -299,7 +283,6 @@ TEST_CASE("start on ranks: a rank that does not come is missed by the others, in
 }
 
 TEST_CASE("a context whose ranks have lost each other says so in every call", "[ranks][sanitize]") {
-    const CutLattices cut;
     const Environment limit{{"MILCGPU_TIMEOUT", "0.3"}};
     std::array<int, 2> status{-1, -1};
     std::array<std::string, 2> lost, text;
@@ -328,7 +311,6 @@ TEST_CASE("start on ranks: MILCGPU_TIMEOUT and MILCGPU_EMULATE", "[ranks][errors
                 std::string("rank 0 of 2: MILCGPU_TIMEOUT=") + bad + ": must be a number of seconds above 0", {});
         refused(whole, alone, std::string("MILCGPU_TIMEOUT=") + bad, {});
     }
-    const CutLattices cut;
     for (const char *good : {"0.5", "60", "1e3", ""}) {
         const Environment environment{{"MILCGPU_TIMEOUT", good}};
         CHECK(all_well(start(whole, grid)));
@@ -360,7 +342,6 @@ TEST_CASE("start on ranks: MILCGPU_TIMEOUT and MILCGPU_EMULATE", "[ranks][errors
 }
 
 TEST_CASE("start on ranks: rank 0 alone writes lines", "[ranks][sanitize]") {
-    const CutLattices cut;
     std::array<std::vector<std::string>, 2> lines;
     CHECK(all_well(start({4, 4, 4, 8}, {1, 1, 1, 2}, [&](Given &g) {
         g.options.verbosity = 2;
@@ -373,4 +354,25 @@ TEST_CASE("start on ranks: rank 0 alone writes lines", "[ranks][sanitize]") {
     CHECK(has(lines[0][0],
               "lattice 4 x 4 x 4 x 8 on 2 ranks, of which rank 0 has 4 x 4 x 4 x 4 at 0 0 0 0, host backend"));
     CHECK(lines[1].empty());
+}
+
+TEST_CASE("start on ranks: a GPU for each, by the rank on its host", "[ranks][smoke]") {
+    milcgpu_messages messages{};
+    messages.node_rank = 5;
+    CHECK(gpu_of(3, &messages, 4) == 3);
+    CHECK(gpu_of(-1, &messages, 4) == 1);
+    CHECK(gpu_of(-1, &messages, 0) == 0);
+    CHECK(gpu_of(-1, nullptr, 4) == 0);
+    const auto said = [](const std::vector<Place> &places) {
+        try {
+            check_places(places);
+        } catch (const Error &error) {
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    CHECK(said({{"GPU a of host h"}, {"GPU b of host h"}, {"GPU a of host i"}}).empty());
+    CHECK(said({{""}, {""}}).empty()); // the host backend, or MILCGPU_SHARE_GPU=1
+    CHECK(has(said({{"GPU a of host h"}, {"GPU b of host h"}, {"GPU a of host h"}}),
+              "ranks 0 and 2 of 3 are both on GPU a of host h: "));
 }

@@ -3,6 +3,7 @@
 #include "gpu_kernels/backend/reduce.h"
 #include <cstdlib>
 #include <omp.h>
+#include <unistd.h>
 
 namespace milcgpu {
 
@@ -53,6 +54,10 @@ Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()
     raise(cudaGetDeviceProperties(&properties, ordinal), "read the GPU's properties");
     description_ = format("%s, sm_%d%d, %d SMs, %.1f GiB", properties.name, properties.major, properties.minor,
                           properties.multiProcessorCount, properties.totalGlobalMem / 1073741824.0);
+    char host[64] = "";
+    gethostname(host, sizeof host - 1);
+    place_ = format("the GPU at %04x:%02x:%02x of host %s", properties.pciDomainID, properties.pciBusID,
+                    properties.pciDeviceID, host);
     find_kernels(properties.major, properties.minor, properties.name);
     void *shared = nullptr;
     raise(cudaHostAlloc(&shared, sizeof(WaitReport), cudaHostAllocMapped), "allocate pinned host memory");
@@ -354,6 +359,12 @@ double *Device::sum_slots(size_t count) {
     return sum_slots_;
 }
 
+double *Device::sum_of_rank() {
+    if (sum_of_rank_ == nullptr)
+        sum_of_rank_ = static_cast<double *>(allocate(widest_sum * sizeof(double), "partial sums"));
+    return sum_of_rank_;
+}
+
 void Device::empty_sum_slots() {
     if (sum_slots_ != nullptr)
         fill(sum_slots_, 0xFF, sum_slots_size_ * sizeof(double));
@@ -362,8 +373,8 @@ void Device::empty_sum_slots() {
 size_t slots_of_sum(int n) { return ReduceShape(n).slots(); }
 
 void reserve_sums(Device &device, int n, int fields) {
-    constexpr int widest = 3, widest_of_several = 2; // numbers summed at once over one field, and over each of several
-    device.sum_slots(std::max(fields * widest_of_several, widest) * slots_of_sum(n));
+    constexpr int widest_of_several = 2; // numbers summed at once over each of several fields
+    device.sum_slots(std::max(fields * widest_of_several, widest_sum) * slots_of_sum(n));
 }
 
 } // namespace milcgpu

@@ -12,6 +12,8 @@
 
 namespace milcgpu {
 
+class Ranks;
+
 double wall_seconds(); // of a steady clock
 
 enum class Backend { host, cuda };
@@ -39,6 +41,7 @@ class Device {
     // CUDA's current device belongs to a thread: every entry of the C interface calls this first.
     void make_current();
     const std::string &description() const { return description_; }
+    const std::string &place() const { return place_; } // of a GPU: its host and its PCI address
 
     // Memory, in the order of the queue: what is released is reused by later work only. `owner` appears in memory
     // tables and in the message of a failure.
@@ -89,6 +92,7 @@ class Device {
     // Slots of the deterministic sums (reduce.h), all bits set where nothing has been posted. A solve empties them
     // first: what was left there by a flipped bit, or by a wait that was given up, would spoil every sum after it.
     double *sum_slots(size_t count);
+    double *sum_of_rank(); // room for one, widest_sum numbers
     void empty_sum_slots();
 
     // Where kernels note a wait that they gave up; nullptr on the host backend, which never waits.
@@ -99,10 +103,19 @@ class Device {
     int parts_below() const { return parts_below_; }
     void set_parts_below(int sites) { parts_below_ = sites; }
 
+    // The ranks that share the lattice (comm/ranks.h), where there are several: sums over sites are then sums over all
+    // ranks, in rank order, and every rank must queue the same launches. nullptr: this one has it all.
+    Ranks *ranks() const { return ranks_; }
+    void set_ranks(Ranks *ranks) { ranks_ = ranks; }
+    void add_over_ranks(double *values, int count); // on the host; nothing to do for one rank
+    // What may fail on one rank alone fails on all of them, with the same error (Ranks::agree). phase: a literal.
+    void agree(const char *phase, const std::function<void()> &work);
+
     // Launches may start while the one before them ends: from sm_90 on, where the kernels were compiled for that.
     bool starts_early() const { return starts_early_; }
 
-    // A sequence of launches, recorded once and replayed: on the GPU a captured graph, on the host the calls again.
+    // A sequence of launches, recorded once and replayed: on the GPU a captured graph, on the host, and where several
+    // ranks exchange data between launches, the calls again.
     class Sequence {
       public:
         Sequence(Device &device, std::function<void()> launches);
@@ -161,7 +174,7 @@ class Device {
     };
     Backend backend_;
     int ordinal_;
-    std::string description_;
+    std::string description_, place_;
     std::map<void *, Allocation> allocations_;
     std::set<void *> pinned_; // of the caller
     struct Pinned {
@@ -188,7 +201,11 @@ class Device {
     WaitReport *waits_ = nullptr;
     double *sum_slots_ = nullptr;
     size_t sum_slots_size_ = 0;
+    double *sum_of_rank_ = nullptr;
+    Ranks *ranks_ = nullptr;
 };
+
+constexpr int widest_sum = 3; // numbers summed at once over the sites of one field
 
 // Numbers that a sum over n items leaves on its way (reduce.h).
 size_t slots_of_sum(int n);

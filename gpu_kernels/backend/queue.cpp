@@ -1,6 +1,7 @@
 // A device's queue: recorded launches, markers, timers.
 #include "gpu_kernels/backend/cuda_handles.h"
 #include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/comm/ranks.h"
 #include <chrono>
 
 namespace milcgpu {
@@ -13,7 +14,7 @@ double wall_seconds() {
 Device::Sequence::Sequence(Device &device, std::function<void()> launches)
     : device_(device), launches_(std::move(launches)) {
 #if defined(MILCGPU_WITH_CUDA)
-    if (!device.on_gpu())
+    if (!device.on_gpu() || device.ranks() != nullptr)
         return;
     device.raise(cudaStreamBeginCapture(as_stream(device.stream_), cudaStreamCaptureModeThreadLocal), "record a graph");
     cudaGraph_t graph = nullptr;
@@ -50,6 +51,18 @@ void Device::Sequence::run() {
     }
 #endif
     launches_();
+}
+
+void Device::add_over_ranks(double *values, int count) {
+    if (ranks_ != nullptr)
+        ranks_->add_in_rank_order("a sum over all sites", values, count);
+}
+
+void Device::agree(const char *phase, const std::function<void()> &work) {
+    if (ranks_ != nullptr)
+        ranks_->agree(phase, work);
+    else
+        work();
 }
 
 void Device::record(int slot) {

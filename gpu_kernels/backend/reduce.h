@@ -74,6 +74,19 @@ struct NothingPending {};
 template <int N, class Last> bool is_pending(const Pending<N, Last> &pending) { return pending.sum.slots != nullptr; }
 inline bool is_pending(NothingPending) { return false; }
 
+template <int N, class Last> Pending<N, Last> none_of(Pending<N, Last> pending) {
+    pending.sum.slots = nullptr;
+    return pending;
+}
+inline NothingPending none_of(NothingPending) { return {}; }
+
+// What finishes the sums of several sources, for one of them.
+template <class Last> struct OfSource {
+    Last finish;
+    int source;
+    template <int N> MILCGPU_HD void operator()(const Sums<N> &total) const { finish(total, source); }
+};
+
 } // namespace milcgpu
 
 #if defined(MILCGPU_WITH_CUDA)
@@ -119,21 +132,27 @@ template <int N> Sums<N> add_up(const GlobalSum<N> &sum) {
     return sum.shape.groups > 1 ? block_sum<N>(sum.groups(), sum.shape.groups) : sum.groups()[0];
 }
 
-template <int N, class Last> void finish_pending(const Pending<N, Last> &pending) {
-    if (is_pending(pending))
-        pending.finish(add_up(pending.sum));
+template <int N> Sums<N> add_up(Device &device, const GlobalSum<N> &sum) {
+    Sums<N> total = add_up(sum);
+    device.add_over_ranks(total.v, N);
+    return total;
 }
-inline void finish_pending(NothingPending) {}
+
+template <int N, class Last> void finish_pending(Device &device, const Pending<N, Last> &pending) {
+    if (is_pending(pending))
+        pending.finish(add_up(device, pending.sum));
+}
+inline void finish_pending(Device &, NothingPending) {}
 
 template <int N, class Body, class Last, class Before>
-void run_sum(int n, const Body &body, const Last &finish, const int *gate, const GlobalSum<N> &sum, bool defer,
-             const Before &pending) {
+void run_sum(Device &device, int n, const Body &body, const Last &finish, const int *gate, const GlobalSum<N> &sum,
+             bool defer, const Before &pending) {
     if (gate != nullptr && *gate == 0)
         return;
-    finish_pending(pending);
+    finish_pending(device, pending);
     tile_sums<N>(n, body, sum);
     if (finish.wanted() && !defer)
-        finish(add_up(sum));
+        finish(add_up(device, sum));
 }
 
 } // namespace host
@@ -151,6 +170,29 @@ struct SumLaunch {
 template <class Body, class = void> struct has_parts : std::false_type {};
 template <class Body> struct has_parts<Body, std::void_t<typename Body::Part>> : std::true_type {};
 
+#if defined(MILCGPU_WITH_CUDA)
+namespace cuda {
+
+// Finishes a sum whose warps have posted: that of this rank goes to the host, that of all ranks comes back.
+template <int N, class Last>
+void finish_over_ranks(Device &device, const GlobalSum<N> &sum, const Last &finish, const int *gate) {
+    Sums<N> *const total = reinterpret_cast<Sums<N> *>(device.sum_of_rank());
+    Sums<N> on_host;
+    start(device, "launch the sum of a rank", 1, max_block, add_slots<N>, sum, total, gate);
+    device.copy_to_host(&on_host, total, sizeof on_host);
+    device.add_over_ranks(on_host.v, N);
+    device.copy_to_device(total, &on_host, sizeof on_host);
+    start(device, "launch the end of a sum", 1, 1, finish_with<N, Last>, finish, total, gate);
+}
+template <int N, class Last> void finish_over_ranks(Device &device, const Pending<N, Last> &pending, const int *gate) {
+    if (is_pending(pending))
+        finish_over_ranks(device, pending.sum, pending.finish, gate);
+}
+inline void finish_over_ranks(Device &, NothingPending, const int *) {}
+
+} // namespace cuda
+#endif
+
 // finish(sum over i of body(i)). min_blocks: blocks of 256 threads that must fit on an SM (bounds the registers a
 // thread).
 template <int N, int min_blocks = 1, class Body, class Last, class Before = NothingPending>
@@ -158,51 +200,65 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
                 const Before &pending = {}) {
     const GlobalSum<N> sum = global_sum<N>(device, n, how.defer);
     const bool defer = how.defer != nullptr;
-    if constexpr (has_parts<Body>::value)
-        if (n < device.parts_below()) {
+    constexpr bool parts_exist = has_parts<Body>::value;
+    const bool in_parts = parts_exist && n < device.parts_below();
 #if defined(MILCGPU_WITH_CUDA)
-            if (device.on_gpu())
-                return cuda::start(device, how.what, sum.shape.tiles + is_pending(pending), site_parts * tile_sites,
-                                   cuda::run_sum_in_parts<N, Body, Last, Before>, body, finish, n, sum, defer, how.gate,
-                                   pending);
+    if (device.on_gpu()) {
+        const int threads = in_parts ? site_parts * tile_sites : device.block() > 0 ? device.block() : how.block;
+        const int sites_a_block = in_parts ? tile_sites : threads;
+        const auto start = [&](bool finish_later, const Before &before) {
+            const int blocks = (n + sites_a_block - 1) / sites_a_block + is_pending(before);
+            auto *kernel = cuda::run_sum<N, min_blocks, Body, Last, Before>;
+            if constexpr (parts_exist)
+                kernel = in_parts ? cuda::run_sum_in_parts<N, Body, Last, Before> : kernel;
+            cuda::start(device, how.what, blocks, threads, kernel, body, finish, n, sum, finish_later, how.gate,
+                        before);
+        };
+        if (device.ranks() == nullptr)
+            return start(defer, pending);
+        cuda::finish_over_ranks(device, pending, how.gate);
+        start(true, none_of(pending));
+        if (!defer && finish.wanted())
+            cuda::finish_over_ranks(device, sum, finish, how.gate);
+        return;
+    }
 #endif
-            const auto in_parts = [&body](int i) { // in the GPU's order
+    if constexpr (parts_exist)
+        if (in_parts) {
+            const auto by_parts = [&body](int i) { // in the GPU's order
                 auto part = body.part(i, 0);
                 for (int k = 1; k < site_parts; ++k)
                     part = part + body.part(i, k);
                 return body.complete(i, part);
             };
-            return host::run_sum<N>(n, in_parts, finish, how.gate, sum, defer, pending);
+            return host::run_sum<N>(device, n, by_parts, finish, how.gate, sum, defer, pending);
         }
-#if defined(MILCGPU_WITH_CUDA)
-    if (device.on_gpu()) {
-        const int threads = device.block() > 0 ? device.block() : how.block;
-        return cuda::start(device, how.what, (n + threads - 1) / threads + is_pending(pending), threads,
-                           cuda::run_sum<N, min_blocks, Body, Last, Before>, body, finish, n, sum, defer, how.gate,
-                           pending);
-    }
-#endif
-    host::run_sum<N>(n, body, finish, how.gate, sum, defer, pending);
+    host::run_sum<N>(device, n, body, finish, how.gate, sum, defer, pending);
 }
 
-// finish(sum over i of body(i, source), source) for each source in [0, sources) for which body.active(source).
+// finish(sum over i of body(i, source), source) for each source in [0, sources) for which *body.gate(source), on the
+// device, is not 0.
 template <int N, int min_blocks, class Body, class Last>
 void launch_sum_sources(Device &device, int n, int sources, const Body &body, const Last &finish, const char *what) {
     const GlobalSum<N> sum = global_sum<N>(device, n, nullptr, sources);
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu()) {
         const int source_groups = (sources + sources_a_block - 1) / sources_a_block;
-        return cuda::start(device, what, sum.shape.tiles * source_groups, sources_a_block * tile_sites,
-                           cuda::run_sum_sources<N, min_blocks, Body, Last>, body, finish, n, sources, sum);
+        const bool finish_later = device.ranks() != nullptr;
+        cuda::start(device, what, sum.shape.tiles * source_groups, sources_a_block * tile_sites,
+                    cuda::run_sum_sources<N, min_blocks, Body, Last>, body, finish, n, sources, sum, finish_later);
+        for (int source = 0; finish_later && source < sources; ++source)
+            cuda::finish_over_ranks(device, sum.of_source(source), OfSource<Last>{finish, source}, body.gate(source));
+        return;
     }
 #endif
     static_cast<void>(what);
     for (int source = 0; source < sources; ++source)
-        if (body.active(source)) {
+        if (*body.gate(source) != 0) {
             const GlobalSum<N> own = sum.of_source(source);
             host::tile_sums<N>(
                 n, [&](int i) { return body(i, source); }, own);
-            finish(host::add_up(own), source);
+            finish(host::add_up(device, own), source);
         }
 }
 

@@ -201,21 +201,40 @@ __global__ void __launch_bounds__(site_parts *tile_sites, 2)
 // in L1; blocks of the other sources of the tile follow.
 template <int N, int min_blocks, class Body, class Last>
 __global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
-    run_sum_sources(const Body body, const Last finish, int n, int sources, const GlobalSum<N> sum) {
+    run_sum_sources(const Body body, const Last finish, int n, int sources, const GlobalSum<N> sum, bool defer) {
     wait_for_previous();
     __shared__ Sums<N> shared[sources_a_block * tile_sites / 32];
     const int source_groups = (sources + sources_a_block - 1) / sources_a_block;
     const int tile = blockIdx.x / source_groups,
               source = blockIdx.x % source_groups * sources_a_block + threadIdx.x / tile_sites;
     const int i = tile * tile_sites + threadIdx.x % tile_sites;
-    const bool active = source < sources && body.active(source);
+    const bool active = source < sources && *body.gate(source) != 0;
     Sums<N> s = {};
     if (active && i < n)
         s = body(i, source);
     const GlobalSum<N> own = sum.of_source(source);
     if (active)
         post_warp(own, i, s);
+    if (defer)
+        return;
     add_up([&](const Sums<N> &total) { finish(total, source); }, own, active, tile + 1, tile / group_tiles, shared);
+}
+
+// One block: the sum that the launch before deferred, as the sum of this rank.
+template <int N>
+__global__ void __launch_bounds__(max_block) add_slots(const GlobalSum<N> sum, Sums<N> *total, const int *gate) {
+    wait_for_previous();
+    if (gate != nullptr && *gate == 0)
+        return;
+    const auto keep = [&](const Sums<N> &s) { *total = s; };
+    finish_pending(Pending<N, decltype(keep)>{sum, keep});
+}
+
+// One thread, with the sum of all ranks.
+template <int N, class Last> __global__ void finish_with(const Last finish, const Sums<N> *total, const int *gate) {
+    wait_for_previous();
+    if (gate == nullptr || *gate != 0)
+        finish(*total);
 }
 
 } // namespace milcgpu::cuda

@@ -23,7 +23,7 @@ long long first_not_finite(Device &, const SpinorBlock &x);
 void require_finite(Device &, const SpinorBlock &x, int parity, const char *what);
 
 // The power of two next below the root mean square of a field: in units of it, vectors are of order 1.
-inline double unit_of(double norm_squared, int sites) {
+inline double unit_of(double norm_squared, double sites) {
     return std::ldexp(1.0, std::ilogb(std::sqrt(norm_squared / sites)));
 }
 

@@ -65,11 +65,13 @@ long long first_not_finite(Device &device, const SpinorBlock &x) {
 }
 
 void require_finite(Device &device, const SpinorBlock &x, int parity, const char *what) {
-    const long long bad = first_not_finite(device, x);
-    if (bad >= 0)
-        throw Error(Status::nan_or_inf,
-                    format("%s: site %lld of the %s sites (lexicographic order) holds NaN or infinity", what, bad,
-                           parity == 0 ? "even" : "odd"));
+    device.agree("a look for NaN", [&] {
+        const long long bad = first_not_finite(device, x);
+        if (bad >= 0)
+            throw Error(Status::nan_or_inf,
+                        format("%s: site %lld of the %s sites (lexicographic order) holds NaN or infinity", what, bad,
+                               parity == 0 ? "even" : "odd"));
+    });
 }
 
 } // namespace milcgpu

@@ -5,6 +5,9 @@ namespace milcgpu {
 void add_double_rows(std::vector<DslashKernel> &table);
 void add_single_rows(std::vector<DslashKernel> &table);
 void add_half_rows(std::vector<DslashKernel> &table);
+void add_double_cut_rows(std::vector<DslashKernel> &table);
+void add_single_cut_rows(std::vector<DslashKernel> &table);
+void add_half_cut_rows(std::vector<DslashKernel> &table);
 
 const std::vector<DslashKernel> &dslash_table() {
     static const std::vector<DslashKernel> table = [] {
@@ -12,6 +15,16 @@ const std::vector<DslashKernel> &dslash_table() {
         add_double_rows(rows);
         add_single_rows(rows);
         add_half_rows(rows);
+        std::vector<DslashKernel> cut;
+#if defined(MILCGPU_WITH_CUDA)
+        add_double_cut_rows(cut);
+        add_single_cut_rows(cut);
+        add_half_cut_rows(cut);
+#else
+        cut = rows;
+#endif
+        for (size_t k = 0; k < rows.size(); ++k)
+            rows[k].cut = rows[k].checks ? nullptr : cut[k].whole;
         return rows;
     }();
     return table;

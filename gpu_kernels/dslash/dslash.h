@@ -16,7 +16,7 @@
 namespace milcgpu {
 
 struct DslashCall : HalfCall {
-    Lattice lattice;
+    CutLattice lattice;         // where it is cut, `in` has its ghosts, links those behind
     int parity;                 // of out: 0 even, 1 odd
     const LinkField *fat, *lng; // same precision
 };
@@ -27,8 +27,12 @@ struct DslashKernel {
     Epilogue epilogue;
     int most_sources; // 1, or up to so many at once
     bool checks;      // takes the checksums of the links on the way (HalfCall::checksums)
-    void (*launch)(Device &, const DslashCall &, Epilogue);
+    void (*whole)(Device &, const DslashCall &, Epilogue); // launches it on a lattice that is not cut
     const char *file;
+    void (*cut)(Device &, const DslashCall &, Epilogue) = nullptr; // and on one that is; nullptr: not built
+    void launch(Device &device, const DslashCall &call, Epilogue end) const {
+        (call.lattice.is_cut() ? cut : whole)(device, call, end);
+    }
 };
 
 // Every combination that is built.

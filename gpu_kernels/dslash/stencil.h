@@ -1,5 +1,6 @@
-// The stencil of dslash.h, once. A translation unit a precision (double.cu, single.cu, half.cu) instantiates it for its
-// spinor format, all link precisions and all reconstructions, with its own launch shape.
+// The stencil of dslash.h, once. A translation unit a precision (double.cu, single.cu, half.cu; for cut lattices
+// double_cut.cu ...) instantiates it for its spinor format, all link precisions and all reconstructions, with the
+// launch shape of rows.h.
 //
 // One thread a site (four on small lattices, one a direction). Each link is read once in a launch (streaming loads);
 // each spinor up to 16 times, through the caches: consecutive sites of a stripe keep all loads coalesced, and the
@@ -96,13 +97,13 @@ struct CheckedLinks {
     }
 };
 
-// D itself. Links is one of the two above.
-template <class Spinor, Precision link, int reals, Reuse of_links, class Links> struct Hops : Links {
+// D itself. Where: Lattice, or CutLattice, which takes more registers. Links is one of the two above.
+template <class Where, class Spinor, Precision link, int reals, Reuse of_links, class Links> struct Hops : Links {
     using Real = typename Spinor::Real;
     using Vec = Vector<Real>;
     using Seen = typename Links::Seen;
 
-    Lattice lattice;
+    Where lattice;
     int parity;
     size_t stride; // of the spinors
     size_t link_stride;
@@ -159,9 +160,10 @@ template <class Spinor, Precision link, int reals, Reuse of_links, class Links> 
     }
 };
 
-template <class Spinor, Precision link, int reals, class End, Reuse of_links = Reuse::stream, class Links = UnseenLinks>
-struct Stencil : Hops<Spinor, link, reals, of_links, Links> {
-    using typename Hops<Spinor, link, reals, of_links, Links>::Part;
+template <class Where, class Spinor, Precision link, int reals, class End, Reuse of_links = Reuse::stream,
+          class Links = UnseenLinks>
+struct Stencil : Hops<Where, Spinor, link, reals, of_links, Links> {
+    using typename Hops<Where, Spinor, link, reals, of_links, Links>::Part;
 
     End end;
 
@@ -199,7 +201,7 @@ struct StepFinish : Finish {
 };
 
 template <class Body>
-void fill_links(Body &body, const Lattice &lattice, int parity, const LinkField &fat, const LinkField &lng) {
+void fill_links(Body &body, const CutLattice &lattice, int parity, const LinkField &fat, const LinkField &lng) {
     body.lattice = lattice;
     body.parity = parity;
     body.link_stride = fat.stride();
@@ -214,11 +216,11 @@ void fill_links(Body &body, const Lattice &lattice, int parity, const LinkField 
 }
 
 // min_blocks, block: see launch_sum.
-template <class Spinor, Precision link, int reals, int min_blocks, int block>
+template <class Where, class Spinor, Precision link, int reals, int min_blocks, int block>
 void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
     const auto start = [&](auto end, const auto &finish, const auto &pending) {
         constexpr int sums = decltype(end)::sums;
-        Stencil<Spinor, link, reals, decltype(end)> body{};
+        Stencil<Where, Spinor, link, reals, decltype(end)> body{};
         fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
         body.stride = call.in.stride;
         body.in = call.in.data;
@@ -242,9 +244,9 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
 //
 // What changed before this launch reads it is seen, also where the first half had read it unchanged. What changes after
 // that is not part of the residual.
-template <class Spinor, Precision link, int reals, int min_blocks, int block>
+template <class Where, class Spinor, Precision link, int reals, int min_blocks, int block>
 void launch_checked_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
-    Stencil<Spinor, link, reals, Ending<Spinor>, Reuse::stream, CheckedLinks> body{};
+    Stencil<Where, Spinor, link, reals, Ending<Spinor>, Reuse::stream, CheckedLinks> body{};
     fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
     body.checksums = call.checksums;
     body.fat_pieces = static_cast<uint32_t>(body.fat_block / 16);
@@ -263,11 +265,11 @@ void launch_checked_stencil(Device &device, const DslashCall &call, Epilogue epi
 
 // Several sources at once, each in a conjugate gradient of its own. Links are read once a source, from L1 after the
 // first.
-template <class Spinor, Precision link, int reals, class End> struct SourcesStencil {
-    Stencil<Spinor, link, reals, End, Reuse::keep> first; // of source 0
+template <class Where, class Spinor, Precision link, int reals, class End> struct SourcesStencil {
+    Stencil<Where, Spinor, link, reals, End, Reuse::keep> first; // of source 0
     size_t source_bytes;
     const CgState *cg;
-    MILCGPU_HD bool active(int k) const { return cg[k].active != 0; }
+    MILCGPU_HD const int *gate(int k) const { return &cg[k].active; }
     MILCGPU_HD Sums<End::sums> operator()(int i, int k) const {
         auto body = first;
         body.in += k * source_bytes;
@@ -285,11 +287,11 @@ template <class Last> struct SourcesFinish {
     }
 };
 
-template <class Spinor, Precision link, int reals, int min_blocks>
+template <class Where, class Spinor, Precision link, int reals, int min_blocks>
 void launch_sources_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
     const auto start = [&](const auto &end, const auto &finish) {
         using End = std::decay_t<decltype(end)>;
-        SourcesStencil<Spinor, link, reals, End> body{};
+        SourcesStencil<Where, Spinor, link, reals, End> body{};
         fill_links(body.first, call.lattice, call.parity, *call.fat, *call.lng);
         body.first.stride = call.in.stride;
         body.first.in = call.in.data;
@@ -317,29 +319,29 @@ template <class Function> void for_all_reals(const Function &function) {
 }
 
 // The rows of one spinor and link precision and one source: 5 reconstructions x 4 epilogues.
-template <class Spinor, Precision link, int min_blocks, int block>
+template <class Where, class Spinor, Precision link, int min_blocks, int block>
 void add_rows(std::vector<DslashKernel> &table, const char *file) {
     for_all_reals([&](auto reals) {
         for (const EpilogueTraits &end : epilogues)
             table.push_back({Spinor::precision, link, reals, end.epilogue, 1, false,
-                             launch_stencil<Spinor, link, reals, min_blocks, block>, file});
+                             launch_stencil<Where, Spinor, link, reals, min_blocks, block>, file});
     });
 }
 
 // The residual that takes the checksums of links as handed over.
-template <class Spinor, Precision link, int min_blocks, int block>
+template <class Where, class Spinor, Precision link, int min_blocks, int block>
 void add_checked_row(std::vector<DslashKernel> &table, const char *file) {
     table.push_back({Spinor::precision, link, 18, Epilogue::residual, 1, true,
-                     launch_checked_stencil<Spinor, link, 18, min_blocks, block>, file});
+                     launch_checked_stencil<Where, Spinor, link, 18, min_blocks, block>, file});
 }
 
 // The same for several sources: plain and step.
-template <class Spinor, Precision link, int min_blocks>
+template <class Where, class Spinor, Precision link, int min_blocks>
 void add_sources_rows(std::vector<DslashKernel> &table, const char *file) {
     for_all_reals([&](auto reals) {
         for (const Epilogue epilogue : {Epilogue::plain, Epilogue::step})
             table.push_back({Spinor::precision, link, reals, epilogue, max_shifts, false,
-                             launch_sources_stencil<Spinor, link, reals, min_blocks>, file});
+                             launch_sources_stencil<Where, Spinor, link, reals, min_blocks>, file});
     });
 }
 

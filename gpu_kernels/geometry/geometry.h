@@ -14,12 +14,19 @@ class Geometry {
     explicit Geometry(const Extents &extents) : Geometry(extents, {0, 0, 0, 0}, extents, 0) {}
     // The box of `local` extents at `origin` of a lattice of `global` ones. Local extents may be odd. Directions in
     // which the box is not the whole lattice are cut: there a field has room for ghosts, the nearest `ghost_depth`
-    // layers of the neighbours on both sides.
-    Geometry(const Extents &local, const Extents &origin, const Extents &global, int ghost_depth)
-        : lattice_(local, (origin[0] + origin[1] + origin[2] + origin[3]) % 2), origin_(origin), global_(global),
-          ghost_depth_(ghost_depth) {}
+    // layers of the neighbours on both sides. Bits of `emulated` (1 x, 2 y, 4 z, 8 t): directions that are treated as
+    // cut all the same; their neighbour is this box.
+    Geometry(const Extents &local, const Extents &origin, const Extents &global, int ghost_depth, unsigned emulated = 0)
+        : origin_(origin), global_(global) {
+        unsigned cuts = emulated;
+        for (int mu = 0; mu < 4; ++mu)
+            cuts |= (local[mu] != global[mu]) << mu;
+        const int origin_parity = (origin[0] + origin[1] + origin[2] + origin[3]) % 2;
+        lattice_ = CutLattice(local, origin_parity, 0, 0, 0);
+        lattice_ = CutLattice(local, origin_parity, cuts, ghost_depth, most_sites());
+    }
 
-    const Lattice &lattice() const { return lattice_; }
+    const CutLattice &lattice() const { return lattice_; }
     int sites(int parity) const { return lattice_.sites(parity); } // local, 0 even, 1 odd
     int most_sites() const { return std::max(sites(0), sites(1)); }
     int volume() const { return lattice_.volume(); } // local
@@ -27,13 +34,14 @@ class Geometry {
     const Extents &origin() const { return origin_; }
     const Extents &global_extents() const { return global_; }
 
-    bool cut(int mu) const { return lattice_.extent[mu] != global_[mu]; }
-    // Upper bound, exact but for odd boxes: half of the ghost sites of all cut directions.
+    bool cut(int mu) const { return lattice_.cut(mu); }
+    bool is_cut() const { return lattice_.is_cut(); }
+    // Places for ghosts of a parity, in all faces.
     size_t ghost_sites() const {
         size_t sites = 0;
         for (int mu = 0; mu < 4; ++mu)
             if (cut(mu))
-                sites += (size_t(2) * ghost_depth_ * (volume() / lattice_.extent[mu]) + 1) / 2;
+                sites += size_t(2) * lattice_.depth * lattice_.layer[mu];
         return sites;
     }
     // From one stripe of a field to the next, in sites: stripes start on 128-byte lines for every word size (2 bytes at
@@ -41,9 +49,8 @@ class Geometry {
     size_t stride() const { return (most_sites() + ghost_sites() + 63) / 64 * 64; }
 
   private:
-    Lattice lattice_;
+    CutLattice lattice_;
     Extents origin_{}, global_{};
-    int ghost_depth_ = 0;
 };
 
 // Staggered phases by global coordinates: x (-1)^t, y (-1)^(t+x), z (-1)^(t+x+y), and -1 on the t links of the last

@@ -1,6 +1,5 @@
-// Sites of one rank and their neighbours, as kernels see them. The one place that knows where a neighbour lies: a
-// direction that is cut over ranks would answer here with an index into a ghost instead of a wrapped one. What is
-// global, and on the host: geometry.h.
+// Sites of one rank and their neighbours, as kernels see them. The one place that knows where a neighbour lies: in a
+// direction that is cut over ranks, among the ghosts. What is global, and on the host: geometry.h.
 //
 // Sites are numbered as MILC numbers them: lexicographic index l = x + X (y + Y (z + Z t)), within a parity l/2. Of the
 // pair 2i, 2i+1 exactly one site is even for any extents, odd ones too: lexicographic neighbours that share i differ in
@@ -103,6 +102,74 @@ struct Lattice {
     MILCGPU_HD int backward(const Site &s, int mu, int hops) const {
         const int wrap = s.along(mu) < hops ? extent[mu] : 0;
         return (s.lexicographic - (hops - wrap) * stride_lexicographic[mu]) >> 1;
+    }
+};
+
+// A box that is cut in some directions. There a neighbour outside the box is a ghost: a copy of a site of the next
+// rank, stored behind the box's own sites of its parity. Ghosts lie in faces, one for each cut direction and side; a
+// face has `depth` layers, the nearest first; a layer has `layer[mu]` places, one for two sites of either parity.
+//
+// The place of a site in its layer is l3/2, where l3 is the lexicographic index without the coordinate mu. Sites of one
+// parity have places of their own, for the reason that they have indices of their own.
+struct CutLattice : Lattice {
+    int depth = 0;
+    int ghost[4][2] = {};  // index of the first ghost behind [0] and ahead [1]; 0: mu is not cut
+    int layer[4] = {};     // places
+    int across[4][4] = {}; // [mu][nu]: from a site to the next along nu in a layer; 0 where nu is mu
+
+    CutLattice() = default;
+    // Bit mu of `cuts` is set where mu is cut. Ghosts start at index `first`.
+    CutLattice(const std::array<int, 4> &extents, int parity_of_origin, unsigned cuts, int ghost_depth, int first)
+        : Lattice(extents, parity_of_origin), depth(ghost_depth) {
+        for (int mu = 0; mu < 4; ++mu) {
+            for (int nu = 0; nu < 4; ++nu)
+                across[mu][nu] = nu == mu ? 0 : stride_lexicographic[nu] / (nu > mu ? extents[mu] : 1);
+            layer[mu] = (volume() / extents[mu] + 1) / 2;
+            if ((cuts >> mu & 1) == 0)
+                continue;
+            third_hop[mu] = 3;
+            for (int side = 0; side < 2; ++side, first += depth * layer[mu])
+                ghost[mu][side] = first;
+        }
+    }
+    MILCGPU_HD bool cut(int mu) const { return ghost[mu][0] != 0; }
+    MILCGPU_HD bool is_cut() const { return cut(0) || cut(1) || cut(2) || cut(3); }
+
+    MILCGPU_HD int place(const Site &s, int mu) const {
+        return (s.x[0] * across[mu][0] + s.x[1] * across[mu][1] + s.x[2] * across[mu][2] + s.x[3] * across[mu][3]) >> 1;
+    }
+    // Up to `depth` hops where mu is cut.
+    MILCGPU_HD int forward(const Site &s, int mu, int hops) const {
+        const int beyond = s.along(mu) + hops - extent[mu];
+        return beyond >= 0 && cut(mu) ? ghost[mu][1] + beyond * layer[mu] + place(s, mu)
+                                      : Lattice::forward(s, mu, hops);
+    }
+    MILCGPU_HD int backward(const Site &s, int mu, int hops) const {
+        const int beyond = hops - 1 - s.along(mu);
+        return beyond >= 0 && cut(mu) ? ghost[mu][0] + beyond * layer[mu] + place(s, mu)
+                                      : Lattice::backward(s, mu, hops);
+    }
+
+    // The site of this box that is in place k of layer `away` (0: the nearest) of the neighbour's ghosts on `side`: it
+    // lies in the topmost layers for the neighbour ahead, who has it behind. False where the place is empty.
+    MILCGPU_HD bool sent(int parity, int mu, int side, int away, int k, Site &s) const {
+        s.x[mu] = side == 0 ? extent[mu] - 1 - away : away;
+        for (int l3 = 2 * k; l3 <= 2 * k + 1; ++l3) {
+            int rest = l3, sum = s.x[mu] + origin_parity;
+            for (int nu = 0; nu < 4; ++nu)
+                if (nu != mu) {
+                    s.x[nu] = rest % extent[nu];
+                    rest /= extent[nu];
+                    sum += s.x[nu];
+                }
+            if (rest == 0 && sum % 2 == parity) {
+                s.lexicographic = 0;
+                for (int nu = 0; nu < 4; ++nu)
+                    s.lexicographic += s.x[nu] * stride_lexicographic[nu];
+                return true;
+            }
+        }
+        return false;
     }
 };
 

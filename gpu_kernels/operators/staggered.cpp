@@ -4,21 +4,11 @@
 namespace milcgpu {
 
 StaggeredOperator::StaggeredOperator(const Geometry &geometry, int parity, const OperatorSpec &spec,
-                                     const LinkPair &links)
-    : NormalOperator(geometry, parity, spec), links_(links),
+                                     const LinkPair &links, Halo *halo)
+    : NormalOperator(geometry, parity, spec), links_(links), halo_(halo),
       checked_residual_(find_checked_dslash(spec.spinor, spec.link, spec.reals, Epilogue::residual)) {
     for (const EpilogueTraits &end : epilogues)
         one_source_[static_cast<int>(end.epilogue)] = &find_dslash(spec.spinor, spec.link, spec.reals, end.epilogue);
-}
-
-DslashCall StaggeredOperator::call(const HalfCall &half, Epilogue epilogue, int parity) const {
-    DslashCall call{};
-    static_cast<HalfCall &>(call) = half;
-    call.lattice = geometry().lattice();
-    call.parity = parity;
-    call.fat = links_.fat, call.lng = links_.lng;
-    check_call(call, epilogue);
-    return call;
 }
 
 const DslashKernel &StaggeredOperator::kernel(Epilogue epilogue, const HalfCall &half) const {
@@ -28,14 +18,24 @@ const DslashKernel &StaggeredOperator::kernel(Epilogue epilogue, const HalfCall 
                                 : find_dslash(spec().spinor, spec().link, spec().reals, epilogue, half.in.sources);
 }
 
+void StaggeredOperator::launch(Device &device, const HalfCall &half, Epilogue epilogue, int parity) const {
+    DslashCall D{};
+    static_cast<HalfCall &>(D) = half;
+    D.lattice = geometry().lattice();
+    D.parity = parity;
+    D.fat = links_.fat, D.lng = links_.lng;
+    check_call(D, epilogue);
+    if (halo_ != nullptr)
+        halo_->exchange(half.in, 1 - parity);
+    kernel(epilogue, half).launch(device, D, epilogue);
+}
+
 void StaggeredOperator::first_half(Device &device, const HalfCall &half) const {
-    const DslashCall D = call(half, Epilogue::plain, 1 - parity());
-    kernel(Epilogue::plain, half).launch(device, D, Epilogue::plain);
+    launch(device, half, Epilogue::plain, 1 - parity());
 }
 
 void StaggeredOperator::second_half(Device &device, const HalfCall &half, Epilogue epilogue) const {
-    const DslashCall D = call(half, epilogue, parity());
-    kernel(epilogue, half).launch(device, D, epilogue);
+    launch(device, half, epilogue, parity());
 }
 
 SpinorField StaggeredOperator::between(Device &device, const char *owner, int sources) const {

@@ -1,14 +1,16 @@
 // 4 m^2 - D D on one parity, the normal operator of improved staggered fermions: B = D from this parity to the other.
 #pragma once
 #include "gpu_kernels/dslash/dslash.h"
+#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/operators/normal_operator.h"
 
 namespace milcgpu {
 
 class StaggeredOperator : public NormalOperator {
   public:
-    // Link fields must outlive the operator. Throws Error(not_built) where there is no kernel for it.
-    StaggeredOperator(const Geometry &, int parity, const OperatorSpec &, const LinkPair &);
+    // Link fields must outlive the operator, and so must the halo, which a cut geometry needs. Throws Error(not_built)
+    // where there is no kernel for it.
+    StaggeredOperator(const Geometry &, int parity, const OperatorSpec &, const LinkPair &, Halo *halo = nullptr);
     void first_half(Device &, const HalfCall &) const override;
     void second_half(Device &, const HalfCall &, Epilogue) const override;
     SpinorField between(Device &, const char *owner, int sources = 1) const override;
@@ -16,15 +18,17 @@ class StaggeredOperator : public NormalOperator {
     double rounding(Precision) const override;
     std::vector<Region> stands_on() const override;
     bool takes_checksums() const override {
-        return checked_residual_ != nullptr && links_.fat->padding_is_zero && links_.lng->padding_is_zero;
+        return checked_residual_ != nullptr && links_.fat->padding_is_zero && links_.lng->padding_is_zero &&
+               !geometry().is_cut(); // else a launch reads some links twice and others not at all
     }
     double flops(Epilogue) const override;
     double bytes(Epilogue) const override;
 
   private:
-    DslashCall call(const HalfCall &, Epilogue, int parity) const;
+    void launch(Device &, const HalfCall &, Epilogue, int parity) const; // to the sites of `parity`
     const DslashKernel &kernel(Epilogue, const HalfCall &) const;
     LinkPair links_;
+    Halo *halo_;
     const DslashKernel *one_source_[std::size(epilogues)];
     const DslashKernel *checked_residual_; // nullptr: none is built
 };

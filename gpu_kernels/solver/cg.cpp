@@ -133,7 +133,7 @@ bool CgSolver::load_source(CgReport &report) {
     if (source_rr_ == 0)
         return false;
     report.source_norm = std::sqrt(source_rr_);
-    scale_ = unit_of(source_rr_, b_.sites());
+    scale_ = unit_of(source_rr_, full_.A->geometry().global_volume() / 2);
     if (precise_b_)
         convert_spinor(device_, b_, precise_b_, 1, nullptr);
     return true;
@@ -199,7 +199,10 @@ ChunkLoop &CgSolver::chunks() {
             }
         }
     };
-    loop = std::make_unique<ChunkLoop>(device_, chunk, std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(CgState)}});
+    device_.agree("the start of the iteration", [&] {
+        loop = std::make_unique<ChunkLoop>(device_, chunk,
+                                           std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(CgState)}});
+    });
     return *loop;
 }
 
@@ -296,8 +299,10 @@ bool CgSolver::update_reliably(CgReport &report) {
 }
 
 void CgSolver::change_to_finer() {
-    if (!fine_)
-        fine_ = make_sloppy(finer_());
+    if (!fine_) {
+        const Operator A = finer_();
+        device_.agree("memory for a finer precision", [&] { fine_ = make_sloppy(A); });
+    }
     sloppy_ = fine_.get();
 }
 
@@ -308,7 +313,7 @@ bool CgSolver::prepare_descent() {
         return false;
     try {
         if (!top_)
-            top_ = make_sloppy(precise_->A);
+            device_.agree("memory for the descent", [&] { top_ = make_sloppy(precise_->A); });
     } catch (const Error &error) {
         if (error.status() != Status::no_memory)
             throw;

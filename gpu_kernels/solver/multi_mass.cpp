@@ -81,7 +81,8 @@ ChunkLoop &MultiMassSolver::chunks(Stage &stage) {
         };
         const std::vector<ChunkLoop::Piece> pieces{{state_.data(), sizeof(CgState)},
                                                    {shift_state_.data(), sizeof(ShiftState)}};
-        stage.loop = std::make_unique<ChunkLoop>(device_, chunk, pieces);
+        device_.agree("the start of the iteration",
+                      [&] { stage.loop = std::make_unique<ChunkLoop>(device_, chunk, pieces); });
         stage.loop_scale = scale_, stage.loop_base = base_;
     }
     return *stage.loop;
@@ -98,7 +99,7 @@ bool MultiMassSolver::start(MultiMassReport &report) {
     report.source_norm = std::sqrt(bb);
     if (bb == 0)
         return false;
-    scale_ = unit_of(bb, b.sites());
+    scale_ = unit_of(bb, full_->geometry().global_volume() / 2);
     const double unit = bb / (scale_ * scale_);
     CgState base{};
     base.waits = device_.waits();

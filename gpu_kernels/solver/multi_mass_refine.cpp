@@ -52,7 +52,7 @@ int MultiMassSolver::open_batch(std::vector<bool> &settled, MultiMassReport &rep
         CgState &state = states[s];
         state.waits = device_.waits();
         state.shift = asked.offset;
-        state.scale = unit_of(rr, residual_.sites());
+        state.scale = unit_of(rr, full_->geometry().global_volume() / 2);
         state.target_rr = std::fmax(0.8 * target, ladder::single_reach * rr) / (state.scale * state.scale);
         state.iteration_limit = limits_.max_iterations;
         state.active = 1;
@@ -85,8 +85,10 @@ void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &rep
             }
             bring_up_batch(false);
         };
-        batch.loop = std::make_unique<ChunkLoop>(
-            device_, chunk, std::vector<ChunkLoop::Piece>{{batch.states.data(), batch.states.bytes()}});
+        device_.agree("the start of the refinement", [&] {
+            batch.loop = std::make_unique<ChunkLoop>(
+                device_, chunk, std::vector<ChunkLoop::Piece>{{batch.states.data(), batch.states.bytes()}});
+        });
     }
     batch.loop->run([&]() -> ChunkLoop::Look {
         const CgState *seen = batch.loop->seen<CgState>(0);
@@ -118,7 +120,7 @@ void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &rep
 
 void MultiMassSolver::refine_together(std::vector<bool> &settled, const CgProgress &progress, MultiMassReport &report) {
     if (!batch_)
-        make_batch();
+        device_.agree("memory for the refinement", [&] { make_batch(); });
     for (int pass = 0; open_batch(settled, report) > 0 && pass < ladder::passes_together; ++pass)
         run_batch(progress, report);
 }

@@ -33,6 +33,8 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_DEVICE", "0 to 999", "0", "number of the GPU, as nvidia-smi -L counts them", is_device},
         {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},
         {"MILCGPU_VERIFY", "0 1", "1", "1: checksums of what lies on the device, with every solve"},
+        {"MILCGPU_SHARE_GPU", "0 1", "0", "1: ranks may share a GPU; for tests"},
+        {"MILCGPU_CHECK_HALO", "0 1", "0", "1: a checksum with every message between ranks"},
         {"MILCGPU_TIMEOUT", "the numbers above 0", "60", "seconds that a rank waits for another one", is_seconds},
         {"MILCGPU_EMULATE", "0 and letters of xyzt", "0", "for tests, on one rank: directions treated as cut",
          is_directions}};

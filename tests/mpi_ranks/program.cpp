@@ -2,12 +2,15 @@
 //   start     contexts that are made, and that are refused on all ranks because of one
 //   memory    contexts while the last rank's memory is short, sooner or later
 //   messages  gathers, sums, decisions and exchanges, many times
+//   solve     a solve on all ranks, and the same one on a rank alone
 //   stopped   the last rank stops in the middle: the others say so, in words, and end
 //   killed    the last rank is killed in the middle
+#include "gpu_kernels/geometry/lattice.h"
 #include "milc_glue/start_context.h"
 #include "tests/failing_new.h"
 #include "tests/mpi_ranks/table.h"
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <string>
@@ -61,8 +64,6 @@ void start(const milcgpu_messages &table) {
         const std::string text = started(layout, MILCGPU_BAD_ARGUMENT);
         check(has(text, words), text + "; expected: " + words);
     };
-    refused(layout_of(table), "solves on cut lattices are not built yet");
-    cut_lattices_are_allowed = true;
     started(layout_of(table), MILCGPU_OK);
     milcgpu_layout bad = layout_of(table);
     bad.extent[0] = spoils ? 5 : 4;
@@ -176,6 +177,78 @@ void messages(Ranks &ranks) {
     }
 }
 
+// A number of order 1 for each place of the whole lattice, the same on every rank.
+double number(size_t place) {
+    uint64_t bits = (place + 1) * 0x9E3779B97F4A7C15ull;
+    bits = (bits ^ bits >> 29) * 0xBF58476D1CE4E5B9ull;
+    return double((bits ^ bits >> 32) & 0xFFFFFFFF) / 2147483648.0 - 1;
+}
+
+// `reals` numbers a site of a box, in MILC's order. first: those of the lattice's first site.
+std::vector<double> field_of(const milcgpu_layout &box, size_t reals, size_t first, double size) {
+    const Lattice lattice({box.extent[0], box.extent[1], box.extent[2], box.extent[3]}, box.origin[3] % 2);
+    std::vector<double> field;
+    for (int parity = 0; parity < 2; ++parity)
+        for (int i = 0; i < lattice.sites(parity); ++i) {
+            const Site s = lattice.site(parity, i);
+            const size_t site = s.x[0] + 4 * (s.x[1] + 4 * (s.x[2] + size_t(4) * (s.x[3] + box.origin[3])));
+            for (size_t k = 0; k < reals; ++k)
+                field.push_back(size * number(first + site * reals + k));
+        }
+    return field;
+}
+
+struct Solved {
+    std::vector<double> x;
+    milcgpu_solve_report report{};
+};
+
+Solved solved_on(const milcgpu_layout &layout) {
+    milcgpu_context *context = nullptr;
+    milcgpu_links *links = nullptr;
+    const std::vector<double> fat = field_of(layout, 72, 0, 0.2), lng = field_of(layout, 72, 1u << 30, 0.1),
+                              b = field_of(layout, 6, 1u << 31, 1);
+    Solved solved;
+    solved.x.assign(b.size(), 0.0);
+    const auto lent = [](const std::vector<double> &data) {
+        return milcgpu_field{const_cast<double *>(data.data()), MILCGPU_DOUBLE, 0};
+    };
+    const milcgpu_field f = lent(fat), l = lent(lng), source = lent(b), x = lent(solved.x);
+    milcgpu_solve_spec spec{};
+    spec.struct_size = sizeof spec;
+    spec.parity = MILCGPU_EVEN;
+    spec.mass = 0.3;
+    spec.tolerance = 1e-10;
+    spec.max_iterations = 1000, spec.max_restarts = 5;
+    spec.precise.precision = MILCGPU_DOUBLE;
+    solved.report.struct_size = sizeof solved.report;
+    const bool done = milcgpu_init(&layout, nullptr, &context) == MILCGPU_OK &&
+                      milcgpu_links_create(context, &f, &l, &links) == MILCGPU_OK &&
+                      milcgpu_solve(context, links, &spec, &source, &x, &solved.report) == MILCGPU_OK;
+    check(done, milcgpu_last_error());
+    milcgpu_links_destroy(links);
+    milcgpu_finalize(context);
+    return solved;
+}
+
+void solve(const milcgpu_messages &table) {
+    const milcgpu_layout cut = layout_of(table);
+    milcgpu_layout whole{};
+    whole.struct_size = sizeof whole;
+    std::copy(cut.whole, cut.whole + 4, whole.extent);
+    const Solved many = solved_on(cut), one = solved_on(whole);
+    check(many.report.true_residual < 1e-10, "the true residual");
+    check(std::abs(many.report.iterations - one.report.iterations) <= 1, "iterations");
+    // Of one parity the sites of a slab in t lie together.
+    const size_t own = many.x.size() / 2, first = own * table.rank;
+    double off = 0, size = 0;
+    for (size_t k = 0; k < own; ++k) {
+        const double d = many.x[k] - one.x[first + k];
+        off += d * d, size += one.x[first + k] * one.x[first + k];
+    }
+    check(off < 1e-18 * size, "the solution: " + std::to_string(std::sqrt(off / size)));
+}
+
 // The last rank does not come any more. The others find out and say it.
 void missed(Ranks &ranks, int signal) {
     ranks.gathered("before", 1);
@@ -211,6 +284,8 @@ int main(int argc, char **argv) {
         memory(table);
     else if (what == "messages")
         messages(*ranks);
+    else if (what == "solve")
+        solve(table);
     else if (what == "stopped" || what == "killed") {
         missed(*ranks, what == "stopped" ? SIGSTOP : SIGKILL);
         std::this_thread::sleep_for(std::chrono::milliseconds(300)); // until all have said it

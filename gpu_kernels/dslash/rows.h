@@ -1,0 +1,49 @@
+// The rows of the dslash table by spinor precision, with their launch shapes: blocks of 256 threads that must fit on an
+// SM, which bounds the registers a thread, and threads a block. Blocks of 128 threads: 64 and 256 were no faster.
+#pragma once
+#include "gpu_kernels/dslash/stencil.h"
+
+namespace milcgpu {
+
+// Double precision: 16-byte loads by nature. The arithmetic of one site needs about 120 registers; few threads with
+// many independent loads in flight serve the memory better than many with few (80 registers: 9 % slower with 13 reals),
+// so registers are not bounded. Links in single or half leave room for 2 blocks of 256 threads an SM.
+template <class Where> void double_rows(std::vector<DslashKernel> &table, const char *file) {
+    add_rows<Where, SpinorDouble, Precision::double_, 1, 128>(table, file);
+    add_rows<Where, SpinorDouble, Precision::single, 2, 128>(table, file);
+    add_rows<Where, SpinorDouble, Precision::half, 2, 128>(table, file);
+    add_checked_row<Where, SpinorDouble, Precision::double_, 1, 128>(table, file);
+    add_checked_row<Where, SpinorDouble, Precision::single, 2, 128>(table, file);
+}
+
+// Single precision: links as float4 stripes, spinors as three float2.
+//
+// 3 blocks of 256 threads an SM leave 80 registers, which the arithmetic of a site fits in; with links in double, which
+// take twice the registers while they are decoded, 2 blocks. Blocks of 128 threads: 64 and 256 were no faster.
+template <class Where> void single_rows(std::vector<DslashKernel> &table, const char *file) {
+    add_rows<Where, SpinorSingle, Precision::double_, 2, 128>(table, file);
+    add_rows<Where, SpinorSingle, Precision::single, 3, 128>(table, file);
+    add_rows<Where, SpinorSingle, Precision::half, 3, 128>(table, file);
+    add_sources_rows<Where, SpinorSingle, Precision::single, 3>(table, file);
+}
+
+// Half precision: links 16-bit fixed point, spinors one 16-byte word of six 20-bit numbers and their exponent;
+// arithmetic in single precision. Conversions run on the integer and fma pipes only (link_storage.h, spinor_storage.h).
+//
+// 4 blocks of 256 threads an SM leave 64 registers; 48 (5 blocks) were 20 to 50 % slower, 80 (3 blocks) no faster.
+// Links in double take twice the registers while they are decoded: 2 blocks. Blocks of 128 threads: 64 and 256 were no
+// faster.
+template <class Where> void half_rows(std::vector<DslashKernel> &table, const char *file) {
+    add_rows<Where, SpinorHalf, Precision::double_, 2, 128>(table, file);
+    add_rows<Where, SpinorHalf, Precision::single, 4, 128>(table, file);
+    add_rows<Where, SpinorHalf, Precision::half, 4, 128>(table, file);
+}
+
+// Of lattices that are not cut.
+#if defined(MILCGPU_WITH_CUDA)
+using OnThisBackend = Lattice;
+#else
+using OnThisBackend = CutLattice;
+#endif
+
+} // namespace milcgpu

@@ -1,0 +1,214 @@
+#include "gpu_kernels/blas/for_precision.h"
+#include "gpu_kernels/halo/halo.h"
+#include <cstring>
+
+namespace milcgpu {
+
+namespace {
+
+// Elements of `bytes` in words of `word`, striped as load_element knows them; in a buffer whole words of 4 bytes, one
+// element behind the other.
+template <int bytes, int word> struct Element {
+    static constexpr int words = (bytes + 3) / 4;
+    uint32_t w[words];
+};
+constexpr size_t packed_bytes(size_t bytes) { return (bytes + 3) / 4 * 4; }
+
+// What the neighbours have as the ghosts from `first` on.
+template <int bytes, int word> struct GatherSites {
+    CutLattice lattice;
+    int parity, first;
+    const unsigned char *data;
+    size_t stride;
+    unsigned char *to;
+    MILCGPU_HD void operator()(int j) const {
+        int mu = 0, side = 0, in_face = 0;
+        for (int face = 0; face < 8; ++face) {
+            const int at = first + j - lattice.ghost[face / 2][face % 2];
+            if (lattice.cut(face / 2) && at >= 0 && at < lattice.depth * lattice.layer[face / 2])
+                mu = face / 2, side = face % 2, in_face = at;
+        }
+        const int away = in_face / lattice.layer[mu];
+        Element<bytes, word> e = {};
+        Site s;
+        if (lattice.sent(parity, mu, side, away, in_face - away * lattice.layer[mu], s))
+            load_element<bytes, word, Reuse::keep>(data, stride, s.index(), e.w);
+        memcpy(to + j * sizeof e, &e, sizeof e);
+    }
+};
+
+template <int bytes, int word> struct PutBehind {
+    unsigned char *data;
+    size_t stride;
+    int first;
+    const unsigned char *from;
+    MILCGPU_HD void operator()(int j) const {
+        Element<bytes, word> e;
+        memcpy(&e, from + j * sizeof e, sizeof e);
+        store_element<bytes, word>(data, stride, first + j, e.w);
+    }
+};
+
+// function(integral constant of the bytes) for a number of bytes that is known when the program runs.
+template <int... known, class Function> void for_bytes(size_t bytes, const Function &function) {
+    bool found = false;
+    ((bytes == known ? (function(std::integral_constant<int, known>()), found = true) : found), ...);
+    if (!found)
+        throw Error(Status::not_built, format("halo: elements of %zu bytes", bytes));
+}
+template <class Function> void for_element(const SpinorBlock &field, const Function &function) {
+    for_precision(field.precision, [&](auto spinor) {
+        using S = decltype(spinor);
+        function(std::integral_constant<int, S::words * S::word_bytes>(), std::integral_constant<int, S::word_bytes>());
+    });
+}
+template <class Function> void for_element(const LinkField &links, const Function &function) {
+    for_bytes<144, 104, 96, 72, 64, 52, 48, 36, 32, 26, 24, 18, 16>(
+        link_bytes(links.precision(), links.reals()),
+        [&](auto bytes) { function(bytes, std::integral_constant<int, 16>()); });
+}
+
+constexpr const char *direction_names[4][2] = {{"behind in x", "ahead in x"},
+                                               {"behind in y", "ahead in y"},
+                                               {"behind in z", "ahead in z"},
+                                               {"behind in t", "ahead in t"}};
+
+} // namespace
+
+// Where the only neighbour is this rank itself, what goes out is what comes in.
+Halo::Buffers::Buffers(Device &device, bool messages, size_t bytes) {
+    if (device.on_gpu() || !messages)
+        out = DeviceArray<unsigned char>(device, bytes, "halo");
+    if (device.on_gpu() && messages)
+        in = DeviceArray<unsigned char>(device, bytes, "halo");
+    if (messages) {
+        out_on_host = std::make_shared<std::vector<unsigned char>>(bytes);
+        in_on_host = std::make_shared<std::vector<unsigned char>>(bytes);
+    }
+}
+unsigned char *Halo::Buffers::to_fill() const { return out.data() != nullptr ? out.data() : out_on_host->data(); }
+const unsigned char *Halo::Buffers::filled() const {
+    return in.data() != nullptr ? in.data() : in_on_host ? in_on_host->data() : out.data();
+}
+
+Halo::Halo(Device &device, Ranks &ranks, const Geometry &geometry, const std::array<std::array<int, 2>, 4> &neighbour,
+           bool check)
+    : device_(device), ranks_(ranks), geometry_(geometry), neighbour_(neighbour), check_(check),
+      spinors_(device, ranks.size() > 1, geometry.ghost_sites() * spinor_bytes(Precision::double_)) {}
+
+void Halo::pass(const char *phase, const Buffers &buffers, const std::vector<Piece> &pieces) {
+    if (ranks_.size() == 1)
+        return;
+    std::vector<unsigned char> &out = *buffers.out_on_host, &in = *buffers.in_on_host;
+    size_t bytes = 0;
+    std::vector<Message> messages;
+    for (const Piece &piece : pieces) {
+        const int from = piece.side, to = 1 - piece.side; // its ghosts behind are what it sends ahead
+        messages.push_back({neighbour_[piece.mu][to], &out[piece.first], nullptr, piece.bytes, piece.tag,
+                            direction_names[piece.mu][to]});
+        messages.push_back({neighbour_[piece.mu][from], nullptr, &in[piece.first], piece.bytes, piece.tag,
+                            direction_names[piece.mu][from]});
+        bytes += piece.bytes;
+    }
+    if (device_.on_gpu())
+        device_.copy_to_host(out.data(), buffers.out.data(), bytes);
+    const auto both = std::make_shared<std::pair<decltype(buffers.out_on_host), decltype(buffers.in_on_host)>>(
+        buffers.out_on_host, buffers.in_on_host);
+    Exchange(ranks_, phase, messages, both).finish();
+    if (check_)
+        check_pieces(phase, buffers, pieces);
+    if (device_.on_gpu())
+        device_.copy_to_device(buffers.in.data(), in.data(), bytes);
+}
+
+void Halo::check_pieces(const char *phase, const Buffers &buffers, const std::vector<Piece> &pieces) {
+    const auto sum_of = [](const unsigned char *data, size_t bytes) {
+        uint64_t sum = 1;
+        for (size_t at = 0; at < bytes; at += sizeof(uint32_t)) { // pieces are of whole words
+            uint32_t word;
+            std::memcpy(&word, data + at, sizeof word);
+            sum = sum * 0x9E3779B97F4A7C15ull + word;
+        }
+        return sum;
+    };
+    const auto sums = std::make_shared<std::vector<uint64_t>>(2 * pieces.size()); // sent, and received
+    std::vector<Message> messages;
+    for (size_t k = 0; k < pieces.size(); ++k) {
+        const Piece &piece = pieces[k];
+        const int from = piece.side, to = 1 - piece.side;
+        uint64_t &mine = (*sums)[2 * k], &theirs = (*sums)[2 * k + 1];
+        mine = sum_of(&(*buffers.out_on_host)[piece.first], piece.bytes);
+        messages.push_back(
+            {neighbour_[piece.mu][to], &mine, nullptr, sizeof mine, piece.tag, direction_names[piece.mu][to]});
+        messages.push_back(
+            {neighbour_[piece.mu][from], nullptr, &theirs, sizeof theirs, piece.tag, direction_names[piece.mu][from]});
+    }
+    Exchange(ranks_, phase, messages, sums).finish();
+    ranks_.agree(phase, [&] {
+        for (size_t k = 0; k < pieces.size(); ++k) {
+            const Piece &piece = pieces[k];
+            if (sum_of(&(*buffers.in_on_host)[piece.first], piece.bytes) != (*sums)[2 * k + 1])
+                throw Error(Status::comm,
+                            format("%s: %zu bytes from %s (%s) are not what it sent (MILCGPU_CHECK_HALO=1). Message "
+                                   "passing or memory fails: see the MPI's transports, or use other hosts",
+                                   phase, piece.bytes, ranks_.name(neighbour_[piece.mu][piece.side]).c_str(),
+                                   direction_names[piece.mu][piece.side]));
+        }
+    });
+}
+
+void Halo::exchange(const SpinorBlock &field, int parity) {
+    const CutLattice &lattice = geometry_.lattice();
+    const int first = geometry_.most_sites(), ghosts = static_cast<int>(geometry_.ghost_sites());
+    for_element(field, [&](auto bytes, auto word) {
+        std::vector<Piece> pieces;
+        for (int mu = 0; mu < 4; ++mu)
+            for (int side = 0; side < 2 && lattice.cut(mu); ++side)
+                pieces.push_back({mu, side, 2 * mu + side, (lattice.ghost[mu][side] - first) * packed_bytes(bytes),
+                                  lattice.depth * lattice.layer[mu] * packed_bytes(bytes)});
+        for (int k = 0; k < field.sources; ++k) {
+            unsigned char *const data = field[k].data;
+            launch(device_, ghosts,
+                   GatherSites<bytes, word>{lattice, parity, first, data, field.stride, spinors_.to_fill()},
+                   "gather sites for the neighbours");
+            pass("the halo of a vector", spinors_, pieces);
+            launch(device_, ghosts, PutBehind<bytes, word>{data, field.stride, first, spinors_.filled()},
+                   "put ghosts behind the sites");
+        }
+    });
+}
+
+void Halo::exchange_backward(const LinkField &links, int layers) {
+    const CutLattice &lattice = geometry_.lattice();
+    for_element(links, [&](auto bytes, auto word) {
+        std::vector<Piece> pieces;
+        size_t end = 0;
+        for (int mu = 0; mu < 4; ++mu)
+            for (int parity = 0; parity < 2 && lattice.cut(mu); ++parity) {
+                pieces.push_back({mu, 0, 2 * mu + parity, end, layers * lattice.layer[mu] * packed_bytes(bytes)});
+                end += pieces.back().bytes;
+            }
+        std::optional<Buffers> room;
+        device_.agree("memory for the halo of links", [&] { room.emplace(device_, ranks_.size() > 1, end); });
+        const Buffers &buffers = *room;
+        const auto for_pieces = [&](const auto &start) {
+            for (const Piece &piece : pieces)
+                start(piece, piece.tag % 2, links.block(piece.tag % 2, piece.mu), lattice.ghost[piece.mu][0],
+                      static_cast<int>(piece.bytes / packed_bytes(bytes)));
+        };
+        for_pieces([&](const Piece &piece, int parity, unsigned char *block, int ghost, int places) {
+            launch(device_, places,
+                   GatherSites<bytes, word>{lattice, parity, ghost, block, links.stride(),
+                                            buffers.to_fill() + piece.first},
+                   "gather links for the neighbours");
+        });
+        pass("the halo of links", buffers, pieces);
+        for_pieces([&](const Piece &piece, int, unsigned char *block, int ghost, int places) {
+            launch(device_, places,
+                   PutBehind<bytes, word>{block, links.stride(), ghost, buffers.filled() + piece.first},
+                   "put ghosts behind the links");
+        });
+    });
+}
+
+} // namespace milcgpu

@@ -1,0 +1,60 @@
+// Ghosts: copies of the neighbours' sites behind a box's own (CutLattice). What a kernel reads beyond a cut must have
+// been exchanged since it last changed. All ranks make the same exchanges in the same order.
+//
+// The sites that a neighbour needs are gathered into one piece a face, site by site; pieces travel as messages, and are
+// put behind the sites of the field that they belong to. Bytes a place of a ghost: the element's, read and written four
+// times here and carried once.
+//
+// With `check` a checksum travels after each message, and a message that arrived otherwise than it was sent is
+// Error(comm) on all ranks.
+#pragma once
+#include "gpu_kernels/comm/ranks.h"
+#include "gpu_kernels/su3/fields.h"
+#include <optional>
+
+namespace milcgpu {
+
+class Halo {
+  public:
+    // neighbour[mu]: the rank behind [0] and the rank ahead [1], read where mu is cut. Device, ranks and geometry must
+    // outlive it.
+    Halo(Device &device, Ranks &ranks, const Geometry &geometry, const std::array<std::array<int, 2>, 4> &neighbour,
+         bool check = false);
+
+    // Fills all ghosts of `field`, which lives on the sites of `parity`; of each source.
+    void exchange(const SpinorBlock &field, int parity);
+    // Fills what the backward terms of D read: of the links of each direction mu that is cut, on both parities, the
+    // `layers` nearest ones behind in mu.
+    void exchange_backward(const LinkField &links, int layers);
+
+    // A box with a margin: this one and the nearest `margin` layers of its neighbours in all directions that are cut,
+    // corners included. Kernels take it for a lattice that is whole; what they make is right where they did not reach
+    // beyond the margin. Extents are at least `margin`.
+    Geometry with_margin(int margin) const;
+    // box -> to: links of 18 reals, double or single, of this geometry and of with_margin(margin).
+    void extend(const LinkField &box, const Geometry &outer, int margin, const LinkField &to);
+    void crop(const LinkField &outer_links, const Geometry &outer, int margin, const LinkField &to) const;
+
+  private:
+    struct Piece { // of the buffers
+        int mu, side, tag;
+        size_t first, bytes;
+    };
+    struct Buffers { // what goes out and what comes in: on the device, and for messages on the host
+        DeviceArray<unsigned char> out, in;
+        std::shared_ptr<std::vector<unsigned char>> out_on_host, in_on_host;
+        Buffers(Device &device, bool messages, size_t bytes);
+        unsigned char *to_fill() const;
+        const unsigned char *filled() const; // by pass()
+    };
+    void pass(const char *phase, const Buffers &buffers, const std::vector<Piece> &pieces);
+    void check_pieces(const char *phase, const Buffers &buffers, const std::vector<Piece> &pieces);
+    Device &device_;
+    Ranks &ranks_;
+    const Geometry &geometry_;
+    std::array<std::array<int, 2>, 4> neighbour_;
+    bool check_;
+    Buffers spinors_;
+};
+
+} // namespace milcgpu

@@ -1,0 +1,115 @@
+// Contexts on lattices that are cut, over ranks as threads or emulated on one, and the parts of fields that ranks have.
+#pragma once
+#include "milc_glue/context.h"
+#include "tests/plugin_support.h"
+#include "tests/ranks_support.h"
+
+namespace tests {
+
+using Extents = std::array<int, 4>;
+
+// A lattice and how it is divided.
+struct Cut {
+    Extents whole, grid;
+    int emulate;
+    int ranks() const { return grid[0] * grid[1] * grid[2] * grid[3]; }
+};
+
+// Fields of the whole lattice as MILC has them, and the parts of them that a rank has: `reals` a site.
+struct Fields {
+    reference::Lattice lattice;
+    std::vector<double> fat, lng, source;
+
+    // Places of a box's sites in MILC's order in fields of the whole lattice: even sites first, x fastest.
+    std::vector<size_t> places(const milcgpu_layout &box) const {
+        const milcgpu::Lattice here({box.extent[0], box.extent[1], box.extent[2], box.extent[3]},
+                                    (box.origin[0] + box.origin[1] + box.origin[2] + box.origin[3]) % 2);
+        const milcgpu::Lattice all(lattice.n, 0);
+        std::vector<size_t> places;
+        for (int parity = 0; parity < 2; ++parity)
+            for (int i = 0; i < here.sites(parity); ++i) {
+                const milcgpu::Site s = here.site(parity, i);
+                size_t lexicographic = 0;
+                for (int mu = 3; mu >= 0; --mu)
+                    lexicographic = lexicographic * lattice.n[mu] + s.x[mu] + box.origin[mu];
+                places.push_back(lexicographic / 2 + parity * all.sites(0));
+            }
+        return places;
+    }
+    static std::vector<double> part(const std::vector<double> &field, const std::vector<size_t> &places, size_t reals) {
+        std::vector<double> own;
+        for (const size_t place : places)
+            own.insert(own.end(), field.begin() + place * reals, field.begin() + (place + 1) * reals);
+        return own;
+    }
+    static void put(std::vector<double> &field, const std::vector<double> &own, const std::vector<size_t> &places) {
+        for (size_t k = 0; k < places.size(); ++k)
+            std::copy_n(own.begin() + 6 * k, 6, field.begin() + 6 * places[k]);
+    }
+};
+
+// What one rank holds while `work` runs.
+struct Here {
+    milcgpu_context *context = nullptr;
+    milcgpu_links *links = nullptr;
+    Mailroom *room = nullptr;
+    std::vector<double> fat, lng, source;
+    std::vector<size_t> places;
+    int rank() const { return context->ranks->rank(); }
+};
+
+inline void demand(milcgpu_status status) {
+    if (status != MILCGPU_OK)
+        throw milcgpu::Error(static_cast<milcgpu::Status>(status), milcgpu_last_error());
+}
+
+inline milcgpu_field field_of(const std::vector<double> &data) {
+    return {const_cast<double *>(data.data()), MILCGPU_DOUBLE, 0};
+}
+
+// On all ranks of a cut lattice.
+inline std::vector<Ending> on_cut(const Fields &fields, const Cut &cut, milcgpu::Backend backend,
+                                  const std::function<void(Here &, Ending &)> &work) {
+    const Environment environment{{"MILCGPU_SHARE_GPU", "1"}};
+    Mailroom room(cut.ranks());
+    return on_threads(cut.ranks(), [&](int rank, Ending &ending) {
+        const milcgpu_messages table = room.table(rank);
+        milcgpu_layout layout = layout_on_grid(cut.whole, cut.grid, rank);
+        layout.messages = cut.ranks() > 1 ? &table : nullptr;
+        layout.emulate = cut.emulate;
+        milcgpu_options options{};
+        options.struct_size = sizeof options;
+        options.backend = backend == milcgpu::Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
+        Here here;
+        here.places = fields.places(layout);
+        here.source = Fields::part(fields.source, here.places, 6);
+        here.fat = Fields::part(fields.fat, here.places, 72);
+        here.lng = Fields::part(fields.lng, here.places, 72);
+        here.room = &room;
+        const milcgpu_field f = field_of(here.fat), l = field_of(here.lng);
+        struct Close {
+            Here &here;
+            ~Close() {
+                milcgpu_links_destroy(here.links);
+                milcgpu_finalize(here.context);
+            }
+        } close{here};
+        demand(milcgpu_init(&layout, &options, &here.context));
+        demand(milcgpu_links_create(here.context, &f, &l, &here.links));
+        work(here, ending);
+    });
+}
+
+inline Fields fields_on(const Extents &whole, bool rough) {
+    const reference::Lattice lattice{whole};
+    Fields fields{lattice, {}, {}, {}};
+    const AsqtadLinks smooth = asqtad_links(lattice, 5);
+    // Rough: long links c * +-SU(3), which every reconstruction holds.
+    const reference::Gauge lng = rough ? unitary_links(lattice, 4, 0.2, false) : smooth.lng;
+    fields.fat = reference::links_to_milc<double>(lattice, rough ? random_links(lattice, 3) : smooth.fat);
+    fields.lng = reference::links_to_milc<double>(lattice, lng);
+    fields.source = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 6));
+    return fields;
+}
+
+} // namespace tests

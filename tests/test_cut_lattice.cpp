@@ -1,0 +1,285 @@
+// Lattices that are cut, over ranks (threads here) and emulated on one: D bit for bit what it is on a lattice that is
+// whole, solves within rounding.
+#include "tests/cut_support.h"
+#include <cmath>
+
+using namespace milcgpu;
+using namespace tests;
+
+namespace {
+
+// D in every precision and reconstruction, on both parities, as one field behind the other.
+std::vector<double> all_of_d(const Fields &fields, const Cut &cut, Backend backend, bool &well) {
+    std::vector<milcgpu_operator> operators;
+    for (const int spinor : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF})
+        for (const int link : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF})
+            for (const int reals : {18, 13, 12, 9, 8})
+                operators.push_back({spinor, link, reals});
+    const size_t sites = fields.source.size() / 6;
+    std::vector<std::vector<double>> results(2 * operators.size(), std::vector<double>(6 * sites));
+    const std::vector<Ending> endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
+        for (size_t k = 0; k < results.size(); ++k) {
+            std::vector<double> out(here.source.size());
+            const milcgpu_field from = field_of(here.source), to = field_of(out);
+            demand(milcgpu_dslash(here.context, here.links, &operators[k / 2], k % 2 ? MILCGPU_ODD : MILCGPU_EVEN,
+                                  &from, &to));
+            Fields::put(results[k], out, here.places);
+        }
+    });
+    well = all_well(endings);
+    std::vector<double> all;
+    for (const auto &result : results)
+        all.insert(all.end(), result.begin(), result.end());
+    return all;
+}
+
+bool same_bits(const std::vector<double> &a, const std::vector<double> &b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+
+std::string text_of(const Cut &cut) {
+    return format("%d %d %d %d on %d x %d x %d x %d ranks, emulated %d", cut.whole[0], cut.whole[1], cut.whole[2],
+                  cut.whole[3], cut.grid[0], cut.grid[1], cut.grid[2], cut.grid[3], cut.emulate);
+}
+
+// All sixteen ways to cut, with local extents 3, 5, 3, 4 where it is cut and 4 where not; and three ranks in a row.
+std::vector<Cut> cuts_over_ranks() {
+    std::vector<Cut> cuts{{{4, 4, 4, 12}, {1, 1, 1, 3}, 0}, {{9, 4, 4, 6}, {3, 1, 1, 2}, 0}};
+    cuts[1].whole[0] = 12;
+    for (int mask = 1; mask < 16; ++mask) {
+        Cut cut{{4, 4, 4, 4}, {1, 1, 1, 1}, 0};
+        const Extents local{3, 5, 3, 4};
+        for (int mu = 0; mu < 4; ++mu)
+            if ((mask >> mu & 1) != 0)
+                cut.whole[mu] = 2 * local[mu], cut.grid[mu] = 2;
+        cuts.push_back(cut);
+    }
+    cuts.push_back({{6, 6, 6, 6}, {2, 2, 2, 2}, 0}); // odd in all directions
+    return cuts;
+}
+
+} // namespace
+
+TEST_CASE("D on a lattice cut over ranks has the bits of the whole one, every precision", "[ranks][cut]") {
+    for (const Backend backend : backends())
+        for (const Cut &cut : cuts_over_ranks()) {
+            CAPTURE(text_of(cut), name(backend));
+            const Fields fields = fields_on(cut.whole, true);
+            bool well = false;
+            const std::vector<double> whole = all_of_d(fields, {cut.whole, {1, 1, 1, 1}, 0}, backend, well);
+            REQUIRE(well);
+            CHECK(same_bits(all_of_d(fields, cut, backend, well), whole));
+            CHECK(well);
+        }
+}
+
+TEST_CASE("D on emulated cuts has the bits of the whole lattice, every mask, every precision", "[cut][sanitize]") {
+    const Extents whole{4, 6, 4, 4};
+    const Fields fields = fields_on(whole, true);
+    for (const Backend backend : backends()) {
+        bool well = false;
+        const std::vector<double> expected = all_of_d(fields, {whole, {1, 1, 1, 1}, 0}, backend, well);
+        REQUIRE(well);
+        for (int mask = 1; mask < 16; ++mask) {
+            CAPTURE(name(backend), mask);
+            CHECK(same_bits(all_of_d(fields, {whole, {1, 1, 1, 1}, mask}, backend, well), expected));
+            CHECK(well);
+        }
+    }
+}
+
+namespace {
+
+struct Solved {
+    std::vector<double> x;
+    int iterations = 0;
+    double residual = 0;
+};
+
+Solved solve_on(const Fields &fields, const Cut &cut, Backend backend, int precise, int sloppy, double tolerance,
+                bool &well) {
+    Solved solved;
+    solved.x.resize(fields.source.size());
+    std::vector<int> iterations(cut.ranks());
+    std::vector<double> residuals(cut.ranks());
+    const std::vector<Ending> endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
+        milcgpu_solve_spec spec{};
+        spec.struct_size = sizeof spec;
+        spec.parity = MILCGPU_EVEN;
+        spec.mass = 0.2;
+        spec.tolerance = tolerance;
+        spec.max_iterations = 2000, spec.max_restarts = 5;
+        spec.precise.precision = precise, spec.sloppy.precision = sloppy;
+        milcgpu_solve_report report{};
+        report.struct_size = sizeof report;
+        std::vector<double> x(here.source.size(), 0.0);
+        const milcgpu_field b = field_of(here.source), to = field_of(x);
+        demand(milcgpu_solve(here.context, here.links, &spec, &b, &to, &report));
+        Fields::put(solved.x, x, here.places);
+        const int rank = here.rank();
+        iterations[rank] = report.iterations, residuals[rank] = report.true_residual;
+    });
+    well = all_well(endings);
+    solved.iterations = iterations[0], solved.residual = residuals[0];
+    for (int rank = 1; rank < cut.ranks(); ++rank) // the same bits
+        well = well && iterations[rank] == iterations[0] && residuals[rank] == residuals[0];
+    return solved;
+}
+
+double difference(const std::vector<double> &a, const std::vector<double> &b) {
+    double off = 0, size = 0;
+    for (size_t k = 0; k < a.size(); ++k)
+        off += (a[k] - b[k]) * (a[k] - b[k]), size += b[k] * b[k];
+    return std::sqrt(off / size);
+}
+
+} // namespace
+
+TEST_CASE("solves over ranks: iterations and solutions of one rank, the same numbers on every rank", "[ranks][cut]") {
+    const Cut cuts[] = {{{4, 4, 4, 8}, {1, 1, 1, 2}, 0},
+                        {{6, 4, 4, 8}, {2, 1, 1, 2}, 0},
+                        {{6, 6, 6, 6}, {2, 2, 2, 2}, 0},
+                        {{4, 4, 4, 8}, {1, 1, 1, 1}, 13}};
+    for (const Cut &cut : cuts) {
+        const Fields fields = fields_on(cut.whole, false);
+        for (const Backend backend : backends())
+            for (const auto &[precise, sloppy, tolerance] : {std::make_tuple(MILCGPU_DOUBLE, MILCGPU_DOUBLE, 1e-10),
+                                                             std::make_tuple(MILCGPU_DOUBLE, MILCGPU_SINGLE, 1e-10),
+                                                             std::make_tuple(MILCGPU_DOUBLE, MILCGPU_HALF, 1e-10),
+                                                             std::make_tuple(MILCGPU_HALF, MILCGPU_HALF, 1e-2)}) {
+                if (cut.ranks() > 2 && (precise != MILCGPU_DOUBLE || sloppy != MILCGPU_HALF))
+                    continue; // threads wait for each other: seconds a solve on two cores
+                CAPTURE(text_of(cut), precise, sloppy, name(backend));
+                bool well = false;
+                const Solved one =
+                    solve_on(fields, {cut.whole, {1, 1, 1, 1}, 0}, backend, precise, sloppy, tolerance, well);
+                REQUIRE(well);
+                const Solved many = solve_on(fields, cut, backend, precise, sloppy, tolerance, well);
+                CHECK(well);
+                CHECK(std::abs(many.iterations - one.iterations) <= 1);
+                CHECK(many.residual < tolerance);
+                CHECK(difference(many.x, one.x) < 20 * tolerance);
+            }
+    }
+}
+
+TEST_CASE("several masses over ranks, on odd sites: the solutions of one rank", "[ranks][cut]") {
+    constexpr int masses = 3;
+    const Extents whole{4, 4, 6, 8};
+    const Fields fields = fields_on(whole, false);
+    const auto solve = [&](const Cut &cut, int precision, std::vector<int> &steps) {
+        std::vector<std::vector<double>> solutions(masses, std::vector<double>(fields.source.size()));
+        const std::vector<Ending> endings = on_cut(fields, cut, Backend::host, [&](Here &here, Ending &) {
+            milcgpu_shift shifts[masses] = {{0.8, 1e-8, 0}, {0.4, 1e-8, 0}, {2.0, 1e-8, 0}};
+            milcgpu_multi_mass_spec spec{};
+            spec.struct_size = sizeof spec;
+            spec.parity = MILCGPU_ODD;
+            spec.n_shifts = masses, spec.shifts = shifts;
+            spec.max_iterations = 1000, spec.max_restarts = 5;
+            spec.shared.precision = precision;
+            milcgpu_shift_report each[masses];
+            milcgpu_multi_mass_report report{};
+            report.struct_size = sizeof report, report.shifts = each;
+            std::vector<std::vector<double>> x(masses, std::vector<double>(here.source.size()));
+            milcgpu_field to[masses];
+            for (int k = 0; k < masses; ++k)
+                to[k] = field_of(x[k]);
+            const milcgpu_field b = field_of(here.source);
+            demand(milcgpu_multi_mass(here.context, here.links, &spec, &b, to, &report));
+            for (int k = 0; k < masses; ++k) {
+                Fields::put(solutions[k], x[k], here.places);
+                double residual = 1;
+                demand(milcgpu_residual(here.context, here.links, MILCGPU_ODD, 0.5 * std::sqrt(shifts[k].offset), &b,
+                                        &to[k], &residual));
+                if (!(residual < shifts[k].tolerance))
+                    throw Error(Status::not_converged, format("shift %d: %.1e", k, residual));
+            }
+            steps[here.rank()] = report.steps;
+        });
+        CHECK(all_well(endings));
+        return solutions;
+    };
+    for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE}) {
+        std::vector<int> steps_one(1), steps(8);
+        const auto one = solve({whole, {1, 1, 1, 1}, 0}, precision, steps_one);
+        const auto many = solve({whole, {1, 1, 2, 2}, 0}, precision, steps);
+        for (int k = 0; k < masses; ++k)
+            CHECK(difference(many[k], one[k]) < 2e-8);
+        for (int rank = 0; rank < 4; ++rank) {
+            CHECK(steps[rank] == steps[0]);
+            CHECK(std::abs(steps[rank] - steps_one[0]) <= 1);
+        }
+    }
+}
+
+namespace {
+
+struct Made {
+    std::vector<double> v, w, fat[2], lng[2]; // HISQ's; two sets
+    uint64_t by_singular_values = 0;          // on all ranks
+};
+
+// Asqtad or HISQ links of a rough gauge field, with two eps_naik, on the host and on the device.
+Made links_on(const Fields &fields, const std::vector<double> &gauge, const Cut &cut, bool hisq, Backend backend,
+              bool &well) {
+    Made made;
+    for (std::vector<double> *field : {&made.v, &made.w, &made.fat[0], &made.fat[1], &made.lng[0], &made.lng[1]})
+        field->resize(gauge.size());
+    std::vector<uint64_t> counts(cut.ranks());
+    const std::vector<Ending> endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
+        milcgpu_fatlink_spec spec;
+        hisq ? milcgpu_hisq_spec(&spec) : milcgpu_asqtad_spec(0.9, &spec);
+        spec.svd_relative = 1e-15; // so that some links go by singular values
+        const std::vector<double> own = Fields::part(gauge, here.places, 72);
+        const milcgpu_field u = field_of(own);
+        std::vector<std::vector<double>> out(6, std::vector<double>(own.size()));
+        milcgpu_field to[6];
+        for (int k = 0; k < 6; ++k)
+            to[k] = field_of(out[k]);
+        milcgpu_links *handle = nullptr;
+        const milcgpu_fatlink_set sets[2] = {{0, &to[2], &to[4], &handle}, {-0.3, &to[3], &to[5], nullptr}};
+        const milcgpu_hisq_links wanted{&to[0], nullptr, &to[1]};
+        milcgpu_fatlink_report report{};
+        report.struct_size = sizeof report;
+        demand(milcgpu_fat_links(here.context, &spec, &u, sets, hisq ? 2 : 1, hisq ? &wanted : nullptr, &report));
+        milcgpu_links_destroy(handle);
+        counts[here.rank()] = report.svd_links;
+        std::vector<double> *whole[] = {&made.v, &made.w, &made.fat[0], &made.fat[1], &made.lng[0], &made.lng[1]};
+        for (int k = 0; k < 6; ++k)
+            for (size_t j = 0; j < here.places.size(); ++j)
+                std::copy_n(out[k].begin() + 72 * j, 72, whole[k]->begin() + 72 * here.places[j]);
+    });
+    well = all_well(endings);
+    for (const uint64_t count : counts)
+        made.by_singular_values += count;
+    return made;
+}
+
+} // namespace
+
+TEST_CASE("links made on cut lattices have the bits of the whole one: fat, long, HISQ", "[ranks][cut][fatlinks]") {
+    for (const Backend backend : backends())
+        for (const auto &[cut, hisq] : {std::make_pair(Cut{{6, 4, 4, 4}, {2, 1, 1, 1}, 0}, true),
+                                        std::make_pair(Cut{{4, 10, 4, 12}, {1, 2, 1, 3}, 0}, false),
+                                        std::make_pair(Cut{{6, 6, 6, 6}, {2, 2, 2, 2}, 0}, true),
+                                        std::make_pair(Cut{{4, 6, 4, 4}, {1, 1, 1, 1}, 15}, true)}) {
+            CAPTURE(text_of(cut), hisq, name(backend));
+            const Fields fields = fields_on(cut.whole, true);
+            reference::Gauge u = unitary_links(fields.lattice, 11, 1, false);
+            reference::apply_phases(fields.lattice, u);
+            const std::vector<double> gauge = reference::links_to_milc<double>(fields.lattice, u);
+            bool well = false;
+            const Made whole = links_on(fields, gauge, {cut.whole, {1, 1, 1, 1}, 0}, hisq, backend, well);
+            REQUIRE(well);
+            const Made many = links_on(fields, gauge, cut, hisq, backend, well);
+            CHECK(well);
+            CHECK(same_bits(many.fat[0], whole.fat[0]));
+            CHECK(same_bits(many.lng[0], whole.lng[0]));
+            CHECK(same_bits(many.fat[1], whole.fat[1]));
+            CHECK(same_bits(many.lng[1], whole.lng[1]));
+            CHECK(same_bits(many.v, whole.v));
+            CHECK(same_bits(many.w, whole.w));
+            CHECK(many.by_singular_values == whole.by_singular_values);
+            CHECK((whole.by_singular_values > 0) == hisq);
+        }
+}

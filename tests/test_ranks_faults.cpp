@@ -1,0 +1,170 @@
+// What goes wrong on one rank alone, while all work together: every rank hears of it in words, none hangs, and where
+// the ranks can go on they do.
+#include "tests/cut_support.h"
+#include <cmath>
+
+using namespace milcgpu;
+using namespace tests;
+
+namespace {
+
+const Cut two_ranks{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
+
+struct Solve {
+    milcgpu_solve_spec spec{};
+    milcgpu_solve_report report{};
+    std::vector<double> source, x;
+    explicit Solve(const Here &here) : source(here.source), x(here.source.size(), 0.0) {
+        spec.struct_size = sizeof spec;
+        spec.parity = MILCGPU_EVEN;
+        spec.mass = 0.1;
+        spec.tolerance = 1e-8;
+        spec.max_iterations = 500, spec.max_restarts = 5;
+        spec.precise.precision = MILCGPU_DOUBLE;
+        report.struct_size = sizeof report;
+    }
+    milcgpu_status operator()(const Here &here) {
+        const milcgpu_field b = field_of(source), to = field_of(x);
+        return milcgpu_solve(here.context, here.links, &spec, &b, &to, &report);
+    }
+    bool untouched() const {
+        return std::all_of(x.begin(), x.end(), [](double v) { return v == 0; });
+    }
+};
+
+// A solve that `spoil` has changed on one rank, or its surroundings, fails on both; with what, in `endings`. Outputs
+// are untouched. after: what the next solve, with nothing spoiled, says on both.
+std::vector<Ending> spoiled(const std::function<void(Here &, Solve &)> &spoil, milcgpu_status after = MILCGPU_OK,
+                            int on_rank = 1) {
+    static const Fields fields = fields_on(two_ranks.whole, false);
+    std::vector<milcgpu_status> next(2);
+    std::vector<Ending> endings = on_cut(fields, two_ranks, Backend::host, [&](Here &here, Ending &ending) {
+        Solve solve(here);
+        if (here.rank() == on_rank)
+            spoil(here, solve);
+        ending.status = solve(here);
+        ending.text = ending.status == MILCGPU_OK ? "" : milcgpu_last_error();
+        if (ending.status != MILCGPU_OK && !solve.untouched())
+            ending.text = "the solution was written";
+        next[here.rank()] = Solve(here)(here);
+    });
+    CHECK(next[0] == after);
+    CHECK(next[1] == after);
+    return endings;
+}
+
+} // namespace
+
+TEST_CASE("ranks: what one rank cannot do none does, in words that name it; the next solve works",
+          "[ranks][faults][sanitize]") {
+    CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_inject_fault(here.context, MILCGPU_FAULT_ALLOCATION); }),
+                    Status::no_memory, "rank 1 of 2: "));
+    CHECK(all_ended(spoiled([](Here &, Solve &solve) { solve.source[0] = NAN; }), Status::nan_or_inf,
+                    "rank 1 of 2: source: site 0 of the even sites"));
+    CHECK(all_ended(spoiled([](Here &, Solve &solve) { solve.spec.max_restarts = 0; }), Status::bad_argument,
+                    "rank 1 of 2: max_iterations 500 and max_restarts 0"));
+    CHECK(all_ended(spoiled([](Here &, Solve &solve) { solve.spec.mass = 0.2; }), Status::bad_argument,
+                    "spec.mass is 0.2"));
+    CHECK(all_ended(spoiled([](Here &, Solve &solve) { solve.spec.sloppy.precision = MILCGPU_HALF; }),
+                    Status::bad_argument, "spec.sloppy is "));
+    // On rank 0, too.
+    CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_inject_fault(here.context, MILCGPU_FAULT_ALLOCATION); },
+                            MILCGPU_OK, 0),
+                    Status::no_memory, "rank 0 of 2: "));
+}
+
+TEST_CASE("ranks: links that change on the device of one rank end the solve on all", "[ranks][faults][sanitize]") {
+    // They are empty there from then on, until all update them.
+    CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_inject_fault(here.context, MILCGPU_FAULT_FLIP_LINKS); },
+                            MILCGPU_BAD_ARGUMENT),
+                    Status::corrupted, "rank 1 of 2: the device no longer holds what was loaded: fat links"));
+}
+
+TEST_CASE("ranks: a device that is lost on one rank, and a rank that does not come, end the call on the others",
+          "[ranks][faults]") {
+    const Environment environment{{"MILCGPU_TIMEOUT", "0.5"}};
+    const Fields fields = fields_on(two_ranks.whole, false);
+    for (const bool lost : {true, false}) {
+        CAPTURE(lost);
+        std::vector<milcgpu_status> next(2);
+        const auto endings = on_cut(fields, two_ranks, Backend::host, [&](Here &here, Ending &ending) {
+            Solve solve(here);
+            if (here.rank() == 1 && lost)
+                here.context->device->inject(Fault::device_lost, 3); // waits for the device go well before it
+            if (here.rank() == 0 || lost)
+                ending.status = solve(here);
+            ending.text = ending.status == MILCGPU_OK ? "" : milcgpu_last_error();
+            const double begin = wall_seconds();
+            if (here.rank() == 0) { // at once, in the same words
+                next[0] = Solve(here)(here);
+                if (wall_seconds() - begin > 0.25)
+                    ending.text = "the next call waited";
+            }
+        });
+        CHECK(endings[0].status == MILCGPU_TIMED_OUT);
+        CHECK(has(endings[0].text, "rank 1"));
+        CHECK(next[0] == MILCGPU_TIMED_OUT);
+        CHECK(endings[1].status == (lost ? MILCGPU_DEVICE_LOST : MILCGPU_OK));
+        CHECK(endings[0].seconds < 20);
+    }
+}
+
+TEST_CASE("ranks: links that are edited on one rank are new links on all", "[ranks][sanitize]") {
+    const Fields fields = fields_on(two_ranks.whole, false);
+    std::vector<std::array<int, 2>> changed(2);
+    std::vector<std::array<uint64_t, 2>> versions(2);
+    const auto endings = on_cut(fields, two_ranks, Backend::host, [&](Here &here, Ending &) {
+        const auto update = [&](int k) {
+            const milcgpu_field f = field_of(here.fat), l = field_of(here.lng);
+            demand(milcgpu_links_update(here.links, &f, &l, &changed[here.rank()][k]));
+            versions[here.rank()][k] = milcgpu_links_version(here.links);
+        };
+        update(0);
+        if (here.rank() == 1)
+            here.fat[7] += 0.125;
+        update(1);
+    });
+    CHECK(all_well(endings));
+    for (int rank = 0; rank < 2; ++rank) {
+        CHECK(changed[rank] == std::array<int, 2>{0, 1});
+        CHECK(versions[rank] == versions[0]);
+        CHECK(versions[rank][1] > versions[rank][0]);
+    }
+}
+
+TEST_CASE("ranks: a source on one rank alone, and none at all", "[ranks][sanitize]") {
+    const Fields fields = fields_on(two_ranks.whole, false);
+    for (const bool none : {false, true}) {
+        std::vector<double> norms(2), residuals(2), sizes(2);
+        const auto endings = on_cut(fields, two_ranks, Backend::host, [&](Here &here, Ending &) {
+            Solve solve(here);
+            std::fill(solve.source.begin(), solve.source.end(), 0);
+            if (here.rank() == 0 && !none)
+                solve.source[0] = 1;
+            demand(solve(here));
+            norms[here.rank()] = solve.report.source_norm, residuals[here.rank()] = solve.report.true_residual;
+            for (const double v : solve.x)
+                sizes[here.rank()] += v * v;
+        });
+        CAPTURE(none);
+        CHECK(all_well(endings));
+        for (int rank = 0; rank < 2; ++rank) {
+            CHECK(norms[rank] == (none ? 0 : 1));
+            CHECK(residuals[rank] < 1e-8);
+            CHECK(residuals[rank] == residuals[0]);
+            CHECK((sizes[rank] > 0) == !none);
+        }
+    }
+}
+
+TEST_CASE("ranks: with MILCGPU_CHECK_HALO a message that arrives changed ends the call on all",
+          "[ranks][faults][sanitize]") {
+    const Environment environment{{"MILCGPU_CHECK_HALO", "1"}};
+    // A face of vectors in double: 3 layers of 32 places of 48 bytes.
+    const auto endings = spoiled([](Here &here, Solve &) { here.room->corrupt(1, 3 * 32 * 48); });
+    CHECK(all_ended(endings, Status::comm, "rank 1 of 2: the halo of a vector: 4608 bytes from rank 0 of 2 ("));
+    CHECK(all_ended(endings, Status::comm, "are not what it sent (MILCGPU_CHECK_HALO=1)"));
+    // Nothing is wrong: nothing is found.
+    for (const Ending &ending : spoiled([](Here &, Solve &) {}))
+        CHECK(ending.status == MILCGPU_OK);
+}
