@@ -252,7 +252,7 @@ $(O)/cuda_faults: $(fault_objects) $(aside_objects) $(O)/libmilcgpu.a
 # Looked at in every `make check`: an MPI may have come since the last one.
 $(mpi_list): $(O)/libmilcgpu.so FORCE | $(if $(install_goals),needs)
 	@sh tests/mpi_ranks/build.sh $(abspath $(@D)) '$(lastword $(CXX))' -std=c++17 -O1 -g -Wall -Wextra $(or $(sanitizers),-Werror) \
-	  $(cpp_flags) tests/mpi_ranks/program.cpp tests/failing_new.cpp $(LDFLAGS) -L$(O) -lmilcgpu -Wl,-rpath,$(abspath $(O)) $(LDLIBS)
+	  $(cpp_flags) $(wildcard tests/mpi_ranks/*.cpp) tests/failing_new.cpp $(LDFLAGS) -L$(O) -lmilcgpu -Wl,-rpath,$(abspath $(O)) $(LDLIBS)
 
 # By way of the make fragment, as MILC's own make does it.
 $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(ref_sources)) \

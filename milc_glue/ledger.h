@@ -3,6 +3,7 @@
 #include "milc_glue/plugin.h"
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace milcgpu {
 
@@ -23,11 +24,14 @@ struct RoutineAccount {
 class Ledger {
   public:
     RoutineAccount &operator[](milcgpu_routine routine) { return accounts_[routine]; }
-    std::string table(double run_seconds) const;
+    const RoutineAccount &operator[](milcgpu_routine routine) const { return accounts_[routine]; }
     std::string comparison() const; // empty where nothing was compared
 
   private:
     RoutineAccount accounts_[MILCGPU_ROUTINES];
 };
+
+// Of all ranks: flops and bytes are sums, seconds those of the rank that needed most, which is named.
+std::string table_of(const std::vector<Ledger> &ranks, double run_seconds);
 
 } // namespace milcgpu

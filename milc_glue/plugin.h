@@ -44,8 +44,13 @@ typedef struct {
     const char *header_version; /* MILCGPU_VERSION of the header that the glue was compiled with */
     const char *milc;           /* for the table: version, action */
     int precision;              /* MILC_PRECISION: 1 or 2 */
-    int ranks, rank;
-    int extent[4];
+    int ranks, rank;            /* that share the lattice */
+    /* With several ranks as in milcgpu_layout, for every direction. One rank: the last three are not read. */
+    int extent[4], whole[4], origin[4], neighbour[4][2];
+    /* Two tables of the same ranks, whose messages never meet: for the library, and for what the plugin decides. Used
+     * until milcgpu_plugin_exit() returns. `abort` of the second ends all ranks, where they have lost one another.
+     * NULL: one rank, or the glue can pass no messages. */
+    const milcgpu_messages *messages, *decisions;
     int own_routines; /* 1: MILC's own routines are there to fall back on; 0: milcgpu_plugin_retreat is */
     /* Why MILC's own does a routine in this program, in a few words for the table; NULL: it is taken over. */
     const char *left[MILCGPU_ROUTINES];
@@ -58,6 +63,13 @@ int milcgpu_plugin_start(const milcgpu_milc *milc);
 /* Whether a routine is to be taken over now. 0 before the start, after the device was lost, and while MILC's original
  * runs (between milcgpu_plugin_original's two calls). */
 int milcgpu_plugin_active(void);
+/* Whether this routine is: not all are built for a lattice that is cut among ranks. */
+int milcgpu_plugin_takes(milcgpu_routine routine);
+/* All ranks call it: the largest of their answers. 1 where they could not be asked; they then end. One rank: `mine`. */
+int milcgpu_plugin_agreed(int mine);
+/* All ranks call it before MILC ends, while messages still pass: prints the tables at exit (which otherwise come
+ * without those of other ranks, as the process exits). No other function is called after it. */
+void milcgpu_plugin_exit(void);
 /* The same for dslash_fn_field, which moves two fields for one D: on a GPU, from 8^4 sites on (MILCGPU_DSLASH). */
 int milcgpu_plugin_takes_dslash(void);
 /* Around a call of MILC's original: entering 1 before, 0 after; counts its seconds as the CPU's for `routine`. */

@@ -13,11 +13,12 @@ struct Prepared {
     reference::Lattice lattice{{8, 8, 8, 8}};
     Session<double> session;
     std::vector<double> fat[2], lng[2];
+    Agreement one_rank;
     LinkCache cache;
     reference::Rng rng{9};
 
     explicit Prepared(Backend backend, int whole_below = 0)
-        : session(lattice, backend, 0, 0), cache(session.context, lattice.volume(), MILCGPU_DOUBLE, whole_below) {
+        : session(lattice, backend, 0, 0), cache(one_rank, session.context, lattice.volume(), MILCGPU_DOUBLE, whole_below) {
         for (int s = 0; s < 2; ++s)
             for (auto *links : {&fat[s], &lng[s]}) {
                 links->resize(72 * static_cast<size_t>(lattice.volume()));

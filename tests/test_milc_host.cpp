@@ -185,7 +185,7 @@ TEST_CASE("milc_host: what cannot be served is said, and MILC runs on the CPU", 
         CHECK(r.says(text));
         CHECK_FALSE(r.says("milcgpu: MILC's routine")); // no table: nothing is taken over
     };
-    refused("MILC_HOST_RANKS=4", "4 ranks: milcgpu");
+    refused("MILC_HOST_RANKS=4", "4 ranks, and no mpi.h was found when MILC was built");
     refused("MILC_HOST_LAYOUT=broken", "site order could not be read");
     refused("MILCGPU_PRECISION=quadruple", "MILCGPU_PRECISION=quadruple is none of");
     refused("MILCGPU_RECONSTRUCT=17", "MILCGPU_RECONSTRUCT=17 is none of auto 18 13 12 9 8. MILC runs on the CPU");
@@ -194,6 +194,21 @@ TEST_CASE("milc_host: what cannot be served is said, and MILC runs on the CPU", 
     refused("MILCGPU_BACKEND=opencl", "MILCGPU_BACKEND=opencl is none of auto cuda host");
     if (milcgpu::Device::gpu_count() == 0)
         refused("MILCGPU_BACKEND=cuda", "MILC runs on the CPU");
+}
+
+TEST_CASE("milc_host: several copies of a scalar program are told so, by one of them", "[milc_host]") {
+    const auto says = [](const std::string &environment) {
+        const Run r = run("asqtad-P1", "MILCGPU_OFF=1 " + environment);
+        INFO(environment << "\n" << r.output);
+        CHECK(r.status == 0);
+        return r.count("but this MILC was built for one rank");
+    };
+    CHECK(says("OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0") == 1);
+    CHECK(says("OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1") == 0);
+    CHECK(says("PMI_SIZE=3 PMI_RANK=0") == 1);
+    CHECK(says("SLURM_NTASKS=4") == 1);
+    CHECK(says("SLURM_NTASKS=1 SLURM_PROCID=0") == 0);
+    CHECK(says("PMI_RANK=0") == 0);
 }
 
 TEST_CASE("milc_host: the tables say what is the case", "[milc_host]") {

@@ -132,3 +132,50 @@ TEST_CASE("mpi: a rank that is killed ends the job", "[ranks][mpi]") {
             CHECK(r.seconds < 60);
         }
 }
+
+TEST_CASE("mpi: the plugin for MILC starts on all ranks or on none, with one voice and the settings of rank 0",
+          "[ranks][mpi][plugin]") {
+    NEED_MPI;
+    for (const Mpi &mpi : mpis())
+        for (const int ranks : {2, 4}) {
+            const std::string n = std::to_string(ranks), last = "rank " + std::to_string(ranks - 1) + " of " + n;
+            const Run r = run(mpi, ranks, "plugin", "MILCGPU_VERBOSE=1");
+            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
+            CHECK(r.status == 0);
+            CHECK(r.count(" checks on " + n + " ranks, 0 wrong\n") == 1);
+            for (const std::string &once :
+                 {last + ": MILC's site order could not be read",
+                  last + ": MILCGPU_DEVICE=first is none of 0 to 999. MILC runs on the CPU\n",
+                  "a rank has 4 x 4 x 4 x 2 sites: a direction that is cut needs 3 of them, the reach of the long "
+                  "links. "
+                  "-geom 1 1 1 " +
+                      n + " ",
+                  n + " ranks, and no mpi.h was found when MILC was built",
+                  "settings (MILCGPU_...) of " + last + " are not those of rank 0, which hold for all ranks\n",
+                  std::string("milcgpu: settings: MILCGPU_PRECISION=double-single MILCGPU_BACKEND=host"),
+                  std::string("milcgpu: MILC's routine"), n + " ranks, each with 4 x 4 x 4 x 4 sites\n",
+                  "of " + n + " ranks: sums, and the seconds of the slowest\n",
+                  std::string("update_u                 -             MILC's own, as the lattice is cut\n")}) {
+                INFO(once);
+                CHECK(r.count(once) == 1);
+            }
+            for (int rank = 0; rank < ranks; ++rank)
+                CHECK(r.count("     " + std::to_string(rank) + "  (0, 0, 0, " + std::to_string(4 * rank) + ") ") == 1);
+            CHECK(r.count("ks_congrad_parity              1       0     " + std::string(1, ' ') + n + ".000") == 1);
+        }
+}
+
+TEST_CASE("mpi: where a rank of MILC's job is lost, the plugin ends all of them, in words", "[ranks][mpi][plugin]") {
+    NEED_MPI;
+    for (const Mpi &mpi : mpis())
+        for (const int ranks : {2, 4}) {
+            const Run r = run(mpi, ranks, "lost", "MILCGPU_TIMEOUT=0.05"); // at the head of a call 60 times that
+            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
+            CHECK(r.status != 0);
+            CHECK(r.count("ended: a decision: answers of all ranks, rank ") >= 1);
+            CHECK(r.count("messages with rank " + std::to_string(ranks - 1)) >= 1);
+            CHECK(r.count("MILC cannot go on: all ranks end") >= 1);
+            CHECK(r.count("the job should have ended") == 0);
+            CHECK(r.seconds < 60);
+        }
+}

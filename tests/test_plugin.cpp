@@ -137,7 +137,7 @@ TEST_CASE("an edit that a call's look did not see is seen during the solve, and 
         Milc milc(reference::Lattice{{4, 4, 8, 8}});
         said_by([&] { REQUIRE(milc.start() == 1); });
         Plugin &p = plugin();
-        p.links = std::make_unique<LinkCache>(p.context, p.sites, p.real(), 0); // as on a large lattice
+        p.links = std::make_unique<LinkCache>(p.agreed, p.context, p.sites, p.real(), 0); // as on a large lattice
         p.watch_threads = 2;
         milcgpu_plugin_solve_call call = milc.call();
         call.mass = mass;
@@ -178,7 +178,7 @@ TEST_CASE("whatever MILCGPU_PRECISION says, MILC's tolerance is reached", "[plug
             said_by([&] { REQUIRE(milc.start() == 1); });
             Masses masses(milc, {0.2, 0.5}, 1e-11);
             const std::string text = said_by([&] { CHECK(masses.solve() == 1); });
-            INFO(precision << "\n" << text << plugin().ledger.table(1));
+            INFO(precision << "\n" << text << table_of({plugin().ledger}, 1));
             CHECK(masses.report.status == MILCGPU_OK);
             CHECK(masses.worst_residual() < 1.01e-11);
             milcgpu_plugin_solve_call call = milc.call();

@@ -32,7 +32,8 @@ TEST_CASE("after an error: by safety, by memory where that was short, each preci
                                                   : 0);
     };
     const auto path = [&](const char *first, std::vector<int> statuses, bool in_double) {
-        Ladder ladder(policy_named(first), in_double);
+        Agreement one_rank;
+        Ladder ladder(one_rank, policy_named(first), in_double);
         std::string text = first;
         for (const int status : statuses)
             text += ladder.next(status, bytes) ? std::string(" ") + ladder.policy().name : " -";

@@ -33,6 +33,15 @@ bool field_line(Plugin &p, milcgpu_routine routine, const char *what, double dif
                 difference / allowed, seconds, cpu_seconds);
 }
 
+// From those of each rank's sites.
+Difference of_all_ranks(Plugin &p, const Difference &mine) {
+    double squares[] = {mine.difference * mine.difference, mine.size * mine.size};
+    if (p.agreed.size() == 1)
+        return mine;
+    p.agreed.add(squares, 2);
+    return {std::sqrt(squares[0]), std::sqrt(squares[1])};
+}
+
 // What two solutions may differ by: |x - y| <= |A^-1| (|r_x| + |r_y|), and |A^-1| <= 1 / (4 m^2). And the GPU's
 // residual must be what was asked for, or not above the CPU's (single precision cannot reach every tolerance). A
 // solution that is rounded to MILC's single precision has a residual of up to 2e-7 more, in quadrature.
@@ -44,12 +53,13 @@ SolutionsCompared compared(Plugin &p, const milcgpu_plugin_solve_call &call, con
     if (links == nullptr)
         throw Error(Status::device_lost, "there are no links on the device to compute residuals with");
     for (const auto &[field, residual] : {std::pair(&gpu, &s.gpu_residual), std::pair(&cpu, &s.cpu_residual)})
-        if (agreed(milcgpu_residual(p.context, links->handle, call.parity, call.mass, &call.source, field, residual)) !=
-            MILCGPU_OK)
+        if (p.agreed(milcgpu_residual(p.context, links->handle, call.parity, call.mass, &call.source, field,
+                                      residual)) != MILCGPU_OK)
             throw Error(Status::device_lost, reason());
     const HostRecords b = p.parity_of(call.source, call.parity);
-    const Difference d = difference_of(p.parity_of(gpu, call.parity), p.parity_of(cpu, call.parity), p.in_double());
-    const double source = difference_of(b, b, p.in_double()).size;
+    const Difference d =
+        of_all_ranks(p, difference_of(p.parity_of(gpu, call.parity), p.parity_of(cpu, call.parity), p.in_double()));
+    const double source = of_all_ranks(p, difference_of(b, b, p.in_double())).size;
     s.relative_difference = d.difference == 0 ? 0 : d.difference / d.size;
     const double allowed = 1.01 * (s.gpu_residual + s.cpu_residual) * source / (4 * call.mass * call.mass);
     const double asked = std::hypot(call.tolerance, p.in_double() ? 0 : 2e-7);
@@ -75,7 +85,7 @@ double at_limit(const Plugin &p, const SolutionsCompared &s, double tolerance, i
 
 // A comparison that could not be made has shown no difference.
 template <class Work> int compared_by(milcgpu_routine routine, const Work &work) noexcept {
-    return answer_of(routine_name(routine), "It is not compared", 1, work);
+    return common_answer_of(routine_name(routine), "It is not compared", 1, work);
 }
 
 const char *parity_name(int parity) { return parity == MILCGPU_EVEN ? "EVEN" : "ODD"; }
@@ -138,7 +148,8 @@ int milcgpu_plugin_compare_links(milcgpu_routine routine, int n, void *const *gp
             if (gpu[k] != nullptr && cpu[k] != nullptr)
                 worst = std::max(
                     worst, worst_link_difference(gpu[k], cpu[k], 4 * static_cast<size_t>(p.sites), p.in_double()));
-        return field_line(p, routine, "worst link", worst, p.in_double() ? 1e-12 : 2e-5, seconds, cpu_seconds);
+        return field_line(p, routine, "worst link", p.agreed.worst(worst), p.in_double() ? 1e-12 : 2e-5, seconds,
+                          cpu_seconds);
     });
 }
 
@@ -150,8 +161,9 @@ int milcgpu_plugin_compare_dslash(int parity, const void *source, const void *gp
             return p.parity_of({const_cast<void *>(field), 0, 0}, on);
         };
         const HostRecords x = records(source, MILCGPU_EVEN + MILCGPU_ODD - parity);
-        const Difference d = difference_of(records(gpu, parity), records(cpu, parity), p.in_double());
-        const double size = difference_of(x, x, p.in_double()).size; // D x may be small by cancellation
+        const Difference d = of_all_ranks(p, difference_of(records(gpu, parity), records(cpu, parity), p.in_double()));
+        const double size =
+            of_all_ranks(p, difference_of(x, x, p.in_double())).size; // D x may be small by cancellation
         return field_line(p, MILCGPU_DSLASH, parity_name(parity), d.difference == 0 ? 0 : d.difference / size,
                           p.in_double() ? 1e-14 : 1e-5, seconds, cpu_seconds);
     });
@@ -163,7 +175,7 @@ int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *e
         Plugin &p = plugin();
         Difference d;
         try {
-            d = p.gauge->difference(one);
+            d = of_all_ranks(p, p.gauge->difference(one));
             p.gauge->over_host(one);
         } catch (...) { // MILC's own result stays
             p.gauge->host_wrote(one);

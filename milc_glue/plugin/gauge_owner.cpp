@@ -32,7 +32,7 @@ milcgpu_status GaugeOwner::save(int one, const milcgpu_field &to) const {
 
 milcgpu_status GaugeOwner::on_device(const milcgpu_plugin_lattice &lattice, int what, uint64_t &moved) {
     if (gauge_ == nullptr) {
-        const milcgpu_status made = milcgpu_gauge_create(context_, real_, &gauge_);
+        const milcgpu_status made = agreed_(milcgpu_gauge_create(context_, real_, &gauge_));
         if (made != MILCGPU_OK)
             return made;
     }
@@ -42,10 +42,10 @@ milcgpu_status GaugeOwner::on_device(const milcgpu_plugin_lattice &lattice, int 
         if ((what & one) == 0 || m.newer == Newer::device)
             continue;
         const uint64_t hash = hash_records(records(one));
-        if (m.newer == Newer::neither && m.hash == hash)
+        if (!agreed_(m.newer != Newer::neither || m.hash != hash)) // on no rank has MILC written
             continue;
         m.newer = Newer::host;
-        const milcgpu_status loaded = load(one);
+        const milcgpu_status loaded = agreed_(load(one));
         if (loaded != MILCGPU_OK)
             return loaded;
         m = {Newer::neither, hash};

@@ -5,6 +5,7 @@
 #include "milc_glue/host_fields.h"
 #include "milc_glue/milcgpu_md.h"
 #include "milc_glue/plugin.h"
+#include "milc_glue/plugin/agreed.h"
 #include <map>
 #include <string>
 
@@ -12,7 +13,8 @@ namespace milcgpu {
 
 class GaugeOwner {
   public:
-    GaugeOwner(milcgpu_context *context, int real, int sites) : context_(context), real_(real), sites_(sites) {}
+    GaugeOwner(Agreement &agreed, milcgpu_context *context, int real, int sites)
+        : agreed_(agreed), context_(context), real_(real), sites_(sites) {}
     ~GaugeOwner() { milcgpu_gauge_destroy(gauge_); }
     GaugeOwner(const GaugeOwner &) = delete;
     GaugeOwner &operator=(const GaugeOwner &) = delete;
@@ -56,6 +58,7 @@ class GaugeOwner {
     milcgpu_status load(int one) const;
     milcgpu_status save(int one, const milcgpu_field &to) const;
 
+    Agreement &agreed_;
     milcgpu_context *context_;
     int real_, sites_;
     milcgpu_gauge *gauge_ = nullptr;

@@ -23,6 +23,7 @@ class KnownSolutions {
                   const HostRecords &source, uint64_t links, bool zero_source, bool resident,
                   const milcgpu_shift_report *shifts);
     void clear() { known_.clear(); }
+    bool empty() const { return known_.empty(); }
 
     // What the call asks for, where source and solution are as they were then: same places, same contents. The caller
     // compares the links. mass_error: relative, what two ways to one mass may differ by. nullptr: not known.

@@ -1,5 +1,4 @@
 #include "milc_glue/plugin/link_cache.h"
-#include "milc_glue/plugin/agreed.h"
 #include <algorithm>
 
 namespace milcgpu {
@@ -26,14 +25,29 @@ PartHashes hash_of(const HostRecords &fat, const HostRecords &lng) {
     return hash;
 }
 
+size_t first_bit(uint64_t bits) {
+    size_t k = 0;
+    while ((bits >> k & 1) == 0)
+        ++k;
+    return k;
+}
+
 } // namespace
 
+uint64_t LinkCache::with_addresses(const void *fat, const void *lng) const {
+    uint64_t bits = 0;
+    for (size_t k = 0; k < sets_.size(); ++k)
+        bits |= static_cast<uint64_t>(sets_[k]->fat == fat && sets_[k]->lng == lng) << k;
+    return bits;
+}
+
 LinkSet &LinkCache::slot_for(const void *fat, const void *lng) {
-    for (const auto &set : sets_)
-        if (set->fat == fat && set->lng == lng) {
-            set->used = ++clock_;
-            return *set;
-        }
+    const uint64_t bits = agreed_.common(with_addresses(fat, lng));
+    if (bits != 0) {
+        LinkSet &set = *sets_[first_bit(bits)];
+        set.used = ++clock_;
+        return set;
+    }
     if (sets_.size() >= most_link_sets)
         drop_oldest(nullptr);
     sets_.push_back(std::make_unique<LinkSet>(LinkSet{fat, lng, {}, false, false, nullptr, ++clock_, 0, 0}));
@@ -86,40 +100,52 @@ void LinkCache::drop_all() {
         continue;
 }
 
-// The set with the content of these, as far as one call looks; nullptr: none has it.
-LinkSet *LinkCache::current(const void *fat, const void *lng) {
-    if (are_alone(fat, lng)) {
+uint64_t LinkCache::matching(const void *fat, const void *lng, bool all) const {
+    const PartHashes whole = all ? hash_of(records(fat), records(lng)) : PartHashes{};
+    uint64_t bits = 0;
+    for (size_t k = 0; k < sets_.size(); ++k) {
+        const LinkSet &set = *sets_[k];
+        const int part = set.turn;
+        const auto part_is_same = [&] {
+            return set.fat == fat && set.lng == lng &&
+                   set.hash[part] == combined(hash_part(records(fat), part), hash_part(records(lng), part));
+        };
+        const bool same = set.loaded && !set.alone && (all ? set.hash == whole : part_is_same());
+        bits |= static_cast<uint64_t>(same) << k;
+    }
+    return bits;
+}
+
+// The set with the content of these, as far as one call looks; nullptr: none has it on all ranks.
+LinkSet *LinkCache::current(const void *fat, const void *lng, bool alone) {
+    if (alone) {
         const auto found = std::find_if(sets_.begin(), sets_.end(), [&](const auto &set) {
             return set->alone && set->loaded && set->fat == fat && set->lng == lng;
         });
-        return found != sets_.end() ? found->get() : nullptr;
+        return agreed_(found == sets_.end()) ? nullptr : found->get();
     }
-    for (const auto &set : sets_)
-        if (!looks_at_all() && set->loaded && set->fat == fat && set->lng == lng) {
-            const int part = set->turn;
-            if (set->hash[part] != combined(hash_part(records(fat), part), hash_part(records(lng), part)))
-                continue;
-            set->turn = (part + 1) % hash_parts;
-            set->unseen = hash_parts - 1;
-            return set.get();
-        }
-    const PartHashes all = hash_of(records(fat), records(lng));
-    for (const auto &set : sets_)
-        if (set->loaded && !set->alone && set->hash == all) {
-            set->unseen = 0;
-            return set.get();
-        }
+    for (const bool all : {false, true}) {
+        if (!all && looks_at_all())
+            continue;
+        const uint64_t bits = agreed_.common(matching(fat, lng, all));
+        if (bits == 0)
+            continue;
+        LinkSet &set = *sets_[first_bit(bits)];
+        set.turn = all ? set.turn : (set.turn + 1) % hash_parts;
+        set.unseen = all ? 0 : hash_parts - 1;
+        return &set;
+    }
     return nullptr;
 }
 
 milcgpu_status LinkCache::ready(const void *fat, const void *lng, LinkSet *&set) {
-    set = current(fat, lng);
-    const bool stale = agreed(set == nullptr);
-    if (!stale) {
+    const bool alone = !alone_.empty() && agreed_.common(are_alone(fat, lng)) != 0;
+    set = current(fat, lng, alone);
+    if (set != nullptr) {
         set->used = ++clock_;
         return MILCGPU_OK;
     }
-    if (are_alone(fat, lng))
+    if (alone)
         return MILCGPU_CORRUPTED;
     LinkSet &slot = slot_for(fat, lng);
     const milcgpu_status status = load(slot, fat, lng);
@@ -127,6 +153,7 @@ milcgpu_status LinkCache::ready(const void *fat, const void *lng, LinkSet *&set)
         keep(slot, fat, lng);
         set = &slot;
     } else {
+        set = nullptr;
         slot.used = 0; // the oldest, to be dropped
         drop_oldest(nullptr);
     }
@@ -137,9 +164,9 @@ milcgpu_status LinkCache::load(LinkSet &set, const void *fat, const void *lng) {
     set.loaded = false;
     const milcgpu_field fat_field = field(fat), lng_field = field(lng);
     for (;;) {
-        const milcgpu_status status = set.handle == nullptr
-                                          ? milcgpu_links_create(context_, &fat_field, &lng_field, &set.handle)
-                                          : milcgpu_links_update(set.handle, &fat_field, &lng_field, nullptr);
+        const milcgpu_status status =
+            agreed_(set.handle == nullptr ? milcgpu_links_create(context_, &fat_field, &lng_field, &set.handle)
+                                          : milcgpu_links_update(set.handle, &fat_field, &lng_field, nullptr));
         if (status != MILCGPU_NO_MEMORY || !drop_oldest(&set))
             return status;
     }

@@ -8,6 +8,7 @@
 #pragma once
 #include "milc_glue/host_fields.h"
 #include "milc_glue/plugin.h"
+#include "milc_glue/plugin/agreed.h"
 #include <memory>
 #include <vector>
 
@@ -32,9 +33,11 @@ struct LinkSet {
 
 class LinkCache {
   public:
-    // real: of MILC's links. Lattices of fewer sites than whole_below are looked at whole in every call.
-    LinkCache(milcgpu_context *context, int sites, int real, int whole_below)
-        : context_(context), sites_(sites), real_(real), whole_below_(whole_below) {}
+    // real: of MILC's links. Lattices of fewer sites than whole_below are looked at whole in every call. All ranks have
+    // the same sets in the same order: which of them a call finds, and where new ones go, they decide together, because
+    // a boundary is edited on some ranks only, and addresses are each rank's own.
+    LinkCache(Agreement &agreed, milcgpu_context *context, int sites, int real, int whole_below)
+        : agreed_(agreed), context_(context), sites_(sites), real_(real), whole_below_(whole_below) {}
     ~LinkCache() { drop_all(); }
     LinkCache(const LinkCache &) = delete;
     LinkCache &operator=(const LinkCache &) = delete;
@@ -61,9 +64,14 @@ class LinkCache {
     HostRecords records(const void *links) const;
 
   private:
-    LinkSet *current(const void *fat, const void *lng);
+    // A bit for each set that has, on this rank, what these addresses have: of those that had them before, by a part of
+    // the links (all: of any set, by all of them).
+    uint64_t matching(const void *fat, const void *lng, bool all) const;
+    uint64_t with_addresses(const void *fat, const void *lng) const;
+    LinkSet *current(const void *fat, const void *lng, bool alone);
     milcgpu_status load(LinkSet &set, const void *fat, const void *lng);
 
+    Agreement &agreed_;
     milcgpu_context *context_;
     int sites_, real_, whole_below_;
     std::vector<std::unique_ptr<LinkSet>> sets_;

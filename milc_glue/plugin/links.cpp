@@ -10,6 +10,8 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                          milcgpu_fatlink_report *report) {
     return done_by(routine, [&] {
         Plugin &p = plugin();
+        if (!p.is_built(routine))
+            return false;
         RoutineAccount &account = p.ledger[routine];
         const Stopwatch watch(account.seconds);
         p.known.clear();
@@ -40,7 +42,7 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                                 keeps ? &kept[k]->handle : nullptr});
             }
             report->struct_size = sizeof *report;
-            const milcgpu_status status = agreed(
+            const milcgpu_status status = p.agreed(
                 gauge != nullptr ? milcgpu_fat_links(p.context, spec, &gauge_field, sets.data(), n, &hisq, report)
                                  : milcgpu_gauge_links(p.gauge->handle(), spec, sets.data(), n, &hisq, report));
             for (int k = 0; k < n && status == MILCGPU_OK; ++k)

@@ -16,13 +16,15 @@ template <class Work>
 int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int reads, int writes, const Work &work) {
     return done_by(routine, [&] {
         Plugin &p = plugin();
+        if (!p.is_built(routine))
+            return false;
         RoutineAccount &account = p.ledger[routine];
         const Stopwatch watch(account.seconds);
         if (writes & MILCGPU_LINKS)
             p.known.clear();
         const auto attempt = [&] {
             const milcgpu_status ready = p.gauge->on_device(*lattice, reads, account.to_device);
-            return agreed(ready != MILCGPU_OK ? ready : work(p.gauge->handle(), account));
+            return p.agreed(ready != MILCGPU_OK ? ready : work(p.gauge->handle(), account));
         };
         milcgpu_status status = with_links_dropped(routine, attempt);
         if (status == MILCGPU_CORRUPTED) {
@@ -64,14 +66,16 @@ extern "C" {
 
 int milcgpu_plugin_resident(void) {
     const Plugin &p = plugin();
-    return p.context == nullptr || p.settings.is("MILCGPU_RESIDENT", "0") ? 0 : p.poisons() ? 2 : 1;
+    return p.context == nullptr || !p.is_built(MILCGPU_UPDATE_U) || p.settings.is("MILCGPU_RESIDENT", "0") ? 0
+           : p.poisons()                                                                                   ? 2
+                                                                                                           : 1;
 }
 
 int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice) {
     Plugin &p = plugin();
-    return answer_of("gauge field", "It is loaded where it is needed", 0, [&] {
+    return common_answer_of("gauge field", "It is loaded where it is needed", 0, [&] {
         RoutineAccount &account = p.ledger[MILCGPU_GATHER_LINKS]; // what MILC asked for
-        if (!p.active() || agreed(p.gauge->on_device(*lattice, MILCGPU_LINKS, account.to_device)) != MILCGPU_OK)
+        if (!p.active() || p.agreed(p.gauge->on_device(*lattice, MILCGPU_LINKS, account.to_device)) != MILCGPU_OK)
             return false;
         ++account.calls;
         return true;
@@ -105,7 +109,7 @@ int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const mi
         bool all = vectors.run_of(x, spec->n_terms) == 0;
         for (int t = 0; all && t < spec->n_terms; ++t)
             all = vectors.holds(t, MILCGPU_EVEN + MILCGPU_ODD);
-        return all;
+        return !plugin().agreed(!all);
     };
     const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account) {
         ResidentVectors &vectors = plugin().vectors;
@@ -146,7 +150,7 @@ int milcgpu_plugin_plaquettes(const milcgpu_plugin_lattice *lattice, double *spa
 
 void milcgpu_plugin_vectors_begin(int most) {
     Plugin &p = plugin();
-    answer_of("solutions on the device", "They go to the host", 0, [&] {
+    common_answer_of("solutions on the device", "They go to the host", 0, [&] {
         if (p.active() && p.compare == 0 && milcgpu_plugin_resident() != 0)
             p.vectors.begin(p.context, p.real(), most);
         return 0;
@@ -156,18 +160,22 @@ void milcgpu_plugin_vectors_begin(int most) {
 int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weights, int parity, double constant,
                                milcgpu_field source, milcgpu_field to) {
     Plugin &p = plugin();
-    return answer_of("sum of solutions", "MILC's own routine does this call", 0, [&] {
-        const int first = p.active() ? p.vectors.run_of(x, n) : -1;
-        for (int k = first; k < first + n; ++k)
-            if (first < 0 || !p.vectors.holds(k, parity))
-                return false;
-        const milcgpu_status status = agreed(milcgpu_vectors_sum(p.vectors.handle(), first, n, weights, parity, &to));
+    return common_answer_of("sum of solutions", "MILC's own routine does this call", 0, [&] {
+        if (!p.active() || !p.vectors.active())
+            return false;
+        const int first = p.vectors.run_of(x, n);
+        bool all = first >= 0;
+        for (int k = first; all && k < first + n; ++k)
+            all = p.vectors.holds(k, parity);
+        if (p.agreed(!all))
+            return false;
+        const milcgpu_status status = p.agreed(milcgpu_vectors_sum(p.vectors.handle(), first, n, weights, parity, &to));
         if (status != MILCGPU_OK) {
             p.report_failure(MILCGPU_KS_MULTICG, status);
             return false;
         }
         p.ledger[MILCGPU_KS_MULTICG].to_host +=
-            static_cast<uint64_t>(p.even_sites) * 6 * (p.in_double() ? sizeof(double) : sizeof(float));
+            static_cast<uint64_t>(p.sites_of(parity)) * 6 * (p.in_double() ? sizeof(double) : sizeof(float));
         const HostRecords from = p.parity_of(source, parity), sum = p.parity_of(to, parity);
         p.in_double() ? add_scaled<double>(constant, from, sum) : add_scaled<float>(constant, from, sum);
         return true;
@@ -176,7 +184,7 @@ int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weig
 
 int milcgpu_plugin_vectors_need(void) {
     Plugin &p = plugin();
-    return answer_of("solutions on the device", "MILC cannot go on", 0, [&] {
+    return common_answer_of("solutions on the device", "MILC cannot go on", 0, [&] {
         p.vectors.all_to_host();
         return !p.lost;
     });
@@ -193,13 +201,14 @@ int milcgpu_plugin_newer_on_device(int what) {
 }
 
 int milcgpu_plugin_has_links(const void *links) {
-    const Plugin &p = plugin();
-    return p.gauge != nullptr && p.gauge->has_links(links);
+    Plugin &p = plugin();
+    return common_answer_of("gauge field", "It is loaded", 0,
+                            [&] { return !p.agreed(p.gauge == nullptr || !p.gauge->has_links(links)); });
 }
 
 int milcgpu_plugin_host_needs(int what, const char *who) {
     Plugin &p = plugin();
-    return answer_of(who, "MILC cannot go on", 0, [&] {
+    return common_answer_of(who, "MILC cannot go on", 0, [&] {
         if (p.lost)
             return false;
         if (p.gauge == nullptr)

@@ -1,5 +1,4 @@
 #include "milc_glue/plugin/precision.h"
-#include "milc_glue/plugin/agreed.h"
 #include <algorithm>
 
 namespace milcgpu {
@@ -61,11 +60,11 @@ const Policy *Ladder::safer(int status) const {
 
 bool Ladder::next(int status, const std::function<size_t(const Policy &)> &bytes) {
     if (status == MILCGPU_DEVICE_LOST || status == MILCGPU_BAD_ARGUMENT || status == MILCGPU_CORRUPTED ||
-        status == MILCGPU_TIMED_OUT)
+        status == MILCGPU_TIMED_OUT || status == MILCGPU_COMM)
         return false;
     tried_[policy_ - policies.data()] = true;
     const Policy *found = status == MILCGPU_NO_MEMORY ? leaner(bytes) : safer(status);
-    const auto index = agreed(found != nullptr ? found - policies.data() : std::ptrdiff_t{policies.size()});
+    const auto index = agreed_(found != nullptr ? found - policies.data() : std::ptrdiff_t{policies.size()});
     if (index == policies.size())
         return false;
     policy_ = &policies[index];

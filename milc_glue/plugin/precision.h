@@ -1,6 +1,7 @@
 // Precisions of a solve, and which one is tried next after an error.
 #pragma once
 #include "milc_glue/milcgpu.h"
+#include "milc_glue/plugin/agreed.h"
 #include <array>
 #include <functional>
 #include <string>
@@ -32,7 +33,8 @@ bool floor_is_done(const Policy &policy, bool in_double);
 // The precisions that one call goes through, each at most once.
 class Ladder {
   public:
-    Ladder(const Policy *first, bool in_double) : policy_(first), in_double_(in_double) {}
+    Ladder(Agreement &agreed, const Policy *first, bool in_double)
+        : agreed_(agreed), policy_(first), in_double_(in_double) {}
     const Policy &policy() const { return *policy_; }
 
     // Makes policy() the next one to try after `status`. Where memory was short, that is the one which needs least, if
@@ -45,6 +47,7 @@ class Ladder {
     const Policy *safer(int status) const;
     bool untried(const Policy &policy) const { return !tried_[&policy - policies.data()]; }
 
+    Agreement &agreed_;
     const Policy *policy_;
     bool in_double_;
     std::array<bool, policies.size()> tried_{};

@@ -1,5 +1,6 @@
 #include "milc_glue/plugin/settings.h"
 #include "milc_glue/start_context.h"
+#include <algorithm>
 #include <cstdlib>
 
 namespace milcgpu {
@@ -64,6 +65,11 @@ Settings Settings::of_environment() {
             settings.given_.push_back(format("%s=%s", setting.name, value));
     }
     return settings;
+}
+
+bool Settings::is_given(const std::string &name) const {
+    return std::any_of(given_.begin(), given_.end(),
+                       [&](const std::string &one) { return one.rfind(name + "=", 0) == 0; });
 }
 
 std::string Settings::given() const {

@@ -26,8 +26,9 @@ class Settings {
     const std::string &operator[](const std::string &name) const { return values_.at(name); }
     bool is(const std::string &name, const char *value) const { return values_.at(name) == value; }
     bool is_on(const std::string &name) const { return is(name, "1") || is(name, "yes"); }
-    std::string given() const; // NAME=value of what the environment sets, in the table's order
-    std::string list() const;  // every setting: its value, what is allowed, what it is for
+    bool is_given(const std::string &name) const; // by the environment
+    std::string given() const;                    // NAME=value of what the environment sets, in the table's order
+    std::string list() const;                     // every setting: its value, what is allowed, what it is for
 
   private:
     std::map<std::string, std::string> values_;

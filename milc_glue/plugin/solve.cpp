@@ -41,8 +41,8 @@ void progress(void *user, int step, double residual) {
 }
 
 // Ends the looks at the host's links. True: they are not those on the device, and are to be loaded again; it was said.
-bool edited(const Plugin &p, milcgpu_routine routine, LinkWatch &looks, LinkSet &links) {
-    if (!agreed(!looks.end()))
+bool edited(Plugin &p, milcgpu_routine routine, LinkWatch &looks, LinkSet &links) {
+    if (!p.agreed(!looks.end()))
         return false;
     links.loaded = false;
     p.say(0, format("%s: MILC's links are no longer those on the device: a few were edited, and a look at all of them "
@@ -56,7 +56,7 @@ bool edited(const Plugin &p, milcgpu_routine routine, LinkWatch &looks, LinkSet 
 class Mending {
   public:
     Mending(Plugin &plugin, milcgpu_routine routine, const Policy *first)
-        : p_(plugin), routine_(routine), ladder_(first, plugin.in_double()) {}
+        : p_(plugin), routine_(routine), ladder_(plugin.agreed, first, plugin.in_double()) {}
     const Policy &policy() const { return ladder_.policy(); }
     bool mends(int status, LinkSet &links, const std::function<size_t(const Policy &)> &bytes) {
         const std::string why = reason();
@@ -90,23 +90,28 @@ template <class Spec> size_t bytes_of(const Plugin &p, const Spec &spec) {
 }
 
 // Whether this solve's answer is there already: the solution that a multi-mass call left in these addresses, for this
-// source and these links, none of them changed since.
+// source and these links, none of them changed since, on any rank.
 const KnownSolution *known_for(Plugin &p, const milcgpu_plugin_solve_call &call) {
+    if (p.known.empty())
+        return nullptr;
     const KnownSolution *found = p.known.find(call, p.parity_of(call.source, call.parity),
                                               p.parity_of(call.solution, call.parity), p.in_double() ? 1e-13 : 1e-6);
-    const bool unknown = agreed(found == nullptr);
-    const LinkSet *links = unknown ? nullptr : p.links_for(call.fat, call.lng);
-    return links != nullptr && links->content() == found->links ? found : nullptr;
+    if (p.agreed(found == nullptr))
+        return nullptr;
+    const LinkSet *links = p.links_for(call.fat, call.lng);
+    if (links == nullptr || p.agreed(links->content() != found->links))
+        return nullptr;
+    return found;
 }
 
 // `work`, again with fewer sets of links on the device for as long as memory is short.
 template <class Work>
 milcgpu_status with_room(Plugin &p, milcgpu_routine routine, const LinkSet *links, const Work &work) {
-    milcgpu_status status = agreed(work());
+    milcgpu_status status = p.agreed(work());
     while (status == MILCGPU_NO_MEMORY && p.links->drop_oldest(links)) {
         p.say(1, format("%s: %s. Trying again with fewer sets of links on the device", routine_name(routine),
                         reason().c_str()));
-        status = agreed(work());
+        status = p.agreed(work());
     }
     return status;
 }
@@ -226,7 +231,12 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
         }
         // The number of the first; -1: they go to the host.
         const bool stay = p.vectors.active();
-        const int resident = stay ? p.vectors.take(call->solutions, call->n_shifts) : -1;
+        int resident = stay ? p.vectors.take(call->solutions, call->n_shifts) : -1;
+        if (stay && p.agreed(resident < 0) && resident >= 0) {
+            p.vectors.all_to_host();
+            p.vectors.end();
+            resident = -1;
+        }
         if (stay && !p.vectors.active())
             p.say(1, format("%s: %s. Solutions go to the host", routine_name(MILCGPU_KS_MULTICG), reason().c_str()));
         p.vectors.to_host(call->source.data);
@@ -284,11 +294,12 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
         if (links == nullptr)
             return false;
         const int other = MILCGPU_EVEN + MILCGPU_ODD - parity, index = p.vectors.find(source.data);
-        if (index >= 0 && source.data == destination.data && p.vectors.holds(index, other) &&
-            agreed(milcgpu_vectors_dslash(p.vectors.handle(), index, links->handle, parity)) == MILCGPU_OK) {
+        const bool resident = index >= 0 && source.data == destination.data && p.vectors.holds(index, other);
+        if (p.vectors.active() && !p.agreed(!resident) &&
+            p.agreed(milcgpu_vectors_dslash(p.vectors.handle(), index, links->handle, parity)) == MILCGPU_OK) {
             p.vectors.now_holds(index, parity, p.poisons());
             ++account.calls;
-            account.flops += 1146.0 * p.even_sites;
+            account.flops += 1146.0 * p.sites_of(parity);
             return true;
         }
         p.vectors.to_host(source.data);
@@ -296,15 +307,15 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
         milcgpu_operator what{};
         what.precision = p.real();
         const milcgpu_status status =
-            agreed(milcgpu_dslash(p.context, links->handle, &what, parity, &source, &destination));
+            p.agreed(milcgpu_dslash(p.context, links->handle, &what, parity, &source, &destination));
         if (status != MILCGPU_OK) {
             links->loaded = links->loaded && status != MILCGPU_CORRUPTED;
             p.report_failure(MILCGPU_DSLASH, status);
             return false;
         }
-        const uint64_t bytes = static_cast<uint64_t>(p.even_sites) * 6 * (p.in_double() ? 8 : 4);
+        const uint64_t bytes = static_cast<uint64_t>(p.sites_of(parity)) * 6 * (p.in_double() ? 8 : 4);
         ++account.calls;
-        account.flops += 1146.0 * p.even_sites;
+        account.flops += 1146.0 * p.sites_of(parity);
         account.to_device += bytes;
         account.to_host += bytes;
         return true;

@@ -1,6 +1,7 @@
 // Start and exit: what is taken over, and the tables that say so.
+#include "milc_glue/plugin/rank_start.h"
 #include "milc_glue/plugin/solve.h"
-#include "milc_glue/plugin/state.h"
+#include "milc_glue/start_context.h"
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -22,6 +23,7 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
         const auto routine = static_cast<milcgpu_routine>(r);
         const bool on_host = routine == MILCGPU_BACK_LINKS || routine == MILCGPU_GATHER_LINKS;
         const char *left = milc.left[r] != nullptr                        ? milc.left[r]
+                           : !p.is_built(routine)                         ? "MILC's own, as the lattice is cut"
                            : routine == MILCGPU_DSLASH && !p.takes_dslash ? dslash
                                                                           : nullptr;
         text += format("%-24s %-13s %s\n", routine_name(routine),
@@ -36,7 +38,7 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
     return text;
 }
 
-void print_start(const Plugin &p, const milcgpu_milc &milc) {
+void print_start(Plugin &p, const milcgpu_milc &milc) {
     p.say(1, format("%s, PRECISION %d, with milcgpu %s", milc.milc, milc.precision, MILCGPU_VERSION));
     if (!p.settings.given().empty())
         p.say(1, "settings: " + p.settings.given());
@@ -51,6 +53,8 @@ void print_start(const Plugin &p, const milcgpu_milc &milc) {
                     : p.compare == 1 ? "; every routine is also run by MILC and compared (MILCGPU_COMPARE)"
                                      : "; compared, and ended at the first difference (MILCGPU_COMPARE=strict)"));
     p.say(1, routine_table(p, milc));
+    if (p.agreed.size() > 1)
+        p.say(1, rank_table(p));
     milcgpu_plugin_solve_call call{};
     call.parity = MILCGPU_EVEN;
     call.tolerance = 1e-6;
@@ -61,30 +65,45 @@ void print_start(const Plugin &p, const milcgpu_milc &milc) {
         p.say(1, std::string("memory of one set of links and a solve:\n") + plan);
 }
 
+bool tables_are_due = false;
+
+void print_tables(const std::vector<Ledger> &of_ranks) {
+    const Plugin &p = plugin();
+    tables_are_due = false;
+    p.say(1, table_of(of_ranks, wall_seconds() - loaded_at));
+    if (p.gauge != nullptr)
+        p.say(1, p.gauge->table());
+    const std::string comparison = p.ledger.comparison();
+    if (!comparison.empty())
+        p.say(1, "comparison with MILC's own routines:\n" + comparison);
+}
+
+// Where MILC has not said that it ends, and no message passes any more.
 void print_exit() {
     answer_of("the tables at exit", "They are left out", 0, [] {
-        const Plugin &p = plugin();
-        p.say(1, p.ledger.table(wall_seconds() - loaded_at));
-        if (p.gauge != nullptr)
-            p.say(1, p.gauge->table());
-        const std::string comparison = p.ledger.comparison();
-        if (!comparison.empty())
-            p.say(1, "comparison with MILC's own routines:\n" + comparison);
+        if (tables_are_due)
+            print_tables({plugin().ledger});
         return 0;
     });
 }
 
 // Why MILC cannot be served; empty: it can.
-std::string refusal(const milcgpu_milc &milc) {
+std::string refusal_of_glue(const milcgpu_milc &milc) {
     if (milc.struct_size != sizeof milc || std::strcmp(milc.header_version, MILCGPU_VERSION) != 0)
         return format("the glue in this program was compiled with milcgpu %s, the library that is loaded is %s: "
                       "build MILC again with the milcgpu that it is to run with",
                       milc.header_version, MILCGPU_VERSION);
-    if (milc.ranks != 1)
-        return format("%d ranks: milcgpu %s works on one rank (one GPU) a job", milc.ranks, MILCGPU_VERSION);
-    if (milc.site_map == nullptr)
-        return "MILC's site order could not be read (node_index and the sites' coordinates disagree)";
     return "";
+}
+std::string refusal(const milcgpu_milc &milc) {
+    if (milc.ranks != 1 && milc.messages == nullptr)
+        return format("%d ranks, and %s", milc.ranks,
+                      milc.own_routines != 0 ? "no mpi.h was found when MILC was built: milcgpu cannot pass messages"
+                                             : "milcgpu passes no messages for MILC's own GPU switches yet");
+    if (milc.site_map == nullptr)
+        return "MILC's site order could not be read (node_index and the sites' coordinates disagree, or an extent of "
+               "the whole lattice is odd)";
+    return refusal_of_cut(milc);
 }
 
 int refused(const Plugin &p, const std::string &why) {
@@ -99,34 +118,32 @@ extern "C" {
 int milcgpu_plugin_start(const milcgpu_milc *milc) {
     Plugin &p = plugin();
     const char *after = milc->own_routines != 0 ? "MILC runs on the CPU" : "It could not be done";
-    const int started = answer_of("start", after, -1, [&] {
+    const int started = common_answer_of("start", after, -1, [&] {
         p.close();
         p.site_map.clear();
         p.rank = milc->rank;
         p.own_routines = milc->own_routines != 0;
-        try {
-            p.settings = Settings::of_environment();
-        } catch (const Error &error) {
-            return refused(p, error.what());
-        }
+        const std::string mismatch = refusal_of_glue(*milc);
+        if (!mismatch.empty())
+            return refused(p, mismatch);
+        join_ranks(p, *milc);
+        const std::string bad_setting = p.agreed.words(take_settings(p));
+        if (!bad_setting.empty())
+            return refused(p, bad_setting);
         p.verbosity = std::stoi(p.settings["MILCGPU_VERBOSE"]);
         if (p.own_routines && p.settings.is_on("MILCGPU_OFF"))
             return 0;
-        const std::string why = refusal(*milc);
+        const std::string why = p.agreed.words(refusal(*milc));
         if (!why.empty())
             return refused(p, why);
         p.compare = !p.own_routines                              ? 0
                     : p.settings.is("MILCGPU_COMPARE", "strict") ? 2
                                                                  : p.settings.is_on("MILCGPU_COMPARE");
-        p.precision = milc->precision;
-        p.sites = milc->extent[0] * milc->extent[1] * milc->extent[2] * milc->extent[3];
-        p.even_sites = p.sites / 2;
-        p.site_map.assign(milc->site_map, milc->site_map + p.sites);
-        p.layout.struct_size = sizeof p.layout;
-        std::copy(milc->extent, milc->extent + 4, p.layout.extent);
+        take_lattice(p, *milc);
         if (!p.open(MILCGPU_AUTO)) // a door without MILC's own routines retreats from here: the map stays
             return refused(p, reason());
         print_start(p, *milc);
+        tables_are_due = true;
         static const int registered = std::atexit(print_exit);
         static_cast<void>(registered);
         return 1;
@@ -134,6 +151,22 @@ int milcgpu_plugin_start(const milcgpu_milc *milc) {
     if (started <= 0)
         p.close();
     return started;
+}
+
+void milcgpu_plugin_exit(void) {
+    if (!tables_are_due)
+        return;
+    common_answer_of("the tables at exit", "They are left out", 0, [] {
+        Plugin &p = plugin();
+        print_tables(p.agreed.gathered(p.ledger));
+        if (p.agreed.size() > 1)
+            p.drop();
+        return 0;
+    });
+}
+
+int milcgpu_plugin_agreed(int mine) {
+    return common_answer_of("a decision", "The careful way is taken", 1, [&] { return plugin().agreed(mine); });
 }
 
 int milcgpu_plugin_retreat(void) {
@@ -156,6 +189,7 @@ int milcgpu_plugin_retreat(void) {
 }
 
 int milcgpu_plugin_active(void) { return plugin().active(); }
+int milcgpu_plugin_takes(milcgpu_routine routine) { return plugin().takes(routine); }
 int milcgpu_plugin_takes_dslash(void) {
     const Plugin &p = plugin();
     return p.active() && (p.takes_dslash || p.vectors.active());

@@ -13,18 +13,42 @@ Plugin &plugin() {
     return *only;
 }
 
-void say_thrown(const char *where, const char *after) noexcept {
-    if (plugin().rank != 0)
-        return;
+namespace {
+
+// `use` is handed the words for what was thrown.
+template <class Use> void with_words_thrown(const Use &use) noexcept {
     try {
         throw;
     } catch (const std::bad_alloc &) {
-        std::fprintf(stderr, "milcgpu: %s: the host's memory is exhausted. %s\n", where, after);
+        use("the host's memory is exhausted");
     } catch (const std::exception &error) {
-        std::fprintf(stderr, "milcgpu: %s: %s. %s\n", where, error.what(), after);
+        use(error.what());
     } catch (...) {
-        std::fprintf(stderr, "milcgpu: %s: an unknown error. %s\n", where, after);
+        use("an unknown error");
     }
+}
+
+} // namespace
+
+void say_thrown(const char *where, const char *after) noexcept {
+    with_words_thrown([&](const char *what) {
+        if (plugin().rank == 0)
+            std::fprintf(stderr, "milcgpu: %s: %s. %s\n", where, what, after);
+    });
+}
+
+void leave_call(const char *where, const char *after) noexcept {
+    with_words_thrown([&](const char *what) {
+        Plugin &p = plugin();
+        p.agreed.give_up(what);
+        if (p.agreed.broken() && p.end_all != nullptr) {
+            char words[1000];
+            std::snprintf(words, sizeof words, "%s: %s. MILC cannot go on: all ranks end", where, what);
+            p.end_all(p.end_all_user, words);
+        } else if (p.rank == 0) { // it hears of the others, with their names
+            std::fprintf(stderr, "milcgpu: %s: %s. %s\n", where, what, after);
+        }
+    });
 }
 
 std::string reason() {
@@ -44,6 +68,12 @@ void Plugin::say(int level, const std::string &text) const {
     }
 }
 
+// MILCGPU_DEVICE, else in turn among the ranks of this host.
+int Plugin::device_number() const {
+    const int count = settings.is_given("MILCGPU_DEVICE") ? 0 : Device::gpu_count();
+    return count > 0 ? node_rank % count : std::stoi(settings["MILCGPU_DEVICE"]);
+}
+
 // From the settings, and by what the backend is best at: the fewest reals of a link are the fastest on a GPU, and the
 // slowest on a CPU.
 bool Plugin::open(int backend) {
@@ -51,37 +81,47 @@ bool Plugin::open(int backend) {
     milcgpu_options options{};
     options.struct_size = sizeof options;
     options.backend = backend;
-    options.device = std::stoi(settings["MILCGPU_DEVICE"]);
+    options.device = device_number();
     options.verbosity = verbosity;
     layout.site_map = site_map.data();
-    if (milcgpu_init(&layout, &options, &context) != MILCGPU_OK)
+    if (agreed(milcgpu_init(&layout, &options, &context)) != MILCGPU_OK)
         return false;
     milcgpu_backend_of(context, &backend);
     const bool gpu = backend == MILCGPU_CUDA;
     policy =
         precision_is_set() ? policy_named(settings["MILCGPU_PRECISION"]) : automatic_policy(gpu, in_double(), sites);
-    policy = &policies[agreed(policy - policies.data())];
+    policy = &policies[agreed(policy - policies.data())]; // by the largest box
     reconstruct = !settings.is("MILCGPU_RECONSTRUCT", "auto") ? std::stoi(settings["MILCGPU_RECONSTRUCT"])
                   : gpu                                       ? 9
                                                               : 18;
     takes_dslash = settings.is("MILCGPU_DSLASH", "always") ||
                    (settings.is("MILCGPU_DSLASH", "auto") && gpu && sites >= dslash_from_sites);
-    links = std::make_unique<LinkCache>(context, sites, real(),
+    links = std::make_unique<LinkCache>(agreed, context, sites, real(),
                                         settings.is("MILCGPU_HASH", "full") ? sites + 1 : links_whole_below_sites);
-    gauge = std::make_unique<GaugeOwner>(context, real(), sites);
+    gauge = std::make_unique<GaugeOwner>(agreed, context, real(), sites);
     watch_threads = gpu ? idle_threads() : 0; // the host backend has work for all of them
     return true;
 }
 
 void Plugin::close() {
+    std::string why;
     try {
         vectors.all_to_host();
         if (gauge != nullptr)
             gauge->to_host(MILCGPU_LINKS | MILCGPU_MOMENTA, "the end of the device's work");
     } catch (const std::exception &error) {
-        lost = true;
-        say(0, error.what());
+        why = error.what();
     }
+    if (gauge != nullptr || vectors.handle() != nullptr)
+        why = agreed.words(why);
+    if (!why.empty()) {
+        lost = true;
+        say(0, why);
+    }
+    drop();
+}
+
+void Plugin::drop() {
     vectors.drop();
     gauge.reset();
     links.reset();
@@ -92,15 +132,15 @@ void Plugin::close() {
 
 LinkSet *Plugin::links_for(const void *fat, const void *lng) {
     LinkSet *set = nullptr;
-    const milcgpu_status status = agreed(links->ready(fat, lng, set));
+    const milcgpu_status status = links->ready(fat, lng, set);
     if (status == MILCGPU_OK)
         return set;
-    if (links->are_alone(fat, lng)) {
+    if (agreed.common(links->are_alone(fat, lng)) != 0) {
         say(1, "links that were made on the device, and never copied, are no longer there: they are made again");
         return nullptr;
     }
     say(0, reason());
-    if (status == MILCGPU_DEVICE_LOST)
+    if (ends_context(status))
         close();
     return nullptr;
 }
@@ -108,11 +148,12 @@ LinkSet *Plugin::links_for(const void *fat, const void *lng) {
 void Plugin::report_failure(milcgpu_routine routine, int status) {
     const bool with_gauge = gauge != nullptr && gauge->newer_on_device(MILCGPU_LINKS | MILCGPU_MOMENTA) != 0;
     const char *after = !own_routines                   ? "It could not be done"
-                        : status != MILCGPU_DEVICE_LOST ? "MILC's own routine does this call"
+                        : !ends_context(status)         ? "MILC's own routine does this call"
+                        : status != MILCGPU_DEVICE_LOST ? "MILC runs on the CPU from here on"
                         : with_gauge                    ? "the GPU is gone"
                                                         : "the GPU is gone: MILC runs on the CPU from here on";
     say(0, format("%s: %s. %s", routine_name(routine), reason().c_str(), after));
-    if (status == MILCGPU_DEVICE_LOST)
+    if (ends_context(status))
         close();
 }
 
@@ -124,9 +165,9 @@ HostRecords Plugin::link_records(const void *links_of_all_sites) const {
 HostRecords Plugin::parity_of(const milcgpu_field &field, int parity) const {
     const size_t bytes = 6 * (in_double() ? sizeof(double) : sizeof(float));
     const size_t pitch = field.pitch_bytes != 0 ? field.pitch_bytes : bytes;
-    const size_t first = parity == MILCGPU_EVEN ? 0 : static_cast<size_t>(even_sites);
-    return {static_cast<const unsigned char *>(field.data) + first * pitch, static_cast<size_t>(even_sites), bytes,
-            pitch};
+    const int first = parity == MILCGPU_EVEN ? 0 : even_sites;
+    return {static_cast<const unsigned char *>(field.data) + first * pitch, static_cast<size_t>(sites_of(parity)),
+            bytes, pitch};
 }
 
 } // namespace milcgpu

@@ -18,9 +18,14 @@ struct Plugin {
     milcgpu_context *context = nullptr; // NULL: MILC works by itself
 
     // MILC's side, from the start on.
-    int precision = 2, sites = 0, even_sites = 0, rank = 0;
-    bool own_routines = true; // MILC's own are there to fall back on
+    int precision = 2, sites = 0, even_sites = 0, rank = 0; // sites of this rank
+    bool own_routines = true;                               // MILC's own are there to fall back on
     milcgpu_layout layout{};
+    Agreement agreed;
+    void (*end_all)(void *user, const char *why) = nullptr; // of MILC's ranks; nullptr: there is one
+    void *end_all_user = nullptr;
+    int node_rank = 0;                                  // among the ranks of the whole program on this host
+    bool is_cut = false;                                // the lattice, among ranks
     std::array<bool, MILCGPU_ROUTINES> left_was_said{}; // that MILC's own does the routine
     std::vector<int> site_map;                          // empty: not started
 
@@ -43,14 +48,27 @@ struct Plugin {
     bool active() const { return context != nullptr && links != nullptr && originals == 0; }
     bool in_double() const { return precision == 2; }
     bool poisons() const { return settings.is("MILCGPU_RESIDENT", "nan"); }
+    int sites_of(int parity) const { return parity == MILCGPU_EVEN ? even_sites : sites - even_sites; }
     int real() const { return in_double() ? MILCGPU_DOUBLE : MILCGPU_SINGLE; }
+    // What the library does on a lattice that is cut. The rest is MILC's own, on all ranks.
+    bool is_built(milcgpu_routine routine) const {
+        return !is_cut || routine <= MILCGPU_HISQ_LINKS || routine == MILCGPU_DSLASH || routine == MILCGPU_GATHER_LINKS;
+    }
+    bool takes(milcgpu_routine routine) const { return active() && is_built(routine); }
     bool precision_is_set() const { return !settings.is("MILCGPU_PRECISION", "auto"); }
 
     void say(int level, const std::string &text) const; // a line, or several, on stderr
-    bool open(int backend);                             // false: milcgpu_last_error() says why
+    int device_number() const;
+    bool open(int backend); // false: milcgpu_last_error() says why
     void close();
+    void drop(); // the same without a copy of what only the device has
     // The device's links with the content of these; nullptr, and said, where they could not be loaded.
     LinkSet *links_for(const void *fat, const void *lng);
+    // Whether the context is of no more use after this status.
+    bool ends_context(int status) const {
+        return status == MILCGPU_DEVICE_LOST || status == MILCGPU_COMM ||
+               (status == MILCGPU_TIMED_OUT && agreed.size() > 1);
+    }
     // Says what milcgpu_last_error() has, and what happens now, for an error that nothing here mends.
     void report_failure(milcgpu_routine routine, int status);
 
@@ -76,10 +94,27 @@ Answer answer_of(const char *where, const char *after, Answer otherwise, const W
     }
 }
 
+// What is said, and done, where an entry that all ranks have called cannot go on: the other ranks hear of it, or, where
+// they cannot be reached any more, the caller is asked to end all of them. To be called where it is caught.
+void leave_call(const char *where, const char *after) noexcept;
+
+// The same for an entry that all ranks call together.
+template <class Work, class Answer>
+Answer common_answer_of(const char *where, const char *after, Answer otherwise, const Work &work) noexcept {
+    plugin().agreed.begin_call();
+    try {
+        return static_cast<Answer>(work());
+    } catch (...) {
+        leave_call(where, after);
+        return otherwise;
+    }
+}
+
 // An entry that does a routine's work: 1, or 0 for MILC's own.
 template <class Work> int done_by(milcgpu_routine routine, const Work &work) noexcept {
-    return answer_of(routine_name(routine),
-                     plugin().own_routines ? "MILC's own routine does this call" : "It could not be done", 0, work);
+    return common_answer_of(routine_name(routine),
+                            plugin().own_routines ? "MILC's own routine does this call" : "It could not be done", 0,
+                            work);
 }
 
 // Text of the last failure, without the end of its last line.

@@ -88,7 +88,7 @@ void __wrap_eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, i
     double *weights = (double *)malloc((nterms + 1) * sizeof(double));
     milcgpu_field *x = (milcgpu_field *)malloc((nterms + 1) * sizeof(milcgpu_field));
     int k, done = 0;
-    if (weights != NULL && x != NULL && nterms > 0) {
+    if (!milcgpu_plugin_agreed(weights == NULL || x == NULL) && nterms > 0) {
         for (k = 0; k < nterms; k++) {
             weights[k] = residues[k];
             x[k] = milcgpu_vector_field(xxx[k]);

@@ -21,6 +21,8 @@
 
 /* Whether to take over this call; starts the plugin at the first. */
 int milcgpu_takes_over(void);
+/* The same for this routine: some are not built for a lattice that is cut among ranks. */
+int milcgpu_takes(milcgpu_routine routine);
 
 /* A field of colour vectors, and a member of the sites. */
 static inline milcgpu_field milcgpu_vector_field(const su3_vector *f) {
@@ -31,8 +33,8 @@ static inline milcgpu_field milcgpu_vector_field(const su3_vector *f) {
 /* Memory for what MILC's own routine allocates, too. Where there is none, the run ends, as MILC's routine ends it. */
 void *milcgpu_room(size_t bytes, const char *what);
 
-/* Memory for what MILC's own routine does without. NULL where there is none, after one line that says what is left out:
- * "no room in the host's memory for `what`". */
+/* Memory for what MILC's own routine does without. All ranks call it; NULL on all of them where there is none on one,
+ * after one line that says what is left out: "no room in the host's memory for `what`". */
 void *milcgpu_spare_room(size_t bytes, const char *what);
 
 /* Fills milcgpu_milc's `left`: what this program does not have, or MILC's own must do. */
@@ -49,8 +51,8 @@ int milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *s
  * where they are lost. who: the routine that reads them. */
 void milcgpu_md_need(int what, const char *who);
 
-/* The same of solutions that may be on the device alone, and of fermion links that may be. fill_links: 1 where there were
- * some. */
+/* The same of solutions that may be on the device alone, and of fermion links that may be. fill_links: 1 where there
+ * were some. */
 void milcgpu_need_vectors(void);
 int milcgpu_fill_links(void);
 static inline void milcgpu_need_fields(void) {
@@ -71,7 +73,7 @@ int milcgpu_md_lends(su3_matrix *room);
 int milcgpu_md_lent(const su3_matrix *links);
 void milcgpu_md_fill(su3_matrix *links);
 
-/* Says that MILC cannot go on, and ends the run. */
+/* Says that MILC cannot go on, and ends the run. As milcgpu_judge, called by all ranks. */
 void milcgpu_end_of_run(void);
 
 /* MILCGPU_COMPARE=strict: ends the run unless `good`. */

@@ -1,5 +1,5 @@
 /* Tells the plugin what MILC this is and how its sites lie, when the first routine is called. */
-#include "glue.h"
+#include "ranks.h"
 #include <string.h>
 
 #ifndef MILC_CODE_VERSION
@@ -12,20 +12,31 @@ static void *room(size_t bytes) {
     return p != NULL ? p : malloc(bytes);
 }
 
+static void say_no_room(size_t bytes, const char *what, const char *then) {
+    char who[40] = "";
+    if (numnodes() > 1)
+        snprintf(who, sizeof who, "rank %d of %d: ", mynode(), numnodes());
+    fprintf(stderr, "milcgpu: %sno room in the host's memory for %s (%lu bytes)%s\n", who, what, (unsigned long)bytes,
+            then);
+}
+
+/* What one rank goes without, all go without: MILC's own routines need all of them. */
 void *milcgpu_spare_room(size_t bytes, const char *what) {
     void *p = room(bytes);
     if (p == NULL)
-        fprintf(stderr, "milcgpu: no room in the host's memory for %s (%lu bytes)\n", what, (unsigned long)bytes);
+        say_no_room(bytes, what, "");
+    if (milcgpu_plugin_agreed(p == NULL)) {
+        free(p);
+        return NULL;
+    }
     return p;
 }
 
 void *milcgpu_room(size_t bytes, const char *what) {
     void *p = room(bytes);
     if (p == NULL) {
-        fprintf(stderr,
-                "milcgpu: no room in the host's memory for %s (%lu bytes), which MILC needs, too: the run ends\n", what,
-                (unsigned long)bytes);
-        terminate(1);
+        say_no_room(bytes, what, ", which MILC needs, too: the run ends");
+        milcgpu_stop_all_ranks();
     }
     return p;
 }
@@ -33,13 +44,15 @@ void *milcgpu_room(size_t bytes, const char *what) {
 void milcgpu_judge(int good) {
     if (good || milcgpu_plugin_compare() != 2)
         return;
-    fprintf(stderr, "milcgpu: MILCGPU_COMPARE=strict ends the run at this difference\n");
-    terminate(1);
+    if (this_node == 0)
+        fprintf(stderr, "milcgpu: MILCGPU_COMPARE=strict ends the run at this difference\n");
+    milcgpu_stop_all_ranks();
 }
 
 void milcgpu_end_of_run(void) {
-    fprintf(stderr, "milcgpu: MILC cannot go on: the run ends\n");
-    terminate(1);
+    if (this_node == 0)
+        fprintf(stderr, "milcgpu: MILC cannot go on: the run ends\n");
+    milcgpu_stop_all_ranks();
 }
 
 void milcgpu_need_vectors(void) {
@@ -47,26 +60,28 @@ void milcgpu_need_vectors(void) {
         milcgpu_end_of_run();
 }
 
-/* MILC's index of every site, even sites first, x fastest; NULL where MILC contradicts itself, has odd extents, or
- * there is no room: MILC then runs by itself. */
-static int *site_map(void) {
+/* MILC's index of every site of the box, even sites of the whole lattice first, x fastest; NULL where MILC contradicts
+ * itself, has odd extents, or there is no room: MILC then runs by itself. */
+static int *site_map(milcgpu_milc *milc) {
+    const int *extent = milc->extent, *origin = milc->origin;
     int x, y, z, t;
+    size_t l = 0;
     int *map;
-    if (numnodes() != 1 || (size_t)volume != sites_on_node || (nx | ny | nz | nt) % 2 != 0)
+    if ((nx | ny | nz | nt) % 2 != 0 || !milcgpu_describe_box(milc))
         return NULL;
-    map = (int *)milcgpu_spare_room(sites_on_node * sizeof(int), "the site map");
+    map = (int *)room(sites_on_node * sizeof(int));
     if (map == NULL)
-        return NULL;
-    for (t = 0; t < nt; t++)
-        for (z = 0; z < nz; z++)
-            for (y = 0; y < ny; y++)
-                for (x = 0; x < nx; x++) {
-                    const size_t k = ((size_t)x + nx * (y + (size_t)ny * (z + (size_t)nz * t))) / 2 +
-                                     ((x + y + z + t) % 2 ? sites_on_node / 2 : 0);
+        say_no_room(sites_on_node * sizeof(int), "the site map", "");
+    for (t = origin[3]; map != NULL && t < origin[3] + extent[3]; t++)
+        for (z = origin[2]; z < origin[2] + extent[2]; z++)
+            for (y = origin[1]; y < origin[1] + extent[1]; y++)
+                for (x = origin[0]; x < origin[0] + extent[0]; x++, l++) {
+                    const int odd = (x + y + z + t) % 2;
+                    const size_t k = odd ? (l + sites_on_node) / 2 : l / 2;
                     const size_t i = node_index(x, y, z, t);
-                    const int odd = i >= even_sites_on_node;
-                    if (i >= sites_on_node || odd != (x + y + z + t) % 2 || lattice[i].x != x || lattice[i].y != y ||
-                        lattice[i].z != z || lattice[i].t != t) {
+                    if (i >= sites_on_node || (i >= even_sites_on_node) != odd || lattice[i].x != x ||
+                        lattice[i].y != y || lattice[i].z != z || lattice[i].t != t ||
+                        node_number(x, y, z, t) != mynode()) {
                         free(map);
                         return NULL;
                     }
@@ -78,7 +93,7 @@ static int *site_map(void) {
 static int start(void) {
     char text[256];
     milcgpu_milc milc;
-    int *map = site_map();
+    int *map;
     int taken;
     snprintf(text, sizeof text, "MILC %s, %s, sizeof(site) %lu, sizeof(quark_invert_control) %lu",
              *MILC_CODE_VERSION ? MILC_CODE_VERSION : "version 7", FERM_ACTION == HISQ ? "HISQ" : "FN (asqtad)",
@@ -88,14 +103,9 @@ static int start(void) {
     milc.header_version = MILCGPU_VERSION;
     milc.milc = text;
     milc.precision = MILC_PRECISION;
-    milc.ranks = numnodes();
-    milc.rank = mynode();
-    milc.extent[0] = nx;
-    milc.extent[1] = ny;
-    milc.extent[2] = nz;
-    milc.extent[3] = nt;
     milc.own_routines = 1;
-    milc.site_map = map;
+    milcgpu_describe_ranks(&milc);
+    milc.site_map = map = site_map(&milc);
     milcgpu_solves_left(milc.left);
     milcgpu_links_left(milc.left);
     milcgpu_md_left(milc.left);
@@ -112,3 +122,5 @@ int milcgpu_takes_over(void) {
     }
     return milcgpu_plugin_active();
 }
+
+int milcgpu_takes(milcgpu_routine routine) { return milcgpu_takes_over() && milcgpu_plugin_takes(routine); }

@@ -110,7 +110,7 @@ void __wrap_reunitarize_ks(void) {
     milcgpu_reunitarize_report report;
     double seconds = -milcgpu_plugin_seconds();
     if (milcgpu_md_takes(MILCGPU_REUNITARIZE, 1, NULL, "reunitarize_ks") &&
-        milcgpu_plugin_reunitarize(&sites, 0, &report) && report.failed == 0) {
+        milcgpu_plugin_reunitarize(&sites, 0, &report) && !milcgpu_plugin_agreed(report.failed != 0)) {
         seconds += milcgpu_plugin_seconds();
         if (milcgpu_finish(MILCGPU_LINKS, "reunitarize_ks")) {
             const double cpu_seconds = milcgpu_begin_compare(MILCGPU_REUNITARIZE);

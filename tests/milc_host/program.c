@@ -360,9 +360,10 @@ int main(int argc, char **argv) {
     ks_action_paths asqtad;
     ks_action_paths_hisq hisq;
     int step;
+    initialize_machine(&argc, &argv);
     if (strcmp(fault, "trajectory") == 0) {
         trajectory(argc > 2 ? argv[2] : "none", argc > 3 ? argv[3] : "");
-        return 0;
+        normal_exit(0);
     }
     nx = 4, ny = 6, nz = 4, nt = 4;
     make_lattice();
@@ -407,5 +408,6 @@ int main(int argc, char **argv) {
         free(links);
     }
     printf("%d of %d checks wrong\n", failures, checks);
-    return failures != 0;
+    normal_exit(failures != 0);
+    return 0;
 }

@@ -5,9 +5,12 @@
 //   solve     a solve on all ranks, and the same one on a rank alone
 //   stopped   the last rank stops in the middle: the others say so, in words, and end
 //   killed    the last rank is killed in the middle
+//   plugin    the start of the plugin for MILC, and its tables (plugin.cpp)
+//   lost      the last rank stops where the plugin's ranks decide: the plugin ends the job
 #include "gpu_kernels/geometry/lattice.h"
 #include "milc_glue/start_context.h"
 #include "tests/failing_new.h"
+#include "tests/mpi_ranks/parts.h"
 #include "tests/mpi_ranks/table.h"
 #include <chrono>
 #include <cmath>
@@ -19,15 +22,6 @@
 using namespace milcgpu;
 
 namespace {
-
-int checks = 0, wrong = 0;
-void check(bool holds, const std::string &what) {
-    ++checks;
-    if (holds)
-        return;
-    ++wrong;
-    std::printf("wrong: %s\n", what.c_str());
-}
 
 bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
 
@@ -90,7 +84,6 @@ void start(const milcgpu_messages &table) {
 // Where the last rank fails in work of its own, all hear of it; where it fails while it passes a message, the others
 // miss it.
 void memory(const milcgpu_messages &table) {
-    cut_lattices_are_allowed = true;
     setenv("MILCGPU_TIMEOUT", "0.3", 1);
     const int last = table.size - 1;
     const std::string agreed = "milcgpu_init: rank " + std::to_string(last) + " of " + std::to_string(table.size) +
@@ -290,6 +283,17 @@ int main(int argc, char **argv) {
         missed(*ranks, what == "stopped" ? SIGSTOP : SIGKILL);
         std::this_thread::sleep_for(std::chrono::milliseconds(300)); // until all have said it
         MPI_Abort(MPI_COMM_WORLD, 3);
+    } else if (what == "plugin" || what == "lost") {
+        MPI_Comm other;
+        MPI_Comm_dup(MPI_COMM_WORLD, &other);
+        MPI_Comm_set_errhandler(other, MPI_ERRORS_RETURN);
+        milcgpu_messages decisions = mpi::table(&other);
+        decisions.abort = [](void *, const char *why) {
+            std::fprintf(stderr, "ended: %s\n", why);
+            MPI_Abort(MPI_COMM_WORLD, 3);
+        };
+        what == "plugin" ? start_plugin(table, decisions) : lose_a_rank(table, decisions);
+        MPI_Comm_free(&other);
     } else
         check(false, "no such part: " + what);
     int sums[2] = {checks, wrong}, all[2];

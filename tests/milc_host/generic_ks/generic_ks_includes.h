@@ -81,6 +81,9 @@ extern size_t volume, sites_on_node, even_sites_on_node;
 size_t node_index(int x, int y, int z, int t);
 int numnodes(void);
 int mynode(void);
+int node_number(int x, int y, int z, int t);
+void initialize_machine(int *argc, char ***argv);
+void normal_exit(int status);
 void terminate(int status);
 
 void report_status(quark_invert_control *qic);

@@ -1,0 +1,194 @@
+/* The message passing that this MILC was built with, lent to the library, which has none of its own: so one library
+ * serves every MPI. MILC's compiler is the one that finds mpi.h. With QMP the messages go by the MPI below it. */
+#include "ranks.h"
+#include <string.h>
+
+#if defined(MPI_COMMS) || (defined(QMP) && defined(QMP_MPI))
+#ifdef __has_include
+#if __has_include(<mpi.h>)
+#define HAS_MPI
+#endif
+#else
+#define HAS_MPI
+#endif
+#endif
+
+void __real_initialize_machine(int *, char ***) MILCGPU_ORIGINAL;
+void __real_normal_exit(int) MILCGPU_ORIGINAL;
+
+#ifdef HAS_MPI
+#include <mpi.h>
+
+/* Of all jobs of this program on this host. */
+static int node_rank = 0, node_size = 1;
+
+/* The library's messages and the plugin's, each in a communicator of its own, and away from MILC's. */
+static MPI_Comm own[2] = {MPI_COMM_NULL, MPI_COMM_NULL};
+
+typedef struct {
+    int count;
+    MPI_Request request[];
+} pending_messages;
+
+static int start_messages(void *user, int count, const milcgpu_message *messages, void **handle) {
+    const MPI_Comm comm = *(MPI_Comm *)user;
+    const milcgpu_message *m, *end = messages + count;
+    int code = MPI_SUCCESS;
+    pending_messages *pending = (pending_messages *)malloc(sizeof(pending_messages) + 2 * count * sizeof(MPI_Request));
+    if (pending == NULL)
+        return MPI_ERR_NO_MEM;
+    pending->count = 0;
+    for (m = messages; m < end && code == MPI_SUCCESS; m++) /* first: nothing arrives before its place is known */
+        if (m->receive != NULL)
+            code = MPI_Irecv(m->receive, (int)m->bytes, MPI_BYTE, m->peer, m->tag, comm,
+                             &pending->request[pending->count++]);
+    for (m = messages; m < end && code == MPI_SUCCESS; m++)
+        if (m->send != NULL)
+            code =
+                MPI_Isend(m->send, (int)m->bytes, MPI_BYTE, m->peer, m->tag, comm, &pending->request[pending->count++]);
+    /* Where one could not begin, the others may still arrive: what they need is not freed, and all ranks end. */
+    *handle = pending;
+    return code;
+}
+
+static int test_messages(void *user, void *handle, int *done) {
+    pending_messages *pending = (pending_messages *)handle;
+    const int code = MPI_Testall(pending->count, pending->request, done, MPI_STATUSES_IGNORE);
+    (void)user;
+    if (code == MPI_SUCCESS && *done)
+        free(pending);
+    return code;
+}
+
+static void abort_all(void *user, const char *why) {
+    fprintf(stderr, "milcgpu: %s\n", why);
+    fflush(NULL);
+    MPI_Abort(*(MPI_Comm *)user, 1);
+}
+
+/* 0: there is none, which was said. */
+static int copy_communicator(const MPI_Comm *job, MPI_Comm *copy) {
+    if (MPI_Comm_dup(*job, copy) == MPI_SUCCESS && MPI_Comm_set_errhandler(*copy, MPI_ERRORS_RETURN) == MPI_SUCCESS)
+        return 1;
+    fprintf(stderr, "milcgpu: MPI gives no communicator for messages of milcgpu\n");
+    return 0;
+}
+
+void milcgpu_describe_ranks(milcgpu_milc *milc) {
+    static milcgpu_messages tables[2];
+    const MPI_Comm *job = (const MPI_Comm *)mycomm();
+    int k;
+    milc->ranks = numnodes();
+    milc->rank = mynode();
+    if (job == NULL) /* QMP without MPI */
+        return;
+    for (k = 0; k < 2; k++) {
+        const milcgpu_messages table = {sizeof table, milc->rank,     milc->ranks,   node_rank, node_size,
+                                        &own[k],      start_messages, test_messages, abort_all};
+        if (own[k] == MPI_COMM_NULL && !copy_communicator(job, &own[k]))
+            return;
+        tables[k] = table;
+    }
+    milc->messages = &tables[0];
+    milc->decisions = &tables[1];
+}
+
+void milcgpu_stop_all_ranks(void) {
+    fflush(NULL);
+    if (numnodes() > 1 && own[1] != MPI_COMM_NULL)
+        MPI_Abort(own[1], 1);
+    terminate(1);
+}
+
+/* The one place where all ranks of all jobs are together: jobs reach their first solve at different times, or never. */
+static void find_node_rank(void) {
+    MPI_Comm node;
+    int has_begun = 0;
+    if (MPI_Initialized(&has_begun) != MPI_SUCCESS || !has_begun ||
+        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) != MPI_SUCCESS)
+        return;
+    MPI_Comm_rank(node, &node_rank);
+    MPI_Comm_size(node, &node_size);
+    MPI_Comm_free(&node);
+}
+
+static void give_communicators_back(void) {
+    int k;
+    for (k = 0; k < 2; k++)
+        if (own[k] != MPI_COMM_NULL)
+            MPI_Comm_free(&own[k]);
+}
+#else
+
+void milcgpu_describe_ranks(milcgpu_milc *milc) {
+    milc->ranks = numnodes();
+    milc->rank = mynode();
+}
+
+void milcgpu_stop_all_ranks(void) { terminate(1); }
+
+static void find_node_rank(void) {
+#if !defined(MPI_COMMS) && !defined(QMP)
+    /* What counts the copies that a launcher has started, and which of them this is. */
+    static const char *const counts[3] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"};
+    static const char *const numbers[3] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+    int k;
+    for (k = 0; k < 3; k++) {
+        const char *count = getenv(counts[k]), *number = getenv(numbers[k]);
+        if (count == NULL || atoi(count) < 2)
+            continue;
+        if (number == NULL || atoi(number) == 0)
+            fprintf(stderr,
+                    "milcgpu: %s=%s, but this MILC was built for one rank: if %s copies of it were started, each runs "
+                    "the whole job. Build it with MPP=true for several ranks\n",
+                    counts[k], count, count);
+        return;
+    }
+#endif
+}
+
+static void give_communicators_back(void) {}
+#endif
+
+void __wrap_initialize_machine(int *argc, char ***argv) {
+    __real_initialize_machine(argc, argv);
+    find_node_rank();
+}
+
+/* Handlers of exit() run when no message passes any more. */
+void __wrap_normal_exit(int status) {
+    milcgpu_plugin_exit();
+    give_communicators_back();
+    __real_normal_exit(status);
+}
+
+/* Not get_logical_coordinate(): it is wrong where QMP numbers its ranks in another order (-qmp-logic-map). */
+int milcgpu_describe_box(milcgpu_milc *milc) {
+    const int whole[4] = {nx, ny, nz, nt};
+    int most[4] = {0, 0, 0, 0}, at[4], mu;
+    size_t i, sites = 1;
+    memcpy(milc->whole, whole, sizeof whole);
+    memcpy(milc->origin, whole, sizeof whole);
+    for (i = 0; i < sites_on_node; i++) {
+        const int x[4] = {lattice[i].x, lattice[i].y, lattice[i].z, lattice[i].t};
+        for (mu = 0; mu < 4; mu++) {
+            milc->origin[mu] = x[mu] < milc->origin[mu] ? x[mu] : milc->origin[mu];
+            most[mu] = x[mu] > most[mu] ? x[mu] : most[mu];
+        }
+    }
+    for (mu = 0; mu < 4; mu++) {
+        milc->extent[mu] = most[mu] - milc->origin[mu] + 1;
+        if (milc->origin[mu] < 0 || milc->extent[mu] < 1)
+            return 0;
+        sites *= milc->extent[mu];
+    }
+    for (mu = 0; mu < 4; mu++) {
+        memcpy(at, milc->origin, sizeof at);
+        at[mu] = (at[mu] + whole[mu] - 1) % whole[mu];
+        milc->neighbour[mu][0] = node_number(at[0], at[1], at[2], at[3]);
+        memcpy(at, milc->origin, sizeof at);
+        at[mu] = (at[mu] + milc->extent[mu]) % whole[mu];
+        milc->neighbour[mu][1] = node_number(at[0], at[1], at[2], at[3]);
+    }
+    return sites == sites_on_node;
+}

@@ -1,0 +1,17 @@
+// What the files of the program share.
+#pragma once
+#include "milc_glue/milcgpu.h"
+#include <cstdio>
+#include <string>
+
+inline int checks = 0, wrong = 0;
+inline void check(bool holds, const std::string &what) {
+    ++checks;
+    if (holds)
+        return;
+    ++wrong;
+    std::printf("wrong: %s\n", what.c_str());
+}
+
+void start_plugin(const milcgpu_messages &library, const milcgpu_messages &decisions);
+void lose_a_rank(const milcgpu_messages &library, const milcgpu_messages &decisions);
