@@ -290,6 +290,7 @@ int main(int argc, char **argv) {
         milcgpu_messages decisions = mpi::table(&other);
         decisions.abort = [](void *, const char *why) {
             std::fprintf(stderr, "ended: %s\n", why);
+            std::this_thread::sleep_for(std::chrono::milliseconds(300)); // launchers drop what is not yet forwarded
             MPI_Abort(MPI_COMM_WORLD, 3);
         };
         what == "plugin" ? start_plugin(table, decisions) : lose_a_rank(table, decisions);
