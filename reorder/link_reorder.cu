@@ -2,6 +2,7 @@
 // re-reads the packed form. Runs once when links change.
 #include "gpu_kernels/backend/reduce.h"
 #include "gpu_kernels/comm/ranks.h"
+#include "gpu_kernels/su3/for_real.h"
 #include "gpu_kernels/su3/reconstruct.h"
 #include "reorder/link_reorder.h"
 
@@ -150,13 +151,6 @@ struct PackCall {
     }
 };
 
-template <class Function> void for_host_precision(Precision precision, const Function &function) {
-    if (precision == Precision::double_)
-        function(std::integral_constant<Precision, Precision::double_>());
-    else
-        function(std::integral_constant<Precision, Precision::single>());
-}
-
 // Calls launch_one(integral constant of the reals, places of the parity's sites, reals to skip in the raw copy, links,
 // parity).
 template <class LaunchOne>
@@ -187,7 +181,7 @@ void links_to_device(Device &device, const HostField &host, const SiteMap &map, 
     const DeviceArray<unsigned char> raw = room_for_links(device, host.real, sites, to.reals());
     device.copy_rows_to_device(raw.data(), host.data, host.pitch_bytes, 4 * to.reals() * real_bytes(host.real), sites);
     permute(to.reals(), map, geometry, [&](auto reals, const int *places, size_t skip, int links, int parity) {
-        for_host_precision(host.real, [&](auto p) {
+        for_real(host.real, [&](auto p) {
             using Real = typename LinkReal<decltype(p)::value>::Real;
             launch(device, links,
                    CopyIn<decltype(p)::value, decltype(reals)::value>{reinterpret_cast<const Real *>(raw.data()) + skip,
@@ -200,7 +194,7 @@ void links_to_device(Device &device, const HostField &host, const SiteMap &map, 
 void links_to_host(Device &device, const LinkField &from, const SiteMap &map, const Geometry &geometry,
                    const HostField &host, const DeviceArray<unsigned char> &room) {
     permute(from.reals(), map, geometry, [&](auto reals, const int *places, size_t skip, int links, int parity) {
-        for_host_precision(from.precision(), [&](auto p) {
+        for_real(from.precision(), [&](auto p) {
             const auto launch_for = [&](auto *raw) {
                 using HostReal = std::remove_pointer_t<decltype(raw)>;
                 launch(device, links,
@@ -225,7 +219,7 @@ void links_to_host(Device &device, const LinkField &from, const SiteMap &map, co
 }
 
 void clear_padding(Device &device, LinkField &links, const Geometry &geometry) {
-    for_host_precision(links.precision(), [&](auto p) {
+    for_real(links.precision(), [&](auto p) {
         for (int parity = 0; parity < 2; ++parity) {
             const int first = 4 * geometry.sites(parity);
             launch(device, 4 * static_cast<int>(links.stride()) - first,

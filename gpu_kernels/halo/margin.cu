@@ -1,6 +1,7 @@
 // Halo::extend and Halo::crop: boxes of links with a margin.
 #include "gpu_kernels/backend/launch.h"
 #include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/su3/for_real.h"
 
 namespace milcgpu {
 
@@ -63,13 +64,6 @@ template <Precision p> struct BufferToPart {
 };
 
 int links_in(const std::array<int, 4> &extent) { return 4 * extent[0] * extent[1] * extent[2] * extent[3]; }
-
-template <class Function> void for_real(Precision precision, const Function &function) {
-    if (precision == Precision::double_)
-        function(std::integral_constant<Precision, Precision::double_>());
-    else
-        function(std::integral_constant<Precision, Precision::single>());
-}
 
 } // namespace
 
