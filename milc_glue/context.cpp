@@ -76,7 +76,7 @@ void milcgpu::apply_dslash(milcgpu_context &context, const LinkPair &links, int 
     call.fat = links.fat, call.lng = links.lng;
     call.in = in, call.out = out;
     if (context.halo)
-        context.halo->exchange(in, 1 - parity);
+        call.exchange = context.halo->before_dslash(in, 1 - parity);
     dslash(*context.device, call, Epilogue::plain);
 }
 

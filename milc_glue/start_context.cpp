@@ -89,6 +89,31 @@ void open_device(const milcgpu_layout &layout, const milcgpu_options &options, c
     reserve_sums(*context.device, context.geometry.most_sites(), max_shifts);
 }
 
+// How ghosts and sums travel, in words. share: ranks may be on one GPU.
+std::string open_halo(milcgpu_context &context, bool share) {
+    Ranks &ranks = *context.ranks;
+    Place place{};
+    std::snprintf(place.text, sizeof place.text, "%s", context.device->place().c_str());
+    std::string refused;
+    try {
+        if (share)
+            check_places(ranks.gathered("the start", place));
+    } catch (const Error &) {
+        refused = "ranks share a GPU (MILCGPU_SHARE_GPU=1), where no kernel may wait for another rank";
+    }
+    ranks.agree("the start", [&] {
+        if (!choose("MILCGPU_DIRECT", "1", "ghosts and sums go over the host"))
+            refused = "MILCGPU_DIRECT=0";
+    });
+    const std::string why_not = context.halo->open(refused);
+    std::string cut;
+    for (int mu = 0; mu < 4; ++mu)
+        if (context.geometry.cut(mu))
+            cut += std::string(cut.empty() ? "" : ", ") + "xyzt"[mu];
+    return why_not.empty() ? "cut in " + cut + ": kernels store ghosts and sums into the memory of the other ranks"
+                           : "cut in " + cut + ": ghosts and sums go over the host: " + why_not;
+}
+
 } // namespace
 
 std::optional<double> milcgpu::seconds_of(const std::string &text) {
@@ -207,6 +232,11 @@ void milcgpu::start_context(const milcgpu_layout &layout, const milcgpu_options 
     if (!share)
         std::snprintf(place.text, sizeof place.text, "%s", context.device->place().c_str());
     check_places(ranks.gathered(phase, place));
+    std::string transport;
+    if (context.halo)
+        transport = open_halo(context, share);
+    if (context.device->on_gpu() && !transport.empty())
+        context.tell(1, [&] { return transport; });
     context.tell(1, [&] {
         const Box &box = context.box;
         const std::string split =

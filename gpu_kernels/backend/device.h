@@ -3,7 +3,7 @@
 // call returns.
 #pragma once
 #include "gpu_kernels/backend/error.h"
-#include "gpu_kernels/backend/posted.h"
+#include "gpu_kernels/backend/peers.h"
 #include <functional>
 #include <map>
 #include <memory>
@@ -108,14 +108,20 @@ class Device {
     Ranks *ranks() const { return ranks_; }
     void set_ranks(Ranks *ranks) { ranks_ = ranks; }
     void add_over_ranks(double *values, int count); // on the host; nothing to do for one rank
+    // On the device, where the ranks reach each other's memory: sums over ranks and ghosts then need no host, and
+    // launches with them are recorded. nullptr: they go over the host.
+    Peers *peers() const { return peers_; }
+    void set_peers(Peers *peers) { peers_ = peers; }
+    // Launches are followed by work of the host: sums and messages of several ranks.
+    bool needs_host() const { return ranks_ != nullptr && peers_ == nullptr; }
     // What may fail on one rank alone fails on all of them, with the same error (Ranks::agree). phase: a literal.
     void agree(const char *phase, const std::function<void()> &work);
 
     // Launches may start while the one before them ends: from sm_90 on, where the kernels were compiled for that.
     bool starts_early() const { return starts_early_; }
 
-    // A sequence of launches, recorded once and replayed: on the GPU a captured graph, on the host, and where several
-    // ranks exchange data between launches, the calls again.
+    // A sequence of launches, recorded once and replayed: on the GPU a captured graph, on the host, and where the host
+    // has work between launches, the calls again.
     class Sequence {
       public:
         Sequence(Device &device, std::function<void()> launches);
@@ -203,9 +209,8 @@ class Device {
     size_t sum_slots_size_ = 0;
     double *sum_of_rank_ = nullptr;
     Ranks *ranks_ = nullptr;
+    Peers *peers_ = nullptr;
 };
-
-constexpr int widest_sum = 3; // numbers summed at once over the sites of one field
 
 // Numbers that a sum over n items leaves on its way (reduce.h).
 size_t slots_of_sum(int n);

@@ -16,7 +16,7 @@ using PostedBits = unsigned long long;
 constexpr PostedBits unknown_bits = ~PostedBits(0);
 MILCGPU_HD double unknown() { return bit_cast<double>(PostedBits(unknown_bits)); }
 
-enum class Wait : int { none, warp_sums, group_sums, step_length };
+enum class Wait : int { none, warp_sums, group_sums, step_length, ghosts, sum_of_rank };
 constexpr const char *name(Wait wait) {
     return wait == Wait::warp_sums    ? "the sums of the warps of a launch"
            : wait == Wait::group_sums ? "the sums of the groups of a launch"
@@ -26,10 +26,13 @@ constexpr const char *name(Wait wait) {
 // In memory that the GPU and the host share, so that the host can read it at any time.
 struct WaitReport {
     int given_up; // Wait
+    int rank;     // waited for: ghosts, sum_of_rank
+    int face;     // ghosts: which (peers.h)
 };
 
-// Looks before a wait is given up; a look takes about a microsecond.
-constexpr unsigned most_looks = 1u << 23;
+// Looks before a wait is given up; a look takes about a microsecond. Who waits for a block that waits for another rank
+// lets that one give up.
+constexpr unsigned most_looks = 1u << 23, most_looks_with_ranks = 1u << 31;
 
 MILCGPU_HD void note_given_up(WaitReport *report, Wait wait) {
     if (report != nullptr)
@@ -49,14 +52,14 @@ MILCGPU_HD bool is_unknown(double value) { return bit_cast<PostedBits>(value) ==
 
 // Waits for it, on the GPU. Unknown where the wait was given up: whoever finishes with that number notes it. (Noted
 // here, or with two ways out of the loop, it cost registers, and a step in single precision was 2 % slower.)
-MILCGPU_HD double await(const double &posted) {
+template <unsigned looks_allowed = most_looks> MILCGPU_HD double await(const double &posted) {
 #if MILCGPU_ON_DEVICE
     PostedBits seen;
     unsigned looks = 0;
     do {
         seen = *reinterpret_cast<const volatile PostedBits *>(&posted);
         ++looks;
-    } while ((seen == unknown_bits) & (looks < most_looks));
+    } while ((seen == unknown_bits) & (looks < looks_allowed));
     return bit_cast<double>(seen);
 #else
     return posted;

@@ -14,7 +14,7 @@ double wall_seconds() {
 Device::Sequence::Sequence(Device &device, std::function<void()> launches)
     : device_(device), launches_(std::move(launches)) {
 #if defined(MILCGPU_WITH_CUDA)
-    if (!device.on_gpu() || device.ranks() != nullptr)
+    if (!device.on_gpu() || device.needs_host())
         return;
     device.raise(cudaStreamBeginCapture(as_stream(device.stream_), cudaStreamCaptureModeThreadLocal), "record a graph");
     cudaGraph_t graph = nullptr;

@@ -71,8 +71,10 @@ template <int N, class Last> struct Pending {
 };
 struct NothingPending {};
 
-template <int N, class Last> bool is_pending(const Pending<N, Last> &pending) { return pending.sum.slots != nullptr; }
-inline bool is_pending(NothingPending) { return false; }
+template <int N, class Last> MILCGPU_HD bool is_pending(const Pending<N, Last> &pending) {
+    return pending.sum.slots != nullptr;
+}
+MILCGPU_HD bool is_pending(NothingPending) { return false; }
 
 template <int N, class Last> Pending<N, Last> none_of(Pending<N, Last> pending) {
     pending.sum.slots = nullptr;
@@ -170,12 +172,20 @@ struct SumLaunch {
 template <class Body, class = void> struct has_parts : std::false_type {};
 template <class Body> struct has_parts<Body, std::void_t<typename Body::Part>> : std::true_type {};
 
+// A body over the sites of a box that is cut takes part in exchanges with peers: it has a member `exchange`.
+template <class Body, class = void> struct exchanges : std::false_type {};
+template <class Body> struct exchanges<Body, std::void_t<decltype(Body::exchange)>> : std::true_type {};
+
 #if defined(MILCGPU_WITH_CUDA)
 namespace cuda {
 
-// Finishes a sum whose warps have posted: that of this rank goes to the host, that of all ranks comes back.
+// Finishes a sum whose warps have posted. Where the host has to help, the sum of this rank goes there, and that of all
+// ranks comes back.
 template <int N, class Last>
 void finish_over_ranks(Device &device, const GlobalSum<N> &sum, const Last &finish, const int *gate) {
+    if (!device.needs_host())
+        return start(device, "launch the end of a sum", 1, max_block, finish_deferred<N, Last>, finish, sum,
+                     device.peers(), gate);
     Sums<N> *const total = reinterpret_cast<Sums<N> *>(device.sum_of_rank());
     Sums<N> on_host;
     start(device, "launch the sum of a rank", 1, max_block, add_slots<N>, sum, total, gate);
@@ -208,16 +218,26 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
         const int sites_a_block = in_parts ? tile_sites : threads;
         const auto start = [&](bool finish_later, const Before &before) {
             const int blocks = (n + sites_a_block - 1) / sites_a_block + is_pending(before);
-            auto *kernel = cuda::run_sum<N, min_blocks, Body, Last, Before>;
-            if constexpr (parts_exist)
-                kernel = in_parts ? cuda::run_sum_in_parts<N, Body, Last, Before> : kernel;
-            cuda::start(device, how.what, blocks, threads, kernel, body, finish, n, sum, finish_later, how.gate,
-                        before);
+            if constexpr (exchanges<Body>::value) {
+                auto *kernel = in_parts ? cuda::run_sum_cut<N, min_blocks, true, Body, Before>
+                                        : cuda::run_sum_cut<N, min_blocks, false, Body, Before>;
+                cuda::start(device, how.what, blocks, threads, kernel, body, n, sum, finish.wanted(), how.gate, before);
+            } else {
+                auto *kernel = cuda::run_sum<N, min_blocks, Body, Last, Before>;
+                if constexpr (parts_exist)
+                    kernel = in_parts ? cuda::run_sum_in_parts<N, Body, Last, Before> : kernel;
+                cuda::start(device, how.what, blocks, threads, kernel, body, finish, n, sum, finish_later, how.gate,
+                            before);
+            }
         };
-        if (device.ranks() == nullptr)
+        if (device.ranks() == nullptr && !exchanges<Body>::value)
             return start(defer, pending);
-        cuda::finish_over_ranks(device, pending, how.gate);
-        start(true, none_of(pending));
+        if (exchanges<Body>::value && !device.needs_host()) {
+            start(true, pending);
+        } else {
+            cuda::finish_over_ranks(device, pending, how.gate);
+            start(true, none_of(pending));
+        }
         if (!defer && finish.wanted())
             cuda::finish_over_ranks(device, sum, finish, how.gate);
         return;

@@ -1,6 +1,6 @@
 // The device side of reduce.h: how warps post their sums, and which block adds them.
 #pragma once
-#include "gpu_kernels/backend/launch.h"
+#include "gpu_kernels/backend/peers_cuda.h"
 
 namespace milcgpu::cuda {
 
@@ -106,14 +106,9 @@ __device__ __forceinline__ void add_up(const Last &finish, const GlobalSum<N> &s
         finish(total);
 }
 
-// Block 0 adds and finishes what the launch before deferred; the others get their index among the blocks with sites.
-// The launch before has ended, so nothing is waited for here but what this block itself posts.
-template <int N, class Last> __device__ __forceinline__ int finish_pending(const Pending<N, Last> &pending) {
-    const GlobalSum<N> &sum = pending.sum;
-    if (sum.slots == nullptr)
-        return blockIdx.x;
-    if (blockIdx.x > 0)
-        return blockIdx.x - 1;
+// A whole block adds what the launch before deferred; the first thread gets it. That launch has ended, so nothing is
+// waited for here but what this block itself posts.
+template <int N> __device__ __forceinline__ Sums<N> add_deferred(const GlobalSum<N> &sum) {
     __shared__ Sums<N> shared[max_block / 32];
     const int tiles_a_block = blockDim.x / tile_sites, tile = threadIdx.x / tile_sites;
     Sums<N> total;
@@ -128,6 +123,17 @@ template <int N, class Last> __device__ __forceinline__ int finish_pending(const
         __syncthreads(); // slots never used before are not empty
         total = take<1>(tile == 0, sum.groups(), sum.shape.groups, sum.waits, shared);
     }
+    return total;
+}
+
+// Block 0 adds and finishes what the launch before deferred; the others get their index among the blocks with sites.
+template <int N, class Last> __device__ __forceinline__ int finish_pending(const Pending<N, Last> &pending) {
+    const GlobalSum<N> &sum = pending.sum;
+    if (sum.slots == nullptr)
+        return blockIdx.x;
+    if (blockIdx.x > 0)
+        return blockIdx.x - 1;
+    const Sums<N> total = add_deferred(sum);
     if (threadIdx.x == 0)
         pending.finish(total);
     return -1;
@@ -226,8 +232,9 @@ __global__ void __launch_bounds__(max_block) add_slots(const GlobalSum<N> sum, S
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    const auto keep = [&](const Sums<N> &s) { *total = s; };
-    finish_pending(Pending<N, decltype(keep)>{sum, keep});
+    const Sums<N> own = add_deferred(sum);
+    if (threadIdx.x == 0)
+        *total = own;
 }
 
 // One thread, with the sum of all ranks.
@@ -235,6 +242,83 @@ template <int N, class Last> __global__ void finish_with(const Last finish, cons
     wait_for_previous();
     if (gate == nullptr || *gate != 0)
         finish(*total);
+}
+
+// A whole block, without the host: what the launch before deferred. peers: nullptr where there is one rank.
+template <int N, class Last>
+__device__ __forceinline__ void finish_pending_of_ranks(const Pending<N, Last> &pending, Peers *peers) {
+    Sums<N> total = add_deferred(pending.sum);
+    if (peers != nullptr)
+        total = add_over_peers(peers, total);
+    if (threadIdx.x == 0)
+        pending.finish(total);
+}
+__device__ __forceinline__ void finish_pending_of_ranks(NothingPending, Peers *) {}
+
+// One block, which does nothing else.
+template <int N, class Last>
+__global__ void __launch_bounds__(max_block)
+    finish_deferred(const Last finish, const GlobalSum<N> sum, Peers *peers, const int *gate) {
+    wait_for_previous();
+    if (gate != nullptr && *gate == 0)
+        return;
+    finish_pending_of_ranks(Pending<N, Last>{sum, finish}, peers);
+}
+
+// A launch over the sites of a box that is cut. The sum is deferred. Body: exchange (a PeerLaunch), in (where ghosts
+// are, if not with a peer), operator()(i, ghosts), part(i, k, ghosts), and send(i, slots), which stores what it has
+// made of site i for the neighbours.
+//
+// All blocks that read ghosts or have sites to send take part in the exchange, also where the gate skips their work:
+// the gate may fall while they start, and other ranks count on it.
+template <int N, int min_blocks, bool in_parts, class Body, class Before>
+__global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
+    run_sum_cut(const Body body, int n, const GlobalSum<N> sum, bool wanted, const int *gate, const Before pending) {
+    wait_for_previous();
+    const bool idle = gate != nullptr && __shfl_sync(0xffffffffu, *gate == 0, 0) != 0; // alike in a warp
+    const PeerLaunch &exchange = body.exchange;
+    const int block = static_cast<int>(blockIdx.x) - is_pending(pending);
+    if (block < 0) {
+        if (!idle)
+            finish_pending_of_ranks(pending, exchange.peers);
+        return;
+    }
+    const int tiles_a_block = in_parts ? 1 : blockDim.x / tile_sites, first = block * tiles_a_block;
+    const bool takes_part = exchange.peers != nullptr && first < exchange.end && first + tiles_a_block > exchange.begin;
+    if (idle && !takes_part)
+        return;
+    const unsigned char *ghosts = body.in;
+    if (takes_part)
+        ghosts = wait_for_ghosts(exchange.peers);
+    const int turn = first + (in_parts ? 0 : threadIdx.x / tile_sites), k = in_parts ? threadIdx.x / tile_sites : 0;
+    const int tile = exchange.order == nullptr || turn >= sum.shape.tiles ? turn : exchange.order[turn];
+    const int i = tile * tile_sites + threadIdx.x % tile_sites;
+    const bool works = !idle && i < n;
+    Sums<N> s = {};
+    if constexpr (in_parts) {
+        using Part = typename Body::Part;
+        __shared__ Part parts[site_parts - 1][tile_sites];
+        Part part = {};
+        if (works)
+            part = body.part(i, k, ghosts);
+        if (k > 0)
+            parts[k - 1][threadIdx.x % tile_sites] = part;
+        __syncthreads();
+        if (k == 0 && works) {
+            for (int other = 0; other < site_parts - 1; ++other)
+                part = part + parts[other][threadIdx.x % tile_sites];
+            s = body.complete(i, part);
+        }
+    } else if (works) {
+        s = body(i, ghosts);
+    }
+    if (takes_part && exchange.send) {
+        if (works && k == 0 && turn >= exchange.begin && turn < exchange.end)
+            body.send(i);
+        end_of_stores(exchange.peers, (exchange.end - 1) / tiles_a_block - exchange.begin / tiles_a_block + 1);
+    }
+    if (wanted && !idle && k == 0)
+        post_warp(sum, i, s);
 }
 
 } // namespace milcgpu::cuda

@@ -46,6 +46,9 @@ struct HalfCall {
     // One source: that sum, deferred to the launch that follows (nullptr: finished in this one), and that of the launch
     // before, plain's to step and step's to plain. Slots: DeferredSums.
     double *defer = nullptr, *pending = nullptr;
+    // Where the lattice is cut, one source: `in` was made by the launch before, which has sent the neighbours what they
+    // need of it; and this launch sends what they need of `out`, because the next one takes it as its `in`.
+    bool in_sent = false, send_out = false;
     // Residual of one source: checksums[k] (device) += the checksum of what NormalOperator::stands_on()[k] says, as
     // this launch reads it. nullptr: not wanted.
     uint64_t *checksums = nullptr;

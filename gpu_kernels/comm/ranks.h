@@ -52,6 +52,9 @@ class Ranks {
     std::string name() const { return name(rank_); }
     std::string name(int rank) const { return format("rank %d of %d", rank, size_); }
     void set_time_limit(double seconds) { time_limit_seconds_ = seconds; }
+    double time_limit() const { return time_limit_seconds_; }
+    // For who waits for other ranks without messages: all that follows throws this, and so does this.
+    [[noreturn]] void give_up(Status status, const std::string &what) { fail(status, what); }
 
     void throw_if_broken() const; // what broke it
 

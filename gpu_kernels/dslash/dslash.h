@@ -16,9 +16,10 @@
 namespace milcgpu {
 
 struct DslashCall : HalfCall {
-    CutLattice lattice;         // where it is cut, `in` has its ghosts, links those behind
+    CutLattice lattice;         // where it is cut, ghosts of `in` are there (halo.h), and those of links behind
     int parity;                 // of out: 0 even, 1 odd
     const LinkField *fat, *lng; // same precision
+    PeerLaunch exchange{};      // of Halo::before_dslash, where it is cut
 };
 
 struct DslashKernel {

@@ -39,11 +39,4 @@ template <class Where> void half_rows(std::vector<DslashKernel> &table, const ch
     add_rows<Where, SpinorHalf, Precision::half, 4, 128>(table, file);
 }
 
-// Of lattices that are not cut.
-#if defined(MILCGPU_WITH_CUDA)
-using OnThisBackend = Lattice;
-#else
-using OnThisBackend = CutLattice;
-#endif
-
 } // namespace milcgpu

@@ -14,6 +14,13 @@
 
 namespace milcgpu {
 
+// Rows of lattices that are not cut; without a GPU they serve those that are as well.
+#if defined(MILCGPU_WITH_CUDA)
+using OnThisBackend = Lattice;
+#else
+using OnThisBackend = CutLattice;
+#endif
+
 // What follows D: the epilogues plain, normal and residual, or a step of conjugate gradient, which has a sum more.
 template <class Spinor> struct Ending {
     using Vec = Vector<typename Spinor::Real>;
@@ -38,10 +45,12 @@ template <class Spinor> struct Ending {
         return {{epilogue == Epilogue::normal ? sum : norm(d)}};
     }
     // Of source k, `bytes` further on; plain only.
+    MILCGPU_HD const unsigned char *made() const { return out; }
     MILCGPU_HD Ending of_source(int, size_t bytes) const { return {epilogue, x, z, out + bytes, a, alpha}; }
 };
 
-template <class Spinor> struct StepEnding {
+template <class Spinor, class Where> struct StepEnding {
+    static constexpr unsigned looks = std::is_same<Where, Lattice>::value ? most_looks : most_looks_with_ranks;
     using Vec = Vector<typename Spinor::Real>;
     using Real = typename Spinor::Real;
     static constexpr int sums = 2;
@@ -55,12 +64,14 @@ template <class Spinor> struct StepEnding {
         const Vec given = x == r ? old : load_spinor<Spinor, Reuse::written>(x, stride, i);
         Vec image = static_cast<Real>(cg->shift) * given - d;
         if (x == r)
-            image = image + static_cast<Real>(await(cg->carry)) * load_spinor<Spinor, Reuse::written>(s, stride, i);
+            image =
+                image + static_cast<Real>(await<looks>(cg->carry)) * load_spinor<Spinor, Reuse::written>(s, stride, i);
         store_spinor<Spinor>(s, stride, i, image);
-        const Vec fresh = old - static_cast<Real>(await(cg->alpha)) * image;
+        const Vec fresh = old - static_cast<Real>(await<looks>(cg->alpha)) * image;
         store_spinor<Spinor>(r_new, stride, i, fresh);
         return {{norm(fresh), real_dot(fresh, image)}};
     }
+    MILCGPU_HD const unsigned char *made() const { return r_new; }
     MILCGPU_HD StepEnding of_source(int k, size_t bytes) const {
         return {x + bytes, r + bytes, r_new + bytes, s + bytes, cg + k};
     }
@@ -129,32 +140,42 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         MILCGPU_HD Part operator+(const Part &o) const { return {fat + o.fat, lng + o.lng}; }
     };
 
-    MILCGPU_HD void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i) const {
-        const int forward = lattice.forward(site, mu, 1), backward = lattice.backward(site, mu, 1);
-        fat_link(seen, 0, mu, i).add_forward(sum.fat, load_spinor<Spinor>(in, stride, forward));
-        fat_link(seen, 1, mu, backward).subtract_backward(sum.fat, load_spinor<Spinor>(in, stride, backward));
-        const int hops = lattice.third_hop[mu];
-        const int forward3 = lattice.forward(site, mu, hops), backward3 = lattice.backward(site, mu, hops);
-        long_link(seen, 0, mu, i).add_forward(sum.lng, load_spinor<Spinor>(in, stride, forward3));
-        long_link(seen, 1, mu, backward3).subtract_backward(sum.lng, load_spinor<Spinor>(in, stride, backward3));
+    // ghosts: where those of `in` are, as behind the sites of a field.
+    MILCGPU_HD Vec neighbour(int at, const unsigned char *ghosts) const {
+        if constexpr (std::is_same<Where, Lattice>::value)
+            return load_spinor<Spinor>(in, stride, at);
+        else // a peer may write ghosts while this launch runs, before it reads them: no read-only loads
+            return load_spinor<Spinor, Reuse::written>(at >= lattice.first_ghost ? ghosts : in, stride, at);
     }
 
-    MILCGPU_HD Part part(int i, int mu) const {
+    MILCGPU_HD void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i,
+                                  const unsigned char *ghosts) const {
+        const int forward = lattice.forward(site, mu, 1), backward = lattice.backward(site, mu, 1);
+        fat_link(seen, 0, mu, i).add_forward(sum.fat, neighbour(forward, ghosts));
+        fat_link(seen, 1, mu, backward).subtract_backward(sum.fat, neighbour(backward, ghosts));
+        const int hops = lattice.third_hop[mu];
+        const int forward3 = lattice.forward(site, mu, hops), backward3 = lattice.backward(site, mu, hops);
+        long_link(seen, 0, mu, i).add_forward(sum.lng, neighbour(forward3, ghosts));
+        long_link(seen, 1, mu, backward3).subtract_backward(sum.lng, neighbour(backward3, ghosts));
+    }
+
+    MILCGPU_HD Part part(int i, int mu) const { return part(i, mu, in); }
+    MILCGPU_HD Part part(int i, int mu, const unsigned char *ghosts) const {
         Site site = lattice.site(parity, i);
         Part sum = {};
         Seen seen;
-        add_direction(sum, seen, site, mu, i);
+        add_direction(sum, seen, site, mu, i, ghosts);
         this->add(seen);
         return sum;
     }
 
-    MILCGPU_HD_ONCE Part all(int i) const {
+    MILCGPU_HD_ONCE Part all(int i, const unsigned char *ghosts) const {
         const Site site = lattice.site(parity, i);
         Part sum = {};
         Seen seen;
         MILCGPU_UNROLL
         for (int mu = 0; mu < 4; ++mu)
-            add_direction(sum, seen, site, mu, i);
+            add_direction(sum, seen, site, mu, i, ghosts);
         this->add(seen);
         return sum;
     }
@@ -167,10 +188,40 @@ struct Stencil : Hops<Where, Spinor, link, reals, of_links, Links> {
 
     End end;
 
-    MILCGPU_HD Sums<End::sums> operator()(int i) const { return complete(i, this->all(i)); }
+    MILCGPU_HD Sums<End::sums> operator()(int i) const { return complete(i, this->all(i, this->in)); }
     MILCGPU_HD Sums<End::sums> complete(int i, const Part &part) const {
         return end(this->stride, i, this->fat_scale * part.fat + this->long_scale * part.lng);
     }
+};
+
+// On a box that is cut.
+template <class Spinor, Precision link, int reals, class End>
+struct CutStencil : Stencil<CutLattice, Spinor, link, reals, End> {
+    using Stencil<CutLattice, Spinor, link, reals, End>::operator();
+    PeerLaunch exchange;
+
+    MILCGPU_HD Sums<End::sums> operator()(int i, const unsigned char *ghosts) const {
+        return this->complete(i, this->all(i, ghosts));
+    }
+#if defined(__CUDACC__)
+    // What was made of site i, to all neighbours that have it among their ghosts: to the one behind what lies near the
+    // beginning, who has it ahead.
+    __device__ void send(int i) const {
+        uint32_t raw[Spinor::words * Spinor::word_bytes / 4];
+        load_element<sizeof raw, Spinor::word_bytes, Reuse::written>(this->end.made(), this->stride, i, raw);
+        const CutLattice &lattice = this->lattice;
+        const Site site = lattice.site(this->parity, i);
+        MILCGPU_UNROLL
+        for (int mu = 0; mu < 4; ++mu)
+            for (int side = 0; side < 2 && lattice.cut(mu); ++side) {
+                const int away = side == 0 ? site.x[mu] : lattice.extent[mu] - 1 - site.x[mu];
+                if (away < lattice.depth)
+                    store_element<sizeof raw, Spinor::word_bytes>(
+                        cuda::slot_to_fill(exchange.peers, 2 * mu + side), this->stride,
+                        lattice.ghost[mu][1 - side] + away * lattice.layer[mu] + lattice.place(site, mu), raw);
+            }
+    }
+#endif
 };
 
 struct SumFinish {
@@ -220,8 +271,13 @@ template <class Where, class Spinor, Precision link, int reals, int min_blocks, 
 void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
     const auto start = [&](auto end, const auto &finish, const auto &pending) {
         constexpr int sums = decltype(end)::sums;
-        Stencil<Where, Spinor, link, reals, decltype(end)> body{};
+        using End = decltype(end);
+        constexpr bool cut_on_gpu = !std::is_same<Where, OnThisBackend>::value;
+        std::conditional_t<cut_on_gpu, CutStencil<Spinor, link, reals, End>, Stencil<Where, Spinor, link, reals, End>>
+            body{};
         fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
+        if constexpr (cut_on_gpu)
+            body.exchange = call.exchange;
         body.stride = call.in.stride;
         body.in = call.in.data;
         body.end = end;
@@ -232,7 +288,7 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
     const StepFinish step{{}, call.cg, call.judge};
     const ReduceShape before(call.lattice.sites(1 - call.parity));
     if (epilogue == Epilogue::step)
-        start(StepEnding<Spinor>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg}, step,
+        start(StepEnding<Spinor, Where>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg}, step,
               Pending<1, SumFinish>{{reinterpret_cast<Sums<1> *>(call.pending), before, device.waits()}, plain});
     else
         start(Ending<Spinor>{epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha}, plain,
@@ -302,7 +358,7 @@ void launch_sources_stencil(Device &device, const DslashCall &call, Epilogue epi
                                                   finish, "launch dslash on several sources");
     };
     if (epilogue == Epilogue::step)
-        start(StepEnding<Spinor>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg},
+        start(StepEnding<Spinor, Where>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg},
               SourcesFinish<StepFinish>{{{}, call.cg, call.judge}});
     else
         start(Ending<Spinor>{Epilogue::plain, nullptr, nullptr, call.out.data, 0, 0},

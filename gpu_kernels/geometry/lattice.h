@@ -113,6 +113,7 @@ struct Lattice {
 // parity have places of their own, for the reason that they have indices of their own.
 struct CutLattice : Lattice {
     int depth = 0;
+    int first_ghost = 0;   // index
     int ghost[4][2] = {};  // index of the first ghost behind [0] and ahead [1]; 0: mu is not cut
     int layer[4] = {};     // places
     int across[4][4] = {}; // [mu][nu]: from a site to the next along nu in a layer; 0 where nu is mu
@@ -120,7 +121,7 @@ struct CutLattice : Lattice {
     CutLattice() = default;
     // Bit mu of `cuts` is set where mu is cut. Ghosts start at index `first`.
     CutLattice(const std::array<int, 4> &extents, int parity_of_origin, unsigned cuts, int ghost_depth, int first)
-        : Lattice(extents, parity_of_origin), depth(ghost_depth) {
+        : Lattice(extents, parity_of_origin), depth(ghost_depth), first_ghost(first) {
         for (int mu = 0; mu < 4; ++mu) {
             for (int nu = 0; nu < 4; ++nu)
                 across[mu][nu] = nu == mu ? 0 : stride_lexicographic[nu] / (nu > mu ? extents[mu] : 1);

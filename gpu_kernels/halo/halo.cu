@@ -15,13 +15,13 @@ template <int bytes, int word> struct Element {
 constexpr size_t packed_bytes(size_t bytes) { return (bytes + 3) / 4 * 4; }
 
 // What the neighbours have as the ghosts from `first` on.
-template <int bytes, int word> struct GatherSites {
+template <int bytes, int word> struct SitesToSend {
     CutLattice lattice;
     int parity, first;
     const unsigned char *data;
     size_t stride;
-    unsigned char *to;
-    MILCGPU_HD void operator()(int j) const {
+    // Ghost first + j. Returns the face of the neighbour who has it.
+    MILCGPU_HD int load(int j, Element<bytes, word> &e) const {
         int mu = 0, side = 0, in_face = 0;
         for (int face = 0; face < 8; ++face) {
             const int at = first + j - lattice.ghost[face / 2][face % 2];
@@ -29,13 +29,74 @@ template <int bytes, int word> struct GatherSites {
                 mu = face / 2, side = face % 2, in_face = at;
         }
         const int away = in_face / lattice.layer[mu];
-        Element<bytes, word> e = {};
+        e = {};
         Site s;
         if (lattice.sent(parity, mu, side, away, in_face - away * lattice.layer[mu], s))
             load_element<bytes, word, Reuse::keep>(data, stride, s.index(), e.w);
+        return 2 * mu + 1 - side;
+    }
+};
+
+template <int bytes, int word> struct GatherSites {
+    SitesToSend<bytes, word> sites;
+    unsigned char *to;
+    MILCGPU_HD void operator()(int j) const {
+        Element<bytes, word> e;
+        sites.load(j, e);
         memcpy(to + j * sizeof e, &e, sizeof e);
     }
 };
+
+#if defined(MILCGPU_WITH_CUDA)
+// Into the neighbours' memory. Few blocks, because each of them orders its stores.
+constexpr int blocks_that_send = 64;
+
+template <class Body> __global__ void __launch_bounds__(max_block) send(const Body body, int n, Peers *peers) {
+    cuda::wait_for_previous();
+    cuda::wait_for_ghosts(peers); // so all have read the slot that is filled now
+    for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < n; j += gridDim.x * blockDim.x)
+        body(j, peers);
+    cuda::end_of_stores(peers, gridDim.x);
+}
+template <class Body> void start_to_send(Device &device, int n, const Body &body, const char *what) {
+    const int blocks = std::max(1, std::min(blocks_that_send, (n + max_block - 1) / max_block));
+    cuda::start(device, what, blocks, max_block, send<Body>, body, n, device.peers());
+}
+
+template <int bytes, int word> struct SendSites {
+    SitesToSend<bytes, word> sites;
+    __device__ void operator()(int j, Peers *peers) const {
+        Element<bytes, word> e;
+        const int face = sites.load(j, e);
+        store_element<bytes, word>(cuda::slot_to_fill(peers, face), sites.stride, sites.first + j, e.w);
+    }
+};
+
+// Words of 4 bytes of a buffer, which go to the neighbours piece by piece.
+struct SendWords {
+    struct Route {
+        size_t end; // word of the buffer
+        int face;
+    };
+    static constexpr int most_routes = 8;
+    Route routes[most_routes];
+    const uint32_t *from;
+    size_t begin; // what is stored first in the slots
+    __device__ void operator()(int j, Peers *peers) const {
+        int k = 0;
+        while (begin + j >= routes[k].end)
+            ++k;
+        reinterpret_cast<uint32_t *>(cuda::slot_to_fill(peers, routes[k].face))[j] = from[begin + j];
+    }
+};
+
+__global__ void __launch_bounds__(max_block) take_words(uint32_t *to, int n, Peers *peers) {
+    cuda::wait_for_previous();
+    const uint32_t *from = reinterpret_cast<const uint32_t *>(cuda::wait_for_ghosts(peers));
+    for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < n; j += gridDim.x * blockDim.x)
+        to[j] = from[j];
+}
+#endif
 
 template <int bytes, int word> struct PutBehind {
     unsigned char *data;
@@ -81,7 +142,7 @@ Halo::Buffers::Buffers(Device &device, bool messages, size_t bytes) {
         out = DeviceArray<unsigned char>(device, bytes, "halo");
     if (device.on_gpu() && messages)
         in = DeviceArray<unsigned char>(device, bytes, "halo");
-    if (messages) {
+    if (messages && (!device.on_gpu() || device.needs_host())) {
         out_on_host = std::make_shared<std::vector<unsigned char>>(bytes);
         in_on_host = std::make_shared<std::vector<unsigned char>>(bytes);
     }
@@ -93,10 +154,100 @@ const unsigned char *Halo::Buffers::filled() const {
 
 Halo::Halo(Device &device, Ranks &ranks, const Geometry &geometry, const std::array<std::array<int, 2>, 4> &neighbour,
            bool check)
-    : device_(device), ranks_(ranks), geometry_(geometry), neighbour_(neighbour), check_(check),
-      spinors_(device, ranks.size() > 1, geometry.ghost_sites() * spinor_bytes(Precision::double_)) {}
+    : device_(device), ranks_(ranks), geometry_(geometry), neighbour_(neighbour), check_(check) {}
+
+std::string Halo::open(const std::string &refused) {
+    std::array<int, Peers::faces> faces;
+    for (int face = 0; face < Peers::faces; ++face)
+        faces[face] = geometry_.cut(face / 2) ? neighbour_[face / 2][face % 2] : -1;
+    // A slot has ghosts where a field has them, so that one index serves both.
+    const size_t slot_bytes = geometry_.stride() * spinor_bytes(Precision::double_);
+    peers_ = std::make_unique<PeerMemory>(device_, ranks_, faces, slot_bytes, ranks_.time_limit(),
+                                          check_ ? "MILCGPU_CHECK_HALO=1 asks for checksums of messages" : refused);
+    device_.set_peers(peers_->on_device());
+    device_.agree("memory for ghosts", [&] {
+        spinors_.emplace(device_, to_others(), geometry_.ghost_sites() * spinor_bytes(Precision::double_));
+        make_orders();
+    });
+    return peers_->why_not();
+}
+
+// Tiles with sites that a neighbour needs, which are those that need a neighbour's, come after a part of the others: by
+// then the neighbours' are there, and the rest of the others hides what it takes to send them.
+void Halo::make_orders() {
+    constexpr double others_before = 0.5;
+    const CutLattice &lattice = geometry_.lattice();
+    for (int parity = 0; parity < 2; ++parity) {
+        std::vector<int> inner, at_boundary, all;
+        for (int tile = 0; tile * tile_sites < lattice.sites(parity); ++tile) {
+            bool near = false;
+            for (int i = tile * tile_sites; i < std::min((tile + 1) * tile_sites, lattice.sites(parity)); ++i) {
+                const Site s = lattice.site(parity, i);
+                for (int mu = 0; mu < 4; ++mu)
+                    near |= lattice.cut(mu) && std::min(s.x[mu], lattice.extent[mu] - 1 - s.x[mu]) < lattice.depth;
+            }
+            (near ? at_boundary : inner).push_back(tile);
+        }
+        const auto middle = inner.begin() + static_cast<int>(others_before * inner.size());
+        all.assign(inner.begin(), middle);
+        all.insert(all.end(), at_boundary.begin(), at_boundary.end());
+        all.insert(all.end(), middle, inner.end());
+        Order &order = orders_[parity];
+        order.begin = static_cast<int>(middle - inner.begin());
+        order.end = order.begin + static_cast<int>(at_boundary.size());
+        order.tiles = DeviceArray<int>(device_, all.size(), "order of a box's sites");
+        device_.copy_to_device(order.tiles.data(), all.data(), order.tiles.bytes());
+    }
+}
+
+PeerLaunch Halo::before_dslash(const SpinorBlock &in, int parity, bool sent, bool send_out) {
+    if (device_.peers() == nullptr || in.sources > 1) {
+        exchange(in, parity);
+        return {};
+    }
+    if (!sent)
+        send_to_peers(in, parity);
+    const Order &order = orders_[1 - parity];
+    return {device_.peers(), order.tiles.data(), order.begin, order.end, send_out};
+}
+
+#if defined(MILCGPU_WITH_CUDA)
+void Halo::send_to_peers(const SpinorBlock &field, int parity) {
+    for_element(field, [&](auto bytes, auto word) {
+        start_to_send(
+            device_, static_cast<int>(geometry_.ghost_sites()),
+            SendSites<bytes, word>{{geometry_.lattice(), parity, geometry_.most_sites(), field.data, field.stride}},
+            "send sites to the neighbours");
+    });
+}
+
+// A slot's worth at a time. What a piece is for the neighbour behind, the neighbour ahead of that one has sent.
+void Halo::pass_to_peers(const Buffers &buffers, const std::vector<Piece> &pieces) {
+    constexpr size_t word = sizeof(uint32_t);
+    SendWords body{};
+    size_t words = 0;
+    for (size_t k = 0; k < pieces.size(); ++k) { // they lie one behind the other
+        words = (pieces[k].first + pieces[k].bytes) / word;
+        body.routes[k] = {words, 2 * pieces[k].mu + 1 - pieces[k].side};
+    }
+    body.from = reinterpret_cast<const uint32_t *>(buffers.out.data());
+    const size_t at_once = geometry_.stride() * spinor_bytes(Precision::double_) / word;
+    for (; body.begin < words; body.begin += at_once) {
+        const int n = static_cast<int>(std::min(at_once, words - body.begin));
+        start_to_send(device_, n, body, "send to the neighbours");
+        cuda::start(device_, "take from the neighbours",
+                    std::min(4 * blocks_that_send, (n + max_block - 1) / max_block), max_block, take_words,
+                    reinterpret_cast<uint32_t *>(buffers.in.data()) + body.begin, n, device_.peers());
+    }
+}
+#else
+void Halo::send_to_peers(const SpinorBlock &, int) {}
+void Halo::pass_to_peers(const Buffers &, const std::vector<Piece> &) {}
+#endif
 
 void Halo::pass(const char *phase, const Buffers &buffers, const std::vector<Piece> &pieces) {
+    if (device_.peers() != nullptr)
+        return pass_to_peers(buffers, pieces);
     if (ranks_.size() == 1)
         return;
     std::vector<unsigned char> &out = *buffers.out_on_host, &in = *buffers.in_on_host;
@@ -169,10 +320,10 @@ void Halo::exchange(const SpinorBlock &field, int parity) {
         for (int k = 0; k < field.sources; ++k) {
             unsigned char *const data = field[k].data;
             launch(device_, ghosts,
-                   GatherSites<bytes, word>{lattice, parity, first, data, field.stride, spinors_.to_fill()},
+                   GatherSites<bytes, word>{{lattice, parity, first, data, field.stride}, spinors_->to_fill()},
                    "gather sites for the neighbours");
-            pass("the halo of a vector", spinors_, pieces);
-            launch(device_, ghosts, PutBehind<bytes, word>{data, field.stride, first, spinors_.filled()},
+            pass("the halo of a vector", *spinors_, pieces);
+            launch(device_, ghosts, PutBehind<bytes, word>{data, field.stride, first, spinors_->filled()},
                    "put ghosts behind the sites");
         }
     });
@@ -189,7 +340,7 @@ void Halo::exchange_backward(const LinkField &links, int layers) {
                 end += pieces.back().bytes;
             }
         std::optional<Buffers> room;
-        device_.agree("memory for the halo of links", [&] { room.emplace(device_, ranks_.size() > 1, end); });
+        device_.agree("memory for the halo of links", [&] { room.emplace(device_, to_others(), end); });
         const Buffers &buffers = *room;
         const auto for_pieces = [&](const auto &start) {
             for (const Piece &piece : pieces)
@@ -198,7 +349,7 @@ void Halo::exchange_backward(const LinkField &links, int layers) {
         };
         for_pieces([&](const Piece &piece, int parity, unsigned char *block, int ghost, int places) {
             launch(device_, places,
-                   GatherSites<bytes, word>{lattice, parity, ghost, block, links.stride(),
+                   GatherSites<bytes, word>{{lattice, parity, ghost, block, links.stride()},
                                             buffers.to_fill() + piece.first},
                    "gather links for the neighbours");
         });

@@ -1,14 +1,18 @@
 // Ghosts: copies of the neighbours' sites behind a box's own (CutLattice). What a kernel reads beyond a cut must have
 // been exchanged since it last changed. All ranks make the same exchanges in the same order.
 //
-// The sites that a neighbour needs are gathered into one piece a face, site by site; pieces travel as messages, and are
-// put behind the sites of the field that they belong to. Bytes a place of a ghost: the element's, read and written four
-// times here and carried once.
+// Where the GPUs of all ranks reach each other's memory (backend/peers.h), the launch that makes a vector stores what
+// the neighbours need of it into their memory, and the next one reads its ghosts there: nothing is launched for that,
+// and the host has no part in it. Bytes a place of a ghost: the element's, read and stored once.
+//
+// Elsewhere, and for what is not a single vector, the sites that a neighbour needs are gathered into one piece a face,
+// site by site; pieces travel as messages, and are put behind the sites of the field that they belong to. Bytes a place
+// of a ghost: the element's, read and written four times here and carried once.
 //
 // With `check` a checksum travels after each message, and a message that arrived otherwise than it was sent is
 // Error(comm) on all ranks.
 #pragma once
-#include "gpu_kernels/comm/ranks.h"
+#include "gpu_kernels/halo/peer_memory.h"
 #include "gpu_kernels/su3/fields.h"
 #include <optional>
 
@@ -20,6 +24,14 @@ class Halo {
     // outlive it.
     Halo(Device &device, Ranks &ranks, const Geometry &geometry, const std::array<std::array<int, 2>, 4> &neighbour,
          bool check = false);
+
+    // All ranks together, before anything else: opens the GPUs' memory to each other, if `refused` is empty and all
+    // can; and makes room. Returns why there are no direct stores; empty: there are.
+    std::string open(const std::string &refused);
+
+    // Before D of `in`, which lives on the sites of `parity`: its ghosts are there then, or with the launch for which
+    // this is. sent: the launch before has made `in` and sent them. send_out: this launch makes the `in` of the next.
+    PeerLaunch before_dslash(const SpinorBlock &in, int parity, bool sent = false, bool send_out = false);
 
     // Fills all ghosts of `field`, which lives on the sites of `parity`; of each source.
     void exchange(const SpinorBlock &field, int parity);
@@ -48,13 +60,23 @@ class Halo {
         const unsigned char *filled() const; // by pass()
     };
     void pass(const char *phase, const Buffers &buffers, const std::vector<Piece> &pieces);
+    void pass_to_peers(const Buffers &buffers, const std::vector<Piece> &pieces);
+    void send_to_peers(const SpinorBlock &field, int parity);
+    bool to_others() const { return ranks_.size() > 1 || device_.peers() != nullptr; }
+    void make_orders();
     void check_pieces(const char *phase, const Buffers &buffers, const std::vector<Piece> &pieces);
     Device &device_;
     Ranks &ranks_;
     const Geometry &geometry_;
     std::array<std::array<int, 2>, 4> neighbour_;
     bool check_;
-    Buffers spinors_;
+    std::optional<Buffers> spinors_;
+    std::unique_ptr<PeerMemory> peers_;
+    struct Order { // PeerLaunch, of a parity
+        DeviceArray<int> tiles;
+        int begin = 0, end = 0;
+    };
+    Order orders_[2];
 };
 
 } // namespace milcgpu

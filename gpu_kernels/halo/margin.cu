@@ -98,7 +98,7 @@ void Halo::extend(const LinkField &box, const Geometry &outer, int margin, const
             const int links = links_in(slab);
             const size_t bytes = links * sizeof(RawLink<real, 18>);
             std::optional<Buffers> room;
-            device_.agree("memory for a margin", [&] { room.emplace(device_, ranks_.size() > 1, 2 * bytes); });
+            device_.agree("memory for a margin", [&] { room.emplace(device_, to_others(), 2 * bytes); });
             const auto at = [&](int x) {
                 std::array<int, 4> place = first;
                 place[mu] = x;

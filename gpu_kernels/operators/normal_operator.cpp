@@ -8,8 +8,10 @@ void residual(Device &device, const NormalOperator &A, double shift, const Spino
         device.fill_zero(checksums, NormalOperator::most_checksums * sizeof *checksums);
     HalfCall call;
     call.in = x, call.out = between;
+    call.send_out = true;
     A.first_half(device, call);
     call.in = between, call.out = out;
+    call.in_sent = true, call.send_out = false;
     call.x = x, call.z = b;
     call.a = shift, call.alpha = 1;
     call.sum = sum, call.checksums = checksums;

@@ -26,7 +26,7 @@ void StaggeredOperator::launch(Device &device, const HalfCall &half, Epilogue ep
     D.fat = links_.fat, D.lng = links_.lng;
     check_call(D, epilogue);
     if (halo_ != nullptr)
-        halo_->exchange(half.in, 1 - parity);
+        D.exchange = halo_->before_dslash(half.in, 1 - parity, half.in_sent, half.send_out);
     kernel(epilogue, half).launch(device, D, epilogue);
 }
 

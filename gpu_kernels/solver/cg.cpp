@@ -16,11 +16,13 @@ void iterate(Device &device, const CgIteration &it) {
     call.in = it.v, call.out = it.between;
     if (it.sums != nullptr)
         call.pending = it.pending ? it.sums->step.data() : nullptr, call.defer = it.sums->plain.data();
+    call.in_sent = it.pending, call.send_out = true;
     it.A->first_half(device, call);
     call.in = it.between, call.out = it.r_new;
     call.x = it.v, call.z = it.r, call.s = it.s;
     if (it.sums != nullptr)
         call.pending = it.sums->plain.data(), call.defer = it.defer ? it.sums->step.data() : nullptr;
+    call.in_sent = true, call.send_out = it.defer;
     it.A->second_half(device, call, Epilogue::step);
 }
 

@@ -24,7 +24,9 @@ struct CgIteration {
     bool judge = true; // false where relative_residual does it
     CgState *state;
     const DeferredSums *sums; // nullptr: each launch finishes its own
-    bool pending, defer;      // with sums: the iteration before has deferred its last sum; this one may
+    // With sums: the iteration before has deferred its last sum, and nothing came in between; the same holds for this
+    // one and the next.
+    bool pending, defer;
 };
 void iterate(Device &, const CgIteration &);
 

@@ -1,0 +1,114 @@
+// The device side of peers.h. Functions that all threads of a block call are named as such.
+#pragma once
+#include "gpu_kernels/backend/launch.h"
+#include "gpu_kernels/backend/peers.h"
+#include "gpu_kernels/backend/reduce.h"
+
+namespace milcgpu::cuda {
+
+__device__ __forceinline__ unsigned long long nanoseconds() {
+    unsigned long long now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    return now;
+}
+
+// What another rank has written before it wrote this is seen after it.
+__device__ __forceinline__ unsigned read_from_peer(const unsigned *at) {
+    unsigned value;
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+    return value;
+}
+__device__ __forceinline__ void tell_peer(unsigned *at, unsigned value) {
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+}
+
+// Looks until there is something to see, or for too long.
+template <class Look>
+__device__ __forceinline__ void wait_for_peer(Peers *p, Wait what, int rank, int face, const Look &look) {
+    unsigned long long begin = 0;
+    for (unsigned looks = 1; !look(); ++looks) {
+        if (looks % 256 != 0)
+            continue;
+        if (*static_cast<volatile int *>(&p->broken) != 0)
+            return;
+        const unsigned long long now = nanoseconds();
+        begin = begin == 0 ? now : begin;
+        if (now - begin > p->limit_ns) {
+            *static_cast<volatile int *>(&p->broken) = 1;
+            *static_cast<volatile int *>(&p->waits->rank) = rank;
+            *static_cast<volatile int *>(&p->waits->face) = face;
+            __threadfence_system();
+            note_given_up(p->waits, what);
+            return;
+        }
+    }
+}
+
+// All threads: waits until every neighbour has sent its last exchange. Returns the slot that it lies in.
+__device__ __forceinline__ const unsigned char *wait_for_ghosts(Peers *p) {
+    const unsigned exchange = *static_cast<volatile unsigned *>(&p->exchanges);
+    const int face = threadIdx.x;
+    if (face < Peers::faces && p->face[face].slots != nullptr)
+        wait_for_peer(p, Wait::ghosts, p->face[face].rank, face,
+                      [&] { return static_cast<int>(read_from_peer(&p->sent[face]) - exchange) >= 0; });
+    __syncthreads();
+    return p->slots + exchange % 2 * p->slot_bytes;
+}
+
+// Where the neighbour of a face wants the next exchange.
+__device__ __forceinline__ unsigned char *slot_to_fill(const Peers *p, int face) {
+    const unsigned exchange = *static_cast<const volatile unsigned *>(&p->exchanges) + 1;
+    return p->face[face].slots + exchange % 2 * p->slot_bytes;
+}
+
+// All threads of each of the `blocks` blocks that store a part of the next exchange, after their stores: the last of
+// them tells the neighbours. Stores of other blocks are ordered before that through the counter.
+__device__ __forceinline__ void end_of_stores(Peers *p, unsigned blocks) {
+    __syncthreads();
+    if (threadIdx.x != 0)
+        return;
+    __threadfence();
+    if (atomicAdd(&p->blocks_done, 1u) != blocks - 1)
+        return;
+    p->blocks_done = 0;
+    __threadfence_system();
+    const unsigned exchange = p->exchanges + 1;
+    *static_cast<volatile unsigned *>(&p->exchanges) = exchange;
+    for (int face = 0; face < Peers::faces; ++face)
+        if (p->face[face].slots != nullptr)
+            tell_peer(p->face[face].sent, exchange);
+}
+
+// All threads: the sum of all ranks from that of this rank, which the first thread has; the first thread gets it. One
+// block of a launch calls this, at most once.
+template <int N> __device__ __forceinline__ Sums<N> add_over_peers(Peers *p, const Sums<N> &own) {
+    __shared__ Sums<N> mine, all[most_peers];
+    if (threadIdx.x == 0)
+        mine = own;
+    __syncthreads();
+    const unsigned turn = p->sums % 2;
+    const int rank = threadIdx.x;
+    if (rank < p->ranks) {
+        double *const to = p->posted_at[rank] + (turn * most_peers + p->rank) * widest_sum;
+        for (int k = 0; k < N; ++k)
+            milcgpu::post(to[k], mine.v[k]);
+        for (int k = 0; k < N; ++k) {
+            double &place = p->posted[turn][rank][k];
+            const volatile PostedBits *const at = reinterpret_cast<const volatile PostedBits *>(&place);
+            PostedBits seen = unknown_bits;
+            wait_for_peer(p, Wait::sum_of_rank, rank, 0, [&] { return (seen = *at) != unknown_bits; });
+            all[rank].v[k] = bit_cast<double>(seen);
+            *reinterpret_cast<volatile PostedBits *>(&place) = unknown_bits;
+        }
+    }
+    __syncthreads();
+    Sums<N> total = all[0];
+    if (threadIdx.x == 0) {
+        for (int other = 1; other < p->ranks; ++other)
+            total.add(all[other]);
+        p->sums += 1;
+    }
+    return total;
+}
+
+} // namespace milcgpu::cuda
