@@ -145,6 +145,10 @@ host_programs := $(foreach a,asqtad hisq,$(foreach p,1 2,$(O)/milc_host/$(a)-P$(
 # Ranks of a real MPI: a program for each MPI that is found; test_mpi_ranks.cpp runs them.
 mpi_list := $(O)/mpi_ranks/list
 
+# The example programs with MPI; test_programs.cpp runs them. Not under the sanitizers: they would take minutes to build.
+mpi_programs := $(if $(and $(mpi_words),$(filter cuda host,$(variant))),$(programs))
+mpirun       := $(if $(mpi_programs),$(dir $(shell command -v $(if $(filter command%,$(origin MPI)),$(MPI),mpicc)))mpirun)
+
 # Makes every call of the CUDA runtime fail in turn; test_faults.cpp runs it. The linker's list of what is wrapped comes
 # from the library.
 fault_program := $(if $(filter cuda,$(variant)),$(O)/cuda_faults)
@@ -165,7 +169,7 @@ demo: $(O)/make_lattice $(O)/solve $(O)/rhmc | needs ## make a lattice, solve on
 	$(call plot,energy,demo_energy,demo_energy); \
 	exit $$status
 
-check: $(O)/milcgpu_tests $(host_programs) $(mpi_list) $(fault_program) | needs ## build and run the tests; the last line is 'N passed, N failed'
+check: $(O)/milcgpu_tests $(host_programs) $(mpi_list) $(mpi_programs) $(fault_program) | needs ## build and run the tests; the last line is 'N passed, N failed'
 	@{ OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $(O)/milcgpu_tests $(TESTS) 2>&1; echo $$? >$(O)/check.status; } | tee $(O)/check.log; \
 	awk -v status="$$(cat $(O)/check.status)" '$(count_tests)' $(O)/check.log
 
@@ -222,7 +226,7 @@ needs:
 # The same for what MPI adds, which is in one object.
 $(O)/mpi_flags: FORCE
 	@mkdir -p $(@D); echo '$(mpi_compile) $(mpi_link)' | cmp -s - $@ || echo '$(mpi_compile) $(mpi_link)' >$@
-$(O)/obj/examples/ranks.cpp.o: $(O)/mpi_flags
+$(O)/obj/examples/ranks.cpp.o $(O)/obj/tests/test_programs.cpp.o: $(O)/mpi_flags
 
 # Rewritten only when the flags differ from the last build's; every object depends on it.
 $(O)/flags: FORCE | $(if $(install_goals),needs)
@@ -234,6 +238,7 @@ $(O)/flags: FORCE | $(if $(install_goals),needs)
 $(test_objects): private last_flags := -O1
 $(O)/obj/tests/test_milc_host.cpp.o: private last_flags := -O1 -DMILC_HOST_PROGRAMS='"$(abspath $(O))/milc_host/"'
 $(O)/obj/tests/test_mpi_ranks.cpp.o: private last_flags := -O1 -DMPI_RANKS_LIST='"$(abspath $(mpi_list))"'
+$(O)/obj/tests/test_programs.cpp.o: private last_flags := -O1 -DMILCGPU_PROGRAMS='"$(abspath $(O))/"' -DMILCGPU_MPIRUN='"$(mpirun)"'
 $(O)/obj/tests/test_faults.cpp.o: private last_flags := -O1 $(if $(fault_program),-DMILCGPU_CUDA_FAULTS='"$(abspath $(fault_program))"')
 $(O)/obj/examples/ranks.cpp.o: private last_flags := $(mpi_compile)
 $(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all

@@ -210,7 +210,7 @@ void time_link_calls(const Job &ranks, milcgpu_context *context, const examples:
             is_hisq ? milcgpu_hisq_spec(&spec) : milcgpu_asqtad_spec(system.u0, &spec);
             spec.precision = precision;
             const Precision p = static_cast<Precision>(precision - 1);
-            const std::string what = format("%s, a call, %s/18", is_hisq ? "hisq" : "asqtad", name(p));
+            const std::string what = format("%s call %s/18", is_hisq ? "hisq" : "asqtad", name(p));
             std::vector<double> seconds;
             double flops = 0, bytes = 0;
             for (int run = 0; run < 5; ++run) {

@@ -53,10 +53,10 @@ struct Policy {
     int shared, sloppy;
 };
 const Policy policies[] = {{"double", MILCGPU_DOUBLE, MILCGPU_DOUBLE},
-                           {"double, then single", MILCGPU_DOUBLE, MILCGPU_SINGLE},
-                           {"double, then single, then half", MILCGPU_DOUBLE, MILCGPU_HALF},
-                           {"single, then refined", MILCGPU_SINGLE, MILCGPU_SINGLE},
-                           {"half, then refined", MILCGPU_HALF, MILCGPU_HALF}};
+                           {"double then single", MILCGPU_DOUBLE, MILCGPU_SINGLE},
+                           {"double then single then half", MILCGPU_DOUBLE, MILCGPU_HALF},
+                           {"single then refined", MILCGPU_SINGLE, MILCGPU_SINGLE},
+                           {"half then refined", MILCGPU_HALF, MILCGPU_HALF}};
 
 // |b - (offset - D D) x| / |b| on the even sites.
 double true_residual(const examples::System &system, const std::vector<double> &x, const reference::Fermion &b,
