@@ -4,6 +4,8 @@
 #   CUDA=0              build the host backend only, with the C++ compiler alone (default: nvcc is used when found)
 #   ARCH="sm_90"        GPU architectures, space or comma separated; sm_NN is machine code, compute_NN is PTX
 #   HOST_ARCH=native    value of -march=; empty for none (default: x86-64-v3 on x86_64, none elsewhere)
+#   MPI=mpicc           MPI's compiler, whose flags the example programs take for --grid (default: mpicc, where it is in
+#                       the PATH; 0: without MPI). The library has no MPI in it
 #   SANITIZE=1          host backend under the address and undefined-behaviour sanitizers (implies CUDA=0)
 #   STRIPED=1           host backend with its memory laid out as the GPU's (slow; for tests; implies CUDA=0)
 #   TESTS="[smoke]"     arguments of the test program in `make check`: names, tags, options
@@ -76,6 +78,19 @@ host_flags := $(strip $(host_flags) $(CXXFLAGS))
 cpp_flags  := -I. $(if $(filter 1,$(STRIPED)),-DMILCGPU_STRIPED) $(CPPFLAGS)
 cxx        := $(CXX) -std=c++17 $(optimize) $(host_flags) $(cpp_flags)
 
+# What mpicc -show adds to a compiler's line; Open MPI, MPICH and their kin know it. nvcc takes -Wl, by another name. An
+# MPI in the environment may mean anything.
+ifeq ($(origin MPI),command line)
+  mpi_words := $(if $(filter-out 0,$(MPI)),$(or $(shell $(MPI) -show),$(error MPI=$(MPI): '$(MPI) -show' names no flags; give MPI's C compiler, or MPI=0)))
+else
+  mpi_words := $(shell mpicc -show 2>/dev/null)
+endif
+mpi_compile := $(if $(mpi_words),-DMILCGPU_WITH_MPI $(patsubst -I%,-isystem%,$(filter -I% -D%,$(mpi_words))))
+mpi_link    := $(filter -L% -l% -Wl$(comma)%,$(mpi_words))
+ifeq ($(variant),cuda)
+  mpi_link  := $(patsubst -Wl$(comma)%,-Xlinker=%,$(mpi_link))
+endif
+
 ifeq ($(variant),cuda)
   ARCH ?= sm_80 sm_90 compute_90
   arch_list   := $(subst $(comma),$(space),$(ARCH))
@@ -108,13 +123,14 @@ lib_sources   := $(sort $(shell find gpu_kernels -name '*.cu' -o -name '*.cpp') 
 quda_sources  := $(wildcard milc_glue/quda_compat/*.cpp)
 ref_sources   := $(wildcard tests/reference/*.cpp)
 test_sources  := $(wildcard tests/*.cpp)
-# An example with a main is a program; the other examples/*.cpp are helpers linked into every program and the tests.
+# An example with a main is a program; the other examples/*.cpp are helpers for programs and tests, which take from the
+# archive what they need: ranks.cpp, and MPI with it, are in the programs only.
 main_sources  := $(sort $(shell grep -lE '^ *int +main\>' /dev/null $(wildcard examples/*.cpp)))
 help_sources  := $(filter-out $(main_sources),$(wildcard examples/*.cpp))
 
 lib_objects   := $(call objects,$(lib_sources))
 quda_objects  := $(call objects,$(quda_sources))
-aside_objects := $(call objects,$(help_sources) $(ref_sources))
+aside         := $(O)/obj/aside.a
 test_objects  := $(call objects,$(test_sources))
 main_objects  := $(call objects,$(main_sources))
 programs      := $(patsubst examples/%.cpp,$(O)/%,$(main_sources))
@@ -128,6 +144,10 @@ host_programs := $(foreach a,asqtad hisq,$(foreach p,1 2,$(O)/milc_host/$(a)-P$(
 
 # Ranks of a real MPI: a program for each MPI that is found; test_mpi_ranks.cpp runs them.
 mpi_list := $(O)/mpi_ranks/list
+
+# The example programs with MPI; test_programs.cpp runs them. Not under the sanitizers: they would take minutes to build.
+mpi_programs := $(if $(and $(mpi_words),$(filter cuda host,$(variant))),$(programs))
+mpirun       := $(if $(mpi_programs),$(dir $(shell command -v $(if $(filter command%,$(origin MPI)),$(MPI),mpicc)))mpirun)
 
 # Makes every call of the CUDA runtime fail in turn; test_faults.cpp runs it. The linker's list of what is wrapped comes
 # from the library.
@@ -149,7 +169,7 @@ demo: $(O)/make_lattice $(O)/solve $(O)/rhmc | needs ## make a lattice, solve on
 	$(call plot,energy,demo_energy,demo_energy); \
 	exit $$status
 
-check: $(O)/milcgpu_tests $(host_programs) $(mpi_list) $(fault_program) | needs ## build and run the tests; the last line is 'N passed, N failed'
+check: $(O)/milcgpu_tests $(host_programs) $(mpi_list) $(mpi_programs) $(fault_program) | needs ## build and run the tests; the last line is 'N passed, N failed'
 	@{ OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $(O)/milcgpu_tests $(TESTS) 2>&1; echo $$? >$(O)/check.status; } | tee $(O)/check.log; \
 	awk -v status="$$(cat $(O)/check.status)" '$(count_tests)' $(O)/check.log
 
@@ -163,7 +183,7 @@ list-kernels: $(O)/list_kernels ## print every dispatch table
 	@$(O)/list_kernels
 
 install: all ## into $(DESTDIR)$(PREFIX): include/ lib/ lib/pkgconfig/ bin/
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include milc_glue/milcgpu.h milc_glue/milcgpu_md.h milc_glue/plugin.h
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include $(wildcard milc_glue/milcgpu*.h) milc_glue/plugin.h
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/milcgpu $(wildcard milc_glue/use_gpu/*.[ch]) milc_glue/use_gpu/milc_gpu.mk
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin milc_glue/use_gpu/milcgpu-config
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include $(filter-out %/internal.h,$(wildcard milc_glue/quda_compat/*.h))
@@ -203,6 +223,11 @@ install_goals := $(filter demo check,$(MAKECMDGOALS))
 needs:
 	@CXX='$(CXX)' sh tests/install_needs.sh $(install_goals)
 
+# The same for what MPI adds, which is in one object.
+$(O)/mpi_flags: FORCE
+	@mkdir -p $(@D); echo '$(mpi_compile) $(mpi_link)' | cmp -s - $@ || echo '$(mpi_compile) $(mpi_link)' >$@
+$(O)/obj/examples/ranks.cpp.o $(O)/obj/tests/test_programs.cpp.o: $(O)/mpi_flags
+
 # Rewritten only when the flags differ from the last build's; every object depends on it.
 $(O)/flags: FORCE | $(if $(install_goals),needs)
 	@mkdir -p $(@D); printf '%s\n' '$(cxx)' '$(compile_cu)' | cmp -s - $@ || \
@@ -213,7 +238,9 @@ $(O)/flags: FORCE | $(if $(install_goals),needs)
 $(test_objects): private last_flags := -O1
 $(O)/obj/tests/test_milc_host.cpp.o: private last_flags := -O1 -DMILC_HOST_PROGRAMS='"$(abspath $(O))/milc_host/"'
 $(O)/obj/tests/test_mpi_ranks.cpp.o: private last_flags := -O1 -DMPI_RANKS_LIST='"$(abspath $(mpi_list))"'
+$(O)/obj/tests/test_programs.cpp.o: private last_flags := -O1 -DMILCGPU_PROGRAMS='"$(abspath $(O))/"' -DMILCGPU_MPIRUN='"$(mpirun)"'
 $(O)/obj/tests/test_faults.cpp.o: private last_flags := -O1 $(if $(fault_program),-DMILCGPU_CUDA_FAULTS='"$(abspath $(fault_program))"')
+$(O)/obj/examples/ranks.cpp.o: private last_flags := $(mpi_compile)
 $(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all
 
 $(O)/obj/%.cpp.o: %.cpp $(O)/flags
@@ -236,15 +263,19 @@ $(O)/libquda.so: $(quda_objects) $(O)/libmilcgpu.so
 	@echo '  LINK  $@'
 	$(Q)$(CXX) $(host_flags) -shared $(LDFLAGS) -o $@ $(quda_objects) -L$(O) -lmilcgpu '-Wl,-rpath,$$ORIGIN' $(LDLIBS)
 
-$(programs): $(O)/%: $(O)/obj/examples/%.cpp.o $(aside_objects) $(O)/libmilcgpu.a
-	@echo '  LINK  $@'
-	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(aside): $(call objects,$(help_sources) $(ref_sources))
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $^
 
-$(O)/milcgpu_tests: $(test_objects) $(aside_objects) $(quda_objects) $(O)/libmilcgpu.a
+$(programs): $(O)/%: $(O)/obj/examples/%.cpp.o $(aside) $(O)/libmilcgpu.a
+	@echo '  LINK  $@'
+	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(mpi_link)
+
+$(O)/milcgpu_tests: $(test_objects) $(aside) $(quda_objects) $(O)/libmilcgpu.a
 	@echo '  LINK  $@'
 	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(catch_libs) $(LDLIBS)
 
-$(O)/cuda_faults: $(fault_objects) $(aside_objects) $(O)/libmilcgpu.a
+$(O)/cuda_faults: $(fault_objects) $(aside) $(O)/libmilcgpu.a
 	@echo '  LINK  $@'
 	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(LDLIBS) $$(nm -u $(O)/libmilcgpu.a | sort -u | \
 	  sed -n '/cudaGetError/d; s/^ *U \(cuda[A-Z].*\)/-Xlinker --wrap=\1/p')
@@ -263,4 +294,4 @@ $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(
 	  OPT='-O1 -g $(sanitizers)' LDFLAGS='$(sanitizers) -fopenmp' REFERENCE='$(abspath $(call objects,$(ref_sources)))' \
 	  MILCGPU_LIB=$(abspath $(O)) MAKEFILES=$(CURDIR)/milc_glue/use_gpu/milc_gpu.mk
 
--include $(patsubst %.o,%.d,$(lib_objects) $(quda_objects) $(aside_objects) $(test_objects) $(main_objects) $(fault_objects))
+-include $(patsubst %.o,%.d,$(lib_objects) $(quda_objects) $(call objects,$(help_sources) $(ref_sources)) $(test_objects) $(main_objects) $(fault_objects))

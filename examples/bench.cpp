@@ -1,6 +1,7 @@
 // Times the device copy, every dslash row, the making of links, whole solves and multi-mass solves; verifies each after
 // timing. Device events, median of several runs. GB/s are on compulsory bytes (every link and spinor once); percent is
-// of the copy bandwidth of the same run. What is wrong is named in the last lines; the exit status is then 1.
+// of the copy bandwidth of the same run. On ranks all start together and the slowest counts; bytes and bandwidth are
+// those of all. What is wrong is named in the last lines; the exit status is then 1.
 #include "examples/arguments.h"
 #include "examples/heatbath.h"
 #include "examples/system.h"
@@ -8,6 +9,7 @@
 #include "gpu_kernels/dslash/dslash.h"
 #include "gpu_kernels/links/links.h"
 #include "gpu_kernels/operators/normal_operator.h"
+#include "milc_glue/context.h"
 #include "reorder/resident_links.h"
 #include <algorithm>
 #include <cmath>
@@ -21,10 +23,10 @@ using namespace examples;
 namespace {
 
 struct Settings {
-    std::string backend = "auto", csv;
-    std::array<int, 4> size = {0, 0, 0, 0};
+    std::string backend = "auto", csv, pairs = "all";
+    std::array<int, 4> size = {0, 0, 0, 0}, grid = {1, 1, 1, 1};
     double mass = 0.01, tolerance = 1e-10, delta = 0;
-    int block = 0, sweeps = 8; // sweeps: far enough from the unit field for solves of the usual length
+    int block = 0, reals = 0, sweeps = 8; // sweeps: far enough from the unit field for solves of the usual length
     bool all_rows = false, no_solves = false, no_rows = false, no_links = false, no_multi_mass = false;
 };
 
@@ -40,34 +42,41 @@ SpinorField upload(Device &device, SpinorReorder &reorder, const Geometry &geome
     return field;
 }
 
-double difference(const std::vector<double> &a, const std::vector<double> &b, size_t from, size_t to) {
+// Of all ranks' first `count` reals.
+double difference(const Job &ranks, const std::vector<double> &a, const std::vector<double> &b, size_t count) {
     double d = 0, size = 0;
-    for (size_t k = from; k < to; ++k)
+    for (size_t k = 0; k < count; ++k)
         d += (a[k] - b[k]) * (a[k] - b[k]), size += b[k] * b[k];
-    return std::sqrt(d / size);
+    return std::sqrt(ranks.sum(d) / ranks.sum(size));
 }
 
-void time_rows(Device &device, const examples::System &system, const Settings &settings, Out &out) {
+// On a lattice that is cut: D alone, with the exchange of ghosts before it.
+void time_rows(const Job &ranks, milcgpu_context &context, const examples::System &system, const Settings &settings,
+               Out &out) {
+    Device &device = *context.device;
+    SpinorReorder &reorder = *context.reorder;
+    const Geometry &geometry = context.geometry;
     const int half = system.lattice.volume() / 2;
-    const SiteMap map;
-    const Geometry geometry(system.lattice.n);
-    ResidentLinks links(device, map, geometry, Precision::double_);
-    auto fat = reference::links_to_milc<double>(system.lattice, system.fat);
-    auto lng = reference::links_to_milc<double>(system.lattice, system.lng);
+    ResidentLinks links(device, context.map, geometry, Precision::double_, 0, context.halo.get());
+    auto fat = deal_links<double>(ranks, system.lattice, system.fat);
+    auto lng = deal_links<double>(ranks, system.lattice, system.lng);
     links.update({fat.data(), Precision::double_, 576}, {lng.data(), Precision::double_, 576});
-    SpinorReorder reorder(device, map, geometry);
-    const auto in = reference::random_fermion(system.lattice, 1);
-    auto in_milc = reference::vector_to_milc<double>(system.lattice, in);
-    auto expected = reference::vector_to_milc<double>(
-        system.lattice, reference::dslash_on_parity(system.lattice, system.fat, system.lng, in, 0));
-    // By epilogue: where a lattice nearly fits in the L2 cache, a row's time depends on what the row before has left there.
+    const auto in = random_on_first(ranks, system.lattice, 1);
+    reference::Fermion d_in;
+    ranks.on_first([&] { d_in = reference::dslash_on_parity(system.lattice, system.fat, system.lng, in, 0); });
+    auto in_milc = deal_vector(ranks, system.lattice, in);
+    const auto expected = deal_vector(ranks, system.lattice, d_in);
+    const size_t even = 6 * size_t(geometry.sites(0)); // reals, which come first
+    // By epilogue: where a lattice nearly fits in the L2 cache, a row's time depends on what the row before has left
+    // there.
     std::vector<DslashKernel> rows = dslash_table();
     std::stable_sort(rows.begin(), rows.end(), [](const DslashKernel &a, const DslashKernel &b) {
         return std::make_tuple(a.spinor, a.link, a.epilogue) < std::make_tuple(b.spinor, b.link, b.epilogue);
     });
     for (const DslashKernel &row : rows) {
         if (row.most_sources > 1 ||
-            (!settings.all_rows && (row.link != row.spinor || row.epilogue == Epilogue::normal)))
+            (!settings.all_rows && (row.link != row.spinor || row.epilogue == Epilogue::normal)) ||
+            (geometry.is_cut() && row.epilogue != Epilogue::plain))
             continue;
         const std::string what = format("%s/%s/%d %s%s", name(row.spinor), name(row.link), row.reals,
                                         name(row.epilogue), row.checks ? " checked" : "");
@@ -101,19 +110,25 @@ void time_rows(Device &device, const examples::System &system, const Settings &s
             call.cg = cg.data();
             call.defer = sums.data(); // the state stays as it is
         }
-        const auto launch = [&] { dslash(device, call, row.epilogue); };
-        const double seconds = median_seconds(device, 9, device.on_gpu() ? 20 : 2, launch);
+        const auto launch = [&] {
+            if (geometry.is_cut())
+                apply_dslash(context, pair, call.parity, call.in, call.out);
+            else
+                dslash(device, call, row.epilogue);
+        };
+        ranks.together();
+        const double seconds = ranks.slowest(median_seconds(device, 9, device.on_gpu() ? 20 : 2, launch));
         device.fill_zero(out_d.data(), out_d.bytes());
         launch();
         std::vector<double> got(in_milc.size(), 0.0), wanted = expected;
         reorder.to_host(out_d, 0, {got.data(), Precision::double_, 48});
-        for (size_t k = 0; k < wanted.size() / 2; ++k)
+        for (size_t k = 0; k < even; ++k)
             wanted[k] = row.epilogue == Epilogue::plain    ? wanted[k]
                         : row.epilogue == Epilogue::normal ? -wanted[k]
                                                            : in_milc[k] + wanted[k];
         out.line("dslash", what, seconds, dslash_flops(row.epilogue, half),
                  dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, half),
-                 difference(got, wanted, 0, got.size() / 2), row_tolerance(row));
+                 difference(ranks, got, wanted, even), row_tolerance(row));
     }
 }
 
@@ -138,8 +153,9 @@ double links_difference(Device &device, const reference::Lattice &lattice, const
 }
 
 // Fat and long links of asqtad; both levels of HISQ with the unitarization between them.
-void time_links(Device &device, const examples::System &system, Out &out) {
-    const Geometry geometry(system.lattice.n);
+void time_links(milcgpu_context &context, const examples::System &system, Out &out) {
+    Device &device = *context.device;
+    const Geometry &geometry = context.geometry;
     const int volume = geometry.volume(), repeat = device.on_gpu() ? 5 : 1;
     const auto library = [](const reference::PathCoefficients &c) {
         return PathCoefficients{c.one_link, c.naik, c.three_staple, c.five_staple, c.seven_staple, c.lepage};
@@ -178,6 +194,44 @@ void time_links(Device &device, const examples::System &system, Out &out) {
     }
 }
 
+// The same by the C interface, with all that a call does on the device: also on ranks.
+void time_link_calls(const Job &ranks, milcgpu_context *context, const examples::System &system, Out &out) {
+    auto gauge = deal_links<double>(ranks, system.lattice, system.gauge);
+    std::vector<double> fat(gauge.size()), lng(gauge.size());
+    const milcgpu_field from = field_of(gauge), to_fat = field_of(fat), to_long = field_of(lng);
+    const milcgpu_fatlink_set set{0, &to_fat, &to_long, nullptr};
+    reference::HisqLinks hisq;
+    ranks.on_first([&] { hisq = reference::hisq_links(system.lattice, system.gauge, 0); });
+    for (const bool is_hisq : {false, true}) {
+        const auto wanted_fat = deal_links<double>(ranks, system.lattice, is_hisq ? hisq.fat : system.fat);
+        const auto wanted_long = deal_links<double>(ranks, system.lattice, is_hisq ? hisq.lng : system.lng);
+        for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE}) {
+            milcgpu_fatlink_spec spec;
+            is_hisq ? milcgpu_hisq_spec(&spec) : milcgpu_asqtad_spec(system.u0, &spec);
+            spec.precision = precision;
+            const Precision p = static_cast<Precision>(precision - 1);
+            const std::string what = format("%s call %s/18", is_hisq ? "hisq" : "asqtad", name(p));
+            std::vector<double> seconds;
+            double flops = 0, bytes = 0;
+            for (int run = 0; run < 5; ++run) {
+                milcgpu_fatlink_report report{};
+                report.struct_size = sizeof report;
+                ranks.together();
+                if (milcgpu_fat_links(context, &spec, &from, &set, 1, nullptr, &report) != MILCGPU_OK)
+                    out.fail("links", what, report.message);
+                seconds.push_back(ranks.slowest(report.kernel_seconds));
+                flops = ranks.sum(report.flops);
+                bytes = ranks.sum(report.gbytes_per_second * 1e9 * report.kernel_seconds);
+            }
+            std::sort(seconds.begin(), seconds.end());
+            out.line("links", what, seconds[seconds.size() / 2], flops, bytes,
+                     std::hypot(difference(ranks, fat, wanted_fat, fat.size()),
+                                difference(ranks, lng, wanted_long, lng.size())),
+                     links_tolerance(p, 3.9e-16, 9.8e-8));
+        }
+    }
+}
+
 // |b - (4 m^2 - D D) x| / |b| of the solution that the caller holds. NaN where that cannot be had, or where the solver
 // reported another number for it.
 double checked_residual(const examples::Connection &connection, double mass, std::vector<double> &source,
@@ -189,11 +243,14 @@ double checked_residual(const examples::Connection &connection, double mass, std
     return known && std::fabs(residual - reported) <= 0.01 * reported + 1e-14 ? residual : NAN;
 }
 
-void time_solves(const examples::System &system, int backend, const Settings &settings, Out &out) {
-    const examples::Connection connection(system, backend, 1);
-    auto source = reference::vector_to_milc<double>(system.lattice, reference::random_fermion(system.lattice, 2));
+void time_solves(const Job &ranks, const Connection &connection, const examples::System &system, int backend,
+                 const Settings &settings, Out &out) {
+    auto source = deal_vector(ranks, system.lattice, random_on_first(ranks, system.lattice, 2));
     for (const auto &pair : examples::precision_pairs())
         for (const int reals : {18, 13, 9}) {
+            if ((settings.pairs != "all" && settings.pairs != pair.name) ||
+                (settings.reals != 0 && settings.reals != reals))
+                continue;
             milcgpu_solve_spec spec{};
             spec.struct_size = sizeof spec;
             spec.parity = MILCGPU_EVEN;
@@ -215,8 +272,10 @@ void time_solves(const examples::System &system, int backend, const Settings &se
                 report.struct_size = sizeof report;
                 x.assign(source.size(), 0.0);
                 const milcgpu_field from = examples::field_of(source), to = examples::field_of(x);
+                ranks.together();
                 if (milcgpu_solve(connection.context(), connection.links(), &spec, &from, &to, &report) != MILCGPU_OK)
                     out.fail("solve", what, report.message);
+                over_ranks(ranks, report);
                 if (run > 0 || backend == MILCGPU_HOST) // the first packs links and records the graph
                     reports.push_back(report);
                 if (backend == MILCGPU_HOST)
@@ -234,9 +293,9 @@ void time_solves(const examples::System &system, int backend, const Settings &se
 }
 
 // 10 masses in one solve; the step is the whole call over the shared steps.
-void time_multi_mass(const examples::System &system, int backend, const Settings &settings, Out &out) {
-    const examples::Connection connection(system, backend, 1);
-    auto source = reference::vector_to_milc<double>(system.lattice, reference::random_fermion(system.lattice, 2));
+void time_multi_mass(const Job &ranks, const Connection &connection, const examples::System &system, int backend,
+                     const Settings &settings, Out &out) {
+    auto source = deal_vector(ranks, system.lattice, random_on_first(ranks, system.lattice, 2));
     std::vector<milcgpu_shift> shifts;
     for (int i = 0; i < 10; ++i) {
         const double mass = 0.02 + 0.01 * i * i;
@@ -276,9 +335,12 @@ void time_multi_mass(const examples::System &system, int backend, const Settings
             report.struct_size = sizeof report;
             report.shifts = each.data();
             const milcgpu_field from = examples::field_of(source);
+            ranks.together();
             if (milcgpu_multi_mass(connection.context(), connection.links(), &spec, &from, fields.data(), &report) !=
                 MILCGPU_OK)
                 out.fail("10 masses", policy.name, report.message);
+            report.shared_seconds = ranks.slowest(report.shared_seconds);
+            over_ranks(ranks, report);
             if (run == 0 || report.seconds < best.seconds)
                 best = report;
         }
@@ -298,27 +360,32 @@ void time_multi_mass(const examples::System &system, int backend, const Settings
     }
 }
 
-int run(Settings &settings) {
-    const int backend = examples::backends_of(settings.backend)[0];
+int run(Settings &settings, Job &ranks) {
+    ranks.start(settings.grid);
+    const int backend = examples::backends_of(ranks, settings.backend)[0];
     if (settings.size[0] == 0)
         settings.size = backend == MILCGPU_CUDA ? std::array<int, 4>{24, 24, 24, 32} : std::array<int, 4>{8, 8, 8, 16};
     const reference::Lattice lattice{settings.size};
-    Device device(backend == MILCGPU_CUDA ? Backend::cuda : Backend::host, 0);
-    device.set_block(settings.block);
-    reserve_sums(device, 2 * lattice.volume());
-    Out out;
-    out.begin(device, settings.size, settings.csv);
+    print_ranks(ranks, lattice);
+    reference::Gauge gauge;
+    ranks.on_first([&] { gauge = thermalized(lattice, 6.0, 5, settings.sweeps, 1); });
     const examples::System system =
-        examples::make_system(lattice, examples::thermalized(lattice, 6.0, 5, settings.sweeps, 1),
-                              examples::Action::asqtad, !settings.no_rows);
+        examples::make_system(ranks, lattice, std::move(gauge), examples::Action::asqtad, !settings.no_rows);
+    const Connection connection(ranks, system, backend, 1, settings.block);
+    milcgpu_context &context = *connection.context();
+    Out out;
+    out.begin(*context.device, settings.size, settings.csv, ranks);
     if (!settings.no_rows)
-        time_rows(device, system, settings, out);
-    if (!settings.no_links && !settings.no_rows)
-        time_links(device, system, out);
+        time_rows(ranks, context, system, settings, out);
+    if (!settings.no_links && !settings.no_rows) {
+        if (!context.geometry.is_cut())
+            time_links(context, system, out);
+        time_link_calls(ranks, &context, system, out);
+    }
     if (!settings.no_solves)
-        time_solves(system, backend, settings, out);
+        time_solves(ranks, connection, system, backend, settings, out);
     if (!settings.no_multi_mass)
-        time_multi_mass(system, backend, settings, out);
+        time_multi_mass(ranks, connection, system, backend, settings, out);
     return out.finish();
 }
 
@@ -329,6 +396,7 @@ int main(int argc, char **argv) {
     examples::Arguments arguments("bench", "times dslash and solves against the device's copy bandwidth");
     arguments.add("backend", "NAME", settings.backend, "auto, host or cuda");
     arguments.add("size", "X Y Z T", settings.size, "lattice (0: 24^3 x 32 on a GPU, 8^3 x 16 on the host)");
+    Job::add_grid(arguments, settings.grid);
     arguments.add("mass", "M", settings.mass, "of the solves");
     arguments.add("tolerance", "R", settings.tolerance, "of the solves");
     arguments.add("reliable-delta", "D", settings.delta, "of the solves (0: the default)");
@@ -339,6 +407,8 @@ int main(int argc, char **argv) {
     arguments.add("no-links", "", settings.no_links, "leave out the making of links");
     arguments.add("no-solves", "", settings.no_solves, "no solves");
     arguments.add("no-multi-mass", "", settings.no_multi_mass, "leave out multi-mass solves");
+    arguments.add("pairs", "NAME", settings.pairs, "of the solves: all, or one as double/half");
+    arguments.add("reals", "R", settings.reals, "of a long link in the solves: 18, 13, 9, or 0 for each of them");
     arguments.add("csv", "FILE", settings.csv, "the table");
-    return examples::run_program("bench", [&] { return arguments.parse(argc, argv) ? run(settings) : 0; });
+    return run_on_ranks("bench", [&](Job &ranks) { return arguments.parse(argc, argv) ? run(settings, ranks) : 0; });
 }

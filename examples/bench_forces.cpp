@@ -351,7 +351,7 @@ void Bench::gauge_sector(Precision p, const LinkField &u) {
 }
 
 int run(Settings &settings) {
-    const int backend = backends_of(settings.backend)[0];
+    const int backend = backends_of(Job(), settings.backend)[0];
     if (settings.size[0] == 0)
         settings.size = backend == MILCGPU_CUDA ? std::array<int, 4>{24, 24, 24, 32} : std::array<int, 4>{6, 6, 6, 8};
     const reference::Lattice lattice{settings.size};

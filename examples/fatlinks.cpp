@@ -10,7 +10,7 @@ namespace {
 
 struct Settings {
     std::string lattice_file, csv, backend = "all", action = "all";
-    std::array<int, 4> size = {8, 8, 8, 16};
+    std::array<int, 4> size = {8, 8, 8, 16}, grid = {1, 1, 1, 1};
     double beta = 6.0;
     int sweeps = 20, repeat = 3;
     unsigned long seed = 1;
@@ -31,6 +31,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("keep", "", s.keep, "leave the links on the device (no copies back, hence no comparison)");
     arguments.add("pin", "", s.pin, "pin the host's fields, as a code that calls often would");
     arguments.add("no-reference", "", s.no_reference, "leave the CPU reference out");
+    examples::Job::add_grid(arguments, s.grid);
     arguments.add("csv", "FILE", s.csv, "the table");
     return arguments.parse(argc, argv);
 }
@@ -55,9 +56,9 @@ struct Output {
 
 // Real: what MILC would hold its links in.
 template <class Real>
-void make(milcgpu_context *context, const examples::System &system, int reals, const char *backend, const Settings &s,
-          Output &out) {
-    auto gauge = reference::links_to_milc<Real>(system.lattice, system.gauge);
+void make(const examples::Job &ranks, milcgpu_context *context, const examples::System &system, int reals,
+          const char *backend, const Settings &s, Output &out) {
+    auto gauge = examples::deal_links<Real>(ranks, system.lattice, system.gauge);
     std::vector<Real> fat(gauge.size()), lng(gauge.size());
     const milcgpu_field from = examples::field_of(gauge), to_fat = examples::field_of(fat),
                         to_long = examples::field_of(lng);
@@ -73,7 +74,15 @@ void make(milcgpu_context *context, const examples::System &system, int reals, c
     for (int k = 0; k < s.repeat; ++k) {
         milcgpu_fatlink_report report{};
         report.struct_size = sizeof report;
+        ranks.together();
         milcgpu_fat_links(context, &spec, &from, &set, 1, nullptr, &report);
+        const double flops = ranks.sum(report.gflops * report.kernel_seconds),
+                     bytes = ranks.sum(report.gbytes_per_second * report.kernel_seconds);
+        report.kernel_seconds = ranks.slowest(report.kernel_seconds);
+        report.seconds = ranks.slowest(report.seconds);
+        report.gflops = flops / report.kernel_seconds;
+        report.gbytes_per_second = bytes / report.kernel_seconds;
+        report.svd_links = static_cast<uint64_t>(ranks.sum(static_cast<double>(report.svd_links)));
         if (k == 0 || report.seconds < best.seconds)
             best = report;
     }
@@ -82,9 +91,13 @@ void make(milcgpu_context *context, const examples::System &system, int reals, c
         if (s.pin)
             milcgpu_unpin(context, field->data());
     double fat_error = NAN, long_error = NAN;
+    const std::vector<Real> all_fat = ranks.collect(system.lattice, fat, 72),
+                            all_long = ranks.collect(system.lattice, lng, 72);
     if (!system.fat.empty() && !s.keep) {
-        fat_error = reference::relative_difference(reference::links_from_milc<Real>(system.lattice, fat), system.fat);
-        long_error = reference::relative_difference(reference::links_from_milc<Real>(system.lattice, lng), system.lng);
+        fat_error =
+            reference::relative_difference(reference::links_from_milc<Real>(system.lattice, all_fat), system.fat);
+        long_error =
+            reference::relative_difference(reference::links_from_milc<Real>(system.lattice, all_long), system.lng);
         best.status = std::isnan(fat_error) || std::isnan(long_error) ? int(MILCGPU_NAN_OR_INF) : best.status;
     }
     out.line(backend, system.action == examples::Action::hisq ? "hisq" : "asqtad",
@@ -92,13 +105,17 @@ void make(milcgpu_context *context, const examples::System &system, int reals, c
              sizeof(Real) == 8 ? 1e-13 : 2e-6, best);
 }
 
-int run(const Settings &s) {
+int run(const Settings &s, examples::Job &ranks) {
+    ranks.start(s.grid);
     reference::Lattice lattice{s.size};
-    const reference::Gauge gauge = examples::read_or_make_gauge(s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
+    const reference::Gauge gauge =
+        examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
     const auto &n = lattice.n;
-    std::printf("lattice %d x %d x %d x %d\n\n", n[0], n[1], n[2], n[3]);
+    std::printf("lattice %d x %d x %d x %d\n", n[0], n[1], n[2], n[3]);
+    examples::print_ranks(ranks, lattice);
+    std::printf("\n");
     Output out;
-    if (!s.csv.empty())
+    if (!s.csv.empty() && ranks.is_first())
         out.csv.open(s.csv);
     out.csv << "backend,action,precision,reals,fat_error,long_error,kernel_ms,ms,gflops,gbytes_per_second,svd_links\n";
     std::printf("%-8s %-7s %-7s %5s %10s %10s %11s %11s %9s %9s  %s\n", "backend", "action", "prec", "reals",
@@ -107,18 +124,19 @@ int run(const Settings &s) {
         if (s.action != "all" && s.action != action)
             continue;
         const examples::System system =
-            examples::make_system(lattice, gauge, examples::action_of(action), !s.no_reference);
-        for (const int backend : examples::backends_of(s.backend)) {
-            const milcgpu_layout layout = examples::layout_of(lattice);
+            examples::make_system(ranks, lattice, gauge, examples::action_of(action), !s.no_reference);
+        for (const int backend : examples::backends_of(ranks, s.backend)) {
+            const milcgpu_layout layout = ranks.layout(lattice);
             milcgpu_options options{};
             options.struct_size = sizeof options;
             options.backend = backend;
+            options.device = -1;
             milcgpu_context *context = nullptr;
             if (milcgpu_init(&layout, &options, &context) != MILCGPU_OK)
                 throw std::runtime_error(milcgpu_last_error());
             for (const int reals : {18, 12}) {
-                make<double>(context, system, reals, examples::backend_name(backend), s, out);
-                make<float>(context, system, reals, examples::backend_name(backend), s, out);
+                make<double>(ranks, context, system, reals, examples::backend_name(backend), s, out);
+                make<float>(ranks, context, system, reals, examples::backend_name(backend), s, out);
             }
             milcgpu_finalize(context);
         }
@@ -130,12 +148,12 @@ int run(const Settings &s) {
 } // namespace
 
 int main(int argc, char **argv) {
-    return examples::run_program("fatlinks", [&] {
+    return examples::run_on_ranks("fatlinks", [&](examples::Job &ranks) {
         Settings settings;
         if (!read_settings(argc, argv, settings))
             return 0;
         if (settings.action != "all")
             examples::action_of(settings.action);
-        return run(settings);
+        return run(settings, ranks);
     });
 }

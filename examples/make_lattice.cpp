@@ -9,6 +9,7 @@
 #include "examples/arguments.h"
 #include "examples/heatbath.h"
 #include "examples/lattice_file.h"
+#include "examples/ranks.h"
 #include "tests/reference/gauge.h"
 
 namespace {
@@ -17,7 +18,7 @@ using examples::ArgumentError;
 using examples::Arguments;
 
 struct Settings {
-    std::array<int, 4> size{8, 8, 8, 16};
+    std::array<int, 4> size{8, 8, 8, 16}, grid{1, 1, 1, 1};
     double beta = 6.0;
     int sweeps = 60;
     int overrelax = 4;
@@ -76,11 +77,13 @@ int main(int argc, char **argv) {
     arguments.add("overrelax", "N", settings.overrelax, "over-relaxation sweeps after each of them");
     arguments.add("seed", "S", settings.seed, "the same seed gives the same field");
     arguments.add("out", "FILE", settings.out, "MILC version-5 file to write; none: only the plaquette is printed");
-    return examples::run_program("make_lattice", [&] {
+    examples::Job::add_grid(arguments, settings.grid);
+    return examples::run_on_ranks("make_lattice", [&](examples::Job &ranks) {
         if (!arguments.parse(argc, argv))
             return 0;
         check(settings, arguments);
-        make(settings);
+        ranks.start(settings.grid);
+        ranks.on_first([&] { make(settings); }); // by its host's cores
         return 0;
     });
 }

@@ -15,7 +15,7 @@ namespace {
 
 struct Settings {
     std::string lattice_file, csv, backend = "all", action = "asqtad";
-    std::array<int, 4> size = {8, 8, 8, 16};
+    std::array<int, 4> size = {8, 8, 8, 16}, grid = {1, 1, 1, 1};
     double beta = 6.0, mass = 0.01, alpha = 0.25, smallest = 1e-4, largest = 10, tolerance = 1e-10;
     int sweeps = 20, poles = 12;
     unsigned long seed = 1;
@@ -39,6 +39,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("by-residues", "", s.by_residues, "tolerances weighted by the residues, as a force needs them");
     arguments.add("backend", "NAME", s.backend, "all, auto, host or cuda");
     arguments.add("no-reference", "", s.no_reference, "leave the check by the CPU reference out");
+    examples::Job::add_grid(arguments, s.grid);
     arguments.add("csv", "FILE", s.csv, "the table");
     if (!arguments.parse(argc, argv))
         return false;
@@ -52,10 +53,10 @@ struct Policy {
     int shared, sloppy;
 };
 const Policy policies[] = {{"double", MILCGPU_DOUBLE, MILCGPU_DOUBLE},
-                           {"double, then single", MILCGPU_DOUBLE, MILCGPU_SINGLE},
-                           {"double, then single, then half", MILCGPU_DOUBLE, MILCGPU_HALF},
-                           {"single, then refined", MILCGPU_SINGLE, MILCGPU_SINGLE},
-                           {"half, then refined", MILCGPU_HALF, MILCGPU_HALF}};
+                           {"double then single", MILCGPU_DOUBLE, MILCGPU_SINGLE},
+                           {"double then single then half", MILCGPU_DOUBLE, MILCGPU_HALF},
+                           {"single then refined", MILCGPU_SINGLE, MILCGPU_SINGLE},
+                           {"half then refined", MILCGPU_HALF, MILCGPU_HALF}};
 
 // |b - (offset - D D) x| / |b| on the even sites.
 double true_residual(const examples::System &system, const std::vector<double> &x, const reference::Fermion &b,
@@ -69,11 +70,12 @@ double true_residual(const examples::System &system, const std::vector<double> &
     return std::sqrt(rr / bb);
 }
 
-int run(const Settings &s) {
+int run(const Settings &s, examples::Job &ranks) {
+    ranks.start(s.grid);
     reference::Lattice lattice{s.size};
-    reference::Gauge gauge = examples::read_or_make_gauge(s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
+    reference::Gauge gauge = examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
     const examples::System system =
-        examples::make_system(lattice, std::move(gauge), examples::action_of(s.action), !s.no_reference);
+        examples::make_system(ranks, lattice, std::move(gauge), examples::action_of(s.action), !s.no_reference);
     std::vector<milcgpu_shift> shifts;
     std::vector<double> residues;
     const double step = s.poles > 1 ? std::log(s.largest / s.smallest) / (s.poles - 1) : 1;
@@ -82,15 +84,16 @@ int run(const Settings &s) {
         shifts.push_back({4 * s.mass * s.mass + std::exp(t), s.tolerance, 0});
         residues.push_back(step * std::sin(M_PI * s.alpha) / M_PI * std::exp((1 - s.alpha) * t));
     }
-    const auto b = reference::random_fermion(lattice, s.seed);
-    auto source = reference::vector_to_milc<double>(lattice, b);
+    examples::print_ranks(ranks, lattice);
+    const auto b = examples::random_on_first(ranks, lattice, s.seed);
+    auto source = examples::deal_vector(ranks, lattice, b);
     std::ofstream csv;
-    if (!s.csv.empty())
+    if (!s.csv.empty() && ranks.is_first())
         csv.open(s.csv);
     csv << "backend,policy,offset,shared_steps,refinement_steps,true_residual,reference_residual,status\n";
     bool all_well = true;
-    for (const int backend : examples::backends_of(s.backend)) {
-        const examples::Connection connection(system, backend, 1);
+    for (const int backend : examples::backends_of(ranks, s.backend)) {
+        const examples::Connection connection(ranks, system, backend, 1);
         for (const Policy &policy : policies) {
             std::vector<std::vector<double>> x(shifts.size(), std::vector<double>(source.size(), 0.0));
             std::vector<milcgpu_field> fields;
@@ -111,7 +114,10 @@ int run(const Settings &s) {
             report.struct_size = sizeof report;
             report.shifts = each.data();
             const milcgpu_field from = examples::field_of(source);
+            ranks.together();
             milcgpu_multi_mass(connection.context(), connection.links(), &spec, &from, fields.data(), &report);
+            report.shared_seconds = ranks.slowest(report.shared_seconds);
+            examples::over_ranks(ranks, report);
             std::printf("\n%s, %s: %s, %d shared steps, %.4f s (shared %.4f), %.1f GFLOPS\n",
                         examples::backend_name(backend), policy.name, milcgpu_status_name(report.status), report.steps,
                         report.seconds, report.shared_seconds, report.gflops);
@@ -121,9 +127,11 @@ int run(const Settings &s) {
                         "by reference");
             all_well = all_well && report.status == MILCGPU_OK;
             for (size_t k = 0; k < shifts.size(); ++k) {
-                const double check = s.no_reference ? NAN : true_residual(system, x[k], b, shifts[k].offset);
+                const std::vector<double> whole = ranks.collect(lattice, x[k], 6);
+                const bool compares = !s.no_reference && ranks.is_first();
+                const double check = compares ? true_residual(system, whole, b, shifts[k].offset) : NAN;
                 const bool well = each[k].status == MILCGPU_OK &&
-                                  (s.no_reference || std::fabs(check - each[k].true_residual) < 0.01 * s.tolerance);
+                                  (!compares || std::fabs(check - each[k].true_residual) < 0.01 * s.tolerance);
                 all_well = all_well && well;
                 std::printf("  %12.4e %12d %12d %14.2e %14.2e%s\n", shifts[k].offset, each[k].shared_steps,
                             each[k].steps, each[k].true_residual, check, well ? "" : "  OFF");
@@ -140,8 +148,8 @@ int run(const Settings &s) {
 } // namespace
 
 int main(int argc, char **argv) {
-    return examples::run_program("multimass", [&] {
+    return examples::run_on_ranks("multimass", [&](examples::Job &ranks) {
         Settings settings;
-        return read_settings(argc, argv, settings) ? run(settings) : 0;
+        return read_settings(argc, argv, settings) ? run(settings, ranks) : 0;
     });
 }

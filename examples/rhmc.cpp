@@ -18,7 +18,7 @@ namespace {
 
 struct Settings {
     std::string lattice_file, csv, history, backend = "auto", action = "hisq";
-    std::array<int, 4> size = {4, 4, 4, 4};
+    std::array<int, 4> size = {4, 4, 4, 4}, grid = {1, 1, 1, 1};
     double beta = 6.5, mass = 0.1, length = 0.5, tolerance = 1e-10;
     int flavours = 2, trajectories = 5, warm = 3, steps = 8, poles = 8, sweeps = 10;
     unsigned long seed = 1;
@@ -34,10 +34,12 @@ const char *const part_names[parts] = {"links", "solves", "fermion force", "gaug
 
 class Rhmc {
   public:
-    Rhmc(const examples::System &system, int backend, const Settings &s)
-        : settings_(s), lattice_(system.lattice), connection_(system, backend, 1), context_(connection_.context()),
-          solver_links_(connection_.links()), how_(examples::link_spec(system)), rng_(s.seed),
-          phi_(6 * size_t(lattice_.volume())), momenta_(40 * size_t(lattice_.volume())) {
+    Rhmc(const examples::Job &ranks, const examples::System &system, int backend, const Settings &s)
+        : ranks_(ranks), settings_(s), lattice_(system.lattice), connection_(ranks, system, backend, 1),
+          context_(connection_.context()), solver_links_(connection_.links()), how_(examples::link_spec(system)),
+          rng_(s.seed) {
+        for (const size_t place : examples::places_of(ranks.layout(lattice_)))
+            even_ += place < size_t(lattice_.volume() / 2) ? 6 : 0;
         // One-loop Symanzik with tadpole factor u0; HISQ adds the part of the flavours. Digits as in MILC's actions.
         const double u2 = system.u0 * system.u0, log_u0 = std::log(system.u0);
         const bool hisq = s.action == "hisq";
@@ -47,7 +49,7 @@ class Rhmc {
         std::printf("u0 %.17g, coefficients of rectangles and bent loops %.6e %.6e\n", system.u0, loops_.rectangle,
                     loops_.bent);
         must(milcgpu_gauge_create(context_, MILCGPU_DOUBLE, &gauge_));
-        saved_ = reference::links_to_milc<double>(lattice_, system.gauge);
+        saved_ = examples::deal_links<double>(ranks, lattice_, system.gauge);
         load_links();
         const double smallest = 4 * s.mass * s.mass, largest = smallest + 1.3 * largest_of_dd();
         const double power = s.flavours / 4.0;
@@ -81,14 +83,14 @@ class Rhmc {
             move((1 - 2 * lambda) * eps);
             kick(eps / 2);
             move(lambda * eps);
-            if (history.is_open())
+            if (!settings_.history.empty()) // a call of all ranks
                 history << number << "," << (step + 1) * eps << "," << energy() - before << std::endl;
         }
         Result result{};
         result.delta_h = energy() - before;
         if (!std::isfinite(result.delta_h))
             throw std::runtime_error("delta H is not finite: take more steps");
-        result.accepted = warm || std::exp(-result.delta_h) > reference::uniform(rng_);
+        result.accepted = warm || ranks_.of_first(std::exp(-result.delta_h) > reference::uniform(rng_));
         if (result.accepted) {
             milcgpu_reunitarize_report unitary{};
             unitary.struct_size = sizeof unitary;
@@ -101,7 +103,7 @@ class Rhmc {
         double space, time;
         must(milcgpu_plaquettes(gauge_, &space, &time));
         result.plaquette = -(space + time) / 6; // phases are in
-        std::copy(seconds_, seconds_ + parts, result.seconds);
+        std::transform(seconds_, seconds_ + parts, result.seconds, [&](double s) { return ranks_.slowest(s); });
         result.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         return result;
     }
@@ -154,7 +156,7 @@ class Rhmc {
     std::vector<double> apply(const examples::Rational &r, std::vector<double> &source) {
         const auto &x = solve(r, source);
         std::vector<double> result(source.size(), 0.0);
-        for (size_t j = 0; j < source.size() / 2; ++j) { // even sites come first
+        for (size_t j = 0; j < even_; ++j) {
             result[j] = r.constant * source[j];
             for (size_t k = 0; k < x.size(); ++k)
                 result[j] += r.residue[k] * x[k][j];
@@ -163,31 +165,46 @@ class Rhmc {
     }
 
     double normal() { return reference::gaussian(rng_).real(); }
+    // This rank's part of normal numbers on the first sites of the whole lattice: the same for every grid.
+    std::vector<double> random(size_t sites) {
+        std::vector<double> whole;
+        if (ranks_.is_first())
+            whole.resize(6 * size_t(lattice_.volume()));
+        std::generate_n(whole.begin(), std::min(whole.size(), 6 * sites), [&] { return std::sqrt(0.5) * normal(); });
+        return ranks_.deal(lattice_, whole, 6);
+    }
     void refresh() {
         const double half = std::sqrt(0.5); // of the variance 1/2 that |R|^2 and |H|^2 / 2 give
-        for (size_t k = 0; k < momenta_.size(); k += 10) {
+        std::vector<double> momenta;
+        if (ranks_.is_first())
+            momenta.resize(40 * size_t(lattice_.volume()));
+        for (size_t k = 0; k < momenta.size(); k += 10) {
             for (int j = 0; j < 6; ++j)
-                momenta_[k + j] = half * normal();
+                momenta[k + j] = half * normal();
             const double r3 = half * normal(), r8 = half * normal() / std::sqrt(3.0);
-            momenta_[k + 6] = r8 + r3, momenta_[k + 7] = r8 - r3, momenta_[k + 8] = -2 * r8, momenta_[k + 9] = 0;
+            momenta[k + 6] = r8 + r3, momenta[k + 7] = r8 - r3, momenta[k + 8] = -2 * r8, momenta[k + 9] = 0;
         }
-        const milcgpu_field h = examples::field_of(momenta_);
+        momenta = ranks_.deal(lattice_, momenta, 40);
+        const milcgpu_field h = examples::field_of(momenta);
         must(milcgpu_momenta_load(gauge_, &h));
-        std::vector<double> random(phi_.size(), 0.0);
-        for (size_t j = 0; j < random.size() / 2; ++j)
-            random[j] = half * normal();
-        phi_ = apply(heat_, random);
+        std::vector<double> source = random(lattice_.volume() / 2);
+        phi_ = apply(heat_, source);
+    }
+    // Over the even sites of all ranks.
+    double norm2(const std::vector<double> &v) const {
+        double sum = 0;
+        for (size_t j = 0; j < even_; ++j)
+            sum += v[j] * v[j];
+        return ranks_.sum(sum);
     }
 
     double energy() {
-        double g = 0, h = 0, f = 0;
+        double g = 0, h = 0;
         timed(actions, [&] {
             must(milcgpu_gauge_action(gauge_, &loops_, &g));
             must(milcgpu_momentum_action(gauge_, &h));
         });
-        for (const double each : apply(action_, phi_))
-            f += each * each;
-        return settings_.beta / 3 * g + h + f;
+        return settings_.beta / 3 * g + h + norm2(apply(action_, phi_));
     }
 
     void kick(double eps) {
@@ -212,29 +229,24 @@ class Rhmc {
     // The largest eigenvalue of -D D, from below, by 60 steps of the power method.
     double largest_of_dd() {
         make_links();
-        std::vector<double> v(phi_.size(), 0.0);
-        for (double &each : v)
-            each = normal();
+        std::vector<double> v = random(lattice_.volume());
         const milcgpu_operator what{MILCGPU_DOUBLE, 0, 18};
         const milcgpu_field field = examples::field_of(v);
-        const auto size = [&] {
-            double sum = 0;
-            for (size_t j = 0; j < v.size() / 2; ++j)
-                sum += v[j] * v[j];
-            return std::sqrt(sum);
-        };
+        const auto size = [&] { return std::sqrt(norm2(v)); };
         double eigenvalue = 0;
         for (int step = 0; step < 60; ++step) {
             const double before = size();
             must(milcgpu_dslash(context_, solver_links_, &what, MILCGPU_ODD, &field, &field));
             must(milcgpu_dslash(context_, solver_links_, &what, MILCGPU_EVEN, &field, &field));
-            eigenvalue = size() / before;
+            const double after = size();
+            eigenvalue = after / before;
             for (double &each : v)
-                each /= size();
+                each /= after;
         }
         return eigenvalue;
     }
 
+    const examples::Job &ranks_;
     const Settings &settings_;
     reference::Lattice lattice_;
     examples::Connection connection_;
@@ -245,27 +257,30 @@ class Rhmc {
     milcgpu_gauge *gauge_ = nullptr;
     uint64_t links_version_ = 0;
     reference::Rng rng_;
-    std::vector<double> phi_, momenta_, saved_; // saved_: links as last accepted
+    std::vector<double> phi_, saved_; // saved_: links as last accepted
+    size_t even_ = 0;                 // reals of a vector on this rank's even sites, which come first
     std::vector<std::vector<double>> solutions_;
     examples::Rational force_, action_, heat_;
     double seconds_[parts] = {};
 };
 
-int run(const Settings &s) {
+int run(const Settings &s, examples::Job &ranks) {
     std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+    ranks.start(s.grid);
     reference::Lattice lattice{s.size};
-    reference::Gauge gauge = examples::read_or_make_gauge(s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
+    reference::Gauge gauge = examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
     const examples::System system =
-        examples::make_system(lattice, std::move(gauge), examples::action_of(s.action), false);
+        examples::make_system(ranks, lattice, std::move(gauge), examples::action_of(s.action), false);
     std::printf(
         "lattice %d x %d x %d x %d, beta %g, %d flavours of %s quarks of mass %g, trajectories of %g in %d steps\n",
         lattice.n[0], lattice.n[1], lattice.n[2], lattice.n[3], s.beta, s.flavours, s.action.c_str(), s.mass, s.length,
         s.steps);
-    Rhmc rhmc(system, examples::backends_of(s.backend)[0], s);
+    examples::print_ranks(ranks, lattice);
+    Rhmc rhmc(ranks, system, examples::backends_of(ranks, s.backend)[0], s);
     std::ofstream csv, history;
-    if (!s.csv.empty())
+    if (!s.csv.empty() && ranks.is_first())
         csv.open(s.csv);
-    if (!s.history.empty())
+    if (!s.history.empty() && ranks.is_first())
         history.open(s.history);
     csv << "trajectory,delta_h,accepted,plaquette,seconds";
     for (const char *name : part_names)
@@ -321,6 +336,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("poles", "N", s.poles, "of each rational function, 2 to 12");
     arguments.add("tolerance", "R", s.tolerance, "relative residual of every solve");
     arguments.add("backend", "NAME", s.backend, "auto, host or cuda");
+    examples::Job::add_grid(arguments, s.grid);
     arguments.add("csv", "FILE", s.csv, "a line a trajectory");
     arguments.add("history", "FILE", s.history, "delta H within the trajectories (a solve more a step)");
     if (!arguments.parse(argc, argv))
@@ -335,8 +351,8 @@ bool read_settings(int argc, char **argv, Settings &s) {
 } // namespace
 
 int main(int argc, char **argv) {
-    return examples::run_program("rhmc", [&] {
+    return examples::run_on_ranks("rhmc", [&](examples::Job &ranks) {
         Settings settings;
-        return read_settings(argc, argv, settings) ? run(settings) : 0;
+        return read_settings(argc, argv, settings) ? run(settings, ranks) : 0;
     });
 }

@@ -1,5 +1,5 @@
 # Roofline of the dslash rows: GFLOPS against flops a byte, with the copy bandwidth of the same run. Variables: csv, png.
-# CSV: kind,what,us,gflops,gbytes_per_second,percent_of_copy,flops_per_byte,error with a heading (bench --csv).
+# CSV: kind,what,us,gflops,gbytes_per_second,percent_of_copy,flops_per_byte,error,grid,ranks with a heading (bench --csv).
 set terminal png size 1000,640
 set output png
 set datafile separator ","

@@ -17,6 +17,7 @@ struct Settings {
     std::array<int, 4> size = {8, 8, 8, 16};
     double beta = 6.0, mass = 0.02, tolerance = 1e-10, reliable_delta = 0, jump_limit = 0;
     int sweeps = 60, max_iterations = 5000, reconstruct = 18, repeat = 1, sloppy_link = 0;
+    std::array<int, 4> grid = {1, 1, 1, 1};
     unsigned long seed = 1;
     bool no_reference = false;
 };
@@ -35,12 +36,14 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("reconstruct", "R", s.reconstruct, "reals of a sloppy long link: 18, 13, 12, 9 or 8");
     arguments.add("sloppy-link", "P", s.sloppy_link,
                   "precision of sloppy links: 1 double, 2 single, 3 half, 0 as vectors");
-    arguments.add("reliable-delta", "D", s.reliable_delta, "fall of the sloppy residual between recomputations (0: the default)");
+    arguments.add("reliable-delta", "D", s.reliable_delta,
+                  "fall of the sloppy residual between recomputations (0: the default)");
     arguments.add("jump-limit", "J", s.jump_limit, "jump of the residual that ends half precision (0: the default)");
     arguments.add("backend", "NAME", s.backend, "all, auto, host or cuda");
     arguments.add("pairs", "NAME", s.pairs, "all, or one as double/half");
     arguments.add("repeat", "N", s.repeat, "solves a pair; the fastest is shown");
     arguments.add("no-reference", "", s.no_reference, "leave the CPU reference out (residuals only)");
+    examples::Job::add_grid(arguments, s.grid);
     arguments.add("csv", "FILE", s.csv, "the table");
     arguments.add("history", "FILE", s.history, "residuals of the recursion, for a picture");
     return arguments.parse(argc, argv);
@@ -89,19 +92,23 @@ Norms norms(const examples::System &system, const reference::Fermion &b, const s
     return {std::sqrt(n.b), std::sqrt(n.x), std::sqrt(n.difference)};
 }
 
-int run(const Settings &s) {
+int run(const Settings &s, examples::Job &ranks) {
     std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ); // in step with the progress line on stderr
+    ranks.start(s.grid);
     reference::Lattice lattice{s.size};
-    reference::Gauge gauge = examples::read_or_make_gauge(s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
+    reference::Gauge gauge = examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
     const examples::System system =
-        examples::make_system(lattice, std::move(gauge), examples::action_of(s.action), !s.no_reference);
+        examples::make_system(ranks, lattice, std::move(gauge), examples::action_of(s.action), !s.no_reference);
     const auto &n = system.lattice.n;
     std::printf("lattice %d x %d x %d x %d, u0 %.6f, %s links, mass %g, even sites\n", n[0], n[1], n[2], n[3],
                 system.u0, s.action.c_str(), s.mass);
-    const auto b = reference::random_fermion(system.lattice, s.seed);
-    auto source = reference::vector_to_milc<double>(system.lattice, b);
+    examples::print_ranks(ranks, system.lattice);
+    const auto b = examples::random_on_first(ranks, system.lattice, s.seed);
+    auto source = examples::deal_vector(ranks, system.lattice, b);
     Expected expected;
-    if (!s.no_reference) {
+    ranks.on_first([&] {
+        if (s.no_reference)
+            return;
         const double start = now();
         const auto solved =
             reference::conjugate_gradient(system.lattice, system.fat, system.lng, s.mass, 0, b,
@@ -110,19 +117,19 @@ int run(const Settings &s) {
         expected.residual = solved.residual;
         std::printf("CPU reference: %d iterations, true residual %.2e, %.2f s\n\n", solved.iterations, solved.residual,
                     now() - start);
-    }
+    });
     std::ofstream csv, history;
-    if (!s.csv.empty())
+    if (!s.csv.empty() && ranks.is_first())
         csv.open(s.csv);
-    if (!s.history.empty())
+    if (!s.history.empty() && ranks.is_first())
         history.open(s.history);
     csv << "backend,pair,steps,reliable_updates,true_residual,difference,seconds,gflops,gbytes_per_second,status\n";
     history << "label,step,residual\n";
     std::printf("%-8s %-14s %6s %8s %10s %10s %10s %9s %9s  %s\n", "backend", "pair", "steps", "updates", "residual",
                 "difference", "seconds", "GFLOPS", "GB/s", "status");
     bool all_well = true;
-    for (const int backend : examples::backends_of(s.backend)) {
-        const examples::Connection connection(system, backend, 1);
+    for (const int backend : examples::backends_of(ranks, s.backend)) {
+        const examples::Connection connection(ranks, system, backend, 1);
         for (const auto &pair : examples::precision_pairs()) {
             if (s.pairs != "all" && s.pairs != pair.name)
                 continue;
@@ -141,7 +148,7 @@ int run(const Settings &s) {
             spec.jump_limit = s.jump_limit;
             Progress progress{std::string(examples::backend_name(backend)) + " " + pair.name,
                               s.history.empty() ? nullptr : &history};
-            spec.progress = Progress::report;
+            spec.progress = ranks.is_first() ? Progress::report : nullptr;
             spec.user = &progress;
             milcgpu_solve_report report{}, best{};
             std::vector<double> x;
@@ -149,16 +156,20 @@ int run(const Settings &s) {
                 x.assign(source.size(), 0.0);
                 report.struct_size = sizeof report;
                 const milcgpu_field from = examples::field_of(source), to = examples::field_of(x);
+                ranks.together();
                 milcgpu_solve(connection.context(), connection.links(), &spec, &from, &to, &report);
+                examples::over_ranks(ranks, report);
                 if (k == 0 || report.seconds < best.seconds)
                     best = report;
                 progress.history = nullptr; // once is enough
             }
-            std::fprintf(stderr, "\r%*s\r", 60, "");
+            if (ranks.is_first())
+                std::fprintf(stderr, "\r%*s\r", 60, "");
             bool well = best.status == MILCGPU_OK && best.true_residual < spec.tolerance;
             double difference = NAN;
-            if (!s.no_reference) {
-                const Norms size = norms(system, b, x, expected.x);
+            const std::vector<double> whole = ranks.collect(system.lattice, x, 6);
+            if (!s.no_reference && ranks.is_first()) {
+                const Norms size = norms(system, b, whole, expected.x);
                 difference = size.difference / size.x;
                 well = well && difference <= allowed_difference(expected, best.true_residual, s.mass, size.b, size.x);
             }
@@ -184,8 +195,8 @@ int run(const Settings &s) {
 } // namespace
 
 int main(int argc, char **argv) {
-    return examples::run_program("solve", [&] {
+    return examples::run_on_ranks("solve", [&](examples::Job &ranks) {
         Settings settings;
-        return read_settings(argc, argv, settings) ? run(settings) : 0;
+        return read_settings(argc, argv, settings) ? run(settings, ranks) : 0;
     });
 }

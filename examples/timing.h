@@ -1,5 +1,6 @@
 // What the timing programs share: times by device events, rows of the table, what is wrong.
 #pragma once
+#include "examples/ranks.h"
 #include "gpu_kernels/su3/fields.h"
 #include <algorithm>
 #include <array>
@@ -40,7 +41,8 @@ inline double copy_bandwidth(milcgpu::Device &device) {
 
 struct Out {
     std::ofstream csv;
-    double copy_bandwidth = 0; // bytes a second
+    double copy_bandwidth = 0;        // bytes a second, of all ranks
+    std::string where = ",1x1x1x1,1"; // the last columns
     std::vector<std::string> wrong;
     void fail(const std::string &kind, const std::string &what, const std::string &why) {
         std::printf("%-9s %-34s WRONG: %s\n", kind.c_str(), what.c_str(), why.c_str());
@@ -53,12 +55,13 @@ struct Out {
         std::printf("%-9s %-34s %10.2f us %9.1f GFLOPS %8.1f GB/s %6.1f %%  error %.1e\n", kind.c_str(), what.c_str(),
                     seconds * 1e6, flops / seconds * 1e-9, bytes / seconds * 1e-9, percent, error);
         csv << kind << "," << what << "," << seconds * 1e6 << "," << flops / seconds * 1e-9 << ","
-            << bytes / seconds * 1e-9 << "," << percent << "," << flops / bytes << "," << error << "\n";
+            << bytes / seconds * 1e-9 << "," << percent << "," << flops / bytes << "," << error << where << "\n";
         if (!(error <= tolerance))
             fail(kind, what, milcgpu::format("error %.2e, at most %.2e is right", error, tolerance));
     }
     // The device and the lattice, the copy bandwidth, and the table's heading.
-    void begin(milcgpu::Device &device, const std::array<int, 4> &size, const std::string &file);
+    void begin(milcgpu::Device &device, const std::array<int, 4> &size, const std::string &file,
+               const Job &ranks = Job());
     int finish() const {
         for (const std::string &each : wrong)
             std::printf("wrong: %s\n", each.c_str());
@@ -67,14 +70,17 @@ struct Out {
     }
 };
 
-inline void Out::begin(milcgpu::Device &device, const std::array<int, 4> &size, const std::string &file) {
-    if (!file.empty())
+inline void Out::begin(milcgpu::Device &device, const std::array<int, 4> &size, const std::string &file,
+                       const Job &ranks) {
+    if (!file.empty() && ranks.is_first())
         csv.open(file);
-    copy_bandwidth = examples::copy_bandwidth(device);
+    where = "," + ranks.grid() + "," + std::to_string(ranks.size());
+    ranks.together();
+    copy_bandwidth = ranks.sum(examples::copy_bandwidth(device));
     std::printf("%s\nlattice %d x %d x %d x %d, copy %.1f GB/s (read and written)\n", device.description().c_str(),
                 size[0], size[1], size[2], size[3], copy_bandwidth * 1e-9);
-    csv << "kind,what,us,gflops,gbytes_per_second,percent_of_copy,flops_per_byte,error\n";
-    csv << "copy,device copy,0,0," << copy_bandwidth * 1e-9 << ",100,0,0\n";
+    csv << "kind,what,us,gflops,gbytes_per_second,percent_of_copy,flops_per_byte,error,grid,ranks\n";
+    csv << "copy,device copy,0,0," << copy_bandwidth * 1e-9 << ",100,0,0" << where << "\n";
 }
 
 } // namespace examples

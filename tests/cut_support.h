@@ -15,27 +15,11 @@ struct Cut {
     int ranks() const { return grid[0] * grid[1] * grid[2] * grid[3]; }
 };
 
-// Fields of the whole lattice as MILC has them, and the parts of them that a rank has: `reals` a site.
+// Fields of the whole lattice as MILC has them, and the parts of them that a rank has: `reals` a site, at `places`.
 struct Fields {
     reference::Lattice lattice;
     std::vector<double> fat, lng, source;
 
-    // Places of a box's sites in MILC's order in fields of the whole lattice: even sites first, x fastest.
-    std::vector<size_t> places(const milcgpu_layout &box) const {
-        const milcgpu::Lattice here({box.extent[0], box.extent[1], box.extent[2], box.extent[3]},
-                                    (box.origin[0] + box.origin[1] + box.origin[2] + box.origin[3]) % 2);
-        const milcgpu::Lattice all(lattice.n, 0);
-        std::vector<size_t> places;
-        for (int parity = 0; parity < 2; ++parity)
-            for (int i = 0; i < here.sites(parity); ++i) {
-                const milcgpu::Site s = here.site(parity, i);
-                size_t lexicographic = 0;
-                for (int mu = 3; mu >= 0; --mu)
-                    lexicographic = lexicographic * lattice.n[mu] + s.x[mu] + box.origin[mu];
-                places.push_back(lexicographic / 2 + parity * all.sites(0));
-            }
-        return places;
-    }
     static std::vector<double> part(const std::vector<double> &field, const std::vector<size_t> &places, size_t reals) {
         std::vector<double> own;
         for (const size_t place : places)
@@ -81,7 +65,7 @@ inline std::vector<Ending> on_cut(const Fields &fields, const Cut &cut, milcgpu:
         options.struct_size = sizeof options;
         options.backend = backend == milcgpu::Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
         Here here;
-        here.places = fields.places(layout);
+        here.places = examples::places_of(layout);
         here.source = Fields::part(fields.source, here.places, 6);
         here.fat = Fields::part(fields.fat, here.places, 72);
         here.lng = Fields::part(fields.lng, here.places, 72);

@@ -1,6 +1,7 @@
 // Ranks as threads of this process, and message passing between them, without MPI. Catch's assertions are not
 // thread-safe: threads leave what they found in arrays, and the test looks at these when they have ended.
 #pragma once
+#include "examples/boxes.h"
 #include "milc_glue/start_context.h"
 #include "tests/support.h"
 #include <chrono>
@@ -194,27 +195,6 @@ inline bool all_ended(const std::vector<Ending> &endings, milcgpu::Status status
     return all;
 }
 
-// A grid of ranks, rank = X + NX (Y + NY (Z + NZ T)), on a lattice: the layout of one of them. Without messages.
-inline milcgpu_layout layout_on_grid(const std::array<int, 4> &whole, const std::array<int, 4> &grid, int rank) {
-    milcgpu_layout layout{};
-    layout.struct_size = sizeof layout;
-    std::array<int, 4> at{};
-    for (int mu = 0, rest = rank; mu < 4; rest /= grid[mu], ++mu)
-        at[mu] = rest % grid[mu];
-    const auto rank_of = [&](const std::array<int, 4> &place) {
-        return place[0] + grid[0] * (place[1] + grid[1] * (place[2] + grid[2] * place[3]));
-    };
-    for (int mu = 0; mu < 4; ++mu) {
-        layout.whole[mu] = whole[mu];
-        layout.extent[mu] = whole[mu] / grid[mu];
-        layout.origin[mu] = at[mu] * layout.extent[mu];
-        for (int side = 0; side < 2; ++side) {
-            std::array<int, 4> beside = at;
-            beside[mu] = (at[mu] + (side == 0 ? grid[mu] - 1 : 1)) % grid[mu];
-            layout.neighbour[mu][side] = rank_of(beside);
-        }
-    }
-    return layout;
-}
+using examples::layout_on_grid;
 
 } // namespace tests

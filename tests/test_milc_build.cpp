@@ -1,5 +1,6 @@
 // The word on MILC's make line (milc_glue/use_gpu): it breaks no program, and where it cannot do its work make stops.
 // On a makefile of a few lines in the shape of MILC's.
+#include "tests/run_support.h"
 #include "tests/support.h"
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <sys/wait.h>
 
 namespace fs = std::filesystem;
+using tests::Folder;
 
 namespace {
 
@@ -36,18 +38,6 @@ fs::path source_tree() { return build_folder() / "../.."; }
 
 void write(const fs::path &file, const std::string &text) { std::ofstream(file) << text; }
 
-// A folder that is gone afterwards.
-class Folder {
-  public:
-    Folder() {
-        char name[] = "/tmp/milcgpu-build-XXXXXX";
-        REQUIRE(mkdtemp(name) != nullptr);
-        path = name;
-    }
-    ~Folder() { fs::remove_all(path); }
-    fs::path path;
-};
-
 // A program without fermions: no quark_action.h, none of MILC's staggered headers.
 void make_program(const fs::path &folder) {
     write(folder / "main.c", "int main(void) { return 0; }\n");
@@ -74,7 +64,7 @@ void make_prefix(const fs::path &prefix, const std::string &without) {
         if (file.path().filename() != "milcgpu-config")
             place(file.path(), fs::path("share/milcgpu") / file.path().filename());
     place(glue / "milcgpu-config", "bin/milcgpu-config");
-    for (const char *header : {"milcgpu.h", "milcgpu_md.h", "plugin.h"})
+    for (const char *header : {"milcgpu.h", "milcgpu_md.h", "milcgpu_mpi.h", "plugin.h"})
         place(source_tree() / "milc_glue" / header, fs::path("include") / header);
     place(build_folder() / "libmilcgpu.so", "lib/libmilcgpu.so");
 }

@@ -1,10 +1,8 @@
 // Runs tests/mpi_ranks/program.cpp under every MPI that was there when it was built.
-#include "tests/catch.h"
-#include <chrono>
-#include <cstdio>
-#include <sstream>
-#include <sys/wait.h>
+#include "tests/run_support.h"
 #include <vector>
+
+using tests::Run;
 
 namespace {
 
@@ -20,38 +18,8 @@ std::vector<Mpi> mpis() {
     return found;
 }
 
-struct Run {
-    int status = -1;
-    std::string output; // both streams
-    double seconds = 0;
-    int count(const std::string &text) const {
-        int found = 0;
-        for (size_t at = output.find(text); at != std::string::npos; at = output.find(text, at + 1))
-            ++found;
-        return found;
-    }
-};
-
-// As root and with more ranks than cores, as in CI. What one MPI does not know it does not read.
-constexpr const char *environment =
-    "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
-    "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe OMP_NUM_THREADS=1 MILCGPU_BACKEND=host MILCGPU_VERBOSE=0 "
-    "ASAN_OPTIONS=detect_leaks=0"; // of MPI's own
-
 Run run(const Mpi &mpi, int ranks, const std::string &what, const std::string &settings = "") {
-    const std::string command = std::string("timeout -k 5 100 env ") + environment + " " + settings + " " +
-                                mpi.launcher + " -n " + std::to_string(ranks) + " " + mpi.program + " " + what +
-                                " 2>&1 </dev/null";
-    Run result;
-    const auto begin = std::chrono::steady_clock::now();
-    FILE *pipe = popen(command.c_str(), "r");
-    REQUIRE(pipe != nullptr);
-    for (char line[512]; std::fgets(line, sizeof line, pipe) != nullptr;)
-        result.output += line;
-    const int status = pclose(pipe);
-    result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    return result;
+    return tests::run(settings, mpi.launcher + " -n " + std::to_string(ranks), mpi.program + " " + what);
 }
 
 } // namespace

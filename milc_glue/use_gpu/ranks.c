@@ -17,57 +17,13 @@ void __real_initialize_machine(int *, char ***) MILCGPU_ORIGINAL;
 void __real_normal_exit(int) MILCGPU_ORIGINAL;
 
 #ifdef HAS_MPI
-#include <mpi.h>
+#include "milcgpu_mpi.h"
 
 /* Of all jobs of this program on this host. */
 static int node_rank = 0, node_size = 1;
 
 /* The library's messages and the plugin's, each in a communicator of its own, and away from MILC's. */
 static MPI_Comm own[2] = {MPI_COMM_NULL, MPI_COMM_NULL};
-
-typedef struct {
-    int count;
-    MPI_Request request[];
-} pending_messages;
-
-static int start_messages(void *user, int count, const milcgpu_message *messages, void **handle) {
-    const MPI_Comm comm = *(MPI_Comm *)user;
-    const milcgpu_message *m, *end = messages + count;
-    int code = MPI_SUCCESS;
-    pending_messages *pending = (pending_messages *)malloc(sizeof(pending_messages) + 2 * count * sizeof(MPI_Request));
-    if (pending == NULL)
-        return MPI_ERR_NO_MEM;
-    pending->count = 0;
-    for (m = messages; m < end && code == MPI_SUCCESS; m++) /* first: nothing arrives before its place is known */
-        if (m->receive != NULL)
-            code = MPI_Irecv(m->receive, (int)m->bytes, MPI_BYTE, m->peer, m->tag, comm,
-                             &pending->request[pending->count++]);
-    for (m = messages; m < end && code == MPI_SUCCESS; m++)
-        if (m->send != NULL)
-            code =
-                MPI_Isend(m->send, (int)m->bytes, MPI_BYTE, m->peer, m->tag, comm, &pending->request[pending->count++]);
-    /* Where one could not begin, the others may still arrive: what they need is not freed, and all ranks end. */
-    *handle = pending;
-    return code;
-}
-
-static int test_messages(void *user, void *handle, int *done) {
-    pending_messages *pending = (pending_messages *)handle;
-    const int code = MPI_Testall(pending->count, pending->request, done, MPI_STATUSES_IGNORE);
-    (void)user;
-    if (code == MPI_SUCCESS && *done)
-        free(pending);
-    return code;
-}
-
-static void abort_all(void *user, const char *why) {
-    double spoken;
-    fprintf(stderr, "milcgpu: %s\n", why);
-    fflush(NULL);
-    for (spoken = MPI_Wtime(); MPI_Wtime() < spoken + 0.3;)
-        ; /* launchers drop what they have not yet forwarded when a rank aborts */
-    MPI_Abort(*(MPI_Comm *)user, 1);
-}
 
 /* 0: there is none, which was said. */
 static int copy_communicator(const MPI_Comm *job, MPI_Comm *copy) {
@@ -86,11 +42,9 @@ void milcgpu_describe_ranks(milcgpu_milc *milc) {
     if (job == NULL) /* QMP without MPI */
         return;
     for (k = 0; k < 2; k++) {
-        const milcgpu_messages table = {sizeof table, milc->rank,     milc->ranks,   node_rank, node_size,
-                                        &own[k],      start_messages, test_messages, abort_all};
         if (own[k] == MPI_COMM_NULL && !copy_communicator(job, &own[k]))
             return;
-        tables[k] = table;
+        tables[k] = milcgpu_mpi_messages(&own[k], node_rank, node_size);
     }
     milc->messages = &tables[0];
     milc->decisions = &tables[1];
@@ -105,14 +59,9 @@ void milcgpu_stop_all_ranks(void) {
 
 /* The one place where all ranks of all jobs are together: jobs reach their first solve at different times, or never. */
 static void find_node_rank(void) {
-    MPI_Comm node;
     int has_begun = 0;
-    if (MPI_Initialized(&has_begun) != MPI_SUCCESS || !has_begun ||
-        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) != MPI_SUCCESS)
-        return;
-    MPI_Comm_rank(node, &node_rank);
-    MPI_Comm_size(node, &node_size);
-    MPI_Comm_free(&node);
+    if (MPI_Initialized(&has_begun) == MPI_SUCCESS && has_begun)
+        milcgpu_mpi_node(&node_rank, &node_size);
 }
 
 static void give_communicators_back(void) {

@@ -8,10 +8,10 @@
 //   plugin    the start of the plugin for MILC, and its tables (plugin.cpp)
 //   lost      the last rank stops where the plugin's ranks decide: the plugin ends the job
 #include "gpu_kernels/geometry/lattice.h"
+#include "milc_glue/milcgpu_mpi.h"
 #include "milc_glue/start_context.h"
 #include "tests/failing_new.h"
 #include "tests/mpi_ranks/parts.h"
-#include "tests/mpi_ranks/table.h"
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -264,7 +264,9 @@ int main(int argc, char **argv) {
     MPI_Comm communicator;
     MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
     MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
-    const milcgpu_messages table = mpi::table(&communicator);
+    int node_rank, node_size;
+    milcgpu_mpi_node(&node_rank, &node_size);
+    const milcgpu_messages table = milcgpu_mpi_messages(&communicator, node_rank, node_size);
     const auto ranks = [&] { // as milcgpu_init makes them
         std::unique_ptr<Ranks> made = ranks_of(&table);
         if (const char *limit = std::getenv("MILCGPU_TIMEOUT"))
@@ -287,7 +289,7 @@ int main(int argc, char **argv) {
         MPI_Comm other;
         MPI_Comm_dup(MPI_COMM_WORLD, &other);
         MPI_Comm_set_errhandler(other, MPI_ERRORS_RETURN);
-        milcgpu_messages decisions = mpi::table(&other);
+        milcgpu_messages decisions = milcgpu_mpi_messages(&other, node_rank, node_size);
         decisions.abort = [](void *, const char *why) {
             std::fprintf(stderr, "ended: %s\n", why);
             std::this_thread::sleep_for(std::chrono::milliseconds(300)); // launchers drop what is not yet forwarded

@@ -1,0 +1,89 @@
+/* Message passing by MPI for milcgpu_layout::messages. The library has no MPI in it; a program that includes this file
+ * is compiled where mpi.h is, and lends its own, whichever that is. C or C++.
+ *
+ *     MPI_Comm mine;                                   // until milcgpu_finalize, where it is
+ *     int node_rank, node_size;
+ *     MPI_Comm_dup(MPI_COMM_WORLD, &mine);             // of its own, and it returns errors
+ *     MPI_Comm_set_errhandler(mine, MPI_ERRORS_RETURN);
+ *     milcgpu_mpi_node(&node_rank, &node_size);
+ *     milcgpu_messages messages = milcgpu_mpi_messages(&mine, node_rank, node_size);
+ */
+#ifndef MILCGPU_MPI_H
+#define MILCGPU_MPI_H
+
+#ifdef __cplusplus
+#define OMPI_SKIP_MPICXX 1 /* not the C++ bindings of old */
+#define MPICH_SKIP_MPICXX 1
+#endif
+#include "milcgpu.h"
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct {
+    int count;
+    MPI_Request *requests; /* in the same piece of memory */
+} milcgpu_mpi_pending;
+
+static inline int milcgpu_mpi_start(void *user, int count, const milcgpu_message *messages, void **handle) {
+    const MPI_Comm comm = *(MPI_Comm *)user;
+    const milcgpu_message *m, *end = messages + count;
+    int code = MPI_SUCCESS;
+    milcgpu_mpi_pending *pending =
+        (milcgpu_mpi_pending *)malloc(sizeof(milcgpu_mpi_pending) + 2 * (size_t)count * sizeof(MPI_Request));
+    if (pending == NULL)
+        return MPI_ERR_NO_MEM;
+    pending->count = 0;
+    pending->requests = (MPI_Request *)(pending + 1);
+    for (m = messages; m < end && code == MPI_SUCCESS; m++) /* first: nothing arrives before its place is known */
+        if (m->receive != NULL)
+            code = MPI_Irecv(m->receive, (int)m->bytes, MPI_BYTE, m->peer, m->tag, comm,
+                             &pending->requests[pending->count++]);
+    for (m = messages; m < end && code == MPI_SUCCESS; m++)
+        if (m->send != NULL)
+            code = MPI_Isend(m->send, (int)m->bytes, MPI_BYTE, m->peer, m->tag, comm,
+                             &pending->requests[pending->count++]);
+    /* Where one could not begin, the others may still arrive: what they need is not freed, and all ranks end. */
+    *handle = pending;
+    return code;
+}
+
+static inline int milcgpu_mpi_test(void *user, void *handle, int *done) {
+    milcgpu_mpi_pending *pending = (milcgpu_mpi_pending *)handle;
+    const int code = MPI_Testall(pending->count, pending->requests, done, MPI_STATUSES_IGNORE);
+    (void)user;
+    if (code == MPI_SUCCESS && *done)
+        free(pending);
+    return code;
+}
+
+static inline void milcgpu_mpi_abort(void *user, const char *why) {
+    double spoken;
+    fprintf(stderr, "milcgpu: %s\n", why);
+    fflush(NULL);
+    for (spoken = MPI_Wtime(); MPI_Wtime() < spoken + 0.3;)
+        ; /* launchers drop what they have not yet forwarded when a rank aborts */
+    MPI_Abort(*(MPI_Comm *)user, 1);
+}
+
+/* This rank among those of the whole program on this host. A call of all ranks of MPI_COMM_WORLD. Where MPI cannot say
+ * it: 0 of 1. */
+static inline void milcgpu_mpi_node(int *rank, int *size) {
+    MPI_Comm node;
+    *rank = 0, *size = 1;
+    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) != MPI_SUCCESS)
+        return;
+    MPI_Comm_rank(node, rank);
+    MPI_Comm_size(node, size);
+    MPI_Comm_free(&node);
+}
+
+static inline milcgpu_messages milcgpu_mpi_messages(MPI_Comm *communicator, int node_rank, int node_size) {
+    milcgpu_messages table = {
+        sizeof table, 0, 1, node_rank, node_size, communicator, milcgpu_mpi_start, milcgpu_mpi_test, milcgpu_mpi_abort};
+    MPI_Comm_rank(*communicator, &table.rank);
+    MPI_Comm_size(*communicator, &table.size);
+    return table;
+}
+
+#endif

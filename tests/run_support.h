@@ -1,0 +1,58 @@
+// Programs that tests start, alone or on ranks of a real MPI, and what they said.
+#pragma once
+#include "tests/catch.h"
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <sys/wait.h>
+
+namespace tests {
+
+// A folder that is gone afterwards.
+class Folder {
+  public:
+    Folder() {
+        char name[] = "/tmp/milcgpu-tests-XXXXXX";
+        REQUIRE(mkdtemp(name) != nullptr);
+        path = name;
+    }
+    Folder(const Folder &) = delete;
+    ~Folder() { std::filesystem::remove_all(path); }
+    std::filesystem::path path;
+};
+
+struct Run {
+    int status = -1;
+    std::string output; // both streams
+    double seconds = 0;
+    int count(const std::string &text) const {
+        int found = 0;
+        for (size_t at = output.find(text); at != std::string::npos; at = output.find(text, at + 1))
+            ++found;
+        return found;
+    }
+};
+
+// As root and with more ranks than cores, as in CI. What one MPI does not know it does not read.
+constexpr const char *run_environment =
+    "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
+    "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe OMP_NUM_THREADS=1 MILCGPU_BACKEND=host MILCGPU_VERBOSE=0 "
+    "ASAN_OPTIONS=detect_leaks=0"; // of MPI's own
+
+// settings: of the environment, NAME=VALUE. launcher: "" for none.
+inline Run run(const std::string &settings, const std::string &launcher, const std::string &program) {
+    const std::string command = std::string("timeout -k 5 100 env ") + run_environment + " " + settings + " " +
+                                launcher + " " + program + " 2>&1 </dev/null";
+    Run result;
+    const auto begin = std::chrono::steady_clock::now();
+    FILE *pipe = popen(command.c_str(), "r");
+    REQUIRE(pipe != nullptr);
+    for (char line[512]; std::fgets(line, sizeof line, pipe) != nullptr;)
+        result.output += line;
+    const int status = pclose(pipe);
+    result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return result;
+}
+
+} // namespace tests

@@ -1,0 +1,136 @@
+// The example programs on ranks: the numbers of one rank, with one voice.
+#include "tests/run_support.h"
+#include <sstream>
+#include <vector>
+
+using tests::Folder;
+using tests::Run;
+
+namespace {
+
+// grid: "" for one rank, without a launcher.
+Run run(const std::string &words, const std::string &grid = "", int ranks = 1) {
+    return tests::run("", ranks == 1 ? "" : MILCGPU_MPIRUN " -n " + std::to_string(ranks),
+                      MILCGPU_PROGRAMS + words + (grid.empty() ? "" : " --grid " + grid));
+}
+
+using Table = std::vector<std::vector<std::string>>;
+Table table(const std::string &file) {
+    std::ifstream lines(file);
+    Table rows;
+    for (std::string line, word; std::getline(lines, line);) {
+        rows.emplace_back();
+        for (std::istringstream words(line); std::getline(words, word, ',');)
+            rows.back().push_back(word);
+    }
+    return rows;
+}
+
+#define NEED_MPIRUN                                                                                                    \
+    do {                                                                                                               \
+        if (std::string(MILCGPU_MPIRUN).empty())                                                                       \
+            SKIP_TEST("the example programs are built without MPI (no mpicc, or MPI=0), or under the sanitizers");     \
+    } while (false)
+
+// Four ranks in two directions beside one: rows of the tables, but for `varying` columns, which are times and rounding.
+void compare(const std::string &words, const std::vector<size_t> &varying) {
+    const Folder folder;
+    const std::string with_table = words + " --backend host --csv " + folder.path.string() + "/csv";
+    const Run alone = run(with_table);
+    const Table one = table(folder.path.string() + "/csv");
+    const Run r = run(with_table, "1 1 2 2", 4);
+    INFO(alone.output << "\n" << r.output);
+    CHECK(alone.status == 0);
+    CHECK(r.status == 0);
+    CHECK(r.count("4 ranks, grid 1x1x2x2, each with 4 x 4 x 4 x 4 sites\n") == 1); // one voice
+    Table many = table(folder.path.string() + "/csv");
+    REQUIRE(one.size() > 1);
+    REQUIRE(many.size() == one.size());
+    for (size_t row = 0; row < one.size(); ++row) {
+        for (const size_t column : varying)
+            if (row > 0)
+                many[row].at(column) = one[row].at(column);
+        CHECK(many[row] == one[row]);
+    }
+}
+
+} // namespace
+
+TEST_CASE("programs: solve on ranks, from a file that one of them wrote, has the steps of one rank", "[ranks][mpi]") {
+    NEED_MPIRUN;
+    const Folder folder;
+    const std::string file = folder.path.string() + "/lat";
+    const Run made = run("make_lattice --size 4 4 8 8 --sweeps 5 --out " + file, "1 1 1 2", 2);
+    INFO(made.output);
+    CHECK(made.status == 0);
+    CHECK(made.count("written: ") == 1);
+    compare("solve --mass 0.1 --lattice " + file, {4, 5, 6, 7, 8});
+}
+
+TEST_CASE("programs: several masses and links on ranks are those of one", "[ranks][mpi]") {
+    NEED_MPIRUN;
+    compare("multimass --size 4 4 8 8 --sweeps 3 --poles 4", {4, 5, 6});
+    compare("fatlinks --size 4 4 8 8 --sweeps 3 --repeat 1", {3, 4, 5, 6, 7, 8, 9});
+}
+
+TEST_CASE("programs: bench on ranks times all of it together", "[ranks][mpi]") {
+    NEED_MPIRUN;
+    const Folder folder;
+    const Run r = run("bench --backend host --size 4 4 8 4 --mass 0.1 --pairs double/single --reals 18 --csv " +
+                          folder.path.string() + "/csv",
+                      "1 1 2 1", 2);
+    INFO(r.output);
+    CHECK(r.status == 0);
+    CHECK(r.count("every result is right\n") == 1);
+    CHECK(r.count("\ncg step ") == 1);
+    const Table rows = table(folder.path.string() + "/csv");
+    REQUIRE(rows.size() == 1 + 1 + 15 + 4 + 1 + 7); // heading, copy, rows of D, links, a solve, 10 masses
+    for (size_t row = 0; row < rows.size(); ++row) {
+        REQUIRE(rows[row].size() == 10);
+        CHECK(rows[row][8] == (row == 0 ? "grid" : "1x1x2x1"));
+        CHECK(rows[row][9] == (row == 0 ? "ranks" : "2"));
+    }
+}
+
+TEST_CASE("programs: RHMC on ranks has the trajectories of one, or says what is not built", "[ranks][mpi]") {
+    NEED_MPIRUN;
+    const Folder folder;
+    const std::string words = "rhmc --backend host --size 4 4 4 8 --sweeps 3 --warm 0 --trajectories 1 --steps 2 "
+                              "--length 0.1 --csv " +
+                              folder.path.string() + "/csv";
+    const Run r = run(words, "1 1 1 2", 2);
+    INFO(r.output);
+    if (r.status != 0) {
+        CHECK(r.count("rhmc: milcgpu_gauge_create: a gauge field on the device: on a lattice that is cut") == 1);
+        return;
+    }
+    const Table many = table(folder.path.string() + "/csv");
+    REQUIRE(run(words).status == 0);
+    const Table one = table(folder.path.string() + "/csv");
+    REQUIRE(many.size() == 2);
+    CHECK(many[1][2] == one[1][2]); // accepted
+    CHECK(std::abs(std::stod(many[1][1]) - std::stod(one[1][1])) < 1e-6);
+    CHECK(std::abs(std::stod(many[1][3]) - std::stod(one[1][3])) < 1e-6);
+}
+
+TEST_CASE("programs: what cannot be done on ranks ends all of them, said once", "[ranks][mpi]") {
+    NEED_MPIRUN;
+    struct Bad {
+        const char *words, *grid;
+        int status;
+        const char *said;
+    };
+    for (const Bad &bad : {Bad{"solve --size 4 4 4 4 --sweeps 0", "1 1 1 2", 1,
+                               "solve: milcgpu_init: rank 0 of 2: layout.extent[T] is 2"},
+                           Bad{"solve --lattice /nowhere/lat", "1 1 1 2", 1, "solve: /nowhere/lat: "}}) {
+        const Run r = run(bad.words, bad.grid, 2);
+        INFO(r.output);
+        CHECK(r.status == bad.status);
+        CHECK(r.count("solve: ") == 1);
+        CHECK(r.count(bad.said) == 1);
+        CHECK(r.seconds < 60);
+    }
+    const Run alone = run("solve --grid 1 1 1 2"); // without mpirun
+    CHECK(alone.status == 2);
+    CHECK(alone.count("solve: --grid 1 1 1 2 is for 2 rank(s), but 1 were started") == 1);
+}
