@@ -64,6 +64,7 @@ inline std::vector<Ending> on_cut(const Fields &fields, const Cut &cut, milcgpu:
         milcgpu_options options{};
         options.struct_size = sizeof options;
         options.backend = backend == milcgpu::Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
+        options.device = -1; // as many GPUs as there are
         Here here;
         here.places = examples::places_of(layout);
         here.source = Fields::part(fields.source, here.places, 6);
