@@ -1,7 +1,7 @@
 // Waits inside kernels have an end, and the host names them. Only a GPU waits.
 #include "gpu_kernels/operators/staggered.h"
 #include "reorder/resident_links.h"
-#include "tests/support.h"
+#include "tests/cut_support.h"
 
 using namespace milcgpu;
 using namespace tests;
@@ -48,4 +48,31 @@ TEST_CASE("a wait inside a kernel gives up, is named, and the device goes on", "
         norm_squared(device, r, sum.data());
         CHECK(sum.to_host()[0] == 0);
     }
+}
+
+TEST_CASE("a wait for another rank's ghosts ends, and is named, again and again", "[faults][waits][cut]") {
+    if (Device::gpu_count() == 0)
+        SKIP_TEST("no GPU: on the host backend ghosts come as messages");
+    const Environment limit{{"MILCGPU_TIMEOUT", "0.5"}};
+    const Cut cut{{4, 4, 4, 4}, {1, 1, 1, 1}, 8}; // its own neighbour in t
+    const Fields fields = fields_on(cut.whole, true);
+    const std::vector<Ending> endings = on_cut(fields, cut, Backend::cuda, [&](Here &here, Ending &ending) {
+        std::vector<double> out(here.source.size());
+        const milcgpu_field from = field_of(here.source), to = field_of(out);
+        const milcgpu_operator what{MILCGPU_DOUBLE, MILCGPU_DOUBLE, 18};
+        const auto apply = [&] { return milcgpu_dslash(here.context, here.links, &what, MILCGPU_EVEN, &from, &to); };
+        demand(apply());
+        Device &device = *here.context->device;
+        const unsigned never = 1000000; // the neighbour is not heard to have sent so many
+        device.copy_to_device(&device.peers()->exchanges, &never, sizeof never);
+        for (int again = 0; again < 2; ++again) {
+            std::fill(out.begin(), out.end(), 7.0);
+            ending.status = apply();
+            ending.text = milcgpu_last_error();
+            if (ending.status != MILCGPU_TIMED_OUT || out != std::vector<double>(out.size(), 7.0))
+                throw Error(Status::corrupted, "no end, or results all the same");
+        }
+    });
+    CHECK(all_ended(endings, Status::timed_out, "ghosts from rank 0 (behind in t)"));
+    CHECK(endings[0].seconds < 30);
 }

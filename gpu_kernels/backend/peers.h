@@ -9,8 +9,8 @@
 // A sum over ranks: every rank posts its sum (posted.h) in a place of its own in the memory of all, and adds what the
 // others have posted, in rank order: the same bits everywhere. Two sets of places, used in turn.
 //
-// A wait for another rank ends after `limit_ns`; it is noted, no wait after it takes longer than a look, and the host
-// reports it (Device::check_waits).
+// A wait for another rank ends after `limit_ns`; it is noted, no wait after it takes longer than some looks, and the
+// host reports it (Device::check_waits).
 #pragma once
 #include "gpu_kernels/backend/posted.h"
 #include <cstddef>
@@ -39,7 +39,7 @@ struct Peers {
     unsigned exchanges;   // that this rank has sent
     unsigned blocks_done; // of the launch that sends the next one
     unsigned sums;        // over ranks, so far
-    int broken;           // a wait was given up
+    int broken;           // the Wait that was given up first
     unsigned sent[faces]; // exchanges that the neighbour of a face has sent
     double posted[2][most_peers][widest_sum];
 };

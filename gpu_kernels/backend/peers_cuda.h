@@ -22,23 +22,25 @@ __device__ __forceinline__ void tell_peer(unsigned *at, unsigned value) {
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
 }
 
-// Looks until there is something to see, or for too long.
+// Looks until there is something to see, or for too long. The first wait that was too long is noted, and again by every
+// one after it: nothing that stands on them is taken for right.
 template <class Look>
 __device__ __forceinline__ void wait_for_peer(Peers *p, Wait what, int rank, int face, const Look &look) {
+    volatile int *const broken = &p->broken;
     unsigned long long begin = 0;
     for (unsigned looks = 1; !look(); ++looks) {
         if (looks % 256 != 0)
             continue;
-        if (*static_cast<volatile int *>(&p->broken) != 0)
-            return;
         const unsigned long long now = nanoseconds();
         begin = begin == 0 ? now : begin;
-        if (now - begin > p->limit_ns) {
-            *static_cast<volatile int *>(&p->broken) = 1;
+        if (*broken == 0 && now - begin > p->limit_ns) {
+            *broken = static_cast<int>(what);
             *static_cast<volatile int *>(&p->waits->rank) = rank;
             *static_cast<volatile int *>(&p->waits->face) = face;
             __threadfence_system();
-            note_given_up(p->waits, what);
+        }
+        if (*broken != 0) {
+            note_given_up(p->waits, static_cast<Wait>(*broken));
             return;
         }
     }
