@@ -266,8 +266,8 @@ __global__ void __launch_bounds__(max_block)
 }
 
 // A launch over the sites of a box that is cut. The sum is deferred. Body: exchange (a PeerLaunch), in (where ghosts
-// are, if not with a peer), operator()(i, ghosts), part(i, k, ghosts), and send(i, slots), which stores what it has
-// made of site i for the neighbours.
+// are, if not with a peer), operator()(i, ghosts), inner(i) for sites that read none, part(i, k, ghosts), and send(i),
+// which stores what it has made of site i for the neighbours.
 //
 // All blocks that read ghosts or have sites to send take part in the exchange, also where the gate skips their work:
 // the gate may fall while they start, and other ranks count on it.
@@ -293,7 +293,8 @@ __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
     const int turn = first + (in_parts ? 0 : threadIdx.x / tile_sites), k = in_parts ? threadIdx.x / tile_sites : 0;
     const int tile = exchange.order == nullptr || turn >= sum.shape.tiles ? turn : exchange.order[turn];
     const int i = tile * tile_sites + threadIdx.x % tile_sites;
-    const bool works = !idle && i < n;
+    const bool works = !idle && i < n,
+               at_boundary = exchange.order == nullptr || (turn >= exchange.begin && turn < exchange.end);
     Sums<N> s = {};
     if constexpr (in_parts) {
         using Part = typename Body::Part;
@@ -310,10 +311,10 @@ __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
             s = body.complete(i, part);
         }
     } else if (works) {
-        s = body(i, ghosts);
+        s = at_boundary ? body(i, ghosts) : body.inner(i);
     }
     if (takes_part && exchange.send) {
-        if (works && k == 0 && turn >= exchange.begin && turn < exchange.end)
+        if (works && k == 0 && at_boundary)
             body.send(i);
         end_of_stores(exchange.peers, (exchange.end - 1) / tiles_a_block - exchange.begin / tiles_a_block + 1);
     }

@@ -140,23 +140,26 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         MILCGPU_HD Part operator+(const Part &o) const { return {fat + o.fat, lng + o.lng}; }
     };
 
-    // ghosts: where those of `in` are, as behind the sites of a field.
-    MILCGPU_HD Vec neighbour(int at, const unsigned char *ghosts) const {
-        if constexpr (std::is_same<Where, Lattice>::value)
+    // At: Where, or Lattice, for sites that have no neighbour among ghosts. ghosts: where those of `in` are, as behind
+    // the sites of a field.
+    template <class At> MILCGPU_HD Vec neighbour(int at, const unsigned char *ghosts) const {
+        if constexpr (std::is_same<At, Lattice>::value)
             return load_spinor<Spinor>(in, stride, at);
         else // a peer may write ghosts while this launch runs, before it reads them: no read-only loads
             return load_spinor<Spinor, Reuse::written>(at >= lattice.first_ghost ? ghosts : in, stride, at);
     }
 
+    template <class At>
     MILCGPU_HD void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i,
                                   const unsigned char *ghosts) const {
-        const int forward = lattice.forward(site, mu, 1), backward = lattice.backward(site, mu, 1);
-        fat_link(seen, 0, mu, i).add_forward(sum.fat, neighbour(forward, ghosts));
-        fat_link(seen, 1, mu, backward).subtract_backward(sum.fat, neighbour(backward, ghosts));
+        const At &where = lattice;
+        const int forward = where.forward(site, mu, 1), backward = where.backward(site, mu, 1);
+        fat_link(seen, 0, mu, i).add_forward(sum.fat, neighbour<At>(forward, ghosts));
+        fat_link(seen, 1, mu, backward).subtract_backward(sum.fat, neighbour<At>(backward, ghosts));
         const int hops = lattice.third_hop[mu];
-        const int forward3 = lattice.forward(site, mu, hops), backward3 = lattice.backward(site, mu, hops);
-        long_link(seen, 0, mu, i).add_forward(sum.lng, neighbour(forward3, ghosts));
-        long_link(seen, 1, mu, backward3).subtract_backward(sum.lng, neighbour(backward3, ghosts));
+        const int forward3 = where.forward(site, mu, hops), backward3 = where.backward(site, mu, hops);
+        long_link(seen, 0, mu, i).add_forward(sum.lng, neighbour<At>(forward3, ghosts));
+        long_link(seen, 1, mu, backward3).subtract_backward(sum.lng, neighbour<At>(backward3, ghosts));
     }
 
     MILCGPU_HD Part part(int i, int mu) const { return part(i, mu, in); }
@@ -164,18 +167,18 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         Site site = lattice.site(parity, i);
         Part sum = {};
         Seen seen;
-        add_direction(sum, seen, site, mu, i, ghosts);
+        add_direction<Where>(sum, seen, site, mu, i, ghosts);
         this->add(seen);
         return sum;
     }
 
-    MILCGPU_HD_ONCE Part all(int i, const unsigned char *ghosts) const {
+    template <class At = Where> MILCGPU_HD_ONCE Part all(int i, const unsigned char *ghosts) const {
         const Site site = lattice.site(parity, i);
         Part sum = {};
         Seen seen;
         MILCGPU_UNROLL
         for (int mu = 0; mu < 4; ++mu)
-            add_direction(sum, seen, site, mu, i, ghosts);
+            add_direction<At>(sum, seen, site, mu, i, ghosts);
         this->add(seen);
         return sum;
     }
@@ -203,6 +206,8 @@ struct CutStencil : Stencil<CutLattice, Spinor, link, reals, End> {
     MILCGPU_HD Sums<End::sums> operator()(int i, const unsigned char *ghosts) const {
         return this->complete(i, this->all(i, ghosts));
     }
+    // Of a site that has no neighbour among ghosts.
+    MILCGPU_HD Sums<End::sums> inner(int i) const { return this->complete(i, this->template all<Lattice>(i, nullptr)); }
 #if defined(__CUDACC__)
     // What was made of site i, to all neighbours that have it among their ghosts: to the one behind what lies near the
     // beginning, who has it ahead.

@@ -175,7 +175,7 @@ std::string Halo::open(const std::string &refused) {
 // Tiles with sites that a neighbour needs, which are those that need a neighbour's, come after a part of the others: by
 // then the neighbours' are there, and the rest of the others hides what it takes to send them.
 void Halo::make_orders() {
-    constexpr double others_before = 0.5;
+    const double others_before = getenv("MILCGPU_BOUNDARY_AT") ? atof(getenv("MILCGPU_BOUNDARY_AT")) : 0.5;
     const CutLattice &lattice = geometry_.lattice();
     for (int parity = 0; parity < 2; ++parity) {
         std::vector<int> inner, at_boundary, all;
