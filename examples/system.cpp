@@ -98,7 +98,7 @@ std::vector<int> backends_of(const Job &ranks, const std::string &choice) {
     ranks.on_first([&] {
         milcgpu_layout layout{};
         layout.struct_size = sizeof layout;
-        std::fill(layout.extent, layout.extent + 4, 2);
+        std::fill(layout.extent, layout.extent + 4, 4); // also where cuts are emulated
         milcgpu_options options{};
         options.struct_size = sizeof options;
         options.backend = MILCGPU_CUDA;

@@ -63,9 +63,8 @@ TEST_CASE("a wait for another rank's ghosts ends, and is named, again and again"
         const auto apply = [&] { return milcgpu_dslash(here.context, here.links, &what, MILCGPU_EVEN, &from, &to); };
         demand(apply());
         Device &device = *here.context->device;
-        const unsigned never = 1000000; // the neighbour is not heard to have sent so many
-        device.copy_to_device(&device.peers()->exchanges, &never, sizeof never);
-        for (int again = 0; again < 2; ++again) {
+        for (const unsigned never : {1000000u, 2000000u}) { // the neighbour is not heard to have sent so many
+            device.copy_to_device(&device.peers()->exchanges, &never, sizeof never);
             std::fill(out.begin(), out.end(), 7.0);
             ending.status = apply();
             ending.text = milcgpu_last_error();

@@ -49,6 +49,7 @@ struct PeerLaunch {
     Peers *peers;     // nullptr: nothing; ghosts lie behind the field that is read
     const int *order; // the tiles of the parity in the order in which blocks take them
     int begin, end;   // those in between, in that order, read ghosts or have sites that the neighbours need
+    unsigned cuts;    // bit mu: mu is cut
     bool send;        // what this launch makes is the next exchange
 };
 

@@ -46,19 +46,35 @@ __device__ __forceinline__ void wait_for_peer(Peers *p, Wait what, int rank, int
     }
 }
 
-// All threads: waits until every neighbour has sent its last exchange. Returns the slot that it lies in.
-__device__ __forceinline__ const unsigned char *wait_for_ghosts(Peers *p) {
+// Waits until every neighbour has sent its last exchange. Returns the slot that it lies in.
+__device__ __forceinline__ const unsigned char *wait_for_ghosts(Peers *p, unsigned cuts) {
     const unsigned exchange = *static_cast<volatile unsigned *>(&p->exchanges);
-    const int face = threadIdx.x;
-    if (face < Peers::faces && p->face[face].slots != nullptr) {
+    for (int face = 0; cuts >> face / 2 != 0; ++face) {
+        if ((cuts >> face / 2 & 1) == 0)
+            continue;
         const volatile unsigned *const sent = &p->sent[face];
         wait_for_peer(p, Wait::ghosts, p->face[face].rank, face,
                       [&] { return static_cast<int>(*sent - exchange) >= 0; });
         acquire_from_peer(&p->sent[face]);
     }
-    __syncthreads();
     return p->slots + exchange % 2 * p->slot_bytes;
 }
+
+// Ghosts as a thread asks for them: it waits where it needs the first one.
+struct Ghosts {
+    const PeerLaunch &launch;
+    const unsigned char *in;              // the field that they belong to
+    const unsigned char *there = nullptr; // where they are
+    __device__ __forceinline__ const unsigned char *of(int mu) {
+        if (there == nullptr && (launch.cuts >> mu & 1) != 0)
+            wait();
+        return there;
+    }
+    __device__ __forceinline__ void wait() {
+        if (there == nullptr)
+            there = launch.peers != nullptr ? wait_for_ghosts(launch.peers, launch.cuts) : in;
+    }
+};
 
 // Where the neighbour of a face wants the next exchange.
 __device__ __forceinline__ unsigned char *slot_to_fill(const Peers *p, int face) {

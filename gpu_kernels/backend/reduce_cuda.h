@@ -287,9 +287,7 @@ __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
     const bool takes_part = exchange.peers != nullptr && first < exchange.end && first + tiles_a_block > exchange.begin;
     if (idle && !takes_part)
         return;
-    const unsigned char *ghosts = body.in;
-    if (takes_part)
-        ghosts = wait_for_ghosts(exchange.peers);
+    Ghosts ghosts{exchange, body.in};
     const int turn = first + (in_parts ? 0 : threadIdx.x / tile_sites), k = in_parts ? threadIdx.x / tile_sites : 0;
     const int tile = exchange.order == nullptr || turn >= sum.shape.tiles ? turn : exchange.order[turn];
     const int i = tile * tile_sites + threadIdx.x % tile_sites;
@@ -314,6 +312,7 @@ __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
         s = at_boundary ? body(i, ghosts) : body.inner(i);
     }
     if (takes_part && exchange.send) {
+        ghosts.wait(); // so the neighbours have read the slot that is filled now
         if (works && k == 0 && at_boundary)
             body.send(i);
         end_of_stores(exchange.peers, (exchange.end - 1) / tiles_a_block - exchange.begin / tiles_a_block + 1);

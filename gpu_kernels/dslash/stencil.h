@@ -140,8 +140,8 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         MILCGPU_HD Part operator+(const Part &o) const { return {fat + o.fat, lng + o.lng}; }
     };
 
-    // At: Where, or Lattice, for sites that have no neighbour among ghosts. ghosts: where those of `in` are, as behind
-    // the sites of a field.
+    // At: Where, or Lattice, for sites that have no neighbour among ghosts. ghosts.of(mu): where those of `in` are that
+    // are beyond mu, as behind the sites of a field.
     template <class At> MILCGPU_HD Vec neighbour(int at, const unsigned char *ghosts) const {
         if constexpr (std::is_same<At, Lattice>::value)
             return load_spinor<Spinor>(in, stride, at);
@@ -149,10 +149,10 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
             return load_spinor<Spinor, Reuse::written>(at >= lattice.first_ghost ? ghosts : in, stride, at);
     }
 
-    template <class At>
-    MILCGPU_HD void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i,
-                                  const unsigned char *ghosts) const {
+    template <class At, class Ghosts>
+    MILCGPU_HD void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i, Ghosts &of) const {
         const At &where = lattice;
+        const unsigned char *const ghosts = of.of(mu);
         const int forward = where.forward(site, mu, 1), backward = where.backward(site, mu, 1);
         fat_link(seen, 0, mu, i).add_forward(sum.fat, neighbour<At>(forward, ghosts));
         fat_link(seen, 1, mu, backward).subtract_backward(sum.fat, neighbour<At>(backward, ghosts));
@@ -162,8 +162,17 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         long_link(seen, 1, mu, backward3).subtract_backward(sum.lng, neighbour<At>(backward3, ghosts));
     }
 
-    MILCGPU_HD Part part(int i, int mu) const { return part(i, mu, in); }
-    MILCGPU_HD Part part(int i, int mu, const unsigned char *ghosts) const {
+    // They lie behind the field that is read.
+    struct Behind {
+        const unsigned char *in;
+        MILCGPU_HD const unsigned char *of(int) const { return in; }
+    };
+
+    MILCGPU_HD Part part(int i, int mu) const {
+        const Behind behind{in};
+        return part(i, mu, behind);
+    }
+    template <class Ghosts> MILCGPU_HD Part part(int i, int mu, Ghosts &ghosts) const {
         Site site = lattice.site(parity, i);
         Part sum = {};
         Seen seen;
@@ -172,7 +181,7 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         return sum;
     }
 
-    template <class At = Where> MILCGPU_HD_ONCE Part all(int i, const unsigned char *ghosts) const {
+    template <class At, class Ghosts> MILCGPU_HD_ONCE Part all(int i, Ghosts &ghosts) const {
         const Site site = lattice.site(parity, i);
         Part sum = {};
         Seen seen;
@@ -187,11 +196,17 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
 template <class Where, class Spinor, Precision link, int reals, class End, Reuse of_links = Reuse::stream,
           class Links = UnseenLinks>
 struct Stencil : Hops<Where, Spinor, link, reals, of_links, Links> {
-    using typename Hops<Where, Spinor, link, reals, of_links, Links>::Part;
+    using Base = Hops<Where, Spinor, link, reals, of_links, Links>;
+    using typename Base::Part;
 
     End end;
 
-    MILCGPU_HD Sums<End::sums> operator()(int i) const { return complete(i, this->all(i, this->in)); }
+    MILCGPU_HD Sums<End::sums> operator()(int i) const { return at_all<Where>(i); }
+    // At Lattice: of a site that has no neighbour among ghosts.
+    template <class At> MILCGPU_HD Sums<End::sums> at_all(int i) const {
+        const typename Base::Behind behind{this->in};
+        return complete(i, this->template all<At>(i, behind));
+    }
     MILCGPU_HD Sums<End::sums> complete(int i, const Part &part) const {
         return end(this->stride, i, this->fat_scale * part.fat + this->long_scale * part.lng);
     }
@@ -203,11 +218,10 @@ struct CutStencil : Stencil<CutLattice, Spinor, link, reals, End> {
     using Stencil<CutLattice, Spinor, link, reals, End>::operator();
     PeerLaunch exchange;
 
-    MILCGPU_HD Sums<End::sums> operator()(int i, const unsigned char *ghosts) const {
-        return this->complete(i, this->all(i, ghosts));
+    template <class Ghosts> MILCGPU_HD Sums<End::sums> operator()(int i, Ghosts &ghosts) const {
+        return this->complete(i, this->template all<CutLattice>(i, ghosts));
     }
-    // Of a site that has no neighbour among ghosts.
-    MILCGPU_HD Sums<End::sums> inner(int i) const { return this->complete(i, this->template all<Lattice>(i, nullptr)); }
+    MILCGPU_HD Sums<End::sums> inner(int i) const { return this->template at_all<Lattice>(i); }
 #if defined(__CUDACC__)
     // What was made of site i, to all neighbours that have it among their ghosts: to the one behind what lies near the
     // beginning, who has it ahead.

@@ -51,16 +51,18 @@ template <int bytes, int word> struct GatherSites {
 // Into the neighbours' memory. Few blocks, because each of them orders its stores.
 constexpr int blocks_that_send = 64;
 
-template <class Body> __global__ void __launch_bounds__(max_block) send(const Body body, int n, Peers *peers) {
+template <class Body>
+__global__ void __launch_bounds__(max_block) send(const Body body, int n, Peers *peers, unsigned cuts) {
     cuda::wait_for_previous();
-    cuda::wait_for_ghosts(peers); // so all have read the slot that is filled now
+    cuda::wait_for_ghosts(peers, cuts); // so all have read the slot that is filled now
     for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < n; j += gridDim.x * blockDim.x)
         body(j, peers);
     cuda::end_of_stores(peers, gridDim.x);
 }
-template <class Body> void start_to_send(Device &device, int n, const Body &body, const char *what) {
+template <class Body>
+void start_to_send(Device &device, const CutLattice &lattice, int n, const Body &body, const char *what) {
     const int blocks = std::max(1, std::min(blocks_that_send, (n + max_block - 1) / max_block));
-    cuda::start(device, what, blocks, max_block, send<Body>, body, n, device.peers());
+    cuda::start(device, what, blocks, max_block, send<Body>, body, n, device.peers(), lattice.cuts());
 }
 
 template <int bytes, int word> struct SendSites {
@@ -90,9 +92,9 @@ struct SendWords {
     }
 };
 
-__global__ void __launch_bounds__(max_block) take_words(uint32_t *to, int n, Peers *peers) {
+__global__ void __launch_bounds__(max_block) take_words(uint32_t *to, int n, Peers *peers, unsigned cuts) {
     cuda::wait_for_previous();
-    const uint32_t *from = reinterpret_cast<const uint32_t *>(cuda::wait_for_ghosts(peers));
+    const uint32_t *from = reinterpret_cast<const uint32_t *>(cuda::wait_for_ghosts(peers, cuts));
     for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < n; j += gridDim.x * blockDim.x)
         to[j] = from[j];
 }
@@ -175,7 +177,7 @@ std::string Halo::open(const std::string &refused) {
 // Tiles with sites that a neighbour needs, which are those that need a neighbour's, come after a part of the others: by
 // then the neighbours' are there, and the rest of the others hides what it takes to send them.
 void Halo::make_orders() {
-    const double others_before = getenv("MILCGPU_BOUNDARY_AT") ? atof(getenv("MILCGPU_BOUNDARY_AT")) : 0.5;
+    constexpr double others_before = 0.4;
     const CutLattice &lattice = geometry_.lattice();
     for (int parity = 0; parity < 2; ++parity) {
         std::vector<int> inner, at_boundary, all;
@@ -208,14 +210,13 @@ PeerLaunch Halo::before_dslash(const SpinorBlock &in, int parity, bool sent, boo
     if (!sent)
         send_to_peers(in, parity);
     const Order &order = orders_[1 - parity];
-    return {device_.peers(), order.tiles.data(), order.begin, order.end, send_out};
+    return {device_.peers(), order.tiles.data(), order.begin, order.end, geometry_.lattice().cuts(), send_out};
 }
 
 #if defined(MILCGPU_WITH_CUDA)
 void Halo::send_to_peers(const SpinorBlock &field, int parity) {
     for_element(field, [&](auto bytes, auto word) {
-        start_to_send(
-            device_, static_cast<int>(geometry_.ghost_sites()),
+        start_to_send(device_, geometry_.lattice(), static_cast<int>(geometry_.ghost_sites()),
             SendSites<bytes, word>{{geometry_.lattice(), parity, geometry_.most_sites(), field.data, field.stride}},
             "send sites to the neighbours");
     });
@@ -234,10 +235,10 @@ void Halo::pass_to_peers(const Buffers &buffers, const std::vector<Piece> &piece
     const size_t at_once = geometry_.stride() * spinor_bytes(Precision::double_) / word;
     for (; body.begin < words; body.begin += at_once) {
         const int n = static_cast<int>(std::min(at_once, words - body.begin));
-        start_to_send(device_, n, body, "send to the neighbours");
+        start_to_send(device_, geometry_.lattice(), n, body, "send to the neighbours");
         cuda::start(device_, "take from the neighbours",
                     std::min(4 * blocks_that_send, (n + max_block - 1) / max_block), max_block, take_words,
-                    reinterpret_cast<uint32_t *>(buffers.in.data()) + body.begin, n, device_.peers());
+                    reinterpret_cast<uint32_t *>(buffers.in.data()) + body.begin, n, device_.peers(), geometry_.lattice().cuts());
     }
 }
 #else
