@@ -97,13 +97,6 @@ void milcgpu::check_alike(milcgpu_context &context, const std::vector<Alike> &va
     }
 }
 
-void milcgpu::require_whole(const milcgpu_context &context, const char *what) {
-    if (context.geometry.is_cut())
-        throw Error(Status::not_built, format("%s: on a lattice that is cut (several ranks, or MILCGPU_EMULATE) solves "
-                                              "and D are built, and no more yet",
-                                              what));
-}
-
 Operator milcgpu::full_operator(milcgpu_links &links, int parity) {
     const OperatorSpec spec{Precision::double_, links.links->host_real(), 18};
     return std::make_shared<StaggeredOperator>(links.context->geometry, parity, spec, links.links->full(),

@@ -137,8 +137,6 @@ void check_alike(milcgpu_context &, const std::vector<Alike> &values);
 inline double code_of(const OperatorSpec &spec) { // a number for each specification
     return spec.reals + 100 * static_cast<int>(spec.spinor) + 1000 * static_cast<int>(spec.link);
 }
-// Throws Error(not_built) on a lattice that is cut.
-void require_whole(const milcgpu_context &, const char *what);
 void check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy); // throws not_built
 void check_version(uint64_t asked, const ResidentLinks &links);           // throws where links are stale
 

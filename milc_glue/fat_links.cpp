@@ -140,7 +140,7 @@ class Maker {
     Maker(milcgpu_context &context, const milcgpu_fatlink_spec &spec, const FatLinkArguments &a,
           milcgpu_fatlink_report &report)
         : context_(context), device_(*context.device), spec_(spec), a_(a), report_(report), halo_(context.halo.get()),
-          outer_(halo_ != nullptr ? halo_->with_margin(margin) : context.geometry) {}
+          around_(device_, context.geometry, halo_, a.precision) {}
 
     // What a call holds on the device at its peak, for the message when that does not fit.
     std::string plan(int n_sets) const {
@@ -168,11 +168,9 @@ class Maker {
         LinkField loaded = a_.resident == nullptr ? gauge_links() : LinkField();
         const LinkField *links = a_.resident == nullptr ? &loaded : a_.resident;
         device_.agree("memory for staples", [&] {
-            space_ = std::make_unique<StapleSpace>(device_, outer_, a_.precision);
-            if (halo_ != nullptr) {
-                wide_ = LinkField(device_, a_.precision, 18, outer_, "links with a margin");
-                wide_made_ = LinkField(device_, a_.precision, 18, outer_, "links with a margin");
-            }
+            space_ = std::make_unique<StapleSpace>(device_, around_.box().wide(), a_.precision);
+            if (halo_ != nullptr)
+                made_around_ = around_.room("links with a margin");
         });
         report_.workspace_bytes = space_->bytes();
         report_.lean = space_->m.directions() < 3;
@@ -241,25 +239,25 @@ class Maker {
         return std::move(pack_links(device_, u, statistics, context_.geometry, a_.precision, 18, "gauge links").field);
     }
 
-    // The links with a margin, where the lattice is cut. All ranks come here.
-    const LinkField &widened(const LinkField &links) {
-        if (halo_ != nullptr && widened_ != &links) {
-            halo_->extend(links, outer_, margin, wide_);
-            widened_ = &links;
-        }
-        return halo_ != nullptr ? wide_ : links;
+    // to = what make(links with `layers` around them, to) makes of them. All ranks come here.
+    template <class Make> void make_of(const LinkField &links, int layers, const LinkField &to, const Make &make) {
+        if (halo_ == nullptr)
+            return make(links, to);
+        if (around_whom_ != &links || layers_ < layers)
+            wide_ = &around_.of(links, layers);
+        around_whom_ = &links, layers_ = layers;
+        make(*wide_, made_around_);
+        halo_->crop(made_around_, around_.box(), to);
     }
-    void fatten(const LinkField &links, const PathCoefficients &paths, const LinkField &fat) {
-        const LinkField &wide = widened(links), &made = halo_ != nullptr ? wide_made_ : fat;
-        fat_links(device_, outer_, wide, paths, made, *space_);
-        if (halo_ != nullptr)
-            halo_->crop(made, outer_, margin, fat);
+    void fatten(const LinkField &links, const PathCoefficients &paths, const LinkField &to) {
+        make_of(links, paths.reach(), to, [&](const LinkField &from, const LinkField &fat) {
+            fat_links(device_, around_.box(), from, paths, fat, *space_);
+        });
     }
-    void lengthen(const LinkField &links, double naik, const LinkField &lng) {
-        const LinkField &wide = widened(links), &made = halo_ != nullptr ? wide_made_ : lng;
-        long_links(device_, outer_, wide, naik, made);
-        if (halo_ != nullptr)
-            halo_->crop(made, outer_, margin, lng);
+    void lengthen(const LinkField &links, double naik, const LinkField &to) {
+        make_of(links, long_links_reach, to, [&](const LinkField &from, const LinkField &lng) {
+            long_links(device_, around_.box(), from, naik, lng);
+        });
     }
 
     // HISQ: W, with V and Y on the way.
@@ -354,12 +352,11 @@ class Maker {
         const LinkField *from;
         HostField to;
     };
-    // Where the lattice is cut, links are made on a box with a margin: Lepage's paths and long links reach so far.
-    static constexpr int margin = 2;
-    Halo *halo_; // nullptr: it is whole
-    Geometry outer_;
-    LinkField wide_, wide_made_;
-    const LinkField *widened_ = nullptr; // whose copy wide_ is
+    Halo *halo_; // nullptr: the lattice is whole
+    WithMargin around_;
+    LinkField made_around_;                                    // what is made on the wide box
+    const LinkField *wide_ = nullptr, *around_whom_ = nullptr; // links on it, and of whom
+    int layers_ = 0;
     std::unique_ptr<StapleSpace> space_;
     const LinkField *fat_0_ = nullptr; // of the first set; the others need it
     std::list<LinkField> kept_;        // until they are copied out

@@ -9,49 +9,62 @@ struct milcgpu_gauge {
     milcgpu_context *context;
     milcgpu::Precision precision;
     milcgpu::LinkField u, h;
+    milcgpu::DeviceArray<uint64_t> sum;              // room for a checksum: taking one must not fail
     uint64_t links_version = 0, momenta_version = 0; // 0: empty
     uint64_t links_changes = 0, momenta_changes = 0; // the last version, also where there is none now
     milcgpu_gauge(milcgpu_context *of, milcgpu::Precision p)
-        : context(of), precision(p), u(*of->device, p, 18, of->geometry, "gauge field"),
-          h(milcgpu::momenta(*of->device, p, of->geometry)) {}
+        : context(of), precision(p), u(*of->device, p, 18, of->geometry.without_ghosts(), "gauge field"),
+          h(milcgpu::momenta(*of->device, p, of->geometry.without_ghosts())), sum(*of->device, 1, "checksums") {}
     milcgpu::Device &device() const { return *context->device; }
     const milcgpu::Geometry &geometry() const { return context->geometry; }
-    void links_changed() {
-        links_version = ++links_changes;
-        note(u);
-    }
-    void momenta_changed() {
-        momenta_version = ++momenta_changes;
-        note(h);
+    void links_changed() { changed(u, links_version, links_changes); }
+    void momenta_changed() { changed(h, momenta_version, momenta_changes); }
+
+    uint64_t checksum_of(const milcgpu::LinkField &field) const {
+        return milcgpu::checksum(sum, field.block(0, 0), field.bytes());
     }
 
   private:
-    void note(milcgpu::LinkField &field) {
-        if (context->verify)
-            field.checksum = milcgpu::checksum(device(), field.block(0, 0), field.bytes());
+    void changed(milcgpu::LinkField &field, uint64_t &version, uint64_t &changes) {
+        version = 0; // should the next line fail
+        device().agree("a checksum", [&] {
+            if (context->verify)
+                field.checksum = checksum_of(field);
+        });
+        version = ++changes;
     }
 };
 
 namespace milcgpu {
 
-// The field is what the last call left there. Where it is not, it is empty from then on.
-inline void need_unchanged(milcgpu_gauge &gauge, const LinkField &field, uint64_t &version, const char *what) {
-    if (!gauge.context->verify || checksum(gauge.device(), field.block(0, 0), field.bytes()) == field.checksum)
-        return;
-    version = 0;
-    throw Error(Status::corrupted, format("the device no longer holds %s that the last call left there: a bit flipped, "
-                                          "or somebody wrote there. It is empty now: load it again",
-                                          what));
+// The field is there, and is what the last call left there. Where it is not on one rank, it is empty on all of them
+// from then on.
+inline void need_unchanged(milcgpu_gauge &gauge, const LinkField &field, uint64_t &version, const char *what,
+                           const char *empty) {
+    const auto look = [&] {
+        if (version == 0)
+            refuse(empty);
+        if (gauge.context->verify && gauge.checksum_of(field) != field.checksum)
+            throw Error(Status::corrupted,
+                        format("the device no longer holds %s that the last call left there: a bit flipped, or "
+                               "somebody wrote there. It is empty now: load it again",
+                               what));
+    };
+    try {
+        gauge.device().agree("a look at resident fields", look);
+    } catch (const Error &error) {
+        if (error.status() == Status::corrupted)
+            version = 0;
+        throw;
+    }
 }
 inline void need_links(milcgpu_gauge &gauge) {
-    if (gauge.links_version == 0)
-        refuse("the gauge field is empty: load it first (milcgpu_gauge_load)");
-    need_unchanged(gauge, gauge.u, gauge.links_version, "the gauge field");
+    need_unchanged(gauge, gauge.u, gauge.links_version, "the gauge field",
+                   "the gauge field is empty: load it first (milcgpu_gauge_load)");
 }
 inline void need_momenta(milcgpu_gauge &gauge) {
-    if (gauge.momenta_version == 0)
-        refuse("there are no momenta: load them first (milcgpu_momenta_load)");
-    need_unchanged(gauge, gauge.h, gauge.momenta_version, "the momenta");
+    need_unchanged(gauge, gauge.h, gauge.momenta_version, "the momenta",
+                   "there are no momenta: load them first (milcgpu_momenta_load)");
 }
 
 } // namespace milcgpu

@@ -12,6 +12,11 @@
  * Links and momenta have checksums, taken when a call has changed them and again before the next one uses them. Where
  * they do not agree (a bit flipped) the status is CORRUPTED, nothing was done with the field, and it is empty.
  * MILCGPU_VERIFY=0 turns that off.
+ *
+ * On several ranks all of them call every function that has a milcgpu_gauge, and milcgpu_vectors_dslash, together and
+ * with the same numbers; each hands in its box. Fields get the bits that one rank would give them; sums are those of
+ * all ranks, the same on each. What fails on one rank fails on all. Of a report, flops, bytes and counts of links are
+ * this rank's. The box may be as small as that of a solve.
  */
 #ifndef MILCGPU_MD_H
 #define MILCGPU_MD_H
@@ -127,7 +132,8 @@ milcgpu_status milcgpu_update_links(milcgpu_gauge *gauge, double eps, int order,
 typedef struct {
     size_t struct_size;
     uint64_t failed;                                 /* links that are too far from SU(3); left as they are */
-    long long first_failed;                          /* 4 i + direction, i in the order of milcgpu.h; -1: none */
+    long long first_failed;                          /* 4 i + direction, i in the order of milcgpu.h; -1: none. Of
+                                                        several ranks: this one's */
     double largest_deviation, mean_square_deviation; /* of MILC's four tests a link */
 } milcgpu_reunitarize_report;
 
@@ -143,7 +149,8 @@ milcgpu_status milcgpu_momentum_action(milcgpu_gauge *gauge, double *action);
 /* Means of Re tr of the plaquettes in space and of those with time: MILC's d_plaquette, -3 on unit links with phases.
  */
 milcgpu_status milcgpu_plaquettes(milcgpu_gauge *gauge, double *space, double *time);
-/* Real and imaginary part of the mean trace of the lines in time: MILC's ploop, -3 on unit links with phases. */
+/* Real and imaginary part of the mean trace of the lines in time: MILC's ploop, -3 on unit links with phases. NOT_BUILT
+ * where ranks cut the lattice in time. */
 milcgpu_status milcgpu_polyakov_loop(milcgpu_gauge *gauge, double *real, double *imaginary);
 
 #ifdef __cplusplus

@@ -9,13 +9,23 @@ using namespace milcgpu;
 
 namespace {
 
-// body(gauge), with its context's device current and its errors as a status.
+// body(gauge), with its context's device current and its errors as a status. On many ranks all of them are here, and
+// what one may refuse alone is inside agreed().
 template <class Body> milcgpu_status with_gauge(milcgpu_gauge *gauge, const char *function, const Body &body) {
     return guarded(gauge != nullptr ? gauge->context : nullptr, function, [&] {
         require(gauge, function, "gauge");
         body(*gauge);
         return Status::ok;
     });
+}
+
+// Looks at the arguments of a call, which all ranks must have alike where they are among `numbers`.
+using Numbers = std::vector<Alike>;
+void agreed(milcgpu_context &context, const char *function, const std::function<void()> &look,
+            const std::function<Numbers()> &numbers = {}) {
+    context.device->agree(function, look);
+    if (numbers)
+        check_alike(context, numbers());
 }
 
 HostField field_of(const milcgpu_gauge &gauge, const milcgpu_field *field, int reals, const char *what) {
@@ -46,7 +56,7 @@ ForceArguments checked(const milcgpu_force_spec &spec) {
     if (spec.n_terms < 0 || spec.n_sets < 0 || (spec.n_sets > 0 && !links.hisq))
         refuse(format("spec.n_terms is %d, spec.n_sets %d: must not be negative; sets of eps_naik are HISQ's",
                       spec.n_terms, spec.n_sets));
-    ForceArguments a;
+    ForceArguments a{};
     a.paths = coefficients(links.paths, "spec.links.paths");
     if (spec.n_terms > 0)
         require(spec.residues, "milcgpu_fermion_force", "spec.residues");
@@ -79,25 +89,43 @@ ForceArguments checked(const milcgpu_force_spec &spec) {
     return a;
 }
 
-// The derivative of the action by the gauge field.
-LinkField derivative(milcgpu_gauge &gauge, bool hisq, const ForceArguments &a, const ForceTerms &terms,
-                     milcgpu_force_report &report) {
+// The derivative of the action by the gauge field, where it lies around the box.
+LinkField derivative(milcgpu_gauge &gauge, WithMargin &around, bool hisq, const ForceArguments &a,
+                     const ForceTerms &terms, milcgpu_force_report &report) {
     Device &device = gauge.device();
-    const Geometry &geometry = gauge.geometry();
+    Halo *const halo = gauge.context->halo.get();
+    const WideBox &box = around.box();
     const int count = static_cast<int>(a.residues.size());
     if (!hisq) {
         report.flops = asqtad_derivative_flops(a.paths, count) + add_force_flops;
-        return asqtad_derivative(device, geometry, gauge.u, a.paths, terms);
+        return asqtad_derivative(device, box, around.of(gauge.u, long_links_reach), a.paths, terms, halo);
     }
     report.flops = hisq_derivative_flops(a.hisq, count) + fat_links_flops + add_force_flops;
-    const LinkField v(device, gauge.precision, 18, geometry, "HISQ links"),
-        w(device, gauge.precision, 18, geometry, "HISQ links");
-    fat_links(device, geometry, gauge.u, a.hisq.level_1, v, StapleSpace(device, geometry, gauge.precision));
-    report.svd_links = unitarize(device, geometry, v, a.hisq.unitarize, nullptr, w);
-    HisqDerivative made = hisq_derivative(device, geometry, gauge.u, v, w, a.hisq, terms);
+    const LinkField &u = around.of(gauge.u, a.hisq.level_1.reach());
+    LinkField v, w;
+    device.agree("HISQ links for a force", [&] {
+        v = around.room("HISQ links"), w = around.room("HISQ links");
+        fat_links(device, box, u, a.hisq.level_1, v, StapleSpace(device, box.wide(), gauge.precision));
+        report.svd_links = unitarize(device, box, v, a.hisq.unitarize, nullptr, w);
+    });
+    HisqDerivative made = hisq_derivative(device, box, u, v, w, a.hisq, terms, halo);
     report.svd_links += made.counts.by_singular_values;
     report.filtered_links = made.counts.filtered;
     return std::move(made.by_u);
+}
+LinkField derivative_on_box(milcgpu_gauge &gauge, bool hisq, const ForceArguments &a, const ForceTerms &terms,
+                            milcgpu_force_report &report) {
+    Halo *const halo = gauge.context->halo.get();
+    WithMargin around(gauge.device(), gauge.geometry(), halo, gauge.precision);
+    LinkField made = derivative(gauge, around, hisq, a, terms, report);
+    if (halo == nullptr)
+        return made;
+    LinkField on_box;
+    gauge.device().agree("memory for a force", [&] {
+        on_box = {gauge.device(), gauge.precision, 18, gauge.geometry().without_ghosts(), "derivatives by links"};
+    });
+    halo->crop(made, around.box(), on_box);
+    return on_box;
 }
 
 void fermion_force(milcgpu_gauge &gauge, const milcgpu_force_spec &spec, const ForceArguments &a, const ForceVectors &x,
@@ -105,22 +133,56 @@ void fermion_force(milcgpu_gauge &gauge, const milcgpu_force_spec &spec, const F
     Device &device = gauge.device();
     const Geometry &geometry = gauge.geometry();
     device.timer_start();
-    const LinkField by_u = derivative(gauge, spec.links->hisq != 0, a, {x, a.residues}, report);
+    const LinkField by_u = derivative_on_box(gauge, spec.links->hisq != 0, a, {x, a.residues}, report);
     const LinkStatistics look = link_statistics(device, by_u, geometry);
-    if (look.first_bad >= 0)
-        throw Error(
-            Status::nan_or_inf,
-            format("the force has NaN or infinity, first in the link of %s: look for it in x, or for links that "
-                   "are nearly singular",
-                   place_of_link(look.first_bad).c_str()));
+    device.agree("a look over a force", [&] {
+        if (look.first_bad >= 0)
+            throw Error(Status::nan_or_inf,
+                        format("the force has NaN or infinity, first in the link of %s: look for it in x, or for links "
+                               "that are nearly singular",
+                               place_of_link(look.first_bad).c_str()));
+    });
     add_force(device, geometry, gauge.u, by_u, 2 * spec.eps, gauge.h);
     report.kernel_seconds = device.timer_stop_seconds();
     report.flops *= geometry.volume();
     gauge.momenta_changed();
 }
 
-std::string what_force(const milcgpu_force_spec &spec) {
-    return format("%s force, %d terms", spec.links->hisq ? "HISQ" : "asqtad", spec.n_terms);
+// A force whose arguments, and what else look() looks at, are right and alike on all ranks: force(arguments) adds it
+// to the momenta. Returns words for what was done.
+template <class Look, class Force>
+std::string force_of(milcgpu_gauge &gauge, const char *function, const milcgpu_force_spec *spec, const Look &look,
+                     const Force &force) {
+    ForceArguments a{};
+    agreed(
+        *gauge.context, function,
+        [&] {
+            require(spec, function, "spec");
+            a = checked(*spec);
+            look();
+        },
+        [&] {
+            return Numbers{{"spec.links.hisq", double(spec->links->hisq)},
+                           {"spec.eps", spec->eps},
+                           {"spec.n_terms", double(spec->n_terms)},
+                           {"spec.n_sets", double(spec->n_sets)},
+                           {"spec.filter", spec->filter}};
+        });
+    Numbers numbers;
+    for (const double residue : a.residues)
+        numbers.push_back({"a residue", residue});
+    for (const HisqForceSpec::Set &set : a.hisq.sets)
+        numbers.insert(numbers.end(), {{"sets[].eps_naik", set.eps_naik}, {"sets[].n_terms", double(set.terms)}});
+    for (const PathCoefficients *paths : {&a.paths, &a.hisq.level_1})
+        for (const double c : {paths->one_link, paths->naik, paths->three_staple, paths->five_staple,
+                               paths->seven_staple, paths->lepage})
+            numbers.push_back({"a path coefficient", c});
+    check_alike(*gauge.context, numbers);
+    need_links(gauge);
+    need_momenta(gauge);
+    if (spec->n_terms > 0)
+        force(a);
+    return format("%s force, %d terms", spec->links->hisq ? "HISQ" : "asqtad", spec->n_terms);
 }
 
 LoopCoefficients loop_coefficients(const milcgpu_loops *loops, const char *function) {
@@ -131,8 +193,7 @@ LoopCoefficients loop_coefficients(const milcgpu_loops *loops, const char *funct
     return {loops->plaquette, loops->rectangle, loops->bent};
 }
 
-void hand_out(double value, double *to, const char *what) {
-    require(to, "result", what);
+void hand_out(double value, double *to) {
     if (!std::isfinite(value))
         throw Error(Status::nan_or_inf, format("the result is %g: links or momenta have NaN or infinity, or are too "
                                                "large",
@@ -160,6 +221,30 @@ milcgpu_status reported(milcgpu_gauge *gauge, const char *function, milcgpu_forc
     return hand_back(status, filled, report);
 }
 
+Numbers numbers_of(const LoopCoefficients &c) {
+    return {{"loops.plaquette", c.plaquette}, {"loops.rectangle", c.rectangle}, {"loops.bent", c.bent}};
+}
+
+// look(): the host's field, or what is wrong with it.
+template <class Look>
+void load(milcgpu_gauge &gauge, const char *function, const LinkField &field, uint64_t &version, const Look &look) {
+    HostField host{};
+    agreed(*gauge.context, function, [&] { host = look(); });
+    version = 0;
+    gauge.device().agree(function,
+                         [&] { links_to_device(gauge.device(), host, gauge.context->map, gauge.geometry(), field); });
+}
+template <class Look> void save(milcgpu_gauge &gauge, const char *function, const LinkField &field, const Look &look) {
+    HostField host{};
+    DeviceArray<unsigned char> room;
+    agreed(*gauge.context, function, [&] {
+        host = look();
+        room = room_for_links(gauge.device(), host.real, gauge.geometry().volume(), field.reals());
+        gauge.device().prepare_to_host(room.bytes());
+    });
+    links_to_host(gauge.device(), field, gauge.context->map, gauge.geometry(), host, room);
+}
+
 } // namespace
 
 extern "C" {
@@ -169,12 +254,22 @@ milcgpu_status milcgpu_gauge_create(milcgpu_context *context, int precision, mil
         *gauge = nullptr;
     return guarded(context, "milcgpu_gauge_create", [&] {
         require(context, "milcgpu_gauge_create", "context");
-        require_whole(*context, "a gauge field on the device");
-        require(gauge, "milcgpu_gauge_create", "gauge");
-        const Precision real = precision_of(precision, "precision");
-        if (real == Precision::half)
-            refuse("precision: gauge fields are double or single");
-        *gauge = new milcgpu_gauge(context, real);
+        Precision real = Precision::double_;
+        agreed(
+            *context, "milcgpu_gauge_create",
+            [&] {
+                require(gauge, "milcgpu_gauge_create", "gauge");
+                real = precision_of(precision, "precision");
+                if (real == Precision::half)
+                    refuse("precision: gauge fields are double or single");
+            },
+            [&] {
+                return Numbers{{"precision", double(precision)}};
+            });
+        std::unique_ptr<milcgpu_gauge> made;
+        context->device->agree("memory for a gauge field",
+                               [&] { made = std::make_unique<milcgpu_gauge>(context, real); });
+        *gauge = made.release();
         return Status::ok;
     });
 }
@@ -188,11 +283,11 @@ void milcgpu_gauge_destroy(milcgpu_gauge *gauge) {
 
 milcgpu_status milcgpu_gauge_load(milcgpu_gauge *gauge, const milcgpu_field *links, double unitarity) {
     return with_gauge(gauge, "milcgpu_gauge_load", [&](milcgpu_gauge &g) {
-        if (std::isnan(unitarity))
-            refuse("unitarity is NaN");
-        const HostField host = field_of(g, links, 72, "links");
-        g.links_version = 0;
-        links_to_device(g.device(), host, g.context->map, g.geometry(), g.u);
+        load(g, "milcgpu_gauge_load", g.u, g.links_version, [&] {
+            if (std::isnan(unitarity))
+                refuse("unitarity is NaN");
+            return field_of(g, links, 72, "links");
+        });
         checked_gauge_field(g.device(), g.geometry(), g.u, unitarity);
         g.links_changed();
     });
@@ -201,15 +296,14 @@ milcgpu_status milcgpu_gauge_load(milcgpu_gauge *gauge, const milcgpu_field *lin
 milcgpu_status milcgpu_gauge_save(milcgpu_gauge *gauge, const milcgpu_field *links) {
     return with_gauge(gauge, "milcgpu_gauge_save", [&](milcgpu_gauge &g) {
         need_links(g);
-        links_to_host(g.device(), g.u, g.context->map, g.geometry(), field_of(g, links, 72, "links"));
+        save(g, "milcgpu_gauge_save", g.u, [&] { return field_of(g, links, 72, "links"); });
     });
 }
 
 milcgpu_status milcgpu_momenta_load(milcgpu_gauge *gauge, const milcgpu_field *momenta) {
     return with_gauge(gauge, "milcgpu_momenta_load", [&](milcgpu_gauge &g) {
-        const HostField host = field_of(g, momenta, 4 * momentum_reals, "momenta");
-        g.momenta_version = 0;
-        links_to_device(g.device(), host, g.context->map, g.geometry(), g.h);
+        load(g, "milcgpu_momenta_load", g.h, g.momenta_version,
+             [&] { return field_of(g, momenta, 4 * momentum_reals, "momenta"); });
         if (!std::isfinite(momentum_action(g.device(), g.geometry(), g.h)))
             throw Error(Status::nan_or_inf, "momenta: there is NaN or infinity among them");
         g.momenta_changed();
@@ -219,8 +313,7 @@ milcgpu_status milcgpu_momenta_load(milcgpu_gauge *gauge, const milcgpu_field *m
 milcgpu_status milcgpu_momenta_save(milcgpu_gauge *gauge, const milcgpu_field *momenta) {
     return with_gauge(gauge, "milcgpu_momenta_save", [&](milcgpu_gauge &g) {
         need_momenta(g);
-        links_to_host(g.device(), g.h, g.context->map, g.geometry(),
-                      field_of(g, momenta, 4 * momentum_reals, "momenta"));
+        save(g, "milcgpu_momenta_save", g.h, [&] { return field_of(g, momenta, 4 * momentum_reals, "momenta"); });
     });
 }
 
@@ -230,58 +323,71 @@ uint64_t milcgpu_momenta_version(const milcgpu_gauge *gauge) { return gauge != n
 milcgpu_status milcgpu_fermion_force(milcgpu_gauge *gauge, const milcgpu_force_spec *spec, const milcgpu_field *x,
                                      milcgpu_force_report *report) {
     return reported(gauge, "milcgpu_fermion_force", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        require(spec, "milcgpu_fermion_force", "spec");
-        const ForceArguments a = checked(*spec);
-        const int count = spec->n_terms;
         std::vector<HostField> fields;
-        if (count > 0)
-            require(x, "milcgpu_fermion_force", "x");
-        for (int t = 0; t < count; ++t)
-            fields.push_back(host_field(&x[t], 6, format("x[%d]", t).c_str()));
-        need_links(g);
-        need_momenta(g);
-        if (count > 0) {
-            const SpinorField even(g.device(), g.precision, g.geometry(), 0, "vectors of the force", count),
-                odd(g.device(), g.precision, g.geometry(), 1, "vectors of the force", count);
-            for (int t = 0; t < count; ++t) {
-                g.context->reorder->to_device(fields[t], 0, even[t]);
-                g.context->reorder->to_device(fields[t], 1, odd[t]);
-            }
-            fermion_force(g, *spec, a, {even, odd}, filled);
-        }
-        return what_force(*spec);
+        const auto look = [&] {
+            if (spec->n_terms > 0)
+                require(x, "milcgpu_fermion_force", "x");
+            for (int t = 0; t < spec->n_terms; ++t)
+                fields.push_back(host_field(&x[t], 6, format("x[%d]", t).c_str()));
+        };
+        const auto of_host = [&](const ForceArguments &a) {
+            SpinorField parity[2];
+            g.device().agree("vectors of a force", [&] {
+                for (const int on : {0, 1}) {
+                    parity[on] = {g.device(), g.precision, g.geometry(), on, "vectors of the force", spec->n_terms};
+                    for (int t = 0; t < spec->n_terms; ++t)
+                        g.context->reorder->to_device(fields[t], on, parity[on][t]);
+                }
+            });
+            fermion_force(g, *spec, a, {parity[0], parity[1]}, filled);
+        };
+        return force_of(g, "milcgpu_fermion_force", spec, look, of_host);
     });
 }
 
 milcgpu_status milcgpu_force_of_vectors(milcgpu_gauge *gauge, const milcgpu_force_spec *spec,
                                         const milcgpu_vectors *vectors, milcgpu_force_report *report) {
     return reported(gauge, "milcgpu_force_of_vectors", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        require(spec, "milcgpu_force_of_vectors", "spec");
-        require(vectors, "milcgpu_force_of_vectors", "vectors");
-        const ForceArguments a = checked(*spec);
-        if (vectors->context != g.context || vectors->parity[0].precision() != g.precision)
-            refuse("vectors: another context's, or in another precision than the gauge handle");
-        for (const int parity : {0, 1})
-            need_filled(*vectors, 0, spec->n_terms, parity);
-        need_links(g);
-        need_momenta(g);
-        if (spec->n_terms > 0)
-            fermion_force(g, *spec, a, {vectors->parity[0], vectors->parity[1]}, filled);
-        return what_force(*spec);
+        const auto look = [&] {
+            require(vectors, "milcgpu_force_of_vectors", "vectors");
+            if (vectors->context != g.context || vectors->parity[0].precision() != g.precision)
+                refuse("vectors: another context's, or in another precision than the gauge handle");
+            for (const int parity : {0, 1})
+                need_filled(*vectors, 0, spec->n_terms, parity);
+        };
+        const auto first_ones = [&](const ForceArguments &a) {
+            SpinorBlock x[2] = {vectors->parity[0], vectors->parity[1]};
+            x[0].sources = x[1].sources = spec->n_terms;
+            fermion_force(g, *spec, a, {x[0], x[1]}, filled);
+        };
+        return force_of(g, "milcgpu_force_of_vectors", spec, look, first_ones);
     });
 }
 
 milcgpu_status milcgpu_gauge_force(milcgpu_gauge *gauge, const milcgpu_loops *loops, double beta, double eps,
                                    milcgpu_force_report *report) {
     return reported(gauge, "milcgpu_gauge_force", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        const LoopCoefficients c = loop_coefficients(loops, "milcgpu_gauge_force");
-        if (!std::isfinite(beta) || !std::isfinite(eps))
-            refuse(format("beta is %g, eps %g: must be finite", beta, eps));
+        LoopCoefficients c;
+        agreed(
+            *g.context, "milcgpu_gauge_force",
+            [&] {
+                c = loop_coefficients(loops, "milcgpu_gauge_force");
+                if (!std::isfinite(beta) || !std::isfinite(eps))
+                    refuse(format("beta is %g, eps %g: must be finite", beta, eps));
+            },
+            [&] {
+                Numbers numbers = numbers_of(c);
+                numbers.insert(numbers.end(), {{"beta", beta}, {"eps", eps}});
+                return numbers;
+            });
         need_links(g);
         need_momenta(g);
-        const GaugeForceSpace space(g.device(), g.geometry(), g.precision, c);
+        WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
+        std::unique_ptr<GaugeForceSpace> space;
+        g.device().agree("memory for a gauge force",
+                         [&] { space = std::make_unique<GaugeForceSpace>(g.device(), around.box(), g.precision, c); });
         g.device().timer_start();
-        gauge_force(g.device(), g.geometry(), g.u, c, eps * beta / 3, g.h, space);
+        gauge_force(g.device(), around.box(), around.of(g.u, c.reach()), c, eps * beta / 3, g.h, *space);
         filled.kernel_seconds = g.device().timer_stop_seconds();
         filled.flops = gauge_force_flops(c) * g.geometry().volume();
         g.momenta_changed();
@@ -291,8 +397,15 @@ milcgpu_status milcgpu_gauge_force(milcgpu_gauge *gauge, const milcgpu_loops *lo
 
 milcgpu_status milcgpu_update_links(milcgpu_gauge *gauge, double eps, int order, milcgpu_force_report *report) {
     return reported(gauge, "milcgpu_update_links", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        if (!std::isfinite(eps) || order < 1 || order > 16)
-            refuse(format("eps is %g, order %d: eps must be finite, order 1 to 16", eps, order));
+        agreed(
+            *g.context, "milcgpu_update_links",
+            [&] {
+                if (!std::isfinite(eps) || order < 1 || order > 16)
+                    refuse(format("eps is %g, order %d: eps must be finite, order 1 to 16", eps, order));
+            },
+            [&] {
+                return Numbers{{"eps", eps}, {"order", double(order)}};
+            });
         need_links(g);
         need_momenta(g);
         g.device().timer_start();
@@ -306,50 +419,76 @@ milcgpu_status milcgpu_update_links(milcgpu_gauge *gauge, double eps, int order,
 
 milcgpu_status milcgpu_reunitarize(milcgpu_gauge *gauge, double tolerance, milcgpu_reunitarize_report *report) {
     return with_gauge(gauge, "milcgpu_reunitarize", [&](milcgpu_gauge &g) {
-        require(report, "milcgpu_reunitarize", "report");
-        require_size(report->struct_size, sizeof *report, "milcgpu_reunitarize_report");
-        if (!(tolerance >= 0))
-            refuse(format("tolerance is %g: must be positive, or 0 for 1e-4", tolerance));
+        agreed(
+            *g.context, "milcgpu_reunitarize",
+            [&] {
+                require(report, "milcgpu_reunitarize", "report");
+                require_size(report->struct_size, sizeof *report, "milcgpu_reunitarize_report");
+                if (!(tolerance >= 0))
+                    refuse(format("tolerance is %g: must be positive, or 0 for 1e-4", tolerance));
+            },
+            [&] {
+                return Numbers{{"tolerance", tolerance}};
+            });
         need_links(g);
         const ReunitarizeReport r = reunitarize(g.device(), g.geometry(), g.u, tolerance == 0 ? 1e-4 : tolerance);
         g.links_changed();
         *report = {sizeof *report, r.failed, r.first_failed, r.largest_deviation,
-                   r.sum_of_squares / (16.0 * g.geometry().volume())};
+                   r.sum_of_squares / (16.0 * g.geometry().global_volume())};
     });
 }
 
 milcgpu_status milcgpu_gauge_action(milcgpu_gauge *gauge, const milcgpu_loops *loops, double *action) {
     return with_gauge(gauge, "milcgpu_gauge_action", [&](milcgpu_gauge &g) {
-        const LoopCoefficients c = loop_coefficients(loops, "milcgpu_gauge_action");
+        LoopCoefficients c;
+        agreed(
+            *g.context, "milcgpu_gauge_action",
+            [&] {
+                c = loop_coefficients(loops, "milcgpu_gauge_action");
+                require(action, "milcgpu_gauge_action", "action");
+            },
+            [&] { return numbers_of(c); });
         need_links(g);
-        hand_out(gauge_action(g.device(), g.geometry(), g.u, c), action, "action");
+        WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
+        hand_out(gauge_action(g.device(), around.box(), around.of(g.u, c.reach()), c), action);
     });
 }
 
 milcgpu_status milcgpu_momentum_action(milcgpu_gauge *gauge, double *action) {
     return with_gauge(gauge, "milcgpu_momentum_action", [&](milcgpu_gauge &g) {
+        agreed(*g.context, "milcgpu_momentum_action", [&] { require(action, "milcgpu_momentum_action", "action"); });
         need_momenta(g);
-        hand_out(momentum_action(g.device(), g.geometry(), g.h), action, "action");
+        hand_out(momentum_action(g.device(), g.geometry(), g.h), action);
     });
 }
 
 milcgpu_status milcgpu_plaquettes(milcgpu_gauge *gauge, double *space, double *time) {
     return with_gauge(gauge, "milcgpu_plaquettes", [&](milcgpu_gauge &g) {
-        require(space, "milcgpu_plaquettes", "space");
+        agreed(*g.context, "milcgpu_plaquettes", [&] {
+            require(space, "milcgpu_plaquettes", "space");
+            require(time, "milcgpu_plaquettes", "time");
+        });
         need_links(g);
-        const PlaquetteMeans means = plaquettes(g.device(), g.geometry(), g.u);
-        hand_out(means.time, time, "time");
-        hand_out(means.space, space, "space");
+        WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
+        const PlaquetteMeans means = plaquettes(g.device(), around.box(), around.of(g.u, plaquettes_reach));
+        hand_out(means.time, time);
+        hand_out(means.space, space);
     });
 }
 
 milcgpu_status milcgpu_polyakov_loop(milcgpu_gauge *gauge, double *real, double *imaginary) {
     return with_gauge(gauge, "milcgpu_polyakov_loop", [&](milcgpu_gauge &g) {
-        require(real, "milcgpu_polyakov_loop", "real");
+        agreed(*g.context, "milcgpu_polyakov_loop", [&] {
+            require(real, "milcgpu_polyakov_loop", "real");
+            require(imaginary, "milcgpu_polyakov_loop", "imaginary");
+            if (g.context->box.cut(3))
+                throw Error(Status::not_built, "the Polyakov loop of a lattice that is cut in time: cut another "
+                                               "direction, or take it from the links on the host");
+        });
         need_links(g);
         const Complex<double> mean = polyakov_loop(g.device(), g.geometry(), g.u);
-        hand_out(mean.im, imaginary, "imaginary");
-        hand_out(mean.re, real, "real");
+        hand_out(mean.im, imaginary);
+        hand_out(mean.re, real);
     });
 }
 

@@ -63,8 +63,6 @@ int milcgpu_plugin_start(const milcgpu_milc *milc);
 /* Whether a routine is to be taken over now. 0 before the start, after the device was lost, and while MILC's original
  * runs (between milcgpu_plugin_original's two calls). */
 int milcgpu_plugin_active(void);
-/* Whether this routine is: not all are built for a lattice that is cut among ranks. */
-int milcgpu_plugin_takes(milcgpu_routine routine);
 /* All ranks call it: the largest of their answers. 1 where they could not be asked; they then end. One rank: `mine`. */
 int milcgpu_plugin_agreed(int mine);
 /* All ranks call it before MILC ends, while messages still pass: prints the tables at exit (which otherwise come

@@ -74,9 +74,13 @@ milcgpu_status milcgpu_vectors_save(milcgpu_vectors *vectors, int index, int par
 
 milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcgpu_links *links, int parity) {
     return with_vectors(vectors, "milcgpu_vectors_dslash", [&](milcgpu_vectors &v) {
-        const int on = parity_index(parity);
-        need_filled(v, index, 1, 1 - on);
-        resident(v.context, links);
+        int on = 0;
+        v.context->device->agree("milcgpu_vectors_dslash", [&] {
+            on = parity_index(parity);
+            need_filled(v, index, 1, 1 - on);
+            resident(v.context, links);
+        });
+        check_alike(*v.context, {{"index", double(index)}, {"parity", double(parity)}});
         const Precision real = v.parity[on].precision();
         const HeldLinks held = links->links->held_version(real, 18);
         v.filled[on][index] = false;

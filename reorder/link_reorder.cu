@@ -230,7 +230,8 @@ void clear_padding(Device &device, LinkField &links, const Geometry &geometry) {
 }
 
 LinkStatistics link_statistics(Device &device, const LinkField &links, const Geometry &geometry) {
-    const DeviceArray<StatisticsTotals> totals(device, 1, "link statistics");
+    DeviceArray<StatisticsTotals> totals;
+    device.agree("room for a look over links", [&] { totals = {device, 1, "link statistics"}; });
     device.fill_zero(totals.data(), totals.bytes());
     for (int parity = 0; parity < 2; ++parity) {
         const int count = 4 * geometry.sites(parity);

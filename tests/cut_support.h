@@ -26,11 +26,21 @@ struct Fields {
             own.insert(own.end(), field.begin() + place * reals, field.begin() + (place + 1) * reals);
         return own;
     }
-    static void put(std::vector<double> &field, const std::vector<double> &own, const std::vector<size_t> &places) {
+    static void put(std::vector<double> &field, const std::vector<double> &own, const std::vector<size_t> &places,
+                    size_t reals = 6) {
         for (size_t k = 0; k < places.size(); ++k)
-            std::copy_n(own.begin() + 6 * k, 6, field.begin() + 6 * places[k]);
+            std::copy_n(own.begin() + reals * k, reals, field.begin() + reals * places[k]);
     }
 };
+
+inline bool same_bits(const std::vector<double> &a, const std::vector<double> &b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+
+inline std::string text_of(const Cut &cut) {
+    return milcgpu::format("%d %d %d %d on %d x %d x %d x %d ranks, emulated %d", cut.whole[0], cut.whole[1],
+                           cut.whole[2], cut.whole[3], cut.grid[0], cut.grid[1], cut.grid[2], cut.grid[3], cut.emulate);
+}
 
 // What one rank holds while `work` runs.
 struct Here {

@@ -1,5 +1,6 @@
 // Decisions that all ranks of a job take alike, with ranks as threads.
 #include "milc_glue/context.h"
+#include "milc_glue/plugin/gauge_owner.h"
 #include "milc_glue/plugin/link_cache.h"
 #include "milc_glue/plugin/precision.h"
 #include "milc_glue/plugin/rank_start.h"
@@ -277,6 +278,73 @@ TEST_CASE("links on ranks: no memory on one rank is none on all, and a set goes 
                     : "wrong";
     });
     CHECK(short_of == all(3, "0 new loaded again"));
+}
+
+namespace {
+
+// For each rank a gauge field and momenta of its own, as members of MILC's sites.
+struct RankGauge {
+    tests::Session<double> session{reference::Lattice{{4, 4, 4, 4}}, Backend::host, 0, 0};
+    Agreement agreed;
+    std::vector<double> links = std::vector<double>(72 * 256, 0.5), momenta = std::vector<double>(40 * 256, 0.25);
+    GaugeOwner owner{agreed, session.context, MILCGPU_DOUBLE, 256};
+    std::string on_device() {
+        uint64_t moved = 0;
+        agreed.begin_call();
+        const milcgpu_plugin_lattice sites{{links.data(), MILCGPU_DOUBLE, 0}, {momenta.data(), MILCGPU_DOUBLE, 0}};
+        const milcgpu_status status = owner.on_device(sites, MILCGPU_LINKS | MILCGPU_MOMENTA, moved);
+        return status != MILCGPU_OK ? "failed " : format("%zu ", moved / (256 * sizeof(double)));
+    }
+};
+
+std::vector<std::string> with_gauge(int size, const std::function<void(RankGauge &, std::string &)> &work) {
+    tests::Mailroom room(size);
+    return texts_of(tests::on_threads(size, [&](int rank, Ending &ending) {
+        RankGauge gauge;
+        const milcgpu_messages table = room.table(rank);
+        gauge.agreed.join(ranks_of(&table), long_limit);
+        work(gauge, ending.text);
+    }));
+}
+
+} // namespace
+
+TEST_CASE("gauge field on ranks: what MILC writes on one rank is loaded on all", "[ranks][plugin][md]") {
+    const auto moved = with_gauge(3, [](RankGauge &gauge, std::string &text) {
+        text += gauge.on_device();
+        text += gauge.on_device();
+        if (gauge.agreed.rank() == 1)
+            gauge.momenta[7] = 1;
+        text += gauge.on_device();
+    });
+    CHECK(moved == all(3, "112 0 40 "));
+}
+
+TEST_CASE("gauge field on ranks: an old copy that was written on one rank, or cannot be copied there, is lost on all",
+          "[ranks][plugin][md]") {
+    const auto lost = with_gauge(2, [](RankGauge &gauge, std::string &text) {
+        const auto to_host = [&] {
+            try {
+                gauge.agreed.begin_call();
+                gauge.owner.to_host(MILCGPU_LINKS, "a test");
+                return std::string("copied");
+            } catch (const Error &error) {
+                return std::string(error.what());
+            }
+        };
+        gauge.on_device();
+        gauge.owner.device_wrote(MILCGPU_LINKS, false);
+        if (gauge.agreed.rank() == 1)
+            gauge.links[5] = 1;
+        text += to_host().substr(0, 70);
+        gauge.links[5] = 0.5;
+        if (gauge.agreed.rank() == 0)
+            milcgpu_inject_fault(gauge.session.context, MILCGPU_FAULT_ALLOCATION);
+        text += tests::has(to_host(), "could not be copied: rank 0 of 2: milcgpu_gauge_save: ") ? ", not copied, "
+                                                                                                : ", wrong, ";
+        text += to_host();
+    });
+    CHECK(lost == all(2, "the gauge field was written on the host while the newest were on the G, not copied, copied"));
 }
 
 TEST_CASE("precision on ranks: the most careful that one of them turns to", "[ranks][plugin]") {

@@ -35,15 +35,6 @@ std::vector<double> all_of_d(const Fields &fields, const Cut &cut, Backend backe
     return all;
 }
 
-bool same_bits(const std::vector<double> &a, const std::vector<double> &b) {
-    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
-}
-
-std::string text_of(const Cut &cut) {
-    return format("%d %d %d %d on %d x %d x %d x %d ranks, emulated %d", cut.whole[0], cut.whole[1], cut.whole[2],
-                  cut.whole[3], cut.grid[0], cut.grid[1], cut.grid[2], cut.grid[3], cut.emulate);
-}
-
 // All sixteen ways to cut, with local extents 3, 5, 3, 4 where it is cut and 4 where not; and three ranks in a row.
 std::vector<Cut> cuts_over_ranks() {
     std::vector<Cut> cuts{{{4, 4, 4, 12}, {1, 1, 1, 3}, 0}, {{9, 4, 4, 6}, {3, 1, 1, 2}, 0}};
@@ -249,8 +240,7 @@ Made links_on(const Fields &fields, const std::vector<double> &gauge, const Cut 
         counts[here.rank()] = report.svd_links;
         std::vector<double> *whole[] = {&made.v, &made.w, &made.fat[0], &made.fat[1], &made.lng[0], &made.lng[1]};
         for (int k = 0; k < 6; ++k)
-            for (size_t j = 0; j < here.places.size(); ++j)
-                std::copy_n(out[k].begin() + 72 * j, 72, whole[k]->begin() + 72 * here.places[j]);
+            Fields::put(*whole[k], out[k], here.places, 72);
     });
     well = all_well(endings);
     for (const uint64_t count : counts)

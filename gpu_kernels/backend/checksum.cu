@@ -58,12 +58,14 @@ void take_checksums(Device &device, const Region *regions, int count, uint64_t *
     launch(device, static_cast<int>(body.threads), body, "take checksums", 256);
 }
 
-uint64_t checksum(Device &device, const void *data, size_t bytes) {
-    const DeviceArray<uint64_t> sum(device, 1, "checksums");
+uint64_t checksum(const DeviceArray<uint64_t> &room, const void *data, size_t bytes) {
     const Region region{data, bytes, 0, ""};
-    device.fill_zero(sum.data(), sum.bytes());
-    take_checksums(device, &region, 1, sum.data());
-    return sum.to_host()[0];
+    room.device().fill_zero(room.data(), room.bytes());
+    take_checksums(room.device(), &region, 1, room.data());
+    return room.to_host()[0];
+}
+uint64_t checksum(Device &device, const void *data, size_t bytes) {
+    return checksum(DeviceArray<uint64_t>(device, 1, "checksums"), data, bytes);
 }
 
 } // namespace milcgpu

@@ -152,7 +152,7 @@ template <Precision p> struct ByLinks {
 };
 
 template <Precision p>
-void run(Device &device, const Geometry &geometry, const LinkField &u, const PathCoefficients &c, const LinkField &q,
+void run(Device &device, const WideBox &box, const LinkField &u, const PathCoefficients &c, const LinkField &q,
          const LinkField &by_u, const AdjointSpace &space) {
     using Real = typename LinkReal<p>::Real;
     constexpr bool is_double = p == Precision::double_;
@@ -163,11 +163,13 @@ void run(Device &device, const Geometry &geometry, const LinkField &u, const Pat
     const double unit = seven ? c.seven_staple : 1;
     const auto in_units = [&](double coefficient) { return static_cast<Real>(coefficient / unit); };
     const int count = space.p_up.directions(); // values of b at once
-    const SitesAndParts staples_work(geometry, 6), nested_work(geometry, 2 * count), links_work(geometry, count + 1);
+    // What a link of the box takes is at its ends and beside it.
+    const SitesAndParts staples_work = box.work(6, 1), nested_work = box.work(2 * count, 1),
+                        links_work = box.work(count + 1);
     const MatrixView<p> t = view(space.t), g = view(space.g), p_up = view(space.p_up), n_up = view(space.n_up),
                         p_down = down(space.p_up, space.p_down), n_down = down(space.n_up, space.n_down);
     for (int mu = 0; mu < 4; ++mu) {
-        const Staples<p, 18> staples{geometry.lattice(), view(u), mu};
+        const Staples<p, 18> staples{box.wide().lattice(), view(u), mu};
         launch_bounded<192, is_double ? 2 : 4>(
             device, staples_work.threads(),
             ThreeStaple<p, 18, MatrixView<p>>{staples, staples_work, view(u), view(q), t, g}, "3-staples");
@@ -223,7 +225,7 @@ size_t AdjointSpace::bytes() const {
     return sum;
 }
 
-void fat_links_adjoint(Device &device, const Geometry &geometry, const LinkField &u, const PathCoefficients &c,
+void fat_links_adjoint(Device &device, const WideBox &box, const LinkField &u, const PathCoefficients &c,
                        const LinkField &q, const LinkField &by_u, const AdjointSpace &space) {
     const Precision precision = u.precision();
     const bool fits = q.precision() == precision && by_u.precision() == precision && space.t.precision() == precision &&
@@ -233,7 +235,7 @@ void fat_links_adjoint(Device &device, const Geometry &geometry, const LinkField
         throw Error(Status::bad_argument,
                     "derivative of fat links: links, derivatives and room for staples of 18 reals, all double or all "
                     "single, with room for Lepage paths where there are any, are needed");
-    for_link_precision(precision, [&](auto p) { run<decltype(p)::value>(device, geometry, u, c, q, by_u, space); });
+    for_link_precision(precision, [&](auto p) { run<decltype(p)::value>(device, box, u, c, q, by_u, space); });
 }
 
 } // namespace milcgpu

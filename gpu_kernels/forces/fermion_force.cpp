@@ -4,12 +4,35 @@ namespace milcgpu {
 
 namespace {
 
-struct Fields {
+// What the steps of a derivative share.
+struct Steps {
     Device &device;
-    const Geometry &geometry;
+    const WideBox &box;
     Precision precision;
-    LinkField matrices() const { return {device, precision, 18, geometry, "derivatives by links"}; }
+    Halo *halo; // nullptr: the lattice is whole
+
+    // Makes room, which may fail on one rank alone.
+    template <class... Fields> void make(Fields &...fields) const {
+        device.agree("memory for a force",
+                     [&] { ((fields = LinkField(device, precision, 18, box.wide(), "derivatives by links")), ...); });
+    }
+    std::unique_ptr<AdjointSpace> space(bool lepage) const {
+        std::unique_ptr<AdjointSpace> made;
+        device.agree("memory for a force",
+                     [&] { made = std::make_unique<AdjointSpace>(device, box.wide(), precision, lepage); });
+        return made;
+    }
     void clear(const LinkField &field) const { device.fill_zero(field.block(0, 0), field.bytes()); }
+    void fill_margin(const LinkField &field, int layers) const {
+        if (halo != nullptr)
+            halo->fill_margin(field, box, layers);
+    }
+    void fill_ghosts(const ForceVectors &x) const {
+        if (halo == nullptr)
+            return;
+        halo->exchange(x.even, 0);
+        halo->exchange(x.odd, 1);
+    }
 };
 
 std::vector<double> scaled(std::vector<double> values, double factor) {
@@ -20,19 +43,22 @@ std::vector<double> scaled(std::vector<double> values, double factor) {
 
 } // namespace
 
-LinkField asqtad_derivative(Device &device, const Geometry &geometry, const LinkField &u, const PathCoefficients &paths,
-                            const ForceTerms &terms) {
-    const Fields fields{device, geometry, u.precision()};
-    LinkField by_fat = fields.matrices(), by_u = fields.matrices();
-    fields.clear(by_u);
+LinkField asqtad_derivative(Device &device, const WideBox &box, const LinkField &u, const PathCoefficients &paths,
+                            const ForceTerms &terms, Halo *halo) {
+    const Steps steps{device, box, u.precision(), halo};
+    LinkField by_fat, by_u;
+    steps.fill_ghosts(terms.x);
     {
-        const LinkField by_long = fields.matrices();
-        outer_products(device, geometry, terms.x, terms.residues, scaled(terms.residues, paths.naik), false, by_fat,
+        LinkField by_long;
+        steps.make(by_fat, by_u, by_long);
+        steps.clear(by_u);
+        outer_products(device, box, terms.x, terms.residues, scaled(terms.residues, paths.naik), false, by_fat,
                        &by_long);
-        long_links_adjoint(device, geometry, u, 1, by_long, by_u);
+        steps.fill_margin(by_long, long_links_reach);
+        long_links_adjoint(device, box, u, 1, by_long, by_u);
     }
-    const AdjointSpace space(device, geometry, u.precision(), paths.lepage != 0);
-    fat_links_adjoint(device, geometry, u, paths, by_fat, by_u, space);
+    steps.fill_margin(by_fat, paths.reach());
+    fat_links_adjoint(device, box, u, paths, by_fat, by_u, *steps.space(paths.lepage != 0));
     return by_u;
 }
 
@@ -40,8 +66,8 @@ double asqtad_derivative_flops(const PathCoefficients &paths, int terms) {
     return outer_products_flops(terms) + fat_links_adjoint_flops(paths.lepage != 0) + long_links_adjoint_flops;
 }
 
-HisqDerivative hisq_derivative(Device &device, const Geometry &geometry, const LinkField &u, const LinkField &v,
-                               const LinkField &w, const HisqForceSpec &spec, const ForceTerms &terms) {
+HisqDerivative hisq_derivative(Device &device, const WideBox &box, const LinkField &u, const LinkField &v,
+                               const LinkField &w, const HisqForceSpec &spec, const ForceTerms &terms, Halo *halo) {
     std::vector<double> long_weights, more_weights; // more: of the one-link part of eps_naik
     for (const HisqForceSpec::Set &set : spec.sets)
         for (int k = 0; k < set.terms; ++k) {
@@ -53,29 +79,36 @@ HisqDerivative hisq_derivative(Device &device, const Geometry &geometry, const L
                                                  long_weights.size(), terms.residues.size()));
     for (size_t t = 0; t < terms.residues.size(); ++t)
         long_weights[t] *= terms.residues[t], more_weights[t] *= terms.residues[t];
-    const Fields fields{device, geometry, u.precision()};
-    LinkField by_fat = fields.matrices(), by_w = fields.matrices();
+    const Steps steps{device, box, u.precision(), halo};
+    LinkField by_fat, by_w;
+    steps.fill_ghosts(terms.x);
+    steps.fill_margin(w, long_links_reach);
     {
-        const LinkField by_long = fields.matrices();
-        outer_products(device, geometry, terms.x, terms.residues, long_weights, false, by_fat, &by_long);
+        LinkField by_long;
+        steps.make(by_fat, by_w, by_long);
+        outer_products(device, box, terms.x, terms.residues, long_weights, false, by_fat, &by_long);
+        steps.fill_margin(by_long, long_links_reach);
         size_t first = 0;
         while (first < more_weights.size() && more_weights[first] == 0)
             ++first;
-        fields.clear(by_w);
+        steps.clear(by_w);
         if (first < more_weights.size()) {
             const int skip = static_cast<int>(first);
-            outer_products(device, geometry, {terms.x.even.from(skip), terms.x.odd.from(skip)},
+            outer_products(device, box, {terms.x.even.from(skip), terms.x.odd.from(skip)},
                            {more_weights.begin() + skip, more_weights.end()}, {}, true, by_w, nullptr);
         }
-        long_links_adjoint(device, geometry, w, 1, by_long, by_w);
+        long_links_adjoint(device, box, w, 1, by_long, by_w);
     }
-    const bool lepage = spec.level_1.lepage != 0 || spec.level_2.lepage != 0;
-    const AdjointSpace space(device, geometry, u.precision(), lepage);
-    fat_links_adjoint(device, geometry, w, spec.level_2, by_fat, by_w, space);
-    const UnitarizeAdjointCounts counts =
-        unitarize_adjoint(device, geometry, v, spec.unitarize, spec.filter, by_w); // by V from here on
-    fields.clear(by_fat);                                                          // by U from here on
-    fat_links_adjoint(device, geometry, u, spec.level_1, by_w, by_fat, space);
+    const std::unique_ptr<AdjointSpace> space = steps.space(spec.level_1.lepage != 0 || spec.level_2.lepage != 0);
+    steps.fill_margin(by_fat, spec.level_2.reach());
+    fat_links_adjoint(device, box, w, spec.level_2, by_fat, by_w, *space);
+    UnitarizeAdjointCounts counts;
+    device.agree("the derivative of a unitarization", [&] {
+        counts = unitarize_adjoint(device, box, v, spec.unitarize, spec.filter, by_w); // by V from here on
+    });
+    steps.fill_margin(by_w, spec.level_1.reach());
+    steps.clear(by_fat); // by U from here on
+    fat_links_adjoint(device, box, u, spec.level_1, by_w, by_fat, *space);
     return {std::move(by_fat), counts};
 }
 

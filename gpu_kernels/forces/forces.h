@@ -27,7 +27,8 @@ struct ForceVectors {
 // one(x, mu) = e(x) sum_t one_weights[t] X_t(x) X_t(x+mu)^dag, and three(x, mu) the same with x+3mu and three_weights:
 // the derivatives of the action by fat and by long links, with (a b^dag)_rc = a_r conj(b_c). add: to what the fields
 // hold. three: nullptr where it is not wanted. Throws Error(bad_argument) where weights and terms differ in number.
-void outer_products(Device &, const Geometry &, const ForceVectors &, const std::vector<double> &one_weights,
+// Where the lattice is cut, `one` and `three` lie on the wide box, and vectors have their ghosts.
+void outer_products(Device &, const WideBox &, const ForceVectors &, const std::vector<double> &one_weights,
                     const std::vector<double> &three_weights, bool add, const LinkField &one, const LinkField *three);
 double outer_products_bytes(Precision, int terms); // compulsory, a site, of both
 constexpr double outer_products_flops(int terms) { return 4.0 * 156 * terms; }
@@ -44,12 +45,12 @@ class AdjointSpace {
     LinkField t, g;                       // 3 directions each
     LinkField p_up, p_down, n_up, n_down; // 3 directions, or 1; `down` is empty without Lepage paths
 };
-void fat_links_adjoint(Device &, const Geometry &, const LinkField &u, const PathCoefficients &, const LinkField &q,
+void fat_links_adjoint(Device &, const WideBox &, const LinkField &u, const PathCoefficients &, const LinkField &q,
                        const LinkField &by_u, const AdjointSpace &);
 constexpr double fat_links_adjoint_flops(bool lepage) { return 198.0 * (lepage ? 768 : 720); } // products alone
 
 // by_u += derivative by u of naik U(x) U(x+mu) U(x+2mu), where q is the derivative by these long links.
-void long_links_adjoint(Device &, const Geometry &, const LinkField &u, double naik, const LinkField &q,
+void long_links_adjoint(Device &, const WideBox &, const LinkField &u, double naik, const LinkField &q,
                         const LinkField &by_u);
 constexpr double long_links_adjoint_flops = 4 * 5 * 198;
 
@@ -59,7 +60,7 @@ constexpr double long_links_adjoint_flops = 4 * 5 * 198;
 struct UnitarizeAdjointCounts {
     uint64_t by_singular_values, filtered; // links
 };
-UnitarizeAdjointCounts unitarize_adjoint(Device &, const Geometry &, const LinkField &v, const UnitarizeSpec &,
+UnitarizeAdjointCounts unitarize_adjoint(Device &, const WideBox &, const LinkField &v, const UnitarizeSpec &,
                                          double filter, const LinkField &q);
 constexpr double unitarize_adjoint_flops = 4 * (7 * 198 + 600); // the analytic way
 
@@ -83,34 +84,40 @@ constexpr double add_force_flops = 4 * (198 + 24 + 20); // a site
 // are put in here. Loops with coefficient 0 cost nothing.
 struct LoopCoefficients {
     double plaquette = 1, rectangle = 0, bent = 0;
+    // How many layers around a box have links of loops that touch it.
+    int reach() const { return rectangle != 0 ? 2 : 1; }
 };
 
 // H <- TA(H - factor U_mu(x) sum c P), P over the paths from x+mu back to x that close a loop with U_mu(x), 48 a link.
-// factor: eps beta / 3. Space: 28 matrices an even site, and up to 264 MB (double) unless there are plaquettes alone.
+// factor: eps beta / 3. On a lattice that is cut u lies on the wide box, with reach() layers of its margin, and momenta
+// on the box. Space: 28 matrices an even site of the wide box, and up to 264 MB (double) unless there are plaquettes
+// alone.
 struct GaugeForceSpace {
     Precision precision;
     size_t stride, slice; // even sites that pieces and rests have room for
     DeviceArray<unsigned char> pieces, rests;
-    GaugeForceSpace(Device &, const Geometry &, Precision, const LoopCoefficients &);
+    GaugeForceSpace(Device &, const WideBox &, Precision, const LoopCoefficients &);
     size_t bytes() const { return pieces.bytes() + rests.bytes(); }
 };
-void gauge_force(Device &, const Geometry &, const LinkField &u, const LoopCoefficients &, double factor,
+void gauge_force(Device &, const WideBox &, const LinkField &u, const LoopCoefficients &, double factor,
                  const LinkField &momenta, const GaugeForceSpace &);
 // A site; 130 matrix products with all three coefficients, 40 with plaquettes alone.
 double gauge_force_bytes(Precision, const LoopCoefficients &);
 double gauge_force_flops(const LoopCoefficients &);
 
-// sum over sites and loops of c (3 - Re tr loop), in double; deterministic, as all sums here. Not times beta / 3.
-double gauge_action(Device &, const Geometry &, const LinkField &u, const LoopCoefficients &);
+// sum over sites and loops of c (3 - Re tr loop), in double; deterministic, as all sums here. Not times beta / 3. u as
+// for the force.
+double gauge_action(Device &, const WideBox &, const LinkField &u, const LoopCoefficients &);
 double gauge_action_bytes(Precision);
 double gauge_action_flops(const LoopCoefficients &);
 
 // Mean of Re tr over the three planes of space, and the three with time, and over the sites, of the links as they are,
 // as MILC's d_plaquette gives it: 3 on unit links, -3 on those with phases.
+constexpr int plaquettes_reach = 1; // layers
 struct PlaquetteMeans {
     double space, time;
 };
-PlaquetteMeans plaquettes(Device &, const Geometry &, const LinkField &u);
+PlaquetteMeans plaquettes(Device &, const WideBox &, const LinkField &u);
 double plaquettes_bytes(Precision);
 constexpr double plaquettes_flops = 6 * (2 * 198 + 35);
 
@@ -137,7 +144,8 @@ constexpr double update_links_flops(int order) { return 4 * (216.0 + 189 + 17 * 
 // Links back to the sign of their phase times SU(3), as MILC does it: row 0 normalised, row 1 orthogonal to it and
 // normalised, row 2 the conjugate of their cross product, in double. Tested on the way, each against the tolerance:
 // | |row 0|^2 - 1 |, |<row 0, row 1>|^2, | |row 1|^2 - 1 |, |row 2 - new|^2. A link that fails one of them, NaN among
-// them, is left as it is, so that the caller finds what there was.
+// them, is left as it is, so that the caller finds what there was. Over many ranks all but first_failed, which is this
+// rank's, is of all of them.
 struct ReunitarizeReport {
     uint64_t failed;          // links
     long long first_failed;   // 4 k + mu, k in device order (even sites, then odd); -1: none

@@ -67,13 +67,13 @@ double gauge_action_flops(const LoopCoefficients &c) {
     return 6 * (2 * product + trace) + ((c.rectangle != 0 ? 12 : 0) + (c.bent != 0 ? 16 : 0)) * (4 * product + trace);
 }
 
-double gauge_action(Device &device, const Geometry &geometry, const LinkField &u, const LoopCoefficients &c) {
-    const SitesAndParts work(geometry, planes);
+double gauge_action(Device &device, const WideBox &box, const LinkField &u, const LoopCoefficients &c) {
+    const SitesAndParts work = box.work(planes);
     double action = 0;
     for_link_precision(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
-        const GaugeAction<precision> body{geometry.lattice(), work,        MatrixView<precision>(u),
-                                          c.plaquette,        c.rectangle, c.bent};
+        const GaugeAction<precision> body{box.wide().lattice(), work,        MatrixView<precision>(u),
+                                          c.plaquette,          c.rectangle, c.bent};
         action = sum_to_host<1>(device, work.threads(), body, "gauge action").v[0];
     });
     return action;

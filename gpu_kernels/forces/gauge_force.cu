@@ -88,6 +88,7 @@ template <Precision p> struct CloseLoops {
     using Real = typename LinkReal<p>::Real;
     using M = MatrixOf<p>;
     Lattice lattice;
+    InnerBox inner; // links of the box begin at its sites, and end there or in the next layer
     SitesOfParity work;
     Pairs<p> pieces, rests;
     Real plaquette, rectangle, bent;
@@ -105,7 +106,7 @@ template <Precision p> struct CloseLoops {
                    x = walk(lattice, other, opposite(b));
         const int i = x.index() - slice_first;
         const bool straight = b == opposite(a);
-        if (i < 0 || i >= slice_count || (straight && rectangle == 0))
+        if (i < 0 || i >= slice_count || (straight && rectangle == 0) || !inner.has(x, 1))
             return;
         const Real around = straight ? rectangle : bent;
         const Site ahead = walk(lattice, x, a);
@@ -147,6 +148,7 @@ template <Precision p> struct AddGaugeForce {
     using Real = typename LinkReal<p>::Real;
     using M = MatrixOf<p>;
     Lattice lattice;
+    InnerBox inner;
     SitesOfParity work;
     MatrixView<p> u;
     Pairs<p> pieces, rests;
@@ -160,6 +162,11 @@ template <Precision p> struct AddGaugeForce {
             return;
         const int b = item.part;
         const Site x = lattice.site(0, work.first + item.i), end = walk(lattice, x, b);
+        // A step back goes along its link from the end.
+        const bool back = is_back(b);
+        const Site begin = back ? end : x;
+        if (!inner.has(begin))
+            return;
         M paths = {}; // from x+b to x
         for (int a = 0; a < steps; ++a) {
             if (a == b || (a == opposite(b) && !straight))
@@ -168,20 +175,21 @@ template <Precision p> struct AddGaugeForce {
                                            : rests.load(a, b, item.i);
             multiply_add(paths, rest, adjoint(link_along(lattice, u, x, 0, a)));
         }
-        // A step back goes along its link from the end: there the loop is closed by U = V_b^dag with X_b^dag.
-        const bool back = is_back(b);
-        const int parity = back, i = back ? end.index() : x.index();
+        // Back from the end the loop is closed by U = V_b^dag with X_b^dag.
+        const int parity = back, i = inner.index(begin);
         const Real times = plaquette_alone ? factor * plaquette : factor;
         M h = matrix(momenta.load(parity, axis(b), i));
-        multiply_add(h, -times, u.load(parity, axis(b), i) * (back ? adjoint(paths) : paths));
+        multiply_add(h, -times, u.load(parity, axis(b), begin.index()) * (back ? adjoint(paths) : paths));
         momenta.store(parity, axis(b), i, traceless_antihermitian(h));
     }
 };
 
 template <Precision p>
-void run(Device &device, const Geometry &geometry, const LinkField &u, const LoopCoefficients &c, double factor,
+void run(Device &device, const WideBox &box, const LinkField &u, const LoopCoefficients &c, double factor,
          const LinkField &momenta, const GaugeForceSpace &space) {
     using Real = typename LinkReal<p>::Real;
+    const Geometry &geometry = box.wide();
+    const InnerBox inner = box.inner();
     const int even = geometry.sites(0), odd = geometry.sites(1);
     const bool straight = c.rectangle != 0, alone = !straight && c.bent == 0;
     // With the phases in, a loop has a factor -1 for each plaquette that it encloses: 1, 2, 3.
@@ -205,11 +213,11 @@ void run(Device &device, const Geometry &geometry, const LinkField &u, const Loo
             const SitesOfParity a_pair{from < 0 ? from + odd : from, beside, pairs};
             launch_bounded<128, 4>(
                 device, a_pair.threads(),
-                CloseLoops<p>{lattice, a_pair, pieces, rests, plaquette, rectangle, bent, odd, first, count},
+                CloseLoops<p>{lattice, inner, a_pair, pieces, rests, plaquette, rectangle, bent, odd, first, count},
                 "close loops");
         }
         launch(device, a_link.threads(),
-               AddGaugeForce<p>{lattice, a_link, links, pieces, rests, MomentumView<p>(momenta), plaquette,
+               AddGaugeForce<p>{lattice, inner, a_link, links, pieces, rests, MomentumView<p>(momenta), plaquette,
                                 static_cast<Real>(factor), alone, straight},
                "add gauge force", 256);
     }
@@ -217,9 +225,9 @@ void run(Device &device, const Geometry &geometry, const LinkField &u, const Loo
 
 } // namespace
 
-GaugeForceSpace::GaugeForceSpace(Device &device, const Geometry &geometry, Precision p, const LoopCoefficients &c)
-    : precision(p), stride((geometry.sites(0) + 63) / 64 * size_t(64)), slice(std::min<size_t>(stride, slice_sites)),
-      pieces(device, pairs * stride * link_bytes(p, 18), "gauge force") {
+GaugeForceSpace::GaugeForceSpace(Device &device, const WideBox &box, Precision p, const LoopCoefficients &c)
+    : precision(p), stride((box.wide().most_sites() + 63) / 64 * size_t(64)),
+      slice(std::min<size_t>(stride, slice_sites)), pieces(device, pairs * stride * link_bytes(p, 18), "gauge force") {
     if (c.rectangle != 0 || c.bent != 0)
         rests = {device, pairs * slice * link_bytes(p, 18), "gauge force"};
 }
@@ -242,7 +250,7 @@ double gauge_force_flops(const LoopCoefficients &c) {
     return of_an_even_site / 2;
 }
 
-void gauge_force(Device &device, const Geometry &geometry, const LinkField &u, const LoopCoefficients &c, double factor,
+void gauge_force(Device &device, const WideBox &box, const LinkField &u, const LoopCoefficients &c, double factor,
                  const LinkField &momenta, const GaugeForceSpace &space) {
     const bool alone = c.rectangle == 0 && c.bent == 0;
     const bool fits = u.precision() == momenta.precision() && u.precision() == space.precision && u.reals() == 18 &&
@@ -251,7 +259,7 @@ void gauge_force(Device &device, const Geometry &geometry, const LinkField &u, c
         throw Error(Status::bad_argument, "gauge force: links of 18 reals, momenta of 10 and room made for these "
                                           "coefficients, all double or all single, are needed");
     for_link_precision(u.precision(),
-                       [&](auto p) { run<decltype(p)::value>(device, geometry, u, c, factor, momenta, space); });
+                       [&](auto p) { run<decltype(p)::value>(device, box, u, c, factor, momenta, space); });
 }
 
 } // namespace milcgpu

@@ -34,13 +34,13 @@ template <Precision p> struct LongAdjoint {
 
 } // namespace
 
-void long_links_adjoint(Device &device, const Geometry &geometry, const LinkField &u, double naik, const LinkField &q,
+void long_links_adjoint(Device &device, const WideBox &box, const LinkField &u, double naik, const LinkField &q,
                         const LinkField &by_u) {
-    const SitesAndParts work(geometry, 4);
+    const SitesAndParts work = box.work(4);
     for_link_precision(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         launch(device, work.threads(),
-               LongAdjoint<precision>{geometry.lattice(), work, MatrixView<precision>(u), MatrixView<precision>(q),
+               LongAdjoint<precision>{box.wide().lattice(), work, MatrixView<precision>(u), MatrixView<precision>(q),
                                       MatrixView<precision>(by_u),
                                       static_cast<typename LinkReal<precision>::Real>(naik)},
                "derivative of long links");

@@ -33,7 +33,8 @@ void momentum_action(Device &device, const Geometry &geometry, const LinkField &
 }
 
 double momentum_action(Device &device, const Geometry &geometry, const LinkField &momenta) {
-    const DeviceArray<double> action(device, 1, "momentum action");
+    DeviceArray<double> action;
+    device.agree("room for a momentum action", [&] { action = {device, 1, "momentum action"}; });
     momentum_action(device, geometry, momenta, action.data());
     return action.to_host()[0];
 }

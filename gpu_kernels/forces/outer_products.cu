@@ -28,9 +28,10 @@ template <class T> MILCGPU_HD void add_outer(Matrix<T> &sum, const Vector<T> &a,
         sum.e[row][column] = plus(sum.e[row][column], a.c[row], conj(b.c[column]));
 }
 
-template <Precision p, class S, bool with_three> struct OuterProducts {
+// L: the lattice of the vectors, Lattice or CutLattice. Products may lie on a wide box.
+template <Precision p, class S, bool with_three, class L> struct OuterProducts {
     using Real = typename S::Real;
-    Lattice lattice;
+    L lattice;
     SitesAndParts work;
     Terms<S> terms;
     MatrixView<p> one, three;
@@ -40,7 +41,7 @@ template <Precision p, class S, bool with_three> struct OuterProducts {
         if (!item.valid)
             return;
         const int mu = item.part, opposite = 1 - item.parity;
-        const Site x = lattice.site(item.parity, item.i);
+        const Site x = lattice.site(item.parity, item.own);
         const int next = lattice.forward(x, mu, 1);
         [[maybe_unused]] const int third = lattice.forward(x, mu, lattice.third_hop[mu]);
         const Real sign = item.parity == 0 ? Real(1) : Real(-1);
@@ -49,7 +50,7 @@ template <Precision p, class S, bool with_three> struct OuterProducts {
 #pragma unroll 2
 #endif
         for (int t = 0; t < terms.count; ++t) {
-            const Vector<Real> here = sign * terms.load(item.parity, t, item.i);
+            const Vector<Real> here = sign * terms.load(item.parity, t, item.own);
             add_outer(sum_one, static_cast<Real>(terms.one[t]) * here, terms.load(opposite, t, next));
             if constexpr (with_three)
                 add_outer(sum_three, static_cast<Real>(terms.three[t]) * here, terms.load(opposite, t, third));
@@ -71,7 +72,7 @@ template <Precision p, class S, bool with_three> struct OuterProducts {
 
 double outer_products_bytes(Precision p, int terms) { return terms * spinor_bytes(p) + 8.0 * link_bytes(p, 18); }
 
-void outer_products(Device &device, const Geometry &geometry, const ForceVectors &vectors,
+void outer_products(Device &device, const WideBox &box, const ForceVectors &vectors,
                     const std::vector<double> &one_weights, const std::vector<double> &three_weights, bool add,
                     const LinkField &one, const LinkField *three) {
     const int count = static_cast<int>(one_weights.size());
@@ -83,7 +84,9 @@ void outer_products(Device &device, const Geometry &geometry, const ForceVectors
                     format("outer products: %d and %zu weights for %d even and %d odd vectors, %s, into %s matrices",
                            count, three_weights.size(), vectors.even.sources, vectors.odd.sources,
                            name(vectors.even.precision), name(one.precision())));
-    const SitesAndParts work(geometry, 4);
+    const SitesAndParts work = box.work(4);
+    const CutLattice &cut = box.box().lattice();
+    const Lattice &whole = cut;
     for_link_precision(one.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         using S = std::conditional_t<precision == Precision::double_, SpinorDouble, SpinorSingle>;
@@ -97,18 +100,24 @@ void outer_products(Device &device, const Geometry &geometry, const ForceVectors
                 terms.one[t] = one_weights[first + t];
                 terms.three[t] = three != nullptr ? three_weights[first + t] : 0;
             }
-            const auto start = [&](auto with_three) {
+            const auto start = [&](const auto &lattice, auto with_three) {
                 constexpr bool both = decltype(with_three)::value;
-                launch_bounded<128, 3>(
-                    device, work.threads(),
-                    OuterProducts<precision, S, both>{geometry.lattice(), work, terms, MatrixView<precision>(one),
-                                                      MatrixView<precision>(both ? *three : one), add || first > 0},
-                    "outer products");
+                launch_bounded<128, 3>(device, work.threads(),
+                                       OuterProducts<precision, S, both, std::decay_t<decltype(lattice)>>{
+                                           lattice, work, terms, MatrixView<precision>(one),
+                                           MatrixView<precision>(both ? *three : one), add || first > 0},
+                                       "outer products");
             };
-            if (three != nullptr)
-                start(std::true_type());
+            const auto start_on = [&](const auto &lattice) {
+                if (three != nullptr)
+                    start(lattice, std::true_type());
+                else
+                    start(lattice, std::false_type());
+            };
+            if (cut.is_cut())
+                start_on(cut);
             else
-                start(std::false_type());
+                start_on(whole);
         }
     });
 }

@@ -49,27 +49,28 @@ template <Precision p> struct PolyakovLoop {
 double plaquettes_bytes(Precision p) { return 4 * link_bytes(p, 18); }
 double polyakov_loop_bytes(Precision p) { return link_bytes(p, 18); }
 
-PlaquetteMeans plaquettes(Device &device, const Geometry &geometry, const LinkField &u) {
-    const SitesAndParts work(geometry, planes);
+PlaquetteMeans plaquettes(Device &device, const WideBox &box, const LinkField &u) {
+    const SitesAndParts work = box.work(planes);
     Sums<2> sums = {};
     for_link_precision(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
-        const Plaquettes<precision> body{geometry.lattice(), work, MatrixView<precision>(u)};
+        const Plaquettes<precision> body{box.wide().lattice(), work, MatrixView<precision>(u)};
         sums = sum_to_host<2>(device, work.threads(), body, "plaquettes");
     });
-    const double count = planes / 2 * geometry.global_volume();
+    const double count = planes / 2 * box.box().global_volume();
     return {sums.v[0] / count, sums.v[1] / count};
 }
 
 Complex<double> polyakov_loop(Device &device, const Geometry &geometry, const LinkField &u) {
-    const int space = geometry.volume() / geometry.lattice().extent[3];
+    const int space = geometry.volume() / geometry.lattice().extent[3]; // sites of this rank
+    const double all = geometry.global_volume() / geometry.lattice().extent[3];
     Sums<2> sums = {};
     for_link_precision(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         const PolyakovLoop<precision> body{geometry.lattice(), MatrixView<precision>(u)};
         sums = sum_to_host<2>(device, space, body, "Polyakov loop");
     });
-    return {sums.v[0] / space, sums.v[1] / space};
+    return {sums.v[0] / all, sums.v[1] / all};
 }
 
 } // namespace milcgpu

@@ -1,4 +1,5 @@
 // Links back to SU(3) with their phase. One thread a link. Matrices a link: read and written.
+#include "gpu_kernels/comm/ranks.h"
 #include "gpu_kernels/forces/steps.h"
 
 namespace milcgpu {
@@ -99,7 +100,8 @@ double reunitarize_bytes(Precision p) { return 4 * 2 * link_bytes(p, 18); }
 
 ReunitarizeReport reunitarize(Device &device, const Geometry &geometry, const LinkField &u, double tolerance) {
     const SitesAndParts work(geometry, 4);
-    const DeviceArray<Worst> worst(device, 1, "reunitarization");
+    DeviceArray<Worst> worst;
+    device.agree("room for a reunitarization", [&] { worst = {device, 1, "reunitarization"}; });
     device.fill_zero(worst.data(), worst.bytes());
     Sums<2> sums = {};
     for_link_precision(u.precision(), [&](auto p) {
@@ -108,7 +110,10 @@ ReunitarizeReport reunitarize(Device &device, const Geometry &geometry, const Li
                                           MatrixView<precision>(u), tolerance,        worst.data()};
         sums = sum_to_host<2>(device, work.threads(), body, "reunitarize");
     });
-    const Worst found = worst.to_host()[0];
+    Worst found = worst.to_host()[0];
+    if (device.ranks() != nullptr)
+        for (const Worst &other : device.ranks()->gathered("a reunitarization", found))
+            found.bits = std::max(found.bits, other.bits);
     return {static_cast<uint64_t>(sums.v[0]), found.not_link != 0 ? static_cast<long long>(~found.not_link) : -1,
             bit_cast<float>(found.bits), sums.v[1]};
 }

@@ -47,10 +47,14 @@ template <int N> struct StoreSums : Finish {
     }
 };
 template <int N, class Body> Sums<N> sum_to_host(Device &device, int n, const Body &body, const char *what) {
-    const DeviceArray<double> sums(device, N, "sums over links");
+    DeviceArray<double> sums;
+    device.agree("room for sums over links", [&] {
+        sums = {device, N, "sums over links"};
+        reserve_sums(device, n);
+    });
     launch_sum<N>(device, n, body, StoreSums<N>{{}, sums.data()}, {what});
     const std::vector<double> host = sums.to_host();
-    Sums<N> total;
+    Sums<N> total = {};
     std::copy(host.begin(), host.end(), total.v);
     return total;
 }

@@ -159,11 +159,11 @@ template <Precision p> struct UnitarizeAdjoint {
 
 } // namespace
 
-UnitarizeAdjointCounts unitarize_adjoint(Device &device, const Geometry &geometry, const LinkField &v,
+UnitarizeAdjointCounts unitarize_adjoint(Device &device, const WideBox &box, const LinkField &v,
                                          const UnitarizeSpec &spec, double filter, const LinkField &q) {
     if (spec.special)
         throw Error(Status::bad_argument, "derivative of unitarization: for W in U(3); a W in SU(3) has another one");
-    const SitesAndParts work(geometry, 4);
+    const SitesAndParts work = box.work(4);
     const DeviceArray<UnitarizeAdjointCounts> counts(device, 1, "unitarization");
     device.fill_zero(counts.data(), counts.bytes());
     for_link_precision(v.precision(), [&](auto p) {

@@ -36,6 +36,13 @@ class Geometry {
 
     bool cut(int mu) const { return lattice_.cut(mu); }
     bool is_cut() const { return lattice_.is_cut(); }
+    // For fields whose neighbours nobody reads.
+    Geometry without_ghosts() const {
+        Geometry bare = *this;
+        const int *const n = lattice_.extent;
+        bare.lattice_ = CutLattice({n[0], n[1], n[2], n[3]}, lattice_.origin_parity, 0, 0, 0);
+        return bare;
+    }
     // Places for ghosts of a parity, in all faces.
     size_t ghost_sites() const {
         size_t sites = 0;

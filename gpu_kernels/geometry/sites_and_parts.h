@@ -9,11 +9,14 @@ namespace milcgpu {
 // other parity that lie beside them. Where the extents allow it (32 divides the sites of a parity in a time slice), up
 // to 32 such chunks are taken in each of 4 (or 2) successive time slices before the next ones, so that neighbours in
 // time meet in the L2 cache.
+//
+// Sites may be some of those of a larger lattice, on which the kernel works: then `places` has the index of each there,
+// odd ones from places[most_sites()] on.
 class SitesAndParts {
   public:
-    SitesAndParts(const Geometry &geometry, int parts_a_site)
-        : sites_{geometry.sites(0), geometry.sites(1)}, parts_(parts_a_site),
-          chunks_((geometry.most_sites() + warp - 1) / warp) {
+    SitesAndParts(const Geometry &geometry, int parts_a_site, const int *places = nullptr)
+        : sites_{geometry.sites(0), geometry.sites(1)}, most_(geometry.most_sites()), parts_(parts_a_site),
+          chunks_((geometry.most_sites() + warp - 1) / warp), places_(places) {
         const int times = geometry.lattice().extent[3], slabs = times % 4 == 0 ? 4 : 2;
         int width = 1;
         if (times % slabs == 0 && geometry.volume() % (2 * warp * times) == 0) {
@@ -30,11 +33,14 @@ class SitesAndParts {
     struct Item {
         int parity, i, part;
         bool valid;
+        int own; // index among the sites of this work; i: in the lattice that the kernel works on
     };
     MILCGPU_HD Item item(int thread) const {
         const int group = thread / warp, of_a_parity = group / parts_, parity = of_a_parity % 2;
-        const int i = place(of_a_parity / 2) * warp + thread % warp;
-        return {parity, i, group % parts_, i < sites(parity)};
+        const int own = place(of_a_parity / 2) * warp + thread % warp;
+        const bool valid = own < sites(parity);
+        const int i = places_ != nullptr && valid ? places_[parity * most_ + own] : own;
+        return {parity, i, group % parts_, valid, own};
     }
     MILCGPU_HD int sites(int parity) const { return parity ? sites_[1] : sites_[0]; }
 
@@ -46,8 +52,9 @@ class SitesAndParts {
         const uint32_t in_column = in_tile - column * column_.d, time = width_.quotient(in_column);
         return static_cast<int>(turn - in_tile + time * slice_ + column * width_.d + in_column - time * width_.d);
     }
-    int sites_[2], parts_, chunks_, slice_ = 1; // slice: chunks of a time slice
+    int sites_[2], most_, parts_, chunks_, slice_ = 1; // slice: chunks of a time slice
     Divisor tile_{1}, column_{1}, width_{1};
+    const int *places_;
 };
 
 } // namespace milcgpu

@@ -13,6 +13,7 @@
 // Error(comm) on all ranks.
 #pragma once
 #include "gpu_kernels/halo/peer_memory.h"
+#include "gpu_kernels/halo/wide_box.h"
 #include "gpu_kernels/su3/fields.h"
 #include <optional>
 
@@ -39,13 +40,11 @@ class Halo {
     // `layers` nearest ones behind in mu.
     void exchange_backward(const LinkField &links, int layers);
 
-    // A box with a margin: this one and the nearest `margin` layers of its neighbours in all directions that are cut,
-    // corners included. Kernels take it for a lattice that is whole; what they make is right where they did not reach
-    // beyond the margin. Extents are at least `margin`.
-    Geometry with_margin(int margin) const;
-    // box -> to: links of 18 reals, double or single, of this geometry and of with_margin(margin).
-    void extend(const LinkField &box, const Geometry &outer, int margin, const LinkField &to);
-    void crop(const LinkField &outer_links, const Geometry &outer, int margin, const LinkField &to) const;
+    // Links of 18 reals, double or single, of this geometry into the middle of fields of a wide one, and back. extend
+    // fills the nearest `layers` of the margin, too, from the neighbours. Extents are at least that.
+    void extend(const LinkField &links, const WideBox &, int layers, const LinkField &wide);
+    void fill_margin(const LinkField &wide, const WideBox &, int layers);
+    void crop(const LinkField &wide, const WideBox &, const LinkField &to) const;
 
   private:
     struct Piece { // of the buffers
@@ -77,6 +76,25 @@ class Halo {
         int begin = 0, end = 0;
     };
     Order orders_[2];
+};
+
+// Links with what is around them, for kernels: in a field of their own with a margin where the lattice is cut, and
+// themselves where it is whole (halo is nullptr). All ranks call together.
+class WithMargin {
+  public:
+    WithMargin(Device &, const Geometry &, Halo *halo, Precision);
+    const WideBox &box() const { return box_; }
+    // The links and so many layers around them; until they, or others, are asked for again.
+    const LinkField &of(const LinkField &links, int layers);
+    LinkField room(const char *owner) const { return {device_, precision_, 18, box_.wide(), owner}; }
+
+  private:
+    static constexpr int margin = 2; // Lepage's paths, long links and loops of six links reach so far
+    Device &device_;
+    Halo *halo_;
+    Precision precision_;
+    WideBox box_;
+    LinkField wide_;
 };
 
 } // namespace milcgpu

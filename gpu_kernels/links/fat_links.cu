@@ -73,12 +73,12 @@ template <Precision p, int reals, class View> struct FatLink {
 };
 
 template <Precision p, int reals>
-void run(Device &device, const Geometry &geometry, const LinkField &u, const PathCoefficients &c, const LinkField &fat,
+void run(Device &device, const WideBox &box, const LinkField &u, const PathCoefficients &c, const LinkField &fat,
          const StapleSpace *space) {
     using Real = typename LinkReal<p>::Real;
     constexpr bool is_double = p == Precision::double_;
     const Real link = static_cast<Real>(c.one_link - 6 * c.lepage);
-    const SitesAndParts a_link(geometry, 1);
+    const SitesAndParts a_link = box.work(1);
     const auto finish = [&](const Staples<p, reals> &staples, const auto &view, bool links_are_m, int first, int sigmas,
                             double staple) {
         launch_bounded<128, is_double ? 3 : 4>(
@@ -88,12 +88,12 @@ void run(Device &device, const Geometry &geometry, const LinkField &u, const Pat
             "sum fat links");
     };
     for (int mu = 0; mu < 4; ++mu) {
-        const Staples<p, reals> staples{geometry.lattice(), MatrixView<p, reals>(u), mu};
+        const Staples<p, reals> staples{box.wide().lattice(), MatrixView<p, reals>(u), mu};
         if (space == nullptr) {
             finish(staples, MatrixView<p, reals>(u), true, 0, c.three_staple != 0 ? 3 : 0, c.three_staple);
             continue;
         }
-        const SitesAndParts all(geometry, 3);
+        const SitesAndParts all = box.work(3, 1); // staples next to a link of the box
         launch_bounded<192, is_double ? 2 : 4>(
             device, all.threads(),
             ThreeStaple<p, reals, MatrixView<p, reals>>{staples, all, staples.u, staples.u, MatrixView<p>(space->t),
@@ -101,7 +101,7 @@ void run(Device &device, const Geometry &geometry, const LinkField &u, const Pat
             "3-staples");
         const int at_once = space->m.directions();
         for (int first = 0; first < 3; first += at_once) {
-            const SitesAndParts some(geometry, at_once);
+            const SitesAndParts some = box.work(at_once, 1);
             launch_bounded<192, is_double ? 2 : 3>(
                 device, some.threads(),
                 NestedStaple<p, reals>{staples, some, MatrixView<p>(space->t), MatrixView<p>(space->m), first,
@@ -131,8 +131,8 @@ StapleSpace::StapleSpace(Device &device, const Geometry &geometry, Precision pre
 
 double fat_links_bytes(Precision p, int reals) { return 4 * (12 * link_bytes(p, reals) + 13 * link_bytes(p, 18)); }
 
-void fat_links(Device &device, const Geometry &geometry, const LinkField &u, const PathCoefficients &c,
-               const LinkField &fat, const StapleSpace &space) {
+void fat_links(Device &device, const WideBox &box, const LinkField &u, const PathCoefficients &c, const LinkField &fat,
+               const StapleSpace &space) {
     const bool fits = u.precision() == fat.precision() && u.precision() == space.t.precision() && fat.reals() == 18 &&
                       (u.reals() == 18 || u.reals() == 12) && u.scale == 1;
     if (!fits)
@@ -143,9 +143,9 @@ void fat_links(Device &device, const Geometry &geometry, const LinkField &u, con
     for_link_precision(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         if (u.reals() == 18)
-            run<precision, 18>(device, geometry, u, c, fat, nested ? &space : nullptr);
+            run<precision, 18>(device, box, u, c, fat, nested ? &space : nullptr);
         else
-            run<precision, 12>(device, geometry, u, c, fat, nested ? &space : nullptr);
+            run<precision, 12>(device, box, u, c, fat, nested ? &space : nullptr);
     });
 }
 

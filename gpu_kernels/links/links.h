@@ -5,6 +5,7 @@
 //   HISQ:          Follana et al., Phys. Rev. D 75 (2007) 054502: V = fat7(U), W = V (V^dag V)^(-1/2), X =
 //   asqtad-like(W)
 #pragma once
+#include "gpu_kernels/halo/wide_box.h"
 #include "gpu_kernels/su3/fields.h"
 
 namespace milcgpu {
@@ -12,7 +13,13 @@ namespace milcgpu {
 // In MILC's order (act_path_coeff), tadpole factors included.
 struct PathCoefficients {
     double one_link, naik, three_staple, five_staple, seven_staple, lepage;
+    // How many layers around a box its fat links are made of, and derivatives by its links.
+    int reach() const { return lepage != 0 ? 2 : 1; }
 };
+
+// On a lattice that is cut, fields lie on the wide box (WideBox of margin 2 at least), and those that neighbours are
+// read from have so many layers of its margin filled; what is made is right on the box alone. On a lattice that is
+// whole, a Geometry does for the WideBox.
 
 // fat = (one_link - 6 lepage) U + three S(U) + lepage S_nu(S_nu(U)) + five S_rho(S_nu(U)) + seven
 // S_sigma(S_rho(S_nu(U))), each summed over its directions, all different from each other and from mu, with the staple
@@ -24,15 +31,17 @@ struct StapleSpace {
     StapleSpace(Device &, const Geometry &, Precision);
     size_t bytes() const { return t.bytes() + m.bytes(); }
 };
-void fat_links(Device &, const Geometry &, const LinkField &u, const PathCoefficients &, const LinkField &fat,
+void fat_links(Device &, const WideBox &, const LinkField &u, const PathCoefficients &, const LinkField &fat,
                const StapleSpace &);
 
 // MILC's count, and the bytes that the passes move at the least.
 constexpr double fat_links_flops = 61632; // a site
 double fat_links_bytes(Precision, int reals);
 
+constexpr int long_links_reach = 2; // layers
+
 // lng = naik U(x) U(x+mu) U(x+2mu). 8 matrices a site.
-void long_links(Device &, const Geometry &, const LinkField &u, double naik, const LinkField &lng);
+void long_links(Device &, const WideBox &, const LinkField &u, double naik, const LinkField &lng);
 constexpr double long_links_flops = 1728;
 
 // to = a + factor b (18 reals each; to may be a).
@@ -51,8 +60,9 @@ struct UnitarizeSpec {
 };
 
 // w = unitary part of v; y (nullptr: not wanted): the same before `special`. Returns how many links went the way of the
-// singular values. Arithmetic in double. 2 or 3 links read and written a link.
-uint64_t unitarize(Device &, const Geometry &, const LinkField &v, const UnitarizeSpec &, const LinkField *y,
+// singular values. Arithmetic in double. `special` is for a lattice that is whole, or a box without margin. 2 or 3
+// links read and written a link.
+uint64_t unitarize(Device &, const WideBox &, const LinkField &v, const UnitarizeSpec &, const LinkField *y,
                    const LinkField &w);
 
 // max over all links and elements of |U U^dag - 1|; *worst: 4 k + mu of the link, k in device order.

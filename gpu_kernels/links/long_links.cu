@@ -58,20 +58,21 @@ template <Precision p> struct ApplyPhases {
 
 } // namespace
 
-void long_links(Device &device, const Geometry &geometry, const LinkField &u, double naik, const LinkField &lng) {
-    const SitesAndParts work(geometry, 4);
+void long_links(Device &device, const WideBox &box, const LinkField &u, double naik, const LinkField &lng) {
+    const SitesAndParts work = box.work(4);
+    const Lattice &lattice = box.wide().lattice();
     for_link_precision(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         const auto factor = static_cast<typename LinkReal<precision>::Real>(naik);
         if (u.reals() == 18)
-            launch(device, work.threads(),
-                   LongLinks<precision, 18>{geometry.lattice(), work, MatrixView<precision>(u),
-                                            MatrixView<precision>(lng), factor},
-                   "long links");
+            launch(
+                device, work.threads(),
+                LongLinks<precision, 18>{lattice, work, MatrixView<precision>(u), MatrixView<precision>(lng), factor},
+                "long links");
         else
             launch(device, work.threads(),
-                   LongLinks<precision, 12>{geometry.lattice(), work, MatrixView<precision, 12>(u),
-                                            MatrixView<precision>(lng), factor},
+                   LongLinks<precision, 12>{lattice, work, MatrixView<precision, 12>(u), MatrixView<precision>(lng),
+                                            factor},
                    "long links");
     });
 }

@@ -170,9 +170,10 @@ template <Precision p> struct Violation {
 
 } // namespace
 
-uint64_t unitarize(Device &device, const Geometry &geometry, const LinkField &v, const UnitarizeSpec &spec,
+uint64_t unitarize(Device &device, const WideBox &box, const LinkField &v, const UnitarizeSpec &spec,
                    const LinkField *y, const LinkField &w) {
-    const SitesAndParts work(geometry, 4);
+    const SitesAndParts work = box.work(4);
+    const Geometry &geometry = box.wide();
     const DeviceArray<uint64_t> count(device, 1, "unitarization");
     device.fill_zero(count.data(), count.bytes());
     for_link_precision(v.precision(), [&](auto p) {

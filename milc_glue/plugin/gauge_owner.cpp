@@ -99,7 +99,7 @@ void GaugeOwner::to_host(int what, const char *who) {
         if (newer_on_device(one) == 0 || (what & one) == 0)
             continue;
         const HostRecords r = records(one);
-        if (hash_records(r) != member(one).hash)
+        if (agreed_(hash_records(r) != member(one).hash))
             throw Error(Status::corrupted,
                         format("%s was written on the host while the newest were on the GPU: %s needs it, and neither "
                                "copy is right. MILCGPU_RESIDENT=0 copies after every routine; please report this",
@@ -115,7 +115,7 @@ void GaugeOwner::over_host(int what) {
     for (const int one : members) {
         if (newer_on_device(one) == 0 || (what & one) == 0)
             continue;
-        const milcgpu_status saved = save(one, field(one));
+        const milcgpu_status saved = agreed_(save(one, field(one)));
         if (saved != MILCGPU_OK)
             throw Error(static_cast<Status>(saved),
                         format("the newest of %s are on the GPU and %s: %s", name_of(one),

@@ -31,7 +31,8 @@ class GaugeOwner {
     bool has_links(const void *packed) const; // the device has these, by their hash
 
     // The host has what the device has. Throws Error where that cannot be had any more: the device is lost, or MILC
-    // wrote meanwhile, so that neither copy is right. who: the routine of MILC's that needs it.
+    // wrote meanwhile, so that neither copy is right; what is lost on one rank is lost on all. who: the routine of
+    // MILC's that needs it.
     void to_host(int what, const char *who);
     // The same where MILC's routine has worked on the host's old copy to be compared: its result goes.
     void over_host(int what);

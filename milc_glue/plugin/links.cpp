@@ -10,8 +10,6 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                          milcgpu_fatlink_report *report) {
     return done_by(routine, [&] {
         Plugin &p = plugin();
-        if (!p.is_built(routine))
-            return false;
         RoutineAccount &account = p.ledger[routine];
         const Stopwatch watch(account.seconds);
         p.known.clear();

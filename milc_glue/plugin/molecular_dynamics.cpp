@@ -16,8 +16,6 @@ template <class Work>
 int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int reads, int writes, const Work &work) {
     return done_by(routine, [&] {
         Plugin &p = plugin();
-        if (!p.is_built(routine))
-            return false;
         RoutineAccount &account = p.ledger[routine];
         const Stopwatch watch(account.seconds);
         if (writes & MILCGPU_LINKS)
@@ -66,9 +64,7 @@ extern "C" {
 
 int milcgpu_plugin_resident(void) {
     const Plugin &p = plugin();
-    return p.context == nullptr || !p.is_built(MILCGPU_UPDATE_U) || p.settings.is("MILCGPU_RESIDENT", "0") ? 0
-           : p.poisons()                                                                                   ? 2
-                                                                                                           : 1;
+    return p.context == nullptr || p.settings.is("MILCGPU_RESIDENT", "0") ? 0 : p.poisons() ? 2 : 1;
 }
 
 int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice) {

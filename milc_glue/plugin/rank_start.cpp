@@ -77,11 +77,10 @@ void take_lattice(Plugin &p, const milcgpu_milc &milc) {
     const int odd_origin = (origin[0] + origin[1] + origin[2] + origin[3]) % 2;
     p.even_sites = (p.sites + 1 - odd_origin) / 2; // a box of odd extents has one more of the parity of its origin
     p.site_map.assign(milc.site_map, milc.site_map + p.sites);
-    p.is_cut = milc.ranks > 1;
     p.layout = {};
     p.layout.struct_size = sizeof p.layout;
     std::copy(extent, extent + 4, p.layout.extent);
-    if (!p.is_cut)
+    if (milc.ranks == 1)
         return;
     std::copy(milc.whole, milc.whole + 4, p.layout.whole);
     std::copy(origin, origin + 4, p.layout.origin);

@@ -13,7 +13,8 @@ void ResidentVectors::begin(milcgpu_context *context, int real, int most) {
     context_ = context;
     most_ = most;
     real_ = real;
-    sites_ = context->geometry.volume();
+    for (const int parity : {0, 1})
+        sites_[parity] = context->geometry.sites(parity);
 }
 
 void ResidentVectors::end() {
@@ -69,9 +70,9 @@ void ResidentVectors::now_holds(int index, int parity, bool poison) {
     held_[index] |= parity;
     if (!poison)
         return;
-    const size_t half =
-        static_cast<size_t>(sites_) / 2 * 6 * (real_ == MILCGPU_DOUBLE ? sizeof(double) : sizeof(float));
-    std::memset(static_cast<unsigned char *>(fields_[index]) + (parity == MILCGPU_EVEN ? 0 : half), 0xFF, half);
+    const size_t bytes = 6 * (real_ == MILCGPU_DOUBLE ? sizeof(double) : sizeof(float));
+    unsigned char *const even = static_cast<unsigned char *>(fields_[index]), *const odd = even + sites_[0] * bytes;
+    std::memset(parity == MILCGPU_EVEN ? even : odd, 0xFF, sites_[parity == MILCGPU_ODD] * bytes);
 }
 
 void ResidentVectors::to_host(const void *field) {

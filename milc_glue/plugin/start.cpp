@@ -23,7 +23,6 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
         const auto routine = static_cast<milcgpu_routine>(r);
         const bool on_host = routine == MILCGPU_BACK_LINKS || routine == MILCGPU_GATHER_LINKS;
         const char *left = milc.left[r] != nullptr                        ? milc.left[r]
-                           : !p.is_built(routine)                         ? "MILC's own, as the lattice is cut"
                            : routine == MILCGPU_DSLASH && !p.takes_dslash ? dslash
                                                                           : nullptr;
         text += format("%-24s %-13s %s\n", routine_name(routine),
@@ -189,7 +188,6 @@ int milcgpu_plugin_retreat(void) {
 }
 
 int milcgpu_plugin_active(void) { return plugin().active(); }
-int milcgpu_plugin_takes(milcgpu_routine routine) { return plugin().takes(routine); }
 int milcgpu_plugin_takes_dslash(void) {
     const Plugin &p = plugin();
     return p.active() && (p.takes_dslash || p.vectors.active());

@@ -105,13 +105,16 @@ bool Plugin::open(int backend) {
 
 void Plugin::close() {
     std::string why;
-    try {
-        vectors.all_to_host();
-        if (gauge != nullptr)
-            gauge->to_host(MILCGPU_LINKS | MILCGPU_MOMENTA, "the end of the device's work");
-    } catch (const std::exception &error) {
-        why = error.what();
-    }
+    const auto attempt = [&](const auto &copy) {
+        try {
+            copy();
+        } catch (const std::exception &error) {
+            why = error.what();
+        }
+    };
+    attempt([&] { vectors.all_to_host(); });
+    if (gauge != nullptr) // all ranks are asked, whatever one has found above
+        attempt([&] { gauge->to_host(MILCGPU_LINKS | MILCGPU_MOMENTA, "the end of the device's work"); });
     if (gauge != nullptr || vectors.handle() != nullptr)
         why = agreed.words(why);
     if (!why.empty()) {

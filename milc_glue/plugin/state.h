@@ -25,7 +25,6 @@ struct Plugin {
     void (*end_all)(void *user, const char *why) = nullptr; // of MILC's ranks; nullptr: there is one
     void *end_all_user = nullptr;
     int node_rank = 0;                                  // among the ranks of the whole program on this host
-    bool is_cut = false;                                // the lattice, among ranks
     std::array<bool, MILCGPU_ROUTINES> left_was_said{}; // that MILC's own does the routine
     std::vector<int> site_map;                          // empty: not started
 
@@ -50,11 +49,6 @@ struct Plugin {
     bool poisons() const { return settings.is("MILCGPU_RESIDENT", "nan"); }
     int sites_of(int parity) const { return parity == MILCGPU_EVEN ? even_sites : sites - even_sites; }
     int real() const { return in_double() ? MILCGPU_DOUBLE : MILCGPU_SINGLE; }
-    // What the library does on a lattice that is cut. The rest is MILC's own, on all ranks.
-    bool is_built(milcgpu_routine routine) const {
-        return !is_cut || routine <= MILCGPU_HISQ_LINKS || routine == MILCGPU_DSLASH || routine == MILCGPU_GATHER_LINKS;
-    }
-    bool takes(milcgpu_routine routine) const { return active() && is_built(routine); }
     bool precision_is_set() const { return !settings.is("MILCGPU_PRECISION", "auto"); }
 
     void say(int level, const std::string &text) const; // a line, or several, on stderr

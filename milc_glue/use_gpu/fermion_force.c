@@ -19,6 +19,14 @@ void milcgpu_fermion_force_left(const char **left) {
 
 #if FERM_ACTION == HISQ
 #define MOST_SETS MAX_NAIK
+/* As MILC's routine does: those of all ranks. */
+static void add_counts(const milcgpu_force_report *report) {
+    int svd = (int)report->svd_links, filtered = (int)report->filtered_links;
+    g_intsum(&svd);
+    g_intsum(&filtered);
+    hisq_svd_counter += svd;
+    hisq_force_filter_counter += filtered;
+}
 /* 0: MILC's own must do it, and *why says why. */
 static int force_spec(milcgpu_force_spec *spec, milcgpu_fatlink_spec *links, milcgpu_force_set *sets, int terms,
                       fermion_links_t *fl, const char **why, const char **expected) {
@@ -112,15 +120,15 @@ void __wrap_eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, i
 #ifdef FFTIME
 #if FERM_ACTION == HISQ
     node0_printf("FFTIME:  time = %e (HISQ MILC %s) terms = %d flops/site = %d mflops = %e\n", seconds,
-                 MILC_PRECISION == 1 ? "F" : "D", nterms, (int)(report.flops / volume), report.flops / (1e6 * seconds));
+                 MILC_PRECISION == 1 ? "F" : "D", nterms, (int)(report.flops / sites_on_node),
+                 report.flops / (1e6 * seconds));
 #else
     node0_printf("FFTIME:  time = %e (FNMAT) terms = %d mflops = %e\n", seconds, nterms,
                  (966456.0 + 1440.0 * nterms) * volume / (1e6 * seconds * numnodes()));
 #endif
 #endif
 #if FERM_ACTION == HISQ
-    hisq_svd_counter += (int)report.svd_links;
-    hisq_force_filter_counter += (int)report.filtered_links;
+    add_counts(&report);
 #endif
     if (milcgpu_finish(MILCGPU_MOMENTA, "eo_fermion_force_multi")) {
         const double cpu_seconds = milcgpu_begin_compare(MILCGPU_FERMION_FORCE);

@@ -21,8 +21,6 @@
 
 /* Whether to take over this call; starts the plugin at the first. */
 int milcgpu_takes_over(void);
-/* The same for this routine: some are not built for a lattice that is cut among ranks. */
-int milcgpu_takes(milcgpu_routine routine);
 
 /* A field of colour vectors, and a member of the sites. */
 static inline milcgpu_field milcgpu_vector_field(const su3_vector *f) {

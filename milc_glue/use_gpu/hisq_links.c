@@ -132,7 +132,7 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
     double seconds;
     int i, done;
     memset(&milcgpu_unfilled, 0, sizeof milcgpu_unfilled);
-    if (!milcgpu_takes(MILCGPU_HISQ_LINKS) ||
+    if (!milcgpu_takes_over() ||
         !milcgpu_serves_routine(
             MILCGPU_HISQ_LINKS, can_make(ap),
             "MILC's own: this action's links, or its way to unitary ones, are none that the device makes")) {

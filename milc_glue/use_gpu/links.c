@@ -145,7 +145,7 @@ void __wrap_load_fn_links_cpu(info_t *info, fn_links_t *fn, ks_action_paths *ap,
     const int alone = milcgpu_md_links_alone();
     double seconds;
     memset(&milcgpu_unfilled, 0, sizeof milcgpu_unfilled);
-    if (!milcgpu_takes(MILCGPU_LOAD_FN_LINKS) ||
+    if (!milcgpu_takes_over() ||
         !milcgpu_serves_routine(MILCGPU_LOAD_FN_LINKS, milcgpu_has_coefficients(&ap->p), NO_COEFFICIENTS)) {
         milcgpu_md_fill(links);
         __real_load_fn_links_cpu(info, fn, ap, links, want_back);
@@ -207,7 +207,7 @@ static void load_alone(milcgpu_routine routine, load_one original, info_t *info,
 }
 
 void __wrap_load_fatlinks_cpu(info_t *info, su3_matrix *fat, ks_component_paths *p, su3_matrix *links) {
-    if (!milcgpu_takes(MILCGPU_LOAD_FATLINKS) ||
+    if (!milcgpu_takes_over() ||
         !milcgpu_serves_routine(MILCGPU_LOAD_FATLINKS, milcgpu_has_coefficients(p), NO_COEFFICIENTS))
         milcgpu_md_fill(links), __real_load_fatlinks_cpu(info, fat, p, links);
     else
@@ -215,7 +215,7 @@ void __wrap_load_fatlinks_cpu(info_t *info, su3_matrix *fat, ks_component_paths 
 }
 
 void __wrap_load_lnglinks(info_t *info, su3_matrix *lng, ks_component_paths *p, su3_matrix *links) {
-    if (!milcgpu_takes(MILCGPU_LOAD_LNGLINKS) ||
+    if (!milcgpu_takes_over() ||
         !milcgpu_serves_routine(MILCGPU_LOAD_LNGLINKS, milcgpu_has_coefficients(p), NO_COEFFICIENTS))
         milcgpu_md_fill(links), __real_load_lnglinks(info, lng, p, links);
     else

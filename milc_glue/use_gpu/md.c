@@ -89,7 +89,7 @@ void milcgpu_put_phases_back(int were_out) {
 }
 
 int milcgpu_md_takes(milcgpu_routine routine, int can, const char *why, const char *who) {
-    if (own || !milcgpu_takes(routine))
+    if (own || !milcgpu_takes_over())
         return 0;
     if (!can) {
         milcgpu_plugin_leaves(routine, why);

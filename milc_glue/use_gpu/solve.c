@@ -331,7 +331,7 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
     su3_vector *cpu_dest = NULL;
     int p, parities = parity;
     double seconds;
-    if (fn == NULL || !milcgpu_takes(MILCGPU_DSLASH) || !milcgpu_plugin_takes_dslash() ||
+    if (fn == NULL || !milcgpu_takes_over() || !milcgpu_plugin_takes_dslash() ||
         (parity == EVENANDODD && src == dest)) {
         milcgpu_need_fields();
         __real_dslash_fn_field(src, dest, parity, fn);

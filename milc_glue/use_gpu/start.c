@@ -122,5 +122,3 @@ int milcgpu_takes_over(void) {
     }
     return milcgpu_plugin_active();
 }
-
-int milcgpu_takes(milcgpu_routine routine) { return milcgpu_takes_over() && milcgpu_plugin_takes(routine); }

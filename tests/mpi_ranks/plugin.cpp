@@ -67,8 +67,7 @@ void start_plugin(const milcgpu_messages &library, const milcgpu_messages &decis
     check(p.compare == 0 && std::getenv("MILCGPU_COMPARE") == nullptr, "what rank 0 does not set is not set");
     check(p.settings["MILCGPU_DEVICE"] == std::to_string(library.rank), "the device is the rank's own");
     check(p.sites == 256 && p.sites_of(MILCGPU_EVEN) == 128, "sites of this rank");
-    check(milcgpu_plugin_takes(MILCGPU_KS_CONGRAD) == 1 && milcgpu_plugin_takes(MILCGPU_KS_MULTICG) == 1, "solves");
-    check(milcgpu_plugin_takes(MILCGPU_UPDATE_U) == 0 && milcgpu_plugin_resident() == 0, "the rest is MILC's own");
+    check(milcgpu_plugin_active() == 1 && milcgpu_plugin_resident() == 1, "what is taken over");
     check(milcgpu_plugin_agreed(library.rank) == library.size - 1, "the largest answer");
     plugin().ledger[MILCGPU_KS_CONGRAD].calls = 1;
     plugin().ledger[MILCGPU_KS_CONGRAD].seconds = 1 + library.rank;

@@ -80,6 +80,7 @@ extern size_t volume, sites_on_node, even_sites_on_node;
 
 size_t node_index(int x, int y, int z, int t);
 int numnodes(void);
+void g_intsum(int *sum);
 int mynode(void);
 int node_number(int x, int y, int z, int t);
 void initialize_machine(int *argc, char ***argv);

@@ -1,0 +1,60 @@
+// A box with a margin: its sites and the nearest layers of its neighbours, in the directions that are cut, corners
+// included. Kernels that walk along links take it for a lattice that is whole; what they make is right where walks did
+// not leave it. So the steps of a calculation are done on less and less of the margin, the last one on the box alone.
+//
+// A lattice that is whole is a box without margin.
+#pragma once
+#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/geometry/sites_and_parts.h"
+
+namespace milcgpu {
+
+// The box within the wide one, for kernels that go through all sites of the wide one.
+struct InnerBox {
+    int first[4], extent[4], stride[4]; // stride: lexicographic, in the box
+    // Whether s, of the wide box, is a site of the box, or one of the nearest layers ahead of it.
+    MILCGPU_HD bool has(const Site &s, int layers_ahead = 0) const {
+        bool in = true;
+        MILCGPU_UNROLL
+        for (int mu = 0; mu < 4; ++mu)
+            in = in && s.x[mu] >= first[mu] && s.x[mu] < first[mu] + extent[mu] + layers_ahead;
+        return in;
+    }
+    // Its index in the box, within its parity.
+    MILCGPU_HD int index(const Site &s) const {
+        int lexicographic = 0;
+        MILCGPU_UNROLL
+        for (int mu = 0; mu < 4; ++mu)
+            lexicographic += (s.x[mu] - first[mu]) * stride[mu];
+        return lexicographic >> 1;
+    }
+};
+
+class WideBox {
+  public:
+    WideBox(const Geometry &whole) : box_(whole), wide_(whole) {} // not explicit: without margin it is the same
+    WideBox(Device &device, const Geometry &box, int margin);
+
+    const Geometry &box() const { return box_; }
+    const Geometry &wide() const { return wide_; } // of the fields that neighbours are read from
+    int margin() const { return margin_; }
+    // Work on the sites of the box and of the nearest `layers` around it.
+    SitesAndParts work(int parts_a_site, int layers = 0) const {
+        if (layers >= margin_)
+            return {wide_, parts_a_site};
+        const Window &window = windows_[layers];
+        return {window.geometry, parts_a_site, window.places.data()};
+    }
+    InnerBox inner() const;
+
+  private:
+    struct Window {
+        Geometry geometry;
+        DeviceArray<int> places; // of its sites among those of the wide box: even ones, then odd ones
+    };
+    Geometry box_, wide_;
+    int margin_ = 0;
+    std::vector<Window> windows_; // with 0, 1, ... layers
+};
+
+} // namespace milcgpu

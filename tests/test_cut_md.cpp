@@ -1,0 +1,436 @@
+// Molecular dynamics on lattices that are cut, over ranks (threads here) and emulated on one: fields bit for bit what
+// they are on a lattice that is whole, sums within rounding and the same on all ranks.
+#include "gpu_kernels/forces/fermion_force.h"
+#include "milc_glue/gauge.h"
+#include "tests/cut_support.h"
+#include "tests/reference/gauge_force.h"
+#include <cmath>
+
+using namespace milcgpu;
+using namespace tests;
+
+namespace {
+
+constexpr milcgpu_loops rough_loops{0.8, -0.3, 0.45}; // all of one size, so that none hides behind another
+constexpr int terms = 3;
+
+// A gauge field with phases, rough enough that some links go by singular values, momenta, and vectors on both parities.
+struct State {
+    Fields fields;
+    std::vector<double> links, momenta, x[terms];
+    explicit State(const Extents &whole) : fields(fields_on(whole, false)) {
+        const reference::Lattice &lattice = fields.lattice;
+        reference::Gauge u = unitary_links(lattice, 11, 1, false);
+        reference::apply_phases(lattice, u);
+        links = reference::links_to_milc<double>(lattice, u);
+        for (size_t k = 0; k < size_t(lattice.volume()) * 40; ++k)
+            momenta.push_back(k % 10 == 9 ? 0 : std::sin(double(k)));
+        for (int t = 0; t < terms; ++t)
+            x[t] = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 20 + t));
+    }
+};
+
+struct Handle {
+    milcgpu_gauge *gauge = nullptr;
+    std::vector<double> links, momenta, x[terms];
+    Handle(Here &here, const State &state)
+        : links(Fields::part(state.links, here.places, 72)), momenta(Fields::part(state.momenta, here.places, 40)) {
+        for (int t = 0; t < terms; ++t)
+            x[t] = Fields::part(state.x[t], here.places, 6);
+        demand(milcgpu_gauge_create(here.context, MILCGPU_DOUBLE, &gauge));
+    }
+    ~Handle() { milcgpu_gauge_destroy(gauge); }
+    Handle(const Handle &) = delete;
+    void load() {
+        const milcgpu_field u = field_of(links), h = field_of(momenta);
+        demand(milcgpu_gauge_load(gauge, &u, 0));
+        demand(milcgpu_momenta_load(gauge, &h));
+    }
+    std::vector<double> saved_momenta() {
+        std::vector<double> saved(momenta.size());
+        const milcgpu_field to = field_of(saved);
+        demand(milcgpu_momenta_save(gauge, &to));
+        return saved;
+    }
+    milcgpu_status force(bool hisq, milcgpu_force_report &report, double eps = 0.03) {
+        milcgpu_fatlink_spec how;
+        hisq ? milcgpu_hisq_spec(&how) : milcgpu_asqtad_spec(0.9, &how);
+        how.svd_relative = 1e-15; // so that some links go by singular values
+        const double residues[terms] = {0.7, -0.2, 1.3};
+        const milcgpu_force_set sets[2] = {{0, 1}, {-0.2, 2}};
+        const milcgpu_force_spec spec{sizeof spec, &how, eps, terms, residues, hisq ? 2 : 0, sets, 0.02};
+        const milcgpu_field fields[terms] = {field_of(x[0]), field_of(x[1]), field_of(x[2])};
+        report = {};
+        report.struct_size = sizeof report;
+        return milcgpu_fermion_force(gauge, &spec, fields, &report);
+    }
+};
+
+// All that molecular dynamics makes: fields of the whole lattice, and numbers that all ranks have alike.
+struct Made {
+    std::vector<double> by_gauge, by_plaquettes, by_asqtad, by_hisq, updated, unitary, fat, lng;
+    std::vector<double> numbers;
+    uint64_t by_singular_values = 0, filtered = 0; // of all ranks
+};
+
+Made made_on(const State &state, const Cut &cut, Backend backend, bool &well) {
+    Made made;
+    const size_t volume = state.momenta.size() / 40;
+    for (std::vector<double> *field : {&made.by_gauge, &made.by_plaquettes, &made.by_asqtad, &made.by_hisq})
+        field->resize(40 * volume);
+    for (std::vector<double> *field : {&made.updated, &made.unitary, &made.fat, &made.lng})
+        field->resize(72 * volume);
+    std::vector<std::vector<double>> numbers(cut.ranks());
+    std::vector<std::array<uint64_t, 2>> counts(cut.ranks());
+    const auto endings = on_cut(state.fields, cut, backend, [&](Here &here, Ending &) {
+        Handle h(here, state);
+        std::vector<double> &n = numbers[here.rank()];
+        const auto number = [&](const auto &...call) {
+            double value = 0;
+            (demand(call(&value)), ...);
+            n.push_back(value);
+        };
+        const auto put = [&](std::vector<double> &whole, const std::vector<double> &own) {
+            Fields::put(whole, own, here.places, own.size() / here.places.size());
+        };
+        std::vector<double> room(h.links.size());
+        const milcgpu_field to = field_of(room);
+        milcgpu_force_report report;
+
+        h.load();
+        n.resize(2);
+        demand(milcgpu_plaquettes(h.gauge, &n[0], &n[1]));
+        number([&](double *value) { return milcgpu_gauge_action(h.gauge, &rough_loops, value); });
+        number([&](double *value) { return milcgpu_momentum_action(h.gauge, value); });
+        demand(milcgpu_gauge_force(h.gauge, &rough_loops, 5.5, 0.01, nullptr));
+        put(made.by_gauge, h.saved_momenta());
+        h.load();
+        const milcgpu_loops plaquettes_alone{1, 0, 0};
+        demand(milcgpu_gauge_force(h.gauge, &plaquettes_alone, 5.5, 0.01, nullptr));
+        put(made.by_plaquettes, h.saved_momenta());
+        h.load();
+        demand(h.force(false, report));
+        put(made.by_asqtad, h.saved_momenta());
+        h.load();
+        demand(h.force(true, report));
+        put(made.by_hisq, h.saved_momenta());
+        counts[here.rank()] = {report.svd_links, report.filtered_links};
+
+        demand(milcgpu_update_links(h.gauge, 0.1, 4, nullptr));
+        demand(milcgpu_gauge_save(h.gauge, &to));
+        put(made.updated, room);
+        milcgpu_reunitarize_report unitary{sizeof unitary, 0, 0, 0, 0};
+        demand(milcgpu_reunitarize(h.gauge, 0.5, &unitary));
+        n.insert(n.end(), {double(unitary.failed), unitary.largest_deviation, unitary.mean_square_deviation});
+        demand(milcgpu_gauge_save(h.gauge, &to));
+        put(made.unitary, room);
+
+        milcgpu_fatlink_spec how;
+        milcgpu_hisq_spec(&how);
+        std::vector<double> fat(h.links.size()), lng(h.links.size());
+        const milcgpu_field fat_field = field_of(fat), lng_field = field_of(lng);
+        const milcgpu_fatlink_set set{-0.1, &fat_field, &lng_field, nullptr};
+        demand(milcgpu_gauge_links(h.gauge, &how, &set, 1, nullptr, nullptr));
+        put(made.fat, fat), put(made.lng, lng);
+    });
+    well = all_well(endings);
+    made.numbers = numbers[0];
+    for (int rank = 0; rank < cut.ranks() && well; ++rank) {
+        well = same_bits(numbers[rank], numbers[0]);
+        made.by_singular_values += counts[rank][0], made.filtered += counts[rank][1];
+    }
+    return made;
+}
+
+void check_same(const Made &many, const Made &one) {
+    CHECK(same_bits(many.by_gauge, one.by_gauge));
+    CHECK(same_bits(many.by_plaquettes, one.by_plaquettes));
+    CHECK(same_bits(many.by_asqtad, one.by_asqtad));
+    CHECK(same_bits(many.by_hisq, one.by_hisq));
+    CHECK(same_bits(many.updated, one.updated));
+    CHECK(same_bits(many.unitary, one.unitary));
+    CHECK(same_bits(many.fat, one.fat));
+    CHECK(same_bits(many.lng, one.lng));
+    CHECK(many.by_singular_values == one.by_singular_values);
+    CHECK(many.filtered == one.filtered);
+    REQUIRE(many.numbers.size() == one.numbers.size());
+    for (size_t k = 0; k < one.numbers.size(); ++k) {
+        CAPTURE(k);
+        CHECK(std::abs(many.numbers[k] - one.numbers[k]) <= 1e-14 * std::abs(one.numbers[k]));
+    }
+}
+
+} // namespace
+
+TEST_CASE("forces, updates and links of a trajectory over ranks have the bits of one rank", "[ranks][cut][md]") {
+    const Cut cuts[] = {{{4, 4, 4, 8}, {1, 1, 1, 2}, 0},
+                        {{6, 4, 4, 4}, {2, 1, 1, 1}, 0},
+                        {{10, 6, 4, 4}, {2, 2, 1, 1}, 4}, // 5 and 3 sites, and a cut that is emulated
+                        {{4, 4, 4, 12}, {1, 1, 1, 3}, 0},
+                        {{6, 6, 6, 6}, {2, 2, 2, 2}, 0}}; // odd in all directions
+    for (const Backend backend : backends())
+        for (const Cut &cut : cuts) {
+            CAPTURE(text_of(cut), name(backend));
+            const State state(cut.whole);
+            bool well = false;
+            const Made one = made_on(state, {cut.whole, {1, 1, 1, 1}, 0}, backend, well);
+            REQUIRE(well);
+            CHECK(one.by_singular_values > 0);
+            CHECK(one.filtered > 0);
+            const Made many = made_on(state, cut, backend, well);
+            CHECK(well);
+            check_same(many, one);
+        }
+}
+
+TEST_CASE("forces, updates and links of a trajectory on emulated cuts, every mask", "[cut][md][sanitize]") {
+    const Extents whole{4, 6, 4, 4};
+    const State state(whole);
+    for (const Backend backend : backends()) {
+        bool well = false;
+        const Made one = made_on(state, {whole, {1, 1, 1, 1}, 0}, backend, well);
+        REQUIRE(well);
+        for (int mask = 1; mask < 16; ++mask) {
+            CAPTURE(name(backend), mask);
+            const Made many = made_on(state, {whole, {1, 1, 1, 1}, mask}, backend, well);
+            CHECK(well);
+            check_same(many, one);
+        }
+    }
+}
+
+namespace {
+
+// An emulated cut in x and t, and fields on the wide box whose margin has so many layers; what lies further out is NaN.
+struct Layers {
+    Device device{Backend::host, 0};
+    Ranks ranks;
+    Geometry geometry{{4, 4, 4, 6}, {0, 0, 0, 0}, {4, 4, 4, 6}, halo_depth, 9};
+    Halo halo{device, ranks, geometry, {}};
+    WideBox box{device, geometry, 2};
+    LinkField u{device, Precision::double_, 18, geometry, "test"}, h{momenta(device, Precision::double_, geometry)};
+
+    Layers() {
+        const reference::Lattice lattice{{4, 4, 4, 6}};
+        const auto host = reference::links_to_milc<double>(lattice, unitary_links(lattice, 3, 1, false));
+        links_to_device(device, {const_cast<double *>(host.data()), Precision::double_, 72 * sizeof(double)}, {},
+                        geometry, u);
+        device.fill_zero(h.block(0, 0), h.bytes());
+    }
+    LinkField room(int byte) {
+        LinkField field(device, Precision::double_, 18, box.wide(), "test");
+        const std::vector<unsigned char> bytes(field.bytes(), static_cast<unsigned char>(byte));
+        device.copy_to_device(field.block(0, 0), bytes.data(), bytes.size());
+        return field;
+    }
+    LinkField with(int layers) {
+        LinkField field = room(0xFF);
+        halo.extend(u, box, layers, field);
+        return field;
+    }
+    bool finite(const LinkField &field) { return link_statistics(device, field, geometry).first_bad < 0; }
+    bool finite_on_box(const LinkField &wide) {
+        const LinkField on_box(device, Precision::double_, 18, geometry, "test");
+        halo.crop(wide, box, on_box);
+        return finite(on_box);
+    }
+    // Whether what these links and derivatives give is finite.
+    bool adjoint(const PathCoefficients &c, int layers_of_u, int layers_of_q) {
+        const LinkField by_u = room(0);
+        fat_links_adjoint(device, box, with(layers_of_u), c, with(layers_of_q), by_u,
+                          AdjointSpace(device, box.wide(), Precision::double_, c.lepage != 0));
+        return finite_on_box(by_u);
+    }
+};
+
+} // namespace
+
+TEST_CASE("no step on a cut lattice takes fewer layers of the neighbours' links than it reads, and none takes more",
+          "[cut][md][fatlinks]") {
+    Layers on;
+    const PathCoefficients fat7{0.125, 0, -0.0625, 0.015625, -0.0026, 0},
+        asqtad{0.6, -0.04, -0.06, 0.016, -0.0026, -0.06};
+    struct Step {
+        const char *name;
+        int reach;
+        std::function<bool(int layers)> is_finite;
+    };
+    std::vector<Step> steps;
+    for (const PathCoefficients &c : {fat7, asqtad}) {
+        steps.push_back({"fat links", c.reach(), [&on, c](int layers) {
+                             const LinkField fat = on.room(0);
+                             fat_links(on.device, on.box, on.with(layers), c, fat,
+                                       StapleSpace(on.device, on.box.wide(), Precision::double_));
+                             return on.finite_on_box(fat);
+                         }});
+        steps.push_back({"by fat links, u", c.reach(), [&on, c](int layers) { return on.adjoint(c, layers, 2); }});
+        steps.push_back({"by fat links, q", c.reach(), [&on, c](int layers) { return on.adjoint(c, 2, layers); }});
+    }
+    steps.push_back({"long links", long_links_reach, [&](int layers) {
+                         const LinkField lng = on.room(0);
+                         long_links(on.device, on.box, on.with(layers), 1, lng);
+                         return on.finite_on_box(lng);
+                     }});
+    for (const bool of_u : {true, false})
+        steps.push_back({"by long links", long_links_reach, [&on, of_u](int layers) {
+                             const LinkField by_u = on.room(0);
+                             long_links_adjoint(on.device, on.box, on.with(of_u ? layers : 2), 1,
+                                                on.with(of_u ? 2 : layers), by_u);
+                             return on.finite_on_box(by_u);
+                         }});
+    for (const LoopCoefficients &c : {LoopCoefficients{1, 0, 0}, LoopCoefficients{0, 0, 1}, LoopCoefficients{0, 1, 0},
+                                      LoopCoefficients{0.8, -0.3, 0.45}}) {
+        steps.push_back({"gauge force", c.reach(), [&on, c](int layers) {
+                             on.device.fill_zero(on.h.block(0, 0), on.h.bytes());
+                             gauge_force(on.device, on.box, on.with(layers), c, 1, on.h,
+                                         GaugeForceSpace(on.device, on.box, Precision::double_, c));
+                             return std::isfinite(momentum_action(on.device, on.geometry, on.h));
+                         }});
+        steps.push_back({"gauge action", c.reach(), [&on, c](int layers) {
+                             return std::isfinite(gauge_action(on.device, on.box, on.with(layers), c));
+                         }});
+    }
+    steps.push_back({"plaquettes", plaquettes_reach, [&](int layers) {
+                         const PlaquetteMeans means = plaquettes(on.device, on.box, on.with(layers));
+                         return std::isfinite(means.space + means.time);
+                     }});
+    for (const Step &step : steps) {
+        CAPTURE(step.name, step.reach);
+        CHECK(step.is_finite(step.reach));
+        CHECK_FALSE(step.is_finite(step.reach - 1));
+    }
+}
+
+namespace {
+
+const Cut two_ranks{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
+
+// The calls of the C interface, on a handle that is loaded, and which of its fields they read.
+struct Call {
+    const char *name;
+    bool links, momenta;
+    std::function<milcgpu_status(Handle &)> make;
+};
+std::vector<Call> all_calls() {
+    const auto number = [](auto *call, auto... before) {
+        return [=](Handle &h) {
+            double value;
+            return call(h.gauge, before..., &value);
+        };
+    };
+    const auto save = [](auto *call, size_t reals) {
+        return [=](Handle &h) {
+            std::vector<double> room(h.links.size() / 72 * reals);
+            const milcgpu_field to = field_of(room);
+            return call(h.gauge, &to);
+        };
+    };
+    const auto force = [](bool hisq) {
+        return [hisq](Handle &h) {
+            milcgpu_force_report report;
+            return h.force(hisq, report);
+        };
+    };
+    return {{"update", true, true, [](Handle &h) { return milcgpu_update_links(h.gauge, 0.01, 8, nullptr); }},
+            {"gauge force", true, true,
+             [](Handle &h) { return milcgpu_gauge_force(h.gauge, &rough_loops, 5, 0.01, nullptr); }},
+            {"asqtad force", true, true, force(false)},
+            {"HISQ force", true, true, force(true)},
+            {"reunitarization", true, false,
+             [](Handle &h) {
+                 milcgpu_reunitarize_report report{sizeof report, 0, 0, 0, 0};
+                 return milcgpu_reunitarize(h.gauge, 0, &report);
+             }},
+            {"gauge action", true, false, number(milcgpu_gauge_action, &rough_loops)},
+            {"momentum action", false, true, number(milcgpu_momentum_action)},
+            {"plaquettes", true, false,
+             [](Handle &h) {
+                 double space, time;
+                 return milcgpu_plaquettes(h.gauge, &space, &time);
+             }},
+            {"saved links", true, false, save(milcgpu_gauge_save, 72)},
+            {"saved momenta", false, true, save(milcgpu_momenta_save, 40)}};
+}
+
+} // namespace
+
+TEST_CASE("ranks: a bit that flips in a resident field of one rank ends the next call on all, and the field is empty",
+          "[ranks][cut][md][faults]") {
+    const State state(two_ranks.whole);
+    std::vector<std::string> wrong(2);
+    const auto endings = on_cut(state.fields, two_ranks, Backend::host, [&](Here &here, Ending &) {
+        Handle h(here, state);
+        for (const Call &call : all_calls())
+            for (const bool in_links : {true, false}) {
+                if (!(in_links ? call.links : call.momenta))
+                    continue;
+                h.load();
+                if (here.rank() == 1)
+                    (in_links ? h.gauge->u : h.gauge->h).block(1, 3)[5] ^= 0x10;
+                const std::string said = call.make(h) == MILCGPU_CORRUPTED ? milcgpu_last_error() : "no error";
+                const bool good = has(said, in_links ? "rank 1 of 2: the device no longer holds the gauge field"
+                                                     : "rank 1 of 2: the device no longer holds the momenta") &&
+                                  call.make(h) == MILCGPU_BAD_ARGUMENT;
+                if (!good)
+                    wrong[here.rank()] += std::string(call.name) + ": " + said + "; ";
+            }
+    });
+    CHECK(all_well(endings));
+    CHECK(wrong == std::vector<std::string>(2));
+}
+
+TEST_CASE("ranks: where memory ends on one rank, wherever in a call that is, all leave it with links and momenta as "
+          "they were",
+          "[ranks][cut][md][faults]") {
+    const State state(two_ranks.whole);
+    std::vector<std::string> wrong(2);
+    std::vector<int> failures(2);
+    const auto endings = on_cut(state.fields, two_ranks, Backend::host, [&](Here &here, Ending &) {
+        Handle h(here, state);
+        h.load();
+        for (const Call &call : all_calls()) {
+            bool came = true; // the fault, at rank 1
+            for (int after = 0; came; ++after) {
+                const uint64_t links = milcgpu_gauge_version(h.gauge), momenta = milcgpu_momenta_version(h.gauge);
+                if (here.rank() == 1)
+                    here.context->device->inject(Fault::allocation, after);
+                const milcgpu_status status = call.make(h);
+                came = here.context->ranks->gathered("test", here.context->device->planted())[1] == Fault::none;
+                const bool failed = status == MILCGPU_NO_MEMORY && has(milcgpu_last_error(), "rank 1 of 2: ");
+                if (!failed && status != MILCGPU_OK) // it is OK where there is another way
+                    wrong[here.rank()] += format("%s, %d: %d %s; ", call.name, after, status, milcgpu_last_error());
+                if (failed && (milcgpu_gauge_version(h.gauge) != links || milcgpu_momenta_version(h.gauge) != momenta))
+                    wrong[here.rank()] += format("%s, %d: fields changed; ", call.name, after);
+                failures[here.rank()] += failed;
+            }
+            here.context->device->inject(Fault::none);
+        }
+    });
+    CHECK(all_well(endings));
+    CHECK(wrong == std::vector<std::string>(2));
+    CHECK(failures[0] == failures[1]);
+    CHECK(failures[0] > 40);
+}
+
+TEST_CASE("ranks: numbers that differ among the ranks are refused by name", "[ranks][cut][md][faults]") {
+    const State state(two_ranks.whole);
+    std::vector<std::string> said(2);
+    const auto endings = on_cut(state.fields, two_ranks, Backend::host, [&](Here &here, Ending &) {
+        Handle h(here, state);
+        h.load();
+        milcgpu_force_report report;
+        const double eps = here.rank() == 1 ? 0.02 : 0.03;
+        const milcgpu_loops loops{1, here.rank() * 0.5, 0};
+        double value;
+        for (const milcgpu_status status :
+             {h.force(true, report, eps), milcgpu_gauge_force(h.gauge, &loops, 5, 0.01, nullptr),
+              milcgpu_gauge_action(h.gauge, &loops, &value), milcgpu_update_links(h.gauge, eps, 8, nullptr)})
+            said[here.rank()] += format("%d ", status);
+        said[here.rank()] += milcgpu_last_error();
+    });
+    CHECK(all_well(endings));
+    for (const std::string &words : said)
+        CHECK(words == format("%d %d %d %d milcgpu_update_links: eps is 0.02 on rank 1 of 2 and 0.029999999999999999 "
+                              "on rank 0: all ranks must ask for the same",
+                              MILCGPU_BAD_ARGUMENT, MILCGPU_BAD_ARGUMENT, MILCGPU_BAD_ARGUMENT, MILCGPU_BAD_ARGUMENT));
+}
