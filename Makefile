@@ -75,7 +75,7 @@ else
   host_flags += -Werror
 endif
 host_flags := $(strip $(host_flags) $(CXXFLAGS))
-cpp_flags  := -I. $(if $(filter 1,$(STRIPED)),-DMILCGPU_STRIPED) $(CPPFLAGS)
+cpp_flags  := -I. -Imilc_glue $(if $(filter 1,$(STRIPED)),-DMILCGPU_STRIPED) $(CPPFLAGS)
 cxx        := $(CXX) -std=c++17 $(optimize) $(host_flags) $(cpp_flags)
 
 # What mpicc -show adds to a compiler's line; Open MPI, MPICH and their kin know it. nvcc takes -Wl, by another name. An
@@ -281,9 +281,9 @@ $(O)/cuda_faults: $(fault_objects) $(aside) $(O)/libmilcgpu.a
 	  sed -n '/cudaGetError/d; s/^ *U \(cuda[A-Z].*\)/-Xlinker --wrap=\1/p')
 
 # Looked at in every `make check`: an MPI may have come since the last one.
-$(mpi_list): $(O)/libmilcgpu.so FORCE | $(if $(install_goals),needs)
+$(mpi_list): $(O)/libmilcgpu.so $(O)/libquda.so FORCE | $(if $(install_goals),needs)
 	@sh tests/mpi_ranks/build.sh $(abspath $(@D)) '$(lastword $(CXX))' -std=c++17 -O1 -g -Wall -Wextra $(or $(sanitizers),-Werror) \
-	  $(cpp_flags) $(wildcard tests/mpi_ranks/*.cpp) tests/failing_new.cpp $(LDFLAGS) -L$(O) -lmilcgpu -Wl,-rpath,$(abspath $(O)) $(LDLIBS)
+	  $(cpp_flags) $(wildcard tests/mpi_ranks/*.cpp) tests/failing_new.cpp $(LDFLAGS) -L$(O) -lquda -lmilcgpu -Wl,-rpath,$(abspath $(O)) $(LDLIBS)
 
 # By way of the make fragment, as MILC's own make does it.
 $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(ref_sources)) \

@@ -103,9 +103,8 @@ void Job::begin() {
     MPI_Init(nullptr, nullptr);
     mpi_ = std::make_unique<Mpi>();
     int node_rank, node_size;
-    MPI_Comm_dup(MPI_COMM_WORLD, &mpi_->lent);
-    MPI_Comm_set_errhandler(mpi_->lent, MPI_ERRORS_RETURN);
-    milcgpu_mpi_node(&node_rank, &node_size);
+    milcgpu_mpi_own(MPI_COMM_WORLD, &mpi_->lent);
+    milcgpu_mpi_node(MPI_COMM_WORLD, &node_rank, &node_size);
     mpi_->messages = milcgpu_mpi_messages(&mpi_->lent, node_rank, node_size);
     rank_ = mpi_->messages.rank;
     size_ = mpi_->messages.size;

@@ -1,11 +1,10 @@
 /* Message passing by MPI for milcgpu_layout::messages. The library has no MPI in it; a program that includes this file
  * is compiled where mpi.h is, and lends its own, whichever that is. C or C++.
  *
- *     MPI_Comm mine;                                   // until milcgpu_finalize, where it is
+ *     MPI_Comm mine; // stays where it is until milcgpu_finalize
  *     int node_rank, node_size;
- *     MPI_Comm_dup(MPI_COMM_WORLD, &mine);             // of its own, and it returns errors
- *     MPI_Comm_set_errhandler(mine, MPI_ERRORS_RETURN);
- *     milcgpu_mpi_node(&node_rank, &node_size);
+ *     milcgpu_mpi_own(MPI_COMM_WORLD, &mine);
+ *     milcgpu_mpi_node(MPI_COMM_WORLD, &node_rank, &node_size);
  *     milcgpu_messages messages = milcgpu_mpi_messages(&mine, node_rank, node_size);
  */
 #ifndef MILCGPU_MPI_H
@@ -66,16 +65,22 @@ static inline void milcgpu_mpi_abort(void *user, const char *why) {
     MPI_Abort(*(MPI_Comm *)user, 1);
 }
 
-/* This rank among those of the whole program on this host. A call of all ranks of MPI_COMM_WORLD. Where MPI cannot say
- * it: 0 of 1. */
-static inline void milcgpu_mpi_node(int *rank, int *size) {
+/* This rank among those of a communicator that are on this host: of MPI_COMM_WORLD, so that two jobs of one program do
+ * not take the same GPU. A call of all of its ranks. Where MPI cannot say it: 0 of 1. */
+static inline void milcgpu_mpi_node(MPI_Comm of, int *rank, int *size) {
     MPI_Comm node;
     *rank = 0, *size = 1;
-    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) != MPI_SUCCESS)
+    if (MPI_Comm_split_type(of, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) != MPI_SUCCESS)
         return;
     MPI_Comm_rank(node, rank);
     MPI_Comm_size(node, size);
     MPI_Comm_free(&node);
+}
+
+/* A communicator of milcgpu's own, away from the caller's messages, which returns errors. 0: MPI gives none. A call of
+ * all of its ranks. */
+static inline int milcgpu_mpi_own(MPI_Comm of, MPI_Comm *own) {
+    return MPI_Comm_dup(of, own) == MPI_SUCCESS && MPI_Comm_set_errhandler(*own, MPI_ERRORS_RETURN) == MPI_SUCCESS;
 }
 
 static inline milcgpu_messages milcgpu_mpi_messages(MPI_Comm *communicator, int node_rank, int node_size) {

@@ -133,6 +133,18 @@ TEST_CASE("mpi: the plugin for MILC starts on all ranks or on none, with one voi
         }
 }
 
+TEST_CASE("mpi: MILC's own GPU switches on ranks have the numbers of one rank", "[ranks][mpi][quda]") {
+    NEED_MPI;
+    for (const Mpi &mpi : mpis())
+        for (const int ranks : {2, 4}) {
+            const Run r = run(mpi, ranks, "quda");
+            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
+            CHECK(r.status == 0);
+            CHECK(r.count(std::to_string(20 * ranks) + " checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") ==
+                  1);
+        }
+}
+
 TEST_CASE("mpi: where a rank of MILC's job is lost, the plugin ends all of them, in words", "[ranks][mpi][plugin]") {
     NEED_MPI;
     for (const Mpi &mpi : mpis())

@@ -96,9 +96,7 @@ std::string refusal_of_glue(const milcgpu_milc &milc) {
 }
 std::string refusal(const milcgpu_milc &milc) {
     if (milc.ranks != 1 && milc.messages == nullptr)
-        return format("%d ranks, and %s", milc.ranks,
-                      milc.own_routines != 0 ? "no mpi.h was found when MILC was built: milcgpu cannot pass messages"
-                                             : "milcgpu passes no messages for MILC's own GPU switches yet");
+        return format("%d ranks, and no mpi.h was found when MILC was built: milcgpu cannot pass messages", milc.ranks);
     if (milc.site_map == nullptr)
         return "MILC's site order could not be read (node_index and the sites' coordinates disagree, or an extent of "
                "the whole lattice is odd)";
@@ -170,7 +168,7 @@ int milcgpu_plugin_agreed(int mine) {
 
 int milcgpu_plugin_retreat(void) {
     Plugin &p = plugin();
-    return answer_of("host backend", "It could not be done", 0, [&] {
+    return common_answer_of("host backend", "It could not be done", 0, [&] {
         int backend = MILCGPU_CUDA;
         if (p.context != nullptr)
             milcgpu_backend_of(p.context, &backend);

@@ -143,9 +143,16 @@ LinkSet *Plugin::links_for(const void *fat, const void *lng) {
         return nullptr;
     }
     say(0, reason());
-    if (ends_context(status))
-        close();
+    end_context_after(status);
     return nullptr;
+}
+
+void Plugin::end_context_after(int status) {
+    if (!ends_context(status))
+        return;
+    if (status != MILCGPU_DEVICE_LOST)
+        site_map.clear(); // messages of before may still arrive
+    close();
 }
 
 void Plugin::report_failure(milcgpu_routine routine, int status) {
@@ -156,8 +163,7 @@ void Plugin::report_failure(milcgpu_routine routine, int status) {
                         : with_gauge                    ? "the GPU is gone"
                                                         : "the GPU is gone: MILC runs on the CPU from here on";
     say(0, format("%s: %s. %s", routine_name(routine), reason().c_str(), after));
-    if (ends_context(status))
-        close();
+    end_context_after(status);
 }
 
 HostRecords Plugin::link_records(const void *links_of_all_sites) const {

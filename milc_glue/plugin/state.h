@@ -63,6 +63,8 @@ struct Plugin {
         return status == MILCGPU_DEVICE_LOST || status == MILCGPU_COMM ||
                (status == MILCGPU_TIMED_OUT && agreed.size() > 1);
     }
+    // Closes it then. Where ranks have lost one another no other one is opened.
+    void end_context_after(int status);
     // Says what milcgpu_last_error() has, and what happens now, for an error that nothing here mends.
     void report_failure(milcgpu_routine routine, int status);
 

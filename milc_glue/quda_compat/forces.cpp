@@ -4,7 +4,9 @@
 #include "milc_glue/quda_compat/internal.h"
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 using namespace milcgpu::quda;
@@ -148,7 +150,8 @@ void qudaMomLoad(int precision, QudaMILCSiteArg_t *arg) {
         const milcgpu::HostRecords from = records_of(momenta_of(*arg, precision), 40, precision);
         if (resident.room == nullptr)
             resident.room = milcgpu::host_room(from.count * from.bytes);
-        if (resident.room == nullptr) { // those in the sites count on
+        if (milcgpu_plugin_agreed(resident.room == nullptr) != 0) { // on all ranks those in the sites count on
+            std::free(std::exchange(resident.room, nullptr));
             complain("qudaMomLoad", "no room in the host's memory: the momenta are copied in every call");
             return false;
         }

@@ -1,23 +1,39 @@
 // What the files of this folder share: the lattice, the start of the plugin, retreat and marks after errors. Not
 // installed.
 #pragma once
+#include "gpu_kernels/comm/ranks.h"
 #include "milc_glue/host_fields.h"
 #include "milc_glue/plugin.h"
 #include "milc_glue/quda_compat/quda_milc_interface.h"
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <new>
 
 namespace milcgpu::quda {
 
+// What this rank has of it.
 struct Lattice {
-    int n[4] = {0, 0, 0, 0};
-    int ranks = 0;
-    size_t sites() const { return static_cast<size_t>(n[0]) * n[1] * n[2] * n[3] / (ranks > 1 ? ranks : 1); } // here
-    size_t site(int x, int y, int z, int t) const { // MILC's layout_hyper_prime; coordinates are taken modulo extents
-        x %= n[0], y %= n[1], z %= n[2], t %= n[3];
-        const size_t lexicographic = x + static_cast<size_t>(n[0]) * (y + n[1] * (z + static_cast<size_t>(n[2]) * t));
-        return lexicographic / 2 + ((x + y + z + t) % 2 != 0 ? sites() / 2 : 0);
+    milcgpu_milc_box box{};
+    int ranks = 0;                             // 0: not known yet
+    std::unique_ptr<milcgpu::Ranks> messenger; // for observables; nullptr: none was lent
+    milcgpu_messages messages[MILCGPU_QUDA_TABLES]{};
+
+    int n(int mu) const { return box.extent[mu]; }
+    bool cut(int mu) const { return box.extent[mu] != box.whole[mu]; }
+    bool is_cut() const { return cut(0) || cut(1) || cut(2) || cut(3); }
+    int origin_parity() const { return (box.origin[0] + box.origin[1] + box.origin[2] + box.origin[3]) % 2; }
+    size_t sites() const { return static_cast<size_t>(n(0)) * n(1) * n(2) * n(3); } // here
+    size_t even_sites() const { return (sites() + 1 - origin_parity()) / 2; }
+    double whole_sites() const {
+        return static_cast<double>(box.whole[0]) * box.whole[1] * box.whole[2] * box.whole[3];
+    }
+    // MILC's layout_hyper_prime, by coordinates in the box; taken modulo its extents.
+    size_t site(int x, int y, int z, int t) const {
+        x %= n(0), y %= n(1), z %= n(2), t %= n(3);
+        const size_t lexicographic = x + static_cast<size_t>(n(0)) * (y + n(1) * (z + static_cast<size_t>(n(2)) * t));
+        const bool odd = (x + y + z + t + origin_parity()) % 2 != 0;
+        return odd ? (lexicographic + sites()) / 2 : lexicographic / 2;
     }
 };
 
@@ -31,7 +47,12 @@ template <class Work> bool guarded(const char *function, const Work &work) noexc
     try {
         return work();
     } catch (const std::bad_alloc &) {
-        complain(function, "no room in the host's memory");
+        const milcgpu_messages &ranks = lattice.messages[0]; // this one alone
+        if (ranks.size > 1)
+            std::fprintf(stderr, "milcgpu: %s: rank %d of %d: no room in the host's memory\n", function, ranks.rank,
+                         ranks.size);
+        else
+            complain(function, "no room in the host's memory");
     } catch (const std::exception &error) {
         complain(function, error.what());
     }

@@ -2,6 +2,7 @@
 // the GPU cannot do the host backend does; and what that cannot do either is marked as not done: NaN. No exception
 // leaves an entry: MILC could not catch it, and its run would end.
 #include "milc_glue/quda_compat/internal.h"
+#include "milc_glue/start_context.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -18,7 +19,10 @@ int started_with = 0; // precision of MILC's fields; 0: not started
 
 } // namespace
 
-void complain(const char *function, const char *what) { std::fprintf(stderr, "milcgpu: %s: %s\n", function, what); }
+void complain(const char *function, const char *what) {
+    if (lattice.messages[0].rank == 0) // what goes wrong does so on all ranks
+        std::fprintf(stderr, "milcgpu: %s: %s\n", function, what);
+}
 
 bool start(const char *function, int precision) {
     if (precision == started_with)
@@ -44,16 +48,21 @@ bool start(const char *function, int precision) {
     milc.milc = "MILC through its own GPU switches";
     milc.precision = precision;
     milc.ranks = lattice.ranks;
-    for (int mu = 0; mu < 4; ++mu)
-        milc.extent[mu] = lattice.n[mu];
+    std::copy_n(lattice.box.extent, 4, milc.extent);
+    if (lattice.messenger) {
+        std::copy_n(lattice.box.whole, 4, milc.whole);
+        std::copy_n(lattice.box.origin, 4, milc.origin);
+        std::copy_n(&lattice.box.neighbour[0][0], 8, &milc.neighbour[0][0]);
+        milc.rank = lattice.messages[0].rank;
+        milc.messages = &lattice.messages[0];
+        milc.decisions = &lattice.messages[1];
+    }
     milc.left[MILCGPU_GAUGE_ACTION] = milc.left[MILCGPU_PLAQUETTE] = "all threads of the host";
     milc.site_map = order.data();
     started_with = precision;
     const int begun = milcgpu_plugin_start(&milc);
     if (begun < 0)
-        started_with = 0;   // for want of memory: the next call tries again
-    if (lattice.ranks != 1) // said by the plugin; there is nothing to retreat to
-        return begun > 0;
+        started_with = 0; // for want of memory: the next call tries again
     return begun > 0 || (begun == 0 && milcgpu_plugin_retreat() != 0);
 }
 
@@ -121,17 +130,36 @@ bool load_links(const char *function, int precision, milcgpu_routine routine, mi
 
 extern "C" {
 
-void qudaSetMPICommHandle(void *) {} // one rank
+void qudaSetMPICommHandle(void *) {} // of a MILC without mpi.h; others lend messages in its place
+
+void milcgpu_quda_lend(const void *tables, const milcgpu_milc_box *box) {
+    guarded(__func__, [&] {
+        std::copy_n(static_cast<const milcgpu_messages *>(tables), MILCGPU_QUDA_TABLES, lattice.messages);
+        lattice.messenger = milcgpu::ranks_of(&lattice.messages[MILCGPU_QUDA_TABLES - 1]);
+        if (const char *limit = std::getenv("MILCGPU_TIMEOUT"))
+            lattice.messenger->set_time_limit(milcgpu::seconds_of(limit).value_or(milcgpu::Ranks::default_time_limit));
+        lattice.box = *box;
+        return true;
+    });
+}
 
 void qudaInit(QudaInitArgs_t input) {
     lattice.ranks = 1;
     for (int mu = 0; mu < 4; ++mu) {
-        lattice.n[mu] = input.layout.latsize[mu];
-        lattice.ranks *= input.layout.machsize != nullptr ? input.layout.machsize[mu] : 1;
+        const int ranks = input.layout.machsize != nullptr ? input.layout.machsize[mu] : 1;
+        lattice.ranks *= ranks;
+        if (!lattice.messenger) {
+            lattice.box.whole[mu] = input.layout.latsize[mu];
+            lattice.box.extent[mu] = input.layout.latsize[mu] / ranks;
+        }
     }
 }
 
-void qudaFinalize(void) {} // the tables come at the exit of the program
+// The tables of one rank come at the exit of the program; those of several while messages pass.
+void qudaFinalize(void) {
+    if (lattice.ranks > 1)
+        milcgpu_plugin_exit();
+}
 
 void *qudaAllocatePinned(size_t bytes) { return milcgpu::host_room(bytes); }
 void qudaFreePinned(void *address) { std::free(address); }
@@ -227,9 +255,9 @@ void qudaDslash(int external_precision, int, QudaInvertArgs_t inv_args, const vo
             return milcgpu_plugin_dslash(fatlink, longlink, parity, packed(source, external_precision),
                                          packed(destination, external_precision)) != 0;
         })) {
-        const size_t half = 3 * lattice.sites() * (external_precision == 1 ? sizeof(float) : sizeof(double));
-        fill_with_nan(static_cast<unsigned char *>(destination) + (parity == MILCGPU_EVEN ? 0 : half),
-                      3 * lattice.sites(), external_precision);
+        const size_t even = lattice.even_sites(), first = parity == MILCGPU_EVEN ? 0 : even;
+        fill_with_nan(static_cast<unsigned char *>(destination) + 6 * first * bytes_of(external_precision),
+                      6 * (parity == MILCGPU_EVEN ? even : lattice.sites() - even), external_precision);
     }
     *num_iters = 0;
 }

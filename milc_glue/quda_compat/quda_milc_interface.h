@@ -10,6 +10,7 @@
 #define MILCGPU_QUDA_MILC_INTERFACE_H
 
 #include "enum_quda.h"
+#include "milcgpu_milc.h"
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -54,7 +55,12 @@ typedef struct {
 
 void qudaSetMPICommHandle(void *communicator);
 void qudaInit(QudaInitArgs_t input);
-void qudaFinalize(void);
+void qudaFinalize(void); /* several ranks: before MPI_Finalize */
+
+/* Several ranks, before qudaInit: MILCGPU_QUDA_TABLES tables of type milcgpu_messages, whose messages never meet, and
+ * this rank's box. All ranks call it, and all that follows, together. */
+enum { MILCGPU_QUDA_TABLES = 3 };
+void milcgpu_quda_lend(const void *tables, const milcgpu_milc_box *box);
 
 /* Memory that transfers are fast with; like malloc and free otherwise. */
 void *qudaAllocatePinned(size_t bytes);
@@ -147,5 +153,46 @@ void qudaUnitarizeSU3Phased(int precision, double tol, QudaMILCSiteArg_t *arg, i
 
 #ifdef __cplusplus
 }
+#endif
+
+/* MILC, where it has MPI, lends it in the one call that names its communicator: *(MPI_Comm *)communicator, that of the
+ * job. */
+#ifdef MILCGPU_HAS_MPI
+static inline void milcgpu_quda_lend_mpi(void *communicator, const int whole[4], size_t sites,
+                                         void (*place)(int x[4], int rank, size_t i),
+                                         int (*node_number)(int x, int y, int z, int t)) {
+    /* Which rank of this host this is, of all jobs: the launchers know it. */
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "MPI_LOCALRANKID",
+                                        "PALS_LOCAL_RANKID"};
+    static MPI_Comm own[MILCGPU_QUDA_TABLES];
+    milcgpu_messages tables[MILCGPU_QUDA_TABLES];
+    milcgpu_milc_box box;
+    int node_rank, node_size, rank, k;
+    if (communicator == NULL) /* QMP without MPI */
+        return;
+    milcgpu_mpi_node(*(MPI_Comm *)communicator, &node_rank, &node_size);
+    for (k = 3; k >= 0; k--)
+        if (getenv(names[k]) != NULL)
+            node_rank = atoi(getenv(names[k]));
+    node_size = node_size > node_rank ? node_size : node_rank + 1;
+    for (k = 0; k < MILCGPU_QUDA_TABLES; k++) {
+        if (!milcgpu_mpi_own(*(MPI_Comm *)communicator, &own[k])) {
+            fprintf(stderr, "milcgpu: MPI gives no communicator for messages of milcgpu\n");
+            return;
+        }
+        tables[k] = milcgpu_mpi_messages(&own[k], node_rank, node_size);
+    }
+    MPI_Comm_rank(own[0], &rank);
+    if (milcgpu_find_box(whole, rank, sites, place, node_number, &box))
+        milcgpu_quda_lend(tables, &box);
+    else
+        fprintf(stderr, "milcgpu: rank %d: its sites are no box of the lattice\n", rank);
+}
+/* The names of MILC's are those at the place of the call. */
+#define qudaSetMPICommHandle(communicator)                                                                             \
+    do {                                                                                                               \
+        const int milcgpu_whole[4] = {nx, ny, nz, nt};                                                                 \
+        milcgpu_quda_lend_mpi((communicator), milcgpu_whole, sites_on_node, get_coords, node_number);                  \
+    } while (0)
 #endif
 #endif

@@ -1,37 +1,19 @@
 /* The message passing that this MILC was built with, lent to the library, which has none of its own: so one library
  * serves every MPI. MILC's compiler is the one that finds mpi.h. With QMP the messages go by the MPI below it. */
 #include "ranks.h"
+#include "milcgpu_milc.h"
 #include <string.h>
-
-#if defined(MPI_COMMS) || (defined(QMP) && defined(QMP_MPI))
-#ifdef __has_include
-#if __has_include(<mpi.h>)
-#define HAS_MPI
-#endif
-#else
-#define HAS_MPI
-#endif
-#endif
 
 void __real_initialize_machine(int *, char ***) MILCGPU_ORIGINAL;
 void __real_normal_exit(int) MILCGPU_ORIGINAL;
 
-#ifdef HAS_MPI
-#include "milcgpu_mpi.h"
+#ifdef MILCGPU_HAS_MPI
 
 /* Of all jobs of this program on this host. */
 static int node_rank = 0, node_size = 1;
 
 /* The library's messages and the plugin's, each in a communicator of its own, and away from MILC's. */
 static MPI_Comm own[2] = {MPI_COMM_NULL, MPI_COMM_NULL};
-
-/* 0: there is none, which was said. */
-static int copy_communicator(const MPI_Comm *job, MPI_Comm *copy) {
-    if (MPI_Comm_dup(*job, copy) == MPI_SUCCESS && MPI_Comm_set_errhandler(*copy, MPI_ERRORS_RETURN) == MPI_SUCCESS)
-        return 1;
-    fprintf(stderr, "milcgpu: MPI gives no communicator for messages of milcgpu\n");
-    return 0;
-}
 
 void milcgpu_describe_ranks(milcgpu_milc *milc) {
     static milcgpu_messages tables[2];
@@ -42,8 +24,10 @@ void milcgpu_describe_ranks(milcgpu_milc *milc) {
     if (job == NULL) /* QMP without MPI */
         return;
     for (k = 0; k < 2; k++) {
-        if (own[k] == MPI_COMM_NULL && !copy_communicator(job, &own[k]))
+        if (own[k] == MPI_COMM_NULL && !milcgpu_mpi_own(*job, &own[k])) {
+            fprintf(stderr, "milcgpu: MPI gives no communicator for messages of milcgpu\n");
             return;
+        }
         tables[k] = milcgpu_mpi_messages(&own[k], node_rank, node_size);
     }
     milc->messages = &tables[0];
@@ -61,7 +45,7 @@ void milcgpu_stop_all_ranks(void) {
 static void find_node_rank(void) {
     int has_begun = 0;
     if (MPI_Initialized(&has_begun) == MPI_SUCCESS && has_begun)
-        milcgpu_mpi_node(&node_rank, &node_size);
+        milcgpu_mpi_node(MPI_COMM_WORLD, &node_rank, &node_size);
 }
 
 static void give_communicators_back(void) {
@@ -114,33 +98,18 @@ void __wrap_normal_exit(int status) {
     __real_normal_exit(status);
 }
 
-/* Not get_logical_coordinate(): it is wrong where QMP numbers its ranks in another order (-qmp-logic-map). */
+static void place_of_site(int x[4], int rank, size_t i) {
+    (void)rank;
+    x[0] = lattice[i].x, x[1] = lattice[i].y, x[2] = lattice[i].z, x[3] = lattice[i].t;
+}
+
 int milcgpu_describe_box(milcgpu_milc *milc) {
     const int whole[4] = {nx, ny, nz, nt};
-    int most[4] = {0, 0, 0, 0}, at[4], mu;
-    size_t i, sites = 1;
-    memcpy(milc->whole, whole, sizeof whole);
-    memcpy(milc->origin, whole, sizeof whole);
-    for (i = 0; i < sites_on_node; i++) {
-        const int x[4] = {lattice[i].x, lattice[i].y, lattice[i].z, lattice[i].t};
-        for (mu = 0; mu < 4; mu++) {
-            milc->origin[mu] = x[mu] < milc->origin[mu] ? x[mu] : milc->origin[mu];
-            most[mu] = x[mu] > most[mu] ? x[mu] : most[mu];
-        }
-    }
-    for (mu = 0; mu < 4; mu++) {
-        milc->extent[mu] = most[mu] - milc->origin[mu] + 1;
-        if (milc->origin[mu] < 0 || milc->extent[mu] < 1)
-            return 0;
-        sites *= milc->extent[mu];
-    }
-    for (mu = 0; mu < 4; mu++) {
-        memcpy(at, milc->origin, sizeof at);
-        at[mu] = (at[mu] + whole[mu] - 1) % whole[mu];
-        milc->neighbour[mu][0] = node_number(at[0], at[1], at[2], at[3]);
-        memcpy(at, milc->origin, sizeof at);
-        at[mu] = (at[mu] + milc->extent[mu]) % whole[mu];
-        milc->neighbour[mu][1] = node_number(at[0], at[1], at[2], at[3]);
-    }
-    return sites == sites_on_node;
+    milcgpu_milc_box box;
+    const int is_box = milcgpu_find_box(whole, mynode(), sites_on_node, place_of_site, node_number, &box);
+    memcpy(milc->extent, box.extent, sizeof box.extent);
+    memcpy(milc->whole, box.whole, sizeof box.whole);
+    memcpy(milc->origin, box.origin, sizeof box.origin);
+    memcpy(milc->neighbour, box.neighbour, sizeof box.neighbour);
+    return is_box;
 }

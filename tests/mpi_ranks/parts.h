@@ -15,3 +15,5 @@ inline void check(bool holds, const std::string &what) {
 
 void start_plugin(const milcgpu_messages &library, const milcgpu_messages &decisions);
 void lose_a_rank(const milcgpu_messages &library, const milcgpu_messages &decisions);
+// job: points to the MPI_Comm of the ranks.
+void quda_door(const milcgpu_messages &library, void *job);

@@ -6,6 +6,7 @@
 //   stopped   the last rank stops in the middle: the others say so, in words, and end
 //   killed    the last rank is killed in the middle
 //   plugin    the start of the plugin for MILC, and its tables (plugin.cpp)
+//   quda      MILC's own GPU switches (quda.cpp)
 //   lost      the last rank stops where the plugin's ranks decide: the plugin ends the job
 #include "gpu_kernels/geometry/lattice.h"
 #include "milc_glue/milcgpu_mpi.h"
@@ -92,8 +93,7 @@ void memory(const milcgpu_messages &table) {
     long failures = 1;
     for (int news = 0; failures != 0; news += 5) {
         MPI_Comm communicator; // messages of one that failed may still be under way
-        MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
-        MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
+        milcgpu_mpi_own(MPI_COMM_WORLD, &communicator);
         milcgpu_messages fresh = table;
         fresh.user = new MPI_Comm(communicator);
         const milcgpu_layout layout = layout_of(fresh);
@@ -262,10 +262,9 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     const std::string what = argc > 1 ? argv[1] : "";
     MPI_Comm communicator;
-    MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
-    MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
+    milcgpu_mpi_own(MPI_COMM_WORLD, &communicator);
     int node_rank, node_size;
-    milcgpu_mpi_node(&node_rank, &node_size);
+    milcgpu_mpi_node(MPI_COMM_WORLD, &node_rank, &node_size);
     const milcgpu_messages table = milcgpu_mpi_messages(&communicator, node_rank, node_size);
     const auto ranks = [&] { // as milcgpu_init makes them
         std::unique_ptr<Ranks> made = ranks_of(&table);
@@ -285,10 +284,12 @@ int main(int argc, char **argv) {
         missed(*ranks, what == "stopped" ? SIGSTOP : SIGKILL);
         std::this_thread::sleep_for(std::chrono::milliseconds(300)); // until all have said it
         MPI_Abort(MPI_COMM_WORLD, 3);
+    } else if (what == "quda") {
+        MPI_Comm job = MPI_COMM_WORLD;
+        quda_door(table, &job);
     } else if (what == "plugin" || what == "lost") {
         MPI_Comm other;
-        MPI_Comm_dup(MPI_COMM_WORLD, &other);
-        MPI_Comm_set_errhandler(other, MPI_ERRORS_RETURN);
+        milcgpu_mpi_own(MPI_COMM_WORLD, &other);
         milcgpu_messages decisions = milcgpu_mpi_messages(&other, node_rank, node_size);
         decisions.abort = [](void *, const char *why) {
             std::fprintf(stderr, "ended: %s\n", why);

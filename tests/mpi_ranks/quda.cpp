@@ -1,0 +1,241 @@
+// MILC's own GPU switches on ranks: what MILC's call sites do, against the whole lattice on each rank alone.
+#define MPI_COMMS // as MILC's Makefile says it
+#include "examples/boxes.h"
+#include "milc_glue/quda_compat/quda_milc_interface.h"
+#include "tests/mpi_ranks/parts.h"
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <vector>
+
+namespace {
+
+// ---- MILC's side: layout_hyper_prime with --geom 1 1 z t.
+
+int nx = 4, ny = 4, nz, nt;
+size_t sites_on_node;
+std::array<int, 4> grid;
+
+milcgpu_layout box_of(int rank) { return examples::layout_on_grid({nx, ny, nz, nt}, grid, rank); }
+int node_number(int, int, int z, int t) { return z / (nz / grid[2]) + grid[2] * (t / (nt / grid[3])); }
+void get_coords(int coords[], int node, size_t index) {
+    const milcgpu_layout box = box_of(node);
+    const reference::Lattice all{{nx, ny, nz, nt}};
+    static const std::vector<int> order = reference::milc_order(all); // the site of each place
+    const auto x = all.coordinates(order[examples::places_of(box)[index]]);
+    std::copy(x.begin(), x.end(), coords);
+}
+
+// ---- Fields of the whole lattice in MILC's order, alike on all ranks, and this rank's part.
+
+std::vector<double> numbers(size_t count, uint64_t seed, double size) {
+    std::vector<double> all(count);
+    for (double &each : all) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        each = size * (static_cast<double>(seed >> 11) * 0x1p-53 - 0.5);
+    }
+    return all;
+}
+
+struct Field {
+    size_t reals;
+    std::vector<double> all, mine;
+    Field(const std::vector<size_t> &places, size_t volume, size_t reals_a_site, uint64_t seed, double size)
+        : reals(reals_a_site), all(numbers(volume * reals, seed, size)), mine(part(places, all)) {}
+    std::vector<double> part(const std::vector<size_t> &places, const std::vector<double> &whole) const {
+        std::vector<double> part;
+        for (const size_t place : places)
+            part.insert(part.end(), whole.begin() + place * reals, whole.begin() + (place + 1) * reals);
+        return part;
+    }
+};
+
+double difference(const std::vector<double> &a, const std::vector<double> &b) {
+    double off = 0, size = 0;
+    for (size_t k = 0; k < b.size(); ++k)
+        off += (a[k] - b[k]) * (a[k] - b[k]), size += b[k] * b[k];
+    return std::sqrt(off / size);
+}
+
+bool near(double a, double b, double tolerance) { return std::abs(a - b) <= tolerance * std::abs(b); }
+
+// ---- Loops of the whole lattice, the slow way.
+
+using Complex = std::complex<double>;
+struct Matrix {
+    Complex e[3][3] = {};
+};
+Matrix times(const Matrix &a, const Matrix &b, bool adjoint) {
+    Matrix c;
+    for (int i = 0; i < 3; ++i)
+        for (int j = 0; j < 3; ++j)
+            for (int k = 0; k < 3; ++k)
+                c.e[i][j] += a.e[i][k] * (adjoint ? std::conj(b.e[j][k]) : b.e[k][j]);
+    return c;
+}
+// Sum over all sites; steps 0 to 3 along x, y, z, t and 7 - mu back.
+Complex trace_of_loop(const std::vector<double> &links, const std::vector<int> &steps) {
+    const reference::Lattice all{{nx, ny, nz, nt}};
+    const auto link = [&](int site, int mu) {
+        const size_t place = (static_cast<size_t>(all.parity(site)) * all.volume() + site) / 2;
+        Matrix u;
+        for (int k = 0; k < 9; ++k)
+            u.e[k / 3][k % 3] = {links[72 * place + 18 * mu + 2 * k], links[72 * place + 18 * mu + 2 * k + 1]};
+        return u;
+    };
+    Complex sum = 0;
+    for (int start = 0; start < all.volume(); ++start) {
+        Matrix loop;
+        loop.e[0][0] = loop.e[1][1] = loop.e[2][2] = 1;
+        int site = start;
+        for (const int step : steps) {
+            const int mu = step > 3 ? 7 - step : step;
+            site = step > 3 ? all.neighbour(site, mu, -1) : site;
+            loop = times(loop, link(site, mu), step > 3);
+            site = step > 3 ? site : all.neighbour(site, mu, 1);
+        }
+        sum += loop.e[0][0] + loop.e[1][1] + loop.e[2][2];
+    }
+    return sum;
+}
+
+void observables(const Field &gauge, const Field &momenta) {
+    std::vector<double> links = gauge.mine, h = momenta.mine;
+    QudaMILCSiteArg_t arg{};
+    arg.link = links.data(), arg.mom = h.data();
+    const reference::Lattice all{{nx, ny, nz, nt}};
+    double space = 0, time = 0;
+    for (int mu = 1; mu < 4; ++mu)
+        for (int nu = 0; nu < mu; ++nu)
+            (mu == 3 ? time : space) += trace_of_loop(gauge.all, {mu, nu, 7 - mu, 7 - nu}).real();
+    double plaquettes[3];
+    qudaPlaquettePhased(2, plaquettes, &arg, 0);
+    check(near(plaquettes[1], space / (9 * all.volume()), 1e-12), "plaquettes in space");
+    check(near(plaquettes[2], time / (9 * all.volume()), 1e-12), "plaquettes in time");
+    for (int dir = 0; dir < 4; ++dir) {
+        double ours[2];
+        qudaPolyakovLoopPhased(2, ours, dir, &arg, 0);
+        const Complex loop = trace_of_loop(gauge.all, std::vector<int>(all.n[dir], dir));
+        check(std::abs(Complex(ours[0], ours[1]) - loop / double(all.volume())) < 1e-12 * std::abs(loop) / all.volume(),
+              "the Polyakov loop in " + std::string(1, "xyzt"[dir]));
+    }
+    double action = 0; // of ten numbers the last is not used; 4 a link are taken off
+    for (size_t k = 0; k < momenta.all.size(); ++k)
+        action += k % 10 == 9 ? -4 : (k % 10 < 6 ? 1 : 0.5) * momenta.all[k] * momenta.all[k];
+    check(near(qudaMomAction(2, &arg), action, 1e-12), "the action of the momenta");
+
+    // Round corners, and with a staggered start; three of them reach two sites beyond the box.
+    std::vector<std::vector<int>> loops = {
+        {2, 3, 5, 4}, {4, 4, 5, 3, 3, 2}, {3, 3, 2, 2, 4, 4, 5, 5}, {5, 4, 0, 2, 3, 7}};
+    std::vector<int *> paths;
+    std::vector<int> lengths;
+    for (auto &loop : loops)
+        paths.push_back(loop.data()), lengths.push_back(static_cast<int>(loop.size()));
+    std::vector<double> weights = {1, 2, -1, 0.5}, traces(8);
+    qudaGaugeLoopTracePhased(2, traces.data(), paths.data(), lengths.data(), weights.data(), 4, 8, 3, &arg, 0);
+    for (size_t k = 0; k < loops.size(); ++k) {
+        const Complex expected = 3 * weights[k] * trace_of_loop(gauge.all, loops[k]);
+        check(std::abs(Complex(traces[2 * k], traces[2 * k + 1]) - expected) < 1e-12 * std::abs(expected),
+              "loop " + std::to_string(k));
+    }
+    std::vector<int> far(2 * (all.n[3] / grid[3] + 1));
+    std::fill_n(far.begin(), far.size() / 2, 3);
+    std::fill(far.begin() + far.size() / 2, far.end(), 4);
+    int *far_path = far.data(), far_length = static_cast<int>(far.size());
+    double one = 1;
+    qudaGaugeLoopTracePhased(2, traces.data(), &far_path, &far_length, &one, 1, far_length, 1, &arg, 0);
+    check(std::isnan(traces[0]), "a loop that reaches beyond the neighbour");
+}
+
+} // namespace
+
+void quda_door(const milcgpu_messages &table, void *job) {
+    grid = table.size == 4 ? std::array<int, 4>{1, 1, 2, 2} : std::array<int, 4>{1, 1, 1, table.size};
+    nz = 4 * grid[2], nt = 4 * grid[3];
+    const milcgpu_layout box = box_of(table.rank);
+    sites_on_node = size_t(box.extent[0]) * box.extent[1] * box.extent[2] * box.extent[3];
+    const int whole[4] = {nx, ny, nz, nt};
+    QudaInitArgs_t init{};
+    init.layout.latsize = whole;
+    init.layout.machsize = grid.data();
+    qudaSetMPICommHandle(job);
+    qudaInit(init);
+
+    const std::vector<size_t> places = examples::places_of(box);
+    const size_t volume = sites_on_node * table.size;
+    const Field fat(places, volume, 72, 1, 0.4), lng(places, volume, 72, 2, 0.2), b(places, volume, 6, 3, 1),
+        gauge(places, volume, 72, 4, 1), momenta(places, volume, 40, 5, 2);
+
+    // The whole lattice on this rank alone, by the C interface.
+    milcgpu_layout alone{};
+    alone.struct_size = sizeof alone;
+    std::copy_n(whole, 4, alone.extent);
+    const auto lent = [](const std::vector<double> &data) {
+        return milcgpu_field{const_cast<double *>(data.data()), MILCGPU_DOUBLE, 0};
+    };
+    milcgpu_context *context = nullptr;
+    milcgpu_links *links = nullptr;
+    const milcgpu_field f = lent(fat.all), l = lent(lng.all), source = lent(b.all);
+    std::vector<double> x(b.all.size()), d(b.all.size());
+    const milcgpu_field solution = lent(x), image = lent(d);
+    milcgpu_solve_spec spec{};
+    spec.struct_size = sizeof spec;
+    spec.parity = MILCGPU_EVEN;
+    spec.mass = 0.3, spec.tolerance = 1e-10;
+    spec.max_iterations = 1000, spec.max_restarts = 5;
+    spec.precise.precision = MILCGPU_DOUBLE;
+    milcgpu_solve_report report{};
+    report.struct_size = sizeof report;
+    const milcgpu_operator what{MILCGPU_DOUBLE, 0, 0};
+    milcgpu_fatlink_spec paths{};
+    paths.struct_size = sizeof paths;
+    paths.unitarity = -1;
+    paths.paths = {0.6, -0.03, -0.06, 0.02, -0.003, -0.06};
+    std::vector<double> made_fat(gauge.all.size()), made_long(gauge.all.size());
+    const milcgpu_field u = lent(gauge.all), to_fat = lent(made_fat), to_long = lent(made_long);
+    const milcgpu_fatlink_set set{0, &to_fat, &to_long, nullptr};
+    check(milcgpu_init(&alone, nullptr, &context) == MILCGPU_OK &&
+              milcgpu_links_create(context, &f, &l, &links) == MILCGPU_OK &&
+              milcgpu_solve(context, links, &spec, &source, &solution, &report) == MILCGPU_OK &&
+              milcgpu_dslash(context, links, &what, MILCGPU_ODD, &source, &image) == MILCGPU_OK &&
+              milcgpu_fat_links(context, &paths, &u, &set, 1, nullptr, nullptr) == MILCGPU_OK,
+          milcgpu_last_error());
+    milcgpu_links_destroy(links);
+    milcgpu_finalize(context);
+
+    QudaInvertArgs_t invert{};
+    invert.max_iter = 1000;
+    invert.evenodd = QUDA_EVEN_PARITY;
+    std::vector<double> mine = b.mine, solved(b.mine.size(), 0.0);
+    double residual = 1, relative = 0;
+    int iterations = -1;
+    qudaInvert(2, 2, 0.3, invert, 1e-10, 0, fat.mine.data(), lng.mine.data(), mine.data(), solved.data(), &residual,
+               &relative, &iterations);
+    check(residual < 1e-10 && relative == 1, "the true residual: " + std::to_string(residual));
+    check(std::abs(iterations - report.iterations) <= 1, "iterations");
+    const double off = difference(solved, b.part(places, x));
+    check(off < 1e-9, "the solution: " + std::to_string(off));
+
+    double offsets[3] = {0.36, 0.5, 2}, tolerances[3] = {1e-10, 1e-10, 1e-10}, no_tolerances[3] = {0, 0, 0};
+    double residuals[3], relatives[3];
+    std::vector<std::vector<double>> several(3, std::vector<double>(b.mine.size()));
+    void *fields[3] = {several[0].data(), several[1].data(), several[2].data()};
+    qudaMultishiftInvert(2, 2, 3, offsets, invert, tolerances, no_tolerances, fat.mine.data(), lng.mine.data(),
+                         mine.data(), fields, residuals, relatives, &iterations);
+    check(*std::max_element(residuals, residuals + 3) < 1e-10, "true residuals of several masses");
+    check(difference(several[0], solved) < 1e-9, "the mass that was solved alone");
+
+    std::vector<double> image_here(b.mine.size(), 0.0);
+    invert.evenodd = QUDA_ODD_PARITY;
+    qudaDslash(2, 2, invert, fat.mine.data(), lng.mine.data(), mine.data(), image_here.data(), &iterations);
+    check(image_here == b.part(places, d), "D has the bits of one rank");
+
+    const double coefficients[6] = {0.6, -0.03, -0.06, 0.02, -0.003, -0.06};
+    std::vector<double> inlinks = gauge.mine, fat_here(gauge.mine.size()), long_here(gauge.mine.size());
+    qudaLoadKSLink(2, {}, coefficients, inlinks.data(), fat_here.data(), long_here.data());
+    check(fat_here == gauge.part(places, made_fat) && long_here == gauge.part(places, made_long),
+          "links have the bits of one rank");
+
+    observables(gauge, momenta);
+    qudaFinalize();
+}
