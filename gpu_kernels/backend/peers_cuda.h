@@ -60,19 +60,20 @@ __device__ __forceinline__ const unsigned char *wait_for_ghosts(Peers *p, unsign
     return p->slots + exchange % 2 * p->slot_bytes;
 }
 
-// Ghosts as a thread asks for them: it waits where it needs the first one.
+// Ghosts as a thread asks for them: it waits where it needs the first one. Without peers they lie behind `in`.
 struct Ghosts {
     const PeerLaunch &launch;
-    const unsigned char *in;              // the field that they belong to
-    const unsigned char *there = nullptr; // where they are
+    const unsigned char *there; // nullptr: not waited for
+    __device__ __forceinline__ Ghosts(const PeerLaunch &l, const unsigned char *in)
+        : launch(l), there(l.peers == nullptr ? in : nullptr) {}
     __device__ __forceinline__ const unsigned char *of(int mu) {
-        if (there == nullptr && (launch.cuts >> mu & 1) != 0)
+        if ((launch.cuts >> mu & 1) != 0)
             wait();
         return there;
     }
     __device__ __forceinline__ void wait() {
         if (there == nullptr)
-            there = launch.peers != nullptr ? wait_for_ghosts(launch.peers, launch.cuts) : in;
+            there = wait_for_ghosts(launch.peers, launch.cuts);
     }
 };
 

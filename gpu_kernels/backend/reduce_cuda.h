@@ -287,7 +287,7 @@ __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
     const bool takes_part = exchange.peers != nullptr && first < exchange.end && first + tiles_a_block > exchange.begin;
     if (idle && !takes_part)
         return;
-    Ghosts ghosts{exchange, body.in};
+    Ghosts ghosts(exchange, body.in);
     const int turn = first + (in_parts ? 0 : threadIdx.x / tile_sites), k = in_parts ? threadIdx.x / tile_sites : 0;
     const int tile = exchange.order == nullptr || turn >= sum.shape.tiles ? turn : exchange.order[turn];
     const int i = tile * tile_sites + threadIdx.x % tile_sites;

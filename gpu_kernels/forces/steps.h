@@ -54,8 +54,9 @@ template <int N, class Body> Sums<N> sum_to_host(Device &device, int n, const Bo
     });
     launch_sum<N>(device, n, body, StoreSums<N>{{}, sums.data()}, {what});
     const std::vector<double> host = sums.to_host();
-    Sums<N> total = {};
-    std::copy(host.begin(), host.end(), total.v);
+    Sums<N> total;
+    for (int k = 0; k < N; ++k)
+        total.v[k] = host[k];
     return total;
 }
 
