@@ -98,8 +98,9 @@ Made made_on(const State &state, const Cut &cut, Backend backend, bool &well) {
         milcgpu_force_report report;
 
         h.load();
-        n.resize(2);
+        n.resize(4);
         demand(milcgpu_plaquettes(h.gauge, &n[0], &n[1]));
+        demand(milcgpu_polyakov_loop(h.gauge, &n[2], &n[3]));
         number([&](double *value) { return milcgpu_gauge_action(h.gauge, &rough_loops, value); });
         number([&](double *value) { return milcgpu_momentum_action(h.gauge, value); });
         demand(milcgpu_gauge_force(h.gauge, &rough_loops, 5.5, 0.01, nullptr));
@@ -164,8 +165,7 @@ void check_same(const Made &many, const Made &one) {
 
 TEST_CASE("forces, updates and links of a trajectory over ranks have the bits of one rank", "[ranks][cut][md]") {
     const Cut cuts[] = {{{4, 4, 4, 8}, {1, 1, 1, 2}, 0},
-                        {{6, 4, 4, 4}, {2, 1, 1, 1}, 0},
-                        {{10, 6, 4, 4}, {2, 2, 1, 1}, 4}, // 5 and 3 sites, and a cut that is emulated
+                        {{10, 6, 4, 2}, {2, 2, 1, 1}, 4}, // 5 and 3 sites, and a cut that is emulated
                         {{4, 4, 4, 12}, {1, 1, 1, 3}, 0},
                         {{6, 6, 6, 6}, {2, 2, 2, 2}, 0}}; // odd in all directions
     for (const Backend backend : backends())
@@ -183,14 +183,14 @@ TEST_CASE("forces, updates and links of a trajectory over ranks have the bits of
         }
 }
 
-TEST_CASE("forces, updates and links of a trajectory on emulated cuts, every mask", "[cut][md][sanitize]") {
+TEST_CASE("forces, updates and links of a trajectory on emulated cuts", "[cut][md][sanitize]") {
     const Extents whole{4, 6, 4, 4};
     const State state(whole);
     for (const Backend backend : backends()) {
         bool well = false;
         const Made one = made_on(state, {whole, {1, 1, 1, 1}, 0}, backend, well);
         REQUIRE(well);
-        for (int mask = 1; mask < 16; ++mask) {
+        for (const int mask : {1, 2, 4, 8, 5, 10, 15}) {
             CAPTURE(name(backend), mask);
             const Made many = made_on(state, {whole, {1, 1, 1, 1}, mask}, backend, well);
             CHECK(well);
