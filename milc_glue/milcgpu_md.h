@@ -149,8 +149,7 @@ milcgpu_status milcgpu_momentum_action(milcgpu_gauge *gauge, double *action);
 /* Means of Re tr of the plaquettes in space and of those with time: MILC's d_plaquette, -3 on unit links with phases.
  */
 milcgpu_status milcgpu_plaquettes(milcgpu_gauge *gauge, double *space, double *time);
-/* Real and imaginary part of the mean trace of the lines in time: MILC's ploop, -3 on unit links with phases. NOT_BUILT
- * where ranks cut the lattice in time. */
+/* Real and imaginary part of the mean trace of the lines in time: MILC's ploop, -3 on unit links with phases. */
 milcgpu_status milcgpu_polyakov_loop(milcgpu_gauge *gauge, double *real, double *imaginary);
 
 #ifdef __cplusplus

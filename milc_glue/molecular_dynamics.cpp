@@ -221,6 +221,14 @@ milcgpu_status reported(milcgpu_gauge *gauge, const char *function, milcgpu_forc
     return hand_back(status, filled, report);
 }
 
+// Ranks that have a part of the same lines of time.
+int ranks_of_a_line(const milcgpu_context &context) {
+    int count = 0;
+    for (const Box &box : context.ranks->gathered("boxes of a line", context.box))
+        count += std::equal(box.origin.begin(), box.origin.begin() + 3, context.box.origin.begin());
+    return count;
+}
+
 Numbers numbers_of(const LoopCoefficients &c) {
     return {{"loops.plaquette", c.plaquette}, {"loops.rectangle", c.rectangle}, {"loops.bent", c.bent}};
 }
@@ -481,12 +489,12 @@ milcgpu_status milcgpu_polyakov_loop(milcgpu_gauge *gauge, double *real, double 
         agreed(*g.context, "milcgpu_polyakov_loop", [&] {
             require(real, "milcgpu_polyakov_loop", "real");
             require(imaginary, "milcgpu_polyakov_loop", "imaginary");
-            if (g.context->box.cut(3))
-                throw Error(Status::not_built, "the Polyakov loop of a lattice that is cut in time: cut another "
-                                               "direction, or take it from the links on the host");
         });
         need_links(g);
-        const Complex<double> mean = polyakov_loop(g.device(), g.geometry(), g.u);
+        const milcgpu_context &context = *g.context;
+        const Complex<double> mean =
+            context.box.cut(3) ? polyakov_loop(g.device(), g.geometry(), g.u, *context.halo, ranks_of_a_line(context))
+                               : polyakov_loop(g.device(), g.geometry(), g.u);
         hand_out(mean.im, imaginary);
         hand_out(mean.re, real);
     });

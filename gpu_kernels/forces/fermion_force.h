@@ -7,7 +7,6 @@
 // Bazavov et al., Phys. Rev. D 82 (2010) 074501.
 #pragma once
 #include "gpu_kernels/forces/forces.h"
-#include "gpu_kernels/halo/halo.h"
 
 namespace milcgpu {
 

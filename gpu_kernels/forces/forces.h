@@ -12,6 +12,7 @@
 // All fields: both parities, 4 directions, double or single, one precision a call; matrices have 18 reals. Every
 // operation here is one file, with its bytes and flops a site beside it.
 #pragma once
+#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/links/links.h"
 #include <vector>
 
@@ -124,6 +125,9 @@ constexpr double plaquettes_flops = 6 * (2 * 198 + 35);
 // Mean over space of the trace of the product of the time links of the links as they are, each begun at the even site
 // of the first two time slices, as MILC's ploop does: 3 on unit links, -3 on those with phases (the boundary sign).
 Complex<double> polyakov_loop(Device &, const Geometry &, const LinkField &u);
+// The same where ranks cut the lattice in time: so many of them hold a line, one behind the other. Their parts of it go
+// round, and the rank at the first time slice counts it.
+Complex<double> polyakov_loop(Device &, const Geometry &, const LinkField &u, Halo &, int ranks_of_a_line);
 double polyakov_loop_bytes(Precision);
 constexpr double polyakov_loop_flops = 198; // a site
 

@@ -23,6 +23,16 @@ template <Precision p> struct Plaquettes {
     }
 };
 
+template <class T> MILCGPU_HD Sums<2> trace_of(const Matrix<T> &m) {
+    Sums<2> trace = {};
+    MILCGPU_UNROLL
+    for (int k = 0; k < 3; ++k) {
+        trace.v[0] += m.e[k][k].re;
+        trace.v[1] += m.e[k][k].im;
+    }
+    return trace;
+}
+
 // The even sites of the first two time slices are the first of their parity, as many as a slice has sites.
 template <Precision p> struct PolyakovLoop {
     Lattice lattice;
@@ -34,14 +44,44 @@ template <Precision p> struct PolyakovLoop {
             x = lattice.hop(x, 3, 1);
             product = product * u.load(t & 1, 3, x.index());
         }
-        Sums<2> trace = {};
-        MILCGPU_UNROLL
-        for (int k = 0; k < 3; ++k) {
-            trace.v[0] += product.e[k][k].re;
-            trace.v[1] += product.e[k][k].im;
-        }
-        return trace;
+        return trace_of(product);
     }
+};
+
+// The part of each line of time that this rank has, and how parts are joined. One thread a site of space.
+template <Precision p> struct PartsOfLines {
+    Lattice lattice;
+    MatrixView<p> u;
+    Matrix<double> *parts;
+    MILCGPU_HD void operator()(int k) const {
+        int parity = (lattice.origin_parity + parity_of_coordinates(k)) % 2, lexicographic = k;
+        Matrix<double> product = convert<double>(u.load(parity, 3, lexicographic / 2));
+        for (int t = 1; t < lattice.extent[3]; ++t) {
+            lexicographic += lattice.stride_lexicographic[3], parity = 1 - parity;
+            product = product * convert<double>(u.load(parity, 3, lexicographic / 2));
+        }
+        parts[k] = product;
+    }
+
+  private:
+    MILCGPU_HD int parity_of_coordinates(int k) const {
+        int sum = 0;
+        for (int mu = 0; mu < 3; ++mu) {
+            sum += k % lattice.extent[mu];
+            k /= lattice.extent[mu];
+        }
+        return sum % 2;
+    }
+};
+struct JoinLines {
+    Matrix<double> *lines;
+    const Matrix<double> *parts;
+    MILCGPU_HD void operator()(int k) const { lines[k] = lines[k] * parts[k]; }
+};
+struct TracesOfLines {
+    const Matrix<double> *lines;
+    bool count;
+    MILCGPU_HD Sums<2> operator()(int k) const { return count ? trace_of(lines[k]) : Sums<2>{}; }
 };
 
 } // namespace
@@ -70,6 +110,30 @@ Complex<double> polyakov_loop(Device &device, const Geometry &geometry, const Li
         const PolyakovLoop<precision> body{geometry.lattice(), MatrixView<precision>(u)};
         sums = sum_to_host<2>(device, space, body, "Polyakov loop");
     });
+    return {sums.v[0] / all, sums.v[1] / all};
+}
+
+Complex<double> polyakov_loop(Device &device, const Geometry &geometry, const LinkField &u, Halo &halo,
+                              int ranks_of_a_line) {
+    const int space = geometry.volume() / geometry.lattice().extent[3];
+    DeviceArray<Matrix<double>> lines, parts;
+    device.agree("memory for a Polyakov loop", [&] {
+        lines = {device, static_cast<size_t>(space), "Polyakov loop"};
+        parts = {device, static_cast<size_t>(space), "Polyakov loop"};
+    });
+    for_link_precision(u.precision(), [&](auto p) {
+        constexpr Precision precision = decltype(p)::value;
+        launch(device, space, PartsOfLines<precision>{geometry.lattice(), MatrixView<precision>(u), lines.data()},
+               "parts of lines");
+    });
+    device.copy_on_device(parts.data(), lines.data(), parts.bytes());
+    for (int k = 1; k < ranks_of_a_line; ++k) {
+        halo.from_ahead(3, parts.data(), parts.data(), parts.bytes());
+        launch(device, space, JoinLines{lines.data(), parts.data()}, "join lines");
+    }
+    const TracesOfLines body{lines.data(), geometry.origin()[3] == 0};
+    const Sums<2> sums = sum_to_host<2>(device, space, body, "Polyakov loop");
+    const double all = geometry.global_volume() / geometry.global_extents()[3];
     return {sums.v[0] / all, sums.v[1] / all};
 }
 

@@ -46,6 +46,9 @@ class Halo {
     void fill_margin(const LinkField &wide, const WideBox &, int layers);
     void crop(const LinkField &wide, const WideBox &, const LinkField &to) const;
 
+    // What goes round a ring of ranks: `to` is what the rank ahead in mu has in `from`, both on the device.
+    void from_ahead(int mu, const void *from, void *to, size_t bytes);
+
   private:
     struct Piece { // of the buffers
         int mu, side, tag;

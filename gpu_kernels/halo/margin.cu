@@ -196,6 +196,14 @@ void Halo::fill_margin(const LinkField &wide, const WideBox &box, int layers) {
     });
 }
 
+void Halo::from_ahead(int mu, const void *from, void *to, size_t bytes) {
+    std::optional<Buffers> room;
+    device_.agree("memory for a message", [&] { room.emplace(device_, ranks_.size() > 1, bytes); });
+    device_.copy_on_device(room->to_fill(), from, bytes);
+    pass("what goes round the ranks", *room, {{mu, 1, 2 * mu + 1, 0, bytes}});
+    device_.copy_on_device(to, room->filled(), bytes);
+}
+
 WithMargin::WithMargin(Device &device, const Geometry &geometry, Halo *halo, Precision precision)
     : device_(device), halo_(halo), precision_(precision), box_(geometry) {
     if (halo_ == nullptr)
