@@ -130,6 +130,13 @@ TEST_CASE("programs: what cannot be done on ranks ends all of them, said once", 
         CHECK(r.count(bad.said) == 1);
         CHECK(r.seconds < 60);
     }
+    // One that fails by itself is named, and the other does not wait for it.
+    const std::string words = MILCGPU_PROGRAMS "solve --size 4 4 4 8 --sweeps 0 --backend host --grid 1 1 1 2";
+    const Run one = tests::run("", MILCGPU_MPIRUN " -n 1", words + " : -n 1 " + words + " --action nonsense");
+    INFO(one.output);
+    CHECK(one.status != 0);
+    CHECK(one.count("solve: rank 1 of 2: action 'nonsense'") == 1);
+    CHECK(one.seconds < 60);
     const Run alone = run("solve --grid 1 1 1 2"); // without mpirun
     CHECK(alone.status == 2);
     CHECK(alone.count("solve: --grid 1 1 1 2 is for 2 rank(s), but 1 were started") == 1);
