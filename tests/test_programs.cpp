@@ -29,7 +29,8 @@ Table table(const std::string &file) {
 #define NEED_MPIRUN                                                                                                    \
     do {                                                                                                               \
         if (std::string(MILCGPU_MPIRUN).empty())                                                                       \
-            SKIP_TEST("the example programs are built without MPI (no mpicc, or MPI=0), or under the sanitizers");     \
+            SKIP_TEST("the example programs are built without MPI (no mpicc with mpirun beside it, or MPI=0), or not " \
+                      "at all (sanitizers)");                                                                          \
     } while (false)
 
 // Four ranks in two directions beside one: rows of the tables, but for `varying` columns, which are times and rounding.
