@@ -22,9 +22,8 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
     for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
         const auto routine = static_cast<milcgpu_routine>(r);
         const bool on_host = routine == MILCGPU_BACK_LINKS || routine == MILCGPU_GATHER_LINKS;
-        const char *left = milc.left[r] != nullptr ? milc.left[r]
-                           : !p.is_built(routine)  ? (p.own_routines ? "MILC's own, as the lattice is cut"
-                                                                     : "not built where the lattice is cut")
+        const char *left = milc.left[r] != nullptr                        ? milc.left[r]
+                           : !p.is_built(routine)                         ? "MILC's own, as the lattice is cut"
                            : routine == MILCGPU_DSLASH && !p.takes_dslash ? dslash
                                                                           : nullptr;
         text += format("%-24s %-13s %s\n", routine_name(routine),
