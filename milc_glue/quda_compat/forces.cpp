@@ -34,21 +34,11 @@ milcgpu_plugin_lattice lattice_of(const QudaMILCSiteArg_t &arg, int precision) {
             resident.room != nullptr ? packed(resident.room, precision) : momenta_of(arg, precision)};
 }
 
-// The host backend has no more than the GPU.
-bool is_built(const char *function, int precision, milcgpu_routine routine) {
-    if (!lattice.is_cut() ||
-        (guarded(function, [&] { return start(function, precision); }) && milcgpu_plugin_takes(routine) != 0))
-        return true;
-    complain(function, "not built where the lattice is cut: the result is NaN");
-    return false;
-}
-
 // `change`, and what it wrote back on the host; resident momenta stay. False: neither the GPU nor the host backend
 // could do it.
-template <class Change>
-bool changed(const char *function, int precision, milcgpu_routine routine, int writes, const Change &change) {
+template <class Change> bool changed(const char *function, int precision, int writes, const Change &change) {
     bool is_done = false; // it must not be done again where only the copy back failed
-    return momenta_are_whole(function) && is_built(function, precision, routine) && done(function, precision, [&] {
+    return momenta_are_whole(function) && done(function, precision, [&] {
                is_done = is_done || change();
                const bool stays =
                    writes == MILCGPU_MOMENTA && resident.room != nullptr && milcgpu_plugin_resident() != 0;
@@ -79,7 +69,7 @@ void update_links(const char *function, int precision, double eps, const QudaMIL
     if (!is_argument(function, arg))
         return;
     const milcgpu_plugin_lattice l = lattice_of(*arg, precision);
-    if (!changed(function, precision, MILCGPU_UPDATE_U, MILCGPU_LINKS,
+    if (!changed(function, precision, MILCGPU_LINKS,
                  [&] { return milcgpu_plugin_update_links(&l, eps, order_of_update) != 0; }))
         mark(MILCGPU_LINKS, l.links, precision);
 }
@@ -204,7 +194,7 @@ void qudaGaugeForcePhased(int precision, int num_loop_types, double milc_loop_co
     // The device takes the phases of plaquettes and bent loops to multiply to -1.
     const double sign = phase_in != 0 ? 1 : -1;
     const milcgpu_loops loops{sign * c[0], c[1], sign * c[2]};
-    if (!is_known || !changed(__func__, precision, MILCGPU_GAUGE_FORCE_KS, MILCGPU_MOMENTA,
+    if (!is_known || !changed(__func__, precision, MILCGPU_MOMENTA,
                               [&] { return milcgpu_plugin_gauge_force(&l, &loops, 3, eb3) != 0; }))
         mark(MILCGPU_MOMENTA, l.momenta, precision);
 }
@@ -245,7 +235,7 @@ void qudaHisqForce(int precision, int num_terms, int num_naik_terms, double dt, 
         if (increment)
             std::memset(milc_momentum, 0, 40 * lattice.sites() * bytes_of(precision));
         milcgpu_force_report report{};
-        return changed("qudaHisqForce", precision, MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA,
+        return changed("qudaHisqForce", precision, MILCGPU_MOMENTA,
                        [&] { return milcgpu_plugin_fermion_force(&l, &spec, x.data(), &report) != 0; });
     });
     if (!good)
@@ -266,7 +256,7 @@ void qudaUnitarizeSU3Phased(int precision, double tol, QudaMILCSiteArg_t *arg, i
     milcgpu_reunitarize_report report{};
     if (phase_in == 0)
         complain(__func__, "links without phases are not built: the links are NaN");
-    const bool good = phase_in != 0 && changed(__func__, precision, MILCGPU_REUNITARIZE, MILCGPU_LINKS,
+    const bool good = phase_in != 0 && changed(__func__, precision, MILCGPU_LINKS,
                                                [&] { return milcgpu_plugin_reunitarize(&l, tol, &report) != 0; });
     if (good && report.failed > 0)
         complain(__func__, milcgpu::format("%llu links are too far from SU(3), the first is %lld of site %lld; largest "
