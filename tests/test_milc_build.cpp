@@ -64,7 +64,7 @@ void make_prefix(const fs::path &prefix, const std::string &without) {
         if (file.path().filename() != "milcgpu-config")
             place(file.path(), fs::path("share/milcgpu") / file.path().filename());
     place(glue / "milcgpu-config", "bin/milcgpu-config");
-    for (const char *header : {"milcgpu.h", "milcgpu_md.h", "milcgpu_mpi.h", "plugin.h"})
+    for (const char *header : {"milcgpu.h", "milcgpu_md.h", "milcgpu_milc.h", "milcgpu_mpi.h", "plugin.h"})
         place(source_tree() / "milc_glue" / header, fs::path("include") / header);
     place(build_folder() / "libmilcgpu.so", "lib/libmilcgpu.so");
 }

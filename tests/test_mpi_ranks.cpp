@@ -76,6 +76,23 @@ TEST_CASE("mpi: a solve over ranks has the iterations and the solution of one ra
         }
 }
 
+TEST_CASE("mpi: two nodes, which are network namespaces: node-local ranks, and a solve over TCP", "[ranks][mpi]") {
+    NEED_MPI;
+    const std::string before = tests::run("", "", "ip netns list").output;
+    for (const Mpi &mpi : mpis()) {
+        const Run r = tests::run("", "sh tests/mpi_ranks/two_nodes.sh " + mpi.launcher, mpi.program + " nodes");
+        INFO(mpi.launcher << "\n" << r.output);
+        if (r.status == 77)
+            SKIP_TEST(r.output);
+        CHECK(r.status == 0);
+        CHECK(r.count("24 checks on 4 ranks, 0 wrong\n") == 1);
+        const std::string sent = "sent from node 1 to node 2: ";
+        REQUIRE(r.count(sent) == 1);
+        CHECK(std::stol(r.output.substr(r.output.find(sent) + sent.size())) > 500000); // 1 MB: ghosts of 100 steps
+    }
+    CHECK(tests::run("", "", "ip netns list").output == before);
+}
+
 TEST_CASE("mpi: a rank that stops is named by all others, and the job ends", "[ranks][mpi]") {
     NEED_MPI;
     for (const Mpi &mpi : mpis())
@@ -140,7 +157,7 @@ TEST_CASE("mpi: MILC's own GPU switches on ranks have the numbers of one rank", 
             const Run r = run(mpi, ranks, "quda");
             INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
             CHECK(r.status == 0);
-            CHECK(r.count(std::to_string(20 * ranks) + " checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") ==
+            CHECK(r.count(std::to_string(26 * ranks) + " checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") ==
                   1);
         }
 }

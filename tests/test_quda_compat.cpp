@@ -92,7 +92,8 @@ TEST_CASE("quda_compat: the headers stand alone, in C99 and in C++11, in any ord
                 at = end + 1;
             }
             const std::string command = "printf '" + text + "int unused;\\n' | " + compiler +
-                                        " -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I" + folder + " -";
+                                        " -Wall -Wextra -Wpedantic -Werror -fsyntax-only -Imilc_glue -I" + folder +
+                                        " -";
             INFO(command);
             CHECK(std::system(command.c_str()) == 0);
         }

@@ -159,6 +159,7 @@ void qudaInit(QudaInitArgs_t input) {
 void qudaFinalize(void) {
     if (lattice.ranks > 1)
         milcgpu_plugin_exit();
+    lattice.messenger.reset();
 }
 
 void *qudaAllocatePinned(size_t bytes) { return milcgpu::host_room(bytes); }

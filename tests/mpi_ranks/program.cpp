@@ -6,6 +6,7 @@
 //   stopped   the last rank stops in the middle: the others say so, in words, and end
 //   killed    the last rank is killed in the middle
 //   plugin    the start of the plugin for MILC, and its tables (plugin.cpp)
+//   nodes     the same solve, on two nodes with two ranks each
 //   quda      MILC's own GPU switches (quda.cpp)
 //   lost      the last rank stops where the plugin's ranks decide: the plugin ends the job
 #include "gpu_kernels/geometry/lattice.h"
@@ -280,7 +281,10 @@ int main(int argc, char **argv) {
         messages(*ranks);
     else if (what == "solve")
         solve(table);
-    else if (what == "stopped" || what == "killed") {
+    else if (what == "nodes") {
+        check(node_rank == table.rank % 2 && node_size == 2, "the rank on this node");
+        solve(table);
+    } else if (what == "stopped" || what == "killed") {
         missed(*ranks, what == "stopped" ? SIGSTOP : SIGKILL);
         std::this_thread::sleep_for(std::chrono::milliseconds(300)); // until all have said it
         MPI_Abort(MPI_COMM_WORLD, 3);
@@ -304,6 +308,15 @@ int main(int argc, char **argv) {
     MPI_Reduce(sums, all, 2, MPI_INT, MPI_SUM, 0, communicator);
     if (table.rank == 0)
         std::printf("%d checks on %d ranks, %d wrong\n", all[0], table.size, all[1]);
+    std::fflush(stdout);
+#if defined(MPICH)
+    // MPICH 4.0 above UCX 1.13 may hang in MPI_Finalize where messages go over TCP; a program of ten lines does, too.
+    if (what == "nodes") {
+        MPI_Barrier(communicator);
+        std::this_thread::sleep_for(std::chrono::milliseconds(300)); // what was said is on its way
+        MPI_Abort(MPI_COMM_WORLD, wrong != 0);
+    }
+#endif
     MPI_Comm_free(&communicator);
     MPI_Finalize();
     return wrong != 0;
