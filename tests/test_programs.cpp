@@ -1,5 +1,6 @@
 // The example programs on ranks: the numbers of one rank, with one voice.
 #include "tests/run_support.h"
+#include <cstdlib>
 #include <sstream>
 #include <vector>
 
@@ -34,7 +35,8 @@ Table table(const std::string &file) {
     } while (false)
 
 // Four ranks in two directions beside one: rows of the tables, but for `varying` columns, which are times and rounding.
-void compare(const std::string &words, const std::vector<size_t> &varying) {
+// Steps may be one apart, for their sums are added in another order.
+void compare(const std::string &words, size_t steps, const std::vector<size_t> &varying) {
     const Folder folder;
     const std::string with_table = words + " --backend host --csv " + folder.path.string() + "/csv";
     const Run alone = run(with_table);
@@ -51,6 +53,8 @@ void compare(const std::string &words, const std::vector<size_t> &varying) {
         for (const size_t column : varying)
             if (row > 0)
                 many[row].at(column) = one[row].at(column);
+        if (row > 0 && steps > 0 && std::abs(std::stoi(many[row].at(steps)) - std::stoi(one[row].at(steps))) == 1)
+            many[row][steps] = one[row][steps];
         CHECK(many[row] == one[row]);
     }
 }
@@ -65,13 +69,13 @@ TEST_CASE("programs: solve on ranks, from a file that one of them wrote, has the
     INFO(made.output);
     CHECK(made.status == 0);
     CHECK(made.count("written: ") == 1);
-    compare("solve --mass 0.1 --lattice " + file, {4, 5, 6, 7, 8});
+    compare("solve --mass 0.1 --lattice " + file, 2, {4, 5, 6, 7, 8});
 }
 
 TEST_CASE("programs: several masses and links on ranks are those of one", "[ranks][mpi]") {
     NEED_MPIRUN;
-    compare("multimass --size 4 4 8 8 --sweeps 3 --poles 3", {4, 5, 6});
-    compare("fatlinks --size 4 4 8 8 --sweeps 3 --repeat 1", {3, 4, 5, 6, 7, 8, 9});
+    compare("multimass --size 4 4 8 8 --sweeps 3 --poles 3", 3, {4, 5, 6});
+    compare("fatlinks --size 4 4 8 8 --sweeps 3 --repeat 1", 0, {3, 4, 5, 6, 7, 8, 9});
 }
 
 TEST_CASE("programs: bench on ranks times all of it together", "[ranks][mpi]") {
