@@ -243,9 +243,10 @@ class Maker {
     template <class Make> void make_of(const LinkField &links, int layers, const LinkField &to, const Make &make) {
         if (halo_ == nullptr)
             return make(links, to);
-        if (around_whom_ != &links || layers_ < layers)
+        if (around_whom_ != &links || layers_ < layers) {
             wide_ = &around_.of(links, layers);
-        around_whom_ = &links, layers_ = layers;
+            around_whom_ = &links, layers_ = layers;
+        }
         make(*wide_, made_around_);
         halo_->crop(made_around_, around_.box(), to);
     }

@@ -299,12 +299,13 @@ struct RankGauge {
 
 std::vector<std::string> with_gauge(int size, const std::function<void(RankGauge &, std::string &)> &work) {
     tests::Mailroom room(size);
-    return texts_of(tests::on_threads(size, [&](int rank, Ending &ending) {
-        RankGauge gauge;
+    std::vector<std::unique_ptr<RankGauge>> gauges; // made here: a session has assertions
+    for (int rank = 0; rank < size; ++rank) {
+        gauges.push_back(std::make_unique<RankGauge>());
         const milcgpu_messages table = room.table(rank);
-        gauge.agreed.join(ranks_of(&table), long_limit);
-        work(gauge, ending.text);
-    }));
+        gauges.back()->agreed.join(ranks_of(&table), long_limit);
+    }
+    return texts_of(tests::on_threads(size, [&](int rank, Ending &ending) { work(*gauges[rank], ending.text); }));
 }
 
 } // namespace

@@ -87,10 +87,6 @@ std::array<int, 4> inner_first(const WideBox &box) {
     return {inner.first[0], inner.first[1], inner.first[2], inner.first[3]};
 }
 
-} // namespace
-
-namespace {
-
 Geometry geometry_with(const Geometry &box, int layers) {
     std::array<int, 4> extent, origin;
     for (int mu = 0; mu < 4; ++mu) {
