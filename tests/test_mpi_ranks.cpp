@@ -155,7 +155,7 @@ TEST_CASE("mpi: the plugin for MILC starts on all ranks or on none, with one voi
                   std::string("milcgpu: settings: MILCGPU_PRECISION=double-single MILCGPU_BACKEND=host"),
                   std::string("milcgpu: MILC's routine"), n + " ranks, each with 4 x 4 x 4 x 4 sites\n",
                   "of " + n + " ranks: sums, and the seconds of the slowest\n",
-                  std::string("update_u                 -             double        host, ")}) {
+                  std::string("update_u                 double        host, ")}) {
                 INFO(once);
                 CHECK(r.count(once) == 1);
             }
