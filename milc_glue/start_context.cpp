@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <omp.h>
+#include <unistd.h>
 
 using namespace milcgpu;
 
@@ -75,6 +77,8 @@ void open_device(const milcgpu_layout &layout, const milcgpu_options &options, c
                                               gpu_of(options.device, layout.messages, Device::gpu_count()));
     context.device->set_block(options.block_size);
     context.device->set_reclaim([&context] { return context.give_back(); });
+    omp_set_num_threads(threads_of(std::getenv("OMP_NUM_THREADS"), layout.messages, omp_get_max_threads(),
+                                   static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))));
     const int sites = context.geometry.volume();
     context.map = SiteMap(*context.device, layout.site_map, sites);
     context.reorder = std::make_unique<SpinorReorder>(*context.device, context.map, context.geometry);
@@ -176,6 +180,12 @@ int milcgpu::gpu_of(int asked, const milcgpu_messages *messages, int gpus) {
     if (asked != -1)
         return asked;
     return messages != nullptr && gpus > 0 ? messages->node_rank % gpus : 0;
+}
+
+int milcgpu::threads_of(const char *said, const milcgpu_messages *messages, int now, int cores) {
+    if (said != nullptr || messages == nullptr || messages->node_size < 2)
+        return now;
+    return std::max(1, std::min(now, cores / messages->node_size));
 }
 
 Box milcgpu::box_of(const milcgpu_layout &layout, int rank) {

@@ -26,6 +26,9 @@ struct Place {
 void check_places(const std::vector<Place> &places);
 // The GPU of a rank: milcgpu_options::device, or, where that is -1, by messages (nullptr: one rank), of so many.
 int gpu_of(int asked, const milcgpu_messages *messages, int gpus);
+// OpenMP threads of a rank that would take `now` of them: no more than its share of the host's cores, unless the user
+// has said how many (OMP_NUM_THREADS; nullptr: not set). Ranks that take all cores each wait for one another's threads.
+int threads_of(const char *said, const milcgpu_messages *messages, int now, int cores);
 
 // What MILCGPU_TIMEOUT and MILCGPU_EMULATE say; nothing where the text is none of their values.
 std::optional<double> seconds_of(const std::string &text);

@@ -363,6 +363,12 @@ TEST_CASE("start on ranks: a GPU for each, by the rank on its host", "[ranks][sm
     CHECK(gpu_of(-1, &messages, 4) == 1);
     CHECK(gpu_of(-1, &messages, 0) == 0);
     CHECK(gpu_of(-1, nullptr, 4) == 0);
+    messages.node_size = 4;
+    CHECK(threads_of(nullptr, &messages, 32, 32) == 8);
+    CHECK(threads_of(nullptr, &messages, 6, 32) == 6); // bound to fewer already
+    CHECK(threads_of(nullptr, &messages, 2, 2) == 1);
+    CHECK(threads_of("32", &messages, 32, 32) == 32);
+    CHECK(threads_of(nullptr, nullptr, 32, 32) == 32);
     const auto said = [](const std::vector<Place> &places) {
         try {
             check_places(places);
