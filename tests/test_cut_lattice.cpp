@@ -276,3 +276,24 @@ TEST_CASE("links made on cut lattices have the bits of the whole one: fat, long,
             CHECK((whole.by_singular_values > 0) == hisq);
         }
 }
+
+TEST_CASE("no direct stores between boxes of several sizes, nor where checksums or the user forbid them",
+          "[ranks][cut]") {
+    const auto said = [](int first_extent, bool check, const std::string &asked) {
+        std::vector<std::string> why(2);
+        CHECK(all_well(on_ranks(2, [&](Ranks &ranks) {
+            const int rank = ranks.rank(), other = 1 - rank, t = rank == 0 ? first_extent : 8 - first_extent;
+            const Geometry geometry({4, 4, 4, t}, {0, 0, 0, rank * first_extent}, {4, 4, 4, 8}, halo_depth);
+            Device device(Backend::host, 0);
+            device.set_ranks(&ranks);
+            Halo halo(device, ranks, geometry, {{{rank, rank}, {rank, rank}, {rank, rank}, {other, other}}}, check);
+            why[rank] = halo.open(asked);
+        })));
+        CHECK(why[0] == why[1]);
+        return why[0];
+    };
+    CHECK(said(5, false, "").find("there are boxes of several sizes") != std::string::npos);
+    CHECK(said(4, true, "").find("MILCGPU_CHECK_HALO=1") != std::string::npos);
+    CHECK(said(4, false, "MILCGPU_DIRECT=0").find("MILCGPU_DIRECT=0") != std::string::npos);
+    CHECK(!said(4, false, "").empty()); // the host backend has none
+}

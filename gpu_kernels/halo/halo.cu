@@ -158,18 +158,24 @@ Halo::Halo(Device &device, Ranks &ranks, const Geometry &geometry, const std::ar
            bool check)
     : device_(device), ranks_(ranks), geometry_(geometry), neighbour_(neighbour), check_(check) {}
 
-std::string Halo::open(const std::string &refused) {
+std::string Halo::open(const std::string &asked) {
+    std::string refused = check_ ? "MILCGPU_CHECK_HALO=1 asks for checksums of messages" : asked;
+    const auto &extent = geometry_.lattice().extent; // where a ghost lies is known from the rank's own box
+    for (const auto &other :
+         ranks_.gathered("the start of direct stores", std::array<int, 4>{extent[0], extent[1], extent[2], extent[3]}))
+        if (!std::equal(other.begin(), other.end(), extent))
+            refused = "there are boxes of several sizes";
     std::array<int, Peers::faces> faces;
     for (int face = 0; face < Peers::faces; ++face)
         faces[face] = geometry_.cut(face / 2) ? neighbour_[face / 2][face % 2] : -1;
     // A slot has ghosts where a field has them, so that one index serves both.
     const size_t slot_bytes = geometry_.stride() * spinor_bytes(Precision::double_);
-    peers_ = std::make_unique<PeerMemory>(device_, ranks_, faces, slot_bytes, ranks_.time_limit(),
-                                          check_ ? "MILCGPU_CHECK_HALO=1 asks for checksums of messages" : refused);
+    peers_ = std::make_unique<PeerMemory>(device_, ranks_, faces, slot_bytes, ranks_.time_limit(), refused);
     device_.set_peers(peers_->on_device());
     device_.agree("memory for ghosts", [&] {
         spinors_.emplace(device_, to_others(), geometry_.ghost_sites() * spinor_bytes(Precision::double_));
-        make_orders();
+        if (device_.peers() != nullptr)
+            make_orders();
     });
     return peers_->why_not();
 }
@@ -216,7 +222,8 @@ PeerLaunch Halo::before_dslash(const SpinorBlock &in, int parity, bool sent, boo
 #if defined(MILCGPU_WITH_CUDA)
 void Halo::send_to_peers(const SpinorBlock &field, int parity) {
     for_element(field, [&](auto bytes, auto word) {
-        start_to_send(device_, geometry_.lattice(), static_cast<int>(geometry_.ghost_sites()),
+        start_to_send(
+            device_, geometry_.lattice(), static_cast<int>(geometry_.ghost_sites()),
             SendSites<bytes, word>{{geometry_.lattice(), parity, geometry_.most_sites(), field.data, field.stride}},
             "send sites to the neighbours");
     });
@@ -238,7 +245,8 @@ void Halo::pass_to_peers(const Buffers &buffers, const std::vector<Piece> &piece
         start_to_send(device_, geometry_.lattice(), n, body, "send to the neighbours");
         cuda::start(device_, "take from the neighbours",
                     std::min(4 * blocks_that_send, (n + max_block - 1) / max_block), max_block, take_words,
-                    reinterpret_cast<uint32_t *>(buffers.in.data()) + body.begin, n, device_.peers(), geometry_.lattice().cuts());
+                    reinterpret_cast<uint32_t *>(buffers.in.data()) + body.begin, n, device_.peers(),
+                    geometry_.lattice().cuts());
     }
 }
 #else

@@ -26,9 +26,9 @@ class Halo {
     Halo(Device &device, Ranks &ranks, const Geometry &geometry, const std::array<std::array<int, 2>, 4> &neighbour,
          bool check = false);
 
-    // All ranks together, before anything else: opens the GPUs' memory to each other, if `refused` is empty and all
-    // can; and makes room. Returns why there are no direct stores; empty: there are.
-    std::string open(const std::string &refused);
+    // All ranks together, before anything else: opens the GPUs' memory to each other, unless `asked` says why not to,
+    // and makes room. Returns why there are no direct stores; empty: there are.
+    std::string open(const std::string &asked);
 
     // Before D of `in`, which lives on the sites of `parity`: its ghosts are there then, or with the launch for which
     // this is. sent: the launch before has made `in` and sent them. send_out: this launch makes the `in` of the next.
