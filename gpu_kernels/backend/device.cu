@@ -328,14 +328,12 @@ void Device::check_waits() {
     waits_->given_up = 0;
     empty_sum_slots();
     if (wait == Wait::ghosts || wait == Wait::sum_of_rank) {
-        constexpr const char *faces[] = {"behind in x", "ahead in x", "behind in y", "ahead in y",
-                                         "behind in z", "ahead in z", "behind in t", "ahead in t"};
         const std::string what =
             format("a kernel%s waited too long for %s rank %d%s. Is it still running, and in the same call? All ranks "
                    "must end; where a rank may be that late, raise MILCGPU_TIMEOUT (seconds)",
                    ranks_ != nullptr ? (" of " + ranks_->name()).c_str() : "",
                    wait == Wait::ghosts ? "ghosts from" : "the sum of", waits_->rank,
-                   wait == Wait::ghosts ? format(" (%s)", faces[waits_->face % Peers::faces]).c_str() : "");
+                   wait == Wait::ghosts ? format(" (%s)", face_names[waits_->face % Peers::faces]).c_str() : "");
         if (ranks_ != nullptr)
             ranks_->give_up(Status::timed_out, what);
         throw Error(Status::timed_out, what);

@@ -20,6 +20,10 @@ namespace milcgpu {
 constexpr int most_peers = 16; // ranks
 constexpr int widest_sum = 3;  // numbers summed at once over the sites of one field
 
+// Of face 2 mu + side: the neighbour behind in mu (side 0) or ahead of it (1).
+constexpr const char *face_names[] = {"behind in x", "ahead in x", "behind in y", "ahead in y",
+                                      "behind in z", "ahead in z", "behind in t", "ahead in t"};
+
 // In memory of the rank that it belongs to, which the others write to as well.
 struct Peers {
     struct Face {             // 2 mu + side: of the neighbour behind in mu (side 0) or ahead of it (1)

@@ -12,13 +12,13 @@ __device__ __forceinline__ unsigned long long nanoseconds() {
     return now;
 }
 
-// What another rank has written before it wrote this is seen after it. Each look of this kind empties the L1 cache: who
-// waits looks with plain volatile loads before.
+// What another rank has written before it wrote this is seen after it. Such a load may empty the L1 cache, so who waits
+// looks with volatile loads, and makes this one at the end.
 __device__ __forceinline__ void acquire_from_peer(const unsigned *at) {
     [[maybe_unused]] unsigned value;
     asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
 }
-// Acquire and release at once, but not sequentially consistent as CUDA's own fences: half the time.
+// They acquire and release; they are not sequentially consistent, which CUDA's own fences are and nobody needs here.
 __device__ __forceinline__ void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 __device__ __forceinline__ void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 

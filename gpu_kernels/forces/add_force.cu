@@ -30,7 +30,7 @@ double add_force_bytes(Precision p) { return 4 * (2 * link_bytes(p, 18) + 2 * li
 void add_force(Device &device, const Geometry &geometry, const LinkField &u, const LinkField &q, double factor,
                const LinkField &momenta) {
     const SitesAndParts work(geometry, 4);
-    for_link_precision(u.precision(), [&](auto p) {
+    for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         launch(device, work.threads(),
                AddForce<precision>{work, MatrixView<precision>(u), MatrixView<precision>(q),

@@ -235,7 +235,7 @@ void fat_links_adjoint(Device &device, const WideBox &box, const LinkField &u, c
         throw Error(Status::bad_argument,
                     "derivative of fat links: links, derivatives and room for staples of 18 reals, all double or all "
                     "single, with room for Lepage paths where there are any, are needed");
-    for_link_precision(precision, [&](auto p) { run<decltype(p)::value>(device, box, u, c, q, by_u, space); });
+    for_real(precision, [&](auto p) { run<decltype(p)::value>(device, box, u, c, q, by_u, space); });
 }
 
 } // namespace milcgpu

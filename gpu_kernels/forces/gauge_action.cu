@@ -70,7 +70,7 @@ double gauge_action_flops(const LoopCoefficients &c) {
 double gauge_action(Device &device, const WideBox &box, const LinkField &u, const LoopCoefficients &c) {
     const SitesAndParts work = box.work(planes);
     double action = 0;
-    for_link_precision(u.precision(), [&](auto p) {
+    for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         const GaugeAction<precision> body{box.wide().lattice(), work,        MatrixView<precision>(u),
                                           c.plaquette,          c.rectangle, c.bent};

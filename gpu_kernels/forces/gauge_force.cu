@@ -258,8 +258,7 @@ void gauge_force(Device &device, const WideBox &box, const LinkField &u, const L
     if (!fits)
         throw Error(Status::bad_argument, "gauge force: links of 18 reals, momenta of 10 and room made for these "
                                           "coefficients, all double or all single, are needed");
-    for_link_precision(u.precision(),
-                       [&](auto p) { run<decltype(p)::value>(device, box, u, c, factor, momenta, space); });
+    for_real(u.precision(), [&](auto p) { run<decltype(p)::value>(device, box, u, c, factor, momenta, space); });
 }
 
 } // namespace milcgpu

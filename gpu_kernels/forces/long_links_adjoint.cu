@@ -37,7 +37,7 @@ template <Precision p> struct LongAdjoint {
 void long_links_adjoint(Device &device, const WideBox &box, const LinkField &u, double naik, const LinkField &q,
                         const LinkField &by_u) {
     const SitesAndParts work = box.work(4);
-    for_link_precision(u.precision(), [&](auto p) {
+    for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         launch(device, work.threads(),
                LongAdjoint<precision>{box.wide().lattice(), work, MatrixView<precision>(u), MatrixView<precision>(q),

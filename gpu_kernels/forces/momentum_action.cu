@@ -25,7 +25,7 @@ template <Precision p> struct MomentumAction {
 double momentum_action_bytes(Precision p) { return 4 * link_bytes(p, momentum_reals); }
 
 void momentum_action(Device &device, const Geometry &geometry, const LinkField &momenta, double *action) {
-    for_link_precision(momenta.precision(), [&](auto p) {
+    for_real(momenta.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         const MomentumAction<precision> body{geometry.sites(0), MomentumView<precision>(momenta)};
         launch_sum<1>(device, geometry.volume(), body, StoreSums<1>{{}, action}, {"momentum action"});

@@ -87,7 +87,7 @@ void outer_products(Device &device, const WideBox &box, const ForceVectors &vect
     const SitesAndParts work = box.work(4);
     const CutLattice &cut = box.box().lattice();
     const Lattice &whole = cut;
-    for_link_precision(one.precision(), [&](auto p) {
+    for_real(one.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         using S = std::conditional_t<precision == Precision::double_, SpinorDouble, SpinorSingle>;
         for (int first = 0; first == 0 || first < count; first += most_terms) {

@@ -92,7 +92,7 @@ double polyakov_loop_bytes(Precision p) { return link_bytes(p, 18); }
 PlaquetteMeans plaquettes(Device &device, const WideBox &box, const LinkField &u) {
     const SitesAndParts work = box.work(planes);
     Sums<2> sums = {};
-    for_link_precision(u.precision(), [&](auto p) {
+    for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         const Plaquettes<precision> body{box.wide().lattice(), work, MatrixView<precision>(u)};
         sums = sum_to_host<2>(device, work.threads(), body, "plaquettes");
@@ -105,7 +105,7 @@ Complex<double> polyakov_loop(Device &device, const Geometry &geometry, const Li
     const int space = geometry.volume() / geometry.lattice().extent[3]; // sites of this rank
     const double all = geometry.global_volume() / geometry.lattice().extent[3];
     Sums<2> sums = {};
-    for_link_precision(u.precision(), [&](auto p) {
+    for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         const PolyakovLoop<precision> body{geometry.lattice(), MatrixView<precision>(u)};
         sums = sum_to_host<2>(device, space, body, "Polyakov loop");
@@ -121,7 +121,7 @@ Complex<double> polyakov_loop(Device &device, const Geometry &geometry, const Li
         lines = {device, static_cast<size_t>(space), "Polyakov loop"};
         parts = {device, static_cast<size_t>(space), "Polyakov loop"};
     });
-    for_link_precision(u.precision(), [&](auto p) {
+    for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         launch(device, space, PartsOfLines<precision>{geometry.lattice(), MatrixView<precision>(u), lines.data()},
                "parts of lines");

@@ -104,7 +104,7 @@ ReunitarizeReport reunitarize(Device &device, const Geometry &geometry, const Li
     device.agree("room for a reunitarization", [&] { worst = {device, 1, "reunitarization"}; });
     device.fill_zero(worst.data(), worst.bytes());
     Sums<2> sums = {};
-    for_link_precision(u.precision(), [&](auto p) {
+    for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         const Reunitarize<precision> body{geometry.lattice(),       Phases(geometry), work,
                                           MatrixView<precision>(u), tolerance,        worst.data()};

@@ -166,7 +166,7 @@ UnitarizeAdjointCounts unitarize_adjoint(Device &device, const WideBox &box, con
     const SitesAndParts work = box.work(4);
     const DeviceArray<UnitarizeAdjointCounts> counts(device, 1, "unitarization");
     device.fill_zero(counts.data(), counts.bytes());
-    for_link_precision(v.precision(), [&](auto p) {
+    for_real(v.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         launch(device, work.threads(),
                UnitarizeAdjoint<precision>{work, MatrixView<precision>(v), MatrixView<precision>(q), spec, filter,

@@ -79,7 +79,7 @@ void update_links(Device &device, const Geometry &geometry, const LinkField &u, 
                            "an order from 1 to %d are needed; the order is %d",
                            highest_order, order));
     const SitesAndParts work(geometry, 4);
-    for_link_precision(u.precision(), [&](auto p) {
+    for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         using Real = typename LinkReal<precision>::Real;
         UpdateLinks<precision> body{work, MatrixView<precision>(u), MomentumView<precision>(momenta), {}, order};

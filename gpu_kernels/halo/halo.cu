@@ -131,11 +131,6 @@ template <class Function> void for_element(const LinkField &links, const Functio
         [&](auto bytes) { function(bytes, std::integral_constant<int, 16>()); });
 }
 
-constexpr const char *direction_names[4][2] = {{"behind in x", "ahead in x"},
-                                               {"behind in y", "ahead in y"},
-                                               {"behind in z", "ahead in z"},
-                                               {"behind in t", "ahead in t"}};
-
 } // namespace
 
 // Where the only neighbour is this rank itself, what goes out is what comes in.
@@ -265,9 +260,9 @@ void Halo::pass(const char *phase, const Buffers &buffers, const std::vector<Pie
     for (const Piece &piece : pieces) {
         const int from = piece.side, to = 1 - piece.side; // its ghosts behind are what it sends ahead
         messages.push_back({neighbour_[piece.mu][to], &out[piece.first], nullptr, piece.bytes, piece.tag,
-                            direction_names[piece.mu][to]});
+                            face_names[2 * piece.mu + to]});
         messages.push_back({neighbour_[piece.mu][from], nullptr, &in[piece.first], piece.bytes, piece.tag,
-                            direction_names[piece.mu][from]});
+                            face_names[2 * piece.mu + from]});
         bytes += piece.bytes;
     }
     if (device_.on_gpu())
@@ -299,9 +294,9 @@ void Halo::check_pieces(const char *phase, const Buffers &buffers, const std::ve
         uint64_t &mine = (*sums)[2 * k], &theirs = (*sums)[2 * k + 1];
         mine = sum_of(&(*buffers.out_on_host)[piece.first], piece.bytes);
         messages.push_back(
-            {neighbour_[piece.mu][to], &mine, nullptr, sizeof mine, piece.tag, direction_names[piece.mu][to]});
+            {neighbour_[piece.mu][to], &mine, nullptr, sizeof mine, piece.tag, face_names[2 * piece.mu + to]});
         messages.push_back(
-            {neighbour_[piece.mu][from], nullptr, &theirs, sizeof theirs, piece.tag, direction_names[piece.mu][from]});
+            {neighbour_[piece.mu][from], nullptr, &theirs, sizeof theirs, piece.tag, face_names[2 * piece.mu + from]});
     }
     Exchange(ranks_, phase, messages, sums).finish();
     ranks_.agree(phase, [&] {
@@ -312,7 +307,7 @@ void Halo::check_pieces(const char *phase, const Buffers &buffers, const std::ve
                             format("%s: %zu bytes from %s (%s) are not what it sent (MILCGPU_CHECK_HALO=1). Message "
                                    "passing or memory fails: see the MPI's transports, or use other hosts",
                                    phase, piece.bytes, ranks_.name(neighbour_[piece.mu][piece.side]).c_str(),
-                                   direction_names[piece.mu][piece.side]));
+                                   face_names[2 * piece.mu + piece.side]));
         }
     });
 }

@@ -140,7 +140,7 @@ void fat_links(Device &device, const WideBox &box, const LinkField &u, const Pat
                     "fat links: links of 18 or 12 reals, fat links of 18 and room for staples, all double or "
                     "all single, are needed");
     const bool nested = c.five_staple != 0 || c.seven_staple != 0 || c.lepage != 0;
-    for_link_precision(u.precision(), [&](auto p) {
+    for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         if (u.reals() == 18)
             run<precision, 18>(device, box, u, c, fat, nested ? &space : nullptr);

@@ -61,7 +61,7 @@ template <Precision p> struct ApplyPhases {
 void long_links(Device &device, const WideBox &box, const LinkField &u, double naik, const LinkField &lng) {
     const SitesAndParts work = box.work(4);
     const Lattice &lattice = box.wide().lattice();
-    for_link_precision(u.precision(), [&](auto p) {
+    for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         const auto factor = static_cast<typename LinkReal<precision>::Real>(naik);
         if (u.reals() == 18)
@@ -80,7 +80,7 @@ void long_links(Device &device, const WideBox &box, const LinkField &u, double n
 void add_links(Device &device, const Geometry &geometry, const LinkField &a, double factor, const LinkField &b,
                const LinkField &to) {
     const SitesAndParts work(geometry, 4);
-    for_link_precision(a.precision(), [&](auto p) {
+    for_real(a.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         launch(device, work.threads(),
                AddLinks<precision>{work, MatrixView<precision>(a), MatrixView<precision>(b), MatrixView<precision>(to),
@@ -91,7 +91,7 @@ void add_links(Device &device, const Geometry &geometry, const LinkField &a, dou
 
 void apply_phases(Device &device, const Geometry &geometry, const LinkField &links) {
     const SitesAndParts work(geometry, 4);
-    for_link_precision(links.precision(), [&](auto p) {
+    for_real(links.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         launch(device, work.threads(),
                ApplyPhases<precision>{geometry.lattice(), Phases(geometry), work, MatrixView<precision>(links)},

@@ -3,6 +3,7 @@
 #include "gpu_kernels/backend/reduce.h"
 #include "gpu_kernels/geometry/sites_and_parts.h"
 #include "gpu_kernels/links/links.h"
+#include "gpu_kernels/su3/for_real.h"
 #include "gpu_kernels/su3/reconstruct.h"
 
 namespace milcgpu {
@@ -42,13 +43,5 @@ template <Precision p, int reals = 18> struct MatrixView {
         return u;
     }
 };
-
-// function(integral constant of the precision): double or single, from run time to compile time.
-template <class Function> void for_link_precision(Precision precision, const Function &function) {
-    if (precision == Precision::double_)
-        function(std::integral_constant<Precision, Precision::double_>());
-    else
-        function(std::integral_constant<Precision, Precision::single>());
-}
 
 } // namespace milcgpu

@@ -176,7 +176,7 @@ uint64_t unitarize(Device &device, const WideBox &box, const LinkField &v, const
     const Geometry &geometry = box.wide();
     const DeviceArray<uint64_t> count(device, 1, "unitarization");
     device.fill_zero(count.data(), count.bytes());
-    for_link_precision(v.precision(), [&](auto p) {
+    for_real(v.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         launch(device, work.threads(),
                Unitarize<precision>{geometry.lattice(), Phases(geometry), work, MatrixView<precision>(v),
@@ -191,7 +191,7 @@ double unitarity_violation(Device &device, const Geometry &geometry, const LinkF
     const SitesAndParts work(geometry, 4);
     const DeviceArray<Worst> worst(device, 1, "unitarity");
     device.fill_zero(worst.data(), worst.bytes());
-    for_link_precision(u.precision(), [&](auto p) {
+    for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         for (const bool find : {false, true})
             if (!find || worst_link != nullptr)
