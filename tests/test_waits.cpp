@@ -63,8 +63,16 @@ TEST_CASE("a wait for another rank's ghosts ends, and is named, again and again"
         const auto apply = [&] { return milcgpu_dslash(here.context, here.links, &what, MILCGPU_EVEN, &from, &to); };
         demand(apply());
         Device &device = *here.context->device;
-        for (const unsigned never : {1000000u, 2000000u}) { // the neighbour is not heard to have sent so many
-            device.copy_to_device(&device.peers()->exchanges, &never, sizeof never);
+        Peers good;
+        device.copy_to_host(&good, device.peers(), sizeof good);
+        const int ahead = 7; // what it is sent, it has behind
+        Peers misplaced = good, unheard = good;
+        misplaced.face[ahead].ghosts += 16;                   // nothing comes where the first ghost behind is read
+        unheard.face[ahead].sent = good.face[ahead - 1].sent; // what this rank tells it is heard from elsewhere
+        for (const Peers *planted : {&misplaced, &unheard, &misplaced}) {
+            device.copy_to_device(device.peers(), planted, offsetof(Peers, vector_sent));
+            const int whole = 0; // as if nothing had been given up before
+            device.copy_to_device(&device.peers()->broken, &whole, sizeof whole);
             std::fill(out.begin(), out.end(), 7.0);
             ending.status = apply();
             ending.text = milcgpu_last_error();

@@ -2,7 +2,6 @@
 #pragma once
 #include "gpu_kernels/backend/launch.h"
 #include "gpu_kernels/backend/peers.h"
-#include "gpu_kernels/backend/reduce.h"
 
 namespace milcgpu::cuda {
 
@@ -46,9 +45,99 @@ __device__ __forceinline__ void wait_for_peer(Peers *p, Wait what, int rank, int
     }
 }
 
-// Waits until every neighbour has sent its last exchange. Returns the slot that it lies in.
-__device__ __forceinline__ const unsigned char *wait_for_ghosts(Peers *p, unsigned cuts) {
-    const unsigned exchange = *static_cast<volatile unsigned *>(&p->exchanges);
+// 16 or 8 bytes: of a ghost, which another rank may be storing, past L1; else of what does not change. (Zeros first, or
+// the registers count as used from the beginning of a loop on.)
+template <int bytes> __device__ __forceinline__ void load_word(const unsigned char *from, bool ghost, uint32_t *to) {
+    if constexpr (bytes == 16)
+        asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
+                     " @p ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     " @!p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                     : "=&r"(to[0]), "=&r"(to[1]), "=&r"(to[2]), "=&r"(to[3])
+                     : "l"(from), "r"(unsigned(ghost)));
+    else
+        asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; mov.u32 %0, 0; mov.u32 %1, 0;"
+                     " @p ld.relaxed.sys.global.v2.u32 {%0, %1}, [%2]; @!p ld.global.nc.v2.u32 {%0, %1}, [%2]; }"
+                     : "=&r"(to[0]), "=&r"(to[1])
+                     : "l"(from), "r"(unsigned(ghost)));
+}
+template <int bytes> __device__ __forceinline__ void store_to_peer(unsigned char *to, const uint32_t *from) {
+    if constexpr (bytes == 16)
+        asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(from[0]), "r"(from[1]),
+                     "r"(from[2]), "r"(from[3])
+                     : "memory");
+    else
+        asm volatile("st.relaxed.sys.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(from[0]), "r"(from[1]) : "memory");
+}
+
+// Ghosts of the vector of a parity that was sent last, sites of `bytes` in words of `word`.
+template <int bytes, int word> class Ghosts {
+  public:
+    // p is nullptr: there are none.
+    __device__ __forceinline__ Ghosts(Peers *p, int parity)
+        : peers_(p), data_(nullptr), places_(0), number_(0), whole_(true) {
+        if (p != nullptr)
+            data_ = p->ghosts + parity * p->ghost_bytes, places_ = p->ghost_places, number_ = p->vector_sent[parity];
+    }
+
+    // Element `at` of a field, or, where that is negative, ghost ~at.
+    __device__ __forceinline__ void load(const unsigned char *field, size_t stride, int at, uint32_t *site) {
+        const bool ghost = at < 0;
+        const unsigned char *const from = ghost ? data_ : field;
+        const unsigned pitch = ghost ? places_ : static_cast<unsigned>(stride), i = ghost ? ~at : at;
+        MILCGPU_UNROLL
+        for (int k = 0; k < bytes / word; ++k)
+            load_word<word>(from + size_t(k * pitch + i) * word, ghost, site + k * word / 4);
+        uint64_t check = 0;
+        if (ghost)
+            check = *check_of(i);
+        whole_ &= !ghost | (check == check_word<bytes / 4>(site, number_));
+    }
+    // Whether all ghosts that were loaded were there.
+    __device__ __forceinline__ bool whole() const { return whole_; }
+
+    // Waits until ghost k, which comes from the neighbour of a face, is there. Loads count afresh.
+    __device__ __forceinline__ void wait(int k, int face) {
+        wait_for_peer(peers_, Wait::ghosts, peers_->face[face].rank, face, [&] {
+            uint32_t site[bytes / 4];
+            whole_ = true;
+            load(nullptr, 0, ~k, site);
+            return whole_;
+        });
+        whole_ = true;
+    }
+
+  private:
+    __device__ __forceinline__ const volatile uint64_t *check_of(int k) const {
+        return reinterpret_cast<const volatile uint64_t *>(data_ + size_t(places_) * most_ghost_bytes) + k;
+    }
+    Peers *peers_;
+    const unsigned char *data_;
+    unsigned places_, number_;
+    bool whole_;
+};
+
+// A site of the vector of a parity that is sent next, to place k of the neighbour of a face.
+template <int bytes, int word>
+__device__ __forceinline__ void send_ghost(const Peers *p, int parity, int face, int k, const uint32_t *site) {
+    unsigned char *const to = p->face[face].ghosts + parity * p->ghost_bytes;
+    const size_t places = p->ghost_places;
+    MILCGPU_UNROLL
+    for (int j = 0; j < bytes / word; ++j)
+        store_to_peer<word>(to + (j * places + k) * word, site + j * word / 4);
+    const uint64_t check = check_word<bytes / 4>(site, p->vector_next[parity]);
+    const uint32_t words[2] = {static_cast<uint32_t>(check), static_cast<uint32_t>(check >> 32)};
+    store_to_peer<check_bytes>(to + places * most_ghost_bytes + size_t(k) * check_bytes, words);
+}
+
+// One thread of every launch that makes a vector of `parity`, whether it sends it or not. No other thread of that
+// launch reads what changes here.
+__device__ __forceinline__ void count_vector(Peers *p, int parity) {
+    p->vector_sent[parity] = p->vector_next[parity];
+    p->vector_next[1 - parity] += 1;
+}
+
+// Waits until every neighbour has said that it is as far as `exchange`.
+__device__ __forceinline__ void wait_for_neighbours(Peers *p, unsigned cuts, unsigned exchange) {
     for (int face = 0; cuts >> face / 2 != 0; ++face) {
         if ((cuts >> face / 2 & 1) == 0)
             continue;
@@ -57,80 +146,31 @@ __device__ __forceinline__ const unsigned char *wait_for_ghosts(Peers *p, unsign
                       [&] { return static_cast<int>(*sent - exchange) >= 0; });
         acquire_from_peer(&p->sent[face]);
     }
-    return p->slots + exchange % 2 * p->slot_bytes;
 }
 
-// Ghosts as a thread asks for them: it waits where it needs the first one. Without peers they lie behind `in`.
-struct Ghosts {
-    const PeerLaunch &launch;
-    const unsigned char *there; // nullptr: not waited for
-    __device__ __forceinline__ Ghosts(const PeerLaunch &l, const unsigned char *in)
-        : launch(l), there(l.peers == nullptr ? in : nullptr) {}
-    __device__ __forceinline__ const unsigned char *of(int mu) {
-        if ((launch.cuts >> mu & 1) != 0)
-            wait();
-        return there;
-    }
-    __device__ __forceinline__ void wait() {
-        if (there == nullptr)
-            there = wait_for_ghosts(launch.peers, launch.cuts);
-    }
-};
-
-// Where the neighbour of a face wants the next exchange.
-__device__ __forceinline__ unsigned char *slot_to_fill(const Peers *p, int face) {
-    const unsigned exchange = *static_cast<const volatile unsigned *>(&p->exchanges) + 1;
-    return p->face[face].slots + exchange % 2 * p->slot_bytes;
+__device__ __forceinline__ unsigned exchanges_so_far(const Peers *p) {
+    return *static_cast<const volatile unsigned *>(&p->exchanges);
 }
-
-// All threads of each of the `blocks` blocks that store a part of the next exchange, after their stores: the last of
-// them tells the neighbours. Stores of other blocks are ordered before that through the counter.
-__device__ __forceinline__ void end_of_stores(Peers *p, unsigned blocks) {
-    __syncthreads();
-    if (threadIdx.x != 0)
-        return;
-    fence_gpu();
-    if (atomicAdd(&p->blocks_done, 1u) != blocks - 1)
-        return;
-    p->blocks_done = 0;
-    fence_system();
-    const unsigned exchange = p->exchanges + 1;
-    *static_cast<volatile unsigned *>(&p->exchanges) = exchange;
+__device__ __forceinline__ void tell_neighbours(const Peers *p, unsigned exchange) {
     for (int face = 0; face < Peers::faces; ++face)
         if (p->face[face].slots != nullptr)
             *static_cast<volatile unsigned *>(p->face[face].sent) = exchange;
 }
 
-// All threads: the sum of all ranks from that of this rank, which the first thread has; the first thread gets it. One
-// block of a launch calls this, at most once.
-template <int N> __device__ __forceinline__ Sums<N> add_over_peers(Peers *p, const Sums<N> &own) {
-    __shared__ Sums<N> mine, all[most_peers];
-    if (threadIdx.x == 0)
-        mine = own;
+// All threads of each of the blocks that take part in an exchange: the first thread of the last one calls
+// last(exchange). What the blocks have stored is ordered before that.
+template <class Last> __device__ __forceinline__ void end_of_exchange(Peers *p, const Last &last) {
     __syncthreads();
-    const unsigned turn = p->sums % 2;
-    const int rank = threadIdx.x;
-    if (rank < p->ranks) {
-        double *const to = p->posted_at[rank] + (turn * most_peers + p->rank) * widest_sum;
-        for (int k = 0; k < N; ++k)
-            milcgpu::post(to[k], mine.v[k]);
-        for (int k = 0; k < N; ++k) {
-            double &place = p->posted[turn][rank][k];
-            const volatile PostedBits *const at = reinterpret_cast<const volatile PostedBits *>(&place);
-            PostedBits seen = unknown_bits;
-            wait_for_peer(p, Wait::sum_of_rank, rank, 0, [&] { return (seen = *at) != unknown_bits; });
-            all[rank].v[k] = bit_cast<double>(seen);
-            *reinterpret_cast<volatile PostedBits *>(&place) = unknown_bits;
-        }
-    }
-    __syncthreads();
-    Sums<N> total = all[0];
-    if (threadIdx.x == 0) {
-        for (int other = 1; other < p->ranks; ++other)
-            total.add(all[other]);
-        p->sums += 1;
-    }
-    return total;
+    if (threadIdx.x != 0)
+        return;
+    fence_gpu();
+    if (atomicAdd(&p->blocks_done, 1u) != gridDim.x - 1)
+        return;
+    p->blocks_done = 0;
+    fence_system();
+    const unsigned exchange = p->exchanges + 1;
+    *static_cast<volatile unsigned *>(&p->exchanges) = exchange;
+    last(exchange);
 }
 
 } // namespace milcgpu::cuda

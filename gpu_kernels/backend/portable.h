@@ -24,10 +24,13 @@
 #endif
 
 // Loops over the 3 colours, 4 directions, ... that must be unrolled for their arrays to live in registers.
+// Others that must not be: code for what is rare.
 #if MILCGPU_ON_DEVICE
 #define MILCGPU_UNROLL _Pragma("unroll")
+#define MILCGPU_ROLLED _Pragma("unroll 1")
 #else
 #define MILCGPU_UNROLL
+#define MILCGPU_ROLLED
 #endif
 
 namespace milcgpu {

@@ -68,13 +68,17 @@ template <int N> GlobalSum<N> global_sum(Device &device, int n, double *slots, i
 template <int N, class Last> struct Pending {
     GlobalSum<N> sum;
     Last finish;
+    MILCGPU_HD bool any() const { return sum.slots != nullptr; }
+    // Blocks of so many threads that add it: 64 threads a group.
+    MILCGPU_HD int blocks(int threads) const {
+        const int groups_a_block = threads / tile_sites;
+        return any() ? (sum.shape.groups + groups_a_block - 1) / groups_a_block : 0;
+    }
 };
-struct NothingPending {};
-
-template <int N, class Last> MILCGPU_HD bool is_pending(const Pending<N, Last> &pending) {
-    return pending.sum.slots != nullptr;
-}
-MILCGPU_HD bool is_pending(NothingPending) { return false; }
+struct NothingPending {
+    MILCGPU_HD bool any() const { return false; }
+    MILCGPU_HD int blocks(int) const { return 0; }
+};
 
 template <int N, class Last> Pending<N, Last> none_of(Pending<N, Last> pending) {
     pending.sum.slots = nullptr;
@@ -141,7 +145,7 @@ template <int N> Sums<N> add_up(Device &device, const GlobalSum<N> &sum) {
 }
 
 template <int N, class Last> void finish_pending(Device &device, const Pending<N, Last> &pending) {
-    if (is_pending(pending))
+    if (pending.any())
         pending.finish(add_up(device, pending.sum));
 }
 inline void finish_pending(Device &, NothingPending) {}
@@ -183,19 +187,20 @@ namespace cuda {
 // ranks comes back.
 template <int N, class Last>
 void finish_over_ranks(Device &device, const GlobalSum<N> &sum, const Last &finish, const int *gate) {
+    const int blocks = Pending<N, Last>{sum, finish}.blocks(max_block);
     if (!device.needs_host())
-        return start(device, "launch the end of a sum", 1, max_block, finish_deferred<N, Last>, finish, sum,
+        return start(device, "launch the end of a sum", blocks, max_block, finish_deferred<N, Last>, finish, sum,
                      device.peers(), gate);
     Sums<N> *const total = reinterpret_cast<Sums<N> *>(device.sum_of_rank());
     Sums<N> on_host;
-    start(device, "launch the sum of a rank", 1, max_block, add_slots<N>, sum, total, gate);
+    start(device, "launch the sum of a rank", blocks, max_block, add_slots<N>, sum, total, gate);
     device.copy_to_host(&on_host, total, sizeof on_host);
     device.add_over_ranks(on_host.v, N);
     device.copy_to_device(total, &on_host, sizeof on_host);
     start(device, "launch the end of a sum", 1, 1, finish_with<N, Last>, finish, total, gate);
 }
 template <int N, class Last> void finish_over_ranks(Device &device, const Pending<N, Last> &pending, const int *gate) {
-    if (is_pending(pending))
+    if (pending.any())
         finish_over_ranks(device, pending.sum, pending.finish, gate);
 }
 inline void finish_over_ranks(Device &, NothingPending, const int *) {}
@@ -217,7 +222,7 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
         const int threads = in_parts ? site_parts * tile_sites : device.block() > 0 ? device.block() : how.block;
         const int sites_a_block = in_parts ? tile_sites : threads;
         const auto start = [&](bool finish_later, const Before &before) {
-            const int blocks = (n + sites_a_block - 1) / sites_a_block + is_pending(before);
+            const int blocks = (n + sites_a_block - 1) / sites_a_block + before.blocks(threads);
             if constexpr (exchanges<Body>::value) {
                 auto *kernel = in_parts ? cuda::run_sum_cut<N, min_blocks, true, Body, Before>
                                         : cuda::run_sum_cut<N, min_blocks, false, Body, Before>;

@@ -106,35 +106,34 @@ __device__ __forceinline__ void add_up(const Last &finish, const GlobalSum<N> &s
         finish(total);
 }
 
-// A whole block adds what the launch before deferred; the first thread gets it. That launch has ended, so nothing is
-// waited for here but what this block itself posts.
-template <int N> __device__ __forceinline__ Sums<N> add_deferred(const GlobalSum<N> &sum) {
+// The first blocks of a launch (Pending::blocks) add what the launch before deferred, a tile of their threads a group;
+// that launch has ended, so nothing is waited for but what they post themselves. True for the last of these blocks, the
+// first thread of which gets the sum.
+template <int N> __device__ __forceinline__ bool add_deferred(const GlobalSum<N> &sum, Sums<N> &total) {
     __shared__ Sums<N> shared[max_block / 32];
-    const int tiles_a_block = blockDim.x / tile_sites, tile = threadIdx.x / tile_sites;
-    Sums<N> total;
-    for (int first = 0; first < sum.shape.groups; first += tiles_a_block) {
-        const int group = first + tile, behind = sum.shape.tiles - group * group_tiles;
-        total = take<tile_slots>(behind > 0, sum.slots + group * group_tiles * tile_slots, min(group_tiles, behind),
-                                 sum.waits, shared);
-        if (threadIdx.x % tile_sites == 0 && behind > 0)
-            post(&sum.groups()[group], total);
-    }
-    if (sum.shape.groups > 1) {
-        __syncthreads(); // slots never used before are not empty
-        total = take<1>(tile == 0, sum.groups(), sum.shape.groups, sum.waits, shared);
-    }
-    return total;
+    const int tile = threadIdx.x / tile_sites, group = blockIdx.x * (blockDim.x / tile_sites) + tile;
+    const int behind = sum.shape.tiles - group * group_tiles;
+    total = take<tile_slots>(behind > 0, sum.slots + group * group_tiles * tile_slots, min(group_tiles, behind),
+                             sum.waits, shared);
+    if (sum.shape.groups == 1)
+        return true;
+    if (threadIdx.x % tile_sites == 0 && behind > 0)
+        post(&sum.groups()[group], total);
+    if (static_cast<int>((blockIdx.x + 1) * (blockDim.x / tile_sites)) < sum.shape.groups)
+        return false;
+    __syncthreads(); // slots never used before are not empty
+    total = take<1>(tile == 0, sum.groups(), sum.shape.groups, sum.waits, shared);
+    return true;
 }
 
-// Block 0 adds and finishes what the launch before deferred; the others get their index among the blocks with sites.
+// The first blocks add and finish what the launch before deferred; the others get their index among the blocks with
+// sites.
 template <int N, class Last> __device__ __forceinline__ int finish_pending(const Pending<N, Last> &pending) {
-    const GlobalSum<N> &sum = pending.sum;
-    if (sum.slots == nullptr)
-        return blockIdx.x;
-    if (blockIdx.x > 0)
-        return blockIdx.x - 1;
-    const Sums<N> total = add_deferred(sum);
-    if (threadIdx.x == 0)
+    const int block = static_cast<int>(blockIdx.x) - pending.blocks(blockDim.x);
+    if (block >= 0)
+        return block;
+    Sums<N> total;
+    if (add_deferred(pending.sum, total) && threadIdx.x == 0)
         pending.finish(total);
     return -1;
 }
@@ -226,14 +225,14 @@ __global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
     add_up([&](const Sums<N> &total) { finish(total, source); }, own, active, tile + 1, tile / group_tiles, shared);
 }
 
-// One block: the sum that the launch before deferred, as the sum of this rank.
+// As many blocks as are Pending: the sum that the launch before deferred, as the sum of this rank.
 template <int N>
 __global__ void __launch_bounds__(max_block) add_slots(const GlobalSum<N> sum, Sums<N> *total, const int *gate) {
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    const Sums<N> own = add_deferred(sum);
-    if (threadIdx.x == 0)
+    Sums<N> own;
+    if (add_deferred(sum, own) && threadIdx.x == 0)
         *total = own;
 }
 
@@ -244,10 +243,44 @@ template <int N, class Last> __global__ void finish_with(const Last finish, cons
         finish(*total);
 }
 
-// A whole block, without the host: what the launch before deferred. peers: nullptr where there is one rank.
+// All threads: the sum of all ranks from that of this rank, which the first thread has; the first thread gets it. One
+// block of a launch calls this, at most once.
+template <int N> __device__ __forceinline__ Sums<N> add_over_peers(Peers *p, const Sums<N> &own) {
+    __shared__ Sums<N> mine, all[most_peers];
+    if (threadIdx.x == 0)
+        mine = own;
+    __syncthreads();
+    const unsigned turn = p->sums % 2;
+    const int rank = threadIdx.x;
+    if (rank < p->ranks) {
+        double *const to = p->posted_at[rank] + (turn * most_peers + p->rank) * widest_sum;
+        for (int k = 0; k < N; ++k)
+            milcgpu::post(to[k], mine.v[k]);
+        for (int k = 0; k < N; ++k) {
+            double &place = p->posted[turn][rank][k];
+            const volatile PostedBits *const at = reinterpret_cast<const volatile PostedBits *>(&place);
+            PostedBits seen = unknown_bits;
+            wait_for_peer(p, Wait::sum_of_rank, rank, 0, [&] { return (seen = *at) != unknown_bits; });
+            all[rank].v[k] = bit_cast<double>(seen);
+            *reinterpret_cast<volatile PostedBits *>(&place) = unknown_bits;
+        }
+    }
+    __syncthreads();
+    Sums<N> total = all[0];
+    if (threadIdx.x == 0) {
+        for (int other = 1; other < p->ranks; ++other)
+            total.add(all[other]);
+        p->sums += 1;
+    }
+    return total;
+}
+
+// The blocks that are Pending, without the host. peers: nullptr where there is one rank.
 template <int N, class Last>
 __device__ __forceinline__ void finish_pending_of_ranks(const Pending<N, Last> &pending, Peers *peers) {
-    Sums<N> total = add_deferred(pending.sum);
+    Sums<N> total;
+    if (!add_deferred(pending.sum, total))
+        return;
     if (peers != nullptr)
         total = add_over_peers(peers, total);
     if (threadIdx.x == 0)
@@ -255,7 +288,7 @@ __device__ __forceinline__ void finish_pending_of_ranks(const Pending<N, Last> &
 }
 __device__ __forceinline__ void finish_pending_of_ranks(NothingPending, Peers *) {}
 
-// One block, which does nothing else.
+// Blocks that do nothing else.
 template <int N, class Last>
 __global__ void __launch_bounds__(max_block)
     finish_deferred(const Last finish, const GlobalSum<N> sum, Peers *peers, const int *gate) {
@@ -265,59 +298,45 @@ __global__ void __launch_bounds__(max_block)
     finish_pending_of_ranks(Pending<N, Last>{sum, finish}, peers);
 }
 
-// A launch over the sites of a box that is cut. The sum is deferred. Body: exchange (a PeerLaunch), in (where ghosts
-// are, if not with a peer), operator()(i, ghosts), inner(i) for sites that read none, part(i, k, ghosts), and send(i),
-// which stores what it has made of site i for the neighbours.
-//
-// All blocks that read ghosts or have sites to send take part in the exchange, also where the gate skips their work:
-// the gate may fall while they start, and other ranks count on it.
+// A launch over the sites of a box that is cut. The sum is deferred. Body: exchange (a PeerLaunch), parity (of what is
+// made), operator()(i), inner(i) for sites that neither read ghosts nor are sent, part(i, k) and complete(i, part).
 template <int N, int min_blocks, bool in_parts, class Body, class Before>
 __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
     run_sum_cut(const Body body, int n, const GlobalSum<N> sum, bool wanted, const int *gate, const Before pending) {
     wait_for_previous();
-    const bool idle = gate != nullptr && __shfl_sync(0xffffffffu, *gate == 0, 0) != 0; // alike in a warp
     const PeerLaunch &exchange = body.exchange;
-    const int block = static_cast<int>(blockIdx.x) - is_pending(pending);
-    if (block < 0) {
-        if (!idle)
-            finish_pending_of_ranks(pending, exchange.peers);
+    if (exchange.peers != nullptr && blockIdx.x == 0 && threadIdx.x == 0)
+        count_vector(exchange.peers, body.parity); // all launches count, whatever the gate says
+    if (gate != nullptr && *gate == 0)
         return;
-    }
-    const int tiles_a_block = in_parts ? 1 : blockDim.x / tile_sites, first = block * tiles_a_block;
-    const bool takes_part = exchange.peers != nullptr && first < exchange.end && first + tiles_a_block > exchange.begin;
-    if (idle && !takes_part)
-        return;
-    Ghosts ghosts(exchange, body.in);
-    const int turn = first + (in_parts ? 0 : threadIdx.x / tile_sites), k = in_parts ? threadIdx.x / tile_sites : 0;
+    const int block = static_cast<int>(blockIdx.x) - pending.blocks(blockDim.x);
+    if (block < 0)
+        return finish_pending_of_ranks(pending, exchange.peers);
+    const int turn = in_parts ? block : block * (blockDim.x / tile_sites) + threadIdx.x / tile_sites;
     const int tile = exchange.order == nullptr || turn >= sum.shape.tiles ? turn : exchange.order[turn];
     const int i = tile * tile_sites + threadIdx.x % tile_sites;
-    const bool works = !idle && i < n,
-               at_boundary = exchange.order == nullptr || (turn >= exchange.begin && turn < exchange.end);
     Sums<N> s = {};
     if constexpr (in_parts) {
         using Part = typename Body::Part;
         __shared__ Part parts[site_parts - 1][tile_sites];
+        const int lane = threadIdx.x % tile_sites, k = threadIdx.x / tile_sites;
         Part part = {};
-        if (works)
-            part = body.part(i, k, ghosts);
+        if (i < n)
+            part = body.part(i, k);
         if (k > 0)
-            parts[k - 1][threadIdx.x % tile_sites] = part;
+            parts[k - 1][lane] = part;
         __syncthreads();
-        if (k == 0 && works) {
-            for (int other = 0; other < site_parts - 1; ++other)
-                part = part + parts[other][threadIdx.x % tile_sites];
+        if (k > 0)
+            return;
+        for (int other = 0; other < site_parts - 1; ++other)
+            part = part + parts[other][lane];
+        if (i < n)
             s = body.complete(i, part);
-        }
-    } else if (works) {
-        s = at_boundary ? body(i, ghosts) : body.inner(i);
+    } else if (i < n) {
+        const bool inner = exchange.order != nullptr && (turn < exchange.begin || turn >= exchange.end);
+        s = inner ? body.inner(i) : body(i);
     }
-    if (takes_part && exchange.send) {
-        ghosts.wait(); // so the neighbours have read the slot that is filled now
-        if (works && k == 0 && at_boundary)
-            body.send(i);
-        end_of_stores(exchange.peers, (exchange.end - 1) / tiles_a_block - exchange.begin / tiles_a_block + 1);
-    }
-    if (wanted && !idle && k == 0)
+    if (wanted)
         post_warp(sum, i, s);
 }
 

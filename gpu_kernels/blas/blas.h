@@ -2,6 +2,7 @@
 // spinor (48 double, 24 single, 16 half). Sums are deterministic and stay on the device; see launch.h.
 #pragma once
 #include "gpu_kernels/blas/cg_state.h"
+#include "gpu_kernels/halo/send_site.h"
 #include "gpu_kernels/su3/fields.h"
 
 namespace milcgpu {
@@ -39,12 +40,13 @@ void cg_start(Device &, const SpinorBlock &r, const Direction &p, CgState *state
 // Directions and solutions of one conjugate gradient or of several, a source each, for the last `steps` iterations:
 // x += scale alpha p, p = r + beta p for each. r[k] is the residual after iteration k of every cg_kept_steps; p and x
 // are in double, copy is none where r is. Sources that are not active are left alone; `stopped`: only those that are
-// not active, for the iterations since their last update. Bytes a site and source: a spinor for each iteration and for
-// the copy of p, and 4 double ones.
+// not active, for the iterations since their last update. send: the next launch applies p, of one source. Bytes a site
+// and source: a spinor for each iteration and for the copy of p, and 4 double ones.
 struct SolutionVectors {
     SpinorBlock r[cg_kept_steps], p, copy, x;
 };
-void update_solutions(Device &, const SolutionVectors &, const CgState *states, int steps, bool stopped);
+void update_solutions(Device &, const SolutionVectors &, const CgState *states, int steps, bool stopped,
+                      const SendOut &send = {});
 
 // Of one iteration and site, cg_kept_steps at once.
 constexpr double update_solutions_flops = 24;

@@ -2,6 +2,7 @@
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/blas/for_precision.h"
 #include "gpu_kernels/blas/shifts.h"
+#include <type_traits>
 
 namespace milcgpu {
 
@@ -36,14 +37,40 @@ struct StartFinish : Finish {
     MILCGPU_HD void operator()(const Sums<1> &rr) const { state->start(rr.v[0], rr.v[0]); }
 };
 
-template <class S> struct UpdateSolutions {
+// What follows for a site of the direction, as stored; and for the launch as a whole, by one thread.
+struct SendNothing {
+    MILCGPU_HD void begin() const {}
+    template <class S> MILCGPU_HD void send(int, const StoredSpinor<S> &) const {}
+};
+#if defined(MILCGPU_WITH_CUDA)
+struct SendToPeers {
+    SendOut out;
+    MILCGPU_HD void begin() const {
+#if MILCGPU_ON_DEVICE
+        cuda::count_vector(out.peers, out.parity);
+#endif
+    }
+    template <class S> MILCGPU_HD void send(int i, const StoredSpinor<S> &stored) const {
+#if MILCGPU_ON_DEVICE
+        cuda::send_site<StoredSpinor<S>::bytes, S::word_bytes>(out.peers, out.lattice, out.parity, i, stored.w);
+#else
+        static_cast<void>(i), static_cast<void>(stored);
+#endif
+    }
+};
+#endif
+
+template <class S, class Send> struct UpdateSolutions {
     SourceAddresses<max_shifts> r[cg_kept_steps];
     SourceAddresses<max_shifts> p, copy, x; // copy: nullptr where there is none
     size_t stride;
     const CgState *states;
     int count, steps;
     bool stopped;
+    Send neighbours;
     MILCGPU_HD void operator()(int i) const {
+        if (i == 0)
+            neighbours.begin();
         for (int field = 0; field < count; ++field) {
             const CgState &state = states[field];
             const bool spoiled = state.stop == CgStop::nan_or_inf || state.stop == CgStop::not_positive;
@@ -70,9 +97,11 @@ template <class S> struct UpdateSolutions {
                 for (int k = first; k < first + pending; ++k)
                     add_step(k, residual(k));
             }
-            store_spinor<SpinorDouble>(p[field], stride, i, direction);
-            if (copy[field] != nullptr)
-                store_spinor<S>(copy[field], stride, i, convert<typename S::Real>(direction));
+            const StoredSpinor<SpinorDouble> stored = store_spinor<SpinorDouble>(p[field], stride, i, direction);
+            if constexpr (std::is_same<S, SpinorDouble>::value)
+                neighbours.send(i, stored);
+            else if (copy[field] != nullptr)
+                neighbours.send(i, store_spinor<S>(copy[field], stride, i, convert<typename S::Real>(direction)));
             store_spinor<SpinorDouble>(x[field], stride, i, solution);
         }
     }
@@ -129,17 +158,27 @@ void cg_start(Device &device, const SpinorBlock &r, const Direction &p, CgState 
     });
 }
 
-void update_solutions(Device &device, const SolutionVectors &vectors, const CgState *states, int steps, bool stopped) {
+void update_solutions(Device &device, const SolutionVectors &vectors, const CgState *states, int steps, bool stopped,
+                      const SendOut &send) {
     for_precision(vectors.r[0].precision, [&](auto format) {
-        UpdateSolutions<decltype(format)> body{};
-        for (int k = 0; k < cg_kept_steps; ++k)
-            body.r[k] = vectors.r[k];
-        body.p = vectors.p, body.copy = vectors.copy, body.x = vectors.x;
-        body.stride = vectors.p.stride;
-        body.states = states;
-        body.count = vectors.p.sources, body.steps = steps, body.stopped = stopped;
-        launch(device, vectors.p.sites, body, "update solutions");
+        const auto start = [&](const auto &neighbours) {
+            UpdateSolutions<decltype(format), std::decay_t<decltype(neighbours)>> body{};
+            for (int k = 0; k < cg_kept_steps; ++k)
+                body.r[k] = vectors.r[k];
+            body.p = vectors.p, body.copy = vectors.copy, body.x = vectors.x;
+            body.stride = vectors.p.stride;
+            body.states = states;
+            body.count = vectors.p.sources, body.steps = steps, body.stopped = stopped;
+            body.neighbours = neighbours;
+            launch(device, vectors.p.sites, body, "update solutions");
+        };
+#if defined(MILCGPU_WITH_CUDA)
+        if (send.peers != nullptr)
+            return start(SendToPeers{send});
+#endif
+        start(SendNothing{});
     });
+    static_cast<void>(send);
 }
 
 void cg_reliable_update(Device &device, const SpinorBlock &r_new, const SpinorBlock &r, const SpinorBlock &start,

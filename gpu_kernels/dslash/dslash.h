@@ -31,8 +31,10 @@ struct DslashKernel {
     void (*whole)(Device &, const DslashCall &, Epilogue); // launches it on a lattice that is not cut
     const char *file;
     void (*cut)(Device &, const DslashCall &, Epilogue) = nullptr; // and on one that is; nullptr: not built
+    // On the host one of them serves all lattices: a compiler rounds the same source as it likes.
     void launch(Device &device, const DslashCall &call, Epilogue end) const {
-        (call.lattice.is_cut() ? cut : whole)(device, call, end);
+        const bool as_cut = call.lattice.is_cut() || (cut != nullptr && !device.on_gpu());
+        (as_cut ? cut : whole)(device, call, end);
     }
 };
 

@@ -10,7 +10,9 @@
 #include "gpu_kernels/backend/reduce.h"
 #include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/dslash/dslash.h"
+#include "gpu_kernels/halo/send_site.h"
 #include "gpu_kernels/su3/reconstruct.h"
+#include <climits>
 
 namespace milcgpu {
 
@@ -22,6 +24,7 @@ using OnThisBackend = CutLattice;
 #endif
 
 // What follows D: the epilogues plain, normal and residual, or a step of conjugate gradient, which has a sum more.
+// `made` becomes the new element, as stored.
 template <class Spinor> struct Ending {
     using Vec = Vector<typename Spinor::Real>;
     using Real = typename Spinor::Real;
@@ -32,7 +35,7 @@ template <class Spinor> struct Ending {
     unsigned char *out;
     double a, alpha;
 
-    MILCGPU_HD Sums<1> operator()(size_t stride, int i, Vec d) const {
+    MILCGPU_HD Sums<1> operator()(size_t stride, int i, Vec d, StoredSpinor<Spinor> &made) const {
         double sum = 0;
         if (epilogue != Epilogue::plain) {
             const Vec own = load_spinor<Spinor, Reuse::written>(x, stride, i);
@@ -41,11 +44,10 @@ template <class Spinor> struct Ending {
             if (epilogue == Epilogue::residual)
                 d = load_spinor<Spinor, Reuse::written>(z, stride, i) - static_cast<Real>(alpha) * d;
         }
-        store_spinor<Spinor>(out, stride, i, d);
+        made = store_spinor<Spinor>(out, stride, i, d);
         return {{epilogue == Epilogue::normal ? sum : norm(d)}};
     }
     // Of source k, `bytes` further on; plain only.
-    MILCGPU_HD const unsigned char *made() const { return out; }
     MILCGPU_HD Ending of_source(int, size_t bytes) const { return {epilogue, x, z, out + bytes, a, alpha}; }
 };
 
@@ -59,7 +61,7 @@ template <class Spinor, class Where> struct StepEnding {
     unsigned char *r_new, *s;
     const CgState *cg;
 
-    MILCGPU_HD Sums<2> operator()(size_t stride, int i, const Vec &d) const {
+    MILCGPU_HD Sums<2> operator()(size_t stride, int i, const Vec &d, StoredSpinor<Spinor> &made) const {
         const Vec old = load_spinor<Spinor, Reuse::written>(r, stride, i);
         const Vec given = x == r ? old : load_spinor<Spinor, Reuse::written>(x, stride, i);
         Vec image = static_cast<Real>(cg->shift) * given - d;
@@ -68,10 +70,9 @@ template <class Spinor, class Where> struct StepEnding {
                 image + static_cast<Real>(await<looks>(cg->carry)) * load_spinor<Spinor, Reuse::written>(s, stride, i);
         store_spinor<Spinor>(s, stride, i, image);
         const Vec fresh = old - static_cast<Real>(await<looks>(cg->alpha)) * image;
-        store_spinor<Spinor>(r_new, stride, i, fresh);
+        made = store_spinor<Spinor>(r_new, stride, i, fresh);
         return {{norm(fresh), real_dot(fresh, image)}};
     }
-    MILCGPU_HD const unsigned char *made() const { return r_new; }
     MILCGPU_HD StepEnding of_source(int k, size_t bytes) const {
         return {x + bytes, r + bytes, r_new + bytes, s + bytes, cg + k};
     }
@@ -140,40 +141,33 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         MILCGPU_HD Part operator+(const Part &o) const { return {fat + o.fat, lng + o.lng}; }
     };
 
-    // At: Where, or Lattice, for sites that have no neighbour among ghosts. ghosts.of(mu): where those of `in` are that
-    // are beyond mu, as behind the sites of a field.
-    template <class At> MILCGPU_HD Vec neighbour(int at, const unsigned char *ghosts) const {
-        if constexpr (std::is_same<At, Lattice>::value)
-            return load_spinor<Spinor>(in, stride, at);
-        else // a peer may write ghosts while this launch runs, before it reads them: no read-only loads
-            return load_spinor<Spinor, Reuse::written>(at >= lattice.first_ghost ? ghosts : in, stride, at);
-    }
-
-    template <class At, class Ghosts>
-    MILCGPU_HD void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i, Ghosts &of) const {
-        const At &where = lattice;
-        const unsigned char *const ghosts = of.of(mu);
-        const int forward = where.forward(site, mu, 1), backward = where.backward(site, mu, 1);
-        fat_link(seen, 0, mu, i).add_forward(sum.fat, neighbour<At>(forward, ghosts));
-        fat_link(seen, 1, mu, backward).subtract_backward(sum.fat, neighbour<At>(backward, ghosts));
-        const int hops = lattice.third_hop[mu];
-        const int forward3 = where.forward(site, mu, hops), backward3 = where.backward(site, mu, hops);
-        long_link(seen, 0, mu, i).add_forward(sum.lng, neighbour<At>(forward3, ghosts));
-        long_link(seen, 1, mu, backward3).subtract_backward(sum.lng, neighbour<At>(backward3, ghosts));
-    }
-
-    // They lie behind the field that is read.
+    // Ghosts lie behind the field that is read.
     struct Behind {
-        const unsigned char *in;
-        MILCGPU_HD const unsigned char *of(int) const { return in; }
+        MILCGPU_HD Vec neighbour(const Hops &hops, int at) const {
+            return load_spinor<Spinor>(hops.in, hops.stride, at);
+        }
     };
 
+    // At: Where, or Lattice, for sites that have no neighbour among ghosts. ghosts.neighbour(hops, at): the neighbour
+    // with this index.
+    template <class At, class Ghosts>
+    MILCGPU_HD void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i, Ghosts &ghosts) const {
+        const At &where = lattice;
+        const int forward = where.forward(site, mu, 1), backward = where.backward(site, mu, 1);
+        fat_link(seen, 0, mu, i).add_forward(sum.fat, ghosts.neighbour(*this, forward));
+        fat_link(seen, 1, mu, backward).subtract_backward(sum.fat, ghosts.neighbour(*this, backward));
+        const int hops = lattice.third_hop[mu];
+        const int forward3 = where.forward(site, mu, hops), backward3 = where.backward(site, mu, hops);
+        long_link(seen, 0, mu, i).add_forward(sum.lng, ghosts.neighbour(*this, forward3));
+        long_link(seen, 1, mu, backward3).subtract_backward(sum.lng, ghosts.neighbour(*this, backward3));
+    }
+
     MILCGPU_HD Part part(int i, int mu) const {
-        const Behind behind{in};
+        Behind behind;
         return part(i, mu, behind);
     }
     template <class Ghosts> MILCGPU_HD Part part(int i, int mu, Ghosts &ghosts) const {
-        Site site = lattice.site(parity, i);
+        const Site site = lattice.site(parity, i);
         Part sum = {};
         Seen seen;
         add_direction<Where>(sum, seen, site, mu, i, ghosts);
@@ -181,13 +175,23 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         return sum;
     }
 
+    template <class At> MILCGPU_HD Part all(int i) const {
+        Behind behind;
+        return all<At>(i, behind);
+    }
     template <class At, class Ghosts> MILCGPU_HD_ONCE Part all(int i, Ghosts &ghosts) const {
         const Site site = lattice.site(parity, i);
         Part sum = {};
         Seen seen;
-        MILCGPU_UNROLL
-        for (int mu = 0; mu < 4; ++mu)
-            add_direction<At>(sum, seen, site, mu, i, ghosts);
+        if constexpr (std::is_same<At, Lattice>::value) {
+            MILCGPU_UNROLL
+            for (int mu = 0; mu < 4; ++mu)
+                add_direction<At>(sum, seen, site, mu, i, ghosts);
+        } else {
+            MILCGPU_ROLLED
+            for (int mu = 0; mu < 4; ++mu)
+                add_direction<At>(sum, seen, site, mu, i, ghosts);
+        }
         this->add(seen);
         return sum;
     }
@@ -201,47 +205,102 @@ struct Stencil : Hops<Where, Spinor, link, reals, of_links, Links> {
 
     End end;
 
-    MILCGPU_HD Sums<End::sums> operator()(int i) const { return at_all<Where>(i); }
-    // At Lattice: of a site that has no neighbour among ghosts.
-    template <class At> MILCGPU_HD Sums<End::sums> at_all(int i) const {
-        const typename Base::Behind behind{this->in};
-        return complete(i, this->template all<At>(i, behind));
-    }
+    MILCGPU_HD Sums<End::sums> operator()(int i) const { return complete(i, this->template all<Where>(i)); }
     MILCGPU_HD Sums<End::sums> complete(int i, const Part &part) const {
-        return end(this->stride, i, this->fat_scale * part.fat + this->long_scale * part.lng);
+        StoredSpinor<Spinor> made;
+        return complete(i, part, made);
+    }
+    MILCGPU_HD Sums<End::sums> complete(int i, const Part &part, StoredSpinor<Spinor> &made) const {
+        return end(this->stride, i, this->fat_scale * part.fat + this->long_scale * part.lng, made);
     }
 };
 
-// On a box that is cut.
+// On a box that is cut. Ghosts lie behind `in`, or with the peers.
+template <class Spinor, Precision link, int reals, class End> struct CutStencil;
+#if defined(__CUDACC__)
 template <class Spinor, Precision link, int reals, class End>
 struct CutStencil : Stencil<CutLattice, Spinor, link, reals, End> {
-    using Stencil<CutLattice, Spinor, link, reals, End>::operator();
+    using Base = Stencil<CutLattice, Spinor, link, reals, End>;
+    using typename Base::Part;
+    static constexpr int bytes = StoredSpinor<Spinor>::bytes, word = Spinor::word_bytes;
     PeerLaunch exchange;
 
-    template <class Ghosts> MILCGPU_HD Sums<End::sums> operator()(int i, Ghosts &ghosts) const {
-        return this->complete(i, this->template all<CutLattice>(i, ghosts));
-    }
-    MILCGPU_HD Sums<End::sums> inner(int i) const { return this->template at_all<Lattice>(i); }
-#if defined(__CUDACC__)
-    // What was made of site i, to all neighbours that have it among their ghosts: to the one behind what lies near the
-    // beginning, who has it ahead.
-    __device__ void send(int i) const {
-        uint32_t raw[Spinor::words * Spinor::word_bytes / 4];
-        load_element<sizeof raw, Spinor::word_bytes, Reuse::written>(this->end.made(), this->stride, i, raw);
-        const CutLattice &lattice = this->lattice;
-        const Site site = lattice.site(this->parity, i);
+    struct OfPeers : cuda::Ghosts<bytes, word> {
+        int first; // index of a ghost, if they lie with peers
+        __device__ __forceinline__ explicit OfPeers(const CutStencil &s)
+            : cuda::Ghosts<bytes, word>(s.exchange.peers, 1 - s.parity),
+              first(s.exchange.peers != nullptr ? s.lattice.first_ghost : INT_MAX) {}
+        template <class Hops>
+        __device__ __forceinline__ Vector<typename Spinor::Real> neighbour(const Hops &hops, int at) {
+            StoredSpinor<Spinor> there;
+            this->load(hops.in, hops.stride, at < first ? at : ~(at - first), there.w);
+            return Spinor::decode(there.w);
+        }
+    };
+
+    // Uses a part where it is made: the compiler leaves no arithmetic for later, with all that it needs in registers.
+    static __device__ __forceinline__ void use(float &x) { asm volatile("" : "+f"(x)); }
+    static __device__ __forceinline__ void use(double &x) { asm volatile("" : "+d"(x)); }
+    static __device__ __forceinline__ void use(Part &part) {
         MILCGPU_UNROLL
-        for (int mu = 0; mu < 4; ++mu)
-            for (int side = 0; side < 2 && lattice.cut(mu); ++side) {
-                const int away = side == 0 ? site.x[mu] : lattice.extent[mu] - 1 - site.x[mu];
-                if (away < lattice.depth)
-                    store_element<sizeof raw, Spinor::word_bytes>(
-                        cuda::slot_to_fill(exchange.peers, 2 * mu + side), this->stride,
-                        lattice.ghost[mu][1 - side] + away * lattice.layer[mu] + lattice.place(site, mu), raw);
-            }
+        for (int c = 0; c < 3; ++c)
+            use(part.fat.c[c].re), use(part.fat.c[c].im), use(part.lng.c[c].re), use(part.lng.c[c].im);
     }
+
+    // All is read as if ghosts were there. Where one was not, this waits for those of the directions from mu on to
+    // `end`, and reads again.
+    template <class Read> __device__ __forceinline__ Part with_ghosts(int i, int mu, int end, const Read &read) const {
+        OfPeers ghosts(*this);
+        for (;;) {
+            Part part = read(ghosts);
+            use(part);
+            if (ghosts.whole() || mu == end)
+                return part;
+            const Site site = this->lattice.site(this->parity, i);
+            MILCGPU_ROLLED
+            for (; mu < end; ++mu)
+                MILCGPU_ROLLED
+            for (int hops = 1; hops <= 3 && this->lattice.cut(mu); hops += 2) {
+                const int behind = this->lattice.backward(site, mu, hops),
+                          ahead = this->lattice.forward(site, mu, hops);
+                if (behind >= ghosts.first)
+                    ghosts.wait(behind - ghosts.first, 2 * mu);
+                if (ahead >= ghosts.first)
+                    ghosts.wait(ahead - ghosts.first, 2 * mu + 1);
+            }
+        }
+    }
+    // On the host they lie behind `in`.
+    MILCGPU_HD Part part(int i, int mu) const {
+#if MILCGPU_ON_DEVICE
+        return with_ghosts(i, mu, mu + 1, [&](OfPeers &ghosts) { return Base::part(i, mu, ghosts); });
+#else
+        return Base::part(i, mu);
 #endif
+    }
+    MILCGPU_HD Sums<End::sums> operator()(int i) const {
+#if MILCGPU_ON_DEVICE
+        return complete(
+            i, with_ghosts(i, 0, 4, [&](OfPeers &ghosts) { return this->template all<CutLattice>(i, ghosts); }));
+#else
+        return Base::operator()(i);
+#endif
+    }
+    MILCGPU_HD Sums<End::sums> complete(int i, const Part &part) const {
+        StoredSpinor<Spinor> made;
+        const Sums<End::sums> sums = Base::complete(i, part, made);
+#if MILCGPU_ON_DEVICE
+        if (exchange.send)
+            cuda::send_site<bytes, word>(exchange.peers, this->lattice, this->parity, i, made.w);
+#endif
+        return sums;
+    }
+    // Of a site that has no neighbour among ghosts, and that no neighbour needs.
+    __device__ __forceinline__ Sums<End::sums> inner(int i) const {
+        return Base::complete(i, this->template all<Lattice>(i));
+    }
 };
+#endif
 
 struct SumFinish {
     double *sum;

@@ -48,34 +48,35 @@ template <int bytes, int word> struct GatherSites {
 };
 
 #if defined(MILCGPU_WITH_CUDA)
-// Into the neighbours' memory. Few blocks, because each of them orders its stores.
-constexpr int blocks_that_send = 64;
+// Few blocks, because each of them orders its stores.
+constexpr int most_blocks = 64;
+int blocks_for(int n) { return std::max(1, std::min(most_blocks, (n + max_block - 1) / max_block)); }
 
-template <class Body>
-__global__ void __launch_bounds__(max_block) send(const Body body, int n, Peers *peers, unsigned cuts) {
-    cuda::wait_for_previous();
-    cuda::wait_for_ghosts(peers, cuts); // so all have read the slot that is filled now
+template <class Function> __device__ void for_own(int n, const Function &function) {
     for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < n; j += gridDim.x * blockDim.x)
-        body(j, peers);
-    cuda::end_of_stores(peers, gridDim.x);
-}
-template <class Body>
-void start_to_send(Device &device, const CutLattice &lattice, int n, const Body &body, const char *what) {
-    const int blocks = std::max(1, std::min(blocks_that_send, (n + max_block - 1) / max_block));
-    cuda::start(device, what, blocks, max_block, send<Body>, body, n, device.peers(), lattice.cuts());
+        function(j);
 }
 
-template <int bytes, int word> struct SendSites {
-    SitesToSend<bytes, word> sites;
-    __device__ void operator()(int j, Peers *peers) const {
+// Ghosts of a vector of a parity, to peers (peers.h). An exchange of nothing comes first: by then no neighbour reads
+// the ghosts that are overwritten.
+template <int bytes, int word>
+__global__ void __launch_bounds__(max_block)
+    send_vector(const SitesToSend<bytes, word> sites, int n, Peers *peers, unsigned cuts) {
+    cuda::wait_for_previous();
+    const unsigned exchange = cuda::exchanges_so_far(peers) + 1;
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        cuda::tell_neighbours(peers, exchange);
+    cuda::wait_for_neighbours(peers, cuts, exchange);
+    for_own(n, [&](int j) {
         Element<bytes, word> e;
         const int face = sites.load(j, e);
-        store_element<bytes, word>(cuda::slot_to_fill(peers, face), sites.stride, sites.first + j, e.w);
-    }
-};
+        cuda::send_ghost<bytes, word>(peers, sites.parity, face, j, e.w);
+    });
+    cuda::end_of_exchange(peers, [&](unsigned) { cuda::count_vector(peers, sites.parity); });
+}
 
-// Words of 4 bytes of a buffer, which go to the neighbours piece by piece.
-struct SendWords {
+// Words of 4 bytes of a buffer, which go to the neighbours' slots piece by piece.
+struct WordsToSend {
     struct Route {
         size_t end; // word of the buffer
         int face;
@@ -84,19 +85,32 @@ struct SendWords {
     Route routes[most_routes];
     const uint32_t *from;
     size_t begin; // what is stored first in the slots
-    __device__ void operator()(int j, Peers *peers) const {
+    __device__ int face_of(size_t at) const {
         int k = 0;
-        while (begin + j >= routes[k].end)
+        while (at >= routes[k].end)
             ++k;
-        reinterpret_cast<uint32_t *>(cuda::slot_to_fill(peers, routes[k].face))[j] = from[begin + j];
+        return routes[k].face;
     }
 };
 
+__global__ void __launch_bounds__(max_block) send_words(const WordsToSend words, int n, Peers *peers, unsigned cuts) {
+    cuda::wait_for_previous();
+    const unsigned exchange = cuda::exchanges_so_far(peers);
+    cuda::wait_for_neighbours(peers, cuts, exchange); // so all have read the slot that is filled now
+    const size_t slot = (exchange + 1) % 2 * peers->slot_bytes;
+    for_own(n, [&](int j) {
+        const size_t at = words.begin + j;
+        reinterpret_cast<uint32_t *>(peers->face[words.face_of(at)].slots + slot)[j] = words.from[at];
+    });
+    cuda::end_of_exchange(peers, [&](unsigned sent) { cuda::tell_neighbours(peers, sent); });
+}
+
 __global__ void __launch_bounds__(max_block) take_words(uint32_t *to, int n, Peers *peers, unsigned cuts) {
     cuda::wait_for_previous();
-    const uint32_t *from = reinterpret_cast<const uint32_t *>(cuda::wait_for_ghosts(peers, cuts));
-    for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < n; j += gridDim.x * blockDim.x)
-        to[j] = from[j];
+    const unsigned exchange = cuda::exchanges_so_far(peers);
+    cuda::wait_for_neighbours(peers, cuts, exchange);
+    const uint32_t *from = reinterpret_cast<const uint32_t *>(peers->slots + exchange % 2 * peers->slot_bytes);
+    for_own(n, [&](int j) { to[j] = from[j]; });
 }
 #endif
 
@@ -163,12 +177,11 @@ std::string Halo::open(const std::string &asked) {
     std::array<int, Peers::faces> faces;
     for (int face = 0; face < Peers::faces; ++face)
         faces[face] = geometry_.cut(face / 2) ? neighbour_[face / 2][face % 2] : -1;
-    // A slot has ghosts where a field has them, so that one index serves both.
-    const size_t slot_bytes = geometry_.stride() * spinor_bytes(Precision::double_);
-    peers_ = std::make_unique<PeerMemory>(device_, ranks_, faces, slot_bytes, ranks_.time_limit(), refused);
+    peers_ = std::make_unique<PeerMemory>(device_, ranks_, faces, geometry_.ghost_sites(), slot_bytes(),
+                                          ranks_.time_limit(), refused);
     device_.set_peers(peers_->on_device());
     device_.agree("memory for ghosts", [&] {
-        spinors_.emplace(device_, to_others(), geometry_.ghost_sites() * spinor_bytes(Precision::double_));
+        spinors_.emplace(device_, to_others(), slot_bytes());
         if (device_.peers() != nullptr)
             make_orders();
     });
@@ -211,36 +224,37 @@ PeerLaunch Halo::before_dslash(const SpinorBlock &in, int parity, bool sent, boo
     if (!sent)
         send_to_peers(in, parity);
     const Order &order = orders_[1 - parity];
-    return {device_.peers(), order.tiles.data(), order.begin, order.end, geometry_.lattice().cuts(), send_out};
+    return {device_.peers(), order.tiles.data(), order.begin, order.end, send_out};
 }
 
 #if defined(MILCGPU_WITH_CUDA)
 void Halo::send_to_peers(const SpinorBlock &field, int parity) {
+    const int n = static_cast<int>(geometry_.ghost_sites());
     for_element(field, [&](auto bytes, auto word) {
-        start_to_send(
-            device_, geometry_.lattice(), static_cast<int>(geometry_.ghost_sites()),
-            SendSites<bytes, word>{{geometry_.lattice(), parity, geometry_.most_sites(), field.data, field.stride}},
-            "send sites to the neighbours");
+        const SitesToSend<bytes, word> sites{geometry_.lattice(), parity, geometry_.most_sites(), field.data,
+                                             field.stride};
+        cuda::start(device_, "send sites to the neighbours", blocks_for(n), max_block, send_vector<bytes, word>, sites,
+                    n, device_.peers(), geometry_.lattice().cuts());
     });
 }
 
 // A slot's worth at a time. What a piece is for the neighbour behind, the neighbour ahead of that one has sent.
 void Halo::pass_to_peers(const Buffers &buffers, const std::vector<Piece> &pieces) {
     constexpr size_t word = sizeof(uint32_t);
-    SendWords body{};
-    size_t words = 0;
+    WordsToSend words{};
+    size_t count = 0;
     for (size_t k = 0; k < pieces.size(); ++k) { // they lie one behind the other
-        words = (pieces[k].first + pieces[k].bytes) / word;
-        body.routes[k] = {words, 2 * pieces[k].mu + 1 - pieces[k].side};
+        count = (pieces[k].first + pieces[k].bytes) / word;
+        words.routes[k] = {count, 2 * pieces[k].mu + 1 - pieces[k].side};
     }
-    body.from = reinterpret_cast<const uint32_t *>(buffers.out.data());
-    const size_t at_once = geometry_.stride() * spinor_bytes(Precision::double_) / word;
-    for (; body.begin < words; body.begin += at_once) {
-        const int n = static_cast<int>(std::min(at_once, words - body.begin));
-        start_to_send(device_, geometry_.lattice(), n, body, "send to the neighbours");
-        cuda::start(device_, "take from the neighbours",
-                    std::min(4 * blocks_that_send, (n + max_block - 1) / max_block), max_block, take_words,
-                    reinterpret_cast<uint32_t *>(buffers.in.data()) + body.begin, n, device_.peers(),
+    words.from = reinterpret_cast<const uint32_t *>(buffers.out.data());
+    const size_t at_once = slot_bytes() / word;
+    for (; words.begin < count; words.begin += at_once) {
+        const int n = static_cast<int>(std::min(at_once, count - words.begin));
+        cuda::start(device_, "send to the neighbours", blocks_for(n), max_block, send_words, words, n, device_.peers(),
+                    geometry_.lattice().cuts());
+        cuda::start(device_, "take from the neighbours", blocks_for(n), max_block, take_words,
+                    reinterpret_cast<uint32_t *>(buffers.in.data()) + words.begin, n, device_.peers(),
                     geometry_.lattice().cuts());
     }
 }

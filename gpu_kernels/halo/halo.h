@@ -13,6 +13,7 @@
 // Error(comm) on all ranks.
 #pragma once
 #include "gpu_kernels/halo/peer_memory.h"
+#include "gpu_kernels/halo/send_site.h"
 #include "gpu_kernels/halo/wide_box.h"
 #include "gpu_kernels/su3/fields.h"
 #include <optional>
@@ -33,6 +34,13 @@ class Halo {
     // Before D of `in`, which lives on the sites of `parity`: its ghosts are there then, or with the launch for which
     // this is. sent: the launch before has made `in` and sent them. send_out: this launch makes the `in` of the next.
     PeerLaunch before_dslash(const SpinorBlock &in, int parity, bool sent = false, bool send_out = false);
+
+    // To peers, where there are any: before a launch that is told `sent`. And how a launch does that itself.
+    void send(const SpinorBlock &in, int parity) {
+        if (device_.peers() != nullptr)
+            send_to_peers(in, parity);
+    }
+    SendOut send_out(int parity) const { return {device_.peers(), geometry_.lattice(), parity}; }
 
     // Fills all ghosts of `field`, which lives on the sites of `parity`; of each source.
     void exchange(const SpinorBlock &field, int parity);
@@ -64,6 +72,8 @@ class Halo {
     void pass(const char *phase, const Buffers &buffers, const std::vector<Piece> &pieces);
     void pass_to_peers(const Buffers &buffers, const std::vector<Piece> &pieces);
     void send_to_peers(const SpinorBlock &field, int parity);
+    // Of all ghosts of a vector in double.
+    size_t slot_bytes() const { return geometry_.ghost_sites() * spinor_bytes(Precision::double_); }
     bool to_others() const { return ranks_.size() > 1 || device_.peers() != nullptr; }
     void make_orders();
     void check_pieces(const char *phase, const Buffers &buffers, const std::vector<Piece> &pieces);

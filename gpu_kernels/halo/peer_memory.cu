@@ -8,10 +8,10 @@
 
 namespace milcgpu {
 
-PeerMemory::PeerMemory(Device &device, Ranks &ranks, const std::array<int, Peers::faces> &neighbour, size_t slot_bytes,
-                       double time_limit_seconds, const std::string &refused)
+PeerMemory::PeerMemory(Device &device, Ranks &ranks, const std::array<int, Peers::faces> &neighbour, size_t ghosts,
+                       size_t slot_bytes, double time_limit_seconds, const std::string &refused)
     : device_(device), ranks_(ranks) {
-    open(neighbour, slot_bytes, time_limit_seconds, refused);
+    open(neighbour, ghosts, slot_bytes, time_limit_seconds, refused);
 }
 
 #if defined(MILCGPU_WITH_CUDA)
@@ -19,7 +19,8 @@ PeerMemory::PeerMemory(Device &device, Ranks &ranks, const std::array<int, Peers
 namespace {
 
 constexpr size_t alignment = 256;
-constexpr size_t header = (sizeof(Peers) + alignment - 1) / alignment * alignment;
+constexpr size_t aligned(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+constexpr size_t header = aligned(sizeof(Peers));
 
 // Exported memory is not freed while another process may have it open: it is taken again by the next one that needs as
 // much. By then all ranks have met at their start.
@@ -74,10 +75,12 @@ double test_number(int from, int to) { return 1000.0 * from + to + 0.5; }
 
 } // namespace
 
-void PeerMemory::open(const std::array<int, Peers::faces> &neighbour, size_t slot_bytes, double time_limit_seconds,
-                      const std::string &refused) {
-    slot_bytes = (slot_bytes + alignment - 1) / alignment * alignment;
-    bytes_ = header + 2 * slot_bytes;
+void PeerMemory::open(const std::array<int, Peers::faces> &neighbour, size_t ghosts, size_t slot_bytes,
+                      double time_limit_seconds, const std::string &refused) {
+    const size_t ghost_bytes = aligned(ghosts * (most_ghost_bytes + check_bytes));
+    slot_bytes = aligned(slot_bytes);
+    const size_t first_slot = header + 2 * ghost_bytes;
+    bytes_ = first_slot + 2 * slot_bytes;
     int ordinal = -1;
     std::string why = refused;
     if (why.empty() && !device_.on_gpu())
@@ -148,16 +151,21 @@ void PeerMemory::open(const std::array<int, Peers::faces> &neighbour, size_t slo
             if (neighbour[face] >= 0) {
                 const int opposite = face ^ 1; // this rank is on the neighbour's other side
                 peers.face[face].rank = neighbour[face];
-                peers.face[face].slots = in(neighbour[face], header);
+                peers.face[face].ghosts = in(neighbour[face], header);
+                peers.face[face].slots = in(neighbour[face], first_slot);
                 peers.face[face].sent = reinterpret_cast<unsigned *>(
                     in(neighbour[face], offsetof(Peers, sent) + opposite * sizeof(unsigned)));
             }
         for (int rank = 0; rank < ranks_.size(); ++rank)
             peers.posted_at[rank] = reinterpret_cast<double *>(in(rank, offsetof(Peers, posted)));
-        peers.slots = in(ranks_.rank(), header);
-        peers.slot_bytes = slot_bytes;
+        peers.ghosts = in(ranks_.rank(), header), peers.slots = in(ranks_.rank(), first_slot);
+        peers.ghost_bytes = ghost_bytes, peers.slot_bytes = slot_bytes;
+        peers.ghost_places = static_cast<unsigned>(ghosts);
+        for (int parity = 0; parity < 2; ++parity)
+            peers.vector_next[parity] = 1;
         peers.limit_ns = static_cast<unsigned long long>(time_limit_seconds * 1e9);
         peers.waits = device_.waits();
+        device_.fill_zero(own_, first_slot); // ghosts of no vector
         device_.copy_to_device(own_, &peers, sizeof peers);
         device_.synchronize();
     });
@@ -209,7 +217,7 @@ PeerMemory::~PeerMemory() {
 
 #else
 
-void PeerMemory::open(const std::array<int, Peers::faces> &, size_t, double, const std::string &refused) {
+void PeerMemory::open(const std::array<int, Peers::faces> &, size_t, size_t, double, const std::string &refused) {
     why_not_ = refused.empty() ? "this library was built without nvcc" : refused;
 }
 

@@ -9,11 +9,12 @@ namespace milcgpu {
 
 class PeerMemory {
   public:
-    // All ranks together. neighbour[face], face = 2 mu + side: the rank; -1: mu is not cut. refused: why this rank does
-    // not want it; empty: it does. Where any rank cannot, none has it, and why_not() says which one and why. Throws
-    // where message passing fails.
-    PeerMemory(Device &device, Ranks &ranks, const std::array<int, Peers::faces> &neighbour, size_t slot_bytes,
-               double time_limit_seconds, const std::string &refused);
+    // All ranks together. neighbour[face], face = 2 mu + side: the rank; -1: mu is not cut. Room for `ghosts` sites of
+    // either parity, and for slots of slot_bytes, the same on all ranks. refused: why this rank does not want it;
+    // empty: it does. Where any rank cannot, none has it, and why_not() says which one and why. Throws where message
+    // passing fails.
+    PeerMemory(Device &device, Ranks &ranks, const std::array<int, Peers::faces> &neighbour, size_t ghosts,
+               size_t slot_bytes, double time_limit_seconds, const std::string &refused);
     // Passes no message. What others may still have open is kept for the next one of this process.
     ~PeerMemory();
     PeerMemory(const PeerMemory &) = delete;
@@ -22,8 +23,8 @@ class PeerMemory {
     const std::string &why_not() const { return why_not_; }
 
   private:
-    void open(const std::array<int, Peers::faces> &neighbour, size_t slot_bytes, double time_limit_seconds,
-              const std::string &refused);
+    void open(const std::array<int, Peers::faces> &neighbour, size_t ghosts, size_t slot_bytes,
+              double time_limit_seconds, const std::string &refused);
     Device &device_;
     Ranks &ranks_;
     void *own_ = nullptr;

@@ -30,6 +30,11 @@ class NormalOperator {
     // call.checksums, which needs takes_checksums(), residual only.
     virtual void second_half(Device &, const HalfCall &, Epilogue) const = 0;
 
+    // Where the neighbours' GPUs are reached directly: x, before a first half of it that is told in_sent; and how a
+    // launch sends such a vector itself. (No send() is needed after that.)
+    virtual void send(Device &, const SpinorBlock &) const {}
+    virtual SendOut send_out() const { return {}; }
+
     // Room for vectors, and for B of them.
     SpinorField vectors(Device &device, const char *owner, int sources = 1) const {
         return {device, spec_.spinor, geometry_, parity_, owner, sources};

@@ -38,6 +38,13 @@ void StaggeredOperator::second_half(Device &device, const HalfCall &half, Epilog
     launch(device, half, epilogue, parity());
 }
 
+void StaggeredOperator::send(Device &, const SpinorBlock &x) const {
+    if (halo_ != nullptr)
+        halo_->send(x, parity());
+}
+
+SendOut StaggeredOperator::send_out() const { return halo_ != nullptr ? halo_->send_out(parity()) : SendOut{}; }
+
 SpinorField StaggeredOperator::between(Device &device, const char *owner, int sources) const {
     return {device, spec().spinor, geometry(), 1 - parity(), owner, sources};
 }

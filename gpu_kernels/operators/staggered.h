@@ -13,6 +13,8 @@ class StaggeredOperator : public NormalOperator {
     StaggeredOperator(const Geometry &, int parity, const OperatorSpec &, const LinkPair &, Halo *halo = nullptr);
     void first_half(Device &, const HalfCall &) const override;
     void second_half(Device &, const HalfCall &, Epilogue) const override;
+    void send(Device &, const SpinorBlock &x) const override;
+    SendOut send_out() const override;
     SpinorField between(Device &, const char *owner, int sources = 1) const override;
     int sites_between() const override { return geometry().sites(1 - parity()); }
     double rounding(Precision) const override;

@@ -16,7 +16,7 @@ void iterate(Device &device, const CgIteration &it) {
     call.in = it.v, call.out = it.between;
     if (it.sums != nullptr)
         call.pending = it.pending ? it.sums->step.data() : nullptr, call.defer = it.sums->plain.data();
-    call.in_sent = it.pending, call.send_out = true;
+    call.in_sent = it.sent, call.send_out = true;
     it.A->first_half(device, call);
     call.in = it.between, call.out = it.r_new;
     call.x = it.v, call.z = it.r, call.s = it.s;
@@ -176,7 +176,8 @@ void CgSolver::bring_up(int steps, bool stopped) {
     for (int k = 0; k < cg_kept_steps; ++k)
         vectors.r[k] = sloppy_->r[k];
     vectors.p = direction_, vectors.copy = sloppy_->copy, vectors.x = x_;
-    update_solutions(device_, vectors, state_.data(), steps, stopped);
+    const bool goes_on = steps == cg_kept_steps; // the next launch applies the direction
+    update_solutions(device_, vectors, state_.data(), steps, stopped, goes_on ? sloppy_->A->send_out() : SendOut{});
 }
 
 // cg_kept_steps iterations; the first goes along p, the others along r. With a relative residual each is judged by
@@ -192,7 +193,7 @@ ChunkLoop &CgSolver::chunks() {
             const bool first = k == 0, last = k == cg_kept_steps - 1;
             milcgpu::iterate(device_, {sloppy_->A.get(), first ? direction_to_apply() : r, r, r_new, sloppy_->s,
                                        sloppy_->between, !relative, state_.data(), &deferred_, !relative && !first,
-                                       !relative && !last});
+                                       !relative && !last, !relative});
             if (relative) {
                 bring_up(1, false);
                 relative_residual(device_, r_new, x_, nullptr, state_.data(), sloppy_->A->geometry().global_volume());
@@ -211,6 +212,8 @@ ChunkLoop &CgSolver::chunks() {
 // Iterates until the device says stop, and adds what that did to the solution.
 CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
     ChunkLoop &loop = chunks();
+    if (!(limits_.relative_tolerance > 0))
+        sloppy_->A->send(device_, direction_to_apply());
     double residual = 0;
     loop.run([&]() -> ChunkLoop::Look {
         const CgState &seen = *loop.seen<CgState>(0);

@@ -27,6 +27,7 @@ struct CgIteration {
     // With sums: the iteration before has deferred its last sum, and nothing came in between; the same holds for this
     // one and the next.
     bool pending, defer;
+    bool sent = false; // the neighbours have been sent v (NormalOperator::send)
 };
 void iterate(Device &, const CgIteration &);
 

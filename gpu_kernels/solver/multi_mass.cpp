@@ -67,7 +67,7 @@ std::vector<Region> MultiMassSolver::stands_on(bool residual_alone) const {
 void MultiMassSolver::step(Stage &stage, int k) {
     const SpinorBlock r = stage.r[(k + cg_kept_steps - 1) % cg_kept_steps];
     milcgpu::iterate(device_, {stage.A.get(), k == 0 ? stage.p[base_] : r, r, stage.r[k], stage.s, stage.between, true,
-                               state_.data(), &deferred_, k > 0, k < cg_kept_steps - 1});
+                               state_.data(), &deferred_, k > 0, k<cg_kept_steps - 1, k> 0});
 }
 
 // Scale and base are part of what was recorded.

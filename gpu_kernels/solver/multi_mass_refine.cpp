@@ -80,8 +80,9 @@ void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &rep
         const auto chunk = [this, &batch] {
             for (int k = 0; k < cg_kept_steps; ++k) {
                 const SpinorBlock before = batch.r[(k + cg_kept_steps - 1) % cg_kept_steps];
-                milcgpu::iterate(device_, {single_.get(), k == 0 ? batch.copy.block() : before, before, batch.r[k],
-                                           batch.s, batch.between, true, batch.states.data(), nullptr, false, false});
+                milcgpu::iterate(device_,
+                                 {single_.get(), k == 0 ? batch.copy.block() : before, before, batch.r[k], batch.s,
+                                  batch.between, true, batch.states.data(), nullptr, false, false, false});
             }
             bring_up_batch(false);
         };

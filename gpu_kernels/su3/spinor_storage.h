@@ -114,19 +114,27 @@ struct SpinorHalf {
     }
 };
 
+// As it lies in memory.
+template <class S> struct StoredSpinor {
+    static constexpr int bytes = S::words * S::word_bytes;
+    uint32_t w[bytes / 4];
+};
+
 // A spinor that other threads of the launch may read too, but none writes.
 template <class S, Reuse reuse = Reuse::keep>
 MILCGPU_HD Vector<typename S::Real> load_spinor(const unsigned char *data, size_t stride, size_t i) {
-    uint32_t raw[S::words * S::word_bytes / 4];
-    load_element<sizeof raw, S::word_bytes, reuse>(data, stride, i, raw);
-    return S::decode(raw);
+    StoredSpinor<S> stored;
+    load_element<StoredSpinor<S>::bytes, S::word_bytes, reuse>(data, stride, i, stored.w);
+    return S::decode(stored.w);
 }
 
 template <class S>
-MILCGPU_HD void store_spinor(unsigned char *data, size_t stride, size_t i, const Vector<typename S::Real> &x) {
-    uint32_t raw[S::words * S::word_bytes / 4];
-    S::encode(x, raw);
-    store_element<sizeof raw, S::word_bytes>(data, stride, i, raw);
+MILCGPU_HD StoredSpinor<S> store_spinor(unsigned char *data, size_t stride, size_t i,
+                                        const Vector<typename S::Real> &x) {
+    StoredSpinor<S> stored;
+    S::encode(x, stored.w);
+    store_element<StoredSpinor<S>::bytes, S::word_bytes>(data, stride, i, stored.w);
+    return stored;
 }
 
 } // namespace milcgpu

@@ -1,0 +1,42 @@
+// Ghosts of a vector, sent by the launch that makes it (backend/peers.h).
+#pragma once
+#include "gpu_kernels/backend/peers.h"
+#include "gpu_kernels/geometry/lattice.h"
+#if defined(__CUDACC__)
+#include "gpu_kernels/backend/peers_cuda.h"
+#endif
+
+namespace milcgpu {
+
+// A launch that makes a vector of a parity, and has the neighbours in `peers`; nullptr: it sends nothing.
+struct SendOut {
+    Peers *peers = nullptr;
+    CutLattice lattice;
+    int parity = 0;
+};
+
+#if defined(__CUDACC__)
+namespace cuda {
+
+// Site i, as stored, to all neighbours that have it among their ghosts: to the one behind what lies near the beginning,
+// who has it ahead.
+template <int bytes, int word>
+__device__ __forceinline__ void send_site(const Peers *peers, const CutLattice &lattice, int parity, int i,
+                                          const uint32_t *stored) {
+    const Site site = lattice.site(parity, i);
+    MILCGPU_UNROLL
+    for (int mu = 0; mu < 4; ++mu)
+        for (int side = 0; side < 2 && lattice.cut(mu); ++side) {
+            const int away = side == 0 ? site.x[mu] : lattice.extent[mu] - 1 - site.x[mu];
+            if (away < lattice.depth)
+                send_ghost<bytes, word>(peers, parity, 2 * mu + side,
+                                        lattice.ghost[mu][1 - side] + away * lattice.layer[mu] +
+                                            lattice.place(site, mu) - lattice.first_ghost,
+                                        stored);
+        }
+}
+
+} // namespace cuda
+#endif
+
+} // namespace milcgpu
