@@ -73,12 +73,32 @@ template <int words> MILCGPU_HD uint64_t check_word(const uint32_t *site, unsign
     return sum;
 }
 
+// Where ghosts lie for a launch that makes a vector of a parity from one of the other: what the host knows of Peers, so
+// that no kernel loads it.
+struct GhostMap {
+    Peers *peers;                    // nullptr: there are none
+    const unsigned char *from;       // ghosts of the vector that is read
+    unsigned char *to[Peers::faces]; // where the neighbour of a face has those of the one that is made
+    unsigned places;
+};
+
 // What a launch over the sites of a parity has to do with peers.
 struct PeerLaunch {
-    Peers *peers;     // nullptr: nothing; ghosts lie behind the field that is read
-    const int *order; // the tiles of the parity in the order in which blocks take them
-    int begin, end;   // those in between, in that order, read ghosts or have sites that the neighbours need
-    bool send;        // the next launch reads what this one makes
+    GhostMap map; // no peers: ghosts lie behind the field that is read
+    // Turns in which blocks take the tiles of the parity. Those from `begin` to `end` read ghosts or have sites that
+    // the neighbours need. tiles[turn], or, where that is nullptr, they are the first `low` tiles and the last ones.
+    const int *tiles;
+    int begin, end, low, others; // others: tiles that are not among them
+    bool send;                   // the next launch reads what this one makes
+    MILCGPU_HD bool at_boundary(int turn) const { return map.peers == nullptr || (turn >= begin && turn < end); }
+    MILCGPU_HD int tile(int turn) const {
+        if (map.peers == nullptr)
+            return turn;
+        if (tiles != nullptr)
+            return tiles[turn];
+        const int k = turn - begin;
+        return turn < begin ? low + turn : turn >= end ? low + turn - (end - begin) : k < low ? k : k + others;
+    }
 };
 
 } // namespace milcgpu

@@ -45,20 +45,36 @@ __device__ __forceinline__ void wait_for_peer(Peers *p, Wait what, int rank, int
     }
 }
 
-// 16 or 8 bytes: of a ghost, which another rank may be storing, past L1; else of what does not change. (Zeros first, or
-// the registers count as used from the beginning of a loop on.)
+// 16 or 8 bytes: of a ghost, which another rank may be storing, past L1; else of what does not change. One of two loads
+// is skipped and leaves zeros. (With one target for both, the second would wait for the first.)
 template <int bytes> __device__ __forceinline__ void load_word(const unsigned char *from, bool ghost, uint32_t *to) {
+    uint32_t other[bytes / 4];
     if constexpr (bytes == 16)
-        asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
-                     " @p ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                     " @!p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
-                     : "=&r"(to[0]), "=&r"(to[1]), "=&r"(to[2]), "=&r"(to[3])
+        asm volatile("{ .reg .pred p; setp.ne.u32 p, %9, 0;"
+                     " mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
+                     " mov.u32 %4, 0; mov.u32 %5, 0; mov.u32 %6, 0; mov.u32 %7, 0;"
+                     " @p ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%8];"
+                     " @!p ld.global.nc.v4.u32 {%4, %5, %6, %7}, [%8]; }"
+                     : "=&r"(to[0]), "=&r"(to[1]), "=&r"(to[2]), "=&r"(to[3]), "=&r"(other[0]), "=&r"(other[1]),
+                       "=&r"(other[2]), "=&r"(other[3])
                      : "l"(from), "r"(unsigned(ghost)));
     else
-        asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; mov.u32 %0, 0; mov.u32 %1, 0;"
-                     " @p ld.relaxed.sys.global.v2.u32 {%0, %1}, [%2]; @!p ld.global.nc.v2.u32 {%0, %1}, [%2]; }"
-                     : "=&r"(to[0]), "=&r"(to[1])
+        asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0;"
+                     " mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
+                     " @p ld.relaxed.sys.global.v2.u32 {%0, %1}, [%4];"
+                     " @!p ld.global.nc.v2.u32 {%2, %3}, [%4]; }"
+                     : "=&r"(to[0]), "=&r"(to[1]), "=&r"(other[0]), "=&r"(other[1])
                      : "l"(from), "r"(unsigned(ghost)));
+    MILCGPU_UNROLL
+    for (int k = 0; k < bytes / 4; ++k)
+        to[k] |= other[k];
+}
+__device__ __forceinline__ uint64_t load_check(const unsigned char *from, bool ghost) {
+    uint64_t check;
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; mov.u64 %0, 0; @p ld.relaxed.sys.global.u64 %0, [%1]; }"
+                 : "=&l"(check)
+                 : "l"(from), "r"(unsigned(ghost)));
+    return check;
 }
 template <int bytes> __device__ __forceinline__ void store_to_peer(unsigned char *to, const uint32_t *from) {
     if constexpr (bytes == 16)
@@ -72,12 +88,9 @@ template <int bytes> __device__ __forceinline__ void store_to_peer(unsigned char
 // Ghosts of the vector of a parity that was sent last, sites of `bytes` in words of `word`.
 template <int bytes, int word> class Ghosts {
   public:
-    // p is nullptr: there are none.
-    __device__ __forceinline__ Ghosts(Peers *p, int parity)
-        : peers_(p), data_(nullptr), places_(0), number_(0), whole_(true) {
-        if (p != nullptr)
-            data_ = p->ghosts + parity * p->ghost_bytes, places_ = p->ghost_places, number_ = p->vector_sent[parity];
-    }
+    __device__ __forceinline__ Ghosts(const GhostMap &map, int parity)
+        : peers_(map.peers), data_(map.from), places_(map.places),
+          number_(map.peers != nullptr ? map.peers->vector_sent[parity] : 0), whole_(true) {}
 
     // Element `at` of a field, or, where that is negative, ghost ~at.
     __device__ __forceinline__ void load(const unsigned char *field, size_t stride, int at, uint32_t *site) {
@@ -87,9 +100,7 @@ template <int bytes, int word> class Ghosts {
         MILCGPU_UNROLL
         for (int k = 0; k < bytes / word; ++k)
             load_word<word>(from + size_t(k * pitch + i) * word, ghost, site + k * word / 4);
-        uint64_t check = 0;
-        if (ghost)
-            check = *check_of(i);
+        const uint64_t check = load_check(data_ + size_t(places_) * most_ghost_bytes + size_t(i) * check_bytes, ghost);
         whole_ &= !ghost | (check == check_word<bytes / 4>(site, number_));
     }
     // Whether all ghosts that were loaded were there.
@@ -107,9 +118,6 @@ template <int bytes, int word> class Ghosts {
     }
 
   private:
-    __device__ __forceinline__ const volatile uint64_t *check_of(int k) const {
-        return reinterpret_cast<const volatile uint64_t *>(data_ + size_t(places_) * most_ghost_bytes) + k;
-    }
     Peers *peers_;
     const unsigned char *data_;
     unsigned places_, number_;
@@ -118,15 +126,14 @@ template <int bytes, int word> class Ghosts {
 
 // A site of the vector of a parity that is sent next, to place k of the neighbour of a face.
 template <int bytes, int word>
-__device__ __forceinline__ void send_ghost(const Peers *p, int parity, int face, int k, const uint32_t *site) {
-    unsigned char *const to = p->face[face].ghosts + parity * p->ghost_bytes;
-    const size_t places = p->ghost_places;
+__device__ __forceinline__ void send_ghost(const GhostMap &map, int parity, int face, int k, const uint32_t *site) {
+    unsigned char *const to = map.to[face];
     MILCGPU_UNROLL
     for (int j = 0; j < bytes / word; ++j)
-        store_to_peer<word>(to + (j * places + k) * word, site + j * word / 4);
-    const uint64_t check = check_word<bytes / 4>(site, p->vector_next[parity]);
+        store_to_peer<word>(to + size_t(j * map.places + k) * word, site + j * word / 4);
+    const uint64_t check = check_word<bytes / 4>(site, map.peers->vector_next[parity]);
     const uint32_t words[2] = {static_cast<uint32_t>(check), static_cast<uint32_t>(check >> 32)};
-    store_to_peer<check_bytes>(to + places * most_ghost_bytes + size_t(k) * check_bytes, words);
+    store_to_peer<check_bytes>(to + size_t(map.places) * most_ghost_bytes + size_t(k) * check_bytes, words);
 }
 
 // One thread of every launch that makes a vector of `parity`, whether it sends it or not. No other thread of that

@@ -303,17 +303,17 @@ __global__ void __launch_bounds__(max_block)
 template <int N, int min_blocks, bool in_parts, class Body, class Before>
 __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
     run_sum_cut(const Body body, int n, const GlobalSum<N> sum, bool wanted, const int *gate, const Before pending) {
-    wait_for_previous();
     const PeerLaunch &exchange = body.exchange;
-    if (exchange.peers != nullptr && blockIdx.x == 0 && threadIdx.x == 0)
-        count_vector(exchange.peers, body.parity); // all launches count, whatever the gate says
+    const int block = static_cast<int>(blockIdx.x) - pending.blocks(blockDim.x);
+    const int turn = in_parts ? block : block * (blockDim.x / tile_sites) + threadIdx.x / tile_sites;
+    const int tile = turn >= 0 && turn < sum.shape.tiles ? exchange.tile(turn) : sum.shape.tiles;
+    wait_for_previous(); // what has been read before never changes
+    if (exchange.map.peers != nullptr && blockIdx.x == 0 && threadIdx.x == 0)
+        count_vector(exchange.map.peers, body.parity); // all launches count, whatever the gate says
     if (gate != nullptr && *gate == 0)
         return;
-    const int block = static_cast<int>(blockIdx.x) - pending.blocks(blockDim.x);
     if (block < 0)
-        return finish_pending_of_ranks(pending, exchange.peers);
-    const int turn = in_parts ? block : block * (blockDim.x / tile_sites) + threadIdx.x / tile_sites;
-    const int tile = exchange.order == nullptr || turn >= sum.shape.tiles ? turn : exchange.order[turn];
+        return finish_pending_of_ranks(pending, exchange.map.peers);
     const int i = tile * tile_sites + threadIdx.x % tile_sites;
     Sums<N> s = {};
     if constexpr (in_parts) {
@@ -333,8 +333,7 @@ __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
         if (i < n)
             s = body.complete(i, part);
     } else if (i < n) {
-        const bool inner = exchange.order != nullptr && (turn < exchange.begin || turn >= exchange.end);
-        s = inner ? body.inner(i) : body(i);
+        s = exchange.at_boundary(turn) ? body(i) : body.inner(i);
     }
     if (wanted)
         post_warp(sum, i, s);

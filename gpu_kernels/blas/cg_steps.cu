@@ -47,12 +47,12 @@ struct SendToPeers {
     SendOut out;
     MILCGPU_HD void begin() const {
 #if MILCGPU_ON_DEVICE
-        cuda::count_vector(out.peers, out.parity);
+        cuda::count_vector(out.map.peers, out.parity);
 #endif
     }
     template <class S> MILCGPU_HD void send(int i, const StoredSpinor<S> &stored) const {
 #if MILCGPU_ON_DEVICE
-        cuda::send_site<StoredSpinor<S>::bytes, S::word_bytes>(out.peers, out.lattice, out.parity, i, stored.w);
+        cuda::send_site<StoredSpinor<S>::bytes, S::word_bytes>(out.map, out.lattice, out.parity, i, stored.w);
 #else
         static_cast<void>(i), static_cast<void>(stored);
 #endif
@@ -173,7 +173,7 @@ void update_solutions(Device &device, const SolutionVectors &vectors, const CgSt
             launch(device, vectors.p.sites, body, "update solutions");
         };
 #if defined(MILCGPU_WITH_CUDA)
-        if (send.peers != nullptr)
+        if (send.map.peers != nullptr)
             return start(SendToPeers{send});
 #endif
         start(SendNothing{});

@@ -183,15 +183,25 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         const Site site = lattice.site(parity, i);
         Part sum = {};
         Seen seen;
+        int mu = 0;
+#if MILCGPU_ON_DEVICE
+        Behind behind;
         if constexpr (std::is_same<At, Lattice>::value) {
             MILCGPU_UNROLL
-            for (int mu = 0; mu < 4; ++mu)
-                add_direction<At>(sum, seen, site, mu, i, ghosts);
-        } else {
-            MILCGPU_ROLLED
-            for (int mu = 0; mu < 4; ++mu)
-                add_direction<At>(sum, seen, site, mu, i, ghosts);
+            for (; mu < 4; ++mu)
+                add_direction<Lattice>(sum, seen, site, mu, i, behind);
+        } else if (!lattice.cut(0) && !lattice.cut(1)) { // a cut in t is the usual one
+            add_direction<Lattice>(sum, seen, site, 0, i, behind);
+            add_direction<Lattice>(sum, seen, site, 1, i, behind);
+            mu = 2;
+            if (!lattice.cut(2)) {
+                add_direction<Lattice>(sum, seen, site, 2, i, behind);
+                mu = 3;
+            }
         }
+#endif
+        MILCGPU_ROLLED // few registers matter more than many loads at once
+            for (; mu < 4; ++mu) add_direction<At>(sum, seen, site, mu, i, ghosts);
         this->add(seen);
         return sum;
     }
@@ -228,8 +238,8 @@ struct CutStencil : Stencil<CutLattice, Spinor, link, reals, End> {
     struct OfPeers : cuda::Ghosts<bytes, word> {
         int first; // index of a ghost, if they lie with peers
         __device__ __forceinline__ explicit OfPeers(const CutStencil &s)
-            : cuda::Ghosts<bytes, word>(s.exchange.peers, 1 - s.parity),
-              first(s.exchange.peers != nullptr ? s.lattice.first_ghost : INT_MAX) {}
+            : cuda::Ghosts<bytes, word>(s.exchange.map, 1 - s.parity),
+              first(s.exchange.map.peers != nullptr ? s.lattice.first_ghost : INT_MAX) {}
         template <class Hops>
         __device__ __forceinline__ Vector<typename Spinor::Real> neighbour(const Hops &hops, int at) {
             StoredSpinor<Spinor> there;
@@ -291,7 +301,7 @@ struct CutStencil : Stencil<CutLattice, Spinor, link, reals, End> {
         const Sums<End::sums> sums = Base::complete(i, part, made);
 #if MILCGPU_ON_DEVICE
         if (exchange.send)
-            cuda::send_site<bytes, word>(exchange.peers, this->lattice, this->parity, i, made.w);
+            cuda::send_site<bytes, word>(exchange.map, this->lattice, this->parity, i, made.w);
 #endif
         return sums;
     }

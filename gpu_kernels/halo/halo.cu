@@ -61,7 +61,8 @@ template <class Function> __device__ void for_own(int n, const Function &functio
 // the ghosts that are overwritten.
 template <int bytes, int word>
 __global__ void __launch_bounds__(max_block)
-    send_vector(const SitesToSend<bytes, word> sites, int n, Peers *peers, unsigned cuts) {
+    send_vector(const SitesToSend<bytes, word> sites, int n, const GhostMap map, unsigned cuts) {
+    Peers *const peers = map.peers;
     cuda::wait_for_previous();
     const unsigned exchange = cuda::exchanges_so_far(peers) + 1;
     if (blockIdx.x == 0 && threadIdx.x == 0)
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(max_block)
     for_own(n, [&](int j) {
         Element<bytes, word> e;
         const int face = sites.load(j, e);
-        cuda::send_ghost<bytes, word>(peers, sites.parity, face, j, e.w);
+        cuda::send_ghost<bytes, word>(map, sites.parity, face, j, e.w);
     });
     cuda::end_of_exchange(peers, [&](unsigned) { cuda::count_vector(peers, sites.parity); });
 }
@@ -194,25 +195,33 @@ void Halo::make_orders() {
     constexpr double others_before = 0.4;
     const CutLattice &lattice = geometry_.lattice();
     for (int parity = 0; parity < 2; ++parity) {
-        std::vector<int> inner, at_boundary, all;
+        std::vector<int> inner, near;
         for (int tile = 0; tile * tile_sites < lattice.sites(parity); ++tile) {
-            bool near = false;
+            bool at_boundary = false;
             for (int i = tile * tile_sites; i < std::min((tile + 1) * tile_sites, lattice.sites(parity)); ++i) {
                 const Site s = lattice.site(parity, i);
                 for (int mu = 0; mu < 4; ++mu)
-                    near |= lattice.cut(mu) && std::min(s.x[mu], lattice.extent[mu] - 1 - s.x[mu]) < lattice.depth;
+                    at_boundary |=
+                        lattice.cut(mu) && std::min(s.x[mu], lattice.extent[mu] - 1 - s.x[mu]) < lattice.depth;
             }
-            (near ? at_boundary : inner).push_back(tile);
+            (at_boundary ? near : inner).push_back(tile);
         }
-        const auto middle = inner.begin() + static_cast<int>(others_before * inner.size());
-        all.assign(inner.begin(), middle);
-        all.insert(all.end(), at_boundary.begin(), at_boundary.end());
-        all.insert(all.end(), middle, inner.end());
-        Order &order = orders_[parity];
-        order.begin = static_cast<int>(middle - inner.begin());
-        order.end = order.begin + static_cast<int>(at_boundary.size());
-        order.tiles = DeviceArray<int>(device_, all.size(), "order of a box's sites");
-        device_.copy_to_device(order.tiles.data(), all.data(), order.tiles.bytes());
+        const int before = static_cast<int>(others_before * inner.size()), near_tiles = static_cast<int>(near.size());
+        PeerLaunch &launch = launches_[parity];
+        launch = {peers_->map(parity), nullptr, before, before + near_tiles, 0, static_cast<int>(inner.size()), false};
+        while (launch.low < near_tiles && near[launch.low] == launch.low)
+            ++launch.low;
+        std::vector<int> all(inner.begin(), inner.begin() + before);
+        all.insert(all.end(), near.begin(), near.end());
+        all.insert(all.end(), inner.begin() + before, inner.end());
+        bool known = true;
+        for (size_t turn = 0; turn < all.size(); ++turn)
+            known = known && launch.tile(static_cast<int>(turn)) == all[turn];
+        if (known)
+            continue;
+        tiles_[parity] = DeviceArray<int>(device_, all.size(), "order of a box's sites");
+        device_.copy_to_device(tiles_[parity].data(), all.data(), tiles_[parity].bytes());
+        launch.tiles = tiles_[parity].data();
     }
 }
 
@@ -223,8 +232,9 @@ PeerLaunch Halo::before_dslash(const SpinorBlock &in, int parity, bool sent, boo
     }
     if (!sent)
         send_to_peers(in, parity);
-    const Order &order = orders_[1 - parity];
-    return {device_.peers(), order.tiles.data(), order.begin, order.end, send_out};
+    PeerLaunch launch = launches_[1 - parity];
+    launch.send = send_out;
+    return launch;
 }
 
 #if defined(MILCGPU_WITH_CUDA)
@@ -234,7 +244,7 @@ void Halo::send_to_peers(const SpinorBlock &field, int parity) {
         const SitesToSend<bytes, word> sites{geometry_.lattice(), parity, geometry_.most_sites(), field.data,
                                              field.stride};
         cuda::start(device_, "send sites to the neighbours", blocks_for(n), max_block, send_vector<bytes, word>, sites,
-                    n, device_.peers(), geometry_.lattice().cuts());
+                    n, peers_->map(parity), geometry_.lattice().cuts());
     });
 }
 

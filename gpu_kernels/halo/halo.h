@@ -40,7 +40,9 @@ class Halo {
         if (device_.peers() != nullptr)
             send_to_peers(in, parity);
     }
-    SendOut send_out(int parity) const { return {device_.peers(), geometry_.lattice(), parity}; }
+    SendOut send_out(int parity) const {
+        return {device_.peers() != nullptr ? peers_->map(parity) : GhostMap{}, geometry_.lattice(), parity};
+    }
 
     // Fills all ghosts of `field`, which lives on the sites of `parity`; of each source.
     void exchange(const SpinorBlock &field, int parity);
@@ -84,11 +86,8 @@ class Halo {
     bool check_;
     std::optional<Buffers> spinors_;
     std::unique_ptr<PeerMemory> peers_;
-    struct Order { // PeerLaunch, of a parity
-        DeviceArray<int> tiles;
-        int begin = 0, end = 0;
-    };
-    Order orders_[2];
+    PeerLaunch launches_[2]; // over the sites of a parity
+    DeviceArray<int> tiles_[2];
 };
 
 // Links with what is around them, for kernels: in a field of their own with a margin where the lattice is cut, and

@@ -165,6 +165,7 @@ void PeerMemory::open(const std::array<int, Peers::faces> &neighbour, size_t gho
             peers.vector_next[parity] = 1;
         peers.limit_ns = static_cast<unsigned long long>(time_limit_seconds * 1e9);
         peers.waits = device_.waits();
+        layout_ = peers;
         device_.fill_zero(own_, first_slot); // ghosts of no vector
         device_.copy_to_device(own_, &peers, sizeof peers);
         device_.synchronize();
@@ -197,6 +198,14 @@ void PeerMemory::open(const std::array<int, Peers::faces> &neighbour, size_t gho
     open_ = why_not_.empty();
 }
 
+GhostMap PeerMemory::map(int parity) const {
+    GhostMap map{on_device(), layout_.ghosts + (1 - parity) * layout_.ghost_bytes, {}, layout_.ghost_places};
+    for (int face = 0; face < Peers::faces; ++face)
+        if (layout_.face[face].ghosts != nullptr)
+            map.to[face] = layout_.face[face].ghosts + parity * layout_.ghost_bytes;
+    return map;
+}
+
 PeerMemory::~PeerMemory() {
     if (own_ == nullptr)
         return;
@@ -220,6 +229,8 @@ PeerMemory::~PeerMemory() {
 void PeerMemory::open(const std::array<int, Peers::faces> &, size_t, size_t, double, const std::string &refused) {
     why_not_ = refused.empty() ? "this library was built without nvcc" : refused;
 }
+
+GhostMap PeerMemory::map(int) const { return {}; }
 
 PeerMemory::~PeerMemory() = default;
 

@@ -21,6 +21,8 @@ class PeerMemory {
 
     Peers *on_device() const { return open_ ? static_cast<Peers *>(own_) : nullptr; }
     const std::string &why_not() const { return why_not_; }
+    // For launches that make vectors of a parity.
+    GhostMap map(int parity) const;
 
   private:
     void open(const std::array<int, Peers::faces> &neighbour, size_t ghosts, size_t slot_bytes,
@@ -30,6 +32,7 @@ class PeerMemory {
     void *own_ = nullptr;
     size_t bytes_ = 0;
     bool open_ = false;
+    Peers layout_{};             // as on the device, but for what changes
     std::vector<void *> others_; // of each rank, as seen from here; own_ for this one
     std::vector<bool> opened_;   // by IPC
     std::string why_not_;

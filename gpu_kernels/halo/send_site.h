@@ -8,9 +8,9 @@
 
 namespace milcgpu {
 
-// A launch that makes a vector of a parity, and has the neighbours in `peers`; nullptr: it sends nothing.
+// A launch that makes a vector of a parity, and sends it where the map has peers.
 struct SendOut {
-    Peers *peers = nullptr;
+    GhostMap map{};
     CutLattice lattice;
     int parity = 0;
 };
@@ -21,7 +21,7 @@ namespace cuda {
 // Site i, as stored, to all neighbours that have it among their ghosts: to the one behind what lies near the beginning,
 // who has it ahead.
 template <int bytes, int word>
-__device__ __forceinline__ void send_site(const Peers *peers, const CutLattice &lattice, int parity, int i,
+__device__ __forceinline__ void send_site(const GhostMap &map, const CutLattice &lattice, int parity, int i,
                                           const uint32_t *stored) {
     const Site site = lattice.site(parity, i);
     MILCGPU_UNROLL
@@ -29,7 +29,7 @@ __device__ __forceinline__ void send_site(const Peers *peers, const CutLattice &
         for (int side = 0; side < 2 && lattice.cut(mu); ++side) {
             const int away = side == 0 ? site.x[mu] : lattice.extent[mu] - 1 - site.x[mu];
             if (away < lattice.depth)
-                send_ghost<bytes, word>(peers, parity, 2 * mu + side,
+                send_ghost<bytes, word>(map, parity, 2 * mu + side,
                                         lattice.ghost[mu][1 - side] + away * lattice.layer[mu] +
                                             lattice.place(site, mu) - lattice.first_ghost,
                                         stored);
