@@ -168,6 +168,10 @@ Halo::Halo(Device &device, Ranks &ranks, const Geometry &geometry, const std::ar
            bool check)
     : device_(device), ranks_(ranks), geometry_(geometry), neighbour_(neighbour), check_(check) {}
 
+// Sites of a parity below which D takes 4 threads a site (Device::parts_below): those that wait for ghosts are then a
+// quarter of a site's. Two H200s, time of an iteration at 16384 sites: 17 to 44 % less, at 32768 3 to 11 % less.
+constexpr int parts_below_with_peers = 33000;
+
 std::string Halo::open(const std::string &asked) {
     std::string refused = check_ ? "MILCGPU_CHECK_HALO=1 asks for checksums of messages" : asked;
     const auto &extent = geometry_.lattice().extent; // where a ghost lies is known from the rank's own box
@@ -186,6 +190,8 @@ std::string Halo::open(const std::string &asked) {
         if (device_.peers() != nullptr)
             make_orders();
     });
+    if (device_.peers() != nullptr)
+        device_.set_parts_below(parts_below_with_peers);
     return peers_->why_not();
 }
 

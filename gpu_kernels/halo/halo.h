@@ -3,7 +3,8 @@
 //
 // Where the GPUs of all ranks reach each other's memory (backend/peers.h), the launch that makes a vector stores what
 // the neighbours need of it into their memory, and the next one reads its ghosts there: nothing is launched for that,
-// and the host has no part in it. Bytes a place of a ghost: the element's, read and stored once.
+// and the host has no part in it. Bytes a place of a ghost: the element's and 8 more, stored once and read once or
+// twice.
 //
 // Elsewhere, and for what is not a single vector, the sites that a neighbour needs are gathered into one piece a face,
 // site by site; pieces travel as messages, and are put behind the sites of the field that they belong to. Bytes a place
