@@ -3,11 +3,11 @@
 // Ghosts of a vector: the thread that makes a site stores it into the memory of the neighbours that need it, and with
 // it a check word, which is made of the site and of the number of the exchange. Who reads a ghost takes it when the
 // check word fits, and looks again when it does not. Nothing is fenced or counted, and a thread waits for no more than
-// it reads. A ghost of which only a part has come passes with a chance of 2^-64.
+// it reads. A ghost of which only a part has come passes with a chance of about 2^-64.
 //
 // There is room for one vector of each parity. Its ghosts may be overwritten by the next vector of that parity, because
 // hops are symmetric: a site is made from those neighbours which were made from it, so they have read their copy of it.
-// A launch that reads no ghosts before it sends them (`send` in halo.cu) waits for all neighbours to come as far.
+// A launch that reads no ghosts before it sends them (send_vector in halo.cu) waits for all neighbours to come as far.
 //
 // Other data (links, margins of a field, vectors of several sources) go through two slots, exchange e through slot e
 // mod 2: a rank stores what its neighbours need, and then tells each of them the number of the exchange. Who stores
@@ -33,20 +33,17 @@ constexpr const char *face_names[] = {"behind in x", "ahead in x", "behind in y"
 
 // In memory of the rank that it belongs to, which the others write to as well.
 struct Peers {
-    struct Face {              // 2 mu + side: of the neighbour behind in mu (side 0) or ahead of it (1)
-        unsigned char *ghosts; // of the neighbour; nullptr: mu is not cut
-        unsigned char *slots;  // of the neighbour
-        unsigned *sent;        // where it hears how many exchanges this rank has sent
+    struct Face {             // 2 mu + side: of the neighbour behind in mu (side 0) or ahead of it (1)
+        unsigned char *slots; // of the neighbour; nullptr: mu is not cut
+        unsigned *sent;       // where it hears how many exchanges this rank has sent
         int rank;
     };
     static constexpr int faces = 8;
     int rank, ranks;
     Face face[faces];
     double *posted_at[most_peers]; // `posted` of every rank
-    unsigned char *ghosts;         // of a vector of parity 0, and of one of parity 1; in this rank's memory
     unsigned char *slots;          // two, in this rank's memory
-    size_t ghost_bytes, slot_bytes;
-    unsigned ghost_places; // of a parity
+    size_t slot_bytes;
     unsigned long long limit_ns;
     WaitReport *waits;
     // What changes.
@@ -60,7 +57,7 @@ struct Peers {
     double posted[2][most_peers][widest_sum];
 };
 
-// Ghosts of a vector lie as the vector's own sites do, in stripes of ghost_places; behind the room for them in double
+// Ghosts of a vector lie as the vector's own sites do, in stripes of `places` sites; behind the room for them in double
 // lie their check words.
 constexpr int most_ghost_bytes = 48, check_bytes = 8;
 
@@ -73,13 +70,13 @@ template <int words> MILCGPU_HD uint64_t check_word(const uint32_t *site, unsign
     return sum;
 }
 
-// Where ghosts lie for a launch that makes a vector of a parity from one of the other: what the host knows of Peers, so
-// that no kernel loads it.
+// Where ghosts lie for a launch that makes a vector of a parity from one of the other. The host knows it, so that no
+// kernel loads it.
 struct GhostMap {
     Peers *peers;                    // nullptr: there are none
     const unsigned char *from;       // ghosts of the vector that is read
     unsigned char *to[Peers::faces]; // where the neighbour of a face has those of the one that is made
-    unsigned places;
+    unsigned places;                 // of all faces
 };
 
 // What a launch over the sites of a parity has to do with peers.

@@ -22,10 +22,17 @@ template <int N> __device__ __forceinline__ void post(Sums<N> *slot, const Sums<
 }
 
 // A warp, all threads of which call this, posts the sum over its sites: site i, this thread's, and the 31 beside it.
-template <int N> __device__ __forceinline__ void post_warp(const GlobalSum<N> &sum, int i, const Sums<N> &s) {
+// defer: the blocks of the next launch that add it wait for each other's groups, so the slots of these are emptied
+// here.
+template <int N>
+__device__ __forceinline__ void post_warp(const GlobalSum<N> &sum, int i, const Sums<N> &s, bool defer) {
     const Sums<N> of_warp = warp_sum(s);
-    if (i % 32 == 0 && i / tile_sites < sum.shape.tiles)
-        post(&sum.slots[i / 32], of_warp);
+    if (i % 32 != 0 || i / tile_sites >= sum.shape.tiles)
+        return;
+    post(&sum.slots[i / 32], of_warp);
+    if (defer && i / tile_sites % group_tiles == 0 && i % tile_sites == 0)
+        for (int k = 0; k < N; ++k)
+            *reinterpret_cast<volatile PostedBits *>(&sum.groups()[i / tile_sites / group_tiles].v[k]) = unknown_bits;
 }
 
 // 64 threads that belong together, as for a tile, and for which `mine` is set wait for `count` sums of `parts` slots
@@ -121,7 +128,6 @@ template <int N> __device__ __forceinline__ bool add_deferred(const GlobalSum<N>
         post(&sum.groups()[group], total);
     if (static_cast<int>((blockIdx.x + 1) * (blockDim.x / tile_sites)) < sum.shape.groups)
         return false;
-    __syncthreads(); // slots never used before are not empty
     total = take<1>(tile == 0, sum.groups(), sum.shape.groups, sum.waits, shared);
     return true;
 }
@@ -156,7 +162,7 @@ __global__ void __launch_bounds__(max_block, min_blocks)
         s = body(i);
     if (!finish.wanted())
         return;
-    post_warp(sum, i, s);
+    post_warp(sum, i, s, defer);
     if (defer)
         return;
     const int tiles_a_block = blockDim.x / tile_sites, first_tile = block * tiles_a_block;
@@ -196,7 +202,7 @@ __global__ void __launch_bounds__(site_parts *tile_sites, 2)
     if (!finish.wanted())
         return;
     if (k == 0)
-        post_warp(sum, i, s);
+        post_warp(sum, i, s, defer);
     if (defer)
         return;
     add_up(finish, sum, threadIdx.x < tile_sites, block + 1, block / group_tiles, shared);
@@ -219,7 +225,7 @@ __global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
         s = body(i, source);
     const GlobalSum<N> own = sum.of_source(source);
     if (active)
-        post_warp(own, i, s);
+        post_warp(own, i, s, defer);
     if (defer)
         return;
     add_up([&](const Sums<N> &total) { finish(total, source); }, own, active, tile + 1, tile / group_tiles, shared);
@@ -336,7 +342,7 @@ __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
         s = exchange.at_boundary(turn) ? body(i) : body.inner(i);
     }
     if (wanted)
-        post_warp(sum, i, s);
+        post_warp(sum, i, s, true);
 }
 
 } // namespace milcgpu::cuda

@@ -151,21 +151,23 @@ void PeerMemory::open(const std::array<int, Peers::faces> &neighbour, size_t gho
             if (neighbour[face] >= 0) {
                 const int opposite = face ^ 1; // this rank is on the neighbour's other side
                 peers.face[face].rank = neighbour[face];
-                peers.face[face].ghosts = in(neighbour[face], header);
+                for (int parity = 0; parity < 2; ++parity)
+                    maps_[parity].to[face] = in(neighbour[face], header + parity * ghost_bytes);
                 peers.face[face].slots = in(neighbour[face], first_slot);
                 peers.face[face].sent = reinterpret_cast<unsigned *>(
                     in(neighbour[face], offsetof(Peers, sent) + opposite * sizeof(unsigned)));
             }
         for (int rank = 0; rank < ranks_.size(); ++rank)
             peers.posted_at[rank] = reinterpret_cast<double *>(in(rank, offsetof(Peers, posted)));
-        peers.ghosts = in(ranks_.rank(), header), peers.slots = in(ranks_.rank(), first_slot);
-        peers.ghost_bytes = ghost_bytes, peers.slot_bytes = slot_bytes;
-        peers.ghost_places = static_cast<unsigned>(ghosts);
-        for (int parity = 0; parity < 2; ++parity)
+        peers.slots = in(ranks_.rank(), first_slot), peers.slot_bytes = slot_bytes;
+        for (int parity = 0; parity < 2; ++parity) {
+            maps_[parity].peers = static_cast<Peers *>(own_);
+            maps_[parity].from = in(ranks_.rank(), header + (1 - parity) * ghost_bytes);
+            maps_[parity].places = static_cast<unsigned>(ghosts);
             peers.vector_next[parity] = 1;
+        }
         peers.limit_ns = static_cast<unsigned long long>(time_limit_seconds * 1e9);
         peers.waits = device_.waits();
-        layout_ = peers;
         device_.fill_zero(own_, first_slot); // ghosts of no vector
         device_.copy_to_device(own_, &peers, sizeof peers);
         device_.synchronize();
@@ -198,14 +200,6 @@ void PeerMemory::open(const std::array<int, Peers::faces> &neighbour, size_t gho
     open_ = why_not_.empty();
 }
 
-GhostMap PeerMemory::map(int parity) const {
-    GhostMap map{on_device(), layout_.ghosts + (1 - parity) * layout_.ghost_bytes, {}, layout_.ghost_places};
-    for (int face = 0; face < Peers::faces; ++face)
-        if (layout_.face[face].ghosts != nullptr)
-            map.to[face] = layout_.face[face].ghosts + parity * layout_.ghost_bytes;
-    return map;
-}
-
 PeerMemory::~PeerMemory() {
     if (own_ == nullptr)
         return;
@@ -229,8 +223,6 @@ PeerMemory::~PeerMemory() {
 void PeerMemory::open(const std::array<int, Peers::faces> &, size_t, size_t, double, const std::string &refused) {
     why_not_ = refused.empty() ? "this library was built without nvcc" : refused;
 }
-
-GhostMap PeerMemory::map(int) const { return {}; }
 
 PeerMemory::~PeerMemory() = default;
 

@@ -22,7 +22,7 @@ class PeerMemory {
     Peers *on_device() const { return open_ ? static_cast<Peers *>(own_) : nullptr; }
     const std::string &why_not() const { return why_not_; }
     // For launches that make vectors of a parity.
-    GhostMap map(int parity) const;
+    const GhostMap &map(int parity) const { return maps_[parity]; }
 
   private:
     void open(const std::array<int, Peers::faces> &neighbour, size_t ghosts, size_t slot_bytes,
@@ -32,7 +32,7 @@ class PeerMemory {
     void *own_ = nullptr;
     size_t bytes_ = 0;
     bool open_ = false;
-    Peers layout_{};             // as on the device, but for what changes
+    GhostMap maps_[2]{};         // by the parity of what a launch makes
     std::vector<void *> others_; // of each rank, as seen from here; own_ for this one
     std::vector<bool> opened_;   // by IPC
     std::string why_not_;
