@@ -1,0 +1,92 @@
+// What follows D in a launch (blas/epilogue.h), and what is done with its sums.
+#pragma once
+#include "gpu_kernels/backend/reduce.h"
+#include "gpu_kernels/blas/epilogue.h"
+#include "gpu_kernels/su3/spinor_storage.h"
+#include <type_traits>
+
+namespace milcgpu {
+
+// What follows D: the epilogues plain, normal and residual, or a step of conjugate gradient, which has a sum more.
+// `made` becomes the new element, as stored.
+template <class Spinor> struct Ending {
+    using Vec = Vector<typename Spinor::Real>;
+    using Real = typename Spinor::Real;
+    static constexpr int sums = 1;
+
+    Epilogue epilogue;
+    const unsigned char *x, *z;
+    unsigned char *out;
+    double a, alpha;
+
+    MILCGPU_HD Sums<1> operator()(size_t stride, int i, Vec d, StoredSpinor<Spinor> &made) const {
+        double sum = 0;
+        if (epilogue != Epilogue::plain) {
+            const Vec own = load_spinor<Spinor, Reuse::written>(x, stride, i);
+            d = static_cast<Real>(a) * own - d;
+            sum = real_dot(own, d);
+            if (epilogue == Epilogue::residual)
+                d = load_spinor<Spinor, Reuse::written>(z, stride, i) - static_cast<Real>(alpha) * d;
+        }
+        made = store_spinor<Spinor>(out, stride, i, d);
+        return {{epilogue == Epilogue::normal ? sum : norm(d)}};
+    }
+    // Of source k, `bytes` further on; plain only.
+    MILCGPU_HD Ending of_source(int, size_t bytes) const { return {epilogue, x, z, out + bytes, a, alpha}; }
+};
+
+template <class Spinor, class Where> struct StepEnding {
+    static constexpr unsigned looks = std::is_same<Where, Lattice>::value ? most_looks : most_looks_with_ranks;
+    using Vec = Vector<typename Spinor::Real>;
+    using Real = typename Spinor::Real;
+    static constexpr int sums = 2;
+
+    const unsigned char *x, *r;
+    unsigned char *r_new, *s;
+    const CgState *cg;
+
+    MILCGPU_HD Sums<2> operator()(size_t stride, int i, const Vec &d, StoredSpinor<Spinor> &made) const {
+        const Vec old = load_spinor<Spinor, Reuse::written>(r, stride, i);
+        const Vec given = x == r ? old : load_spinor<Spinor, Reuse::written>(x, stride, i);
+        Vec image = static_cast<Real>(cg->shift) * given - d;
+        if (x == r)
+            image =
+                image + static_cast<Real>(await<looks>(cg->carry)) * load_spinor<Spinor, Reuse::written>(s, stride, i);
+        store_spinor<Spinor>(s, stride, i, image);
+        const Vec fresh = old - static_cast<Real>(await<looks>(cg->alpha)) * image;
+        made = store_spinor<Spinor>(r_new, stride, i, fresh);
+        return {{norm(fresh), real_dot(fresh, image)}};
+    }
+    MILCGPU_HD StepEnding of_source(int k, size_t bytes) const {
+        return {x + bytes, r + bytes, r_new + bytes, s + bytes, cg + k};
+    }
+};
+
+struct SumFinish {
+    double *sum;
+    CgState *cg;
+    bool along_p;
+    MILCGPU_HD bool wanted() const { return sum != nullptr || cg != nullptr; }
+    MILCGPU_HD void operator()(const Sums<1> &total) const {
+        if (sum != nullptr)
+            *sum = total.v[0];
+        if (cg != nullptr && along_p)
+            cg->set_step_along_p(total.v[0]);
+        else if (cg != nullptr)
+            cg->set_step_along_r(total.v[0]);
+    }
+};
+
+struct StepFinish : Finish {
+    CgState *cg;
+    bool judge;
+    MILCGPU_HD void operator()(const Sums<2> &total) const {
+        cg->rr_new = total.v[0];
+        cg->cross = total.v[1];
+        cg->record();
+        if (judge)
+            cg->judge();
+    }
+};
+
+} // namespace milcgpu

@@ -1,0 +1,162 @@
+// The stencil of dslash.h, once: D at a site, and a body for launch_sum that ends it.
+//
+// One thread a site (four on small lattices, one a direction). Each link is read once in a launch (streaming loads);
+// each spinor up to 16 times, through the caches: consecutive sites of a stripe keep all loads coalesced, and the
+// t-planes that +-3 hops reach fit in L2.
+#pragma once
+#include "gpu_kernels/backend/checksum.h"
+#include "gpu_kernels/dslash/endings.h"
+#include "gpu_kernels/su3/reconstruct.h"
+
+namespace milcgpu {
+
+// What is done with the words of a link once they are loaded: nothing, or a thread keeps their checksums (`Seen`) and
+// adds them up with those of the others.
+struct UnseenLinks {
+    struct Seen {};
+    template <class Raw> MILCGPU_HD void see_fat(Seen &, const Raw &, int, int, size_t, int) const {}
+    template <class Raw> MILCGPU_HD void see_long(Seen &, const Raw &, int, int, size_t, int) const {}
+    MILCGPU_HD void add(const Seen &) const {}
+};
+
+struct CheckedLinks {
+    struct Seen {
+        uint64_t fat = 0, lng = 0;
+    };
+    uint64_t *checksums;                  // of the fat links, of the long links
+    uint32_t fat_piece[2], long_piece[2]; // of a checksum, where the blocks of mu 0 begin; own parity and other
+    uint32_t fat_pieces, long_pieces;     // from one mu to the next
+
+    template <class Raw>
+    MILCGPU_HD void see_fat(Seen &seen, const Raw &raw, int other, int mu, size_t stride, int i) const {
+        seen.fat += weigh_element<Raw::bytes>(raw.w, fat_piece[other] + mu * fat_pieces, stride, i);
+    }
+    template <class Raw>
+    MILCGPU_HD void see_long(Seen &seen, const Raw &raw, int other, int mu, size_t stride, int i) const {
+        seen.lng += weigh_element<Raw::bytes>(raw.w, long_piece[other] + mu * long_pieces, stride, i);
+    }
+    MILCGPU_HD void add(const Seen &seen) const {
+        atomic_add(&checksums[0], seen.fat);
+        atomic_add(&checksums[1], seen.lng);
+    }
+};
+
+// D itself. Where: Lattice, or CutLattice, which takes more registers. Links is one of the two above.
+template <class Where, class Spinor, Precision link, int reals, Reuse of_links, class Links> struct Hops : Links {
+    using Real = typename Spinor::Real;
+    using Vec = Vector<Real>;
+    using Seen = typename Links::Seen;
+
+    Where lattice;
+    int parity;
+    size_t stride; // of the spinors
+    size_t link_stride;
+    const unsigned char *in;
+    const unsigned char *fat[2], *lng[2]; // links of the sites' own parity and of the other, mu 0
+    size_t fat_block, long_block;         // bytes from one mu to the next
+    Real fat_scale, long_scale;
+
+    MILCGPU_HD auto fat_link(Seen &seen, int other, int mu, int i) const {
+        const auto raw = load_link<link, 18, of_links>(fat[other] + mu * fat_block, link_stride, i);
+        this->see_fat(seen, raw, other, mu, link_stride, i);
+        return Link<link, 18>(raw);
+    }
+    MILCGPU_HD auto long_link(Seen &seen, int other, int mu, int i) const {
+        const auto raw = load_link<link, reals, of_links>(lng[other] + mu * long_block, link_stride, i);
+        this->see_long(seen, raw, other, mu, link_stride, i);
+        return Link<link, reals>(raw);
+    }
+
+    // Fat and long sums of a site, of all directions or of some.
+    struct Part {
+        Vec fat, lng;
+        MILCGPU_HD Part operator+(const Part &o) const { return {fat + o.fat, lng + o.lng}; }
+    };
+
+    // Ghosts lie behind the field that is read.
+    struct Behind {
+        MILCGPU_HD Vec neighbour(const Hops &hops, int at) const {
+            return load_spinor<Spinor>(hops.in, hops.stride, at);
+        }
+    };
+
+    // At: Where, or Lattice, for sites that have no neighbour among ghosts. ghosts.neighbour(hops, at): the neighbour
+    // with this index.
+    template <class At, class Ghosts>
+    MILCGPU_HD void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i, Ghosts &ghosts) const {
+        const At &where = lattice;
+        const int forward = where.forward(site, mu, 1), backward = where.backward(site, mu, 1);
+        fat_link(seen, 0, mu, i).add_forward(sum.fat, ghosts.neighbour(*this, forward));
+        fat_link(seen, 1, mu, backward).subtract_backward(sum.fat, ghosts.neighbour(*this, backward));
+        const int hops = lattice.third_hop[mu];
+        const int forward3 = where.forward(site, mu, hops), backward3 = where.backward(site, mu, hops);
+        long_link(seen, 0, mu, i).add_forward(sum.lng, ghosts.neighbour(*this, forward3));
+        long_link(seen, 1, mu, backward3).subtract_backward(sum.lng, ghosts.neighbour(*this, backward3));
+    }
+
+    MILCGPU_HD Part part(int i, int mu) const {
+        Behind behind;
+        return part(i, mu, behind);
+    }
+    template <class Ghosts> MILCGPU_HD Part part(int i, int mu, Ghosts &ghosts) const {
+        const Site site = lattice.site(parity, i);
+        Part sum = {};
+        Seen seen;
+        add_direction<Where>(sum, seen, site, mu, i, ghosts);
+        this->add(seen);
+        return sum;
+    }
+
+    template <class At> MILCGPU_HD Part all(int i) const {
+        Behind behind;
+        return all<At>(i, behind);
+    }
+    template <class At, class Ghosts> MILCGPU_HD_ONCE Part all(int i, Ghosts &ghosts) const {
+        const Site site = lattice.site(parity, i);
+        Part sum = {};
+        Seen seen;
+        int mu = 0;
+#if MILCGPU_ON_DEVICE
+        Behind behind;
+        if constexpr (std::is_same<At, Lattice>::value) {
+            MILCGPU_UNROLL
+            for (; mu < 4; ++mu)
+                add_direction<Lattice>(sum, seen, site, mu, i, behind);
+        } else if (!lattice.cut(0) && !lattice.cut(1)) { // a cut in t is the usual one
+            add_direction<Lattice>(sum, seen, site, 0, i, behind);
+            add_direction<Lattice>(sum, seen, site, 1, i, behind);
+            mu = 2;
+            if (!lattice.cut(2)) {
+                add_direction<Lattice>(sum, seen, site, 2, i, behind);
+                mu = 3;
+            }
+        }
+#endif
+        // One by one: with all their loads at once there are too few registers.
+        MILCGPU_ROLLED
+        for (; mu < 4; ++mu)
+            add_direction<At>(sum, seen, site, mu, i, ghosts);
+        this->add(seen);
+        return sum;
+    }
+};
+
+template <class Where, class Spinor, Precision link, int reals, class End, Reuse of_links = Reuse::stream,
+          class Links = UnseenLinks>
+struct Stencil : Hops<Where, Spinor, link, reals, of_links, Links> {
+    using Base = Hops<Where, Spinor, link, reals, of_links, Links>;
+    using typename Base::Part;
+
+    End end;
+
+    MILCGPU_HD Sums<End::sums> operator()(int i) const { return complete(i, this->template all<Where>(i)); }
+    MILCGPU_HD Sums<End::sums> complete(int i, const Part &part) const {
+        StoredSpinor<Spinor> made;
+        return complete(i, part, made);
+    }
+    MILCGPU_HD Sums<End::sums> complete(int i, const Part &part, StoredSpinor<Spinor> &made) const {
+        return end(this->stride, i, this->fat_scale * part.fat + this->long_scale * part.lng, made);
+    }
+};
+
+} // namespace milcgpu
