@@ -18,7 +18,8 @@ struct Prepared {
     reference::Rng rng{9};
 
     explicit Prepared(Backend backend, int whole_below = 0)
-        : session(lattice, backend, 0, 0), cache(one_rank, session.context, lattice.volume(), MILCGPU_DOUBLE, whole_below) {
+        : session(lattice, backend, 0, 0),
+          cache(one_rank, session.context, lattice.volume(), MILCGPU_DOUBLE, whole_below) {
         for (int s = 0; s < 2; ++s)
             for (auto *links : {&fat[s], &lng[s]}) {
                 links->resize(72 * static_cast<size_t>(lattice.volume()));

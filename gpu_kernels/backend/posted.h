@@ -4,7 +4,7 @@
 // indivisible, and nothing but the number itself passes, so no ordering is needed.
 //
 // A wait assumes that the block which posts is running or has ended. It is: the GPU starts blocks in the order of their
-// index, and every wait here is for blocks of lower index (reduce.h) or for block 0 (the step length). Should that
+// index, and every wait here is for blocks of lower index (reduce.h): the first ones make the step length. Should that
 // fail, or a number be lost, the wait gives up after some seconds: it notes which one it was, goes on with NaN, and the
 // host reports it (Device::check_waits). A kernel never hangs.
 #pragma once

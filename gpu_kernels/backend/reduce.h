@@ -10,7 +10,7 @@
 // summing dslash 10 % slower.
 //
 // The sum is apart from what is done with it (GlobalSum and finish), because finishing may come later: a launch may
-// defer its sum to the next one (Pending), where a block of its own adds and finishes it while the others work. Nothing
+// defer its sum to the next one (Pending), whose first blocks add and finish it while the others work. Nothing
 // waits for a sum until a body asks for what it gives (await in posted.h). Over many ranks finish comes after the sums
 // of all ranks have been added in rank order; bodies do not change.
 #pragma once
