@@ -24,11 +24,13 @@ template <class Real> QudaMILCSiteArg_t site_argument(Site<Real> *sites) {
     return {sites, nullptr, offsetof(S, link), nullptr, offsetof(S, mom), sizeof(S)};
 }
 
-// Runs one test in a program of its own.
-inline int alone(const char *tag) {
-    char self[4096] = "";
-    REQUIRE(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
-    return std::system((std::string(self) + " " + tag).c_str());
+inline std::string self() { // this program
+    char path[4096] = "";
+    REQUIRE(readlink("/proc/self/exe", path, sizeof path - 1) > 0);
+    return path;
 }
+
+// Runs one test in a program of its own.
+inline int alone(const char *tag) { return std::system((self() + " " + tag).c_str()); }
 
 } // namespace tests

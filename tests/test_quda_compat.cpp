@@ -3,6 +3,7 @@
 // own.
 #include "milc_glue/plugin.h"
 #include "tests/quda_support.h"
+#include "tests/run_support.h"
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -446,4 +447,32 @@ TEST_CASE("quda_compat alone: without memory", "[.][quda_compat_memory]") {
     }
     std::fill(lng.begin(), lng.end(), 0.0);
     CHECK(invert() < 1e-8);
+}
+
+TEST_CASE("quda_compat: where there is no GPU the host backend goes on, with both tables", "[quda_compat][faults]") {
+    const Run child =
+        run("MILCGPU_BACKEND=cuda CUDA_VISIBLE_DEVICES= MILCGPU_VERBOSE=1", "", self() + " '[quda_compat_no_gpu]'");
+    CAPTURE(child.output);
+    CHECK(child.status == 0);
+    const size_t retreat = child.output.find("the host backend does this call and all that follow"),
+                 start = child.output.find("MILC's routine"), exit = child.output.find("seconds", start);
+    CHECK(retreat < start);
+    CHECK(start < exit);
+    CHECK(exit != std::string::npos);
+}
+
+TEST_CASE("quda_compat alone: without a GPU", "[.][quda_compat_no_gpu]") {
+    const int size[4] = {4, 6, 4, 4}, ranks[4] = {1, 1, 1, 1};
+    std::vector<double> fat(72 * lattice.volume(), 0.0), lng(fat), x(6 * lattice.volume(), 0.0), b(x.size(), 1.0);
+    for (int i = 0; i < 4 * lattice.volume(); ++i)
+        fat[18 * i] = fat[18 * i + 8] = fat[18 * i + 16] = 1;
+    QudaInvertArgs_t args{};
+    args.max_iter = 50;
+    args.evenodd = QUDA_EVEN_PARITY;
+    double residual = 1, relative;
+    int iterations;
+    qudaInit({QUDA_SILENT, {size, ranks, 0}});
+    qudaInvert(2, 2, 1.0, args, 1e-8, 0, fat.data(), lng.data(), b.data(), x.data(), &residual, &relative, &iterations);
+    CHECK(residual < 1e-8);
+    qudaFinalize();
 }

@@ -66,6 +66,12 @@ void print_start(Plugin &p, const milcgpu_milc &milc) {
 
 bool tables_are_due = false;
 
+// What the door said at the start, for a table that comes when it has retreated.
+struct Door {
+    milcgpu_milc milc;
+    std::string name;
+} door;
+
 void print_tables(const std::vector<Ledger> &of_ranks) {
     const Plugin &p = plugin();
     tables_are_due = false;
@@ -84,6 +90,16 @@ void print_exit() {
             print_tables({plugin().ledger});
         return 0;
     });
+}
+
+// The tables at the start, once; those at exit are due then.
+void begin_tables(Plugin &p) {
+    if (tables_are_due)
+        return;
+    print_start(p, door.milc);
+    tables_are_due = true;
+    static const int registered = std::atexit(print_exit);
+    static_cast<void>(registered);
 }
 
 // Why MILC cannot be served; empty: it can.
@@ -137,12 +153,12 @@ int milcgpu_plugin_start(const milcgpu_milc *milc) {
                     : p.settings.is("MILCGPU_COMPARE", "strict") ? 2
                                                                  : p.settings.is_on("MILCGPU_COMPARE");
         take_lattice(p, *milc);
+        door.milc = *milc;
+        door.name = milc->milc;
+        door.milc.milc = door.name.c_str();
         if (!p.open(MILCGPU_AUTO)) // a door without MILC's own routines retreats from here: the map stays
             return refused(p, reason());
-        print_start(p, *milc);
-        tables_are_due = true;
-        static const int registered = std::atexit(print_exit);
-        static_cast<void>(registered);
+        begin_tables(p);
         return 1;
     });
     if (started <= 0)
@@ -181,6 +197,7 @@ int milcgpu_plugin_retreat(void) {
             return false;
         p.retreated = true;
         p.say(0, "the host backend does this call and all that follow");
+        begin_tables(p);
         return true;
     });
 }
