@@ -105,17 +105,9 @@ std::string open_halo(milcgpu_context &context, bool share) {
     } catch (const Error &) {
         refused = "ranks share a GPU (MILCGPU_SHARE_GPU=1), where no kernel may wait for another rank";
     }
-    ranks.agree("the start", [&] {
-        if (!choose("MILCGPU_DIRECT", "1", "ghosts and sums go over the host"))
-            refused = "MILCGPU_DIRECT=0";
-    });
-    const std::string why_not = context.halo->open(refused);
-    std::string cut;
-    for (int mu = 0; mu < 4; ++mu)
-        if (context.geometry.cut(mu))
-            cut += std::string(cut.empty() ? "" : ", ") + "xyzt"[mu];
-    return why_not.empty() ? "cut in " + cut + ": kernels store ghosts and sums into the memory of the other ranks"
-                           : "cut in " + cut + ": ghosts and sums go over the host: " + why_not;
+    bool direct = true;
+    ranks.agree("the start", [&] { direct = choose("MILCGPU_DIRECT", "1", "ghosts and sums go over the host"); });
+    return context.halo->open(refused, direct);
 }
 
 } // namespace

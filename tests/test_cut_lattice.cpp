@@ -8,6 +8,11 @@ using namespace tests;
 
 namespace {
 
+// Values of MILCGPU_DIRECT that make a difference: GPUs store into each other's memory, or all goes over the host.
+std::vector<const char *> ways(Backend backend) {
+    return backend == Backend::cuda ? std::vector<const char *>{"1", "0"} : std::vector<const char *>{"1"};
+}
+
 // D in every precision and reconstruction (links as precise as vectors where this is for many ranks), on both parities,
 // as one field behind the other.
 std::vector<double> all_of_d(const Fields &fields, const Cut &cut, Backend backend, bool &well, int for_ranks = 1) {
@@ -62,8 +67,12 @@ TEST_CASE("D on a lattice cut over ranks has the bits of the whole one, every pr
             const std::vector<double> whole =
                 all_of_d(fields, {cut.whole, {1, 1, 1, 1}, 0}, backend, well, cut.ranks());
             REQUIRE(well);
-            CHECK(same_bits(all_of_d(fields, cut, backend, well, cut.ranks()), whole));
-            CHECK(well);
+            for (const char *direct : ways(backend)) {
+                const Environment way{{"MILCGPU_DIRECT", direct}};
+                CAPTURE(direct);
+                CHECK(same_bits(all_of_d(fields, cut, backend, well, cut.ranks()), whole));
+                CHECK(well);
+            }
         }
 }
 
@@ -74,11 +83,13 @@ TEST_CASE("D on emulated cuts has the bits of the whole lattice, every mask, eve
         bool well = false;
         const std::vector<double> expected = all_of_d(fields, {whole, {1, 1, 1, 1}, 0}, backend, well);
         REQUIRE(well);
-        for (int mask = 1; mask < 16; ++mask) {
-            CAPTURE(name(backend), mask);
-            CHECK(same_bits(all_of_d(fields, {whole, {1, 1, 1, 1}, mask}, backend, well), expected));
-            CHECK(well);
-        }
+        for (int mask = 1; mask < 16; ++mask)
+            for (const char *direct : ways(backend)) {
+                const Environment way{{"MILCGPU_DIRECT", direct}};
+                CAPTURE(name(backend), mask, direct);
+                CHECK(same_bits(all_of_d(fields, {whole, {1, 1, 1, 1}, mask}, backend, well), expected));
+                CHECK(well);
+            }
     }
 }
 
@@ -148,11 +159,15 @@ TEST_CASE("solves over ranks: iterations and solutions of one rank, the same num
                 const Solved one =
                     solve_on(fields, {cut.whole, {1, 1, 1, 1}, 0}, backend, precise, sloppy, tolerance, well);
                 REQUIRE(well);
-                const Solved many = solve_on(fields, cut, backend, precise, sloppy, tolerance, well);
-                CHECK(well);
-                CHECK(std::abs(many.iterations - one.iterations) <= 1);
-                CHECK(many.residual < tolerance);
-                CHECK(difference(many.x, one.x) < 20 * tolerance);
+                for (const char *direct : ways(backend)) {
+                    const Environment way{{"MILCGPU_DIRECT", direct}};
+                    CAPTURE(direct);
+                    const Solved many = solve_on(fields, cut, backend, precise, sloppy, tolerance, well);
+                    CHECK(well);
+                    CHECK(std::abs(many.iterations - one.iterations) <= 1);
+                    CHECK(many.residual < tolerance);
+                    CHECK(difference(many.x, one.x) < 20 * tolerance);
+                }
             }
     }
 }
@@ -161,9 +176,9 @@ TEST_CASE("several masses over ranks, on odd sites: the solutions of one rank", 
     constexpr int masses = 3;
     const Extents whole{4, 4, 6, 8};
     const Fields fields = fields_on(whole, false);
-    const auto solve = [&](const Cut &cut, int precision, std::vector<int> &steps) {
+    const auto solve = [&](const Cut &cut, Backend backend, int precision, std::vector<int> &steps) {
         std::vector<std::vector<double>> solutions(masses, std::vector<double>(fields.source.size()));
-        const std::vector<Ending> endings = on_cut(fields, cut, Backend::host, [&](Here &here, Ending &) {
+        const std::vector<Ending> endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
             milcgpu_shift shifts[masses] = {{0.8, 1e-8, 0}, {0.4, 1e-8, 0}, {2.0, 1e-8, 0}};
             milcgpu_multi_mass_spec spec{};
             spec.struct_size = sizeof spec;
@@ -193,17 +208,22 @@ TEST_CASE("several masses over ranks, on odd sites: the solutions of one rank", 
         CHECK(all_well(endings));
         return solutions;
     };
-    for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE}) {
-        std::vector<int> steps_one(1), steps(8);
-        const auto one = solve({whole, {1, 1, 1, 1}, 0}, precision, steps_one);
-        const auto many = solve({whole, {1, 1, 2, 2}, 0}, precision, steps);
-        for (int k = 0; k < masses; ++k)
-            CHECK(difference(many[k], one[k]) < 2e-8);
-        for (int rank = 0; rank < 4; ++rank) {
-            CHECK(steps[rank] == steps[0]);
-            CHECK(std::abs(steps[rank] - steps_one[0]) <= 1);
-        }
-    }
+    for (const Backend backend : backends())
+        for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE})
+            for (const char *direct : ways(backend)) {
+                const Environment way{{"MILCGPU_DIRECT", direct}};
+                const Cut cut{whole, {1, 1, backend == Backend::host ? 2 : 1, 2}, 0};
+                CAPTURE(name(backend), precision, direct);
+                std::vector<int> steps_one(1), steps(cut.ranks());
+                const auto one = solve({whole, {1, 1, 1, 1}, 0}, backend, precision, steps_one);
+                const auto many = solve(cut, backend, precision, steps);
+                for (int k = 0; k < masses; ++k)
+                    CHECK(difference(many[k], one[k]) < 2e-8);
+                for (int rank = 0; rank < cut.ranks(); ++rank) {
+                    CHECK(steps[rank] == steps[0]);
+                    CHECK(std::abs(steps[rank] - steps_one[0]) <= 1);
+                }
+            }
 }
 
 namespace {
@@ -277,8 +297,9 @@ TEST_CASE("links made on cut lattices have the bits of the whole one: fat, long,
         }
 }
 
-TEST_CASE("no direct stores between boxes of several sizes, nor where checksums or the user forbid them",
-          "[ranks][cut]") {
+TEST_CASE(
+    "no kernel waits for another rank between boxes of several sizes, nor where checksums or a shared GPU forbid it",
+    "[ranks][cut]") {
     const auto said = [](int first_extent, bool check, const std::string &asked) {
         std::vector<std::string> why(2);
         CHECK(all_well(on_ranks(2, [&](Ranks &ranks) {
@@ -287,13 +308,13 @@ TEST_CASE("no direct stores between boxes of several sizes, nor where checksums 
             Device device(Backend::host, 0);
             device.set_ranks(&ranks);
             Halo halo(device, ranks, geometry, {{{rank, rank}, {rank, rank}, {rank, rank}, {other, other}}}, check);
-            why[rank] = halo.open(asked);
+            why[rank] = halo.open(asked, true);
         })));
         CHECK(why[0] == why[1]);
         return why[0];
     };
     CHECK(said(5, false, "").find("there are boxes of several sizes") != std::string::npos);
     CHECK(said(4, true, "").find("MILCGPU_CHECK_HALO=1") != std::string::npos);
-    CHECK(said(4, false, "MILCGPU_DIRECT=0").find("MILCGPU_DIRECT=0") != std::string::npos);
-    CHECK(!said(4, false, "").empty()); // the host backend has none
+    CHECK(said(4, false, "ranks share a GPU").find("ranks share a GPU") != std::string::npos);
+    CHECK(said(4, false, "").find("cut in t: ghosts and sums go over the host: ") == 0); // the host backend
 }

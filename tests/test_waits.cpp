@@ -68,7 +68,7 @@ TEST_CASE("a wait for another rank's ghosts ends, and is named, again and again"
         const int ahead = 7; // what it is told, it has behind
         Peers uncounted = good, unheard = good;
         uncounted.blocks_done = 1000; // no block is the last one: the vector that comes is not the one looked for
-        unheard.face[ahead].sent = good.face[ahead - 1].sent; // what this rank tells it is heard from elsewhere
+        unheard.face[ahead].tell = good.face[ahead - 1].tell; // what this rank tells it is heard from elsewhere
         for (const Peers *planted : {&uncounted, &unheard, &uncounted}) {
             device.copy_to_device(device.peers(), planted, sizeof good);
             std::fill(out.begin(), out.end(), 7.0);
@@ -78,6 +78,37 @@ TEST_CASE("a wait for another rank's ghosts ends, and is named, again and again"
                 throw Error(Status::corrupted, "no end, or results all the same");
         }
     });
-    CHECK(all_ended(endings, Status::timed_out, "ghosts from rank 0 (behind in t)"));
+    CHECK(all_ended(endings, Status::timed_out, "ghosts from rank 0 ("));
+    CHECK(all_ended(endings, Status::timed_out, " in t)"));
+    CHECK(endings[0].seconds < 30);
+}
+
+TEST_CASE("ghosts that arrive changed over the host are never taken: the wait for them ends, and is named",
+          "[faults][waits][cut]") {
+    if (Device::gpu_count() < 2)
+        SKIP_TEST("fewer than two GPUs: ghosts of kernels do not travel as messages");
+    const Environment settings{{"MILCGPU_TIMEOUT", "1"}, {"MILCGPU_DIRECT", "0"}};
+    const Cut cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
+    const Fields fields = fields_on(cut.whole, true);
+    const std::vector<Ending> endings = on_cut(fields, cut, Backend::cuda, [&](Here &here, Ending &ending) {
+        std::vector<double> out(here.source.size(), 7.0);
+        const milcgpu_field from = field_of(here.source), to = field_of(out);
+        const milcgpu_operator what{MILCGPU_DOUBLE, MILCGPU_DOUBLE, 18};
+        const auto apply = [&] { return milcgpu_dslash(here.context, here.links, &what, MILCGPU_EVEN, &from, &to); };
+        demand(apply());
+        if (!here.context->device->has_meanwhile())
+            throw Error(Status::not_built, "the host does not pass ghosts on");
+        std::fill(out.begin(), out.end(), 7.0);
+        if (here.rank() == 1) // a row of a face: 3 layers of 4^3 / 2 sites, 16 bytes each
+            here.room->corrupt(1, 3 * 32 * 16);
+        ending.status = apply();
+        ending.text = milcgpu_last_error();
+        if (out != std::vector<double>(out.size(), 7.0))
+            ending.text += "; results were written";
+    });
+    CAPTURE(endings[0].status, endings[0].text, endings[1].text);
+    CHECK(endings[1].status == MILCGPU_TIMED_OUT);
+    CHECK(endings[1].text.find("ghosts from rank 0") != std::string::npos);
+    CHECK(endings[1].text.find("results were written") == std::string::npos);
     CHECK(endings[0].seconds < 30);
 }

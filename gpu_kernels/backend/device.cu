@@ -37,6 +37,23 @@ Device::Device(Backend backend, int ordinal, Closed)
     : backend_(backend), ordinal_(ordinal),
       parts_below_(backend == Backend::cuda ? gpu_parts_below : host_parts_below) {}
 
+#if defined(MILCGPU_WITH_CUDA)
+namespace {
+
+// ", NUMA node 1"; empty where the system does not say.
+std::string numa_node_of(const std::string &pci) {
+    int node = -1;
+    if (std::FILE *file = std::fopen(("/sys/bus/pci/devices/" + pci + ".0/numa_node").c_str(), "r")) {
+        if (std::fscanf(file, "%d", &node) != 1)
+            node = -1;
+        std::fclose(file);
+    }
+    return node >= 0 ? format(", NUMA node %d", node) : "";
+}
+
+} // namespace
+#endif
+
 // What opens half way is closed again: by then the other constructor has returned, so that the destructor runs.
 Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()) {
     if (backend == Backend::host) {
@@ -57,8 +74,9 @@ Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()
                           properties.multiProcessorCount, properties.totalGlobalMem / 1073741824.0);
     char host[64] = "";
     gethostname(host, sizeof host - 1);
-    place_ = format("the GPU at %04x:%02x:%02x of host %s", properties.pciDomainID, properties.pciBusID,
-                    properties.pciDeviceID, host);
+    const std::string pci =
+        format("%04x:%02x:%02x", properties.pciDomainID, properties.pciBusID, properties.pciDeviceID);
+    place_ = "the GPU at " + pci + numa_node_of(pci) + " of host " + host;
     find_kernels(properties.major, properties.minor, properties.name);
     void *shared = nullptr;
     raise(cudaHostAlloc(&shared, sizeof(WaitReport), cudaHostAllocMapped), "allocate pinned host memory");
@@ -371,10 +389,10 @@ double *Device::sum_slots(size_t count) {
     return sum_slots_;
 }
 
-double *Device::sum_of_rank() {
-    if (sum_of_rank_ == nullptr)
-        sum_of_rank_ = static_cast<double *>(allocate(widest_sum * sizeof(double), "partial sums"));
-    return sum_of_rank_;
+double *Device::sums_of_rank() {
+    if (sums_of_rank_ == nullptr)
+        sums_of_rank_ = static_cast<double *>(allocate(most_sums * sizeof(double), "partial sums"));
+    return sums_of_rank_;
 }
 
 void Device::empty_sum_slots() {
@@ -387,6 +405,8 @@ size_t slots_of_sum(int n) { return ReduceShape(n).slots(); }
 void reserve_sums(Device &device, int n, int fields) {
     constexpr int widest_of_several = 2; // numbers summed at once over each of several fields
     device.sum_slots(std::max(fields * widest_of_several, widest_sum) * slots_of_sum(n));
+    if (device.ranks() != nullptr)
+        device.sums_of_rank();
 }
 
 } // namespace milcgpu

@@ -78,6 +78,12 @@ class Device {
     // wait.
     void synchronize();
     void check_launch(const char *what); // after each launch
+    // Before each launch. CUDA loads a kernel when it is first launched, and waits for those that run until it has:
+    // they must not be waiting for the host then.
+    void before_launch_of(const void *kernel) {
+        if (meanwhile_ && !recording_ && launched_.insert(kernel).second)
+            wait_for_event(nullptr);
+    }
     // after: allocations, or waits for the device, that still succeed before the one that fails.
     void inject(Fault fault, int after = 0) { fault_ = fault, fault_after_ = after; }
     Fault planted() const { return fault_; } // none: it has come
@@ -92,7 +98,7 @@ class Device {
     // Slots of the deterministic sums (reduce.h), all bits set where nothing has been posted. A solve empties them
     // first: what was left there by a flipped bit, or by a wait that was given up, would spoil every sum after it.
     double *sum_slots(size_t count);
-    double *sum_of_rank(); // room for one, widest_sum numbers
+    double *sums_of_rank(); // room for most_sums numbers
     void empty_sum_slots();
 
     // Where kernels note a wait that they gave up; nullptr on the host backend, which never waits.
@@ -114,6 +120,10 @@ class Device {
     void set_peers(Peers *peers) { peers_ = peers; }
     // Launches are followed by work of the host: sums and messages of several ranks.
     bool needs_host() const { return ranks_ != nullptr && peers_ == nullptr; }
+    // What goes on while the host waits for the queue, without which kernels of the queue may not end. It returns
+    // whether all of it is done, and a wait for all that is queued waits for that, too. Empty: nothing.
+    void set_meanwhile(std::function<bool()> work) { meanwhile_ = std::move(work); }
+    bool has_meanwhile() const { return static_cast<bool>(meanwhile_); }
     // What may fail on one rank alone fails on all of them, with the same error (Ranks::agree). phase: a literal.
     void agree(const char *phase, const std::function<void()> &work);
 
@@ -121,10 +131,10 @@ class Device {
     bool starts_early() const { return starts_early_; }
 
     // A sequence of launches, recorded once and replayed: on the GPU a captured graph, on the host, and where the host
-    // has work between launches, the calls again.
+    // has work between launches (needs_host(), or `recorded` is false), the calls again.
     class Sequence {
       public:
-        Sequence(Device &device, std::function<void()> launches);
+        Sequence(Device &device, std::function<void()> launches, bool recorded = true);
         ~Sequence();
         Sequence(const Sequence &) = delete;
         Sequence &operator=(const Sequence &) = delete;
@@ -171,6 +181,7 @@ class Device {
     unsigned char *staging(int slot); // when the bus has done with it
     void make_letters();
     void wait_for_all();
+    void wait_for_event(void *event); // nullptr: for all that is queued
     struct Rows;
     void stage_to_device(void *to, const Rows &from);
     void stage_to_host(const Rows &to, const void *from);
@@ -207,8 +218,11 @@ class Device {
     WaitReport *waits_ = nullptr;
     double *sum_slots_ = nullptr;
     size_t sum_slots_size_ = 0;
-    double *sum_of_rank_ = nullptr;
+    double *sums_of_rank_ = nullptr;
     Ranks *ranks_ = nullptr;
+    std::function<bool()> meanwhile_;
+    std::set<const void *> launched_; // kernels, where there is something to do meanwhile
+    bool recording_ = false;
     Peers *peers_ = nullptr;
 };
 

@@ -33,6 +33,7 @@ void start(Device &device, const char *what, int blocks, int threads, void (*ker
     config.gridDim = dim3(blocks), config.blockDim = dim3(threads);
     config.stream = static_cast<cudaStream_t>(device.stream());
     config.attrs = &early, config.numAttrs = device.starts_early() ? 1 : 0;
+    device.before_launch_of(reinterpret_cast<const void *>(kernel));
     cudaLaunchKernelEx(&config, kernel, arguments...);
     device.check_launch(what);
 }

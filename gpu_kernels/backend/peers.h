@@ -16,6 +16,10 @@
 // A sum over ranks: every rank posts its sum (posted.h) in a place of its own in the memory of all, and adds what the
 // others have posted, in rank order: the same bits everywhere. Two sets of places, used in turn.
 //
+// Ranks that cannot be reached so, those of other hosts above all, are reached through memory that the GPU shares with
+// its host (RelayBox). Kernels do the same: they store ghosts and the sum of their rank there, and wait for those of
+// others, which the host passes on meanwhile (halo/relay.h).
+//
 // All ranks start the same launches in the same order. A wait for another rank ends after `limit_ns`; it is noted, no
 // wait after it takes longer than some looks, and the host reports it (Device::check_waits).
 #pragma once
@@ -24,25 +28,60 @@
 
 namespace milcgpu {
 
-constexpr int most_peers = 16; // ranks
+constexpr int most_peers = 16; // ranks whose sums are posted to all of them
 constexpr int widest_sum = 3;  // numbers summed at once over the sites of one field
+constexpr int most_sums = 64;  // and over those of several
 
 // Of face 2 mu + side: the neighbour behind in mu (side 0) or ahead of it (1).
 constexpr const char *face_names[] = {"behind in x", "ahead in x", "behind in y", "ahead in y",
                                       "behind in z", "ahead in z", "behind in t", "ahead in t"};
 
+// Sums of ranks on their way.
+struct PostedSums {
+    double of[2][most_peers][most_sums];
+};
+
+// Memory that the GPU shares with its host.
+struct RelayBox {
+    static constexpr int announcements = 4096; // far more launches than are ever queued
+    // What is to be passed on, in the order of launches; the k-th (from 1) is announced[k % announcements].
+    unsigned long long announced[announcements];
+    unsigned told[8];               // by face: exchanges that the neighbour has told of
+    unsigned long long sums_posted; // how often there were sums of this rank in `out`, and, below, how many
+    PostedSums out, in;             // sums of this rank, and of all, in place 0
+    int given_up;                   // the Wait that kernels are to give up
+    static constexpr int count_bits = 16;
+};
+
+// Ghosts of a vector of a parity have been stored; bytes, word: of its elements. Or, where these are 0: this rank has
+// come to the next exchange through slots.
+struct Announcement {
+    unsigned count;
+    unsigned parity, bytes, word;
+    MILCGPU_HD unsigned long long packed() const {
+        return static_cast<unsigned long long>(count) << 32 | parity << 16 | bytes << 8 | word;
+    }
+    static Announcement of(unsigned long long w) {
+        return {static_cast<unsigned>(w >> 32), static_cast<unsigned>(w >> 16 & 255),
+                static_cast<unsigned>(w >> 8 & 255), static_cast<unsigned>(w & 255)};
+    }
+};
+
 // In memory of the rank that it belongs to, which the others write to as well.
 struct Peers {
-    struct Face {             // 2 mu + side: of the neighbour behind in mu (side 0) or ahead of it (1)
-        unsigned char *slots; // of the neighbour; nullptr: mu is not cut
-        unsigned *sent;       // where it hears how many exchanges this rank has sent
+    struct Face {              // 2 mu + side: of the neighbour behind in mu (side 0) or ahead of it (1)
+        unsigned char *slots;  // of the neighbour; nullptr: mu is not cut, or it is not reached
+        unsigned *tell;        // where it hears how many exchanges this rank has sent; nullptr: the host tells it
+        const unsigned *heard; // where this rank hears how many that neighbour has sent; nullptr: mu is not cut
         int rank;
     };
     static constexpr int faces = 8;
-    int rank, ranks;
+    int place, posters; // where this rank posts sums, and how many do
     Face face[faces];
-    double *posted_at[most_peers]; // `posted` of every rank
-    unsigned char *slots;          // two, in this rank's memory
+    PostedSums *posted_at[most_peers]; // where sums are posted to
+    PostedSums *posted;                // and where they are awaited
+    RelayBox *relay;                   // nullptr: all ranks are reached directly
+    unsigned char *slots;              // two, in this rank's memory
     size_t slot_bytes;
     unsigned long long limit_ns;
     WaitReport *waits;
@@ -52,9 +91,10 @@ struct Peers {
     unsigned exchanges;      // that this rank has sent through slots
     unsigned blocks_done;    // of the launch that sends the next one
     unsigned sums;           // over ranks, so far
-    int broken;              // the Wait that was given up first
-    unsigned sent[faces];    // exchanges that the neighbour of a face has sent
-    double posted[2][most_peers][widest_sum];
+    unsigned announced;
+    int broken;           // the Wait that was given up first
+    unsigned sent[faces]; // exchanges that the neighbour of a face has sent
+    PostedSums own_posted;
 };
 
 // Ghosts of a vector lie as the vector's own sites do, in stripes of `places` sites; behind the room for them in double
@@ -87,6 +127,7 @@ struct PeerLaunch {
     const int *tiles;
     int begin, end, low, others; // others: tiles that are not among them
     bool send;                   // the next launch reads what this one makes
+    bool relays;                 // map.peers->relay != nullptr
     MILCGPU_HD bool at_boundary(int turn) const { return map.peers == nullptr || (turn >= begin && turn < end); }
     MILCGPU_HD int tile(int turn) const {
         if (map.peers == nullptr)

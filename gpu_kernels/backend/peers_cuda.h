@@ -143,25 +143,37 @@ __device__ __forceinline__ void count_vector(Peers *p, int parity) {
     p->vector_next[1 - parity] += 1;
 }
 
-// Waits until every neighbour has said that it is as far as `exchange`.
-__device__ __forceinline__ void wait_for_neighbours(Peers *p, unsigned cuts, unsigned exchange) {
-    for (int face = 0; cuts >> face / 2 != 0; ++face) {
-        if ((cuts >> face / 2 & 1) == 0)
+// Has the host pass on what this rank's launches before this one have stored. One thread of a launch, at its start.
+__device__ __forceinline__ void announce(Peers *p, int parity, int bytes, int word) {
+    const Announcement next{++p->announced, static_cast<unsigned>(parity), static_cast<unsigned>(bytes),
+                            static_cast<unsigned>(word)};
+    fence_system();
+    *static_cast<volatile unsigned long long *>(&p->relay->announced[next.count % RelayBox::announcements]) =
+        next.packed();
+}
+
+// All threads of a block: wait until every neighbour has said that it is as far as `exchange`.
+__device__ __forceinline__ void wait_for_neighbours(Peers *p, unsigned exchange) {
+    for (int face = 0; face < Peers::faces && threadIdx.x == 0; ++face) {
+        const volatile unsigned *const heard = p->face[face].heard;
+        if (heard == nullptr)
             continue;
-        const volatile unsigned *const sent = &p->sent[face];
         wait_for_peer(p, Wait::ghosts, p->face[face].rank, face,
-                      [&] { return static_cast<int>(*sent - exchange) >= 0; });
-        acquire_from_peer(&p->sent[face]);
+                      [&] { return static_cast<int>(*heard - exchange) >= 0; });
+        acquire_from_peer(p->face[face].heard);
     }
+    __syncthreads();
 }
 
 __device__ __forceinline__ unsigned exchanges_so_far(const Peers *p) {
     return *static_cast<const volatile unsigned *>(&p->exchanges);
 }
-__device__ __forceinline__ void tell_neighbours(const Peers *p, unsigned exchange) {
+__device__ __forceinline__ void tell_neighbours(Peers *p, unsigned exchange) {
     for (int face = 0; face < Peers::faces; ++face)
-        if (p->face[face].slots != nullptr)
-            *static_cast<volatile unsigned *>(p->face[face].sent) = exchange;
+        if (p->face[face].tell != nullptr)
+            *static_cast<volatile unsigned *>(p->face[face].tell) = exchange;
+    if (p->relay != nullptr)
+        announce(p, 0, 0, 0);
 }
 
 // All threads of each of the blocks that take part in an exchange: the first thread of the last one calls

@@ -11,27 +11,36 @@ double wall_seconds() {
     return std::chrono::duration<double>(clock::now().time_since_epoch()).count();
 }
 
-Device::Sequence::Sequence(Device &device, std::function<void()> launches)
+Device::Sequence::Sequence(Device &device, std::function<void()> launches, [[maybe_unused]] bool recorded)
     : device_(device), launches_(std::move(launches)) {
 #if defined(MILCGPU_WITH_CUDA)
-    if (!device.on_gpu() || device.needs_host())
+    if (!recorded || !device.on_gpu() || device.needs_host())
         return;
+    if (device.meanwhile_) // recording loads kernels, and making the graph takes memory: see before_launch_of
+        device.wait_for_event(nullptr);
     device.raise(cudaStreamBeginCapture(as_stream(device.stream_), cudaStreamCaptureModeThreadLocal), "record a graph");
     cudaGraph_t graph = nullptr;
+    device.recording_ = true;
     try {
         launches_();
     } catch (...) {
+        device.recording_ = false;
         cudaStreamEndCapture(as_stream(device.stream_), &graph);
         if (graph != nullptr)
             cudaGraphDestroy(graph);
         throw;
     }
+    device.recording_ = false;
     device.raise(cudaStreamEndCapture(as_stream(device.stream_), &graph), "record a graph");
     cudaGraphExec_t executable = nullptr;
     const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
     cudaGraphDestroy(graph);
     device.raise(code, "instantiate a graph");
     graph_ = executable;
+    if (device.meanwhile_) {
+        device.raise(cudaGraphUpload(executable, as_stream(device.stream_)), "upload a graph");
+        device.wait_for_event(nullptr);
+    }
 #endif
 }
 
@@ -74,11 +83,33 @@ void Device::record(int slot) {
 #endif
 }
 
+#if defined(MILCGPU_WITH_CUDA)
+void Device::wait_for_event(void *event) {
+    if (!meanwhile_) {
+        raise(event != nullptr ? cudaEventSynchronize(as_event(event)) : cudaStreamSynchronize(as_stream(stream_)),
+              "finish its work");
+        return;
+    }
+    for (;;) {
+        const cudaError_t code =
+            event != nullptr ? cudaEventQuery(as_event(event)) : cudaStreamQuery(as_stream(stream_));
+        const bool all_done = meanwhile_();
+        if (code == cudaErrorNotReady) {
+            cudaGetLastError(); // an answer, not an error to keep
+            continue;
+        }
+        raise(code, "finish its work");
+        if (event != nullptr || all_done)
+            return;
+    }
+}
+#endif
+
 void Device::wait(int slot) {
     fail_if_planted();
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
-        raise(cudaEventSynchronize(as_event(events_[slot])), "finish its work");
+        wait_for_event(events_[slot]);
         check_waits();
     }
 #else
@@ -101,7 +132,7 @@ double Device::timer_stop_seconds() {
     if (on_gpu()) {
         float milliseconds = 0;
         raise(cudaEventRecord(as_event(events_[3]), as_stream(stream_)), "record an event");
-        raise(cudaEventSynchronize(as_event(events_[3])), "finish its work");
+        wait_for_event(events_[3]);
         raise(cudaEventElapsedTime(&milliseconds, as_event(events_[2]), as_event(events_[3])), "read a timer");
         return milliseconds * 1e-3;
     }

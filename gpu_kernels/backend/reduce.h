@@ -86,13 +86,6 @@ template <int N, class Last> Pending<N, Last> none_of(Pending<N, Last> pending) 
 }
 inline NothingPending none_of(NothingPending) { return {}; }
 
-// What finishes the sums of several sources, for one of them.
-template <class Last> struct OfSource {
-    Last finish;
-    int source;
-    template <int N> MILCGPU_HD void operator()(const Sums<N> &total) const { finish(total, source); }
-};
-
 } // namespace milcgpu
 
 #if defined(MILCGPU_WITH_CUDA)
@@ -191,7 +184,7 @@ void finish_over_ranks(Device &device, const GlobalSum<N> &sum, const Last &fini
     if (!device.needs_host())
         return start(device, "launch the end of a sum", blocks, max_block, finish_deferred<N, Last>, finish, sum,
                      device.peers(), gate);
-    Sums<N> *const total = reinterpret_cast<Sums<N> *>(device.sum_of_rank());
+    Sums<N> *const total = reinterpret_cast<Sums<N> *>(device.sums_of_rank());
     Sums<N> on_host;
     start(device, "launch the sum of a rank", blocks, max_block, add_slots<N>, sum, total, gate);
     device.copy_to_host(&on_host, total, sizeof on_host);
@@ -204,6 +197,26 @@ template <int N, class Last> void finish_over_ranks(Device &device, const Pendin
         finish_over_ranks(device, pending.sum, pending.finish, gate);
 }
 inline void finish_over_ranks(Device &, NothingPending, const int *) {}
+
+// The same for several sources at once.
+template <int N, class Body, class Last>
+void finish_sources_over_ranks(Device &device, const GlobalSum<N> &sum, const Body &body, const Last &finish,
+                               int sources) {
+    const int blocks = Pending<N, Last>{sum, finish}.blocks(max_block);
+    if (N * sources > most_sums)
+        throw Error(Status::bad_argument, format("%d sums of %d sources at once: at most %d", N, sources, most_sums));
+    Sums<N> *const totals = reinterpret_cast<Sums<N> *>(device.sums_of_rank());
+    start(device, "launch the sums of a rank", blocks * sources, max_block, add_slots_of_sources<N, Body>, body, sum,
+          blocks, totals);
+    if (device.needs_host()) {
+        double on_host[most_sums];
+        device.copy_to_host(on_host, totals, sources * sizeof *totals);
+        device.add_over_ranks(on_host, N * sources);
+        device.copy_to_device(totals, on_host, sources * sizeof *totals);
+    }
+    start(device, "launch the ends of sums", 1, max_block, finish_sources<N, Body, Last>, body, finish, sources, totals,
+          device.peers());
+}
 
 } // namespace cuda
 #endif
@@ -272,8 +285,8 @@ void launch_sum_sources(Device &device, int n, int sources, const Body &body, co
         const bool finish_later = device.ranks() != nullptr;
         cuda::start(device, what, sum.shape.tiles * source_groups, sources_a_block * tile_sites,
                     cuda::run_sum_sources<N, min_blocks, Body, Last>, body, finish, n, sources, sum, finish_later);
-        for (int source = 0; finish_later && source < sources; ++source)
-            cuda::finish_over_ranks(device, sum.of_source(source), OfSource<Last>{finish, source}, body.gate(source));
+        if (finish_later)
+            cuda::finish_sources_over_ranks(device, sum, body, finish, sources);
         return;
     }
 #endif

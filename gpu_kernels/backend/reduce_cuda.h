@@ -116,9 +116,9 @@ __device__ __forceinline__ void add_up(const Last &finish, const GlobalSum<N> &s
 // The first blocks of a launch (Pending::blocks) add what the launch before deferred, a tile of their threads a group;
 // that launch has ended, so nothing is waited for but what they post themselves. True for the last of these blocks, the
 // first thread of which gets the sum.
-template <int N> __device__ __forceinline__ bool add_deferred(const GlobalSum<N> &sum, Sums<N> &total) {
+template <int N> __device__ __forceinline__ bool add_deferred(const GlobalSum<N> &sum, int block, Sums<N> &total) {
     __shared__ Sums<N> shared[max_block / 32];
-    const int tile = threadIdx.x / tile_sites, group = blockIdx.x * (blockDim.x / tile_sites) + tile;
+    const int tile = threadIdx.x / tile_sites, group = block * (blockDim.x / tile_sites) + tile;
     const int behind = sum.shape.tiles - group * group_tiles;
     total = take<tile_slots>(behind > 0, sum.slots + group * group_tiles * tile_slots, min(group_tiles, behind),
                              sum.waits, shared);
@@ -126,7 +126,7 @@ template <int N> __device__ __forceinline__ bool add_deferred(const GlobalSum<N>
         return true;
     if (threadIdx.x % tile_sites == 0 && behind > 0)
         post(&sum.groups()[group], total);
-    if (static_cast<int>((blockIdx.x + 1) * (blockDim.x / tile_sites)) < sum.shape.groups)
+    if (static_cast<int>((block + 1) * (blockDim.x / tile_sites)) < sum.shape.groups)
         return false;
     total = take<1>(tile == 0, sum.groups(), sum.shape.groups, sum.waits, shared);
     return true;
@@ -139,7 +139,7 @@ template <int N, class Last> __device__ __forceinline__ int finish_pending(const
     if (block >= 0)
         return block;
     Sums<N> total;
-    if (add_deferred(pending.sum, total) && threadIdx.x == 0)
+    if (add_deferred(pending.sum, blockIdx.x, total) && threadIdx.x == 0)
         pending.finish(total);
     return -1;
 }
@@ -238,8 +238,81 @@ __global__ void __launch_bounds__(max_block) add_slots(const GlobalSum<N> sum, S
     if (gate != nullptr && *gate == 0)
         return;
     Sums<N> own;
-    if (add_deferred(sum, own) && threadIdx.x == 0)
+    if (add_deferred(sum, blockIdx.x, own) && threadIdx.x == 0)
         *total = own;
+}
+
+// The same for several sources, `blocks` blocks each: the sums of this rank, 0 for sources that are done.
+template <int N, class Body>
+__global__ void __launch_bounds__(max_block)
+    add_slots_of_sources(const Body body, const GlobalSum<N> sum, int blocks, Sums<N> *totals) {
+    wait_for_previous();
+    const int source = blockIdx.x / blocks, block = blockIdx.x % blocks;
+    Sums<N> own = {};
+    const bool active = *body.gate(source) != 0;
+    if (active && !add_deferred(sum.of_source(source), block, own))
+        return;
+    if ((active || block == 0) && threadIdx.x == 0)
+        totals[source] = own;
+}
+
+// All threads of a block: numbers[0] to numbers[count - 1], in shared memory, become the sums of those of all ranks; up
+// to widest_sum of them for the first thread only. One block of a launch calls this, at most once.
+template <int most> __device__ __forceinline__ void add_over_peers(Peers *p, double *numbers, int count) {
+    __shared__ double all[most_peers][most];
+    __syncthreads();
+    const unsigned turn = p->sums % 2;
+    const int posters = p->posters;
+    RelayBox *const relay = p->relay;
+    for (int j = threadIdx.x; j < count * posters; j += blockDim.x)
+        milcgpu::post(p->posted_at[j / count]->of[turn][p->place][j % count], numbers[j % count]);
+    if (relay != nullptr) {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            fence_system();
+            *static_cast<volatile unsigned long long *>(&relay->sums_posted) =
+                (p->sums + 1ull) << RelayBox::count_bits | count;
+        }
+    }
+    for (int j = threadIdx.x; j < count * posters; j += blockDim.x) {
+        const int rank = j / count;
+        double &place = p->posted->of[turn][rank][j % count];
+        const volatile PostedBits *const at = reinterpret_cast<const volatile PostedBits *>(&place);
+        PostedBits seen = unknown_bits;
+        wait_for_peer(p, Wait::sum_of_rank, rank, 0, [&] { return (seen = *at) != unknown_bits; });
+        all[rank][j % count] = bit_cast<double>(seen);
+        *reinterpret_cast<volatile PostedBits *>(&place) = unknown_bits;
+    }
+    __syncthreads();
+    constexpr bool few = most <= widest_sum; // the first thread adds them, and no other one needs them
+    for (int k = few ? 0 : threadIdx.x; k < count && (!few || threadIdx.x == 0); k += few ? 1 : blockDim.x) {
+        double total = all[0][k];
+        for (int rank = 1; rank < posters; ++rank)
+            total += all[rank][k];
+        numbers[k] = total;
+    }
+    if (!few)
+        __syncthreads();
+    if (threadIdx.x == 0)
+        p->sums += 1;
+}
+
+// One block, from the sums of this rank: of all ranks, each with what follows. peers: nullptr where they are those of
+// all ranks already.
+template <int N, class Body, class Last>
+__global__ void __launch_bounds__(max_block)
+    finish_sources(const Body body, const Last finish, int sources, const Sums<N> *totals, Peers *peers) {
+    __shared__ Sums<N> all[most_sums / N];
+    wait_for_previous();
+    for (int source = threadIdx.x; source < sources; source += blockDim.x)
+        all[source] = totals[source];
+    if (peers != nullptr)
+        add_over_peers<most_sums>(peers, all[0].v, N * sources);
+    else
+        __syncthreads();
+    for (int source = threadIdx.x; source < sources; source += blockDim.x)
+        if (*body.gate(source) != 0)
+            finish(all[source], source);
 }
 
 // One thread, with the sum of all ranks.
@@ -249,46 +322,19 @@ template <int N, class Last> __global__ void finish_with(const Last finish, cons
         finish(*total);
 }
 
-// All threads: the sum of all ranks from that of this rank, which the first thread has; the first thread gets it. One
-// block of a launch calls this, at most once.
-template <int N> __device__ __forceinline__ Sums<N> add_over_peers(Peers *p, const Sums<N> &own) {
-    __shared__ Sums<N> mine, all[most_peers];
-    if (threadIdx.x == 0)
-        mine = own;
-    __syncthreads();
-    const unsigned turn = p->sums % 2;
-    const int rank = threadIdx.x;
-    if (rank < p->ranks) {
-        double *const to = p->posted_at[rank] + (turn * most_peers + p->rank) * widest_sum;
-        for (int k = 0; k < N; ++k)
-            milcgpu::post(to[k], mine.v[k]);
-        for (int k = 0; k < N; ++k) {
-            double &place = p->posted[turn][rank][k];
-            const volatile PostedBits *const at = reinterpret_cast<const volatile PostedBits *>(&place);
-            PostedBits seen = unknown_bits;
-            wait_for_peer(p, Wait::sum_of_rank, rank, 0, [&] { return (seen = *at) != unknown_bits; });
-            all[rank].v[k] = bit_cast<double>(seen);
-            *reinterpret_cast<volatile PostedBits *>(&place) = unknown_bits;
-        }
-    }
-    __syncthreads();
-    Sums<N> total = all[0];
-    if (threadIdx.x == 0) {
-        for (int other = 1; other < p->ranks; ++other)
-            total.add(all[other]);
-        p->sums += 1;
-    }
-    return total;
-}
-
 // The blocks that are Pending, without the host. peers: nullptr where there is one rank.
 template <int N, class Last>
 __device__ __forceinline__ void finish_pending_of_ranks(const Pending<N, Last> &pending, Peers *peers) {
+    __shared__ Sums<N> shared;
     Sums<N> total;
-    if (!add_deferred(pending.sum, total))
+    if (!add_deferred(pending.sum, blockIdx.x, total))
         return;
-    if (peers != nullptr)
-        total = add_over_peers(peers, total);
+    if (peers != nullptr) {
+        if (threadIdx.x == 0)
+            shared = total;
+        add_over_peers<N>(peers, shared.v, N);
+        total = shared;
+    }
     if (threadIdx.x == 0)
         pending.finish(total);
 }
@@ -314,9 +360,15 @@ __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
     const int turn = in_parts ? block : block * (blockDim.x / tile_sites) + threadIdx.x / tile_sites;
     const int tile = turn >= 0 && turn < sum.shape.tiles ? exchange.tile(turn) : sum.shape.tiles;
     wait_for_previous(); // what has been read before never changes
-    if (exchange.map.peers != nullptr && blockIdx.x == 0 && threadIdx.x == 0)
+    // Block 0 sees the gate as the launch before has left it, and so alike on all ranks: it falls in a launch only
+    // after block 0 has added its part of the pending sum.
+    const bool open = gate == nullptr || *gate != 0;
+    if (exchange.map.peers != nullptr && blockIdx.x == 0 && threadIdx.x == 0) {
         count_vector(exchange.map.peers, body.parity); // all launches count, whatever the gate says
-    if (gate != nullptr && *gate == 0)
+        if (exchange.relays && open)
+            announce(exchange.map.peers, 1 - body.parity, Body::bytes, Body::word);
+    }
+    if (!open)
         return;
     if (block < 0)
         return finish_pending_of_ranks(pending, exchange.map.peers);

@@ -138,7 +138,7 @@ void Device::make_letters() {
 
 #if defined(MILCGPU_WITH_CUDA)
 void Device::wait_for_all() {
-    raise(cudaStreamSynchronize(as_stream(stream_)), "finish its work");
+    wait_for_event(nullptr);
     letters_sent_ = 0;
     check_waits();
 }
@@ -152,8 +152,11 @@ bool Device::is_pinned(const void *host) const {
     return attributes.type == cudaMemoryTypeHost;
 }
 
-// Without the staging buffers: what is small, and what is pinned.
-bool Device::goes_directly(const void *host, size_t bytes) const { return bytes < least_staged || is_pinned(host); }
+// Without the staging buffers: what is pinned, and what is small unless the driver's own way, which may wait for the
+// queue, would keep the host from what it has to do meanwhile.
+bool Device::goes_directly(const void *host, size_t bytes) const {
+    return (bytes < least_staged && !meanwhile_) || is_pinned(host);
+}
 
 void Device::make_staging() {
     if (staging_ != nullptr)
@@ -164,12 +167,14 @@ void Device::make_staging() {
             raise(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "create an event");
             event = made;
         }
+    if (meanwhile_) // allocating may wait for kernels, and these for the host
+        wait_for_event(nullptr);
     raise(cudaMallocHost(&staging_, staging_slots * staging_bytes), "allocate pinned host memory");
 }
 
 unsigned char *Device::staging(int slot) {
     make_staging();
-    raise(cudaEventSynchronize(as_event(staging_events_[slot])), "finish a copy");
+    wait_for_event(staging_events_[slot]);
     return static_cast<unsigned char *>(staging_) + slot * staging_bytes;
 }
 
@@ -253,6 +258,10 @@ void *Device::allocate_pinned(size_t bytes) {
             piece.spare = false;
             return piece.data;
         }
+#if defined(MILCGPU_WITH_CUDA)
+    if (on_gpu() && meanwhile_) // as in make_staging
+        wait_for_event(nullptr);
+#endif
     own_pinned_.push_back({nullptr, bytes, false}); // its entry first: what is allocated then cannot be lost
     void *&data = own_pinned_.back().data;
     try {
@@ -279,6 +288,8 @@ void Device::release_pinned(void *data) noexcept {
 void Device::pin(void *host, size_t bytes) {
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
+        if (meanwhile_)
+            wait_for_event(nullptr);
         const cudaError_t code = cudaHostRegister(host, bytes, cudaHostRegisterDefault);
         cudaGetLastError();
         if (code != cudaSuccess)

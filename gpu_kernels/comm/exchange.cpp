@@ -140,28 +140,30 @@ bool Exchange::done() {
     return false;
 }
 
-namespace {
-
 // Looks without a pause while the answer may be near, and leaves the cores to others after that: there may be more
 // ranks than cores.
-template <class Done> void wait_for(const Done &done) {
+template <class Done> void Ranks::wait_for(const Done &done) const {
     constexpr double near_seconds = 1e-3;
-    for (const double begin = wall_seconds(); !done();)
+    for (const double begin = wall_seconds(); !done();) {
+        if (meanwhile_)
+            meanwhile_();
         if (wall_seconds() - begin < near_seconds)
             std::this_thread::yield();
         else
             std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
 }
 
-} // namespace
-
 void Exchange::finish() {
-    wait_for([this] { return done(); });
+    ranks_.wait_for([this] { return done(); });
 }
 
 Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes)
-    : ranks_(ranks), phase_(phase), bytes_(bytes),
-      tag_(Ranks::tags + static_cast<int>(ranks.gathers_++ % Ranks::tags)), // several may be on their way at once
+    : Gather(ranks, phase, mine, bytes, // several may be on their way at once
+             Ranks::tags + static_cast<int>(ranks.gathers_++ % Ranks::tags)) {}
+
+Gather::Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes, int tag)
+    : ranks_(ranks), phase_(phase), bytes_(bytes), tag_(tag),
       blocks_(std::make_shared<std::vector<unsigned char>>(ranks.size() * bytes)) {
     std::memcpy(blocks_->data(), mine, bytes);
     ranks_.throw_if_broken();
@@ -196,7 +198,7 @@ bool Gather::done() {
 }
 
 void Gather::finish(void *all) {
-    wait_for([this] { return done(); });
+    ranks_.wait_for([this] { return done(); });
     const size_t behind = ranks_.rank() * bytes_, ahead = blocks_->size() - behind;
     std::memcpy(static_cast<unsigned char *>(all) + behind, blocks_->data(), ahead);
     std::memcpy(all, blocks_->data() + ahead, behind);

@@ -53,6 +53,8 @@ class Ranks {
     std::string name(int rank) const { return format("rank %d of %d", rank, size_); }
     void set_time_limit(double seconds) { time_limit_seconds_ = seconds; }
     double time_limit() const { return time_limit_seconds_; }
+    // What goes on while a wait for messages lasts (Device::set_meanwhile); empty: nothing.
+    void set_meanwhile(std::function<bool()> work) { meanwhile_ = std::move(work); }
     // For who waits for other ranks without messages: all that follows throws this, and so does this.
     [[noreturn]] void give_up(Status status, const std::string &what) { fail(status, what); }
 
@@ -84,12 +86,14 @@ class Ranks {
         void *handle;
     };
     static void keep_for_ever(std::list<Part> &parts);
+    template <class Done> void wait_for(const Done &done) const;
     [[noreturn]] void fail(Status status, const std::string &what);
     void look_at_left();
 
     int rank_ = 0, size_ = 1;
     std::unique_ptr<Messenger> messenger_;
     double time_limit_seconds_ = default_time_limit;
+    std::function<bool()> meanwhile_;
     std::optional<Error> broken_;
     unsigned gathers_ = 0; // begun so far
     std::list<Part> left_; // nobody waits for them any more, but they still reach their buffers
@@ -133,7 +137,9 @@ class Exchange {
 class Gather {
   public:
     Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes); // begins; `mine` is copied
-    bool done();                                                             // a look, without waiting
+    // With a tag (of exchanges) of its own, for one that others may overtake.
+    Gather(Ranks &ranks, const char *phase, const void *mine, size_t bytes, int tag);
+    bool done(); // a look, without waiting
     // Waits. all: `bytes` of every rank, in the order of ranks.
     void finish(void *all);
 

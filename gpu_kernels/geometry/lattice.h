@@ -135,7 +135,6 @@ struct CutLattice : Lattice {
     }
     MILCGPU_HD bool cut(int mu) const { return ghost[mu][0] != 0; }
     MILCGPU_HD bool is_cut() const { return cut(0) || cut(1) || cut(2) || cut(3); }
-    unsigned cuts() const { return cut(0) | cut(1) << 1 | cut(2) << 2 | cut(3) << 3; } // bit mu
 
     MILCGPU_HD int place(const Site &s, int mu) const {
         return (s.x[0] * across[mu][0] + s.x[1] * across[mu][1] + s.x[2] * across[mu][2] + s.x[3] * across[mu][3]) >> 1;

@@ -14,6 +14,15 @@ template <int bytes, int word> struct Element {
 };
 constexpr size_t packed_bytes(size_t bytes) { return (bytes + 3) / 4 * 4; }
 
+// The face of a ghost: 2 mu + side.
+MILCGPU_HD int face_of(const CutLattice &lattice, int ghost) {
+    int found = 0;
+    for (int face = 0; face < 8; ++face)
+        if (lattice.cut(face / 2) && ghost >= lattice.ghost[face / 2][face % 2])
+            found = face; // faces lie one behind the other
+    return found;
+}
+
 // What the neighbours have as the ghosts from `first` on.
 template <int bytes, int word> struct SitesToSend {
     CutLattice lattice;
@@ -22,34 +31,50 @@ template <int bytes, int word> struct SitesToSend {
     size_t stride;
     // Ghost first + j. Returns the face of the neighbour who has it.
     MILCGPU_HD int load(int j, Element<bytes, word> &e) const {
-        int mu = 0, side = 0, in_face = 0;
-        for (int face = 0; face < 8; ++face) {
-            const int at = first + j - lattice.ghost[face / 2][face % 2];
-            if (lattice.cut(face / 2) && at >= 0 && at < lattice.depth * lattice.layer[face / 2])
-                mu = face / 2, side = face % 2, in_face = at;
-        }
-        const int away = in_face / lattice.layer[mu];
+        const int face = face_of(lattice, first + j), mu = face / 2, side = face % 2;
+        const int in_face = first + j - lattice.ghost[mu][side], away = in_face / lattice.layer[mu];
         e = {};
         Site s;
         if (lattice.sent(parity, mu, side, away, in_face - away * lattice.layer[mu], s))
             load_element<bytes, word, Reuse::keep>(data, stride, s.index(), e.w);
-        return 2 * mu + 1 - side;
+        return face ^ 1;
+    }
+};
+
+// Ghosts of several sources in a buffer: face by face, and in each one source behind the other. Of one source they may
+// be a part of a face.
+struct InBuffer {
+    CutLattice lattice;
+    int first, ghosts, sources;
+    size_t source_bytes; // from a source to the next in the field
+    // function(source, ghost first + j, place in the buffer) for i in [0, ghosts * sources).
+    template <class Function> MILCGPU_HD void with(int i, const Function &function) const {
+        if (sources == 1)
+            return function(0, i, i);
+        const int source = i / ghosts, j = i - source * ghosts, face = face_of(lattice, first + j);
+        const int begin = lattice.ghost[face / 2][face % 2] - first, places = lattice.depth * lattice.layer[face / 2];
+        function(source, j, begin * sources + source * places + j - begin);
     }
 };
 
 template <int bytes, int word> struct GatherSites {
-    SitesToSend<bytes, word> sites;
+    SitesToSend<bytes, word> sites; // of source 0
+    InBuffer places;
     unsigned char *to;
-    MILCGPU_HD void operator()(int j) const {
-        Element<bytes, word> e;
-        sites.load(j, e);
-        memcpy(to + j * sizeof e, &e, sizeof e);
+    MILCGPU_HD void operator()(int i) const {
+        places.with(i, [&](int source, int j, int place) {
+            SitesToSend<bytes, word> own = sites;
+            own.data += source * places.source_bytes;
+            Element<bytes, word> e;
+            own.load(j, e);
+            memcpy(to + place * sizeof e, &e, sizeof e);
+        });
     }
 };
 
 #if defined(MILCGPU_WITH_CUDA)
-// Few blocks, because each of them orders its stores.
-constexpr int most_blocks = 64;
+// Enough blocks for the links between GPUs, and no more, because each of them orders its stores.
+constexpr int most_blocks = 264;
 int blocks_for(int n) { return std::max(1, std::min(most_blocks, (n + max_block - 1) / max_block)); }
 
 template <class Function> __device__ void for_own(int n, const Function &function) {
@@ -61,13 +86,13 @@ template <class Function> __device__ void for_own(int n, const Function &functio
 // the ghosts that are overwritten.
 template <int bytes, int word>
 __global__ void __launch_bounds__(max_block)
-    send_vector(const SitesToSend<bytes, word> sites, int n, const GhostMap map, unsigned cuts) {
+    send_vector(const SitesToSend<bytes, word> sites, int n, const GhostMap map) {
     Peers *const peers = map.peers;
     cuda::wait_for_previous();
     const unsigned exchange = cuda::exchanges_so_far(peers) + 1;
     if (blockIdx.x == 0 && threadIdx.x == 0)
         cuda::tell_neighbours(peers, exchange);
-    cuda::wait_for_neighbours(peers, cuts, exchange);
+    cuda::wait_for_neighbours(peers, exchange);
     for_own(n, [&](int j) {
         Element<bytes, word> e;
         const int face = sites.load(j, e);
@@ -76,15 +101,15 @@ __global__ void __launch_bounds__(max_block)
     cuda::end_of_exchange(peers, [&](unsigned) { cuda::count_vector(peers, sites.parity); });
 }
 
-// Words of 4 bytes of a buffer, which go to the neighbours' slots piece by piece.
-struct WordsToSend {
+// Words of a buffer, which go to the neighbours' slots piece by piece.
+template <class Word> struct WordsToSend {
     struct Route {
         size_t end; // word of the buffer
         int face;
     };
     static constexpr int most_routes = 8;
     Route routes[most_routes];
-    const uint32_t *from;
+    const Word *from;
     size_t begin; // what is stored first in the slots
     __device__ int face_of(size_t at) const {
         int k = 0;
@@ -94,36 +119,57 @@ struct WordsToSend {
     }
 };
 
-__global__ void __launch_bounds__(max_block) send_words(const WordsToSend words, int n, Peers *peers, unsigned cuts) {
+template <class Word>
+__global__ void __launch_bounds__(max_block) send_words(const WordsToSend<Word> words, int n, Peers *peers) {
     cuda::wait_for_previous();
     const unsigned exchange = cuda::exchanges_so_far(peers);
-    cuda::wait_for_neighbours(peers, cuts, exchange); // so all have read the slot that is filled now
+    cuda::wait_for_neighbours(peers, exchange); // so all have read the slot that is filled now
     const size_t slot = (exchange + 1) % 2 * peers->slot_bytes;
     for_own(n, [&](int j) {
         const size_t at = words.begin + j;
-        reinterpret_cast<uint32_t *>(peers->face[words.face_of(at)].slots + slot)[j] = words.from[at];
+        reinterpret_cast<Word *>(peers->face[words.face_of(at)].slots + slot)[j] = words.from[at];
     });
     cuda::end_of_exchange(peers, [&](unsigned sent) { cuda::tell_neighbours(peers, sent); });
 }
 
-__global__ void __launch_bounds__(max_block) take_words(uint32_t *to, int n, Peers *peers, unsigned cuts) {
+template <class Word> __global__ void __launch_bounds__(max_block) take_words(Word *to, int n, Peers *peers) {
     cuda::wait_for_previous();
     const unsigned exchange = cuda::exchanges_so_far(peers);
-    cuda::wait_for_neighbours(peers, cuts, exchange);
-    const uint32_t *from = reinterpret_cast<const uint32_t *>(peers->slots + exchange % 2 * peers->slot_bytes);
+    cuda::wait_for_neighbours(peers, exchange);
+    const Word *from = reinterpret_cast<const Word *>(peers->slots + exchange % 2 * peers->slot_bytes);
     for_own(n, [&](int j) { to[j] = from[j]; });
+}
+
+// A slot's worth at a time. ends: bytes of the buffer up to the end of each piece, and the face that it goes to.
+template <class Word>
+void pass_words(Device &device, const std::vector<std::pair<size_t, int>> &ends, const unsigned char *out,
+                unsigned char *in, size_t slot_bytes) {
+    WordsToSend<Word> words{};
+    for (size_t k = 0; k < ends.size(); ++k)
+        words.routes[k] = {ends[k].first / sizeof(Word), ends[k].second};
+    words.from = reinterpret_cast<const Word *>(out);
+    const size_t at_once = slot_bytes / sizeof(Word), count = ends.back().first / sizeof(Word);
+    for (; words.begin < count; words.begin += at_once) {
+        const int n = static_cast<int>(std::min(at_once, count - words.begin));
+        cuda::start(device, "send to the neighbours", blocks_for(n), max_block, send_words<Word>, words, n,
+                    device.peers());
+        cuda::start(device, "take from the neighbours", blocks_for(n), max_block, take_words<Word>,
+                    reinterpret_cast<Word *>(in) + words.begin, n, device.peers());
+    }
 }
 #endif
 
 template <int bytes, int word> struct PutBehind {
     unsigned char *data;
     size_t stride;
-    int first;
+    InBuffer places;
     const unsigned char *from;
-    MILCGPU_HD void operator()(int j) const {
-        Element<bytes, word> e;
-        memcpy(&e, from + j * sizeof e, sizeof e);
-        store_element<bytes, word>(data, stride, first + j, e.w);
+    MILCGPU_HD void operator()(int i) const {
+        places.with(i, [&](int source, int j, int place) {
+            Element<bytes, word> e;
+            memcpy(&e, from + place * sizeof e, sizeof e);
+            store_element<bytes, word>(data + source * places.source_bytes, stride, places.first + j, e.w);
+        });
     }
 };
 
@@ -149,12 +195,12 @@ template <class Function> void for_element(const LinkField &links, const Functio
 } // namespace
 
 // Where the only neighbour is this rank itself, what goes out is what comes in.
-Halo::Buffers::Buffers(Device &device, bool messages, size_t bytes) {
-    if (device.on_gpu() || !messages)
+Halo::Buffers::Buffers(Device &device, bool to_others, bool over_host, size_t bytes) {
+    if (device.on_gpu() || !to_others)
         out = DeviceArray<unsigned char>(device, bytes, "halo");
-    if (device.on_gpu() && messages)
+    if (device.on_gpu() && to_others)
         in = DeviceArray<unsigned char>(device, bytes, "halo");
-    if (messages && (!device.on_gpu() || device.needs_host())) {
+    if (over_host) {
         out_on_host = std::make_shared<std::vector<unsigned char>>(bytes);
         in_on_host = std::make_shared<std::vector<unsigned char>>(bytes);
     }
@@ -172,33 +218,62 @@ Halo::Halo(Device &device, Ranks &ranks, const Geometry &geometry, const std::ar
 // quarter of a site's. Two H200s, time of an iteration at 16384 sites: 17 to 44 % less, at 32768 3 to 11 % less.
 constexpr int parts_below_with_peers = 33000;
 
-std::string Halo::open(const std::string &asked) {
+std::string Halo::open(const std::string &asked, bool direct) {
     std::string refused = check_ ? "MILCGPU_CHECK_HALO=1 asks for checksums of messages" : asked;
     const auto &extent = geometry_.lattice().extent; // where a ghost lies is known from the rank's own box
     for (const auto &other :
          ranks_.gathered("the start of direct stores", std::array<int, 4>{extent[0], extent[1], extent[2], extent[3]}))
         if (!std::equal(other.begin(), other.end(), extent))
             refused = "there are boxes of several sizes";
-    std::array<int, Peers::faces> faces;
-    for (int face = 0; face < Peers::faces; ++face)
-        faces[face] = geometry_.cut(face / 2) ? neighbour_[face / 2][face % 2] : -1;
-    peers_ = std::make_unique<PeerMemory>(device_, ranks_, faces, geometry_.ghost_sites(), slot_bytes(),
-                                          ranks_.time_limit(), refused);
+    PeerMemory::Wanted wanted{{}, geometry_.ghost_sites(), slot_bytes(), refused, direct};
+    const CutLattice &lattice = geometry_.lattice();
+    for (int face = 0; face < Peers::faces; ++face) {
+        const int mu = face / 2, side = face % 2;
+        wanted.faces[face].rank = -1;
+        if (!lattice.cut(mu))
+            continue;
+        const size_t first = lattice.ghost[mu][side] - lattice.first_ghost;
+        wanted.faces[face] = {neighbour_[mu][side], first, first + lattice.depth * lattice.layer[mu]};
+    }
+    peers_ = std::make_unique<PeerMemory>(device_, ranks_, wanted, ranks_.time_limit());
     device_.set_peers(peers_->on_device());
     device_.agree("memory for ghosts", [&] {
-        spinors_.emplace(device_, to_others(), slot_bytes());
+        spinors_.emplace(room_for(slot_bytes()));
         if (device_.peers() != nullptr)
             make_orders();
     });
     if (device_.peers() != nullptr)
         device_.set_parts_below(parts_below_with_peers);
-    return peers_->why_not();
+    return how_it_travels();
+}
+
+std::string Halo::how_it_travels() const {
+    const PeerMemory::Reached &reached = peers_->reached();
+    const auto listed = [&](const auto &wanted) {
+        std::string list;
+        for (int mu = 0; mu < 4; ++mu)
+            if (geometry_.cut(mu) && wanted(mu))
+                list += std::string(list.empty() ? "" : ", ") + "xyzt"[mu];
+        return list;
+    };
+    const std::string cut = "cut in " + listed([](int) { return true; }) + ": ";
+    if (!peers_->why_not().empty())
+        return cut + "ghosts and sums go over the host: " + peers_->why_not();
+    if (reached.sums)
+        return cut + "kernels store ghosts and sums into the memory of the other ranks";
+    const std::string direct = listed([&](int mu) { return reached.direct[mu] == reached.all[mu]; });
+    std::string how = direct.empty() ? "" : "ghosts in " + direct + " go straight into the memory of the neighbours; ";
+    for (int mu = 0; mu < 4; ++mu)
+        if (reached.direct[mu] != 0 && reached.direct[mu] != reached.all[mu])
+            how += format("ghosts in %c go so at %d of %d faces; ", "xyzt"[mu], reached.direct[mu], reached.all[mu]);
+    return cut + how + (how.empty() ? "ghosts and sums go" : "all else goes") +
+           " over the host while kernels work: " + reached.why;
 }
 
 // Tiles with sites that a neighbour needs, which are those that need a neighbour's, come after a part of the others: by
 // then the neighbours' are there, and the rest of the others hides what it takes to send them.
 void Halo::make_orders() {
-    constexpr double others_before = 0.4;
+    const double others_before = peers_->relays() ? 1 : 0.4; // what comes over the host comes late
     const CutLattice &lattice = geometry_.lattice();
     for (int parity = 0; parity < 2; ++parity) {
         std::vector<int> inner, near;
@@ -214,7 +289,8 @@ void Halo::make_orders() {
         }
         const int before = static_cast<int>(others_before * inner.size()), near_tiles = static_cast<int>(near.size());
         PeerLaunch &launch = launches_[parity];
-        launch = {peers_->map(parity), nullptr, before, before + near_tiles, 0, static_cast<int>(inner.size()), false};
+        launch = {peers_->map(parity), nullptr, before, before + near_tiles, 0, static_cast<int>(inner.size()), false,
+                  peers_->relays()};
         while (launch.low < near_tiles && near[launch.low] == launch.low)
             ++launch.low;
         std::vector<int> all(inner.begin(), inner.begin() + before);
@@ -250,29 +326,20 @@ void Halo::send_to_peers(const SpinorBlock &field, int parity) {
         const SitesToSend<bytes, word> sites{geometry_.lattice(), parity, geometry_.most_sites(), field.data,
                                              field.stride};
         cuda::start(device_, "send sites to the neighbours", blocks_for(n), max_block, send_vector<bytes, word>, sites,
-                    n, peers_->map(parity), geometry_.lattice().cuts());
+                    n, peers_->map(parity));
     });
 }
 
-// A slot's worth at a time. What a piece is for the neighbour behind, the neighbour ahead of that one has sent.
+// What a piece is for the neighbour behind, the neighbour ahead of that one has sent.
 void Halo::pass_to_peers(const Buffers &buffers, const std::vector<Piece> &pieces) {
-    constexpr size_t word = sizeof(uint32_t);
-    WordsToSend words{};
-    size_t count = 0;
-    for (size_t k = 0; k < pieces.size(); ++k) { // they lie one behind the other
-        count = (pieces[k].first + pieces[k].bytes) / word;
-        words.routes[k] = {count, 2 * pieces[k].mu + 1 - pieces[k].side};
+    std::vector<std::pair<size_t, int>> ends; // pieces lie one behind the other
+    bool wide = true;
+    for (const Piece &piece : pieces) {
+        ends.emplace_back(piece.first + piece.bytes, 2 * piece.mu + 1 - piece.side);
+        wide = wide && ends.back().first % sizeof(uint4) == 0;
     }
-    words.from = reinterpret_cast<const uint32_t *>(buffers.out.data());
-    const size_t at_once = slot_bytes() / word;
-    for (; words.begin < count; words.begin += at_once) {
-        const int n = static_cast<int>(std::min(at_once, count - words.begin));
-        cuda::start(device_, "send to the neighbours", blocks_for(n), max_block, send_words, words, n, device_.peers(),
-                    geometry_.lattice().cuts());
-        cuda::start(device_, "take from the neighbours", blocks_for(n), max_block, take_words,
-                    reinterpret_cast<uint32_t *>(buffers.in.data()) + words.begin, n, device_.peers(),
-                    geometry_.lattice().cuts());
-    }
+    const auto pass = wide ? pass_words<uint4> : pass_words<uint32_t>;
+    pass(device_, ends, buffers.out.data(), buffers.in.data(), slot_bytes());
 }
 #else
 void Halo::send_to_peers(const SpinorBlock &, int) {}
@@ -280,9 +347,9 @@ void Halo::pass_to_peers(const Buffers &, const std::vector<Piece> &) {}
 #endif
 
 void Halo::pass(const char *phase, const Buffers &buffers, const std::vector<Piece> &pieces) {
-    if (device_.peers() != nullptr)
+    if (by_peers())
         return pass_to_peers(buffers, pieces);
-    if (ranks_.size() == 1)
+    if (!over_host())
         return;
     std::vector<unsigned char> &out = *buffers.out_on_host, &in = *buffers.in_on_host;
     size_t bytes = 0;
@@ -346,18 +413,23 @@ void Halo::exchange(const SpinorBlock &field, int parity) {
     const CutLattice &lattice = geometry_.lattice();
     const int first = geometry_.most_sites(), ghosts = static_cast<int>(geometry_.ghost_sites());
     for_element(field, [&](auto bytes, auto word) {
-        std::vector<Piece> pieces;
-        for (int mu = 0; mu < 4; ++mu)
-            for (int side = 0; side < 2 && lattice.cut(mu); ++side)
-                pieces.push_back({mu, side, 2 * mu + side, (lattice.ghost[mu][side] - first) * packed_bytes(bytes),
-                                  lattice.depth * lattice.layer[mu] * packed_bytes(bytes)});
-        for (int k = 0; k < field.sources; ++k) {
+        const size_t of_source = ghosts * packed_bytes(bytes);
+        const int at_once = static_cast<int>(slot_bytes() / of_source);
+        for (int k = 0; k < field.sources; k += at_once) {
+            const int sources = std::min(at_once, field.sources - k);
+            std::vector<Piece> pieces;
+            for (int mu = 0; mu < 4; ++mu)
+                for (int side = 0; side < 2 && lattice.cut(mu); ++side)
+                    pieces.push_back({mu, side, 2 * mu + side,
+                                      sources * (lattice.ghost[mu][side] - first) * packed_bytes(bytes),
+                                      sources * lattice.depth * lattice.layer[mu] * packed_bytes(bytes)});
             unsigned char *const data = field[k].data;
-            launch(device_, ghosts,
-                   GatherSites<bytes, word>{{lattice, parity, first, data, field.stride}, spinors_->to_fill()},
+            const InBuffer places{lattice, first, ghosts, sources, field.source_bytes};
+            launch(device_, ghosts * sources,
+                   GatherSites<bytes, word>{{lattice, parity, first, data, field.stride}, places, spinors_->to_fill()},
                    "gather sites for the neighbours");
             pass("the halo of a vector", *spinors_, pieces);
-            launch(device_, ghosts, PutBehind<bytes, word>{data, field.stride, first, spinors_->filled()},
+            launch(device_, ghosts * sources, PutBehind<bytes, word>{data, field.stride, places, spinors_->filled()},
                    "put ghosts behind the sites");
         }
     });
@@ -374,7 +446,7 @@ void Halo::exchange_backward(const LinkField &links, int layers) {
                 end += pieces.back().bytes;
             }
         std::optional<Buffers> room;
-        device_.agree("memory for the halo of links", [&] { room.emplace(device_, to_others(), end); });
+        device_.agree("memory for the halo of links", [&] { room.emplace(room_for(end)); });
         const Buffers &buffers = *room;
         const auto for_pieces = [&](const auto &start) {
             for (const Piece &piece : pieces)
@@ -384,13 +456,15 @@ void Halo::exchange_backward(const LinkField &links, int layers) {
         for_pieces([&](const Piece &piece, int parity, unsigned char *block, int ghost, int places) {
             launch(device_, places,
                    GatherSites<bytes, word>{{lattice, parity, ghost, block, links.stride()},
+                                            {lattice, ghost, places, 1, 0},
                                             buffers.to_fill() + piece.first},
                    "gather links for the neighbours");
         });
         pass("the halo of links", buffers, pieces);
         for_pieces([&](const Piece &piece, int, unsigned char *block, int ghost, int places) {
             launch(device_, places,
-                   PutBehind<bytes, word>{block, links.stride(), ghost, buffers.filled() + piece.first},
+                   PutBehind<bytes, word>{
+                       block, links.stride(), {lattice, ghost, places, 1, 0}, buffers.filled() + piece.first},
                    "put ghosts behind the links");
         });
     });

@@ -1,14 +1,15 @@
 // Ghosts: copies of the neighbours' sites behind a box's own (CutLattice). What a kernel reads beyond a cut must have
 // been exchanged since it last changed. All ranks make the same exchanges in the same order.
 //
-// Where the GPUs of all ranks reach each other's memory (backend/peers.h), the launch that makes a vector stores what
-// the neighbours need of it into their memory, and the next one reads its ghosts there: nothing is launched for that,
-// and the host has no part in it. Bytes a place of a ghost: the element's and 8 more, stored once and read once or
-// twice.
+// Where kernels may wait for other ranks (backend/peers.h), the launch that makes a vector stores what the neighbours
+// need of it, and the next one reads its ghosts: nothing is launched for that. Where GPUs reach each other's memory
+// they store into that, and the host has no part in it; elsewhere the host passes on what was stored (relay.h). Bytes a
+// place of a ghost: the element's and 8 more, stored once and read once or twice.
 //
-// Elsewhere, and for what is not a single vector, the sites that a neighbour needs are gathered into one piece a face,
-// site by site; pieces travel as messages, and are put behind the sites of the field that they belong to. Bytes a place
-// of a ghost: the element's, read and written four times here and carried once.
+// On the host backend, and for what is not a single vector, the sites that a neighbour needs are gathered into one
+// piece a face, site by site; pieces travel as messages (those of GPUs that all reach each other's memory by kernels),
+// and are put behind the sites of the field that they belong to. Bytes a place of a ghost: the element's, read and
+// written four times here and carried once.
 //
 // With `check` a checksum travels after each message, and a message that arrived otherwise than it was sent is
 // Error(comm) on all ranks.
@@ -28,9 +29,10 @@ class Halo {
     Halo(Device &device, Ranks &ranks, const Geometry &geometry, const std::array<std::array<int, 2>, 4> &neighbour,
          bool check = false);
 
-    // All ranks together, before anything else: opens the GPUs' memory to each other, unless `asked` says why not to,
-    // and makes room. Returns why there are no direct stores; empty: there are.
-    std::string open(const std::string &asked);
+    // All ranks together, before anything else: opens the GPUs' memory to each other and makes room. refused: why no
+    // kernel of this rank may wait for another one; empty: it may. direct: whether its GPU is to reach others' memory.
+    // Returns how ghosts and sums travel, and why, in words; the same on all ranks.
+    std::string open(const std::string &refused, bool direct);
 
     // Before D of `in`, which lives on the sites of `parity`: its ghosts are there then, or with the launch for which
     // this is. sent: the launch before has made `in` and sent them. send_out: this launch makes the `in` of the next.
@@ -45,7 +47,7 @@ class Halo {
         return {device_.peers() != nullptr ? peers_->map(parity) : GhostMap{}, geometry_.lattice(), parity};
     }
 
-    // Fills all ghosts of `field`, which lives on the sites of `parity`; of each source.
+    // Fills all ghosts of `field`, which lives on the sites of `parity`; of all its sources, a slot's worth at a time.
     void exchange(const SpinorBlock &field, int parity);
     // Fills what the backward terms of D read: of the links of each direction mu that is cut, on both parities, the
     // `layers` nearest ones behind in mu.
@@ -68,17 +70,20 @@ class Halo {
     struct Buffers { // what goes out and what comes in: on the device, and for messages on the host
         DeviceArray<unsigned char> out, in;
         std::shared_ptr<std::vector<unsigned char>> out_on_host, in_on_host;
-        Buffers(Device &device, bool messages, size_t bytes);
+        Buffers(Device &device, bool to_others, bool over_host, size_t bytes);
         unsigned char *to_fill() const;
         const unsigned char *filled() const; // by pass()
     };
     void pass(const char *phase, const Buffers &buffers, const std::vector<Piece> &pieces);
     void pass_to_peers(const Buffers &buffers, const std::vector<Piece> &pieces);
     void send_to_peers(const SpinorBlock &field, int parity);
-    // Of all ghosts of a vector in double.
-    size_t slot_bytes() const { return geometry_.ghost_sites() * spinor_bytes(Precision::double_); }
-    bool to_others() const { return ranks_.size() > 1 || device_.peers() != nullptr; }
+    // Of all ghosts of several vectors: 4 in double, 8 in single.
+    size_t slot_bytes() const { return 4 * geometry_.ghost_sites() * spinor_bytes(Precision::double_); }
+    bool by_peers() const { return device_.peers() != nullptr && !peers_->relays(); }
+    bool over_host() const { return ranks_.size() > 1 && !by_peers(); }
+    Buffers room_for(size_t bytes) const { return {device_, ranks_.size() > 1 || by_peers(), over_host(), bytes}; }
     void make_orders();
+    std::string how_it_travels() const;
     void check_pieces(const char *phase, const Buffers &buffers, const std::vector<Piece> &pieces);
     Device &device_;
     Ranks &ranks_;

@@ -166,7 +166,7 @@ void Halo::fill_margin(const LinkField &wide, const WideBox &box, int layers) {
             const int links = links_in(slab);
             const size_t bytes = links * sizeof(RawLink<real, 18>);
             std::optional<Buffers> room;
-            device_.agree("memory for a margin", [&] { room.emplace(device_, to_others(), 2 * bytes); });
+            device_.agree("memory for a margin", [&] { room.emplace(room_for(2 * bytes)); });
             const auto at = [&](int x) {
                 std::array<int, 4> place = first;
                 place[mu] = x;
@@ -194,7 +194,7 @@ void Halo::fill_margin(const LinkField &wide, const WideBox &box, int layers) {
 
 void Halo::from_ahead(int mu, const void *from, void *to, size_t bytes) {
     std::optional<Buffers> room;
-    device_.agree("memory for a message", [&] { room.emplace(device_, ranks_.size() > 1, bytes); });
+    device_.agree("memory for a message", [&] { room.emplace(room_for(bytes)); });
     device_.copy_on_device(room->to_fill(), from, bytes);
     pass("what goes round the ranks", *room, {{mu, 1, 2 * mu + 1, 0, bytes}});
     device_.copy_on_device(to, room->filled(), bytes);

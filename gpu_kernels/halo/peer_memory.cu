@@ -1,6 +1,7 @@
 #include "gpu_kernels/backend/cuda_handles.h"
 #include "gpu_kernels/backend/launch.h"
 #include "gpu_kernels/halo/peer_memory.h"
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <mutex>
@@ -8,10 +9,9 @@
 
 namespace milcgpu {
 
-PeerMemory::PeerMemory(Device &device, Ranks &ranks, const std::array<int, Peers::faces> &neighbour, size_t ghosts,
-                       size_t slot_bytes, double time_limit_seconds, const std::string &refused)
+PeerMemory::PeerMemory(Device &device, Ranks &ranks, const Wanted &wanted, double time_limit_seconds)
     : device_(device), ranks_(ranks) {
-    open(neighbour, ghosts, slot_bytes, time_limit_seconds, refused);
+    open(wanted, time_limit_seconds);
 }
 
 #if defined(MILCGPU_WITH_CUDA)
@@ -47,14 +47,6 @@ void *take_or_allocate(int ordinal, size_t bytes) {
     return nullptr;
 }
 
-// What a rank tells the others of its memory.
-struct Offer {
-    char why_not[160]; // empty: here it is
-    char host[64];
-    int process, ordinal;
-    void *data;
-    cudaIpcMemHandle_t handle;
-};
 struct Answer {
     char why_not[160];
 };
@@ -75,68 +67,83 @@ double test_number(int from, int to) { return 1000.0 * from + to + 0.5; }
 
 } // namespace
 
-void PeerMemory::open(const std::array<int, Peers::faces> &neighbour, size_t ghosts, size_t slot_bytes,
-                      double time_limit_seconds, const std::string &refused) {
-    const size_t ghost_bytes = aligned(ghosts * (most_ghost_bytes + check_bytes));
-    slot_bytes = aligned(slot_bytes);
-    const size_t first_slot = header + 2 * ghost_bytes;
-    bytes_ = first_slot + 2 * slot_bytes;
-    int ordinal = -1;
-    std::string why = refused;
-    if (why.empty() && !device_.on_gpu())
-        why = "it runs on the host backend";
-    if (why.empty() && ranks_.size() > most_peers)
-        why = format("there are %d ranks, and direct stores are built for up to %d on one host", ranks_.size(),
-                     most_peers);
-    if (why.empty()) {
-        cudaGetDevice(&ordinal);
-        own_ = take_or_allocate(ordinal, bytes_);
-        if (own_ == nullptr)
-            why = format("%.1f MiB for direct stores do not fit on its GPU", bytes_ / 1048576.0);
-    }
-    Offer offer{};
-    gethostname(offer.host, sizeof offer.host - 1);
-    offer.process = getpid(), offer.ordinal = ordinal, offer.data = own_;
-    if (why.empty() && ranks_.size() > 1 && cudaIpcGetMemHandle(&offer.handle, own_) != cudaSuccess)
-        why = format("its memory cannot be exported: %s", cudaGetErrorString(cudaGetLastError()));
-    std::snprintf(offer.why_not, sizeof offer.why_not, "%s", why.c_str());
-    const std::vector<Offer> offers = ranks_.gathered("the start of direct stores", offer);
-    for (int rank = 0; rank < ranks_.size() && why_not_.empty(); ++rank) {
-        if (offers[rank].why_not[0] != '\0')
-            why_not_ = ranks_.size() == 1 ? offers[rank].why_not : ranks_.name(rank) + ": " + offers[rank].why_not;
-        else if (std::strcmp(offers[rank].host, offers[0].host) != 0)
-            why_not_ =
-                format("%s is on host %s, rank 0 on %s", ranks_.name(rank).c_str(), offers[rank].host, offers[0].host);
-    }
-    if (!why_not_.empty())
-        return;
+// What a rank tells the others of its memory.
+struct PeerMemory::Offer {
+    char why_not[160]; // empty: here it is
+    char host[64];
+    int process, ordinal;
+    bool direct, exported;
+    void *data;
+    cudaIpcMemHandle_t handle;
+};
+// Whom it reaches.
+struct PeerMemory::Reach {
+    char why_not[160]; // all; empty: it does
+    bool face[Peers::faces];
+};
 
-    Peers peers{};
-    std::memset(peers.posted, 0xFF, sizeof peers.posted);
-    why.clear();
-    others_.assign(offers.size(), nullptr), opened_.assign(offers.size(), false);
-    for (int rank = 0; rank < ranks_.size() && why.empty(); ++rank) {
+// Opens the memory of all ranks where all are on one host, that of the neighbours on this host elsewhere.
+PeerMemory::Reach PeerMemory::reach(const Wanted &wanted, const std::vector<Offer> &offers) {
+    const int size = ranks_.size(), own = ranks_.rank();
+    others_.assign(size, nullptr), opened_.assign(size, false);
+    Reach reached{};
+    const auto note = [&](const std::string &why) {
+        if (reached.why_not[0] == '\0')
+            std::snprintf(reached.why_not, sizeof reached.why_not, "%s", why.c_str());
+    };
+    const Offer &mine = offers[own];
+    if (!wanted.direct)
+        note("MILCGPU_DIRECT=0");
+    if (size > most_peers)
+        note(format("there are %d ranks, and sums are posted to up to %d", size, most_peers));
+    bool one_host = size <= most_peers;
+    for (const Offer &other : offers)
+        one_host = one_host && std::strcmp(other.host, mine.host) == 0;
+    for (int rank = 0; rank < size; ++rank) {
         const Offer &other = offers[rank];
+        const bool neighbour = std::any_of(wanted.faces.begin(), wanted.faces.end(),
+                                           [&](const Relay::Face &face) { return face.rank == rank; });
+        if (std::strcmp(other.host, mine.host) != 0)
+            note(format("it is on host %s, rank %d on %s", mine.host, rank, other.host));
+        if (!mine.direct || !other.direct || !other.exported || std::strcmp(other.host, mine.host) != 0 ||
+            !(one_host || neighbour)) {
+            if (!other.exported)
+                note(format("the memory of rank %d cannot be exported", rank));
+            continue;
+        }
         cudaError_t code = cudaSuccess;
-        if (rank == ranks_.rank()) {
+        if (rank == own) {
             others_[rank] = own_;
-        } else if (other.process == offer.process) {
-            if (other.ordinal != ordinal)
+        } else if (other.process == mine.process) {
+            if (other.ordinal != mine.ordinal)
                 code = cudaDeviceEnablePeerAccess(other.ordinal, 0);
             if (code == cudaErrorPeerAccessAlreadyEnabled)
                 code = cudaSuccess;
-            others_[rank] = other.data;
+            others_[rank] = code == cudaSuccess ? other.data : nullptr;
         } else {
             code = cudaIpcOpenMemHandle(&others_[rank], other.handle, cudaIpcMemLazyEnablePeerAccess);
             opened_[rank] = code == cudaSuccess;
+            if (code != cudaSuccess)
+                others_[rank] = nullptr;
         }
         cudaGetLastError();
         if (code != cudaSuccess)
-            why = format("it cannot open the memory of rank %d: %s. Are its GPUs hidden from each other "
-                         "(--gpu-bind=none shows all)?",
-                         rank, cudaGetErrorString(code));
+            note(format("it cannot open the memory of rank %d: %s. Are its GPUs hidden from each other "
+                        "(--gpu-bind=none shows all)?",
+                        rank, cudaGetErrorString(code)));
     }
-    const auto in = [&](int rank, size_t offset) { return static_cast<unsigned char *>(others_[rank]) + offset; };
+    for (int face = 0; face < Peers::faces; ++face)
+        reached.face[face] = wanted.faces[face].rank >= 0 && others_[wanted.faces[face].rank] != nullptr;
+    return reached;
+}
+
+void PeerMemory::open(const Wanted &wanted, double time_limit_seconds) {
+    const int own = ranks_.rank(), size = ranks_.size();
+    const size_t ghost_bytes = aligned(wanted.ghosts * (most_ghost_bytes + check_bytes));
+    const size_t slot_bytes = aligned(wanted.slot_bytes);
+    const size_t first_slot = header + 2 * ghost_bytes;
+    bytes_ = first_slot + 2 * slot_bytes;
+    std::string why = wanted.refused;
     const auto attempt = [&](const auto &work) { // what fails here is not thrown: the others wait to hear of it
         try {
             if (why.empty())
@@ -145,28 +152,99 @@ void PeerMemory::open(const std::array<int, Peers::faces> &neighbour, size_t gho
             why = error.what();
         }
     };
-    attempt([&] {
-        peers.rank = ranks_.rank(), peers.ranks = ranks_.size();
+    Offer offer{};
+    gethostname(offer.host, sizeof offer.host - 1);
+    offer.process = getpid(), offer.ordinal = -1, offer.direct = wanted.direct;
+    if (why.empty() && !device_.on_gpu())
+        why = "it runs on the host backend";
+    if (why.empty()) {
+        cudaGetDevice(&offer.ordinal);
+        own_ = take_or_allocate(offer.ordinal, bytes_);
+        if (own_ == nullptr)
+            why = format("%.1f MiB for ghosts do not fit on its GPU", bytes_ / 1048576.0);
+    }
+    offer.data = own_;
+    offer.exported = own_ != nullptr && (size == 1 || cudaIpcGetMemHandle(&offer.handle, own_) == cudaSuccess);
+    cudaGetLastError();
+    std::snprintf(offer.why_not, sizeof offer.why_not, "%s", why.c_str());
+    const std::vector<Offer> offers = ranks_.gathered("the start of direct stores", offer);
+    for (int rank = 0; rank < size && why_not_.empty(); ++rank)
+        if (offers[rank].why_not[0] != '\0')
+            why_not_ = size == 1 ? offers[rank].why_not : ranks_.name(rank) + ": " + offers[rank].why_not;
+    if (!why_not_.empty())
+        return;
+
+    const std::vector<Reach> reaches = ranks_.gathered("the start of direct stores", reach(wanted, offers));
+    reached_.sums = true;
+    for (int rank = 0; rank < size; ++rank)
+        if (reaches[rank].why_not[0] != '\0') {
+            if (reached_.sums)
+                reached_.why = size == 1 ? reaches[rank].why_not : ranks_.name(rank) + ": " + reaches[rank].why_not;
+            reached_.sums = false;
+        }
+    std::array<Relay::Face, Peers::faces> relayed = wanted.faces;
+    Reach both{}; // faces that are reached from both sides
+    for (int face = 0; face < Peers::faces; ++face)
+        if (wanted.faces[face].rank >= 0) {
+            both.face[face] = reaches[own].face[face] && reaches[wanted.faces[face].rank].face[face ^ 1];
+            relayed[face].rank = both.face[face] ? -1 : wanted.faces[face].rank;
+        }
+    for (const Reach &reach : ranks_.gathered("the start of direct stores", both))
         for (int face = 0; face < Peers::faces; ++face)
-            if (neighbour[face] >= 0) {
-                const int opposite = face ^ 1; // this rank is on the neighbour's other side
-                peers.face[face].rank = neighbour[face];
-                for (int parity = 0; parity < 2; ++parity)
-                    maps_[parity].to[face] = in(neighbour[face], header + parity * ghost_bytes);
-                peers.face[face].slots = in(neighbour[face], first_slot);
-                peers.face[face].sent = reinterpret_cast<unsigned *>(
-                    in(neighbour[face], offsetof(Peers, sent) + opposite * sizeof(unsigned)));
+            if (wanted.faces[face].rank >= 0)
+                ++reached_.all[face / 2], reached_.direct[face / 2] += reach.face[face];
+
+    Peers peers{};
+    std::memset(&peers.own_posted, 0xFF, sizeof peers.own_posted);
+    const auto in = [&](int rank, size_t offset) { return static_cast<unsigned char *>(others_[rank]) + offset; };
+    const auto own_at = [&](size_t offset) { return static_cast<unsigned char *>(own_) + offset; };
+    const auto posted_of = [&](int rank) {
+        return reinterpret_cast<PostedSums *>(in(rank, offsetof(Peers, own_posted)));
+    };
+    attempt([&] {
+        if (!reached_.sums) {
+            relay_ = std::make_unique<Relay>(device_, ranks_, relayed, wanted.ghosts);
+            relay_->deliver_to({own_at(header), own_at(header + ghost_bytes)},
+                               reinterpret_cast<int *>(own_at(offsetof(Peers, broken))));
+            peers.relay = relay_->box();
+        }
+        for (int face = 0; face < Peers::faces; ++face) {
+            const int rank = wanted.faces[face].rank, opposite = face ^ 1; // this rank is on the neighbour's other side
+            if (rank < 0)
+                continue;
+            Peers::Face &here = peers.face[face];
+            here.rank = rank;
+            if (both.face[face]) {
+                here.slots = in(rank, first_slot);
+                here.tell = reinterpret_cast<unsigned *>(in(rank, offsetof(Peers, sent) + opposite * sizeof(unsigned)));
+                here.heard = reinterpret_cast<unsigned *>(own_at(offsetof(Peers, sent) + face * sizeof(unsigned)));
+            } else {
+                here.heard = &relay_->box()->told[face];
             }
-        for (int rank = 0; rank < ranks_.size(); ++rank)
-            peers.posted_at[rank] = reinterpret_cast<double *>(in(rank, offsetof(Peers, posted)));
-        peers.slots = in(ranks_.rank(), first_slot), peers.slot_bytes = slot_bytes;
+            for (int parity = 0; parity < 2; ++parity)
+                maps_[parity].to[face] =
+                    both.face[face] ? in(rank, header + parity * ghost_bytes) : relay_->outgoing(parity);
+        }
+        if (reached_.sums) {
+            peers.place = own, peers.posters = size;
+            for (int rank = 0; rank < size; ++rank)
+                peers.posted_at[rank] = posted_of(rank);
+            peers.posted = reinterpret_cast<PostedSums *>(own_at(offsetof(Peers, own_posted)));
+        } else {
+            peers.posters = 1;
+            peers.posted_at[0] = &relay_->box()->out;
+            peers.posted = &relay_->box()->in;
+        }
+        peers.slots = own_at(first_slot), peers.slot_bytes = slot_bytes;
         for (int parity = 0; parity < 2; ++parity) {
             maps_[parity].peers = static_cast<Peers *>(own_);
-            maps_[parity].from = in(ranks_.rank(), header + (1 - parity) * ghost_bytes);
-            maps_[parity].places = static_cast<unsigned>(ghosts);
+            maps_[parity].from = own_at(header + (1 - parity) * ghost_bytes);
+            maps_[parity].places = static_cast<unsigned>(wanted.ghosts);
             peers.vector_next[parity] = 1;
         }
-        peers.limit_ns = static_cast<unsigned long long>(time_limit_seconds * 1e9);
+        // The host, which names what is missed, gives up first where messages are its own.
+        const double limit_seconds = reached_.sums ? time_limit_seconds : 1.2 * time_limit_seconds + 1;
+        peers.limit_ns = static_cast<unsigned long long>(limit_seconds * 1e9);
         peers.waits = device_.waits();
         device_.fill_zero(own_, first_slot); // ghosts of no vector
         device_.copy_to_device(own_, &peers, sizeof peers);
@@ -176,12 +254,20 @@ void PeerMemory::open(const std::array<int, Peers::faces> &neighbour, size_t gho
     if (!why_not_.empty())
         return;
 
-    // A number from each rank to each, as a sum would go.
+    // A number from each to each that it reaches, as a sum would go.
+    struct Test {
+        int rank, place, own_place;
+    };
+    std::vector<Test> tests;
+    for (int rank = 0; rank < size && reached_.sums; ++rank)
+        tests.push_back({rank, own, rank});
+    for (int face = 0; face < Peers::faces && !reached_.sums; ++face)
+        if (both.face[face])
+            tests.push_back({wanted.faces[face].rank, face ^ 1, face});
     attempt([&] {
-        for (int rank = 0; rank < ranks_.size(); ++rank)
+        for (const Test &test : tests)
             cuda::start(device_, "test direct stores", 1, 1, post_in,
-                        peers.posted_at[rank] + ranks_.rank() * static_cast<size_t>(widest_sum),
-                        test_number(ranks_.rank(), rank));
+                        static_cast<double *>(posted_of(test.rank)->of[0][test.place]), test_number(own, test.rank));
         device_.synchronize();
     });
     why_not_ = first_reason(ranks_, why.c_str());
@@ -190,14 +276,18 @@ void PeerMemory::open(const std::array<int, Peers::faces> &neighbour, size_t gho
     attempt([&] {
         Peers seen;
         device_.copy_to_host(&seen, own_, sizeof seen);
-        for (int rank = 0; rank < ranks_.size(); ++rank)
-            if (seen.posted[0][rank][0] != test_number(rank, ranks_.rank()))
-                why = format("a number that rank %d stored in its memory did not come", rank);
+        for (const Test &test : tests)
+            if (seen.own_posted.of[0][test.own_place][0] != test_number(test.rank, own))
+                why = format("a number that rank %d stored in its memory did not come", test.rank);
         device_.copy_to_device(own_, &peers, sizeof peers);
         device_.synchronize();
     });
     why_not_ = first_reason(ranks_, why.c_str());
     open_ = why_not_.empty();
+    if (open_ && relay_) {
+        device_.set_meanwhile([this] { return relay_->look(); });
+        ranks_.set_meanwhile([this] { return relay_->look(); });
+    }
 }
 
 PeerMemory::~PeerMemory() {
@@ -212,6 +302,8 @@ PeerMemory::~PeerMemory() {
         kept.push_back({ordinal, own_, bytes_});
     } catch (const std::exception &) { // a lost GPU: what it held is gone
     }
+    device_.set_meanwhile({});
+    ranks_.set_meanwhile({});
     for (size_t rank = 0; rank < opened_.size(); ++rank)
         if (opened_[rank])
             cudaIpcCloseMemHandle(others_[rank]);
@@ -220,8 +312,8 @@ PeerMemory::~PeerMemory() {
 
 #else
 
-void PeerMemory::open(const std::array<int, Peers::faces> &, size_t, size_t, double, const std::string &refused) {
-    why_not_ = refused.empty() ? "this library was built without nvcc" : refused;
+void PeerMemory::open(const Wanted &wanted, double) {
+    why_not_ = wanted.refused.empty() ? "this library was built without nvcc" : wanted.refused;
 }
 
 PeerMemory::~PeerMemory() = default;

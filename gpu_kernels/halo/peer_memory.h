@@ -1,39 +1,55 @@
 // Memory that the ranks of a node open to each other (backend/peers.h): plain cudaMalloc memory, reached through CUDA
-// IPC from other processes, directly from threads of the same one.
+// IPC from other processes, directly from threads of the same one. What cannot be reached so goes over the host
+// (relay.h): ghosts for such neighbours, and all sums as soon as there is one rank that not all others reach.
 #pragma once
 #include "gpu_kernels/backend/device.h"
-#include "gpu_kernels/comm/ranks.h"
-#include <array>
+#include "gpu_kernels/halo/relay.h"
 
 namespace milcgpu {
 
 class PeerMemory {
   public:
-    // All ranks together. neighbour[face], face = 2 mu + side: the rank; -1: mu is not cut. Room for `ghosts` sites of
-    // either parity, and for slots of slot_bytes, the same on all ranks. refused: why this rank does not want it;
-    // empty: it does. Where any rank cannot, none has it, and why_not() says which one and why. Throws where message
-    // passing fails.
-    PeerMemory(Device &device, Ranks &ranks, const std::array<int, Peers::faces> &neighbour, size_t ghosts,
-               size_t slot_bytes, double time_limit_seconds, const std::string &refused);
+    struct Wanted {
+        // face = 2 mu + side: the neighbour, and the places of its ghosts; rank -1: mu is not cut
+        std::array<Relay::Face, Peers::faces> faces;
+        size_t ghosts, slot_bytes; // room for ghosts of a vector of either parity, and for a slot
+        std::string refused;       // why no kernel of this rank may wait for another rank; empty: it may
+        bool direct;               // whether it is to reach others' memory, where it can
+    };
+    // All ranks together, with boxes of one size. Where any rank refuses, or finds no memory, none has it, and
+    // why_not() says which one and why. Throws where message passing fails.
+    PeerMemory(Device &device, Ranks &ranks, const Wanted &wanted, double time_limit_seconds);
     // Passes no message. What others may still have open is kept for the next one of this process.
     ~PeerMemory();
     PeerMemory(const PeerMemory &) = delete;
 
     Peers *on_device() const { return open_ ? static_cast<Peers *>(own_) : nullptr; }
     const std::string &why_not() const { return why_not_; }
+    // Of all ranks: faces of a direction that are reached directly, and all of them; why not all.
+    struct Reached {
+        std::array<int, 4> direct{}, all{};
+        bool sums = false;
+        std::string why;
+    };
+    const Reached &reached() const { return reached_; }
+    bool relays() const { return relay_ != nullptr; }
     // For launches that make vectors of a parity.
     const GhostMap &map(int parity) const { return maps_[parity]; }
 
   private:
-    void open(const std::array<int, Peers::faces> &neighbour, size_t ghosts, size_t slot_bytes,
-              double time_limit_seconds, const std::string &refused);
+    struct Offer;
+    struct Reach;
+    void open(const Wanted &wanted, double time_limit_seconds);
+    Reach reach(const Wanted &wanted, const std::vector<Offer> &offers);
     Device &device_;
     Ranks &ranks_;
     void *own_ = nullptr;
     size_t bytes_ = 0;
     bool open_ = false;
+    Reached reached_;
+    std::unique_ptr<Relay> relay_;
     GhostMap maps_[2]{};         // by the parity of what a launch makes
-    std::vector<void *> others_; // of each rank, as seen from here; own_ for this one
+    std::vector<void *> others_; // of each rank, as seen from here; own_ for this one; nullptr: it is not reached
     std::vector<bool> opened_;   // by IPC
     std::string why_not_;
 };

@@ -16,8 +16,9 @@ class ChunkLoop {
         const void *data;
         size_t bytes;
     };
-    ChunkLoop(Device &device, std::function<void()> chunk, std::vector<Piece> pieces)
-        : device_(device), pieces_(std::move(pieces)), chunk_(device, std::move(chunk)) {
+    // recorded: the host has no work between the launches of a chunk.
+    ChunkLoop(Device &device, std::function<void()> chunk, std::vector<Piece> pieces, bool recorded = true)
+        : device_(device), pieces_(std::move(pieces)), chunk_(device, std::move(chunk), recorded) {
         for (const Piece &piece : pieces_)
             bytes_ += (piece.bytes + alignment - 1) / alignment * alignment;
         seen_ = {static_cast<unsigned char *>(device.allocate_pinned(2 * bytes_)),

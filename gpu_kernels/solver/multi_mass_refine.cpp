@@ -88,7 +88,8 @@ void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &rep
         };
         device_.agree("the start of the refinement", [&] {
             batch.loop = std::make_unique<ChunkLoop>(
-                device_, chunk, std::vector<ChunkLoop::Piece>{{batch.states.data(), batch.states.bytes()}});
+                device_, chunk, std::vector<ChunkLoop::Piece>{{batch.states.data(), batch.states.bytes()}},
+                !device_.has_meanwhile()); // vectors of several sources go over the host then (halo.h)
         });
     }
     batch.loop->run([&]() -> ChunkLoop::Look {

@@ -1,4 +1,5 @@
 #include "milc_glue/plugin/rank_start.h"
+#include "milc_glue/context.h"
 #include "milc_glue/start_context.h"
 #include <algorithm>
 #include <cstdlib>
@@ -126,11 +127,13 @@ std::string refusal_of_cut(const milcgpu_milc &milc) {
 
 std::string rank_table(Plugin &p) {
     struct Line {
-        char host[64], device[128];
+        char host[64], device[192];
         int origin[4];
     } line{};
     gethostname(line.host, sizeof line.host - 1);
-    std::snprintf(line.device, sizeof line.device, "%s", milcgpu_device_name(p.context));
+    const std::string place = p.context->device->place(); // "the GPU at 0000:1a:00, NUMA node 1 of host a"
+    std::snprintf(line.device, sizeof line.device, "%s%s%s", milcgpu_device_name(p.context), place.empty() ? "" : "; ",
+                  place.substr(0, place.rfind(" of host ")).c_str());
     std::copy(p.layout.origin, p.layout.origin + 4, line.origin);
     const int *extent = p.layout.extent;
     std::string text = format("%d ranks, each with %d x %d x %d x %d sites\n%6s  %-20s %-24s %s\n", p.agreed.size(),

@@ -92,10 +92,8 @@ void print_exit() {
     });
 }
 
-// The tables at the start, once; those at exit are due then.
+// The tables at the start; those at exit are due then.
 void begin_tables(Plugin &p) {
-    if (tables_are_due)
-        return;
     print_start(p, door.milc);
     tables_are_due = true;
     static const int registered = std::atexit(print_exit);
@@ -197,7 +195,8 @@ int milcgpu_plugin_retreat(void) {
             return false;
         p.retreated = true;
         p.say(0, "the host backend does this call and all that follow");
-        begin_tables(p);
+        if (!tables_are_due)
+            begin_tables(p);
         return true;
     });
 }

@@ -161,9 +161,10 @@ void qudaUnitarizeSU3Phased(int precision, double tol, QudaMILCSiteArg_t *arg, i
 static inline void milcgpu_quda_lend_mpi(void *communicator, const int whole[4], size_t sites,
                                          void (*place)(int x[4], int rank, size_t i),
                                          int (*node_number)(int x, int y, int z, int t)) {
-    /* Which rank of this host this is, of all jobs: the launchers know it. */
-    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "MPI_LOCALRANKID",
-                                        "PALS_LOCAL_RANKID"};
+    /* Which rank of this host this is, of all jobs: the launchers know it. Slurm's word comes last: it is 0 for all
+     * that another launcher starts from a batch script. */
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID",
+                                        "SLURM_LOCALID"};
     static MPI_Comm own[MILCGPU_QUDA_TABLES];
     milcgpu_messages tables[MILCGPU_QUDA_TABLES];
     milcgpu_milc_box box;

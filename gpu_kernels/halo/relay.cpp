@@ -1,0 +1,244 @@
+#include "gpu_kernels/halo/relay.h"
+#include "gpu_kernels/backend/cuda_handles.h"
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+namespace milcgpu {
+
+#if defined(MILCGPU_WITH_CUDA)
+
+namespace {
+
+// Tags of messages: below 16 are those of halos (halo.cu).
+constexpr int first_tag = 16, rows_at_most = 8, tag_of_words = first_tag + rows_at_most * Peers::faces,
+              tag_of_sums = tag_of_words + Peers::faces;
+
+constexpr size_t alignment = 4096;
+constexpr size_t aligned(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+// Pinned memory is kept for the next one who needs as much, and while the process runs: a kernel that was given up may
+// still write to it.
+std::mutex spare_mutex;
+std::vector<std::pair<unsigned char *, size_t>> spare;
+
+unsigned char *take_spare(size_t bytes) {
+    const std::lock_guard<std::mutex> lock(spare_mutex);
+    for (auto one = spare.begin(); one != spare.end(); ++one)
+        if (one->second == bytes) {
+            unsigned char *const data = one->first;
+            spare.erase(one);
+            return data;
+        }
+    return nullptr;
+}
+
+template <class T> T seen(const T &at) { return *static_cast<const volatile T *>(&at); }
+template <class T> void show(T &at, T value) { *static_cast<volatile T *>(&at) = value; }
+
+} // namespace
+
+Relay::Relay(Device &device, Ranks &ranks, const std::array<Face, Peers::faces> &faces, size_t ghosts)
+    : device_(device), ranks_(ranks), faces_(faces), ghosts_of_all_(ghosts) {
+    for (const Face &face : faces)
+        if (face.rank >= 0) {
+            if (!ranges_.empty() && ranges_.back().second == face.first)
+                ranges_.back().second = face.end;
+            else
+                ranges_.push_back({face.first, face.end});
+        }
+    const size_t of_box = aligned(sizeof(RelayBox)), of_vector = aligned(ghosts * (most_ghost_bytes + check_bytes));
+    const size_t bytes = of_box + 4 * of_vector;
+    unsigned char *data = take_spare(bytes);
+    void *pinned = nullptr;
+    if (data == nullptr && cudaHostAlloc(&pinned, bytes, cudaHostAllocMapped | cudaHostAllocPortable) != cudaSuccess) {
+        cudaGetLastError();
+        throw Error(Status::no_memory,
+                    format("%.1f MiB of pinned host memory for ghosts do not fit", bytes / 1048576.0));
+    }
+    data = data != nullptr ? data : static_cast<unsigned char *>(pinned);
+    memory_ = {data, [](unsigned char *) {}};
+    std::memset(data, 0, bytes);
+    box_ = reinterpret_cast<RelayBox *>(data);
+    std::memset(&box_->in, 0xFF, sizeof box_->in);
+    for (int parity = 0; parity < 2; ++parity) {
+        out_[parity] = data + of_box + parity * of_vector;
+        in_[parity] = out_[parity] + 2 * of_vector;
+    }
+    const auto checked = [](cudaError_t code, const char *what) {
+        if (code != cudaSuccess)
+            throw Error(Status::device_lost, format("the GPU failed to %s: %s", what, cudaGetErrorString(code)));
+    };
+    cudaStream_t stream;
+    checked(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create a stream");
+    copies_ = stream;
+    for (void *&slot : copied_) {
+        cudaEvent_t event;
+        checked(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "create an event");
+        slot = event;
+    }
+}
+
+Relay::~Relay() {
+    const bool clean = !given_up_ && passing_.empty() && !sum_;
+    if (copies_ != nullptr) {
+        cudaStreamSynchronize(as_stream(copies_));
+        cudaStreamDestroy(as_stream(copies_));
+    }
+    for (void *event : copied_)
+        if (event != nullptr)
+            cudaEventDestroy(as_event(event));
+    cudaGetLastError();
+    if (!clean)
+        return;
+    const size_t of_vector = aligned(ghosts_of_all_ * (most_ghost_bytes + check_bytes));
+    const std::lock_guard<std::mutex> lock(spare_mutex);
+    spare.push_back({memory_.get(), aligned(sizeof(RelayBox)) + 4 * of_vector});
+}
+
+bool Relay::done(void *event) {
+    const cudaError_t code = cudaEventQuery(as_event(event));
+    if (code == cudaErrorNotReady)
+        cudaGetLastError();
+    return code != cudaErrorNotReady; // what has failed is seen by the queue, too
+}
+
+bool Relay::look() {
+    if (looking_) // by a message of its own
+        return false;
+    looking_ = true;
+    try {
+        take_announcements();
+        take_arrivals();
+        take_sums();
+    } catch (...) {
+        looking_ = false;
+        give_up();
+        throw;
+    }
+    looking_ = false;
+    return passing_.empty() && !sum_;
+}
+
+// Vectors of a parity one after the other: they come into the same memory.
+void Relay::take_announcements() {
+    for (;;) {
+        const Announcement next = Announcement::of(seen(box_->announced[(taken_ + 1) % RelayBox::announcements]));
+        if (next.count != taken_ + 1) {
+            if (static_cast<int>(next.count - taken_) > 1)
+                ranks_.give_up(Status::comm, format("%s: more than %d exchanges were queued without a wait of the host",
+                                                    ranks_.name().c_str(), RelayBox::announcements));
+            return;
+        }
+        if (next.bytes != 0 && (under_way_[next.parity] != 0 || !done(copied_[next.parity])))
+            return;
+        ++taken_;
+        next.bytes != 0 ? begin_ghosts(next) : begin_word();
+    }
+}
+
+void Relay::begin_ghosts(const Announcement &what) {
+    const auto begin = [&](size_t row, size_t word, int tag) {
+        std::vector<Message> messages;
+        for (int face = 0; face < Peers::faces; ++face) {
+            const Face &here = faces_[face], &there = faces_[face ^ 1]; // boxes are of one size
+            if (here.rank < 0)
+                continue;
+            const size_t bytes = (here.end - here.first) * word;
+            messages.push_back({here.rank, out_[what.parity] + row + there.first * word, nullptr, bytes,
+                                tag + (face ^ 1), face_names[face]});
+            messages.push_back(
+                {here.rank, nullptr, in_[what.parity] + row + here.first * word, bytes, tag + face, face_names[face]});
+        }
+        auto exchange = std::make_unique<Exchange>(ranks_, "the ghosts of a vector", messages, memory_);
+        passing_.push_back({std::move(exchange), nullptr, static_cast<int>(what.parity), row, word});
+        ++under_way_[what.parity];
+    };
+    const int rows = what.bytes / what.word;
+    for (int k = 0; k < rows; ++k)
+        begin(k * ghosts_of_all_ * what.word, what.word, first_tag + k * Peers::faces);
+    begin(ghosts_of_all_ * most_ghost_bytes, check_bytes, first_tag + rows * Peers::faces);
+}
+
+void Relay::begin_word() {
+    auto told = std::make_shared<std::array<unsigned, 2 * Peers::faces>>();
+    ++words_;
+    std::vector<Message> messages;
+    for (int face = 0; face < Peers::faces; ++face) {
+        if (faces_[face].rank < 0)
+            continue;
+        unsigned &out = (*told)[face], &in = (*told)[Peers::faces + face];
+        out = words_;
+        messages.push_back({faces_[face].rank, &out, nullptr, sizeof out, tag_of_words + (face ^ 1), face_names[face]});
+        messages.push_back({faces_[face].rank, nullptr, &in, sizeof in, tag_of_words + face, face_names[face]});
+    }
+    auto exchange = std::make_unique<Exchange>(ranks_, "the start of ghosts", messages, told);
+    passing_.push_back({std::move(exchange), told, 0, 0, 0});
+}
+
+void Relay::take_arrivals() {
+    for (auto piece = passing_.begin(); piece != passing_.end();) {
+        if (!piece->exchange->done()) {
+            ++piece;
+            continue;
+        }
+        if (piece->told != nullptr) {
+            for (int face = 0; face < Peers::faces; ++face)
+                if (faces_[face].rank >= 0)
+                    show(box_->told[face], (*piece->told)[Peers::faces + face]);
+        } else {
+            for (const auto &[first, end] : ranges_) {
+                const size_t at = piece->row + first * piece->word;
+                if (cudaMemcpyAsync(ghosts_[piece->parity] + at, in_[piece->parity] + at, (end - first) * piece->word,
+                                    cudaMemcpyHostToDevice, as_stream(copies_)) != cudaSuccess)
+                    throw Error(Status::device_lost,
+                                format("the GPU failed to copy ghosts: %s", cudaGetErrorString(cudaGetLastError())));
+            }
+            if (--under_way_[piece->parity] == 0)
+                cudaEventRecord(as_event(copied_[piece->parity]), as_stream(copies_));
+        }
+        piece = passing_.erase(piece);
+    }
+}
+
+// One after the other: the kernel that has posted sums waits for those of all ranks.
+void Relay::take_sums() {
+    if (!sum_) {
+        const unsigned long long posted = seen(box_->sums_posted);
+        if (posted >> RelayBox::count_bits != sums_ + 1)
+            return;
+        count_ = posted % (1 << RelayBox::count_bits);
+        sum_ = std::make_unique<Gather>(ranks_, "a sum over all sites", box_->out.of[sums_ % 2][0],
+                                        count_ * sizeof(double), tag_of_sums);
+    }
+    if (!sum_->done())
+        return;
+    std::vector<double> all(ranks_.size() * count_);
+    sum_->finish(all.data());
+    sum_.reset();
+    for (size_t k = 0; k < count_; ++k) {
+        double total = all[k];
+        for (int rank = 1; rank < ranks_.size(); ++rank)
+            total += all[rank * count_ + k];
+        show(box_->in.of[sums_ % 2][0][k], is_unknown(total) ? NAN : total);
+    }
+    ++sums_;
+}
+
+// Kernels that wait end at once, and say so.
+void Relay::give_up() noexcept {
+    if (given_up_ || broken_ == nullptr)
+        return;
+    given_up_ = true;
+    box_->given_up = static_cast<int>(Wait::ghosts);
+    cudaMemcpyAsync(broken_, &box_->given_up, sizeof box_->given_up, cudaMemcpyHostToDevice, as_stream(copies_));
+    cudaGetLastError();
+}
+
+#else
+
+Relay::~Relay() = default; // none is made
+
+#endif
+
+} // namespace milcgpu
