@@ -99,6 +99,8 @@ TEST_CASE("ghosts that arrive changed over the host are never taken: the wait fo
         if (!here.context->device->has_meanwhile())
             throw Error(Status::not_built, "the host does not pass ghosts on");
         std::fill(out.begin(), out.end(), 7.0);
+        for (double &number : here.source) // other ghosts than those that are there
+            number *= 3;
         if (here.rank() == 1) // a row of a face: 3 layers of 4^3 / 2 sites, 16 bytes each
             here.room->corrupt(1, 3 * 32 * 16);
         ending.status = apply();
