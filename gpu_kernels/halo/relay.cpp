@@ -1,12 +1,8 @@
 #include "gpu_kernels/halo/relay.h"
-#include "gpu_kernels/backend/cuda_handles.h"
 #include <cmath>
 #include <cstring>
-#include <mutex>
 
 namespace milcgpu {
-
-#if defined(MILCGPU_WITH_CUDA)
 
 namespace {
 
@@ -16,22 +12,7 @@ constexpr int first_tag = 16, rows_at_most = 8, tag_of_words = first_tag + rows_
 
 constexpr size_t alignment = 4096;
 constexpr size_t aligned(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
-
-// Pinned memory is kept for the next one who needs as much, and while the process runs: a kernel that was given up may
-// still write to it.
-std::mutex spare_mutex;
-std::vector<std::pair<unsigned char *, size_t>> spare;
-
-unsigned char *take_spare(size_t bytes) {
-    const std::lock_guard<std::mutex> lock(spare_mutex);
-    for (auto one = spare.begin(); one != spare.end(); ++one)
-        if (one->second == bytes) {
-            unsigned char *const data = one->first;
-            spare.erase(one);
-            return data;
-        }
-    return nullptr;
-}
+constexpr size_t of_box = aligned(sizeof(RelayBox));
 
 template <class T> T seen(const T &at) { return *static_cast<const volatile T *>(&at); }
 template <class T> void show(T &at, T value) { *static_cast<volatile T *>(&at) = value; }
@@ -39,7 +20,9 @@ template <class T> void show(T &at, T value) { *static_cast<volatile T *>(&at) =
 } // namespace
 
 Relay::Relay(Device &device, Ranks &ranks, const std::array<Face, Peers::faces> &faces, size_t ghosts)
-    : device_(device), ranks_(ranks), faces_(faces), ghosts_of_all_(ghosts) {
+    : device_(device), ranks_(ranks), faces_(faces), ghosts_of_all_(ghosts),
+      of_vector_(aligned(ghosts * (most_ghost_bytes + check_bytes))) {
+    copies_.emplace(device);
     for (const Face &face : faces)
         if (face.rank >= 0) {
             if (!ranges_.empty() && ranges_.back().second == face.first)
@@ -47,60 +30,21 @@ Relay::Relay(Device &device, Ranks &ranks, const std::array<Face, Peers::faces> 
             else
                 ranges_.push_back({face.first, face.end});
         }
-    const size_t of_box = aligned(sizeof(RelayBox)), of_vector = aligned(ghosts * (most_ghost_bytes + check_bytes));
-    const size_t bytes = of_box + 4 * of_vector;
-    unsigned char *data = take_spare(bytes);
-    void *pinned = nullptr;
-    if (data == nullptr && cudaHostAlloc(&pinned, bytes, cudaHostAllocMapped | cudaHostAllocPortable) != cudaSuccess) {
-        cudaGetLastError();
-        throw Error(Status::no_memory,
-                    format("%.1f MiB of pinned host memory for ghosts do not fit", bytes / 1048576.0));
-    }
-    data = data != nullptr ? data : static_cast<unsigned char *>(pinned);
+    unsigned char *const data = take_shared(device, of_box + 4 * of_vector_);
     memory_ = {data, [](unsigned char *) {}};
-    std::memset(data, 0, bytes);
     box_ = reinterpret_cast<RelayBox *>(data);
     std::memset(&box_->in, 0xFF, sizeof box_->in);
     for (int parity = 0; parity < 2; ++parity) {
-        out_[parity] = data + of_box + parity * of_vector;
-        in_[parity] = out_[parity] + 2 * of_vector;
-    }
-    const auto checked = [](cudaError_t code, const char *what) {
-        if (code != cudaSuccess)
-            throw Error(Status::device_lost, format("the GPU failed to %s: %s", what, cudaGetErrorString(code)));
-    };
-    cudaStream_t stream;
-    checked(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create a stream");
-    copies_ = stream;
-    for (void *&slot : copied_) {
-        cudaEvent_t event;
-        checked(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "create an event");
-        slot = event;
+        out_[parity] = data + of_box + parity * of_vector_;
+        in_[parity] = out_[parity] + 2 * of_vector_;
     }
 }
 
+// A kernel that was given up, or a message, may still write to it otherwise.
 Relay::~Relay() {
-    const bool clean = !given_up_ && passing_.empty() && !sum_;
-    if (copies_ != nullptr) {
-        cudaStreamSynchronize(as_stream(copies_));
-        cudaStreamDestroy(as_stream(copies_));
-    }
-    for (void *event : copied_)
-        if (event != nullptr)
-            cudaEventDestroy(as_event(event));
-    cudaGetLastError();
-    if (!clean)
-        return;
-    const size_t of_vector = aligned(ghosts_of_all_ * (most_ghost_bytes + check_bytes));
-    const std::lock_guard<std::mutex> lock(spare_mutex);
-    spare.push_back({memory_.get(), aligned(sizeof(RelayBox)) + 4 * of_vector});
-}
-
-bool Relay::done(void *event) {
-    const cudaError_t code = cudaEventQuery(as_event(event));
-    if (code == cudaErrorNotReady)
-        cudaGetLastError();
-    return code != cudaErrorNotReady; // what has failed is seen by the queue, too
+    copies_.reset();
+    if (!given_up_ && passing_.empty() && !sum_)
+        keep_shared(device_, memory_.get(), of_box + 4 * of_vector_);
 }
 
 bool Relay::look() {
@@ -130,7 +74,7 @@ void Relay::take_announcements() {
                                                     ranks_.name().c_str(), RelayBox::announcements));
             return;
         }
-        if (next.bytes != 0 && (under_way_[next.parity] != 0 || !done(copied_[next.parity])))
+        if (next.bytes != 0 && (under_way_[next.parity] != 0 || !copies_->passed(next.parity)))
             return;
         ++taken_;
         next.bytes != 0 ? begin_ghosts(next) : begin_word();
@@ -189,13 +133,10 @@ void Relay::take_arrivals() {
         } else {
             for (const auto &[first, end] : ranges_) {
                 const size_t at = piece->row + first * piece->word;
-                if (cudaMemcpyAsync(ghosts_[piece->parity] + at, in_[piece->parity] + at, (end - first) * piece->word,
-                                    cudaMemcpyHostToDevice, as_stream(copies_)) != cudaSuccess)
-                    throw Error(Status::device_lost,
-                                format("the GPU failed to copy ghosts: %s", cudaGetErrorString(cudaGetLastError())));
+                copies_->copy(ghosts_[piece->parity] + at, in_[piece->parity] + at, (end - first) * piece->word);
             }
             if (--under_way_[piece->parity] == 0)
-                cudaEventRecord(as_event(copied_[piece->parity]), as_stream(copies_));
+                copies_->mark(piece->parity);
         }
         piece = passing_.erase(piece);
     }
@@ -231,14 +172,10 @@ void Relay::give_up() noexcept {
         return;
     given_up_ = true;
     box_->given_up = static_cast<int>(Wait::ghosts);
-    cudaMemcpyAsync(broken_, &box_->given_up, sizeof box_->given_up, cudaMemcpyHostToDevice, as_stream(copies_));
-    cudaGetLastError();
+    try {
+        copies_->copy(broken_, &box_->given_up, sizeof box_->given_up);
+    } catch (const Error &) { // a lost GPU waits for nothing
+    }
 }
-
-#else
-
-Relay::~Relay() = default; // none is made
-
-#endif
 
 } // namespace milcgpu

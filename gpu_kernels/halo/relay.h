@@ -11,7 +11,7 @@
 //
 // Bytes a place of a ghost: the element's and 8 more, stored over the bus once and copied back over it once.
 #pragma once
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/backend/copy_queue.h"
 #include "gpu_kernels/comm/ranks.h"
 #include <array>
 #include <list>
@@ -53,20 +53,18 @@ class Relay {
     void take_arrivals();
     void take_sums();
     void give_up() noexcept;
-    bool done(void *event);
 
     Device &device_;
     Ranks &ranks_;
     std::array<Face, Peers::faces> faces_;
     std::vector<std::pair<size_t, size_t>> ranges_; // of places that come over the host
-    size_t ghosts_of_all_;
-    std::shared_ptr<unsigned char> memory_; // pinned, shared with the GPU; all below lies in it
+    size_t ghosts_of_all_, of_vector_;              // bytes: room for those of a vector, with their check words
+    std::shared_ptr<unsigned char> memory_;         // pinned, shared with the GPU; all below lies in it
     RelayBox *box_;
     unsigned char *out_[2], *in_[2];
     std::array<unsigned char *, 2> ghosts_{};
     int *broken_ = nullptr;
-    void *copies_ = nullptr;               // a stream
-    void *copied_[2] = {nullptr, nullptr}; // events: in_[parity] may be overwritten
+    std::optional<CopyQueue> copies_; // mark of a parity: in_[parity] may be overwritten
     unsigned taken_ = 0, words_ = 0, sums_ = 0;
     size_t count_ = 0; // numbers of the sum that is on its way
     std::list<Passing> passing_;
