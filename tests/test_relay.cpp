@@ -90,7 +90,8 @@ void demand(bool so, const char *what) {
 
 } // namespace
 
-TEST_CASE("the relay brings ghosts of every precision where the neighbours read them, in order", "[ranks][relay]") {
+TEST_CASE("the relay brings ghosts of every precision where the neighbours read them, in order",
+          "[ranks][relay][sanitize]") {
     for (const int size : {1, 2, 3})
         CHECK(all_well(on_ranks(size, [&](Ranks &ranks) {
             RankOfRing rank(ranks);
@@ -114,7 +115,7 @@ TEST_CASE("the relay brings ghosts of every precision where the neighbours read 
         })));
 }
 
-TEST_CASE("the relay adds sums in the order of ranks, the same bits everywhere", "[ranks][relay]") {
+TEST_CASE("the relay adds sums in the order of ranks, the same bits everywhere", "[ranks][relay][sanitize]") {
     constexpr int size = 3;
     std::vector<std::vector<double>> totals(size);
     CHECK(all_well(on_ranks(size, [&](Ranks &ranks) {
