@@ -15,10 +15,14 @@ struct Shared {
     bool pinned;
 };
 std::mutex spare_mutex;
-std::vector<Shared> spare;
+std::vector<Shared> &spare_memory() { // never destroyed: contexts may end after this file's variables
+    static auto *const spare = new std::vector<Shared>;
+    return *spare;
+}
 
 unsigned char *take_spare(size_t bytes, bool pinned) {
     const std::lock_guard<std::mutex> lock(spare_mutex);
+    std::vector<Shared> &spare = spare_memory();
     for (auto one = spare.begin(); one != spare.end(); ++one)
         if (one->bytes == bytes && one->pinned == pinned) {
             unsigned char *const data = one->data;
@@ -50,7 +54,7 @@ unsigned char *take_shared(Device &device, size_t bytes) {
 
 void keep_shared(Device &device, unsigned char *data, size_t bytes) {
     const std::lock_guard<std::mutex> lock(spare_mutex);
-    spare.push_back({data, bytes, device.on_gpu()});
+    spare_memory().push_back({data, bytes, device.on_gpu()});
 }
 
 #if defined(MILCGPU_WITH_CUDA)
