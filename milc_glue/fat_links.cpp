@@ -169,15 +169,15 @@ class Maker {
         const LinkField *links = a_.resident == nullptr ? &loaded : a_.resident;
         device_.agree("memory for staples", [&] {
             space_ = std::make_unique<StapleSpace>(device_, around_.box().wide(), a_.precision);
-            if (halo_ != nullptr)
-                made_around_ = around_.room("links with a margin");
         });
         report_.workspace_bytes = space_->bytes();
         report_.lean = space_->m.directions() < 3;
-        if (spec_.hisq)
-            links = &make_unitary(*links, wanted);
-        if (links != &loaded)
+        if (spec_.hisq) {
+            links = &make_unitary(*links, n_sets > 0, wanted);
             loaded = LinkField(); // its memory
+        } else if (halo_ != nullptr) {
+            timed([&] { links = &around_.of(*links, std::max(a_.paths.reach(), long_links_reach)); });
+        }
         for (int k = 0; k < n_sets; ++k)
             make_set(*links, sets, k);
         space_.reset();
@@ -239,63 +239,50 @@ class Maker {
         return std::move(pack_links(device_, u, statistics, context_.geometry, a_.precision, 18, "gauge links").field);
     }
 
-    // to = what make(links with `layers` around them, to) makes of them. All ranks come here.
-    template <class Make> void make_of(const LinkField &links, int layers, const LinkField &to, const Make &make) {
-        if (halo_ == nullptr)
-            return make(links, to);
-        if (around_whom_ != &links || layers_ < layers) {
-            wide_ = &around_.of(links, layers);
-            around_whom_ = &links, layers_ = layers;
-        }
-        make(*wide_, made_around_);
-        halo_->crop(made_around_, around_.box(), to);
-    }
-    void fatten(const LinkField &links, const PathCoefficients &paths, const LinkField &to) {
-        make_of(links, paths.reach(), to, [&](const LinkField &from, const LinkField &fat) {
-            fat_links(device_, around_.box(), from, paths, fat, *space_);
-        });
-    }
-    void lengthen(const LinkField &links, double naik, const LinkField &to) {
-        make_of(links, long_links_reach, to, [&](const LinkField &from, const LinkField &lng) {
-            long_links(device_, around_.box(), from, naik, lng);
-        });
-    }
-
-    // HISQ: W, with V and Y on the way.
-    const LinkField &make_unitary(const LinkField &links, const milcgpu_hisq_links *wanted) {
+    // HISQ: W, with V and Y on the way. Returns it with what sets read around it.
+    const LinkField &make_unitary(const LinkField &links, bool for_sets, const milcgpu_hisq_links *wanted) {
         LinkField v, y, made;
         const bool keep_y = wanted != nullptr && wanted->y != nullptr && spec_.special_unitary;
         device_.agree("memory for HISQ links", [&] {
-            v = field(a_.precision, "HISQ links"), made = field(a_.precision, "HISQ links");
+            v = field(a_.precision, "HISQ links"), made = around_.room("HISQ links");
             if (keep_y)
                 y = field(a_.precision, "HISQ links");
         });
         const LinkField &w = kept(std::move(made));
         const UnitarizeSpec how = unitarize_spec(spec_);
         timed([&] {
-            fatten(links, a_.fat7, v);
-            report_.svd_links = unitarize(device_, context_.geometry, v, how, keep_y ? &y : nullptr, w);
+            const LinkField &around = around_.of(links, a_.fat7.reach());
+            fat_links(device_, around_.box(), around, a_.fat7, v, *space_);
+            report_.svd_links = unitarize(device_, around_.box(), v, how, keep_y ? &y : nullptr, w);
+            if (halo_ != nullptr && for_sets)
+                halo_->fill_margin(w, around_.box(), std::max(a_.paths.reach(), long_links_reach));
         });
         if (wanted == nullptr)
             return w;
         if (wanted->v != nullptr)
             send(kept(std::move(v)), wanted->v, "V");
-        send(keep_y ? kept(std::move(y)) : w, wanted->y, "Y");
-        send(w, wanted->w, "W");
+        const LinkField *on_box = &w;
+        if (halo_ != nullptr && (wanted->w != nullptr || (wanted->y != nullptr && !keep_y))) {
+            device_.agree("memory for HISQ links", [&] { on_box = &kept(field(a_.precision, "HISQ links")); });
+            halo_->crop(w, around_.box(), *on_box);
+        }
+        send(keep_y ? kept(std::move(y)) : *on_box, wanted->y, "Y");
+        send(*on_box, wanted->w, "W");
         return w;
     }
 
-    // fat_k = fat_0 + (eps_k - eps_0) eps_one_link links: one pass of staples for all sets.
+    // fat_k = fat_0 + (eps_k - eps_0) eps_one_link links: one pass of staples for all sets. links: with what is around
+    // them.
     void make_set(const LinkField &links, const milcgpu_fatlink_set *sets, int k) {
         const milcgpu_fatlink_set &set = sets[k];
         const auto fill = [&](const LinkField &fat, const LinkField &lng) {
             timed([&] {
                 if (k == 0)
-                    fatten(links, a_.paths, fat);
+                    fat_links(device_, around_.box(), links, a_.paths, fat, *space_);
                 const double added = (set.eps - (k > 0 ? sets[0].eps : 0)) * spec_.eps_one_link;
                 if (k > 0 || added != 0)
-                    add_links(device_, context_.geometry, k == 0 ? fat : *fat_0_, added, links, fat);
-                lengthen(links, a_.paths.naik + set.eps * spec_.eps_naik, lng);
+                    add_links(device_, around_.box(), k == 0 ? fat : *fat_0_, added, links, fat);
+                long_links(device_, around_.box(), links, a_.paths.naik + set.eps * spec_.eps_naik, lng);
             });
         };
         LinkPair made;
@@ -355,9 +342,6 @@ class Maker {
     };
     Halo *halo_; // nullptr: the lattice is whole
     WithMargin around_;
-    LinkField made_around_;                                    // what is made on the wide box
-    const LinkField *wide_ = nullptr, *around_whom_ = nullptr; // links on it, and of whom
-    int layers_ = 0;
     std::unique_ptr<StapleSpace> space_;
     const LinkField *fat_0_ = nullptr; // of the first set; the others need it
     std::list<LinkField> kept_;        // until they are copied out

@@ -104,7 +104,7 @@ LinkField derivative(milcgpu_gauge &gauge, WithMargin &around, bool hisq, const 
     const LinkField &u = around.of(gauge.u, a.hisq.level_1.reach());
     LinkField v, w;
     device.agree("HISQ links for a force", [&] {
-        v = around.room("HISQ links"), w = around.room("HISQ links");
+        v = around.room_on_box("HISQ links"), w = around.room("HISQ links");
         fat_links(device, box, u, a.hisq.level_1, v, StapleSpace(device, box.wide(), gauge.precision));
         report.svd_links = unitarize(device, box, v, a.hisq.unitarize, nullptr, w);
     });
@@ -122,7 +122,7 @@ LinkField derivative_on_box(milcgpu_gauge &gauge, bool hisq, const ForceArgument
         return made;
     LinkField on_box;
     gauge.device().agree("memory for a force", [&] {
-        on_box = {gauge.device(), gauge.precision, 18, gauge.geometry().without_ghosts(), "derivatives by links"};
+        on_box = around.room_on_box("derivatives by links");
     });
     halo->crop(made, around.box(), on_box);
     return on_box;

@@ -228,11 +228,15 @@ struct Layers {
         halo.extend(u, box, layers, field);
         return field;
     }
+    // Whether what make(to) makes on the box is finite.
+    template <class Make> bool makes_finite(const Make &make) {
+        const LinkField to(device, Precision::double_, 18, geometry, "test");
+        make(to);
+        return finite(to);
+    }
     bool finite(const LinkField &field) { return link_statistics(device, field, geometry).first_bad < 0; }
     bool finite_on_box(const LinkField &wide) {
-        const LinkField on_box(device, Precision::double_, 18, geometry, "test");
-        halo.crop(wide, box, on_box);
-        return finite(on_box);
+        return makes_finite([&](const LinkField &on_box) { halo.crop(wide, box, on_box); });
     }
     // Whether what these links and derivatives give is finite.
     bool adjoint(const PathCoefficients &c, int layers_of_u, int layers_of_q) {
@@ -258,18 +262,18 @@ TEST_CASE("no step on a cut lattice takes fewer layers of the neighbours' links 
     std::vector<Step> steps;
     for (const PathCoefficients &c : {fat7, asqtad}) {
         steps.push_back({"fat links", c.reach(), [&on, c](int layers) {
-                             const LinkField fat = on.room(0);
-                             fat_links(on.device, on.box, on.with(layers), c, fat,
-                                       StapleSpace(on.device, on.box.wide(), Precision::double_));
-                             return on.finite_on_box(fat);
+                             return on.makes_finite([&](const LinkField &fat) {
+                                 fat_links(on.device, on.box, on.with(layers), c, fat,
+                                           StapleSpace(on.device, on.box.wide(), Precision::double_));
+                             });
                          }});
         steps.push_back({"by fat links, u", c.reach(), [&on, c](int layers) { return on.adjoint(c, layers, 2); }});
         steps.push_back({"by fat links, q", c.reach(), [&on, c](int layers) { return on.adjoint(c, 2, layers); }});
     }
     steps.push_back({"long links", long_links_reach, [&](int layers) {
-                         const LinkField lng = on.room(0);
-                         long_links(on.device, on.box, on.with(layers), 1, lng);
-                         return on.finite_on_box(lng);
+                         return on.makes_finite([&](const LinkField &lng) {
+                             long_links(on.device, on.box, on.with(layers), 1, lng);
+                         });
                      }});
     for (const bool of_u : {true, false})
         steps.push_back({"by long links", long_links_reach, [&on, of_u](int layers) {

@@ -41,7 +41,7 @@ struct HisqDerivative {
     LinkField by_u;
     UnitarizeAdjointCounts counts;
 };
-// v, w: as they were made of u.
+// v, w: as they were made of u; v lies on the box.
 HisqDerivative hisq_derivative(Device &, const WideBox &, const LinkField &u, const LinkField &v, const LinkField &w,
                                const HisqForceSpec &, const ForceTerms &, Halo *halo = nullptr);
 double hisq_derivative_flops(const HisqForceSpec &, int terms); // a site

@@ -57,7 +57,7 @@ constexpr double long_links_adjoint_flops = 4 * 5 * 198;
 
 // q, the derivative by W = V (V^dag V)^(-1/2), becomes the derivative by V. As MILC's: where the smallest eigenvalue of
 // V^dag V is below `filter`, all three grow by it. Arithmetic in double. Singular values where UnitarizeSpec asks for
-// them. 3 matrices a link.
+// them. v lies on the box, q on the wide box. 3 matrices a link.
 struct UnitarizeAdjointCounts {
     uint64_t by_singular_values, filtered; // links
 };

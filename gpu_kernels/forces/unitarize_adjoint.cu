@@ -107,7 +107,7 @@ constexpr double least_ratio = 0.1; // of the eigenvalues of Q, for B
 template <Precision p> struct UnitarizeAdjoint {
     using Real = typename LinkReal<p>::Real;
     SitesAndParts work;
-    MatrixView<p> v, q;
+    MatrixView<p> v, q; // q: on the wide box
     UnitarizeSpec spec;
     double filter;
     UnitarizeAdjointCounts *counts;
@@ -115,7 +115,7 @@ template <Precision p> struct UnitarizeAdjoint {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
-        const M link = convert<double>(v.template load<Reuse::stream>(item.parity, item.part, item.i));
+        const M link = convert<double>(v.template load<Reuse::stream>(item.parity, item.part, item.own));
         const M by_w = convert<double>(q.template load<Reuse::written>(item.parity, item.part, item.i));
         const M m = adjoint(by_w) * link;
         polar::GramMatrix gram(link);

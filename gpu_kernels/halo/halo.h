@@ -22,6 +22,8 @@
 
 namespace milcgpu {
 
+struct Pieces;
+
 class Halo {
   public:
     // neighbour[mu]: the rank behind [0] and the rank ahead [1], read where mu is cut. Device, ranks and geometry must
@@ -54,43 +56,44 @@ class Halo {
     void exchange_backward(const LinkField &links, int layers);
 
     // Links of 18 reals, double or single, of this geometry into the middle of fields of a wide one, and back. extend
-    // fills the nearest `layers` of the margin, too, from the neighbours. Extents are at least that.
+    // fills the nearest `layers` of the margin, too, from the neighbours: what fill_margin does where the links are
+    // there already. Extents are at least that.
     void extend(const LinkField &links, const WideBox &, int layers, const LinkField &wide);
     void fill_margin(const LinkField &wide, const WideBox &, int layers);
     void crop(const LinkField &wide, const WideBox &, const LinkField &to) const;
 
-    // What goes round a ring of ranks: `to` is what the rank ahead in mu has in `from`, both on the device.
+    // What goes round a ring of ranks: `to` is what the rank ahead in mu has in `from`, both on the device, whole
+    // pieces of 16 bytes.
     void from_ahead(int mu, const void *from, void *to, size_t bytes);
 
   private:
-    struct Piece { // of the buffers
-        int mu, side, tag;
-        size_t first, bytes;
-    };
     struct Buffers { // what goes out and what comes in: on the device, and for messages on the host
         DeviceArray<unsigned char> out, in;
         std::shared_ptr<std::vector<unsigned char>> out_on_host, in_on_host;
-        Buffers(Device &device, bool to_others, bool over_host, size_t bytes);
+        Buffers(Device &device, bool to_others, size_t bytes);
         unsigned char *to_fill() const;
         const unsigned char *filled() const; // by pass()
     };
-    void pass(const char *phase, const Buffers &buffers, const std::vector<Piece> &pieces);
-    void pass_to_peers(const Buffers &buffers, const std::vector<Piece> &pieces);
+    // Elements of `bytes` from the fields of this rank to those of its neighbours (pieces.h).
+    template <int bytes, class Ends> void pass(const char *phase, const Pieces &pieces, const Ends &ends);
+    struct Part { // of a buffer
+        size_t first, bytes;
+    };
+    void pass_messages(const char *phase, const Buffers &buffers, const Pieces &pieces, size_t packed);
+    void check_messages(const char *phase, const Buffers &buffers, const Pieces &pieces, const std::vector<Part> &parts);
     void send_to_peers(const SpinorBlock &field, int parity);
     // Of all ghosts of several vectors: 4 in double, 8 in single.
     size_t slot_bytes() const { return 4 * geometry_.ghost_sites() * spinor_bytes(Precision::double_); }
     bool by_peers() const { return device_.peers() != nullptr && !peers_->relays(); }
-    bool over_host() const { return ranks_.size() > 1 && !by_peers(); }
-    Buffers room_for(size_t bytes) const { return {device_, ranks_.size() > 1 || by_peers(), over_host(), bytes}; }
+    Buffers room_for(size_t bytes) const { return {device_, ranks_.size() > 1, bytes}; }
     void make_orders();
     std::string how_it_travels() const;
-    void check_pieces(const char *phase, const Buffers &buffers, const std::vector<Piece> &pieces);
     Device &device_;
     Ranks &ranks_;
     const Geometry &geometry_;
     std::array<std::array<int, 2>, 4> neighbour_;
     bool check_;
-    std::optional<Buffers> spinors_;
+    std::optional<Buffers> buffers_; // a slot's worth, for messages
     std::unique_ptr<PeerMemory> peers_;
     PeerLaunch launches_[2]; // over the sites of a parity
     DeviceArray<int> tiles_[2];
@@ -105,6 +108,9 @@ class WithMargin {
     // The links and so many layers around them; until they, or others, are asked for again.
     const LinkField &of(const LinkField &links, int layers);
     LinkField room(const char *owner) const { return {device_, precision_, 18, box_.wide(), owner}; }
+    LinkField room_on_box(const char *owner) const {
+        return {device_, precision_, 18, box_.box().without_ghosts(), owner};
+    }
 
   private:
     static constexpr int margin = 2; // Lepage's paths, long links and loops of six links reach so far

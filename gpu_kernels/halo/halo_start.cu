@@ -32,7 +32,8 @@ std::string Halo::open(const std::string &asked, bool direct) {
     peers_ = std::make_unique<PeerMemory>(device_, ranks_, wanted, ranks_.time_limit());
     device_.set_peers(peers_->on_device());
     device_.agree("memory for ghosts", [&] {
-        spinors_.emplace(room_for(slot_bytes()));
+        if (!by_peers())
+            buffers_.emplace(room_for(slot_bytes()));
         if (device_.peers() != nullptr)
             make_orders();
     });

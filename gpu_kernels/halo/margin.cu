@@ -1,91 +1,81 @@
 // Boxes with a margin: their sites, and their links.
-#include "gpu_kernels/backend/launch.h"
-#include "gpu_kernels/halo/halo.h"
-#include "gpu_kernels/su3/for_real.h"
+#include "gpu_kernels/halo/pieces.h"
+#include "gpu_kernels/links/matrix_view.h"
 
 namespace milcgpu {
 
 namespace {
 
-// A part of a field of links: a box whose first site is at `first` of the field's lattice.
-template <Precision p> struct PartOfLinks {
-    Lattice lattice;
-    int first[4];
-    unsigned char *data; // block (0, 0)
+// The margins of a wide box on both sides of one direction. Elements of a piece: the links of one direction after the
+// other, and of these one parity after the other.
+template <Precision p> struct Margins {
+    struct Slab { // of the wide box
+        int first, parity; // of its first site: lexicographic index, and parity
+    };
+    Lattice slab, wide; // slab: as if its first site were even
+    Slab sent[2], received[2]; // by side of a piece
+    unsigned char *data;       // block (0, 0) of the field
     size_t stride, block_bytes;
-
-    PartOfLinks(const LinkField &links, const Geometry &geometry, const std::array<int, 4> &at)
-        : lattice(geometry.lattice()), first{at[0], at[1], at[2], at[3]}, data(links.block(0, 0)),
-          stride(links.stride()), block_bytes(links.block_bytes()) {}
-    // function(start of the block, index in it) of link j = 4 k + mu, k lexicographic in a part of these extents.
-    template <class Function> MILCGPU_HD void with(int j, const int *extent, const Function &function) const {
-        int rest = j / 4, lexicographic = 0, sum = lattice.origin_parity;
-        for (int nu = 0; nu < 4; ++nu) {
-            const int x = first[nu] + rest % extent[nu];
-            rest /= extent[nu];
-            lexicographic += x * lattice.stride_lexicographic[nu];
-            sum += x;
-        }
-        function(data + (sum % 2 * 4 + j % 4) * block_bytes, lexicographic / 2);
+    // function(block, index) of link e of a slab; there is none for the last ones of the parity with fewer sites.
+    template <class Function> MILCGPU_HD void with(const Slab &at, int e, const Function &function) const {
+        const int most = slab.sites(0), group = e / most, k = e - group * most, parity = group % 2, mu = group / 2;
+        if (k >= slab.sites(parity))
+            return;
+        const Site s = slab.site(parity, k);
+        int lexicographic = at.first;
+        MILCGPU_UNROLL
+        for (int nu = 0; nu < 4; ++nu)
+            lexicographic += s.x[nu] * wide.stride_lexicographic[nu];
+        function(data + ((parity + at.parity) % 2 * 4 + mu) * block_bytes, lexicographic / 2);
     }
-    MILCGPU_HD RawLink<p, 18> load(int j, const int *extent) const {
-        RawLink<p, 18> link;
-        with(j, extent, [&](unsigned char *block, int i) { link = load_link<p, 18, Reuse::keep>(block, stride, i); });
-        return link;
+    MILCGPU_HD void load(const Pieces::Piece &piece, int e, uint32_t *w) const {
+        with(sent[piece.side], e, [&](const unsigned char *block, int i) {
+            load_element<RawLink<p, 18>::bytes, 16, Reuse::keep>(block, stride, i, w);
+        });
     }
-    MILCGPU_HD void store(int j, const int *extent, const RawLink<p, 18> &link) const {
-        with(j, extent, [&](unsigned char *block, int i) { store_link<p, 18>(block, stride, i, link); });
-    }
-};
-
-template <Precision p> struct CopyPart {
-    PartOfLinks<p> from, to;
-    int extent[4];
-    MILCGPU_HD void operator()(int j) const { to.store(j, extent, from.load(j, extent)); }
-};
-template <Precision p> struct PartToBuffer {
-    PartOfLinks<p> from;
-    int extent[4];
-    unsigned char *to;
-    MILCGPU_HD void operator()(int j) const {
-        const RawLink<p, 18> link = from.load(j, extent);
-        memcpy(to + j * sizeof link, &link, sizeof link);
-    }
-};
-template <Precision p> struct BufferToPart {
-    PartOfLinks<p> to;
-    int extent[4];
-    const unsigned char *from;
-    MILCGPU_HD void operator()(int j) const {
-        RawLink<p, 18> link;
-        memcpy(&link, from + j * sizeof link, sizeof link);
-        to.store(j, extent, link);
+    MILCGPU_HD void store(const Pieces::Piece &piece, int e, const uint32_t *w) const {
+        with(received[piece.side], e, [&](unsigned char *block, int i) {
+            store_element<RawLink<p, 18>::bytes, 16>(block, stride, i, w);
+        });
     }
 };
 
-int links_in(const std::array<int, 4> &extent) { return 4 * extent[0] * extent[1] * extent[2] * extent[3]; }
-
-struct PartOfBox {
-    const LinkField &links;
-    const Geometry &geometry;
-    std::array<int, 4> first;
+// Between a field on the box and one on the wide box.
+template <Precision p> struct CopyLinks {
+    SitesAndParts work;
+    MatrixView<p> box, wide;
+    bool to_wide;
+    MILCGPU_HD void operator()(int thread) const {
+        const SitesAndParts::Item item = work.item(thread);
+        if (!item.valid)
+            return;
+        if (to_wide)
+            wide.store(item.parity, item.part, item.i, box.load(item.parity, item.part, item.own));
+        else
+            box.store(item.parity, item.part, item.own, wide.load(item.parity, item.part, item.i));
+    }
 };
-void copy_part(Device &device, const PartOfBox &from, const PartOfBox &to, const WideBox &box) {
-    const InnerBox inner = box.inner();
-    const std::array<int, 4> extent{inner.extent[0], inner.extent[1], inner.extent[2], inner.extent[3]};
-    for_real(from.links.precision(), [&](auto p) {
+void copy_links(Device &device, const WideBox &box, const LinkField &on_box, const LinkField &on_wide, bool to_wide) {
+    const SitesAndParts work = box.work(4);
+    for_real(on_wide.precision(), [&](auto p) {
         constexpr Precision real = decltype(p)::value;
-        launch(device, links_in(extent),
-               CopyPart<real>{{from.links, from.geometry, from.first},
-                              {to.links, to.geometry, to.first},
-                              {extent[0], extent[1], extent[2], extent[3]}},
+        launch(device, work.threads(),
+               CopyLinks<real>{work, MatrixView<real>(on_box), MatrixView<real>(on_wide), to_wide},
                "copy a box of links");
     });
 }
-std::array<int, 4> inner_first(const WideBox &box) {
-    const InnerBox inner = box.inner();
-    return {inner.first[0], inner.first[1], inner.first[2], inner.first[3]};
-}
+
+// Memory that goes round the ranks, in elements of 16 bytes.
+struct Memory {
+    const unsigned char *from;
+    unsigned char *to;
+    MILCGPU_HD void load(const Pieces::Piece &, int e, uint32_t *w) const {
+        load_word<16, Reuse::written>(from + size_t(e) * 16, w);
+    }
+    MILCGPU_HD void store(const Pieces::Piece &, int e, const uint32_t *w) const {
+        store_word<16>(to + size_t(e) * 16, w);
+    }
+};
 
 Geometry geometry_with(const Geometry &box, int layers) {
     std::array<int, 4> extent, origin;
@@ -140,52 +130,47 @@ InnerBox WideBox::inner() const {
 }
 
 void Halo::extend(const LinkField &links, const WideBox &box, int layers, const LinkField &wide) {
-    copy_part(device_, PartOfBox{links, geometry_, {}}, PartOfBox{wide, box.wide(), inner_first(box)}, box);
+    copy_links(device_, box, links, wide, true);
     fill_margin(wide, box, layers);
 }
 
 void Halo::crop(const LinkField &wide, const WideBox &box, const LinkField &to) const {
-    copy_part(device_, PartOfBox{wide, box.wide(), inner_first(box)}, PartOfBox{to, geometry_, {}}, box);
+    copy_links(device_, box, to, wide, false);
 }
 
 // One direction after the other; what came for those before goes along: so corners come, too.
 void Halo::fill_margin(const LinkField &wide, const WideBox &box, int layers) {
-    const Geometry &outer = box.wide();
+    const Lattice &lattice = box.wide().lattice();
     const InnerBox inner = box.inner();
     std::array<int, 4> extent, first; // of what is there already, in the wide box
     for (int mu = 0; mu < 4; ++mu)
         extent[mu] = inner.extent[mu], first[mu] = inner.first[mu];
     for_real(wide.precision(), [&](auto p) {
         constexpr Precision real = decltype(p)::value;
-        using Part = PartOfLinks<real>;
         for (int mu = 0; mu < 4; ++mu) {
-            if (!geometry_.cut(mu))
+            if (!geometry_.cut(mu) || layers == 0)
                 continue;
             std::array<int, 4> slab = extent;
             slab[mu] = layers;
-            const int links = links_in(slab);
-            const size_t bytes = links * sizeof(RawLink<real, 18>);
-            std::optional<Buffers> room;
-            device_.agree("memory for a margin", [&] { room.emplace(room_for(2 * bytes)); });
+            Margins<real> ends{Lattice(slab, 0), lattice, {}, {}, wide.block(0, 0), wide.stride(), wide.block_bytes()};
             const auto at = [&](int x) {
-                std::array<int, 4> place = first;
-                place[mu] = x;
-                return place;
+                typename Margins<real>::Slab found{0, lattice.origin_parity};
+                for (int nu = 0; nu < 4; ++nu) {
+                    const int begin = nu == mu ? x : first[nu];
+                    found.first += begin * lattice.stride_lexicographic[nu];
+                    found.parity += begin;
+                }
+                found.parity %= 2;
+                return found;
             };
             const int begin = first[mu], end = begin + extent[mu]; // of the box
-            for (int side = 0; side < 2; ++side) // what is behind the neighbour ahead are the topmost layers here
-                launch(device_, links,
-                       PartToBuffer<real>{Part(wide, outer, at(side == 0 ? end - layers : begin)),
-                                          {slab[0], slab[1], slab[2], slab[3]},
-                                          room->to_fill() + side * bytes},
-                       "gather links for the neighbours");
-            pass("the margin of links", *room, {{mu, 0, 2 * mu, 0, bytes}, {mu, 1, 2 * mu + 1, bytes, bytes}});
+            // What is behind the neighbour ahead are the topmost layers here.
+            ends.sent[0] = at(end - layers), ends.received[0] = at(begin - layers);
+            ends.sent[1] = at(begin), ends.received[1] = at(end);
+            Pieces pieces;
             for (int side = 0; side < 2; ++side)
-                launch(device_, links,
-                       BufferToPart<real>{Part(wide, outer, at(side == 0 ? begin - layers : end)),
-                                          {slab[0], slab[1], slab[2], slab[3]},
-                                          room->filled() + side * bytes},
-                       "put links into a margin");
+                pieces.add(mu, side, 0, 8 * ends.slab.sites(0));
+            pass<RawLink<real, 18>::bytes>("the margin of links", pieces, ends);
             first[mu] -= layers;
             extent[mu] += 2 * layers;
         }
@@ -193,11 +178,10 @@ void Halo::fill_margin(const LinkField &wide, const WideBox &box, int layers) {
 }
 
 void Halo::from_ahead(int mu, const void *from, void *to, size_t bytes) {
-    std::optional<Buffers> room;
-    device_.agree("memory for a message", [&] { room.emplace(room_for(bytes)); });
-    device_.copy_on_device(room->to_fill(), from, bytes);
-    pass("what goes round the ranks", *room, {{mu, 1, 2 * mu + 1, 0, bytes}});
-    device_.copy_on_device(to, room->filled(), bytes);
+    Pieces pieces;
+    pieces.add(mu, 1, 0, static_cast<int>(bytes / 16));
+    pass<16>("what goes round the ranks", pieces,
+             Memory{static_cast<const unsigned char *>(from), static_cast<unsigned char *>(to)});
 }
 
 WithMargin::WithMargin(Device &device, const Geometry &geometry, Halo *halo, Precision precision)

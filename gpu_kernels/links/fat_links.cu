@@ -50,7 +50,7 @@ template <Precision p, int reals, class View> struct FatLink {
     Staples<p, reals> staples;
     SitesAndParts work;
     View m;
-    MatrixView<p> fat;
+    MatrixView<p> fat; // on the box
     int first_sigma, sigmas;
     bool links_are_m, add; // add: to what fat holds
     typename LinkReal<p>::Real link, staple;
@@ -64,11 +64,11 @@ template <Precision p, int reals, class View> struct FatLink {
         for (int k = 0; k < sigmas; ++k)
             staples.add_staple(sum, x, parity, staples.other(first_sigma + k), m, links_are_m ? staples.mu : k);
         typename Staples<p, reals>::M total =
-            add ? fat.template load<Reuse::written>(parity, staples.mu, i) : typename Staples<p, reals>::M{};
+            add ? fat.template load<Reuse::written>(parity, staples.mu, item.own) : typename Staples<p, reals>::M{};
         multiply_add(total, staple, sum);
         if (!add)
             multiply_add(total, link, staples.u.load(parity, staples.mu, i));
-        fat.store(parity, staples.mu, i, total);
+        fat.store(parity, staples.mu, item.own, total);
     }
 };
 

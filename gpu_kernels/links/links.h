@@ -17,9 +17,9 @@ struct PathCoefficients {
     int reach() const { return lepage != 0 ? 2 : 1; }
 };
 
-// On a lattice that is cut, fields lie on the wide box (WideBox of margin 2 at least), and those that neighbours are
-// read from have so many layers of its margin filled; what is made is right on the box alone. On a lattice that is
-// whole, a Geometry does for the WideBox.
+// On a lattice that is cut, fields that neighbours are read from lie on the wide box (WideBox of margin 2 at least) and
+// have so many layers of its margin filled; what is made lies on the box. On a lattice that is whole, a Geometry does
+// for the WideBox.
 
 // fat = (one_link - 6 lepage) U + three S(U) + lepage S_nu(S_nu(U)) + five S_rho(S_nu(U)) + seven
 // S_sigma(S_rho(S_nu(U))), each summed over its directions, all different from each other and from mu, with the staple
@@ -44,8 +44,8 @@ constexpr int long_links_reach = 2; // layers
 void long_links(Device &, const WideBox &, const LinkField &u, double naik, const LinkField &lng);
 constexpr double long_links_flops = 1728;
 
-// to = a + factor b (18 reals each; to may be a).
-void add_links(Device &, const Geometry &, const LinkField &a, double factor, const LinkField &b, const LinkField &to);
+// to = a + factor b (18 reals each; to may be a). b lies on the wide box.
+void add_links(Device &, const WideBox &, const LinkField &a, double factor, const LinkField &b, const LinkField &to);
 
 // Multiplies MILC's phases in, x (-1)^t, y (-1)^(t+x), z (-1)^(t+x+y), and -1 on the t links of the last time slice.
 void apply_phases(Device &, const Geometry &, const LinkField &links);
@@ -60,8 +60,8 @@ struct UnitarizeSpec {
 };
 
 // w = unitary part of v; y (nullptr: not wanted): the same before `special`. Returns how many links went the way of the
-// singular values. Arithmetic in double. `special` is for a lattice that is whole, or a box without margin. 2 or 3
-// links read and written a link.
+// singular values. Arithmetic in double. w lies on the wide box, v and y on the box. 2 or 3 links read and written a
+// link.
 uint64_t unitarize(Device &, const WideBox &, const LinkField &v, const UnitarizeSpec &, const LinkField *y,
                    const LinkField &w);
 

@@ -9,7 +9,7 @@ template <Precision p, int reals> struct LongLinks {
     Lattice lattice;
     SitesAndParts work;
     MatrixView<p, reals> u;
-    MatrixView<p> lng;
+    MatrixView<p> lng; // on the box
     typename LinkReal<p>::Real naik;
     MILCGPU_HD void operator()(int thread) const {
         const SitesAndParts::Item item = work.item(thread);
@@ -20,21 +20,21 @@ template <Precision p, int reals> struct LongLinks {
         const auto two = u.load(item.parity, mu, item.i) * u.load(1 - item.parity, mu, next.index());
         Matrix<typename LinkReal<p>::Real> three = {};
         multiply_add(three, naik, two * u.load(item.parity, mu, last.index()));
-        lng.store(item.parity, mu, item.i, three);
+        lng.store(item.parity, mu, item.own, three);
     }
 };
 
 template <Precision p> struct AddLinks {
     SitesAndParts work;
-    MatrixView<p> a, b, to;
+    MatrixView<p> a, b, to; // b: on the wide box
     typename LinkReal<p>::Real factor;
     MILCGPU_HD void operator()(int thread) const {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
-        auto sum = a.template load<Reuse::written>(item.parity, item.part, item.i);
+        auto sum = a.template load<Reuse::written>(item.parity, item.part, item.own);
         multiply_add(sum, factor, b.load(item.parity, item.part, item.i));
-        to.store(item.parity, item.part, item.i, sum);
+        to.store(item.parity, item.part, item.own, sum);
     }
 };
 
@@ -77,9 +77,9 @@ void long_links(Device &device, const WideBox &box, const LinkField &u, double n
     });
 }
 
-void add_links(Device &device, const Geometry &geometry, const LinkField &a, double factor, const LinkField &b,
+void add_links(Device &device, const WideBox &box, const LinkField &a, double factor, const LinkField &b,
                const LinkField &to) {
-    const SitesAndParts work(geometry, 4);
+    const SitesAndParts work = box.work(4);
     for_real(a.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         launch(device, work.threads(),

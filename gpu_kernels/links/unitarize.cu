@@ -111,7 +111,7 @@ template <Precision p> struct Unitarize {
     Lattice lattice;
     Phases phases;
     SitesAndParts work;
-    MatrixView<p> v, y, w;
+    MatrixView<p> v, y, w; // w: on the wide box
     bool keep_y;
     UnitarizeSpec spec;
     uint64_t *by_singular_values;
@@ -119,16 +119,16 @@ template <Precision p> struct Unitarize {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
-        const M link = convert<double>(v.template load<Reuse::stream>(item.parity, item.part, item.i));
+        const M link = convert<double>(v.template load<Reuse::stream>(item.parity, item.part, item.own));
         M unitary;
         if (!unitarize_analytic(link, spec, unitary)) {
             unitary = unitarize_by_singular_values(link);
             atomic_add(by_singular_values, 1);
         }
         if (keep_y)
-            y.store(item.parity, item.part, item.i, convert<Real>(unitary));
+            y.store(item.parity, item.part, item.own, convert<Real>(unitary));
         if (spec.special) {
-            const double sign = phases.sign(lattice.site(item.parity, item.i), item.part);
+            const double sign = phases.sign(lattice.site(item.parity, item.own), item.part);
             const C det = sign * determinant(unitary);
             const double angle = -atan2(det.im, det.re) / 3;
             for (int k = 0; k < 9; ++k)
@@ -173,7 +173,7 @@ template <Precision p> struct Violation {
 uint64_t unitarize(Device &device, const WideBox &box, const LinkField &v, const UnitarizeSpec &spec,
                    const LinkField *y, const LinkField &w) {
     const SitesAndParts work = box.work(4);
-    const Geometry &geometry = box.wide();
+    const Geometry &geometry = box.box();
     const DeviceArray<uint64_t> count(device, 1, "unitarization");
     device.fill_zero(count.data(), count.bytes());
     for_real(v.precision(), [&](auto p) {

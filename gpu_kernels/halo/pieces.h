@@ -1,0 +1,145 @@
+// How what neighbours need of a field travels (Halo::pass): for .cu files that say which elements these are.
+#pragma once
+#include "gpu_kernels/backend/launch.h"
+#include "gpu_kernels/halo/halo.h"
+#if defined(__CUDACC__)
+#include "gpu_kernels/backend/peers_cuda.h"
+#endif
+
+namespace milcgpu {
+
+// An element of a field, in whole words of 4 bytes. On its way it lies word by word, striped over the elements of its
+// piece, so that loads and stores coalesce.
+template <int bytes> struct Element {
+    static constexpr int packed = (bytes + 3) / 4 * 4, word = packed % 16 == 0 ? 16 : packed % 8 == 0 ? 8 : 4;
+    uint32_t w[packed / 4];
+    MILCGPU_HD void load(const unsigned char *from, int elements, int e) {
+        load_element<packed, word, Reuse::written>(from, elements, e, w);
+    }
+    MILCGPU_HD void store(unsigned char *to, int elements, int e) const {
+        store_element<packed, word>(to, elements, e, w);
+    }
+};
+
+// Pieces, one behind the other. That of side 0 are ghosts behind: it comes from the neighbour behind in mu, and what
+// is sent in its place goes to the one ahead.
+struct Pieces {
+    struct Piece {
+        int mu, side, kind; // kind: for who makes and reads the pieces
+        int begin, end;     // elements
+        MILCGPU_HD int count() const { return end - begin; }
+    };
+    static constexpr int most = 8;
+    Piece piece[most];
+    int count = 0;
+    void add(int mu, int side, int kind, int elements) {
+        piece[count] = {mu, side, kind, elements_of_all(), elements_of_all() + elements};
+        ++count;
+    }
+    int elements_of_all() const { return count == 0 ? 0 : piece[count - 1].end; }
+    MILCGPU_HD const Piece &of(int j) const {
+        int k = 0;
+        while (j >= piece[k].end)
+            ++k;
+        return piece[k];
+    }
+};
+
+// Ends: load(piece, e, element) takes what is sent in the place of element e of a piece, store puts what has come.
+template <int bytes, class Ends> struct ToBuffer {
+    Ends ends;
+    Pieces pieces;
+    unsigned char *buffer;
+    MILCGPU_HD void operator()(int j) const {
+        const Pieces::Piece &piece = pieces.of(j);
+        Element<bytes> e = {};
+        ends.load(piece, j - piece.begin, e.w);
+        e.store(buffer + size_t(piece.begin) * e.packed, piece.count(), j - piece.begin);
+    }
+};
+template <int bytes, class Ends> struct FromBuffer {
+    Ends ends;
+    Pieces pieces;
+    const unsigned char *buffer;
+    MILCGPU_HD void operator()(int j) const {
+        const Pieces::Piece &piece = pieces.of(j);
+        Element<bytes> e;
+        e.load(buffer + size_t(piece.begin) * e.packed, piece.count(), j - piece.begin);
+        ends.store(piece, j - piece.begin, e.w);
+    }
+};
+
+#if defined(MILCGPU_WITH_CUDA)
+namespace cuda {
+
+// Enough blocks for the links between GPUs, and no more, because each of them orders its stores.
+constexpr int most_exchange_blocks = 264;
+inline int exchange_blocks(int n) { return std::max(1, std::min(most_exchange_blocks, (n + max_block - 1) / max_block)); }
+
+template <class Function> __device__ void for_own(int n, const Function &function) {
+    for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < n; j += gridDim.x * blockDim.x)
+        function(j);
+}
+
+// Elements first to first + n - 1 of all pieces, straight into the neighbours' slots (peers.h).
+template <int bytes, class Ends>
+__global__ void __launch_bounds__(max_block)
+    send_elements(const Ends ends, const Pieces pieces, int first, int n, Peers *peers) {
+    wait_for_previous();
+    const unsigned exchange = exchanges_so_far(peers);
+    wait_for_neighbours(peers, exchange); // so all have read the slot that is filled now
+    const size_t slot = (exchange + 1) % 2 * peers->slot_bytes;
+    for_own(n, [&](int j) {
+        const Pieces::Piece &piece = pieces.of(first + j);
+        Element<bytes> e = {};
+        ends.load(piece, first + j - piece.begin, e.w);
+        e.store(peers->face[2 * piece.mu + 1 - piece.side].slots + slot, n, j);
+    });
+    end_of_exchange(peers, [&](unsigned sent) { tell_neighbours(peers, sent); });
+}
+
+template <int bytes, class Ends>
+__global__ void __launch_bounds__(max_block)
+    take_elements(const Ends ends, const Pieces pieces, int first, int n, Peers *peers) {
+    wait_for_previous();
+    const unsigned exchange = exchanges_so_far(peers);
+    wait_for_neighbours(peers, exchange);
+    const unsigned char *const slot = peers->slots + exchange % 2 * peers->slot_bytes;
+    for_own(n, [&](int j) {
+        const Pieces::Piece &piece = pieces.of(first + j);
+        Element<bytes> e;
+        e.load(slot, n, j);
+        ends.store(piece, first + j - piece.begin, e.w);
+    });
+}
+
+} // namespace cuda
+#endif
+
+template <int bytes, class Ends> void Halo::pass(const char *phase, const Pieces &pieces, const Ends &ends) {
+    constexpr int packed = Element<bytes>::packed;
+    const int n = pieces.elements_of_all();
+#if defined(MILCGPU_WITH_CUDA)
+    if (by_peers()) {
+        const int at_once = static_cast<int>(slot_bytes() / packed);
+        for (int first = 0; first < n; first += at_once) {
+            const int count = std::min(at_once, n - first), blocks = cuda::exchange_blocks(count);
+            cuda::start(device_, "send to the neighbours", blocks, max_block, cuda::send_elements<bytes, Ends>, ends,
+                        pieces, first, count, device_.peers());
+            cuda::start(device_, "take from the neighbours", blocks, max_block, cuda::take_elements<bytes, Ends>, ends,
+                        pieces, first, count, device_.peers());
+        }
+        return;
+    }
+#endif
+    const size_t total = size_t(n) * packed;
+    std::optional<Buffers> room;
+    if (total > slot_bytes())
+        device_.agree("memory for a halo", [&] { room.emplace(room_for(total)); });
+    const Buffers &buffers = room ? *room : *buffers_;
+    launch(device_, n, ToBuffer<bytes, Ends>{ends, pieces, buffers.to_fill()}, "gather for the neighbours");
+    pass_messages(phase, buffers, pieces, packed);
+    launch(device_, n, FromBuffer<bytes, Ends>{ends, pieces, buffers.filled()}, "put what the neighbours sent");
+}
+
+} // namespace milcgpu
