@@ -47,6 +47,8 @@ template <Precision p> struct NestedStaples {
         const Halves<p> &of = is_q ? of_q : of_u;
         const int slot = is_q ? item.part - count : item.part, b = first + slot, a = (b + 1) % 3, g = (b + 2) % 3;
         const Site x = staples.lattice.site(item.parity, item.i);
+        if (!staples.takes_sum(x, staples.other(b)))
+            return;
         Matrix<Real> sum = {};
         if (seven) {
             staples.add_staple(sum, x, item.parity, staples.other(a), of.t, g);
@@ -169,10 +171,11 @@ void run(Device &device, const WideBox &box, const LinkField &u, const PathCoeff
     const MatrixView<p> t = view(space.t), g = view(space.g), p_up = view(space.p_up), n_up = view(space.n_up),
                         p_down = down(space.p_up, space.p_down), n_down = down(space.n_up, space.n_down);
     for (int mu = 0; mu < 4; ++mu) {
-        const Staples<p, 18> staples{box.wide().lattice(), view(u), mu};
+        const Staples<p, 18> staples{box.wide().lattice(), view(u), mu, box.inner(), true};
         launch_bounded<192, is_double ? 2 : 4>(
             device, staples_work.threads(),
-            ThreeStaple<p, 18, MatrixView<p>>{staples, staples_work, view(u), view(q), t, g}, "3-staples");
+            ThreeStaple<p, 18, MatrixView<p>>{staples, staples_work, view(u), view(q), t, g, c.lepage != 0},
+            "3-staples");
         for (int first = 0; first < 3; first += count) {
             launch_bounded<192, is_double ? 2 : 3>(
                 device, nested_work.threads(),

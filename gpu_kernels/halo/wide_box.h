@@ -20,6 +20,14 @@ struct InnerBox {
             in = in && s.x[mu] >= first[mu] && s.x[mu] < first[mu] + extent[mu] + layers_ahead;
         return in;
     }
+    // Bit mu: s lies outside the box in mu.
+    MILCGPU_HD unsigned outside(const Site &s) const {
+        unsigned bits = 0;
+        MILCGPU_UNROLL
+        for (int mu = 0; mu < 4; ++mu)
+            bits |= static_cast<unsigned>(s.x[mu] < first[mu] || s.x[mu] >= first[mu] + extent[mu]) << mu;
+        return bits;
+    }
     // Its index in the box, within its parity.
     MILCGPU_HD int index(const Site &s) const {
         int lexicographic = 0;

@@ -26,9 +26,11 @@ template <Precision p, int reals> struct NestedStaple {
         if (!item.valid)
             return;
         const int sigma = first_sigma + item.part, nu = (sigma + 1) % 3, rho = (sigma + 2) % 3;
+        const Site x = staples.lattice.site(item.parity, item.i);
+        if (!staples.takes_sum(x, staples.other(sigma)))
+            return;
         typename Staples<p, reals>::M sum = {};
         if (seven != 0) {
-            const Site x = staples.lattice.site(item.parity, item.i);
             staples.add_staple(sum, x, item.parity, staples.other(rho), t, nu);
             staples.add_staple(sum, x, item.parity, staples.other(nu), t, rho);
             MILCGPU_UNROLL
@@ -88,7 +90,7 @@ void run(Device &device, const WideBox &box, const LinkField &u, const PathCoeff
             "sum fat links");
     };
     for (int mu = 0; mu < 4; ++mu) {
-        const Staples<p, reals> staples{box.wide().lattice(), MatrixView<p, reals>(u), mu};
+        const Staples<p, reals> staples{box.wide().lattice(), MatrixView<p, reals>(u), mu, box.inner(), false};
         if (space == nullptr) {
             finish(staples, MatrixView<p, reals>(u), true, 0, c.three_staple != 0 ? 3 : 0, c.three_staple);
             continue;
@@ -97,7 +99,7 @@ void run(Device &device, const WideBox &box, const LinkField &u, const PathCoeff
         launch_bounded<192, is_double ? 2 : 4>(
             device, all.threads(),
             ThreeStaple<p, reals, MatrixView<p, reals>>{staples, all, staples.u, staples.u, MatrixView<p>(space->t),
-                                                        MatrixView<p>(space->t)},
+                                                        MatrixView<p>(space->t), c.lepage != 0},
             "3-staples");
         const int at_once = space->m.directions();
         for (int first = 0; first < 3; first += at_once) {

@@ -12,6 +12,18 @@ template <Precision p, int reals> struct Staples {
     Lattice lattice;
     MatrixView<p, reals> u;
     int mu;
+    InnerBox box;  // of a wide lattice
+    bool along_mu; // whether what lies beside the box along mu is wanted, too
+
+    // Whether nested staples, which end on the box, take anything made at x. Sums of 3-staples M_sigma are taken one
+    // hop along sigma. They take S_nu at their own sites and one hop along the third direction; that with nu = sigma
+    // for Lepage paths only, and not beyond a hop.
+    MILCGPU_HD unsigned outside(const Site &x) const { return box.outside(x) & ~(along_mu ? 1u << mu : 0u); }
+    MILCGPU_HD bool takes_sum(const Site &x, int sigma) const { return (outside(x) & ~(1u << sigma)) == 0; }
+    MILCGPU_HD bool takes_staple(const Site &x, int nu, bool lepage) const {
+        const unsigned out = outside(x), along_nu = 1u << nu;
+        return (out & 1u << mu) == 0 && ((out & along_nu) == 0 || (lepage && out == along_nu));
+    }
 
     // k-th direction (0..2) other than mu
     MILCGPU_HD int other(int k) const { return k + (k >= mu); }
@@ -45,6 +57,7 @@ template <Precision p, int reals, class View> struct ThreeStaple {
     SitesAndParts work;
     View from, from_second;
     MatrixView<p> t, t_second;
+    bool lepage;
     MILCGPU_HD void operator()(int thread) const {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
@@ -52,6 +65,8 @@ template <Precision p, int reals, class View> struct ThreeStaple {
         const Site x = staples.lattice.site(item.parity, item.i);
         const bool second = item.part >= 3;
         const int k = second ? item.part - 3 : item.part;
+        if (!staples.takes_staple(x, staples.other(k), lepage))
+            return;
         typename Staples<p, reals>::M sum = {};
         staples.add_staple(sum, x, item.parity, staples.other(k), second ? from_second : from, staples.mu);
         (second ? t_second : t).store(item.parity, k, item.i, sum);
