@@ -36,9 +36,10 @@ double row_tolerance(const DslashKernel &row) {
     return times_measured * measured[static_cast<int>(row.spinor)][static_cast<int>(row.link)];
 }
 SpinorField upload(Device &device, SpinorReorder &reorder, const Geometry &geometry, std::vector<double> &milc,
-                   int parity, Precision precision) {
-    SpinorField field(device, precision, geometry, parity, "bench");
-    reorder.to_device({milc.data(), Precision::double_, 48}, parity, field);
+                   int parity, Precision precision, int sources) {
+    SpinorField field(device, precision, geometry, parity, "bench", sources);
+    for (int k = 0; k < sources; ++k)
+        reorder.to_device({milc.data(), Precision::double_, 48}, parity, field[k]);
     return field;
 }
 
@@ -48,6 +49,11 @@ double difference(const Job &ranks, const std::vector<double> &a, const std::vec
     for (size_t k = 0; k < count; ++k)
         d += (a[k] - b[k]) * (a[k] - b[k]), size += b[k] * b[k];
     return std::sqrt(ranks.sum(d) / ranks.sum(size));
+}
+
+// The numbers of sources that a row is timed with.
+std::vector<int> numbers_of_sources(const DslashKernel &row) {
+    return row.most_sources == 1 ? std::vector<int>{1} : std::vector<int>{2, 3, 4, 6, 8, 12, 16};
 }
 
 // On a lattice that is cut: D alone, with the exchange of ghosts before it.
@@ -74,61 +80,74 @@ void time_rows(const Job &ranks, milcgpu_context &context, const examples::Syste
         return std::make_tuple(a.spinor, a.link, a.epilogue) < std::make_tuple(b.spinor, b.link, b.epilogue);
     });
     for (const DslashKernel &row : rows) {
-        if (row.most_sources > 1 ||
-            (!settings.all_rows && (row.link != row.spinor || row.epilogue == Epilogue::normal)) ||
-            (geometry.is_cut() && row.epilogue != Epilogue::plain))
+        if ((!settings.all_rows && (row.link != row.spinor || row.epilogue == Epilogue::normal)) ||
+            ((geometry.is_cut() || row.most_sources > 1) && row.epilogue != Epilogue::plain) ||
+            (geometry.is_cut() && row.most_sources > 1))
             continue;
-        const std::string what = format("%s/%s/%d %s%s", name(row.spinor), name(row.link), row.reals,
-                                        name(row.epilogue), row.checks ? " checked" : "");
         const LinkPair pair = links.version(row.link, row.reals);
-        if (pair.lng->reals() != row.reals) {
-            out.fail("dslash", what, "the links were refused");
-            continue;
+        for (const int sources : numbers_of_sources(row)) {
+            const std::string what =
+                format("%s/%s/%d %s%s%s", name(row.spinor), name(row.link), row.reals, name(row.epilogue),
+                       row.checks ? " checked" : "", sources > 1 ? format(", %d", sources).c_str() : "");
+            if (pair.lng->reals() != row.reals) {
+                out.fail("dslash", what, "the links were refused");
+                continue;
+            }
+            const auto uploaded = [&](int parity) {
+                return upload(device, reorder, geometry, in_milc, parity, row.spinor, sources);
+            };
+            const SpinorField in_d = uploaded(1), out_d = uploaded(0), x_d = uploaded(0), p_d = uploaded(0),
+                              s_d = uploaded(0);
+            const DeviceArray<CgState> cg(device, sources, "bench");
+            const DeviceArray<double> sums(device, 2 * slots_of_sum(half), "bench");
+            const DeviceArray<uint64_t> checksums(device, NormalOperator::most_checksums, "bench");
+            DslashCall call{};
+            call.lattice = geometry.lattice();
+            call.parity = 0;
+            call.fat = pair.fat, call.lng = pair.lng;
+            call.in = in_d, call.out = out_d, call.x = x_d, call.z = x_d;
+            if (row.checks)
+                call.checksums = checksums.data();
+            // Epilogues: a = 0 and alpha = 1 make the results -D in and x + D in.
+            if (row.epilogue == Epilogue::step || sources > 1) {
+                CgState state{};
+                state.start(1, 1);
+                state.alpha = 1, state.carry = 0;
+                const std::vector<CgState> states(sources, state);
+                device.copy_to_device(cg.data(), states.data(), cg.bytes());
+                call.cg = cg.data();
+            }
+            if (row.epilogue == Epilogue::step) {
+                call.x = p_d, call.s = s_d;
+                call.defer = sums.data(); // the state stays as it is
+            }
+            const auto launch = [&] {
+                if (geometry.is_cut())
+                    apply_dslash(context, pair, call.parity, call.in, call.out);
+                else
+                    dslash(device, call, row.epilogue);
+            };
+            ranks.together();
+            const double seconds = ranks.slowest(median_seconds(device, 9, device.on_gpu() ? 20 : 2, launch));
+            device.fill_zero(out_d.data(), out_d.bytes());
+            launch();
+            double worst = 0;
+            for (int k = 0; k < sources; ++k) {
+                std::vector<double> got(in_milc.size(), 0.0), wanted = expected;
+                reorder.to_host(out_d[k], 0, {got.data(), Precision::double_, 48});
+                for (size_t j = 0; j < even; ++j)
+                    wanted[j] = row.epilogue == Epilogue::plain    ? wanted[j]
+                                : row.epilogue == Epilogue::normal ? -wanted[j]
+                                                                   : in_milc[j] + wanted[j];
+                const double error = difference(ranks, got, wanted, even);
+                worst = error <= worst ? worst : error; // NaN stays
+            }
+            const size_t of_links = dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, half) -
+                                    traits(row.epilogue).spinors * spinor_bytes(row.spinor) * half;
+            out.line("dslash", what, seconds, sources * dslash_flops(row.epilogue, half),
+                     of_links + sources * traits(row.epilogue).spinors * spinor_bytes(row.spinor) * half, worst,
+                     row_tolerance(row));
         }
-        const SpinorField in_d = upload(device, reorder, geometry, in_milc, 1, row.spinor);
-        const SpinorField out_d = upload(device, reorder, geometry, in_milc, 0, row.spinor);
-        const SpinorField x_d = upload(device, reorder, geometry, in_milc, 0, row.spinor);
-        const SpinorField p_d = upload(device, reorder, geometry, in_milc, 0, row.spinor);
-        const SpinorField s_d = upload(device, reorder, geometry, in_milc, 0, row.spinor);
-        const DeviceArray<CgState> cg(device, 1, "bench");
-        const DeviceArray<double> sums(device, 2 * slots_of_sum(half), "bench");
-        const DeviceArray<uint64_t> checksums(device, NormalOperator::most_checksums, "bench");
-        DslashCall call{};
-        call.lattice = geometry.lattice();
-        call.parity = 0;
-        call.fat = pair.fat, call.lng = pair.lng;
-        call.in = in_d, call.out = out_d, call.x = x_d, call.z = x_d;
-        if (row.checks)
-            call.checksums = checksums.data();
-        // Epilogues: a = 0 and alpha = 1 make the results -D in and x + D in.
-        if (row.epilogue == Epilogue::step) {
-            CgState state{};
-            state.start(1, 1);
-            state.alpha = 1, state.carry = 0;
-            device.copy_to_device(cg.data(), &state, sizeof state);
-            call.x = p_d, call.s = s_d;
-            call.cg = cg.data();
-            call.defer = sums.data(); // the state stays as it is
-        }
-        const auto launch = [&] {
-            if (geometry.is_cut())
-                apply_dslash(context, pair, call.parity, call.in, call.out);
-            else
-                dslash(device, call, row.epilogue);
-        };
-        ranks.together();
-        const double seconds = ranks.slowest(median_seconds(device, 9, device.on_gpu() ? 20 : 2, launch));
-        device.fill_zero(out_d.data(), out_d.bytes());
-        launch();
-        std::vector<double> got(in_milc.size(), 0.0), wanted = expected;
-        reorder.to_host(out_d, 0, {got.data(), Precision::double_, 48});
-        for (size_t k = 0; k < even; ++k)
-            wanted[k] = row.epilogue == Epilogue::plain    ? wanted[k]
-                        : row.epilogue == Epilogue::normal ? -wanted[k]
-                                                           : in_milc[k] + wanted[k];
-        out.line("dslash", what, seconds, dslash_flops(row.epilogue, half),
-                 dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, half),
-                 difference(ranks, got, wanted, even), row_tolerance(row));
     }
 }
 

@@ -167,9 +167,8 @@ class Maker {
     void run(const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *wanted) {
         LinkField loaded = a_.resident == nullptr ? gauge_links() : LinkField();
         const LinkField *links = a_.resident == nullptr ? &loaded : a_.resident;
-        device_.agree("memory for staples", [&] {
-            space_ = std::make_unique<StapleSpace>(device_, around_.box().wide(), a_.precision);
-        });
+        device_.agree("memory for staples",
+                      [&] { space_ = std::make_unique<StapleSpace>(device_, around_.box().wide(), a_.precision); });
         report_.workspace_bytes = space_->bytes();
         report_.lean = space_->m.directions() < 3;
         if (spec_.hisq) {

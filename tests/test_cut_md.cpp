@@ -271,9 +271,8 @@ TEST_CASE("no step on a cut lattice takes fewer layers of the neighbours' links 
         steps.push_back({"by fat links, q", c.reach(), [&on, c](int layers) { return on.adjoint(c, 2, layers); }});
     }
     steps.push_back({"long links", long_links_reach, [&](int layers) {
-                         return on.makes_finite([&](const LinkField &lng) {
-                             long_links(on.device, on.box, on.with(layers), 1, lng);
-                         });
+                         return on.makes_finite(
+                             [&](const LinkField &lng) { long_links(on.device, on.box, on.with(layers), 1, lng); });
                      }});
     for (const bool of_u : {true, false})
         steps.push_back({"by long links", long_links_reach, [&on, of_u](int layers) {

@@ -20,11 +20,10 @@
 
 namespace milcgpu {
 
-constexpr int tile_sites = 64;     // smallest block; blocks are multiples of it
-constexpr int tile_slots = 2;      // one for each of its warps
-constexpr int group_tiles = 256;   // tiles added by one block
-constexpr int sources_a_block = 4; // in launch_sum_sources: 256 threads
-constexpr int site_parts = 4;      // that a heavy body is cut into: one a direction
+constexpr int tile_sites = 64;   // smallest block; blocks are multiples of it
+constexpr int tile_slots = 2;    // one for each of its warps
+constexpr int group_tiles = 256; // tiles added by one block
+constexpr int site_parts = 4;    // that a heavy body is cut into: one a direction
 
 template <int N> struct Sums {
     double v[N];
@@ -276,15 +275,22 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
 
 // finish(sum over i of body(i, source), source) for each source in [0, sources) for which *body.gate(source), on the
 // device, is not 0.
-template <int N, int min_blocks, class Body, class Last>
+//
+// On the GPU a thread takes Body::together sources of a site, successive ones, and a block up to Body::groups times as
+// many: body(i, first, active, sums), where bit r of active says whether source first + r is wanted. Body::blocks:
+// blocks of so many threads that must fit on an SM.
+template <int N, class Body, class Last>
 void launch_sum_sources(Device &device, int n, int sources, const Body &body, const Last &finish, const char *what) {
     const GlobalSum<N> sum = global_sum<N>(device, n, nullptr, sources);
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu()) {
-        const int source_groups = (sources + sources_a_block - 1) / sources_a_block;
+        const int groups = (sources + Body::together - 1) / Body::together;
+        int a_block = Body::groups;
+        while (groups % a_block != 0)
+            --a_block;
         const bool finish_later = device.ranks() != nullptr;
-        cuda::start(device, what, sum.shape.tiles * source_groups, sources_a_block * tile_sites,
-                    cuda::run_sum_sources<N, min_blocks, Body, Last>, body, finish, n, sources, sum, finish_later);
+        cuda::start(device, what, sum.shape.tiles * (groups / a_block), a_block * tile_sites,
+                    cuda::run_sum_sources<N, Body, Last>, body, finish, n, sources, sum, finish_later);
         if (finish_later)
             cuda::finish_sources_over_ranks(device, sum, body, finish, sources);
         return;

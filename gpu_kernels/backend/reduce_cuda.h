@@ -208,27 +208,34 @@ __global__ void __launch_bounds__(site_parts *tile_sites, 2)
     add_up(finish, sum, threadIdx.x < tile_sites, block + 1, block / group_tiles, shared);
 }
 
-// Sums of several sources at once. A block has a tile of sites for 4 sources, so that what they share (links) is found
-// in L1; blocks of the other sources of the tile follow.
-template <int N, int min_blocks, class Body, class Last>
-__global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
+// Sums of several sources at once. A block has a tile of sites for a group of sources a tile of its threads, so that
+// what they share (links) is found in L1; blocks of the other sources of the tile follow.
+template <int N, class Body, class Last>
+__global__ void __launch_bounds__(Body::groups *tile_sites, Body::blocks)
     run_sum_sources(const Body body, const Last finish, int n, int sources, const GlobalSum<N> sum, bool defer) {
     wait_for_previous();
-    __shared__ Sums<N> shared[sources_a_block * tile_sites / 32];
-    const int source_groups = (sources + sources_a_block - 1) / sources_a_block;
-    const int tile = blockIdx.x / source_groups,
-              source = blockIdx.x % source_groups * sources_a_block + threadIdx.x / tile_sites;
-    const int i = tile * tile_sites + threadIdx.x % tile_sites;
-    const bool active = source < sources && *body.gate(source) != 0;
-    Sums<N> s = {};
-    if (active && i < n)
-        s = body(i, source);
-    const GlobalSum<N> own = sum.of_source(source);
-    if (active)
-        post_warp(own, i, s, defer);
+    __shared__ Sums<N> shared[Body::groups * tile_sites / 32];
+    const int blocks_a_tile = gridDim.x / sum.shape.tiles, tile = blockIdx.x / blocks_a_tile;
+    const int group = blockIdx.x % blocks_a_tile * (blockDim.x / tile_sites) + threadIdx.x / tile_sites;
+    const int first = group * Body::together, i = tile * tile_sites + threadIdx.x % tile_sites;
+    unsigned active = 0;
+    MILCGPU_UNROLL
+    for (int r = 0; r < Body::together; ++r)
+        if (first + r < sources && *body.gate(first + r) != 0)
+            active |= 1u << r;
+    Sums<N> s[Body::together] = {};
+    if (active != 0 && i < n)
+        body(i, first, active, s);
+    MILCGPU_UNROLL
+    for (int r = 0; r < Body::together; ++r)
+        if ((active >> r & 1) != 0)
+            post_warp(sum.of_source(first + r), i, s[r], defer);
     if (defer)
         return;
-    add_up([&](const Sums<N> &total) { finish(total, source); }, own, active, tile + 1, tile / group_tiles, shared);
+    MILCGPU_ROLLED
+    for (int r = 0; r < Body::together; ++r)
+        add_up([&](const Sums<N> &total) { finish(total, first + r); }, sum.of_source(first + r),
+               (active >> r & 1) != 0, tile + 1, tile / group_tiles, shared);
 }
 
 // As many blocks as are Pending: the sum that the launch before deferred, as the sum of this rank.

@@ -141,6 +141,54 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
     }
 };
 
+// D of several sources, which lie `source_bytes` apart: each link is loaded and decoded once for all of a thread.
+template <class Where, class Spinor, Precision link, int reals>
+struct SourcesHops : Hops<Where, Spinor, link, reals, Reuse::keep, UnseenLinks> {
+    using Base = Hops<Where, Spinor, link, reals, Reuse::keep, UnseenLinks>;
+    using typename Base::Part;
+    using typename Base::Seen;
+    using typename Base::Vec;
+    size_t source_bytes;
+
+    // sum[r]: of source `first` + the r-th bit of `active`; what is not active is not read.
+    template <int together> MILCGPU_HD void all(int i, int first, unsigned active, Part (&sum)[together]) const {
+        const unsigned char *from[together];
+        MILCGPU_UNROLL
+        for (int r = 0; r < together; ++r) // one that is active, where there is work for nobody
+            from[r] = this->in + (first + ((active >> r & 1) != 0 ? r : lowest(active))) * source_bytes;
+        const auto each = [&](int at, const auto &add) {
+            MILCGPU_UNROLL
+            for (int r = 0; r < together; ++r)
+                add(sum[r], load_spinor<Spinor>(from[r], this->stride, at));
+        };
+        const Site site = this->lattice.site(this->parity, i);
+        Seen seen;
+        MILCGPU_UNROLL
+        for (int mu = 0; mu < 4; ++mu) {
+            const int hops = this->lattice.third_hop[mu];
+            const int forward = this->lattice.forward(site, mu, 1), backward = this->lattice.backward(site, mu, 1),
+                      forward3 = this->lattice.forward(site, mu, hops),
+                      backward3 = this->lattice.backward(site, mu, hops);
+            const auto fat_ahead = this->fat_link(seen, 0, mu, i);
+            each(forward, [&](Part &part, const Vec &x) { fat_ahead.add_forward(part.fat, x); });
+            const auto fat_behind = this->fat_link(seen, 1, mu, backward);
+            each(backward, [&](Part &part, const Vec &x) { fat_behind.subtract_backward(part.fat, x); });
+            const auto long_ahead = this->long_link(seen, 0, mu, i);
+            each(forward3, [&](Part &part, const Vec &x) { long_ahead.add_forward(part.lng, x); });
+            const auto long_behind = this->long_link(seen, 1, mu, backward3);
+            each(backward3, [&](Part &part, const Vec &x) { long_behind.subtract_backward(part.lng, x); });
+        }
+    }
+
+  private:
+    static MILCGPU_HD int lowest(unsigned bits) {
+        int k = 0;
+        while ((bits >> k & 1) == 0)
+            ++k;
+        return k;
+    }
+};
+
 template <class Where, class Spinor, Precision link, int reals, class End, Reuse of_links = Reuse::stream,
           class Links = UnseenLinks>
 struct Stencil : Hops<Where, Spinor, link, reals, of_links, Links> {

@@ -14,6 +14,7 @@ template <class Where> void double_rows(std::vector<DslashKernel> &table, const 
     add_rows<Where, SpinorDouble, Precision::half, 2, 128>(table, file);
     add_checked_row<Where, SpinorDouble, Precision::double_, 1, 128>(table, file);
     add_checked_row<Where, SpinorDouble, Precision::single, 2, 128>(table, file);
+    add_sources_rows<Where, SpinorDouble, Precision::double_, SourcesShape<4, 2, 2>>(table, file);
 }
 
 // Single precision: links as float4 stripes, spinors as three float2.
@@ -24,7 +25,7 @@ template <class Where> void single_rows(std::vector<DslashKernel> &table, const 
     add_rows<Where, SpinorSingle, Precision::double_, 2, 128>(table, file);
     add_rows<Where, SpinorSingle, Precision::single, 3, 128>(table, file);
     add_rows<Where, SpinorSingle, Precision::half, 3, 128>(table, file);
-    add_sources_rows<Where, SpinorSingle, Precision::single, 3>(table, file);
+    add_sources_rows<Where, SpinorSingle, Precision::single, SourcesShape<4, 3, 2>>(table, file);
 }
 
 // Half precision: links 16-bit fixed point, spinors one 16-byte word of six 20-bit numbers and their exponent;
@@ -37,6 +38,7 @@ template <class Where> void half_rows(std::vector<DslashKernel> &table, const ch
     add_rows<Where, SpinorHalf, Precision::double_, 2, 128>(table, file);
     add_rows<Where, SpinorHalf, Precision::single, 4, 128>(table, file);
     add_rows<Where, SpinorHalf, Precision::half, 4, 128>(table, file);
+    add_sources_rows<Where, SpinorHalf, Precision::half, SourcesShape<4, 3, 2>>(table, file);
 }
 
 } // namespace milcgpu

@@ -83,18 +83,36 @@ void launch_checked_stencil(Device &device, const DslashCall &call, Epilogue epi
                               {"launch dslash", nullptr, block});
 }
 
-// Several sources at once, each in a conjugate gradient of its own. Links are read once a source, from L1 after the
-// first.
-template <class Where, class Spinor, Precision link, int reals, class End> struct SourcesStencil {
-    Stencil<Where, Spinor, link, reals, End, Reuse::keep> first; // of source 0
-    size_t source_bytes;
+// How threads share several sources (launch_sum_sources).
+template <int together_, int groups_, int blocks_> struct SourcesShape {
+    static constexpr int together = together_, groups = groups_, blocks = blocks_;
+};
+
+// Several sources at once, each in a conjugate gradient of its own.
+template <class Where, class Spinor, Precision link, int reals, class End, class Shape>
+struct SourcesStencil : SourcesHops<Where, Spinor, link, reals>, Shape {
+    using Base = SourcesHops<Where, Spinor, link, reals>;
+    using typename Base::Part;
+    End end; // of source 0
     const CgState *cg;
     MILCGPU_HD const int *gate(int k) const { return &cg[k].active; }
+    template <int count>
+    MILCGPU_HD void operator()(int i, int first, unsigned active, Sums<End::sums> (&sums)[count]) const {
+        Part part[count] = {};
+        this->all(i, first, active, part);
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r) {
+            if ((active >> r & 1) == 0)
+                continue;
+            StoredSpinor<Spinor> made;
+            sums[r] = end.of_source(first + r, (first + r) * this->source_bytes)(
+                this->stride, i, this->fat_scale * part[r].fat + this->long_scale * part[r].lng, made);
+        }
+    }
     MILCGPU_HD Sums<End::sums> operator()(int i, int k) const {
-        auto body = first;
-        body.in += k * source_bytes;
-        body.end = first.end.of_source(k, k * source_bytes);
-        return body(i);
+        Sums<End::sums> sums[1];
+        (*this)(i, k, 1u, sums);
+        return sums[0];
     }
 };
 
@@ -107,19 +125,19 @@ template <class Last> struct SourcesFinish {
     }
 };
 
-template <class Where, class Spinor, Precision link, int reals, int min_blocks>
+template <class Where, class Spinor, Precision link, int reals, class Shape>
 void launch_sources_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
     const auto start = [&](const auto &end, const auto &finish) {
         using End = std::decay_t<decltype(end)>;
-        SourcesStencil<Where, Spinor, link, reals, End> body{};
-        fill_links(body.first, call.lattice, call.parity, *call.fat, *call.lng);
-        body.first.stride = call.in.stride;
-        body.first.in = call.in.data;
-        body.first.end = end;
+        SourcesStencil<Where, Spinor, link, reals, End, Shape> body{};
+        fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
+        body.stride = call.in.stride;
+        body.in = call.in.data;
+        body.end = end;
         body.source_bytes = call.in.source_bytes;
         body.cg = call.cg;
-        launch_sum_sources<End::sums, min_blocks>(device, call.lattice.sites(call.parity), call.in.sources, body,
-                                                  finish, "launch dslash on several sources");
+        launch_sum_sources<End::sums>(device, call.lattice.sites(call.parity), call.in.sources, body, finish,
+                                      "launch dslash on several sources");
     };
     if (epilogue == Epilogue::step)
         start(StepEnding<Spinor, Where>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg},
@@ -156,12 +174,12 @@ void add_checked_row(std::vector<DslashKernel> &table, const char *file) {
 }
 
 // The same for several sources: plain and step.
-template <class Where, class Spinor, Precision link, int min_blocks>
+template <class Where, class Spinor, Precision link, class Shape>
 void add_sources_rows(std::vector<DslashKernel> &table, const char *file) {
     for_all_reals([&](auto reals) {
         for (const Epilogue epilogue : {Epilogue::plain, Epilogue::step})
             table.push_back({Spinor::precision, link, reals, epilogue, max_shifts, false,
-                             launch_sources_stencil<Where, Spinor, link, reals, min_blocks>, file});
+                             launch_sources_stencil<Where, Spinor, link, reals, Shape>, file});
     });
 }
 

@@ -150,10 +150,10 @@ void Halo::pass_messages(const char *phase, const Buffers &buffers, const Pieces
         const Pieces::Piece &piece = pieces.piece[k];
         const int from = piece.side, to = 1 - piece.side; // its ghosts behind are what it sends ahead
         const Part part{piece.begin * packed, piece.count() * packed};
-        messages.push_back({neighbour_[piece.mu][to], &out[part.first], nullptr, part.bytes, k,
-                            face_names[2 * piece.mu + to]});
-        messages.push_back({neighbour_[piece.mu][from], nullptr, &in[part.first], part.bytes, k,
-                            face_names[2 * piece.mu + from]});
+        messages.push_back(
+            {neighbour_[piece.mu][to], &out[part.first], nullptr, part.bytes, k, face_names[2 * piece.mu + to]});
+        messages.push_back(
+            {neighbour_[piece.mu][from], nullptr, &in[part.first], part.bytes, k, face_names[2 * piece.mu + from]});
         parts.push_back(part);
     }
     if (device_.on_gpu())

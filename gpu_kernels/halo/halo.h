@@ -80,7 +80,8 @@ class Halo {
         size_t first, bytes;
     };
     void pass_messages(const char *phase, const Buffers &buffers, const Pieces &pieces, size_t packed);
-    void check_messages(const char *phase, const Buffers &buffers, const Pieces &pieces, const std::vector<Part> &parts);
+    void check_messages(const char *phase, const Buffers &buffers, const Pieces &pieces,
+                        const std::vector<Part> &parts);
     void send_to_peers(const SpinorBlock &field, int parity);
     // Of all ghosts of several vectors: 4 in double, 8 in single.
     size_t slot_bytes() const { return 4 * geometry_.ghost_sites() * spinor_bytes(Precision::double_); }

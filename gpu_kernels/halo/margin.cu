@@ -9,10 +9,10 @@ namespace {
 // The margins of a wide box on both sides of one direction. Elements of a piece: the links of one direction after the
 // other, and of these one parity after the other.
 template <Precision p> struct Margins {
-    struct Slab { // of the wide box
+    struct Slab {          // of the wide box
         int first, parity; // of its first site: lexicographic index, and parity
     };
-    Lattice slab, wide; // slab: as if its first site were even
+    Lattice slab, wide;        // slab: as if its first site were even
     Slab sent[2], received[2]; // by side of a piece
     unsigned char *data;       // block (0, 0) of the field
     size_t stride, block_bytes;
@@ -34,9 +34,8 @@ template <Precision p> struct Margins {
         });
     }
     MILCGPU_HD void store(const Pieces::Piece &piece, int e, const uint32_t *w) const {
-        with(received[piece.side], e, [&](unsigned char *block, int i) {
-            store_element<RawLink<p, 18>::bytes, 16>(block, stride, i, w);
-        });
+        with(received[piece.side], e,
+             [&](unsigned char *block, int i) { store_element<RawLink<p, 18>::bytes, 16>(block, stride, i, w); });
     }
 };
 

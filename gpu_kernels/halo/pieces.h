@@ -74,7 +74,9 @@ namespace cuda {
 
 // Enough blocks for the links between GPUs, and no more, because each of them orders its stores.
 constexpr int most_exchange_blocks = 264;
-inline int exchange_blocks(int n) { return std::max(1, std::min(most_exchange_blocks, (n + max_block - 1) / max_block)); }
+inline int exchange_blocks(int n) {
+    return std::max(1, std::min(most_exchange_blocks, (n + max_block - 1) / max_block));
+}
 
 template <class Function> __device__ void for_own(int n, const Function &function) {
     for (int j = blockIdx.x * blockDim.x + threadIdx.x; j < n; j += gridDim.x * blockDim.x)
