@@ -155,7 +155,7 @@ fault_program := $(if $(filter cuda,$(variant)),$(O)/cuda_faults)
 fault_objects := $(call objects,$(wildcard tests/cuda_faults/*.cpp))
 
 # ---- targets ------------------------------------------------------------------------------------------------------
-.PHONY: all lib demo check bench install list-kernels clean help needs FORCE
+.PHONY: all lib demo check bench dense install list-kernels clean help needs FORCE
 
 all: lib $(programs) ## the library and the example programs (the default)
 
@@ -177,6 +177,12 @@ bench: $(O)/bench $(O)/bench_forces ## measure bandwidth, kernels, CG, forces; b
 	@status=0; $(O)/bench --csv build/bench.csv || status=$$?; \
 	$(O)/bench_forces --csv build/bench_forces.csv || status=$$?; \
 	$(call plot,roofline,bench,roofline); \
+	exit $$status
+
+dense: $(O)/gemm_ladder $(O)/bench_dense ## matrix products step by step, Gram matrices and rotations, beside cuBLAS; build/gemm_ladder.png
+	@status=0; $(O)/gemm_ladder --csv build/gemm_ladder.csv || status=$$?; \
+	$(O)/bench_dense --csv build/bench_dense.csv || status=$$?; \
+	$(call plot,gemm_ladder,gemm_ladder,gemm_ladder); \
 	exit $$status
 
 list-kernels: $(O)/list_kernels ## print every dispatch table
@@ -243,6 +249,11 @@ $(O)/obj/tests/test_faults.cpp.o: private last_flags := -O1 $(if $(fault_program
 $(O)/obj/examples/ranks.cpp.o: private last_flags := $(mpi_compile)
 $(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all
 
+# The one example with kernels in it. Products of four warps are in machine code for sm_90a only.
+ifeq ($(variant),cuda)
+$(O)/obj/examples/gemm_ladder.cpp.o: private cxx := $(subst compute_90$(comma)code=sm_90,compute_90a$(comma)code=sm_90a,$(compile_cu)) -x cu
+endif
+
 $(O)/obj/%.cpp.o: %.cpp $(O)/flags
 	@mkdir -p $(@D); echo '  CXX   $<'
 	$(Q)$(cxx) $(last_flags) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
@@ -269,7 +280,7 @@ $(aside): $(call objects,$(help_sources) $(ref_sources))
 
 $(programs): $(O)/%: $(O)/obj/examples/%.cpp.o $(aside) $(O)/libmilcgpu.a
 	@echo '  LINK  $@'
-	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(mpi_link)
+	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(mpi_link) -ldl
 
 $(O)/milcgpu_tests: $(test_objects) $(aside) $(quda_objects) $(O)/libmilcgpu.a
 	@echo '  LINK  $@'

@@ -23,19 +23,29 @@ __device__ __forceinline__ void wait_for_previous() {
 #endif
 }
 
+// shared_bytes: of shared memory that the kernel takes besides what it declares with a size.
 template <class... Parameters, class... Arguments>
-void start(Device &device, const char *what, int blocks, int threads, void (*kernel)(Parameters...),
-           const Arguments &...arguments) {
+void start_with_shared(Device &device, const char *what, int blocks, int threads, size_t shared_bytes,
+                       void (*kernel)(Parameters...), const Arguments &...arguments) {
     cudaLaunchAttribute early;
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(blocks), config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = shared_bytes;
     config.stream = static_cast<cudaStream_t>(device.stream());
     config.attrs = &early, config.numAttrs = device.starts_early() ? 1 : 0;
     device.before_launch_of(reinterpret_cast<const void *>(kernel));
+    if (shared_bytes > 48 * 1024) // must be asked for
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
     cudaLaunchKernelEx(&config, kernel, arguments...);
     device.check_launch(what);
+}
+
+template <class... Parameters, class... Arguments>
+void start(Device &device, const char *what, int blocks, int threads, void (*kernel)(Parameters...),
+           const Arguments &...arguments) {
+    start_with_shared(device, what, blocks, threads, 0, kernel, arguments...);
 }
 
 template <class Body> __device__ __forceinline__ void run_body(const Body &body, int n) {

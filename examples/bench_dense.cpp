@@ -1,0 +1,257 @@
+// Times Gram matrices and rotations of many fields beside cuBLAS, and verifies them. Device events, median of several
+// runs; the bandwidth limit is the copy bandwidth of the same run, on compulsory bytes. "of the better" is the time of
+// cuBLAS's fastest form, or of the bandwidth limit, whichever is less, over ours. cuBLAS has the same fields as tall
+// matrices; its strided batches leave out the sum over them that a Gram matrix still needs.
+#include "examples/arguments.h"
+#include "examples/cublas.h"
+#include "examples/timing.h"
+#include "gpu_kernels/dense/dense.h"
+#include "reorder/spinor_reorder.h"
+#include "tests/reference/su3.h"
+#include <cmath>
+
+using namespace milcgpu;
+using namespace examples;
+
+namespace {
+
+using Number = std::complex<double>;
+constexpr int launches = 20; // timed together
+
+struct Settings {
+    std::string backend = "auto", csv, precision = "all";
+    std::array<int, 4> size = {0, 0, 0, 0};
+};
+
+// Errors as measured, as parts of what the terms of a sum add up to.
+double tolerance(bool gram, Precision p) {
+    if (gram)
+        return times_measured * (p == Precision::single ? 4.2e-15 : 6.7e-16);
+    return times_measured * (p == Precision::double_ ? 1.3e-15 : p == Precision::single ? 3.5e-7 : 2.6e-6);
+}
+
+class Bench {
+  public:
+    Bench(Device &device, const std::array<int, 4> &size, const std::string &csv)
+        : device_(device), geometry_(size), sites_(geometry_.sites(0)), reorder_(device, map_, geometry_),
+          cublas_(device.on_gpu() ? new Cublas(device.stream()) : nullptr), base_(size_t(sites_) * 3) {
+        reference::Rng rng(5);
+        for (Number &x : base_)
+            x = {2 * reference::uniform(rng) - 1, 2 * reference::uniform(rng) - 1};
+        out_.copy_bandwidth = copy_bandwidth(device);
+        std::printf("%s\nlattice %d x %d x %d x %d, copy %.1f GB/s (read and written)%s\n",
+                    device.description().c_str(), size[0], size[1], size[2], size[3], out_.copy_bandwidth * 1e-9,
+                    with_cublas() ? "" : "; no cuBLAS");
+        std::printf("%-7s %-7s %9s %10s %9s %8s %7s %10s %-8s %14s %8s\n", "", "", "fields", "us", "GFLOPS", "GB/s",
+                    "% copy", "cuBLAS us", "form", "% of better", "error");
+        if (!csv.empty())
+            out_.csv.open(csv);
+        out_.csv << "kind,precision,n,m,us,gflops,gbytes_per_second,percent_of_copy,cublas_us,cublas_form,"
+                    "percent_of_better,error\n";
+    }
+
+    int run(const std::string &precision) {
+        for (const Precision p : {Precision::double_, Precision::single, Precision::half}) {
+            if (precision != "all" && precision != name(p))
+                continue;
+            for (const int n : {4, 8, 12, 16, 32})
+                one(p, n, n);
+            one(p, 100, 30);
+        }
+        return out_.finish();
+    }
+
+  private:
+    bool with_cublas() const { return cublas_ && *cublas_ && geometry_.stride() == size_t(sites_); }
+
+    SpinorField fields(Precision p, int count, int seed, std::vector<std::vector<Number>> &numbers) {
+        SpinorField field(device_, p, geometry_, 0, "bench", count);
+        for (int k = 0; k < count; ++k) { // all from one, shifted
+            std::vector<Number> v = base_;
+            std::rotate(v.begin(), v.begin() + (1 + k + seed * most_dense) * 997 % v.size(), v.end());
+            const HostField host{reinterpret_cast<double *>(v.data()), Precision::double_, 48};
+            reorder_.to_device(host, 0, field[k]);
+            reorder_.to_host(field[k], 0, host); // as stored
+            numbers.push_back(std::move(v));
+        }
+        return field;
+    }
+
+    // The shortest time of `call` for all batches of the sites; the form that had it.
+    struct Fastest {
+        double seconds = 0;
+        std::string form = "-";
+        void take(double s, const std::string &f) {
+            if (seconds == 0 || s < seconds)
+                seconds = s, form = f;
+        }
+    };
+    template <class Call> void time_cublas(Fastest &fastest, const std::string &form, const Call &call) {
+        bool good = true;
+        const double seconds = time([&] { good = good && call(); });
+        if (good)
+            fastest.take(seconds, form);
+    }
+    template <class Launch> double time(const Launch &launch) {
+        return median_seconds(device_, 5, device_.on_gpu() ? launches : 1, launch);
+    }
+    // Recorded, as solvers launch them: the host would take longer than a kernel on few fields.
+    template <class Launch> double time_recorded(const Launch &launch) {
+        launch(); // loads the kernel
+        Device::Sequence sequence(device_, [&] {
+            for (int k = 0; k < launches; ++k)
+                launch();
+        });
+        return median_seconds(device_, 5, 1, [&] { sequence.run(); }) / launches;
+    }
+
+    void line(const std::string &kind, Precision p, int n, int m, double seconds, double bytes, const Fastest &cublas,
+              double error) {
+        const double flops = dense_flops(n, m, sites_), limit = bytes / out_.copy_bandwidth;
+        const double better = cublas.seconds > 0 ? std::min(cublas.seconds, limit) : limit;
+        std::printf("%-7s %-7s %4d x %2d %10.2f %9.1f %8.1f %7.1f %10.2f %-8s %14.1f %8.1e\n", kind.c_str(), name(p), n,
+                    m, seconds * 1e6, flops / seconds * 1e-9, bytes / seconds * 1e-9, 100 * limit / seconds,
+                    cublas.seconds * 1e6, cublas.form.c_str(), 100 * better / seconds, error);
+        out_.csv << kind << "," << name(p) << "," << n << "," << m << "," << seconds * 1e6 << ","
+                 << flops / seconds * 1e-9 << "," << bytes / seconds * 1e-9 << "," << 100 * limit / seconds << ","
+                 << cublas.seconds * 1e6 << "," << cublas.form << "," << 100 * better / seconds << "," << error << "\n";
+        const double allowed = tolerance(kind[0] == 'g', p);
+        if (!(error <= allowed))
+            out_.fail(kind, format("%s %d x %d", name(p), n, m), format("error %.2e, at most %.2e", error, allowed));
+    }
+
+    template <class T>
+    void cublas_gram(const SpinorBlock &x, const SpinorBlock &y, bool same, const DeviceArray<Number> &g,
+                     Fastest &fastest) {
+        const int length = 3 * sites_, n = x.sources, m = y.sources;
+        for (const int part : {length, 4096, 512}) {
+            if (length % part != 0 || size_t(length / part) * n * m > g.size())
+                continue;
+            const Cublas::Matrices a = tall(x, part), b = tall(y, part), c{g.data(), n, (long long)(n)*m};
+            time_cublas(fastest, part == length ? "gemm" : format("%d", part),
+                        [&] { return cublas_->multiply<T>(Cublas::adjoint, n, m, part, a, b, c, length / part); });
+        }
+        if (same)
+            time_cublas(fastest, "herk", [&] {
+                return cublas_->hermitian<T>(n, length, tall(x, 0), {g.data(), n, 0});
+            });
+    }
+    template <class T>
+    void cublas_rotate(const SpinorBlock &x, const SpinorBlock &y, const DeviceArray<Number> &c, Fastest &fastest) {
+        const int length = 3 * sites_, n = x.sources, m = y.sources;
+        for (const int part : {length, 4096, 512}) {
+            if (length % part != 0)
+                continue;
+            const Cublas::Matrices a = tall(x, part), b{c.data(), n, 0}, to = tall(y, part);
+            time_cublas(fastest, part == length ? "gemm" : format("%d", part),
+                        [&] { return cublas_->multiply<T>(Cublas::plain, part, m, n, a, b, to, length / part); });
+        }
+    }
+    // Fields as the columns of a matrix, cut into parts of so many rows.
+    Cublas::Matrices tall(const SpinorBlock &x, int part) const {
+        return {x.data, static_cast<int>(x.source_bytes / (x.precision == Precision::double_ ? 16 : 8)), part};
+    }
+
+    void one(Precision p, int n, int m) {
+        std::vector<std::vector<Number>> left, right;
+        const SpinorField x = fields(p, n, 0, left), y = fields(p, m, 1, right);
+        const size_t length = base_.size();
+        const DeviceArray<Number> g(device_, std::max(size_t(n) * m, size_t(1) << 20), "bench");
+        const DeviceArray<double> room(device_, gram_room(n, m), "bench");
+        Complex<double> *const to = reinterpret_cast<Complex<double> *>(g.data());
+        for (const bool same : {false, true}) {
+            if (same && n != m)
+                continue;
+            const SpinorBlock &second = same ? x.block() : y.block();
+            const auto launch = [&] { gram(device_, x, second, to, room.data()); };
+            const double seconds = time_recorded(launch);
+            launch();
+            const std::vector<Number> got = g.to_host();
+            double error = 0;
+            for (const int i : {0, n / 2, n - 1})
+                for (int j = 0; j < m; ++j) {
+                    const auto &a = left[i], &b = (same ? left : right)[j];
+                    long double re = 0, im = 0, aa = 0, bb = 0;
+#pragma omp parallel for reduction(+ : re, im, aa, bb)
+                    for (size_t k = 0; k < length; ++k) {
+                        const Number v = std::conj(a[k]) * b[k];
+                        re += v.real(), im += v.imag(), aa += std::norm(a[k]), bb += std::norm(b[k]);
+                    }
+                    const Number sum(static_cast<double>(re), static_cast<double>(im));
+                    error = std::max(error, std::abs(got[i * m + j] - sum) /
+                                                std::sqrt(static_cast<double>(aa) * static_cast<double>(bb)));
+                }
+            Fastest cublas;
+            if (with_cublas() && p == Precision::double_)
+                cublas_gram<Cublas::Complex>(x, second, same, g, cublas);
+            else if (with_cublas() && p == Precision::single)
+                cublas_gram<Cublas::ComplexFloat>(x, second, same, g, cublas);
+            line(same ? "gram xx" : "gram", p, n, m, seconds, double(same ? n : n + m) * sites_ * spinor_bytes(p),
+                 cublas, error);
+        }
+        std::vector<Number> c(size_t(n) * m);
+        for (size_t k = 0; k < c.size(); ++k)
+            c[k] = base_[k] / double(n);
+        device_.copy_to_device(g.data(), c.data(), c.size() * sizeof(Number));
+        for (const bool add : {true, false}) {
+            // Of what is added up many times, the first time is verified.
+            std::vector<Number> got(length);
+            rotate(device_, x, to, y, add);
+            double error = 0;
+            for (int j = 0; j < m; ++j) {
+                reorder_.to_host(y[j], 0, {reinterpret_cast<double *>(got.data()), Precision::double_, 48});
+                for (size_t site = j; site < size_t(sites_); site += 1009) {
+                    double difference = 0, size = 0;
+                    for (size_t k = 3 * site; k < 3 * site + 3; ++k) {
+                        Number v = add ? right[j][k] : 0;
+                        double terms = std::abs(v);
+                        for (int i = 0; i < n; ++i)
+                            v += left[i][k] * c[size_t(i) * m + j],
+                                terms += std::abs(left[i][k] * c[size_t(i) * m + j]);
+                        difference = std::max(difference, std::abs(got[k] - v)), size = std::max(size, terms);
+                    }
+                    error = std::max(error, difference / size);
+                }
+            }
+            const double seconds = time_recorded([&] { rotate(device_, x, to, y, add); });
+            Fastest cublas;
+            if (with_cublas() && p == Precision::double_ && !add)
+                cublas_rotate<Cublas::Complex>(x, y, g, cublas);
+            else if (with_cublas() && p == Precision::single && !add)
+                cublas_rotate<Cublas::ComplexFloat>(x, y, g, cublas);
+            line(add ? "rotate+" : "rotate", p, n, m, seconds, double(n + (add ? 2 : 1) * m) * sites_ * spinor_bytes(p),
+                 cublas, error);
+        }
+    }
+
+    Device &device_;
+    const Geometry geometry_;
+    const int sites_;
+    const SiteMap map_;
+    SpinorReorder reorder_;
+    std::unique_ptr<Cublas> cublas_;
+    std::vector<Number> base_;
+    Out out_;
+};
+
+} // namespace
+
+int main(int argc, char **argv) {
+    Settings settings;
+    Arguments arguments("bench_dense", "times Gram matrices and rotations of many fields");
+    arguments.add("backend", "NAME", settings.backend, "auto, host or cuda");
+    arguments.add("size", "X Y Z T", settings.size, "lattice (0: 24^3 x 32 on a GPU, 8^4 on the host)");
+    arguments.add("precision", "NAME", settings.precision, "all, double, single or half");
+    arguments.add("csv", "FILE", settings.csv, "the table");
+    return run_program("bench_dense", [&] {
+        if (!arguments.parse(argc, argv))
+            return 0;
+        if (settings.backend != "auto" && settings.backend != "host" && settings.backend != "cuda")
+            throw ArgumentError("--backend must be auto, host or cuda, not '" + settings.backend + "'");
+        const bool gpu = settings.backend == "cuda" || (settings.backend == "auto" && Device::gpu_count() > 0);
+        Device device(gpu ? Backend::cuda : Backend::host, 0);
+        if (settings.size[0] == 0)
+            settings.size = gpu ? std::array<int, 4>{24, 24, 24, 32} : std::array<int, 4>{8, 8, 8, 8};
+        return Bench(device, settings.size, settings.csv).run(settings.precision);
+    });
+}

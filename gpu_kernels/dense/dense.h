@@ -1,0 +1,39 @@
+// Dense algebra over many fields at once: Gram matrices, and fields times a small matrix. Block conjugate gradient
+// (D. P. O'Leary, Linear Algebra Appl. 29 (1980) 293; A. A. Dubrulle, ETNA 12 (2001) 216) takes both in every step;
+// deflation rotates the fields that it keeps (A. Stathopoulos and K. Orginos, arXiv:0707.0131).
+//
+// N and M: 1 to most_dense fields, the sources of x and y. All are of one precision, double, single or half, and on the
+// sites of one parity. Small matrices are double, [row][column], in device memory. Gram matrices are products and sums
+// in double whatever the fields' precision. Rotations are formed in double for double fields, for others in single: on
+// the GPU from numbers in two parts of TF32 (H. Ootomo and R. Yokota, arXiv:2203.03341), to 4e-7 of the sum of |x_i
+// c_ij|; on the host in double.
+#pragma once
+#include "gpu_kernels/su3/fields.h"
+
+namespace milcgpu {
+
+constexpr int most_dense = 128;
+// Up to so many fields are read once by gram, and rotated in place. More are cut into blocks of so many, and a field is
+// read once for each block of the other side.
+constexpr int dense_block = 32;
+
+// g[i][j] = <x_i, y_j> = sum over sites and colours of conj(x_i) y_j: N x M numbers. Where y is x (data and number of
+// fields) and N <= dense_block, x is read once and g is exactly hermitian. Sites behind the last one are not read.
+// The same numbers give the same bits: how the sites are cut into sums depends on their number alone.
+// It is this rank's part of the sum. room: gram_room(N, M) doubles on the device; nullptr: they are allocated here,
+// which a recorded sequence of launches cannot do.
+// Bytes a site: N + M spinors, or N; flops a site: 24 N M. Throws Error(bad_argument).
+void gram(Device &, const SpinorBlock &x, const SpinorBlock &y, Complex<double> *g, double *room = nullptr);
+size_t gram_room(int x_sources, int y_sources);
+
+// The same on the host, the sums over all ranks added in rank order. It waits for the device.
+std::vector<Complex<double>> gram_over_ranks(Device &, const SpinorBlock &x, const SpinorBlock &y);
+
+// y_j = sum_i x_i c[i][j], with `add` y_j += that. c: N x M. y may be x itself where N = M <= dense_block; otherwise
+// they must not overlap. Bytes a site: N + M spinors, 2 M + N with `add`; flops a site: 24 N M. Throws
+// Error(bad_argument).
+void rotate(Device &, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y, bool add = false);
+
+constexpr double dense_flops(int n, int m, int sites) { return 24.0 * n * m * sites; }
+
+} // namespace milcgpu

@@ -1,0 +1,214 @@
+// Fields times a small matrix. A warp has 16 sites of a colour (half precision: 8 sites of three) for up to 32 of the
+// results in registers, and sums over the fields four at a time. So these are read from memory once, straight into the
+// registers from which the matrix units take them, and written once; the matrix waits in shared memory.
+#include "gpu_kernels/blas/for_precision.h"
+#include "gpu_kernels/dense/dense.h"
+#if defined(MILCGPU_WITH_CUDA)
+#include "gpu_kernels/dense/chunks_cuda.h"
+#endif
+
+namespace milcgpu {
+
+namespace {
+
+#if defined(MILCGPU_WITH_CUDA)
+
+// The rows of a warp: tiles of 8 numbers of a field, in two chunks a thread. (One chunk in single precision where there
+// are 32 columns: two would take too many registers, and its two numbers are the pair of tiles that the matrix units
+// take.)
+template <class S, int columns> struct Rows {
+    using Real = typename S::Real;
+    static constexpr int chunks = columns == 4 && cuda::Chunk<S>::numbers == 2 ? 1 : 2;
+    static constexpr int tiles = chunks * cuda::Chunk<S>::numbers;
+    static constexpr int sites = 8 * chunks * cuda::Chunk<S>::sites, bytes = 8 * chunks * cuda::Chunk<S>::bytes;
+    static constexpr int stages = chunks == 2 ? 6 : 10;
+    static constexpr int slots = (stages + 2) * chunks; // of a warp: for what is copied, and for results
+    static constexpr int ring_bytes = slots * cuda::Chunk<S>::bytes * cuda::dense_threads;
+};
+
+// Blocks on a processor, by the registers that a thread needs.
+template <class S, int columns>
+constexpr int blocks_at_once = S::precision == Precision::half ? (columns == 4 ? 1 : 2)
+                               : columns == 1                  ? 3
+                                                               : 2;
+
+template <class S, int columns, bool add>
+__global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns>)
+    rotate_rows(const cuda::DenseView x, const cuda::DenseView y, const Complex<double> *c, int column_blocks) {
+    cuda::wait_for_previous();
+    using R = Rows<S, columns>;
+    using Real = typename R::Real;
+    using Chunk = cuda::Chunk<S>;
+    using Factor = decltype(cuda::factor(Complex<Real>()));
+    extern __shared__ uint4 ring[];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, quad = lane % 4;
+    const int first_column = blockIdx.x % column_blocks * 8 * columns;
+    const int quads = (x.sources + 3) / 4; // the fields, four at a time
+    // Lines of eight chunks, a field each, in an order that gives all banks to those who fill and to those who take.
+    uint4 *const lines = ring + warp * R::slots * 32, *const mine = lines + quad * 8 + (row ^ 2 * quad);
+    const int moved_field = lane / 8, moved_row = lane % 8;
+    uint4 *const moved = lines + moved_field * 8 + (moved_row ^ 2 * moved_field);
+    Factor *const matrix = reinterpret_cast<Factor *>(ring + R::ring_bytes / 16);
+
+    // A warp stays in one stripe, so that from tile to tile its addresses grow by a constant.
+    const int warps = gridDim.x / column_blocks * cuda::dense_warps;
+    const int index = blockIdx.x / column_blocks * cuda::dense_warps + warp;
+    const int stripe = index % Chunk::stripes, apart = warps / Chunk::stripes, first = index / Chunk::stripes;
+    const int tiles = first < apart ? (((x.sites - 1) / R::sites - first) + apart) / apart : 0; // of this warp
+    // What this thread copies and stores: of four fields at a time one, of eight chunks one.
+    const size_t start = stripe * x.stripe_bytes + first * size_t(R::bytes) + moved_row * Chunk::bytes;
+    const unsigned char *x_tile = x.data + moved_field * x.source_bytes + start;
+    unsigned char *y_tile =
+        y.data + (first_column + 2 * moved_field) * y.source_bytes + stripe * (y.stripe_bytes - x.stripe_bytes) + start;
+    int left = x.sites - first * R::sites - moved_row * Chunk::sites; // sites from the first chunk of the tile on
+
+    // The copies run ahead: their tile, its fields of x, then for `add` those of y that this thread will write.
+    const unsigned char *next = x_tile, *y_ahead = y_tile;
+    int filled = 0, taken = 0, stage = 0, left_ahead = left, tiles_ahead = tiles;
+    const auto copy_chunks = [&](const unsigned char *from, bool there) {
+        MILCGPU_UNROLL
+        for (int k = 0; k < R::chunks; ++k)
+            cuda::copy_ahead(moved + (filled * R::chunks + k) * 32, from + k * 8 * Chunk::bytes,
+                             there ? Chunk::valid(left_ahead - k * 8 * Chunk::sites) : 0);
+    };
+    const auto copy_stage = [&] {
+        if (tiles_ahead > 0) {
+            const int result = stage - quads; // of y
+            if (!add || result < 0) {
+                copy_chunks(next, 4 * stage + moved_field < x.sources);
+                next += 4 * x.source_bytes;
+            } else {
+                const int j = result / 2 * 8 + result % 2;
+                copy_chunks(y_ahead + j * y.source_bytes, first_column + 2 * moved_field + j < y.sources);
+            }
+            if (++stage == quads + (add ? 2 * columns : 0)) {
+                stage = 0, --tiles_ahead, left_ahead -= apart * R::sites;
+                x_tile += apart * R::bytes, y_ahead += apart * R::bytes;
+                next = x_tile;
+            }
+        }
+        cuda::end_of_stage();
+        filled = filled + 1 < R::stages ? filled + 1 : 0;
+    };
+    const auto take_stage = [&](Complex<Real> *to) {
+        cuda::wait_for_stage<R::stages - 2>();
+        __syncwarp();
+        MILCGPU_UNROLL
+        for (int k = 0; k < R::chunks; ++k)
+            cuda::decode(S(), mine[(taken * R::chunks + k) * 32], to + k * Chunk::numbers);
+        taken = taken + 1 < R::stages ? taken + 1 : 0;
+    };
+    for (int k = 0; k < R::stages - 1; ++k)
+        copy_stage();
+    for (int k = threadIdx.x; k < quads * columns * 32; k += cuda::dense_threads) { // as threads will take it
+        const int i = k / 32 / columns * 4 + k % 4, j = first_column + k / 32 % columns * 8 + k % 32 / 4;
+        const bool there = i < x.sources && j < y.sources;
+        matrix[k] = cuda::factor(convert<Real>(there ? c[i * y.sources + j] : Complex<double>{}));
+    }
+    __syncthreads();
+
+    for (int tile = 0; tile < tiles; ++tile, y_tile += apart * R::bytes, left -= apart * R::sites) {
+        Real sum[R::tiles][columns][2][2] = {}; // [row tile][column tile][re, im][column]
+        for (int k = 0; k < quads; ++k) {
+            Complex<Real> numbers[R::tiles];
+            take_stage(numbers);
+            copy_stage();
+            MILCGPU_UNROLL
+            for (int r = 0; r < R::tiles; r += 2) {
+                const Factor a = cuda::factor(numbers[r]), a_below = cuda::factor(numbers[r + 1]);
+                MILCGPU_UNROLL
+                for (int t = 0; t < columns; ++t) {
+                    const Factor b = matrix[(k * columns + t) * 32 + lane];
+                    const Factor re = {b.re, cuda::negative(b.im)}, im = {b.im, b.re};
+                    cuda::multiply_16(sum[r][t][0], sum[r + 1][t][0], a, a_below, re);
+                    cuda::multiply_16(sum[r][t][1], sum[r + 1][t][1], a, a_below, im);
+                }
+            }
+        }
+        MILCGPU_UNROLL
+        for (int result = 0; result < 2 * columns; ++result) {
+            const int j = result / 2 * 8 + result % 2, slot = (R::stages + result % 2) * R::chunks;
+            Complex<Real> v[R::tiles] = {};
+            if (add) {
+                take_stage(v);
+                copy_stage();
+            }
+            MILCGPU_UNROLL
+            for (int r = 0; r < R::tiles; ++r) {
+                const Complex<Real> s = {sum[r][result / 2][0][result % 2], sum[r][result / 2][1][result % 2]};
+                v[r] = add ? v[r] + s : s;
+            }
+            MILCGPU_UNROLL
+            for (int k = 0; k < R::chunks; ++k)
+                mine[(slot + k) * 32] = cuda::encode(S(), v + k * Chunk::numbers);
+            __syncwarp();
+            MILCGPU_UNROLL
+            for (int k = 0; k < R::chunks; ++k)
+                cuda::store(y_tile + j * y.source_bytes + k * 8 * Chunk::bytes, moved[(slot + k) * 32],
+                            first_column + 2 * moved_field + j < y.sources ? Chunk::valid(left - k * 8 * Chunk::sites)
+                                                                           : 0);
+        }
+    }
+}
+
+template <class S, int columns>
+void rotate_on_gpu(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y, bool add) {
+    const int column_blocks = (y.sources - 1) / (8 * columns) + 1, quads = (x.sources + 3) / 4;
+    const int tiles = (x.sites - 1) / Rows<S, columns>::sites + 1;
+    // As many as an H200 holds: each warp goes on to other sites.
+    const int blocks =
+        std::min(132 * blocks_at_once<S, columns>, cuda::Chunk<S>::stripes * ((tiles - 1) / cuda::dense_warps + 1));
+    cuda::start_with_shared(device, "rotate", blocks * column_blocks, cuda::dense_threads,
+                            Rows<S, columns>::ring_bytes + quads * columns * 32 * sizeof(Complex<double>),
+                            add ? rotate_rows<S, columns, true> : rotate_rows<S, columns, false>, cuda::DenseView(x),
+                            cuda::DenseView(y), c, column_blocks);
+}
+
+#endif
+
+template <class S> void rotate_on_host(const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y, bool add) {
+    run_on_host(x.sites, [&](int site) {
+        Vector<double> from[most_dense];
+        for (int i = 0; i < x.sources; ++i)
+            from[i] = convert<double>(load_spinor<S>(x[i].data, x.stride, site));
+        for (int j = 0; j < y.sources; ++j) {
+            Vector<double> sum = {};
+            if (add)
+                sum = convert<double>(load_spinor<S>(y[j].data, y.stride, site));
+            for (int i = 0; i < x.sources; ++i)
+                for (int colour = 0; colour < 3; ++colour)
+                    sum.c[colour] = plus(sum.c[colour], from[i].c[colour], c[i * y.sources + j]);
+            store_spinor<S>(y[j].data, y.stride, site, convert<typename S::Real>(sum));
+        }
+    });
+}
+
+} // namespace
+
+void rotate(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y, bool add) {
+    if (x.precision != y.precision || x.sites != y.sites)
+        throw Error(Status::bad_argument, "rotate: fields of two precisions, or on sites of two numbers");
+    if (x.sources < 1 || x.sources > most_dense || y.sources < 1 || y.sources > most_dense)
+        throw Error(Status::bad_argument,
+                    format("rotation of %d fields into %d: 1 to %d", x.sources, y.sources, most_dense));
+    const bool in_place = x.data == y.data && x.sources == y.sources && x.sources <= dense_block;
+    if (!in_place && x.data < y.data + y.bytes() && y.data < x.data + x.bytes())
+        throw Error(Status::bad_argument,
+                    format("rotation of %d fields into %d that overlap: only of up to %d into the same", x.sources,
+                           y.sources, dense_block));
+    for_precision(x.precision, [&](auto format) {
+        using S = decltype(format);
+#if defined(MILCGPU_WITH_CUDA)
+        if (device.on_gpu()) {
+            y.sources <= 8    ? rotate_on_gpu<S, 1>(device, x, c, y, add)
+            : y.sources <= 16 ? rotate_on_gpu<S, 2>(device, x, c, y, add)
+                              : rotate_on_gpu<S, 4>(device, x, c, y, add);
+            return;
+        }
+#endif
+        static_cast<void>(device);
+        rotate_on_host<S>(x, c, y, add);
+    });
+}
+
+} // namespace milcgpu

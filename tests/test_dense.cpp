@@ -1,0 +1,325 @@
+// Gram matrices and rotations against plain sums: every precision, odd numbers of sites, what lies behind the last
+// site, NaN in one field, the same bits again.
+#include "gpu_kernels/dense/dense.h"
+#include "tests/support.h"
+#include <complex>
+#include <cstring>
+
+using namespace tests;
+using namespace milcgpu;
+
+namespace {
+
+using Number = std::complex<double>;
+constexpr Precision precisions[] = {Precision::double_, Precision::single, Precision::half};
+
+// Errors as measured: of g, as parts of |x_i| |y_j|; of rotated fields, as parts of the sum of |x_i c_ij| on a site.
+// (The square of an odd 24-bit number ends in ...001, so that long sums of squares are rounded down more often than
+// up.)
+double gram_error(Precision p) { return times_measured * (p == Precision::single ? 4.2e-15 : 6.7e-16); }
+double rotation_error(Precision p) {
+    return times_measured * (p == Precision::double_ ? 6.3e-16 : p == Precision::single ? 3.5e-7 : 2.6e-6);
+}
+
+// Fields on the device, and the numbers that they hold: colour k of site i of source s at (s * sites + i) * 3 + k.
+// Behind the last site there are NaNs.
+class Fields {
+  public:
+    Fields(Device &device, Precision precision, const Geometry &geometry, int parity, int sources, unsigned long seed)
+        : device_(device), field_(device, precision, geometry, parity, "test", sources), bytes_(field_.bytes(), 0xff) {
+        reference::Rng rng(seed);
+        std::vector<Number> random(size_t(sources) * sites() * 3);
+        for (Number &x : random)
+            x = reference::gaussian(rng);
+        put(random);
+    }
+    operator const SpinorBlock &() const { return field_; }
+    int sites() const { return field_.sites(); }
+    int sources() const { return field_.sources(); }
+    const std::vector<Number> &numbers() const { return numbers_; }
+    Number at(int source, int site, int colour) const {
+        return numbers_[(size_t(source) * sites() + site) * 3 + colour];
+    }
+
+    void put(const std::vector<Number> &numbers) {
+        each_word([&](int source, int site, unsigned char *const *words) {
+            visit([&](auto format) {
+                using S = decltype(format);
+                Vector<typename S::Real> v;
+                for (int k = 0; k < 3; ++k) {
+                    const Number x = numbers[(size_t(source) * sites() + site) * 3 + k];
+                    v.c[k] = {typename S::Real(x.real()), typename S::Real(x.imag())};
+                }
+                uint32_t raw[S::words * S::word_bytes / 4];
+                S::encode(v, raw);
+                for (int w = 0; w < S::words; ++w)
+                    std::memcpy(words[w], raw + w * S::word_bytes / 4, S::word_bytes);
+            });
+        });
+        device_.copy_to_device(field_.data(), bytes_.data(), bytes_.size());
+        decode();
+    }
+    // From the device. Behind the last site nothing may have changed.
+    const std::vector<Number> &get() {
+        device_.copy_to_host(bytes_.data(), field_.data(), bytes_.size());
+        decode();
+        std::vector<unsigned char> outside = bytes_;
+        each_word([&](int, int, unsigned char *const *words) {
+            visit([&](auto format) {
+                using S = decltype(format);
+                for (int w = 0; w < S::words; ++w)
+                    std::memset(outside.data() + (words[w] - bytes_.data()), 0xff, S::word_bytes);
+            });
+        });
+        CHECK(std::all_of(outside.begin(), outside.end(), [](unsigned char c) { return c == 0xff; }));
+        return numbers_;
+    }
+
+  private:
+    template <class Function> void visit(const Function &function) const {
+        if (field_.precision() == Precision::double_)
+            function(SpinorDouble());
+        else if (field_.precision() == Precision::single)
+            function(SpinorSingle());
+        else
+            function(SpinorHalf());
+    }
+    template <class Function> void each_word(const Function &function) {
+#if defined(MILCGPU_STRIPED)
+        const bool striped = true;
+#else
+        const bool striped = device_.on_gpu();
+#endif
+        visit([&](auto format) {
+            using S = decltype(format);
+            for (int source = 0; source < sources(); ++source)
+                for (int site = 0; site < sites(); ++site) {
+                    unsigned char *words[S::words];
+                    for (int w = 0; w < S::words; ++w)
+                        words[w] = bytes_.data() + source * field_.block().source_bytes +
+                                   (striped ? w * field_.stride() + site : size_t(site) * S::words + w) * S::word_bytes;
+                    function(source, site, words);
+                }
+        });
+    }
+    void decode() {
+        numbers_.resize(size_t(sources()) * sites() * 3);
+        each_word([&](int source, int site, unsigned char *const *words) {
+            visit([&](auto format) {
+                using S = decltype(format);
+                uint32_t raw[S::words * S::word_bytes / 4];
+                for (int w = 0; w < S::words; ++w)
+                    std::memcpy(raw + w * S::word_bytes / 4, words[w], S::word_bytes);
+                const auto v = S::decode(raw);
+                for (int k = 0; k < 3; ++k)
+                    numbers_[(size_t(source) * sites() + site) * 3 + k] = {v.c[k].re, v.c[k].im};
+            });
+        });
+    }
+    Device &device_;
+    SpinorField field_;
+    std::vector<unsigned char> bytes_;
+    std::vector<Number> numbers_;
+};
+
+Number product(const Fields &x, int i, const Fields &y, int j) {
+    const size_t length = size_t(x.sites()) * 3;
+    long double re = 0, im = 0;
+    for (size_t k = 0; k < length; ++k) {
+        const Number a = x.numbers()[i * length + k], b = y.numbers()[j * length + k];
+        re += static_cast<long double>(a.real()) * b.real() + static_cast<long double>(a.imag()) * b.imag();
+        im += static_cast<long double>(a.real()) * b.imag() - static_cast<long double>(a.imag()) * b.real();
+    }
+    return {static_cast<double>(re), static_cast<double>(im)};
+}
+
+std::vector<Number> gram_of(Device &device, const Fields &x, const Fields &y) {
+    std::vector<Number> g;
+    for (const Complex<double> &v : gram_over_ranks(device, x, y))
+        g.push_back({v.re, v.im});
+    return g;
+}
+
+// The largest error of <x_i, y_j> as a part of |x_i| |y_j|.
+double error_of_gram(const std::vector<Number> &g, const Fields &x, const Fields &y) {
+    double error = 0;
+    std::vector<double> left, right;
+    for (int i = 0; i < x.sources(); ++i)
+        left.push_back(std::sqrt(product(x, i, x, i).real()));
+    for (int j = 0; j < y.sources(); ++j)
+        right.push_back(std::sqrt(product(y, j, y, j).real()));
+    for (int i = 0; i < x.sources(); ++i)
+        for (int j = 0; j < y.sources(); ++j)
+            error = worse(error, std::abs(g[i * y.sources() + j] - product(x, i, y, j)) / (left[i] * right[j]));
+    return error;
+}
+
+std::vector<Number> random_matrix(int n, int m) {
+    reference::Rng rng(7);
+    std::vector<Number> c(size_t(n) * m);
+    for (Number &x : c)
+        x = reference::gaussian(rng);
+    return c;
+}
+
+void rotate_by(Device &device, const SpinorBlock &x, const std::vector<Number> &c, const SpinorBlock &y, bool add) {
+    const DeviceArray<Complex<double>> on_device(device, c.size(), "test");
+    device.copy_to_device(on_device.data(), c.data(), c.size() * sizeof(Number));
+    rotate(device, x, on_device.data(), y, add);
+}
+
+// The largest error of y = x c (+ before) on a site, as a part of the sum of |x_i c_ij| there.
+double error_of_rotation(const std::vector<Number> &y, const Fields &x, const std::vector<Number> &c, int m,
+                         const std::vector<Number> *before) {
+    double error = 0;
+    for (int j = 0; j < m; ++j)
+        for (int site = 0; site < x.sites(); ++site) {
+            double size = 0, difference = 0;
+            for (int colour = 0; colour < 3; ++colour) {
+                const size_t at = (size_t(j) * x.sites() + site) * 3 + colour;
+                Number sum = before != nullptr ? (*before)[at] : 0;
+                double terms = std::abs(sum);
+                for (int i = 0; i < x.sources(); ++i) {
+                    const Number term = x.at(i, site, colour) * c[i * m + j];
+                    sum += term, terms += std::abs(term);
+                }
+                size = worse(size, terms);
+                difference = worse(difference, std::abs(y[at] - sum));
+            }
+            error = worse(error, difference / size);
+        }
+    return error;
+}
+
+struct Shape {
+    int n, m;
+};
+constexpr Shape shapes[] = {{1, 1},   {3, 3},   {4, 4},  {8, 8},    {12, 12},
+                            {16, 16}, {32, 32}, {5, 20}, {100, 30}, {30, 100}};
+const Geometry odd_box({3, 5, 3, 7}); // 158 even sites, 157 odd ones
+
+} // namespace
+
+TEST_CASE("Gram matrices are the sums over all sites", "[dense]") {
+    for (const Backend backend : backends())
+        for (const Precision precision : precisions)
+            for (const Shape &shape : shapes) {
+                Device device(backend, 0);
+                const Fields x(device, precision, odd_box, shape.n % 2, shape.n, 1);
+                const Fields y(device, precision, odd_box, shape.n % 2, shape.m, 2);
+                CAPTURE(name(backend), name(precision), shape.n, shape.m);
+                CHECK(error_of_gram(gram_of(device, x, y), x, y) <= gram_error(precision));
+                const auto own = gram_of(device, x, x);
+                CHECK(error_of_gram(own, x, x) <= gram_error(precision));
+                if (shape.n <= dense_block)
+                    for (int i = 0; i < shape.n; ++i)
+                        for (int j = 0; j < shape.n; ++j)
+                            CHECK(own[i * shape.n + j] == std::conj(own[j * shape.n + i]));
+            }
+}
+
+TEST_CASE("Rotations are the sums over all fields, also onto what is there and in place", "[dense]") {
+    for (const Backend backend : backends())
+        for (const Precision precision : precisions)
+            for (const Shape &shape : shapes) {
+                Device device(backend, 0);
+                Fields x(device, precision, odd_box, shape.n % 2, shape.n, 1);
+                Fields y(device, precision, odd_box, shape.n % 2, shape.m, 2);
+                const auto c = random_matrix(shape.n, shape.m), before = y.numbers();
+                CAPTURE(name(backend), name(precision), shape.n, shape.m);
+                rotate_by(device, x, c, y, true);
+                CHECK(error_of_rotation(y.get(), x, c, shape.m, &before) <= rotation_error(precision));
+                rotate_by(device, x, c, y, false);
+                CHECK(error_of_rotation(y.get(), x, c, shape.m, nullptr) <= rotation_error(precision));
+                if (shape.n != shape.m || shape.n > dense_block)
+                    continue;
+                const auto elsewhere = y.numbers();
+                rotate_by(device, x, c, x, false);
+                CHECK(x.get() == elsewhere);
+            }
+}
+
+TEST_CASE("Dense algebra on more sites than are worked on at once", "[dense]") {
+    const Geometry large({16, 16, 16, 23});
+    for (const Backend backend : backends())
+        for (const Precision precision : precisions)
+            for (const Shape &shape : {Shape{3, 3}, Shape{9, 9}, Shape{2, 17}}) {
+                Device device(backend, 0);
+                const Fields x(device, precision, large, 0, shape.n, 3);
+                Fields y(device, precision, large, 0, shape.m, 4);
+                CAPTURE(name(backend), name(precision), shape.n, shape.m);
+                CHECK(error_of_gram(gram_of(device, x, y), x, y) <= gram_error(precision));
+                CHECK(error_of_gram(gram_of(device, x, x), x, x) <= gram_error(precision));
+                const auto c = random_matrix(shape.n, shape.m), before = y.numbers();
+                rotate_by(device, x, c, y, true);
+                CHECK(error_of_rotation(y.get(), x, c, shape.m, &before) <= rotation_error(precision));
+            }
+}
+
+TEST_CASE("NaN in one field stays in its rows and columns", "[dense]") {
+    for (const Backend backend : backends())
+        for (const Precision precision : precisions)
+            for (const int n : {3, 12, 32, 40}) {
+                Device device(backend, 0);
+                Fields x(device, precision, odd_box, 0, n, 1);
+                auto numbers = x.numbers();
+                const int spoiled = n - 2, site = 77;
+                numbers[(size_t(spoiled) * x.sites() + site) * 3 + 1] = {1, NAN};
+                x.put(numbers);
+                CAPTURE(name(backend), name(precision), n);
+                const auto g = gram_of(device, x, x);
+                for (int i = 0; i < n; ++i)
+                    for (int j = 0; j < n; ++j)
+                        CHECK(std::isnan(std::abs(g[i * n + j])) == (i == spoiled || j == spoiled));
+                // A rotation that leaves the field out has it in no other site.
+                Fields y(device, precision, odd_box, 0, n, 2);
+                rotate_by(device, x, random_matrix(n, n), y, false);
+                const auto &rotated = y.get();
+                for (int j = 0; j < n; ++j)
+                    for (int i = 0; i < y.sites(); ++i)
+                        for (int colour = 0; colour < 3; ++colour) {
+                            const bool is_nan = std::isnan(std::abs(rotated[(size_t(j) * y.sites() + i) * 3 + colour]));
+                            if (is_nan != (i == site && (colour == 1 || precision == Precision::half)))
+                                FAIL_CHECK("field " << j << " site " << i << " colour " << colour);
+                        }
+            }
+}
+
+TEST_CASE("Gram matrices and rotations have the same bits each time", "[dense]") {
+    for (const Backend backend : backends())
+        for (const Precision precision : precisions)
+            for (const int n : {4, 12, 32}) {
+                std::vector<Number> g, rotated;
+                for (int choice = 0; choice < thread_choices(backend); ++choice) {
+                    const Threads threads(backend, choice);
+                    Device device(backend, 0);
+                    device.set_block(threads.block);
+                    const Fields x(device, precision, odd_box, 0, n, 1);
+                    Fields y(device, precision, odd_box, 0, n, 2);
+                    const auto again = gram_of(device, x, y);
+                    rotate_by(device, x, random_matrix(n, n), y, true);
+                    CAPTURE(name(backend), name(precision), n, choice);
+                    CHECK((g.empty() || g == again));
+                    CHECK((rotated.empty() || rotated == y.get()));
+                    g = again, rotated = y.get();
+                }
+            }
+}
+
+TEST_CASE("Dense algebra refuses what it cannot do", "[dense]") {
+    Device device(Backend::host, 0);
+    const Fields x(device, Precision::single, odd_box, 0, 40, 1), half(device, Precision::half, odd_box, 0, 2, 1),
+        odd(device, Precision::single, odd_box, 1, 2, 1);
+    const SpinorBlock &all = x;
+    SpinorBlock none = all;
+    none.sources = 0;
+    const DeviceArray<Complex<double>> c(device, 40 * 40, "test");
+    CHECK_THROWS_AS(gram_over_ranks(device, x, half), Error);
+    CHECK_THROWS_AS(gram_over_ranks(device, x, odd), Error);
+    CHECK_THROWS_AS(gram_over_ranks(device, x, none), Error);
+    CHECK_THROWS_AS(rotate(device, x, c.data(), half), Error);
+    CHECK_THROWS_AS(rotate(device, x, c.data(), odd), Error);
+    CHECK_THROWS_AS(rotate(device, none, c.data(), x), Error);
+    CHECK_THROWS_AS(rotate(device, x, c.data(), x), Error);              // too many to do it in place
+    CHECK_THROWS_AS(rotate(device, all.from(30), c.data(), all), Error); // they overlap
+}
