@@ -102,7 +102,7 @@ void time_rows(const Job &ranks, milcgpu_context &context, const examples::Syste
             SpinorField x_d, p_d, s_d;
             if (row.epilogue != Epilogue::plain)
                 x_d = uploaded(0), p_d = uploaded(0), s_d = uploaded(0);
-            const DeviceArray<CgState> cg(device, sources, "bench");
+            const DeviceArray<CgState> cg(device, 1, "bench");
             const DeviceArray<double> sums(device, 2 * slots_of_sum(half), "bench");
             const DeviceArray<uint64_t> checksums(device, NormalOperator::most_checksums, "bench");
             DslashCall call{};
@@ -113,15 +113,12 @@ void time_rows(const Job &ranks, milcgpu_context &context, const examples::Syste
             if (row.checks)
                 call.checksums = checksums.data();
             // Epilogues: a = 0 and alpha = 1 make the results -D in and x + D in.
-            if (row.epilogue == Epilogue::step || sources > 1) {
+            if (row.epilogue == Epilogue::step) {
                 CgState state{};
                 state.start(1, 1);
                 state.alpha = 1, state.carry = 0;
-                const std::vector<CgState> states(sources, state);
-                device.copy_to_device(cg.data(), states.data(), cg.bytes());
+                device.copy_to_device(cg.data(), &state, sizeof state);
                 call.cg = cg.data();
-            }
-            if (row.epilogue == Epilogue::step) {
                 call.x = p_d, call.s = s_d;
                 call.defer = sums.data(); // the state stays as it is
             }

@@ -82,7 +82,7 @@ struct Bench {
     DeviceArray<CgState> upload_states(const CgState &state, int sources) {
         std::vector<CgState> states(sources, state);
         for (int k = 0; k < sources; ++k)
-            states[k].active = active(k);
+            states[k].active = states[k].taken = active(k);
         DeviceArray<CgState> cg(device, sources, "test");
         device.copy_to_device(cg.data(), states.data(), cg.bytes());
         return cg;

@@ -34,6 +34,9 @@ template <int N> struct Sums {
     }
 };
 
+// Which sources a thread does.
+template <int count> struct Sources { int k[count]; };
+
 struct Finish {
     MILCGPU_HD bool wanted() const { return true; }
 };
@@ -273,37 +276,42 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
     host::run_sum<N>(device, n, body, finish, how.gate, sum, defer, pending);
 }
 
-// finish(sum over i of body(i, source), source) for each source in [0, sources) for which *body.gate(source), on the
-// device, is not 0.
+// finish(sum over i of body(i, source), source) for each source in [0, sources) that body.takes(source), which does not
+// change in this launch; body.begin(source) is called once for every source. At most 32 sources.
 //
-// On the GPU a thread takes Body::together sources of a site, successive ones, and a block up to Body::groups times as
-// many: body(i, first, active, sums), where bit r of active says whether source first + r is wanted. Body::blocks:
-// blocks of so many threads that must fit on an SM.
+// On the GPU a thread does up to Body::together of those that are taken at a site, so that what they share (links) is
+// loaded once: body.of<count>(i, which, sums). Body::blocks: blocks of 64 threads that must fit on an SM.
 template <int N, class Body, class Last>
 void launch_sum_sources(Device &device, int n, int sources, const Body &body, const Last &finish, const char *what) {
     const GlobalSum<N> sum = global_sum<N>(device, n, nullptr, sources);
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu()) {
         const int groups = (sources + Body::together - 1) / Body::together;
-        int a_block = Body::groups;
-        while (groups % a_block != 0)
-            --a_block;
         const bool finish_later = device.ranks() != nullptr;
-        cuda::start(device, what, sum.shape.tiles * (groups / a_block), a_block * tile_sites,
-                    cuda::run_sum_sources<N, Body, Last>, body, finish, n, sources, sum, finish_later);
-        if (finish_later)
+        cuda::start(device, what, sum.shape.tiles * groups, tile_sites, cuda::run_sum_sources<N, Body, Last>, body,
+                    finish, n, sources, sum, finish_later);
+        if (finish_later && finish.wanted())
             cuda::finish_sources_over_ranks(device, sum, body, finish, sources);
         return;
     }
 #endif
     static_cast<void>(what);
-    for (int source = 0; source < sources; ++source)
-        if (*body.gate(source) != 0) {
-            const GlobalSum<N> own = sum.of_source(source);
-            host::tile_sums<N>(
-                n, [&](int i) { return body(i, source); }, own);
+    for (int source = 0; source < sources; ++source) {
+        body.begin(source);
+        if (!body.takes(source))
+            continue;
+        const GlobalSum<N> own = sum.of_source(source);
+        host::tile_sums<N>(
+            n,
+            [&](int i) {
+                Sums<N> sums[1];
+                body.template of<1>(i, Sources<1>{source}, sums);
+                return sums[0];
+            },
+            own);
+        if (finish.wanted())
             finish(host::add_up(device, own), source);
-        }
+    }
 }
 
 } // namespace milcgpu

@@ -208,34 +208,54 @@ __global__ void __launch_bounds__(site_parts *tile_sites, 2)
     add_up(finish, sum, threadIdx.x < tile_sites, block + 1, block / group_tiles, shared);
 }
 
-// Sums of several sources at once. A block has a tile of sites for a group of sources a tile of its threads, so that
-// what they share (links) is found in L1; blocks of the other sources of the tile follow.
+// Sums of several sources at once. A block has a tile of sites, and of the sources that are taken Body::together
+// successive ones; the blocks after it have the others. What is not taken leaves no gaps.
 template <int N, class Body, class Last>
-__global__ void __launch_bounds__(Body::groups *tile_sites, Body::blocks)
+__global__ void __launch_bounds__(tile_sites, Body::blocks)
     run_sum_sources(const Body body, const Last finish, int n, int sources, const GlobalSum<N> sum, bool defer) {
+    constexpr int most = Body::together;
     wait_for_previous();
-    __shared__ Sums<N> shared[Body::groups * tile_sites / 32];
-    const int blocks_a_tile = gridDim.x / sum.shape.tiles, tile = blockIdx.x / blocks_a_tile;
-    const int group = blockIdx.x % blocks_a_tile * (blockDim.x / tile_sites) + threadIdx.x / tile_sites;
-    const int first = group * Body::together, i = tile * tile_sites + threadIdx.x % tile_sites;
-    unsigned active = 0;
+    __shared__ Sums<N> shared[tile_slots];
+    const int lane = threadIdx.x % 32;
+    unsigned taken = __ballot_sync(~0u, lane < sources && body.takes(lane));
+    if (blockIdx.x == 0 && static_cast<int>(threadIdx.x) < sources)
+        body.begin(threadIdx.x);
+    const int groups = gridDim.x / sum.shape.tiles, tile = blockIdx.x / groups;
+    for (int before = blockIdx.x % groups * most; before > 0; --before)
+        taken &= taken - 1; // without the lowest
+    if (taken == 0)
+        return;
+    const int i = tile * tile_sites + threadIdx.x, count = min(__popc(taken), most);
+    Sources<most> own;
+    unsigned rest = taken;
     MILCGPU_UNROLL
-    for (int r = 0; r < Body::together; ++r)
-        if (first + r < sources && *body.gate(first + r) != 0)
-            active |= 1u << r;
-    Sums<N> s[Body::together] = {};
-    if (active != 0 && i < n)
-        body(i, first, active, s);
+    for (int r = 0; r < most; ++r) {
+        own.k[r] = __ffs(rest != 0 ? rest : taken) - 1;
+        rest &= rest - 1;
+    }
+    Sums<N> s[most] = {};
+    if (i < n) {
+        if (count == 1)
+            body.template of<1>(i, own, s);
+        else if (count == 2)
+            body.template of<2>(i, own, s);
+        else
+            body.template of<most>(i, own, s, count);
+    }
+    if (!finish.wanted())
+        return;
     MILCGPU_UNROLL
-    for (int r = 0; r < Body::together; ++r)
-        if ((active >> r & 1) != 0)
-            post_warp(sum.of_source(first + r), i, s[r], defer);
+    for (int r = 0; r < most; ++r)
+        if (r < count)
+            post_warp(sum.of_source(own.k[r]), i, s[r], defer);
     if (defer)
         return;
     MILCGPU_ROLLED
-    for (int r = 0; r < Body::together; ++r)
-        add_up([&](const Sums<N> &total) { finish(total, first + r); }, sum.of_source(first + r),
-               (active >> r & 1) != 0, tile + 1, tile / group_tiles, shared);
+    for (int r = 0; r < count; ++r, taken &= taken - 1) {
+        const int source = __ffs(taken) - 1;
+        add_up([&](const Sums<N> &total) { finish(total, source); }, sum.of_source(source), true, tile + 1,
+               tile / group_tiles, shared);
+    }
 }
 
 // As many blocks as are Pending: the sum that the launch before deferred, as the sum of this rank.
@@ -256,7 +276,7 @@ __global__ void __launch_bounds__(max_block)
     wait_for_previous();
     const int source = blockIdx.x / blocks, block = blockIdx.x % blocks;
     Sums<N> own = {};
-    const bool active = *body.gate(source) != 0;
+    const bool active = body.takes(source);
     if (active && !add_deferred(sum.of_source(source), block, own))
         return;
     if ((active || block == 0) && threadIdx.x == 0)
@@ -318,7 +338,7 @@ __global__ void __launch_bounds__(max_block)
     else
         __syncthreads();
     for (int source = threadIdx.x; source < sources; source += blockDim.x)
-        if (*body.gate(source) != 0)
+        if (body.takes(source))
             finish(all[source], source);
 }
 

@@ -64,7 +64,7 @@ void check_call(const DslashCall &call, Epilogue epilogue) {
     const bool spinors_fit = fits(call.out) && (epilogue == Epilogue::plain || fits(call.x)) &&
                              (epilogue != Epilogue::residual || fits(call.z)) &&
                              (epilogue != Epilogue::step || (fits(call.z) && fits(call.s) && call.cg != nullptr)) &&
-                             (call.in.sources == 1 || call.cg != nullptr);
+                             (call.in.sources == 1 || call.sum == nullptr);
     const bool checks_fit = call.checksums == nullptr ||
                             (call.in.sources == 1 && find_checked_dslash(call.in.precision, call.fat->precision(),
                                                                          call.lng->reals(), epilogue) != nullptr);
@@ -72,7 +72,7 @@ void check_call(const DslashCall &call, Epilogue epilogue) {
         call.in.data == call.out.data)
         throw Error(Status::bad_argument,
                     "dslash: spinors of one precision and as many sources, in and out apart, scalars for a step and "
-                    "for several sources, and links of one precision with 18 reals a fat link are needed; checksums "
+                    "for sums of several sources, and links of one precision with 18 reals a fat link are needed; checksums "
                     "are taken by the rows that milcgpu_list_kernels marks");
 }
 

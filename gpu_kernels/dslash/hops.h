@@ -150,20 +150,23 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, Reuse::keep, UnseenLinks> 
     using typename Base::Vec;
     size_t source_bytes;
 
-    // sum[r]: of source `first` + the r-th bit of `active`; what is not active is not read.
-    template <int together> MILCGPU_HD void all(int i, int first, unsigned active, Part (&sum)[together]) const {
-        const unsigned char *from[together];
+    // sum[r]: of source own.k[r]. at_once: directions whose loads may be on their way together.
+    template <int at_once, int count, int most>
+    MILCGPU_HD void all(int i, const Sources<most> &own, Part (&sum)[count]) const {
+        const unsigned char *from[count];
         MILCGPU_UNROLL
-        for (int r = 0; r < together; ++r) // one that is active, where there is work for nobody
-            from[r] = this->in + (first + ((active >> r & 1) != 0 ? r : lowest(active))) * source_bytes;
+        for (int r = 0; r < count; ++r)
+            from[r] = this->in + own.k[r] * source_bytes;
         const auto each = [&](int at, const auto &add) {
             MILCGPU_UNROLL
-            for (int r = 0; r < together; ++r)
+            for (int r = 0; r < count; ++r)
                 add(sum[r], load_spinor<Spinor>(from[r], this->stride, at));
         };
         const Site site = this->lattice.site(this->parity, i);
         Seen seen;
-        MILCGPU_UNROLL
+#if MILCGPU_ON_DEVICE
+#pragma unroll at_once
+#endif
         for (int mu = 0; mu < 4; ++mu) {
             const int hops = this->lattice.third_hop[mu];
             const int forward = this->lattice.forward(site, mu, 1), backward = this->lattice.backward(site, mu, 1),
@@ -178,14 +181,6 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, Reuse::keep, UnseenLinks> 
             const auto long_behind = this->long_link(seen, 1, mu, backward3);
             each(backward3, [&](Part &part, const Vec &x) { long_behind.subtract_backward(part.lng, x); });
         }
-    }
-
-  private:
-    static MILCGPU_HD int lowest(unsigned bits) {
-        int k = 0;
-        while ((bits >> k & 1) == 0)
-            ++k;
-        return k;
     }
 };
 

@@ -84,40 +84,43 @@ void launch_checked_stencil(Device &device, const DslashCall &call, Epilogue epi
 }
 
 // How threads share several sources (launch_sum_sources).
-template <int together_, int groups_, int blocks_> struct SourcesShape {
-    static constexpr int together = together_, groups = groups_, blocks = blocks_;
+template <int together_, int blocks_, int directions_> struct SourcesShape {
+    static constexpr int together = together_, blocks = blocks_, directions = directions_;
 };
 
-// Several sources at once, each in a conjugate gradient of its own.
+// Several sources at once, each in a conjugate gradient of its own, or, where cg is nullptr, D of all.
 template <class Where, class Spinor, Precision link, int reals, class End, class Shape>
 struct SourcesStencil : SourcesHops<Where, Spinor, link, reals>, Shape {
     using Base = SourcesHops<Where, Spinor, link, reals>;
     using typename Base::Part;
     End end; // of source 0
-    const CgState *cg;
-    MILCGPU_HD const int *gate(int k) const { return &cg[k].active; }
-    template <int count>
-    MILCGPU_HD void operator()(int i, int first, unsigned active, Sums<End::sums> (&sums)[count]) const {
+    CgState *cg;
+    // A step may end some sources; which take part in it was settled by the launch before, which is plain.
+    static constexpr bool is_step = End::sums == 2;
+    MILCGPU_HD bool takes(int k) const { return cg == nullptr || (is_step ? cg[k].taken : cg[k].active) != 0; }
+    MILCGPU_HD void begin(int k) const {
+        if (!is_step && cg != nullptr)
+            cg[k].taken = cg[k].active;
+    }
+    // sums[r], r < wanted: of source own.k[r].
+    template <int count, int most>
+    MILCGPU_HD void of(int i, const Sources<most> &own, Sums<End::sums> (&sums)[most], int wanted = count) const {
         Part part[count] = {};
-        this->all(i, first, active, part);
+        this->template all<Shape::directions>(i, own, part);
         MILCGPU_UNROLL
         for (int r = 0; r < count; ++r) {
-            if ((active >> r & 1) == 0)
+            if (r >= wanted)
                 continue;
             StoredSpinor<Spinor> made;
-            sums[r] = end.of_source(first + r, (first + r) * this->source_bytes)(
+            sums[r] = end.of_source(own.k[r], own.k[r] * this->source_bytes)(
                 this->stride, i, this->fat_scale * part[r].fat + this->long_scale * part[r].lng, made);
         }
-    }
-    MILCGPU_HD Sums<End::sums> operator()(int i, int k) const {
-        Sums<End::sums> sums[1];
-        (*this)(i, k, 1u, sums);
-        return sums[0];
     }
 };
 
 template <class Last> struct SourcesFinish {
     Last first;
+    MILCGPU_HD bool wanted() const { return first.wanted(); }
     template <int N> MILCGPU_HD void operator()(const Sums<N> &total, int k) const {
         Last finish = first;
         finish.cg += k;
