@@ -20,10 +20,11 @@
 
 namespace milcgpu {
 
-constexpr int tile_sites = 64;   // smallest block; blocks are multiples of it
-constexpr int tile_slots = 2;    // one for each of its warps
-constexpr int group_tiles = 256; // tiles added by one block
-constexpr int site_parts = 4;    // that a heavy body is cut into: one a direction
+constexpr int tile_sites = 64;     // smallest block; blocks are multiples of it
+constexpr int tile_slots = 2;      // one for each of its warps
+constexpr int group_tiles = 256;   // tiles added by one block
+constexpr int sources_a_block = 4; // in launch_sum_sources: 256 threads
+constexpr int site_parts = 4;      // that a heavy body is cut into: one a direction
 
 template <int N> struct Sums {
     double v[N];
@@ -276,41 +277,47 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
     host::run_sum<N>(device, n, body, finish, how.gate, sum, defer, pending);
 }
 
-// finish(sum over i of body(i, source), source) for each source in [0, sources) that body.takes(source), which does not
-// change in this launch; body.begin(source) is called once for every source. At most 32 sources.
-//
-// On the GPU a thread does up to Body::together of those that are taken at a site, so that what they share (links) is
-// loaded once: body.of<count>(i, which, sums). Body::blocks: blocks of 64 threads that must fit on an SM.
-template <int N, class Body, class Last>
+// finish(sum over i of body(i, source), source) for each source in [0, sources) for which *body.gate(source), on the
+// device, is not 0.
+template <int N, int min_blocks, class Body, class Last>
 void launch_sum_sources(Device &device, int n, int sources, const Body &body, const Last &finish, const char *what) {
     const GlobalSum<N> sum = global_sum<N>(device, n, nullptr, sources);
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu()) {
-        const int groups = (sources + Body::together - 1) / Body::together;
+        const int source_groups = (sources + sources_a_block - 1) / sources_a_block;
         const bool finish_later = device.ranks() != nullptr;
-        cuda::start(device, what, sum.shape.tiles * groups, tile_sites, cuda::run_sum_sources<N, Body, Last>, body,
-                    finish, n, sources, sum, finish_later);
-        if (finish_later && finish.wanted())
+        cuda::start(device, what, sum.shape.tiles * source_groups, sources_a_block * tile_sites,
+                    cuda::run_sum_sources<N, min_blocks, Body, Last>, body, finish, n, sources, sum, finish_later);
+        if (finish_later)
             cuda::finish_sources_over_ranks(device, sum, body, finish, sources);
         return;
     }
 #endif
     static_cast<void>(what);
-    for (int source = 0; source < sources; ++source) {
-        body.begin(source);
-        if (!body.takes(source))
-            continue;
-        const GlobalSum<N> own = sum.of_source(source);
-        host::tile_sums<N>(
-            n,
-            [&](int i) {
-                Sums<N> sums[1];
-                body.template of<1>(i, Sources<1>{source}, sums);
-                return sums[0];
-            },
-            own);
-        if (finish.wanted())
+    for (int source = 0; source < sources; ++source)
+        if (*body.gate(source) != 0) {
+            const GlobalSum<N> own = sum.of_source(source);
+            host::tile_sums<N>(
+                n, [&](int i) { return body(i, source); }, own);
             finish(host::add_up(device, own), source);
+        }
+}
+
+// Several sources without sums. On the GPU a thread does up to Body::together of them at a site, so that what they
+// share (links) is loaded once: body.of<count>(i, which). Body::blocks: blocks of 64 threads that must fit on an SM.
+template <class Body> void launch_sources(Device &device, int n, int sources, const Body &body, const char *what) {
+#if defined(MILCGPU_WITH_CUDA)
+    if (device.on_gpu()) {
+        const int tiles = (n + tile_sites - 1) / tile_sites, groups = (sources + Body::together - 1) / Body::together;
+        cuda::start(device, what, tiles * groups, tile_sites, cuda::run_sources<Body>, body, n, sources);
+        return;
+    }
+#endif
+    static_cast<void>(device), static_cast<void>(what);
+    for (int source = 0; source < sources; ++source) {
+#pragma omp parallel for schedule(static)
+        for (int i = 0; i < n; ++i)
+            body.template of<1>(i, Sources<1>{source});
     }
 }
 

@@ -208,54 +208,49 @@ __global__ void __launch_bounds__(site_parts *tile_sites, 2)
     add_up(finish, sum, threadIdx.x < tile_sites, block + 1, block / group_tiles, shared);
 }
 
-// Sums of several sources at once. A block has a tile of sites, and of the sources that are taken Body::together
-// successive ones; the blocks after it have the others. What is not taken leaves no gaps.
-template <int N, class Body, class Last>
-__global__ void __launch_bounds__(tile_sites, Body::blocks)
+// Sums of several sources at once. A block has a tile of sites for 4 sources, so that what they share (links) is found
+// in L1; blocks of the other sources of the tile follow.
+template <int N, int min_blocks, class Body, class Last>
+__global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
     run_sum_sources(const Body body, const Last finish, int n, int sources, const GlobalSum<N> sum, bool defer) {
-    constexpr int most = Body::together;
     wait_for_previous();
-    __shared__ Sums<N> shared[tile_slots];
-    const int lane = threadIdx.x % 32;
-    unsigned taken = __ballot_sync(~0u, lane < sources && body.takes(lane));
-    if (blockIdx.x == 0 && static_cast<int>(threadIdx.x) < sources)
-        body.begin(threadIdx.x);
-    const int groups = gridDim.x / sum.shape.tiles, tile = blockIdx.x / groups;
-    for (int before = blockIdx.x % groups * most; before > 0; --before)
-        taken &= taken - 1; // without the lowest
-    if (taken == 0)
-        return;
-    const int i = tile * tile_sites + threadIdx.x, count = min(__popc(taken), most);
-    Sources<most> own;
-    unsigned rest = taken;
-    MILCGPU_UNROLL
-    for (int r = 0; r < most; ++r) {
-        own.k[r] = __ffs(rest != 0 ? rest : taken) - 1;
-        rest &= rest - 1;
-    }
-    Sums<N> s[most] = {};
-    if (i < n) {
-        if (count == 1)
-            body.template of<1>(i, own, s);
-        else if (count == 2)
-            body.template of<2>(i, own, s);
-        else
-            body.template of<most>(i, own, s, count);
-    }
-    if (!finish.wanted())
-        return;
-    MILCGPU_UNROLL
-    for (int r = 0; r < most; ++r)
-        if (r < count)
-            post_warp(sum.of_source(own.k[r]), i, s[r], defer);
+    __shared__ Sums<N> shared[sources_a_block * tile_sites / 32];
+    const int source_groups = (sources + sources_a_block - 1) / sources_a_block;
+    const int tile = blockIdx.x / source_groups,
+              source = blockIdx.x % source_groups * sources_a_block + threadIdx.x / tile_sites;
+    const int i = tile * tile_sites + threadIdx.x % tile_sites;
+    const bool active = source < sources && *body.gate(source) != 0;
+    Sums<N> s = {};
+    if (active && i < n)
+        s = body(i, source);
+    const GlobalSum<N> own = sum.of_source(source);
+    if (active)
+        post_warp(own, i, s, defer);
     if (defer)
         return;
-    MILCGPU_ROLLED
-    for (int r = 0; r < count; ++r, taken &= taken - 1) {
-        const int source = __ffs(taken) - 1;
-        add_up([&](const Sums<N> &total) { finish(total, source); }, sum.of_source(source), true, tile + 1,
-               tile / group_tiles, shared);
-    }
+    add_up([&](const Sums<N> &total) { finish(total, source); }, own, active, tile + 1, tile / group_tiles, shared);
+}
+
+// Several sources without sums. A block has a tile of sites for Body::together sources; the blocks after it have the
+// others.
+template <class Body>
+__global__ void __launch_bounds__(tile_sites, Body::blocks) run_sources(const Body body, int n, int sources) {
+    constexpr int most = Body::together;
+    wait_for_previous();
+    const int groups = (sources + most - 1) / most, tile = blockIdx.x / groups, first = blockIdx.x % groups * most;
+    const int i = tile * tile_sites + threadIdx.x, count = min(sources - first, most);
+    if (i >= n)
+        return;
+    Sources<most> own;
+    MILCGPU_UNROLL
+    for (int r = 0; r < most; ++r)
+        own.k[r] = first + min(r, count - 1);
+    if (count == 1)
+        body.template of<1>(i, own);
+    else if (count == 2)
+        body.template of<2>(i, own);
+    else
+        body.template of<most>(i, own, count);
 }
 
 // As many blocks as are Pending: the sum that the launch before deferred, as the sum of this rank.
@@ -276,7 +271,7 @@ __global__ void __launch_bounds__(max_block)
     wait_for_previous();
     const int source = blockIdx.x / blocks, block = blockIdx.x % blocks;
     Sums<N> own = {};
-    const bool active = body.takes(source);
+    const bool active = *body.gate(source) != 0;
     if (active && !add_deferred(sum.of_source(source), block, own))
         return;
     if ((active || block == 0) && threadIdx.x == 0)
@@ -338,7 +333,7 @@ __global__ void __launch_bounds__(max_block)
     else
         __syncthreads();
     for (int source = threadIdx.x; source < sources; source += blockDim.x)
-        if (body.takes(source))
+        if (*body.gate(source) != 0)
             finish(all[source], source);
 }
 

@@ -15,7 +15,6 @@ enum class CgStop { running, target, reliable_update, iteration_limit, nan_or_in
 struct CgState {
     int active; // 0: the launches still queued do nothing
     CgStop stop;
-    int taken;              // of several sources: active when the iteration under way began
     WaitReport *waits;      // Device::waits
     double shift;           // of A
     double scale;           // a vector here times scale is the vector of the system as given
@@ -43,7 +42,7 @@ struct CgState {
         pp = pp_of_start;
         alpha = carry = unknown();
         stop = CgStop::running;
-        active = taken = 1;
+        active = 1;
     }
 
     // Length of the coming step, from |B p|^2.

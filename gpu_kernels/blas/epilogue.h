@@ -40,6 +40,7 @@ struct HalfCall {
     // In a conjugate gradient, plain or step: the scalars are those of `cg` (an array, one a source), a source whose
     // cg->active is 0 is left alone, and the sum goes to cg: plain gives alpha, step rr_new and cross; the iteration is
     // recorded and judged.
+    // nullptr: several sources take part in no iteration; plain, without sums.
     CgState *cg = nullptr;
     bool along_p = false; // plain: in is p, else r
     bool judge = true;    // step; false where relative_residual (blas.h) does it

@@ -61,19 +61,21 @@ void check_call(const DslashCall &call, Epilogue epilogue) {
         return block.precision == call.in.precision && block.stride == call.in.stride &&
                block.sources == call.in.sources && (block.sources == 1 || block.source_bytes == call.in.source_bytes);
     };
-    const bool spinors_fit = fits(call.out) && (epilogue == Epilogue::plain || fits(call.x)) &&
-                             (epilogue != Epilogue::residual || fits(call.z)) &&
-                             (epilogue != Epilogue::step || (fits(call.z) && fits(call.s) && call.cg != nullptr)) &&
-                             (call.in.sources == 1 || call.sum == nullptr);
+    const bool spinors_fit =
+        fits(call.out) && (epilogue == Epilogue::plain || fits(call.x)) &&
+        (epilogue != Epilogue::residual || fits(call.z)) &&
+        (epilogue != Epilogue::step || (fits(call.z) && fits(call.s) && call.cg != nullptr)) &&
+        (call.in.sources == 1 || call.cg != nullptr || (epilogue == Epilogue::plain && call.sum == nullptr));
     const bool checks_fit = call.checksums == nullptr ||
                             (call.in.sources == 1 && find_checked_dslash(call.in.precision, call.fat->precision(),
                                                                          call.lng->reals(), epilogue) != nullptr);
     if (!spinors_fit || !checks_fit || call.fat->precision() != call.lng->precision() || call.fat->reals() != 18 ||
         call.in.data == call.out.data)
-        throw Error(Status::bad_argument,
-                    "dslash: spinors of one precision and as many sources, in and out apart, scalars for a step and "
-                    "for sums of several sources, and links of one precision with 18 reals a fat link are needed; checksums "
-                    "are taken by the rows that milcgpu_list_kernels marks");
+        throw Error(
+            Status::bad_argument,
+            "dslash: spinors of one precision and as many sources, in and out apart, scalars for a step and "
+            "for sums of several sources, and links of one precision with 18 reals a fat link are needed; checksums "
+            "are taken by the rows that milcgpu_list_kernels marks");
 }
 
 void dslash(Device &device, const DslashCall &call, Epilogue epilogue) {

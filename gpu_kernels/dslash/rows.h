@@ -1,9 +1,11 @@
 // The rows of the dslash table by spinor precision, with their launch shapes: blocks of 256 threads that must fit on an
 // SM, which bounds the registers a thread, and threads a block. Blocks of 128 threads: 64 and 256 were no faster.
 //
-// Several sources: four a thread and blocks of 64 threads, 6 an SM (168 registers), in double 4 (255). Two sources a
-// thread were 15 to 30 % slower from 8 sources on, one twice as slow; blocks with the sources of a tile beside each
-// other no faster. All directions at once pay in single precision only.
+// Several sources without sums: four a thread and blocks of 64 threads, 6 an SM (168 registers), in double 4 (255). Two
+// sources a thread were 15 to 30 % slower from 8 sources on, one twice as slow; blocks with the sources of a tile
+// beside each other no faster. All directions at once pay in single precision only. In a conjugate gradient, with sums,
+// a thread does one source: four were 3 to 20 % slower at 16^4, where one block adds the sums of its four one after the
+// other.
 #pragma once
 #include "gpu_kernels/dslash/stencil.h"
 
@@ -18,7 +20,7 @@ template <class Where> void double_rows(std::vector<DslashKernel> &table, const 
     add_rows<Where, SpinorDouble, Precision::half, 2, 128>(table, file);
     add_checked_row<Where, SpinorDouble, Precision::double_, 1, 128>(table, file);
     add_checked_row<Where, SpinorDouble, Precision::single, 2, 128>(table, file);
-    add_sources_rows<Where, SpinorDouble, Precision::double_, SourcesShape<4, 4, 1>>(table, file);
+    add_sources_rows<Where, SpinorDouble, Precision::double_, 1, SourcesShape<4, 4, 1>>(table, file);
 }
 
 // Single precision: links as float4 stripes, spinors as three float2.
@@ -29,7 +31,7 @@ template <class Where> void single_rows(std::vector<DslashKernel> &table, const 
     add_rows<Where, SpinorSingle, Precision::double_, 2, 128>(table, file);
     add_rows<Where, SpinorSingle, Precision::single, 3, 128>(table, file);
     add_rows<Where, SpinorSingle, Precision::half, 3, 128>(table, file);
-    add_sources_rows<Where, SpinorSingle, Precision::single, SourcesShape<4, 6, 4>>(table, file);
+    add_sources_rows<Where, SpinorSingle, Precision::single, 3, SourcesShape<4, 6, 4>>(table, file);
 }
 
 // Half precision: links 16-bit fixed point, spinors one 16-byte word of six 20-bit numbers and their exponent;
@@ -42,7 +44,7 @@ template <class Where> void half_rows(std::vector<DslashKernel> &table, const ch
     add_rows<Where, SpinorHalf, Precision::double_, 2, 128>(table, file);
     add_rows<Where, SpinorHalf, Precision::single, 4, 128>(table, file);
     add_rows<Where, SpinorHalf, Precision::half, 4, 128>(table, file);
-    add_sources_rows<Where, SpinorHalf, Precision::half, SourcesShape<4, 6, 1>>(table, file);
+    add_sources_rows<Where, SpinorHalf, Precision::half, 3, SourcesShape<4, 6, 1>>(table, file);
 }
 
 } // namespace milcgpu

@@ -83,44 +83,45 @@ void launch_checked_stencil(Device &device, const DslashCall &call, Epilogue epi
                               {"launch dslash", nullptr, block});
 }
 
-// How threads share several sources (launch_sum_sources).
+// Several sources at once, each in a conjugate gradient of its own. Links are read once a source, from L1 after the
+// first.
+template <class Where, class Spinor, Precision link, int reals, class End> struct SourcesStencil {
+    Stencil<Where, Spinor, link, reals, End, Reuse::keep> first; // of source 0
+    size_t source_bytes;
+    const CgState *cg;
+    MILCGPU_HD const int *gate(int k) const { return &cg[k].active; }
+    MILCGPU_HD Sums<End::sums> operator()(int i, int k) const {
+        auto body = first;
+        body.in += k * source_bytes;
+        body.end = first.end.of_source(k, k * source_bytes);
+        return body(i);
+    }
+};
+
+// Several sources at once without sums: a thread does `together` of them, and `blocks` blocks of 64 threads fit on an
+// SM. directions: whose loads may be on their way together.
 template <int together_, int blocks_, int directions_> struct SourcesShape {
     static constexpr int together = together_, blocks = blocks_, directions = directions_;
 };
-
-// Several sources at once, each in a conjugate gradient of its own, or, where cg is nullptr, D of all.
-template <class Where, class Spinor, Precision link, int reals, class End, class Shape>
-struct SourcesStencil : SourcesHops<Where, Spinor, link, reals>, Shape {
+template <class Where, class Spinor, Precision link, int reals, class Shape>
+struct TogetherStencil : SourcesHops<Where, Spinor, link, reals>, Shape {
     using Base = SourcesHops<Where, Spinor, link, reals>;
     using typename Base::Part;
-    End end; // of source 0
-    CgState *cg;
-    // A step may end some sources; which take part in it was settled by the launch before, which is plain.
-    static constexpr bool is_step = End::sums == 2;
-    MILCGPU_HD bool takes(int k) const { return cg == nullptr || (is_step ? cg[k].taken : cg[k].active) != 0; }
-    MILCGPU_HD void begin(int k) const {
-        if (!is_step && cg != nullptr)
-            cg[k].taken = cg[k].active;
-    }
-    // sums[r], r < wanted: of source own.k[r].
-    template <int count, int most>
-    MILCGPU_HD void of(int i, const Sources<most> &own, Sums<End::sums> (&sums)[most], int wanted = count) const {
+    unsigned char *out; // of source 0
+    // Sources own.k[r], r < wanted.
+    template <int count, int most> MILCGPU_HD void of(int i, const Sources<most> &own, int wanted = count) const {
         Part part[count] = {};
         this->template all<Shape::directions>(i, own, part);
         MILCGPU_UNROLL
-        for (int r = 0; r < count; ++r) {
-            if (r >= wanted)
-                continue;
-            StoredSpinor<Spinor> made;
-            sums[r] = end.of_source(own.k[r], own.k[r] * this->source_bytes)(
-                this->stride, i, this->fat_scale * part[r].fat + this->long_scale * part[r].lng, made);
-        }
+        for (int r = 0; r < count; ++r)
+            if (r < wanted)
+                store_spinor<Spinor>(out + own.k[r] * this->source_bytes, this->stride, i,
+                                     this->fat_scale * part[r].fat + this->long_scale * part[r].lng);
     }
 };
 
 template <class Last> struct SourcesFinish {
     Last first;
-    MILCGPU_HD bool wanted() const { return first.wanted(); }
     template <int N> MILCGPU_HD void operator()(const Sums<N> &total, int k) const {
         Last finish = first;
         finish.cg += k;
@@ -128,21 +129,30 @@ template <class Last> struct SourcesFinish {
     }
 };
 
-template <class Where, class Spinor, Precision link, int reals, class Shape>
+template <class Where, class Spinor, Precision link, int reals, int min_blocks, class Shape>
 void launch_sources_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
     const auto start = [&](const auto &end, const auto &finish) {
         using End = std::decay_t<decltype(end)>;
-        SourcesStencil<Where, Spinor, link, reals, End, Shape> body{};
+        SourcesStencil<Where, Spinor, link, reals, End> body{};
+        fill_links(body.first, call.lattice, call.parity, *call.fat, *call.lng);
+        body.first.stride = call.in.stride;
+        body.first.in = call.in.data;
+        body.first.end = end;
+        body.source_bytes = call.in.source_bytes;
+        body.cg = call.cg;
+        launch_sum_sources<End::sums, min_blocks>(device, call.lattice.sites(call.parity), call.in.sources, body,
+                                                  finish, "launch dslash on several sources");
+    };
+    if (epilogue == Epilogue::plain && call.cg == nullptr) {
+        TogetherStencil<Where, Spinor, link, reals, Shape> body{};
         fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
         body.stride = call.in.stride;
         body.in = call.in.data;
-        body.end = end;
         body.source_bytes = call.in.source_bytes;
-        body.cg = call.cg;
-        launch_sum_sources<End::sums>(device, call.lattice.sites(call.parity), call.in.sources, body, finish,
-                                      "launch dslash on several sources");
-    };
-    if (epilogue == Epilogue::step)
+        body.out = call.out.data;
+        launch_sources(device, call.lattice.sites(call.parity), call.in.sources, body,
+                       "launch dslash on several sources, no sums");
+    } else if (epilogue == Epilogue::step)
         start(StepEnding<Spinor, Where>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg},
               SourcesFinish<StepFinish>{{{}, call.cg, call.judge}});
     else
@@ -177,12 +187,12 @@ void add_checked_row(std::vector<DslashKernel> &table, const char *file) {
 }
 
 // The same for several sources: plain and step.
-template <class Where, class Spinor, Precision link, class Shape>
+template <class Where, class Spinor, Precision link, int min_blocks, class Shape>
 void add_sources_rows(std::vector<DslashKernel> &table, const char *file) {
     for_all_reals([&](auto reals) {
         for (const Epilogue epilogue : {Epilogue::plain, Epilogue::step})
             table.push_back({Spinor::precision, link, reals, epilogue, max_shifts, false,
-                             launch_sources_stencil<Where, Spinor, link, reals, Shape>, file});
+                             launch_sources_stencil<Where, Spinor, link, reals, min_blocks, Shape>, file});
     });
 }
 
