@@ -6,10 +6,10 @@
 // they store into that, and the host has no part in it; elsewhere the host passes on what was stored (relay.h). Bytes a
 // place of a ghost: the element's and 8 more, stored once and read once or twice.
 //
-// On the host backend, and for what is not a single vector, the sites that a neighbour needs are gathered into one
-// piece a face, site by site; pieces travel as messages (those of GPUs that all reach each other's memory by kernels),
-// and are put behind the sites of the field that they belong to. Bytes a place of a ghost: the element's, read and
-// written four times here and carried once.
+// On the host backend, and for what is not a single vector, the sites that a neighbour needs make a piece a face
+// (pieces.h). GPUs that all reach each other's memory store pieces straight into the neighbours' slots, and take from
+// there what belongs behind the sites of a field: the element's bytes are read and written twice. Elsewhere pieces are
+// gathered in a buffer, travel as messages, and are put behind the sites.
 //
 // With `check` a checksum travels after each message, and a message that arrived otherwise than it was sent is
 // Error(comm) on all ranks.
