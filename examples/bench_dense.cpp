@@ -196,7 +196,7 @@ class Bench {
         for (const bool add : {true, false}) {
             // Of what is added up many times, the first time is verified.
             std::vector<Number> got(length);
-            rotate(device_, x, to, y, add);
+            rotate(device_, x, to, y, add ? y : SpinorBlock());
             double error = 0;
             for (int j = 0; j < m; ++j) {
                 reorder_.to_host(y[j], 0, {reinterpret_cast<double *>(got.data()), Precision::double_, 48});
@@ -213,7 +213,7 @@ class Bench {
                     error = std::max(error, difference / size);
                 }
             }
-            const double seconds = time_recorded([&] { rotate(device_, x, to, y, add); });
+            const double seconds = time_recorded([&] { rotate(device_, x, to, y, add ? y : SpinorBlock()); });
             Fastest cublas;
             if (with_cublas() && p == Precision::double_ && !add)
                 cublas_rotate<Cublas::Complex>(x, y, g, cublas);

@@ -12,9 +12,10 @@ bool milcgpu_context::give_back() {
             solvers.erase(std::next(oldest).base());
             return true;
         }
-    if (busy != nullptr && !busy_with_several && busy->multi_mass) {
-        say(2, "memory is short: an idle multi-mass solver is given back");
+    if (busy != nullptr && !busy_with_several && (busy->multi_mass || busy->block)) {
+        say(2, "memory is short: an idle solver for several masses or sources is given back");
         solvers.front().multi_mass.reset();
+        solvers.front().block.reset();
         return true;
     }
     bool any = false;
@@ -130,7 +131,7 @@ milcgpu_context::CachedSolver &milcgpu::cached_solver(milcgpu_context &context, 
         }
     if (solvers.size() >= cached_solvers)
         solvers.pop_back();
-    solvers.push_front({parity, precise, sloppy, &links, version, nullptr, nullptr, {}});
+    solvers.push_front({parity, precise, sloppy, &links, version, nullptr, nullptr, {}, nullptr});
     context.busy = &solvers.front();
     try {
         context.device->agree("memory for a solve",

@@ -3,6 +3,7 @@
 #pragma once
 #include "gpu_kernels/comm/boxes.h"
 #include "gpu_kernels/operators/staggered.h"
+#include "gpu_kernels/solver/block_cg.h"
 #include "gpu_kernels/solver/multi_mass.h"
 #include "milc_glue/milcgpu.h"
 #include "reorder/resident_links.h"
@@ -35,12 +36,13 @@ struct milcgpu_context {
         std::unique_ptr<milcgpu::CgSolver> solver;
         std::unique_ptr<milcgpu::MultiMassSolver> multi_mass; // refined by `solver`; made when first needed
         milcgpu::OperatorSpec shared;
+        std::unique_ptr<milcgpu::BlockCgSolver> block; // what it leaves goes through `solver`; made when first needed
     };
     std::list<CachedSolver> solvers; // the last used first
     std::set<milcgpu_links *> handles;
     // What the call in progress works with; nullptr: nothing yet.
     const CachedSolver *busy = nullptr;
-    bool busy_with_several = false; // its multi-mass solver, too
+    bool busy_with_several = false; // its multi-mass solver or that of several sources, too
 
     // Where an allocation does not fit: the solver that was used longest ago, when all idle ones are gone the packed
     // links that nobody reads. False when there is nothing left.
@@ -137,6 +139,16 @@ void check_alike(milcgpu_context &, const std::vector<Alike> &values);
 inline double code_of(const OperatorSpec &spec) { // a number for each specification
     return spec.reals + 100 * static_cast<int>(spec.spinor) + 1000 * static_cast<int>(spec.link);
 }
+// A specification of one solve, looked over.
+struct SolveArguments {
+    int parity;
+    OperatorSpec precise, sloppy;
+    CgLimits limits;
+};
+SolveArguments checked_solve(const milcgpu_solve_spec &);
+std::vector<Alike> numbers_of(const SolveArguments &, const milcgpu_solve_spec &);
+// From the solver's report, but for seconds and bytes of the call.
+void fill_report(const CgReport &, const SolveArguments &, milcgpu_solve_report &);
 void check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy); // throws not_built
 void check_version(uint64_t asked, const ResidentLinks &links);           // throws where links are stale
 

@@ -68,13 +68,9 @@ void update_links(milcgpu_links &handle, const milcgpu_field *fat, const milcgpu
         *changed = differ;
 }
 
-struct SolveArguments {
-    int parity;
-    OperatorSpec precise, sloppy;
-    CgLimits limits;
-};
+} // namespace
 
-SolveArguments checked_solve(const milcgpu_solve_spec &spec) {
+SolveArguments milcgpu::checked_solve(const milcgpu_solve_spec &spec) {
     require_size(spec.struct_size, sizeof spec, "milcgpu_solve_spec");
     SolveArguments a{};
     a.parity = parity_index(spec.parity);
@@ -107,7 +103,7 @@ SolveArguments checked_solve(const milcgpu_solve_spec &spec) {
     return a;
 }
 
-void fill_report(const CgReport &r, const SolveArguments &a, milcgpu_solve_report &report) {
+void milcgpu::fill_report(const CgReport &r, const SolveArguments &a, milcgpu_solve_report &report) {
     report.status = static_cast<int>(r.status);
     report.iterations = r.iterations;
     report.steps = r.steps;
@@ -129,20 +125,26 @@ void fill_report(const CgReport &r, const SolveArguments &a, milcgpu_solve_repor
     std::snprintf(report.message, sizeof report.message, "%s", r.message.c_str());
 }
 
+std::vector<Alike> milcgpu::numbers_of(const SolveArguments &a, const milcgpu_solve_spec &spec) {
+    return {{"spec.parity", double(a.parity)},
+            {"spec.precise", code_of(a.precise)},
+            {"spec.sloppy", code_of(a.sloppy)},
+            {"spec.mass", spec.mass},
+            {"spec.tolerance", spec.tolerance},
+            {"spec.relative_tolerance", spec.relative_tolerance},
+            {"spec.max_iterations", double(spec.max_iterations)},
+            {"spec.max_restarts", double(spec.max_restarts)},
+            {"spec.reliable_delta", spec.reliable_delta},
+            {"spec.jump_limit", spec.jump_limit}};
+}
+
+namespace {
+
 Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve_spec &spec, SolveArguments a,
              const HostField &source, const HostField &solution, milcgpu_solve_report &report) {
     Device &device = *context.device;
     const CallMeter meter(device);
-    check_alike(context, {{"spec.parity", double(a.parity)},
-                          {"spec.precise", code_of(a.precise)},
-                          {"spec.sloppy", code_of(a.sloppy)},
-                          {"spec.mass", spec.mass},
-                          {"spec.tolerance", spec.tolerance},
-                          {"spec.relative_tolerance", spec.relative_tolerance},
-                          {"spec.max_iterations", double(spec.max_iterations)},
-                          {"spec.max_restarts", double(spec.max_restarts)},
-                          {"spec.reliable_delta", spec.reliable_delta},
-                          {"spec.jump_limit", spec.jump_limit}});
+    check_alike(context, numbers_of(a, spec));
     report.links_version = links.links->generation();
     CgSolver &solver = *cached_solver(context, links, a.parity, a.precise, a.sloppy).solver;
     CgProgress progress;

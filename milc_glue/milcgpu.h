@@ -226,6 +226,24 @@ milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, 
 milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
                              const milcgpu_field *source, const milcgpu_field *solution, milcgpu_solve_report *report);
 
+/* How several sources are solved for. */
+typedef enum {
+    MILCGPU_TOGETHER_AUTO = 0,
+    MILCGPU_BLOCK = 1,     /* in one Krylov space for all: fewer steps, the more sources and the lighter the mass */
+    MILCGPU_LOCK_STEP = 2, /* at once, each in a Krylov space of its own: the steps of a solve for each */
+    MILCGPU_ONE_BY_ONE = 3 /* milcgpu_solve for each */
+} milcgpu_together;
+
+/* The same as milcgpu_solve for n sources, any number, with the links loaded once for up to 16 of them. Each has its
+ * own guess, status and residuals; one that cannot be solved for (NaN in it) does not hold the others back. Sources are
+ * taken 16 at a time, or fewer where memory is short, and what these have found is copied out before the next ones are
+ * begun. A relative tolerance is tested one source after the other. reports: n of them, or NULL. The status is that of
+ * the first source that has none of OK. Of spec.precise the reals and the link precision are not used: solutions are
+ * kept in double, and residuals are computed from the links as handed over. */
+milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
+                                     int together, int n, const milcgpu_field *sources,
+                                     const milcgpu_field *solutions, milcgpu_solve_report *reports);
+
 /* Several masses at once: (offset_i - D D) x_i = b, offset_i = 4 m_i^2 or a pole of a rational function; any order,
  * equal ones too. */
 typedef struct {

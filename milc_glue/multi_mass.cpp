@@ -137,6 +137,7 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
     context.busy_with_several = true;
     if (!cached.multi_mass || !(cached.shared == a.shared) || cached.multi_mass->shifts() < spec.n_shifts) {
         cached.multi_mass.reset(); // its memory first
+        cached.block.reset();
         cached.multi_mass = make_solver(context, links, a, spec.n_shifts, *cached.solver);
         cached.shared = a.shared;
     }

@@ -165,7 +165,7 @@ std::vector<Number> random_matrix(int n, int m) {
 void rotate_by(Device &device, const SpinorBlock &x, const std::vector<Number> &c, const SpinorBlock &y, bool add) {
     const DeviceArray<Complex<double>> on_device(device, c.size(), "test");
     device.copy_to_device(on_device.data(), c.data(), c.size() * sizeof(Number));
-    rotate(device, x, on_device.data(), y, add);
+    rotate(device, x, on_device.data(), y, add ? y : SpinorBlock());
 }
 
 // The largest error of y = x c (+ before) on a site, as a part of the sum of |x_i c_ij| there.

@@ -305,15 +305,19 @@ void launch_sum_sources(Device &device, int n, int sources, const Body &body, co
 
 // Several sources without sums. On the GPU a thread does up to Body::together of them at a site, so that what they
 // share (links) is loaded once: body.of<count>(i, which). Body::blocks: blocks of 64 threads that must fit on an SM.
-template <class Body> void launch_sources(Device &device, int n, int sources, const Body &body, const char *what) {
+// gate: as SumLaunch's.
+template <class Body>
+void launch_sources(Device &device, int n, int sources, const Body &body, const int *gate, const char *what) {
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu()) {
         const int tiles = (n + tile_sites - 1) / tile_sites, groups = (sources + Body::together - 1) / Body::together;
-        cuda::start(device, what, tiles * groups, tile_sites, cuda::run_sources<Body>, body, n, sources);
+        cuda::start(device, what, tiles * groups, tile_sites, cuda::run_sources<Body>, body, n, sources, gate);
         return;
     }
 #endif
     static_cast<void>(device), static_cast<void>(what);
+    if (gate != nullptr && *gate == 0)
+        return;
     for (int source = 0; source < sources; ++source) {
 #pragma omp parallel for schedule(static)
         for (int i = 0; i < n; ++i)

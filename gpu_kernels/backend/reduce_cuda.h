@@ -234,9 +234,11 @@ __global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
 // Several sources without sums. A block has a tile of sites for Body::together sources; the blocks after it have the
 // others.
 template <class Body>
-__global__ void __launch_bounds__(tile_sites, Body::blocks) run_sources(const Body body, int n, int sources) {
+__global__ void __launch_bounds__(tile_sites, Body::blocks) run_sources(const Body body, int n, int sources, const int *gate) {
     constexpr int most = Body::together;
     wait_for_previous();
+    if (gate != nullptr && *gate == 0)
+        return;
     const int groups = (sources + most - 1) / most, tile = blockIdx.x / groups, first = blockIdx.x % groups * most;
     const int i = tile * tile_sites + threadIdx.x, count = min(sources - first, most);
     if (i >= n)

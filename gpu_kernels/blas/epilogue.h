@@ -40,8 +40,9 @@ struct HalfCall {
     // In a conjugate gradient, plain or step: the scalars are those of `cg` (an array, one a source), a source whose
     // cg->active is 0 is left alone, and the sum goes to cg: plain gives alpha, step rr_new and cross; the iteration is
     // recorded and judged.
-    // nullptr: several sources take part in no iteration; plain, without sums.
+    // nullptr: of several sources nothing is summed, and they have one `a` and `alpha`.
     CgState *cg = nullptr;
+    const int *gate = nullptr; // without cg: where this is 0 on the device, the launch does nothing
     bool along_p = false; // plain: in is p, else r
     bool judge = true;    // step; false where relative_residual (blas.h) does it
     // One source: that sum, deferred to the launch that follows (nullptr: finished in this one), and that of the launch

@@ -22,17 +22,20 @@ constexpr int dense_block = 32;
 // The same numbers give the same bits: how the sites are cut into sums depends on their number alone.
 // It is this rank's part of the sum. room: gram_room(N, M) doubles on the device; nullptr: they are allocated here,
 // which a recorded sequence of launches cannot do.
-// Bytes a site: N + M spinors, or N; flops a site: 24 N M. Throws Error(bad_argument).
-void gram(Device &, const SpinorBlock &x, const SpinorBlock &y, Complex<double> *g, double *room = nullptr);
+// gate: where it is 0 on the device, nothing is done. Bytes a site: N + M spinors, or N; flops a site: 24 N M. Throws
+// Error(bad_argument).
+void gram(Device &, const SpinorBlock &x, const SpinorBlock &y, Complex<double> *g, double *room = nullptr,
+          const int *gate = nullptr);
 size_t gram_room(int x_sources, int y_sources);
 
 // The same on the host, the sums over all ranks added in rank order. It waits for the device.
 std::vector<Complex<double>> gram_over_ranks(Device &, const SpinorBlock &x, const SpinorBlock &y);
 
-// y_j = sum_i x_i c[i][j], with `add` y_j += that. c: N x M. y may be x itself where N = M <= dense_block; otherwise
-// they must not overlap. Bytes a site: N + M spinors, 2 M + N with `add`; flops a site: 24 N M. Throws
-// Error(bad_argument).
-void rotate(Device &, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y, bool add = false);
+// y_j = plus_j + sum_i x_i c[i][j], where there is a `plus`, M fields. c: N x M. y may be x itself where N = M <=
+// dense_block, and it may be `plus`; otherwise they must not overlap. gate: as above. Bytes a site: N + M spinors, and M
+// of `plus`; flops a site: 24 N M. Throws Error(bad_argument).
+void rotate(Device &, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
+            const SpinorBlock &plus = {}, const int *gate = nullptr);
 
 constexpr double dense_flops(int n, int m, int sites) { return 24.0 * n * m * sites; }
 

@@ -43,8 +43,11 @@ template <int tiles, bool same> struct Ring {                                  /
 
 template <class S, int tiles, bool same>
 __global__ void __launch_bounds__(cuda::dense_threads, blocks_a_processor(tiles))
-    gram_slices(const cuda::DenseView x, const cuda::DenseView y, int row_blocks, int column_blocks, double *sums) {
+    gram_slices(const cuda::DenseView x, const cuda::DenseView y, int row_blocks, int column_blocks, const int *gate,
+                double *sums) {
     cuda::wait_for_previous();
+    if (gate != nullptr && *gate == 0)
+        return;
     using Chunk = cuda::Chunk<S>;
     using R = Ring<tiles, same>;
     extern __shared__ uint4 ring[];
@@ -164,8 +167,11 @@ __global__ void __launch_bounds__(cuda::dense_threads, blocks_a_processor(tiles)
 // Adds up the slices: 32 of the numbers a block, each by 8 threads that take every eighth slice.
 template <int tiles>
 __global__ void __launch_bounds__(cuda::dense_threads)
-    sum_slices(const double *sums, int slices, int blocks, int column_blocks, int n, int m, bool same, double *g) {
+    sum_slices(const double *sums, int slices, int blocks, int column_blocks, int n, int m, bool same, const int *gate,
+               double *g) {
     cuda::wait_for_previous();
+    if (gate != nullptr && *gate == 0)
+        return;
     constexpr int numbers = tiles * tiles * 4, parts = cuda::dense_warps, most = most_slices(tiles) / parts + 1;
     __shared__ double of_part[parts][32];
     const int lane = threadIdx.x % 32, part = threadIdx.x / 32;
@@ -195,19 +201,19 @@ __global__ void __launch_bounds__(cuda::dense_threads)
 }
 
 template <class S, int tiles>
-void gram_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock &y, double *g, double *room) {
+void gram_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock &y, const int *gate, double *g, double *room) {
     const GramShape shape(x.sources, y.sources);
     const bool same = x.data == y.data && x.sources == y.sources && shape.blocks() == 1;
     const int steps = (x.sites - 1) / (step_chunks * cuda::Chunk<S>::sites) + 1;
     const int slices = std::min(most_slices(tiles), cuda::Chunk<S>::stripes * (steps / cuda::dense_warps + 1));
     const auto start = [&](auto kernel, size_t shared_bytes) {
         cuda::start_with_shared(device, "gram", slices * shape.blocks(), cuda::dense_threads, shared_bytes, kernel,
-                                cuda::DenseView(x), cuda::DenseView(y), shape.row_blocks, shape.column_blocks, room);
+                                cuda::DenseView(x), cuda::DenseView(y), shape.row_blocks, shape.column_blocks, gate, room);
     };
     same ? start(gram_slices<S, tiles, true>, Ring<tiles, true>::bytes)
          : start(gram_slices<S, tiles, false>, Ring<tiles, false>::bytes);
     cuda::start(device, "sums of gram", shape.numbers() / 32, cuda::dense_threads, sum_slices<tiles>, room, slices,
-                shape.blocks(), shape.column_blocks, x.sources, y.sources, same, g);
+                shape.blocks(), shape.column_blocks, x.sources, y.sources, same, gate, g);
 }
 
 #endif
@@ -259,22 +265,27 @@ size_t gram_room(int x_sources, int y_sources) {
     return size_t(most_slices(shape.tiles)) * shape.numbers();
 }
 
-void gram(Device &device, const SpinorBlock &x, const SpinorBlock &y, Complex<double> *g, double *room) {
+void gram(Device &device, const SpinorBlock &x, const SpinorBlock &y, Complex<double> *g, double *room,
+          const int *gate) {
     check(x, y);
     for_precision(x.precision, [&](auto format) {
         using S = decltype(format);
 #if defined(MILCGPU_WITH_CUDA)
         if (device.on_gpu()) {
-            const DeviceArray<double> own(device, room == nullptr ? gram_room(x.sources, y.sources) : 1, "gram");
+            DeviceArray<double> own;
+            if (room == nullptr)
+                own = DeviceArray<double>(device, gram_room(x.sources, y.sources), "gram");
             double *const sums = room == nullptr ? own.data() : room, *const to = &g->re;
             const int tiles = GramShape(x.sources, y.sources).tiles;
-            tiles == 1   ? gram_on_gpu<S, 1>(device, x, y, to, sums)
-            : tiles == 2 ? gram_on_gpu<S, 2>(device, x, y, to, sums)
-                         : gram_on_gpu<S, 4>(device, x, y, to, sums);
+            tiles == 1   ? gram_on_gpu<S, 1>(device, x, y, gate, to, sums)
+            : tiles == 2 ? gram_on_gpu<S, 2>(device, x, y, gate, to, sums)
+                         : gram_on_gpu<S, 4>(device, x, y, gate, to, sums);
             return;
         }
 #endif
         static_cast<void>(device), static_cast<void>(room);
+        if (gate != nullptr && *gate == 0)
+            return;
         gram_on_host<S>(x, y, g);
     });
 }

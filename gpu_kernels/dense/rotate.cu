@@ -34,8 +34,11 @@ constexpr int blocks_at_once = S::precision == Precision::half ? (columns == 4 ?
 
 template <class S, int columns, bool add>
 __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns>)
-    rotate_rows(const cuda::DenseView x, const cuda::DenseView y, const Complex<double> *c, int column_blocks) {
+    rotate_rows(const cuda::DenseView x, const cuda::DenseView y, const cuda::DenseView plus, const Complex<double> *c,
+                int column_blocks, const int *gate) {
     cuda::wait_for_previous();
+    if (gate != nullptr && *gate == 0)
+        return;
     using R = Rows<S, columns>;
     using Real = typename R::Real;
     using Chunk = cuda::Chunk<S>;
@@ -56,14 +59,16 @@ __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns
     const int stripe = index % Chunk::stripes, apart = warps / Chunk::stripes, first = index / Chunk::stripes;
     const int tiles = first < apart ? (((x.sites - 1) / R::sites - first) + apart) / apart : 0; // of this warp
     // What this thread copies and stores: of four fields at a time one, of eight chunks one.
-    const size_t start = stripe * x.stripe_bytes + first * size_t(R::bytes) + moved_row * Chunk::bytes;
-    const unsigned char *x_tile = x.data + moved_field * x.source_bytes + start;
-    unsigned char *y_tile =
-        y.data + (first_column + 2 * moved_field) * y.source_bytes + stripe * (y.stripe_bytes - x.stripe_bytes) + start;
+    const size_t start = first * size_t(R::bytes) + moved_row * Chunk::bytes;
+    const auto tile_of = [&](const cuda::DenseView &view, int field) {
+        return view.data + field * view.source_bytes + stripe * view.stripe_bytes + start;
+    };
+    const unsigned char *x_tile = tile_of(x, moved_field);
+    unsigned char *y_tile = tile_of(y, first_column + 2 * moved_field);
     int left = x.sites - first * R::sites - moved_row * Chunk::sites; // sites from the first chunk of the tile on
 
-    // The copies run ahead: their tile, its fields of x, then for `add` those of y that this thread will write.
-    const unsigned char *next = x_tile, *y_ahead = y_tile;
+    // The copies run ahead: their tile, its fields of x, then those of `plus` where this thread will write y.
+    const unsigned char *next = x_tile, *plus_ahead = tile_of(plus, first_column + 2 * moved_field);
     int filled = 0, taken = 0, stage = 0, left_ahead = left, tiles_ahead = tiles;
     const auto copy_chunks = [&](const unsigned char *from, bool there) {
         MILCGPU_UNROLL
@@ -79,11 +84,11 @@ __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns
                 next += 4 * x.source_bytes;
             } else {
                 const int j = result / 2 * 8 + result % 2;
-                copy_chunks(y_ahead + j * y.source_bytes, first_column + 2 * moved_field + j < y.sources);
+                copy_chunks(plus_ahead + j * plus.source_bytes, first_column + 2 * moved_field + j < y.sources);
             }
             if (++stage == quads + (add ? 2 * columns : 0)) {
                 stage = 0, --tiles_ahead, left_ahead -= apart * R::sites;
-                x_tile += apart * R::bytes, y_ahead += apart * R::bytes;
+                x_tile += apart * R::bytes, plus_ahead += apart * R::bytes;
                 next = x_tile;
             }
         }
@@ -152,7 +157,8 @@ __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns
 }
 
 template <class S, int columns>
-void rotate_on_gpu(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y, bool add) {
+void rotate_on_gpu(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
+                   const SpinorBlock &plus, const int *gate) {
     const int column_blocks = (y.sources - 1) / (8 * columns) + 1, quads = (x.sources + 3) / 4;
     const int tiles = (x.sites - 1) / Rows<S, columns>::sites + 1;
     // As many as an H200 holds: each warp goes on to other sites.
@@ -160,21 +166,22 @@ void rotate_on_gpu(Device &device, const SpinorBlock &x, const Complex<double> *
         std::min(132 * blocks_at_once<S, columns>, cuda::Chunk<S>::stripes * ((tiles - 1) / cuda::dense_warps + 1));
     cuda::start_with_shared(device, "rotate", blocks * column_blocks, cuda::dense_threads,
                             Rows<S, columns>::ring_bytes + quads * columns * 32 * sizeof(Complex<double>),
-                            add ? rotate_rows<S, columns, true> : rotate_rows<S, columns, false>, cuda::DenseView(x),
-                            cuda::DenseView(y), c, column_blocks);
+                            plus ? rotate_rows<S, columns, true> : rotate_rows<S, columns, false>, cuda::DenseView(x),
+                            cuda::DenseView(y), cuda::DenseView(plus ? plus : y), c, column_blocks, gate);
 }
 
 #endif
 
-template <class S> void rotate_on_host(const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y, bool add) {
+template <class S>
+void rotate_on_host(const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y, const SpinorBlock &plus_y) {
     run_on_host(x.sites, [&](int site) {
         Vector<double> from[most_dense];
         for (int i = 0; i < x.sources; ++i)
             from[i] = convert<double>(load_spinor<S>(x[i].data, x.stride, site));
         for (int j = 0; j < y.sources; ++j) {
             Vector<double> sum = {};
-            if (add)
-                sum = convert<double>(load_spinor<S>(y[j].data, y.stride, site));
+            if (plus_y)
+                sum = convert<double>(load_spinor<S>(plus_y[j].data, plus_y.stride, site));
             for (int i = 0; i < x.sources; ++i)
                 for (int colour = 0; colour < 3; ++colour)
                     sum.c[colour] = plus(sum.c[colour], from[i].c[colour], c[i * y.sources + j]);
@@ -185,12 +192,15 @@ template <class S> void rotate_on_host(const SpinorBlock &x, const Complex<doubl
 
 } // namespace
 
-void rotate(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y, bool add) {
+void rotate(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
+            const SpinorBlock &plus, const int *gate) {
     if (x.precision != y.precision || x.sites != y.sites)
         throw Error(Status::bad_argument, "rotate: fields of two precisions, or on sites of two numbers");
     if (x.sources < 1 || x.sources > most_dense || y.sources < 1 || y.sources > most_dense)
         throw Error(Status::bad_argument,
                     format("rotation of %d fields into %d: 1 to %d", x.sources, y.sources, most_dense));
+    if (plus && (plus.precision != y.precision || plus.sites != y.sites || plus.sources != y.sources))
+        throw Error(Status::bad_argument, "rotate: what is added is not as what comes out");
     const bool in_place = x.data == y.data && x.sources == y.sources && x.sources <= dense_block;
     if (!in_place && x.data < y.data + y.bytes() && y.data < x.data + x.bytes())
         throw Error(Status::bad_argument,
@@ -200,14 +210,15 @@ void rotate(Device &device, const SpinorBlock &x, const Complex<double> *c, cons
         using S = decltype(format);
 #if defined(MILCGPU_WITH_CUDA)
         if (device.on_gpu()) {
-            y.sources <= 8    ? rotate_on_gpu<S, 1>(device, x, c, y, add)
-            : y.sources <= 16 ? rotate_on_gpu<S, 2>(device, x, c, y, add)
-                              : rotate_on_gpu<S, 4>(device, x, c, y, add);
+            y.sources <= 8    ? rotate_on_gpu<S, 1>(device, x, c, y, plus, gate)
+            : y.sources <= 16 ? rotate_on_gpu<S, 2>(device, x, c, y, plus, gate)
+                              : rotate_on_gpu<S, 4>(device, x, c, y, plus, gate);
             return;
         }
 #endif
         static_cast<void>(device);
-        rotate_on_host<S>(x, c, y, add);
+        if (gate == nullptr || *gate != 0)
+            rotate_on_host<S>(x, c, y, plus);
     });
 }
 

@@ -65,7 +65,8 @@ void check_call(const DslashCall &call, Epilogue epilogue) {
         fits(call.out) && (epilogue == Epilogue::plain || fits(call.x)) &&
         (epilogue != Epilogue::residual || fits(call.z)) &&
         (epilogue != Epilogue::step || (fits(call.z) && fits(call.s) && call.cg != nullptr)) &&
-        (call.in.sources == 1 || call.cg != nullptr || (epilogue == Epilogue::plain && call.sum == nullptr));
+        (call.in.sources == 1 || call.sum == nullptr) &&
+        (call.in.sources == 1 || call.cg == nullptr || epilogue == Epilogue::plain || epilogue == Epilogue::step);
     const bool checks_fit = call.checksums == nullptr ||
                             (call.in.sources == 1 && find_checked_dslash(call.in.precision, call.fat->precision(),
                                                                          call.lng->reals(), epilogue) != nullptr);

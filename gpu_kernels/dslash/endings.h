@@ -31,8 +31,10 @@ template <class Spinor> struct Ending {
         made = store_spinor<Spinor>(out, stride, i, d);
         return {{epilogue == Epilogue::normal ? sum : norm(d)}};
     }
-    // Of source k, `bytes` further on; plain only.
-    MILCGPU_HD Ending of_source(int, size_t bytes) const { return {epilogue, x, z, out + bytes, a, alpha}; }
+    // Of source k, `bytes` further on.
+    MILCGPU_HD Ending of_source(int, size_t bytes) const {
+        return {epilogue, x + bytes, z + bytes, out + bytes, a, alpha};
+    }
 };
 
 template <class Spinor, class Where> struct StepEnding {

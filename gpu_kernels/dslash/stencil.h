@@ -45,7 +45,7 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
         body.stride = call.in.stride;
         body.in = call.in.data;
         body.end = end;
-        const SumLaunch how{"launch dslash", call.cg != nullptr ? &call.cg->active : nullptr, block, call.defer};
+        const SumLaunch how{"launch dslash", call.cg != nullptr ? &call.cg->active : call.gate, block, call.defer};
         launch_sum<sums, min_blocks>(device, call.lattice.sites(call.parity), body, finish, how, pending);
     };
     const SumFinish plain{call.sum, call.cg, call.along_p};
@@ -107,16 +107,18 @@ template <class Where, class Spinor, Precision link, int reals, class Shape>
 struct TogetherStencil : SourcesHops<Where, Spinor, link, reals>, Shape {
     using Base = SourcesHops<Where, Spinor, link, reals>;
     using typename Base::Part;
-    unsigned char *out; // of source 0
+    Ending<Spinor> end; // of source 0
     // Sources own.k[r], r < wanted.
     template <int count, int most> MILCGPU_HD void of(int i, const Sources<most> &own, int wanted = count) const {
         Part part[count] = {};
         this->template all<Shape::directions>(i, own, part);
         MILCGPU_UNROLL
         for (int r = 0; r < count; ++r)
-            if (r < wanted)
-                store_spinor<Spinor>(out + own.k[r] * this->source_bytes, this->stride, i,
-                                     this->fat_scale * part[r].fat + this->long_scale * part[r].lng);
+            if (r < wanted) {
+                StoredSpinor<Spinor> made;
+                end.of_source(own.k[r], own.k[r] * this->source_bytes)(
+                    this->stride, i, this->fat_scale * part[r].fat + this->long_scale * part[r].lng, made);
+            }
     }
 };
 
@@ -143,14 +145,14 @@ void launch_sources_stencil(Device &device, const DslashCall &call, Epilogue epi
         launch_sum_sources<End::sums, min_blocks>(device, call.lattice.sites(call.parity), call.in.sources, body,
                                                   finish, "launch dslash on several sources");
     };
-    if (epilogue == Epilogue::plain && call.cg == nullptr) {
+    if (call.cg == nullptr) {
         TogetherStencil<Where, Spinor, link, reals, Shape> body{};
         fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
         body.stride = call.in.stride;
         body.in = call.in.data;
         body.source_bytes = call.in.source_bytes;
-        body.out = call.out.data;
-        launch_sources(device, call.lattice.sites(call.parity), call.in.sources, body,
+        body.end = {epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha};
+        launch_sources(device, call.lattice.sites(call.parity), call.in.sources, body, call.gate,
                        "launch dslash on several sources, no sums");
     } else if (epilogue == Epilogue::step)
         start(StepEnding<Spinor, Where>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg},
@@ -186,12 +188,12 @@ void add_checked_row(std::vector<DslashKernel> &table, const char *file) {
                      launch_checked_stencil<Where, Spinor, link, 18, min_blocks, block>, file});
 }
 
-// The same for several sources: plain and step.
+// The same for several sources.
 template <class Where, class Spinor, Precision link, int min_blocks, class Shape>
 void add_sources_rows(std::vector<DslashKernel> &table, const char *file) {
     for_all_reals([&](auto reals) {
-        for (const Epilogue epilogue : {Epilogue::plain, Epilogue::step})
-            table.push_back({Spinor::precision, link, reals, epilogue, max_shifts, false,
+        for (const EpilogueTraits &end : epilogues)
+            table.push_back({Spinor::precision, link, reals, end.epilogue, max_shifts, false,
                              launch_sources_stencil<Where, Spinor, link, reals, min_blocks, Shape>, file});
     });
 }

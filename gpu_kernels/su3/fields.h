@@ -26,6 +26,11 @@ struct SpinorBlock {
         rest.sources = sources - first;
         return rest;
     }
+    SpinorBlock first(int count) const {
+        SpinorBlock some = *this;
+        some.sources = count;
+        return some;
+    }
     size_t bytes() const { return source_bytes * sources; }
 };
 

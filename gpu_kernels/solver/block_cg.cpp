@@ -1,0 +1,337 @@
+#include "gpu_kernels/solver/block_cg.h"
+#include "gpu_kernels/dense/dense.h"
+#include "gpu_kernels/solver/precision_ladder.h"
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace milcgpu {
+
+namespace {
+constexpr const char *owner = "vectors of several sources";
+
+// Pivots of a matrix of residuals, as parts of |r|^2, below which rounding in precision p has spoiled what a residual
+// has beyond the others.
+double weakest_pivot(Precision p) { return p == Precision::double_ ? 1e-12 : p == Precision::single ? 1e-9 : 1e-7; }
+
+// NaN in one source is its own affair.
+template <class Work> void note_not_finite(CgReport &own, const Work &work) {
+    try {
+        work();
+    } catch (const Error &error) {
+        if (error.status() != Status::nan_or_inf)
+            throw;
+        own.status = error.status();
+        own.message = error.what();
+    }
+}
+} // namespace
+
+BlockCgSolver::BlockCgSolver(Device &device, const Operator &full, const Operator &sloppy, int sources,
+                             CgSolver &single)
+    : device_(device), full_(full), sloppy_(sloppy), single_(single) {
+    b_ = full->vectors(device, owner, sources);
+    x_ = full->vectors(device, owner, sources);
+    residual_ = full->vectors(device, owner);
+    full_between_ = full->between(device, owner);
+    r_ = sloppy->vectors(device, owner, sources);
+    for (SpinorField &p : p_)
+        p = sloppy->vectors(device, owner, sources);
+    ap_ = sloppy->vectors(device, owner, sources);
+    between_ = sloppy->between(device, owner, sources);
+    state_ = DeviceArray<BlockState>(device, 1, owner);
+    gram_room_ = DeviceArray<double>(device, gram_room(sources, sources), owner);
+    sum_ = DeviceArray<double>(device, 1, owner);
+}
+
+size_t BlockCgSolver::workspace_bytes(const Geometry &geometry, const OperatorSpec &sloppy, int sources) {
+    const auto field = [&](Precision p, int count) {
+        return Device::allocated_bytes(SpinorField::bytes_of(p, geometry, count));
+    };
+    return 2 * field(Precision::double_, sources) + 2 * field(Precision::double_, 1) +
+           (cg_kept_steps + 3) * field(sloppy.spinor, sources) + Device::allocated_bytes(sizeof(BlockState)) +
+           Device::allocated_bytes(gram_room(sources, sources) * sizeof(double)) +
+           Device::allocated_bytes(sizeof(double));
+}
+
+std::vector<Region> BlockCgSolver::stands_on(bool residual_alone) const {
+    std::vector<Region> all = single_.stands_on(residual_alone);
+    join(all, full_->stands_on());
+    if (!residual_alone)
+        join(all, sloppy_->stands_on());
+    return all;
+}
+
+// ---- the iteration ------------------------------------------------------------------------------------------------
+
+void BlockCgSolver::gram_of_all_ranks(const SpinorBlock &x, const SpinorBlock &y, BlockState::Matrix &on_device) {
+    gram(device_, x, y, on_device, gram_room_.data(), &state_.data()->active);
+    if (device_.ranks() == nullptr)
+        return;
+    BlockState::Matrix sums;
+    const int count = x.sources * y.sources;
+    device_.copy_to_host(sums, on_device, count * sizeof *sums);
+    device_.add_over_ranks(&sums[0].re, 2 * count);
+    device_.copy_to_device(on_device, sums, count * sizeof *sums);
+}
+
+// From the directions p_[k]; those that follow are the caller's to make.
+void BlockCgSolver::step(int k, BlockStep kind) {
+    BlockState *const state = state_.data();
+    const SpinorBlock p = some(p_[k]), r = some(r_), ap = some(ap_), between = some(between_);
+    HalfCall call;
+    call.gate = &state->active;
+    call.in = p, call.out = between;
+    sloppy_->first_half(device_, call);
+    gram_of_all_ranks(between, between, state->bp_bp);
+    block_step_length(device_, state, kind);
+    call.in = between, call.out = ap, call.x = p, call.a = limits_.shift;
+    sloppy_->second_half(device_, call, Epilogue::normal);
+    rotate(device_, ap, state->minus_alpha, r, r, &state->active);
+    gram_of_all_ranks(r, r, state->r_r);
+    if (kind == BlockStep::given)
+        gram_of_all_ranks(ap, r, state->ap_r);
+    block_direction(device_, state, kind);
+}
+
+void BlockCgSolver::add_to_solutions(int steps, bool stopped) {
+    BlockSolutions vectors;
+    for (int k = 0; k < cg_kept_steps; ++k)
+        vectors.p[k] = some(p_[k]);
+    vectors.x = x_;
+    update_block_solutions(device_, vectors, state_.data(), steps, stopped);
+}
+
+ChunkLoop &BlockCgSolver::chunks() {
+    std::unique_ptr<ChunkLoop> &loop = loops_[open_.size()];
+    if (!loop) {
+        const auto chunk = [this] {
+            for (int k = 0; k < cg_kept_steps; ++k) {
+                step(k, BlockStep::steady);
+                if (k == cg_kept_steps - 1)
+                    add_to_solutions(cg_kept_steps, false);
+                rotate(device_, some(p_[k]), state_.data()->beta, some(p_[(k + 1) % cg_kept_steps]), some(r_),
+                       &state_.data()->active);
+            }
+        };
+        device_.agree("the start of the iteration of several sources", [&] {
+            loop = std::make_unique<ChunkLoop>(
+                device_, chunk, std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(BlockHead)}},
+                device_.ranks() == nullptr); // else the host adds up matrices
+        });
+    }
+    return *loop;
+}
+
+CgStop BlockCgSolver::iterate(const CgProgress &progress, SourcesReport &report) {
+    ChunkLoop &loop = chunks();
+    loop.run([&]() -> ChunkLoop::Look {
+        const BlockHead &seen = *loop.seen<BlockHead>(0);
+        double largest = 0;
+        for (int j = 0; j < seen.sources; ++j)
+            largest = std::fmax(largest, std::sqrt(seen.rr[j] / source_rr_[open_[j]]) * seen.scale[j]);
+        if (progress)
+            progress(report.steps_together + seen.iterations, largest);
+        return {seen.active == 0, seen.iterations};
+    });
+    const BlockHead &last = *loop.seen<BlockHead>(0);
+    add_to_solutions(0, true);
+    last_ = (last.iterations + cg_kept_steps - 1) % cg_kept_steps;
+    report.steps_together += last.iterations;
+    for (int j = 0; j < last.sources; ++j) {
+        CgReport &own = report.sources[open_[j]];
+        own.recursion_residual = std::sqrt(last.rr[j] / source_rr_[open_[j]]) * last.scale[j];
+        own.steps += last.iterations, own.iterations += last.iterations;
+        own.steps_in_half += sloppy_->spec().spinor == Precision::half ? last.iterations : 0;
+    }
+    return last.stop;
+}
+
+// ---- starts -------------------------------------------------------------------------------------------------------
+
+void BlockCgSolver::put_head(const Open &open, const SourcesReport &report) {
+    BlockHead head{};
+    head.active = 1;
+    head.stop = CgStop::running;
+    head.sources = static_cast<int>(open.size());
+    head.lock_step = limits_.together == Together::lock_step;
+    head.iteration_limit = steps_left(report);
+    head.shift = limits_.shift;
+    const Precision p = sloppy_->spec().spinor;
+    head.weakest = weakest_pivot(p);
+    const double delta = limits_.reliable_delta > 0 ? limits_.reliable_delta : ladder::reliable_delta(p);
+    head.reliable_factor = sloppy_->spec() == full_->spec() ? 0 : delta * delta;
+    for (int j = 0; j < head.sources; ++j) {
+        const int k = open[j];
+        const double target = limits_.tolerances[k] / scale_[k];
+        head.target_rr[j] = 0.8 * target * target * source_rr_[k];
+        head.place[j] = k;
+        head.scale[j] = scale_[k];
+    }
+    device_.copy_to_device(state_.data(), &head, sizeof head);
+}
+
+// From r_, along it.
+void BlockCgSolver::start(const Open &open, const SourcesReport &report) {
+    open_ = open;
+    put_head(open, report);
+    for (int j = 0; j < static_cast<int>(open.size()); ++j)
+        convert_spinor(device_, r_[j], p_[0][j], 1, nullptr);
+    gram_of_all_ranks(some(r_), some(r_), state_.data()->r_r);
+    block_start(device_, state_.data());
+    last_ = 0;
+}
+
+// From r_, computed afresh for `open` among those that iterated, with directions conjugate to the last ones; and the
+// first step, whose matrices do not follow from those before. Returns whether and why the iteration has ended with it.
+CgStop BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
+    BlockState *const state = state_.data();
+    const SpinorBlock before = some(p_[last_]), ap = some(ap_);
+    BlockRedirect how{};
+    how.directions = static_cast<int>(open_.size());
+    how.sources = static_cast<int>(open.size());
+    for (int j = 0; j < how.sources; ++j)
+        how.from[j] = static_cast<int>(std::find(open_.begin(), open_.end(), open[j]) - open_.begin());
+    open_ = open;
+    put_head(open, report);
+    const SpinorBlock r = some(r_), p = some(p_[0]), moved = some(p_[last_ == 0 ? 1 : 0]);
+    gram_of_all_ranks(r, r, state->r_r);
+    gram_of_all_ranks(ap, r, state->ap_r);
+    block_redirect(device_, state, how);
+    rotate(device_, before, state->beta, moved, r);
+    if (moved.data != p.data)
+        device_.copy_on_device(p.data, moved.data, p.bytes());
+    gram_of_all_ranks(p, p, state->p_p);
+    gram_of_all_ranks(p, r, state->p_r);
+    step(0, BlockStep::given);
+    BlockHead head;
+    device_.copy_to_host(&head, state, sizeof head);
+    add_to_solutions(1, head.active == 0);
+    ++report.steps_together;
+    ++report.reliable_updates;
+    for (const int k : open) {
+        CgReport &own = report.sources[k];
+        ++own.steps, ++own.iterations, ++own.reliable_updates;
+    }
+    last_ = 0;
+    if (head.active == 0)
+        return head.stop;
+    rotate(device_, p, state->beta, p, r);
+    head.iterations = 0;
+    device_.copy_to_device(state, &head, sizeof head);
+    return CgStop::running;
+}
+
+// ---- a solve ------------------------------------------------------------------------------------------------------
+
+// Those that iterate together: sources that are finite and not zero.
+BlockCgSolver::Open BlockCgSolver::load_sources(SourcesReport &report) {
+    Open open;
+    for (int k = 0; k < count(); ++k) {
+        CgReport &own = report.sources[k];
+        norm_squared(device_, b_[k], sum_.data());
+        source_rr_[k] = sum_.to_host()[0];
+        own.source_norm = std::sqrt(source_rr_[k]);
+        own.restarts = 1;
+        note_not_finite(own, [&] {
+            if (!(source_rr_[k] < INFINITY))
+                require_finite(device_, b_[k], full_->parity(), "source");
+            if (source_rr_[k] == 0)
+                device_.fill_zero(x_[k].data, x_[k].bytes());
+            else
+                open.push_back(k);
+        });
+    }
+    return open;
+}
+
+// Those that have not reached their tolerance; their residuals are in r_.
+BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, SourcesReport &report) {
+    Open left;
+    for (const int k : open) {
+        CgReport &own = report.sources[k];
+        residual(device_, *full_, limits_.shift, b_[k], x_[k], full_between_, residual_, sum_.data());
+        const double rr = sum_.to_host()[0], tolerance = limits_.tolerances[k];
+        own.true_residual = std::sqrt(rr / source_rr_[k]);
+        own.relative_residual = 1; // not asked for
+        if (rr < tolerance * tolerance * source_rr_[k])
+            continue;
+        without_gain_[k] = rr < 0.5 * best_rr_[k] ? 0 : without_gain_[k] + 1;
+        best_rr_[k] = std::fmin(best_rr_[k], rr);
+        if (scale_[k] == 0 && rr < INFINITY)
+            scale_[k] = unit_of(rr, full_->geometry().global_volume() / 2);
+        if (rr < INFINITY)
+            convert_spinor(device_, residual_, r_[static_cast<int>(left.size())], 1 / scale_[k], nullptr);
+        left.push_back(k);
+    }
+    return left;
+}
+
+void BlockCgSolver::solve_alone(int k, const CgProgress &progress, SourcesReport &report) {
+    CgLimits limits;
+    limits.shift = limits_.shift;
+    limits.tolerance = limits_.tolerances[k];
+    limits.relative_tolerance = limits_.relative_tolerance;
+    limits.max_iterations = limits_.max_iterations;
+    limits.max_restarts = steps_left(report) > 0 ? limits_.max_restarts : 0;
+    limits.reliable_delta = limits_.reliable_delta;
+    limits.jump_limit = limits_.jump_limit;
+    const SpinorField &b = single_.source(), &x = single_.solution();
+    device_.copy_on_device(b.data(), b_[k].data, b.bytes());
+    device_.copy_on_device(x.data(), x_[k].data, x.bytes());
+    CgReport &own = report.sources[k];
+    const CgReport before = own;
+    note_not_finite(own, [&] { own = single_.solve(limits, progress); });
+    if (own.status == Status::ok || own.status == Status::not_converged || own.status == Status::precision_floor)
+        device_.copy_on_device(x_[k].data, x.data(), x.bytes());
+    report.flops += own.flops;
+    report.bytes += own.bytes;
+    own.steps += before.steps, own.iterations += before.iterations;
+    own.steps_in_half += before.steps_in_half;
+    own.reliable_updates += before.reliable_updates;
+}
+
+SourcesReport BlockCgSolver::solve(const SourcesLimits &limits, const CgProgress &progress) {
+    SourcesReport report;
+    const double begin = wall_seconds();
+    limits_ = limits;
+    report.sources.resize(count());
+    source_rr_.assign(count(), 0), best_rr_.assign(count(), INFINITY), scale_.assign(count(), 0);
+    without_gain_.assign(count(), 0);
+    device_.empty_sum_slots();
+    Open open = load_sources(report), alone;
+    const bool together = count() > 1 && limits.relative_tolerance <= 0;
+    if (!together)
+        alone = std::exchange(open, {});
+    CgStop stop = CgStop::running;
+    for (bool first = true; !open.empty(); first = false) {
+        open = still_open(open, report);
+        const bool stuck = std::any_of(open.begin(), open.end(), [&](int k) {
+            return without_gain_[k] >= ladder::patience || !(scale_[k] > 0) || !(best_rr_[k] < INFINITY);
+        });
+        if (stuck || stop == CgStop::nan_or_inf || stop == CgStop::not_positive || steps_left(report) <= 0) {
+            alone = std::exchange(open, {});
+        } else if (!open.empty()) {
+            stop = CgStop::running;
+            if (first)
+                start(open, report);
+            else
+                stop = update_reliably(open, report);
+            if (stop == CgStop::running)
+                stop = iterate(progress, report);
+        }
+    }
+    for (const int k : alone)
+        solve_alone(k, progress, report);
+    for (int k = 0; k < count(); ++k) {
+        const CgReport &own = report.sources[k];
+        if (report.status == Status::ok && own.status != Status::ok) {
+            report.status = own.status;
+            report.message = format("source %d: %s", k, own.message.c_str());
+        }
+    }
+    report.seconds = wall_seconds() - begin;
+    return report;
+}
+
+} // namespace milcgpu

@@ -1,0 +1,96 @@
+// Conjugate gradient for several sources at once, A x_k = b_k with one operator, links loaded once for all of them.
+//
+//   block      one Krylov space for all (blas/block_steps.h): fewer steps than a solve for each, the more sources and
+//              the lighter the mass
+//   lock_step  each source in its own; the steps of a solve for each
+//
+// The sloppy precision iterates. When all residuals have fallen by reliable_delta they are recomputed in double from
+// the links as handed over, and the iteration goes on in directions conjugate to its last ones. What does not reach its
+// tolerance so (a residual that no longer falls, or a relative residual that is asked for) goes through conjugate
+// gradient (cg.h) one source after the other, from the solution so far.
+#pragma once
+#include "gpu_kernels/blas/block_steps.h"
+#include "gpu_kernels/solver/cg.h"
+
+namespace milcgpu {
+
+enum class Together { block, lock_step };
+
+struct SourcesLimits {
+    double shift; // of A
+    Together together = Together::block;
+    std::vector<double> tolerances;                // of |b - A x| / |b|, one a source; 0 = not tested
+    double relative_tolerance = 0;                 // of MILC's relative residual; 0 = not tested
+    int max_iterations = 1000, max_restarts = 5;   // as CgLimits'
+    double reliable_delta = 0, jump_limit = 0;     // as CgLimits'
+};
+
+struct SourcesReport {
+    Status status = Status::ok; // the first one that is not ok, and its message
+    std::string message;
+    int steps_together = 0, reliable_updates = 0;
+    double seconds = 0, flops = 0, bytes = 0; // of the whole solve, compulsory bytes
+    std::vector<CgReport> sources;            // steps of those together are counted for each
+};
+
+class BlockCgSolver {
+  public:
+    // sloppy: what iterates together. single: for one source, of the same parity and full operator; it must outlive
+    // this one.
+    BlockCgSolver(Device &, const Operator &full, const Operator &sloppy, int sources, CgSolver &single);
+
+    int sources() const { return b_.sources(); }       // that there is room for
+    const OperatorSpec &spec() const { return sloppy_->spec(); }
+    const SpinorBlock &all_sources() const { return b_; }
+    SpinorBlock source(int k) const { return b_[k]; }   // double, to be filled before solve
+    SpinorBlock solution(int k) const { return x_[k]; } // double: guess before, solution after
+
+    // The first sources, as many as there are tolerances. A source with NaN or infinity, in it or in its guess, has the status nan_or_inf, and its solution is left as it
+    // is; the others are solved.
+    SourcesReport solve(const SourcesLimits &, const CgProgress &);
+
+    std::vector<Region> stands_on(bool residual_alone) const; // as CgSolver's
+
+    // Bytes that a solver allocates, its single one not included.
+    static size_t workspace_bytes(const Geometry &, const OperatorSpec &sloppy, int sources);
+
+  private:
+    // Sources that iterate together, in the order of their fields: numbers among all.
+    using Open = std::vector<int>;
+    Open load_sources(SourcesReport &);
+    Open still_open(const Open &, SourcesReport &);
+    void put_head(const Open &, const SourcesReport &);
+    void start(const Open &, const SourcesReport &);
+    CgStop update_reliably(const Open &, SourcesReport &);
+    CgStop iterate(const CgProgress &, SourcesReport &);
+    void solve_alone(int source, const CgProgress &, SourcesReport &);
+    void step(int k, BlockStep);
+    void add_to_solutions(int steps, bool stopped);
+    void gram_of_all_ranks(const SpinorBlock &, const SpinorBlock &, BlockState::Matrix &);
+    ChunkLoop &chunks();
+    SpinorBlock some(const SpinorField &field) const { return field.block().first(int(open_.size())); }
+    int count() const { return static_cast<int>(limits_.tolerances.size()); }
+    int steps_left(const SourcesReport &report) const {
+        return limits_.max_iterations * limits_.max_restarts - report.steps_together;
+    }
+
+    Device &device_;
+    Operator full_, sloppy_;
+    CgSolver &single_;
+    SpinorField b_, x_;                      // double
+    SpinorField residual_, full_between_;    // double, of one source
+    SpinorField r_, p_[cg_kept_steps], ap_, between_;
+    DeviceArray<BlockState> state_;
+    DeviceArray<double> gram_room_, sum_;
+    std::unique_ptr<ChunkLoop> loops_[most_block + 1]; // by how many iterate together
+    Open open_;                                        // that iterate
+    // Of all sources: |b|^2, the smallest |b - A x|^2 so far, evaluations that did not lower it, and |r| of the system as
+    // given over |r| here.
+    std::vector<double> source_rr_, best_rr_;
+    std::vector<int> without_gain_;
+    std::vector<double> scale_;
+    int last_ = 0; // where the directions of the last step are
+    SourcesLimits limits_;
+};
+
+} // namespace milcgpu

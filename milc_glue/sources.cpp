@@ -1,0 +1,178 @@
+// The C interface to the solver of several sources.
+#include "gpu_kernels/solver/precision_ladder.h"
+#include "milc_glue/verify.h"
+#include <algorithm>
+
+using namespace milcgpu;
+
+namespace {
+
+struct SourceFields {
+    std::vector<HostField> sources, solutions;
+    int count() const { return static_cast<int>(sources.size()); }
+};
+
+// What iterates together: half precision gives way to single where it would cost steps.
+Operator together_operator(milcgpu_links &links, const SolveArguments &a) {
+    OperatorSpec spec = a.sloppy;
+    Operator A = level_operator(links, a.parity, spec);
+    const double limit = a.limits.jump_limit > 0 ? a.limits.jump_limit : ladder::jump_limit;
+    if (!ladder::half_is_hopeless(*A, a.limits.shift, limit))
+        return A;
+    spec = {Precision::single, Precision::single, a.sloppy.reals};
+    return level_operator(links, a.parity, spec);
+}
+
+// With room for `most` sources, or fewer where memory is short.
+BlockCgSolver &block_solver(milcgpu_context &context, milcgpu_links &links, const SolveArguments &a, int most,
+                            milcgpu_context::CachedSolver &cached) {
+    const Operator A = together_operator(links, a);
+    if (cached.block && cached.block->spec() == A->spec() && cached.block->sources() >= most)
+        return *cached.block;
+    cached.block.reset(); // its memory first
+    for (;; most = (most + 1) / 2)
+        try {
+            context.device->agree("memory for several sources", [&] {
+                cached.block = std::make_unique<BlockCgSolver>(*context.device, full_operator(links, a.parity), A, most,
+                                                               *cached.solver);
+            });
+            return *cached.block;
+        } catch (const Error &error) {
+            if (error.status() != Status::no_memory || most == 1)
+                throw;
+        }
+}
+
+// Of sources first to first + count.
+SourcesReport solve_some(milcgpu_context &context, milcgpu_links &links, const SolveArguments &a, Together together,
+                         const SourceFields &fields, int first, int count, BlockCgSolver &solver,
+                         const CgProgress &progress) {
+    Device &device = *context.device;
+    SourcesLimits limits;
+    limits.shift = a.limits.shift;
+    limits.together = together;
+    limits.tolerances.assign(count, a.limits.tolerance);
+    limits.relative_tolerance = a.limits.relative_tolerance;
+    limits.max_iterations = a.limits.max_iterations, limits.max_restarts = a.limits.max_restarts;
+    limits.reliable_delta = a.limits.reliable_delta, limits.jump_limit = a.limits.jump_limit;
+    const SourcesReport r = verified(
+        context, links,
+        [&](Verification &verification) {
+            device.agree("the loading of sources", [&] {
+                for (int k = 0; k < count; ++k)
+                    context.reorder->to_device(fields.sources[first + k], a.parity, solver.source(k));
+                verification.source_loaded(solver.all_sources().first(count));
+                for (int k = 0; k < count; ++k)
+                    context.reorder->to_device(fields.solutions[first + k], a.parity, solver.solution(k));
+            });
+            return solver.solve(limits, progress);
+        },
+        [&](const SourcesReport &report) { return solver.stands_on(report.status == Status::ok); });
+    // From here on nothing but the copies themselves can fail.
+    device.agree("the copy of solutions", [&] {
+        for (int k = 0; k < count; ++k) {
+            const Status status = r.sources[k].status;
+            if (status == Status::ok || status == Status::not_converged || status == Status::precision_floor)
+                context.reorder->to_host(solver.solution(k), a.parity, fields.solutions[first + k]);
+        }
+    });
+    return r;
+}
+
+Status solve_together(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve_spec &spec, SolveArguments a,
+                      Together together, const SourceFields &fields, std::vector<milcgpu_solve_report> &reports) {
+    const int n = fields.count();
+    std::vector<Alike> alike = numbers_of(a, spec);
+    alike.push_back({"how sources are solved together", double(static_cast<int>(together))});
+    alike.push_back({"the number of sources", double(n)});
+    check_alike(context, alike);
+    milcgpu_context::CachedSolver &cached = cached_solver(context, links, a.parity, a.precise, a.sloppy);
+    context.busy_with_several = true;
+    const int groups = (n + most_block - 1) / most_block;
+    BlockCgSolver &solver = block_solver(context, links, a, (n + groups - 1) / groups, cached);
+    CgProgress progress;
+    if (spec.progress != nullptr)
+        progress = [&spec](int step, double residual) { spec.progress(spec.user, step, residual); };
+    Status worst = Status::ok;
+    for (int first = 0; first < n; first += solver.sources()) {
+        const CallMeter meter(*context.device);
+        const int count = std::min(solver.sources(), n - first);
+        const SourcesReport r =
+            solve_some(context, links, a, together, fields, first, count, solver, progress);
+        for (int k = 0; k < count; ++k) {
+            milcgpu_solve_report &report = reports[first + k];
+            fill_report(r.sources[k], a, report);
+            meter.fill(report);
+            report.links_version = links.links->generation();
+            report.seconds /= count;
+            report.solver_seconds = r.seconds / count;
+            report.bytes_to_device /= count, report.bytes_to_host /= count;
+            report.gflops = r.flops / r.seconds * 1e-9, report.gbytes_per_second = r.bytes / r.seconds * 1e-9;
+        }
+        if (worst == Status::ok && r.status != Status::ok) {
+            worst = r.status;
+            set_last_error("milcgpu_solve_sources", r.message.c_str());
+        }
+        context.tell(2, [&] {
+            return format("solve of %d sources %s/%s m %g: %s, %d steps together, %.4f s, %.1f GFLOPS", count,
+                          name(a.precise.spinor), name(a.sloppy.spinor), spec.mass,
+                          milcgpu_status_name(static_cast<int>(r.status)), r.steps_together,
+                          reports[first].seconds * count, reports[first].gflops);
+        });
+    }
+    return worst;
+}
+
+} // namespace
+
+extern "C" milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgpu_links *links,
+                                                const milcgpu_solve_spec *spec, int together, int n,
+                                                const milcgpu_field *sources, const milcgpu_field *solutions,
+                                                milcgpu_solve_report *reports) {
+    constexpr const char *function = "milcgpu_solve_sources";
+    return guarded(context, function, [&] {
+        require(context, function, "context");
+        SolveArguments a{};
+        SourceFields fields;
+        std::vector<milcgpu_solve_report> filled;
+        context->device->agree(function, [&] {
+            require(spec, function, "spec");
+            resident(context, links);
+            a = checked_solve(*spec);
+            check_version(spec->links_version, *links->links);
+            if (together < MILCGPU_TOGETHER_AUTO || together > MILCGPU_ONE_BY_ONE)
+                refuse(format("together is %d: must be one of milcgpu_together (0 to %d)", together,
+                              MILCGPU_ONE_BY_ONE));
+            if (n < 0)
+                refuse(format("the number of sources is %d", n));
+            if (n > 0) {
+                require(sources, function, "sources");
+                require(solutions, function, "solutions");
+            }
+            for (int k = 0; k < n; ++k) {
+                fields.sources.push_back(host_field(&sources[k], 6, format("sources[%d]", k).c_str()));
+                fields.solutions.push_back(host_field(&solutions[k], 6, format("solutions[%d]", k).c_str()));
+            }
+            for (int k = 0; k < n && reports != nullptr; ++k)
+                require_size(reports[k].struct_size, sizeof *reports, "milcgpu_solve_report");
+            filled.resize(n);
+            for (milcgpu_solve_report &report : filled)
+                report.struct_size = sizeof report;
+        });
+        Status status = Status::ok;
+        if (together == MILCGPU_ONE_BY_ONE || n == 1) {
+            for (int k = 0; k < n; ++k) {
+                const auto own = static_cast<Status>(
+                    milcgpu_solve(context, links, spec, &sources[k], &solutions[k], &filled[k]));
+                status = status == Status::ok ? own : status;
+            }
+        } else if (n > 1) {
+            status = solve_together(*context, *links, *spec, a,
+                                    together == MILCGPU_LOCK_STEP ? Together::lock_step : Together::block, fields,
+                                    filled);
+        }
+        for (int k = 0; k < n && reports != nullptr; ++k)
+            reports[k] = filled[k];
+        return status;
+    });
+}
