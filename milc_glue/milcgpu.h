@@ -238,8 +238,8 @@ typedef enum {
  * own guess, status and residuals; one that cannot be solved for (NaN in it) does not hold the others back. Sources are
  * taken 16 at a time, or fewer where memory is short, and what these have found is copied out before the next ones are
  * begun. A relative tolerance is tested one source after the other. reports: n of them, or NULL. The status is that of
- * the first source that has none of OK. Of spec.precise the reals and the link precision are not used: solutions are
- * kept in double, and residuals are computed from the links as handed over. */
+ * the first source without a solution, else that of the first that is not OK. Solutions are kept in double and residuals computed from the links as handed
+ * over, whatever spec.precise says, and where spec.sloppy is half, single iterates: it is faster here. */
 milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
                                      int together, int n, const milcgpu_field *sources,
                                      const milcgpu_field *solutions, milcgpu_solve_report *reports);

@@ -102,6 +102,8 @@ typedef struct {
 /* One mass. A solve that the refinement of a multi-mass call has already done (same source, same solution, same links)
  * costs a look at the fields, and no copy. */
 int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_report *report);
+/* The same for n calls that differ in source and solution alone, all at once. */
+int milcgpu_plugin_solve_sources(int n, const milcgpu_plugin_solve_call *calls, milcgpu_solve_report *reports);
 
 typedef struct {
     int mixed;

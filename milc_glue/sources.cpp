@@ -12,21 +12,11 @@ struct SourceFields {
     int count() const { return static_cast<int>(sources.size()); }
 };
 
-// What iterates together: half precision gives way to single where it would cost steps.
-Operator together_operator(milcgpu_links &links, const SolveArguments &a) {
-    OperatorSpec spec = a.sloppy;
-    Operator A = level_operator(links, a.parity, spec);
-    const double limit = a.limits.jump_limit > 0 ? a.limits.jump_limit : ladder::jump_limit;
-    if (!ladder::half_is_hopeless(*A, a.limits.shift, limit))
-        return A;
-    spec = {Precision::single, Precision::single, a.sloppy.reals};
-    return level_operator(links, a.parity, spec);
-}
-
 // With room for `most` sources, or fewer where memory is short.
 BlockCgSolver &block_solver(milcgpu_context &context, milcgpu_links &links, const SolveArguments &a, int most,
                             milcgpu_context::CachedSolver &cached) {
-    const Operator A = together_operator(links, a);
+    OperatorSpec spec = ladder::of_several(a.sloppy);
+    const Operator A = level_operator(links, a.parity, spec);
     if (cached.block && cached.block->spec() == A->spec() && cached.block->sources() >= most)
         return *cached.block;
     cached.block.reset(); // its memory first
@@ -71,8 +61,7 @@ SourcesReport solve_some(milcgpu_context &context, milcgpu_links &links, const S
     // From here on nothing but the copies themselves can fail.
     device.agree("the copy of solutions", [&] {
         for (int k = 0; k < count; ++k) {
-            const Status status = r.sources[k].status;
-            if (status == Status::ok || status == Status::not_converged || status == Status::precision_floor)
+            if (is_answer(r.sources[k].status))
                 context.reorder->to_host(solver.solution(k), a.parity, fields.solutions[first + k]);
         }
     });
@@ -97,8 +86,7 @@ Status solve_together(milcgpu_context &context, milcgpu_links &links, const milc
     for (int first = 0; first < n; first += solver.sources()) {
         const CallMeter meter(*context.device);
         const int count = std::min(solver.sources(), n - first);
-        const SourcesReport r =
-            solve_some(context, links, a, together, fields, first, count, solver, progress);
+        const SourcesReport r = solve_some(context, links, a, together, fields, first, count, solver, progress);
         for (int k = 0; k < count; ++k) {
             milcgpu_solve_report &report = reports[first + k];
             fill_report(r.sources[k], a, report);
@@ -109,7 +97,7 @@ Status solve_together(milcgpu_context &context, milcgpu_links &links, const milc
             report.bytes_to_device /= count, report.bytes_to_host /= count;
             report.gflops = r.flops / r.seconds * 1e-9, report.gbytes_per_second = r.bytes / r.seconds * 1e-9;
         }
-        if (worst == Status::ok && r.status != Status::ok) {
+        if (is_graver(r.status, worst)) {
             worst = r.status;
             set_last_error("milcgpu_solve_sources", r.message.c_str());
         }
@@ -141,8 +129,8 @@ extern "C" milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgp
             a = checked_solve(*spec);
             check_version(spec->links_version, *links->links);
             if (together < MILCGPU_TOGETHER_AUTO || together > MILCGPU_ONE_BY_ONE)
-                refuse(format("together is %d: must be one of milcgpu_together (0 to %d)", together,
-                              MILCGPU_ONE_BY_ONE));
+                refuse(
+                    format("together is %d: must be one of milcgpu_together (0 to %d)", together, MILCGPU_ONE_BY_ONE));
             if (n < 0)
                 refuse(format("the number of sources is %d", n));
             if (n > 0) {
@@ -162,14 +150,14 @@ extern "C" milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgp
         Status status = Status::ok;
         if (together == MILCGPU_ONE_BY_ONE || n == 1) {
             for (int k = 0; k < n; ++k) {
-                const auto own = static_cast<Status>(
-                    milcgpu_solve(context, links, spec, &sources[k], &solutions[k], &filled[k]));
-                status = status == Status::ok ? own : status;
+                const auto own =
+                    static_cast<Status>(milcgpu_solve(context, links, spec, &sources[k], &solutions[k], &filled[k]));
+                status = is_graver(own, status) ? own : status;
             }
         } else if (n > 1) {
-            status = solve_together(*context, *links, *spec, a,
-                                    together == MILCGPU_LOCK_STEP ? Together::lock_step : Together::block, fields,
-                                    filled);
+            status =
+                solve_together(*context, *links, *spec, a,
+                               together == MILCGPU_LOCK_STEP ? Together::lock_step : Together::block, fields, filled);
         }
         for (int k = 0; k < n && reports != nullptr; ++k)
             reports[k] = filled[k];

@@ -75,6 +75,7 @@ TEST_CASE("programs: solve on ranks, from a file that one of them wrote, has the
 TEST_CASE("programs: several masses and links on ranks are those of one", "[ranks][mpi]") {
     NEED_MPIRUN;
     compare("multimass --size 4 4 8 8 --sweeps 3 --poles 3", 3, {4, 5, 6});
+    compare("sources --size 4 4 8 8 --sweeps 3 --sources 3 --masses 0.2", 5, {7, 8, 9, 10});
     compare("fatlinks --size 4 4 8 8 --sweeps 3 --repeat 1", 0, {3, 4, 5, 6, 7, 8, 9});
 }
 

@@ -1,5 +1,7 @@
 // Several sources at once through the C interface: true residuals by the reference, steps, sources that depend on each
 // other, zero, NaN, statuses.
+#include "milc_glue/context.h"
+#include "tests/cut_support.h"
 #include "tests/support.h"
 
 using namespace tests;
@@ -46,6 +48,9 @@ constexpr int both[] = {MILCGPU_BLOCK, MILCGPU_LOCK_STEP};
 
 } // namespace
 
+// Steps in lock-step over those of one source alone, and in a block over those in lock-step, as measured.
+constexpr double more_in_lock_step = 1 + times_measured * 0.008;
+
 TEST_CASE("any number of sources, each precision: true residuals by the reference", "[sources]") {
     const reference::Lattice lattice{{4, 6, 4, 8}};
     const AsqtadLinks links = asqtad_links(lattice, 61);
@@ -54,25 +59,239 @@ TEST_CASE("any number of sources, each precision: true residuals by the referenc
         Session<double> session(lattice, backend);
         REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
         for (const int count : {1, 2, 3, 12, 18})
-            for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF})
+            for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF}) {
+                const auto fields = random_sources(lattice, count);
+                const milcgpu_solve_spec spec = solve_spec(mass, tolerance, MILCGPU_DOUBLE, sloppy);
+                int steps[2];
                 for (const int together : both) {
-                    const auto fields = random_sources(lattice, count);
                     Sources all(lattice, fields);
-                    const milcgpu_solve_spec spec = solve_spec(mass, tolerance, MILCGPU_DOUBLE, sloppy);
-                    const milcgpu_status status = all.solve(session, spec, together);
                     CAPTURE(milcgpu::name(backend), count, sloppy, together, milcgpu_last_error());
-                    CHECK(status == MILCGPU_OK);
-                    Sources alone(lattice, {fields[0]});
-                    CHECK(alone.solve(session, spec, MILCGPU_ONE_BY_ONE) == MILCGPU_OK);
+                    CHECK(all.solve(session, spec, together) == MILCGPU_OK);
                     for (int k = 0; k < count; ++k) {
                         const double truth = residual(lattice, links, mass, fields[k], all.solution(k));
                         CAPTURE(k, truth, all.reports[k].true_residual, all.reports[k].steps, all.reports[k].message);
                         CHECK(truth < tolerance);
                         CHECK(std::fabs(all.reports[k].true_residual - truth) <= times_measured * 4e-16);
-                        if (k == 0)
-                            WARN(count << " " << sloppy << " " << together << ": " << all.reports[k].steps << " "
-                                       << alone.reports[0].steps << " updates " << all.reports[k].reliable_updates);
                     }
+                    steps[together == MILCGPU_LOCK_STEP] = all.reports[0].steps;
                 }
+                Sources alone(lattice, {fields[0]});
+                REQUIRE(alone.solve(session, spec, MILCGPU_ONE_BY_ONE) == MILCGPU_OK);
+                CAPTURE(count, sloppy, steps[0], steps[1], alone.reports[0].steps);
+                CHECK(steps[1] <= more_in_lock_step * alone.reports[0].steps);
+                if (count >= 12) // more than half as many
+                    CHECK(steps[0] < 0.5 * steps[1]);
+                else if (count > 1)
+                    CHECK(steps[0] < steps[1]);
+            }
     }
+}
+
+TEST_CASE("sources that depend on each other, that are zero or hold NaN: the others do not see them", "[sources]") {
+    const reference::Lattice lattice{{4, 6, 4, 8}};
+    const AsqtadLinks links = asqtad_links(lattice, 61);
+    const double mass = 0.05, tolerance = 1e-9;
+    auto fields = random_sources(lattice, 2);
+    fields.push_back(fields[0]);           // 2: the first again
+    fields.emplace_back(lattice.volume()); // 3: zero
+    fields.push_back(fields[0]);           // 4: the sum of the first two
+    for (int s = 0; s < lattice.volume(); ++s)
+        fields[4][s] = fields[0][s] + fields[1][s];
+    fields.push_back(fields[1]); // 5: NaN on an even site
+    int even = 0;
+    while (lattice.parity(even) != 0)
+        ++even;
+    fields[5][even].c[1] = NAN;
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF})
+            for (const int together : both) {
+                const milcgpu_solve_spec spec = solve_spec(mass, tolerance, MILCGPU_DOUBLE, sloppy);
+                Sources two(lattice, {fields[0], fields[1]}), all(lattice, fields);
+                REQUIRE(two.solve(session, spec, together) == MILCGPU_OK);
+                all.x[5].assign(all.x[5].size(), 7.0);
+                CHECK(all.solve(session, spec, together) == MILCGPU_NAN_OR_INF);
+                CAPTURE(milcgpu::name(backend), sloppy, together, milcgpu_last_error(), two.reports[0].steps);
+                for (const int k : {0, 1, 2, 4}) {
+                    CAPTURE(k, all.reports[k].steps, all.reports[k].message);
+                    CHECK(all.reports[k].status == MILCGPU_OK);
+                    CHECK(residual(lattice, links, mass, fields[k], all.solution(k)) < tolerance);
+                    CHECK(std::abs(all.reports[k].steps - two.reports[0].steps) <=
+                          times_measured * 0.08 * two.reports[0].steps);
+                }
+                CHECK(all.reports[3].status == MILCGPU_OK);
+                CHECK(all.reports[3].steps == 0);
+                CHECK(all.x[3] == std::vector<double>(all.x[3].size(), 0.0));
+                CHECK(all.reports[5].status == MILCGPU_NAN_OR_INF);
+                CHECK(std::string(all.reports[5].message).find("source: site") != std::string::npos);
+                CHECK(all.x[5] == std::vector<double>(all.x[5].size(), 7.0));
+                CHECK(std::string(milcgpu_last_error()).find("source 5") != std::string::npos);
+            }
+    }
+}
+
+TEST_CASE("guesses, limits, floors and relative residuals of several sources", "[sources]") {
+    const reference::Lattice lattice{{4, 4, 4, 8}};
+    const AsqtadLinks links = asqtad_links(lattice, 63);
+    const double mass = 0.1;
+    const auto fields = random_sources(lattice, 3);
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        for (const int together : both) {
+            CAPTURE(milcgpu::name(backend), together);
+            milcgpu_solve_spec spec = solve_spec(mass, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+            Sources all(lattice, fields);
+            REQUIRE(all.solve(session, spec, together) == MILCGPU_OK);
+            const int steps = all.reports[0].steps;
+            CHECK(all.solve(session, spec, together) == MILCGPU_OK); // from the solutions
+            for (const auto &report : all.reports)
+                CHECK(report.steps == 0);
+            all.x[1].assign(all.x[1].size(), 0.0); // one has still to be found
+            CHECK(all.solve(session, spec, together) == MILCGPU_OK);
+            CHECK(all.reports[0].steps == 0);
+            CHECK(all.reports[1].steps >= 0.9 * steps);
+
+            Sources limited(lattice, fields);
+            spec.max_iterations = 7, spec.max_restarts = 1;
+            CHECK(limited.solve(session, spec, together) == MILCGPU_NOT_CONVERGED);
+            for (int k = 0; k < 3; ++k) {
+                CHECK(limited.reports[k].status == MILCGPU_NOT_CONVERGED);
+                CHECK(limited.reports[k].steps <= 8);
+                CHECK(std::fabs(residual(lattice, links, mass, fields[k], limited.solution(k)) -
+                                limited.reports[k].true_residual) <= times_measured * 4e-16);
+            }
+
+            spec = solve_spec(mass, 1e-18, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+            Sources floor(lattice, fields);
+            CHECK(floor.solve(session, spec, together) == MILCGPU_PRECISION_FLOOR);
+            for (int k = 0; k < 3; ++k)
+                CHECK(floor.reports[k].status == MILCGPU_PRECISION_FLOOR);
+
+            spec = solve_spec(mass, 0, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+            spec.relative_tolerance = 1e-8;
+            Sources relative(lattice, fields);
+            CHECK(relative.solve(session, spec, together) == MILCGPU_OK);
+            for (const auto &report : relative.reports)
+                CHECK(report.relative_residual < 1e-8);
+        }
+    }
+}
+
+TEST_CASE("several sources: the same bits whatever the threads, on odd sites, without room for all", "[sources]") {
+    const reference::Lattice lattice{{4, 4, 6, 4}};
+    const AsqtadLinks links = asqtad_links(lattice, 64);
+    const auto fields = random_sources(lattice, 5);
+    for (const Backend backend : backends())
+        for (const int together : both) {
+            CAPTURE(milcgpu::name(backend), together);
+            milcgpu_solve_spec spec = solve_spec(0.1, 1e-9, MILCGPU_DOUBLE, MILCGPU_HALF);
+            spec.parity = MILCGPU_ODD;
+            std::vector<std::vector<double>> first;
+            for (int choice = 0; choice < thread_choices(backend); ++choice) {
+                const Threads threads(backend, choice);
+                Session<double> session(lattice, backend, threads.block);
+                REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+                Sources all(lattice, fields);
+                CHECK(all.solve(session, spec, together) == MILCGPU_OK);
+                if (choice == 0)
+                    first = all.x;
+                CHECK(all.x == first);
+            }
+            Session<double> session(lattice, backend, 0, 2);
+            REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+            Sources all(lattice, fields);
+            REQUIRE(all.solve(session, spec, together) == MILCGPU_OK); // links are packed now
+            session.context->solvers.front().block.reset();
+            session.messages.clear();
+            milcgpu::Device &device = *session.context->device;
+            // Room for the vectors of three sources.
+            const size_t some = milcgpu::BlockCgSolver::workspace_bytes(
+                session.context->geometry, {milcgpu::Precision::single, milcgpu::Precision::single, 18}, 3);
+            device.set_memory_limit(device.used_bytes() + some);
+            all.x.assign(all.count(), std::vector<double>(all.b[0].size(), 0.0));
+            CHECK(all.solve(session, spec, together) == MILCGPU_OK);
+            const auto in_groups =
+                std::count_if(session.messages.begin(), session.messages.end(),
+                              [](const auto &line) { return line.find("solve of") != std::string::npos; });
+            CHECK(in_groups == 2);
+        }
+}
+
+TEST_CASE("several sources over ranks and on emulated cuts: the solutions of one rank", "[sources][ranks][cut]") {
+    constexpr int count = 3;
+    const Extents whole{4, 4, 6, 8};
+    const Fields fields = fields_on(whole, false);
+    std::vector<std::vector<double>> sources;
+    for (const reference::Fermion &field : random_sources(fields.lattice, count))
+        sources.push_back(reference::vector_to_milc<double>(fields.lattice, field));
+    const auto solve = [&](const Cut &cut, Backend backend, int together, std::vector<int> &steps) {
+        std::vector<std::vector<double>> solutions(count, std::vector<double>(fields.source.size()));
+        const std::vector<Ending> endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
+            const milcgpu_solve_spec spec = solve_spec(0.2, 1e-9, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+            std::vector<std::vector<double>> b, x(count, std::vector<double>(here.source.size()));
+            std::vector<milcgpu_field> from, to;
+            for (int k = 0; k < count; ++k)
+                b.push_back(Fields::part(sources[k], here.places, 6));
+            for (int k = 0; k < count; ++k)
+                from.push_back(field_of(b[k])), to.push_back(field_of(x[k]));
+            std::vector<milcgpu_solve_report> reports(count, empty_report());
+            demand(milcgpu_solve_sources(here.context, here.links, &spec, together, count, from.data(), to.data(),
+                                         reports.data()));
+            for (int k = 0; k < count; ++k)
+                Fields::put(solutions[k], x[k], here.places);
+            steps[here.rank()] = reports[0].steps;
+        });
+        CHECK(all_well(endings));
+        return solutions;
+    };
+    for (const Backend backend : backends())
+        for (const int together : both) {
+            std::vector<int> steps_one(1);
+            const auto one = solve({whole, {1, 1, 1, 1}, 0}, backend, together, steps_one);
+            for (const Cut &cut : {Cut{whole, {1, 1, 1, 2}, 0}, Cut{whole, {1, 1, 1, 1}, 12}}) {
+                CAPTURE(milcgpu::name(backend), together, text_of(cut));
+                std::vector<int> steps(cut.ranks());
+                const auto many = solve(cut, backend, together, steps);
+                for (int rank = 0; rank < cut.ranks(); ++rank) {
+                    CHECK(steps[rank] == steps[0]);
+                    CHECK(std::abs(steps[rank] - steps_one[0]) <= 1);
+                }
+                for (int k = 0; k < count; ++k)
+                    for (size_t j = 0; j < one[k].size(); ++j)
+                        REQUIRE(std::fabs(many[k][j] - one[k][j]) < 2e-8);
+            }
+        }
+}
+
+TEST_CASE("what several sources are refused with", "[sources]") {
+    const reference::Lattice lattice{{4, 4, 4, 4}};
+    const AsqtadLinks links = asqtad_links(lattice, 65);
+    Session<double> session(lattice, Backend::host);
+    REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+    Sources all(lattice, random_sources(lattice, 2));
+    const milcgpu_solve_spec spec = solve_spec(0.1, 1e-9, MILCGPU_DOUBLE, MILCGPU_HALF);
+    const auto before = all.x;
+    const auto says = [&](milcgpu_status status, const char *text) {
+        CHECK(status == MILCGPU_BAD_ARGUMENT);
+        CAPTURE(milcgpu_last_error());
+        CHECK(std::string(milcgpu_last_error()).find(text) != std::string::npos);
+        CHECK(all.x == before);
+    };
+    says(all.solve(session, spec, 4), "together is 4");
+    says(all.solve(session, spec, -1), "together is -1");
+    const milcgpu_field field = session.field(all.b[0]);
+    says(milcgpu_solve_sources(session.context, session.links, &spec, 0, -1, &field, &field, nullptr),
+         "number of sources is -1");
+    says(milcgpu_solve_sources(session.context, session.links, &spec, 0, 1, nullptr, &field, nullptr), "sources");
+    says(milcgpu_solve_sources(session.context, session.links, &spec, 0, 1, &field, nullptr, nullptr), "solutions");
+    says(milcgpu_solve_sources(session.context, session.links, nullptr, 0, 1, &field, &field, nullptr), "spec");
+    milcgpu_field half = field;
+    half.precision = MILCGPU_HALF;
+    const milcgpu_field two[] = {field, half};
+    says(milcgpu_solve_sources(session.context, session.links, &spec, 0, 2, two, two, nullptr), "sources[1]");
+    all.reports[1].struct_size = 3;
+    says(all.solve(session, spec, 0), "struct_size is 3");
+    CHECK(milcgpu_solve_sources(session.context, session.links, &spec, 0, 0, nullptr, nullptr, nullptr) == MILCGPU_OK);
 }

@@ -1,6 +1,6 @@
 #include "gpu_kernels/blas/block_steps.h"
 #include "gpu_kernels/blas/for_precision.h"
-#include <utility>
+#include <type_traits>
 
 namespace milcgpu {
 
@@ -8,169 +8,213 @@ namespace {
 
 using Number = Complex<double>;
 
-// Those who work on small matrices together: each(count, f) calls f(k) for k < count, in any order, and returns when
-// all of it is done.
+// Those who work on small matrices together. each(rows, columns, f): f(i, j) for all elements, in any order; it returns
+// when all of it is done.
 struct Alone {
-    template <class Function> void each(int count, const Function &f) const {
-        for (int k = 0; k < count; ++k)
-            f(k);
+    template <class Function> MILCGPU_HD void each(int rows, int columns, const Function &f) const {
+        for (int i = 0; i < rows; ++i)
+            for (int j = 0; j < columns; ++j)
+                f(i, j);
     }
 };
 #if defined(MILCGPU_WITH_CUDA)
-struct Block {
-    template <class Function> MILCGPU_HD void each(int count, const Function &f) const {
+struct Block { // a thread has an element
+    template <class Function> MILCGPU_HD void each(int rows, int columns, const Function &f) const {
 #if MILCGPU_ON_DEVICE
-        for (int k = threadIdx.x; k < count; k += blockDim.x)
-            f(k);
+        const int i = threadIdx.x / most_block, j = threadIdx.x % most_block;
+        if (i < rows && j < columns)
+            f(i, j);
         __syncthreads();
 #else
-        static_cast<void>(count), static_cast<void>(f);
+        static_cast<void>(rows), static_cast<void>(columns), static_cast<void>(f);
 #endif
     }
 };
 #endif
 
-struct Room {
-    BlockState::Matrix a, b;
-    double diagonal[most_block];
+struct Room { // a and b, and for a basis c and d, are what an elimination works in
+    BlockState::Matrix a, b, c, d, r_r, p_p, delta, inverse, beta, moved;
+    double one_over[most_block]; // 1 / what stood on the diagonal at first; 0: that was not positive
+    float left[most_block];      // pivots, as parts of it; -1: it has been taken
 };
 
-// The inverse of the hermitian n x n matrix in room.a, by Gauss and Jordan, with the largest pivot of what is left in
-// each step: of the rows and columns for which it is above `weakest` times what stood there at first. The others are
-// zero. A row with NaN is one of the others. `out` may be where it came from. Returns which were inverted, as bits.
-template <class Team>
-MILCGPU_HD int invert(const Team &team, Room &room, int n, int allowed, double weakest, Number *out) {
-    Number *a = room.a, *next = room.b;
-    double *const diagonal = room.diagonal;
-    team.each(n, [=](int i) { diagonal[i] = a[i * n + i].re; });
-    int done = 0;
-    for (;;) {
-        int p = -1;
-        double best = weakest;
-        for (int i = 0; i < n; ++i) {
-            const double left = a[i * n + i].re / diagonal[i];
-            if (((allowed & ~done) >> i & 1) != 0 && diagonal[i] > 0 && left > best)
-                best = left, p = i;
-        }
-        if (p < 0)
-            break;
-        const double inverse = 1 / a[p * n + p].re;
-        team.each(n * n, [=](int k) {
-            const int i = k / n, j = k % n;
-            const Number row = inverse * a[p * n + j], column = a[i * n + p];
-            next[k] = i == p && j == p ? Number{inverse, 0}
-                      : i == p         ? row
-                      : j == p         ? -inverse * column
-                                       : minus(a[k], column, row);
-        });
-        Number *const before = a;
-        a = next, next = before;
-        done |= 1 << p;
+MILCGPU_HD Number unit(bool one) { return {one ? 1.0 : 0.0, 0}; }
+
+// Pivots of the hermitian n x n matrix a, before the first is taken.
+template <class Team> MILCGPU_HD void start_pivots(const Team &team, Room &room, int n) {
+    Room *const r = &room;
+    team.each(most_block, 1, [=](int i, int) {
+        const double x = i < n ? r->a[i * n + i].re : 0;
+        r->one_over[i] = x > 0 ? 1 / x : 0;
+        r->left[i] = x > 0 ? 1.0f : -1.0f;
+    });
+}
+// The row that is next: that with the largest pivot; -1: none has more than `weakest`. A row with NaN never is.
+MILCGPU_HD int next_pivot(const Room &room, float weakest) {
+    int p = -1;
+    float best = weakest;
+    MILCGPU_UNROLL
+    for (int i = 0; i < most_block; ++i) {
+        const float left = room.left[i];
+        p = left > best ? i : p;
+        best = left > best ? left : best;
     }
-    team.each(n * n, [=](int k) { out[k] = (done >> k / n & done >> k % n & 1) != 0 ? a[k] : Number{0, 0}; });
-    return done;
+    return p;
+}
+// After a step of an elimination: what is left of pivot i, which has become x.
+MILCGPU_HD float pivot_left(const Room &room, int i, int taken, double x) {
+    return i == taken || room.left[i] < 0 ? -1.0f : static_cast<float>(x * room.one_over[i]);
 }
 
-// sum over k of a_ik b_kj; a: `inner` columns, b: `columns`.
+// The inverse of the hermitian n x n matrix room.a, by Gauss and Jordan: of its rows and columns with pivots above
+// `weakest`. The others are zero. To room.inverse.
+template <class Team> MILCGPU_HD void invert(const Team &team, Room &room, int n, double weakest) {
+    Number *a = room.a, *next = room.b;
+    Room *const r = &room;
+    start_pivots(team, room, n);
+    int done = 0;
+    for (int p; (p = next_pivot(room, static_cast<float>(weakest))) >= 0; done |= 1 << p) {
+        const double inverse = 1 / a[p * n + p].re;
+        team.each(n, n, [=](int i, int j) {
+            const Number row = inverse * a[p * n + j], column = a[i * n + p];
+            next[i * n + j] = i == p && j == p ? Number{inverse, 0}
+                              : i == p         ? row
+                              : j == p         ? -inverse * column
+                                               : minus(a[i * n + j], column, row);
+        });
+        team.each(n, 1, [=](int i, int) { r->left[i] = pivot_left(*r, i, p, next[i * n + i].re); });
+        Number *const before = a;
+        a = next, next = before;
+    }
+    team.each(n, n, [=](int i, int j) {
+        r->inverse[i * n + j] = (done >> i & done >> j & 1) != 0 ? a[i * n + j] : unit(false);
+    });
+}
+
+// m with m^dag a m = 1 for the hermitian n x n matrix room.a, by elimination: for its rows with pivots above `weakest`.
+// The other columns of m are zero. To room.inverse.
+template <class Team> MILCGPU_HD void orthonormalize(const Team &team, Room &room, int n, double weakest) {
+    Number *a = room.a, *next = room.b, *rows = room.c, *next_rows = room.d; // rows a rows^dag becomes diagonal
+    Room *const r = &room;
+    start_pivots(team, room, n);
+    team.each(n, n, [=](int i, int j) { rows[i * n + j] = unit(i == j); });
+    int done = 0;
+    for (int p; (p = next_pivot(room, static_cast<float>(weakest))) >= 0;) {
+        done |= 1 << p;
+        const double inverse = 1 / a[p * n + p].re;
+        const int are_done = done;
+        team.each(n, n, [=](int i, int j) {
+            const int k = i * n + j;
+            const bool left = (are_done >> i & 1) == 0;
+            const Number part = inverse * a[i * n + p];
+            next[k] = left ? minus(a[k], part, a[p * n + j]) : a[k];
+            next_rows[k] = left ? minus(rows[k], part, rows[p * n + j]) : rows[k];
+        });
+        team.each(n, 1, [=](int i, int) { r->left[i] = pivot_left(*r, i, p, next[i * n + i].re); });
+        Number *const before = a, *const rows_before = rows;
+        a = next, next = before;
+        rows = next_rows, next_rows = rows_before;
+    }
+    team.each(n, n, [=](int i, int j) {
+        r->inverse[i * n + j] =
+            (done >> j & 1) != 0 ? (1 / sqrt(a[j * n + j].re)) * conj(rows[j * n + i]) : unit(false);
+    });
+}
+
+// sum over k of a_ik b_kj; a: `inner` columns, b: `columns`. And with a^dag, which has `rows` columns.
 MILCGPU_HD Number product(const Number *a, const Number *b, int i, int j, int inner, int columns) {
     Number sum = {0, 0};
     for (int k = 0; k < inner; ++k)
         sum = plus(sum, a[i * inner + k], b[k * columns + j]);
     return sum;
 }
+MILCGPU_HD Number adjoint_product(const Number *a, const Number *b, int i, int j, int n) {
+    Number sum = {0, 0};
+    for (int k = 0; k < n; ++k)
+        sum = plus(sum, conj(a[k * n + i]), b[k * n + j]);
+    return sum;
+}
 
-template <class Team> MILCGPU_HD void invert_residuals(const Team &team, Room &room, BlockState *s) {
+// From room.r_r of the residuals as they are, and room.delta: `basis`, and what is known of the residuals in it. In
+// lock-step all matrices are diagonal.
+template <class Team> MILCGPU_HD void change_basis(const Team &team, Room &room, BlockState *s) {
     const int n = s->sources;
     const bool lock_step = s->lock_step != 0;
-    Number *const a = room.a;
-    const Number *const r_r = s->r_r;
-    team.each(n * n, [=](int k) { a[k] = lock_step && k / n != k % n ? Number{0, 0} : r_r[k]; });
-    const int independent = invert(team, room, n, ~0, s->weakest, s->r_r_inverse);
-    team.each(n, [=](int j) {
-        if (j == 0)
-            s->independent = independent;
-        s->rr[j] = r_r[j * n + j].re;
-        s->largest_rr[j] = fmax(s->largest_rr[j], s->rr[j]);
+    Room *const r = &room;
+    team.each(n, n, [=](int i, int j) { r->a[i * n + j] = lock_step && i != j ? unit(false) : r->r_r[i * n + j]; });
+    orthonormalize(team, room, n, s->weakest);
+    team.each(n, n, [=](int i, int j) {
+        s->basis[i * n + j] = r->inverse[i * n + j];
+        r->a[i * n + j] = lock_step && i != j ? unit(false) : adjoint_product(r->inverse, r->r_r, i, j, n); // M^-1
     });
+    team.each(n, n, [=](int i, int j) {
+        r->moved[i * n + j] = product(r->a, r->delta, i, j, n, n);
+        const Number pivot = r->inverse[j * n + j];
+        const Number one = unit(i == j && (pivot.re != 0 || pivot.im != 0));
+        s->r_r[i * n + j] = s->r_r_inverse[i * n + j] = r->r_r[i * n + j] = one;
+    });
+    team.each(n, n, [=](int i, int j) { s->delta[i * n + j] = r->delta[i * n + j] = r->moved[i * n + j]; });
 }
 
 struct Start {
-    BlockState *s;
+    BlockState *state;
     template <class Team> MILCGPU_HD void operator()(const Team &team, Room &room) const {
+        BlockState *const s = state;
+        Room *const r = &room;
         const int n = s->sources;
-        BlockState *const state = s;
-        team.each(n * n, [=](int k) { state->p_p[k] = state->r_r[k]; });
-        invert_residuals(team, room, state);
+        team.each(n, n, [=](int i, int j) {
+            r->r_r[i * n + j] = s->r_r[i * n + j];
+            r->delta[i * n + j] = unit(i == j);
+        });
+        team.each(n, 1, [=](int j, int) { s->rr[j] = s->largest_rr[j] = r->r_r[j * n + j].re; });
+        change_basis(team, room, s);
+        team.each(n, n, [=](int i, int j) { s->p_p[i * n + j] = r->r_r[i * n + j]; });
     }
 };
 
 struct StepLength {
-    BlockState *s;
+    BlockState *state;
     bool given;
     template <class Team> MILCGPU_HD void operator()(const Team &team, Room &room) const {
+        BlockState *const s = state;
+        Room *const r = &room;
         if (s->active == 0)
             return;
         const int n = s->sources;
         const bool lock_step = s->lock_step != 0;
-        BlockState *const state = s;
-        Number *const a = room.a;
-        team.each(n * n, [=](int k) {
-            a[k] = lock_step && k / n != k % n ? Number{0, 0} : state->shift * state->p_p[k] + state->bp_bp[k];
-        });
-        // Of the residuals that are independent the directions are.
-        const int allowed = given ? ~0 : s->independent;
-        invert(team, room, n, allowed, given ? s->weakest : 1e-14, s->ap_p_inverse);
         const Number *const right = given ? s->p_r : s->r_r;
-        Number *const alpha = s->alpha[s->iterations % cg_kept_steps];
-        team.each(n * n, [=](int k) {
-            const int i = k / n, j = k % n;
+        team.each(n, n, [=](int i, int j) {
+            const int k = i * n + j;
+            r->a[k] = lock_step && i != j ? unit(false) : s->shift * s->p_p[k] + s->bp_bp[k];
+            r->r_r[k] = right[k], r->delta[k] = s->delta[k];
+        });
+        invert(team, room, n, s->weakest);
+        team.each(n, n, [=](int i, int j) {
+            const int k = i * n + j;
+            s->ap_p_inverse[k] = r->inverse[k];
             Number v = {0, 0};
             if (!lock_step)
-                v = product(state->ap_p_inverse, right, i, j, n, n);
-            else if (i == j && !(state->rr[i] < state->target_rr[i])) // a source that is done stays as it is
-                v = state->ap_p_inverse[k] * right[k];
-            alpha[k] = v;
-            state->minus_alpha[k] = -1.0 * v;
+                v = product(r->inverse, r->r_r, i, j, n, n);
+            else if (i == j && !(s->rr[i] < s->target_rr[i])) // a source that is done stays as it is
+                v = r->inverse[k] * r->r_r[k];
+            r->moved[k] = v;
+            s->minus_alpha[k] = -1.0 * v;
+        });
+        const int place = s->iterations % cg_kept_steps;
+        team.each(n, n, [=](int i, int j) {
+            const Number v = product(r->moved, r->delta, i, j, n, n);
+            s->alpha[place][i * n + j] = v;
+            s->alpha_in_single[place][i * n + j] = convert<float>(v);
         });
     }
 };
 
-struct NextDirection {
-    BlockState *s;
-    bool given;
-    template <class Team> MILCGPU_HD void operator()(const Team &team, Room &room) const {
-        if (s->active == 0)
-            return;
-        const int n = s->sources;
-        const bool lock_step = s->lock_step != 0, was_given = given;
-        BlockState *const state = s;
-        team.each(n * n, [=](int k) {
-            const int i = k / n, j = k % n;
-            Number v = {0, 0};
-            if (!lock_step)
-                v = was_given ? -1.0 * product(state->ap_p_inverse, state->ap_r, i, j, n, n)
-                              : product(state->r_r_inverse, state->r_r, i, j, n, n);
-            else if (i == j)
-                v = was_given ? -1.0 * (state->ap_p_inverse[k] * state->ap_r[k])
-                              : state->r_r_inverse[k] * state->r_r[k];
-            state->beta[k] = v;
-        });
-        Number *const moved = room.a;
-        team.each(n * n, [=](int k) { moved[k] = product(state->p_p, state->beta, k / n, k % n, n, n); });
-        team.each(n * n, [=](int k) {
-            Number sum = state->r_r[k];
-            for (int l = 0; l < n; ++l)
-                sum = plus(sum, conj(state->beta[l * n + k / n]), moved[l * n + k % n]);
-            state->p_p[k] = sum;
-        });
-        invert_residuals(team, room, state);
-        team.each(1, [=](int) {
-            ++state->iterations;
-            judge(*state);
-        });
-    }
-    // Every test is false for NaN, and NaN is asked for first, so NaN never passes as convergence.
-    static MILCGPU_HD void judge(BlockHead &s) {
+// The iteration is counted and judged. Every test is false for NaN, and NaN is asked for first, so NaN never passes as
+// convergence.
+struct Judge {
+    BlockHead *head;
+    MILCGPU_HD void operator()(int, int) const {
+        BlockHead &s = *head;
         bool finite = true, done = true, fallen = true;
         for (int j = 0; j < s.sources; ++j) {
             const bool at_target = s.rr[j] < s.target_rr[j];
@@ -178,38 +222,86 @@ struct NextDirection {
             done = done && at_target;
             fallen = fallen && (at_target || s.rr[j] < s.reliable_factor * s.largest_rr[j]);
         }
+        ++s.iterations;
         if (!finite)
             s.stop = CgStop::nan_or_inf;
         else if (done)
             s.stop = CgStop::target;
         else if (fallen)
             s.stop = CgStop::reliable_update;
-        else if (s.independent == 0)
-            s.stop = CgStop::not_positive;
         else if (s.iterations >= s.iteration_limit)
             s.stop = CgStop::iteration_limit;
         s.active = s.stop == CgStop::running;
     }
 };
 
+struct NextDirection {
+    BlockState *state;
+    bool given, new_basis;
+    template <class Team> MILCGPU_HD void operator()(const Team &team, Room &room) const {
+        BlockState *const s = state;
+        Room *const r = &room;
+        if (s->active == 0)
+            return;
+        const int n = s->sources;
+        const bool lock_step = s->lock_step != 0;
+        const double sign = given ? -1 : 1;
+        const Number *const left = given ? s->ap_p_inverse : s->r_r_inverse, *const right = given ? s->ap_r : s->r_r;
+        team.each(n, n, [=](int i, int j) {
+            const int k = i * n + j;
+            r->a[k] = left[k], r->b[k] = right[k];
+            r->r_r[k] = s->r_r[k], r->p_p[k] = s->p_p[k], r->delta[k] = s->delta[k];
+        });
+        team.each(n, n, [=](int i, int j) {
+            const int k = i * n + j;
+            r->moved[k] = product(r->r_r, r->delta, i, j, n, n);
+            r->beta[k] = sign * (!lock_step ? product(r->a, r->b, i, j, n, n)
+                                 : i == j   ? r->a[k] * r->b[k]
+                                            : unit(false));
+        });
+        team.each(n, 1, [=](int j, int) { // r_j = sum over i of R_i delta_ij
+            s->rr[j] = adjoint_product(r->delta, r->moved, j, j, n).re;
+            s->largest_rr[j] = fmax(s->largest_rr[j], s->rr[j]);
+            if (lock_step && s->rr[j] < s->target_rr[j])
+                r->beta[j * n + j] = unit(false);
+        });
+        if (new_basis) {
+            change_basis(team, room, s);
+            team.each(n, n, [=](int i, int j) { r->moved[i * n + j] = product(r->beta, s->basis, i, j, n, n); });
+            team.each(n, n, [=](int i, int j) { r->beta[i * n + j] = r->moved[i * n + j]; });
+        } else {
+            team.each(n, n,
+                      [=](int i, int j) { r->a[i * n + j] = lock_step && i != j ? unit(false) : r->r_r[i * n + j]; });
+            invert(team, room, n, s->weakest);
+            team.each(n, n, [=](int i, int j) { s->r_r_inverse[i * n + j] = r->inverse[i * n + j]; });
+        }
+        team.each(n, n, [=](int i, int j) {
+            s->beta[i * n + j] = r->beta[i * n + j];
+            r->moved[i * n + j] = product(r->p_p, r->beta, i, j, n, n);
+        });
+        team.each(n, n, [=](int i, int j) {
+            s->p_p[i * n + j] = r->r_r[i * n + j] + adjoint_product(r->beta, r->moved, i, j, n);
+        });
+        team.each(1, 1, Judge{s});
+    }
+};
+
 struct Redirect {
-    BlockState *s;
+    BlockState *state;
     BlockRedirect how;
     template <class Team> MILCGPU_HD void operator()(const Team &team, Room &) const {
         const int m = how.directions, n = how.sources;
-        BlockState *const state = s;
+        BlockState *const s = state;
         const BlockRedirect &to = how;
         const bool lock_step = s->lock_step != 0;
-        team.each(m * n, [=](int k) {
-            const int i = k / n, j = k % n;
+        team.each(m, n, [=](int i, int j) {
             Number v = {0, 0};
             if (!lock_step)
-                v = product(state->ap_p_inverse, state->ap_r, i, j, m, n);
+                v = product(s->ap_p_inverse, s->ap_r, i, j, m, n);
             else if (i == to.from[j])
-                v = state->ap_p_inverse[i * m + i] * state->ap_r[k];
-            state->beta[k] = -1.0 * v;
+                v = s->ap_p_inverse[i * m + i] * s->ap_r[i * n + j];
+            s->beta[i * n + j] = -1.0 * v;
         });
-        team.each(n, [=](int j) { state->rr[j] = state->largest_rr[j] = state->r_r[j * n + j].re; });
     }
 };
 
@@ -231,6 +323,9 @@ template <class Work> void run_one_block(Device &device, const Work &work, const
     work(Alone(), room);
 }
 
+MILCGPU_HD const Complex<double> *alpha_of(const BlockState *s, int step, double) { return s->alpha[step]; }
+MILCGPU_HD const Complex<float> *alpha_of(const BlockState *s, int step, float) { return s->alpha_in_single[step]; }
+
 // A thread has a site for all sources, or for up to `most` of them.
 template <class S, int most> struct UpdateBlock {
     using Real = typename S::Real;
@@ -249,14 +344,14 @@ template <class S, int most> struct UpdateBlock {
             return;
         Vector<Real> sum[most] = {};
         for (int k = 0; k < pending; ++k) {
-            const Number *const alpha = s->alpha[(iterations - pending + k) % cg_kept_steps] + first;
+            const int step = (iterations - pending + k) % cg_kept_steps;
+            const Complex<Real> *const alpha = alpha_of(s, step, Real()) + first;
             for (int source = 0; source < n; ++source) {
-                const Vector<Real> direction =
-                    load_spinor<S>(p[(iterations - pending + k) % cg_kept_steps][source], stride, i);
+                const Vector<Real> direction = load_spinor<S>(p[step][source], stride, i);
                 MILCGPU_UNROLL
                 for (int j = 0; j < most; ++j)
                     if (first + j < n) {
-                        const Complex<Real> a = convert<Real>(alpha[source * n + j]);
+                        const Complex<Real> a = alpha[source * n + j];
                         MILCGPU_UNROLL
                         for (int c = 0; c < 3; ++c)
                             sum[j].c[c] = plus(sum[j].c[c], a, direction.c[c]);
@@ -280,8 +375,8 @@ void block_start(Device &device, BlockState *state) { run_one_block(device, Star
 void block_step_length(Device &device, BlockState *state, BlockStep step) {
     run_one_block(device, StepLength{state, step == BlockStep::given}, "step of a block");
 }
-void block_direction(Device &device, BlockState *state, BlockStep step) {
-    run_one_block(device, NextDirection{state, step == BlockStep::given}, "direction of a block");
+void block_direction(Device &device, BlockState *state, BlockStep step, bool new_basis) {
+    run_one_block(device, NextDirection{state, step == BlockStep::given, new_basis}, "direction of a block");
 }
 void block_redirect(Device &device, BlockState *state, const BlockRedirect &how) {
     run_one_block(device, Redirect{state, how}, "new direction of a block");
@@ -289,15 +384,26 @@ void block_redirect(Device &device, BlockState *state, const BlockRedirect &how)
 
 void update_block_solutions(Device &device, const BlockSolutions &v, const BlockState *state, int steps, bool stopped) {
     for_precision(v.p[0].precision, [&](auto format) {
-        constexpr int most = 8;
-        UpdateBlock<decltype(format), most> body{};
-        for (int k = 0; k < cg_kept_steps; ++k)
-            body.p[k] = v.p[k];
-        body.x = v.x.data, body.source_bytes = v.x.source_bytes;
-        body.stride = v.p[0].stride;
-        body.s = state, body.steps = steps, body.stopped = stopped;
-        for (body.first = 0; body.first < v.p[0].sources; body.first += most)
-            launch(device, v.p[0].sites, body, "update solutions of a block");
+        using S = decltype(format);
+        const int n = v.p[0].sources;
+        const auto start = [&](auto most) {
+            UpdateBlock<S, decltype(most)::value> body{};
+            for (int k = 0; k < cg_kept_steps; ++k)
+                body.p[k] = v.p[k];
+            body.x = v.x.data, body.source_bytes = v.x.source_bytes;
+            body.stride = v.p[0].stride;
+            body.s = state, body.steps = steps, body.stopped = stopped;
+            for (body.first = 0; body.first < n; body.first += most)
+                launch(device, v.p[0].sites, body, "update solutions of a block");
+        };
+        if (n <= 4)
+            start(std::integral_constant<int, 4>());
+        else if (n <= 8 || std::is_same<S, SpinorDouble>::value)
+            start(std::integral_constant<int, 8>());
+        else if (n <= 12)
+            start(std::integral_constant<int, 12>());
+        else
+            start(std::integral_constant<int, 16>());
     });
 }
 

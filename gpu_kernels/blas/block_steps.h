@@ -1,14 +1,15 @@
 // Conjugate gradient for several sources in one Krylov space, A X = B: D. P. O'Leary, Linear Algebra Appl. 29 (1980)
 // 293. R are the residuals and P the directions, one field a source each. Small matrices take the place of numbers:
 //
-//   alpha = <P, A P>^-1 <R, R>      X += P alpha      R' = R - A P alpha
+//   alpha = <P, A P>^-1 <R, R>      X += P alpha delta      R' = R - A P alpha
 //   beta  = <R, R>^-1 <R', R'>      P' = R' + P beta
 //
 // <P, A P> = shift <P, P> + <B P, B P>, and <P', P'> = <R', R'> + beta^dag <P, P> beta.
 //
-// Residuals may become dependent (A. A. Dubrulle, ETNA 12 (2001) 216). So inverses are those of the largest part of a
-// matrix that is well-conditioned, found by pivots. What a residual has beyond the others stays as it is until it
-// counts again. A zero residual, two equal ones, one that is the sum of others: nothing has to be done about them.
+// Residuals become dependent on each other, and rounding of the large ones would spoil what a small one has beyond
+// them. So R are orthonormal combinations of the residuals (A. A. Dubrulle, ETNA 12 (2001) 216), R delta are the
+// residuals themselves, and from time to time another basis is taken: R becomes R M with M^dag <R, R> M = 1. A zero
+// residual, two equal ones, one that is the sum of others: there are fewer columns of M, the others are zero.
 //
 // With the diagonals of these matrices alone it is a conjugate gradient for each source by itself, in lock-step.
 //
@@ -27,9 +28,8 @@ struct BlockHead {
     CgStop stop;
     int sources, lock_step;
     int iterations, iteration_limit;
-    int independent;               // residuals that were inverted last, as bits
     double shift;                  // of A
-    double weakest;                // pivot that is inverted, as a part of its number on the diagonal
+    double weakest;                // pivot that counts, as a part of its number on the diagonal
     double reliable_factor;        // stop when each |r|^2 has fallen below that times the largest; 0 = never
     double rr[most_block];         // |r|^2
     double largest_rr[most_block]; // since the start
@@ -44,29 +44,32 @@ struct BlockState : BlockHead {
     Matrix p_r, ap_r;                                        // <P, R>, <A P, R>: where they do not follow from others
     Matrix r_r_inverse, ap_p_inverse;                        // of the part that is well-conditioned, else 0
     Matrix minus_alpha, beta;
-    Matrix alpha[cg_kept_steps]; // of iteration k at k mod cg_kept_steps
+    Matrix basis, delta;         // M, and R delta = residuals
+    Matrix alpha[cg_kept_steps]; // alpha delta of iteration k at k mod cg_kept_steps; in single, too
+    Complex<float> alpha_in_single[cg_kept_steps][most_block * most_block];
 };
 
 // Whence the matrices of a step come: from those of the step before, or, in the first step after a start with
 // directions that are not conjugate to the residuals, from p_r and ap_r.
 enum class BlockStep { steady, given };
 
-// After r_r: a start with P = R.
+// After r_r of residuals: basis, in which they are to be taken, and all that is known then. A start with P = R.
 void block_start(Device &, BlockState *);
 // After bp_bp, and p_r where given: alpha and its negative.
 void block_step_length(Device &, BlockState *, BlockStep);
-// After r_r of the new residuals, and ap_r where given: beta and p_p; the iteration is counted and judged.
-void block_direction(Device &, BlockState *, BlockStep);
-// After r_r and ap_r of residuals that were computed afresh, `sources` of them, with the directions of the last step,
-// `directions` of them: beta for directions conjugate to those. from[j], lock-step: the direction of residual j.
+// After r_r of the new residuals, and ap_r where given: beta and p_p; the iteration is counted and judged. new_basis:
+// and `basis`, in which the residuals are to be taken before the next direction.
+void block_direction(Device &, BlockState *, BlockStep, bool new_basis);
+// After block_start and ap_r of residuals that were computed afresh, `sources` of them, with the directions of the last
+// step, `directions` of them: beta for directions conjugate to those. from[j], lock-step: the direction of residual j.
 struct BlockRedirect {
     int directions, sources, from[most_block];
 };
 void block_redirect(Device &, BlockState *, const BlockRedirect &);
 
 // X += scale P alpha for the last iterations: `steps` of them where the iteration goes on; `stopped`: those since the
-// last such update, where it has ended. p[k]: directions of iteration k. x: in double, a source for each solution. Bytes
-// a site: a spinor for each direction, and x twice; flops: 24 a direction and source.
+// last such update, where it has ended. p[k]: directions of iteration k. x: in double, a source for each solution.
+// Bytes a site: a spinor for each direction, and x twice; flops: 24 a direction and source.
 struct BlockSolutions {
     SpinorBlock p[cg_kept_steps], x;
 };

@@ -42,7 +42,8 @@ struct HalfCall {
     // recorded and judged.
     // nullptr: of several sources nothing is summed, and they have one `a` and `alpha`.
     CgState *cg = nullptr;
-    const int *gate = nullptr; // without cg: where this is 0 on the device, the launch does nothing
+    // Without cg and checksums: where this is 0 on the device, the launch does nothing.
+    const int *gate = nullptr;
     bool along_p = false; // plain: in is p, else r
     bool judge = true;    // step; false where relative_residual (blas.h) does it
     // One source: that sum, deferred to the launch that follows (nullptr: finished in this one), and that of the launch

@@ -208,7 +208,8 @@ void gram_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock &y, con
     const int slices = std::min(most_slices(tiles), cuda::Chunk<S>::stripes * (steps / cuda::dense_warps + 1));
     const auto start = [&](auto kernel, size_t shared_bytes) {
         cuda::start_with_shared(device, "gram", slices * shape.blocks(), cuda::dense_threads, shared_bytes, kernel,
-                                cuda::DenseView(x), cuda::DenseView(y), shape.row_blocks, shape.column_blocks, gate, room);
+                                cuda::DenseView(x), cuda::DenseView(y), shape.row_blocks, shape.column_blocks, gate,
+                                room);
     };
     same ? start(gram_slices<S, tiles, true>, Ring<tiles, true>::bytes)
          : start(gram_slices<S, tiles, false>, Ring<tiles, false>::bytes);

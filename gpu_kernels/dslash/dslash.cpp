@@ -30,17 +30,26 @@ const std::vector<DslashKernel> &dslash_table() {
     return table;
 }
 
-const DslashKernel &find_dslash(Precision spinor, Precision link, int reals, Epilogue epilogue, int sources) {
-    const auto serves = [&](const DslashKernel &row) { // apart from precisions and reals
-        return row.epilogue == epilogue && !row.checks && sources <= row.most_sources &&
-               (row.most_sources == 1) == (sources == 1);
-    };
+namespace {
+bool serves(const DslashKernel &row, Epilogue epilogue, int sources) { // apart from precisions and reals
+    return row.epilogue == epilogue && !row.checks && sources <= row.most_sources &&
+           (row.most_sources == 1) == (sources == 1);
+}
+} // namespace
+
+const DslashKernel *look_for_dslash(Precision spinor, Precision link, int reals, Epilogue epilogue, int sources) {
     for (const DslashKernel &row : dslash_table())
-        if (serves(row) && row.spinor == spinor && row.link == link && row.reals == reals)
-            return row;
+        if (serves(row, epilogue, sources) && row.spinor == spinor && row.link == link && row.reals == reals)
+            return &row;
+    return nullptr;
+}
+
+const DslashKernel &find_dslash(Precision spinor, Precision link, int reals, Epilogue epilogue, int sources) {
+    if (const DslashKernel *row = look_for_dslash(spinor, link, reals, epilogue, sources))
+        return *row;
     std::string built;
     for (const DslashKernel &row : dslash_table())
-        if (serves(row))
+        if (serves(row, epilogue, sources))
             built += format(" %s/%s/%d", name(row.spinor), name(row.link), row.reals);
     throw Error(Status::not_built,
                 format("no dslash kernel for spinor %s, link %s, %d reals a long link, epilogue %s, %d source%s; "

@@ -40,7 +40,9 @@ struct DslashKernel {
 
 // Every combination that is built.
 const std::vector<DslashKernel> &dslash_table();
-// The row for so many sources. Throws Error(not_built) with a list of what is built.
+// The row for so many sources; nullptr: none is built.
+const DslashKernel *look_for_dslash(Precision spinor, Precision link, int reals, Epilogue, int sources);
+// The same. Throws Error(not_built) with a list of what is built.
 const DslashKernel &find_dslash(Precision spinor, Precision link, int reals, Epilogue, int sources = 1);
 // The row that takes checksums; nullptr: none is built.
 const DslashKernel *find_checked_dslash(Precision spinor, Precision link, int reals, Epilogue);

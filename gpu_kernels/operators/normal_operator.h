@@ -45,6 +45,9 @@ class NormalOperator {
     // |A x| / |x| that storing the operator's links in precision p costs, on rough x.
     virtual double rounding(Precision p) const = 0;
 
+    // Whether several sources are applied to at once, with any epilogue.
+    virtual bool takes_several() const = 0;
+
     // The resident data that the operator is made of.
     virtual std::vector<Region> stands_on() const = 0;
     // Whether a residual can take the checksums of these on the way, most_checksums of them at the most.
@@ -61,7 +64,7 @@ class NormalOperator {
     OperatorSpec spec_;
 };
 
-// out = b - A x; between: room for B x; *sum (device) = |out|^2. checksums (device; nullptr: not wanted), where the
+// out = b - A x, of one source or, without a sum, of several; between: room for B x; *sum (device) = |out|^2. checksums (device; nullptr: not wanted), where the
 // operator takes them: of what it stands on, as it was read.
 void residual(Device &, const NormalOperator &, double shift, const SpinorBlock &b, const SpinorBlock &x,
               const SpinorBlock &between, const SpinorBlock &out, double *sum, uint64_t *checksums = nullptr);

@@ -18,6 +18,9 @@ class StaggeredOperator : public NormalOperator {
     SpinorField between(Device &, const char *owner, int sources = 1) const override;
     int sites_between() const override { return geometry().sites(1 - parity()); }
     double rounding(Precision) const override;
+    bool takes_several() const override {
+        return look_for_dslash(spec().spinor, spec().link, spec().reals, Epilogue::residual, 2) != nullptr;
+    }
     std::vector<Region> stands_on() const override;
     bool takes_checksums() const override {
         return checked_residual_ != nullptr && links_.fat->padding_is_zero && links_.lng->padding_is_zero &&

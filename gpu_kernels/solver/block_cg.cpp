@@ -12,7 +12,10 @@ constexpr const char *owner = "vectors of several sources";
 
 // Pivots of a matrix of residuals, as parts of |r|^2, below which rounding in precision p has spoiled what a residual
 // has beyond the others.
-double weakest_pivot(Precision p) { return p == Precision::double_ ? 1e-12 : p == Precision::single ? 1e-9 : 1e-7; }
+double weakest_pivot(Precision p) { return p == Precision::double_ ? 1e-12 : p == Precision::single ? 1e-6 : 1e-5; }
+
+// In a new basis after so many steps.
+constexpr int steps_a_basis = 8;
 
 // NaN in one source is its own affair.
 template <class Work> void note_not_finite(CgReport &own, const Work &work) {
@@ -32,8 +35,8 @@ BlockCgSolver::BlockCgSolver(Device &device, const Operator &full, const Operato
     : device_(device), full_(full), sloppy_(sloppy), single_(single) {
     b_ = full->vectors(device, owner, sources);
     x_ = full->vectors(device, owner, sources);
-    residual_ = full->vectors(device, owner);
-    full_between_ = full->between(device, owner);
+    residual_ = full->vectors(device, owner, residuals_at_once);
+    full_between_ = full->between(device, owner, residuals_at_once);
     r_ = sloppy->vectors(device, owner, sources);
     for (SpinorField &p : p_)
         p = sloppy->vectors(device, owner, sources);
@@ -41,17 +44,17 @@ BlockCgSolver::BlockCgSolver(Device &device, const Operator &full, const Operato
     between_ = sloppy->between(device, owner, sources);
     state_ = DeviceArray<BlockState>(device, 1, owner);
     gram_room_ = DeviceArray<double>(device, gram_room(sources, sources), owner);
-    sum_ = DeviceArray<double>(device, 1, owner);
+    sums_ = DeviceArray<double>(device, residuals_at_once, owner);
 }
 
 size_t BlockCgSolver::workspace_bytes(const Geometry &geometry, const OperatorSpec &sloppy, int sources) {
     const auto field = [&](Precision p, int count) {
         return Device::allocated_bytes(SpinorField::bytes_of(p, geometry, count));
     };
-    return 2 * field(Precision::double_, sources) + 2 * field(Precision::double_, 1) +
+    return 2 * field(Precision::double_, sources) + 2 * field(Precision::double_, residuals_at_once) +
            (cg_kept_steps + 3) * field(sloppy.spinor, sources) + Device::allocated_bytes(sizeof(BlockState)) +
            Device::allocated_bytes(gram_room(sources, sources) * sizeof(double)) +
-           Device::allocated_bytes(sizeof(double));
+           Device::allocated_bytes(residuals_at_once * sizeof(double));
 }
 
 std::vector<Region> BlockCgSolver::stands_on(bool residual_alone) const {
@@ -91,7 +94,10 @@ void BlockCgSolver::step(int k, BlockStep kind) {
     gram_of_all_ranks(r, r, state->r_r);
     if (kind == BlockStep::given)
         gram_of_all_ranks(ap, r, state->ap_r);
-    block_direction(device_, state, kind);
+    const bool new_basis = kind == BlockStep::given || k % steps_a_basis == steps_a_basis - 1;
+    block_direction(device_, state, kind, new_basis);
+    if (new_basis)
+        rotate(device_, r, state->basis, r, {}, &state->active);
 }
 
 void BlockCgSolver::add_to_solutions(int steps, bool stopped) {
@@ -115,9 +121,9 @@ ChunkLoop &BlockCgSolver::chunks() {
             }
         };
         device_.agree("the start of the iteration of several sources", [&] {
-            loop = std::make_unique<ChunkLoop>(
-                device_, chunk, std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(BlockHead)}},
-                device_.ranks() == nullptr); // else the host adds up matrices
+            loop = std::make_unique<ChunkLoop>(device_, chunk,
+                                               std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(BlockHead)}},
+                                               device_.ranks() == nullptr); // else the host adds up matrices
         });
     }
     return *loop;
@@ -171,15 +177,21 @@ void BlockCgSolver::put_head(const Open &open, const SourcesReport &report) {
     device_.copy_to_device(state_.data(), &head, sizeof head);
 }
 
+// The residuals as loaded become an orthonormal basis.
+void BlockCgSolver::orthonormalize() {
+    const SpinorBlock r = some(r_);
+    gram_of_all_ranks(r, r, state_.data()->r_r);
+    block_start(device_, state_.data());
+    rotate(device_, r, state_.data()->basis, r);
+}
+
 // From r_, along it.
 void BlockCgSolver::start(const Open &open, const SourcesReport &report) {
     open_ = open;
     put_head(open, report);
-    for (int j = 0; j < static_cast<int>(open.size()); ++j)
-        convert_spinor(device_, r_[j], p_[0][j], 1, nullptr);
-    gram_of_all_ranks(some(r_), some(r_), state_.data()->r_r);
-    block_start(device_, state_.data());
-    last_ = 0;
+    orthonormalize();
+    const SpinorBlock r = some(r_), p = some(p_[0]);
+    device_.copy_on_device(p.data, r.data, p.bytes());
 }
 
 // From r_, computed afresh for `open` among those that iterated, with directions conjugate to the last ones; and the
@@ -195,7 +207,7 @@ CgStop BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
     open_ = open;
     put_head(open, report);
     const SpinorBlock r = some(r_), p = some(p_[0]), moved = some(p_[last_ == 0 ? 1 : 0]);
-    gram_of_all_ranks(r, r, state->r_r);
+    orthonormalize();
     gram_of_all_ranks(ap, r, state->ap_r);
     block_redirect(device_, state, how);
     rotate(device_, before, state->beta, moved, r);
@@ -229,8 +241,8 @@ BlockCgSolver::Open BlockCgSolver::load_sources(SourcesReport &report) {
     Open open;
     for (int k = 0; k < count(); ++k) {
         CgReport &own = report.sources[k];
-        norm_squared(device_, b_[k], sum_.data());
-        source_rr_[k] = sum_.to_host()[0];
+        norm_squared(device_, b_[k], sums_.data());
+        source_rr_[k] = sums_.to_host()[0];
         own.source_norm = std::sqrt(source_rr_[k]);
         own.restarts = 1;
         note_not_finite(own, [&] {
@@ -245,24 +257,44 @@ BlockCgSolver::Open BlockCgSolver::load_sources(SourcesReport &report) {
     return open;
 }
 
+// |b - A x|^2 of sources first to first + count; the residuals themselves stay in residual_.
+std::vector<double> BlockCgSolver::true_residuals(int first, int count) {
+    residual(device_, *full_, limits_.shift, b_.block().from(first).first(count), x_.block().from(first).first(count),
+             full_between_.block().first(count), residual_.block().first(count), nullptr);
+    for (int j = 0; j < count; ++j)
+        norm_squared(device_, residual_[j], sums_.data() + j);
+    std::vector<double> rr = sums_.to_host();
+    rr.resize(count);
+    return rr;
+}
+
 // Those that have not reached their tolerance; their residuals are in r_.
 BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, SourcesReport &report) {
     Open left;
-    for (const int k : open) {
-        CgReport &own = report.sources[k];
-        residual(device_, *full_, limits_.shift, b_[k], x_[k], full_between_, residual_, sum_.data());
-        const double rr = sum_.to_host()[0], tolerance = limits_.tolerances[k];
-        own.true_residual = std::sqrt(rr / source_rr_[k]);
-        own.relative_residual = 1; // not asked for
-        if (rr < tolerance * tolerance * source_rr_[k])
-            continue;
-        without_gain_[k] = rr < 0.5 * best_rr_[k] ? 0 : without_gain_[k] + 1;
-        best_rr_[k] = std::fmin(best_rr_[k], rr);
-        if (scale_[k] == 0 && rr < INFINITY)
-            scale_[k] = unit_of(rr, full_->geometry().global_volume() / 2);
-        if (rr < INFINITY)
-            convert_spinor(device_, residual_, r_[static_cast<int>(left.size())], 1 / scale_[k], nullptr);
-        left.push_back(k);
+    const int most = full_->takes_several() ? residuals_at_once : 1;
+    for (size_t next = 0; next < open.size();) {
+        const int first = open[next];
+        int count = 1;
+        while (count < most && next + count < open.size() && open[next + count] == first + count)
+            ++count;
+        const std::vector<double> all = true_residuals(first, count);
+        next += count;
+        for (int k = first; k < first + count; ++k) {
+            CgReport &own = report.sources[k];
+            const double rr = all[k - first], tolerance = limits_.tolerances[k];
+            own.true_residual = std::sqrt(rr / source_rr_[k]);
+            own.relative_residual = 1; // not asked for
+            if (rr < tolerance * tolerance * source_rr_[k])
+                continue;
+            without_gain_[k] = rr < 0.5 * best_rr_[k] ? 0 : without_gain_[k] + 1;
+            best_rr_[k] = std::fmin(best_rr_[k], rr);
+            if (scale_[k] == 0 && rr < INFINITY)
+                scale_[k] = unit_of(rr, full_->geometry().global_volume() / 2);
+            if (rr < INFINITY)
+                convert_spinor(device_, residual_[k - first], r_[static_cast<int>(left.size())], 1 / scale_[k],
+                               nullptr);
+            left.push_back(k);
+        }
     }
     return left;
 }
@@ -325,7 +357,7 @@ SourcesReport BlockCgSolver::solve(const SourcesLimits &limits, const CgProgress
         solve_alone(k, progress, report);
     for (int k = 0; k < count(); ++k) {
         const CgReport &own = report.sources[k];
-        if (report.status == Status::ok && own.status != Status::ok) {
+        if (is_graver(own.status, report.status)) {
             report.status = own.status;
             report.message = format("source %d: %s", k, own.message.c_str());
         }

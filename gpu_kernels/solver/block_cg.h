@@ -16,17 +16,26 @@ namespace milcgpu {
 
 enum class Together { block, lock_step };
 
+// Whether there is a solution, or one so far.
+inline bool is_answer(Status s) {
+    return s == Status::ok || s == Status::not_converged || s == Status::precision_floor;
+}
+// Of these two, in this order, the status that stands for both.
+inline bool is_graver(Status second, Status first) {
+    return is_answer(first) && (!is_answer(second) || (first == Status::ok && second != Status::ok));
+}
+
 struct SourcesLimits {
     double shift; // of A
     Together together = Together::block;
-    std::vector<double> tolerances;                // of |b - A x| / |b|, one a source; 0 = not tested
-    double relative_tolerance = 0;                 // of MILC's relative residual; 0 = not tested
-    int max_iterations = 1000, max_restarts = 5;   // as CgLimits'
-    double reliable_delta = 0, jump_limit = 0;     // as CgLimits'
+    std::vector<double> tolerances;              // of |b - A x| / |b|, one a source; 0 = not tested
+    double relative_tolerance = 0;               // of MILC's relative residual; 0 = not tested
+    int max_iterations = 1000, max_restarts = 5; // as CgLimits'
+    double reliable_delta = 0, jump_limit = 0;   // as CgLimits'
 };
 
 struct SourcesReport {
-    Status status = Status::ok; // the first one that is not ok, and its message
+    Status status = Status::ok; // of the first source without a solution, else of the first that is not ok
     std::string message;
     int steps_together = 0, reliable_updates = 0;
     double seconds = 0, flops = 0, bytes = 0; // of the whole solve, compulsory bytes
@@ -39,14 +48,14 @@ class BlockCgSolver {
     // this one.
     BlockCgSolver(Device &, const Operator &full, const Operator &sloppy, int sources, CgSolver &single);
 
-    int sources() const { return b_.sources(); }       // that there is room for
+    int sources() const { return b_.sources(); } // that there is room for
     const OperatorSpec &spec() const { return sloppy_->spec(); }
     const SpinorBlock &all_sources() const { return b_; }
     SpinorBlock source(int k) const { return b_[k]; }   // double, to be filled before solve
     SpinorBlock solution(int k) const { return x_[k]; } // double: guess before, solution after
 
-    // The first sources, as many as there are tolerances. A source with NaN or infinity, in it or in its guess, has the status nan_or_inf, and its solution is left as it
-    // is; the others are solved.
+    // The first sources, as many as there are tolerances. A source with NaN or infinity, in it or in its guess, has the
+    // status nan_or_inf, and its solution is left as it is; the others are solved.
     SourcesReport solve(const SourcesLimits &, const CgProgress &);
 
     std::vector<Region> stands_on(bool residual_alone) const; // as CgSolver's
@@ -55,15 +64,18 @@ class BlockCgSolver {
     static size_t workspace_bytes(const Geometry &, const OperatorSpec &sloppy, int sources);
 
   private:
+    static constexpr int residuals_at_once = 4; // of which links are loaded once, with little room
     // Sources that iterate together, in the order of their fields: numbers among all.
     using Open = std::vector<int>;
     Open load_sources(SourcesReport &);
+    std::vector<double> true_residuals(int first, int count);
     Open still_open(const Open &, SourcesReport &);
     void put_head(const Open &, const SourcesReport &);
     void start(const Open &, const SourcesReport &);
     CgStop update_reliably(const Open &, SourcesReport &);
     CgStop iterate(const CgProgress &, SourcesReport &);
     void solve_alone(int source, const CgProgress &, SourcesReport &);
+    void orthonormalize();
     void step(int k, BlockStep);
     void add_to_solutions(int steps, bool stopped);
     void gram_of_all_ranks(const SpinorBlock &, const SpinorBlock &, BlockState::Matrix &);
@@ -77,15 +89,15 @@ class BlockCgSolver {
     Device &device_;
     Operator full_, sloppy_;
     CgSolver &single_;
-    SpinorField b_, x_;                      // double
-    SpinorField residual_, full_between_;    // double, of one source
+    SpinorField b_, x_;                   // double
+    SpinorField residual_, full_between_; // double, of residuals_at_once sources
     SpinorField r_, p_[cg_kept_steps], ap_, between_;
     DeviceArray<BlockState> state_;
-    DeviceArray<double> gram_room_, sum_;
+    DeviceArray<double> gram_room_, sums_;
     std::unique_ptr<ChunkLoop> loops_[most_block + 1]; // by how many iterate together
     Open open_;                                        // that iterate
-    // Of all sources: |b|^2, the smallest |b - A x|^2 so far, evaluations that did not lower it, and |r| of the system as
-    // given over |r| here.
+    // Of all sources: |b|^2, the smallest |b - A x|^2 so far, evaluations that did not lower it, and |r| of the system
+    // as given over |r| here.
     std::vector<double> source_rr_, best_rr_;
     std::vector<int> without_gain_;
     std::vector<double> scale_;

@@ -45,6 +45,12 @@ constexpr double descend_above = 3e-3;
 constexpr double single_reach = 1e-10;
 constexpr int passes_together = 4;
 
+// What iterates several sources together where `sloppy` is asked for: single for half. 12 sources on a quenched 24^3 x 32
+// lattice, mass 0.01: 689 steps in single, 867 in half, 557 in double, and a step in half takes 0.9 of one in single.
+inline OperatorSpec of_several(const OperatorSpec &sloppy) {
+    return sloppy.spinor == Precision::half ? OperatorSpec{Precision::single, Precision::single, sloppy.reals} : sloppy;
+}
+
 inline bool half_is_hopeless(const NormalOperator &sloppy, double shift, double jump_limit) {
     return sloppy.spec().spinor == Precision::half && sloppy.spec().link == Precision::half &&
            sloppy.rounding(Precision::half) / shift > std::fmax(1.0, jump_limit);

@@ -139,6 +139,57 @@ milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
     return spec;
 }
 
+// Of n calls that differ in source and solution.
+bool solve_all(Plugin &p, RoutineAccount &account, int n, const milcgpu_plugin_solve_call *calls,
+               milcgpu_solve_report *reports) {
+    const milcgpu_plugin_solve_call &call = *calls;
+    std::vector<milcgpu_field> sources, solutions;
+    for (int k = 0; k < n; ++k) {
+        p.vectors.to_host(calls[k].source.data);
+        p.vectors.to_host(calls[k].solution.data);
+        sources.push_back(calls[k].source), solutions.push_back(calls[k].solution);
+    }
+    Mending mending(p, call.routine, policy_for(p, call.mixed));
+    std::vector<int> iterations(n, 0);
+    while (p.context != nullptr) {
+        LinkSet *links = p.links_for(call.fat, call.lng);
+        if (links == nullptr)
+            return false;
+        LinkWatch looks(*p.links, *links, call.fat, call.lng, p.watch_threads);
+        SolveUnderWay under_way{p, looks};
+        milcgpu_solve_spec spec = solve_spec(p, mending.policy(), call);
+        spec.progress = progress;
+        spec.user = &under_way;
+        const milcgpu_status status = with_room(p, call.routine, links, [&] {
+            return milcgpu_solve_sources(p.context, links->handle, &spec, MILCGPU_TOGETHER_AUTO, n, sources.data(),
+                                         solutions.data(), reports);
+        });
+        for (int k = 0; k < n; ++k) {
+            iterations[k] += reports[k].iterations;
+            add(account, reports[k]);
+        }
+        if (edited(p, call.routine, looks, *links))
+            continue; // the solutions so far are the guesses
+        const bool floor = status == MILCGPU_PRECISION_FLOOR;
+        const bool done = status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED ||
+                          (floor && floor_is_done(mending.policy(), p.in_double()));
+        if (!done && mending.mends(status, *links, [&](const Policy &policy) {
+                const milcgpu_solve_spec other = solve_spec(p, policy, call);
+                return bytes_of(p, other);
+            }))
+            continue;
+        if (!done && !floor) {
+            p.report_failure(call.routine, status);
+            return false;
+        }
+        account.calls += n;
+        for (int k = 0; k < n; ++k)
+            reports[k].iterations = iterations[k];
+        return true;
+    }
+    return false; // lost while a known solution was looked for
+}
+
 } // namespace
 
 milcgpu_solve_spec milcgpu::solve_spec(const Plugin &p, const Policy &policy, const milcgpu_plugin_solve_call &call) {
@@ -176,43 +227,20 @@ int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_re
             report->relative_residual = call->relative_tolerance > 0 ? k->report.relative_residual : 1;
             return true;
         }
-        p.vectors.to_host(call->source.data);
-        p.vectors.to_host(call->solution.data);
-        Mending mending(p, call->routine, policy_for(p, call->mixed));
-        int iterations = 0;
-        while (p.context != nullptr) {
-            LinkSet *links = p.links_for(call->fat, call->lng);
-            if (links == nullptr)
-                return false;
-            LinkWatch looks(*p.links, *links, call->fat, call->lng, p.watch_threads);
-            SolveUnderWay under_way{p, looks};
-            milcgpu_solve_spec spec = solve_spec(p, mending.policy(), *call);
-            spec.progress = progress;
-            spec.user = &under_way;
-            const milcgpu_status status = with_room(p, call->routine, links, [&] {
-                return milcgpu_solve(p.context, links->handle, &spec, &call->source, &call->solution, report);
-            });
-            iterations += report->iterations;
-            add(account, *report);
-            if (edited(p, call->routine, looks, *links))
-                continue; // the solution so far is the guess
-            const bool floor = status == MILCGPU_PRECISION_FLOOR;
-            const bool done = status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED ||
-                              (floor && floor_is_done(mending.policy(), p.in_double()));
-            if (!done && mending.mends(status, *links, [&](const Policy &policy) {
-                    const milcgpu_solve_spec other = solve_spec(p, policy, *call);
-                    return bytes_of(p, other);
-                }))
-                continue;
-            if (!done && !floor) {
-                p.report_failure(call->routine, status);
-                return false;
-            }
-            ++account.calls;
-            report->iterations = iterations;
-            return true;
-        }
-        return false; // lost while the known solution was looked for
+        return solve_all(p, account, 1, call, report);
+    });
+}
+
+int milcgpu_plugin_solve_sources(int n, const milcgpu_plugin_solve_call *calls, milcgpu_solve_report *reports) {
+    return done_by(calls->routine, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[calls->routine];
+        const Stopwatch watch(account.seconds);
+        for (int k = 0; k < n; ++k)
+            reports[k] = {}, reports[k].struct_size = sizeof *reports;
+        if (!(calls->tolerance > 0) && !(calls->relative_tolerance > 0))
+            return false;
+        return solve_all(p, account, n, calls, reports);
     });
 }
 

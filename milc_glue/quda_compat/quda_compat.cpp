@@ -83,20 +83,34 @@ namespace {
 // Starts of one solve. MILC's limit is that of all iterations together.
 constexpr int most_starts = 5;
 
-// Each start goes on from the solution of the one before; the residual in between is counted once.
-bool solve(const char *function, int precision, milcgpu_plugin_solve_call &call, milcgpu_solve_report &report) {
-    const int limit = call.max_iterations;
-    int iterations = 0;
-    call.max_restarts = 1;
+// Each start goes on from the solutions of the one before; the residuals in between are counted once. `calls` differ in
+// source and solution alone.
+bool solve(const char *function, int precision, std::vector<milcgpu_plugin_solve_call> &calls,
+           std::vector<milcgpu_solve_report> &reports) {
+    const int limit = calls[0].max_iterations;
+    std::vector<int> iterations(calls.size(), 0);
+    reports.resize(calls.size());
     for (int starts = 0; starts < most_starts; ++starts) {
-        call.max_iterations = limit - iterations;
-        if (!done(function, precision, [&] { return milcgpu_plugin_solve(&call, &report) != 0; }))
+        const int most = *std::max_element(iterations.begin(), iterations.end());
+        for (milcgpu_plugin_solve_call &call : calls)
+            call.max_iterations = limit - most, call.max_restarts = 1;
+        const bool good = done(function, precision, [&] {
+            return (calls.size() == 1 ? milcgpu_plugin_solve(calls.data(), reports.data())
+                                      : milcgpu_plugin_solve_sources(static_cast<int>(calls.size()), calls.data(),
+                                                                     reports.data())) != 0;
+        });
+        if (!good)
             return false;
-        iterations += report.iterations - (starts > 0 ? 1 : 0);
-        if (report.status != MILCGPU_NOT_CONVERGED || iterations >= limit)
+        bool ended = true;
+        for (size_t k = 0; k < calls.size(); ++k) {
+            iterations[k] += reports[k].iterations - (starts > 0 ? 1 : 0);
+            ended = ended && (reports[k].status != MILCGPU_NOT_CONVERGED || iterations[k] >= limit);
+        }
+        if (ended)
             break;
     }
-    report.iterations = iterations;
+    for (size_t k = 0; k < calls.size(); ++k)
+        reports[k].iterations = iterations[k];
     return true;
 }
 
@@ -167,47 +181,50 @@ void qudaFreePinned(void *address) { std::free(address); }
 void *qudaAllocateManaged(size_t bytes) { return milcgpu::host_room(bytes); }
 void qudaFreeManaged(void *address) { std::free(address); }
 
-void qudaInvert(int external_precision, int, double mass, QudaInvertArgs_t inv_args, double target_residual,
-                double target_fermilab_residual, const void *fatlink, const void *longlink, void *source,
-                void *solution, double *final_residual, double *final_fermilab_residual, int *num_iters) {
-    milcgpu_plugin_solve_call call{};
-    call.routine = MILCGPU_KS_CONGRAD;
-    call.mixed = inv_args.mixed_precision;
-    call.fat = fatlink;
-    call.lng = longlink;
-    call.parity = parity_of(inv_args);
-    call.mass = mass;
-    call.tolerance = target_residual;
-    call.relative_tolerance = target_fermilab_residual;
-    call.max_iterations = inv_args.max_iter;
-    call.source = packed(source, external_precision);
-    call.solution = packed(solution, external_precision);
-    milcgpu_solve_report report{};
-    if (solve(__func__, external_precision, call, report)) {
-        *final_residual = report.true_residual;
-        *final_fermilab_residual = target_fermilab_residual > 0 ? report.relative_residual : 1;
-        *num_iters = report.iterations;
-    } else {
-        *final_residual = *final_fermilab_residual = INFINITY;
-        *num_iters = 0;
-    }
+void qudaInvert(int external_precision, int quda_precision, double mass, QudaInvertArgs_t inv_args,
+                double target_residual, double target_fermilab_residual, const void *fatlink, const void *longlink,
+                void *source, void *solution, double *final_residual, double *final_fermilab_residual, int *num_iters) {
+    qudaInvertMsrc(external_precision, quda_precision, mass, inv_args, target_residual, target_fermilab_residual,
+                   fatlink, longlink, &source, &solution, final_residual, final_fermilab_residual, num_iters, 1);
 }
 
-void qudaInvertMsrc(int external_precision, int quda_precision, double mass, QudaInvertArgs_t inv_args,
-                    double target_residual, double target_fermilab_residual, const void *fatlink, const void *longlink,
-                    void **sources, void **solutions, double *final_residual, double *final_fermilab_residual,
-                    int *num_iters, int num_src) {
-    *final_residual = *final_fermilab_residual = 0;
-    int all = 0;
-    for (int i = 0; i < num_src; ++i) {
-        double residual = INFINITY, relative = INFINITY;
-        qudaInvert(external_precision, quda_precision, mass, inv_args, target_residual, target_fermilab_residual,
-                   fatlink, longlink, sources[i], solutions[i], &residual, &relative, num_iters);
-        *final_residual = std::fmax(*final_residual, residual);
-        *final_fermilab_residual = std::fmax(*final_fermilab_residual, relative);
-        all += *num_iters;
-    }
-    *num_iters = all;
+void qudaInvertMsrc(int external_precision, int, double mass, QudaInvertArgs_t inv_args, double target_residual,
+                    double target_fermilab_residual, const void *fatlink, const void *longlink, void **sources,
+                    void **solutions, double *final_residual, double *final_fermilab_residual, int *num_iters,
+                    int num_src) {
+    *final_residual = *final_fermilab_residual = num_src > 0 ? INFINITY : 0;
+    *num_iters = 0;
+    if (num_src < 1)
+        return;
+    guarded(__func__, [&] {
+        std::vector<milcgpu_plugin_solve_call> calls;
+        for (int i = 0; i < num_src; ++i) {
+            milcgpu_plugin_solve_call call{};
+            call.routine = num_src == 1 ? MILCGPU_KS_CONGRAD : MILCGPU_KS_CONGRAD_BLOCK;
+            call.mixed = inv_args.mixed_precision;
+            call.fat = fatlink;
+            call.lng = longlink;
+            call.parity = parity_of(inv_args);
+            call.mass = mass;
+            call.tolerance = target_residual;
+            call.relative_tolerance = target_fermilab_residual;
+            call.max_iterations = inv_args.max_iter;
+            call.source = packed(sources[i], external_precision);
+            call.solution = packed(solutions[i], external_precision);
+            calls.push_back(call);
+        }
+        std::vector<milcgpu_solve_report> reports;
+        if (!solve(num_src == 1 ? "qudaInvert" : "qudaInvertMsrc", external_precision, calls, reports))
+            return false;
+        *final_residual = *final_fermilab_residual = 0;
+        for (const milcgpu_solve_report &report : reports) { // the worst source's
+            *final_residual = std::fmax(*final_residual, report.true_residual);
+            *final_fermilab_residual =
+                std::fmax(*final_fermilab_residual, target_fermilab_residual > 0 ? report.relative_residual : 1);
+            *num_iters += report.iterations;
+        }
+        return true;
+    });
 }
 
 void qudaMultishiftInvert(int external_precision, int, int num_offsets, double *offset, QudaInvertArgs_t inv_args,

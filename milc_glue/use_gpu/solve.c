@@ -145,18 +145,39 @@ int __wrap_ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert
     return solve(MILCGPU_KS_CONGRAD, src, dest, qic, mass, fn);
 }
 
-/* The worst source's residuals stand for all. */
+/* All sources at once; the worst one's residuals stand for all. */
 int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **dest, quark_invert_control *qic,
                                        Real mass, imp_ferm_links_t *fn) {
     const quark_invert_control asked = *qic;
-    int i, iterations = 0;
+    const int most = nsrc > 0 ? nsrc : 1;
+    milcgpu_plugin_solve_call calls[most];
+    milcgpu_solve_report reports[most];
+    su3_vector *cpu_dest[most];
+    int i, iterations = 0, done = nsrc > 0 && (asked.parity == EVEN || asked.parity == ODD);
+    double seconds;
     if (fn == NULL || !milcgpu_takes_over()) {
         milcgpu_need_fields();
         return __real_ks_congrad_block_parity_cpu(nsrc, src, dest, qic, mass, fn);
     }
     for (i = 0; i < nsrc; i++) {
+        calls[i] = call_for(MILCGPU_KS_CONGRAD_BLOCK, milcgpu_vector_field(src[i]), milcgpu_vector_field(dest[i]),
+                            &asked, mass, fn);
+        cpu_dest[i] = done && milcgpu_plugin_compare() ? copy_of(dest[i]) : NULL;
+    }
+    seconds = -milcgpu_plugin_seconds();
+    done = done && (milcgpu_plugin_solve_sources(nsrc, calls, reports) ||
+                    (links_made_again() && milcgpu_plugin_solve_sources(nsrc, calls, reports)));
+    seconds += milcgpu_plugin_seconds();
+    for (i = 0; i < nsrc; i++) {
         quark_invert_control one = asked;
-        iterations += solve(MILCGPU_KS_CONGRAD_BLOCK, src[i], dest[i], &one, mass, fn);
+        if (done) {
+            account(&reports[i], &one, seconds / nsrc);
+            iterations += reports[i].iterations;
+            if (cpu_dest[i] != NULL)
+                compare_solve(&calls[i], reports[i].iterations, seconds / nsrc, src[i], cpu_dest[i], asked, mass, fn);
+        } else
+            iterations += cpu_solve(MILCGPU_KS_CONGRAD_BLOCK, src[i], dest[i], &one, mass, fn);
+        free(cpu_dest[i]);
         if (i == 0 || !(one.final_rsq <= qic->final_rsq))
             *qic = one;
     }
