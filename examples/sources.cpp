@@ -16,7 +16,7 @@ struct Settings {
                                    precisions = "double/single", ways = "block,lock-step,one-by-one";
     std::array<int, 4> size = {8, 8, 8, 16}, grid = {1, 1, 1, 1};
     double beta = 6.0, tolerance = 1e-10, delta = 0;
-    int sweeps = 20, runs = 1, reals = 18;
+    int sweeps = 20, runs = 1, reals = 18, progress = 0;
     unsigned long seed = 1;
 };
 
@@ -49,6 +49,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("tolerance", "R", s.tolerance, "relative residual of every source");
     arguments.add("reliable-delta", "D", s.delta, "fall of the residual between two evaluations (0: the default)");
     arguments.add("runs", "N", s.runs, "of each solve; the fastest counts");
+    arguments.add("progress", "N", s.progress, "a line with the residual every N steps");
     arguments.add("backend", "NAME", s.backend, "auto, host or cuda");
     examples::Job::add_grid(arguments, s.grid);
     arguments.add("csv", "FILE", s.csv, "the table");
@@ -70,6 +71,18 @@ const examples::PrecisionPair &pair_of(const std::string &name) {
         all += std::string(" ") + pair.name;
     }
     throw examples::ArgumentError("--precisions: '" + name + "' is none of" + all);
+}
+
+struct Progress {
+    int every, next;
+};
+void show_progress(void *user, int step, double residual) {
+    Progress &progress = *static_cast<Progress *>(user);
+    if (step < progress.next)
+        return;
+    progress.next = step + progress.every;
+    std::printf("    step %d, residual %.3e\n", step, residual);
+    std::fflush(stdout);
 }
 
 struct Outcome {
@@ -167,6 +180,9 @@ int run(const Settings &s, examples::Job &ranks) {
                     spec.sloppy.precision = pair.sloppy;
                     spec.sloppy.reconstruct = s.reals;
                     spec.reliable_delta = s.delta;
+                    Progress progress{s.progress, 0};
+                    if (s.progress > 0 && ranks.is_first())
+                        spec.progress = show_progress, spec.user = &progress;
                     const std::vector<std::vector<double>> some(sources.begin(), sources.begin() + count);
                     const Outcome out = solve(ranks, connection, spec, way_of(way), some, s.runs);
                     std::printf("%8g %-14s %7d %-11s %7d %8d %12.4f %12.4f %14.3f %11.2e%s\n", mass, pair.name, count,

@@ -265,6 +265,21 @@ TEST_CASE("several sources over ranks and on emulated cuts: the solutions of one
         }
 }
 
+TEST_CASE("a short solve of several sources for the sanitizers", "[sources][sanitize][smoke]") {
+    const reference::Lattice lattice{{4, 4, 4, 4}};
+    const AsqtadLinks links = asqtad_links(lattice, 66);
+    const auto fields = random_sources(lattice, 5);
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_SINGLE})
+            for (const int together : both) {
+                Sources all(lattice, fields);
+                CHECK(all.solve(session, solve_spec(0.5, 1e-4, MILCGPU_DOUBLE, sloppy), together) == MILCGPU_OK);
+            }
+    }
+}
+
 TEST_CASE("what several sources are refused with", "[sources]") {
     const reference::Lattice lattice{{4, 4, 4, 4}};
     const AsqtadLinks links = asqtad_links(lattice, 65);

@@ -135,8 +135,20 @@ MILCGPU_HD Number adjoint_product(const Number *a, const Number *b, int i, int j
     return sum;
 }
 
-// From room.r_r of the residuals as they are, and room.delta: `basis`, and what is known of the residuals in it. In
-// lock-step all matrices are diagonal.
+// Pivots of steps that count: what is below is rounding of sums in double.
+constexpr double weakest_of_steps = 1e-14;
+
+// To room.inverse: the inverse of a matrix, of its diagonal alone in lock-step.
+template <class Team>
+MILCGPU_HD void invert_some(const Team &team, Room &room, const BlockState *s, const Number *matrix) {
+    const int n = s->sources;
+    const bool lock_step = s->lock_step != 0;
+    Room *const r = &room;
+    team.each(n, n, [=](int i, int j) { r->a[i * n + j] = lock_step && i != j ? unit(false) : matrix[i * n + j]; });
+    invert(team, room, n, weakest_of_steps);
+}
+
+// From room.r_r of the residuals as they are, and room.delta: `basis` and delta in it. In lock-step both are diagonal.
 template <class Team> MILCGPU_HD void change_basis(const Team &team, Room &room, BlockState *s) {
     const int n = s->sources;
     const bool lock_step = s->lock_step != 0;
@@ -147,13 +159,7 @@ template <class Team> MILCGPU_HD void change_basis(const Team &team, Room &room,
         s->basis[i * n + j] = r->inverse[i * n + j];
         r->a[i * n + j] = lock_step && i != j ? unit(false) : adjoint_product(r->inverse, r->r_r, i, j, n); // M^-1
     });
-    team.each(n, n, [=](int i, int j) {
-        r->moved[i * n + j] = product(r->a, r->delta, i, j, n, n);
-        const Number pivot = r->inverse[j * n + j];
-        const Number one = unit(i == j && (pivot.re != 0 || pivot.im != 0));
-        s->r_r[i * n + j] = s->r_r_inverse[i * n + j] = r->r_r[i * n + j] = one;
-    });
-    team.each(n, n, [=](int i, int j) { s->delta[i * n + j] = r->delta[i * n + j] = r->moved[i * n + j]; });
+    team.each(n, n, [=](int i, int j) { s->delta[i * n + j] = product(r->a, r->delta, i, j, n, n); });
 }
 
 struct Start {
@@ -165,10 +171,34 @@ struct Start {
         team.each(n, n, [=](int i, int j) {
             r->r_r[i * n + j] = s->r_r[i * n + j];
             r->delta[i * n + j] = unit(i == j);
+            s->beta[i * n + j] = unit(false);
         });
         team.each(n, 1, [=](int j, int) { s->rr[j] = s->largest_rr[j] = r->r_r[j * n + j].re; });
         change_basis(team, room, s);
-        team.each(n, n, [=](int i, int j) { s->p_p[i * n + j] = r->r_r[i * n + j]; });
+    }
+};
+
+// What is known of residuals in their new basis, and of directions along them.
+struct InBasis {
+    BlockState *state;
+    template <class Team> MILCGPU_HD void operator()(const Team &team, Room &room) const {
+        BlockState *const s = state;
+        Room *const r = &room;
+        if (s->active == 0)
+            return;
+        const int n = s->sources;
+        team.each(n, n, [=](int i, int j) {
+            const int k = i * n + j;
+            r->r_r[k] = s->r_r[k], r->p_p[k] = s->p_p[k], r->beta[k] = s->beta[k];
+        });
+        invert_some(team, room, s, r->r_r);
+        team.each(n, n, [=](int i, int j) {
+            s->r_r_inverse[i * n + j] = r->inverse[i * n + j];
+            r->moved[i * n + j] = product(r->p_p, r->beta, i, j, n, n);
+        });
+        team.each(n, n, [=](int i, int j) {
+            s->p_p[i * n + j] = r->r_r[i * n + j] + adjoint_product(r->beta, r->moved, i, j, n);
+        });
     }
 };
 
@@ -185,10 +215,10 @@ struct StepLength {
         const Number *const right = given ? s->p_r : s->r_r;
         team.each(n, n, [=](int i, int j) {
             const int k = i * n + j;
-            r->a[k] = lock_step && i != j ? unit(false) : s->shift * s->p_p[k] + s->bp_bp[k];
+            r->moved[k] = s->shift * s->p_p[k] + s->bp_bp[k];
             r->r_r[k] = right[k], r->delta[k] = s->delta[k];
         });
-        invert(team, room, n, s->weakest);
+        invert_some(team, room, s, r->moved);
         team.each(n, n, [=](int i, int j) {
             const int k = i * n + j;
             s->ap_p_inverse[k] = r->inverse[k];
@@ -216,18 +246,22 @@ struct Judge {
     MILCGPU_HD void operator()(int, int) const {
         BlockHead &s = *head;
         bool finite = true, done = true, fallen = true;
+        double highest = 0;
         for (int j = 0; j < s.sources; ++j) {
             const bool at_target = s.rr[j] < s.target_rr[j];
             finite = finite && s.rr[j] < INFINITY;
+            highest = fmax(highest, s.rr[j] / s.target_rr[j]);
             done = done && at_target;
             fallen = fallen && (at_target || s.rr[j] < s.reliable_factor * s.largest_rr[j]);
         }
         ++s.iterations;
+        if (s.lowest_at == 0 || highest < s.lowest)
+            s.lowest = highest, s.lowest_at = s.iterations;
         if (!finite)
             s.stop = CgStop::nan_or_inf;
         else if (done)
             s.stop = CgStop::target;
-        else if (fallen)
+        else if (fallen || s.iterations - s.lowest_at > s.stall)
             s.stop = CgStop::reliable_update;
         else if (s.iterations >= s.iteration_limit)
             s.stop = CgStop::iteration_limit;
@@ -267,21 +301,18 @@ struct NextDirection {
         });
         if (new_basis) {
             change_basis(team, room, s);
-            team.each(n, n, [=](int i, int j) { r->moved[i * n + j] = product(r->beta, s->basis, i, j, n, n); });
-            team.each(n, n, [=](int i, int j) { r->beta[i * n + j] = r->moved[i * n + j]; });
+            team.each(n, n, [=](int i, int j) { s->beta[i * n + j] = product(r->beta, s->basis, i, j, n, n); });
         } else {
-            team.each(n, n,
-                      [=](int i, int j) { r->a[i * n + j] = lock_step && i != j ? unit(false) : r->r_r[i * n + j]; });
-            invert(team, room, n, s->weakest);
-            team.each(n, n, [=](int i, int j) { s->r_r_inverse[i * n + j] = r->inverse[i * n + j]; });
+            invert_some(team, room, s, r->r_r);
+            team.each(n, n, [=](int i, int j) {
+                s->r_r_inverse[i * n + j] = r->inverse[i * n + j];
+                s->beta[i * n + j] = r->beta[i * n + j];
+                r->moved[i * n + j] = product(r->p_p, r->beta, i, j, n, n);
+            });
+            team.each(n, n, [=](int i, int j) {
+                s->p_p[i * n + j] = r->r_r[i * n + j] + adjoint_product(r->beta, r->moved, i, j, n);
+            });
         }
-        team.each(n, n, [=](int i, int j) {
-            s->beta[i * n + j] = r->beta[i * n + j];
-            r->moved[i * n + j] = product(r->p_p, r->beta, i, j, n, n);
-        });
-        team.each(n, n, [=](int i, int j) {
-            s->p_p[i * n + j] = r->r_r[i * n + j] + adjoint_product(r->beta, r->moved, i, j, n);
-        });
         team.each(1, 1, Judge{s});
     }
 };
@@ -372,11 +403,12 @@ template <class S, int most> struct UpdateBlock {
 } // namespace
 
 void block_start(Device &device, BlockState *state) { run_one_block(device, Start{state}, "start of a block"); }
-void block_step_length(Device &device, BlockState *state, BlockStep step) {
-    run_one_block(device, StepLength{state, step == BlockStep::given}, "step of a block");
+void block_in_basis(Device &device, BlockState *state) { run_one_block(device, InBasis{state}, "basis of a block"); }
+void block_step_length(Device &device, BlockState *state, From p_r) {
+    run_one_block(device, StepLength{state, p_r == From::sums}, "step of a block");
 }
-void block_direction(Device &device, BlockState *state, BlockStep step, bool new_basis) {
-    run_one_block(device, NextDirection{state, step == BlockStep::given, new_basis}, "direction of a block");
+void block_direction(Device &device, BlockState *state, From ap_r, bool new_basis) {
+    run_one_block(device, NextDirection{state, ap_r == From::sums, new_basis}, "direction of a block");
 }
 void block_redirect(Device &device, BlockState *state, const BlockRedirect &how) {
     run_one_block(device, Redirect{state, how}, "new direction of a block");

@@ -28,8 +28,10 @@ struct BlockHead {
     CgStop stop;
     int sources, lock_step;
     int iterations, iteration_limit;
+    int lowest_at, stall;          // the iteration with the lowest residual; stop when it was so many before
+    double lowest;                 // of the largest |r|^2 / target
     double shift;                  // of A
-    double weakest;                // pivot that counts, as a part of its number on the diagonal
+    double weakest;                // pivot that counts in a new basis, as a part of its number on the diagonal
     double reliable_factor;        // stop when each |r|^2 has fallen below that times the largest; 0 = never
     double rr[most_block];         // |r|^2
     double largest_rr[most_block]; // since the start
@@ -41,7 +43,7 @@ struct BlockHead {
 struct BlockState : BlockHead {
     using Matrix = Complex<double>[most_block * most_block]; // [row][column], rows one behind the other
     Matrix r_r, p_p, bp_bp;                                  // <R, R>, <P, P>, <B P, B P>
-    Matrix p_r, ap_r;                                        // <P, R>, <A P, R>: where they do not follow from others
+    Matrix p_r, ap_r;                                        // <P, R>, <A P, R>
     Matrix r_r_inverse, ap_p_inverse;                        // of the part that is well-conditioned, else 0
     Matrix minus_alpha, beta;
     Matrix basis, delta;         // M, and R delta = residuals
@@ -49,18 +51,20 @@ struct BlockState : BlockHead {
     Complex<float> alpha_in_single[cg_kept_steps][most_block * most_block];
 };
 
-// Whence the matrices of a step come: from those of the step before, or, in the first step after a start with
-// directions that are not conjugate to the residuals, from p_r and ap_r.
-enum class BlockStep { steady, given };
+// Whence <P, R> and <A P, R> of a step come: from the matrices before, or from sums of their own, p_r and ap_r. What
+// follows from the matrices before is off by all rounding since they were last taken.
+enum class From { before, sums };
 
-// After r_r of residuals: basis, in which they are to be taken, and all that is known then. A start with P = R.
+// After r_r of residuals: basis, in which they are to be taken.
 void block_start(Device &, BlockState *);
-// After bp_bp, and p_r where given: alpha and its negative.
-void block_step_length(Device &, BlockState *, BlockStep);
-// After r_r of the new residuals, and ap_r where given: beta and p_p; the iteration is counted and judged. new_basis:
-// and `basis`, in which the residuals are to be taken before the next direction.
-void block_direction(Device &, BlockState *, BlockStep, bool new_basis);
-// After block_start and ap_r of residuals that were computed afresh, `sources` of them, with the directions of the last
+// After r_r of residuals in a new basis: all that is known then. After block_start for directions P = R.
+void block_in_basis(Device &, BlockState *);
+// After bp_bp, and p_r where it comes from sums: alpha and its negative.
+void block_step_length(Device &, BlockState *, From p_r);
+// After r_r of the new residuals, and ap_r where it comes from sums: beta; the iteration is counted and judged. Where
+// there is no new basis, also p_p. Else beta is for residuals in `basis`, in which they are to be taken now.
+void block_direction(Device &, BlockState *, From ap_r, bool new_basis);
+// After ap_r of residuals that were computed afresh, `sources` of them, with the directions of the last
 // step, `directions` of them: beta for directions conjugate to those. from[j], lock-step: the direction of residual j.
 struct BlockRedirect {
     int directions, sources, from[most_block];

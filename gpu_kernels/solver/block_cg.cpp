@@ -10,12 +10,13 @@ namespace milcgpu {
 namespace {
 constexpr const char *owner = "vectors of several sources";
 
-// Pivots of a matrix of residuals, as parts of |r|^2, below which rounding in precision p has spoiled what a residual
-// has beyond the others.
-double weakest_pivot(Precision p) { return p == Precision::double_ ? 1e-12 : p == Precision::single ? 1e-6 : 1e-5; }
+// Pivots of a matrix of residuals, as parts of |r|^2, below which nothing but rounding in precision p is left of what a
+// residual has beyond the others.
+double weakest_pivot(Precision p) { return p == Precision::double_ ? 1e-14 : p == Precision::single ? 1e-12 : 1e-10; }
 
-// In a new basis after so many steps.
-constexpr int steps_a_basis = 8;
+// An iteration has come to a stand when the residual has had no new low for so many steps: 16 times what conjugate
+// gradient takes for a factor of e, at the worst, where the largest eigenvalue is 6.
+int stall_after(double shift) { return shift > 0 ? static_cast<int>(20 / std::sqrt(shift)) + 100 : 1 << 30; }
 
 // NaN in one source is its own affair.
 template <class Work> void note_not_finite(CgReport &own, const Work &work) {
@@ -78,26 +79,40 @@ void BlockCgSolver::gram_of_all_ranks(const SpinorBlock &x, const SpinorBlock &y
     device_.copy_to_device(on_device, sums, count * sizeof *sums);
 }
 
-// From the directions p_[k]; those that follow are the caller's to make.
-void BlockCgSolver::step(int k, BlockStep kind) {
+// From the directions p_[k]; those that follow are the caller's to make. The first and the last of cg_kept_steps, and
+// one that is `apart`, take the matrices that need it from sums.
+void BlockCgSolver::step(int k, bool apart) {
     BlockState *const state = state_.data();
     const SpinorBlock p = some(p_[k]), r = some(r_), ap = some(ap_), between = some(between_);
+    const bool first = apart || k == 0, last = apart || k == cg_kept_steps - 1;
+    if (first) {
+        gram_of_all_ranks(p, p, state->p_p);
+        gram_of_all_ranks(p, r, state->p_r);
+    }
     HalfCall call;
     call.gate = &state->active;
     call.in = p, call.out = between;
     sloppy_->first_half(device_, call);
     gram_of_all_ranks(between, between, state->bp_bp);
-    block_step_length(device_, state, kind);
+    block_step_length(device_, state, first ? From::sums : From::before);
     call.in = between, call.out = ap, call.x = p, call.a = limits_.shift;
     sloppy_->second_half(device_, call, Epilogue::normal);
     rotate(device_, ap, state->minus_alpha, r, r, &state->active);
     gram_of_all_ranks(r, r, state->r_r);
-    if (kind == BlockStep::given)
+    if (last)
         gram_of_all_ranks(ap, r, state->ap_r);
-    const bool new_basis = kind == BlockStep::given || k % steps_a_basis == steps_a_basis - 1;
-    block_direction(device_, state, kind, new_basis);
-    if (new_basis)
-        rotate(device_, r, state->basis, r, {}, &state->active);
+    block_direction(device_, state, last ? From::sums : From::before, last);
+    if (last)
+        take_basis();
+}
+
+// The residuals in a new basis. What is known of them then is measured: the rotation has rounded weak ones.
+void BlockCgSolver::take_basis() {
+    BlockState *const state = state_.data();
+    const SpinorBlock r = some(r_);
+    rotate(device_, r, state->basis, r, {}, &state->active);
+    gram_of_all_ranks(r, r, state->r_r);
+    block_in_basis(device_, state);
 }
 
 void BlockCgSolver::add_to_solutions(int steps, bool stopped) {
@@ -113,7 +128,7 @@ ChunkLoop &BlockCgSolver::chunks() {
     if (!loop) {
         const auto chunk = [this] {
             for (int k = 0; k < cg_kept_steps; ++k) {
-                step(k, BlockStep::steady);
+                step(k, false);
                 if (k == cg_kept_steps - 1)
                     add_to_solutions(cg_kept_steps, false);
                 rotate(device_, some(p_[k]), state_.data()->beta, some(p_[(k + 1) % cg_kept_steps]), some(r_),
@@ -163,6 +178,7 @@ void BlockCgSolver::put_head(const Open &open, const SourcesReport &report) {
     head.lock_step = limits_.together == Together::lock_step;
     head.iteration_limit = steps_left(report);
     head.shift = limits_.shift;
+    head.stall = stall_after(limits_.shift);
     const Precision p = sloppy_->spec().spinor;
     head.weakest = weakest_pivot(p);
     const double delta = limits_.reliable_delta > 0 ? limits_.reliable_delta : ladder::reliable_delta(p);
@@ -182,7 +198,7 @@ void BlockCgSolver::orthonormalize() {
     const SpinorBlock r = some(r_);
     gram_of_all_ranks(r, r, state_.data()->r_r);
     block_start(device_, state_.data());
-    rotate(device_, r, state_.data()->basis, r);
+    take_basis();
 }
 
 // From r_, along it.
@@ -213,9 +229,7 @@ CgStop BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
     rotate(device_, before, state->beta, moved, r);
     if (moved.data != p.data)
         device_.copy_on_device(p.data, moved.data, p.bytes());
-    gram_of_all_ranks(p, p, state->p_p);
-    gram_of_all_ranks(p, r, state->p_r);
-    step(0, BlockStep::given);
+    step(0, true);
     BlockHead head;
     device_.copy_to_host(&head, state, sizeof head);
     add_to_solutions(1, head.active == 0);

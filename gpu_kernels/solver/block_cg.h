@@ -76,7 +76,8 @@ class BlockCgSolver {
     CgStop iterate(const CgProgress &, SourcesReport &);
     void solve_alone(int source, const CgProgress &, SourcesReport &);
     void orthonormalize();
-    void step(int k, BlockStep);
+    void take_basis();
+    void step(int k, bool apart);
     void add_to_solutions(int steps, bool stopped);
     void gram_of_all_ranks(const SpinorBlock &, const SpinorBlock &, BlockState::Matrix &);
     ChunkLoop &chunks();
