@@ -72,6 +72,7 @@ TEST_CASE("any number of sources, each precision: true residuals by the referenc
                         CAPTURE(k, truth, all.reports[k].true_residual, all.reports[k].steps, all.reports[k].message);
                         CHECK(truth < tolerance);
                         CHECK(std::fabs(all.reports[k].true_residual - truth) <= times_measured * 4e-16);
+                        CHECK(all.reports[k].gflops > 0);
                     }
                     steps[together == MILCGPU_LOCK_STEP] = all.reports[0].steps;
                 }

@@ -144,6 +144,18 @@ ChunkLoop &BlockCgSolver::chunks() {
     return *loop;
 }
 
+// Of so many steps: links are read once for all sources. Gram matrices and rotations of each step, and its part of the
+// update of solutions.
+void BlockCgSolver::add_work(int steps, SourcesReport &report) const {
+    const double n = double(open_.size()), sites = r_.sites(), spinor = spinor_bytes(sloppy_->spec().spinor);
+    report.flops += steps * (n * sloppy_->flops(Epilogue::normal) + 5 * dense_flops(int(n), int(n), int(sites)));
+    const double of_links = sloppy_->bytes(Epilogue::normal) -
+                            (traits(Epilogue::plain).spinors + traits(Epilogue::normal).spinors) * spinor * sites;
+    const double passes = traits(Epilogue::plain).spinors + traits(Epilogue::normal).spinors + 2 * 1 + 2 * 3 + 1;
+    report.bytes +=
+        steps * (of_links + n * sites * (passes * spinor + 2.0 * spinor_bytes(Precision::double_) / cg_kept_steps));
+}
+
 CgStop BlockCgSolver::iterate(const CgProgress &progress, SourcesReport &report) {
     ChunkLoop &loop = chunks();
     loop.run([&]() -> ChunkLoop::Look {
@@ -159,6 +171,7 @@ CgStop BlockCgSolver::iterate(const CgProgress &progress, SourcesReport &report)
     add_to_solutions(0, true);
     last_ = (last.iterations + cg_kept_steps - 1) % cg_kept_steps;
     report.steps_together += last.iterations;
+    add_work(last.iterations, report);
     for (int j = 0; j < last.sources; ++j) {
         CgReport &own = report.sources[open_[j]];
         own.recursion_residual = std::sqrt(last.rr[j] / source_rr_[open_[j]]) * last.scale[j];
@@ -235,6 +248,7 @@ CgStop BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
     add_to_solutions(1, head.active == 0);
     ++report.steps_together;
     ++report.reliable_updates;
+    add_work(1, report);
     for (const int k : open) {
         CgReport &own = report.sources[k];
         ++own.steps, ++own.iterations, ++own.reliable_updates;

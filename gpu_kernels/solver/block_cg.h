@@ -81,6 +81,7 @@ class BlockCgSolver {
     void add_to_solutions(int steps, bool stopped);
     void gram_of_all_ranks(const SpinorBlock &, const SpinorBlock &, BlockState::Matrix &);
     ChunkLoop &chunks();
+    void add_work(int steps, SourcesReport &) const;
     SpinorBlock some(const SpinorField &field) const { return field.block().first(int(open_.size())); }
     int count() const { return static_cast<int>(limits_.tolerances.size()); }
     int steps_left(const SourcesReport &report) const {
