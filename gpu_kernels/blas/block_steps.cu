@@ -374,22 +374,20 @@ template <class S, int most> struct UpdateBlock {
         if (stopped && iterations == 0)
             return;
         Vector<Real> sum[most] = {};
-        const auto direction = [&](int t) { // of all pending steps and sources, one behind the other
-            return load_spinor<S>(p[(iterations - pending + t / n) % cg_kept_steps][t % n], stride, i);
-        };
-        Vector<Real> ahead = direction(0);
-        for (int t = 0; t < pending * n; ++t) {
-            const Vector<Real> now = ahead;
-            if (t + 1 < pending * n)
-                ahead = direction(t + 1);
-            const Complex<Real> *const alpha =
-                alpha_of(s, (iterations - pending + t / n) % cg_kept_steps, Real()) + t % n * n + first;
-            MILCGPU_UNROLL
-            for (int j = 0; j < most; ++j)
-                if (first + j < n)
-                    MILCGPU_UNROLL
-            for (int c = 0; c < 3; ++c)
-                sum[j].c[c] = plus(sum[j].c[c], alpha[j], now.c[c]);
+        for (int k = 0; k < pending; ++k) {
+            const int step = (iterations - pending + k) % cg_kept_steps;
+            const Complex<Real> *const alpha = alpha_of(s, step, Real()) + first;
+            for (int source = 0; source < n; ++source) {
+                const Vector<Real> direction = load_spinor<S>(p[step][source], stride, i);
+                MILCGPU_UNROLL
+                for (int j = 0; j < most; ++j)
+                    if (first + j < n) {
+                        const Complex<Real> a = alpha[source * n + j];
+                        MILCGPU_UNROLL
+                        for (int c = 0; c < 3; ++c)
+                            sum[j].c[c] = plus(sum[j].c[c], a, direction.c[c]);
+                    }
+            }
         }
         MILCGPU_UNROLL
         for (int j = 0; j < most; ++j)

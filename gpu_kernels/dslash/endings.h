@@ -31,13 +31,6 @@ template <class Spinor> struct Ending {
         made = store_spinor<Spinor>(out, stride, i, d);
         return {{epilogue == Epilogue::normal ? sum : norm(d)}};
     }
-    // What operator() will load besides.
-    MILCGPU_HD void prefetch(size_t stride, int i) const {
-        if (epilogue != Epilogue::plain)
-            prefetch_spinor<Spinor>(x, stride, i);
-        if (epilogue == Epilogue::residual)
-            prefetch_spinor<Spinor>(z, stride, i);
-    }
     // Of source k, `bytes` further on.
     MILCGPU_HD Ending of_source(int, size_t bytes) const {
         return {epilogue, x + bytes, z + bytes, out + bytes, a, alpha};

@@ -111,9 +111,6 @@ struct TogetherStencil : SourcesHops<Where, Spinor, link, reals>, Shape {
     // Sources own.k[r], r < wanted.
     template <int count, int most> MILCGPU_HD void of(int i, const Sources<most> &own, int wanted = count) const {
         Part part[count] = {};
-        MILCGPU_UNROLL
-        for (int r = 0; r < count; ++r)
-            end.of_source(own.k[r], own.k[r] * this->source_bytes).prefetch(this->stride, i);
         this->template all<Shape::directions>(i, own, part);
         MILCGPU_UNROLL
         for (int r = 0; r < count; ++r)

@@ -128,17 +128,6 @@ MILCGPU_HD Vector<typename S::Real> load_spinor(const unsigned char *data, size_
     return S::decode(stored.w);
 }
 
-// Its way to the L2 cache begins: it will be loaded after much other work.
-template <class S> MILCGPU_HD void prefetch_spinor(const unsigned char *data, size_t stride, size_t i) {
-#if MILCGPU_ON_DEVICE
-    MILCGPU_UNROLL
-    for (int word = 0; word < S::words; ++word)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(data + (word * stride + i) * S::word_bytes));
-#else
-    static_cast<void>(data), static_cast<void>(stride), static_cast<void>(i);
-#endif
-}
-
 template <class S>
 MILCGPU_HD StoredSpinor<S> store_spinor(unsigned char *data, size_t stride, size_t i,
                                         const Vector<typename S::Real> &x) {
