@@ -228,7 +228,7 @@ milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, con
 
 /* How several sources are solved for. */
 typedef enum {
-    MILCGPU_TOGETHER_AUTO = 0,
+    MILCGPU_TOGETHER_AUTO = 0, /* the faster of block and one by one, by number of sources, lattice and precision */
     MILCGPU_BLOCK = 1,     /* in one Krylov space for all: fewer steps, the more sources and the lighter the mass */
     MILCGPU_LOCK_STEP = 2, /* at once, each in a Krylov space of its own: the steps of a solve for each */
     MILCGPU_ONE_BY_ONE = 3 /* milcgpu_solve for each */

@@ -33,6 +33,16 @@ BlockCgSolver &block_solver(milcgpu_context &context, milcgpu_links &links, cons
         }
 }
 
+// For MILCGPU_TOGETHER_AUTO.
+bool together_pays(milcgpu_context &context, milcgpu_links &links, const SolveArguments &a, int n) {
+    OperatorSpec spec = a.sloppy;
+    const double limit = a.limits.jump_limit > 0 ? a.limits.jump_limit : ladder::jump_limit;
+    const bool half = spec.spinor == Precision::half &&
+                      !ladder::half_is_hopeless(*level_operator(links, a.parity, spec), a.limits.shift, limit);
+    const double sites = 0.5 * double(context.geometry.global_volume()) / context.ranks->size();
+    return ladder::together_pays(n, sites, half, context.device->on_gpu());
+}
+
 // Of sources first to first + count.
 SourcesReport solve_some(milcgpu_context &context, milcgpu_links &links, const SolveArguments &a, Together together,
                          const SourceFields &fields, int first, int count, BlockCgSolver &solver,
@@ -148,13 +158,15 @@ extern "C" milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgp
                 report.struct_size = sizeof report;
         });
         Status status = Status::ok;
-        if (together == MILCGPU_ONE_BY_ONE || n == 1) {
+        const bool apart = together == MILCGPU_TOGETHER_AUTO ? n > 0 && !together_pays(*context, *links, a, n)
+                                                             : together == MILCGPU_ONE_BY_ONE || n == 1;
+        if (apart) {
             for (int k = 0; k < n; ++k) {
                 const auto own =
                     static_cast<Status>(milcgpu_solve(context, links, spec, &sources[k], &solutions[k], &filled[k]));
                 status = is_graver(own, status) ? own : status;
             }
-        } else if (n > 1) {
+        } else if (n > 0) {
             status =
                 solve_together(*context, *links, *spec, a,
                                together == MILCGPU_LOCK_STEP ? Together::lock_step : Together::block, fields, filled);

@@ -1,5 +1,6 @@
 // Several sources at once through the C interface: true residuals by the reference, steps, sources that depend on each
 // other, zero, NaN, statuses.
+#include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/context.h"
 #include "tests/cut_support.h"
 #include "tests/support.h"
@@ -278,6 +279,30 @@ TEST_CASE("a short solve of several sources for the sanitizers", "[sources][sani
                 Sources all(lattice, fields);
                 CHECK(all.solve(session, solve_spec(0.5, 1e-4, MILCGPU_DOUBLE, sloppy), together) == MILCGPU_OK);
             }
+    }
+}
+
+TEST_CASE("few sources are solved one by one where that is faster", "[sources]") {
+    CHECK(!milcgpu::ladder::together_pays(3, 221184, true, true));
+    CHECK(milcgpu::ladder::together_pays(4, 221184, true, true));
+    CHECK(milcgpu::ladder::together_pays(2, 221184, false, true));
+    CHECK(!milcgpu::ladder::together_pays(12, 8192, true, true)); // 8^3 x 32
+    CHECK(milcgpu::ladder::together_pays(12, 8192, true, false));
+    const reference::Lattice lattice{{4, 4, 4, 8}};
+    const AsqtadLinks links = asqtad_links(lattice, 67);
+    Session<double> session(lattice, Backend::host);
+    REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+    const auto fields = random_sources(lattice, 4);
+    for (const auto &[mass, sloppy, count, block] :
+         {std::make_tuple(0.1, MILCGPU_HALF, 3, false), std::make_tuple(0.1, MILCGPU_HALF, 4, true),
+          std::make_tuple(0.001, MILCGPU_HALF, 3, true), std::make_tuple(0.1, MILCGPU_SINGLE, 2, true),
+          std::make_tuple(0.1, MILCGPU_SINGLE, 1, false)}) {
+        CAPTURE(mass, sloppy, count);
+        const milcgpu_solve_spec spec = solve_spec(mass, 1e-6, MILCGPU_DOUBLE, sloppy);
+        session.context->solvers.clear();
+        Sources all(lattice, {fields.begin(), fields.begin() + count});
+        CHECK(all.solve(session, spec, MILCGPU_TOGETHER_AUTO) == MILCGPU_OK);
+        CHECK((session.context->solvers.front().block != nullptr) == block);
     }
 }
 
