@@ -23,11 +23,11 @@ using namespace examples;
 namespace {
 
 struct Settings {
-    std::string backend = "auto", csv, pairs = "all";
+    std::string backend = "auto", csv, pairs = "all", compare;
     std::array<int, 4> size = {0, 0, 0, 0}, grid = {1, 1, 1, 1};
-    double mass = 0.01, tolerance = 1e-10, delta = 0;
+    double mass = 0.01, tolerance = 1e-10, delta = 0, noise = 3;
     int block = 0, reals = 0, sweeps = 8; // sweeps: far enough from the unit field for solves of the usual length
-    bool all_rows = false, no_solves = false, no_rows = false, no_links = false, no_multi_mass = false;
+    bool all_rows = false, no_solves = false, no_rows = false, no_links = false, no_multi_mass = false, quick = false;
 };
 
 // By spinor (rows) and link (columns): double, single, half.
@@ -90,7 +90,7 @@ void time_rows(const Job &ranks, milcgpu_context &context, const examples::Syste
         for (const int sources : numbers_of_sources(row)) {
             const std::string what =
                 format("%s/%s/%d %s%s%s", name(row.spinor), name(row.link), row.reals, name(row.epilogue),
-                       row.checks ? " checked" : "", sources > 1 ? format(", %d", sources).c_str() : "");
+                       row.checks ? " checked" : "", sources > 1 ? format(" %d sources", sources).c_str() : "");
             if (pair.lng->reals() != row.reals) {
                 out.fail("dslash", what, "the links were refused");
                 continue;
@@ -381,6 +381,13 @@ void time_multi_mass(const Job &ranks, const Connection &connection, const examp
 }
 
 int run(Settings &settings, Job &ranks) {
+    std::optional<Before> before;
+    if (!settings.compare.empty())
+        before.emplace(settings.compare, settings.noise);
+    if (settings.quick) {
+        settings.sweeps = 2, settings.pairs = "double/half", settings.no_multi_mass = true;
+        settings.reals = settings.reals == 0 ? 13 : settings.reals;
+    }
     ranks.start(settings.grid);
     const int backend = examples::backends_of(ranks, settings.backend)[0];
     if (settings.size[0] == 0)
@@ -394,6 +401,8 @@ int run(Settings &settings, Job &ranks) {
     const Connection connection(ranks, system, backend, 1, settings.block);
     milcgpu_context &context = *connection.context();
     Out out;
+    if (before)
+        out.before = std::move(before);
     out.begin(*context.device, settings.size, settings.csv, ranks);
     if (!settings.no_rows)
         time_rows(ranks, context, system, settings, out);
@@ -430,6 +439,9 @@ int main(int argc, char **argv) {
     arguments.add("pairs", "NAME", settings.pairs, "of the solves: all, or one as double/half");
     arguments.add("reals", "R", settings.reals,
                   "of a long link: 18, 13, 9 (D alone: 12, 8 too), or 0 for each of them");
+    arguments.add("quick", "", settings.quick, "under a minute: 13 reals, a solve in double/half, one mass, 2 sweeps");
     arguments.add("csv", "FILE", settings.csv, "the table");
+    arguments.add("compare", "FILE", settings.compare, "a table written before: names the rows that are slower now");
+    arguments.add("noise", "P", settings.noise, "percent of the time that does not count as slower");
     return run_on_ranks("bench", [&](Job &ranks) { return arguments.parse(argc, argv) ? run(settings, ranks) : 0; });
 }
