@@ -23,6 +23,18 @@ struct FullVectors {
     FullVectors first(int count) const { return {even.first(count), odd.first(count)}; }
 };
 
+// Whether the coordinates in the bits of mask add up to an odd number.
+MILCGPU_HD int odd_coordinates(const Site &x, unsigned mask) {
+    int sum = 0;
+    MILCGPU_UNROLL
+    for (int mu = 0; mu < 4; ++mu)
+        sum += x.x[mu] * static_cast<int>(mask >> mu & 1u);
+    return sum & 1;
+}
+
+// links of direction mu times sign[mu], and times -1 on the t links of time slice t_sign (-1: of none).
+void turn_links(Device &, const Geometry &, const SignPattern (&sign)[4], int t_sign, const LinkField &links);
+
 // Neighbours and how they are added. With W_s the matrices in slot first_slot + s of `links`, which go from x to
 // x + steps[s]:
 //   out(x) = sign(x) { self in(x) + neighbours sum_s [W_s(x) in(x + steps[s]) + W_s(x - steps[s])^dag in(x - steps[s])]

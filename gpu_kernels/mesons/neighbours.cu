@@ -36,14 +36,6 @@ template <Precision p> struct FullView {
     }
 };
 
-MILCGPU_HD int odd_coordinates(const Site &x, unsigned mask) {
-    int sum = 0;
-    MILCGPU_UNROLL
-    for (int mu = 0; mu < 4; ++mu)
-        sum += x.x[mu] * static_cast<int>(mask >> mu & 1u);
-    return sum & 1;
-}
-
 // A step in four bits a direction: 8 more than its component.
 uint32_t packed(const Step &step) {
     uint32_t bits = 0;

@@ -24,13 +24,13 @@ MILCGPU_HD Complex<double> load_number(const Complex<double> *numbers, int i) {
 
 // to[(f 2 + parity of x) rows + row]
 struct SumRows {
-    const Complex<double> *numbers[2], *factors;
+    const Complex<double> *numbers, *factors;
     Complex<double> *to;
     int x, y, z, rows, n_factors; // extents in space
     MILCGPU_HD void operator()(int thread) const {
         const int row = thread % rows, odd = thread / rows % 2, first = thread / rows / 2 * factors_together;
         const int yzt = row % y + row / y % z + row / (y * z);
-        const Complex<double> *const from = numbers[(yzt + odd) & 1];
+        const Complex<double> *const from = numbers + ((yzt + odd) & 1) * size_t(rows) * (x / 2);
         Complex<double> sum[factors_together] = {};
         for (int j = 0; j < x / 2; ++j) {
             const Complex<double> number = load_number(from, row * (x / 2) + j);
@@ -122,14 +122,7 @@ void SliceSums::sum(int field, const Complex<double> *numbers) {
     const int x = extent_[0], y = extent_[1], z = extent_[2], t = extent_[3];
     const int groups = (levels_[0].outputs + factors_together - 1) / factors_together;
     launch(device_, 2 * y * z * t * groups,
-           SumRows{{numbers, numbers + size_t(x) * y * z * t / 2},
-                   levels_[0].factors.data(),
-                   along_x_.data(),
-                   x,
-                   y,
-                   z,
-                   y * z * t,
-                   levels_[0].outputs},
+           SumRows{numbers, levels_[0].factors.data(), along_x_.data(), x, y, z, y * z * t, levels_[0].outputs},
            "sums over x");
     const auto lines = [&](int mu, const Complex<double> *from, Complex<double> *to, int count, int parities) {
         const Level &level = levels_[mu];
