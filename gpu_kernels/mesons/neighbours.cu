@@ -46,9 +46,11 @@ uint32_t packed(const Step &step) {
 MILCGPU_HD int component(uint32_t step, int mu) { return static_cast<int>(step >> 4 * mu & 15u) - 8; }
 
 constexpr int most_steps = 8;
+// Sources that share the loads of the links. One source takes the same kernel, and so has the same bits.
+constexpr int together = 3;
 
 // End: what is done with the sum at a site, for sources first, first + 1, ..
-template <Precision p, int count, class End> struct SumNeighbours {
+template <Precision p, class End> struct SumNeighbours {
     using Real = typename LinkReal<p>::Real;
     using Vec = Vector<Real>;
     Lattice lattice;
@@ -64,7 +66,7 @@ template <Precision p, int count, class End> struct SumNeighbours {
     End end;
 
     template <bool back>
-    MILCGPU_HD void add_term(Vec (&sum)[count], const Site &x, int parity, int s, int first) const {
+    MILCGPU_HD void add_term(Vec (&sum)[together], const Site &x, int parity, int s, int first) const {
         const uint32_t step = steps[s];
         int index = 0;
         bool crosses = false;
@@ -82,8 +84,8 @@ template <Precision p, int count, class End> struct SumNeighbours {
         const Matrix<Real> w = links.load(back ? there : parity, first_slot + s, back ? index : x.index());
         const Real turn = crosses == back ? Real(1) : Real(-1); // what is subtracted below is turned once more
         MILCGPU_UNROLL
-        for (int r = 0; r < count; ++r) {
-            if (count > 1 && first + r >= sources)
+        for (int r = 0; r < together; ++r) {
+            if (first + r >= sources)
                 continue;
             const Vec v = turn * in.load(there, first + r, index);
             if (back)
@@ -97,9 +99,9 @@ template <Precision p, int count, class End> struct SumNeighbours {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
-        const int i = item.i + first_site, parity = item.parity, first = item.part * count;
+        const int i = item.i + first_site, parity = item.parity, first = item.part * together;
         const Site x = lattice.site(parity, i);
-        Vec sum[count] = {};
+        Vec sum[together] = {};
         MILCGPU_ROLLED
         for (int s = 0; s < n_steps; ++s) {
             if (ahead)
@@ -110,8 +112,8 @@ template <Precision p, int count, class End> struct SumNeighbours {
         const bool minus = (odd_coordinates(x, mask) != 0) != negative;
         const Real scale = minus ? -neighbours : neighbours, own = minus ? -self : self;
         MILCGPU_UNROLL
-        for (int r = 0; r < count; ++r) {
-            if (count > 1 && first + r >= sources)
+        for (int r = 0; r < together; ++r) {
+            if (first + r >= sources)
                 continue;
             sum[r] = scale * sum[r];
             if (own != 0)
@@ -123,12 +125,11 @@ template <Precision p, int count, class End> struct SumNeighbours {
 
 template <Precision p> struct StoreVectors {
     FullView<p> out;
-    template <int count>
-    MILCGPU_HD void operator()(const typename FullView<p>::Vec (&made)[count], int parity, int i, int first,
+    MILCGPU_HD void operator()(const typename FullView<p>::Vec (&made)[together], int parity, int i, int first,
                                int sources) const {
         MILCGPU_UNROLL
-        for (int r = 0; r < count; ++r)
-            if (count == 1 || first + r < sources)
+        for (int r = 0; r < together; ++r)
+            if (first + r < sources)
                 out.store(parity, first + r, i, made[r]);
     }
 };
@@ -138,13 +139,12 @@ template <Precision p> struct DotVectors {
     Complex<double> *numbers;
     int even_sites;
     Dot how;
-    template <int count>
-    MILCGPU_HD void operator()(const typename FullView<p>::Vec (&made)[count], int parity, int i, int first,
+    MILCGPU_HD void operator()(const typename FullView<p>::Vec (&made)[together], int parity, int i, int first,
                                int sources) const {
         Complex<double> sum = {};
         MILCGPU_UNROLL
-        for (int r = 0; r < count; ++r) {
-            if (count > 1 && first + r >= sources)
+        for (int r = 0; r < together; ++r) {
+            if (first + r >= sources)
                 continue;
             const Vector<double> a = convert<double>(made[r]), b = convert<double>(other.load(parity, first + r, i));
             MILCGPU_UNROLL
@@ -159,7 +159,7 @@ template <Precision p> struct DotVectors {
 };
 
 // A body is made of the work and the ending; parts: threads a site.
-template <Precision p, int count, class End>
+template <Precision p, class End>
 void start(Device &device, const Geometry &geometry, const Neighbours &what, const FullVectors &in, int parts,
            const End &end) {
     using Real = typename LinkReal<p>::Real;
@@ -167,25 +167,24 @@ void start(Device &device, const Geometry &geometry, const Neighbours &what, con
     const int *const n = lattice.extent;
     const bool one = what.slice >= 0;
     const SitesAndParts work(one ? Geometry({n[0], n[1], n[2], 1}) : geometry, parts);
-    SumNeighbours<p, count, End> body{
-        lattice,
-        work,
-        one ? what.slice * (n[0] * n[1] * n[2] / 2) : 0,
-        what.links != nullptr ? MatrixView<p>(*what.links) : MatrixView<p>(nullptr, 0, 0),
-        FullView<p>(in),
-        {},
-        static_cast<int>(what.steps.size()),
-        what.first_slot,
-        0,
-        in.sources(),
-        what.t_sign,
-        what.ahead,
-        what.behind,
-        what.sign.negative,
-        what.sign.mask,
-        static_cast<Real>(what.self),
-        static_cast<Real>(what.links != nullptr ? what.neighbours * what.links->scale : 0),
-        end};
+    SumNeighbours<p, End> body{lattice,
+                               work,
+                               one ? what.slice * (n[0] * n[1] * n[2] / 2) : 0,
+                               what.links != nullptr ? MatrixView<p>(*what.links) : MatrixView<p>(nullptr, 0, 0),
+                               FullView<p>(in),
+                               {},
+                               static_cast<int>(what.steps.size()),
+                               what.first_slot,
+                               0,
+                               in.sources(),
+                               what.t_sign,
+                               what.ahead,
+                               what.behind,
+                               what.sign.negative,
+                               what.sign.mask,
+                               static_cast<Real>(what.self),
+                               static_cast<Real>(what.links != nullptr ? what.neighbours * what.links->scale : 0),
+                               end};
     for (size_t s = 0; s < what.steps.size(); ++s)
         body.steps[s] = packed(what.steps[s]);
     if (!what.steps.empty())
@@ -213,8 +212,6 @@ void check(const Geometry &geometry, const Neighbours &what, const FullVectors &
                     format("time slice %d: the lattice has %d", what.slice, geometry.lattice().extent[3]));
 }
 
-constexpr int together = 3; // sources that share the loads of the links
-
 } // namespace
 
 double neighbours_bytes(Precision p, int steps, int sources) {
@@ -227,10 +224,7 @@ void sum_neighbours(Device &device, const Geometry &geometry, const Neighbours &
     for_real(in.even.precision, [&](auto real) {
         constexpr Precision p = decltype(real)::value;
         const StoreVectors<p> end{FullView<p>(out)};
-        if (in.sources() == 1)
-            start<p, 1>(device, geometry, what, in, 1, end);
-        else
-            start<p, together>(device, geometry, what, in, (in.sources() - 1) / together + 1, end);
+        start<p>(device, geometry, what, in, (in.sources() - 1) / together + 1, end);
     });
 }
 
@@ -243,10 +237,7 @@ void dot_neighbours(Device &device, const Geometry &geometry, const Neighbours &
             const int count = std::min(together, in.sources() - first);
             DotVectors<p> end{FullView<p>(other.from(first)), numbers, geometry.sites(0), dot};
             end.how.add = dot.add || first > 0;
-            if (count == 1)
-                start<p, 1>(device, geometry, what, in.from(first).first(count), 1, end);
-            else
-                start<p, together>(device, geometry, what, in.from(first).first(count), 1, end);
+            start<p>(device, geometry, what, in.from(first).first(count), 1, end);
         }
     });
 }
