@@ -96,6 +96,12 @@ TEST_CASE("milc_host: every routine gives what MILC's own gives", "[milc_host][s
             CHECK(r.says("milcgpu: MILC's routine"));  // the table at the start
             CHECK(r.says("milcgpu: dslash_fn_field")); // the table at exit
             CHECK(r.says("CONGRAD5: time = "));
+            CHECK(r.says("GSMEAR: time = "));
+            for (const char *routine :
+                 {"ks_meson_cont_mom", "spin_taste_op", "shift_field", "gauss_smear_v_field", "laplacian_v_field"}) {
+                CHECK(r.calls(routine).first > 0);
+                CHECK(r.calls(routine).second == 0);
+            }
             CHECK(r.says("CG NOT CONVERGED after 6 iterations"));
             CHECK_FALSE(r.says("masses = 2 iters = 6")); // no CONGRAD5 line then, as MILC has it
             CHECK_FALSE(r.says("Trying"));

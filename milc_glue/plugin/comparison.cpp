@@ -191,6 +191,33 @@ int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *e
     });
 }
 
+int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, const void *cpu, double seconds,
+                                  double cpu_seconds) {
+    return compared_by(routine, [&] {
+        Plugin &p = plugin();
+        const size_t bytes = 6 * (p.in_double() ? sizeof(double) : sizeof(float)), sites = static_cast<size_t>(p.sites);
+        const Difference d = difference_of({gpu, sites, bytes, bytes}, {cpu, sites, bytes, bytes}, p.in_double());
+        return field_line(p, routine, "field", d.difference == 0 ? 0 : d.difference / d.size,
+                          p.in_double() ? 1e-13 : 2e-5, seconds, cpu_seconds);
+    });
+}
+
+// MILC adds in its own precision.
+int milcgpu_plugin_compare_correlators(int n, const double *gpu, const double *cpu, double seconds,
+                                       double cpu_seconds) {
+    return compared_by(MILCGPU_MESON_CONT, [&] {
+        Plugin &p = plugin();
+        double largest = 0, difference = 0;
+        for (int k = 0; k < n; ++k) {
+            const double apart = std::hypot(gpu[2 * k] - cpu[2 * k], gpu[2 * k + 1] - cpu[2 * k + 1]);
+            largest = std::max(largest, std::hypot(cpu[2 * k], cpu[2 * k + 1]));
+            difference = apart <= difference ? difference : apart; // NaN stays
+        }
+        return field_line(p, MILCGPU_MESON_CONT, "correlators", difference == 0 ? 0 : difference / largest,
+                          p.in_double() ? 1e-12 : 1e-3, seconds, cpu_seconds);
+    });
+}
+
 int milcgpu_plugin_compare_number(milcgpu_routine routine, double ours, double theirs, double seconds,
                                   double cpu_seconds) {
     return compared_by(routine, [&] {
