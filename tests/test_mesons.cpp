@@ -1,5 +1,6 @@
 // Shifts, spin-taste operators, smearing and contractions through the C interface.
 #include "milc_glue/mesons.h"
+#include "milc_glue/plugin/meson_links.h"
 #include "tests/reference/mesons.h"
 #include "tests/support.h"
 
@@ -857,4 +858,52 @@ TEST_CASE("a bit that flips in the links of a measurement or in their products i
             m.must(m.load(m.u, true));
             m.spin_taste(index, origins[0], psi);
         }
+}
+
+TEST_CASE("MILC's links of measurements are loaded again where their content is another one",
+          "[measurements][plugin]") {
+    for (const Backend backend : backends()) {
+        const Lattice lattice{{4, 4, 4, 8}};
+        Session<double> session(lattice, backend, 0, 0);
+        auto host = reference::links_to_milc<double>(lattice, links_for(lattice, 110));
+        auto other = host;
+        const auto records = [&](const std::vector<double> &links) {
+            return milcgpu::HostRecords{links.data(), size_t(lattice.volume()), 576, 576};
+        };
+        milcgpu::MesonLinksCache cache(session.context, MILCGPU_DOUBLE, false);
+        const uint64_t field = host.size() * sizeof(double);
+        milcgpu_meson_links *first = nullptr, *handle = nullptr;
+        uint64_t moved = 0;
+        const auto ready = [&](const std::vector<double> &links, const int *origin) {
+            CAPTURE(milcgpu_last_error());
+            REQUIRE(cache.ready(records(links), origin, handle, moved) == MILCGPU_OK);
+        };
+        ready(host, nullptr);
+        first = handle;
+        for (int k = 0; k < 20; ++k)
+            ready(host, nullptr);
+        CHECK(handle == first);
+        CHECK(moved == field);
+        for (size_t k = 0; k < host.size(); k += 72) // all sites: seen at once
+            host[k] += 1;
+        ready(host, nullptr);
+        CHECK(handle == first);
+        CHECK(moved == 2 * field);
+        host[100] += 1; // one link: when its part has its turn
+        for (int k = 0; k < milcgpu::hash_parts; ++k)
+            ready(host, nullptr);
+        CHECK(moved == 3 * field);
+        // Other phases and other addresses have handles of their own, the fourth takes the place of the first.
+        ready(host, origins[0].data());
+        CHECK(handle != first);
+        ready(other, nullptr);
+        ready(other, origins[0].data());
+        CHECK(handle == first);
+        CHECK(moved == 6 * field);
+        other[5] = std::nan("");
+        int refused = 0;
+        for (int k = 0; k < milcgpu::hash_parts && refused == 0; ++k)
+            refused = cache.ready(records(other), origins[0].data(), handle, moved);
+        CHECK(refused == MILCGPU_NAN_OR_INF);
+    }
 }

@@ -22,6 +22,13 @@ void __real_shift_field(int, enum shift_dir, su3_vector *, const su3_vector *, c
 void __real_gauss_smear_v_field(su3_vector *, su3_matrix *, Real, int, int) MILCGPU_ORIGINAL;
 void __real_laplacian_v_field(su3_vector *, su3_matrix *, int) MILCGPU_ORIGINAL;
 
+/* Programs without MILC's routines above are without these, too. */
+#pragma weak is_rhosfn_index
+#pragma weak is_rhosape_index
+#pragma weak is_rhosffn_index
+#pragma weak is_rhosbfn_index
+#pragma weak rephase_field_offset
+
 #define ONE_RANK "MILC's own: built for lattices that one rank has whole"
 
 void milcgpu_mesons_left(const char **left) {
