@@ -173,9 +173,10 @@ check: $(O)/milcgpu_tests $(host_programs) $(mpi_list) $(mpi_programs) $(fault_p
 	@{ OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $(O)/milcgpu_tests $(TESTS) 2>&1; echo $$? >$(O)/check.status; } | tee $(O)/check.log; \
 	awk -v status="$$(cat $(O)/check.status)" '$(count_tests)' $(O)/check.log
 
-bench: $(O)/bench $(O)/bench_forces ## measure bandwidth, kernels, CG, forces; build/bench*.csv and build/roofline.png
+bench: $(O)/bench $(O)/bench_forces $(O)/bench_mesons ## measure bandwidth, kernels, CG, forces, measurements; build/bench*.csv and build/roofline.png
 	@status=0; $(O)/bench --csv build/bench.csv || status=$$?; \
 	$(O)/bench_forces --csv build/bench_forces.csv || status=$$?; \
+	$(O)/bench_mesons --csv build/bench_mesons.csv || status=$$?; \
 	$(call plot,roofline,bench,roofline); \
 	exit $$status
 
