@@ -27,6 +27,8 @@ void __real_laplacian_v_field(su3_vector *, su3_matrix *, int) MILCGPU_ORIGINAL;
 #pragma weak is_rhosape_index
 #pragma weak is_rhosffn_index
 #pragma weak is_rhosbfn_index
+#pragma weak is_rhosfape_index
+#pragma weak is_rhosbape_index
 #pragma weak rephase_field_offset
 
 #define ONE_RANK "MILC's own: built for lattices that one rank has whole"
@@ -91,9 +93,10 @@ static void own_operator(int with_fn, imp_ferm_links_t *fn, int index, int *r0, 
 static void operator_by(int with_fn, imp_ferm_links_t *fn, int index, int *r0, su3_vector *dest,
                         const su3_vector *src) {
     const int links = milcgpu_plugin_links_of_operator(index), fat = links == 2;
+    const int current = fat || is_rhosfape_index(index) || is_rhosbape_index(index); /* spin_taste_op has none */
     double seconds, cpu_seconds;
     int done = 0;
-    if (links < 1 || ape_links == NULL || (fat && (!with_fn || fn == NULL)) || !takes(MILCGPU_SPIN_TASTE)) {
+    if (links < 1 || ape_links == NULL || (current && !with_fn) || (fat && fn == NULL) || !takes(MILCGPU_SPIN_TASTE)) {
         own_operator(with_fn, fn, index, r0, dest, src);
         return;
     }
@@ -101,9 +104,8 @@ static void operator_by(int with_fn, imp_ferm_links_t *fn, int index, int *r0, s
     seconds = -milcgpu_plugin_seconds();
     if (!fat)
         phases_into_ape_links(r0);
-    done =
-        milcgpu_plugin_spin_taste(fat ? (const void *)fn->fat : ape_links, fat ? fn->fat : NULL, fat ? fn->lng : NULL,
-                                  index, r0, milcgpu_vector_field(src), milcgpu_vector_field(dest));
+    done = milcgpu_plugin_spin_taste(ape_links, fat ? fn->fat : NULL, fat ? fn->lng : NULL, index, r0,
+                                     milcgpu_vector_field(src), milcgpu_vector_field(dest));
     seconds += milcgpu_plugin_seconds();
     if (done && cpu == NULL)
         return;

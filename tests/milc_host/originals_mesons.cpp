@@ -52,6 +52,8 @@ int is_rhosfn_index(int index) { return is(pair_fn, index); }
 int is_rhosape_index(int index) { return is(pair_ape, index); }
 int is_rhosffn_index(int index) { return is(forward_fn, index); }
 int is_rhosbfn_index(int index) { return is(backward_fn, index); }
+int is_rhosfape_index(int index) { return is(forward_ape, index); }
+int is_rhosbape_index(int index) { return is(backward_ape, index); }
 
 void rephase_field_offset(su3_matrix *links, int flag, int *status_now, int r0[]) {
     store(reference::phased_links(here(), gauge(links), origin(r0), false), links);

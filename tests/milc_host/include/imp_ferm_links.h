@@ -13,6 +13,8 @@ int is_rhosfn_index(int index);
 int is_rhosape_index(int index);
 int is_rhosffn_index(int index);
 int is_rhosbfn_index(int index);
+int is_rhosfape_index(int index);
+int is_rhosbape_index(int index);
 void rephase_field_offset(su3_matrix *links, int flag, int *status_now, int r0[]);
 void shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_vector *const src,
                  const su3_matrix *const links, int *refresh_links);
