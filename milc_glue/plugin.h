@@ -227,10 +227,12 @@ int milcgpu_plugin_laplacian(const void *links, int slice, milcgpu_field quark);
 int milcgpu_plugin_contract(const void *links, const void *const fat[2], const void *const lng[2],
                             const milcgpu_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
                             double *correlators);
-/* One line, as those above: fields on all sites, or n complex numbers relative to the largest. */
+/* One line, as those above: fields on all sites, or n complex numbers that are sums of up to factor times the products
+ * of the norms of two fields, to which their difference is relative: correlators may vanish. */
 int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, const void *cpu, double seconds,
                                   double cpu_seconds);
-int milcgpu_plugin_compare_correlators(int n, const double *gpu, const double *cpu, double seconds, double cpu_seconds);
+int milcgpu_plugin_compare_correlators(int n, const double *gpu, const double *cpu, const void *src1, const void *src2,
+                                       double factor, double seconds, double cpu_seconds);
 
 double milcgpu_plugin_seconds(void); /* of a steady clock */
 

@@ -280,6 +280,17 @@ static int contract(double *sums, su3_vector *src1, su3_vector *src2, int no_q_m
     return done;
 }
 
+static double largest_factor(int groups, const int *num_corr_mom, int **corr_table, const Real *meson_factor) {
+    double largest = 0;
+    int g, k;
+    for (g = 0; g < groups; g++)
+        for (k = 0; k < num_corr_mom[g]; k++) {
+            const double factor = meson_factor[corr_table[g][k]], size = factor < 0 ? -factor : factor;
+            largest = size > largest ? size : largest;
+        }
+    return largest;
+}
+
 void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2, int no_q_momenta, int **q_momstore,
                               char **q_parity, int groups, int *num_corr_mom, int **corr_table, int *p_index,
                               imp_ferm_links_t *fn_src1, imp_ferm_links_t *fn_src2, int *spin_taste_snk,
@@ -323,7 +334,9 @@ void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2
                 prop[m][t].real = before_re;
                 prop[m][t].imag = before_im;
             }
-        milcgpu_judge(milcgpu_plugin_compare_correlators(num_corr * nt, sums, theirs, seconds, cpu_seconds));
+        milcgpu_judge(milcgpu_plugin_compare_correlators(num_corr * nt, sums, theirs, src1, src2,
+                                                         largest_factor(groups, num_corr_mom, corr_table, meson_factor),
+                                                         seconds, cpu_seconds));
     }
     for (m = 0; done && m < num_corr; m++)
         for (t = 0; t < nt; t++) {
