@@ -3,9 +3,9 @@
 // over the steps: the two matrices of one step and six vectors keep enough loads on their way, and a four-link operator
 // has eight.
 //
-// Bytes a site at the least: a matrix a step, and a source two vectors (in and out), or for a dot product three numbers
-// of 16 bytes less one vector. Shift 240 (double), four-link operator 1248, Laplacian 528; three sources 720 for the
-// Laplacian. Flops: 144 a step and source.
+// Bytes a site at the least: a matrix a step, and a source two vectors, in and out; a dot product reads both and writes
+// a number of 16 bytes. In double: shift 240, four-link operator 1248, Laplacian 528, of three sources 720. Flops: 144
+// a step and source.
 #include "gpu_kernels/links/matrix_view.h"
 #include "gpu_kernels/mesons/mesons.h"
 

@@ -1,9 +1,9 @@
-// Sums over time slices, with the factors of many momenta (mesons.h). They factorize, so the sums do: along x for each
-// factor in x that occurs, along y for each pair, along z for each momentum. V/X rows, then V/(XY) planes and T slices
-// of numbers are left. One thread a row (line, slice), parity of the coordinate and up to four factors (one further
-// on).
+// Sums over time slices, with the factors of many momenta (mesons.h). They are products of a factor in x, one in y and
+// one in z, so the sums go one after the other: along x for each factor that occurs, along y for each pair, along z for
+// each momentum. V/X rows, then V/(XY) lines, then T slices of numbers are left. Along x: one thread a row, parity of x
+// and four factors; then one a line, parities and factor.
 //
-// Bytes a site: the 16 of its number, read once for four factors. Flops a site: 8 for each factor in x.
+// Bytes a site: the 16 of its number, read once for four factors in x. Flops a site: 8 for each of these.
 #include "gpu_kernels/backend/launch.h"
 #include "gpu_kernels/mesons/mesons.h"
 #include <cmath>

@@ -5,9 +5,9 @@
 //       the signs of the spin: for each of its directions (-1)^h_mu e(h);
 //   Z_mu = (-1)^h_mu e(h) times the symmetric covariant shift by links with staggered phases relative to r.
 // Every Z_mu is a sign times the shift by links without phases. Those signs anticommute, so all orders have one sign
-// pattern, and O is that pattern times the average over corners and orders of products of links. The order that counts
-// as positive is that in which the ascending one (x, y, z, t) acts last direction first for two directions, first
-// direction first for three and four; for {x, z} it is (z, x).
+// pattern, and O is that pattern times the average over corners and orders of products of links. The positive order: of
+// three and four directions x acts before y, z and t, and so on; of two the later one acts first, but of x and z it is
+// x.
 #pragma once
 #include <array>
 #include <string>
