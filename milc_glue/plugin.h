@@ -11,7 +11,7 @@
 #define MILCGPU_PLUGIN_H
 
 #include "milcgpu.h"
-#include "milcgpu_md.h"
+#include "milcgpu_mesons.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,6 +35,11 @@ typedef enum {
     MILCGPU_REUNITARIZE,
     MILCGPU_GAUGE_ACTION,
     MILCGPU_PLAQUETTE,
+    MILCGPU_MESON_CONT,
+    MILCGPU_SPIN_TASTE,
+    MILCGPU_SHIFT_FIELD,
+    MILCGPU_GAUSS_SMEAR,
+    MILCGPU_LAPLACIAN,
     MILCGPU_ROUTINES /* how many */
 } milcgpu_routine;
 
@@ -208,6 +213,29 @@ int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *e
                                  double cpu_seconds);
 int milcgpu_plugin_compare_number(milcgpu_routine routine, double ours, double theirs, double seconds,
                                   double cpu_seconds);
+
+/* ---- measurements, on one rank. As the functions of milcgpu_mesons.h, of one field; fields on all sites. `links`:
+ * MILC's field of 4 links a site, with staggered phases relative to the origin of the call, but for smearing, where
+ * phases do not matter, and shift, which takes them as they are. They stay on the device, and are loaded again where
+ * their content is another one: seen as with fermion links, a part a call. */
+
+/* What an operator of this index takes: 0 no links, 1 `links`, 2 fat links; -1: it is none, or one of two fields. */
+int milcgpu_plugin_links_of_operator(int spin_taste);
+int milcgpu_plugin_spin_taste(const void *links, const void *fat, const void *lng, int spin_taste, const int *origin,
+                              milcgpu_field from, milcgpu_field to);
+int milcgpu_plugin_shift(const void *links, int dir, int way, milcgpu_field from, milcgpu_field to);
+int milcgpu_plugin_gauss_smear(const void *links, double width, int steps, int slice, milcgpu_field quark);
+int milcgpu_plugin_laplacian(const void *links, int slice, milcgpu_field quark);
+/* fat and long links of the two quarks: NULL where no term needs them. */
+int milcgpu_plugin_contract(const void *links, const void *const fat[2], const void *const lng[2],
+                            const milcgpu_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
+                            double *correlators);
+/* One line, as those above: fields on all sites, or n complex numbers that are sums of up to factor times the products
+ * of the norms of two fields, to which their difference is relative: correlators may vanish. */
+int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, const void *cpu, double seconds,
+                                  double cpu_seconds);
+int milcgpu_plugin_compare_correlators(int n, const double *gpu, const double *cpu, const void *src1, const void *src2,
+                                       double factor, double seconds, double cpu_seconds);
 
 double milcgpu_plugin_seconds(void); /* of a steady clock */
 

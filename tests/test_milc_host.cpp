@@ -96,6 +96,12 @@ TEST_CASE("milc_host: every routine gives what MILC's own gives", "[milc_host][s
             CHECK(r.says("milcgpu: MILC's routine"));  // the table at the start
             CHECK(r.says("milcgpu: dslash_fn_field")); // the table at exit
             CHECK(r.says("CONGRAD5: time = "));
+            CHECK(r.says("GSMEAR: time = "));
+            for (const char *routine :
+                 {"ks_meson_cont_mom", "spin_taste_op", "shift_field", "gauss_smear_v_field", "laplacian_v_field"}) {
+                CHECK(r.calls(routine).first > 0);
+                CHECK(r.calls(routine).second == 0);
+            }
             CHECK(r.says("CG NOT CONVERGED after 6 iterations"));
             CHECK_FALSE(r.says("masses = 2 iters = 6")); // no CONGRAD5 line then, as MILC has it
             CHECK_FALSE(r.says("Trying"));
@@ -399,5 +405,17 @@ TEST_CASE("milc_host: links that MILC writes and nobody announces", "[milc_host]
                   tolerance("asqtad-P2"));
             CHECK(worst_difference(taken, own_trajectory("asqtad-P2")) > 1e-6);
         }
+    }
+}
+
+TEST_CASE("milc_host: measurements on a lattice that is cut are MILC's own, which is said once", "[milc_host]") {
+    const Run r = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_EMULATE=t");
+    INFO(r.output);
+    CHECK(r.status == 0);
+    CHECK(r.says("\n0 of "));
+    for (const char *routine :
+         {"ks_meson_cont_mom", "spin_taste_op", "shift_field", "gauss_smear_v_field", "laplacian_v_field"}) {
+        CHECK(r.count(std::string(routine) + ": MILC's own: built for lattices that one rank has whole") == 1);
+        CHECK(r.calls(routine).first == 0);
     }
 }

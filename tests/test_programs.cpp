@@ -113,7 +113,7 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
     INFO(all.output);
     REQUIRE(all.status == 0);
     const Table rows = table(csv);
-    for (const char *kind : {"copy", "dslash", "links", "cg step", "solve", "forces", "dense"})
+    for (const char *kind : {"copy", "dslash", "links", "cg step", "solve", "forces", "mesons", "dense"})
         CHECK(std::count_if(rows.begin(), rows.end(), [&](const auto &row) { return row[0] == kind; }) > 0);
     CHECK(all.count("\n4x4x4x4       ") > 30); // the summary
 
@@ -151,7 +151,7 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
     std::ofstream(old) << "kind,what,precision,sources,lattice,grid,ranks,us,gflops,gbytes_per_second,percent_of_copy,"
                           "flops_per_byte,error,steps,cublas_us\n";
     refused("--compare " + old, "--compare: " + old + " has no rows");
-    refused("--only dslash,linsk", "--only: 'linsk' is none of dslash,links,solves,sources,masses,forces,dense");
+    refused("--only dslash,linsk", "--only: 'linsk' is none of dslash,links,solves,sources,masses,forces,mesons,dense");
     refused("--csv /nowhere/csv", "--csv: /nowhere/csv cannot be written");
 }
 

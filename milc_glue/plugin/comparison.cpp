@@ -88,6 +88,11 @@ template <class Work> int compared_by(milcgpu_routine routine, const Work &work)
     return common_answer_of(routine_name(routine), "It is not compared", 1, work);
 }
 
+HostRecords quark_records(const Plugin &p, const void *field) { // on all sites
+    const size_t bytes = 6 * (p.in_double() ? sizeof(double) : sizeof(float));
+    return {field, static_cast<size_t>(p.sites), bytes, bytes};
+}
+
 const char *parity_name(int parity) { return parity == MILCGPU_EVEN ? "EVEN" : "ODD"; }
 
 } // namespace
@@ -188,6 +193,33 @@ int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *e
         p.say(1, format("%s: momenta differ by %.2e from MILC's, which is expected: %s", routine_name(routine),
                         relative, expected));
         return true;
+    });
+}
+
+int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, const void *cpu, double seconds,
+                                  double cpu_seconds) {
+    return compared_by(routine, [&] {
+        Plugin &p = plugin();
+        const Difference d = difference_of(quark_records(p, gpu), quark_records(p, cpu), p.in_double());
+        return field_line(p, routine, "field", d.difference == 0 ? 0 : d.difference / d.size,
+                          p.in_double() ? 1e-13 : 2e-5, seconds, cpu_seconds);
+    });
+}
+
+// MILC adds in its own precision.
+int milcgpu_plugin_compare_correlators(int n, const double *gpu, const double *cpu, const void *src1, const void *src2,
+                                       double factor, double seconds, double cpu_seconds) {
+    return compared_by(MILCGPU_MESON_CONT, [&] {
+        Plugin &p = plugin();
+        const HostRecords a = quark_records(p, src1), b = quark_records(p, src2);
+        const double size = factor * difference_of(a, a, p.in_double()).size * difference_of(b, b, p.in_double()).size;
+        double difference = 0;
+        for (int k = 0; k < n; ++k) {
+            const double apart = std::hypot(gpu[2 * k] - cpu[2 * k], gpu[2 * k + 1] - cpu[2 * k + 1]);
+            difference = apart <= difference ? difference : apart; // NaN stays
+        }
+        return field_line(p, MILCGPU_MESON_CONT, "correlators", difference == 0 ? 0 : difference / size,
+                          p.in_double() ? 1e-13 : 1e-4, seconds, cpu_seconds);
     });
 }
 

@@ -8,6 +8,7 @@
 #include "milc_glue/plugin/gauge_owner.h"
 #include "milc_glue/plugin/known_solutions.h"
 #include "milc_glue/plugin/link_cache.h"
+#include "milc_glue/plugin/meson_links.h"
 #include "milc_glue/plugin/precision.h"
 #include "milc_glue/plugin/resident_vectors.h"
 #include "milc_glue/plugin/settings.h"
@@ -37,6 +38,7 @@ struct Plugin {
 
     std::unique_ptr<LinkCache> links;
     std::unique_ptr<GaugeOwner> gauge;
+    std::unique_ptr<MesonLinksCache> meson_links;
     ResidentVectors vectors;
     bool lost = false; // gauge field, momenta or solutions were on a device that is gone
     KnownSolutions known;
@@ -124,6 +126,7 @@ template <class Attempt> milcgpu_status with_links_dropped(milcgpu_routine routi
         return status;
     p.say(1, format("%s: %s. Trying again without the links that were kept", routine_name(routine), reason().c_str()));
     p.links->drop_all();
+    p.meson_links->drop_all();
     return attempt();
 }
 

@@ -33,7 +33,11 @@ milcgpu_wrapped_md := update_u imp_gauge_force_ks imp_gauge_force eo_fermion_for
   restore_fermion_links_from_site get_fm_links
 # Of programs with sets of propagators (propagators.c compiles).
 milcgpu_wrapped_sets := solve_ksprop
-milcgpu_objects := $(addprefix milcgpu_,start.o ranks.o solve.o links.o hisq_links.o propagators.o md.o updates.o fermion_force.o)
+# Of programs that measure with smeared links (mesons_probe.c compiles).
+milcgpu_wrapped_mesons := ks_meson_cont_mom spin_taste_op spin_taste_op_ape_fn shift_field gauss_smear_v_field \
+  laplacian_v_field
+milcgpu_objects := $(addprefix milcgpu_,start.o ranks.o solve.o links.o hisq_links.o propagators.o md.o updates.o \
+  fermion_force.o mesons.o)
 milcgpu_flags    = $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc))
 
 milcgpu_comma   := ,
@@ -68,6 +72,11 @@ milcgpu_md.o: $(milcgpu_here)md.c milcgpu_start.o
 	@if [ -s milcgpu_link ] && $(CC) -c $(milcgpu_flags) $(milcgpu_here)md_probe.c -o milcgpu_md.o >/dev/null 2>&1; then \
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_md))' >>milcgpu_link; \
 	  $(CC) -c $(milcgpu_flags) -DMILCGPU_SERVES_MD $< -o $@; \
+	else $(milcgpu_compile); fi
+milcgpu_mesons.o: $(milcgpu_here)mesons.c milcgpu_start.o
+	@if [ -s milcgpu_link ] && $(CC) -c $(milcgpu_flags) $(milcgpu_here)mesons_probe.c -o milcgpu_mesons.o >/dev/null 2>&1; then \
+	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_mesons))' >>milcgpu_link; \
+	  $(CC) -c $(milcgpu_flags) -DMILCGPU_SERVES_MESONS $< -o $@; \
 	else $(milcgpu_compile); fi
 milcgpu_updates.o milcgpu_fermion_force.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_md.o
 	@if grep -q wrap=update_u milcgpu_link; then $(CC) -c $(milcgpu_flags) $< -o $@; else $(milcgpu_empty); fi

@@ -19,6 +19,7 @@ void fill_gauge_field(unsigned long seed);
 void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
 void inject(const char *fault);
 void trajectory(const char *fault, const char *at);
+void try_measurements(fn_links_t *fn);
 
 int __real_ks_congrad_parity_cpu(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
 int __real_ks_multicg_offset_field_cpu(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *,
@@ -37,7 +38,7 @@ static const double resid = MILC_PRECISION == 1 ? 1e-5 : 1e-9;
 static const double link_limit = MILC_PRECISION == 1 ? 5e-6 : 1e-12;
 static int failures, checks;
 
-static void check(int good, const char *what, double value) {
+void check(int good, const char *what, double value) {
     checks++;
     if (good)
         return;
@@ -51,7 +52,7 @@ static void check_iterations(int good, const char *what, double value) {
 }
 
 /* |a - b| / |b| */
-static double difference(const void *a, const void *b, size_t reals) {
+double difference(const void *a, const void *b, size_t reals) {
     const Real *x = (const Real *)a, *y = (const Real *)b;
     double d = 0, s = 0;
     size_t i;
@@ -64,7 +65,7 @@ static double difference(const void *a, const void *b, size_t reals) {
 
 static double links_differ(const su3_matrix *a, const su3_matrix *b) { return difference(a, b, 72 * sites_on_node); }
 
-static su3_vector *random_field(unsigned seed) {
+su3_vector *random_field(unsigned seed) {
     su3_vector *f = (su3_vector *)malloc(sites_on_node * sizeof(su3_vector));
     Real *x = (Real *)f;
     size_t i;
@@ -74,7 +75,7 @@ static su3_vector *random_field(unsigned seed) {
     return f;
 }
 
-static su3_vector *copy(const su3_vector *f) {
+su3_vector *copy(const su3_vector *f) {
     su3_vector *g = (su3_vector *)malloc(sites_on_node * sizeof(su3_vector));
     memcpy(g, f, sites_on_node * sizeof(su3_vector));
     return g;
@@ -445,6 +446,7 @@ int main(int argc, char **argv) {
             if (step == 0 && milcgpu_plugin_active())
                 try_many_sets(links);
             solve_everything(fn[0], fn[1], fault);
+            try_measurements(fn[0]);
             destroy_hisq_links_milc(&hisq, aux, fn, deps);
             destroy_hisq_links_milc(&hisq, other_aux, other, other_deps);
         } else {
@@ -455,6 +457,7 @@ int main(int argc, char **argv) {
             check_links(fn, other);
             try_links_alone(&asqtad.p, links);
             solve_everything(fn, fn, fault);
+            try_measurements(fn);
             destroy_fn_links(fn);
             destroy_fn_links(other);
         }

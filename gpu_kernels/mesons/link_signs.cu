@@ -1,0 +1,46 @@
+// Signs of links by coordinates: staggered phases and boundary sign of any origin, in or out. One thread a link; 2
+// matrices a link whose sign turns.
+#include "gpu_kernels/links/matrix_view.h"
+#include "gpu_kernels/mesons/mesons.h"
+
+namespace milcgpu {
+
+namespace {
+
+template <Precision p> struct TurnLinks {
+    Lattice lattice;
+    SitesAndParts work;
+    MatrixView<p> links;
+    SignPattern sign[4];
+    int t_sign;
+    MILCGPU_HD void operator()(int thread) const {
+        const SitesAndParts::Item item = work.item(thread);
+        if (!item.valid)
+            return;
+        const int mu = item.part;
+        const Site x = lattice.site(item.parity, item.i);
+        const bool at_boundary = mu == 3 && x.x[3] == t_sign;
+        if ((odd_coordinates(x, sign[mu].mask) != 0) == (sign[mu].negative != at_boundary))
+            return;
+        Matrix<typename LinkReal<p>::Real> minus = {};
+        multiply_add(minus, typename LinkReal<p>::Real(-1),
+                     links.template load<Reuse::written>(item.parity, mu, item.i));
+        links.store(item.parity, mu, item.i, minus);
+    }
+};
+
+} // namespace
+
+void turn_links(Device &device, const Geometry &geometry, const SignPattern (&sign)[4], int t_sign,
+                const LinkField &links) {
+    const SitesAndParts work(geometry, 4);
+    for_real(links.precision(), [&](auto real) {
+        constexpr Precision p = decltype(real)::value;
+        launch(
+            device, work.threads(),
+            TurnLinks<p>{geometry.lattice(), work, MatrixView<p>(links), {sign[0], sign[1], sign[2], sign[3]}, t_sign},
+            "signs of links");
+    });
+}
+
+} // namespace milcgpu

@@ -1,0 +1,336 @@
+// The C interface to gpu_kernels/mesons: links of a measurement, shifts, spin-taste operators, smearing.
+#include "milc_glue/mesons.h"
+#include "gpu_kernels/blas/blas.h"
+#include "milc_glue/fat_links.h"
+#include <cmath>
+
+using namespace milcgpu;
+
+const LinkField &milcgpu_meson_links::unchanged(const LinkField &field) {
+    if (!context->verify)
+        return field;
+    const uint64_t now = checksum(device(), field.block(0, 0), field.bytes());
+    const auto known = sums_.emplace(&field, now).first;
+    if (known->second != now) {
+        clear();
+        throw Error(Status::corrupted, "the device no longer holds the links of the measurement that were loaded, or "
+                                       "their products: a bit flipped, or somebody wrote there. They are gone now: "
+                                       "load the links again");
+    }
+    return field;
+}
+
+Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *from, int n, const char *what) : links_(links), n_(n) {
+    if (n < 1 || n > 1000)
+        refuse(format("n is %d: 1 to 1000 quark fields", n));
+    look_at(from, what);
+    if (device_ != nullptr) {
+        for (const int parity : {0, 1})
+            need_filled(*device_, first_, n, parity);
+        return;
+    }
+    for (const int parity : {0, 1})
+        for (int k = 0; k < n; ++k)
+            links.context->reorder->to_device(host_[k], parity, own_[parity][k]);
+}
+
+Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *to, const Quarks &read, const char *what)
+    : links_(links), n_(read.n_) {
+    look_at(to, what);
+    if (device_ == nullptr)
+        return;
+    need_vectors(*device_, first_, n_);
+    if (device_ == read.device_ && first_ < read.first_ + n_ && read.first_ < first_ + n_) {
+        own_[0] = room(0, "quark fields"), own_[1] = room(1, "quark fields");
+        vectors_ = {own_[0], own_[1]};
+        return;
+    }
+    for (const int parity : {0, 1})
+        for (int k = first_; k < first_ + n_; ++k)
+            device_->filled[parity][k] = false;
+}
+
+SpinorField Quarks::room(int parity, const char *owner) const {
+    return {links_.device(), links_.precision, links_.geometry(), parity, owner, n_};
+}
+
+void Quarks::look_at(const milcgpu_quarks *quarks, const char *what) {
+    require(quarks, what, "the quark fields");
+    if ((quarks->host == nullptr) == (quarks->device == nullptr))
+        refuse(format("%s: one of host and device must be given, the other is NULL", what));
+    if (quarks->device != nullptr) {
+        device_ = quarks->device, first_ = quarks->first;
+        if (device_->context != links_.context || device_->parity[0].precision() != links_.precision)
+            refuse(format("%s: vectors of another context, or in another precision than the links", what));
+        need_vectors(*device_, first_, n_);
+        const FullVectors all = {device_->parity[0], device_->parity[1]};
+        vectors_ = all.from(first_).first(n_);
+        return;
+    }
+    for (int k = 0; k < n_; ++k) {
+        host_.push_back(host_field(&quarks->host[k], 6, format("%s[%d]", what, k).c_str()));
+        if (host_.back().real != links_.precision)
+            refuse(format("%s[%d] is in %s precision, the links are in %s: they must agree", what, k,
+                          name(host_.back().real), name(links_.precision)));
+    }
+    own_[0] = room(0, "quark fields"), own_[1] = room(1, "quark fields");
+    vectors_ = {own_[0], own_[1]};
+}
+
+void Quarks::deliver(const FullVectors &made) {
+    Device &device = links_.device();
+    const SpinorBlock block[2] = {made.even, made.odd};
+    if (device_ == nullptr) {
+        for (const int parity : {0, 1})
+            for (int k = 0; k < n_; ++k)
+                require_finite(device, block[parity][k], parity, "the result");
+        for (const int parity : {0, 1})
+            for (int k = 0; k < n_; ++k)
+                links_.context->reorder->to_host(block[parity][k], parity, host_[k]);
+        return;
+    }
+    for (const int parity : {0, 1})
+        for (int k = 0; k < n_; ++k) {
+            const SpinorBlock to = device_->parity[parity][first_ + k];
+            if (to.data != block[parity][k].data)
+                device.copy_on_device(to.data, block[parity][k].data, to.stride * spinor_bytes(to.precision));
+        }
+    device.synchronize(); // an error is this call's
+    for (const int parity : {0, 1})
+        for (int k = first_; k < first_ + n_; ++k)
+            device_->filled[parity][k] = true;
+}
+
+void milcgpu::check_origin(const milcgpu_meson_links &links, const int *origin) {
+    for (int mu = 0; mu < 4; ++mu)
+        if (origin[mu] < 0 || origin[mu] >= links.extent(mu))
+            refuse(format("origin[%c] is %d: must be from 0 to %d", "XYZT"[mu], origin[mu], links.extent(mu) - 1));
+}
+
+HeldFat milcgpu::fat_links_of(milcgpu_meson_links &links, milcgpu_links *fat, const char *label) {
+    if (fat == nullptr)
+        refuse(format("%s takes fat links, which are NULL", label));
+    resident(links.context, fat); // refuses an empty handle, and another context's
+    HeldFat held = {fat->links->held_version(links.precision, 18), nullptr};
+    held.field = held.held.pair.fat;
+    return held;
+}
+
+Neighbours milcgpu::neighbours_of(milcgpu_meson_links &links, const SpinTaste &op, const int *origin,
+                                  const LinkField *fat) {
+    Neighbours what;
+    what.sign = signs_of(op, origin);
+    const unsigned directions = op.directions();
+    if (directions == 0) {
+        what.self = 1;
+        return what;
+    }
+    what.steps = corner_steps(directions);
+    what.t_sign = op.fat ? -1 : links.t_sign(origin);
+    if (what.steps.size() > 1) {
+        what.links = &links.products.corners(directions);
+        what.neighbours = 0.5 / static_cast<double>(what.steps.size());
+    } else {
+        const bool general = op.kind == SpinTaste::Kind::general;
+        what.links = op.fat ? fat : &links.u;
+        while ((directions >> what.first_slot & 1) == 0)
+            ++what.first_slot;
+        what.neighbours = general ? 0.5 : 1;
+        what.ahead = general || op.kind == SpinTaste::Kind::forward;
+        what.behind = general || op.kind == SpinTaste::Kind::backward;
+    }
+    if (!op.fat)
+        links.unchanged(*what.links);
+    return what;
+}
+
+namespace {
+
+void check_slice(const milcgpu_meson_links &links, int slice) {
+    if (slice < -1 || slice >= links.extent(3))
+        refuse(format("slice is %d: must be from 0 to %d, or -1 for all", slice, links.extent(3) - 1));
+}
+
+void check_hop(int hop) {
+    if (hop != 1 && hop != 2)
+        refuse(format("hop is %d: must be 2 (two links, staggered quarks) or 1", hop));
+}
+
+// Work in place: what is made lies in room, which begins as a copy where some slices are to stay.
+struct Room {
+    SpinorField even, odd;
+    Room(milcgpu_meson_links &links, const Quarks &quarks, bool copy)
+        : even(quarks.room(0, "room for smearing")), odd(quarks.room(1, "room for smearing")) {
+        if (!copy)
+            return;
+        const FullVectors &from = quarks.vectors();
+        for (int k = 0; k < from.sources(); ++k) {
+            const size_t bytes = even.stride() * spinor_bytes(links.precision);
+            links.device().copy_on_device(even[k].data, from.even[k].data, bytes);
+            links.device().copy_on_device(odd[k].data, from.odd[k].data, bytes);
+        }
+    }
+    FullVectors vectors() const { return {even, odd}; }
+};
+
+const LinkField &links_in_space(milcgpu_meson_links &links, int hop) {
+    return links.unchanged(hop == 2 ? links.products.two_links() : links.u);
+}
+
+} // namespace
+
+extern "C" {
+
+milcgpu_status milcgpu_meson_links_create(milcgpu_context *context, int precision, milcgpu_meson_links **links) {
+    if (links != nullptr)
+        *links = nullptr;
+    return guarded(context, "milcgpu_meson_links_create", [&] {
+        require(context, "milcgpu_meson_links_create", "context");
+        require(links, "milcgpu_meson_links_create", "links");
+        const Precision real = precision_of(precision, "precision");
+        if (real == Precision::half)
+            refuse("precision: links of a measurement are double or single");
+        if (context->geometry.is_cut() || context->ranks->size() > 1)
+            throw Error(Status::not_built, "shifts, spin-taste operators, smearing and contractions are built for "
+                                           "lattices that one rank has whole; this one is cut. Use one rank");
+        *links = new milcgpu_meson_links(context, real);
+        return Status::ok;
+    });
+}
+
+void milcgpu_meson_links_destroy(milcgpu_meson_links *links) {
+    if (links == nullptr)
+        return;
+    make_current_if_possible(*links->context);
+    delete links;
+}
+
+milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgpu_meson_links_spec *spec,
+                                        const milcgpu_field *field) {
+    return guarded(links != nullptr ? links->context : nullptr, "milcgpu_meson_links_load", [&] {
+        require(links, "milcgpu_meson_links_load", "links");
+        require(spec, "milcgpu_meson_links_load", "spec");
+        require_size(spec->struct_size, sizeof *spec, "milcgpu_meson_links_spec");
+        const HostField host = host_field(field, 72, "links");
+        if (host.real != links->precision)
+            refuse(format("the links are in %s precision, the handle is in %s: they must agree", name(host.real),
+                          name(links->precision)));
+        if (spec->signs_in)
+            check_origin(*links, spec->origin);
+        Device &device = links->device();
+        const Geometry &geometry = links->geometry();
+        links->clear();
+        links_to_device(device, host, links->context->map, geometry, links->u);
+        checked_gauge_field(device, geometry, links->u, -1);
+        links->antiperiodic = spec->antiperiodic != 0;
+        if (spec->signs_in)
+            turn_links(device, geometry,
+                       {phases_of(0, spec->origin), phases_of(1, spec->origin), phases_of(2, spec->origin),
+                        phases_of(3, spec->origin)},
+                       links->t_sign(spec->origin), links->u);
+        links->unchanged(links->u);
+        device.synchronize();
+        links->loaded = true;
+        return Status::ok;
+    });
+}
+
+milcgpu_status milcgpu_shift_quarks(milcgpu_meson_links *links, int dir, int way, const int origin[4], int n,
+                                    const milcgpu_quarks *from, const milcgpu_quarks *to) {
+    return with_meson_links(links, "milcgpu_shift_quarks", [&](milcgpu_meson_links &l) {
+        if (dir < 0 || dir > 3 || way < MILCGPU_FORWARD || way > MILCGPU_SYMMETRIC)
+            refuse(format("dir is %d, way %d: must be from 0 (X) to 3 (T), and from 0 (forward) to 2 (symmetric)", dir,
+                          way));
+        if (origin != nullptr)
+            check_origin(l, origin);
+        const Quarks read(l, from, n, "from");
+        Quarks made(l, to, read, "to");
+        Neighbours what;
+        what.links = &l.unchanged(l.u), what.first_slot = dir;
+        what.steps = corner_steps(1u << dir);
+        what.ahead = way != MILCGPU_BACKWARD, what.behind = way != MILCGPU_FORWARD;
+        what.neighbours = way == MILCGPU_SYMMETRIC ? 0.5 : 1;
+        if (origin != nullptr)
+            what.sign = phases_of(dir, origin), what.t_sign = l.t_sign(origin);
+        sum_neighbours(l.device(), l.geometry(), what, read.vectors(), made.vectors());
+        made.deliver();
+        return format("shift of %d fields", n);
+    });
+}
+
+int milcgpu_spin_taste_index(const char *label) {
+    int index = -1;
+    guarded(nullptr, "milcgpu_spin_taste_index", [&] {
+        require(label, "milcgpu_spin_taste_index", "label");
+        index = spin_taste_index(label);
+        return Status::ok;
+    });
+    return index;
+}
+
+milcgpu_status milcgpu_spin_taste_label(int index, char *label, size_t size) {
+    return guarded(nullptr, "milcgpu_spin_taste_label", [&] {
+        require(label, "milcgpu_spin_taste_label", "label");
+        const std::string text = spin_taste_label(index);
+        if (text.size() >= size)
+            refuse(format("the label %s needs %zu characters, there are %zu", text.c_str(), text.size() + 1, size));
+        std::copy(text.c_str(), text.c_str() + text.size() + 1, label);
+        return Status::ok;
+    });
+}
+
+milcgpu_status milcgpu_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat, int index, const int origin[4], int n,
+                                  const milcgpu_quarks *from, const milcgpu_quarks *to) {
+    return with_meson_links(links, "milcgpu_spin_taste", [&](milcgpu_meson_links &l) {
+        const SpinTaste op = spin_taste(index);
+        const std::string label = spin_taste_label(index);
+        if (op.kind == SpinTaste::Kind::pair)
+            refuse(format("%s is an operator of two fields: milcgpu_contract takes it. Its halves are the forward and "
+                          "the backward one, as rhoxsffn and rhoxsbfn",
+                          label.c_str()));
+        require(origin, "milcgpu_spin_taste", "origin");
+        check_origin(l, origin);
+        const HeldFat held = op.fat ? fat_links_of(l, fat, label.c_str()) : HeldFat();
+        const Quarks read(l, from, n, "from");
+        Quarks made(l, to, read, "to");
+        sum_neighbours(l.device(), l.geometry(), neighbours_of(l, op, origin, held.field), read.vectors(),
+                       made.vectors());
+        made.deliver();
+        return format("%s of %d fields", label.c_str(), n);
+    });
+}
+
+milcgpu_status milcgpu_gauss_smear(milcgpu_meson_links *links, int hop, double width, int steps, int slice, int n,
+                                   const milcgpu_quarks *quarks) {
+    return with_meson_links(links, "milcgpu_gauss_smear", [&](milcgpu_meson_links &l) {
+        check_hop(hop);
+        check_slice(l, slice);
+        if (!(width >= 0 && std::isfinite(width)) || steps < 0)
+            refuse(format("width is %g, steps %d: must not be negative", width, steps));
+        Quarks fields(l, quarks, n, "quarks");
+        if (steps > 0) {
+            links_in_space(l, hop);
+            const Room room(l, fields, slice >= 0);
+            const bool in_room = smear(l.device(), l.geometry(), l.products, l.u, hop, width, steps, slice,
+                                       fields.vectors(), room.vectors());
+            fields.deliver(in_room ? room.vectors() : fields.vectors());
+        }
+        return format("%d steps of smearing of %d fields", steps, n);
+    });
+}
+
+milcgpu_status milcgpu_laplacian(milcgpu_meson_links *links, int hop, int slice, int n, const milcgpu_quarks *quarks) {
+    return with_meson_links(links, "milcgpu_laplacian", [&](milcgpu_meson_links &l) {
+        check_hop(hop);
+        check_slice(l, slice);
+        Quarks fields(l, quarks, n, "quarks");
+        links_in_space(l, hop);
+        const Room room(l, fields, slice >= 0);
+        sum_neighbours(l.device(), l.geometry(), in_space(l.products, l.u, hop, 6, -1, slice), fields.vectors(),
+                       room.vectors());
+        fields.deliver(room.vectors());
+        return format("Laplacian of %d fields", n);
+    });
+}
+
+} // extern "C"

@@ -1,0 +1,91 @@
+// What stands behind the handle of the links of a measurement, and quark fields of host and device alike.
+#pragma once
+#include "gpu_kernels/backend/checksum.h"
+#include "gpu_kernels/mesons/mesons.h"
+#include "milc_glue/context.h"
+#include "milc_glue/milcgpu_mesons.h"
+#include "milc_glue/vectors.h"
+
+struct milcgpu_meson_links {
+    milcgpu_context *context;
+    milcgpu::Precision precision;
+    milcgpu::LinkField u;
+    milcgpu::LinkProducts products;
+    bool loaded = false, antiperiodic = false;
+    milcgpu_meson_links(milcgpu_context *of, milcgpu::Precision p)
+        : context(of), precision(p), u(*of->device, p, 18, of->geometry.without_ghosts(), "links of a measurement"),
+          products(*of->device, of->geometry, u) {}
+    milcgpu::Device &device() const { return *context->device; }
+    const milcgpu::Geometry &geometry() const { return context->geometry; }
+    int extent(int mu) const { return geometry().lattice().extent[mu]; }
+    // The time slice whose t links are negative for this origin; -1: there is none.
+    int t_sign(const int *origin) const { return antiperiodic ? extent(3) - 1 - origin[3] : -1; }
+    void clear() {
+        loaded = false;
+        products.forget();
+        sums_.clear();
+    }
+    // Throws where links or products are not what they were when they were first looked at; all are gone then.
+    const milcgpu::LinkField &unchanged(const milcgpu::LinkField &field);
+
+  private:
+    std::map<const milcgpu::LinkField *, uint64_t> sums_;
+};
+
+namespace milcgpu {
+
+// What an operator does to `quarks` of a handle, where it is not a pair; or one half of a pair.
+Neighbours neighbours_of(milcgpu_meson_links &, const SpinTaste &, const int *origin, const LinkField *fat);
+
+// Fat links in the handle's precision, held as long as this is.
+struct HeldFat {
+    HeldLinks held;
+    const LinkField *field = nullptr;
+};
+HeldFat fat_links_of(milcgpu_meson_links &, milcgpu_links *fat, const char *label);
+
+void check_origin(const milcgpu_meson_links &, const int *origin);
+
+// n colour vectors on the device, to read and to write.
+class Quarks {
+  public:
+    // Loads them, where they are the host's.
+    Quarks(milcgpu_meson_links &, const milcgpu_quarks *, int n, const char *what);
+    // Room for results that go to `to`: the vectors themselves, or, where these are being read or are the host's,
+    // others.
+    Quarks(milcgpu_meson_links &, const milcgpu_quarks *to, const Quarks &read, const char *what);
+    const FullVectors &vectors() const { return vectors_; }
+    // To where they belong: `made` or, where not given, what is here. Throws before the host is written to where there
+    // is NaN or infinity.
+    void deliver(const FullVectors &made);
+    void deliver() { deliver(vectors_); }
+    SpinorField room(int parity, const char *owner) const; // as many vectors
+
+  private:
+    void look_at(const milcgpu_quarks *, const char *what);
+    milcgpu_meson_links &links_;
+    int n_;
+    std::vector<HostField> host_;
+    milcgpu_vectors *device_ = nullptr;
+    int first_ = 0;
+    SpinorField own_[2];
+    FullVectors vectors_;
+};
+
+// body(links), with its context's device current and its errors as a status; links must be loaded.
+template <class Body>
+milcgpu_status with_meson_links(milcgpu_meson_links *links, const char *function, const Body &body) {
+    return guarded(links != nullptr ? links->context : nullptr, function, [&] {
+        require(links, function, "links");
+        if (!links->loaded)
+            refuse("there are no links: load them first (milcgpu_meson_links_load)");
+        const double start = wall_seconds();
+        const std::string done = body(*links);
+        links->context->tell(2, [&] {
+            return format("%s, %s: %.3f ms", done.c_str(), name(links->precision), (wall_seconds() - start) * 1e3);
+        });
+        return Status::ok;
+    });
+}
+
+} // namespace milcgpu

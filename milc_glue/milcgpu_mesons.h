@@ -1,0 +1,126 @@
+/* milcgpu: what measurements do to quark fields besides solving. Covariant shifts, spin-taste operators, Gaussian
+ * smearing, meson contractions, with the conventions of MILC's ks_spectrum.
+ *
+ * Links of a measurement (the gauge field, or smeared links) are kept without staggered phases and without boundary
+ * sign; both are multiplied in where an operator needs them, relative to the origin of the call. What is made of them
+ * (products of links) is made on first use and kept until other links are loaded: 144 bytes a site in double for each
+ * of 3 matrices for smearing, 2 for a two-link operator of each two directions, 4 for three, 8 for four; a three-link
+ * operator needs those of its two-link ones, a four-link one all 36.
+ *
+ * Quark fields are colour vectors on all sites, n of them at once with the links loaded once for three. Host fields
+ * must be of the handle's precision, in which sums over neighbours are formed; contractions are added in double.
+ *
+ * Every function returns a status and says in milcgpu_last_error() what failed, where, and what to do. Host outputs are
+ * untouched on failure; vectors on the device that were to be written may be empty then. A result with NaN or infinity
+ * is NAN_OR_INF before it goes to the host. Links and products have checksums, looked at before each use: CORRUPTED
+ * means that a bit flipped there, and that the handle is empty now. MILCGPU_VERIFY=0 turns that off.
+ *
+ * One rank only: on a lattice that is cut, milcgpu_meson_links_create is NOT_BUILT.
+ */
+#ifndef MILCGPU_MESONS_H
+#define MILCGPU_MESONS_H
+
+#include "milcgpu_md.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct milcgpu_meson_links milcgpu_meson_links;
+
+/* Empty. precision: MILCGPU_DOUBLE or MILCGPU_SINGLE. On failure *links is NULL. */
+milcgpu_status milcgpu_meson_links_create(milcgpu_context *context, int precision, milcgpu_meson_links **links);
+void milcgpu_meson_links_destroy(milcgpu_meson_links *links); /* before its context; NULL is legal */
+
+typedef struct {
+    size_t struct_size;
+    int antiperiodic; /* 1: t links of the time slice nt - 1 - origin[3] of a call count with a minus sign; 0: none do
+                       */
+    int signs_in;     /* 0: the links come without phases and sign. 1: they come with staggered phases relative to
+                         `origin` and, if antiperiodic, with that sign; both are taken out */
+    int origin[4];    /* read with signs_in */
+} milcgpu_meson_links_spec;
+
+/* 4 links a site, in the handle's precision; they need not be unitary. NaN and infinity are refused with the place, and
+ * the handle is empty then. */
+milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgpu_meson_links_spec *spec,
+                                        const milcgpu_field *field);
+
+/* n colour vectors on all sites: fields of the host, or vectors that stay on the device, the first and those after it,
+ * in the handle's precision. One of the two is NULL. */
+typedef struct {
+    const milcgpu_field *host;
+    milcgpu_vectors *device;
+    int first;
+} milcgpu_quarks;
+
+typedef enum {
+    MILCGPU_FORWARD = 0,
+    MILCGPU_BACKWARD = 1,
+    MILCGPU_SYMMETRIC = 2
+} milcgpu_shift_way; /* MILC's numbers */
+
+/* to(x) = U_dir(x) from(x + dir), U_dir(x - dir)^dag from(x - dir), or half their sum. origin: phases relative to it
+ * and the boundary sign are in the links; NULL: the links as they are. dir: 0 X to 3 T. `to` may be `from`. */
+milcgpu_status milcgpu_shift_quarks(milcgpu_meson_links *links, int dir, int way, const int origin[4], int n,
+                                    const milcgpu_quarks *from, const milcgpu_quarks *to);
+
+/* MILC's numbers of spin-taste operators: 128 + 16 spin + taste with 0 to 15 for GX GY GZ GT G5 GYZ GZX GXY GXT GYT GZT
+ * G5X G5Y G5Z G5T G1, and below 46 those with names (pion5, rhoxs, rhoxsfape, ..). -1: no such label, see
+ * milcgpu_last_error(). */
+int milcgpu_spin_taste_index(const char *label);
+milcgpu_status milcgpu_spin_taste_label(int index, char *label, size_t size); /* 16 characters are enough */
+
+/* to = O from, MILC's spin_taste_op_ape_fn: the sign (-1)^(x+y+z+t) of the antiquark is in. fat: needed for rho..fn,
+ * whose links are its fat ones; else it may be NULL. Operators of two fields (rhoxsfn, rhoxsape, ..) are refused:
+ * milcgpu_contract takes them, here are their halves rhoxsffn, rhoxsbfn, .. `to` may be `from`. */
+milcgpu_status milcgpu_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat, int spin_taste, const int origin[4],
+                                  int n, const milcgpu_quarks *from, const milcgpu_quarks *to);
+
+/* In place, on one time slice or on all (-1):
+ *   steps times  psi <- (1 - 6 a) psi + a sum_k [W_k psi(x + hop k) + W_k^dag(x - hop k) psi(x - hop k)],
+ * k = x, y, z, a = width^2 / (4 steps hop^2). hop 2: W_k = U_k(x) U_k(x + k), MILC's gauss_smear_v_field; hop 1: W = U.
+ */
+milcgpu_status milcgpu_gauss_smear(milcgpu_meson_links *links, int hop, double width, int steps, int slice, int n,
+                                   const milcgpu_quarks *quarks);
+
+/* In place: psi <- 6 psi - the sum above. As MILC's laplacian_v_field, it is minus the Laplacian. */
+milcgpu_status milcgpu_laplacian(milcgpu_meson_links *links, int hop, int slice, int n, const milcgpu_quarks *quarks);
+
+#define MILCGPU_EVEN_AND_ODD 3
+
+/* f(x) = product over x, y, z of cos th (MILCGPU_EVEN), i sin th (MILCGPU_ODD) or e^(i th) (MILCGPU_EVEN_AND_ODD),
+ * th = 2 pi p (x - origin) / extent. */
+typedef struct {
+    int p[3], parity[3];
+} milcgpu_momentum;
+
+/* correlator[t] += factor i^phase sum_x f(x) sum over the n sources of (O src1)^dag src2 */
+typedef struct {
+    int spin_taste; /* O. rho..sfn, rho..sape: half of [(backward src1)^dag src2 + src1^dag (forward src2)]; rho..sf..:
+                       forward, on src2; rho..sb..: backward, on src1 */
+    int momentum;   /* of the table */
+    int phase;      /* 0 to 3 */
+    double factor;
+    int correlator;
+} milcgpu_meson_term;
+
+typedef struct {
+    size_t struct_size;
+    int origin[4];
+    int n_momenta, n_terms, n_correlators;
+    const milcgpu_momentum *momenta;
+    const milcgpu_meson_term *terms;
+} milcgpu_meson_spec;
+
+/* MILC's ks_meson_cont_mom. correlators: n_correlators times nt complex numbers, which are added to. Each operator is
+ * applied once, whatever the number of terms; local ones share one pass. fat1, fat2: as `fat` above, for src1 and src2.
+ */
+milcgpu_status milcgpu_contract(milcgpu_meson_links *links, const milcgpu_meson_spec *spec, milcgpu_links *fat1,
+                                milcgpu_links *fat2, int n, const milcgpu_quarks *src1, const milcgpu_quarks *src2,
+                                double *correlators);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

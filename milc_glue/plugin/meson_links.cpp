@@ -1,0 +1,61 @@
+#include "milc_glue/plugin/meson_links.h"
+#include <algorithm>
+
+namespace milcgpu {
+
+constexpr size_t most_meson_links = 3; // APE links with phases out and as they are, and the gauge field
+
+bool MesonLinksCache::holds(Set &set, const HostRecords &links) const {
+    if (whole_)
+        return set.hash == hash_all_parts(links);
+    const int part = set.turn;
+    set.turn = (part + 1) % hash_parts;
+    return set.hash[part] == hash_part(links, part);
+}
+
+milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origin, milcgpu_meson_links *&handle,
+                                      uint64_t &moved) {
+    const int none[4] = {-1, -1, -1, -1}, *const wanted = origin != nullptr ? origin : none;
+    auto found = std::find_if(sets_.begin(), sets_.end(), [&](const Set &set) {
+        return set.links == links.data && std::equal(wanted, wanted + 4, set.origin);
+    });
+    if (found != sets_.end() && holds(*found, links)) {
+        found->used = ++clock_;
+        handle = found->handle;
+        return MILCGPU_OK;
+    }
+    if (found == sets_.end() && sets_.size() == most_meson_links)
+        found =
+            std::min_element(sets_.begin(), sets_.end(), [](const Set &a, const Set &b) { return a.used < b.used; });
+    Set set{links.data, {wanted[0], wanted[1], wanted[2], wanted[3]}, {}, 0, nullptr, ++clock_};
+    if (found != sets_.end()) {
+        set.handle = found->handle;
+        sets_.erase(found);
+    } else if (const milcgpu_status status = milcgpu_meson_links_create(context_, real_, &set.handle)) {
+        return status;
+    }
+    milcgpu_meson_links_spec spec{};
+    spec.struct_size = sizeof spec;
+    spec.signs_in = origin != nullptr;
+    std::copy(wanted, wanted + 4, spec.origin);
+    // The boundary sign stays in the links: it does not depend on the order of steps.
+    const milcgpu_field field = {const_cast<void *>(links.data), real_, 0};
+    const milcgpu_status status = milcgpu_meson_links_load(set.handle, &spec, &field);
+    if (status != MILCGPU_OK) {
+        milcgpu_meson_links_destroy(set.handle);
+        return status;
+    }
+    moved += links.count * links.bytes;
+    set.hash = hash_all_parts(links);
+    sets_.push_back(set);
+    handle = set.handle;
+    return MILCGPU_OK;
+}
+
+void MesonLinksCache::drop_all() {
+    for (const Set &set : sets_)
+        milcgpu_meson_links_destroy(set.handle);
+    sets_.clear();
+}
+
+} // namespace milcgpu

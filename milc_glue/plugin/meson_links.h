@@ -1,0 +1,40 @@
+// Links of measurements on the device, by MILC's addresses, and whether they still hold what MILC's links hold: content
+// decides, as with fermion links (link_cache.h), a part of eight a call, or all of it on small lattices. One rank.
+#pragma once
+#include "milc_glue/host_fields.h"
+#include "milc_glue/milcgpu_mesons.h"
+#include <vector>
+
+namespace milcgpu {
+
+class MesonLinksCache {
+  public:
+    // real: of MILC's links. whole: every call looks at all of them.
+    MesonLinksCache(milcgpu_context *context, int real, bool whole) : context_(context), real_(real), whole_(whole) {}
+    ~MesonLinksCache() { drop_all(); }
+    MesonLinksCache(const MesonLinksCache &) = delete;
+    MesonLinksCache &operator=(const MesonLinksCache &) = delete;
+
+    // The device's handle with what these links hold now. origin: they have phases relative to it, which are taken out;
+    // nullptr: they stay as they are. moved: bytes, added to.
+    milcgpu_status ready(const HostRecords &links, const int *origin, milcgpu_meson_links *&handle, uint64_t &moved);
+    void drop_all();
+
+  private:
+    struct Set {
+        const void *links;
+        int origin[4]; // -1 -1 -1 -1: as they are
+        PartHashes hash;
+        int turn; // the part to look at next
+        milcgpu_meson_links *handle;
+        long used;
+    };
+    bool holds(Set &set, const HostRecords &links) const;
+    milcgpu_context *context_;
+    int real_;
+    bool whole_;
+    std::vector<Set> sets_;
+    long clock_ = 0;
+};
+
+} // namespace milcgpu

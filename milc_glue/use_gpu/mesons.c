@@ -1,0 +1,349 @@
+/* ks_meson_cont_mom, spin_taste_op(_ape_fn), shift_field, gauss_smear_v_field, laplacian_v_field. What MILC keeps
+ * about its smeared links (phases in) is kept, and its timing lines are printed. */
+#ifndef MILCGPU_SERVES_MESONS
+#include "glue.h"
+
+void milcgpu_mesons_left(const char **left) {
+    int r;
+    for (r = MILCGPU_MESON_CONT; r <= MILCGPU_LAPLACIAN; r++)
+        left[r] = MILCGPU_ABSENT;
+}
+#else
+#include "mesons.h"
+#include <string.h>
+
+void __real_ks_meson_cont_mom(complex **, su3_vector *, su3_vector *, int, int **, char **, int, int *, int **, int *,
+                              imp_ferm_links_t *, imp_ferm_links_t *, int *, int *, Real *, int, int *,
+                              int *) MILCGPU_ORIGINAL;
+void __real_spin_taste_op(int, int *, su3_vector *, const su3_vector *) MILCGPU_ORIGINAL;
+void __real_spin_taste_op_ape_fn(imp_ferm_links_t *, int, int *, su3_vector *, const su3_vector *) MILCGPU_ORIGINAL;
+void __real_shift_field(int, enum shift_dir, su3_vector *, const su3_vector *, const su3_matrix *,
+                        int *) MILCGPU_ORIGINAL;
+void __real_gauss_smear_v_field(su3_vector *, su3_matrix *, Real, int, int) MILCGPU_ORIGINAL;
+void __real_laplacian_v_field(su3_vector *, su3_matrix *, int) MILCGPU_ORIGINAL;
+
+/* Programs without MILC's routines above are without these, too. */
+#pragma weak is_rhosfn_index
+#pragma weak is_rhosape_index
+#pragma weak is_rhosffn_index
+#pragma weak is_rhosbfn_index
+#pragma weak is_rhosfape_index
+#pragma weak is_rhosbape_index
+#pragma weak rephase_field_offset
+
+#define ONE_RANK "MILC's own: built for lattices that one rank has whole"
+
+void milcgpu_mesons_left(const char **left) {
+    const char *ranks = numnodes() > 1 ? ONE_RANK : NULL;
+    left[MILCGPU_MESON_CONT] = __real_ks_meson_cont_mom == NULL ? MILCGPU_ABSENT : ranks;
+    left[MILCGPU_SPIN_TASTE] =
+        __real_spin_taste_op == NULL && __real_spin_taste_op_ape_fn == NULL ? MILCGPU_ABSENT : ranks;
+    left[MILCGPU_SHIFT_FIELD] = __real_shift_field == NULL ? MILCGPU_ABSENT : ranks;
+    left[MILCGPU_GAUSS_SMEAR] = __real_gauss_smear_v_field == NULL ? MILCGPU_ABSENT : ranks;
+    left[MILCGPU_LAPLACIAN] = __real_laplacian_v_field == NULL ? MILCGPU_ABSENT : ranks;
+}
+
+static int takes(milcgpu_routine routine) {
+    milcgpu_need_fields();
+    return milcgpu_takes_over() && milcgpu_serves_routine(routine, numnodes() == 1, ONE_RANK);
+}
+
+/* As MILC's routine: phases come in with the first operator, and stay. */
+static void phases_into_ape_links(int *r0) {
+    if (ape_links_ks_phases != ON) {
+        rephase_field_offset(ape_links, ON, &ape_links_ks_phases, r0);
+        refresh_ape_links = 1;
+    }
+}
+
+/* A copy to compare with; NULL: not in compare mode, or no room. */
+static su3_vector *to_compare(const su3_vector *field) {
+    const size_t bytes = sites_on_node * sizeof(su3_vector);
+    su3_vector *copy = milcgpu_plugin_compare()
+                           ? (su3_vector *)milcgpu_spare_room(bytes, "a comparison: this call goes without")
+                           : NULL;
+    if (copy != NULL)
+        memcpy(copy, field, bytes);
+    return copy;
+}
+
+static void compared(milcgpu_routine routine, const su3_vector *ours, su3_vector *theirs, double seconds,
+                     double cpu_seconds) {
+    milcgpu_judge(milcgpu_plugin_compare_quarks(routine, ours, theirs, seconds, cpu_seconds));
+    free(theirs);
+}
+
+/* MILC's own, where `entering` and leaving; returns seconds to be added. */
+static double own(milcgpu_routine routine, int entering) {
+    milcgpu_plugin_original(routine, entering);
+    return entering ? -milcgpu_plugin_seconds() : milcgpu_plugin_seconds();
+}
+
+/* ---- operators --------------------------------------------------------------------------------------------------- */
+
+static void own_operator(int with_fn, imp_ferm_links_t *fn, int index, int *r0, su3_vector *dest,
+                         const su3_vector *src) {
+    if (with_fn)
+        __real_spin_taste_op_ape_fn(fn, index, r0, dest, src);
+    else
+        __real_spin_taste_op(index, r0, dest, src);
+}
+
+/* with_fn: spin_taste_op_ape_fn. Local operators are signs, and stay with MILC: two copies of the field take longer. */
+static void operator_by(int with_fn, imp_ferm_links_t *fn, int index, int *r0, su3_vector *dest,
+                        const su3_vector *src) {
+    const int links = milcgpu_plugin_links_of_operator(index), fat = links == 2;
+    const int current = fat || is_rhosfape_index(index) || is_rhosbape_index(index); /* spin_taste_op has none */
+    double seconds, cpu_seconds;
+    int done = 0;
+    if (links < 1 || ape_links == NULL || (current && !with_fn) || (fat && fn == NULL) || !takes(MILCGPU_SPIN_TASTE)) {
+        own_operator(with_fn, fn, index, r0, dest, src);
+        return;
+    }
+    su3_vector *cpu = to_compare(src);
+    seconds = -milcgpu_plugin_seconds();
+    if (!fat)
+        phases_into_ape_links(r0);
+    done = milcgpu_plugin_spin_taste(ape_links, fat ? fn->fat : NULL, fat ? fn->lng : NULL, index, r0,
+                                     milcgpu_vector_field(src), milcgpu_vector_field(dest));
+    seconds += milcgpu_plugin_seconds();
+    if (done && cpu == NULL)
+        return;
+    cpu_seconds = own(MILCGPU_SPIN_TASTE, 1);
+    if (!done) {
+        own_operator(with_fn, fn, index, r0, dest, src);
+    } else {
+        su3_vector *made = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "a comparison");
+        own_operator(with_fn, fn, index, r0, made, cpu); /* dest may have been src */
+        memcpy(cpu, made, sites_on_node * sizeof(su3_vector));
+        free(made);
+    }
+    cpu_seconds += own(MILCGPU_SPIN_TASTE, 0);
+    if (done)
+        compared(MILCGPU_SPIN_TASTE, dest, cpu, seconds, cpu_seconds);
+    else
+        free(cpu);
+}
+
+void __wrap_spin_taste_op(int index, int *r0, su3_vector *dest, const su3_vector *src) {
+    operator_by(0, NULL, index, r0, dest, src);
+}
+void __wrap_spin_taste_op_ape_fn(imp_ferm_links_t *fn, int index, int *r0, su3_vector *dest, const su3_vector *src) {
+    operator_by(1, fn, index, r0, dest, src);
+}
+
+void __wrap_shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_vector *src, const su3_matrix *links,
+                        int *refresh_links) {
+    const int way = fb == SHIFT_FORWARD ? MILCGPU_FORWARD : fb == SHIFT_BACKWARD ? MILCGPU_BACKWARD : MILCGPU_SYMMETRIC;
+    double seconds, cpu_seconds;
+    su3_vector *cpu;
+    if (links == NULL || dest == src || !takes(MILCGPU_SHIFT_FIELD)) {
+        __real_shift_field(dir, fb, dest, src, links, refresh_links);
+        return;
+    }
+    seconds = -milcgpu_plugin_seconds();
+    if (milcgpu_plugin_shift(links, dir, way, milcgpu_vector_field(src), milcgpu_vector_field(dest))) {
+        seconds += milcgpu_plugin_seconds();
+        cpu = to_compare(dest);
+        if (cpu == NULL)
+            return;
+        cpu_seconds = own(MILCGPU_SHIFT_FIELD, 1);
+        __real_shift_field(dir, fb, cpu, src, links, refresh_links);
+        cpu_seconds += own(MILCGPU_SHIFT_FIELD, 0);
+        compared(MILCGPU_SHIFT_FIELD, dest, cpu, seconds, cpu_seconds);
+        return;
+    }
+    own(MILCGPU_SHIFT_FIELD, 1);
+    __real_shift_field(dir, fb, dest, src, links, refresh_links);
+    own(MILCGPU_SHIFT_FIELD, 0);
+}
+
+/* ---- smearing ---------------------------------------------------------------------------------------------------- */
+
+static int smeared_on_device = 0;
+
+void __wrap_gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width, int iters, int t0) {
+    su3_vector *cpu;
+    double seconds, cpu_seconds;
+    if (t_links == NULL || iters < 1 || !takes(MILCGPU_GAUSS_SMEAR)) {
+        __real_gauss_smear_v_field(src, t_links, width, iters, t0);
+        return;
+    }
+    cpu = to_compare(src);
+    seconds = -milcgpu_plugin_seconds();
+    if (milcgpu_plugin_gauss_smear(t_links, width, iters, t0 == ALL_T_SLICES ? -1 : t0, milcgpu_vector_field(src))) {
+        seconds += milcgpu_plugin_seconds();
+        smeared_on_device = 1;
+        if (this_node == 0) {
+            printf("GSMEAR: time = %e (fn %s) iters = %d\n", seconds, MILC_PRECISION == 1 ? "F" : "D", iters);
+            fflush(stdout);
+        }
+        if (cpu == NULL)
+            return;
+        cpu_seconds = own(MILCGPU_GAUSS_SMEAR, 1);
+        __real_gauss_smear_v_field(cpu, t_links, width, iters, t0);
+        cpu_seconds += own(MILCGPU_GAUSS_SMEAR, 0);
+        compared(MILCGPU_GAUSS_SMEAR, src, cpu, seconds, cpu_seconds);
+        return;
+    }
+    free(cpu);
+    own(MILCGPU_GAUSS_SMEAR, 1);
+    __real_gauss_smear_v_field(src, t_links, width, iters, t0);
+    own(MILCGPU_GAUSS_SMEAR, 0);
+}
+
+/* Never compared: MILC's own takes the two-link products of the last smearing, whatever its links. */
+void __wrap_laplacian_v_field(su3_vector *src, su3_matrix *t_links, int t0) {
+    if (t_links != NULL && takes(MILCGPU_LAPLACIAN) &&
+        milcgpu_plugin_laplacian(t_links, t0 == ALL_T_SLICES ? -1 : t0, milcgpu_vector_field(src)))
+        return;
+    own(MILCGPU_LAPLACIAN, 1);
+    if (t_links != NULL && smeared_on_device) { /* MILC's products of links are not there: its smearing makes them */
+        su3_vector *unused = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "products of links");
+        memcpy(unused, src, sites_on_node * sizeof(su3_vector));
+        __real_gauss_smear_v_field(unused, t_links, 1, 1, ALL_T_SLICES);
+        free(unused);
+    }
+    __real_laplacian_v_field(src, t_links, t0);
+    own(MILCGPU_LAPLACIAN, 0);
+}
+
+/* ---- contractions ------------------------------------------------------------------------------------------------ */
+
+/* MILC's groups and tables as a list of terms. 0: there is something that MILC's routine must do, or refuse. */
+static int list_terms(milcgpu_meson_term *terms, int groups, const int *num_corr_mom, int **corr_table,
+                      const int *p_index, const int *spin_taste_snk, const int *meson_phase, const Real *meson_factor,
+                      const int *corr_index, int fat_of[2], int *needs_ape) {
+    int g, k, n = 0;
+    fat_of[0] = fat_of[1] = *needs_ape = 0;
+    for (g = 0; g < groups; g++) {
+        const int op = num_corr_mom[g] > 0 ? spin_taste_snk[corr_table[g][0]] : 0;
+        const int pair = is_rhosfn_index(op) || is_rhosape_index(op);
+        const int links = pair ? 1 + is_rhosfn_index(op) : milcgpu_plugin_links_of_operator(op);
+        if (links < 0)
+            return 0;
+        *needs_ape = *needs_ape || links == 1;
+        fat_of[0] = fat_of[0] || (links == 2 && !is_rhosffn_index(op));
+        fat_of[1] = fat_of[1] || (links == 2 && !is_rhosbfn_index(op));
+        for (k = 0; k < num_corr_mom[g]; k++, n++) {
+            const int c = corr_table[g][k];
+            const milcgpu_meson_term term = {op, p_index[c], meson_phase[c], meson_factor[c], corr_index[c]};
+            terms[n] = term;
+        }
+    }
+    return 1;
+}
+
+static void list_momenta(milcgpu_momentum *momenta, int n, int **p, char **parity) {
+    int k, mu;
+    for (k = 0; k < n; k++)
+        for (mu = 0; mu < 3; mu++) {
+            momenta[k].p[mu] = p[k][mu];
+            momenta[k].parity[mu] = parity[k][mu]; /* MILC's EVEN, ODD, EVENANDODD are the library's numbers */
+        }
+}
+
+/* sums: num_corr times nt complex numbers, zero. 1: done. */
+static int contract(double *sums, su3_vector *src1, su3_vector *src2, int no_q_momenta, int **q_momstore,
+                    char **q_parity, int groups, int *num_corr_mom, int **corr_table, int *p_index,
+                    imp_ferm_links_t *fn_src1, imp_ferm_links_t *fn_src2, int *spin_taste_snk, int *meson_phase,
+                    Real *meson_factor, int num_corr, int *corr_index, int *r0) {
+    int g, n = 0, fat_of[2], needs_ape, done = 0;
+    milcgpu_momentum *momenta;
+    milcgpu_meson_term *terms;
+    for (g = 0; g < groups; g++)
+        n += num_corr_mom[g];
+    momenta = (milcgpu_momentum *)milcgpu_room((no_q_momenta + 1) * sizeof *momenta, "momenta");
+    terms = (milcgpu_meson_term *)milcgpu_room((n + 1) * sizeof *terms, "terms of correlators");
+    if (list_terms(terms, groups, num_corr_mom, corr_table, p_index, spin_taste_snk, meson_phase, meson_factor,
+                   corr_index, fat_of, &needs_ape) &&
+        ape_links != NULL && (!fat_of[0] || fn_src1 != NULL) && (!fat_of[1] || fn_src2 != NULL)) {
+        const void *const fat[2] = {fat_of[0] ? fn_src1->fat : NULL, fat_of[1] ? fn_src2->fat : NULL};
+        const void *const lng[2] = {fat_of[0] ? fn_src1->lng : NULL, fat_of[1] ? fn_src2->lng : NULL};
+        milcgpu_meson_spec spec;
+        memset(&spec, 0, sizeof spec);
+        spec.struct_size = sizeof spec;
+        memcpy(spec.origin, r0, sizeof spec.origin);
+        spec.n_momenta = no_q_momenta;
+        spec.n_terms = n;
+        spec.n_correlators = num_corr;
+        spec.momenta = momenta;
+        spec.terms = terms;
+        list_momenta(momenta, no_q_momenta, q_momstore, q_parity);
+        if (needs_ape)
+            phases_into_ape_links(r0);
+        done = milcgpu_plugin_contract(ape_links, fat, lng, &spec, milcgpu_vector_field(src1),
+                                       milcgpu_vector_field(src2), sums);
+    }
+    free(momenta);
+    free(terms);
+    return done;
+}
+
+static double largest_factor(int groups, const int *num_corr_mom, int **corr_table, const Real *meson_factor) {
+    double largest = 0;
+    int g, k;
+    for (g = 0; g < groups; g++)
+        for (k = 0; k < num_corr_mom[g]; k++) {
+            const double factor = meson_factor[corr_table[g][k]], size = factor < 0 ? -factor : factor;
+            largest = size > largest ? size : largest;
+        }
+    return largest;
+}
+
+void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2, int no_q_momenta, int **q_momstore,
+                              char **q_parity, int groups, int *num_corr_mom, int **corr_table, int *p_index,
+                              imp_ferm_links_t *fn_src1, imp_ferm_links_t *fn_src2, int *spin_taste_snk,
+                              int *meson_phase, Real *meson_factor, int num_corr, int *corr_index, int *r0) {
+    const int most_momenta = 100; /* MILC's, which ends the run beyond */
+    const size_t numbers = 2 * (size_t)num_corr * nt;
+    double *sums, *theirs, seconds, cpu_seconds = 0;
+    int done = 0, m, t;
+#define MILCS_OWN                                                                                                      \
+    __real_ks_meson_cont_mom(prop, src1, src2, no_q_momenta, q_momstore, q_parity, groups, num_corr_mom, corr_table,   \
+                             p_index, fn_src1, fn_src2, spin_taste_snk, meson_phase, meson_factor, num_corr,           \
+                             corr_index, r0)
+    if (no_q_momenta < 1 || no_q_momenta > most_momenta || num_corr < 1 || !takes(MILCGPU_MESON_CONT)) {
+        MILCS_OWN;
+        return;
+    }
+    sums = (double *)milcgpu_room(2 * numbers * sizeof(double), "correlators");
+    memset(sums, 0, 2 * numbers * sizeof(double));
+    theirs = sums + numbers;
+    seconds = -milcgpu_plugin_seconds();
+    done = contract(sums, src1, src2, no_q_momenta, q_momstore, q_parity, groups, num_corr_mom, corr_table, p_index,
+                    fn_src1, fn_src2, spin_taste_snk, meson_phase, meson_factor, num_corr, corr_index, r0);
+    seconds += milcgpu_plugin_seconds();
+    if (!done || milcgpu_plugin_compare()) { /* MILC's own adds to prop, too */
+        for (m = 0; m < num_corr; m++)
+            for (t = 0; t < nt; t++) {
+                theirs[2 * (m * nt + t)] = -prop[m][t].real;
+                theirs[2 * (m * nt + t) + 1] = -prop[m][t].imag;
+            }
+        cpu_seconds = own(MILCGPU_MESON_CONT, 1);
+        MILCS_OWN;
+        cpu_seconds += own(MILCGPU_MESON_CONT, 0);
+    }
+    if (done && milcgpu_plugin_compare()) {
+        for (m = 0; m < num_corr; m++)
+            for (t = 0; t < nt; t++) {
+                double *const made = theirs + 2 * (m * nt + t);
+                const double before_re = -made[0], before_im = -made[1];
+                made[0] += prop[m][t].real;
+                made[1] += prop[m][t].imag;
+                prop[m][t].real = before_re;
+                prop[m][t].imag = before_im;
+            }
+        milcgpu_judge(milcgpu_plugin_compare_correlators(num_corr * nt, sums, theirs, src1, src2,
+                                                         largest_factor(groups, num_corr_mom, corr_table, meson_factor),
+                                                         seconds, cpu_seconds));
+    }
+    for (m = 0; done && m < num_corr; m++)
+        for (t = 0; t < nt; t++) {
+            prop[m][t].real += sums[2 * (m * nt + t)];
+            prop[m][t].imag += sums[2 * (m * nt + t) + 1];
+        }
+    free(sums);
+#undef MILCS_OWN
+}
+#endif

@@ -1,0 +1,30 @@
+/* Measurements: what the glue needs of MILC's names. */
+#ifndef IMP_FERM_LINKS_H
+#define IMP_FERM_LINKS_H
+
+typedef complex_number complex;
+enum shift_dir { SHIFT_FORWARD, SHIFT_BACKWARD, SHIFT_SYMMETRIC };
+#define ALL_T_SLICES -1
+
+extern su3_matrix *ape_links;
+extern int refresh_ape_links, ape_links_ks_phases;
+
+int is_rhosfn_index(int index);
+int is_rhosape_index(int index);
+int is_rhosffn_index(int index);
+int is_rhosbfn_index(int index);
+int is_rhosfape_index(int index);
+int is_rhosbape_index(int index);
+void rephase_field_offset(su3_matrix *links, int flag, int *status_now, int r0[]);
+void shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_vector *const src,
+                 const su3_matrix *const links, int *refresh_links);
+void spin_taste_op(int index, int r0[], su3_vector *dest, const su3_vector *const src);
+void spin_taste_op_ape_fn(imp_ferm_links_t *fn, int index, int r0[], su3_vector *dest, const su3_vector *const src);
+void gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width, int iters, int t0);
+void laplacian_v_field(su3_vector *src, su3_matrix *t_links, int t0);
+void ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2, int no_q_momenta, int **q_momstore,
+                       char **q_parity, int no_spin_taste_corr, int num_corr_mom[], int **corr_table, int p_index[],
+                       imp_ferm_links_t *fn_src1, imp_ferm_links_t *fn_src2, int spin_taste_snk[], int meson_phase[],
+                       Real meson_factor[], int num_corr, int corr_index[], int r0[]);
+
+#endif
