@@ -2,6 +2,7 @@
 #include "gpu_kernels/gauge/flow_integrators.h"
 #include "milc_glue/gauge.h"
 #include "milc_glue/milcgpu_flow.h"
+#include <limits>
 
 using namespace milcgpu;
 
@@ -25,7 +26,7 @@ milcgpu_observables handed_out(const FlowObservables &o) {
 constexpr int default_most_steps = 100000;
 int most_steps(const milcgpu_flow_spec &spec) { return spec.most_steps == 0 ? default_most_steps : spec.most_steps; }
 
-FlowMethod checked(const milcgpu_flow_spec &spec) {
+FlowMethod checked(const milcgpu_flow_spec &spec, Precision precision) {
     require_size(spec.struct_size, sizeof spec, "milcgpu_flow_spec");
     if (spec.action != MILCGPU_FLOW_WILSON && spec.action != MILCGPU_FLOW_SYMANZIK)
         refuse(format("spec.action is %d: must be MILCGPU_FLOW_WILSON (0) or MILCGPU_FLOW_SYMANZIK (1)", spec.action));
@@ -41,8 +42,12 @@ FlowMethod checked(const milcgpu_flow_spec &spec) {
     const bool automatic = spec.stop == MILCGPU_FLOW_AUTO_STOP;
     if (!automatic && (!(spec.stop >= 0) || !std::isfinite(spec.stop)))
         refuse(format("spec.stop is %g: must not be negative, but for MILCGPU_FLOW_AUTO_STOP (-1)", spec.stop));
-    if (integrator->adaptive() && (!(spec.tolerance > 0) || !std::isfinite(spec.tolerance)))
-        refuse(format("spec.tolerance is %g: must be positive with an adaptive integrator", spec.tolerance));
+    // Two solutions of a step are apart by the rounding of the links at least.
+    const double least = precision == Precision::double_ ? std::numeric_limits<double>::epsilon()
+                                                         : std::numeric_limits<float>::epsilon();
+    if (integrator->adaptive() && (!(spec.tolerance >= least) || !std::isfinite(spec.tolerance)))
+        refuse(format("spec.tolerance is %g: links in %s precision keep no less than %.1e", spec.tolerance,
+                      name(precision), least));
     const double anisotropy = spec.anisotropy == 0 ? 1 : spec.anisotropy;
     if (!(anisotropy > 0) || !std::isfinite(anisotropy))
         refuse(format("spec.anisotropy is %g: must be positive, or 0 for 1", spec.anisotropy));
@@ -86,27 +91,30 @@ class FlowRun {
         const bool automatic = spec_.stop == MILCGPU_FLOW_AUTO_STOP;
         const int every = spec_.every == 0 ? 1 : spec_.every;
         measure();
-        bool last = false;
+        bool end = spec_.stop == 0;
         double measured_at = 0, energy = 0; // energy: t^2 E
-        while (!ended_by_caller_ && !last && (automatic || point_.time < spec_.stop)) {
+        while (!ended_by_caller_ && !end) {
             if (point_.steps == most_steps(spec_)) {
-                measure_once();
+                if (measured_after_ != point_.steps)
+                    measure();
                 return false;
             }
-            if (!automatic && step_ > spec_.stop - point_.time) {
-                step_ = spec_.stop - point_.time;
-                last = true;
-            }
-            make_step(last);
-            if (point_.steps % every == 0 || last || (!automatic && point_.time >= spec_.stop)) {
+            // A step that ends there but for rounding is a whole one.
+            const double left = automatic ? INFINITY : spec_.stop - point_.time;
+            const bool cut = step_ > left * (1 + 1e-9);
+            if (step_ > left * (1 - 1e-9))
+                step_ = left;
+            make_step(cut);
+            end = cut || (!automatic && spec_.stop - point_.time <= 1e-9 * step_);
+            if (point_.steps % every == 0 || end) {
                 measure();
                 const double before = energy, time = point_.time;
                 energy = time * time * (point_.of.clover_t + point_.of.clover_s);
                 const double slope = time * (energy - before) / (time - measured_at);
                 measured_at = time;
-                last = last || (automatic && energy > 0.45 && slope > 0.35);
+                end = end || (automatic && energy > 0.45 && slope > 0.35);
             }
-            if (adaptive_ && !last)
+            if (adaptive_ && !end)
                 step_ *= change(point_.distance);
         }
         return true;
@@ -125,25 +133,18 @@ class FlowRun {
     }
 
   private:
-    static constexpr int most_rejected_in_a_row = 40;
-
     // Solutions of second and third order are apart by eps^3. MILC's safety factor; two solutions that agree in all
     // bits do not make a step without end.
     double change(double distance) const {
         return std::min(0.95 * std::pow(spec_.tolerance / distance, 1.0 / 3), 1000.0);
     }
     void make_step(bool last) {
-        for (int tries = 1;; ++tries) {
+        for (;;) {
             point_.distance = flow_.try_step(step_);
             if (std::isnan(point_.distance))
                 throw Error(Status::nan_or_inf, format("after flow time %g: links have NaN or infinity", point_.time));
             if (!adaptive_ || last || point_.distance <= spec_.tolerance)
                 break;
-            if (tries > most_rejected_in_a_row)
-                throw Error(Status::precision_floor,
-                            format("flow time %g: two solutions of a step of %g are %g apart, and no shorter step "
-                                   "brings them to spec.tolerance %g: allow more, or take a handle in double",
-                                   point_.time, step_, point_.distance, spec_.tolerance));
             step_ *= change(point_.distance);
             ++point_.rejected;
         }
@@ -156,10 +157,6 @@ class FlowRun {
         measured_after_ = point_.steps;
         const bool ends = call_ != nullptr && call_(user_, &point_) != 0;
         ended_by_caller_ = any_rank(ends);
-    }
-    void measure_once() {
-        if (measured_after_ != point_.steps)
-            measure();
     }
     bool any_rank(bool here) const {
         Ranks *const ranks = gauge_.device().ranks();
@@ -208,7 +205,7 @@ milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_sp
             *g.context, function,
             [&] {
                 require(spec, function, "spec");
-                method = checked(*spec);
+                method = checked(*spec, g.precision);
             },
             [&] { return numbers_of(*spec); });
         need_links(g);

@@ -92,9 +92,9 @@ typedef struct {
 } milcgpu_flow_report;
 
 /* The gradient flow of the links: dV/dt = -TA(V S^dag) V. callback and report may be NULL. NOT_CONVERGED: most_steps
- * were made before the end; the links are where the flow has come. PRECISION_FLOOR: the tolerance cannot be kept with
- * any step. NAN_OR_INF: an observable is not finite. Takes two more sets of links (adaptive LUSCHER: three) and one of
- * momenta for each K of the integrator, and SYMANZIK the space of milcgpu_gauge_force. */
+ * were made before the end; the links are where the flow has come. NAN_OR_INF: an observable is not finite. Takes two
+ * more sets of links (adaptive LUSCHER: three) and one of momenta for each K of the integrator, and SYMANZIK the space
+ * of milcgpu_gauge_force. */
 milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec *spec,
                                      milcgpu_flow_callback callback, void *user, milcgpu_flow_report *report);
 
