@@ -1,11 +1,10 @@
 // Integrators of the gradient flow, those of MILC's wilson_flow, and what steps a gauge field along it.
 //
-// Low storage (3 matrices and 10 reals a link): K_i = Z(U_i) + keep_i K_(i-1), U_(i+1) = exp(-factor_i eps K_i) U_i
+// Low storage: K_i = Z(U_i) + keep_i K_(i-1), U_(i+1) = exp(-factor_i eps K_i) U_i
 //   Luescher      third order, 3 stages: JHEP 08 (2010) 071, as coefficients of Williamson, J. Comput. Phys. 35 (1980)
 //                 48
 //   CK            fourth order, 5 stages: Carpenter, Kennedy, NASA TM 109112 (1994)
-//   BBB           fourth order for linear equations, second for the flow's, 6 stages: Berland, Bogey, Bailly, Comput.
-//                 Fluids 35 (2006) 1459
+//   BBB           fourth order, 6 stages: Berland, Bogey, Bailly, Comput. Fluids 35 (2006) 1459
 //   CF3           third order, 3 stages: Williamson's seventh scheme. Lie groups: Bazavov, Chuna, arXiv:2101.05320
 // Munthe-Kaas: U_i = exp(-eps sum_j a_ij K_j) U_0, K_i = dexp^-1(Z(U_i)); RKMK3 and BS have one commutator instead, at
 // their end.
