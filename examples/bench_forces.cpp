@@ -1,5 +1,6 @@
 // Times molecular dynamics: forces of asqtad and HISQ and what they consist of, gauge force, updates, actions; verifies
-// each. Device events, median of several runs; GB/s on compulsory bytes, percent of the copy bandwidth of the same run.
+// each; the gradient flow, too. Device events, median of several runs; GB/s on compulsory bytes, percent of the copy
+// bandwidth of the same run.
 //
 // Double precision is held against central differences of what is differentiated, along random momenta, or against the
 // CPU reference; single precision against double. What is wrong is named in the last lines; the exit status is then 1.
@@ -9,6 +10,7 @@
 #include "examples/timing.h"
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/forces/fermion_force.h"
+#include "gpu_kernels/gauge/flow_integrators.h"
 #include "reorder/resident_links.h"
 #include "tests/reference/forces.h"
 #include <cmath>
@@ -66,6 +68,7 @@ class Bench {
             const LinkField u = up(gauge_, p);
             fermions(p, u);
             gauge_sector(p, u);
+            flow(p, u);
         }
     }
 
@@ -180,6 +183,7 @@ class Bench {
     }
     void fermions(Precision p, const LinkField &u);
     void gauge_sector(Precision p, const LinkField &u);
+    void flow(Precision p, const LinkField &u);
 
     Device &device_;
     Geometry geometry_;
@@ -350,6 +354,46 @@ void Bench::gauge_sector(Precision p, const LinkField &u) {
         times_measured * 1e-15);
 }
 
+void Bench::flow(Precision p, const LinkField &u) {
+    const bool check = p == Precision::double_;
+    const WideBox box(geometry_);
+    const LinkField z = momenta(device_, p, geometry_), k = momenta(device_, p, geometry_), to = field(p);
+    const Derivative wilson{box, u, Signs::phases_in, StapleWeights::flow(1)};
+    const GaugeForceSpace space(device_, box, p, symanzik_loops);
+    // Z is the gradient of the action, with a minus sign where the force is minus that.
+    const auto gradient_error = [&](const Reals &of, const LoopCoefficients &c) {
+        return check ? slope_error(-along(of),
+                                   slope([&](const LinkField &l) { return gauge_action(device_, geometry_, l, c); }))
+                     : 0;
+    };
+    double t = seconds([&] { low_storage_stage(device_, wilson, -17.0 / 32, &k, &k, -0.01, 8, to); });
+    low_storage_stage(device_, wilson, 0, nullptr, &k, -0.01, 8, to);
+    Reals result = down(k);
+    row("stage of Wilson's flow", p, t, low_storage_stage_flops(false, 8), low_storage_stage_bytes(p, false), result,
+        gradient_error(result, {1, 0, 0}), slope_tolerance);
+    Derivative symanzik = wilson;
+    symanzik.known = &z;
+    t = seconds([&] {
+        symanzik_derivative(device_, box, u, Signs::phases_in, space, z);
+        low_storage_stage(device_, symanzik, -17.0 / 32, &k, &k, -0.01, 8, to);
+    });
+    result = down(z);
+    row("stage of Symanzik's flow", p, t, gauge_force_flops(symanzik_loops) + low_storage_stage_flops(true, 8),
+        gauge_force_bytes(p, symanzik_loops) + low_storage_stage_bytes(p, true), result,
+        gradient_error(result, symanzik_loops), slope_tolerance);
+    const SumOfStages three{{&z, &z, &z}, {0.01, -0.03, 0.02}}; // nothing, after all
+    t = seconds([&] { move_links(device_, geometry_, u, three, 0, 8, to); });
+    result = down(to);
+    row("links moved by 3 stages", p, t, sum_of_stages_flops(3) + exp_flops(8), sum_of_stages_bytes(p, 3), result,
+        difference(result, gauge_), times_measured * 1e-15);
+    FlowObservables o{};
+    t = seconds([&] { o = flow_observables(device_, box, u, Signs::phases_in); });
+    const PlaquetteMeans means = plaquettes(device_, box, u);
+    row("observables of the flow", p, t, flow_observables_flops, flow_observables_bytes(p),
+        {o.clover_t, o.clover_s, o.rectangle_t, o.rectangle_s, o.charge},
+        slope_error(o.plaquette_t + o.plaquette_s, -(means.space + means.time)), times_measured * 1e-14);
+}
+
 int run(Settings &settings) {
     const int backend = backends_of(Job(), settings.backend)[0];
     if (settings.size[0] == 0)
@@ -368,7 +412,7 @@ int run(Settings &settings) {
 
 int main(int argc, char **argv) {
     Settings settings;
-    Arguments arguments("bench_forces", "times forces and updates of molecular dynamics");
+    Arguments arguments("bench_forces", "times forces and updates of molecular dynamics, and the gradient flow");
     arguments.add("backend", "NAME", settings.backend, "auto, host or cuda");
     arguments.add("size", "X Y Z T", settings.size, "lattice (0: 24^3 x 32 on a GPU, 6^3 x 8 on the host)");
     arguments.add("sweeps", "N", settings.sweeps, "heat-bath sweeps of the gauge field (beta 6, cold start)");
