@@ -498,6 +498,19 @@ TEST_CASE("links are copied between handles; what flow and smearing refuse they 
     stout_refused(how.directions, 2, "spec.directions");
     CHECK(distance(f.saved(), links) == 0);
 
+    // Memory that is not there.
+    const auto without_memory = [&](const auto &call) {
+        REQUIRE(milcgpu_inject_fault(f.session.context, MILCGPU_FAULT_ALLOCATION) == MILCGPU_OK);
+        CHECK(call() == MILCGPU_NO_MEMORY);
+        CHECK(distance(f.saved(), links) == 0);
+    };
+    f.spec = other.spec;
+    without_memory([&] { return f.try_flow(); });
+    without_memory([&] { return milcgpu_stout(f.gauge, &how, nullptr); });
+    milcgpu_observables untouched{-7, -7, -7, -7, -7, -7, -7};
+    without_memory([&] { return milcgpu_measure(f.gauge, 1, &untouched); });
+    CHECK(list(untouched) == Observables(7, -7));
+
     // No step: measured once.
     f.spec = other.spec;
     f.flow(0.1, 0);
