@@ -223,7 +223,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("stop", "T", s.stop, "flow time at the end; -1: far enough for t0 and w0");
     arguments.add("tolerance", "R", s.tolerance, "of an adaptive integrator");
     arguments.add("exp-order", "N", s.exp_order, "of the series of exp, 1 to 16; 0: the whole of it");
-    arguments.add("anisotropy", "XI", s.anisotropy, "of the flow (wilson alone)");
+    arguments.add("anisotropy", "XI", s.anisotropy, "of the flow");
     arguments.add("every", "N", s.every, "steps between measurements");
     arguments.add("most-steps", "N", s.most_steps, "after which the flow fails");
     arguments.add("stout", "N", s.stout, "times the links are smeared before");

@@ -51,10 +51,6 @@ FlowMethod checked(const milcgpu_flow_spec &spec, Precision precision) {
     const double anisotropy = spec.anisotropy == 0 ? 1 : spec.anisotropy;
     if (!(anisotropy > 0) || !std::isfinite(anisotropy))
         refuse(format("spec.anisotropy is %g: must be positive, or 0 for 1", spec.anisotropy));
-    if (anisotropy != 1 && spec.action != MILCGPU_FLOW_WILSON)
-        throw Error(Status::not_built, format("spec.anisotropy is %g: other than 1 it is built for MILCGPU_FLOW_WILSON "
-                                              "alone",
-                                              anisotropy));
     if (spec.every < 0 || spec.most_steps < 0)
         refuse(format("spec.every is %d, spec.most_steps %d: must not be negative", spec.every, spec.most_steps));
     if (!automatic && !integrator->adaptive() && spec.stop / spec.step > most_steps(spec) + 0.5)

@@ -49,7 +49,7 @@ typedef struct {
                           and t d/dt (t^2 E) > 0.35, far enough for t0 and w0. 0: no step */
     double tolerance;  /* adaptive: a step whose two solutions are further apart is tried again with a shorter one, but
                           for the last (|U - V| / 9 of the worst link) */
-    double anisotropy; /* staples of spatial links along t count so much squared. 0: 1. Others: with WILSON only */
+    double anisotropy; /* staples of spatial links along t count so much squared. 0: 1 */
     int every;         /* measure after so many steps, and at the end. 0: after each */
     int most_steps;    /* 0: 100000 */
     int phases_out;    /* 0: the links carry staggered phases and boundary sign; 1: they do not */
@@ -93,8 +93,8 @@ typedef struct {
 
 /* The gradient flow of the links: dV/dt = -TA(V S^dag) V. callback and report may be NULL. NOT_CONVERGED: most_steps
  * were made before the end; the links are where the flow has come. NAN_OR_INF: an observable is not finite. Takes two
- * more sets of links (adaptive LUSCHER: three) and one of momenta for each K of the integrator, and SYMANZIK the space
- * of milcgpu_gauge_force. */
+ * more sets of links (adaptive LUSCHER: three) and one of momenta for each K of the integrator, and SYMANZIK without
+ * anisotropy the space of milcgpu_gauge_force. */
 milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec *spec,
                                      milcgpu_flow_callback callback, void *user, milcgpu_flow_report *report);
 

@@ -148,10 +148,11 @@ TEST_CASE("a step of Luescher's integrator is that of his formula, for every act
     const reference::Lattice lattice = shapes[1];
     const Gauge start = reference::random_gauge(lattice, 5);
     const double eps = 0.05;
-    const reference::FlowAction anisotropic = {1, 0, 1.3 * 1.3};
-    for (const auto &[action, number, xi] : {std::tuple(reference::wilson_flow(), MILCGPU_FLOW_WILSON, 0.0),
-                                             std::tuple(reference::symanzik_flow(), MILCGPU_FLOW_SYMANZIK, 0.0),
-                                             std::tuple(anisotropic, MILCGPU_FLOW_WILSON, 1.3)}) {
+    const reference::FlowAction anisotropic = {1, 0, 1.3 * 1.3}, both = {5.0 / 3, -1.0 / 12, 1.3 * 1.3};
+    for (const auto &[action, number, xi] :
+         {std::tuple(reference::wilson_flow(), MILCGPU_FLOW_WILSON, 0.0),
+          std::tuple(reference::symanzik_flow(), MILCGPU_FLOW_SYMANZIK, 0.0),
+          std::tuple(anisotropic, MILCGPU_FLOW_WILSON, 1.3), std::tuple(both, MILCGPU_FLOW_SYMANZIK, 1.3)}) {
         const Gauge expected = reference::luescher_step(lattice, start, action, eps);
         CHECK(distance(expected, start) > 0.1);
         everywhere([&, number = number, xi = xi](auto real, Backend backend, bool phases_out) {
@@ -474,9 +475,6 @@ TEST_CASE("links are copied between handles; what flow and smearing refuse they 
     for (const double tolerance : {0.0, -1.0, nan, 1e-17})
         refused(f.spec.tolerance, tolerance, "spec.tolerance");
     f.spec.integrator = MILCGPU_FLOW_LUSCHER;
-    f.spec.action = MILCGPU_FLOW_SYMANZIK;
-    refused(f.spec.anisotropy, 1.5, "anisotropy", MILCGPU_NOT_BUILT);
-    f.spec.action = MILCGPU_FLOW_WILSON;
     f.spec.exp_order = 8, f.spec.stop = 1e300; // links grow beyond all numbers
     refused(f.spec.step, 1e300, "result is", MILCGPU_NAN_OR_INF);
     CHECK(milcgpu_gradient_flow(f.gauge, nullptr, nullptr, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
@@ -569,17 +567,18 @@ TEST_CASE("flow, smearing and observables on lattices that are cut have the bits
                     return l.rank == 1 && p->steps == 2; // one rank says so
                 }
             } listener{&numbers[here.rank()], here.rank()};
-            const auto flow = [&](int action, int integrator, double stop, int slot) {
+            const auto flow = [&](int action, int integrator, double stop, int slot, double xi = 1) {
                 milcgpu_flow_spec spec;
                 milcgpu_flow_defaults(&spec);
                 spec.action = action, spec.integrator = integrator, spec.stop = stop, spec.step = 0.05;
-                spec.tolerance = 1e-3, spec.phases_out = 1;
+                spec.tolerance = 1e-3, spec.phases_out = 1, spec.anisotropy = xi;
                 demand(milcgpu_gradient_flow(handle.gauge, &spec, Listener::take, &listener, nullptr));
                 demand(milcgpu_gauge_save(handle.gauge, &field));
                 Fields::put(made.links[slot], own, here.places, 72);
             };
             flow(MILCGPU_FLOW_WILSON, MILCGPU_FLOW_LUSCHER, 0.1, 0);
             flow(MILCGPU_FLOW_SYMANZIK, MILCGPU_FLOW_RKMK4, 0.1, 1);
+            flow(MILCGPU_FLOW_SYMANZIK, MILCGPU_FLOW_LUSCHER, 0.05, 2, 1.2);
             flow(MILCGPU_FLOW_WILSON, MILCGPU_FLOW_ADAPT_BS, 0.05, 2);
             const milcgpu_stout_spec stout{sizeof stout, 0.1, 2, 3, 1};
             demand(milcgpu_stout(handle.gauge, &stout, nullptr));
@@ -661,6 +660,17 @@ TEST_CASE("GFLOW lines of MILC's wilson_flow on its sample lattices", "[measurem
          0,
          {0.140439319320828, 0.1718799075561407, 2.940876835470717, 2.907263697251013, 2.845432095986363,
           2.786788705919296, -0.004653530209100913}},
+        {"lat.sample.l4444",
+         MILCGPU_FLOW_SYMANZIK,
+         MILCGPU_FLOW_LUSCHER,
+         0.1,
+         0.25,
+         0.01,
+         1.5,
+         3,
+         0,
+         {0.09136693512241448, 0.1168768771496185, 2.966846949593975, 2.949259352135815, 2.907123361845362,
+          2.869172815647937, -0.003650073718474385}},
         {"lat.sample.l4444",
          MILCGPU_FLOW_SYMANZIK,
          MILCGPU_FLOW_BBB,

@@ -1,6 +1,7 @@
 // Z of flow.h for one link, in the kernels that go on with it.
 #pragma once
 #include "gpu_kernels/forces/exponential.h"
+#include "gpu_kernels/forces/steps.h"
 #include "gpu_kernels/gauge/flow.h"
 #include "gpu_kernels/links/staples.h"
 
@@ -42,6 +43,56 @@ template <Precision p> struct ByStaples {
     }
 };
 
+// With rectangles: 84 products, path by path. Loops stay rolled: a path holds three matrices.
+template <Precision p> struct BySymanzikStaples {
+    using Real = typename LinkReal<p>::Real;
+    Lattice lattice;
+    MatrixView<p> u;
+    Real weights[4][4], plaquette, rectangle;
+    explicit BySymanzikStaples(const Derivative &of)
+        : lattice(of.box.wide().lattice()), u(of.u),
+          plaquette(
+              static_cast<Real>(of.signs == Signs::phases_in ? -symanzik_loops.plaquette : symanzik_loops.plaquette)),
+          rectangle(static_cast<Real>(symanzik_loops.rectangle)) {
+        for (int k = 0; k < 16; ++k)
+            weights[k / 4][k % 4] = static_cast<Real>(of.weights.of[k / 4][k % 4]);
+    }
+    MILCGPU_HD AntiHermitian<Real> operator()(const SitesAndParts::Item &item, const Matrix<Real> &link) const {
+        const Site x = lattice.site(item.parity, item.i);
+        const int along = 2 * item.part;
+        Matrix<Real> sum = {};
+        MILCGPU_ROLLED
+        for (int there = 0; there < steps; ++there) {
+            if (axis(there) == item.part)
+                continue;
+            MILCGPU_ROLLED
+            for (int staple = 0; staple < 4; ++staple) {
+                const Matrix<Real> path = product(x, item.parity, along, there, staple);
+                multiply_add(sum, weights[item.part][axis(there)] * (staple == 0 ? plaquette : rectangle), path);
+            }
+        }
+        return traceless_antihermitian(link * adjoint(sum));
+    }
+
+  private:
+    // Staple 0 is the plaquette's. A rectangle is twice as long along `there` (1), begins with a step along the link
+    // (2: the way back comes at its end), or with one against it (3). Four bits a step.
+    MILCGPU_HD Matrix<Real> product(Site x, int parity, int along, int there, int staple) const {
+        const unsigned a = along, b = opposite(along), t = there, r = opposite(there);
+        const unsigned path = staple == 0   ? t | a << 4 | r << 8
+                              : staple == 1 ? t | t << 4 | a << 8 | r << 12 | r << 16
+                              : staple == 2 ? t | a << 4 | a << 8 | r << 12 | b << 16
+                                            : b | t << 4 | a << 8 | a << 12 | r << 16;
+        Matrix<Real> m = link_along(lattice, u, x, parity, path & 15);
+        MILCGPU_ROLLED
+        for (int k = 1; k < (staple == 0 ? 3 : 5); ++k) {
+            x = walk(lattice, x, path >> 4 * (k - 1) & 15), parity = 1 - parity;
+            m = m * link_along(lattice, u, x, parity, path >> 4 * k & 15);
+        }
+        return m;
+    }
+};
+
 template <Precision p> struct AsKnown {
     using Real = typename LinkReal<p>::Real;
     MomentumView<p> z;
@@ -57,6 +108,8 @@ template <class Function> void for_derivative(const Derivative &of, const Functi
         constexpr Precision precision = decltype(p)::value;
         if (of.known != nullptr)
             function(p, AsKnown<precision>(of));
+        else if (of.symanzik)
+            function(p, BySymanzikStaples<precision>(of));
         else
             function(p, ByStaples<precision>(of));
     });

@@ -133,7 +133,7 @@ GradientFlow::GradientFlow(Device &device, const Geometry &geometry, Halo *halo,
             fields_.push_back(around_.room_on_box("links of a flow"));
         for (int k = 0; k < kept; ++k)
             k_.push_back(momenta(device_, start.precision(), geometry_.without_ghosts()));
-        if (method_.symanzik) {
+        if (by_gauge_force()) {
             z_ = momenta(device_, start.precision(), geometry_.without_ghosts());
             space_ = std::make_unique<GaugeForceSpace>(device_, around_.box(), start.precision(), symanzik_loops);
         }
@@ -143,10 +143,13 @@ GradientFlow::GradientFlow(Device &device, const Geometry &geometry, Halo *halo,
 Derivative GradientFlow::derivative_at(const LinkField &links) {
     const bool symanzik = method_.symanzik;
     const LinkField &u = around_.of(links, symanzik ? symanzik_loops.reach() : staples_reach);
-    if (symanzik)
+    if (by_gauge_force())
         symanzik_derivative(device_, around_.box(), u, method_.signs, *space_, z_);
-    flops_ += symanzik ? gauge_force_flops(symanzik_loops) : staples_flops + 4 * 216;
-    return {around_.box(), u, method_.signs, StapleWeights::flow(method_.anisotropy), symanzik ? &z_ : nullptr};
+    flops_ += by_gauge_force() ? gauge_force_flops(symanzik_loops)
+                               : 4 * 216 + (symanzik ? symanzik_staples_flops : staples_flops);
+    return {around_.box(), u,
+            method_.signs, StapleWeights::flow(method_.anisotropy),
+            symanzik,      by_gauge_force() ? &z_ : nullptr};
 }
 
 SumOfStages GradientFlow::stages(const std::vector<double> &weights, double times) const {

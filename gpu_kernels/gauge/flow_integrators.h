@@ -38,7 +38,7 @@ const FlowIntegrator *flow_integrator(int number);
 struct FlowMethod {
     const FlowIntegrator *integrator;
     bool symanzik;
-    double anisotropy; // 1 with Symanzik's action
+    double anisotropy;
     Signs signs;
     int exp_order; // as for low_storage_stage
 };
@@ -58,6 +58,7 @@ class GradientFlow {
 
   private:
     Derivative derivative_at(const LinkField &links);
+    bool by_gauge_force() const { return method_.symanzik && method_.anisotropy == 1; } // which has no weights
     double low_storage_step(double eps);
     double munthe_kaas_step(double eps);
     SumOfStages stages(const std::vector<double> &weights, double times) const;
@@ -70,7 +71,7 @@ class GradientFlow {
     std::vector<LinkField> fields_; // of links
     std::vector<LinkField> k_;
     LinkField z_;
-    std::unique_ptr<GaugeForceSpace> space_; // Symanzik
+    std::unique_ptr<GaugeForceSpace> space_; // by gauge force
     const LinkField *now_, *tried_ = nullptr;
     bool first_known_ = false; // k_[0] is Z at now_
     double flops_ = 0;
