@@ -1,9 +1,10 @@
-// Molecular dynamics: forces of asqtad and HISQ and what they consist of, gauge force, updates, actions. Double
-// precision is held against central differences of what is differentiated, along random momenta, or against the CPU
-// reference; single precision against double.
+// Molecular dynamics: forces of asqtad and HISQ and what they consist of, gauge force, updates, actions; the gradient
+// flow. Double precision is held against central differences of what is differentiated, along random momenta, or
+// against the CPU reference; single precision against double.
 #include "examples/bench.h"
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/forces/fermion_force.h"
+#include "gpu_kernels/gauge/flow_integrators.h"
 #include "reorder/resident_links.h"
 #include "tests/reference/forces.h"
 
@@ -54,6 +55,7 @@ class Forces {
             const LinkField u = up(gauge_, p);
             fermions(p, u);
             gauge_sector(p, u);
+            flow(p, u);
         }
     }
 
@@ -167,6 +169,7 @@ class Forces {
     }
     void fermions(Precision p, const LinkField &u);
     void gauge_sector(Precision p, const LinkField &u);
+    void flow(Precision p, const LinkField &u);
 
     Device &device_;
     Geometry geometry_;
@@ -335,6 +338,46 @@ void Forces::gauge_sector(Precision p, const LinkField &u) {
     t = seconds([&] { reunitarize(device_, geometry_, moved); });
     row("reunitarization", p, t, reunitarize_flops, reunitarize_bytes(p), down(moved), difference(down(moved), gauge_),
         times_measured * 1e-15);
+}
+
+void Forces::flow(Precision p, const LinkField &u) {
+    const bool check = p == Precision::double_;
+    const WideBox box(geometry_);
+    const LinkField z = momenta(device_, p, geometry_), k = momenta(device_, p, geometry_), to = field(p);
+    const Derivative wilson{box, u, Signs::phases_in, StapleWeights::flow(1)};
+    const GaugeForceSpace space(device_, box, p, symanzik_loops);
+    // Z is the gradient of the action, with a minus sign where the force is minus that.
+    const auto gradient_error = [&](const Reals &of, const LoopCoefficients &c) {
+        return check ? slope_error(-along(of),
+                                   slope([&](const LinkField &l) { return gauge_action(device_, geometry_, l, c); }))
+                     : 0;
+    };
+    double t = seconds([&] { low_storage_stage(device_, wilson, -17.0 / 32, &k, &k, -0.01, 8, to); });
+    low_storage_stage(device_, wilson, 0, nullptr, &k, -0.01, 8, to);
+    Reals result = down(k);
+    row("stage of Wilson's flow", p, t, low_storage_stage_flops(false, 8), low_storage_stage_bytes(p, false), result,
+        gradient_error(result, {1, 0, 0}), slope_tolerance);
+    Derivative symanzik = wilson;
+    symanzik.known = &z;
+    t = seconds([&] {
+        symanzik_derivative(device_, box, u, Signs::phases_in, space, z);
+        low_storage_stage(device_, symanzik, -17.0 / 32, &k, &k, -0.01, 8, to);
+    });
+    result = down(z);
+    row("stage of Symanzik's flow", p, t, gauge_force_flops(symanzik_loops) + low_storage_stage_flops(true, 8),
+        gauge_force_bytes(p, symanzik_loops) + low_storage_stage_bytes(p, true), result,
+        gradient_error(result, symanzik_loops), slope_tolerance);
+    const SumOfStages three{{&z, &z, &z}, {0.01, -0.03, 0.02}}; // nothing, after all
+    t = seconds([&] { move_links(device_, geometry_, u, three, 0, 8, to); });
+    result = down(to);
+    row("links moved by 3 stages", p, t, sum_of_stages_flops(3) + exp_flops(8), sum_of_stages_bytes(p, 3), result,
+        difference(result, gauge_), times_measured * 1e-15);
+    FlowObservables o{};
+    t = seconds([&] { o = flow_observables(device_, box, u, Signs::phases_in); });
+    const PlaquetteMeans means = plaquettes(device_, box, u);
+    row("observables of the flow", p, t, flow_observables_flops, flow_observables_bytes(p),
+        {o.clover_t, o.clover_s, o.rectangle_t, o.rectangle_s, o.charge},
+        slope_error(o.plaquette_t + o.plaquette_s, -(means.space + means.time)), times_measured * 1e-14);
 }
 
 } // namespace

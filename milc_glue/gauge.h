@@ -4,6 +4,7 @@
 #include "gpu_kernels/forces/forces.h"
 #include "milc_glue/context.h"
 #include "milc_glue/milcgpu_md.h"
+#include <cmath>
 
 struct milcgpu_gauge {
     milcgpu_context *context;
@@ -65,6 +66,54 @@ inline void need_links(milcgpu_gauge &gauge) {
 inline void need_momenta(milcgpu_gauge &gauge) {
     need_unchanged(gauge, gauge.h, gauge.momenta_version, "the momenta",
                    "there are no momenta: load them first (milcgpu_momenta_load)");
+}
+
+// body(gauge), with its context's device current and its errors as a status. On many ranks all of them are here, and
+// what one may refuse alone is inside agreed().
+template <class Body> milcgpu_status with_gauge(milcgpu_gauge *gauge, const char *function, const Body &body) {
+    return guarded(gauge != nullptr ? gauge->context : nullptr, function, [&] {
+        require(gauge, function, "gauge");
+        body(*gauge);
+        return Status::ok;
+    });
+}
+
+// Looks at the arguments of a call, which all ranks must have alike where they are among `numbers`.
+using Numbers = std::vector<Alike>;
+inline void agreed(milcgpu_context &context, const char *function, const std::function<void()> &look,
+                   const std::function<Numbers()> &numbers = {}) {
+    context.device->agree(function, look);
+    if (numbers)
+        check_alike(context, numbers());
+}
+
+inline void hand_out(double value, double *to) {
+    if (!std::isfinite(value))
+        throw Error(Status::nan_or_inf, format("the result is %g: links or momenta have NaN or infinity, or are too "
+                                               "large",
+                                               value));
+    *to = value;
+}
+
+// An entry with a report. body(gauge, report) returns what it did, for the line at verbosity 2.
+template <class Report, class Body>
+milcgpu_status reported(milcgpu_gauge *gauge, const char *function, Report *report, const Body &body,
+                        const char *struct_name = "milcgpu_force_report") {
+    Report filled{};
+    filled.struct_size = sizeof filled;
+    const milcgpu_status status = with_gauge(gauge, function, [&](milcgpu_gauge &g) {
+        if (report != nullptr)
+            require_size(report->struct_size, sizeof *report, struct_name);
+        const CallMeter meter(g.device());
+        const std::string done = body(g, filled);
+        filled.gflops = filled.kernel_seconds > 0 ? filled.flops / filled.kernel_seconds * 1e-9 : 0;
+        meter.fill(filled);
+        g.context->tell(2, [&] {
+            return format("%s, %s: %.3f ms (kernels %.3f ms, %.0f GFLOPS)", done.c_str(), name(g.precision),
+                          filled.seconds * 1e3, filled.kernel_seconds * 1e3, filled.gflops);
+        });
+    });
+    return hand_back(status, filled, report);
 }
 
 } // namespace milcgpu

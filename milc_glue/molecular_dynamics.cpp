@@ -9,25 +9,6 @@ using namespace milcgpu;
 
 namespace {
 
-// body(gauge), with its context's device current and its errors as a status. On many ranks all of them are here, and
-// what one may refuse alone is inside agreed().
-template <class Body> milcgpu_status with_gauge(milcgpu_gauge *gauge, const char *function, const Body &body) {
-    return guarded(gauge != nullptr ? gauge->context : nullptr, function, [&] {
-        require(gauge, function, "gauge");
-        body(*gauge);
-        return Status::ok;
-    });
-}
-
-// Looks at the arguments of a call, which all ranks must have alike where they are among `numbers`.
-using Numbers = std::vector<Alike>;
-void agreed(milcgpu_context &context, const char *function, const std::function<void()> &look,
-            const std::function<Numbers()> &numbers = {}) {
-    context.device->agree(function, look);
-    if (numbers)
-        check_alike(context, numbers());
-}
-
 HostField field_of(const milcgpu_gauge &gauge, const milcgpu_field *field, int reals, const char *what) {
     const HostField host = host_field(field, reals, what);
     if (host.real != gauge.precision)
@@ -191,34 +172,6 @@ LoopCoefficients loop_coefficients(const milcgpu_loops *loops, const char *funct
         refuse(
             format("loops: coefficients %g, %g, %g must be finite", loops->plaquette, loops->rectangle, loops->bent));
     return {loops->plaquette, loops->rectangle, loops->bent};
-}
-
-void hand_out(double value, double *to) {
-    if (!std::isfinite(value))
-        throw Error(Status::nan_or_inf, format("the result is %g: links or momenta have NaN or infinity, or are too "
-                                               "large",
-                                               value));
-    *to = value;
-}
-
-// An entry with a report. body(gauge, report) returns what it did, for the line at verbosity 2.
-template <class Body>
-milcgpu_status reported(milcgpu_gauge *gauge, const char *function, milcgpu_force_report *report, const Body &body) {
-    milcgpu_force_report filled{};
-    filled.struct_size = sizeof filled;
-    const milcgpu_status status = with_gauge(gauge, function, [&](milcgpu_gauge &g) {
-        if (report != nullptr)
-            require_size(report->struct_size, sizeof *report, "milcgpu_force_report");
-        const CallMeter meter(g.device());
-        const std::string done = body(g, filled);
-        filled.gflops = filled.kernel_seconds > 0 ? filled.flops / filled.kernel_seconds * 1e-9 : 0;
-        meter.fill(filled);
-        g.context->tell(2, [&] {
-            return format("%s, %s: %.3f ms (kernels %.3f ms, %.0f GFLOPS)", done.c_str(), name(g.precision),
-                          filled.seconds * 1e3, filled.kernel_seconds * 1e3, filled.gflops);
-        });
-    });
-    return hand_back(status, filled, report);
 }
 
 // Ranks that have a part of the same lines of time.

@@ -191,3 +191,45 @@ TEST_CASE("programs: what cannot be done on ranks ends all of them, said once", 
     CHECK(alone.status == 2);
     CHECK(alone.count("solve: --grid 1 1 1 2 is for 2 rank(s), but 1 were started") == 1);
 }
+
+TEST_CASE("programs: flow prints and keeps what it finds, alike on ranks, and ends in words",
+          "[measurements][ranks][mpi]") {
+    NEED_MPIRUN;
+    const Folder folder;
+    const std::string path = folder.path.string();
+    const std::string words = "flow --size 4 4 4 8 --sweeps 3 --step 0.1 --stop 0.2 --integrator adpt --tolerance 1e-3 "
+                              "--stout 1 --backend host --csv " +
+                              path + "/csv --out ";
+    const Run alone = run(words + path + "/lat");
+    INFO(alone.output);
+    REQUIRE(alone.status == 0);
+    const Table one = table(path + "/csv");
+    const Run r = run(words + path + "/lat2", "1 1 1 2", 2);
+    INFO(r.output);
+    REQUIRE(r.status == 0);
+    const Table many = table(path + "/csv");
+    CHECK(alone.count("GFLOW: ") == int(one.size()) - 1);
+    CHECK(alone.count("ADAPT: ") == int(one.size()) - 1);
+    CHECK(alone.count("t0: the flow did not come so far") == 1);
+    CHECK(r.count("GFLOW: ") == int(one.size()) - 1); // one voice
+    REQUIRE(one.size() >= 3);
+    REQUIRE(one[0].size() == 12);
+    CHECK(one.back()[0] == "0.20000000000000001");
+    REQUIRE(many.size() == one.size());
+    CHECK(many[0] == one[0]);
+    for (size_t row = 1; row < one.size(); ++row)
+        for (size_t column = 0; column + 1 < one[row].size(); ++column)
+            CHECK(std::abs(std::stod(many[row].at(column)) - std::stod(one[row][column])) < 1e-11);
+    // What was written is where the flow ended: float32.
+    const Run again = run("flow --stop 0 --backend host --csv " + path + "/csv --lattice " + path + "/lat2");
+    REQUIRE(again.status == 0);
+    const Table end = table(path + "/csv");
+    REQUIRE(end.size() == 2);
+    for (size_t column = 1; column < 8; ++column)
+        CHECK(std::abs(std::stod(end[1].at(column)) - std::stod(one.back()[column])) < 3e-7);
+
+    const Run unknown = run("flow --integrator euler");
+    CHECK(unknown.status == 2);
+    CHECK(unknown.count("'euler' is not known; known are: luscher ck") == 1);
+    CHECK(run("flow --size 2 2 2 2 --sweeps 0 --step -1 --backend host").count("spec.step is -1") == 1);
+}

@@ -206,6 +206,22 @@ MILCGPU_HD void atomic_max(uint32_t *target, uint32_t value) {
 #endif
 }
 
+MILCGPU_HD void atomic_max(uint64_t *target, uint64_t value) {
+#if MILCGPU_ON_DEVICE
+    const unsigned active = __activemask(), upper = static_cast<unsigned>(value >> 32),
+                   largest = __reduce_max_sync(active, upper),
+                   lower = __reduce_max_sync(active, upper == largest ? static_cast<unsigned>(value) : 0u);
+    if (threadIdx.x % 32 == __ffs(active) - 1)
+        atomicMax(reinterpret_cast<unsigned long long *>(target),
+                  static_cast<unsigned long long>(largest) << 32 | lower);
+#else
+    uint64_t seen = __atomic_load_n(target, __ATOMIC_RELAXED);
+    while (seen < value &&
+           !__atomic_compare_exchange_n(target, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+#endif
+}
+
 MILCGPU_HD void atomic_add(uint64_t *target, uint64_t value) {
 #if MILCGPU_ON_DEVICE
     const unsigned active = __activemask();

@@ -140,7 +140,9 @@ double momentum_action_bytes(Precision);
 constexpr double momentum_action_flops = 4 * 19;
 
 // U <- U + (eps/1) H (U + (eps/2) H (U + ... (eps/order) H U)): exp(eps H) U to this order, 8 in MILC's ks_imp_rhmc, 6
-// in its ks_imp_dyn; 1 to 16. The same polynomial, summed in fewer products. In place, in the precision of the fields.
+// in its ks_imp_dyn; 1 to highest_exp_order. The same polynomial, summed in fewer products. In place, in the precision
+// of the fields.
+constexpr int highest_exp_order = 16;
 void update_links(Device &, const Geometry &, const LinkField &u, const LinkField &momenta, double eps, int order);
 double update_links_bytes(Precision);
 constexpr double update_links_flops(int order) { return 4 * (216.0 + 189 + 17 * order); }

@@ -54,6 +54,8 @@ template <Precision p> struct MomentumView {
     unsigned char *data;
     size_t stride, block_bytes;
     explicit MomentumView(const LinkField &f) : data(f.block(0, 0)), stride(f.stride()), block_bytes(f.block_bytes()) {}
+    MILCGPU_HD MomentumView(unsigned char *first_block, size_t stride_sites, size_t bytes_a_block)
+        : data(first_block), stride(stride_sites), block_bytes(bytes_a_block) {}
     template <Reuse reuse = Reuse::written> MILCGPU_HD AntiHermitian<Real> load(int parity, int mu, int i) const {
         const auto raw = load_link<p, momentum_reals, reuse>(block(parity, mu), stride, i);
         return {{raw.get(0), raw.get(1)},

@@ -1,0 +1,248 @@
+// Gradient flow of a gauge field, from a file or thermalized: MILC's GFLOW lines, the scales t0 and w0, the topological
+// charge; a table in a file (flow.gp draws it). With --stout, smearing first. Exit status: 0, or 1 when something
+// failed.
+#include "examples/flow_scales.h"
+#include "examples/lattice_file.h"
+#include "examples/system.h"
+#include "milc_glue/milcgpu_flow.h"
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <unistd.h>
+
+namespace {
+
+using examples::ArgumentError;
+
+struct Settings {
+    std::string lattice_file, csv, out, backend = "auto", action = "wilson", integrator = "luscher",
+                                        precision = "double";
+    std::array<int, 4> size = {8, 8, 8, 8}, grid = {1, 1, 1, 1};
+    double beta = 6.0, step = 0.0625, stop = MILCGPU_FLOW_AUTO_STOP, tolerance = 0.01, anisotropy = 1, rho = 0.1;
+    int sweeps = 60, exp_order = 8, every = 1, most_steps = 100000, stout = 0, stout_directions = 4;
+    unsigned long seed = 1;
+    bool quiet = false;
+};
+
+struct Named {
+    const char *name;
+    int number;
+};
+constexpr Named integrators[] = {
+    {"luscher", MILCGPU_FLOW_LUSCHER},
+    {"ck", MILCGPU_FLOW_CK},
+    {"bbb", MILCGPU_FLOW_BBB},
+    {"cf3", MILCGPU_FLOW_CF3},
+    {"rkmk3", MILCGPU_FLOW_RKMK3},
+    {"rkmk4", MILCGPU_FLOW_RKMK4},
+    {"rkmk5", MILCGPU_FLOW_RKMK5},
+    {"rkmk8", MILCGPU_FLOW_RKMK8},
+    {"adpt", MILCGPU_FLOW_ADAPT_LUSCHER},
+    {"adpt_bs", MILCGPU_FLOW_ADAPT_BS},
+    {"adpt_cf3", MILCGPU_FLOW_ADAPT_CF3},
+};
+constexpr Named actions[] = {{"wilson", MILCGPU_FLOW_WILSON}, {"symanzik", MILCGPU_FLOW_SYMANZIK}};
+constexpr Named precisions[] = {{"double", MILCGPU_DOUBLE}, {"single", MILCGPU_SINGLE}};
+
+template <size_t count> int number_of(const char *option, const std::string &word, const Named (&known)[count]) {
+    std::string list;
+    for (const Named &one : known) {
+        if (word == one.name)
+            return one.number;
+        list += std::string(" ") + one.name;
+    }
+    throw ArgumentError(std::string(option) + " '" + word + "' is not known; known are:" + list);
+}
+
+void must(milcgpu_status status) {
+    if (status != MILCGPU_OK)
+        throw std::runtime_error(milcgpu_last_error());
+}
+
+// What is said and kept along the flow.
+class Record {
+  public:
+    Record(const examples::Job &ranks, const Settings &s)
+        : speaks_(ranks.is_first()), quiet_(s.quiet), adaptive_(s.integrator.compare(0, 4, "adpt") == 0),
+          progress_(speaks_ && isatty(STDERR_FILENO) && (quiet_ || !isatty(STDOUT_FILENO))) {
+        if (!speaks_)
+            return;
+        std::printf("#LABEL time Clover_t Clover_s Plaq_t Plaq_s Rect_t Rect_s charge\n");
+        if (adaptive_)
+            std::printf("#LABEL2 time stepsize distance local_tol/distance\n");
+        tolerance_ = s.tolerance;
+        if (s.csv.empty())
+            return;
+        csv_.open(s.csv);
+        if (!csv_)
+            throw std::runtime_error(s.csv + " cannot be written");
+        csv_.precision(std::numeric_limits<double>::max_digits10);
+        csv_ << "time,clover_t,clover_s,plaquette_t,plaquette_s,rectangle_t,rectangle_s,charge,t2e,step,distance,"
+                "seconds\n";
+    }
+    static int take(void *self, const milcgpu_flow_point *point) {
+        static_cast<Record *>(self)->take(*point);
+        return 0;
+    }
+    const std::vector<examples::FlowValue> &values() const { return values_; }
+    void end() const {
+        if (progress_)
+            std::fprintf(stderr, "\r%60s\r", "");
+    }
+
+  private:
+    void take(const milcgpu_flow_point &p) {
+        const milcgpu_observables &o = p.of;
+        const double energy = o.clover_t + o.clover_s, t2e = p.time * p.time * energy;
+        values_.push_back({p.time, energy});
+        if (!speaks_)
+            return;
+        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+        if (!quiet_) {
+            std::printf("GFLOW: %.16g %.16g %.16g %.16g %.16g %.16g %.16g %.16g\n", p.time, o.clover_t, o.clover_s,
+                        o.plaquette_t, o.plaquette_s, o.rectangle_t, o.rectangle_s, o.charge);
+            if (adaptive_)
+                std::printf("ADAPT: %g %.16g %.16g %.16g\n", p.time, p.step, p.distance,
+                            p.steps == 0 ? 0 : tolerance_ / p.distance);
+        }
+        if (progress_)
+            std::fprintf(stderr, "\rflow time %.4f, t^2 E %.4f, %d steps, %.1f s ", p.time, t2e, p.steps, seconds);
+        if (csv_.is_open())
+            csv_ << p.time << "," << o.clover_t << "," << o.clover_s << "," << o.plaquette_t << "," << o.plaquette_s
+                 << "," << o.rectangle_t << "," << o.rectangle_s << "," << o.charge << "," << t2e << "," << p.step
+                 << "," << p.distance << "," << seconds << std::endl;
+    }
+
+    bool speaks_, quiet_, adaptive_, progress_;
+    double tolerance_ = 0;
+    std::ofstream csv_;
+    std::vector<examples::FlowValue> values_;
+    std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// A context with a gauge field.
+struct Field {
+    milcgpu_context *context = nullptr;
+    milcgpu_gauge *gauge = nullptr;
+    Field(const milcgpu_layout &layout, int backend, int precision) {
+        milcgpu_options options{};
+        options.struct_size = sizeof options;
+        options.backend = backend, options.device = -1, options.verbosity = 1;
+        must(milcgpu_init(&layout, &options, &context));
+        if (milcgpu_gauge_create(context, precision, &gauge) != MILCGPU_OK) {
+            milcgpu_finalize(context);
+            throw std::runtime_error(milcgpu_last_error());
+        }
+    }
+    Field(const Field &) = delete;
+    ~Field() {
+        milcgpu_gauge_destroy(gauge);
+        milcgpu_finalize(context);
+    }
+};
+
+template <class Real>
+void flow(const examples::Job &ranks, const reference::Lattice &lattice, const reference::Gauge &links,
+          const milcgpu_flow_spec &spec, const Settings &s) {
+    Field field(ranks.layout(lattice), examples::backends_of(ranks, s.backend)[0],
+                sizeof(Real) == 8 ? MILCGPU_DOUBLE : MILCGPU_SINGLE);
+    std::vector<Real> own = examples::deal_links<Real>(ranks, lattice, links);
+    const milcgpu_field host = examples::field_of(own);
+    must(milcgpu_gauge_load(field.gauge, &host, 0));
+    const milcgpu_stout_spec stout{sizeof stout, s.rho, s.stout, s.stout_directions, spec.phases_out};
+    must(milcgpu_stout(field.gauge, &stout, nullptr));
+    Record record(ranks, s);
+    milcgpu_flow_report report{};
+    report.struct_size = sizeof report;
+    const milcgpu_status status = milcgpu_gradient_flow(field.gauge, &spec, Record::take, &record, &report);
+    record.end();
+    must(status);
+    const double seconds = ranks.slowest(report.seconds);
+    if (ranks.is_first()) {
+        std::printf("Number of steps = %d\n", report.last.steps);
+        if (spec.integrator >= MILCGPU_FLOW_ADAPT_LUSCHER)
+            std::printf("Number of rejected steps = %d\n", report.last.rejected);
+        const auto [t0, w0] = examples::flow_scales(record.values());
+        const auto print = [](const char *name, double value, const char *more, double second) {
+            std::isnan(value) ? std::printf("%s: the flow did not come so far\n", name)
+                              : std::printf("%s = %.6f%s %.6f\n", name, value, more, second);
+        };
+        print("t0", t0, " a^2, sqrt(8 t0) / a =", std::sqrt(8 * t0));
+        print("w0", w0, " a, w0^2 / a^2 =", w0 * w0);
+        std::printf("charge at the end = %.6f\n", report.last.of.charge);
+        std::printf("%.3f s, %.4f s a step, %.0f GFLOPS\n", seconds, seconds / std::max(1, report.last.steps),
+                    report.gflops);
+    }
+    if (s.out.empty())
+        return;
+    must(milcgpu_gauge_save(field.gauge, &host));
+    const std::vector<Real> whole = ranks.collect(lattice, own, 72);
+    ranks.on_first([&] {
+        examples::write_milc_gauge(s.out, lattice, reference::links_from_milc<Real>(lattice, whole));
+        std::printf("written: %s\n", s.out.c_str());
+    });
+}
+
+int run(const Settings &s, examples::Job &ranks) {
+    milcgpu_flow_spec spec;
+    milcgpu_flow_defaults(&spec);
+    spec.action = number_of("--action", s.action, actions);
+    spec.integrator = number_of("--integrator", s.integrator, integrators);
+    const int precision = number_of("--precision", s.precision, precisions);
+    spec.exp_order = s.exp_order, spec.step = s.step, spec.stop = s.stop, spec.tolerance = s.tolerance;
+    spec.anisotropy = s.anisotropy, spec.every = s.every, spec.most_steps = s.most_steps;
+    spec.phases_out = 1; // as files and the heat bath have links
+    std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+    ranks.start(s.grid);
+    reference::Lattice lattice{s.size};
+    const reference::Gauge links =
+        examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
+    if (ranks.is_first())
+        std::printf("lattice %d x %d x %d x %d, %s flow by %s, step %g, %s precision\n", lattice.n[0], lattice.n[1],
+                    lattice.n[2], lattice.n[3], s.action.c_str(), s.integrator.c_str(), s.step, s.precision.c_str());
+    examples::print_ranks(ranks, lattice);
+    if (precision == MILCGPU_DOUBLE)
+        flow<double>(ranks, lattice, links, spec, s);
+    else
+        flow<float>(ranks, lattice, links, spec, s);
+    return 0;
+}
+
+bool read_settings(int argc, char **argv, Settings &s) {
+    examples::Arguments arguments("flow", "gradient flow of a gauge field, with t0, w0 and the topological charge");
+    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made");
+    arguments.add("size", "X Y Z T", s.size, "extents of a field made here");
+    arguments.add("beta", "B", s.beta, "its coupling 6/g^2");
+    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps");
+    arguments.add("seed", "N", s.seed, "of the field");
+    arguments.add("action", "NAME", s.action, "of the flow: wilson or symanzik");
+    arguments.add("integrator", "NAME", s.integrator,
+                  "luscher, ck, bbb, cf3, rkmk3, rkmk4, rkmk5, rkmk8; adaptive: adpt, adpt_bs, adpt_cf3");
+    arguments.add("step", "E", s.step, "of flow time; of an adaptive integrator the first one");
+    arguments.add("stop", "T", s.stop, "flow time at the end; -1: far enough for t0 and w0");
+    arguments.add("tolerance", "R", s.tolerance, "of an adaptive integrator");
+    arguments.add("exp-order", "N", s.exp_order, "of the series of exp, 1 to 16; 0: the whole of it");
+    arguments.add("anisotropy", "XI", s.anisotropy, "of the flow");
+    arguments.add("every", "N", s.every, "steps between measurements");
+    arguments.add("most-steps", "N", s.most_steps, "after which the flow fails");
+    arguments.add("stout", "N", s.stout, "times the links are smeared before");
+    arguments.add("rho", "R", s.rho, "of stout smearing");
+    arguments.add("stout-directions", "N", s.stout_directions, "4, or 3: in space alone");
+    arguments.add("precision", "NAME", s.precision, "double or single");
+    arguments.add("backend", "NAME", s.backend, "auto, host or cuda");
+    examples::Job::add_grid(arguments, s.grid);
+    arguments.add("csv", "FILE", s.csv, "a line a measurement");
+    arguments.add("out", "FILE", s.out, "the links at the end (MILC version 5)");
+    arguments.add("quiet", "", s.quiet, "no GFLOW lines");
+    return arguments.parse(argc, argv);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    return examples::run_on_ranks("flow", [&](examples::Job &ranks) {
+        Settings settings;
+        return read_settings(argc, argv, settings) ? run(settings, ranks) : 0;
+    });
+}

@@ -1,0 +1,295 @@
+// The C interface to gpu_kernels/gauge: gradient flow, stout smearing, observables.
+#include "gpu_kernels/gauge/flow_integrators.h"
+#include "milc_glue/gauge.h"
+#include "milc_glue/milcgpu_flow.h"
+#include <limits>
+
+using namespace milcgpu;
+
+namespace {
+
+Signs signs_of(int phases_out) { return phases_out != 0 ? Signs::phases_out : Signs::phases_in; }
+
+// MILC prints these in this order.
+milcgpu_observables handed_out(const FlowObservables &o) {
+    milcgpu_observables made{};
+    hand_out(o.clover_t, &made.clover_t);
+    hand_out(o.clover_s, &made.clover_s);
+    hand_out(o.plaquette_t, &made.plaquette_t);
+    hand_out(o.plaquette_s, &made.plaquette_s);
+    hand_out(o.rectangle_t, &made.rectangle_t);
+    hand_out(o.rectangle_s, &made.rectangle_s);
+    hand_out(o.charge, &made.charge);
+    return made;
+}
+
+constexpr int default_most_steps = 100000;
+int most_steps(const milcgpu_flow_spec &spec) { return spec.most_steps == 0 ? default_most_steps : spec.most_steps; }
+
+FlowMethod checked(const milcgpu_flow_spec &spec, Precision precision) {
+    require_size(spec.struct_size, sizeof spec, "milcgpu_flow_spec");
+    if (spec.action != MILCGPU_FLOW_WILSON && spec.action != MILCGPU_FLOW_SYMANZIK)
+        refuse(format("spec.action is %d: must be MILCGPU_FLOW_WILSON (0) or MILCGPU_FLOW_SYMANZIK (1)", spec.action));
+    const FlowIntegrator *const integrator = flow_integrator(spec.integrator);
+    if (integrator == nullptr)
+        refuse(format("spec.integrator is %d: must be one of 0 to 3, 10 to 13 and 20 to 22 (milcgpu_flow_integrator)",
+                      spec.integrator));
+    if (spec.exp_order < 0 || spec.exp_order > highest_exp_order)
+        refuse(format("spec.exp_order is %d: must be 1 to %d, or 0 for the whole series", spec.exp_order,
+                      highest_exp_order));
+    if (!(spec.step > 0) || !std::isfinite(spec.step))
+        refuse(format("spec.step is %g: must be positive", spec.step));
+    const bool automatic = spec.stop == MILCGPU_FLOW_AUTO_STOP;
+    if (!automatic && (!(spec.stop >= 0) || !std::isfinite(spec.stop)))
+        refuse(format("spec.stop is %g: must not be negative, but for MILCGPU_FLOW_AUTO_STOP (-1)", spec.stop));
+    // Two solutions of a step are apart by the rounding of the links at least.
+    const double least = precision == Precision::double_ ? std::numeric_limits<double>::epsilon()
+                                                         : std::numeric_limits<float>::epsilon();
+    if (integrator->adaptive() && (!(spec.tolerance >= least) || !std::isfinite(spec.tolerance)))
+        refuse(format("spec.tolerance is %g: links in %s precision keep no less than %.1e", spec.tolerance,
+                      name(precision), least));
+    const double anisotropy = spec.anisotropy == 0 ? 1 : spec.anisotropy;
+    if (!(anisotropy > 0) || !std::isfinite(anisotropy))
+        refuse(format("spec.anisotropy is %g: must be positive, or 0 for 1", spec.anisotropy));
+    if (spec.every < 0 || spec.most_steps < 0)
+        refuse(format("spec.every is %d, spec.most_steps %d: must not be negative", spec.every, spec.most_steps));
+    if (!automatic && !integrator->adaptive() && spec.stop / spec.step > most_steps(spec) + 0.5)
+        refuse(format("spec.stop %g in steps of %g is %.0f steps, spec.most_steps is %d", spec.stop, spec.step,
+                      std::ceil(spec.stop / spec.step), most_steps(spec)));
+    return {integrator, spec.action == MILCGPU_FLOW_SYMANZIK, anisotropy, signs_of(spec.phases_out), spec.exp_order};
+}
+
+Numbers numbers_of(const milcgpu_flow_spec &spec) {
+    return {{"spec.action", double(spec.action)},
+            {"spec.integrator", double(spec.integrator)},
+            {"spec.exp_order", double(spec.exp_order)},
+            {"spec.step", spec.step},
+            {"spec.stop", spec.stop},
+            {"spec.tolerance", spec.tolerance},
+            {"spec.anisotropy", spec.anisotropy},
+            {"spec.every", double(spec.every)},
+            {"spec.most_steps", double(spec.most_steps)},
+            {"spec.phases_out", double(spec.phases_out)}};
+}
+
+// The loop over steps, as MILC has it: how long they are, when one is tried again, where the flow ends.
+class FlowRun {
+  public:
+    FlowRun(milcgpu_gauge &gauge, const milcgpu_flow_spec &spec, const FlowMethod &method, milcgpu_flow_callback call,
+            void *user)
+        : gauge_(gauge), spec_(spec), adaptive_(method.integrator->adaptive()), call_(call), user_(user),
+          flow_(gauge.device(), gauge.geometry(), gauge.context->halo.get(), gauge.u, method), step_(spec.step) {
+        point_.step = step_;
+    }
+
+    // False: there were too many steps.
+    bool run() {
+        const bool automatic = spec_.stop == MILCGPU_FLOW_AUTO_STOP;
+        const int every = spec_.every == 0 ? 1 : spec_.every;
+        measure();
+        bool end = spec_.stop == 0;
+        double measured_at = 0, energy = 0; // energy: t^2 E
+        while (!ended_by_caller_ && !end) {
+            if (point_.steps == most_steps(spec_)) {
+                if (measured_after_ != point_.steps)
+                    measure();
+                return false;
+            }
+            // A step that ends there but for rounding is a whole one.
+            const double left = automatic ? INFINITY : spec_.stop - point_.time;
+            const bool cut = step_ > left * (1 + 1e-9);
+            if (step_ > left * (1 - 1e-9))
+                step_ = left;
+            make_step(cut);
+            end = cut || (!automatic && spec_.stop - point_.time <= 1e-9 * step_);
+            if (point_.steps % every == 0 || end) {
+                measure();
+                const double before = energy, time = point_.time;
+                energy = time * time * (point_.of.clover_t + point_.of.clover_s);
+                const double slope = time * (energy - before) / (time - measured_at);
+                measured_at = time;
+                end = end || (automatic && energy > 0.45 && slope > 0.35);
+            }
+            if (adaptive_ && !end)
+                step_ *= change(point_.distance);
+        }
+        return true;
+    }
+    void commit() { // what the flow has made becomes the handle's links
+        if (point_.steps == 0)
+            return;
+        gauge_.u = flow_.take();
+        gauge_.links_changed();
+    }
+    void fill(milcgpu_flow_report &report) const {
+        report.ended_by_caller = ended_by_caller_;
+        report.next_step = step_;
+        report.last = point_;
+        report.flops = flow_.flops() * gauge_.geometry().volume();
+    }
+
+  private:
+    // Solutions of second and third order are apart by eps^3. MILC's safety factor; two solutions that agree in all
+    // bits do not make a step without end.
+    double change(double distance) const {
+        return std::min(0.95 * std::pow(spec_.tolerance / distance, 1.0 / 3), 1000.0);
+    }
+    void make_step(bool last) {
+        for (;;) {
+            point_.distance = flow_.try_step(step_);
+            if (std::isnan(point_.distance))
+                throw Error(Status::nan_or_inf, format("after flow time %g: links have NaN or infinity", point_.time));
+            if (!adaptive_ || last || point_.distance <= spec_.tolerance)
+                break;
+            step_ *= change(point_.distance);
+            ++point_.rejected;
+        }
+        flow_.accept();
+        point_.time += step_, point_.step = step_;
+        ++point_.steps;
+    }
+    void measure() {
+        point_.of = handed_out(flow_.observables());
+        measured_after_ = point_.steps;
+        const bool ends = call_ != nullptr && call_(user_, &point_) != 0;
+        ended_by_caller_ = any_rank(ends);
+    }
+    bool any_rank(bool here) const {
+        Ranks *const ranks = gauge_.device().ranks();
+        if (ranks == nullptr)
+            return here;
+        bool any = false;
+        for (const int one : ranks->gathered("the end of a flow", int(here)))
+            any = any || one != 0;
+        return any;
+    }
+
+    milcgpu_gauge &gauge_;
+    const milcgpu_flow_spec &spec_;
+    bool adaptive_;
+    milcgpu_flow_callback call_;
+    void *user_;
+    GradientFlow flow_;
+    double step_;
+    milcgpu_flow_point point_{};
+    int measured_after_ = -1; // steps
+    bool ended_by_caller_ = false;
+};
+
+} // namespace
+
+extern "C" {
+
+void milcgpu_flow_defaults(milcgpu_flow_spec *spec) {
+    if (spec == nullptr)
+        return;
+    *spec = {};
+    spec->struct_size = sizeof *spec;
+    spec->exp_order = 8;
+    spec->step = 0.0625;
+    spec->stop = MILCGPU_FLOW_AUTO_STOP;
+    spec->tolerance = 0.01;
+}
+
+milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec *spec,
+                                     milcgpu_flow_callback callback, void *user, milcgpu_flow_report *report) {
+    constexpr const char *function = "milcgpu_gradient_flow";
+    bool finished = true;
+    const auto body = [&](milcgpu_gauge &g, milcgpu_flow_report &filled) {
+        FlowMethod method{};
+        agreed(
+            *g.context, function,
+            [&] {
+                require(spec, function, "spec");
+                method = checked(*spec, g.precision);
+            },
+            [&] { return numbers_of(*spec); });
+        need_links(g);
+        FlowRun run(g, *spec, method, callback, user);
+        g.device().timer_start();
+        finished = run.run();
+        filled.kernel_seconds = g.device().timer_stop_seconds();
+        run.fill(filled);
+        run.commit();
+        return format("%s flow to %g in %d steps by %s", method.symanzik ? "Symanzik" : "Wilson", filled.last.time,
+                      filled.last.steps, method.integrator->name);
+    };
+    milcgpu_status status = reported(gauge, function, report, body, "milcgpu_flow_report");
+    if (status == MILCGPU_OK && !finished) {
+        status = guarded(gauge->context, function, [&]() -> Status {
+            throw Error(Status::not_converged,
+                        format("the flow has not come to its end after spec.most_steps = %d steps: the links are where "
+                               "it has come; call again to go on, or allow more",
+                               most_steps(*spec)));
+        });
+        if (report != nullptr) {
+            milcgpu_flow_report filled = *report;
+            return hand_back(status, filled, report);
+        }
+    }
+    return status;
+}
+
+milcgpu_status milcgpu_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_observables *observables) {
+    return with_gauge(gauge, "milcgpu_measure", [&](milcgpu_gauge &g) {
+        agreed(
+            *g.context, "milcgpu_measure", [&] { require(observables, "milcgpu_measure", "observables"); },
+            [&] {
+                return Numbers{{"phases_out", double(phases_out)}};
+            });
+        need_links(g);
+        WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
+        *observables = handed_out(
+            flow_observables(g.device(), around.box(), around.of(g.u, flow_observables_reach), signs_of(phases_out)));
+    });
+}
+
+milcgpu_status milcgpu_stout(milcgpu_gauge *gauge, const milcgpu_stout_spec *spec, milcgpu_force_report *report) {
+    return reported(gauge, "milcgpu_stout", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
+        agreed(
+            *g.context, "milcgpu_stout",
+            [&] {
+                require(spec, "milcgpu_stout", "spec");
+                require_size(spec->struct_size, sizeof *spec, "milcgpu_stout_spec");
+                if (!std::isfinite(spec->rho) || spec->rho < 0 || spec->times < 0)
+                    refuse(format("spec.rho is %g, spec.times %d: must not be negative", spec->rho, spec->times));
+                if (spec->directions != 3 && spec->directions != 4)
+                    refuse(format("spec.directions is %d: must be 3 or 4", spec->directions));
+            },
+            [&] {
+                return Numbers{{"spec.rho", spec->rho},
+                               {"spec.times", double(spec->times)},
+                               {"spec.directions", double(spec->directions)},
+                               {"spec.phases_out", double(spec->phases_out)}};
+            });
+        need_links(g);
+        if (spec->times > 0) {
+            g.device().timer_start();
+            LinkField smeared = stout(g.device(), g.geometry(), g.context->halo.get(), g.u, signs_of(spec->phases_out),
+                                      spec->rho, spec->directions, spec->times);
+            filled.kernel_seconds = g.device().timer_stop_seconds();
+            filled.flops = stout_flops * spec->times * g.geometry().volume();
+            g.u = std::move(smeared);
+            g.links_changed();
+        }
+        return format("stout smearing, %d times", spec->times);
+    });
+}
+
+milcgpu_status milcgpu_gauge_copy(milcgpu_gauge *from, milcgpu_gauge *to) {
+    return with_gauge(from, "milcgpu_gauge_copy", [&](milcgpu_gauge &g) {
+        agreed(*g.context, "milcgpu_gauge_copy", [&] {
+            require(to, "milcgpu_gauge_copy", "to");
+            if (to->context != g.context || to->precision != g.precision)
+                refuse("to: a handle of another context or in another precision than `from`");
+        });
+        need_links(g);
+        if (to == from)
+            return;
+        to->links_version = 0;
+        g.device().copy_on_device(to->u.block(0, 0), g.u.block(0, 0), g.u.bytes());
+        to->links_changed();
+    });
+}
+
+} // extern "C"

@@ -1,0 +1,121 @@
+/* milcgpu: gradient flow and stout smearing of the gauge field behind a milcgpu_gauge, and what is measured on it.
+ *
+ * Conventions are those of milcgpu_md.h: links carry staggered phases and boundary sign, and so they do afterwards. All
+ * results are those of the links without them. Links that were loaded without phases do as well, if phases_out says so;
+ * nothing else of the handle may be asked of such links but milcgpu_gauge_save, milcgpu_momenta_* and the functions
+ * here.
+ *
+ * Every function returns a status and says in milcgpu_last_error() what failed, where, and what to do. What fails
+ * leaves the links as they were, if not said otherwise. Momenta are not touched. On several ranks all of them call
+ * together and with the same numbers.
+ */
+#ifndef MILCGPU_FLOW_H
+#define MILCGPU_FLOW_H
+
+#include "milcgpu_md.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+    MILCGPU_FLOW_WILSON = 0,
+    MILCGPU_FLOW_SYMANZIK = 1 /* plaquettes 5/3, rectangles -1/12; MILC's zeuthen is the same */
+} milcgpu_flow_action;
+
+/* MILC's numbers. Orders and sources: gpu_kernels/gauge/flow_integrators.h. */
+typedef enum {
+    MILCGPU_FLOW_LUSCHER = 0, /* MILC's wilson_flow */
+    MILCGPU_FLOW_CK = 1,
+    MILCGPU_FLOW_BBB = 2,
+    MILCGPU_FLOW_CF3 = 3,
+    MILCGPU_FLOW_RKMK3 = 10,
+    MILCGPU_FLOW_RKMK4 = 11,
+    MILCGPU_FLOW_RKMK5 = 12,
+    MILCGPU_FLOW_RKMK8 = 13,
+    MILCGPU_FLOW_ADAPT_LUSCHER = 20,
+    MILCGPU_FLOW_ADAPT_BS = 21,
+    MILCGPU_FLOW_ADAPT_CF3 = 22 /* as in MILC: the same as ADAPT_LUSCHER */
+} milcgpu_flow_integrator;
+
+#define MILCGPU_FLOW_AUTO_STOP (-1.0)
+
+typedef struct {
+    size_t struct_size;
+    int action, integrator;
+    int exp_order;     /* of the series of exp, 1 to 16; MILC's input has 8. 0: the whole of it */
+    double step;       /* flow time, in units of the lattice spacing squared; of an adaptive integrator the first */
+    double stop;       /* where the flow ends; the last step is made to fit. MILCGPU_FLOW_AUTO_STOP: where t^2 E > 0.45
+                          and t d/dt (t^2 E) > 0.35, far enough for t0 and w0. 0: no step */
+    double tolerance;  /* adaptive: a step whose two solutions are further apart is tried again with a shorter one, but
+                          for the last (|U - V| / 9 of the worst link) */
+    double anisotropy; /* staples of spatial links along t count so much squared. 0: 1 */
+    int every;         /* measure after so many steps, and at the end. 0: after each */
+    int most_steps;    /* 0: 100000 */
+    int phases_out;    /* 0: the links carry staggered phases and boundary sign; 1: they do not */
+} milcgpu_flow_spec;
+
+/* MILC's defaults: Wilson, LUSCHER, exp_order 8, step 0.0625, automatic stop; tolerance 0.01. */
+void milcgpu_flow_defaults(milcgpu_flow_spec *spec);
+
+/* As MILC's GFLOW lines have them; means over the sites but for the charge. _t: the three planes with time, _s: those
+ * of space. The energy density E of t0 and w0 is clover_t + clover_s. */
+typedef struct {
+    double clover_t, clover_s;       /* -tr F^2, sum over three planes; F: clover, traceless */
+    double plaquette_t, plaquette_s; /* Re tr / 3, sum over three planes: 3 on unit links */
+    double rectangle_t, rectangle_s; /* the same of the mean of a plane's two rectangles. Links must be unitary */
+    double charge;                   /* topological charge of the clover */
+} milcgpu_observables;
+
+typedef struct {
+    double time, step;   /* flow time; length of the last step, before the first one the spec's */
+    double distance;     /* of the last step's two solutions; 0: not adaptive, or no step yet */
+    int steps, rejected; /* until here */
+    milcgpu_observables of;
+} milcgpu_flow_point;
+
+/* Called at the beginning and where the flow is measured, on every rank. Other than 0: the flow ends here, on all
+ * ranks if one says so. Must not call functions of milcgpu with this context. */
+typedef int (*milcgpu_flow_callback)(void *user, const milcgpu_flow_point *point);
+
+typedef struct {
+    size_t struct_size;
+    int status;
+    int ended_by_caller;
+    double seconds;        /* the whole call */
+    double kernel_seconds; /* of it, without copies: device events; what a callback does is in it */
+    double flops, gflops;  /* done; per kernel second */
+    uint64_t bytes_to_device, bytes_to_host;
+    double next_step; /* adaptive: with which the flow would go on */
+    milcgpu_flow_point last;
+    char message[400];
+} milcgpu_flow_report;
+
+/* The gradient flow of the links: dV/dt = -TA(V S^dag) V. callback and report may be NULL. NOT_CONVERGED: most_steps
+ * were made before the end; the links are where the flow has come. NAN_OR_INF: an observable is not finite. Takes two
+ * more sets of links (adaptive LUSCHER: three) and one of momenta for each K of the integrator, and SYMANZIK without
+ * anisotropy the space of milcgpu_gauge_force. */
+milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec *spec,
+                                     milcgpu_flow_callback callback, void *user, milcgpu_flow_report *report);
+
+milcgpu_status milcgpu_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_observables *observables);
+
+typedef struct {
+    size_t struct_size;
+    double rho;
+    int times;      /* smeared one after the other; 0: nothing is done */
+    int directions; /* 4, or 3: spatial links by staples in space, time links as they are */
+    int phases_out; /* as above */
+} milcgpu_stout_spec;
+
+/* U <- exp(iQ) U, Q of rho times the staples (Morningstar, Peardon, hep-lat/0311018). report may be NULL. */
+milcgpu_status milcgpu_stout(milcgpu_gauge *gauge, const milcgpu_stout_spec *spec, milcgpu_force_report *report);
+
+/* The links of one handle into another one of the same context and precision, on the device: what is to be smeared or
+ * flown while the links are still needed. */
+milcgpu_status milcgpu_gauge_copy(milcgpu_gauge *from, milcgpu_gauge *to);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
