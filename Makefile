@@ -9,6 +9,7 @@
 #   SANITIZE=1          host backend under the address and undefined-behaviour sanitizers (implies CUDA=0)
 #   STRIPED=1           host backend with its memory laid out as the GPU's (slow; for tests; implies CUDA=0)
 #   TESTS="[smoke]"     arguments of the test program in `make check`: names, tags, options
+#   BENCH="--quick"     arguments of the program bench in `make bench`
 #   CXX NVCC CPPFLAGS CXXFLAGS LDFLAGS LDLIBS PREFIX DESTDIR    as usual; the FLAGS add to the ones below
 #   V=1                 show the commands
 #
@@ -173,15 +174,14 @@ check: $(O)/milcgpu_tests $(host_programs) $(mpi_list) $(mpi_programs) $(fault_p
 	@{ OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $(O)/milcgpu_tests $(TESTS) 2>&1; echo $$? >$(O)/check.status; } | tee $(O)/check.log; \
 	awk -v status="$$(cat $(O)/check.status)" '$(count_tests)' $(O)/check.log
 
-bench: $(O)/bench $(O)/bench_forces ## measure bandwidth, kernels, CG, forces; build/bench*.csv and build/roofline.png
-	@status=0; $(O)/bench --csv build/bench.csv || status=$$?; \
-	$(O)/bench_forces --csv build/bench_forces.csv || status=$$?; \
+bench: $(O)/bench ## time every operation against the copy bandwidth; build/bench.csv and pictures (BENCH="--quick": its options)
+	@status=0; $(O)/bench --csv build/bench.csv $(BENCH) || status=$$?; \
 	$(call plot,roofline,bench,roofline); \
+	$(call plot,several_sources,bench,several_sources); \
 	exit $$status
 
-dense: $(O)/gemm_ladder $(O)/bench_dense ## matrix products step by step, Gram matrices and rotations, beside cuBLAS; build/gemm_ladder.png
+dense: $(O)/gemm_ladder ## matrix products step by step, beside cuBLAS; build/gemm_ladder.png
 	@status=0; $(O)/gemm_ladder --csv build/gemm_ladder.csv || status=$$?; \
-	$(O)/bench_dense --csv build/bench_dense.csv || status=$$?; \
 	$(call plot,gemm_ladder,gemm_ladder,gemm_ladder); \
 	exit $$status
 

@@ -1,27 +1,18 @@
-// Times Gram matrices and rotations of many fields beside cuBLAS, and verifies them. Device events, median of several
-// runs; the bandwidth limit is the copy bandwidth of the same run, on compulsory bytes. "of the better" is the time of
-// cuBLAS's fastest form, or of the bandwidth limit, whichever is less, over ours. cuBLAS has the same fields as tall
-// matrices; its strided batches leave out the sum over them that a Gram matrix still needs.
-#include "examples/arguments.h"
+// Gram matrices and rotations of many fields, with the time of cuBLAS's fastest form beside them. cuBLAS has the same
+// fields as tall matrices; its strided batches leave out the sum over them that a Gram matrix still needs.
+#include "examples/bench.h"
 #include "examples/cublas.h"
-#include "examples/timing.h"
 #include "gpu_kernels/dense/dense.h"
 #include "reorder/spinor_reorder.h"
 #include "tests/reference/su3.h"
-#include <cmath>
 
+namespace examples {
 using namespace milcgpu;
-using namespace examples;
 
 namespace {
 
 using Number = std::complex<double>;
 constexpr int launches = 20; // timed together
-
-struct Settings {
-    std::string backend = "auto", csv, precision = "all";
-    std::array<int, 4> size = {0, 0, 0, 0};
-};
 
 // Errors as measured, as parts of what the terms of a sum add up to.
 double tolerance(bool gram, Precision p) {
@@ -30,35 +21,29 @@ double tolerance(bool gram, Precision p) {
     return times_measured * (p == Precision::double_ ? 1.3e-15 : p == Precision::single ? 3.5e-7 : 2.6e-6);
 }
 
-class Bench {
+class Dense {
   public:
-    Bench(Device &device, const std::array<int, 4> &size, const std::string &csv)
-        : device_(device), geometry_(size), sites_(geometry_.sites(0)), reorder_(device, map_, geometry_),
-          cublas_(device.on_gpu() ? new Cublas(device.stream()) : nullptr), base_(size_t(sites_) * 3) {
+    explicit Dense(const Bench &bench)
+        : bench_(bench), device_(bench.device()), geometry_(bench.system.lattice.n), sites_(geometry_.sites(0)),
+          reorder_(device_, map_, geometry_), cublas_(device_.on_gpu() ? new Cublas(device_.stream()) : nullptr),
+          base_(size_t(sites_) * 3) {
         reference::Rng rng(5);
         for (Number &x : base_)
             x = {2 * reference::uniform(rng) - 1, 2 * reference::uniform(rng) - 1};
-        out_.copy_bandwidth = copy_bandwidth(device);
-        std::printf("%s\nlattice %d x %d x %d x %d, copy %.1f GB/s (read and written)%s\n",
-                    device.description().c_str(), size[0], size[1], size[2], size[3], out_.copy_bandwidth * 1e-9,
-                    with_cublas() ? "" : "; no cuBLAS");
-        std::printf("%-7s %-7s %9s %10s %9s %8s %7s %10s %-8s %14s %8s\n", "", "", "fields", "us", "GFLOPS", "GB/s",
-                    "% copy", "cuBLAS us", "form", "% of better", "error");
-        if (!csv.empty())
-            out_.csv.open(csv);
-        out_.csv << "kind,precision,n,m,us,gflops,gbytes_per_second,percent_of_copy,cublas_us,cublas_form,"
-                    "percent_of_better,error\n";
+        if (!with_cublas())
+            std::printf("dense: no cuBLAS to compare with\n");
     }
 
-    int run(const std::string &precision) {
+    void run() {
+        const bool quick = bench_.settings.quick;
         for (const Precision p : {Precision::double_, Precision::single, Precision::half}) {
-            if (precision != "all" && precision != name(p))
+            if (bench_.settings.dense_precision != "all" && bench_.settings.dense_precision != name(p))
                 continue;
-            for (const int n : {4, 8, 12, 16, 32})
+            for (const int n : quick ? std::vector<int>{12} : std::vector<int>{4, 8, 12, 16, 32})
                 one(p, n, n);
-            one(p, 100, 30);
+            if (!quick)
+                one(p, 100, 30);
         }
-        return out_.finish();
     }
 
   private:
@@ -107,17 +92,9 @@ class Bench {
 
     void line(const std::string &kind, Precision p, int n, int m, double seconds, double bytes, const Fastest &cublas,
               double error) {
-        const double flops = dense_flops(n, m, sites_), limit = bytes / out_.copy_bandwidth;
-        const double better = cublas.seconds > 0 ? std::min(cublas.seconds, limit) : limit;
-        std::printf("%-7s %-7s %4d x %2d %10.2f %9.1f %8.1f %7.1f %10.2f %-8s %14.1f %8.1e\n", kind.c_str(), name(p), n,
-                    m, seconds * 1e6, flops / seconds * 1e-9, bytes / seconds * 1e-9, 100 * limit / seconds,
-                    cublas.seconds * 1e6, cublas.form.c_str(), 100 * better / seconds, error);
-        out_.csv << kind << "," << name(p) << "," << n << "," << m << "," << seconds * 1e6 << ","
-                 << flops / seconds * 1e-9 << "," << bytes / seconds * 1e-9 << "," << 100 * limit / seconds << ","
-                 << cublas.seconds * 1e6 << "," << cublas.form << "," << 100 * better / seconds << "," << error << "\n";
-        const double allowed = tolerance(kind[0] == 'g', p);
-        if (!(error <= allowed))
-            out_.fail(kind, format("%s %d x %d", name(p), n, m), format("error %.2e, at most %.2e", error, allowed));
+        bench_.table.row({"dense", format("%s %d x %d", kind.c_str(), n, m), name(p)},
+                         {seconds, dense_flops(n, m, sites_), bytes, 0, cublas.seconds}, error,
+                         tolerance(kind[0] == 'g', p));
     }
 
     template <class T>
@@ -224,6 +201,7 @@ class Bench {
         }
     }
 
+    const Bench &bench_;
     Device &device_;
     const Geometry geometry_;
     const int sites_;
@@ -231,27 +209,10 @@ class Bench {
     SpinorReorder reorder_;
     std::unique_ptr<Cublas> cublas_;
     std::vector<Number> base_;
-    Out out_;
 };
 
 } // namespace
 
-int main(int argc, char **argv) {
-    Settings settings;
-    Arguments arguments("bench_dense", "times Gram matrices and rotations of many fields");
-    arguments.add("backend", "NAME", settings.backend, "auto, host or cuda");
-    arguments.add("size", "X Y Z T", settings.size, "lattice (0: 24^3 x 32 on a GPU, 8^4 on the host)");
-    arguments.add("precision", "NAME", settings.precision, "all, double, single or half");
-    arguments.add("csv", "FILE", settings.csv, "the table");
-    return run_program("bench_dense", [&] {
-        if (!arguments.parse(argc, argv))
-            return 0;
-        if (settings.backend != "auto" && settings.backend != "host" && settings.backend != "cuda")
-            throw ArgumentError("--backend must be auto, host or cuda, not '" + settings.backend + "'");
-        const bool gpu = settings.backend == "cuda" || (settings.backend == "auto" && Device::gpu_count() > 0);
-        Device device(gpu ? Backend::cuda : Backend::host, 0);
-        if (settings.size[0] == 0)
-            settings.size = gpu ? std::array<int, 4>{24, 24, 24, 32} : std::array<int, 4>{8, 8, 8, 8};
-        return Bench(device, settings.size, settings.csv).run(settings.precision);
-    });
-}
+void bench_dense(const Bench &bench) { Dense(bench).run(); }
+
+} // namespace examples

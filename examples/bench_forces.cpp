@@ -1,28 +1,16 @@
-// Times molecular dynamics: forces of asqtad and HISQ and what they consist of, gauge force, updates, actions; verifies
-// each. Device events, median of several runs; GB/s on compulsory bytes, percent of the copy bandwidth of the same run.
-//
-// Double precision is held against central differences of what is differentiated, along random momenta, or against the
-// CPU reference; single precision against double. What is wrong is named in the last lines; the exit status is then 1.
-#include "examples/arguments.h"
-#include "examples/heatbath.h"
-#include "examples/system.h"
-#include "examples/timing.h"
+// Molecular dynamics: forces of asqtad and HISQ and what they consist of, gauge force, updates, actions. Double
+// precision is held against central differences of what is differentiated, along random momenta, or against the CPU
+// reference; single precision against double.
+#include "examples/bench.h"
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/forces/fermion_force.h"
 #include "reorder/resident_links.h"
 #include "tests/reference/forces.h"
-#include <cmath>
 
+namespace examples {
 using namespace milcgpu;
-using namespace examples;
 
 namespace {
-
-struct Settings {
-    std::string backend = "auto", csv;
-    std::array<int, 4> size = {0, 0, 0, 0};
-    int sweeps = 8, hisq_terms = 30, asqtad_terms = 8;
-};
 
 using Reals = std::vector<double>; // a field in MILC's order
 
@@ -44,12 +32,12 @@ double difference(const Reals &a, const Reals &b) {
     return static_cast<double>(std::sqrt(d / size));
 }
 
-class Bench {
+class Forces {
   public:
-    Bench(Device &device, const reference::Lattice &lattice, const reference::Gauge &gauge, const Settings &settings,
-          Out &out)
-        : device_(device), geometry_(lattice.n), lattice_(lattice), settings_(settings), out_(out),
-          volume_(lattice.volume()), gauge_(reference::links_to_milc<double>(lattice, gauge)) {
+    explicit Forces(const Bench &bench)
+        : device_(bench.device()), geometry_(bench.system.lattice.n), lattice_(bench.system.lattice),
+          settings_(bench.settings), table_(bench.table), volume_(lattice_.volume()),
+          gauge_(reference::links_to_milc<double>(lattice_, bench.system.gauge)) {
         reference::Rng rng(3);
         direction_.resize(40 * size_t(volume_));
         for (size_t k = 0; k < direction_.size(); k += 10) {
@@ -57,8 +45,8 @@ class Bench {
                 direction_[k + j] = 0.5 * reference::gaussian(rng).real();
             direction_[k + 8] = -direction_[k + 6] - direction_[k + 7];
         }
-        for (int t = 0; t < std::max(settings.hisq_terms, settings.asqtad_terms); ++t)
-            x_.push_back(reference::random_fermion(lattice, 100 + t));
+        for (int t = 0; t < std::max(settings_.hisq_terms, settings_.asqtad_terms); ++t)
+            x_.push_back(reference::random_fermion(lattice_, 100 + t));
     }
 
     void run() {
@@ -120,8 +108,7 @@ class Bench {
             results_[what] = result;
         else
             error = difference(result, results_[what]), tolerance = times_measured * 5e-7;
-        out_.line("forces", format("%s %s", what.c_str(), name(p)), seconds, flops * volume_, bytes * volume_, error,
-                  tolerance);
+        table_.row({"forces", what, name(p)}, {seconds, flops * volume_, bytes * volume_}, error, tolerance);
     }
     template <class Launch> double seconds(const Launch &launch) {
         return median_seconds(device_, 5, device_.on_gpu() ? 3 : 1, launch);
@@ -185,15 +172,15 @@ class Bench {
     Geometry geometry_;
     SiteMap map_;
     reference::Lattice lattice_;
-    const Settings &settings_;
-    Out &out_;
+    const BenchSettings &settings_;
+    Table &table_;
     int volume_;
     Reals gauge_, direction_;
     std::vector<reference::Fermion> x_;
     std::map<std::string, Reals> results_;
 };
 
-void Bench::fermions(Precision p, const LinkField &u) {
+void Forces::fermions(Precision p, const LinkField &u) {
     const bool check = p == Precision::double_;
     const int hisq_terms = settings_.hisq_terms, asqtad_terms = settings_.asqtad_terms;
     const double matrix = link_bytes(p, 18);
@@ -220,7 +207,7 @@ void Bench::fermions(Precision p, const LinkField &u) {
     double t = seconds(
         [&] { outer_products(device_, geometry_, terms.x, terms.residues, terms.residues, false, by_fat, &by_long); });
     const Reals products = down(by_fat);
-    row(format("outer products, %d terms", hisq_terms), p, t, outer_products_flops(hisq_terms),
+    row(format("outer products of %d", hisq_terms), p, t, outer_products_flops(hisq_terms),
         outer_products_bytes(p, hisq_terms), products, difference(products, q_fat) + difference(down(by_long), q_long),
         times_measured * 1e-15);
     {
@@ -256,7 +243,7 @@ void Bench::fermions(Precision p, const LinkField &u) {
     add_force(device_, geometry_, u, asqtad_derivative(device_, geometry_, u, asqtad, few), 2, h);
     Reals result = down(h);
     const Reals few_fat = reference_products(asqtad_terms, 1), few_long = reference_products(asqtad_terms, 3);
-    row(format("asqtad force, %d terms", asqtad_terms), p, t,
+    row(format("asqtad force of %d", asqtad_terms), p, t,
         asqtad_derivative_flops(asqtad, asqtad_terms) + add_force_flops, compulsory + asqtad_terms * spinor_bytes(p),
         result,
         check ? slope_error(along(result), slope([&](const LinkField &l) {
@@ -284,13 +271,13 @@ void Bench::fermions(Precision p, const LinkField &u) {
                                 return fat_value(new_w, level_2, q_fat) + long_value(new_w, level_2.naik, q_long);
                             }))
               : 0;
-    row(format("HISQ force, %d terms", hisq_terms), p, t, hisq_derivative_flops(hisq, hisq_terms) + add_force_flops,
+    row(format("HISQ force of %d", hisq_terms), p, t, hisq_derivative_flops(hisq, hisq_terms) + add_force_flops,
         compulsory + 8 * matrix + hisq_terms * spinor_bytes(p), result, error, slope_tolerance);
-    row("through the unitarization, in it", p, unitarize_seconds, unitarize_adjoint_flops, 12 * matrix, result, error,
-        slope_tolerance);
+    row("HISQ force: through the unitarization", p, unitarize_seconds, unitarize_adjoint_flops, 12 * matrix, result,
+        error, slope_tolerance);
 }
 
-void Bench::gauge_sector(Precision p, const LinkField &u) {
+void Forces::gauge_sector(Precision p, const LinkField &u) {
     const bool check = p == Precision::double_;
     const LinkField h = momenta(device_, p, geometry_);
     for (const LoopCoefficients &c :
@@ -301,7 +288,7 @@ void Bench::gauge_sector(Precision p, const LinkField &u) {
         gauge_force(device_, geometry_, u, c, 1, h, space);
         const Reals result = down(h);
         const char *loops = c.bent != 0        ? "gauge force"
-                            : c.rectangle != 0 ? "gauge force, tree level"
+                            : c.rectangle != 0 ? "gauge force of tree level"
                                                : "plaquette force";
         row(loops, p, t, gauge_force_flops(c), gauge_force_bytes(p, c), result,
             check ? slope_error(along(result),
@@ -318,7 +305,7 @@ void Bench::gauge_sector(Precision p, const LinkField &u) {
         update_links(device_, geometry_, moved, direction, 1e-3, order);
         const Reals there = down(moved);
         update_links(device_, geometry_, moved, direction, -1e-3, order);
-        row(format("update of the links, order %d", order), p, t, update_links_flops(order), update_links_bytes(p),
+        row(format("update of the links of order %d", order), p, t, update_links_flops(order), update_links_bytes(p),
             there, difference(down(moved), gauge_), times_measured * 1e-15);
     }
     double t = seconds([&] { add_force(device_, geometry_, u, by_u, 1e-3, h); });
@@ -350,36 +337,8 @@ void Bench::gauge_sector(Precision p, const LinkField &u) {
         times_measured * 1e-15);
 }
 
-int run(Settings &settings) {
-    const int backend = backends_of(Job(), settings.backend)[0];
-    if (settings.size[0] == 0)
-        settings.size = backend == MILCGPU_CUDA ? std::array<int, 4>{24, 24, 24, 32} : std::array<int, 4>{6, 6, 6, 8};
-    const reference::Lattice lattice{settings.size};
-    Device device(backend == MILCGPU_CUDA ? Backend::cuda : Backend::host, 0);
-    Out out;
-    out.begin(device, settings.size, settings.csv);
-    reference::Gauge gauge = thermalized(lattice, 6.0, 5, settings.sweeps, 1);
-    reference::apply_phases(lattice, gauge);
-    Bench(device, lattice, gauge, settings, out).run();
-    return out.finish();
-}
-
 } // namespace
 
-int main(int argc, char **argv) {
-    Settings settings;
-    Arguments arguments("bench_forces", "times forces and updates of molecular dynamics");
-    arguments.add("backend", "NAME", settings.backend, "auto, host or cuda");
-    arguments.add("size", "X Y Z T", settings.size, "lattice (0: 24^3 x 32 on a GPU, 6^3 x 8 on the host)");
-    arguments.add("sweeps", "N", settings.sweeps, "heat-bath sweeps of the gauge field (beta 6, cold start)");
-    arguments.add("hisq-terms", "N", settings.hisq_terms, "poles of the HISQ force");
-    arguments.add("asqtad-terms", "N", settings.asqtad_terms, "poles of the asqtad force");
-    arguments.add("csv", "FILE", settings.csv, "the table");
-    return run_program("bench_forces", [&] {
-        if (!arguments.parse(argc, argv))
-            return 0;
-        if (settings.hisq_terms < 1 || settings.asqtad_terms < 1)
-            throw ArgumentError("--hisq-terms and --asqtad-terms must be positive");
-        return run(settings);
-    });
-}
+void bench_forces(const Bench &bench) { Forces(bench).run(); }
+
+} // namespace examples

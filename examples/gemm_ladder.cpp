@@ -6,6 +6,7 @@
 #include "examples/arguments.h"
 #include "examples/cublas.h"
 #include "examples/timing.h"
+#include <fstream>
 #if defined(__CUDACC__)
 #include "examples/gemm_bulk.h"
 #endif
@@ -114,10 +115,11 @@ int climb(const Settings &settings) {
     const DeviceArray<float> da(device, numbers, "A"), db(device, numbers, "B"), dc(device, numbers, "C");
     device.copy_to_device(da.data(), a.data(), da.bytes());
     device.copy_to_device(db.data(), b.data(), db.bytes());
-    Out out;
+    Wrong wrong;
+    std::ofstream csv;
     if (!settings.csv.empty())
-        out.csv.open(settings.csv);
-    out.csv << "step,what,precision,us,gflops,percent_of_cublas,error\n";
+        csv.open(settings.csv);
+    csv << "step,what,precision,us,gflops,percent_of_cublas,error\n";
     std::printf("%s\nC = A B, %d x %d, single precision\n%4s %-32s %-9s %10s %9s %11s %8s\n",
                 device.description().c_str(), n, n, "step", "", "precision", "us", "GFLOPS", "% of cuBLAS", "error");
 
@@ -127,7 +129,7 @@ int climb(const Settings &settings) {
         device.fill_zero(dc.data(), dc.bytes());
         const double seconds = median_seconds(device, 5, 2, launch);
         if (const cudaError_t failed = cudaGetLastError())
-            return out.fail(number, what, cudaGetErrorString(failed));
+            return wrong.add(format("step %s, %s: %s", number.c_str(), what, cudaGetErrorString(failed)));
         device.copy_to_host(c.data(), dc.data(), dc.bytes());
         const double error = error_of(a, b, c, n), gflops = 2e-9 * n * numbers / seconds;
         if (number == "cuBLAS")
@@ -136,10 +138,11 @@ int climb(const Settings &settings) {
         const char *precision = tf32 ? "TF32" : "FP32";
         std::printf("%4s %-32s %-9s %10.1f %9.0f %11.1f %8.1e\n", number.c_str(), what, precision, seconds * 1e6,
                     gflops, percent, error);
-        out.csv << number << "," << what << "," << precision << "," << seconds * 1e6 << "," << gflops << "," << percent
-                << "," << error << "\n";
+        csv << number << "," << what << "," << precision << "," << seconds * 1e6 << "," << gflops << "," << percent
+            << "," << error << "\n";
         if (!(error <= tolerance(tf32)))
-            out.fail(number, what, format("error %.2e, at most %.2e is right", error, tolerance(tf32)));
+            wrong.add(
+                format("step %s, %s: error %.2e, at most %.2e is right", number.c_str(), what, error, tolerance(tf32)));
     };
     for (const bool tf32 : {false, true})
         if (cublas && cublas.use_tf32(tf32))
@@ -150,7 +153,7 @@ int climb(const Settings &settings) {
         line(std::to_string(step.number), step.what, step.tf32, [&] {
             step.launch({da.data(), db.data(), n}, dc.data(), stream);
         });
-    return out.finish();
+    return wrong.finish();
 }
 
 #endif

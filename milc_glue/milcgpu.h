@@ -229,20 +229,21 @@ milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, con
 /* How several sources are solved for. */
 typedef enum {
     MILCGPU_TOGETHER_AUTO = 0, /* the faster of block and one by one, by number of sources, lattice and precision */
-    MILCGPU_BLOCK = 1,     /* in one Krylov space for all: fewer steps, the more sources and the lighter the mass */
-    MILCGPU_LOCK_STEP = 2, /* at once, each in a Krylov space of its own: the steps of a solve for each */
-    MILCGPU_ONE_BY_ONE = 3 /* milcgpu_solve for each */
+    MILCGPU_BLOCK = 1,         /* in one Krylov space for all: fewer steps, the more sources and the lighter the mass */
+    MILCGPU_LOCK_STEP = 2,     /* at once, each in a Krylov space of its own: the steps of a solve for each */
+    MILCGPU_ONE_BY_ONE = 3     /* milcgpu_solve for each */
 } milcgpu_together;
 
 /* The same as milcgpu_solve for n sources, any number, with the links loaded once for up to 16 of them. Each has its
  * own guess, status and residuals; one that cannot be solved for (NaN in it) does not hold the others back. Sources are
  * taken 16 at a time, or fewer where memory is short, and what these have found is copied out before the next ones are
  * begun. A relative tolerance is tested one source after the other. reports: n of them, or NULL. The status is that of
- * the first source without a solution, else that of the first that is not OK. Solutions are kept in double and residuals computed from the links as handed
- * over, whatever spec.precise says, and where spec.sloppy is half, single iterates: it is faster here. */
+ * the first source without a solution, else that of the first that is not OK. Solutions are kept in double and
+ * residuals computed from the links as handed over, whatever spec.precise says, and where spec.sloppy is half, single
+ * iterates: it is faster here. */
 milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
-                                     int together, int n, const milcgpu_field *sources,
-                                     const milcgpu_field *solutions, milcgpu_solve_report *reports);
+                                     int together, int n, const milcgpu_field *sources, const milcgpu_field *solutions,
+                                     milcgpu_solve_report *reports);
 
 /* Several masses at once: (offset_i - D D) x_i = b, offset_i = 4 m_i^2 or a pole of a rational function; any order,
  * equal ones too. */
@@ -378,6 +379,11 @@ milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink
  * the last line of the table; links that fewer reals do not hold are kept in 18, which the table does not foresee. */
 milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec,
                                    char *text, size_t text_size, size_t *bytes);
+
+/* The same for n sources, solved together unless `together` is MILCGPU_ONE_BY_ONE. With less memory fewer are taken at
+ * a time. */
+milcgpu_status milcgpu_sources_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec,
+                                    int together, int n, char *text, size_t text_size, size_t *bytes);
 
 /* The same for a multi-mass solve. */
 milcgpu_status milcgpu_multi_mass_plan(milcgpu_context *context, int host_precision,

@@ -74,6 +74,9 @@ int milcgpu_plugin_takes_dslash(void);
 void milcgpu_plugin_original(milcgpu_routine routine, int entering);
 /* Says once a routine that MILC's own does it, and why: for what shows only when the routine is called. */
 void milcgpu_plugin_leaves(milcgpu_routine routine, const char *why);
+/* Whether the colours of a set of propagators are to be solved in one call, where MILC would solve one after the other
+ * (MILCGPU_GATHER). Says so once. */
+int milcgpu_plugin_gathers(void);
 /* MILCGPU_COMPARE: 0 not set, 1 compare, 2 strict. */
 int milcgpu_plugin_compare(void);
 

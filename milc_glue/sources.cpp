@@ -43,6 +43,19 @@ bool together_pays(milcgpu_context &context, milcgpu_links &links, const SolveAr
     return ladder::together_pays(n, sites, half, context.device->on_gpu());
 }
 
+// How many of n sources are taken at a time: groups alike, of at most most_block.
+int sources_at_once(int n) {
+    const int groups = (n + most_block - 1) / most_block;
+    return (n + groups - 1) / groups;
+}
+
+void check_together(int together, int n) {
+    if (together < MILCGPU_TOGETHER_AUTO || together > MILCGPU_ONE_BY_ONE)
+        refuse(format("together is %d: must be one of milcgpu_together (0 to %d)", together, MILCGPU_ONE_BY_ONE));
+    if (n < 0)
+        refuse(format("the number of sources is %d", n));
+}
+
 // Of sources first to first + count.
 SourcesReport solve_some(milcgpu_context &context, milcgpu_links &links, const SolveArguments &a, Together together,
                          const SourceFields &fields, int first, int count, BlockCgSolver &solver,
@@ -87,8 +100,7 @@ Status solve_together(milcgpu_context &context, milcgpu_links &links, const milc
     check_alike(context, alike);
     milcgpu_context::CachedSolver &cached = cached_solver(context, links, a.parity, a.precise, a.sloppy);
     context.busy_with_several = true;
-    const int groups = (n + most_block - 1) / most_block;
-    BlockCgSolver &solver = block_solver(context, links, a, (n + groups - 1) / groups, cached);
+    BlockCgSolver &solver = block_solver(context, links, a, sources_at_once(n), cached);
     CgProgress progress;
     if (spec.progress != nullptr)
         progress = [&spec](int step, double residual) { spec.progress(spec.user, step, residual); };
@@ -138,11 +150,7 @@ extern "C" milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgp
             resident(context, links);
             a = checked_solve(*spec);
             check_version(spec->links_version, *links->links);
-            if (together < MILCGPU_TOGETHER_AUTO || together > MILCGPU_ONE_BY_ONE)
-                refuse(
-                    format("together is %d: must be one of milcgpu_together (0 to %d)", together, MILCGPU_ONE_BY_ONE));
-            if (n < 0)
-                refuse(format("the number of sources is %d", n));
+            check_together(together, n);
             if (n > 0) {
                 require(sources, function, "sources");
                 require(solutions, function, "solutions");
@@ -174,5 +182,25 @@ extern "C" milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgp
         for (int k = 0; k < n && reports != nullptr; ++k)
             reports[k] = filled[k];
         return status;
+    });
+}
+
+extern "C" milcgpu_status milcgpu_sources_plan(milcgpu_context *context, int host_precision,
+                                               const milcgpu_solve_spec *spec, int together, int n, char *text,
+                                               size_t text_size, size_t *bytes) {
+    return guarded(context, "milcgpu_sources_plan", [&] {
+        require(context, "milcgpu_sources_plan", "context");
+        require(spec, "milcgpu_sources_plan", "spec");
+        check_together(together, n);
+        MemoryPlan plan = plan_of(*context, host_precision, *spec);
+        if (n > 1 && together != MILCGPU_ONE_BY_ONE) {
+            const SolveArguments a = checked_solve(*spec);
+            const OperatorSpec several = ladder::of_several(a.sloppy);
+            plan = solve_plan(context->geometry, precision_of(host_precision, "host_precision"), {several}, a.precise,
+                              a.sloppy);
+            plan.vectors += BlockCgSolver::workspace_bytes(context->geometry, several, sources_at_once(n));
+        }
+        hand_over(*context, plan, text, text_size, bytes);
+        return Status::ok;
     });
 }

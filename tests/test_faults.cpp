@@ -94,6 +94,15 @@ milcgpu_status solve_several(Session<double> &session, Fields &out) {
     return milcgpu_multi_mass(session.context, session.links, &spec, &from, to, nullptr);
 }
 
+// Two sources in one Krylov space; they differ.
+milcgpu_status solve_together(Session<double> &session, Fields &out) {
+    const milcgpu_solve_spec spec = solve_spec(0.1, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+    static const std::vector<double> second(the_system().source.rbegin(), the_system().source.rend());
+    const milcgpu_field from[] = {field_of(the_system().source), field_of(second)},
+                        to[] = {field_of(out[0]), field_of(out[1])};
+    return milcgpu_solve_sources(session.context, session.links, &spec, MILCGPU_BLOCK, 2, from, to, nullptr);
+}
+
 // HISQ with V, Y and W, two sets on the host and one more in a handle.
 milcgpu_status make_links(Session<double> &session, Fields &out, milcgpu_links **handle) {
     milcgpu_fatlink_spec spec;
@@ -161,6 +170,7 @@ std::vector<Entry> entries() {
          true,
          [](Session<double> &s, Fields &out) { return solve(s, out[0], 0.004, MILCGPU_SINGLE); }},
         {"multi_mass", {vector, vector}, true, solve_several},
+        {"solve_sources", {vector, vector}, true, solve_together},
         {"fat_links",
          {link, link, link, link, link, link, link},
          false,

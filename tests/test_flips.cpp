@@ -38,38 +38,50 @@ struct Flip {
     }
 };
 
-// `flips` solves with a random bit each; a session is made anew when the device was lost.
+// `flips` solves with a random bit each, of one source or of several in one Krylov space; a session is made anew when
+// the device was lost.
 std::map<std::string, Outcomes> flip_bits(milcgpu::Backend backend, const reference::Lattice &lattice, int flips,
-                                          int sloppy) {
+                                          int sloppy, int sources) {
     const AsqtadLinks links = asqtad_links(lattice, 91);
-    const auto b = random_fermion(lattice, 92);
     reference::Rng rng(93 + sloppy);
     std::map<std::string, Outcomes> table;
     std::unique_ptr<Session<double>> session;
-    auto source = reference::vector_to_milc<double>(lattice, b);
-    const std::vector<double> guess(source.size(), 0.25);
+    std::vector<reference::Fermion> b;
+    std::vector<std::vector<double>> host;
+    for (int k = 0; k < sources; ++k) {
+        b.push_back(random_fermion(lattice, 92 + k));
+        host.push_back(reference::vector_to_milc<double>(lattice, b[k]));
+    }
+    const std::vector<double> guess(host[0].size(), 0.25);
     for (int k = 0; k < flips; ++k) {
         if (!session) {
             session = std::make_unique<Session<double>>(lattice, backend, 0, 0);
             REQUIRE(session->load(links.fat, links.lng) == MILCGPU_OK);
         }
-        std::vector<double> x = guess;
+        std::vector<std::vector<double>> x(sources, guess);
         milcgpu_solve_spec spec = solve_spec(mass, tolerance, MILCGPU_DOUBLE, sloppy);
         Flip flip{session->context, rng(), 8 + static_cast<int>(rng() % 40), ""};
         spec.progress = Flip::progress;
         spec.user = &flip;
-        const milcgpu_field from = session->field(source), to = session->field(x);
-        const milcgpu_status status = milcgpu_solve(session->context, session->links, &spec, &from, &to, nullptr);
+        std::vector<milcgpu_field> from, to;
+        for (int k = 0; k < sources; ++k)
+            from.push_back(session->field(host[k])), to.push_back(session->field(x[k]));
+        const milcgpu_status status =
+            sources == 1 ? milcgpu_solve(session->context, session->links, &spec, &from[0], &to[0], nullptr)
+                         : milcgpu_solve_sources(session->context, session->links, &spec, MILCGPU_BLOCK, sources,
+                                                 from.data(), to.data(), nullptr);
         Outcomes &outcomes = table[flip.owner];
         CAPTURE(k, flip.owner, flip.bit, flip.at_step, milcgpu_status_name(status), milcgpu_last_error());
         if (status == MILCGPU_OK) {
-            const bool right =
-                residual(lattice, links, b, reference::vector_from_milc<double>(lattice, x)) < 1.001 * tolerance;
+            bool right = true;
+            for (int k = 0; k < sources; ++k)
+                right = right && residual(lattice, links, b[k], reference::vector_from_milc<double>(lattice, x[k])) <
+                                     1.001 * tolerance;
             CHECK(right);
             ++(right ? outcomes.harmless : outcomes.wrong);
         } else {
             if (status != MILCGPU_NOT_CONVERGED && status != MILCGPU_PRECISION_FLOOR)
-                CHECK(x == guess); // untouched
+                CHECK(x == std::vector<std::vector<double>>(sources, guess)); // untouched
             ++(status == MILCGPU_CORRUPTED ? outcomes.corrupted : outcomes.other);
         }
         if (status == MILCGPU_DEVICE_LOST)
@@ -87,13 +99,14 @@ TEST_CASE("bits that flip in device memory never make a wrong solution pass", "[
     for (const milcgpu::Backend backend : backends()) {
         const bool gpu = backend == milcgpu::Backend::cuda;
         const int flips = asked != nullptr && gpu ? std::atoi(asked) : gpu ? 100 : 24;
-        for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_HALF}) {
-            const int half = (flips + 1) / 2;
-            const auto table = flip_bits(
-                backend, {gpu ? std::array<int, 4>{8, 8, 8, 8} : std::array<int, 4>{4, 4, 4, 6}}, half, sloppy);
-            std::printf("%s, double/%s: %d bits flipped while solves ran\n%-28s %9s %9s %9s %9s\n",
-                        milcgpu::name(backend), sloppy == MILCGPU_HALF ? "half" : "double", half, "in", "harmless",
-                        "corrupted", "other", "wrong");
+        for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_HALF, MILCGPU_SINGLE}) {
+            const int third = (flips + 2) / 3, sources = sloppy == MILCGPU_SINGLE ? 3 : 1;
+            const auto table =
+                flip_bits(backend, {gpu ? std::array<int, 4>{8, 8, 8, 8} : std::array<int, 4>{4, 4, 4, 6}}, third,
+                          sloppy, sources);
+            std::printf("%s, double/%s, %d source(s): %d bits flipped while solves ran\n%-28s %9s %9s %9s %9s\n",
+                        milcgpu::name(backend), milcgpu::name(static_cast<milcgpu::Precision>(sloppy - 1)), sources,
+                        third, "in", "harmless", "corrupted", "other", "wrong");
             Outcomes all;
             for (const auto &[owner, o] : table) {
                 std::printf("%-28s %9d %9d %9d %9d\n", owner.c_str(), o.harmless, o.corrupted, o.other, o.wrong);

@@ -102,6 +102,20 @@ TEST_CASE("milc_host: every routine gives what MILC's own gives", "[milc_host][s
         }
 }
 
+TEST_CASE("milc_host: all colours of a set of propagators are solved in one call, where they can be", "[milc_host]") {
+    const std::string said = "all colours of a set of propagators are solved in one call";
+    for (const char *program : {"asqtad-P1", "hisq-P2"})
+        for (const char *setting :
+             {"MILCGPU_GATHER=1", "MILCGPU_GATHER=0", "MILCGPU_OFF=1", "MILCGPU_COMPARE=strict"}) {
+            const Run r = run(program, std::string("MILCGPU_BACKEND=host ") + setting, "sets");
+            INFO(program << " " << setting << "\n" << r.output);
+            CHECK(r.status == 0);
+            CHECK(r.says("0 of "));
+            const bool gathered = std::string(setting) != "MILCGPU_GATHER=0" && std::string(setting) != "MILCGPU_OFF=1";
+            CHECK(r.count(said) == (gathered ? 1 : 0));
+        }
+}
+
 TEST_CASE("milc_host: every precision, and sites in another order", "[milc_host]") {
     for (const std::string &backend : backend_settings())
         for (const char *setting :

@@ -1,5 +1,6 @@
 // The example programs on ranks: the numbers of one rank, with one voice.
 #include "tests/run_support.h"
+#include <algorithm>
 #include <cstdlib>
 #include <sstream>
 #include <vector>
@@ -82,20 +83,76 @@ TEST_CASE("programs: several masses and links on ranks are those of one", "[rank
 TEST_CASE("programs: bench on ranks times all of it together", "[ranks][mpi]") {
     NEED_MPIRUN;
     const Folder folder;
-    const Run r = run("bench --backend host --size 4 4 8 4 --mass 0.1 --pairs double/single --reals 18 --csv " +
+    const Run r = run("bench --backend host --size 4 4 8 4 --mass 0.1 --pairs double/single --reals 18 "
+                      "--only dslash,links,solves,masses,forces --csv " +
                           folder.path.string() + "/csv",
                       "1 1 2 1", 2);
     INFO(r.output);
     CHECK(r.status == 0);
     CHECK(r.count("every result is right\n") == 1);
-    CHECK(r.count("\ncg step ") == 1);
+    CHECK(r.count("\ncg step 18  ") == 1);
+    CHECK(r.count("forces: left out, one rank only\n") == 1);
     const Table rows = table(folder.path.string() + "/csv");
-    REQUIRE(rows.size() == 1 + 1 + 3 + 4 + 1 + 7); // heading, copy, rows of D, links, a solve, 10 masses
+    REQUIRE(rows.size() == 1 + 1 + 3 + 4 + 1 + 4); // heading, copy, rows of D, links, a solve, 10 masses
     for (size_t row = 0; row < rows.size(); ++row) {
-        REQUIRE(rows[row].size() == 10);
-        CHECK(rows[row][8] == (row == 0 ? "grid" : "1x1x2x1"));
-        CHECK(rows[row][9] == (row == 0 ? "ranks" : "2"));
+        REQUIRE(rows[row].size() == 15);
+        CHECK(rows[row][4] == (row == 0 ? "lattice" : "4x4x8x4"));
+        CHECK(rows[row][5] == (row == 0 ? "grid" : "1x1x2x1"));
+        CHECK(rows[row][6] == (row == 0 ? "ranks" : "2"));
     }
+}
+
+TEST_CASE("programs: bench times all on one rank, and finds what became slower", "[ranks][mpi]") {
+    NEED_MPIRUN;
+    const Folder folder;
+    const std::string csv = folder.path.string() + "/csv", old = folder.path.string() + "/old";
+    const std::string words = "bench --backend host --size 4 4 4 4 --sweeps 1 --mass 0.2 --quick --hisq-terms 2 "
+                              "--asqtad-terms 2 --csv " +
+                              csv;
+    const Run all = run(words);
+    INFO(all.output);
+    REQUIRE(all.status == 0);
+    const Table rows = table(csv);
+    for (const char *kind : {"copy", "dslash", "links", "cg step", "solve", "forces", "dense"})
+        CHECK(std::count_if(rows.begin(), rows.end(), [&](const auto &row) { return row[0] == kind; }) > 0);
+    CHECK(all.count("\n4x4x4x4       ") > 30); // the summary
+
+    // Times of before that nothing can reach, by a thousandth and by a thousand times.
+    const std::string again = words + " --only dslash --compare " + old;
+    const auto compared = [&](double factor) {
+        std::ofstream file(old);
+        for (size_t row = 0; row < rows.size(); ++row)
+            for (size_t column = 0; column < rows[row].size(); ++column) {
+                const bool scaled = column == 7 && row > 1;
+                file << (column == 0 ? "" : ",")
+                     << (scaled ? std::to_string(factor * std::stod(rows[row][column])) : rows[row][column])
+                     << (column + 1 == rows[row].size() ? "\n" : "");
+            }
+        file.close();
+        return run(again);
+    };
+    const auto of_dslash = std::count_if(rows.begin(), rows.end(), [](const auto &row) { return row[0] == "dslash"; });
+    const std::string all_rows = std::to_string(of_dslash), of = " of " + std::to_string(rows.size() - 2);
+    const Run slower = compared(1e-3), faster = compared(1e3);
+    CHECK(slower.count("\nslower: dslash,") == of_dslash);
+    CHECK(slower.count(all_rows + of + " rows compared: " + all_rows + " slower, 0 faster") == 1);
+    CHECK(faster.count("\nslower: ") == 0);
+    CHECK(faster.count(all_rows + of + " rows compared: 0 slower, " + all_rows + " faster") == 1);
+
+    const auto refused = [&](const std::string &options, const std::string &why) {
+        const Run r = run("bench --backend host " + options);
+        INFO(r.output);
+        CHECK(r.status == 2);
+        CHECK(r.count(why) == 1);
+    };
+    refused("--compare /nowhere/csv", "--compare: /nowhere/csv is no table that this version of the program has");
+    std::ofstream(old) << "kind,what\n";
+    refused("--compare " + old, "--compare: " + old + " is no table");
+    std::ofstream(old) << "kind,what,precision,sources,lattice,grid,ranks,us,gflops,gbytes_per_second,percent_of_copy,"
+                          "flops_per_byte,error,steps,cublas_us\n";
+    refused("--compare " + old, "--compare: " + old + " has no rows");
+    refused("--only dslash,linsk", "--only: 'linsk' is none of dslash,links,solves,sources,masses,forces,dense");
+    refused("--csv /nowhere/csv", "--csv: /nowhere/csv cannot be written");
 }
 
 TEST_CASE("programs: RHMC on ranks has the trajectories of one", "[ranks][mpi]") {

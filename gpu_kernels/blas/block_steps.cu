@@ -162,6 +162,17 @@ template <class Team> MILCGPU_HD void change_basis(const Team &team, Room &room,
     team.each(n, n, [=](int i, int j) { s->delta[i * n + j] = product(r->a, r->delta, i, j, n, n); });
 }
 
+// <P, P> of the new directions R + P beta, from room.p_p of the old ones, room.beta and room.r_r; old directions are
+// orthogonal to R.
+template <class Team> MILCGPU_HD void move_p_p(const Team &team, Room &room, BlockState *s) {
+    const int n = s->sources;
+    Room *const r = &room;
+    team.each(n, n, [=](int i, int j) { r->moved[i * n + j] = product(r->p_p, r->beta, i, j, n, n); });
+    team.each(n, n, [=](int i, int j) {
+        s->p_p[i * n + j] = r->r_r[i * n + j] + adjoint_product(r->beta, r->moved, i, j, n);
+    });
+}
+
 struct Start {
     BlockState *state;
     template <class Team> MILCGPU_HD void operator()(const Team &team, Room &room) const {
@@ -192,13 +203,8 @@ struct InBasis {
             r->r_r[k] = s->r_r[k], r->p_p[k] = s->p_p[k], r->beta[k] = s->beta[k];
         });
         invert_some(team, room, s, r->r_r);
-        team.each(n, n, [=](int i, int j) {
-            s->r_r_inverse[i * n + j] = r->inverse[i * n + j];
-            r->moved[i * n + j] = product(r->p_p, r->beta, i, j, n, n);
-        });
-        team.each(n, n, [=](int i, int j) {
-            s->p_p[i * n + j] = r->r_r[i * n + j] + adjoint_product(r->beta, r->moved, i, j, n);
-        });
+        team.each(n, n, [=](int i, int j) { s->r_r_inverse[i * n + j] = r->inverse[i * n + j]; });
+        move_p_p(team, room, s);
     }
 };
 
@@ -307,11 +313,8 @@ struct NextDirection {
             team.each(n, n, [=](int i, int j) {
                 s->r_r_inverse[i * n + j] = r->inverse[i * n + j];
                 s->beta[i * n + j] = r->beta[i * n + j];
-                r->moved[i * n + j] = product(r->p_p, r->beta, i, j, n, n);
             });
-            team.each(n, n, [=](int i, int j) {
-                s->p_p[i * n + j] = r->r_r[i * n + j] + adjoint_product(r->beta, r->moved, i, j, n);
-            });
+            move_p_p(team, room, s);
         }
         team.each(1, 1, Judge{s});
     }

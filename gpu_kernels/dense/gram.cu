@@ -225,7 +225,7 @@ template <class S> void gram_on_host(const SpinorBlock &x, const SpinorBlock &y,
     const int n = x.sources, m = y.sources;
     std::vector<Complex<double>> sums(size_t(slices) * n * m);
     run_on_host(slices, [&](int slice) {
-        std::vector<Vector<double>> right(m);
+        Vector<double> right[most_dense]; // nothing may throw here
         const int end = int(int64_t(x.sites) * (slice + 1) / slices);
         for (int site = int(int64_t(x.sites) * slice / slices); site < end; ++site) {
             for (int j = 0; j < m; ++j)

@@ -30,10 +30,12 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_RESIDENT", "1 0 nan", "1",
          "1: gauge field and momenta stay on the device; 0: they are copied back after every routine; nan: for tests, "
          "old copies on the host are overwritten"},
+        {"MILCGPU_GATHER", "1 0", "1", "1: all colours of a set of propagators are solved in one call (ks_spectrum)"},
         {"MILCGPU_BACKEND", "auto cuda host", "auto", "auto: a GPU if there is one"},
         {"MILCGPU_DEVICE", "0 to 999", "0", "number of the GPU, as nvidia-smi -L counts them", is_device},
         {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},
         {"MILCGPU_VERIFY", "0 1", "1", "1: checksums of what lies on the device, with every solve"},
+        {"MILCGPU_DIRECT", "1 0", "1", "0: ghosts and sums go over the host, as between hosts"},
         {"MILCGPU_SHARE_GPU", "0 1", "0", "1: ranks may share a GPU; for tests"},
         {"MILCGPU_CHECK_HALO", "0 1", "0", "1: a checksum with every message between ranks"},
         {"MILCGPU_TIMEOUT", "the numbers above 0", "60", "seconds that a rank waits for another one", is_seconds},

@@ -206,6 +206,13 @@ int milcgpu_plugin_takes_dslash(void) {
     const Plugin &p = plugin();
     return p.active() && (p.takes_dslash || p.vectors.active());
 }
+int milcgpu_plugin_gathers(void) {
+    Plugin &p = plugin();
+    const bool yes = p.active() && !p.settings.is("MILCGPU_GATHER", "0");
+    if (yes && !std::exchange(p.said_gathers, true))
+        p.say(1, "all colours of a set of propagators are solved in one call (MILCGPU_GATHER=0: one after the other)");
+    return yes;
+}
 int milcgpu_plugin_compare(void) { return plugin().compare; }
 
 void milcgpu_plugin_original(milcgpu_routine routine, int entering) {

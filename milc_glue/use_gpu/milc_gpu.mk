@@ -31,7 +31,9 @@ milcgpu_wrapped_md := update_u imp_gauge_force_ks imp_gauge_force eo_fermion_for
   eo_fermion_force_twoterms_site eo_fermion_force_twoterms_site_cpu reunitarize_ks imp_gauge_action d_plaquette rephase \
   gauge_field_copy ranmom reload_lattice d_action_rhmc d_action update update_h ks_rateval \
   restore_fermion_links_from_site get_fm_links
-milcgpu_objects := $(addprefix milcgpu_,start.o ranks.o solve.o links.o hisq_links.o md.o updates.o fermion_force.o)
+# Of programs with sets of propagators (propagators.c compiles).
+milcgpu_wrapped_sets := solve_ksprop
+milcgpu_objects := $(addprefix milcgpu_,start.o ranks.o solve.o links.o hisq_links.o propagators.o md.o updates.o fermion_force.o)
 milcgpu_flags    = $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc))
 
 milcgpu_comma   := ,
@@ -58,6 +60,10 @@ milcgpu_start.o: $(milcgpu_here)start.c milcgpu-always
 	$(milcgpu_compile)
 milcgpu_ranks.o milcgpu_solve.o milcgpu_links.o milcgpu_hisq_links.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_start.o
 	$(milcgpu_compile)
+milcgpu_propagators.o: $(milcgpu_here)propagators.c milcgpu_start.o
+	@if [ -s milcgpu_link ] && $(CC) -c $(milcgpu_flags) $< -o $@ >/dev/null 2>&1; then \
+	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_sets))' >>milcgpu_link; \
+	else $(milcgpu_empty); fi
 milcgpu_md.o: $(milcgpu_here)md.c milcgpu_start.o
 	@if [ -s milcgpu_link ] && $(CC) -c $(milcgpu_flags) $(milcgpu_here)md_probe.c -o milcgpu_md.o >/dev/null 2>&1; then \
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_md))' >>milcgpu_link; \

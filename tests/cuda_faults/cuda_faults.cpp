@@ -100,6 +100,19 @@ milcgpu_status solve_several(Session &s, std::vector<Field> &x) {
     return milcgpu_multi_mass(s.context, s.links, &spec, &from, to, nullptr);
 }
 
+milcgpu_status solve_together(Session &s, std::vector<Field> &x) {
+    milcgpu_solve_spec spec{};
+    spec.struct_size = sizeof spec;
+    spec.parity = MILCGPU_EVEN;
+    spec.mass = 0.1, spec.tolerance = 1e-10;
+    spec.max_iterations = 1000, spec.max_restarts = 5;
+    spec.precise.precision = MILCGPU_DOUBLE;
+    spec.sloppy = {MILCGPU_SINGLE, 0, 13};
+    static const Field second(host().source.rbegin(), host().source.rend());
+    const milcgpu_field from[] = {field_of(host().source), field_of(second)}, to[] = {field_of(x[0]), field_of(x[1])};
+    return milcgpu_solve_sources(s.context, s.links, &spec, MILCGPU_BLOCK, 2, from, to, nullptr);
+}
+
 // HISQ: V on the host, a set on the host, one more in a handle.
 milcgpu_status make_links(Session &s, std::vector<Field> &out) {
     milcgpu_fatlink_spec spec;
@@ -150,6 +163,7 @@ std::vector<Step> steps() {
          }},
         {"solve", 2, {vector}, [](Session &s, std::vector<Field> &out) { return solve(s, out[0]); }},
         {"multi_mass", 2, {vector, vector, vector}, solve_several},
+        {"solve_sources", 2, {vector, vector}, solve_together},
         {"fat_links", 1, {link, link, link, link}, make_links},
     };
 }

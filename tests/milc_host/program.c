@@ -2,12 +2,13 @@
  * D on a field, a boundary twist edited into the links, the next step. Every result of a routine that the glue may have
  * replaced is compared with its original. Exit status 0: all were right.
  *
- *   program [a fault: none, device, memory]
+ *   program [a fault: none, device, memory; or sets: sets of propagators, too]
  *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
  */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 #include "../include/umethod.h"
+#include "ks_spectrum_includes.h"
 #include "plugin.h"
 #include <math.h>
 #include <quark_action.h>
@@ -28,6 +29,9 @@ void __real_load_fatlinks_cpu(info_t *, su3_matrix *, ks_component_paths *, su3_
 void __real_load_lnglinks(info_t *, su3_matrix *, ks_component_paths *, su3_matrix *);
 void __real_create_hisq_links_milc(info_t *, fn_links_t **, fn_links_t **, hisq_auxiliary_t **, ks_action_paths_hisq *,
                                    su3_matrix *, int, int);
+
+extern fn_links_t *set_links;    /* that solve_ksprop (make_prop.c) solves with */
+extern enum set_type solved_set; /* that it was last called with */
 
 static const double resid = MILC_PRECISION == 1 ? 1e-5 : 1e-9;
 static const double link_limit = MILC_PRECISION == 1 ? 5e-6 : 1e-12;
@@ -242,6 +246,53 @@ static void try_block(fn_links_t *fn) {
     }
 }
 
+/* A set of propagators: which set type MILC's routine gets, and its solutions. */
+static void try_set(fn_links_t *fn, enum set_type set, enum inv_type inverter, int propagators, int start,
+                    enum set_type expected) {
+    ks_prop_field fields[2][2], *solutions[2], *sources[2];
+    su3_vector *y;
+    quark_invert_control qic[2] = {control(EVEN), control(EVEN)};
+    ks_param parameters[2] = {{0.1}, {0.1}};
+    int starts[2] = {start, start}, color, j;
+    for (j = 0; j < propagators; j++) {
+        fields[0][j].nc = fields[1][j].nc = 3;
+        fields[0][j].v = malloc(3 * sizeof(su3_vector *));
+        fields[1][j].v = malloc(3 * sizeof(su3_vector *));
+        for (color = 0; color < 3; color++) {
+            fields[0][j].v[color] = random_field(140 + 3 * j + color);
+            fields[1][j].v[color] = random_field(150 + 3 * j + color);
+        }
+        sources[j] = &fields[0][j], solutions[j] = &fields[1][j];
+    }
+    set_links = fn;
+    solve_ksprop(set, inverter, propagators, starts, NULL, NULL, NULL, solutions, sources, NULL, qic, parameters, 0,
+                 NULL, NULL, 1);
+    check(solved_set == expected, "set type", solved_set);
+    check(qic[0].converged == 1, "a set", 0);
+    for (j = 0; j < propagators; j++)
+        for (color = 0; color < 3; color++) {
+            y = random_field(150 + 3 * j + color);
+            __real_ks_congrad_parity_cpu(sources[j]->v[color], y, &qic[1], 0.1, fn);
+            check(difference(solutions[j]->v[color], y, 6 * sites_on_node) < allowed(0.1), "solution of a set", color);
+            free(y), free(sources[j]->v[color]), free(solutions[j]->v[color]);
+        }
+    for (j = 0; j < propagators; j++)
+        free(sources[j]->v), free(solutions[j]->v);
+}
+
+static void try_sets(fn_links_t *fn) {
+    const char *gather = getenv("MILCGPU_GATHER");
+    const int all = milcgpu_plugin_active() && (gather == NULL || gather[0] == '1');
+    const enum set_type gathered = all ? MULTICOLORSOURCE_SET : MULTISOURCE_SET;
+    try_set(fn, MULTISOURCE_SET, UMLTYPE, 2, FRESH, gathered);
+    try_set(fn, MULTISOURCE_SET, CGTYPE, 2, FRESH, gathered);
+    try_set(fn, SINGLES_SET, UMLTYPE, 1, FRESH, all ? MULTICOLORSOURCE_SET : SINGLES_SET);
+    try_set(fn, SINGLES_SET, UMLTYPE, 2, FRESH, SINGLES_SET); /* may be of two masses */
+    try_set(fn, MULTISOURCE_SET, UMLTYPE, 2, CONTINUE, MULTISOURCE_SET);
+    try_set(fn, MULTISOURCE_SET, CGZTYPE, 2, FRESH, MULTISOURCE_SET);
+    try_set(fn, MULTIMASS_SET, UMLTYPE, 2, FRESH, MULTIMASS_SET);
+}
+
 static void try_dslash(fn_links_t *fn) {
     su3_vector *x = random_field(60), *y = copy(x), *in_place = copy(x);
     const double limit = MILC_PRECISION == 1 ? 1e-6 : 1e-14;
@@ -349,6 +400,8 @@ static void solve_everything(fn_links_t *fn, fn_links_t *fn_last, const char *fa
     try_limit(fn);
     try_zero_source(fn);
     try_block(fn);
+    if (strcmp(fault, "sets") == 0)
+        try_sets(fn);
     try_dslash(fn);
     twist(fn);
     try_solve(EVEN, 0.1, fn);
