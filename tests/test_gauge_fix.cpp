@@ -82,11 +82,11 @@ TEST_CASE("gauge fixing: the steps of the reference, in every gauge, with phases
                     milcgpu_gauge_fix_report report{};
                     report.struct_size = sizeof report;
                     REQUIRE(milcgpu_gauge_fix(handle.gauge, &spec, &report) == MILCGPU_OK);
-                    CHECK(reference::relative_difference(handle.links(), wanted) < 10 * 2e-15);
+                    CHECK(reference::relative_difference(handle.links(), wanted) < times_measured * 4e-16);
                     REQUIRE(seen.size() == means.size());
                     for (size_t k = 0; k < means.size(); ++k) {
-                        CHECK(std::fabs(seen[k].first - means[k]) < 10 * 3e-16);
-                        CHECK(std::fabs(seen[k].second - (k == 0 ? 0 : means[k] - means[k - 1])) < 10 * 5e-16);
+                        CHECK(std::fabs(seen[k].first - means[k]) < times_measured * 4e-16);
+                        CHECK(std::fabs(seen[k].second - (k == 0 ? 0 : means[k] - means[k - 1])) < times_measured * 3e-16);
                     }
                     CHECK(report.steps == 3);
                     CHECK(report.mean == seen.back().first);
@@ -95,7 +95,7 @@ TEST_CASE("gauge fixing: the steps of the reference, in every gauge, with phases
 
                     Handle<float> single(lattice, backend, start, phased);
                     REQUIRE(milcgpu_gauge_fix(single.gauge, &(spec.progress = nullptr, spec), nullptr) == MILCGPU_OK);
-                    CHECK(reference::relative_difference(single.links(), wanted) < 10 * 4e-7);
+                    CHECK(reference::relative_difference(single.links(), wanted) < times_measured * 2.4e-7);
                 }
         }
 }
@@ -210,7 +210,7 @@ TEST_CASE("APE smearing: the reference's, with phases and without", "[measuremen
                     report.struct_size = sizeof report;
                     REQUIRE(milcgpu_ape_smear(handle.gauge, &spec, &not_converged, &report) == MILCGPU_OK);
                     const Gauge made = handle.links();
-                    CHECK(reference::relative_difference(made, wanted) < 10 * 1e-15);
+                    CHECK(reference::relative_difference(made, wanted) < times_measured * 3e-16);
                     CHECK(not_converged == static_cast<uint64_t>(failed));
                     CHECK(report.flops > 0);
                     if (hits >= 0)
@@ -218,7 +218,7 @@ TEST_CASE("APE smearing: the reference's, with phases and without", "[measuremen
                             CHECK(std::abs(reference::det(u) - 1.0) < 1e-13);
                     Handle<float> single(lattice, backend, start, phased);
                     REQUIRE(milcgpu_ape_smear(single.gauge, &spec, nullptr, nullptr) == MILCGPU_OK);
-                    CHECK(reference::relative_difference(single.links(), wanted) < 10 * 5e-7);
+                    CHECK(reference::relative_difference(single.links(), wanted) < times_measured * 7e-8);
                 }
         }
 }
