@@ -5,12 +5,16 @@
 namespace milcgpu {
 
 const char *routine_name(milcgpu_routine routine) {
-    static const char *const names[MILCGPU_ROUTINES] = {
-        "ks_congrad_parity", "ks_congrad_block_parity", "ks_congrad_site",    "ks_multicg_offset_field",
-        "load_fn_links",     "load_fatlinks",           "load_lnglinks",      "create_hisq_links_milc",
-        "load_fn_backlinks", "dslash_fn_field",         "create_G_from_site", "update_u",
-        "imp_gauge_force",   "eo_fermion_force",        "reunitarize_ks",     "imp_gauge_action",
-        "d_plaquette"};
+    static const char *const names[MILCGPU_ROUTINES] = {"ks_congrad_parity",  "ks_congrad_block_parity",
+                                                        "ks_congrad_site",    "ks_multicg_offset_field",
+                                                        "load_fn_links",      "load_fatlinks",
+                                                        "load_lnglinks",      "create_hisq_links_milc",
+                                                        "load_fn_backlinks",  "dslash_fn_field",
+                                                        "create_G_from_site", "update_u",
+                                                        "imp_gauge_force",    "eo_fermion_force",
+                                                        "reunitarize_ks",     "imp_gauge_action",
+                                                        "d_plaquette",        "gaugefix",
+                                                        "ape_smear_4D"};
     return names[routine];
 }
 

@@ -11,7 +11,7 @@
 #define MILCGPU_PLUGIN_H
 
 #include "milcgpu.h"
-#include "milcgpu_md.h"
+#include "milcgpu_gauge.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,6 +35,8 @@ typedef enum {
     MILCGPU_REUNITARIZE,
     MILCGPU_GAUGE_ACTION,
     MILCGPU_PLAQUETTE,
+    MILCGPU_GAUGE_FIX,
+    MILCGPU_APE_SMEAR,
     MILCGPU_ROUTINES /* how many */
 } milcgpu_routine;
 
@@ -208,6 +210,12 @@ int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *e
                                  double cpu_seconds);
 int milcgpu_plugin_compare_number(milcgpu_routine routine, double ours, double theirs, double seconds,
                                   double cpu_seconds);
+
+/* ---- the links of MILC as they are, spec->phases_out 1. What failed left them as they were; links that
+ * reunitarization refuses are left, too, which is said, and MILC's routine judges them. */
+int milcgpu_plugin_gauge_fix(milcgpu_field links, const milcgpu_gauge_fix_spec *spec, milcgpu_gauge_fix_report *report);
+int milcgpu_plugin_ape_smear(milcgpu_field links, const milcgpu_ape_spec *spec, milcgpu_field to,
+                             uint64_t *not_converged);
 
 double milcgpu_plugin_seconds(void); /* of a steady clock */
 

@@ -58,6 +58,7 @@ bool start(const char *function, int precision) {
         milc.decisions = &lattice.messages[1];
     }
     milc.left[MILCGPU_GAUGE_ACTION] = milc.left[MILCGPU_PLAQUETTE] = "all threads of the host";
+    milc.left[MILCGPU_GAUGE_FIX] = milc.left[MILCGPU_APE_SMEAR] = "MILC's own";
     milc.site_map = order.data();
     started_with = precision;
     const int begun = milcgpu_plugin_start(&milc);
