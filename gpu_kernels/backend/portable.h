@@ -27,9 +27,11 @@
 // Others that must not be: code for what is rare.
 #if MILCGPU_ON_DEVICE
 #define MILCGPU_UNROLL _Pragma("unroll")
+#define MILCGPU_UNROLL_TWICE _Pragma("unroll 2")
 #define MILCGPU_ROLLED _Pragma("unroll 1")
 #else
 #define MILCGPU_UNROLL
+#define MILCGPU_UNROLL_TWICE
 #define MILCGPU_ROLLED
 #endif
 
