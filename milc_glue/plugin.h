@@ -11,6 +11,7 @@
 #define MILCGPU_PLUGIN_H
 
 #include "milcgpu.h"
+#include "milcgpu_gauge.h"
 #include "milcgpu_mesons.h"
 
 #ifdef __cplusplus
@@ -40,6 +41,8 @@ typedef enum {
     MILCGPU_SHIFT_FIELD,
     MILCGPU_GAUSS_SMEAR,
     MILCGPU_LAPLACIAN,
+    MILCGPU_GAUGE_FIX,
+    MILCGPU_APE_SMEAR,
     MILCGPU_ROUTINES /* how many */
 } milcgpu_routine;
 
@@ -236,6 +239,12 @@ int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, cons
                                   double cpu_seconds);
 int milcgpu_plugin_compare_correlators(int n, const double *gpu, const double *cpu, const void *src1, const void *src2,
                                        double factor, double seconds, double cpu_seconds);
+
+/* ---- the links of MILC as they are, spec->phases_out 1. What failed left them as they were; links that
+ * reunitarization refuses are left, too, which is said, and MILC's routine judges them. */
+int milcgpu_plugin_gauge_fix(milcgpu_field links, const milcgpu_gauge_fix_spec *spec, milcgpu_gauge_fix_report *report);
+int milcgpu_plugin_ape_smear(milcgpu_field links, const milcgpu_ape_spec *spec, milcgpu_field to,
+                             uint64_t *not_converged);
 
 double milcgpu_plugin_seconds(void); /* of a steady clock */
 

@@ -108,6 +108,25 @@ TEST_CASE("milc_host: every routine gives what MILC's own gives", "[milc_host][s
         }
 }
 
+TEST_CASE("milc_host: gauge fixing and APE smearing, MILC's lines and links", "[milc_host][measurements]") {
+    for (const char *program : {"asqtad-P1", "hisq-P2"})
+        for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict", "MILCGPU_OFF=1"}) {
+            const Run r = run(program, std::string("MILCGPU_BACKEND=host ") + setting, "gauge");
+            INFO(program << " " << setting << "\n" << r.output);
+            CHECK(r.status == 0);
+            CHECK(r.says("0 of "));
+            // Ours and the original's, each line twice; in compare mode MILC's three times.
+            const bool compares = std::string(setting) == "MILCGPU_COMPARE=strict";
+            CHECK(r.count("GFIX: Ended at step 25. ") == (compares ? 3 : 2));
+            CHECK(r.count("step 19 av gf action ") >= 4);
+            if (std::string(setting) == "MILCGPU_OFF=1")
+                continue;
+            CHECK(r.calls("gaugefix") == std::make_pair(3L, compares ? 3L : 0L));
+            CHECK(r.calls("ape_smear_4D") == std::make_pair(2L, compares ? 2L : 0L));
+            CHECK_FALSE(r.says("BEYOND TOLERANCE"));
+        }
+}
+
 TEST_CASE("milc_host: all colours of a set of propagators are solved in one call, where they can be", "[milc_host]") {
     const std::string said = "all colours of a set of propagators are solved in one call";
     for (const char *program : {"asqtad-P1", "hisq-P2"})

@@ -4,6 +4,7 @@
 #include "milc_glue/plugin/state.h"
 #include "tests/quda_support.h"
 #include "tests/reference/forces.h"
+#include "tests/reference/gauge_fix.h"
 #include "tests/reference/gauge_force.h"
 #include <cstring>
 
@@ -270,6 +271,30 @@ template <class Real> void reunitarize(double tolerance) {
     CHECK(p.all_nan(p.links()));
 }
 
+template <class Real> void gauge_fixing(double tolerance) {
+    Program<Real> p;
+    p.put_links(p.u); // MILC takes the phases out first
+    const auto before = p.sites;
+    for (const unsigned gauge : {3u, 4u}) {
+        p.sites = before;
+        Gauge wanted = p.u;
+        for (int step = 0; step < 4; ++step)
+            reference::gauge_fix_step(lattice, wanted, gauge == 3 ? 3 : 8, 1.8);
+        for (auto &u : wanted)
+            u = reference::reunitarize(u);
+        qudaGaugeFixingOVR(p.precision, gauge, 4, 20, 1.8, 0, 20, 0, &p.arg);
+        CHECK(p.links_off(wanted) <= tolerance);
+        CHECK(p.only(before, true, false));
+    }
+    p.sites = before;
+    qudaGaugeFixingOVR(p.precision, 5, 4, 20, 1.8, 0, 20, 0, &p.arg); // no such gauge
+    qudaGaugeFixingOVR(p.precision, 3, 0, 20, 1.8, 0, 20, 0, &p.arg);
+    qudaGaugeFixingOVR(p.precision, 3, 4, 20, 1.8, 0, 20, 0, nullptr);
+    CHECK(p.only(before, false, false));
+    qudaGaugeFixingOVR(p.precision, 3, 4, 20, 0.1, 0, 20, 0, &p.arg); // a boost below 1
+    CHECK(p.all_nan(p.links()));
+}
+
 template <class Real> void with_residency(double tolerance) {
     Program<Real> p;
     const Force f;
@@ -391,6 +416,17 @@ TEST_CASE("quda_compat alone: resident momenta, double", "[.][quda_resident_doub
 }
 TEST_CASE("quda_compat alone: resident momenta, single", "[.][quda_resident_single]") {
     with_residency<float>(times_measured * 6e-8);
+}
+
+TEST_CASE("quda_compat: gauge fixing", "[quda][measurements]") {
+    CHECK(alone("'[quda_gauge_double]'") == 0);
+    CHECK(alone("'[quda_gauge_single]'") == 0);
+}
+TEST_CASE("quda_compat alone: gauge fixing, double", "[.][quda_gauge_double]") {
+    gauge_fixing<double>(times_measured * 5e-16);
+}
+TEST_CASE("quda_compat alone: gauge fixing, single", "[.][quda_gauge_single]") {
+    gauge_fixing<float>(times_measured * 3e-7);
 }
 
 TEST_CASE("quda_compat: traces of loops", "[quda][sanitize]") {

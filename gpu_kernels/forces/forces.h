@@ -158,7 +158,9 @@ struct ReunitarizeReport {
     double largest_deviation; // of all tests, as a float; NaN where there is one
     double sum_of_squares;    // of the deviations of all four tests, over all links
 };
-ReunitarizeReport reunitarize(Device &, const Geometry &, const LinkField &u, double tolerance = 1e-4);
+// phased: the links carry phases and boundary sign.
+ReunitarizeReport reunitarize(Device &, const Geometry &, const LinkField &u, double tolerance = 1e-4,
+                              bool phased = true);
 double reunitarize_bytes(Precision);
 constexpr double reunitarize_flops = 4 * 190; // a site, roots aside
 

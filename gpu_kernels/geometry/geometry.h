@@ -63,12 +63,15 @@ class Geometry {
 // Staggered phases by global coordinates: x (-1)^t, y (-1)^(t+x), z (-1)^(t+x+y), and -1 on the t links of the last
 // time slice of the whole lattice (antiperiodic boundary).
 struct Phases {
-    int origin[4], last_t;
-    explicit Phases(const Geometry &g)
-        : origin{g.origin()[0], g.origin()[1], g.origin()[2], g.origin()[3]}, last_t(g.global_extents()[3] - 1) {}
+    int origin[4], last_t, last_t_again; // again: where coordinates go on beyond the lattice
+    explicit Phases(const Geometry &g) : Phases(g, g) {}
+    // Of a box with a margin, which lies around g.
+    Phases(const Geometry &g, const Geometry &wide)
+        : origin{wide.origin()[0], wide.origin()[1], wide.origin()[2], wide.origin()[3]},
+          last_t(g.global_extents()[3] - 1), last_t_again(2 * last_t + 1) {}
     MILCGPU_HD int sign(const Site &s, int mu) const {
         const int x = s.x[0] + origin[0], y = s.x[1] + origin[1], t = s.x[3] + origin[3];
-        const int odd = mu == 3 ? t == last_t : mu == 0 ? t : mu == 1 ? t + x : t + x + y;
+        const int odd = mu == 3 ? t == last_t || t == last_t_again : mu == 0 ? t : mu == 1 ? t + x : t + x + y;
         return odd & 1 ? -1 : 1;
     }
 };

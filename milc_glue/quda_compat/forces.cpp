@@ -4,6 +4,7 @@
 #include "milc_glue/quda_compat/internal.h"
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -58,6 +59,9 @@ void mark(int what, const milcgpu_field &field, int precision) {
         fill_with_nan(static_cast<unsigned char *>(field.data) + i * records.pitch, reals, precision);
     milcgpu_plugin_host_wrote(what);
 }
+
+// One of the ranks writes on standard output.
+bool speaks() { return lattice.ranks <= 1 || lattice.messages[0].rank == 0; }
 
 bool is_argument(const char *function, const QudaMILCSiteArg_t *arg) {
     if (arg == nullptr)
@@ -268,6 +272,51 @@ void qudaUnitarizeSU3Phased(int precision, double tol, QudaMILCSiteArg_t *arg, i
                                .c_str());
     if (!good || report.failed > most_bad_links)
         mark(MILCGPU_LINKS, l.links, precision);
+}
+
+void qudaGaugeFixingOVR(int precision, unsigned gauge_dir, int Nsteps, int verbose_interval, double relax_boost,
+                        double tolerance, unsigned reunit_interval, unsigned stopWtheta, QudaMILCSiteArg_t *arg) {
+    if (!is_argument(__func__, arg))
+        return;
+    struct Said {
+        int every;
+        double tolerance;
+    } said{verbose_interval, tolerance};
+    milcgpu_gauge_fix_spec spec{};
+    spec.struct_size = sizeof spec;
+    spec.direction = gauge_dir == 3 ? 3 : MILCGPU_LANDAU;
+    spec.boost = relax_boost;
+    spec.most_steps = Nsteps;
+    spec.tolerance = tolerance > 0 ? tolerance : -1;
+    spec.reunitarize_every = static_cast<int>(reunit_interval);
+    spec.phases_out = 1;
+    spec.user = &said;
+    spec.progress = [](void *user, int step, double mean, double change) {
+        const Said &how = *static_cast<Said *>(user);
+        if (speaks() && how.every > 0 && (step + 1) % how.every == 0 && !(std::abs(change) < how.tolerance))
+            std::printf("step %d av gf action %.8e, delta %.3e\n", step, mean, change);
+    };
+    if (stopWtheta != 0)
+        complain(__func__, "to end by theta is not built: it ends where the action changes by less than the tolerance");
+    const milcgpu_field links = links_of(*arg, precision);
+    milcgpu_gauge_fix_report report{};
+    if (Nsteps <= 0 || (gauge_dir != 3 && gauge_dir != 4)) {
+        complain(__func__, milcgpu::format("gauge_dir %u, %d steps: must be 3 (Coulomb) or 4 (Landau), and positive; "
+                                           "nothing is done",
+                                           gauge_dir, Nsteps)
+                               .c_str());
+        return;
+    }
+    const bool good = done(__func__, precision, [&] {
+        return milcgpu_plugin_host_needs(MILCGPU_LINKS, __func__) != 0 &&
+               milcgpu_plugin_gauge_fix(links, &spec, &report) != 0;
+    });
+    if (!good)
+        return mark(MILCGPU_LINKS, links, precision);
+    milcgpu_plugin_host_wrote(MILCGPU_LINKS);
+    if (speaks())
+        std::printf("GFIX: Ended at step %d. Av gf action %.8e, delta %.3e\n", report.steps, report.mean,
+                    report.change);
 }
 
 } // extern "C"

@@ -128,6 +128,12 @@ void qudaGaugeMeasurementsPhased(int precision, double plaq[3], double ploop[2],
 void qudaMomLoad(int precision, QudaMILCSiteArg_t *arg);
 void qudaMomSave(int precision, QudaMILCSiteArg_t *arg);
 
+/* Coulomb gauge (gauge_dir 3) or Landau gauge (4) of the links in the sites, which have no phases then: the steps and
+ * lines of MILC's own routine, at most Nsteps of them, until one changes the mean by less than the tolerance. A line
+ * every verbose_interval steps. stopWtheta other than 0 is not built, which is said: it ends in the same way. */
+void qudaGaugeFixingOVR(int precision, unsigned gauge_dir, int Nsteps, int verbose_interval, double relax_boost,
+                        double tolerance, unsigned reunit_interval, unsigned stopWtheta, QudaMILCSiteArg_t *arg);
+
 /* H -= eb3 times the anti-Hermitian traceless part of U times the sum of its loops; coefficients of plaquettes,
  * rectangles, bent loops (num_loop_types of them), for links without phases. */
 void qudaGaugeForcePhased(int precision, int num_loop_types, double milc_loop_coeff[3], double eb3,

@@ -40,6 +40,7 @@ void milcgpu_solves_left(const char **left);
 void milcgpu_links_left(const char **left);
 void milcgpu_md_left(const char **left);
 void milcgpu_mesons_left(const char **left);
+void milcgpu_gauge_left(const char **left);
 #define MILCGPU_ABSENT "not in this program"
 
 /* How links are made, for the library. 0: the device cannot make them. */

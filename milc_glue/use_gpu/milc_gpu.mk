@@ -25,7 +25,7 @@ endif
 
 milcgpu_wrapped := ks_congrad_parity_cpu ks_congrad_block_parity_cpu ks_congrad_site ks_congrad ks_multicg_offset_field_cpu \
   dslash_fn_field load_fn_links_cpu load_fatlinks_cpu load_lnglinks create_hisq_links_milc create_G_from_site \
-  initialize_machine normal_exit
+  initialize_machine normal_exit gaugefix ape_smear_4D
 # Of programs with momenta in their sites (md_probe.c compiles).
 milcgpu_wrapped_md := update_u imp_gauge_force_ks imp_gauge_force eo_fermion_force_multi eo_fermion_force_oneterm_site \
   eo_fermion_force_twoterms_site eo_fermion_force_twoterms_site_cpu reunitarize_ks imp_gauge_action d_plaquette rephase \
@@ -36,7 +36,7 @@ milcgpu_wrapped_sets := solve_ksprop
 # Of programs that measure with smeared links (mesons_probe.c compiles).
 milcgpu_wrapped_mesons := ks_meson_cont_mom spin_taste_op spin_taste_op_ape_fn shift_field gauss_smear_v_field \
   laplacian_v_field
-milcgpu_objects := $(addprefix milcgpu_,start.o ranks.o solve.o links.o hisq_links.o propagators.o md.o updates.o \
+milcgpu_objects := $(addprefix milcgpu_,start.o ranks.o solve.o links.o hisq_links.o gauge_fix.o propagators.o md.o updates.o \
   fermion_force.o mesons.o)
 milcgpu_flags    = $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc))
 
@@ -62,7 +62,7 @@ milcgpu_start.o: $(milcgpu_here)start.c milcgpu-always
 	  : >milcgpu_link; \
 	fi
 	$(milcgpu_compile)
-milcgpu_ranks.o milcgpu_solve.o milcgpu_links.o milcgpu_hisq_links.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_start.o
+milcgpu_ranks.o milcgpu_solve.o milcgpu_links.o milcgpu_hisq_links.o milcgpu_gauge_fix.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_start.o
 	$(milcgpu_compile)
 milcgpu_propagators.o: $(milcgpu_here)propagators.c milcgpu_start.o
 	@if [ -s milcgpu_link ] && $(CC) -c $(milcgpu_flags) $< -o $@ >/dev/null 2>&1; then \

@@ -110,6 +110,7 @@ static int start(void) {
     milcgpu_links_left(milc.left);
     milcgpu_md_left(milc.left);
     milcgpu_mesons_left(milc.left);
+    milcgpu_gauge_left(milc.left);
     taken = milcgpu_plugin_start(&milc);
     free(map);
     return taken;

@@ -1,6 +1,8 @@
 // Fields of the program as those of tests/reference, which are lexicographic and in double, and back.
 #pragma once
 #include "tests/reference/gauge.h"
+#include <cstdlib>
+#include <vector>
 extern "C" {
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
@@ -48,6 +50,21 @@ inline void store(const reference::Gauge &from, su3_matrix *to) {
                 const reference::Complex z = from[4 * s + mu].e[k / 3][k % 3];
                 to[4 * place(s) + mu].e[k / 3][k % 3] = {static_cast<Real>(z.real()), static_cast<Real>(z.imag())};
             }
+}
+
+inline reference::Gauge links_of_sites() {
+    su3_matrix *links = create_G_from_site();
+    reference::Gauge out = gauge(links);
+    std::free(links);
+    return out;
+}
+
+inline void to_sites(const reference::Gauge &from) {
+    std::vector<su3_matrix> packed(4 * volume);
+    store(from, packed.data());
+    for (size_t i = 0; i < volume; ++i)
+        for (int mu = 0; mu < 4; ++mu)
+            lattice[i].link[mu] = packed[4 * i + mu];
 }
 
 inline reference::PathCoefficients coefficients(const ks_component_paths &p) {

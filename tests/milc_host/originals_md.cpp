@@ -10,21 +10,6 @@ using reference::Gauge;
 
 namespace {
 
-Gauge links_of_sites() {
-    su3_matrix *links = create_G_from_site();
-    Gauge out = gauge(links);
-    std::free(links);
-    return out;
-}
-
-void to_sites(const Gauge &from) {
-    std::vector<su3_matrix> packed(4 * volume);
-    store(from, packed.data());
-    for (size_t i = 0; i < volume; ++i)
-        for (int mu = 0; mu < 4; ++mu)
-            lattice[i].link[mu] = packed[4 * i + mu];
-}
-
 Gauge momenta_of_sites() {
     Gauge out(4 * volume);
     for (size_t s = 0; s < volume; ++s)

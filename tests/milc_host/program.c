@@ -3,6 +3,7 @@
  * replaced is compared with its original. Exit status 0: all were right.
  *
  *   program [a fault: none, device, memory; or sets: sets of propagators, too]
+ *   program gauge: gauge fixing and APE smearing alone
  *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
  */
 #include "../generic_ks/generic_ks_includes.h"
@@ -28,6 +29,8 @@ void __real_dslash_fn_field(su3_vector *, su3_vector *, int, imp_ferm_links_t *)
 void __real_load_fn_links_cpu(info_t *, fn_links_t *, ks_action_paths *, su3_matrix *, int);
 void __real_load_fatlinks_cpu(info_t *, su3_matrix *, ks_component_paths *, su3_matrix *);
 void __real_load_lnglinks(info_t *, su3_matrix *, ks_component_paths *, su3_matrix *);
+void __real_gaugefix(int, Real, int, Real);
+su3_matrix *__real_ape_smear_4D(Real, int);
 void __real_create_hisq_links_milc(info_t *, fn_links_t **, fn_links_t **, hisq_auxiliary_t **, ks_action_paths_hisq *,
                                    su3_matrix *, int, int);
 
@@ -409,6 +412,42 @@ static void solve_everything(fn_links_t *fn, fn_links_t *fn_last, const char *fa
     try_dslash(fn);
 }
 
+/* Gauge fixing and APE smearing of the links of the sites, without phases, as MILC calls them. */
+static void put_links(const su3_matrix *links) {
+    size_t i;
+    for (i = 0; i < volume; i++)
+        memcpy(lattice[i].link, links + 4 * i, 4 * sizeof(su3_matrix));
+}
+static void try_gauge(int dir, int steps, Real tolerance) {
+    su3_matrix *before = create_G_from_site(), *ours, *theirs;
+    gaugefix(dir, 1.8, steps, tolerance);
+    ours = create_G_from_site();
+    put_links(before);
+    __real_gaugefix(dir, 1.8, steps, tolerance);
+    theirs = create_G_from_site();
+    check(links_differ(ours, theirs) < (MILC_PRECISION == 1 ? 1e-4 : 1e-11), "gauge fixing", dir);
+    check(links_differ(ours, before) > 0.1, "gauge fixing does nothing", dir);
+    free(before), free(ours), free(theirs);
+}
+static void try_ape(Real weight, int iterations) {
+    su3_matrix *ours = ape_smear_4D(weight, iterations), *theirs = __real_ape_smear_4D(weight, iterations);
+    check(links_differ(ours, theirs) < (MILC_PRECISION == 1 ? 1e-4 : 1e-11), "APE smearing", iterations);
+    destroy_G(ours), destroy_G(theirs);
+}
+static void gauge_everything(void) {
+    fill_gauge_field(200);
+    rephase(OFF);
+    try_ape(0.3, 2);
+    try_ape(0.3, 0);
+    try_ape(0.3, -1);
+    try_ape(-0.1, 1); /* MILC's own */
+    try_gauge(TUP, 500, 2e-6);
+    fill_gauge_field(300);
+    rephase(OFF);
+    try_gauge(8, 25, 0);
+    try_gauge(ZUP, 1, 2e-6);
+}
+
 int main(int argc, char **argv) {
     const char *fault = argc > 1 ? argv[1] : "none";
     ks_action_paths asqtad;
@@ -421,6 +460,11 @@ int main(int argc, char **argv) {
     }
     nx = 4, ny = 6, nz = 4, nt = 4;
     make_lattice();
+    if (strcmp(fault, "gauge") == 0) {
+        gauge_everything();
+        printf("%d of %d checks wrong\n", failures, checks);
+        normal_exit(failures != 0);
+    }
     fill_action(&asqtad, &hisq);
     for (step = 0; step < 2; step++) {
         info_t info = {0};

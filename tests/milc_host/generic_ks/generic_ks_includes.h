@@ -99,6 +99,10 @@ int ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ks
                                 quark_invert_control *qic, imp_ferm_links_t *fn);
 void dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_ferm_links_t *fn);
 su3_matrix *create_G_from_site(void);
+su3_matrix *create_G(void);
+void destroy_G(su3_matrix *links);
+void gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real gauge_fix_tol);
+su3_matrix *ape_smear_4D(Real staple_weight, int iters);
 
 /* Molecular dynamics. */
 extern Real beta;

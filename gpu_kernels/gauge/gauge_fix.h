@@ -1,0 +1,45 @@
+// Gauge fixing by relaxation, and APE smearing.
+#pragma once
+#include "gpu_kernels/gauge/flow.h"
+
+namespace milcgpu {
+
+// Coulomb or Landau gauge: maximizes the sum of Re tr U_mu(x) over the links of `directions`. On each site of a parity
+// the gauge transformation g(x) is the product of three SU(2) matrices, for the colours 01, 12, 20 in turn, each the
+// best one for the links as they then are, overrelaxed: its vector part a is scaled by (boost a0^2 + a^2) / (a0^2 +
+// a^2) (Mandula, Ogilvie, Phys. Lett. B 248 (1990) 156, in MILC's form). All eight links of the site are transformed.
+struct GaugeCondition {
+    unsigned directions; // bit mu
+    double boost;
+    Signs signs;
+    int count() const {
+        return (directions & 1) + (directions >> 1 & 1) + (directions >> 2 & 1) + (directions >> 3 & 1);
+    }
+};
+constexpr int gauge_fix_reach = 2; // layers
+// Transforms the sites of `parity`, in place. Of a box that is cut: also those of the margin next to it, so that links
+// to the neighbours come out right. Returns the sum over these sites of Re tr (U_mu(x) + U_mu(x-mu)) over the
+// directions, after the transformation.
+double relax_gauge(Device &, const WideBox &, const LinkField &u, const GaugeCondition &, int parity);
+// Of a step, which is both parities, a site.
+double relax_gauge_bytes(Precision, const GaugeCondition &);
+double relax_gauge_flops(const GaugeCondition &);
+
+// APE smearing (Albanese et al., Phys. Lett. B 192 (1987) 163) as MILC has it: V = (U + weight times its staples) / (1
+// + weight times their number), and back to SU(3) by maximizing Re tr (U' V^dag): from V made unitary by Gram and
+// Schmidt, by hits of SU(2) subgroups, the colours 01, 12, 02 in turn, until three hits gain less than `tolerance`,
+// relatively, or there were `most_hits`. tolerance 0: that many hits.
+struct ApeSpec {
+    double weight;
+    bool staples_in_time; // of spatial links; links in time have the six in space and time alike
+    int most_hits;
+    double tolerance;
+    Signs signs;
+};
+constexpr int ape_reach = 1;
+// `to` is another field. Returns the number of links whose hits did not come to the tolerance.
+double ape_smear(Device &, const WideBox &, const LinkField &u, const ApeSpec &, const LinkField &to);
+double ape_smear_bytes(Precision); // a site
+double ape_smear_flops(const ApeSpec &);
+
+} // namespace milcgpu

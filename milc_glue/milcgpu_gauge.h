@@ -1,0 +1,75 @@
+/* milcgpu: gauge fixing and APE smearing of the gauge field behind a milcgpu_gauge.
+ *
+ * Conventions are those of milcgpu_md.h: links carry staggered phases and boundary sign, and so they do afterwards.
+ * Links that were loaded without them do as well, if phases_out says so. What fails leaves the links as they were.
+ * Momenta are not touched: after gauge fixing they no longer belong to the links. On several ranks all of them call
+ * together and with the same numbers.
+ */
+#ifndef MILCGPU_GAUGE_H
+#define MILCGPU_GAUGE_H
+
+#include "milcgpu_md.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MILCGPU_LANDAU 8 /* as the direction: MILC's number */
+
+typedef struct {
+    size_t struct_size;
+    int direction;         /* Coulomb gauge: the direction whose links are left out, 0 to 3 (MILC's TUP is 3).
+                              MILCGPU_LANDAU: none is */
+    double boost;          /* of the overrelaxation, at least 1; 0: 1.8 */
+    int most_steps;        /* 0: 500 */
+    double tolerance;      /* ends where a step changes the mean by less; 0: 2e-6. Negative: after most_steps */
+    int reunitarize_every; /* steps; 0: 20 */
+    int phases_out;        /* 0: the links carry staggered phases and boundary sign; 1: they do not */
+    /* NULL, or called after each step, on every rank. Must not call functions of milcgpu with this context. */
+    void (*progress)(void *user, int step, double mean, double change);
+    void *user;
+} milcgpu_gauge_fix_spec;
+
+typedef struct {
+    size_t struct_size;
+    int status;
+    int steps;           /* as MILC counts them: the number of the last one, from 0; most_steps where it did not end */
+    double mean, change; /* of Re tr U / 3 over the links of the condition, 1 on unit links; by the last step */
+    uint64_t failed;     /* links that reunitarization found too far from SU(3), and left */
+    double seconds;      /* the whole call */
+    double kernel_seconds; /* of it, without copies: device events; what `progress` does is in it */
+    double flops, gflops;  /* done; per kernel second */
+    uint64_t bytes_to_device, bytes_to_host;
+    char message[400];
+} milcgpu_gauge_fix_report;
+
+/* Coulomb or Landau gauge by relaxation, step by step as MILC's gaugefix: odd sites, then even ones; on each three
+ * SU(2) subgroups, overrelaxed. Ends, at the earliest after two steps, where the mean changes by less than the
+ * tolerance. NOT_CONVERGED: most_steps did not suffice; the links are where they have come. NAN_OR_INF: the mean is not
+ * finite. Takes one more set of links. report may be NULL. */
+milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_spec *spec,
+                                 milcgpu_gauge_fix_report *report);
+
+typedef struct {
+    size_t struct_size;
+    double weight;  /* of a staple; the link itself has 1 */
+    int times;      /* smeared one after the other; 0: nothing is done */
+    int space_only; /* 1: spatial links by their 4 staples in space, time links by their 6, as MILC's ape_smear_4D; 0:
+                       all by 6 */
+    int most_hits;  /* of the projection to SU(3). 0: 10, MILC's; negative: none, links are (U + w staples) / (1 + n w)
+                     */
+    double
+        tolerance;  /* relative gain of three hits below which they end. 0: 1e-5, MILC's; negative: most_hits always */
+    int phases_out; /* as above */
+} milcgpu_ape_spec;
+
+/* APE smearing with MILC's projection: SU(2) hits from the Gram-Schmidt matrix, colours 01, 12, 02 in turn.
+ * not_converged (may be NULL): how many links of all times did not come to the tolerance; that is no failure, as in
+ * MILC. Takes one more set of links. report may be NULL. */
+milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *spec, uint64_t *not_converged,
+                                 milcgpu_force_report *report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

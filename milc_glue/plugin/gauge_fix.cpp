@@ -1,0 +1,82 @@
+// Gauge fixing and APE smearing of links that MILC has on the host. They go to the device for the call alone.
+#include "gpu_kernels/gauge/gauge_fix.h"
+#include "milc_glue/plugin/state.h"
+
+using namespace milcgpu;
+
+namespace {
+
+struct Handle {
+    milcgpu_gauge *gauge = nullptr;
+    ~Handle() { milcgpu_gauge_destroy(gauge); }
+};
+
+// work(gauge): a call of the C interface on the links `from`, whose outcome goes to `to` where accept() says so.
+template <class Work, class Accept>
+int on_links(milcgpu_routine routine, const milcgpu_field &from, const milcgpu_field &to, const Work &work,
+             const Accept &accept) {
+    return done_by(routine, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[routine];
+        const Stopwatch watch(account.seconds);
+        bool accepted = false;
+        const milcgpu_status status = with_links_dropped(routine, [&] {
+            Handle handle;
+            milcgpu_status done = p.agreed(milcgpu_gauge_create(p.context, p.real(), &handle.gauge));
+            const auto then = [&](const auto &call) {
+                if (done == MILCGPU_OK)
+                    done = p.agreed(call());
+            };
+            then([&] { return milcgpu_gauge_load(handle.gauge, &from, -1); }); // MILC takes what it has
+            then([&] { return work(handle.gauge, account); });
+            accepted = done == MILCGPU_OK && !p.agreed(!accept());
+            if (accepted)
+                then([&] { return milcgpu_gauge_save(handle.gauge, &to); });
+            return done;
+        });
+        if (status != MILCGPU_OK) {
+            p.report_failure(routine, status);
+            return false;
+        }
+        if (!accepted)
+            return false;
+        const size_t bytes = 72 * (p.in_double() ? sizeof(double) : sizeof(float)) * size_t(p.sites);
+        ++account.calls;
+        account.to_device += bytes, account.to_host += bytes;
+        return true;
+    });
+}
+
+} // namespace
+
+extern "C" {
+
+int milcgpu_plugin_gauge_fix(milcgpu_field links, const milcgpu_gauge_fix_spec *spec,
+                             milcgpu_gauge_fix_report *report) {
+    const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account) {
+        report->struct_size = sizeof *report;
+        const milcgpu_status status = milcgpu_gauge_fix(gauge, spec, report);
+        account.flops += report->flops;
+        return status == MILCGPU_NOT_CONVERGED ? MILCGPU_OK : status; // MILC takes that, too
+    };
+    return on_links(MILCGPU_GAUGE_FIX, links, links, work, [&] {
+        if (report->failed != 0)
+            plugin().say(0, format("gaugefix: %llu links are too far from SU(3) to be made unitary",
+                                   static_cast<unsigned long long>(report->failed)));
+        return report->failed == 0;
+    });
+}
+
+int milcgpu_plugin_ape_smear(milcgpu_field links, const milcgpu_ape_spec *spec, milcgpu_field to,
+                             uint64_t *not_converged) {
+    const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account) {
+        milcgpu_force_report report{};
+        report.struct_size = sizeof report;
+        const milcgpu_status status = milcgpu_ape_smear(gauge, spec, not_converged, &report);
+        account.flops += report.flops;
+        return status;
+    };
+    return on_links(MILCGPU_APE_SMEAR, links, to, work, [] { return true; });
+}
+
+} // extern "C"

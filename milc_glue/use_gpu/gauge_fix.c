@@ -1,0 +1,140 @@
+/* gaugefix and ape_smear_4D: the links of the sites, as they are (MILC has taken the phases out). */
+#include "glue.h"
+#include <string.h>
+
+void __real_gaugefix(int, Real, int, Real) MILCGPU_ORIGINAL;
+su3_matrix *__real_ape_smear_4D(Real, int) MILCGPU_ORIGINAL;
+
+void milcgpu_gauge_left(const char **left) {
+    left[MILCGPU_GAUGE_FIX] = __real_gaugefix == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_APE_SMEAR] = __real_ape_smear_4D == NULL ? MILCGPU_ABSENT : NULL;
+}
+
+static milcgpu_field links_of_sites(void) {
+    milcgpu_field field = {lattice[0].link, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, sizeof(site)};
+    return field;
+}
+static milcgpu_field packed(su3_matrix *links) {
+    milcgpu_field field = {links, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, 0};
+    return field;
+}
+static su3_matrix *copy_of_links(void) {
+    su3_matrix *copy = milcgpu_spare_room(4 * sites_on_node * sizeof(su3_matrix), "a comparison of links");
+    if (copy != NULL)
+        milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), copy);
+    return copy;
+}
+static void put_links(const su3_matrix *links) {
+    size_t i;
+    for (i = 0; i < sites_on_node; i++)
+        memcpy(lattice[i].link, links + 4 * i, 4 * sizeof(su3_matrix));
+}
+static void compare_links(milcgpu_routine routine, su3_matrix *gpu, su3_matrix *cpu, double seconds,
+                          double cpu_seconds) {
+    void *ours[1] = {gpu}, *theirs[1] = {cpu};
+    milcgpu_judge(milcgpu_plugin_compare_links(routine, 1, ours, theirs, seconds, cpu_seconds));
+}
+
+#define EVERY 20 /* steps: MILC says how far it is, and makes links unitary */
+
+/* A step, as MILC prints it: not the one that it ends at. */
+static void say_step(void *tolerance, int step, double mean, double change) {
+    const int ends = step != 0 && change < *(Real *)tolerance && -change < *(Real *)tolerance;
+    if (step % EVERY != EVERY - 1 || ends)
+        return;
+    node0_printf("step %d av gf action %.8e, delta %.3e\n", step, mean, change);
+    fflush(stdout);
+}
+
+void __wrap_gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real gauge_fix_tol) {
+    milcgpu_gauge_fix_spec spec;
+    milcgpu_gauge_fix_report report;
+    su3_matrix *before = NULL;
+    double seconds;
+    milcgpu_md_need(MILCGPU_LINKS, "gaugefix");
+    if (!milcgpu_takes_over() || max_gauge_iter <= 0 || relax_boost < 1) {
+        __real_gaugefix(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol);
+        return;
+    }
+    if (milcgpu_plugin_compare())
+        before = copy_of_links();
+    memset(&spec, 0, sizeof spec);
+    spec.struct_size = sizeof spec;
+    spec.direction = gauge_dir >= XUP && gauge_dir <= TUP ? gauge_dir : MILCGPU_LANDAU;
+    spec.boost = relax_boost;
+    spec.most_steps = max_gauge_iter;
+    spec.tolerance = gauge_fix_tol > 0 ? gauge_fix_tol : -1;
+    spec.reunitarize_every = EVERY;
+    spec.phases_out = 1;
+    spec.progress = say_step;
+    spec.user = &gauge_fix_tol;
+    memset(&report, 0, sizeof report);
+    seconds = -milcgpu_plugin_seconds();
+    if (!milcgpu_plugin_gauge_fix(links_of_sites(), &spec, &report)) {
+        free(before);
+        milcgpu_plugin_original(MILCGPU_GAUGE_FIX, 1);
+        __real_gaugefix(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol);
+        milcgpu_plugin_original(MILCGPU_GAUGE_FIX, 0);
+        return;
+    }
+    seconds += milcgpu_plugin_seconds();
+    node0_printf("GFIX: Ended at step %d. Av gf action %.8e, delta %.3e\n", report.steps, report.mean, report.change);
+    if (before != NULL) {
+        su3_matrix *const ours = copy_of_links(), *theirs;
+        double cpu_seconds = -milcgpu_plugin_seconds();
+        put_links(before);
+        milcgpu_plugin_original(MILCGPU_GAUGE_FIX, 1);
+        __real_gaugefix(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol);
+        milcgpu_plugin_original(MILCGPU_GAUGE_FIX, 0);
+        cpu_seconds += milcgpu_plugin_seconds();
+        theirs = copy_of_links();
+        if (ours != NULL && theirs != NULL)
+            compare_links(MILCGPU_GAUGE_FIX, ours, theirs, seconds, cpu_seconds);
+        if (ours != NULL)
+            put_links(ours);
+        free(ours), free(theirs);
+    }
+    free(before);
+}
+
+/* With a negative number of iterations MILC makes unit links of a kind. */
+su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
+    milcgpu_ape_spec spec;
+    su3_matrix *smeared;
+    uint64_t not_converged = 0;
+    double seconds = -milcgpu_plugin_seconds();
+    milcgpu_md_need(MILCGPU_LINKS, "ape_smear_4D");
+    if (iters < 0 || staple_weight < 0 || !milcgpu_takes_over())
+        return __real_ape_smear_4D(staple_weight, iters);
+    memset(&spec, 0, sizeof spec);
+    spec.struct_size = sizeof spec;
+    spec.weight = staple_weight;
+    spec.times = iters;
+    spec.space_only = 1;
+    spec.most_hits = 10;
+    spec.tolerance = 1e-5;
+    spec.phases_out = 1;
+    smeared = create_G();
+    if (!milcgpu_plugin_ape_smear(links_of_sites(), &spec, packed(smeared), &not_converged)) {
+        destroy_G(smeared);
+        milcgpu_plugin_original(MILCGPU_APE_SMEAR, 1);
+        smeared = __real_ape_smear_4D(staple_weight, iters);
+        milcgpu_plugin_original(MILCGPU_APE_SMEAR, 0);
+        return smeared;
+    }
+    seconds += milcgpu_plugin_seconds();
+    if (not_converged > 0)
+        node0_printf("WARNING %lu sites report no convergence in project_su3\n", (unsigned long)not_converged);
+    node0_printf("Time to APE smear %e sec\n", seconds);
+    if (milcgpu_plugin_compare()) {
+        double cpu_seconds = -milcgpu_plugin_seconds();
+        su3_matrix *theirs;
+        milcgpu_plugin_original(MILCGPU_APE_SMEAR, 1);
+        theirs = __real_ape_smear_4D(staple_weight, iters);
+        milcgpu_plugin_original(MILCGPU_APE_SMEAR, 0);
+        cpu_seconds += milcgpu_plugin_seconds();
+        compare_links(MILCGPU_APE_SMEAR, smeared, theirs, seconds, cpu_seconds);
+        destroy_G(theirs);
+    }
+    return smeared;
+}

@@ -1,0 +1,25 @@
+// Gauge fixing and APE smearing, link by link as the routines of MILC say; for links without phases.
+#pragma once
+
+#include "tests/reference/gauge.h"
+
+namespace reference {
+
+// One step: all odd sites, then all even ones; on each of them the SU(2) subgroups of colours 01, 12, 20, with the sums
+// over links made anew for each. left_out: the direction that does not count, or a number above 3. Returns the mean of
+// Re tr U / 3: half of it from odd sites before even ones are transformed.
+double gauge_fix_step(const Lattice &lattice, Gauge &links, int left_out, double boost);
+
+// Mean of Re tr U / 3 over all directions but left_out.
+double gauge_mean(const Lattice &lattice, const Gauge &links, int left_out);
+
+// Mean over the sites of |Im part of the divergence|^2: with D the sum over the directions of A_mu(x) - A_mu(x - mu), A
+// the traceless anti-hermitian part of U, |D|^2. 0 where the gauge condition holds.
+double divergence(const Lattice &lattice, const Gauge &links, int left_out);
+
+// U' = projection of (U + weight staples) / (1 + weight count). space_only: staples of spatial links in space alone, of
+// time links their six. hits 0: no projection. Counts the links that did not come to the tolerance.
+Gauge ape_smear(const Lattice &lattice, const Gauge &links, double weight, bool space_only, int hits, double tolerance,
+                int *not_converged);
+
+} // namespace reference

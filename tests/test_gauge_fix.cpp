@@ -1,0 +1,314 @@
+// Coulomb and Landau gauge, and APE smearing, through the C interface, against tests/reference.
+#include "milc_glue/milcgpu_gauge.h"
+#include "tests/cut_support.h"
+#include "tests/reference/gauge_fix.h"
+#include <cmath>
+
+using namespace tests;
+using milcgpu::Backend;
+using reference::Gauge;
+
+namespace {
+
+template <class Real> struct Handle {
+    Session<Real> session;
+    milcgpu_gauge *gauge = nullptr;
+    bool phased;
+    Handle(const reference::Lattice &lattice, Backend backend, Gauge links, bool with_phases)
+        : session(lattice, backend, 0, 0), phased(with_phases) {
+        REQUIRE(milcgpu_gauge_create(session.context, Session<Real>::precision, &gauge) == MILCGPU_OK);
+        if (phased)
+            reference::apply_phases(lattice, links);
+        std::vector<Real> host = reference::links_to_milc<Real>(lattice, links);
+        const milcgpu_field field = Session<Real>::field(host);
+        REQUIRE(milcgpu_gauge_load(gauge, &field, 0) == MILCGPU_OK);
+    }
+    ~Handle() { milcgpu_gauge_destroy(gauge); }
+    Gauge links() {
+        std::vector<Real> host(72 * size_t(session.lattice.volume()));
+        const milcgpu_field field = Session<Real>::field(host);
+        REQUIRE(milcgpu_gauge_save(gauge, &field) == MILCGPU_OK);
+        Gauge made = reference::links_from_milc<Real>(session.lattice, host);
+        if (phased)
+            reference::apply_phases(session.lattice, made);
+        return made;
+    }
+};
+
+milcgpu_gauge_fix_spec fix_spec(int direction, bool phased) {
+    milcgpu_gauge_fix_spec spec{};
+    spec.struct_size = sizeof spec;
+    spec.direction = direction;
+    spec.phases_out = !phased;
+    return spec;
+}
+milcgpu_ape_spec ape_spec(double weight, int times, bool phased) {
+    milcgpu_ape_spec spec{};
+    spec.struct_size = sizeof spec;
+    spec.weight = weight;
+    spec.times = times;
+    spec.space_only = 1;
+    spec.phases_out = !phased;
+    return spec;
+}
+
+bool last_error_says(const char *what) { return std::string(milcgpu_last_error()).find(what) != std::string::npos; }
+
+} // namespace
+
+TEST_CASE("gauge fixing: the steps of the reference, in every gauge, with phases and without", "[measurements]") {
+    for (const Backend backend : backends())
+        for (const auto &n : {std::array<int, 4>{4, 6, 2, 4}, std::array<int, 4>{2, 4, 10, 6}}) {
+            const reference::Lattice lattice{n};
+            const Gauge start = reference::random_gauge(lattice, 5);
+            for (const int direction : {0, 2, 3, MILCGPU_LANDAU})
+                for (const bool phased : {false, true}) {
+                    CAPTURE(name(backend), direction, phased);
+                    Gauge wanted = start;
+                    std::vector<double> means;
+                    milcgpu_gauge_fix_spec spec = fix_spec(direction, phased);
+                    spec.most_steps = 3, spec.tolerance = -1;
+                    spec.boost = direction == 0 ? 1.0 : 1.7;
+                    for (int k = 0; k < spec.most_steps; ++k)
+                        means.push_back(reference::gauge_fix_step(lattice, wanted, direction, spec.boost));
+                    std::vector<std::pair<double, double>> seen;
+                    spec.user = &seen;
+                    spec.progress = [](void *user, int step, double mean, double change) {
+                        auto &all = *static_cast<std::vector<std::pair<double, double>> *>(user);
+                        CHECK(step == static_cast<int>(all.size()));
+                        all.emplace_back(mean, change);
+                    };
+                    Handle<double> handle(lattice, backend, start, phased);
+                    milcgpu_gauge_fix_report report{};
+                    report.struct_size = sizeof report;
+                    REQUIRE(milcgpu_gauge_fix(handle.gauge, &spec, &report) == MILCGPU_OK);
+                    CHECK(reference::relative_difference(handle.links(), wanted) < times_measured * 4e-16);
+                    REQUIRE(seen.size() == means.size());
+                    for (size_t k = 0; k < means.size(); ++k) {
+                        CHECK(std::fabs(seen[k].first - means[k]) < times_measured * 4e-16);
+                        CHECK(std::fabs(seen[k].second - (k == 0 ? 0 : means[k] - means[k - 1])) < times_measured * 3e-16);
+                    }
+                    CHECK(report.steps == 3);
+                    CHECK(report.mean == seen.back().first);
+                    CHECK(report.failed == 0);
+                    CHECK(report.flops > 0);
+
+                    Handle<float> single(lattice, backend, start, phased);
+                    REQUIRE(milcgpu_gauge_fix(single.gauge, &(spec.progress = nullptr, spec), nullptr) == MILCGPU_OK);
+                    CHECK(reference::relative_difference(single.links(), wanted) < times_measured * 2.4e-7);
+                }
+        }
+}
+
+TEST_CASE("gauge fixing: the condition is reached, and nothing but the gauge changes", "[measurements]") {
+    const reference::Lattice lattice{{4, 4, 4, 6}};
+    const Gauge start = reference::transform_links(lattice, reference::random_transformation(lattice, 8),
+                                                   reference::near_unit_gauge(lattice, 0.2, 7), 1);
+    for (const Backend backend : backends())
+        for (const int direction : {3, MILCGPU_LANDAU}) {
+            CAPTURE(name(backend), direction);
+            Handle<double> handle(lattice, backend, start, true);
+            milcgpu_gauge_fix_spec spec = fix_spec(direction, true);
+            spec.tolerance = 1e-13, spec.most_steps = 2000;
+            double last = -1;
+            spec.user = &last;
+            spec.progress = [](void *user, int, double mean, double) {
+                double &before = *static_cast<double *>(user);
+                CHECK(mean > before - 1e-14); // it rises
+                before = mean;
+            };
+            milcgpu_gauge_fix_report report{};
+            report.struct_size = sizeof report;
+            REQUIRE(milcgpu_gauge_fix(handle.gauge, &spec, &report) == MILCGPU_OK);
+            CHECK(report.steps > 20); // past a reunitarization
+            CHECK(std::fabs(report.change) < spec.tolerance);
+            const Gauge fixed = handle.links();
+            CHECK(reference::divergence(lattice, start, direction) > 1);
+            CHECK(reference::divergence(lattice, fixed, direction) < 1e-9);
+            CHECK(std::fabs(reference::gauge_mean(lattice, fixed, direction) - report.mean) < 1e-12);
+            CHECK(std::fabs(reference::plaquette(lattice, fixed) - reference::plaquette(lattice, start)) < 1e-13);
+            // Once more: it is there already.
+            const double mean = report.mean;
+            spec.progress = nullptr;
+            REQUIRE(milcgpu_gauge_fix(handle.gauge, &spec, &report) == MILCGPU_OK);
+            CHECK(report.steps == 1);
+            CHECK(std::fabs(report.mean - mean) < 1e-12);
+        }
+}
+
+TEST_CASE("gauge fixing: how it ends, and what it refuses", "[measurements]") {
+    const reference::Lattice lattice{{2, 4, 4, 2}};
+    const Gauge start = reference::random_gauge(lattice, 3);
+    Handle<double> handle(lattice, Backend::host, start, false);
+    milcgpu_gauge_fix_report report{};
+    report.struct_size = sizeof report;
+    const auto refused = [&](const milcgpu_gauge_fix_spec &spec, const char *what) {
+        CHECK(milcgpu_gauge_fix(handle.gauge, &spec, &report) == MILCGPU_BAD_ARGUMENT);
+        CHECK(last_error_says(what));
+    };
+    milcgpu_gauge_fix_spec spec = fix_spec(4, false);
+    refused(spec, "spec.direction is 4");
+    spec = fix_spec(-1, false);
+    refused(spec, "spec.direction is -1");
+    spec = fix_spec(3, false), spec.boost = 0.5;
+    refused(spec, "spec.boost is 0.5");
+    spec.boost = NAN;
+    refused(spec, "spec.boost is nan");
+    spec = fix_spec(3, false), spec.most_steps = -2;
+    refused(spec, "spec.most_steps is -2");
+    spec = fix_spec(3, false), spec.reunitarize_every = -1;
+    refused(spec, "reunitarize_every -1");
+    spec = fix_spec(3, false), spec.tolerance = INFINITY;
+    refused(spec, "spec.tolerance is inf");
+    spec = fix_spec(3, false), spec.struct_size = 8;
+    refused(spec, "milcgpu_gauge_fix_spec");
+    CHECK(milcgpu_gauge_fix(handle.gauge, nullptr, &report) == MILCGPU_BAD_ARGUMENT);
+    CHECK(milcgpu_gauge_fix(nullptr, &spec, &report) == MILCGPU_BAD_ARGUMENT);
+    CHECK(reference::relative_difference(handle.links(), start) < 1e-15);
+
+    spec = fix_spec(3, false), spec.most_steps = 2, spec.tolerance = 1e-15;
+    CHECK(milcgpu_gauge_fix(handle.gauge, &spec, &report) == MILCGPU_NOT_CONVERGED);
+    CHECK(last_error_says("spec.most_steps = 2"));
+    CHECK(report.status == MILCGPU_NOT_CONVERGED);
+    CHECK(report.steps == 2);
+    CHECK(reference::gauge_mean(lattice, handle.links(), 3) > reference::gauge_mean(lattice, start, 3) + 0.1);
+
+    milcgpu_gauge *empty = nullptr;
+    REQUIRE(milcgpu_gauge_create(handle.session.context, MILCGPU_DOUBLE, &empty) == MILCGPU_OK);
+    spec = fix_spec(3, false);
+    CHECK(milcgpu_gauge_fix(empty, &spec, nullptr) == MILCGPU_BAD_ARGUMENT);
+    CHECK(last_error_says("the gauge field is empty"));
+    milcgpu_gauge_destroy(empty);
+}
+
+TEST_CASE("APE smearing: the reference's, with phases and without", "[measurements]") {
+    for (const Backend backend : backends())
+        for (const auto &n : {std::array<int, 4>{4, 6, 2, 4}, std::array<int, 4>{2, 4, 10, 2}}) {
+            const reference::Lattice lattice{n};
+            const Gauge start = reference::near_unit_gauge(lattice, 0.6, 15);
+            for (const int hits : {-1, 0, 4})
+                for (const bool phased : {false, true}) {
+                    milcgpu_ape_spec spec = ape_spec(0.3, 2, phased);
+                    spec.most_hits = hits;
+                    spec.space_only = hits != 4;
+                    spec.tolerance = hits == 4 ? -1 : 0;
+                    CAPTURE(name(backend), hits, phased);
+                    Handle<double> handle(lattice, backend, start, phased);
+                    Gauge wanted = start;
+                    int failed = 0;
+                    for (int k = 0; k < spec.times; ++k) {
+                        int count = 0;
+                        wanted = reference::ape_smear(lattice, wanted, spec.weight, spec.space_only,
+                                                      hits < 0    ? 0
+                                                      : hits == 0 ? 10
+                                                                  : hits,
+                                                      hits == 4 ? 0 : 1e-5, &count);
+                        failed += count;
+                    }
+                    uint64_t not_converged = 99;
+                    milcgpu_force_report report{};
+                    report.struct_size = sizeof report;
+                    REQUIRE(milcgpu_ape_smear(handle.gauge, &spec, &not_converged, &report) == MILCGPU_OK);
+                    const Gauge made = handle.links();
+                    CHECK(reference::relative_difference(made, wanted) < times_measured * 3e-16);
+                    CHECK(not_converged == static_cast<uint64_t>(failed));
+                    CHECK(report.flops > 0);
+                    if (hits >= 0)
+                        for (const auto &u : made)
+                            CHECK(std::abs(reference::det(u) - 1.0) < 1e-13);
+                    Handle<float> single(lattice, backend, start, phased);
+                    REQUIRE(milcgpu_ape_smear(single.gauge, &spec, nullptr, nullptr) == MILCGPU_OK);
+                    CHECK(reference::relative_difference(single.links(), wanted) < times_measured * 7e-8);
+                }
+        }
+}
+
+TEST_CASE("APE smearing: covariant, unit links stay, plaquettes rise, refusals", "[measurements]") {
+    const reference::Lattice lattice{{4, 4, 2, 4}};
+    const Gauge start = reference::near_unit_gauge(lattice, 0.4, 21);
+    const auto g = reference::random_transformation(lattice, 22);
+    const auto smeared = [&](const Gauge &links, const milcgpu_ape_spec &spec) {
+        Handle<double> handle(lattice, Backend::host, links, true);
+        REQUIRE(milcgpu_ape_smear(handle.gauge, &spec, nullptr, nullptr) == MILCGPU_OK);
+        return handle.links();
+    };
+    milcgpu_ape_spec spec = ape_spec(0.4, 1, true);
+    spec.most_hits = 2000, spec.tolerance = -1; // to the matrix that is the nearest, which no gauge changes
+    const Gauge made = smeared(start, spec);
+    CHECK(reference::relative_difference(smeared(reference::transform_links(lattice, g, start, 1), spec),
+                                         reference::transform_links(lattice, g, made, 1)) < 1e-12);
+    CHECK(reference::plaquette_parts(lattice, made).space_space >
+          reference::plaquette_parts(lattice, start).space_space + 0.1);
+    spec = ape_spec(0.4, 3, true);
+    CHECK(reference::relative_difference(smeared(reference::unit_gauge(lattice), spec),
+                                         reference::unit_gauge(lattice)) < 1e-15);
+    spec.times = 0;
+    CHECK(reference::relative_difference(smeared(start, spec), start) < 1e-15);
+
+    Handle<double> handle(lattice, Backend::host, start, true);
+    const auto refused = [&](const milcgpu_ape_spec &wrong, const char *what) {
+        CHECK(milcgpu_ape_smear(handle.gauge, &wrong, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(last_error_says(what));
+    };
+    refused(ape_spec(-0.1, 1, true), "spec.weight is -0.1");
+    refused(ape_spec(NAN, 1, true), "spec.weight is nan");
+    refused(ape_spec(0.1, -1, true), "spec.times -1");
+    spec = ape_spec(0.1, 1, true), spec.tolerance = NAN;
+    refused(spec, "spec.tolerance is nan");
+    spec = ape_spec(0.1, 1, true), spec.most_hits = 10001;
+    refused(spec, "spec.most_hits is 10001");
+    CHECK(milcgpu_ape_smear(handle.gauge, nullptr, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+    CHECK(reference::relative_difference(handle.links(), start) < 1e-15);
+}
+
+TEST_CASE("gauge fixing and APE smearing over ranks and on emulated cuts: the links of one rank",
+          "[measurements][ranks][cut]") {
+    const Extents whole{4, 4, 6, 6};
+    const Fields fields = fields_on(whole, false);
+    Gauge start = reference::near_unit_gauge(fields.lattice, 0.5, 31);
+    reference::apply_phases(fields.lattice, start);
+    const std::vector<double> links = reference::links_to_milc<double>(fields.lattice, start);
+    struct Result {
+        std::vector<double> fixed, smeared;
+        double mean = 0;
+    };
+    const auto work = [&](const Cut &cut, Backend backend) {
+        Result result;
+        result.fixed.resize(links.size()), result.smeared.resize(links.size());
+        const auto endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
+            milcgpu_gauge *gauge = nullptr;
+            demand(milcgpu_gauge_create(here.context, MILCGPU_DOUBLE, &gauge));
+            const auto changed = [&](const auto &change, std::vector<double> &to) {
+                std::vector<double> part = Fields::part(links, here.places, 72);
+                const milcgpu_field field = field_of(part);
+                demand(milcgpu_gauge_load(gauge, &field, 0));
+                demand(change());
+                demand(milcgpu_gauge_save(gauge, &field));
+                Fields::put(to, part, here.places, 72);
+            };
+            milcgpu_gauge_fix_spec spec = fix_spec(3, true);
+            spec.most_steps = 3, spec.tolerance = -1;
+            milcgpu_gauge_fix_report report{};
+            report.struct_size = sizeof report;
+            const milcgpu_ape_spec ape = ape_spec(0.3, 2, true);
+            changed([&] { return milcgpu_ape_smear(gauge, &ape, nullptr, nullptr); }, result.smeared);
+            changed([&] { return milcgpu_gauge_fix(gauge, &spec, &report); }, result.fixed);
+            if (here.rank() == 0)
+                result.mean = report.mean;
+            milcgpu_gauge_destroy(gauge);
+        });
+        CHECK(all_well(endings));
+        return result;
+    };
+    for (const Backend backend : backends()) {
+        const Result one = work({whole, {1, 1, 1, 1}, 0}, backend);
+        for (const Cut &cut :
+             {Cut{whole, {1, 1, 1, 2}, 0}, Cut{whole, {1, 1, 2, 1}, 8}, Cut{whole, {1, 1, 1, 1}, 15}}) {
+            CAPTURE(text_of(cut), name(backend));
+            const Result many = work(cut, backend);
+            CHECK(same_bits(many.fixed, one.fixed));
+            CHECK(same_bits(many.smeared, one.smeared));
+            CHECK(std::fabs(many.mean - one.mean) <= 1e-14);
+        }
+    }
+}
