@@ -108,7 +108,7 @@ milcgpu_status solve_together(Session &s, std::vector<Field> &x) {
     spec.max_iterations = 1000, spec.max_restarts = 5;
     spec.precise.precision = MILCGPU_DOUBLE;
     spec.sloppy = {MILCGPU_SINGLE, 0, 13};
-    static const Field second(host().source.rbegin(), host().source.rend());
+    static Field second(host().source.rbegin(), host().source.rend());
     const milcgpu_field from[] = {field_of(host().source), field_of(second)}, to[] = {field_of(x[0]), field_of(x[1])};
     return milcgpu_solve_sources(s.context, s.links, &spec, MILCGPU_BLOCK, 2, from, to, nullptr);
 }
