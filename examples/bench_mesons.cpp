@@ -214,7 +214,7 @@ class Mesons {
             for (const auto &z : found)
                 result.insert(result.end(), {z.re, z.im});
             row(format("local contraction of %d momenta", n), p, t, 24 + 8 * n, 2 * spinor_bytes(p), result,
-                std::fabs(norm / reference::dot(x_[0], x_[0]).real() - 1), 2e-15);
+                std::fabs(norm / reference::dot(x_[0], x_[0]).real() - 1), 1e-14);
         }
     }
 
