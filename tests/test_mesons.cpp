@@ -142,9 +142,13 @@ TEST_CASE("shifts are the reference's, with phases and without, of any number of
             return milcgpu_shift_quarks(m.links, 3, MILCGPU_SYMMETRIC, origin.data(), n, from, to);
         };
         const auto together = m.apply(fields, both_ways);
-        for (size_t k = 0; k < fields.size(); ++k)
-            CHECK(reference::relative_difference(together[k], m.apply(std::vector<Fermion>{fields[k]}, both_ways)[0]) <=
-                  field_error<Real>);
+        for (size_t k = 0; k < fields.size(); ++k) {
+            const auto alone = m.apply(std::vector<Fermion>{fields[k]}, both_ways)[0];
+            double worst = 0;
+            for (size_t i = 0; i < alone.size(); ++i)
+                worst = std::fmax(worst, std::fabs(double(together[k][i] - alone[i])));
+            CHECK(worst <= 4 * field_error<Real>); // of numbers of size 1
+        }
     };
     for (const Backend backend : backends())
         for (const Lattice &lattice : shapes) {
