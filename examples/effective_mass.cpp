@@ -13,9 +13,45 @@ Correlator folded(const Correlator &c, bool nucleon) {
     return result;
 }
 
-double mass_of_one_state(const Correlator &c, int t) { return std::acosh((c[t - 1] + c[t + 1]) / (2 * c[t])); }
-double mass_in_steps_of_two(const Correlator &c, int t) { return std::acosh((c[t - 2] + c[t + 2]) / (2 * c[t])) / 2; }
-double mass_of_falling_state(const Correlator &c, int t) { return std::log(c[t - 1] / c[t + 1]) / 2; }
+namespace {
+
+// C, S C and S^2 C at one t.
+struct Applied {
+    double c, sc, ssc;
+};
+// The roots of x^2 - p x + q where S^2 C - p S C + q C = 0 at both.
+struct Roots {
+    double larger, smaller;
+};
+Roots roots_of(const Applied &a, const Applied &b) {
+    const double determinant = a.c * b.sc - b.c * a.sc;
+    const double p = (a.c * b.ssc - b.c * a.ssc) / determinant, q = (a.sc * b.ssc - b.sc * a.ssc) / determinant;
+    const double half = std::sqrt(p * p / 4 - q);
+    return {p / 2 + half, p / 2 - half};
+}
+
+} // namespace
+
+double meson_mass(const Correlator &c, int t) {
+    return t < 1 || t > int(c.size()) / 2 ? NAN : std::acosh((c[t - 1] + c[t + 1]) / (2 * c[t]));
+}
+
+double meson_mass_with_partner(const Correlator &c, int t) {
+    const int n = int(c.size());
+    if (t < 2 || t >= n / 2)
+        return NAN;
+    const auto at = [&](int k) -> Applied {
+        return {c[k], (c[k - 1] + c[k + 1]) / 2, (c[k - 2] + 2 * c[k] + c[(k + 2) % n]) / 4};
+    };
+    const Roots roots = roots_of(at(t), at(t + 1));
+    return std::acosh(roots.smaller > 1 ? roots.smaller : roots.larger);
+}
+
+double nucleon_mass(const Correlator &c, int t) {
+    if (t < 1 || t + 3 > int(c.size()) / 2)
+        return NAN;
+    return -std::log(roots_of({c[t - 1], c[t], c[t + 1]}, {c[t], c[t + 1], c[t + 2]}).larger);
+}
 
 Estimate jackknife(const std::vector<Correlator> &samples, const std::function<double(const Correlator &)> &f) {
     const size_t n = samples.size();

@@ -16,14 +16,17 @@ using Correlator = std::vector<double>; // C(0) to C(T - 1), from the source
 // The mean of C(t) and its mirror image: C(T - t) of a meson, -(-1)^t C(T - t) of a nucleon. C(0) stays.
 Correlator folded(const Correlator &c, bool nucleon);
 
-// NaN where the numbers have no such mass, in all of these.
-// Without a partner: cosh M = (C(t-1) + C(t+1)) / 2 C(t). 1 <= t < T - 1.
-double mass_of_one_state(const Correlator &c, int t);
-// The same in steps of two, in which (-1)^t does not change: cosh 2M = (C(t-2) + C(t+2)) / 2 C(t). Where the partner
-// still counts, even and odd t lie to both sides. 2 <= t < T - 2.
-double mass_in_steps_of_two(const Correlator &c, int t);
-// Far from the other end of the lattice, in steps of two: e^(2M) = C(t-1) / C(t+1), at t. 1 <= t < T - 1.
-double mass_of_falling_state(const Correlator &c, int t);
+// Masses at t. NaN where the numbers are not those of such states, or t is too near to an end.
+//
+// One state: cosh M = S C(t) / C(t) with S C(t) = (C(t-1) + C(t+1)) / 2. 1 <= t <= T/2.
+double meson_mass(const Correlator &c, int t);
+// A state and its partner: S is cosh M on one and -cosh M' on the other. So S^2 C - p S C + q C = 0, at t and at t + 1,
+// which gives p and q, and the two roots p/2 +- sqrt(p^2/4 - q). Where both are above 1, there is no partner to be
+// seen, but a heavier state. Reads C(t-2) to C(t+3); 2 <= t < T/2.
+double meson_mass_with_partner(const Correlator &c, int t);
+// The same with S C(t) = C(t+1), which is e^-M on one and -e^-M' on the other, far from the other end of the lattice.
+// Reads C(t-1) to C(t+2); 1 <= t <= T/2 - 3.
+double nucleon_mass(const Correlator &c, int t);
 
 struct Estimate {
     double value, error; // error: NaN where there is one sample

@@ -26,7 +26,7 @@ struct Settings {
                                     precisions = "double/single";
     std::array<int, 4> size = {8, 8, 8, 16}, grid = {1, 1, 1, 1};
     double beta = 6.0, tolerance = 1e-10, width = 2;
-    int sweeps = 60, configurations = 1, between = 20, sources_in_time = 1, smear_steps = 20;
+    int sweeps = 60, configurations = 1, between = 20, sources_in_time = 1, first_slice = 0, smear_steps = 20;
     unsigned long seed = 1, transform = 0;
     bool not_fixed = false;
 };
@@ -166,13 +166,11 @@ Samples mean_of_each(const std::vector<Samples> &groups) {
     return means;
 }
 
-double effective_mass(Hadron hadron, const Correlator &c, int t) {
-    const int nt = int(c.size()), reach = hadron == examples::rho ? 2 : 1;
-    if (t < reach || t > nt / 2 || t + reach >= nt)
-        return NAN;
-    return hadron == examples::pion  ? examples::mass_of_one_state(c, t)
-           : hadron == examples::rho ? examples::mass_in_steps_of_two(c, t)
-                                     : examples::mass_of_falling_state(c, t);
+double effective_mass(Hadron hadron, const Correlator &mean, int t) {
+    const Correlator c = examples::folded(mean, hadron == examples::nucleon);
+    return hadron == examples::pion  ? examples::meson_mass(c, t)
+           : hadron == examples::rho ? examples::meson_mass_with_partner(c, t)
+                                     : examples::nucleon_mass(c, t);
 }
 
 void print_number(const char *format, int width, double value) {
@@ -185,18 +183,18 @@ void print(const Series &series, const std::string &samples, std::ofstream &csv)
     for (const char *name : examples::hadron_names)
         std::printf(" %11s %8s %7s %7s ", name, "+-", "mass", "+-");
     std::printf("\n");
+    std::ostringstream mass; // a label: as short as it can be
+    mass << series.mass;
     const int nt = int(series.of[0].at(0).size());
     for (int t = 0; t < nt; ++t) {
         if (t <= nt / 2)
             std::printf("%3d", t);
         for (int k = 0; k < examples::n_hadrons; ++k) {
             const Hadron hadron = Hadron(k);
-            const bool nucleon = hadron == examples::nucleon;
             const Estimate c = examples::jackknife(series.of[k], [&](const Correlator &mean) { return mean[t]; });
-            const Estimate m = examples::jackknife(series.of[k], [&](const Correlator &mean) {
-                return effective_mass(hadron, examples::folded(mean, nucleon), t);
-            });
-            csv << series.mass << "," << series.source << "," << examples::hadron_names[k] << "," << t << "," << c.value
+            const Estimate m = examples::jackknife(
+                series.of[k], [&](const Correlator &mean) { return effective_mass(hadron, mean, t); });
+            csv << mass.str() << "," << series.source << "," << examples::hadron_names[k] << "," << t << "," << c.value
                 << "," << c.error << "," << m.value << "," << m.error << "\n";
             if (t > nt / 2)
                 continue;
@@ -249,6 +247,8 @@ int run(const Settings &s, examples::Job &ranks) {
     GaugeFields fields(ranks, s, progress);
     const reference::Lattice lattice = fields.lattice();
     const int nt = lattice.n[3];
+    if (s.first_slice >= nt)
+        throw ArgumentError("--first-slice must be below the extent in time, " + std::to_string(nt));
     if (nt % s.sources_in_time != 0)
         throw ArgumentError("--sources-in-time must divide the extent in time, " + std::to_string(nt));
     const examples::HadronSpec spec{!smeared,
@@ -276,7 +276,7 @@ int run(const Settings &s, examples::Job &ranks) {
 
     std::vector<std::string> sources;
     if (spec.wall)
-        sources.push_back(s.wall + " wall");
+        sources.push_back(s.wall + "-wall");
     if (spec.smeared)
         sources.push_back("smeared");
     const size_t n_series = masses.size() * sources.size();
@@ -289,7 +289,8 @@ int run(const Settings &s, examples::Job &ranks) {
         if (spec.fix_gauge)
             std::printf(", Coulomb gauge after %d steps, mean trace %.6f", loaded.fix_steps, loaded.fix_mean);
         std::printf("\n");
-        for (int slice = 0; slice < nt; slice += nt / s.sources_in_time) {
+        for (int n = 0; n < s.sources_in_time; ++n) {
+            const int slice = (s.first_slice + n * nt / s.sources_in_time) % nt;
             hadrons.make_sources(slice);
             for (size_t m = 0; m < masses.size(); ++m) {
                 const auto start = std::chrono::steady_clock::now();
@@ -354,6 +355,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("width", "W", s.width, "of the Gaussian of smeared quarks, in lattice spacings");
     arguments.add("smear-steps", "N", s.smear_steps, "of smearing");
     arguments.add("sources-in-time", "N", s.sources_in_time, "time slices with sources, evenly spread");
+    arguments.add("first-slice", "T", s.first_slice, "the first of them");
     arguments.add("tolerance", "R", s.tolerance, "|eta - M G| / |eta| of every propagator");
     arguments.add("precisions", "P", s.precisions, "of the solves, a pair as double/half");
     arguments.add("backend", "NAME", s.backend, "auto, host or cuda");
@@ -361,9 +363,10 @@ bool read_settings(int argc, char **argv, Settings &s) {
     arguments.add("csv", "FILE", s.csv, "all correlators and masses");
     if (!arguments.parse(argc, argv))
         return false;
-    if (s.sweeps < 0 || s.between < 1 || s.configurations < 1 || s.sources_in_time < 1 || !(s.tolerance > 0))
+    if (s.sweeps < 0 || s.first_slice < 0 || s.between < 1 || s.configurations < 1 || s.sources_in_time < 1 ||
+        !(s.tolerance > 0))
         throw ArgumentError("--configurations, --between, --sources-in-time and --tolerance must be positive, --sweeps "
-                            "not negative");
+                            "and --first-slice not negative");
     return true;
 }
 
