@@ -176,7 +176,7 @@ std::vector<HadronResult> Hadrons::solve(double mass, std::vector<Field> &g) {
                 b[k][j] = 2 * mass * eta_[k][j] - b[k][j];
             size[k] = std::sqrt(norm2(eta_[k]));
             const double of_b = std::sqrt(norm2(b[k], true));
-            spec.tolerance = std::min(spec.tolerance, spec_.tolerance * 2 * mass * size[k] / of_b);
+            spec.tolerance = std::min(spec.tolerance, 0.9 * spec_.tolerance * 2 * mass * size[k] / of_b);
         }
     });
     std::vector<milcgpu_field> from, to;
