@@ -65,7 +65,7 @@ class GaugeFields {
         : ranks_(ranks), settings_(s), progress_(progress),
           files_(examples::list_of<std::string>(s.lattice_files, "lattice")), lattice_{s.size} {
         if (!files_.empty())
-            first_ = examples::read_or_make_gauge(ranks, files_[0], lattice_, 0, 0, 0);
+            field_ = examples::read_or_make_gauge(ranks, files_[0], lattice_, 0, 0, 0);
     }
     const reference::Lattice &lattice() const { return lattice_; }
     int count() const { return files_.empty() ? settings_.configurations : int(files_.size()); }
@@ -73,7 +73,7 @@ class GaugeFields {
 
     // On rank 0, without phases; to be called for 0 to count() - 1.
     Gauge take(int k) {
-        Gauge result = files_.empty() ? by_heat_bath(k) : k == 0 ? std::move(first_) : from_file(k);
+        Gauge result = files_.empty() ? by_heat_bath(k) : k == 0 ? std::move(field_) : from_file(k);
         if (settings_.transform != 0 && ranks_.is_first())
             result = reference::transform_links(
                 lattice_, reference::random_transformation(lattice_, settings_.transform + k), result, 1);
@@ -92,16 +92,16 @@ class GaugeFields {
         const auto start = std::chrono::steady_clock::now();
         ranks_.on_first([&] {
             if (k == 0)
-                first_ = reference::unit_gauge(lattice_);
+                field_ = reference::unit_gauge(lattice_);
             while (done_ < settings_.sweeps + k * settings_.between) {
-                examples::heatbath_sweep(lattice_, first_, settings_.beta, settings_.seed, ++done_);
+                examples::heatbath_sweep(lattice_, field_, settings_.beta, settings_.seed, ++done_);
                 for (int times = 0; times < 4; ++times)
-                    examples::overrelax_sweep(lattice_, first_);
-                progress_("heat bath", done_, reference::plaquette(lattice_, first_));
+                    examples::overrelax_sweep(lattice_, field_);
+                progress_("heat bath", done_, reference::plaquette(lattice_, field_));
             }
         });
         seconds_ += seconds_since(start);
-        return first_;
+        return field_;
     }
 
     const examples::Job &ranks_;
@@ -109,7 +109,7 @@ class GaugeFields {
     Progress &progress_;
     std::vector<std::string> files_;
     reference::Lattice lattice_;
-    Gauge first_;
+    Gauge field_;  // of the heat bath, or of the first file
     int done_ = 0; // sweeps
     double seconds_ = 0;
 };
@@ -120,7 +120,7 @@ class Checks {
     void add(const char *what, double value, double limit) {
         for (Check &check : checks_)
             if (check.what == what) {
-                if (!(value / limit <= check.value / check.limit)) // NaN is the worst
+                if (!(value / limit <= check.value / check.limit) && !std::isnan(check.value)) // NaN is the worst
                     check.value = value, check.limit = limit;
                 return;
             }
@@ -147,21 +147,24 @@ class Checks {
     std::vector<Check> checks_;
 };
 
-// Of a mass and a source: correlators of each sample, which are configurations, or slices of a single one.
+// Of a mass and a source: correlators of each configuration, and there of each slice.
 using Samples = std::vector<Correlator>;
 struct Series {
     double mass;
     std::string source;
-    Samples of[examples::n_hadrons];
+    std::vector<Samples> of[examples::n_hadrons];
 };
 
-Samples mean_of_each(const std::vector<Samples> &groups) {
+// The means over slices of each configuration, or the slices of a single one.
+Samples samples_of(const std::vector<Samples> &configurations) {
+    if (configurations.size() == 1)
+        return configurations[0];
     Samples means;
-    for (const Samples &group : groups) {
-        means.emplace_back(group.at(0).size(), 0.0);
-        for (const Correlator &c : group)
+    for (const Samples &slices : configurations) {
+        means.emplace_back(slices.at(0).size(), 0.0);
+        for (const Correlator &c : slices)
             for (size_t t = 0; t < c.size(); ++t)
-                means.back()[t] += c[t] / double(group.size());
+                means.back()[t] += c[t] / double(slices.size());
     }
     return means;
 }
@@ -177,23 +180,26 @@ void print_number(const char *format, int width, double value) {
     std::isfinite(value) ? std::printf(format, value) : std::printf("%*s", width, "-");
 }
 
-void print(const Series &series, const std::string &samples, std::ofstream &csv) {
-    std::printf("\nquark mass %g, %s source; errors from %s\n%3s", series.mass, series.source.c_str(), samples.c_str(),
-                "t");
+void print(const Series &series, std::ofstream &csv) {
+    Samples samples[examples::n_hadrons];
+    for (int k = 0; k < examples::n_hadrons; ++k)
+        samples[k] = samples_of(series.of[k]);
+    std::printf("\nquark mass %g, %s source; errors from %zu %s\n%3s", series.mass, series.source.c_str(),
+                samples[0].size(), series.of[0].size() > 1 ? "configurations" : "slice(s) of one configuration", "t");
     for (const char *name : examples::hadron_names)
         std::printf(" %11s %8s %7s %7s ", name, "+-", "mass", "+-");
     std::printf("\n");
     std::ostringstream mass; // a label: as short as it can be
     mass << series.mass;
-    const int nt = int(series.of[0].at(0).size());
+    const int nt = int(samples[0].at(0).size());
     for (int t = 0; t < nt; ++t) {
         if (t <= nt / 2)
             std::printf("%3d", t);
         for (int k = 0; k < examples::n_hadrons; ++k) {
             const Hadron hadron = Hadron(k);
-            const Estimate c = examples::jackknife(series.of[k], [&](const Correlator &mean) { return mean[t]; });
+            const Estimate c = examples::jackknife(samples[k], [&](const Correlator &mean) { return mean[t]; });
             const Estimate m = examples::jackknife(
-                series.of[k], [&](const Correlator &mean) { return effective_mass(hadron, mean, t); });
+                samples[k], [&](const Correlator &mean) { return effective_mass(hadron, mean, t); });
             csv << mass.str() << "," << series.source << "," << examples::hadron_names[k] << "," << t << "," << c.value
                 << "," << c.error << "," << m.value << "," << m.error << "\n";
             if (t > nt / 2)
@@ -229,21 +235,115 @@ void check_free(const reference::Lattice &lattice, const examples::HadronSpec &s
     checks.add("correlators of free quarks, over the largest", worst, 1e-11 + 10 * spec.tolerance / mass);
 }
 
+examples::HadronSpec spec_of(const Settings &s, Progress &progress) {
+    const bool wall = s.source == "wall" || s.source == "both", smeared = s.source == "smeared" || s.source == "both";
+    if (!wall && !smeared)
+        throw ArgumentError("--source: '" + s.source + "' is none of wall, smeared, both");
+    examples::HadronSpec spec{};
+    spec.wall = wall, spec.smeared = smeared;
+    spec.shape = s.wall == "corner" ? examples::Wall::corner
+                 : s.wall == "even" ? examples::Wall::even
+                                    : examples::Wall::full;
+    if (spec.shape == examples::Wall::full && s.wall != "full")
+        throw ArgumentError("--wall: '" + s.wall + "' is none of corner, even, full");
+    spec.fix_gauge = wall && !s.not_fixed;
+    spec.width = s.width, spec.smear_steps = s.smear_steps;
+    spec.tolerance = s.tolerance;
+    spec.how = examples::pair_of(s.precisions, "precisions");
+    spec.progress = [&](const char *what, int step, double value) { progress(what, step, value); };
+    return spec;
+}
+
+// Correlators of all masses and sources, configuration by configuration.
+class Spectrum {
+  public:
+    Spectrum(const examples::Job &ranks, const reference::Lattice &lattice, const Settings &s,
+             examples::HadronSpec spec, std::vector<double> masses, int configurations, Progress &progress)
+        : ranks_(ranks), lattice_(lattice), settings_(s), spec_(spec), masses_(std::move(masses)), progress_(progress),
+          hadrons_(ranks, lattice, examples::action_of(s.action), examples::backends_of(ranks, s.backend)[0],
+                   std::move(spec)) {
+        for (const double mass : masses_)
+            for (const std::string &source : {s.wall + "-wall", std::string("smeared")})
+                if (source == "smeared" ? spec_.smeared : spec_.wall) {
+                    series_.push_back({mass, source, {}});
+                    for (auto &of_each : series_.back().of)
+                        of_each.resize(configurations);
+                }
+    }
+
+    void measure(int k, Gauge gauge) {
+        const examples::Hadrons::Loaded loaded = hadrons_.load(std::move(gauge));
+        progress_.end();
+        std::printf("configuration %d of %zu: plaquette %.6f", k + 1, series_[0].of[0].size(), loaded.plaquette);
+        if (spec_.fix_gauge)
+            std::printf(", Coulomb gauge after %d steps, mean trace %.6f", loaded.fix_steps, loaded.fix_mean);
+        std::printf("\n");
+        const int nt = lattice_.n[3];
+        for (int n = 0; n < settings_.sources_in_time; ++n)
+            measure_slice(k, (settings_.first_slice + n * nt / settings_.sources_in_time) % nt, loaded.free);
+        for (const double mass : masses_)
+            if (loaded.free) {
+                const double energy = examples::free_energy(mass);
+                std::printf("  free quarks of mass %g have energy %.6f: pion and rho %.6f, nucleon %.6f\n", mass,
+                            energy, 2 * energy, 3 * energy);
+            }
+    }
+
+    // Tables and times. The exit status.
+    int finish(double heat_bath_seconds, std::ofstream &csv) const {
+        for (const Series &series : series_)
+            print(series, csv);
+        std::printf("\nseconds: heat bath %.2f", ranks_.slowest(heat_bath_seconds));
+        for (int part = 0; part < examples::Hadrons::n_parts; ++part)
+            std::printf(", %s %.2f", examples::Hadrons::part_names[part], ranks_.slowest(hadrons_.seconds()[part]));
+        std::printf("\n");
+        return checks_.finish();
+    }
+
+  private:
+    void measure_slice(int k, int slice, bool free) {
+        hadrons_.make_sources(slice);
+        for (size_t at = 0; at < series_.size();) {
+            const double mass = series_[at].mass;
+            const auto start = std::chrono::steady_clock::now();
+            const std::vector<examples::HadronResult> results = hadrons_.measure(mass);
+            progress_.end();
+            double residual = 0;
+            for (const examples::HadronResult &r : results) {
+                for (int h = 0; h < examples::n_hadrons; ++h)
+                    series_[at].of[h][k].push_back(r.of[h]);
+                ++at;
+                residual = std::fmax(residual, r.residual);
+                checks_.add("|eta - M G| / |eta|", r.residual, spec_.tolerance);
+                checks_.add("Ward identity, sum |G|^2 = Re <eta, G> / 2m", r.ward, r.ward_limit);
+                checks_.add("pion as contracted and as summed on the host", r.norm, 1e-12);
+            }
+            std::printf("  source at t = %d, mass %g: %d steps, residual %.1e, %.2f s\n", slice, mass, results[0].steps,
+                        residual, seconds_since(start));
+            if (free && spec_.wall)
+                check_free(lattice_, spec_, mass, results[0], checks_);
+        }
+    }
+
+    const examples::Job &ranks_;
+    reference::Lattice lattice_;
+    const Settings &settings_;
+    examples::HadronSpec spec_;
+    std::vector<double> masses_;
+    Progress &progress_;
+    examples::Hadrons hadrons_;
+    std::vector<Series> series_; // for each mass and there for each source
+    Checks checks_;
+};
+
 int run(const Settings &s, examples::Job &ranks) {
     const auto masses = examples::list_of<double>(s.masses, "masses");
     if (masses.empty() || !(*std::min_element(masses.begin(), masses.end()) > 0))
         throw ArgumentError("--masses must be positive");
-    const bool smeared = s.source == "smeared", both = s.source == "both";
-    if (s.source != "wall" && !smeared && !both)
-        throw ArgumentError("--source: '" + s.source + "' is none of wall, smeared, both");
-    const examples::Wall shape = s.wall == "corner" ? examples::Wall::corner
-                                 : s.wall == "even" ? examples::Wall::even
-                                                    : examples::Wall::full;
-    if (shape == examples::Wall::full && s.wall != "full")
-        throw ArgumentError("--wall: '" + s.wall + "' is none of corner, even, full");
     std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
     ranks.start(s.grid);
     Progress progress(ranks.is_first());
+    const examples::HadronSpec spec = spec_of(s, progress);
     GaugeFields fields(ranks, s, progress);
     const reference::Lattice lattice = fields.lattice();
     const int nt = lattice.n[3];
@@ -251,15 +351,6 @@ int run(const Settings &s, examples::Job &ranks) {
         throw ArgumentError("--first-slice must be below the extent in time, " + std::to_string(nt));
     if (nt % s.sources_in_time != 0)
         throw ArgumentError("--sources-in-time must divide the extent in time, " + std::to_string(nt));
-    const examples::HadronSpec spec{!smeared,
-                                    smeared || both,
-                                    shape,
-                                    !smeared && !s.not_fixed,
-                                    s.width,
-                                    s.smear_steps,
-                                    s.tolerance,
-                                    examples::pair_of(s.precisions, "precisions"),
-                                    [&](const char *what, int step, double value) { progress(what, step, value); }};
     std::printf("lattice %d x %d x %d x %d, %s quarks, %d configuration(s), %d source(s) in time each\n", lattice.n[0],
                 lattice.n[1], lattice.n[2], nt, s.action.c_str(), fields.count(), s.sources_in_time);
     examples::print_ranks(ranks, lattice);
@@ -271,69 +362,10 @@ int run(const Settings &s, examples::Job &ranks) {
         csv.precision(17);
     }
     csv << "quark_mass,source,hadron,t,correlator,error,effective_mass,error_of_mass\n";
-    examples::Hadrons hadrons(ranks, lattice, examples::action_of(s.action), examples::backends_of(ranks, s.backend)[0],
-                              spec);
-
-    std::vector<std::string> sources;
-    if (spec.wall)
-        sources.push_back(s.wall + "-wall");
-    if (spec.smeared)
-        sources.push_back("smeared");
-    const size_t n_series = masses.size() * sources.size();
-    std::vector<std::vector<Samples>> found(n_series * examples::n_hadrons, std::vector<Samples>(fields.count()));
-    Checks checks;
-    for (int k = 0; k < fields.count(); ++k) {
-        const auto loaded = hadrons.load(fields.take(k));
-        progress.end();
-        std::printf("configuration %d of %d: plaquette %.6f", k + 1, fields.count(), loaded.plaquette);
-        if (spec.fix_gauge)
-            std::printf(", Coulomb gauge after %d steps, mean trace %.6f", loaded.fix_steps, loaded.fix_mean);
-        std::printf("\n");
-        for (int n = 0; n < s.sources_in_time; ++n) {
-            const int slice = (s.first_slice + n * nt / s.sources_in_time) % nt;
-            hadrons.make_sources(slice);
-            for (size_t m = 0; m < masses.size(); ++m) {
-                const auto start = std::chrono::steady_clock::now();
-                const std::vector<examples::HadronResult> results = hadrons.measure(masses[m]);
-                progress.end();
-                std::printf("  source at t = %d, mass %g: %d steps, residual %.1e, %.2f s\n", slice, masses[m],
-                            results[0].steps, results[0].residual, seconds_since(start));
-                for (size_t j = 0; j < results.size(); ++j) {
-                    const examples::HadronResult &r = results[j];
-                    for (int h = 0; h < examples::n_hadrons; ++h)
-                        found[(m * sources.size() + j) * examples::n_hadrons + h][k].push_back(r.of[h]);
-                    checks.add("|eta - M G| / |eta|", r.residual, s.tolerance);
-                    checks.add("Ward identity, sum |G|^2 = Re <eta, G> / 2m", r.ward, r.ward_limit);
-                    checks.add("pion as contracted and as summed on the host", r.norm, 1e-12);
-                }
-                if (loaded.free && spec.wall)
-                    check_free(lattice, spec, masses[m], results[0], checks);
-            }
-        }
-        if (loaded.free)
-            for (const double mass : masses) {
-                const double energy = examples::free_energy(mass);
-                std::printf("  free quarks of mass %g have energy %.6f: pion and rho %.6f, nucleon %.6f\n", mass,
-                            energy, 2 * energy, 3 * energy);
-            }
-    }
-
-    const bool by_configuration = fields.count() > 1;
-    const std::string samples = by_configuration ? std::to_string(fields.count()) + " configurations"
-                                                 : std::to_string(s.sources_in_time) + " slice(s) of one configuration";
-    for (size_t k = 0; k < n_series; ++k) {
-        Series series{masses[k / sources.size()], sources[k % sources.size()], {}};
-        for (int h = 0; h < examples::n_hadrons; ++h) {
-            const std::vector<Samples> &all = found[k * examples::n_hadrons + h];
-            series.of[h] = by_configuration ? mean_of_each(all) : all[0];
-        }
-        print(series, samples, csv);
-    }
-    std::printf("\nseconds: heat bath %.2f", ranks.slowest(fields.seconds()));
-    for (int part = 0; part < examples::Hadrons::n_parts; ++part)
-        std::printf(", %s %.2f", examples::Hadrons::part_names[part], ranks.slowest(hadrons.seconds()[part]));
-    std::printf("\n");
-    return checks.finish();
+    Spectrum spectrum(ranks, lattice, s, spec, masses, fields.count(), progress);
+    for (int k = 0; k < fields.count(); ++k)
+        spectrum.measure(k, fields.take(k));
+    return spectrum.finish(fields.seconds(), csv);
 }
 
 bool read_settings(int argc, char **argv, Settings &s) {
