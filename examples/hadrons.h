@@ -37,6 +37,9 @@ struct HadronSpec {
     std::function<void(const char *what, int step, double value)> progress;
 };
 
+// The larger one; NaN counts as the largest.
+inline double worse(double a, double b) { return b <= a || a != a ? a : b; }
+
 // Of the three colours of a source.
 struct HadronResult {
     Correlator of[n_hadrons];

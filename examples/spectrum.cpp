@@ -229,7 +229,7 @@ void check_free(const reference::Lattice &lattice, const examples::HadronSpec &s
         for (int k = 0; k < examples::n_hadrons; ++k) {
             const double power = k == examples::nucleon ? std::pow(g[t], 3) : g[t] * g[t];
             largest[k] = std::max(largest[k], std::fabs(power) * std::max(size[k], corners));
-            worst = std::fmax(worst, std::fabs(wall.of[k][t] - size[k] * power));
+            worst = examples::worse(worst, std::fabs(wall.of[k][t] - size[k] * power));
         }
     worst /= *std::min_element(largest, largest + examples::n_hadrons);
     checks.add("correlators of free quarks, over the largest", worst, 1e-11 + 10 * spec.tolerance / mass);
@@ -313,7 +313,7 @@ class Spectrum {
                 for (int h = 0; h < examples::n_hadrons; ++h)
                     series_[at].of[h][k].push_back(r.of[h]);
                 ++at;
-                residual = std::fmax(residual, r.residual);
+                residual = examples::worse(residual, r.residual);
                 checks_.add("|eta - M G| / |eta|", r.residual, spec_.tolerance);
                 checks_.add("Ward identity, sum |G|^2 = Re <eta, G> / 2m", r.ward, r.ward_limit);
                 checks_.add("pion as contracted and as summed on the host", r.norm, 1e-12);
