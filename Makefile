@@ -168,7 +168,7 @@ demo: $(O)/make_lattice $(O)/solve $(O)/rhmc $(O)/spectrum | needs ## make a lat
 	$(call plot,convergence,demo_history,demo); \
 	$(O)/rhmc --trajectories 3 --warm 2 --csv build/demo_rhmc.csv --history build/demo_energy.csv || status=$$?; \
 	$(call plot,energy,demo_energy,demo_energy); \
-	$(O)/spectrum --beta 5.7 --sweeps 30 --configurations 4 --between 10 --tolerance 1e-6 --csv build/demo_spectrum.csv || status=$$?; \
+	$(O)/spectrum --beta 5.7 --sweeps 24 --configurations 4 --between 8 --tolerance 1e-6 --csv build/demo_spectrum.csv || status=$$?; \
 	$(call plot,spectrum,demo_spectrum,demo_spectrum); \
 	exit $$status
 

@@ -33,7 +33,8 @@ Roots roots_of(const Applied &a, const Applied &b) {
 } // namespace
 
 double meson_mass(const Correlator &c, int t) {
-    return t < 1 || t > int(c.size()) / 2 ? NAN : std::acosh((c[t - 1] + c[t + 1]) / (2 * c[t]));
+    const int n = int(c.size());
+    return t < 1 || t > n / 2 ? NAN : std::acosh((c[t - 1] + c[(t + 1) % n]) / (2 * c[t]));
 }
 
 double meson_mass_with_partner(const Correlator &c, int t) {

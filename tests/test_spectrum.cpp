@@ -120,7 +120,7 @@ std::vector<Correlator> hadrons_of(const Lattice &lattice, const std::vector<Fer
 
 } // namespace
 
-TEST_CASE("effective masses are those of the states, with partners", "[measurements]") {
+TEST_CASE("effective masses are those of the states, with partners", "[measurements][sanitize]") {
     const Correlator pion = meson(14, 0.4, 0, 0), rho = meson(14, 0.5, 0.9, 1.5), nucleon = baryon(40, 0.8, 1.1, 1.2);
     for (int t = 1; t <= 7; ++t)
         CHECK(std::fabs(examples::meson_mass(pion, t) - 0.4) < 1e-12);
@@ -142,6 +142,12 @@ TEST_CASE("effective masses are those of the states, with partners", "[measureme
     CHECK(std::isnan(examples::nucleon_mass(nucleon, 0)));
     CHECK(std::isnan(examples::nucleon_mass(nucleon, 18)));
     CHECK(std::isnan(examples::meson_mass({1, -2, 1, -2}, 1)));
+    CHECK(examples::meson_mass({3, 1}, 1) == Approx(std::acosh(3)));
+    for (int t = 0; t < 6; ++t)
+        for (int nt = t + 1; nt <= 6; ++nt) { // all within the numbers
+            examples::meson_mass_with_partner(Correlator(nt, 1.0), t);
+            examples::nucleon_mass(Correlator(nt, 1.0), t);
+        }
     // On each of these, folding changes nothing.
     CHECK(difference(examples::folded(rho, false), rho) < 1e-15);
     CHECK(difference(examples::folded(nucleon, true), nucleon) < 1e-15);
@@ -149,7 +155,7 @@ TEST_CASE("effective masses are those of the states, with partners", "[measureme
     CHECK(difference(examples::folded({5, 2, 3, 4}, true), {5, 3, 0, 3}) == 0);
 }
 
-TEST_CASE("jackknife errors", "[measurements]") {
+TEST_CASE("jackknife errors", "[measurements][sanitize]") {
     const std::vector<Correlator> samples = {{1, 3}, {2, 7}, {4, -1}, {9, 0}, {3, 3}};
     // Of a mean: that of the standard error.
     const examples::Estimate mean = examples::jackknife(samples, [](const Correlator &c) { return c[0]; });
@@ -165,7 +171,7 @@ TEST_CASE("jackknife errors", "[measurements]") {
     CHECK(std::isnan(examples::jackknife({{1}}, [](const Correlator &c) { return c[0]; }).error));
 }
 
-TEST_CASE("free quarks in time: the equation of motion, and its solution's energy", "[measurements]") {
+TEST_CASE("free quarks in time: the equation of motion, and its solution's energy", "[measurements][sanitize]") {
     const int nt = 10;
     const double mass = 0.2;
     const std::vector<double> g = examples::free_quark(nt, mass);
@@ -188,7 +194,7 @@ TEST_CASE("programs: spectrum of free quarks from every wall, and their masses",
     const std::string free = "--sweeps 0 --source wall ";
     for (const std::string words : {"--wall corner --size 4 6 10 4 --masses 0.1,0.4 --first-slice 3",
                                     "--wall even --size 2 4 4 8 --masses 0.2 --first-slice 1 --action asqtad",
-                                    "--wall full --size 4 2 4 6 --masses 0.2 --sources-in-time 3"}) {
+                                    "--wall full --size 4 2 4 6 --masses 0.2 --sources-in-time 3", "--size 2 2 2 2"}) {
         const Spectrum s = spectrum(free + words);
         CHECK(s.run.count("correlators of free quarks, over the largest") == 1);
     }
