@@ -207,8 +207,8 @@ milcgpu_status milcgpu_contract(milcgpu_meson_links *links, const milcgpu_meson_
                 &found[(size_t(c.terms[k].field) * spec->n_momenta + term.momentum) * SliceSums::classes * n_t];
             for (int t = 0; t < n_t; ++t) {
                 Complex<double> &to = added[size_t(term.correlator) * l.extent(3) + begin + t];
-                to = to +
-                     term.factor * times_i(signed_sum(of_classes + t, begin + t, n_t, c.terms[k].sign), term.phase);
+                to =
+                    to + term.factor * times_i(signed_sum(of_classes + t, begin + t, n_t, c.terms[k].sign), term.phase);
             }
         }
         device.add_over_ranks(&added[0].re, static_cast<int>(2 * added.size()));

@@ -91,9 +91,8 @@ void Quarks::deliver(const FullVectors &made) {
         for (const int parity : {0, 1})
             for (int k = 0; k < n_; ++k)
                 require_finite(device, block[parity][k], parity, "the result");
-        device.agree("room to copy quark fields", [&] {
-            device.prepare_to_host(host_[0].pitch_bytes * size_t(links_.geometry().most_sites()));
-        });
+        device.agree("room to copy quark fields",
+                     [&] { device.prepare_to_host(host_[0].pitch_bytes * size_t(links_.geometry().most_sites())); });
         for (const int parity : {0, 1})
             for (int k = 0; k < n_; ++k)
                 links_.context->reorder->to_host(block[parity][k], parity, host_[k]);

@@ -14,8 +14,7 @@ struct milcgpu_meson_links {
     milcgpu::LinkProducts products;
     bool loaded = false, antiperiodic = false;
     milcgpu_meson_links(milcgpu_context *of, milcgpu::Precision p)
-        : context(of), precision(p), box(box_of(*of)), u(links_on(box.wide())),
-          products(*of->device, box.wide(), u) {}
+        : context(of), precision(p), box(box_of(*of)), u(links_on(box.wide())), products(*of->device, box.wide(), u) {}
     milcgpu::Device &device() const { return *context->device; }
     milcgpu::Halo *halo() const { return context->halo.get(); } // nullptr: the lattice is whole
     const milcgpu::Geometry &geometry() const { return context->geometry; }

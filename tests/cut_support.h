@@ -40,7 +40,8 @@ inline bool same_bits(const std::vector<double> &a, const std::vector<double> &b
 
 inline std::string text_of(const Cut &cut) {
     return milcgpu::format("%d %d %d %d on %d x %d x %d x %d ranks, emulated %d, shift %d", cut.whole[0], cut.whole[1],
-                           cut.whole[2], cut.whole[3], cut.grid[0], cut.grid[1], cut.grid[2], cut.grid[3], cut.emulate, cut.shift);
+                           cut.whole[2], cut.whole[3], cut.grid[0], cut.grid[1], cut.grid[2], cut.grid[3], cut.emulate,
+                           cut.shift);
 }
 
 // What one rank holds while `work` runs.

@@ -122,9 +122,7 @@ template <class Real> void make_fields(Bench<Real> &b, int n, Results &results) 
                 in_place([&](const milcgpu_quarks *quarks) {
                     return milcgpu_gauss_smear(b.links, hop, 1.3, steps, slice, n, quarks);
                 });
-            in_place([&](const milcgpu_quarks *quarks) {
-                return milcgpu_laplacian(b.links, hop, slice, n, quarks);
-            });
+            in_place([&](const milcgpu_quarks *quarks) { return milcgpu_laplacian(b.links, hop, slice, n, quarks); });
         }
 }
 
@@ -144,7 +142,7 @@ template <class Real> std::vector<reference::Complex> correlators(Bench<Real> &b
     return sums;
 }
 
-template <class Real> double apart(const std::vector<reference::Complex> &a, const std::vector<reference::Complex> &b) {
+double apart(const std::vector<reference::Complex> &a, const std::vector<reference::Complex> &b) {
     double largest = 0, difference = 0;
     for (size_t k = 0; k < a.size(); ++k)
         largest = std::max(largest, std::abs(b[k])), difference = worse(difference, std::abs(a[k] - b[k]));
@@ -157,7 +155,8 @@ template <class Real> void check_cuts(const Inputs &inputs, Backend backend, int
         std::vector<std::vector<reference::Complex>> sums; // of each rank
     };
     const auto work = [&](const Cut &cut) {
-        Made made{Results(inputs.quarks[0].size(), calls * n), std::vector<std::vector<reference::Complex>>(cut.ranks())};
+        Made made{Results(inputs.quarks[0].size(), calls * n),
+                  std::vector<std::vector<reference::Complex>>(cut.ranks())};
         const auto endings = on_cut(inputs.fields, cut, backend, [&](Here &here, Ending &) {
             Bench<Real> b(here, inputs);
             make_fields(b, n, made.fields);
@@ -174,7 +173,7 @@ template <class Real> void check_cuts(const Inputs &inputs, Backend backend, int
         CHECK(many.fields == one.fields);
         for (const auto &sums : many.sums)
             CHECK(sums == many.sums[0]);
-        CHECK(apart<Real>(many.sums[0], one.sums[0]) <= times_measured * 1e-16);
+        CHECK(apart(many.sums[0], one.sums[0]) <= times_measured * 5e-16);
     }
 }
 
@@ -187,18 +186,18 @@ TEST_CASE("measurements over ranks and on emulated cuts: fields of one rank, cor
     for (const Backend backend : backends()) {
         check_cuts<double>(inputs, backend, 1,
                            {{whole, {1, 1, 1, 2}, 0},
-                            {whole, {2, 1, 1, 1}, 0}, // odd local extents
+                            {whole, {2, 1, 1, 1}, 0},    // odd local extents
                             {whole, {2, 1, 1, 2}, 4, 1}, // boxes of two sizes
                             {whole, {1, 1, 1, 1}, 15}});
-        check_cuts<float>(inputs, backend, 1, {{whole, {1, 1, 1, 2}, 6}});
+        check_cuts<float>(inputs, backend, 4, {{whole, {1, 1, 1, 2}, 4}}); // several sources
     }
 }
 
-TEST_CASE("measurements over ranks: several sources, boxes with an odd number of sites", "[measurements][ranks][cut]") {
-    const Extents whole = {6, 6, 2, 6};
+TEST_CASE("measurements over ranks: boxes with an odd number of sites", "[measurements][ranks][cut]") {
+    const Extents whole = {6, 6, 6, 6};
     const Inputs inputs(whole);
     for (const Backend backend : backends())
-        check_cuts<double>(inputs, backend, 4, {{whole, {2, 2, 1, 2}, 0}});
+        check_cuts<double>(inputs, backend, 1, {{whole, {2, 2, 2, 2}, 0}});
 }
 
 TEST_CASE("measurements over ranks: vectors that stay on the device", "[measurements][ranks][cut]") {
@@ -262,7 +261,7 @@ std::vector<Ending> twisted(const Inputs &inputs, Backend backend, const Twist &
         const auto old = sums;
         const milcgpu_status status =
             contracts ? milcgpu_contract(b.links, &c.spec, nullptr, nullptr, 1, &quarks, &quarks, sums.data())
-                      : milcgpu_gauss_smear(b.links, 2, width, 4, -1, 1, &quarks);
+                      : milcgpu_gauss_smear(b.links, 1, width, 4, -1, 1, &quarks);
         const std::string text = milcgpu_last_error();
         if (status == MILCGPU_OK || sums != old || !same_bits(quark, before))
             throw milcgpu::Error(milcgpu::Status::bad_argument, "it was done, or half done");
@@ -279,6 +278,7 @@ TEST_CASE("measurements over ranks: what one rank has otherwise, or cannot do, f
     for (const Backend backend : backends()) {
         CAPTURE(name(backend));
         const auto all = [&](const Twist &twist, Status status, const char *text, bool contracts = false) {
+            CAPTURE(text);
             CHECK(all_ended(twisted(inputs, backend, twist, contracts), status, text));
         };
         using Bench = Bench<double>;
@@ -303,10 +303,10 @@ TEST_CASE("measurements over ranks: what one rank has otherwise, or cannot do, f
             byte ^= 4;
             b.here.context->device->copy_to_device(place, &byte, 1);
         };
-        all(flip, Status::corrupted, "rank 1 of 2: the device no longer holds the links of the measurement", true);
+        all(flip, Status::corrupted, "rank 1 of 2: the device no longer holds the links of the measurement");
         // Memory that is short on rank 1, wherever that is.
         for (const bool contracts : {false, true})
-            for (int after = 0; after < 12; ++after) {
+            for (int after = 0; after < 40; ++after) {
                 CAPTURE(contracts, after);
                 const auto short_of_memory = [&](Bench &b, milcgpu_meson_spec &, double &, Quark &) {
                     b.here.context->device->inject(milcgpu::Fault::allocation, after);
@@ -315,7 +315,7 @@ TEST_CASE("measurements over ranks: what one rank has otherwise, or cannot do, f
                 if (endings[1].status != static_cast<int>(Status::no_memory)) // it does not need so many
                     break;
                 CHECK(all_ended(endings, Status::no_memory, "rank 1 of 2"));
-                CHECK(after < 11);
+                CHECK(after < 39);
             }
     }
 }

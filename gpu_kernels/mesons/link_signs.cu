@@ -39,9 +39,10 @@ void turn_links(Device &device, const Geometry &geometry, const SignPattern (&si
         const auto here = [&](int mu) { return relative_to(sign[mu], geometry.origin().data()); };
         // -1, or another negative one: the slice is not of this box.
         const int slice = t_sign - geometry.origin()[3];
-        launch(device, work.threads(),
-               TurnLinks<p>{geometry.lattice(), work, MatrixView<p>(links), {here(0), here(1), here(2), here(3)}, slice},
-               "signs of links");
+        launch(
+            device, work.threads(),
+            TurnLinks<p>{geometry.lattice(), work, MatrixView<p>(links), {here(0), here(1), here(2), here(3)}, slice},
+            "signs of links");
     });
 }
 

@@ -268,7 +268,8 @@ Measured measured_on(const milcgpu_layout &layout) {
         milcgpu_init(&layout, nullptr, &context) == MILCGPU_OK &&
         milcgpu_meson_links_create(context, MILCGPU_DOUBLE, &links) == MILCGPU_OK &&
         milcgpu_meson_links_load(links, &spec, &u) == MILCGPU_OK &&
-        milcgpu_spin_taste(links, nullptr, milcgpu_spin_taste_index("G5-G1"), origin, 1, &quark, &quark) == MILCGPU_OK &&
+        milcgpu_spin_taste(links, nullptr, milcgpu_spin_taste_index("G5-G1"), origin, 1, &quark, &quark) ==
+            MILCGPU_OK &&
         milcgpu_gauss_smear(links, 2, 1.2, 3, -1, 1, &quark) == MILCGPU_OK &&
         milcgpu_gauss_smear(links, 1, 1.2, 2, 5, 1, &quark) == MILCGPU_OK &&
         milcgpu_contract(links, &sums, nullptr, nullptr, 1, &quark, &second, made.sums.data()) == MILCGPU_OK;
