@@ -99,7 +99,7 @@ bool Plugin::open(int backend) {
     links = std::make_unique<LinkCache>(agreed, context, sites, real(),
                                         settings.is("MILCGPU_HASH", "full") ? sites + 1 : links_whole_below_sites);
     gauge = std::make_unique<GaugeOwner>(agreed, context, real(), sites);
-    meson_links = std::make_unique<MesonLinksCache>(context, real(), links->looks_at_all());
+    meson_links = std::make_unique<MesonLinksCache>(agreed, context, real(), links->looks_at_all());
     watch_threads = gpu ? idle_threads() : 0; // the host backend has work for all of them
     return true;
 }
