@@ -46,8 +46,7 @@ Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *to, const Quark
         return;
     }
     for (const int parity : {0, 1})
-        for (int k = first_; k < first_ + n_; ++k)
-            device_->filled[parity][k] = false;
+        begin_filling(*device_, first_, n_, parity);
 }
 
 SpinorField Quarks::room(int parity, const char *owner) const {
@@ -95,10 +94,8 @@ void Quarks::deliver(const FullVectors &made) {
             if (to.data != block[parity][k].data)
                 device.copy_on_device(to.data, block[parity][k].data, to.stride * spinor_bytes(to.precision));
         }
-    device.synchronize(); // an error is this call's
     for (const int parity : {0, 1})
-        for (int k = first_; k < first_ + n_; ++k)
-            device_->filled[parity][k] = true;
+        now_filled(*device_, first_, n_, parity, true);
 }
 
 void milcgpu::check_origin(const milcgpu_meson_links &links, const int *origin) {

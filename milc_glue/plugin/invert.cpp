@@ -1,0 +1,179 @@
+// M x = b from the host's field to the host's field: what MILC does around its solves of M^dag M, on the device.
+#include "milc_glue/plugin/solve.h"
+#include <vector>
+
+using namespace milcgpu;
+
+namespace {
+
+constexpr int both = MILCGPU_EVEN + MILCGPU_ODD;
+constexpr double dslash_flops = 1146, difference_flops = 18; // a site
+
+// The vectors of n sources on the device, and the steps.
+class Inversion {
+  public:
+    Inversion(Plugin &p, RoutineAccount &account, const milcgpu_plugin_invert_call &call)
+        : p_(p), account_(account), call_(call) {}
+    ~Inversion() { milcgpu_vectors_destroy(vectors_); }
+    Inversion(const Inversion &) = delete;
+    Inversion &operator=(const Inversion &) = delete;
+
+    Outcome run(milcgpu_solve_report *even, milcgpu_solve_report *odd) {
+        const milcgpu_status room = p_.agreed(milcgpu_vectors_create(p_.context, p_.real(), 3 * call_.n, &vectors_));
+        if (room != MILCGPU_OK)
+            return failed(room);
+        const LinkSet *links = p_.links_for(call_.solve.fat, call_.solve.lng);
+        if (links == nullptr)
+            return Outcome::failed;
+        made_of_ = links->content();
+        milcgpu_status status = load();
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+            status = each(status, [&](int k) {
+                return minus_dslash(links, parity, 1, 2 * call_.solve.mass, source(k), source(k), normal(k));
+            });
+        if (status != MILCGPU_OK)
+            return failed(status);
+        Outcome outcome = solve(MILCGPU_EVEN, even);
+        if (outcome != Outcome::done)
+            return outcome;
+        links = p_.links_for(call_.solve.fat, call_.solve.lng);
+        if (links == nullptr)
+            return Outcome::failed;
+        if (p_.agreed(links->content() != made_of_))
+            return Outcome::from_start;
+        if (call_.odd_from_even != 0)
+            status = each(status, [&](int k) {
+                return minus_dslash(links, MILCGPU_ODD, 0.5 / call_.solve.mass, 1, source(k), solution(k), solution(k));
+            });
+        if (status != MILCGPU_OK)
+            return failed(status);
+        outcome = solve(MILCGPU_ODD, odd);
+        if (outcome != Outcome::done)
+            return outcome;
+        status = save();
+        return status == MILCGPU_OK ? Outcome::done : failed(status);
+    }
+
+  private:
+    milcgpu_vector source(int k) const { return {vectors_, k}; }
+    milcgpu_vector normal(int k) const { return {vectors_, call_.n + k}; } // M^dag of it
+    milcgpu_vector solution(int k) const { return {vectors_, 2 * call_.n + k}; }
+
+    // work(k) for each source, until one fails on any rank.
+    template <class Work> milcgpu_status each(milcgpu_status status, const Work &work) {
+        for (int k = 0; k < call_.n && status == MILCGPU_OK; ++k)
+            status = p_.agreed(work(k));
+        return status;
+    }
+
+    // Guesses that are not used stay where they are.
+    milcgpu_status load() {
+        return each(MILCGPU_OK, [&](int k) {
+            milcgpu_status status = MILCGPU_OK;
+            const int guess = call_.odd_from_even != 0 ? MILCGPU_EVEN : both;
+            for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
+                if (status == MILCGPU_OK)
+                    status = load(source(k), parity, call_.sources[k]);
+                if (status == MILCGPU_OK && (guess & parity) != 0)
+                    status = load(solution(k), parity, call_.solutions[k]);
+            }
+            return status;
+        });
+    }
+    milcgpu_status load(milcgpu_vector to, int parity, const milcgpu_field &from) {
+        account_.to_device += bytes(parity);
+        return milcgpu_vectors_load(to.of, to.index, parity, &from);
+    }
+
+    milcgpu_status save() {
+        return each(MILCGPU_OK, [&](int k) {
+            milcgpu_status status = MILCGPU_OK;
+            for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+                if (status == MILCGPU_OK) {
+                    status = milcgpu_vectors_save(vectors_, solution(k).index, parity, &call_.solutions[k]);
+                    account_.to_host += bytes(parity);
+                }
+            return status;
+        });
+    }
+
+    milcgpu_status minus_dslash(const LinkSet *links, int parity, double scale, double a, milcgpu_vector x,
+                                milcgpu_vector y, milcgpu_vector to) {
+        account_.flops += (dslash_flops + difference_flops) * p_.sites_of(parity);
+        return milcgpu_vector_minus_dslash(links->handle, parity, scale, a, x, y, to);
+    }
+
+    Outcome solve(int parity, milcgpu_solve_report *reports) {
+        milcgpu_plugin_solve_call call = call_.solve;
+        call.parity = parity;
+        std::vector<milcgpu_vector> sources, solutions;
+        for (int k = 0; k < call_.n; ++k)
+            sources.push_back(normal(k)), solutions.push_back(solution(k));
+        const auto once = [&](milcgpu_links *links, const milcgpu_solve_spec &spec, milcgpu_solve_report *of_sources) {
+            return milcgpu_solve_vectors(p_.context, links, &spec, MILCGPU_TOGETHER_AUTO, call_.n, sources.data(),
+                                         solutions.data(), of_sources);
+        };
+        for (int k = 0; k < call_.n; ++k)
+            reports[k] = {}, reports[k].struct_size = sizeof *reports;
+        const Outcome outcome = solve_until_done(p_, account_, {call, call_.n, reports, once, true, made_of_});
+        return outcome == Outcome::out_of_memory ? failed(MILCGPU_NO_MEMORY) : outcome;
+    }
+
+    // Of a step around the solves, or where memory does not do for all of it: MILC's routine then calls the solver with
+    // less on the device at a time.
+    Outcome failed(milcgpu_status status) {
+        const char *const name = routine_name(call_.solve.routine);
+        if (status == MILCGPU_CORRUPTED) {
+            p_.say(0, format("%s: %s. It begins again", name, reason().c_str()));
+            return Outcome::from_start;
+        }
+        if (status == MILCGPU_NO_MEMORY)
+            p_.say(1, format("%s: %s. Fields go to the host between its steps", name, reason().c_str()));
+        else
+            p_.report_failure(call_.solve.routine, status);
+        return Outcome::failed;
+    }
+
+    uint64_t bytes(int parity) const {
+        return static_cast<uint64_t>(p_.sites_of(parity)) * 6 * (p_.in_double() ? sizeof(double) : sizeof(float));
+    }
+
+    Plugin &p_;
+    RoutineAccount &account_;
+    const milcgpu_plugin_invert_call &call_;
+    milcgpu_vectors *vectors_ = nullptr;
+    uint64_t made_of_ = 0; // links
+};
+
+} // namespace
+
+extern "C" {
+
+int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_report *even,
+                          milcgpu_solve_report *odd) {
+    return done_by(call->solve.routine, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[call->solve.routine];
+        const Stopwatch watch(account.seconds);
+        if (!(call->solve.tolerance > 0) && !(call->solve.relative_tolerance > 0))
+            return false; // MILC then does one iteration's worth; nothing to gain
+        for (int k = 0; k < call->n; ++k) {
+            p.vectors.to_host(call->sources[k].data);
+            p.vectors.to_host(call->solutions[k].data);
+        }
+        constexpr int most_starts = 3; // links may be edited, or a bit flip, once each
+        for (int start = 0; start < most_starts; ++start) {
+            const Outcome outcome = Inversion(p, account, *call).run(even, odd);
+            if (outcome == Outcome::done)
+                account.calls += call->n;
+            if (outcome != Outcome::from_start)
+                return outcome == Outcome::done;
+        }
+        p.say(0, format("%s: begun %d times, and data on the device have changed each time. Memory of this GPU seems "
+                        "to be failing",
+                        routine_name(call->solve.routine), most_starts));
+        return false;
+    });
+}
+
+} // extern "C"
