@@ -119,6 +119,13 @@ uint64_t hash_records(const HostRecords &r) {
     return sum;
 }
 
+uint64_t hash_bytes(const void *data, size_t bytes) {
+    constexpr size_t piece = 4096;
+    const size_t pieces = bytes / piece, rest = bytes % piece;
+    const auto *const end = static_cast<const unsigned char *>(data) + pieces * piece;
+    return hash_records({data, pieces, piece, piece}) + 3 * hash_records({end, rest > 0 ? 1u : 0u, rest, rest});
+}
+
 size_t hash_pieces(const HostRecords &r) { return (r.count + piece_records - 1) / piece_records; }
 
 uint64_t hash_piece(const HostRecords &r, int part, size_t piece) {

@@ -16,7 +16,7 @@ namespace {
 
 uint64_t checksum_of(const milcgpu_vectors &vectors, int index, int parity) {
     const SpinorBlock vector = vectors.parity[parity][index];
-    return checksum(*vectors.context->device, vector.data, vector.bytes());
+    return checksum(vectors.room, vector.data, vector.bytes());
 }
 
 const char *sites_of(int parity) { return parity == 0 ? "even" : "odd"; }

@@ -9,12 +9,14 @@ struct milcgpu_vectors {
     milcgpu::SpinorField parity[2]; // a source a vector
     mutable std::vector<bool> filled[2];
     std::vector<std::optional<uint64_t>> sums[2]; // checksums, of those that have one
+    milcgpu::DeviceArray<uint64_t> room;          // for a checksum: a look at a vector needs no memory
     milcgpu_vectors(milcgpu_context *of, milcgpu::Precision p, int count)
         : context(of), parity{{*of->device, p, of->geometry, 0, "vectors", count},
                               {*of->device, p, of->geometry, 1, "vectors", count}},
-          filled{std::vector<bool>(count), std::vector<bool>(count)}, sums{std::vector<std::optional<uint64_t>>(count),
-                                                                           std::vector<std::optional<uint64_t>>(
-                                                                               count)} {}
+          room(*of->device, 1, "checksum of vectors") {
+        for (const int on : {0, 1})
+            filled[on].resize(count), sums[on].resize(count);
+    }
     int count() const { return static_cast<int>(filled[0].size()); }
 };
 

@@ -13,15 +13,9 @@ constexpr double dslash_flops = 1146, difference_flops = 18; // a site
 class Inversion {
   public:
     Inversion(Plugin &p, RoutineAccount &account, const milcgpu_plugin_invert_call &call)
-        : p_(p), account_(account), call_(call) {}
-    ~Inversion() { milcgpu_vectors_destroy(vectors_); }
-    Inversion(const Inversion &) = delete;
-    Inversion &operator=(const Inversion &) = delete;
+        : p_(p), account_(account), call_(call), sources_(call.n), normals_(call.n), solutions_(call.n) {}
 
     Outcome run(milcgpu_solve_report *even, milcgpu_solve_report *odd) {
-        const milcgpu_status room = p_.agreed(milcgpu_vectors_create(p_.context, p_.real(), 3 * call_.n, &vectors_));
-        if (room != MILCGPU_OK)
-            return failed(room);
         const LinkSet *links = p_.links_for(call_.solve.fat, call_.solve.lng);
         if (links == nullptr)
             return Outcome::failed;
@@ -51,13 +45,17 @@ class Inversion {
         if (outcome != Outcome::done)
             return outcome;
         status = save();
-        return status == MILCGPU_OK ? Outcome::done : failed(status);
+        if (status != MILCGPU_OK)
+            return failed(status);
+        for (int k = 0; k < call_.n; ++k)
+            p_.quarks->keep(solutions_[k], call_.solutions[k].data);
+        return Outcome::done;
     }
 
   private:
-    milcgpu_vector source(int k) const { return {vectors_, k}; }
-    milcgpu_vector normal(int k) const { return {vectors_, call_.n + k}; } // M^dag of it
-    milcgpu_vector solution(int k) const { return {vectors_, 2 * call_.n + k}; }
+    milcgpu_vector source(int k) const { return sources_[k]->vector(); }
+    milcgpu_vector normal(int k) const { return normals_[k]->vector(); } // M^dag of it
+    milcgpu_vector solution(int k) const { return solutions_[k]->vector(); }
 
     // work(k) for each source, until one fails on any rank.
     template <class Work> milcgpu_status each(milcgpu_status status, const Work &work) {
@@ -69,14 +67,14 @@ class Inversion {
     // Guesses that are not used stay where they are.
     milcgpu_status load() {
         return each(MILCGPU_OK, [&](int k) {
-            milcgpu_status status = MILCGPU_OK;
-            const int guess = call_.odd_from_even != 0 ? MILCGPU_EVEN : both;
-            for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
+            milcgpu_status status = p_.quarks->with_content(call_.sources[k].data, sources_[k], account_.to_device);
+            for (auto *made : {&normals_[k], &solutions_[k]})
                 if (status == MILCGPU_OK)
-                    status = load(source(k), parity, call_.sources[k]);
+                    status = p_.quarks->empty(*made);
+            const int guess = call_.odd_from_even != 0 ? MILCGPU_EVEN : both;
+            for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
                 if (status == MILCGPU_OK && (guess & parity) != 0)
                     status = load(solution(k), parity, call_.solutions[k]);
-            }
             return status;
         });
     }
@@ -90,7 +88,7 @@ class Inversion {
             milcgpu_status status = MILCGPU_OK;
             for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
                 if (status == MILCGPU_OK) {
-                    status = milcgpu_vectors_save(vectors_, solution(k).index, parity, &call_.solutions[k]);
+                    status = milcgpu_vectors_save(solution(k).of, solution(k).index, parity, &call_.solutions[k]);
                     account_.to_host += bytes(parity);
                 }
             return status;
@@ -116,6 +114,8 @@ class Inversion {
         for (int k = 0; k < call_.n; ++k)
             reports[k] = {}, reports[k].struct_size = sizeof *reports;
         const Outcome outcome = solve_until_done(p_, account_, {call, call_.n, reports, once, true, made_of_});
+        if (outcome == Outcome::from_start) // a bit may have flipped in a source
+            p_.quarks->drop_all();
         return outcome == Outcome::out_of_memory ? failed(MILCGPU_NO_MEMORY) : outcome;
     }
 
@@ -125,6 +125,7 @@ class Inversion {
         const char *const name = routine_name(call_.solve.routine);
         if (status == MILCGPU_CORRUPTED) {
             p_.say(0, format("%s: %s. It begins again", name, reason().c_str()));
+            p_.quarks->drop_all();
             return Outcome::from_start;
         }
         if (status == MILCGPU_NO_MEMORY)
@@ -141,7 +142,7 @@ class Inversion {
     Plugin &p_;
     RoutineAccount &account_;
     const milcgpu_plugin_invert_call &call_;
-    milcgpu_vectors *vectors_ = nullptr;
+    std::vector<std::shared_ptr<QuarkField>> sources_, normals_, solutions_;
     uint64_t made_of_ = 0; // links
 };
 

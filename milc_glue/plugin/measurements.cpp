@@ -9,6 +9,15 @@ namespace {
 size_t field_bytes(const Plugin &p) { return 6 * (p.in_double() ? sizeof(double) : sizeof(float)) * size_t(p.sites); }
 
 milcgpu_quarks quarks_of(const milcgpu_field &field) { return {&field, nullptr, 0}; }
+milcgpu_quarks quarks_of(const QuarkField &field) { return {nullptr, field.vector().of, 0}; }
+
+// work(quarks) with what the host's field has, on the device.
+template <class Work> milcgpu_status with_field(milcgpu_routine routine, const milcgpu_field &field, const Work &work) {
+    Plugin &p = plugin();
+    std::shared_ptr<QuarkField> held;
+    const milcgpu_status status = p.agreed(p.quarks->with_content(field.data, held, p.ledger[routine].to_device));
+    return status == MILCGPU_OK ? work(quarks_of(*held)) : status;
+}
 
 // work(handle) with these links on the device; in, out: fields that move; flops: a site.
 template <class Work>
@@ -28,6 +37,7 @@ int measured(milcgpu_routine routine, const void *links, const int *origin, int 
             p.say(0,
                   format("%s: %s. Trying again with the links loaded anew", routine_name(routine), reason().c_str()));
             p.meson_links->drop_all();
+            p.quarks->drop_all();
             status = attempt();
         }
         if (status == MILCGPU_NOT_BUILT) {
@@ -73,17 +83,22 @@ int milcgpu_plugin_spin_taste(const void *links, const void *fat, const void *ln
         const SpinTaste op = spin_taste(index);
         return neighbours_flops(int(corner_steps(op.directions()).size()), op.kind == SpinTaste::Kind::general);
     });
-    return measured(MILCGPU_SPIN_TASTE, links, origin, 1, 1, flops, [&](milcgpu_meson_links *handle) {
-        const milcgpu_quarks source = quarks_of(from), made = quarks_of(to);
-        return milcgpu_spin_taste(handle, fermion_links(fat, lng), index, origin, 1, &source, &made);
+    return measured(MILCGPU_SPIN_TASTE, links, origin, 0, 1, flops, [&](milcgpu_meson_links *handle) {
+        milcgpu_links *const fermion = fermion_links(fat, lng);
+        return with_field(MILCGPU_SPIN_TASTE, from, [&](const milcgpu_quarks &source) {
+            const milcgpu_quarks made = quarks_of(to);
+            return milcgpu_spin_taste(handle, fermion, index, origin, 1, &source, &made);
+        });
     });
 }
 
 int milcgpu_plugin_shift(const void *links, int dir, int way, milcgpu_field from, milcgpu_field to) {
     const double flops = neighbours_flops(1, way == MILCGPU_SYMMETRIC);
-    return measured(MILCGPU_SHIFT_FIELD, links, nullptr, 1, 1, flops, [&](milcgpu_meson_links *handle) {
-        const milcgpu_quarks source = quarks_of(from), made = quarks_of(to);
-        return milcgpu_shift_quarks(handle, dir, way, nullptr, 1, &source, &made);
+    return measured(MILCGPU_SHIFT_FIELD, links, nullptr, 0, 1, flops, [&](milcgpu_meson_links *handle) {
+        return with_field(MILCGPU_SHIFT_FIELD, from, [&](const milcgpu_quarks &source) {
+            const milcgpu_quarks made = quarks_of(to);
+            return milcgpu_shift_quarks(handle, dir, way, nullptr, 1, &source, &made);
+        });
     });
 }
 
@@ -107,10 +122,14 @@ int milcgpu_plugin_contract(const void *links, const void *const fat[2], const v
                             const milcgpu_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
                             double *correlators) {
     const double flops = 18.0 * spec->n_momenta + 8.0 * spec->n_terms; // MILC's count
-    return measured(MILCGPU_MESON_CONT, links, spec->origin, 2, 0, flops, [&](milcgpu_meson_links *handle) {
-        const milcgpu_quarks left = quarks_of(src1), right = quarks_of(src2);
+    return measured(MILCGPU_MESON_CONT, links, spec->origin, 0, 0, flops, [&](milcgpu_meson_links *handle) {
         milcgpu_links *const first = fermion_links(fat[0], lng[0]), *const second = fermion_links(fat[1], lng[1]);
-        return milcgpu_contract(handle, spec, first, second, 1, &left, &right, correlators);
+        return with_field(MILCGPU_MESON_CONT, src1, [&](const milcgpu_quarks &left) {
+            const auto contract = [&](const milcgpu_quarks &right) {
+                return milcgpu_contract(handle, spec, first, second, 1, &left, &right, correlators);
+            };
+            return src1.data == src2.data ? contract(left) : with_field(MILCGPU_MESON_CONT, src2, contract);
+        });
     });
 }
 
