@@ -130,6 +130,9 @@ typedef struct {
 int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_report *even,
                           milcgpu_solve_report *odd);
 
+/* x <- M^dag x on all sites, what MILC does to solutions of several masses. */
+int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgpu_field x);
+
 typedef struct {
     int mixed;
     const void *fat, *lng;

@@ -7,7 +7,29 @@ using namespace milcgpu;
 namespace {
 
 constexpr int both = MILCGPU_EVEN + MILCGPU_ODD;
-constexpr double dslash_flops = 1146, difference_flops = 18; // a site
+
+uint64_t field_bytes(const Plugin &p, int sites) {
+    return static_cast<uint64_t>(sites) * 6 * (p.in_double() ? sizeof(double) : sizeof(float));
+}
+
+// Both parities to the host's field. What fails before the first is written leaves it as it was.
+milcgpu_status save(const Plugin &p, RoutineAccount &account, const QuarkField &field, const milcgpu_field &to) {
+    milcgpu_status status = MILCGPU_OK;
+    for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+        if (status == MILCGPU_OK) {
+            status = milcgpu_vectors_save(field.vector().of, field.vector().index, parity, &to);
+            account.to_host += field_bytes(p, p.sites_of(parity));
+        }
+    return status;
+}
+
+// to = scale (a x - D y)
+milcgpu_status minus_dslash(const Plugin &p, RoutineAccount &account, const LinkSet *links, int parity, double scale,
+                            double a, milcgpu_vector x, milcgpu_vector y, milcgpu_vector to) {
+    constexpr double dslash_flops = 1146, difference_flops = 18; // a site
+    account.flops += (dslash_flops + difference_flops) * p.sites_of(parity);
+    return milcgpu_vector_minus_dslash(links->handle, parity, scale, a, x, y, to);
+}
 
 // The vectors of n sources on the device, and the steps.
 class Inversion {
@@ -23,7 +45,8 @@ class Inversion {
         milcgpu_status status = load();
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
             status = each(status, [&](int k) {
-                return minus_dslash(links, parity, 1, 2 * call_.solve.mass, source(k), source(k), normal(k));
+                return minus_dslash(p_, account_, links, parity, 1, 2 * call_.solve.mass, source(k), source(k),
+                                    normal(k));
             });
         if (status != MILCGPU_OK)
             return failed(status);
@@ -37,14 +60,15 @@ class Inversion {
             return Outcome::from_start;
         if (call_.odd_from_even != 0)
             status = each(status, [&](int k) {
-                return minus_dslash(links, MILCGPU_ODD, 0.5 / call_.solve.mass, 1, source(k), solution(k), solution(k));
+                return minus_dslash(p_, account_, links, MILCGPU_ODD, 0.5 / call_.solve.mass, 1, source(k), solution(k),
+                                    solution(k));
             });
         if (status != MILCGPU_OK)
             return failed(status);
         outcome = solve(MILCGPU_ODD, odd);
         if (outcome != Outcome::done)
             return outcome;
-        status = save();
+        status = save_all();
         if (status != MILCGPU_OK)
             return failed(status);
         for (int k = 0; k < call_.n; ++k)
@@ -79,26 +103,12 @@ class Inversion {
         });
     }
     milcgpu_status load(milcgpu_vector to, int parity, const milcgpu_field &from) {
-        account_.to_device += bytes(parity);
+        account_.to_device += field_bytes(p_, p_.sites_of(parity));
         return milcgpu_vectors_load(to.of, to.index, parity, &from);
     }
 
-    milcgpu_status save() {
-        return each(MILCGPU_OK, [&](int k) {
-            milcgpu_status status = MILCGPU_OK;
-            for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
-                if (status == MILCGPU_OK) {
-                    status = milcgpu_vectors_save(solution(k).of, solution(k).index, parity, &call_.solutions[k]);
-                    account_.to_host += bytes(parity);
-                }
-            return status;
-        });
-    }
-
-    milcgpu_status minus_dslash(const LinkSet *links, int parity, double scale, double a, milcgpu_vector x,
-                                milcgpu_vector y, milcgpu_vector to) {
-        account_.flops += (dslash_flops + difference_flops) * p_.sites_of(parity);
-        return milcgpu_vector_minus_dslash(links->handle, parity, scale, a, x, y, to);
+    milcgpu_status save_all() {
+        return each(MILCGPU_OK, [&](int k) { return save(p_, account_, *solutions_[k], call_.solutions[k]); });
     }
 
     Outcome solve(int parity, milcgpu_solve_report *reports) {
@@ -133,10 +143,6 @@ class Inversion {
         else
             p_.report_failure(call_.solve.routine, status);
         return Outcome::failed;
-    }
-
-    uint64_t bytes(int parity) const {
-        return static_cast<uint64_t>(p_.sites_of(parity)) * 6 * (p_.in_double() ? sizeof(double) : sizeof(float));
     }
 
     Plugin &p_;
@@ -174,6 +180,37 @@ int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_
                         "to be failing",
                         routine_name(call->solve.routine), most_starts));
         return false;
+    });
+}
+
+int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgpu_field x) {
+    return done_by(MILCGPU_MAT_INVERT, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[MILCGPU_MAT_INVERT];
+        const Stopwatch watch(account.seconds);
+        p.vectors.to_host(x.data);
+        const LinkSet *links = p.links_for(fat, lng);
+        if (links == nullptr)
+            return false;
+        std::shared_ptr<QuarkField> read, made;
+        milcgpu_status status = p.agreed(p.quarks->with_content(x.data, read, account.to_device));
+        if (status == MILCGPU_OK)
+            status = p.agreed(p.quarks->empty(made));
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+            if (status == MILCGPU_OK)
+                status = p.agreed(minus_dslash(p, account, links, parity, 1, 2 * mass, read->vector(), read->vector(),
+                                               made->vector()));
+        if (status == MILCGPU_OK)
+            status = p.agreed(save(p, account, *made, x));
+        if (status != MILCGPU_OK) {
+            if (status == MILCGPU_CORRUPTED)
+                p.quarks->drop_all();
+            p.report_failure(MILCGPU_MAT_INVERT, status);
+            return false;
+        }
+        p.quarks->keep(made, x.data);
+        ++account.calls;
+        return true;
     });
 }
 

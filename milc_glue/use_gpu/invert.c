@@ -1,6 +1,7 @@
-/* mat_invert_field, mat_invert_uml_field, mat_invert_block: M x = b by solves of M^dag M on both parities. Source and
- * guess go to the device once, and the solution comes back once; what MILC does between its solves is done there. The
- * lines, counters and quark_invert_control are those of MILC's routine with the solves of solve.c.
+/* mat_invert_field, mat_invert_uml_field, mat_invert_block, ks_dirac_adj_op_inplace: M x = b by solves of M^dag M on
+ * both parities. Source and guess go to the device once, and the solution comes back once; what MILC does between its
+ * solves is done there. The lines, counters and quark_invert_control are those of MILC's routine with the solves of
+ * solve.c.
  *
  * Not with deflation, not inv_type CGZ and MG: MILC's routine then calls the solves of solve.c. */
 #include "solve.h"
@@ -16,6 +17,8 @@ int __real_mat_invert_uml_field(su3_vector *, su3_vector *, quark_invert_control
                                 imp_ferm_links_t *) MILCGPU_ORIGINAL;
 int __real_mat_invert_block(su3_vector **, su3_vector **, Real, int, quark_invert_control *,
                             imp_ferm_links_t *) MILCGPU_ORIGINAL;
+
+void __real_ks_dirac_adj_op_inplace(su3_vector *, Real, int, imp_ferm_links_t *) MILCGPU_ORIGINAL;
 
 /* Programs without MILC's routines above are without these, too. */
 #pragma weak mat_invert_cg_field
@@ -151,5 +154,29 @@ int __wrap_mat_invert_block(su3_vector **src, su3_vector **dst, Real mass, int n
         invert(nsrc, src, dst, qic, mass, fn, uml, title, &iterations))
         return iterations;
     return __real_mat_invert_block(src, dst, mass, nsrc, qic, fn);
+}
+
+/* Of solutions of several masses: MILC calls it from mat_invert_multi. */
+void __wrap_ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_ferm_links_t *fn) {
+    su3_vector *cpu_dst;
+    double seconds, cpu_seconds;
+    if (fn == NULL || parity != EVENANDODD || !milcgpu_takes_over() || !milcgpu_plugin_takes_dslash()) {
+        __real_ks_dirac_adj_op_inplace(dst, mass, parity, fn);
+        return;
+    }
+    cpu_dst = milcgpu_plugin_compare() ? milcgpu_copy_of(dst) : NULL;
+    seconds = -milcgpu_plugin_seconds();
+    if (!milcgpu_plugin_adjoint(fn->fat, fn->lng, mass, milcgpu_vector_field(dst))) {
+        __real_ks_dirac_adj_op_inplace(dst, mass, parity, fn);
+    } else if (cpu_dst != NULL) {
+        seconds += milcgpu_plugin_seconds();
+        cpu_seconds = -milcgpu_plugin_seconds();
+        milcgpu_plugin_original(MILCGPU_MAT_INVERT, 1);
+        __real_ks_dirac_adj_op_inplace(cpu_dst, mass, parity, fn);
+        milcgpu_plugin_original(MILCGPU_MAT_INVERT, 0);
+        cpu_seconds += milcgpu_plugin_seconds();
+        milcgpu_judge(milcgpu_plugin_compare_quarks(MILCGPU_MAT_INVERT, dst, cpu_dst, seconds, cpu_seconds));
+    }
+    free(cpu_dst);
 }
 #endif

@@ -37,7 +37,7 @@ milcgpu_wrapped_sets := solve_ksprop
 milcgpu_wrapped_mesons := ks_meson_cont_mom spin_taste_op spin_taste_op_ape_fn shift_field gauss_smear_v_field \
   laplacian_v_field
 # Of programs that invert M for whole fields (invert.c compiles).
-milcgpu_wrapped_inverts := mat_invert_field mat_invert_uml_field mat_invert_block
+milcgpu_wrapped_inverts := mat_invert_field mat_invert_uml_field mat_invert_block ks_dirac_adj_op_inplace
 milcgpu_objects := $(addprefix milcgpu_,start.o ranks.o solve.o invert.o links.o hisq_links.o gauge_fix.o propagators.o md.o updates.o \
   fermion_force.o mesons.o)
 milcgpu_flags    = $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc))

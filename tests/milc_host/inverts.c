@@ -10,6 +10,7 @@
 
 int __real_mat_invert_field(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
 int __real_mat_invert_uml_field(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
+void __real_ks_dirac_adj_op_inplace(su3_vector *, Real, int, imp_ferm_links_t *);
 int __real_mat_invert_block(su3_vector **, su3_vector **, Real, int, quark_invert_control *, imp_ferm_links_t *);
 
 /* In program.c. */
@@ -104,6 +105,22 @@ static void try_guess(fn_links_t *fn) {
     free(src), free(x), free(before);
 }
 
+static void try_adjoint(fn_links_t *fn, const char *fault) {
+    int parity;
+    for (parity = ODD; parity <= EVENANDODD; parity++) {
+        su3_vector *ours = random_field(240), *theirs = copy(ours);
+        inject(parity == EVENANDODD ? fault : "none");
+        ks_dirac_adj_op_inplace(ours, 0.3, parity, fn);
+        inject("none");
+        milcgpu_plugin_original(MILCGPU_MAT_INVERT, 1);
+        __real_ks_dirac_adj_op_inplace(theirs, 0.3, parity, fn);
+        milcgpu_plugin_original(MILCGPU_MAT_INVERT, 0);
+        check(difference(ours, theirs, 6 * sites_on_node) < (MILC_PRECISION == 1 ? 2e-6 : 1e-14), "M^dag in place",
+              difference(ours, theirs, 6 * sites_on_node));
+        free(ours), free(theirs);
+    }
+}
+
 void try_inverts(fn_links_t *fn, const char *fault) {
     try_invert(1, UMLTYPE, 0.05, fn, 0, "none");
     try_invert(1, UMLTYPE, 0.1, fn, 0, fault);
@@ -114,6 +131,7 @@ void try_inverts(fn_links_t *fn, const char *fault) {
     try_invert(2, CGZTYPE, 0.1, fn, 0, "none");
     try_sources_of_one_parity(fn);
     try_guess(fn);
+    try_adjoint(fn, fault);
     param.eigen_param.Nvecs = 2; /* there are some, and nobody asks for them */
     try_invert(1, UMLTYPE, 0.1, fn, 0, "none");
     try_invert(1, UMLTYPE, 0.1, fn, 1, "none");

@@ -32,6 +32,16 @@ void ks_dirac_adj_op(su3_vector *src, su3_vector *dst, Real mass, int parity, im
     subtract(1, 2 * mass, src, dst, dst, parity);
 }
 
+void ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_ferm_links_t *fn) {
+    su3_vector *made = field();
+    ks_dirac_adj_op(dst, made, mass, parity, fn);
+    if (parity & EVEN)
+        memcpy(dst, made, even_sites_on_node * sizeof(su3_vector));
+    if (parity & ODD)
+        memcpy(dst + even_sites_on_node, made + even_sites_on_node, even_sites_on_node * sizeof(su3_vector));
+    free(made);
+}
+
 /* One parity of all sources. */
 static int solve(int n, su3_vector **src, su3_vector **dst, int parity, quark_invert_control *qic, Real mass,
                  imp_ferm_links_t *fn) {
