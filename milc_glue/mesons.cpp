@@ -79,10 +79,13 @@ void Quarks::look_at(const milcgpu_quarks *quarks, const char *what) {
 void Quarks::deliver(const FullVectors &made) {
     Device &device = links_.device();
     const SpinorBlock block[2] = {made.even, made.odd};
-    if (device_ == nullptr) {
+    if (device_ != nullptr)
         for (const int parity : {0, 1})
-            for (int k = 0; k < n_; ++k)
-                require_finite(device, block[parity][k], parity, "the result");
+            begin_filling(*device_, first_, n_, parity);
+    for (const int parity : {0, 1})
+        for (int k = 0; k < n_; ++k)
+            require_finite(device, block[parity][k], parity, "the result");
+    if (device_ == nullptr) {
         for (const int parity : {0, 1})
             for (int k = 0; k < n_; ++k)
                 links_.context->reorder->to_host(block[parity][k], parity, host_[k]);

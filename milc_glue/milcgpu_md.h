@@ -99,6 +99,7 @@ typedef struct {
 milcgpu_status milcgpu_vectors_create(milcgpu_context *context, int precision, int count, milcgpu_vectors **vectors);
 void milcgpu_vectors_destroy(milcgpu_vectors *vectors); /* before its context; NULL is legal */
 milcgpu_status milcgpu_vectors_load(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *from);
+/* parity: MILCGPU_EVEN + MILCGPU_ODD for both, which are looked at before the first is written. */
 milcgpu_status milcgpu_vectors_save(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *to);
 /* Vector `index` on `parity` = D of the same vector on the other one. */
 milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcgpu_links *links, int parity);

@@ -134,9 +134,13 @@ milcgpu_status milcgpu_vectors_load(milcgpu_vectors *vectors, int index, int par
 
 milcgpu_status milcgpu_vectors_save(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *to) {
     return with_vectors(vectors, "milcgpu_vectors_save", [&](milcgpu_vectors &v) {
-        const int on = parity_index(parity);
-        need_filled(v, index, 1, on);
-        v.context->reorder->to_host(v.parity[on][index], on, host_field(to, 6, "to"));
+        const bool both = parity == MILCGPU_EVEN + MILCGPU_ODD;
+        const int first = both ? 0 : parity_index(parity), last = both ? 1 : first;
+        for (int on = first; on <= last; ++on)
+            need_filled(v, index, 1, on);
+        const HostField host = host_field(to, 6, "to");
+        for (int on = first; on <= last; ++on)
+            v.context->reorder->to_host(v.parity[on][index], on, host);
     });
 }
 

@@ -86,8 +86,7 @@ TEST_CASE("quark fields: a content goes over the bus once, wherever it lies, and
                 // Two reals that change places.
                 std::swap(b[6], b[12]);
                 CHECK(contraction.run(a, b) == bytes);
-                last = contraction.correlators;
-                // What an operator and a shift read; they make what nobody has asked for yet.
+                // What an operator, a shift and a smearing make is there for the next routine.
                 std::vector<double> made(a.size());
                 const int origin[4] = {};
                 for (const milcgpu_routine routine : {MILCGPU_SPIN_TASTE, MILCGPU_SHIFT_FIELD})
@@ -97,7 +96,20 @@ TEST_CASE("quark fields: a content goes over the bus once, wherever it lies, and
                 CHECK(plugin().ledger[MILCGPU_SPIN_TASTE].to_device == 0);
                 CHECK(milcgpu_plugin_shift(contraction.links.data(), 1, MILCGPU_FORWARD, Milc::field(made),
                                            Milc::field(made)) == 1);
-                CHECK(plugin().ledger[MILCGPU_SHIFT_FIELD].to_device == static_cast<uint64_t>(bytes + 12 * bytes));
+                CHECK(plugin().ledger[MILCGPU_SHIFT_FIELD].to_device == static_cast<uint64_t>(12 * bytes)); // links
+                CHECK(milcgpu_plugin_gauss_smear(contraction.links.data(), 1.5, 3, -1, Milc::field(made)) == 1);
+                CHECK(milcgpu_plugin_laplacian(contraction.links.data(), 1, Milc::field(copy)) == 1);
+                CHECK(contraction.run(copy, made) == 0);
+                const std::vector<double> finite = made;
+                made[0] = NAN;
+                const std::vector<double> before = made;
+                said_by([&] {
+                    CHECK(milcgpu_plugin_gauss_smear(contraction.links.data(), 1.5, 3, -1, Milc::field(made)) == 0);
+                });
+                CHECK(std::memcmp(made.data(), before.data(), made.size() * sizeof(double)) == 0);
+                made = finite;
+                last = contraction.correlators;
+                a = copy, b = made;
             }
             CHECK(last == expected(a, b)); // the same bits
         }

@@ -12,17 +12,6 @@ uint64_t field_bytes(const Plugin &p, int sites) {
     return static_cast<uint64_t>(sites) * 6 * (p.in_double() ? sizeof(double) : sizeof(float));
 }
 
-// Both parities to the host's field. What fails before the first is written leaves it as it was.
-milcgpu_status save(const Plugin &p, RoutineAccount &account, const QuarkField &field, const milcgpu_field &to) {
-    milcgpu_status status = MILCGPU_OK;
-    for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
-        if (status == MILCGPU_OK) {
-            status = milcgpu_vectors_save(field.vector().of, field.vector().index, parity, &to);
-            account.to_host += field_bytes(p, p.sites_of(parity));
-        }
-    return status;
-}
-
 // to = scale (a x - D y)
 milcgpu_status minus_dslash(const Plugin &p, RoutineAccount &account, const LinkSet *links, int parity, double scale,
                             double a, milcgpu_vector x, milcgpu_vector y, milcgpu_vector to) {
@@ -69,11 +58,7 @@ class Inversion {
         if (outcome != Outcome::done)
             return outcome;
         status = save_all();
-        if (status != MILCGPU_OK)
-            return failed(status);
-        for (int k = 0; k < call_.n; ++k)
-            p_.quarks->keep(solutions_[k], call_.solutions[k].data);
-        return Outcome::done;
+        return status == MILCGPU_OK ? Outcome::done : failed(status);
     }
 
   private:
@@ -108,7 +93,8 @@ class Inversion {
     }
 
     milcgpu_status save_all() {
-        return each(MILCGPU_OK, [&](int k) { return save(p_, account_, *solutions_[k], call_.solutions[k]); });
+        return each(MILCGPU_OK,
+                    [&](int k) { return p_.quarks->deliver(solutions_[k], call_.solutions[k], account_.to_host); });
     }
 
     Outcome solve(int parity, milcgpu_solve_report *reports) {
@@ -201,14 +187,13 @@ int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgp
                 status = p.agreed(minus_dslash(p, account, links, parity, 1, 2 * mass, read->vector(), read->vector(),
                                                made->vector()));
         if (status == MILCGPU_OK)
-            status = p.agreed(save(p, account, *made, x));
+            status = p.agreed(p.quarks->deliver(made, x, account.to_host));
         if (status != MILCGPU_OK) {
             if (status == MILCGPU_CORRUPTED)
                 p.quarks->drop_all();
             p.report_failure(MILCGPU_MAT_INVERT, status);
             return false;
         }
-        p.quarks->keep(made, x.data);
         ++account.calls;
         return true;
     });

@@ -27,23 +27,31 @@ milcgpu_status QuarkFields::with_content(const void *field, std::shared_ptr<Quar
         found = known->field;
         return MILCGPU_OK;
     }
-    std::shared_ptr<QuarkField> loaded;
-    milcgpu_status status = empty(loaded);
+    const milcgpu_status status = loaded(field, found, moved);
+    if (status == MILCGPU_OK)
+        keep(found, content);
+    return status;
+}
+
+milcgpu_status QuarkFields::loaded(const void *field, std::shared_ptr<QuarkField> &made, uint64_t &moved) {
+    milcgpu_status status = empty(made);
     const milcgpu_field from = {const_cast<void *>(field), real_, 0};
     for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
         if (status == MILCGPU_OK)
-            status = milcgpu_vectors_load(loaded->vector().of, 0, parity, &from);
+            status = milcgpu_vectors_load(made->vector().of, 0, parity, &from);
+    if (status == MILCGPU_OK)
+        moved += field_bytes();
+    return status;
+}
+
+milcgpu_status QuarkFields::deliver(const std::shared_ptr<QuarkField> &made, const milcgpu_field &to, uint64_t &moved) {
+    const milcgpu_status status = milcgpu_vectors_save(made->vector().of, 0, MILCGPU_EVEN + MILCGPU_ODD, &to);
     if (status != MILCGPU_OK)
         return status;
     moved += field_bytes();
-    keep(loaded, content);
-    found = loaded;
-    return MILCGPU_OK;
-}
-
-void QuarkFields::keep(const std::shared_ptr<QuarkField> &field, const void *same) {
     if (stays_)
-        keep(field, hash_bytes(same, field_bytes()));
+        keep(made, hash_bytes(to.data, field_bytes()));
+    return MILCGPU_OK;
 }
 
 void QuarkFields::keep(const std::shared_ptr<QuarkField> &field, uint64_t content) {

@@ -39,11 +39,14 @@ class QuarkFields {
     QuarkFields(const QuarkFields &) = delete;
     QuarkFields &operator=(const QuarkFields &) = delete;
 
+    bool stay() const { return stays_; }
     // With the content of the host's field. moved: bytes, added to. All of this is one rank's own affair.
     milcgpu_status with_content(const void *field, std::shared_ptr<QuarkField> &found, uint64_t &moved);
     milcgpu_status empty(std::shared_ptr<QuarkField> &made);
-    // It has what the host's field has now.
-    void keep(const std::shared_ptr<QuarkField> &field, const void *same);
+    // One that has it now and that nobody else reads, to be worked on in place.
+    milcgpu_status loaded(const void *field, std::shared_ptr<QuarkField> &made, uint64_t &moved);
+    // Copies it to the host's field, and keeps it: it is not written to any more.
+    milcgpu_status deliver(const std::shared_ptr<QuarkField> &made, const milcgpu_field &to, uint64_t &moved);
     // The one that was used longest ago, of those that no call works with. False: there is none.
     bool drop_oldest();
     void drop_all() { kept_.clear(); }
