@@ -139,7 +139,7 @@ milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_s
         finished = fixing.run(filled);
         filled.kernel_seconds = g.device().timer_stop_seconds();
         fixing.commit();
-        return format("gauge fixing, %d steps to a mean of %.8f", filled.steps, filled.mean);
+        return [&filled] { return format("gauge fixing, %d steps to a mean of %.8f", filled.steps, filled.mean); };
     };
     const milcgpu_status status = reported(gauge, function, report, body, "milcgpu_gauge_fix_report");
     if (status != MILCGPU_OK || finished || full.tolerance < 0)
@@ -199,7 +199,7 @@ milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *s
         }
         if (not_converged != nullptr)
             *not_converged = static_cast<uint64_t>(failed);
-        return format("APE smearing, %d times", spec->times);
+        return [spec] { return format("APE smearing, %d times", spec->times); };
     });
 }
 

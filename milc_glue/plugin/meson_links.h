@@ -21,7 +21,7 @@ class MesonLinksCache {
     // The device's handle with what these links hold now. origin: they have phases relative to it, which are taken out;
     // nullptr: they stay as they are. moved: bytes, added to.
     milcgpu_status ready(const HostRecords &links, const int *origin, milcgpu_meson_links *&handle, uint64_t &moved);
-    void drop_all();
+    bool drop_all(); // whether there was anything
 
   private:
     struct Set {
