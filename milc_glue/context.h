@@ -44,6 +44,9 @@ struct milcgpu_context {
     const CachedSolver *busy = nullptr;
     bool busy_with_several = false; // its multi-mass solver or that of several sources, too
 
+    // What the caller keeps for later beside these, to be given back first; empty: nothing. False: none is left.
+    std::function<bool()> give_back_more;
+
     // Where an allocation does not fit: the solver that was used longest ago, when all idle ones are gone the packed
     // links that nobody reads. False when there is nothing left.
     bool give_back();

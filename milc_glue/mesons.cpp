@@ -53,8 +53,7 @@ Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *to, const Quark
         return;
     }
     for (const int parity : {0, 1})
-        for (int k = first_; k < first_ + n_; ++k)
-            device_->filled[parity][k] = false;
+        begin_filling(*device_, first_, n_, parity);
 }
 
 SpinorField Quarks::room(int parity, const char *owner) const {
@@ -87,10 +86,13 @@ void Quarks::look_at(const milcgpu_quarks *quarks, const char *what) {
 void Quarks::deliver(const FullVectors &made) {
     Device &device = links_.device();
     const SpinorBlock block[2] = {made.even, made.odd};
-    if (device_ == nullptr) {
+    if (device_ != nullptr)
         for (const int parity : {0, 1})
-            for (int k = 0; k < n_; ++k)
-                require_finite(device, block[parity][k], parity, "the result");
+            begin_filling(*device_, first_, n_, parity);
+    for (const int parity : {0, 1})
+        for (int k = 0; k < n_; ++k)
+            require_finite(device, block[parity][k], parity, "the result");
+    if (device_ == nullptr) {
         device.agree("room to copy quark fields",
                      [&] { device.prepare_to_host(host_[0].pitch_bytes * size_t(links_.geometry().most_sites())); });
         for (const int parity : {0, 1})
@@ -104,10 +106,10 @@ void Quarks::deliver(const FullVectors &made) {
             if (to.data != block[parity][k].data)
                 device.copy_on_device(to.data, block[parity][k].data, to.stride * spinor_bytes(to.precision));
         }
-    device.agree("the end of a measurement", [&] { device.synchronize(); }); // an error is this call's
-    for (const int parity : {0, 1})
-        for (int k = first_; k < first_ + n_; ++k)
-            device_->filled[parity][k] = true;
+    device.agree("the end of a measurement", [&] { // an error is this call's
+        for (const int parity : {0, 1})
+            now_filled(*device_, first_, n_, parity, true);
+    });
 }
 
 void milcgpu::check_origin(const milcgpu_meson_links &links, const int *origin) {

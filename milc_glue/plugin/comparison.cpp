@@ -68,6 +68,13 @@ SolutionsCompared compared(Plugin &p, const milcgpu_plugin_solve_call &call, con
     return s;
 }
 
+// The larger of each number; NaN stays.
+SolutionsCompared worse(const SolutionsCompared &all, const SolutionsCompared &one) {
+    const auto larger = [](double a, double b) { return a > b ? a : b; };
+    return {larger(all.gpu_residual, one.gpu_residual), larger(all.cpu_residual, one.cpu_residual),
+            larger(all.relative_difference, one.relative_difference), larger(all.worst, one.worst)};
+}
+
 // At the iteration limit residuals would allow for anything: there the solve must have ended at MILC's step, and, in
 // MILC's own precision, with MILC's solution (measured: 1e-14 in double). A solve in single precision that ends before
 // the limit, because it gets no further, is left to its residual. Returns what is beyond tolerance, as `worst`.
@@ -114,6 +121,27 @@ int milcgpu_plugin_compare_solve(const milcgpu_plugin_solve_call *call, int iter
     });
 }
 
+int milcgpu_plugin_compare_invert(const milcgpu_plugin_solve_call *call, int iterations, double seconds,
+                                  milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds) {
+    return compared_by(call->routine, [&] {
+        Plugin &p = plugin();
+        SolutionsCompared all{0, 0, 0, 0};
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
+            milcgpu_plugin_solve_call one = *call;
+            one.parity = parity;
+            all = worse(all, compared(p, one, call->solution, cpu_solution));
+        }
+        all.worst = std::max(all.worst, at_limit(p, all, call->tolerance, call->max_iterations * call->max_restarts,
+                                                 iterations, cpu_iterations));
+        return line(p, call->routine,
+                    format("m %.6g: iterations CPU %d GPU %d, worst true residual CPU %.3e GPU %.3e, worst difference "
+                           "%.2e",
+                           call->mass, cpu_iterations, iterations, all.cpu_residual, all.gpu_residual,
+                           all.relative_difference),
+                    all.worst, seconds, cpu_seconds);
+    });
+}
+
 int milcgpu_plugin_compare_multi_mass(const milcgpu_plugin_multi_mass_call *call, int iterations, double seconds,
                                       const milcgpu_field *cpu_solutions, int cpu_iterations, double cpu_seconds) {
     return compared_by(MILCGPU_KS_MULTICG, [&] {
@@ -128,10 +156,7 @@ int milcgpu_plugin_compare_multi_mass(const milcgpu_plugin_multi_mass_call *call
             one.mass = 0.5 * std::sqrt(call->offsets[i]);
             one.tolerance = call->tolerances[i];
             one.relative_tolerance = call->relative_tolerances[i];
-            const SolutionsCompared s = compared(p, one, call->solutions[i], cpu_solutions[i]);
-            const auto larger = [](double a, double b) { return a > b ? a : b; }; // b where a is not larger: NaN stays
-            all = {larger(all.gpu_residual, s.gpu_residual), larger(all.cpu_residual, s.cpu_residual),
-                   larger(all.relative_difference, s.relative_difference), larger(all.worst, s.worst)};
+            all = worse(all, compared(p, one, call->solutions[i], cpu_solutions[i]));
         }
         all.worst = std::max(all.worst, at_limit(p, all, call->tolerances[0], call->max_iterations + 1, iterations,
                                                  cpu_iterations)); // MILC counts from 1
