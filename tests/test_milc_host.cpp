@@ -460,14 +460,14 @@ TEST_CASE("milc_host: links that MILC writes and nobody announces", "[milc_host]
     }
 }
 
-TEST_CASE("milc_host: measurements on a lattice that is cut are MILC's own, which is said once", "[milc_host]") {
-    const Run r = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_EMULATE=t");
+TEST_CASE("milc_host: measurements on a lattice that is cut", "[milc_host][measurements][cut]") {
+    const Run r = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_EMULATE=xt");
     INFO(r.output);
     CHECK(r.status == 0);
     CHECK(r.says("\n0 of "));
     for (const char *routine :
          {"ks_meson_cont_mom", "spin_taste_op", "shift_field", "gauss_smear_v_field", "laplacian_v_field"}) {
-        CHECK(r.count(std::string(routine) + ": MILC's own: built for lattices that one rank has whole") == 1);
-        CHECK(r.calls(routine).first == 0);
+        CHECK(r.calls(routine).first > 0);
+        CHECK(r.calls(routine).second == 0);
     }
 }

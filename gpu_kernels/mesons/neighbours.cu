@@ -53,14 +53,15 @@ constexpr int most_together = 3; // sources that share the loads of the links
 template <Precision p, int together, class End> struct SumNeighbours {
     using Real = typename LinkReal<p>::Real;
     using Vec = Vector<Real>;
-    Lattice lattice;
+    Lattice lattice; // the wide box, where `in` and the links lie
     SitesAndParts work;
-    int first_site; // of the slice, within a parity
+    int first_site, slice; // of a lattice that is whole: of the slice, within a parity; of one that is cut, or -1
     MatrixView<p> links;
     FullView<p> in;
     uint32_t steps[most_steps];
-    int n_steps, first_slot, other, sources, t_sign; // other: 1 where neighbours are on the other parity
-    bool ahead, behind, negative;
+    int n_steps, first_slot, other, sources; // other: 1 where neighbours are on the other parity
+    int t_sign, t_sign_again;                // again: where coordinates go on beyond the lattice
+    bool ahead, behind, negative, out_is_wide;
     unsigned mask;
     Real self, neighbours;
     End end;
@@ -79,8 +80,10 @@ template <Precision p, int together, class End> struct SumNeighbours {
             int to = x.x[mu] + hop;
             to += to < 0 ? n : to >= n ? -n : 0;
             index += to * lattice.stride_lexicographic[mu];
-            if (mu == 3)
-                crosses = hop != 0 && (hop > 0 ? x.x[mu] : to) == t_sign;
+            if (mu == 3) {
+                const int lower = hop > 0 ? x.x[mu] : to;
+                crosses = hop != 0 && (lower == t_sign || lower == t_sign_again);
+            }
         }
         index >>= 1;
         const int there = parity ^ other;
@@ -107,6 +110,8 @@ template <Precision p, int together, class End> struct SumNeighbours {
             return;
         const int i = item.i + first_site, parity = item.parity, first = item.part * together;
         const Site x = lattice.site(parity, i);
+        if (slice >= 0 && x.x[3] != slice)
+            return;
         Vec sum[together] = {};
         MILCGPU_ROLLED
         for (int s = 0; s < n_steps; ++s) {
@@ -130,7 +135,7 @@ template <Precision p, int together, class End> struct SumNeighbours {
             if (own != 0)
                 sum[r] = sum[r] + own * in.load_own(parity, first + r, i);
         }
-        end(sum, parity, i, first, sources);
+        end(sum, parity, out_is_wide ? i : item.own + first_site, first, sources);
     }
 };
 
@@ -171,19 +176,34 @@ template <Precision p> struct DotVectors {
     }
 };
 
+// Of a time slice of the lattice, in the box; -1: the box has another part.
+int slice_in(const Geometry &box, int slice) {
+    const int t = slice - box.origin()[3];
+    return t >= 0 && t < box.lattice().extent[3] ? t : -1;
+}
+
 // A body is made of the work and the ending; parts: threads a site.
 template <Precision p, int together, class End>
-void start_together(Device &device, const Geometry &geometry, const Neighbours &what, const FullVectors &in, int parts,
-                    const End &end) {
+void start_together(Device &device, const WideBox &box, const Neighbours &what, const FullVectors &in, int parts,
+                    bool out_is_wide, const End &end) {
     using Real = typename LinkReal<p>::Real;
+    const bool one = what.slice >= 0, cut = box.margin() > 0, alone = what.steps.empty();
+    if (one && slice_in(box.box(), what.slice) < 0)
+        return;
+    const Geometry &geometry = alone ? box.box() : box.wide(); // of `in`
     const Lattice &lattice = geometry.lattice();
     const int *const n = lattice.extent;
-    const bool one = what.slice >= 0;
-    const SitesAndParts work(one ? Geometry({n[0], n[1], n[2], 1}) : geometry, parts);
+    const SitesAndParts work = one && !cut ? SitesAndParts(Geometry({n[0], n[1], n[2], 1}), parts)
+                               : alone     ? SitesAndParts(box.box(), parts)
+                                           : box.work(parts);
+    const int first_slice = alone ? 0 : box.inner().first[3], times = box.box().global_extents()[3];
+    const int t_sign = what.t_sign < 0 ? -1 : (what.t_sign - geometry.origin()[3] + 2 * times) % times;
+    const SignPattern sign = relative_to(what.sign, geometry.origin().data());
     SumNeighbours<p, together, End> body{
         lattice,
         work,
-        one ? what.slice * (n[0] * n[1] * n[2] / 2) : 0,
+        one && !cut ? what.slice * (n[0] * n[1] * n[2] / 2) : 0,
+        one && cut ? first_slice + slice_in(box.box(), what.slice) : -1,
         what.links != nullptr ? MatrixView<p>(*what.links) : MatrixView<p>(nullptr, 0, 0),
         FullView<p>(in),
         {},
@@ -191,11 +211,13 @@ void start_together(Device &device, const Geometry &geometry, const Neighbours &
         what.first_slot,
         0,
         in.sources(),
-        what.t_sign,
+        t_sign,
+        t_sign < 0 ? -1 : t_sign + times,
         what.ahead,
         what.behind,
-        what.sign.negative,
-        what.sign.mask,
+        sign.negative,
+        out_is_wide,
+        sign.mask,
         static_cast<Real>(what.self),
         static_cast<Real>(what.links != nullptr ? what.neighbours * what.links->scale : 0),
         end};
@@ -208,17 +230,21 @@ void start_together(Device &device, const Geometry &geometry, const Neighbours &
 }
 
 template <Precision p, class End>
-void start(Device &device, const Geometry &geometry, const Neighbours &what, const FullVectors &in, const End &end) {
+void start(Device &device, const WideBox &box, const Neighbours &what, const FullVectors &in, bool out_is_wide,
+           const End &end) {
     if (in.sources() == 1)
-        start_together<p, 1>(device, geometry, what, in, 1, end);
+        start_together<p, 1>(device, box, what, in, 1, out_is_wide, end);
     else
-        start_together<p, most_together>(device, geometry, what, in, (in.sources() - 1) / most_together + 1, end);
+        start_together<p, most_together>(device, box, what, in, (in.sources() - 1) / most_together + 1, out_is_wide,
+                                         end);
 }
 
-void check(const Geometry &geometry, const Neighbours &what, const FullVectors &in, const FullVectors &with) {
-    const int steps = static_cast<int>(what.steps.size());
-    if (geometry.is_cut())
-        throw Error(Status::not_built, "sums over neighbours of quark fields are built for lattices that are whole");
+void check(const WideBox &box, const Neighbours &what, const FullVectors &in, const FullVectors &with) {
+    const int steps = static_cast<int>(what.steps.size()), times = box.box().global_extents()[3];
+    if (box.box().is_cut() && box.margin() < neighbours_margin)
+        throw Error(Status::bad_argument, format("sums over neighbours: a box that is cut needs a margin of %d, it has "
+                                                 "%d",
+                                                 neighbours_margin, box.margin()));
     const bool links_fit = steps == 0 || (what.links != nullptr && what.links->precision() == in.even.precision &&
                                           what.links->reals() == 18 && what.first_slot >= 0 &&
                                           what.first_slot + steps <= what.links->directions());
@@ -229,9 +255,8 @@ void check(const Geometry &geometry, const Neighbours &what, const FullVectors &
                     "sums over neighbours: up to 8 steps, links of 18 reals with a slot for each, "
                     "and as many vectors of their precision on either side, double or single, "
                     "are needed");
-    if (what.slice >= geometry.lattice().extent[3])
-        throw Error(Status::bad_argument,
-                    format("time slice %d: the lattice has %d", what.slice, geometry.lattice().extent[3]));
+    if (what.slice >= times)
+        throw Error(Status::bad_argument, format("time slice %d: the lattice has %d", what.slice, times));
 }
 
 } // namespace
@@ -240,26 +265,60 @@ double neighbours_bytes(Precision p, int steps, int sources) {
     return steps * link_bytes(p, 18) + 2 * sources * spinor_bytes(p);
 }
 
-void sum_neighbours(Device &device, const Geometry &geometry, const Neighbours &what, const FullVectors &in,
-                    const FullVectors &out) {
-    check(geometry, what, in, out);
+MarginPart margin_of(const Neighbours &what, const Geometry &box) {
+    MarginPart part{{0, 0, 0, 0}, false, what.slice < 0 ? -1 : std::max(0, slice_in(box, what.slice))};
+    for (const Step &step : what.steps) {
+        int directions = 0;
+        for (int mu = 0; mu < 4; ++mu) {
+            part.layers[mu] = std::max(part.layers[mu], std::abs(step[mu]));
+            directions += step[mu] != 0;
+        }
+        part.corners = part.corners || directions > 1;
+    }
+    return part;
+}
+
+AroundVectors::AroundVectors(Device &device, const WideBox &box, const FullVectors &like) {
+    device.agree("memory for vectors with a margin", [&] {
+        const auto room = [&](int parity) {
+            return SpinorField(device, like.even.precision, box.wide(), parity, "vectors with a margin",
+                               like.sources());
+        };
+        even_ = room(0), odd_ = room(1);
+    });
+    vectors_ = {even_, odd_};
+}
+
+AroundVectors::AroundVectors(Device &device, Halo *halo, const WideBox &box, const FullVectors &on_box,
+                             const MarginPart &part) {
+    if (halo == nullptr || part.layers == std::array<int, 4>{}) {
+        vectors_ = on_box;
+        return;
+    }
+    *this = AroundVectors(device, box, on_box);
+    halo->extend(on_box, box, part, vectors_);
+}
+
+void sum_neighbours(Device &device, const WideBox &box, const Neighbours &what, const FullVectors &in,
+                    const FullVectors &out, bool out_is_wide) {
+    check(box, what, in, out);
     for_real(in.even.precision, [&](auto real) {
         constexpr Precision p = decltype(real)::value;
         const StoreVectors<p> end{FullView<p>(out)};
-        start<p>(device, geometry, what, in, end);
+        start<p>(device, box, what, in, out_is_wide, end);
     });
 }
 
-void dot_neighbours(Device &device, const Geometry &geometry, const Neighbours &what, const FullVectors &in,
+void dot_neighbours(Device &device, const WideBox &box, const Neighbours &what, const FullVectors &in,
                     const FullVectors &other, const Dot &dot, Complex<double> *numbers) {
-    check(geometry, what, in, other);
+    check(box, what, in, other);
     for_real(in.even.precision, [&](auto real) {
         constexpr Precision p = decltype(real)::value;
         for (int first = 0; first < in.sources(); first += most_together) {
             const int count = std::min(most_together, in.sources() - first);
-            DotVectors<p> end{FullView<p>(other.from(first)), numbers, geometry.sites(0), dot};
+            DotVectors<p> end{FullView<p>(other.from(first)), numbers, box.box().sites(0), dot};
             end.how.add = dot.add || first > 0;
-            start<p>(device, geometry, what, in.from(first).first(count), end);
+            start<p>(device, box, what, in.from(first).first(count), false, end);
         }
     });
 }

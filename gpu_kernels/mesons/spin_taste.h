@@ -41,6 +41,9 @@ SpinTaste spin_taste(int index);
 int spin_taste_index(const std::string &label);
 std::string spin_taste_label(int index);
 
+// A pattern of x - origin, by x.
+SignPattern relative_to(SignPattern, const int *origin);
+
 // The signs that stand before the sum over neighbours.
 SignPattern signs_of(const SpinTaste &, const int *origin);
 // Of staggered phases relative to `origin` on the links of direction mu.

@@ -225,7 +225,8 @@ int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, cons
                                   double cpu_seconds) {
     return compared_by(routine, [&] {
         Plugin &p = plugin();
-        const Difference d = difference_of(quark_records(p, gpu), quark_records(p, cpu), p.in_double());
+        const Difference d =
+            of_all_ranks(p, difference_of(quark_records(p, gpu), quark_records(p, cpu), p.in_double()));
         return field_line(p, routine, "field", d.difference == 0 ? 0 : d.difference / d.size,
                           p.in_double() ? 1e-13 : 2e-5, seconds, cpu_seconds);
     });
@@ -236,13 +237,17 @@ int milcgpu_plugin_compare_correlators(int n, const double *gpu, const double *c
                                        double factor, double seconds, double cpu_seconds) {
     return compared_by(MILCGPU_MESON_CONT, [&] {
         Plugin &p = plugin();
-        const HostRecords a = quark_records(p, src1), b = quark_records(p, src2);
-        const double size = factor * difference_of(a, a, p.in_double()).size * difference_of(b, b, p.in_double()).size;
+        const auto size_of = [&](const void *field) {
+            const HostRecords records = quark_records(p, field);
+            return of_all_ranks(p, difference_of(records, records, p.in_double())).size;
+        };
+        const double size = factor * size_of(src1) * size_of(src2);
         double difference = 0;
         for (int k = 0; k < n; ++k) {
             const double apart = std::hypot(gpu[2 * k] - cpu[2 * k], gpu[2 * k + 1] - cpu[2 * k + 1]);
             difference = apart <= difference ? difference : apart; // NaN stays
         }
+        difference = p.agreed.worst(difference);
         return field_line(p, MILCGPU_MESON_CONT, "correlators", difference == 0 ? 0 : difference / size,
                           p.in_double() ? 1e-13 : 1e-4, seconds, cpu_seconds);
     });

@@ -63,7 +63,7 @@ int measured(milcgpu_routine routine, const void *links, const int *origin, doub
         const auto attempt = [&] {
             milcgpu_meson_links *handle = nullptr;
             const milcgpu_status ready = p.meson_links->ready(p.link_records(links), origin, handle, account.to_device);
-            return ready != MILCGPU_OK ? ready : work(handle);
+            return ready != MILCGPU_OK ? ready : p.agreed(work(handle));
         };
         milcgpu_status status = with_links_dropped(routine, attempt);
         if (status == MILCGPU_CORRUPTED) {
@@ -72,10 +72,6 @@ int measured(milcgpu_routine routine, const void *links, const int *origin, doub
             p.meson_links->drop_all();
             p.quarks->drop_all();
             status = attempt();
-        }
-        if (status == MILCGPU_NOT_BUILT) {
-            milcgpu_plugin_leaves(routine, "MILC's own: built for lattices that one rank has whole");
-            return false;
         }
         if (status != MILCGPU_OK) {
             p.report_failure(routine, status);
@@ -95,6 +91,12 @@ milcgpu_links *fermion_links(const void *fat, const void *lng) {
     if (set == nullptr)
         throw Error(Status::bad_argument, "there are no fermion links on the device");
     return set->handle;
+}
+
+// One time slice of all, or all (-1). Over all ranks' sites.
+double part_of_lattice(int slice) {
+    const milcgpu_layout &layout = plugin().layout;
+    return slice < 0 ? 1 : 1.0 / (layout.whole[3] > 0 ? layout.whole[3] : layout.extent[3]);
 }
 
 } // namespace
@@ -136,7 +138,7 @@ int milcgpu_plugin_shift(const void *links, int dir, int way, milcgpu_field from
 }
 
 int milcgpu_plugin_gauss_smear(const void *links, double width, int steps, int slice, milcgpu_field quark) {
-    const double flops = steps * neighbours_flops(3, true) / (slice < 0 ? 1 : plugin().layout.extent[3]);
+    const double flops = steps * neighbours_flops(3, true) * part_of_lattice(slice);
     return measured(MILCGPU_GAUSS_SMEAR, links, nullptr, flops, [&](milcgpu_meson_links *handle) {
         return changing(MILCGPU_GAUSS_SMEAR, quark, [&](const milcgpu_quarks &quarks) {
             return milcgpu_gauss_smear(handle, 2, width, steps, slice, 1, &quarks);
@@ -145,7 +147,7 @@ int milcgpu_plugin_gauss_smear(const void *links, double width, int steps, int s
 }
 
 int milcgpu_plugin_laplacian(const void *links, int slice, milcgpu_field quark) {
-    const double flops = neighbours_flops(3, true) / (slice < 0 ? 1 : plugin().layout.extent[3]);
+    const double flops = neighbours_flops(3, true) * part_of_lattice(slice);
     return measured(MILCGPU_LAPLACIAN, links, nullptr, flops, [&](milcgpu_meson_links *handle) {
         return changing(MILCGPU_LAPLACIAN, quark,
                         [&](const milcgpu_quarks &quarks) { return milcgpu_laplacian(handle, 2, slice, 1, &quarks); });
