@@ -105,7 +105,7 @@ bool Plugin::open(int backend) {
     constexpr int threads_to_hash = 4;
     const bool stays = settings.is("MILCGPU_FIELDS", "keep") ||
                        (settings.is("MILCGPU_FIELDS", "auto") && gpu && idle_threads() + 1 >= threads_to_hash);
-    quarks = std::make_unique<QuarkFields>(context, real(), sites, agreed(!stays) == 0);
+    quarks = std::make_unique<QuarkFields>(context, real(), sites, !agreed(!stays));
     context->give_back_more = [this] { return quarks != nullptr && quarks->drop_oldest(); };
     watch_threads = gpu ? idle_threads() : 0; // the host backend has work for all of them
     return true;
