@@ -238,6 +238,7 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
 milcgpu_status milcgpu_shift_quarks(milcgpu_meson_links *links, int dir, int way, const int origin[4], int n,
                                     const milcgpu_quarks *from, const milcgpu_quarks *to) {
     return with_meson_links(links, "milcgpu_shift_quarks", [&](milcgpu_meson_links &l) {
+        need_links(l);
         if (dir < 0 || dir > 3 || way < MILCGPU_FORWARD || way > MILCGPU_SYMMETRIC)
             refuse(format("dir is %d, way %d: must be from 0 (X) to 3 (T), and from 0 (forward) to 2 (symmetric)", dir,
                           way));
@@ -283,6 +284,8 @@ milcgpu_status milcgpu_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat
                                   const milcgpu_quarks *from, const milcgpu_quarks *to) {
     return with_meson_links(links, "milcgpu_spin_taste", [&](milcgpu_meson_links &l) {
         const SpinTaste op = spin_taste(index);
+        if (op.directions() != 0)
+            need_links(l);
         const std::string label = spin_taste_label(index);
         if (op.kind == SpinTaste::Kind::pair)
             refuse(format("%s is an operator of two fields: milcgpu_contract takes it. Its halves are the forward and "
@@ -303,6 +306,7 @@ milcgpu_status milcgpu_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat
 milcgpu_status milcgpu_gauss_smear(milcgpu_meson_links *links, int hop, double width, int steps, int slice, int n,
                                    const milcgpu_quarks *quarks) {
     return with_meson_links(links, "milcgpu_gauss_smear", [&](milcgpu_meson_links &l) {
+        need_links(l);
         check_hop(hop);
         check_slice(l, slice);
         if (!(width >= 0 && std::isfinite(width)) || steps < 0)
@@ -321,6 +325,7 @@ milcgpu_status milcgpu_gauss_smear(milcgpu_meson_links *links, int hop, double w
 
 milcgpu_status milcgpu_laplacian(milcgpu_meson_links *links, int hop, int slice, int n, const milcgpu_quarks *quarks) {
     return with_meson_links(links, "milcgpu_laplacian", [&](milcgpu_meson_links &l) {
+        need_links(l);
         check_hop(hop);
         check_slice(l, slice);
         Quarks fields(l, quarks, n, "quarks");

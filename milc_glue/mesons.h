@@ -72,13 +72,16 @@ class Quarks {
     FullVectors vectors_;
 };
 
-// body(links), with its context's device current and its errors as a status; links must be loaded.
+inline void need_links(const milcgpu_meson_links &links) {
+    if (!links.loaded)
+        refuse("there are no links: load them first (milcgpu_meson_links_load)");
+}
+
+// body(links), with its context's device current and its errors as a status.
 template <class Body>
 milcgpu_status with_meson_links(milcgpu_meson_links *links, const char *function, const Body &body) {
     return guarded(links != nullptr ? links->context : nullptr, function, [&] {
         require(links, function, "links");
-        if (!links->loaded)
-            refuse("there are no links: load them first (milcgpu_meson_links_load)");
         const double start = wall_seconds();
         const std::string done = body(*links);
         links->context->tell(2, [&] {

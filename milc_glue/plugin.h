@@ -220,7 +220,12 @@ int milcgpu_plugin_compare_number(milcgpu_routine routine, double ours, double t
 /* ---- measurements, on one rank. As the functions of milcgpu_mesons.h, of one field; fields on all sites. `links`:
  * MILC's field of 4 links a site, with staggered phases relative to the origin of the call, but for smearing, where
  * phases do not matter, and shift, which takes them as they are. They stay on the device, and are loaded again where
- * their content is another one: seen as with fermion links, a part a call. */
+ * their content is another one: seen as with fermion links, a part a call. NULL: an operator, or a contraction, that
+ * takes none. */
+
+/* What the caller knows of these links before the next call that takes them: are_new 1: all of them are looked at; 0:
+ * what is on the device is taken, and they are not looked at. Returns whether any of this address are there. */
+int milcgpu_plugin_expect_links(const void *links, int are_new);
 
 /* What an operator of this index takes: 0 no links, 1 `links`, 2 fat links; -1: it is none, or one of two fields. */
 int milcgpu_plugin_links_of_operator(int spin_taste);
