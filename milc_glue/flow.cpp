@@ -69,7 +69,8 @@ Numbers numbers_of(const milcgpu_flow_spec &spec) {
             {"spec.anisotropy", spec.anisotropy},
             {"spec.every", double(spec.every)},
             {"spec.most_steps", double(spec.most_steps)},
-            {"spec.phases_out", double(spec.phases_out)}};
+            {"spec.phases_out", double(spec.phases_out)},
+            {"spec.as_milc", double(spec.as_milc)}};
 }
 
 // The loop over steps, as MILC has it: how long they are, when one is tried again, where the flow ends.
@@ -96,12 +97,13 @@ class FlowRun {
                 return false;
             }
             // A step that ends there but for rounding is a whole one.
+            const double slack = spec_.as_milc != 0 ? 0 : 1e-9;
             const double left = automatic ? INFINITY : spec_.stop - point_.time;
-            const bool cut = step_ > left * (1 + 1e-9);
-            if (step_ > left * (1 - 1e-9))
-                step_ = left;
+            const bool cut = step_ > left * (1 + slack);
+            if (step_ > left * (1 - slack))
+                step_ = rounded(left);
             make_step(cut);
-            end = cut || (!automatic && spec_.stop - point_.time <= 1e-9 * step_);
+            end = cut || (!automatic && spec_.stop - point_.time <= slack * step_);
             if (point_.steps % every == 0 || end) {
                 measure();
                 const double before = energy, time = point_.time;
@@ -111,7 +113,7 @@ class FlowRun {
                 end = end || (automatic && energy > 0.45 && slope > 0.35);
             }
             if (adaptive_ && !end)
-                step_ *= change(point_.distance);
+                step_ = rounded(step_ * change(point_.distance));
         }
         return true;
     }
@@ -129,6 +131,9 @@ class FlowRun {
     }
 
   private:
+    double rounded(double step) const { // as MILC's Real
+        return spec_.as_milc != 0 && gauge_.precision == Precision::single ? static_cast<float>(step) : step;
+    }
     // Solutions of second and third order are apart by eps^3. MILC's safety factor; two solutions that agree in all
     // bits do not make a step without end.
     double change(double distance) const {
@@ -141,7 +146,7 @@ class FlowRun {
                 throw Error(Status::nan_or_inf, format("after flow time %g: links have NaN or infinity", point_.time));
             if (!adaptive_ || last || point_.distance <= spec_.tolerance)
                 break;
-            step_ *= change(point_.distance);
+            step_ = rounded(step_ * change(point_.distance));
             ++point_.rejected;
         }
         flow_.accept();

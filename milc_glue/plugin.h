@@ -11,6 +11,7 @@
 #define MILCGPU_PLUGIN_H
 
 #include "milcgpu.h"
+#include "milcgpu_flow.h"
 #include "milcgpu_gauge.h"
 #include "milcgpu_mesons.h"
 
@@ -43,6 +44,7 @@ typedef enum {
     MILCGPU_LAPLACIAN,
     MILCGPU_GAUGE_FIX,
     MILCGPU_APE_SMEAR,
+    MILCGPU_GRADIENT_FLOW,
     MILCGPU_ROUTINES /* how many */
 } milcgpu_routine;
 
@@ -250,6 +252,8 @@ int milcgpu_plugin_compare_correlators(int n, const double *gpu, const double *c
 int milcgpu_plugin_gauge_fix(milcgpu_field links, const milcgpu_gauge_fix_spec *spec, milcgpu_gauge_fix_report *report);
 int milcgpu_plugin_ape_smear(milcgpu_field links, const milcgpu_ape_spec *spec, milcgpu_field to,
                              uint64_t *not_converged);
+int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *spec, milcgpu_flow_callback callback,
+                                 void *user, milcgpu_flow_report *report);
 
 double milcgpu_plugin_seconds(void); /* of a steady clock */
 
