@@ -65,7 +65,7 @@ void milcgpu_flow_defaults(milcgpu_flow_spec *spec);
 typedef struct {
     double clover_t, clover_s;       /* -tr F^2, sum over three planes; F: clover, traceless */
     double plaquette_t, plaquette_s; /* Re tr / 3, sum over three planes: 3 on unit links */
-    double rectangle_t, rectangle_s; /* the same of the mean of a plane's two rectangles. Links must be unitary */
+    double rectangle_t, rectangle_s; /* the same of the mean of a plane's two rectangles */
     double charge;                   /* topological charge of the clover */
 } milcgpu_observables;
 
