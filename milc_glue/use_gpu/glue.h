@@ -26,12 +26,6 @@
 /* Whether to take over this call; starts the plugin at the first. */
 int milcgpu_takes_over(void);
 
-/* A field of colour vectors, and a member of the sites. */
-static inline milcgpu_field milcgpu_vector_field(const su3_vector *f) {
-    milcgpu_field field = {(void *)f, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, 0};
-    return field;
-}
-
 /* Memory for what MILC's own routine allocates, too. Where there is none, the run ends, as MILC's routine ends it. */
 void *milcgpu_room(size_t bytes, const char *what);
 
@@ -49,6 +43,12 @@ void milcgpu_flow_left(const char **left);
 #define MILCGPU_ABSENT "not in this program"
 
 #ifdef MILCGPU_SERVES
+/* A field of colour vectors, and a member of the sites. */
+static inline milcgpu_field milcgpu_vector_field(const su3_vector *f) {
+    milcgpu_field field = {(void *)f, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, 0};
+    return field;
+}
+
 /* How links are made, for the library. 0: the device cannot make them. */
 int milcgpu_spec_of_asqtad(const ks_component_paths *p, milcgpu_fatlink_spec *spec);
 int milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *spec);
