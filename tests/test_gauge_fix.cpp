@@ -281,11 +281,11 @@ TEST_CASE("HYP smearing: the reference's, with phases and without", "[measuremen
                     milcgpu_force_report report{};
                     report.struct_size = sizeof report;
                     REQUIRE(milcgpu_hyp_smear(handle.gauge, &spec, &report) == MILCGPU_OK);
-                    CHECK(reference::relative_difference(handle.links(), wanted) < times_measured * 4e-16);
+                    CHECK(reference::relative_difference(handle.links(), wanted) < times_measured * 6e-16);
                     CHECK(report.flops > 0);
                     Handle<float> single(lattice, backend, start, phased);
                     REQUIRE(milcgpu_hyp_smear(single.gauge, &spec, nullptr) == MILCGPU_OK);
-                    CHECK(reference::relative_difference(single.links(), wanted) < times_measured * 8e-8);
+                    CHECK(reference::relative_difference(single.links(), wanted) < times_measured * 1.3e-7);
                 }
         }
 }

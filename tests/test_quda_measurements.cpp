@@ -196,7 +196,7 @@ template <class Real> void contractions() {
                                                    {modes[4 * k], modes[4 * k + 1], modes[4 * k + 2]}, letters, origin))
             wanted.push_back(z + reference::Complex(0.5, -2)); // it is added to
     }
-    CHECK(correlators_apart(sums, wanted, {p.quark}, {p.other}) <= times_measured * 2e-17);
+    CHECK(correlators_apart(sums, wanted, {p.quark}, {p.other}) <= times_measured * 1.7e-17);
     CHECK(arguments.flops == 26.0 * n * lattice.volume());
     CHECK(arguments.dtime > 0);
     const auto refused = [&](auto &place, auto value) {
