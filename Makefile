@@ -162,12 +162,14 @@ all: lib $(programs) ## the library and the example programs (the default)
 
 lib: $(libraries) ## libmilcgpu.a, libmilcgpu.so and libquda.so (for MILC's WANTQUDA=true), in build/<variant>
 
-demo: $(O)/make_lattice $(O)/solve $(O)/rhmc | needs ## make a lattice, solve on it in every precision, compare with the reference; a short RHMC
+demo: $(O)/make_lattice $(O)/solve $(O)/rhmc $(O)/spectrum | needs ## make a lattice, solve on it in every precision, compare with the reference; a short RHMC; a spectrum
 	$(O)/make_lattice --size 8 8 8 16 --beta 6.0 --out build/demo.lat
 	@status=0; $(O)/solve --lattice build/demo.lat --csv build/demo.csv --history build/demo_history.csv || status=$$?; \
 	$(call plot,convergence,demo_history,demo); \
 	$(O)/rhmc --trajectories 3 --warm 2 --csv build/demo_rhmc.csv --history build/demo_energy.csv || status=$$?; \
 	$(call plot,energy,demo_energy,demo_energy); \
+	$(O)/spectrum --beta 5.7 --sweeps 24 --configurations 4 --between 8 --tolerance 1e-6 --csv build/demo_spectrum.csv || status=$$?; \
+	$(call plot,spectrum,demo_spectrum,demo_spectrum); \
 	exit $$status
 
 check: $(O)/milcgpu_tests $(host_programs) $(mpi_list) $(mpi_programs) $(fault_program) | needs ## build and run the tests; the last line is 'N passed, N failed'
@@ -232,7 +234,8 @@ needs:
 # The same for what MPI adds, which is in one object.
 $(O)/mpi_flags: FORCE
 	@mkdir -p $(@D); echo '$(mpi_compile) $(mpi_link)' | cmp -s - $@ || echo '$(mpi_compile) $(mpi_link)' >$@
-$(O)/obj/examples/ranks.cpp.o $(O)/obj/tests/test_programs.cpp.o: $(O)/mpi_flags
+program_tests := $(call objects,tests/test_programs.cpp tests/test_spectrum.cpp)
+$(O)/obj/examples/ranks.cpp.o $(program_tests): $(O)/mpi_flags
 
 # Rewritten only when the flags differ from the last build's; every object depends on it.
 $(O)/flags: FORCE | $(if $(install_goals),needs)
@@ -244,7 +247,7 @@ $(O)/flags: FORCE | $(if $(install_goals),needs)
 $(test_objects): private last_flags := -O1
 $(O)/obj/tests/test_milc_host.cpp.o: private last_flags := -O1 -DMILC_HOST_PROGRAMS='"$(abspath $(O))/milc_host/"'
 $(O)/obj/tests/test_mpi_ranks.cpp.o: private last_flags := -O1 -DMPI_RANKS_LIST='"$(abspath $(mpi_list))"'
-$(O)/obj/tests/test_programs.cpp.o: private last_flags := -O1 -DMILCGPU_PROGRAMS='"$(abspath $(O))/"' -DMILCGPU_MPIRUN='"$(mpirun)"'
+$(program_tests): private last_flags := -O1 -DMILCGPU_PROGRAMS='"$(abspath $(O))/"' -DMILCGPU_MPIRUN='"$(mpirun)"'
 $(O)/obj/tests/test_faults.cpp.o: private last_flags := -O1 $(if $(fault_program),-DMILCGPU_CUDA_FAULTS='"$(abspath $(fault_program))"')
 $(O)/obj/examples/ranks.cpp.o: private last_flags := $(mpi_compile)
 $(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all

@@ -127,6 +127,20 @@ class Arguments {
     std::vector<Option> options_;
 };
 
+// Words of a list with commas, as values. Throws ArgumentError where one is not of the kind.
+template <class Value> std::vector<Value> list_of(const std::string &text, const char *option) {
+    std::vector<Value> values;
+    std::istringstream stream(text);
+    for (std::string part; std::getline(stream, part, ',');) {
+        std::istringstream one(part);
+        Value value;
+        if (!(one >> value) || !one.eof())
+            throw ArgumentError(std::string("--") + option + ": '" + part + "' in '" + text + "'");
+        values.push_back(value);
+    }
+    return values;
+}
+
 // What every main() does: runs `body`, prints what went wrong, and gives the exit status: 2 for bad arguments, 1 for
 // the rest.
 template <class Body> int run_program(const char *program, const Body &body) {

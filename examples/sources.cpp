@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <sstream>
 
 namespace {
 
@@ -19,19 +18,6 @@ struct Settings {
     int sweeps = 20, runs = 1, reals = 18, progress = 0;
     unsigned long seed = 1;
 };
-
-template <class Value> std::vector<Value> list_of(const std::string &text, const char *option) {
-    std::vector<Value> values;
-    std::istringstream stream(text);
-    for (std::string part; std::getline(stream, part, ',');) {
-        std::istringstream one(part);
-        Value value;
-        if (!(one >> value) || !one.eof())
-            throw examples::ArgumentError(std::string("--") + option + ": '" + part + "' in '" + text + "'");
-        values.push_back(value);
-    }
-    return values;
-}
 
 bool read_settings(int argc, char **argv, Settings &s) {
     examples::Arguments arguments("sources", "several sources at once, in one Krylov space or in lock-step");
@@ -62,15 +48,6 @@ int way_of(const std::string &name) {
         if (name == names[k])
             return MILCGPU_BLOCK + k;
     throw examples::ArgumentError("--ways: '" + name + "' is none of block, lock-step, one-by-one");
-}
-const examples::PrecisionPair &pair_of(const std::string &name) {
-    std::string all;
-    for (const examples::PrecisionPair &pair : examples::precision_pairs()) {
-        if (name == pair.name)
-            return pair;
-        all += std::string(" ") + pair.name;
-    }
-    throw examples::ArgumentError("--precisions: '" + name + "' is none of" + all);
 }
 
 struct Progress {
@@ -134,12 +111,12 @@ Outcome solve(const examples::Job &ranks, const examples::Connection &connection
 }
 
 int run(const Settings &s, examples::Job &ranks) {
-    const auto masses = list_of<double>(s.masses, "masses");
-    const auto counts = list_of<int>(s.sources, "sources");
+    const auto masses = examples::list_of<double>(s.masses, "masses");
+    const auto counts = examples::list_of<int>(s.sources, "sources");
     std::vector<examples::PrecisionPair> pairs;
-    for (const auto &name : list_of<std::string>(s.precisions, "precisions"))
-        pairs.push_back(pair_of(name));
-    const auto ways = list_of<std::string>(s.ways, "ways");
+    for (const auto &name : examples::list_of<std::string>(s.precisions, "precisions"))
+        pairs.push_back(examples::pair_of(name, "precisions"));
+    const auto ways = examples::list_of<std::string>(s.ways, "ways");
     for (const auto &way : ways)
         way_of(way);
     const int most = *std::max_element(counts.begin(), counts.end());

@@ -137,4 +137,14 @@ const std::vector<PrecisionPair> &precision_pairs() {
     return pairs;
 }
 
+const PrecisionPair &pair_of(const std::string &name, const char *option) {
+    std::string all;
+    for (const PrecisionPair &pair : precision_pairs()) {
+        if (name == pair.name)
+            return pair;
+        all += std::string(" ") + pair.name;
+    }
+    throw ArgumentError(std::string("--") + option + ": '" + name + "' is none of" + all);
+}
+
 } // namespace examples

@@ -90,5 +90,6 @@ struct PrecisionPair {
     double reachable; // smallest sensible tolerance on light quark masses
 };
 const std::vector<PrecisionPair> &precision_pairs();
+const PrecisionPair &pair_of(const std::string &name, const char *option); // throws ArgumentError
 
 } // namespace examples

@@ -5,6 +5,8 @@
 using namespace milcgpu;
 
 bool milcgpu_context::give_back() {
+    if (give_back_more && give_back_more())
+        return true;
     for (auto oldest = solvers.rbegin(); oldest != solvers.rend(); ++oldest)
         if (&*oldest != busy) {
             say(2, format("memory is short: an idle solver (%s/%s) is given back", name(oldest->precise.spinor),

@@ -44,6 +44,9 @@ struct milcgpu_context {
     const CachedSolver *busy = nullptr;
     bool busy_with_several = false; // its multi-mass solver or that of several sources, too
 
+    // What the caller keeps for later beside these, to be given back first; empty: nothing. False: none is left.
+    std::function<bool()> give_back_more;
+
     // Where an allocation does not fit: the solver that was used longest ago, when all idle ones are gone the packed
     // links that nobody reads. False when there is nothing left.
     bool give_back();
@@ -136,6 +139,14 @@ struct Alike {
     double value;
 };
 void check_alike(milcgpu_context &, const std::vector<Alike> &values);
+// Looks at the arguments of a call, which all ranks must have alike where they are among `numbers`.
+using Numbers = std::vector<Alike>;
+inline void agreed(milcgpu_context &context, const char *function, const std::function<void()> &look,
+                   const std::function<Numbers()> &numbers = {}) {
+    context.device->agree(function, look);
+    if (numbers)
+        check_alike(context, numbers());
+}
 inline double code_of(const OperatorSpec &spec) { // a number for each specification
     return spec.reals + 100 * static_cast<int>(spec.spinor) + 1000 * static_cast<int>(spec.link);
 }

@@ -1,5 +1,6 @@
 // The C interface to gpu_kernels/gauge: gradient flow, stout smearing, observables.
 #include "gpu_kernels/gauge/flow_integrators.h"
+#include "milc_glue/fat_links.h"
 #include "milc_glue/gauge.h"
 #include "milc_glue/milcgpu_flow.h"
 #include <limits>
@@ -79,11 +80,12 @@ class FlowRun {
     FlowRun(milcgpu_gauge &gauge, const milcgpu_flow_spec &spec, const FlowMethod &method, milcgpu_flow_callback call,
             void *user)
         : gauge_(gauge), spec_(spec), adaptive_(method.integrator->adaptive()), call_(call), user_(user),
-          flow_(gauge.device(), gauge.geometry(), gauge.context->halo.get(), gauge.u, method), step_(spec.step) {
+          flow_(gauge.device(), gauge.geometry(), gauge.context->halo.get(), gauge.u, method), step_(spec.step),
+          next_step_(spec.step) {
         point_.step = step_;
     }
 
-    // False: there were too many steps.
+    // False: there were too many steps, or the flow has smoothed far beyond the lattice without an end.
     bool run() {
         const bool automatic = spec_.stop == MILCGPU_FLOW_AUTO_STOP;
         const int every = spec_.every == 0 ? 1 : spec_.every;
@@ -91,18 +93,20 @@ class FlowRun {
         bool end = spec_.stop == 0;
         double measured_at = 0, energy = 0; // energy: t^2 E
         while (!ended_by_caller_ && !end) {
-            if (point_.steps == most_steps(spec_)) {
+            if (point_.steps == most_steps(spec_) ||
+                (automatic && spec_.as_milc == 0 && point_.time > longest_time())) {
                 if (measured_after_ != point_.steps)
                     measure();
                 return false;
             }
             // A step that ends there but for rounding is a whole one.
             const double slack = spec_.as_milc != 0 ? 0 : 1e-9;
-            const double left = automatic ? INFINITY : spec_.stop - point_.time;
+            const double left = automatic ? INFINITY : spec_.stop - point_.time, whole = step_;
             const bool cut = step_ > left * (1 + slack);
             if (step_ > left * (1 - slack))
                 step_ = rounded(left);
             make_step(cut);
+            next_step_ = cut ? whole : adaptive_ ? rounded(step_ * change(point_.distance)) : step_;
             end = cut || (!automatic && spec_.stop - point_.time <= slack * step_);
             if (point_.steps % every == 0 || end) {
                 measure();
@@ -112,8 +116,7 @@ class FlowRun {
                 measured_at = time;
                 end = end || (automatic && energy > 0.45 && slope > 0.35);
             }
-            if (adaptive_ && !end)
-                step_ = rounded(step_ * change(point_.distance));
+            step_ = next_step_;
         }
         return true;
     }
@@ -125,7 +128,7 @@ class FlowRun {
     }
     void fill(milcgpu_flow_report &report) const {
         report.ended_by_caller = ended_by_caller_;
-        report.next_step = step_;
+        report.next_step = next_step_;
         report.last = point_;
         report.flops = flow_.flops() * gauge_.geometry().volume();
     }
@@ -133,6 +136,12 @@ class FlowRun {
   private:
     double rounded(double step) const { // as MILC's Real
         return spec_.as_milc != 0 && gauge_.precision == Precision::single ? static_cast<float>(step) : step;
+    }
+    // Where sqrt(8 t) is ten times the largest extent.
+    double longest_time() const {
+        const auto &n = gauge_.geometry().global_extents();
+        const double largest = *std::max_element(n.begin(), n.end());
+        return 100.0 / 8 * largest * largest;
     }
     // Solutions of second and third order are apart by eps^3. MILC's safety factor; two solutions that agree in all
     // bits do not make a step without end.
@@ -175,7 +184,7 @@ class FlowRun {
     milcgpu_flow_callback call_;
     void *user_;
     GradientFlow flow_;
-    double step_;
+    double step_, next_step_;
     milcgpu_flow_point point_{};
     int measured_after_ = -1; // steps
     bool ended_by_caller_ = false;
@@ -200,6 +209,8 @@ milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_sp
                                      milcgpu_flow_callback callback, void *user, milcgpu_flow_report *report) {
     constexpr const char *function = "milcgpu_gradient_flow";
     bool finished = true;
+    int taken = 0;
+    double time = 0;
     const auto body = [&](milcgpu_gauge &g, milcgpu_flow_report &filled) {
         FlowMethod method{};
         agreed(
@@ -215,6 +226,7 @@ milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_sp
         finished = run.run();
         filled.kernel_seconds = g.device().timer_stop_seconds();
         run.fill(filled);
+        taken = filled.last.steps, time = filled.last.time;
         run.commit();
         return format("%s flow to %g in %d steps by %s", method.symanzik ? "Symanzik" : "Wilson", filled.last.time,
                       filled.last.steps, method.integrator->name);
@@ -223,9 +235,10 @@ milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_sp
     if (status == MILCGPU_OK && !finished) {
         status = guarded(gauge->context, function, [&]() -> Status {
             throw Error(Status::not_converged,
-                        format("the flow has not come to its end after spec.most_steps = %d steps: the links are where "
-                               "it has come; call again to go on, or allow more",
-                               most_steps(*spec)));
+                        format("the flow has not come to its end after %d steps (spec.most_steps = %d), at flow time "
+                               "%g: the links are where it has come; call again to go on, or allow more. An "
+                               "automatic stop gives up where sqrt(8 t) is ten times the largest extent",
+                               taken, most_steps(*spec), time));
         });
         if (report != nullptr) {
             milcgpu_flow_report filled = *report;
@@ -273,6 +286,7 @@ milcgpu_status milcgpu_stout(milcgpu_gauge *gauge, const milcgpu_stout_spec *spe
             LinkField smeared = stout(g.device(), g.geometry(), g.context->halo.get(), g.u, signs_of(spec->phases_out),
                                       spec->rho, spec->directions, spec->times);
             filled.kernel_seconds = g.device().timer_stop_seconds();
+            checked_gauge_field(g.device(), g.geometry(), smeared, -1);
             filled.flops = stout_flops * spec->times * g.geometry().volume();
             g.u = std::move(smeared);
             g.links_changed();

@@ -78,15 +78,6 @@ template <class Body> milcgpu_status with_gauge(milcgpu_gauge *gauge, const char
     });
 }
 
-// Looks at the arguments of a call, which all ranks must have alike where they are among `numbers`.
-using Numbers = std::vector<Alike>;
-inline void agreed(milcgpu_context &context, const char *function, const std::function<void()> &look,
-                   const std::function<Numbers()> &numbers = {}) {
-    context.device->agree(function, look);
-    if (numbers)
-        check_alike(context, numbers());
-}
-
 inline void hand_out(double value, double *to) {
     if (!std::isfinite(value))
         throw Error(Status::nan_or_inf, format("the result is %g: links or momenta have NaN or infinity, or are too "

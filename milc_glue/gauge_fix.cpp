@@ -1,5 +1,6 @@
 // The C interface to gauge fixing and APE smearing.
 #include "gpu_kernels/gauge/gauge_fix.h"
+#include "milc_glue/fat_links.h"
 #include "milc_glue/gauge.h"
 #include "milc_glue/milcgpu_gauge.h"
 
@@ -207,6 +208,7 @@ milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *s
                 failed += ape_smear(g.device(), around.box(), around.of(from, ape_reach), ape, to);
             }
             filled.kernel_seconds = g.device().timer_stop_seconds();
+            checked_gauge_field(g.device(), g.geometry(), to, -1);
             filled.flops = ape_smear_flops(ape) * spec->times * g.geometry().volume();
             g.u = std::move(to);
             g.links_changed();

@@ -27,13 +27,21 @@ uint64_t mix(uint64_t x) {
 // A record's words in four lanes (so that the compiler can use vectors), each word with a key of its place: sums of
 // products of halves, as in UMAC's NH (Black et al., CRYPTO 1999), plus the word itself.
 uint64_t hash_words(const unsigned char *data, size_t words, uint64_t seed) {
-    uint64_t lane[4] = {seed, seed, seed, seed};
-    for (size_t w = 0; w < words; ++w) {
+    constexpr uint64_t step = 0x9e3779b97f4a7c15u; // of keys, a word: kept by sums, vectors have no such product
+    uint64_t lane[4] = {seed, seed, seed, seed}, key[4] = {step, 2 * step, 3 * step, 4 * step};
+    const auto add = [&](size_t w, int l) {
         uint64_t x;
         std::memcpy(&x, data + 8 * w, 8);
-        const uint64_t keyed = x ^ (0x9e3779b97f4a7c15u * (w + 1));
-        lane[w % 4] += (keyed & 0xffffffffu) * (keyed >> 32) + ((x << 32) | (x >> 32));
-    }
+        const uint64_t keyed = x ^ key[l];
+        lane[l] += (keyed & 0xffffffffu) * (keyed >> 32) + ((x << 32) | (x >> 32));
+        key[l] += 4 * step;
+    };
+    size_t w = 0;
+    for (; w + 4 <= words; w += 4)
+        for (int l = 0; l < 4; ++l)
+            add(w + l, l);
+    for (int l = 0; w < words; ++w, ++l)
+        add(w, l);
     return mix(mix(lane[0]) + 3 * mix(lane[1]) + 5 * mix(lane[2]) + 7 * mix(lane[3]));
 }
 
@@ -117,6 +125,13 @@ uint64_t hash_records(const HostRecords &r) {
     for (size_t i = 0; i < r.count; ++i)
         sum += hash_record(r, i); // addition: any order of threads gives the same
     return sum;
+}
+
+uint64_t hash_bytes(const void *data, size_t bytes) {
+    constexpr size_t piece = 4096;
+    const size_t pieces = bytes / piece, rest = bytes % piece;
+    const auto *const end = static_cast<const unsigned char *>(data) + pieces * piece;
+    return hash_records({data, pieces, piece, piece}) + 3 * hash_records({end, rest > 0 ? 1u : 0u, rest, rest});
 }
 
 size_t hash_pieces(const HostRecords &r) { return (r.count + piece_records - 1) / piece_records; }

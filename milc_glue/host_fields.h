@@ -16,6 +16,9 @@ struct HostRecords {
 // 64 bits of all records and their order.
 uint64_t hash_records(const HostRecords &records);
 
+// The same of `bytes` in a row, a multiple of 8, without a look at records of less than 4 kB: as fast as the memory.
+uint64_t hash_bytes(const void *data, size_t bytes);
+
 // Records in parts, each spread over all of them: of every hash_parts neighbouring blocks of hash_block records each
 // part has one, at a random place. So a part shows an edit of a plane, and all parts together show every bit. A block
 // is as long as it takes to read at the speed of the memory.

@@ -1,6 +1,7 @@
 // The C interface to contractions: terms are grouped by what is summed over the sites, and put together on the host.
 #include "milc_glue/mesons.h"
 #include <cmath>
+#include <optional>
 
 using namespace milcgpu;
 
@@ -69,14 +70,56 @@ Contraction checked(const milcgpu_meson_links &links, const milcgpu_meson_spec &
     return c;
 }
 
+// What ranks must have alike; how many there are of everything, before.
+Numbers counts_of(const milcgpu_meson_spec &spec, int n, bool on_host) {
+    return {{"n", double(n)},
+            {"spec.n_momenta", double(spec.n_momenta)},
+            {"spec.n_terms", double(spec.n_terms)},
+            {"spec.n_correlators", double(spec.n_correlators)},
+            {"src1.host and src2.host", double(on_host)}};
+}
+Numbers numbers_of(const milcgpu_meson_spec &spec) {
+    Numbers numbers = milcgpu::numbers_of(spec.origin);
+    for (int k = 0; k < spec.n_momenta; ++k)
+        for (int mu = 0; mu < 3; ++mu)
+            numbers.insert(numbers.end(), {{"spec.momenta[].p", double(spec.momenta[k].p[mu])},
+                                           {"spec.momenta[].parity", double(spec.momenta[k].parity[mu])}});
+    for (int k = 0; k < spec.n_terms; ++k)
+        numbers.insert(numbers.end(), {{"spec.terms[].spin_taste", double(spec.terms[k].spin_taste)},
+                                       {"spec.terms[].momentum", double(spec.terms[k].momentum)},
+                                       {"spec.terms[].phase", double(spec.terms[k].phase)},
+                                       {"spec.terms[].factor", spec.terms[k].factor},
+                                       {"spec.terms[].correlator", double(spec.terms[k].correlator)}});
+    return numbers;
+}
+
+// One of the two sets of fields, and, from the first operator on that needs it, what lies around the box.
+class Source {
+  public:
+    Source(milcgpu_meson_links &links, const FullVectors &on_box) : links_(links), on_box_(on_box) {}
+    const FullVectors &on_box() const { return on_box_; }
+    const FullVectors &around(const Neighbours &what) {
+        if (what.steps.empty())
+            return on_box_;
+        if (!around_)
+            around_.emplace(links_.device(), links_.halo(), links_.box, on_box_, MarginPart{{1, 1, 1, 1}, true});
+        return around_->vectors();
+    }
+
+  private:
+    milcgpu_meson_links &links_;
+    const FullVectors &on_box_;
+    std::optional<AroundVectors> around_;
+};
+
 // One field of numbers, (O src1)^dag src2.
 void fill_numbers(milcgpu_meson_links &links, const SummedField &field, const int *origin, const LinkField *fat1,
-                  const LinkField *fat2, const FullVectors &src1, const FullVectors &src2, Complex<double> *numbers) {
+                  const LinkField *fat2, Source &src1, Source &src2, Complex<double> *numbers) {
     using Kind = SpinTaste::Kind;
     SpinTaste op = field.op;
     const auto dot = [&](const Neighbours &what, const Dot &how) {
-        dot_neighbours(links.device(), links.geometry(), what, how.made_is_right ? src2 : src1,
-                       how.made_is_right ? src1 : src2, how, numbers);
+        dot_neighbours(links.device(), links.box, what, (how.made_is_right ? src2 : src1).around(what),
+                       (how.made_is_right ? src1 : src2).on_box(), how, numbers);
     };
     if (field.spin_taste < 0) {
         Neighbours as_it_is;
@@ -95,13 +138,14 @@ void fill_numbers(milcgpu_meson_links &links, const SummedField &field, const in
     }
 }
 
-// Over the classes of sites, with the signs of a local operator.
+// Over the classes of sites, with the signs of a local operator. of_classes: of the time slice t, each n_t behind the
+// one before.
 Complex<double> signed_sum(const Complex<double> *of_classes, int t, int n_t, const SignPattern &sign) {
     Complex<double> sum = {};
     for (unsigned k = 0; k < SliceSums::classes; ++k) {
         const unsigned coordinates = (k | (t & 1u) << 3) & sign.mask;
         const bool odd = (coordinates ^ coordinates >> 1 ^ coordinates >> 2 ^ coordinates >> 3) & 1;
-        const Complex<double> one = of_classes[k * n_t + t];
+        const Complex<double> one = of_classes[k * n_t];
         sum = odd != sign.negative ? sum - one : sum + one;
     }
     return sum;
@@ -120,34 +164,56 @@ milcgpu_status milcgpu_contract(milcgpu_meson_links *links, const milcgpu_meson_
                                 milcgpu_links *fat2, int n, const milcgpu_quarks *src1, const milcgpu_quarks *src2,
                                 double *correlators) {
     return with_meson_links(links, "milcgpu_contract", [&](milcgpu_meson_links &l) {
-        require(spec, "milcgpu_contract", "spec");
-        require(correlators, "milcgpu_contract", "correlators");
-        const Contraction c = checked(l, *spec);
-        const HeldFat held1 = c.fat1 ? fat_links_of(l, fat1, "a backward current (fat1)") : HeldFat(),
-                      held2 = c.fat2 ? fat_links_of(l, fat2, "a forward current (fat2)") : HeldFat();
-        const Quarks left(l, src1, n, "src1"), right(l, src2, n, "src2");
+        constexpr const char *function = "milcgpu_contract";
+        Contraction c;
+        std::optional<Quarks> left, right;
+        agreed(
+            *l.context, function,
+            [&] {
+                require(spec, function, "spec");
+                require(correlators, function, "correlators");
+                c = checked(l, *spec);
+                if (c.fat1)
+                    check_fat_links(l, fat1, "a backward current (fat1)");
+                if (c.fat2)
+                    check_fat_links(l, fat2, "a forward current (fat2)");
+                left.emplace(l, src1, n, "src1"), right.emplace(l, src2, n, "src2");
+            },
+            [&] { return counts_of(*spec, n, left->on_host() && right->on_host()); });
+        check_alike(*l.context, numbers_of(*spec));
+        const HeldFat held1 = c.fat1 ? fat_links_of(l, fat1) : HeldFat(),
+                      held2 = c.fat2 ? fat_links_of(l, fat2) : HeldFat();
         Device &device = l.device();
-        const int n_t = l.extent(3), n_fields = static_cast<int>(c.fields.size());
+        const int n_fields = static_cast<int>(c.fields.size());
         if (n_fields == 0)
             return std::string("contraction without terms");
-        const DeviceArray<Complex<double>> numbers(device, l.geometry().volume(), "contraction");
-        SliceSums sums(device, l.geometry(), c.momenta, spec->origin, n_fields);
+        DeviceArray<Complex<double>> numbers;
+        std::optional<SliceSums> sums;
+        device.agree("memory for a contraction", [&] {
+            numbers = {device, static_cast<size_t>(l.geometry().volume()), "contraction"};
+            sums.emplace(device, l.geometry(), c.momenta, spec->origin, n_fields);
+        });
+        Source first(l, left->vectors()), second(l, right->vectors());
         for (int k = 0; k < n_fields; ++k) {
-            fill_numbers(l, c.fields[k], spec->origin, held1.field, held2.field, left.vectors(), right.vectors(),
-                         numbers.data());
-            sums.sum(k, numbers.data());
+            fill_numbers(l, c.fields[k], spec->origin, held1.field(), held2.field(), first, second, numbers.data());
+            sums->sum(k, numbers.data());
         }
-        const std::vector<Complex<double>> found = sums.to_host();
-        std::vector<Complex<double>> added(size_t(spec->n_correlators) * n_t);
+        std::vector<Complex<double>> found;
+        device.agree("sums over time slices", [&] { found = sums->to_host(); });
+        // Of the box, then of all boxes.
+        const int n_t = l.geometry().lattice().extent[3], begin = l.geometry().origin()[3];
+        std::vector<Complex<double>> added(size_t(spec->n_correlators) * l.extent(3));
         for (size_t k = 0; k < c.terms.size(); ++k) {
             const milcgpu_meson_term &term = spec->terms[k];
             const Complex<double> *const of_classes =
                 &found[(size_t(c.terms[k].field) * spec->n_momenta + term.momentum) * SliceSums::classes * n_t];
             for (int t = 0; t < n_t; ++t) {
-                Complex<double> &to = added[size_t(term.correlator) * n_t + t];
-                to = to + term.factor * times_i(signed_sum(of_classes, t, n_t, c.terms[k].sign), term.phase);
+                Complex<double> &to = added[size_t(term.correlator) * l.extent(3) + begin + t];
+                to =
+                    to + term.factor * times_i(signed_sum(of_classes + t, begin + t, n_t, c.terms[k].sign), term.phase);
             }
         }
+        device.add_over_ranks(&added[0].re, static_cast<int>(2 * added.size()));
         for (const Complex<double> &z : added)
             if (!std::isfinite(z.re) || !std::isfinite(z.im))
                 throw Error(Status::nan_or_inf, "a correlator is NaN or infinite: look for it in src1, src2 and links");

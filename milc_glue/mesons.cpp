@@ -3,19 +3,26 @@
 #include "gpu_kernels/blas/blas.h"
 #include "milc_glue/fat_links.h"
 #include <cmath>
+#include <optional>
 
 using namespace milcgpu;
 
 const LinkField &milcgpu_meson_links::unchanged(const LinkField &field) {
     if (!context->verify)
         return field;
-    const uint64_t now = checksum(device(), field.block(0, 0), field.bytes());
-    const auto known = sums_.emplace(&field, now).first;
-    if (known->second != now) {
-        clear();
-        throw Error(Status::corrupted, "the device no longer holds the links of the measurement that were loaded, or "
-                                       "their products: a bit flipped, or somebody wrote there. They are gone now: "
-                                       "load the links again");
+    const auto look = [&] {
+        const uint64_t now = checksum(device(), field.block(0, 0), field.bytes());
+        if (sums_.emplace(&field, now).first->second != now)
+            throw Error(Status::corrupted, "the device no longer holds the links of the measurement that were loaded, "
+                                           "or their products: a bit flipped, or somebody wrote there. They are gone "
+                                           "now: load the links again");
+    };
+    try {
+        device().agree("a look at links of a measurement", look);
+    } catch (const Error &error) {
+        if (error.status() == Status::corrupted)
+            clear();
+        throw;
     }
     return field;
 }
@@ -46,8 +53,7 @@ Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *to, const Quark
         return;
     }
     for (const int parity : {0, 1})
-        for (int k = first_; k < first_ + n_; ++k)
-            device_->filled[parity][k] = false;
+        begin_filling(*device_, first_, n_, parity);
 }
 
 SpinorField Quarks::room(int parity, const char *owner) const {
@@ -80,10 +86,15 @@ void Quarks::look_at(const milcgpu_quarks *quarks, const char *what) {
 void Quarks::deliver(const FullVectors &made) {
     Device &device = links_.device();
     const SpinorBlock block[2] = {made.even, made.odd};
-    if (device_ == nullptr) {
+    if (device_ != nullptr)
         for (const int parity : {0, 1})
-            for (int k = 0; k < n_; ++k)
-                require_finite(device, block[parity][k], parity, "the result");
+            begin_filling(*device_, first_, n_, parity);
+    for (const int parity : {0, 1})
+        for (int k = 0; k < n_; ++k)
+            require_finite(device, block[parity][k], parity, "the result");
+    if (device_ == nullptr) {
+        device.agree("room to copy quark fields",
+                     [&] { device.prepare_to_host(host_[0].pitch_bytes * size_t(links_.geometry().most_sites())); });
         for (const int parity : {0, 1})
             for (int k = 0; k < n_; ++k)
                 links_.context->reorder->to_host(block[parity][k], parity, host_[k]);
@@ -95,10 +106,10 @@ void Quarks::deliver(const FullVectors &made) {
             if (to.data != block[parity][k].data)
                 device.copy_on_device(to.data, block[parity][k].data, to.stride * spinor_bytes(to.precision));
         }
-    device.synchronize(); // an error is this call's
-    for (const int parity : {0, 1})
-        for (int k = first_; k < first_ + n_; ++k)
-            device_->filled[parity][k] = true;
+    device.agree("the end of a measurement", [&] { // an error is this call's
+        for (const int parity : {0, 1})
+            now_filled(*device_, first_, n_, parity, true);
+    });
 }
 
 void milcgpu::check_origin(const milcgpu_meson_links &links, const int *origin) {
@@ -107,13 +118,30 @@ void milcgpu::check_origin(const milcgpu_meson_links &links, const int *origin) 
             refuse(format("origin[%c] is %d: must be from 0 to %d", "XYZT"[mu], origin[mu], links.extent(mu) - 1));
 }
 
-HeldFat milcgpu::fat_links_of(milcgpu_meson_links &links, milcgpu_links *fat, const char *label) {
+void milcgpu::check_fat_links(milcgpu_meson_links &links, milcgpu_links *fat, const char *label) {
     if (fat == nullptr)
         refuse(format("%s takes fat links, which are NULL", label));
     resident(links.context, fat); // refuses an empty handle, and another context's
-    HeldFat held = {fat->links->held_version(links.precision, 18), nullptr};
-    held.field = held.held.pair.fat;
-    return held;
+}
+
+HeldFat milcgpu::fat_links_of(milcgpu_meson_links &links, milcgpu_links *fat) {
+    HeldFat fetched{fat->links->held_version(links.precision, 18), {}};
+    if (links.halo() == nullptr)
+        return fetched;
+    links.device().agree("memory for fat links with a margin",
+                         [&] { fetched.around = links.links_on(links.box.wide()); });
+    const LinkField &field = *fetched.held.pair.fat;
+    links.halo()->extend(field, links.box, 1, fetched.around);
+    fetched.around.scale = field.scale;
+    return fetched;
+}
+
+Numbers milcgpu::numbers_of(const int *origin) {
+    static const int none[4] = {-1, -1, -1, -1};
+    Numbers numbers;
+    for (int mu = 0; mu < 4; ++mu)
+        numbers.push_back({"a coordinate of origin", double((origin != nullptr ? origin : none)[mu])});
+    return numbers;
 }
 
 Neighbours milcgpu::neighbours_of(milcgpu_meson_links &links, const SpinTaste &op, const int *origin,
@@ -159,6 +187,7 @@ void check_hop(int hop) {
 // Work in place: what is made lies in room, which begins as a copy where some slices are to stay.
 struct Room {
     SpinorField even, odd;
+    Room() = default;
     Room(milcgpu_meson_links &links, const Quarks &quarks, bool copy)
         : even(quarks.room(0, "room for smearing")), odd(quarks.room(1, "room for smearing")) {
         if (!copy)
@@ -177,23 +206,89 @@ const LinkField &links_in_space(milcgpu_meson_links &links, int hop) {
     return links.unchanged(hop == 2 ? links.products.two_links() : links.u);
 }
 
+// Quark fields that a call reads, and those that it makes. look(): what else it refuses; numbers: what ranks must have
+// alike beside the number of fields.
+struct ReadAndMade {
+    std::optional<Quarks> read, made;
+    ReadAndMade(milcgpu_meson_links &links, const char *function, const std::function<void()> &look, int n,
+                const milcgpu_quarks *from, const milcgpu_quarks *to, const std::function<Numbers()> &numbers) {
+        agreed(
+            *links.context, function,
+            [&] {
+                look();
+                read.emplace(links, from, n, "from");
+                made.emplace(links, to, *read, "to");
+            },
+            [&] {
+                Numbers all = numbers();
+                all.insert(all.end(), {{"n", double(n)}, {"to.host is given", double(made->on_host())}});
+                return all;
+            });
+    }
+    void apply(milcgpu_meson_links &links, const Neighbours &what) {
+        const AroundVectors around(links.device(), links.halo(), links.box, read->vectors(),
+                                   margin_of(what, links.geometry()));
+        sum_neighbours(links.device(), links.box, what, around.vectors(), made->vectors());
+        made->deliver();
+    }
+};
+
+// Quark fields that a call on one slice or all works on in place.
+struct InPlace {
+    std::optional<Quarks> fields;
+    InPlace(milcgpu_meson_links &links, const char *function, int hop, int slice, const std::function<void()> &look,
+            int n, const milcgpu_quarks *quarks, const Numbers &numbers) {
+        agreed(
+            *links.context, function,
+            [&] {
+                need_links(links);
+                check_hop(hop);
+                check_slice(links, slice);
+                look();
+                fields.emplace(links, quarks, n, "quarks");
+            },
+            [&] {
+                Numbers all = numbers;
+                all.insert(all.end(), {{"hop", double(hop)},
+                                       {"slice", double(slice)},
+                                       {"n", double(n)},
+                                       {"quarks.host is given", double(fields->on_host())}});
+                return all;
+            });
+    }
+    Room room(milcgpu_meson_links &links, bool copy) const {
+        Room made;
+        links.device().agree("room for smearing", [&] { made = Room(links, *fields, copy); });
+        return made;
+    }
+};
+
 } // namespace
 
 extern "C" {
 
 milcgpu_status milcgpu_meson_links_create(milcgpu_context *context, int precision, milcgpu_meson_links **links) {
+    constexpr const char *function = "milcgpu_meson_links_create";
     if (links != nullptr)
         *links = nullptr;
-    return guarded(context, "milcgpu_meson_links_create", [&] {
-        require(context, "milcgpu_meson_links_create", "context");
-        require(links, "milcgpu_meson_links_create", "links");
-        const Precision real = precision_of(precision, "precision");
-        if (real == Precision::half)
-            refuse("precision: links of a measurement are double or single");
-        if (context->geometry.is_cut() || context->ranks->size() > 1)
-            throw Error(Status::not_built, "shifts, spin-taste operators, smearing and contractions are built for "
-                                           "lattices that one rank has whole; this one is cut. Use one rank");
-        *links = new milcgpu_meson_links(context, real);
+    return guarded(context, function, [&] {
+        require(context, function, "context");
+        Precision real = Precision::double_;
+        agreed(
+            *context, function,
+            [&] {
+                require(links, function, "links");
+                real = precision_of(precision, "precision");
+                if (real == Precision::half)
+                    refuse("precision: links of a measurement are double or single");
+            },
+            [&] {
+                return Numbers{{"precision", double(precision)}};
+            });
+        std::unique_ptr<milcgpu_meson_links> made;
+        context->device->agree("memory for links of a measurement",
+                               [&] { made = std::make_unique<milcgpu_meson_links>(context, real); });
+        *links = made.release();
         return Status::ok;
     });
 }
@@ -207,29 +302,48 @@ void milcgpu_meson_links_destroy(milcgpu_meson_links *links) {
 
 milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgpu_meson_links_spec *spec,
                                         const milcgpu_field *field) {
-    return guarded(links != nullptr ? links->context : nullptr, "milcgpu_meson_links_load", [&] {
-        require(links, "milcgpu_meson_links_load", "links");
-        require(spec, "milcgpu_meson_links_load", "spec");
-        require_size(spec->struct_size, sizeof *spec, "milcgpu_meson_links_spec");
-        const HostField host = host_field(field, 72, "links");
-        if (host.real != links->precision)
-            refuse(format("the links are in %s precision, the handle is in %s: they must agree", name(host.real),
-                          name(links->precision)));
-        if (spec->signs_in)
-            check_origin(*links, spec->origin);
+    constexpr const char *function = "milcgpu_meson_links_load";
+    return guarded(links != nullptr ? links->context : nullptr, function, [&] {
+        require(links, function, "links");
         Device &device = links->device();
         const Geometry &geometry = links->geometry();
+        HostField host{};
+        agreed(
+            *links->context, function,
+            [&] {
+                require(spec, function, "spec");
+                require_size(spec->struct_size, sizeof *spec, "milcgpu_meson_links_spec");
+                host = host_field(field, 72, "links");
+                if (host.real != links->precision)
+                    refuse(format("the links are in %s precision, the handle is in %s: they must agree",
+                                  name(host.real), name(links->precision)));
+                if (spec->signs_in)
+                    check_origin(*links, spec->origin);
+            },
+            [&] {
+                Numbers numbers = numbers_of(spec->signs_in ? spec->origin : nullptr);
+                numbers.push_back({"spec.antiperiodic", double(spec->antiperiodic)});
+                return numbers;
+            });
         links->clear();
-        links_to_device(device, host, links->context->map, geometry, links->u);
-        checked_gauge_field(device, geometry, links->u, -1);
+        LinkField on_box;
+        LinkField &bare = links->halo() != nullptr ? on_box : links->u;
+        device.agree(function, [&] {
+            if (links->halo() != nullptr)
+                on_box = links->links_on(geometry);
+            links_to_device(device, host, links->context->map, geometry, bare);
+        });
+        checked_gauge_field(device, geometry, bare, -1);
         links->antiperiodic = spec->antiperiodic != 0;
         if (spec->signs_in)
             turn_links(device, geometry,
                        {phases_of(0, spec->origin), phases_of(1, spec->origin), phases_of(2, spec->origin),
                         phases_of(3, spec->origin)},
-                       links->t_sign(spec->origin), links->u);
+                       links->t_sign(spec->origin), bare);
+        if (links->halo() != nullptr)
+            links->halo()->extend(on_box, links->box, neighbours_margin, links->u);
         links->unchanged(links->u);
-        device.synchronize();
+        device.agree(function, [&] { device.synchronize(); });
         links->loaded = true;
         return Status::ok;
     });
@@ -237,15 +351,21 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
 
 milcgpu_status milcgpu_shift_quarks(milcgpu_meson_links *links, int dir, int way, const int origin[4], int n,
                                     const milcgpu_quarks *from, const milcgpu_quarks *to) {
-    return with_meson_links(links, "milcgpu_shift_quarks", [&](milcgpu_meson_links &l) {
-        need_links(l);
-        if (dir < 0 || dir > 3 || way < MILCGPU_FORWARD || way > MILCGPU_SYMMETRIC)
-            refuse(format("dir is %d, way %d: must be from 0 (X) to 3 (T), and from 0 (forward) to 2 (symmetric)", dir,
-                          way));
-        if (origin != nullptr)
-            check_origin(l, origin);
-        const Quarks read(l, from, n, "from");
-        Quarks made(l, to, read, "to");
+    constexpr const char *function = "milcgpu_shift_quarks";
+    return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
+        const auto look = [&] {
+            need_links(l);
+            if (dir < 0 || dir > 3 || way < MILCGPU_FORWARD || way > MILCGPU_SYMMETRIC)
+                refuse(format("dir is %d, way %d: must be from 0 (X) to 3 (T), and from 0 (forward) to 2 (symmetric)",
+                              dir, way));
+            if (origin != nullptr)
+                check_origin(l, origin);
+        };
+        ReadAndMade quarks(l, function, look, n, from, to, [&] {
+            Numbers numbers = numbers_of(origin);
+            numbers.insert(numbers.end(), {{"dir", double(dir)}, {"way", double(way)}});
+            return numbers;
+        });
         Neighbours what;
         what.links = &l.unchanged(l.u), what.first_slot = dir;
         what.steps = corner_steps(1u << dir);
@@ -253,8 +373,7 @@ milcgpu_status milcgpu_shift_quarks(milcgpu_meson_links *links, int dir, int way
         what.neighbours = way == MILCGPU_SYMMETRIC ? 0.5 : 1;
         if (origin != nullptr)
             what.sign = phases_of(dir, origin), what.t_sign = l.t_sign(origin);
-        sum_neighbours(l.device(), l.geometry(), what, read.vectors(), made.vectors());
-        made.deliver();
+        quarks.apply(l, what);
         return format("shift of %d fields", n);
     });
 }
@@ -282,40 +401,49 @@ milcgpu_status milcgpu_spin_taste_label(int index, char *label, size_t size) {
 
 milcgpu_status milcgpu_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat, int index, const int origin[4], int n,
                                   const milcgpu_quarks *from, const milcgpu_quarks *to) {
-    return with_meson_links(links, "milcgpu_spin_taste", [&](milcgpu_meson_links &l) {
-        const SpinTaste op = spin_taste(index);
-        if (op.directions() != 0)
-            need_links(l);
-        const std::string label = spin_taste_label(index);
-        if (op.kind == SpinTaste::Kind::pair)
-            refuse(format("%s is an operator of two fields: milcgpu_contract takes it. Its halves are the forward and "
-                          "the backward one, as rhoxsffn and rhoxsbfn",
-                          label.c_str()));
-        require(origin, "milcgpu_spin_taste", "origin");
-        check_origin(l, origin);
-        const HeldFat held = op.fat ? fat_links_of(l, fat, label.c_str()) : HeldFat();
-        const Quarks read(l, from, n, "from");
-        Quarks made(l, to, read, "to");
-        sum_neighbours(l.device(), l.geometry(), neighbours_of(l, op, origin, held.field), read.vectors(),
-                       made.vectors());
-        made.deliver();
+    constexpr const char *function = "milcgpu_spin_taste";
+    return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
+        SpinTaste op;
+        std::string label;
+        const auto look = [&] {
+            op = spin_taste(index);
+            if (op.directions() != 0)
+                need_links(l);
+            label = spin_taste_label(index);
+            if (op.kind == SpinTaste::Kind::pair)
+                refuse(format("%s is an operator of two fields: milcgpu_contract takes it. Its halves are the forward "
+                              "and the backward one, as rhoxsffn and rhoxsbfn",
+                              label.c_str()));
+            require(origin, function, "origin");
+            check_origin(l, origin);
+            if (op.fat)
+                check_fat_links(l, fat, label.c_str());
+        };
+        ReadAndMade quarks(l, function, look, n, from, to, [&] {
+            Numbers numbers = numbers_of(origin);
+            numbers.push_back({"spin_taste", double(index)});
+            return numbers;
+        });
+        const HeldFat held = op.fat ? fat_links_of(l, fat) : HeldFat();
+        quarks.apply(l, neighbours_of(l, op, origin, held.field()));
         return format("%s of %d fields", label.c_str(), n);
     });
 }
 
 milcgpu_status milcgpu_gauss_smear(milcgpu_meson_links *links, int hop, double width, int steps, int slice, int n,
                                    const milcgpu_quarks *quarks) {
-    return with_meson_links(links, "milcgpu_gauss_smear", [&](milcgpu_meson_links &l) {
-        need_links(l);
-        check_hop(hop);
-        check_slice(l, slice);
-        if (!(width >= 0 && std::isfinite(width)) || steps < 0)
-            refuse(format("width is %g, steps %d: must not be negative", width, steps));
-        Quarks fields(l, quarks, n, "quarks");
+    constexpr const char *function = "milcgpu_gauss_smear";
+    return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
+        const auto look = [&] {
+            if (!(width >= 0 && std::isfinite(width)) || steps < 0)
+                refuse(format("width is %g, steps %d: must not be negative", width, steps));
+        };
+        InPlace in_place(l, function, hop, slice, look, n, quarks, {{"width", width}, {"steps", double(steps)}});
+        Quarks &fields = *in_place.fields;
         if (steps > 0) {
             links_in_space(l, hop);
-            const Room room(l, fields, slice >= 0);
-            const bool in_room = smear(l.device(), l.geometry(), l.products, l.u, hop, width, steps, slice,
+            const Room room = l.halo() == nullptr ? in_place.room(l, slice >= 0) : Room();
+            const bool in_room = smear(l.device(), l.halo(), l.box, l.products, l.u, hop, width, steps, slice,
                                        fields.vectors(), room.vectors());
             fields.deliver(in_room ? room.vectors() : fields.vectors());
         }
@@ -324,15 +452,15 @@ milcgpu_status milcgpu_gauss_smear(milcgpu_meson_links *links, int hop, double w
 }
 
 milcgpu_status milcgpu_laplacian(milcgpu_meson_links *links, int hop, int slice, int n, const milcgpu_quarks *quarks) {
-    return with_meson_links(links, "milcgpu_laplacian", [&](milcgpu_meson_links &l) {
-        need_links(l);
-        check_hop(hop);
-        check_slice(l, slice);
-        Quarks fields(l, quarks, n, "quarks");
+    constexpr const char *function = "milcgpu_laplacian";
+    return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
+        InPlace in_place(l, function, hop, slice, [] {}, n, quarks, {});
+        Quarks &fields = *in_place.fields;
         links_in_space(l, hop);
-        const Room room(l, fields, slice >= 0);
-        sum_neighbours(l.device(), l.geometry(), in_space(l.products, l.u, hop, 6, -1, slice), fields.vectors(),
-                       room.vectors());
+        const Room room = in_place.room(l, slice >= 0);
+        const Neighbours what = in_space(l.products, l.u, hop, 6, -1, slice);
+        const AroundVectors around(l.device(), l.halo(), l.box, fields.vectors(), margin_of(what, l.geometry()));
+        sum_neighbours(l.device(), l.box, what, around.vectors(), room.vectors());
         fields.deliver(room.vectors());
         return format("Laplacian of %d fields", n);
     });

@@ -9,15 +9,19 @@
 struct milcgpu_meson_links {
     milcgpu_context *context;
     milcgpu::Precision precision;
-    milcgpu::LinkField u;
+    milcgpu::WideBox box;
+    milcgpu::LinkField u; // with the margin, where the lattice is cut
     milcgpu::LinkProducts products;
     bool loaded = false, antiperiodic = false;
     milcgpu_meson_links(milcgpu_context *of, milcgpu::Precision p)
-        : context(of), precision(p), u(*of->device, p, 18, of->geometry.without_ghosts(), "links of a measurement"),
-          products(*of->device, of->geometry, u) {}
+        : context(of), precision(p), box(box_of(*of)), u(links_on(box.wide())), products(*of->device, box.wide(), u) {}
     milcgpu::Device &device() const { return *context->device; }
+    milcgpu::Halo *halo() const { return context->halo.get(); } // nullptr: the lattice is whole
     const milcgpu::Geometry &geometry() const { return context->geometry; }
-    int extent(int mu) const { return geometry().lattice().extent[mu]; }
+    int extent(int mu) const { return geometry().global_extents()[mu]; }
+    milcgpu::LinkField links_on(const milcgpu::Geometry &sites) const {
+        return {device(), precision, 18, sites.without_ghosts(), "links of a measurement"};
+    }
     // The time slice whose t links are negative for this origin; -1: there is none.
     int t_sign(const int *origin) const { return antiperiodic ? extent(3) - 1 - origin[3] : -1; }
     void clear() {
@@ -25,10 +29,16 @@ struct milcgpu_meson_links {
         products.forget();
         sums_.clear();
     }
-    // Throws where links or products are not what they were when they were first looked at; all are gone then.
+    // Throws where links or products are not what they were when they were first looked at; all are gone then, on all
+    // ranks.
     const milcgpu::LinkField &unchanged(const milcgpu::LinkField &field);
 
   private:
+    static milcgpu::WideBox box_of(const milcgpu_context &context) {
+        if (!context.halo)
+            return context.geometry;
+        return {*context.device, context.geometry, milcgpu::neighbours_margin};
+    }
     std::map<const milcgpu::LinkField *, uint64_t> sums_;
 };
 
@@ -40,11 +50,14 @@ Neighbours neighbours_of(milcgpu_meson_links &, const SpinTaste &, const int *or
 // Fat links in the handle's precision, held as long as this is.
 struct HeldFat {
     HeldLinks held;
-    const LinkField *field = nullptr;
+    LinkField around; // with a margin, where the lattice is cut
+    const LinkField *field() const { return around.bytes() > 0 ? &around : held.pair.fat; }
 };
-HeldFat fat_links_of(milcgpu_meson_links &, milcgpu_links *fat, const char *label);
+void check_fat_links(milcgpu_meson_links &, milcgpu_links *fat, const char *label);
+HeldFat fat_links_of(milcgpu_meson_links &, milcgpu_links *fat); // all ranks call together
 
 void check_origin(const milcgpu_meson_links &, const int *origin);
+Numbers numbers_of(const int *origin); // nullptr: none
 
 // n colour vectors on the device, to read and to write.
 class Quarks {
@@ -55,6 +68,7 @@ class Quarks {
     // others.
     Quarks(milcgpu_meson_links &, const milcgpu_quarks *to, const Quarks &read, const char *what);
     const FullVectors &vectors() const { return vectors_; }
+    bool on_host() const { return device_ == nullptr; } // alike on all ranks
     // To where they belong: `made` or, where not given, what is here. Throws before the host is written to where there
     // is NaN or infinity.
     void deliver(const FullVectors &made);
@@ -77,7 +91,8 @@ inline void need_links(const milcgpu_meson_links &links) {
         refuse("there are no links: load them first (milcgpu_meson_links_load)");
 }
 
-// body(links), with its context's device current and its errors as a status.
+// body(links), with its context's device current and its errors as a status. On many ranks all of
+// them are here, and what one may refuse alone is inside agreed().
 template <class Body>
 milcgpu_status with_meson_links(milcgpu_meson_links *links, const char *function, const Body &body) {
     return guarded(links != nullptr ? links->context : nullptr, function, [&] {

@@ -1,5 +1,6 @@
 // The C interface: checks arguments, keeps the context, turns exceptions into status codes. See milcgpu.h.
 #include "milc_glue/start_context.h"
+#include "milc_glue/vectors.h"
 #include "milc_glue/verify.h"
 #include <cmath>
 
@@ -141,7 +142,7 @@ std::vector<Alike> milcgpu::numbers_of(const SolveArguments &a, const milcgpu_so
 namespace {
 
 Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve_spec &spec, SolveArguments a,
-             const HostField &source, const HostField &solution, milcgpu_solve_report &report) {
+             const VectorPlace &source, const VectorPlace &solution, milcgpu_solve_report &report) {
     Device &device = *context.device;
     const CallMeter meter(device);
     check_alike(context, numbers_of(a, spec));
@@ -154,9 +155,9 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
         context, links,
         [&](Verification &verification) {
             device.agree("the loading of a source", [&] {
-                context.reorder->to_device(source, a.parity, solver.source());
+                source.read(context, a.parity, solver.source());
                 verification.source_loaded(solver.source());
-                context.reorder->to_device(solution, a.parity, solver.solution());
+                solution.read(context, a.parity, solver.solution());
             });
             a.limits.checksums = verification.checksums_of_links();
             return solver.solve(a.limits, progress);
@@ -167,8 +168,7 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
         set_last_error("milcgpu_solve", r.message.c_str());
     // From here on nothing but the copy itself can fail.
     if (r.status == Status::ok || r.status == Status::not_converged || r.status == Status::precision_floor)
-        device.agree("the copy of a solution",
-                     [&] { context.reorder->to_host(solver.solution(), a.parity, solution); });
+        device.agree("the copy of a solution", [&] { solution.write(context, a.parity, solver.solution()); });
     meter.fill(report);
     context.tell(2, [&] {
         return format("solve %s/%s m %g: %s, %d iterations, true residual %.2e, %.4f s, %.1f GFLOPS",
@@ -179,6 +179,30 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
 }
 
 } // namespace
+
+milcgpu_status milcgpu::solve_one(const char *function, milcgpu_context *context, milcgpu_links *links,
+                                  const milcgpu_solve_spec *spec,
+                                  const std::function<std::pair<VectorPlace, VectorPlace>()> &source_and_solution,
+                                  milcgpu_solve_report *report) {
+    milcgpu_solve_report filled{};
+    filled.struct_size = sizeof filled;
+    const milcgpu_status status = guarded(context, function, [&] {
+        require(context, function, "context");
+        SolveArguments arguments{};
+        std::optional<std::pair<VectorPlace, VectorPlace>> places;
+        context->device->agree(function, [&] {
+            require(spec, function, "spec");
+            if (report != nullptr)
+                require_size(report->struct_size, sizeof *report, "milcgpu_solve_report");
+            resident(context, links);
+            places.emplace(source_and_solution());
+            arguments = checked_solve(*spec);
+            check_version(spec->links_version, *links->links);
+        });
+        return solve(*context, *links, *spec, arguments, places->first, places->second, filled);
+    });
+    return hand_back(status, filled, report);
+}
 
 MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_solve_spec &spec) {
     const SolveArguments a = checked_solve(spec);
@@ -352,24 +376,11 @@ milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, 
 
 milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
                              const milcgpu_field *source, const milcgpu_field *solution, milcgpu_solve_report *report) {
-    milcgpu_solve_report filled{};
-    filled.struct_size = sizeof filled;
-    const milcgpu_status status = guarded(context, "milcgpu_solve", [&] {
-        require(context, "milcgpu_solve", "context");
-        SolveArguments arguments{};
-        HostField from{}, to{};
-        context->device->agree("milcgpu_solve", [&] {
-            require(spec, "milcgpu_solve", "spec");
-            if (report != nullptr)
-                require_size(report->struct_size, sizeof *report, "milcgpu_solve_report");
-            resident(context, links);
-            from = host_field(source, 6, "source"), to = host_field(solution, 6, "solution");
-            arguments = checked_solve(*spec);
-            check_version(spec->links_version, *links->links);
-        });
-        return solve(*context, *links, *spec, arguments, from, to, filled);
-    });
-    return hand_back(status, filled, report);
+    const auto fields = [&] {
+        return std::pair<VectorPlace, VectorPlace>(host_field(source, 6, "source"),
+                                                   host_field(solution, 6, "solution"));
+    };
+    return solve_one("milcgpu_solve", context, links, spec, fields, report);
 }
 
 milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec,

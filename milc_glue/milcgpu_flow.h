@@ -94,7 +94,8 @@ typedef struct {
 } milcgpu_flow_report;
 
 /* The gradient flow of the links: dV/dt = -TA(V S^dag) V. callback and report may be NULL. NOT_CONVERGED: most_steps
- * were made before the end; the links are where the flow has come. NAN_OR_INF: an observable is not finite. Takes two
+ * were made before the end, or, with an automatic stop, sqrt(8 t) is ten times the largest extent; the links are where
+ * the flow has come. NAN_OR_INF: an observable is not finite. Takes two
  * more sets of links (adaptive LUSCHER: three) and one of momenta for each K of the integrator, and SYMANZIK without
  * anisotropy the space of milcgpu_gauge_force. */
 milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec *spec,
@@ -110,7 +111,8 @@ typedef struct {
     int phases_out; /* as above */
 } milcgpu_stout_spec;
 
-/* U <- exp(iQ) U, Q of rho times the staples (Morningstar, Peardon, hep-lat/0311018). report may be NULL. */
+/* U <- exp(iQ) U, Q of rho times the staples (Morningstar, Peardon, hep-lat/0311018). NAN_OR_INF: the smeared
+ * links are not finite; they stay as they were. report may be NULL. */
 milcgpu_status milcgpu_stout(milcgpu_gauge *gauge, const milcgpu_stout_spec *spec, milcgpu_force_report *report);
 
 /* The links of one handle into another one of the same context and precision, on the device: what is to be smeared or

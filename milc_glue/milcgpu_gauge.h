@@ -65,7 +65,8 @@ typedef struct {
 
 /* APE smearing with MILC's projection: SU(2) hits from the Gram-Schmidt matrix, colours 01, 12, 02 in turn.
  * not_converged (may be NULL): how many links of all times did not come to the tolerance; that is no failure, as in
- * MILC. Takes one more set of links. report may be NULL. */
+ * MILC. NAN_OR_INF: links so far from SU(3) that the sum with staples is singular; they stay as they were. Takes one
+ * more set of links, two where times is above 1. report may be NULL. */
 milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *spec, uint64_t *not_converged,
                                  milcgpu_force_report *report);
 

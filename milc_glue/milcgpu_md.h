@@ -13,10 +13,10 @@
  * they do not agree (a bit flipped) the status is CORRUPTED, nothing was done with the field, and it is empty.
  * MILCGPU_VERIFY=0 turns that off.
  *
- * On several ranks all of them call every function that has a milcgpu_gauge, and milcgpu_vectors_dslash, together and
- * with the same numbers; each hands in its box. Fields get the bits that one rank would give them; sums are those of
- * all ranks, the same on each. What fails on one rank fails on all. Of a report, flops, bytes and counts of links are
- * this rank's. The box may be as small as that of a solve.
+ * On several ranks all of them call every function that has a milcgpu_gauge, D of milcgpu_vectors and solves, together
+ * and with the same numbers; each hands in its box. Fields get the bits that one rank would give them; sums are those
+ * of all ranks, the same on each. What fails on one rank fails on all. Of a report, flops, bytes and counts of links
+ * are this rank's. The box may be as small as that of a solve.
  */
 #ifndef MILCGPU_MD_H
 #define MILCGPU_MD_H
@@ -83,17 +83,30 @@ typedef struct {
     char message[400];
 } milcgpu_force_report;
 
-/* Colour vectors that stay on the device, numbered from 0, on both parities: solutions on their way to the force. Each
- * parity of each is empty until something is put there; what is empty is refused. No checksums. */
+/* Colour vectors that stay on the device, numbered from 0, on both parities. Each parity of each is empty until
+ * something is put there; what is empty is refused. What was loaded, made by milcgpu_vector_minus_dslash or solved for
+ * by milcgpu_solve_vectors has a checksum, which is looked at before it is used: CORRUPTED means that a bit flipped
+ * there, and that it is empty now. Solutions of several masses and D of them have none. */
 typedef struct milcgpu_vectors milcgpu_vectors;
+
+/* One of them. */
+typedef struct {
+    milcgpu_vectors *of;
+    int index;
+} milcgpu_vector;
 
 /* precision: MILCGPU_DOUBLE or MILCGPU_SINGLE; count: 1 to 1000. On failure *vectors is NULL. */
 milcgpu_status milcgpu_vectors_create(milcgpu_context *context, int precision, int count, milcgpu_vectors **vectors);
 void milcgpu_vectors_destroy(milcgpu_vectors *vectors); /* before its context; NULL is legal */
 milcgpu_status milcgpu_vectors_load(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *from);
+/* parity: MILCGPU_EVEN + MILCGPU_ODD for both, which are looked at before the first is written. */
 milcgpu_status milcgpu_vectors_save(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *to);
 /* Vector `index` on `parity` = D of the same vector on the other one. */
 milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcgpu_links *links, int parity);
+/* On the sites of `parity`: to = scale (a x - D y). M^dag y with x = y, a = 2 m, scale 1. `to` is another vector than
+ * x, and may be y; on failure it may be empty there. All of one context and precision. */
+milcgpu_status milcgpu_vector_minus_dslash(milcgpu_links *links, int parity, double scale, double a, milcgpu_vector x,
+                                           milcgpu_vector y, milcgpu_vector to);
 /* to = sum of weights[k] times vector first + k over k < count, on `parity`, added in double: a rational function but
  * for its constant. The other sites of `to` keep their content, and all of them on failure. */
 milcgpu_status milcgpu_vectors_sum(milcgpu_vectors *vectors, int first, int count, const double *weights, int parity,
@@ -103,6 +116,13 @@ milcgpu_status milcgpu_vectors_sum(milcgpu_vectors *vectors, int first, int coun
 milcgpu_status milcgpu_multi_mass_to(milcgpu_context *context, milcgpu_links *links,
                                      const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
                                      milcgpu_vectors *to, int first, milcgpu_multi_mass_report *report);
+
+/* milcgpu_solve_sources of vectors: sources[k] and the guess solutions[k] are on the device, and solutions stay there.
+ * Where solve_sources would leave its fields as they were, these vectors are left as they were. A solution is no other
+ * one's, and no source. */
+milcgpu_status milcgpu_solve_vectors(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
+                                     int together, int n, const milcgpu_vector *sources,
+                                     const milcgpu_vector *solutions, milcgpu_solve_report *reports);
 
 /* The force of the fermions. x: n_terms fields, on both parities: the solution on even sites, D of it on odd ones.
  * Momenta are written when the whole force is known and finite: NAN_OR_INF leaves them untouched. report may be NULL.

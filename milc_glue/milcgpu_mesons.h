@@ -14,10 +14,15 @@
  *
  * Every function returns a status and says in milcgpu_last_error() what failed, where, and what to do. Host outputs are
  * untouched on failure; vectors on the device that were to be written may be empty then. A result with NaN or infinity
- * is NAN_OR_INF before it goes to the host. Links and products have checksums, looked at before each use: CORRUPTED
- * means that a bit flipped there, and that the handle is empty now. MILCGPU_VERIFY=0 turns that off.
+ * is NAN_OR_INF before it goes to the host, and leaves vectors on the device empty. Links and products have checksums,
+ * looked at before each use: CORRUPTED means that a bit flipped there, and that the handle is empty now.
+ * MILCGPU_VERIFY=0 turns that off.
  *
- * One rank only: on a lattice that is cut, milcgpu_meson_links_create is NOT_BUILT.
+ * On a lattice that is cut these are calls of all ranks, each with the fields of its box and all with the same
+ * arguments. Origins, slices and extents are those of the whole lattice. Fields have the bits of one rank; correlators
+ * are all time slices of the whole lattice, the same bits on every rank. Links and products take a margin of two sites
+ * more there in the directions that are cut, and a call takes room for the quark fields that it reads, with that
+ * margin.
  */
 #ifndef MILCGPU_MESONS_H
 #define MILCGPU_MESONS_H

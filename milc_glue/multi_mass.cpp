@@ -261,12 +261,11 @@ extern "C" milcgpu_status milcgpu_multi_mass_to(milcgpu_context *context, milcgp
             refuse("to: the vectors are another context's");
         need_vectors(*to, first, spec->n_shifts);
         return [to, first, n = spec->n_shifts](int i, int parity, const SpinorBlock &x) {
-            to->filled[parity][first + i] = false; // until all are there
+            begin_filling(*to, first + i, 1, parity); // until all are there
             convert_spinor(*to->context->device, x, to->parity[parity][first + i], 1, nullptr);
             if (i < n - 1)
                 return;
-            to->context->device->synchronize(); // an error is this call's
-            std::fill_n(to->filled[parity].begin() + first, n, true);
+            now_filled(*to, first, n, parity, false);
         };
     });
 }

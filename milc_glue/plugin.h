@@ -44,6 +44,7 @@ typedef enum {
     MILCGPU_LAPLACIAN,
     MILCGPU_GAUGE_FIX,
     MILCGPU_APE_SMEAR,
+    MILCGPU_MAT_INVERT,
     MILCGPU_GRADIENT_FLOW,
     MILCGPU_ROUTINES /* how many */
 } milcgpu_routine;
@@ -118,6 +119,22 @@ int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_re
 /* The same for n calls that differ in source and solution alone, all at once. */
 int milcgpu_plugin_solve_sources(int n, const milcgpu_plugin_solve_call *calls, milcgpu_solve_report *reports);
 
+/* M x = b for n sources, by MILC's solves of M^dag M on the even sites and then on the odd ones: M^dag b is made before
+ * both. Sources and guesses go to the device once and solutions come back once, at the end. */
+typedef struct {
+    milcgpu_plugin_solve_call solve; /* its parity, source and solution are not read */
+    int odd_from_even;               /* 1: odd sites begin with (b - D x) / 2m of the even ones; 0: with the guess */
+    int n;
+    const milcgpu_field *sources, *solutions; /* on all sites */
+} milcgpu_plugin_invert_call;
+
+/* even, odd: n reports each. 0: solutions are as they were, unless the device was lost while they came back. */
+int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_report *even,
+                          milcgpu_solve_report *odd);
+
+/* x <- M^dag x on all sites, what MILC does to solutions of several masses. */
+int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgpu_field x);
+
 typedef struct {
     int mixed;
     const void *fat, *lng;
@@ -156,6 +173,9 @@ void *milcgpu_plugin_room(size_t bytes);
  * recomputed in double and compared with what was asked; the difference with what the residuals allow. */
 int milcgpu_plugin_compare_solve(const milcgpu_plugin_solve_call *call, int iterations, double seconds,
                                  milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds);
+/* Both parities. source: M^dag b by MILC, which the call's solves are for; iterations of both. */
+int milcgpu_plugin_compare_invert(const milcgpu_plugin_solve_call *call, int iterations, double seconds,
+                                  milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds);
 int milcgpu_plugin_compare_multi_mass(const milcgpu_plugin_multi_mass_call *call, int iterations, double seconds,
                                       const milcgpu_field *cpu_solutions, int cpu_iterations, double cpu_seconds);
 /* n fields of links, GPU's and CPU's, NULL pairs are left out. */

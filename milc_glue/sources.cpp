@@ -1,5 +1,6 @@
 // The C interface to the solver of several sources.
 #include "gpu_kernels/solver/precision_ladder.h"
+#include "milc_glue/vectors.h"
 #include "milc_glue/verify.h"
 #include <algorithm>
 
@@ -8,7 +9,7 @@ using namespace milcgpu;
 namespace {
 
 struct SourceFields {
-    std::vector<HostField> sources, solutions;
+    std::vector<VectorPlace> sources, solutions;
     int count() const { return static_cast<int>(sources.size()); }
 };
 
@@ -73,10 +74,10 @@ SourcesReport solve_some(milcgpu_context &context, milcgpu_links &links, const S
         [&](Verification &verification) {
             device.agree("the loading of sources", [&] {
                 for (int k = 0; k < count; ++k)
-                    context.reorder->to_device(fields.sources[first + k], a.parity, solver.source(k));
+                    fields.sources[first + k].read(context, a.parity, solver.source(k));
                 verification.source_loaded(solver.all_sources().first(count));
                 for (int k = 0; k < count; ++k)
-                    context.reorder->to_device(fields.solutions[first + k], a.parity, solver.solution(k));
+                    fields.solutions[first + k].read(context, a.parity, solver.solution(k));
             });
             return solver.solve(limits, progress);
         },
@@ -85,7 +86,7 @@ SourcesReport solve_some(milcgpu_context &context, milcgpu_links &links, const S
     device.agree("the copy of solutions", [&] {
         for (int k = 0; k < count; ++k) {
             if (is_answer(r.sources[k].status))
-                context.reorder->to_host(solver.solution(k), a.parity, fields.solutions[first + k]);
+                fields.solutions[first + k].write(context, a.parity, solver.solution(k));
         }
     });
     return r;
@@ -133,13 +134,11 @@ Status solve_together(milcgpu_context &context, milcgpu_links &links, const milc
     return worst;
 }
 
-} // namespace
-
-extern "C" milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgpu_links *links,
-                                                const milcgpu_solve_spec *spec, int together, int n,
-                                                const milcgpu_field *sources, const milcgpu_field *solutions,
-                                                milcgpu_solve_report *reports) {
-    constexpr const char *function = "milcgpu_solve_sources";
+// An entry. fields(): where sources and solutions are; it refuses what it cannot take.
+template <class Fields>
+milcgpu_status solve_sources(const char *function, milcgpu_context *context, milcgpu_links *links,
+                             const milcgpu_solve_spec *spec, int together, int n, milcgpu_solve_report *reports,
+                             const Fields &fields_of) {
     return guarded(context, function, [&] {
         require(context, function, "context");
         SolveArguments a{};
@@ -151,14 +150,7 @@ extern "C" milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgp
             a = checked_solve(*spec);
             check_version(spec->links_version, *links->links);
             check_together(together, n);
-            if (n > 0) {
-                require(sources, function, "sources");
-                require(solutions, function, "solutions");
-            }
-            for (int k = 0; k < n; ++k) {
-                fields.sources.push_back(host_field(&sources[k], 6, format("sources[%d]", k).c_str()));
-                fields.solutions.push_back(host_field(&solutions[k], 6, format("solutions[%d]", k).c_str()));
-            }
+            fields = fields_of();
             for (int k = 0; k < n && reports != nullptr; ++k)
                 require_size(reports[k].struct_size, sizeof *reports, "milcgpu_solve_report");
             filled.resize(n);
@@ -170,8 +162,9 @@ extern "C" milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgp
                                                              : together == MILCGPU_ONE_BY_ONE || n == 1;
         if (apart) {
             for (int k = 0; k < n; ++k) {
+                const auto place = [&] { return std::pair(fields.sources[k], fields.solutions[k]); };
                 const auto own =
-                    static_cast<Status>(milcgpu_solve(context, links, spec, &sources[k], &solutions[k], &filled[k]));
+                    static_cast<Status>(solve_one("milcgpu_solve", context, links, spec, place, &filled[k]));
                 status = is_graver(own, status) ? own : status;
             }
         } else if (n > 0) {
@@ -182,6 +175,52 @@ extern "C" milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgp
         for (int k = 0; k < n && reports != nullptr; ++k)
             reports[k] = filled[k];
         return status;
+    });
+}
+
+} // namespace
+
+extern "C" milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgpu_links *links,
+                                                const milcgpu_solve_spec *spec, int together, int n,
+                                                const milcgpu_field *sources, const milcgpu_field *solutions,
+                                                milcgpu_solve_report *reports) {
+    constexpr const char *function = "milcgpu_solve_sources";
+    return solve_sources(function, context, links, spec, together, n, reports, [&] {
+        SourceFields fields;
+        if (n > 0) {
+            require(sources, function, "sources");
+            require(solutions, function, "solutions");
+        }
+        for (int k = 0; k < n; ++k) {
+            fields.sources.push_back(host_field(&sources[k], 6, format("sources[%d]", k).c_str()));
+            fields.solutions.push_back(host_field(&solutions[k], 6, format("solutions[%d]", k).c_str()));
+        }
+        return fields;
+    });
+}
+
+extern "C" milcgpu_status milcgpu_solve_vectors(milcgpu_context *context, milcgpu_links *links,
+                                                const milcgpu_solve_spec *spec, int together, int n,
+                                                const milcgpu_vector *sources, const milcgpu_vector *solutions,
+                                                milcgpu_solve_report *reports) {
+    constexpr const char *function = "milcgpu_solve_vectors";
+    return solve_sources(function, context, links, spec, together, n, reports, [&] {
+        SourceFields fields;
+        if (n > 0) {
+            require(sources, function, "sources");
+            require(solutions, function, "solutions");
+        }
+        for (int k = 0; k < n; ++k) {
+            fields.sources.emplace_back(context, sources[k], format("sources[%d]", k).c_str());
+            fields.solutions.emplace_back(context, solutions[k], format("solutions[%d]", k).c_str());
+        }
+        for (int k = 0; k < n; ++k) {
+            const auto same = [&](const VectorPlace &other) { return other.is(fields.solutions[k]); };
+            if (std::any_of(fields.sources.begin(), fields.sources.end(), same) ||
+                std::any_of(fields.solutions.begin(), fields.solutions.begin() + k, same))
+                refuse(format("solutions[%d]: that vector is another solution, too, or a source", k));
+        }
+        return fields;
     });
 }
 

@@ -1,7 +1,9 @@
 // The C interface to vectors that stay on the device.
 #include "milc_glue/vectors.h"
+#include "gpu_kernels/backend/checksum.h"
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/dslash/dslash.h"
+#include <cmath>
 
 using namespace milcgpu;
 
@@ -10,11 +12,69 @@ void milcgpu::need_vectors(const milcgpu_vectors &vectors, int first, int count)
         refuse(format("vectors %d to %d: there are %d", first, first + count - 1, vectors.count()));
 }
 
+namespace {
+
+uint64_t checksum_of(const milcgpu_vectors &vectors, int index, int parity) {
+    const SpinorBlock vector = vectors.parity[parity][index];
+    return checksum(vectors.room, vector.data, vector.bytes());
+}
+
+const char *sites_of(int parity) { return parity == 0 ? "even" : "odd"; }
+
+} // namespace
+
 void milcgpu::need_filled(const milcgpu_vectors &vectors, int first, int count, int parity) {
     need_vectors(vectors, first, count);
-    for (int k = first; k < first + count; ++k)
+    for (int k = first; k < first + count; ++k) {
         if (!vectors.filled[parity][k])
-            refuse(format("vector %d is empty on %s sites", k, parity == 0 ? "even" : "odd"));
+            refuse(format("vector %d is empty on %s sites", k, sites_of(parity)));
+        const std::optional<uint64_t> &sum = vectors.sums[parity][k];
+        if (sum && *sum != checksum_of(vectors, k, parity)) {
+            vectors.filled[parity][k] = false;
+            throw Error(Status::corrupted, format("vector %d on %s sites is no longer what was put there: a bit "
+                                                  "flipped, or somebody wrote there. It is empty now: fill it again",
+                                                  k, sites_of(parity)));
+        }
+    }
+}
+
+void milcgpu::begin_filling(milcgpu_vectors &vectors, int first, int count, int parity) {
+    for (int k = first; k < first + count; ++k) {
+        vectors.filled[parity][k] = false;
+        vectors.sums[parity][k].reset();
+    }
+}
+
+void milcgpu::now_filled(milcgpu_vectors &vectors, int first, int count, int parity, bool with_sums) {
+    vectors.context->device->synchronize(); // an error is this call's
+    for (int k = first; k < first + count; ++k) {
+        if (with_sums && vectors.context->verify)
+            vectors.sums[parity][k] = checksum_of(vectors, k, parity);
+        vectors.filled[parity][k] = true;
+    }
+}
+
+VectorPlace::VectorPlace(const milcgpu_context *context, const milcgpu_vector &vector, const char *what)
+    : vectors_(vector.of), index_(vector.index) {
+    require(vectors_, what, "the vectors");
+    if (vectors_->context != context)
+        refuse(format("%s: vectors of another context", what));
+    need_vectors(*vectors_, index_, 1);
+}
+
+void VectorPlace::read(milcgpu_context &context, int parity, const SpinorBlock &to) const {
+    if (vectors_ == nullptr)
+        return context.reorder->to_device(host_, parity, to);
+    need_filled(*vectors_, index_, 1, parity);
+    convert_spinor(*context.device, vectors_->parity[parity][index_], to, 1, nullptr);
+}
+
+void VectorPlace::write(milcgpu_context &context, int parity, const SpinorBlock &from) const {
+    if (vectors_ == nullptr)
+        return context.reorder->to_host(from, parity, host_);
+    begin_filling(*vectors_, index_, 1, parity);
+    convert_spinor(*context.device, from, vectors_->parity[parity][index_], 1, nullptr);
+    now_filled(*vectors_, index_, 1, parity, true);
 }
 
 namespace {
@@ -25,6 +85,14 @@ template <class Body> milcgpu_status with_vectors(milcgpu_vectors *vectors, cons
         body(*vectors);
         return Status::ok;
     });
+}
+
+// out = D of a vector, to the sites of `parity`. On a lattice that is cut the vector's ghosts are filled, which are
+// part of its checksum.
+void apply_with_ghosts(milcgpu_vectors &of, const HeldLinks &links, int index, int parity, const SpinorBlock &out) {
+    apply_dslash(*of.context, links.pair, parity, of.parity[1 - parity][index], out);
+    if (of.context->geometry.is_cut() && of.sums[1 - parity][index])
+        of.sums[1 - parity][index] = checksum_of(of, index, 1 - parity);
 }
 
 } // namespace
@@ -58,17 +126,21 @@ milcgpu_status milcgpu_vectors_load(milcgpu_vectors *vectors, int index, int par
         const int on = parity_index(parity);
         need_vectors(v, index, 1);
         const HostField host = host_field(from, 6, "from");
-        v.filled[on][index] = false;
+        begin_filling(v, index, 1, on);
         v.context->reorder->to_device(host, on, v.parity[on][index]);
-        v.filled[on][index] = true;
+        now_filled(v, index, 1, on, true);
     });
 }
 
 milcgpu_status milcgpu_vectors_save(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *to) {
     return with_vectors(vectors, "milcgpu_vectors_save", [&](milcgpu_vectors &v) {
-        const int on = parity_index(parity);
-        need_filled(v, index, 1, on);
-        v.context->reorder->to_host(v.parity[on][index], on, host_field(to, 6, "to"));
+        const bool both = parity == MILCGPU_EVEN + MILCGPU_ODD;
+        const int first = both ? 0 : parity_index(parity), last = both ? 1 : first;
+        for (int on = first; on <= last; ++on)
+            need_filled(v, index, 1, on);
+        const HostField host = host_field(to, 6, "to");
+        for (int on = first; on <= last; ++on)
+            v.context->reorder->to_host(v.parity[on][index], on, host);
     });
 }
 
@@ -83,10 +155,39 @@ milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcg
         check_alike(*v.context, {{"index", double(index)}, {"parity", double(parity)}});
         const Precision real = v.parity[on].precision();
         const HeldLinks held = links->links->held_version(real, 18);
-        v.filled[on][index] = false;
-        apply_dslash(*v.context, held.pair, on, v.parity[1 - on][index], v.parity[on][index]);
-        v.context->device->synchronize(); // an error is this call's
-        v.filled[on][index] = true;
+        begin_filling(v, index, 1, on);
+        apply_with_ghosts(v, held, index, on, v.parity[on][index]);
+        now_filled(v, index, 1, on, false);
+    });
+}
+
+milcgpu_status milcgpu_vector_minus_dslash(milcgpu_links *links, int parity, double scale, double a, milcgpu_vector x,
+                                           milcgpu_vector y, milcgpu_vector to) {
+    return with_vectors(to.of, "milcgpu_vector_minus_dslash", [&](milcgpu_vectors &made) {
+        milcgpu_context &context = *made.context;
+        int on = 0;
+        context.device->agree("milcgpu_vector_minus_dslash", [&] {
+            on = parity_index(parity);
+            for (const auto &[vector, name] : {std::pair(&x, "x"), std::pair(&y, "y"), std::pair(&to, "to")}) {
+                VectorPlace(&context, *vector, name);
+                if (vector->of->parity[0].precision() != made.parity[0].precision())
+                    refuse(format("%s: vectors of different precisions", name));
+            }
+            if (x.of == to.of && x.index == to.index)
+                refuse("to: it is x, too, which is read after D y is there");
+            if (!std::isfinite(scale) || !std::isfinite(a))
+                refuse(format("scale is %g, a %g: must be finite", scale, a));
+            need_filled(*x.of, x.index, 1, on);
+            need_filled(*y.of, y.index, 1, 1 - on);
+            resident(&context, links);
+        });
+        check_alike(context, {{"parity", double(parity)}, {"scale", scale}, {"a", a}});
+        const SpinorBlock into = made.parity[on][to.index];
+        const HeldLinks held = links->links->held_version(into.precision, 18);
+        begin_filling(made, to.index, 1, on);
+        apply_with_ghosts(*y.of, held, y.index, on, into);
+        scaled_difference(*context.device, scale, a, x.of->parity[on][x.index], into);
+        context.device->agree("D of a vector", [&] { now_filled(made, to.index, 1, on, true); });
     });
 }
 

@@ -12,6 +12,7 @@ using Extents = std::array<int, 4>;
 struct Cut {
     Extents whole, grid;
     int emulate;
+    int shift = 0; // of two boxes in t: so many sites more for the first, fewer for the second
     int ranks() const { return grid[0] * grid[1] * grid[2] * grid[3]; }
 };
 
@@ -38,8 +39,9 @@ inline bool same_bits(const std::vector<double> &a, const std::vector<double> &b
 }
 
 inline std::string text_of(const Cut &cut) {
-    return milcgpu::format("%d %d %d %d on %d x %d x %d x %d ranks, emulated %d", cut.whole[0], cut.whole[1],
-                           cut.whole[2], cut.whole[3], cut.grid[0], cut.grid[1], cut.grid[2], cut.grid[3], cut.emulate);
+    return milcgpu::format("%d %d %d %d on %d x %d x %d x %d ranks, emulated %d, shift %d", cut.whole[0], cut.whole[1],
+                           cut.whole[2], cut.whole[3], cut.grid[0], cut.grid[1], cut.grid[2], cut.grid[3], cut.emulate,
+                           cut.shift);
 }
 
 // What one rank holds while `work` runs.
@@ -71,6 +73,11 @@ inline std::vector<Ending> on_cut(const Fields &fields, const Cut &cut, milcgpu:
         milcgpu_layout layout = layout_on_grid(cut.whole, cut.grid, rank);
         layout.messages = cut.ranks() > 1 ? &table : nullptr;
         layout.emulate = cut.emulate;
+        if (cut.shift != 0) {
+            const bool first = layout.origin[3] == 0;
+            layout.extent[3] += first ? cut.shift : -cut.shift;
+            layout.origin[3] += first ? 0 : cut.shift;
+        }
         milcgpu_options options{};
         options.struct_size = sizeof options;
         options.backend = backend == milcgpu::Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;

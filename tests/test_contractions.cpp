@@ -299,21 +299,6 @@ TEST_CASE("what measurements refuse, by name, and leave as it was", "[measuremen
     }
 }
 
-TEST_CASE("measurements on a lattice that is cut are not built", "[measurements]") {
-    const Lattice lattice{{4, 4, 4, 4}};
-    milcgpu_layout layout = layout_of(lattice);
-    layout.emulate = 8;
-    milcgpu_options options{};
-    options.struct_size = sizeof options;
-    options.backend = MILCGPU_HOST;
-    milcgpu_context *context = nullptr;
-    REQUIRE(milcgpu_init(&layout, &options, &context) == MILCGPU_OK);
-    milcgpu_meson_links *links = nullptr;
-    CHECK(milcgpu_meson_links_create(context, MILCGPU_DOUBLE, &links) == MILCGPU_NOT_BUILT);
-    CHECK(links == nullptr);
-    milcgpu_finalize(context);
-}
-
 TEST_CASE("a bit that flips in the links of a measurement or in their products is noticed", "[faults][measurements]") {
     for (const Backend backend : backends())
         for (const bool in_products : {false, true}) {
@@ -353,7 +338,8 @@ TEST_CASE("MILC's links of measurements are loaded again where their content is 
         const auto records = [&](const std::vector<double> &links) {
             return milcgpu::HostRecords{links.data(), size_t(lattice.volume()), 576, 576};
         };
-        milcgpu::MesonLinksCache cache(session.context, MILCGPU_DOUBLE, false);
+        milcgpu::Agreement one_rank;
+        milcgpu::MesonLinksCache cache(one_rank, session.context, MILCGPU_DOUBLE, false);
         const uint64_t field = host.size() * sizeof(double);
         milcgpu_meson_links *first = nullptr, *handle = nullptr;
         uint64_t moved = 0;

@@ -337,6 +337,18 @@ TEST_CASE("a field of constant flux stays; its energy, charge and automatic stop
     }
 }
 
+TEST_CASE("on unit links an automatic stop gives up", "[measurements]") {
+    const reference::Lattice lattice{{2, 4, 2, 4}};
+    for (const int integrator : {MILCGPU_FLOW_LUSCHER, MILCGPU_FLOW_ADAPT_BS}) {
+        Field<double> f(lattice, Backend::host);
+        f.load(reference::unit_gauge(lattice));
+        f.spec.integrator = integrator, f.spec.step = 5, f.spec.stop = MILCGPU_FLOW_AUTO_STOP;
+        CHECK(f.try_flow() == MILCGPU_NOT_CONVERGED);
+        CHECK(f.report.last.time > 200);
+        CHECK(distance(f.saved(), reference::unit_gauge(lattice)) < 1e-13);
+    }
+}
+
 TEST_CASE("an instanton has charge one but for the clover's a^2, and its action falls along the flow",
           "[measurements]") {
     double missing[2];
@@ -381,6 +393,11 @@ TEST_CASE("adaptive integrators keep their tolerance, try again, and end where a
             CAPTURE(integrator, tight, f.report.last.rejected, f.report.last.steps);
             CHECK(f.report.last.rejected >= 1);
             CHECK(f.report.last.time == Approx(0.5).epsilon(1e-14));
+            // The last step is shorter, to end there; the flow would go on with a step as it had come to.
+            const double last = f.report.last.step, before = f.points[f.points.size() - 2].step;
+            CHECK(last < before);
+            CHECK(f.report.next_step > 0.6 * before);
+            CHECK(f.report.next_step < 3 * before);
             for (size_t k = 1; k < f.points.size(); ++k) {
                 CHECK(f.points[k].distance > 0);
                 CHECK(f.points[k].distance <= f.spec.tolerance);
@@ -494,6 +511,9 @@ TEST_CASE("links are copied between handles; what flow and smearing refuse they 
     stout_refused(how.rho, -0.1, "spec.rho");
     stout_refused(how.times, -1, "spec.times");
     stout_refused(how.directions, 2, "spec.directions");
+    how.rho = 1e105; // its powers overflow
+    CHECK(milcgpu_stout(f.gauge, &how, nullptr) == MILCGPU_NAN_OR_INF);
+    how.rho = 0.1;
     CHECK(distance(f.saved(), links) == 0);
 
     // Memory that is not there.

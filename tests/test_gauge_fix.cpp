@@ -261,6 +261,14 @@ TEST_CASE("APE smearing: covariant, unit links stay, plaquettes rise, refusals",
     refused(spec, "spec.most_hits is 10001");
     CHECK(milcgpu_ape_smear(handle.gauge, nullptr, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
     CHECK(reference::relative_difference(handle.links(), start) < 1e-15);
+
+    // A link whose sum with its four staples in space is singular.
+    Gauge odd_one = reference::unit_gauge(lattice);
+    odd_one[0].e[0][0] = odd_one[0].e[1][1] = -1;
+    Handle<double> singular(lattice, Backend::host, odd_one, true);
+    spec = ape_spec(0.25, 1, true);
+    CHECK(milcgpu_ape_smear(singular.gauge, &spec, nullptr, nullptr) == MILCGPU_NAN_OR_INF);
+    CHECK(reference::relative_difference(singular.links(), odd_one) < 1e-15);
 }
 
 TEST_CASE("HYP smearing: the reference's, with phases and without", "[measurements][sanitize]") {

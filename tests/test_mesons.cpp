@@ -134,7 +134,7 @@ TEST_CASE("shifts are the reference's, with phases and without, of any number of
                 CHECK(reference::relative_difference(m.shift(dir, way, origin.data(), psi), wanted(phased)) <=
                       field_error<Real>);
             }
-        // Fields of one call have the bits of calls of their own.
+        // Fields of one call are what calls of their own make, to rounding.
         std::vector<Fermion> fields;
         for (int k = 0; k < 5; ++k)
             fields.push_back(random_fermion(lattice, 14 + k));
@@ -142,8 +142,15 @@ TEST_CASE("shifts are the reference's, with phases and without, of any number of
             return milcgpu_shift_quarks(m.links, 3, MILCGPU_SYMMETRIC, origin.data(), n, from, to);
         };
         const auto together = m.apply(fields, both_ways);
-        for (size_t k = 0; k < fields.size(); ++k)
-            CHECK(together[k] == m.apply(std::vector<Fermion>{fields[k]}, both_ways)[0]);
+        for (size_t k = 0; k < fields.size(); ++k) {
+            const auto alone = m.apply(std::vector<Fermion>{fields[k]}, both_ways)[0];
+            double worst = 0;
+            for (size_t i = 0; i < alone.size(); ++i) {
+                const double off = std::fabs(double(together[k][i] - alone[i]));
+                worst = off <= worst ? worst : off; // NaN is the worst
+            }
+            CHECK(worst <= 4 * field_error<Real>); // of numbers of size 1
+        }
     };
     for (const Backend backend : backends())
         for (const Lattice &lattice : shapes) {

@@ -108,6 +108,39 @@ TEST_CASE("milc_host: every routine gives what MILC's own gives", "[milc_host][s
         }
 }
 
+TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC's lines and counters",
+          "[milc_host][measurements][invert]") {
+    const auto inverts = [](const char *program, const std::string &setting, const std::string &fault) {
+        const Run r = run(program, "MILCGPU_BACKEND=host " + setting, "inverts " + fault);
+        INFO(program << " " << setting << " " << fault << "\n" << r.output);
+        CHECK(r.status == 0);
+        CHECK(r.says("\n0 of "));
+        CHECK_FALSE(r.says("BEYOND TOLERANCE"));
+        // Ours and MILC's own; in compare mode MILC's routine runs once more.
+        const int each = setting == "MILCGPU_COMPARE=strict" ? 3 : 2;
+        CHECK(r.count("UML inversion with mass 0.05") == each);
+        CHECK(r.count("Plain CG inversion from zero initial guess for mass 0.08") == 0);
+        CHECK(r.count("deflating\n") == 4);
+        return r;
+    };
+    for (const char *program : {"asqtad-P1", "hisq-P2"})
+        for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict", "MILCGPU_OFF=1"}) {
+            const Run r = inverts(program, setting, "none");
+            if (std::string(setting) == "MILCGPU_OFF=1")
+                continue;
+            CHECK(r.calls("mat_invert").first == 14);
+            CHECK(r.calls("ks_congrad_parity").first == 4); // CGZ, and what asks for deflation
+            CHECK(r.calls("ks_congrad_block_parity").first == 8);
+        }
+    // A line for each source and parity, as through the solves alone. A zero source has none.
+    CHECK(inverts("hisq-P2", "MILCGPU_COMPARE=0", "none").count("CONGRAD5: time = ") == 2 * 13 - 2 + 4 + 8);
+    for (const char *setting : {"MILCGPU_PRECISION=double-half", "MILC_HOST_LAYOUT=shuffled", "MILCGPU_EMULATE=yt"})
+        inverts("hisq-P2", setting, "none");
+    CHECK(inverts("hisq-P2", "", "device").says("the GPU is gone: MILC runs on the CPU from here on"));
+    CHECK(inverts("asqtad-P1", "", "memory").count("Fields go to the host between its steps") == 3);
+    CHECK(inverts("hisq-P2", "", "flip").says("The links are loaded again"));
+}
+
 TEST_CASE("milc_host: gauge fixing and APE smearing, MILC's lines and links", "[milc_host][measurements]") {
     for (const char *program : {"asqtad-P1", "hisq-P2"})
         for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict", "MILCGPU_OFF=1"}) {
@@ -427,14 +460,14 @@ TEST_CASE("milc_host: links that MILC writes and nobody announces", "[milc_host]
     }
 }
 
-TEST_CASE("milc_host: measurements on a lattice that is cut are MILC's own, which is said once", "[milc_host]") {
-    const Run r = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_EMULATE=t");
+TEST_CASE("milc_host: measurements on a lattice that is cut", "[milc_host][measurements][cut]") {
+    const Run r = run("hisq-P2", "MILCGPU_BACKEND=host MILCGPU_EMULATE=xt");
     INFO(r.output);
     CHECK(r.status == 0);
     CHECK(r.says("\n0 of "));
     for (const char *routine :
          {"ks_meson_cont_mom", "spin_taste_op", "shift_field", "gauss_smear_v_field", "laplacian_v_field"}) {
-        CHECK(r.count(std::string(routine) + ": MILC's own: built for lattices that one rank has whole") == 1);
-        CHECK(r.calls(routine).first == 0);
+        CHECK(r.calls(routine).first > 0);
+        CHECK(r.calls(routine).second == 0);
     }
 }

@@ -76,6 +76,19 @@ TEST_CASE("mpi: a solve over ranks has the iterations and the solution of one ra
         }
 }
 
+TEST_CASE("mpi: measurements over ranks have the fields of one rank, and the same correlators",
+          "[ranks][mpi][measurements][cut]") {
+    NEED_MPI;
+    for (const Mpi &mpi : mpis())
+        for (const int ranks : {2, 4}) {
+            const Run r = run(mpi, ranks, "measure");
+            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
+            CHECK(r.status == 0);
+            CHECK(r.count(std::to_string(6 * ranks) + " checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") ==
+                  1);
+        }
+}
+
 TEST_CASE("mpi: two nodes, which are network namespaces: node-local ranks, and a solve over TCP", "[ranks][mpi]") {
     NEED_MPI;
     const std::string before = tests::run("", "", "ip netns list").output;

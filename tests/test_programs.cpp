@@ -1,39 +1,18 @@
 // The example programs on ranks: the numbers of one rank, with one voice.
-#include "tests/run_support.h"
+#include "tests/program_support.h"
 #include <algorithm>
 #include <cstdlib>
-#include <sstream>
-#include <vector>
 
 using tests::Folder;
 using tests::Run;
+using tests::Table;
+using tests::table;
 
 namespace {
 
-// grid: "" for one rank, without a launcher.
 Run run(const std::string &words, const std::string &grid = "", int ranks = 1) {
-    return tests::run("", ranks == 1 ? "" : MILCGPU_MPIRUN " -n " + std::to_string(ranks),
-                      MILCGPU_PROGRAMS + words + (grid.empty() ? "" : " --grid " + grid));
+    return tests::run_program(words, grid, ranks);
 }
-
-using Table = std::vector<std::vector<std::string>>;
-Table table(const std::string &file) {
-    std::ifstream lines(file);
-    Table rows;
-    for (std::string line, word; std::getline(lines, line);) {
-        rows.emplace_back();
-        for (std::istringstream words(line); std::getline(words, word, ',');)
-            rows.back().push_back(word);
-    }
-    return rows;
-}
-
-#define NEED_MPIRUN                                                                                                    \
-    do {                                                                                                               \
-        if (std::string(MILCGPU_MPIRUN).empty())                                                                       \
-            SKIP_TEST("the example programs are built without MPI (no mpicc with mpirun beside it, or MPI=0), or not " \
-                      "at all (sanitizers)");                                                                          \
-    } while (false)
 
 // Four ranks in two directions beside one: rows of the tables, but for `varying` columns, which are times and rounding.
 // Steps may be one apart, for their sums are added in another order.
@@ -151,7 +130,7 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
     std::ofstream(old) << "kind,what,precision,sources,lattice,grid,ranks,us,gflops,gbytes_per_second,percent_of_copy,"
                           "flops_per_byte,error,steps,cublas_us\n";
     refused("--compare " + old, "--compare: " + old + " has no rows");
-    refused("--only dslash,linsk", "--only: 'linsk' is none of dslash,links,solves,sources,masses,forces,mesons,dense");
+    refused("--only dslash,linsk", "--only: 'linsk' is none of dslash,links,solves,sources,masses,forces,gauge,mesons,dense");
     refused("--csv /nowhere/csv", "--csv: /nowhere/csv cannot be written");
 }
 

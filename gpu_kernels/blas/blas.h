@@ -17,6 +17,9 @@ void norm_squared(Device &, const SpinorBlock &x, double *sum);
 // 12 flops a source.
 void weighted_sum(Device &, const SpinorBlock &x, const double *weights, const SpinorBlock &y);
 
+// y = scale (a x - y), in double; x and y of one precision. 3 spinors.
+void scaled_difference(Device &, double scale, double a, const SpinorBlock &x, const SpinorBlock &y);
+
 // Checkerboard index of the first site of x with NaN or infinity, -1 if there is none. 1 spinor.
 long long first_not_finite(Device &, const SpinorBlock &x);
 

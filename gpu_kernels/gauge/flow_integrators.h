@@ -23,7 +23,7 @@ struct FlowIntegrator {
     std::vector<double> keep, factor;       // low storage: one a stage. Empty: the table below
     std::vector<std::vector<double>> table; // a_ij, row i for i > 0
     std::vector<double> weights;            // of the K_i in the step
-    bool one_commutator;                    // -eps^2 / 6 [sum of weights K, K_0], instead of dexp^-1
+    bool one_commutator;                    // eps^2 / 6 [sum of weights K, K_0], instead of dexp^-1
     std::vector<double> lower;              // adaptive: the same for the solution of lower order; with one weight
                                             // more than stages, the last is Z at the end of the step
     bool adaptive() const { return !lower.empty(); }

@@ -37,7 +37,7 @@ template <Precision p> struct RelaxGauge {
     }
     MILCGPU_HD Matrix<double> link(int of_parity, int mu, const Site &x) const {
         const double sign = phased ? phases.sign(x, mu) : 1;
-        return times(sign, convert<double>(u.load(of_parity, mu, x.index())));
+        return times(sign, convert<double>(u.template load<Reuse::written>(of_parity, mu, x.index())));
     }
     MILCGPU_HD Sums<1> operator()(int thread) const {
         const SitesAndParts::Item item = work.item(thread);

@@ -8,6 +8,7 @@ namespace {
 
 // Ghosts of a vector of a parity, of each of its sources, and the sites that neighbours have as such.
 template <int bytes, int word> struct GhostsOfVector {
+    static constexpr bool fits_slot = true;
     CutLattice lattice;
     int parity;
     unsigned char *data; // of source 0
@@ -33,6 +34,7 @@ template <int bytes, int word> struct GhostsOfVector {
 
 // The nearest links behind, of the direction in which they lie behind. Kind of a piece: parity.
 template <int bytes> struct LinksBehind {
+    static constexpr bool fits_slot = true; // of up to 3 layers
     CutLattice lattice;
     unsigned char *data; // block (0, 0)
     size_t stride, block_bytes;

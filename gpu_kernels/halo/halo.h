@@ -61,6 +61,9 @@ class Halo {
     void extend(const LinkField &links, const WideBox &, int layers, const LinkField &wide);
     void fill_margin(const LinkField &wide, const WideBox &, int layers);
     void crop(const LinkField &wide, const WideBox &, const LinkField &to) const;
+    // The same for vectors, double or single.
+    void extend(const FullVectors &vectors, const WideBox &, const MarginPart &, const FullVectors &wide);
+    void fill_margin(const FullVectors &wide, const WideBox &, const MarginPart &);
 
     // What goes round a ring of ranks: `to` is what the rank ahead in mu has in `from`, both on the device, whole
     // pieces of 16 bytes.
@@ -76,6 +79,7 @@ class Halo {
     };
     // Elements of `bytes` from the fields of this rank to those of its neighbours (pieces.h).
     template <int bytes, class Ends> void pass(const char *phase, const Pieces &pieces, const Ends &ends);
+    template <class Field> void fill(const char *phase, const WideBox &, const MarginPart &, const Field &wide);
     struct Part { // of a buffer
         size_t first, bytes;
     };

@@ -1,4 +1,4 @@
-// Boxes with a margin: their sites, and their links.
+// Boxes with a margin: their sites, links and vectors.
 #include "gpu_kernels/halo/pieces.h"
 #include "gpu_kernels/links/matrix_view.h"
 
@@ -6,19 +6,52 @@ namespace milcgpu {
 
 namespace {
 
-// The margins of a wide box on both sides of one direction. Elements of a piece: the links of one direction after the
-// other, and of these one parity after the other.
-template <Precision p> struct Margins {
+// A field on both parities by its elements, so many blocks a site: links by direction, vectors by source.
+template <int bytes_, int word_> struct Elements {
+    static constexpr int bytes = bytes_, word = word_;
+    unsigned char *even, *odd; // block 0
+    size_t stride, block_bytes;
+    int blocks;
+    MILCGPU_HD unsigned char *at(int parity, int block) const {
+        return (parity != 0 ? odd : even) + block * block_bytes;
+    }
+    MILCGPU_HD void load(int parity, int block, int i, uint32_t *w) const {
+        load_element<bytes, word, Reuse::keep>(at(parity, block), stride, i, w);
+    }
+    MILCGPU_HD void store(int parity, int block, int i, const uint32_t *w) const {
+        store_element<bytes, word>(at(parity, block), stride, i, w);
+    }
+};
+template <Precision p> auto elements_of(const LinkField &links) {
+    return Elements<RawLink<p, 18>::bytes, 16>{links.block(0, 0), links.block(1, 0), links.stride(),
+                                               links.block_bytes(), links.directions()};
+}
+template <Precision p> auto elements_of(const FullVectors &v) {
+    return Elements<static_cast<int>(spinor_bytes(p)), 2 * static_cast<int>(real_bytes(p))>{
+        v.even.data, v.odd.data, v.even.stride, v.even.source_bytes, v.sources()};
+}
+Precision precision_of(const LinkField &links) { return links.precision(); }
+Precision precision_of(const FullVectors &v) { return v.even.precision; }
+
+// The margins of a wide box on both sides of a direction. Elements of a piece: one block after the other, and of these
+// one parity after the other.
+template <class Field> struct Margins {
+    static constexpr bool fits_slot = false;
     struct Slab {          // of the wide box
         int first, parity; // of its first site: lexicographic index, and parity
     };
-    Lattice slab, wide;        // slab: as if its first site were even
-    Slab sent[2], received[2]; // by side of a piece
-    unsigned char *data;       // block (0, 0) of the field
-    size_t stride, block_bytes;
-    // function(block, index) of link e of a slab; there is none for the last ones of the parity with fewer sites.
-    template <class Function> MILCGPU_HD void with(const Slab &at, int e, const Function &function) const {
-        const int most = slab.sites(0), group = e / most, k = e - group * most, parity = group % 2, mu = group / 2;
+    struct Sides {
+        Lattice slab;              // as if its first site were even
+        Slab sent[2], received[2]; // by side of a piece
+    };
+    Lattice wide;
+    Field field;
+    Sides along[4];
+    // function(parity, block, index) of element e of a slab; there is none for the last ones of the parity with fewer
+    // sites.
+    template <class Function>
+    MILCGPU_HD void with(const Lattice &slab, const Slab &at, int e, const Function &function) const {
+        const int most = slab.sites(0), group = e / most, k = e - group * most, parity = group % 2;
         if (k >= slab.sites(parity))
             return;
         const Site s = slab.site(parity, k);
@@ -26,46 +59,52 @@ template <Precision p> struct Margins {
         MILCGPU_UNROLL
         for (int nu = 0; nu < 4; ++nu)
             lexicographic += s.x[nu] * wide.stride_lexicographic[nu];
-        function(data + ((parity + at.parity) % 2 * 4 + mu) * block_bytes, lexicographic / 2);
+        function((parity + at.parity) % 2, group / 2, lexicographic / 2);
     }
     MILCGPU_HD void load(const Pieces::Piece &piece, int e, uint32_t *w) const {
-        with(sent[piece.side], e, [&](const unsigned char *block, int i) {
-            load_element<RawLink<p, 18>::bytes, 16, Reuse::keep>(block, stride, i, w);
-        });
+        const Sides &sides = along[piece.mu];
+        with(sides.slab, sides.sent[piece.side], e,
+             [&](int parity, int block, int i) { field.load(parity, block, i, w); });
     }
     MILCGPU_HD void store(const Pieces::Piece &piece, int e, const uint32_t *w) const {
-        with(received[piece.side], e,
-             [&](unsigned char *block, int i) { store_element<RawLink<p, 18>::bytes, 16>(block, stride, i, w); });
+        const Sides &sides = along[piece.mu];
+        with(sides.slab, sides.received[piece.side], e,
+             [&](int parity, int block, int i) { field.store(parity, block, i, w); });
     }
 };
 
 // Between a field on the box and one on the wide box.
-template <Precision p> struct CopyLinks {
+template <class Field> struct CopyBox {
     SitesAndParts work;
-    MatrixView<p> box, wide;
+    Field box, wide;
     bool to_wide;
     MILCGPU_HD void operator()(int thread) const {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
-        if (to_wide)
-            wide.store(item.parity, item.part, item.i, box.load(item.parity, item.part, item.own));
-        else
-            box.store(item.parity, item.part, item.own, wide.load(item.parity, item.part, item.i));
+        uint32_t w[(Field::bytes + 3) / 4];
+        if (to_wide) {
+            box.load(item.parity, item.part, item.own, w);
+            wide.store(item.parity, item.part, item.i, w);
+        } else {
+            wide.load(item.parity, item.part, item.i, w);
+            box.store(item.parity, item.part, item.own, w);
+        }
     }
 };
-void copy_links(Device &device, const WideBox &box, const LinkField &on_box, const LinkField &on_wide, bool to_wide) {
-    const SitesAndParts work = box.work(4);
-    for_real(on_wide.precision(), [&](auto p) {
-        constexpr Precision real = decltype(p)::value;
-        launch(device, work.threads(),
-               CopyLinks<real>{work, MatrixView<real>(on_box), MatrixView<real>(on_wide), to_wide},
-               "copy a box of links");
+template <class Field>
+void copy_box(Device &device, const WideBox &box, const Field &on_box, const Field &on_wide, bool to_wide) {
+    for_real(precision_of(on_wide), [&](auto p) {
+        const auto from = elements_of<decltype(p)::value>(on_box), to = elements_of<decltype(p)::value>(on_wide);
+        const SitesAndParts work = box.work(to.blocks);
+        launch(device, work.threads(), CopyBox<std::remove_const_t<decltype(to)>>{work, from, to, to_wide},
+               "copy a box");
     });
 }
 
 // Memory that goes round the ranks, in elements of 16 bytes.
 struct Memory {
+    static constexpr bool fits_slot = false;
     const unsigned char *from;
     unsigned char *to;
     MILCGPU_HD void load(const Pieces::Piece &, int e, uint32_t *w) const {
@@ -129,31 +168,51 @@ InnerBox WideBox::inner() const {
 }
 
 void Halo::extend(const LinkField &links, const WideBox &box, int layers, const LinkField &wide) {
-    copy_links(device_, box, links, wide, true);
+    copy_box(device_, box, links, wide, true);
     fill_margin(wide, box, layers);
+}
+void Halo::extend(const FullVectors &vectors, const WideBox &box, const MarginPart &part, const FullVectors &wide) {
+    copy_box(device_, box, vectors, wide, true);
+    fill_margin(wide, box, part);
 }
 
 void Halo::crop(const LinkField &wide, const WideBox &box, const LinkField &to) const {
-    copy_links(device_, box, to, wide, false);
+    copy_box(device_, box, to, wide, false);
 }
 
-// One direction after the other; what came for those before goes along: so corners come, too.
 void Halo::fill_margin(const LinkField &wide, const WideBox &box, int layers) {
+    fill("the margin of links", box, {{layers, layers, layers, layers}, true}, wide);
+}
+void Halo::fill_margin(const FullVectors &wide, const WideBox &box, const MarginPart &part) {
+    fill("the margin of vectors", box, part, wide);
+}
+
+// With corners one direction after the other: what came for those before goes along. Else all of them at once.
+template <class Field>
+void Halo::fill(const char *phase, const WideBox &box, const MarginPart &part, const Field &wide) {
     const Lattice &lattice = box.wide().lattice();
     const InnerBox inner = box.inner();
     std::array<int, 4> extent, first; // of what is there already, in the wide box
     for (int mu = 0; mu < 4; ++mu)
         extent[mu] = inner.extent[mu], first[mu] = inner.first[mu];
-    for_real(wide.precision(), [&](auto p) {
-        constexpr Precision real = decltype(p)::value;
+    if (part.slice >= 0)
+        first[3] += part.slice, extent[3] = 1;
+    for_real(precision_of(wide), [&](auto p) {
+        const auto elements = elements_of<decltype(p)::value>(wide);
+        using Ends = Margins<std::remove_const_t<decltype(elements)>>;
+        Ends ends{lattice, elements, {}};
+        Pieces pieces;
+        const auto send = [&] {
+            if (pieces.count > 0)
+                pass<decltype(elements)::bytes>(phase, pieces, ends);
+            pieces = {};
+        };
         for (int mu = 0; mu < 4; ++mu) {
+            const int layers = mu == 3 && part.slice >= 0 ? 0 : part.layers[mu];
             if (!geometry_.cut(mu) || layers == 0)
                 continue;
-            std::array<int, 4> slab = extent;
-            slab[mu] = layers;
-            Margins<real> ends{Lattice(slab, 0), lattice, {}, {}, wide.block(0, 0), wide.stride(), wide.block_bytes()};
             const auto at = [&](int x) {
-                typename Margins<real>::Slab found{0, lattice.origin_parity};
+                typename Ends::Slab found{0, lattice.origin_parity};
                 for (int nu = 0; nu < 4; ++nu) {
                     const int begin = nu == mu ? x : first[nu];
                     found.first += begin * lattice.stride_lexicographic[nu];
@@ -162,17 +221,20 @@ void Halo::fill_margin(const LinkField &wide, const WideBox &box, int layers) {
                 found.parity %= 2;
                 return found;
             };
+            std::array<int, 4> slab = extent;
+            slab[mu] = layers;
             const int begin = first[mu], end = begin + extent[mu]; // of the box
             // What is behind the neighbour ahead are the topmost layers here.
-            ends.sent[0] = at(end - layers), ends.received[0] = at(begin - layers);
-            ends.sent[1] = at(begin), ends.received[1] = at(end);
-            Pieces pieces;
+            ends.along[mu] = {Lattice(slab, 0), {at(end - layers), at(begin)}, {at(begin - layers), at(end)}};
             for (int side = 0; side < 2; ++side)
-                pieces.add(mu, side, 0, 8 * ends.slab.sites(0));
-            pass<RawLink<real, 18>::bytes>("the margin of links", pieces, ends);
+                pieces.add(mu, side, 0, 2 * elements.blocks * ends.along[mu].slab.sites(0));
+            if (!part.corners)
+                continue;
+            send();
             first[mu] -= layers;
             extent[mu] += 2 * layers;
         }
+        send();
     });
 }
 

@@ -46,6 +46,8 @@ struct Pieces {
 };
 
 // Ends: load(piece, e, element) takes what is sent in the place of element e of a piece, store puts what has come.
+// fits_slot: all pieces together are never more than a slot. Else ranks agree on the room each time, because boxes of
+// several sizes may need it on some ranks only.
 template <int bytes, class Ends> struct ToBuffer {
     Ends ends;
     Pieces pieces;
@@ -136,8 +138,11 @@ template <int bytes, class Ends> void Halo::pass(const char *phase, const Pieces
 #endif
     const size_t total = size_t(n) * packed;
     std::optional<Buffers> room;
-    if (total > slot_bytes())
-        device_.agree("memory for a halo", [&] { room.emplace(room_for(total)); });
+    if (!Ends::fits_slot)
+        device_.agree("memory for a halo", [&] {
+            if (total > slot_bytes())
+                room.emplace(room_for(total));
+        });
     const Buffers &buffers = room ? *room : *buffers_;
     launch(device_, n, ToBuffer<bytes, Ends>{ends, pieces, buffers.to_fill()}, "gather for the neighbours");
     pass_messages(phase, buffers, pieces, packed);

@@ -38,6 +38,13 @@ struct InnerBox {
     }
 };
 
+// How much of a margin is filled.
+struct MarginPart {
+    std::array<int, 4> layers; // the nearest ones, in the directions that are cut
+    bool corners;              // also what lies outside the box in more than one direction
+    int slice = -1;            // of this time slice of the box alone; -1: of all
+};
+
 class WideBox {
   public:
     WideBox(const Geometry &whole) : box_(whole), wide_(whole) {} // not explicit: without margin it is the same

@@ -94,6 +94,14 @@ std::vector<Step> corner_steps(unsigned directions) {
     return steps;
 }
 
+LinkField LinkProducts::room(int slots) const {
+    LinkField field;
+    device_.agree("memory for products of links", [&] {
+        field = {device_, u_.precision(), 18, geometry_.without_ghosts(), "products of links", slots};
+    });
+    return field;
+}
+
 const LinkField &LinkProducts::corners(unsigned directions) {
     LinkField &made = corners_[directions];
     const Directions d(directions);
@@ -104,7 +112,7 @@ const LinkField &LinkProducts::corners(unsigned directions) {
     const LinkField *lower[4] = {&u_, &u_, &u_, &u_};
     for (int k = 0; k < d.count && d.count > 2; ++k)
         lower[k] = &corners(directions & ~(1u << d.mu[k]));
-    LinkField to(device_, u_.precision(), 18, geometry_.without_ghosts(), "products of links", 1 << (d.count - 1));
+    LinkField to = room(1 << (d.count - 1));
     const SitesAndParts work(geometry_, to.directions());
     for_real(u_.precision(), [&](auto real) {
         constexpr Precision p = decltype(real)::value;
@@ -136,7 +144,7 @@ void two_link_products(Device &device, const Geometry &geometry, const LinkField
 
 const LinkField &LinkProducts::two_links() {
     if (two_links_.bytes() == 0) {
-        LinkField to(device_, u_.precision(), 18, geometry_.without_ghosts(), "products of links", 3);
+        LinkField to = room(3);
         two_link_products(device_, geometry_, u_, to);
         two_links_ = std::move(to);
     }

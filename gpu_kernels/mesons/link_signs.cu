@@ -36,9 +36,12 @@ void turn_links(Device &device, const Geometry &geometry, const SignPattern (&si
     const SitesAndParts work(geometry, 4);
     for_real(links.precision(), [&](auto real) {
         constexpr Precision p = decltype(real)::value;
+        const auto here = [&](int mu) { return relative_to(sign[mu], geometry.origin().data()); };
+        // -1, or another negative one: the slice is not of this box.
+        const int slice = t_sign - geometry.origin()[3];
         launch(
             device, work.threads(),
-            TurnLinks<p>{geometry.lattice(), work, MatrixView<p>(links), {sign[0], sign[1], sign[2], sign[3]}, t_sign},
+            TurnLinks<p>{geometry.lattice(), work, MatrixView<p>(links), {here(0), here(1), here(2), here(3)}, slice},
             "signs of links");
     });
 }

@@ -27,17 +27,19 @@ struct SumRows {
     const Complex<double> *numbers, *factors;
     Complex<double> *to;
     int x, y, z, rows, n_factors; // extents in space
+    int origin_parity, odd_x;     // of the box's first site: its parity, and that of its x
+    int even_sites;
     MILCGPU_HD void operator()(int thread) const {
         const int row = thread % rows, odd = thread / rows % 2, first = thread / rows / 2 * factors_together;
-        const int yzt = row % y + row / y % z + row / (y * z);
-        const Complex<double> *const from = numbers + ((yzt + odd) & 1) * size_t(rows) * (x / 2);
+        const int yzt = row % y + row / y % z + row / (y * z), begin = odd ^ odd_x;
+        const Complex<double> *const from = numbers + ((yzt + begin + origin_parity) & 1) * size_t(even_sites);
         Complex<double> sum[factors_together] = {};
-        for (int j = 0; j < x / 2; ++j) {
-            const Complex<double> number = load_number(from, row * (x / 2) + j);
+        for (int k = begin, i = (row * x + begin) >> 1; k < x; k += 2, ++i) {
+            const Complex<double> number = load_number(from, i);
             MILCGPU_UNROLL
             for (int f = 0; f < factors_together; ++f)
                 if (first + f < n_factors)
-                    sum[f] = plus(sum[f], load_number(factors, (first + f) * x + 2 * j + odd), number);
+                    sum[f] = plus(sum[f], load_number(factors, (first + f) * x + k), number);
         }
         MILCGPU_UNROLL
         for (int f = 0; f < factors_together; ++f)
@@ -52,12 +54,12 @@ struct SumLines {
     const Complex<double> *numbers, *factors;
     const int *from;
     Complex<double> *to;
-    int n, lines, classes;
+    int n, lines, classes, odd_first; // odd_first: the parity of the box's first coordinate
     MILCGPU_HD void operator()(int thread) const {
         const int line = thread % lines, rest = thread / lines, odd = rest / classes % 2, q = rest / classes / 2;
         const size_t first = (from[q] * classes + rest % classes) * size_t(lines) + line;
         Complex<double> sum = {};
-        for (int k = odd; k < n; k += 2)
+        for (int k = odd ^ odd_first; k < n; k += 2)
             sum = plus(sum, load_number(factors, q * n + k), numbers[first * n + k]);
         to[size_t(rest) * lines + line] = sum;
     }
@@ -73,10 +75,7 @@ Complex<double> factor(int p, MomentumParity parity, int x, int n) {
 
 SliceSums::SliceSums(Device &device, const Geometry &geometry, const std::vector<Momentum> &momenta, const int *origin,
                      int fields)
-    : device_(device), momenta_(static_cast<int>(momenta.size())) {
-    if (geometry.is_cut())
-        throw Error(Status::not_built, "sums over time slices are built for lattices that are whole");
-    std::copy(geometry.lattice().extent, geometry.lattice().extent + 4, extent_);
+    : device_(device), box_(geometry.lattice()), momenta_(static_cast<int>(momenta.size())) {
     std::vector<int> before(momenta.size(), 0); // output of the level before
     for (int mu = 0; mu < 3; ++mu) {
         struct Output {
@@ -97,13 +96,15 @@ SliceSums::SliceSums(Device &device, const Geometry &geometry, const std::vector
                 outputs.push_back(wanted);
             before[k] = static_cast<int>(q);
         }
-        const int n = extent_[mu];
+        const int n = box_.extent[mu], first = geometry.origin()[mu];
+        odd_[mu] = first & 1;
         std::vector<Complex<double>> factors;
         std::vector<int> from;
         for (const Output &output : outputs) {
             from.push_back(output.from);
             for (int x = 0; x < n; ++x)
-                factors.push_back(factor(output.p, output.parity, x - origin[mu], n));
+                factors.push_back(
+                    factor(output.p, output.parity, first + x - origin[mu], geometry.global_extents()[mu]));
         }
         Level &level = levels_[mu];
         level.outputs = static_cast<int>(outputs.size());
@@ -112,22 +113,23 @@ SliceSums::SliceSums(Device &device, const Geometry &geometry, const std::vector
         device.copy_to_device(level.factors.data(), factors.data(), level.factors.bytes());
         device.copy_to_device(level.from.data(), from.data(), level.from.bytes());
     }
-    const size_t t = extent_[3], zt = extent_[2] * t, rows = extent_[1] * zt;
+    const size_t t = box_.extent[3], zt = box_.extent[2] * t, rows = box_.extent[1] * zt;
     along_x_ = {device, 2 * rows * levels_[0].outputs, "sums over time slices"};
     along_y_ = {device, 4 * zt * levels_[1].outputs, "sums over time slices"};
     sums_ = {device, classes * t * momenta_ * fields, "sums over time slices"};
 }
 
 void SliceSums::sum(int field, const Complex<double> *numbers) {
-    const int x = extent_[0], y = extent_[1], z = extent_[2], t = extent_[3];
+    const int x = box_.extent[0], y = box_.extent[1], z = box_.extent[2], t = box_.extent[3];
     const int groups = (levels_[0].outputs + factors_together - 1) / factors_together;
     launch(device_, 2 * y * z * t * groups,
-           SumRows{numbers, levels_[0].factors.data(), along_x_.data(), x, y, z, y * z * t, levels_[0].outputs},
+           SumRows{numbers, levels_[0].factors.data(), along_x_.data(), x, y, z, y * z * t, levels_[0].outputs,
+                   box_.origin_parity, odd_[0], box_.sites(0)},
            "sums over x");
     const auto lines = [&](int mu, const Complex<double> *from, Complex<double> *to, int count, int parities) {
         const Level &level = levels_[mu];
         launch(device_, level.outputs * 2 * parities * count,
-               SumLines{from, level.factors.data(), level.from.data(), to, extent_[mu], count, parities},
+               SumLines{from, level.factors.data(), level.from.data(), to, box_.extent[mu], count, parities, odd_[mu]},
                "sums over y and z", 64);
     };
     lines(1, along_x_.data(), along_y_.data(), z * t, 2);

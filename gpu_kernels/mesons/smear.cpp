@@ -11,12 +11,36 @@ Neighbours in_space(LinkProducts &products, const LinkField &u, int hop, double 
     return what;
 }
 
-bool smear(Device &device, const Geometry &geometry, LinkProducts &products, const LinkField &u, int hop, double width,
-           int steps, int slice, const FullVectors &x, const FullVectors &room) {
+namespace {
+
+// On the wide box, but for the last step, which leaves it.
+void smear_cut(Device &device, Halo &halo, const WideBox &box, const Neighbours &what, int steps,
+               const FullVectors &x) {
+    const MarginPart part = margin_of(what, box.box());
+    const AroundVectors first(device, &halo, box, x, part),
+        second = steps > 1 ? AroundVectors(device, box, x) : AroundVectors();
+    for (int k = 0; k < steps; ++k) {
+        const FullVectors &from = (k % 2 == 0 ? first : second).vectors(),
+                          &to = (k % 2 == 0 ? second : first).vectors();
+        const bool last = k + 1 == steps;
+        sum_neighbours(device, box, what, from, last ? x : to, !last);
+        if (!last)
+            halo.fill_margin(to, box, part);
+    }
+}
+
+} // namespace
+
+bool smear(Device &device, Halo *halo, const WideBox &box, LinkProducts &products, const LinkField &u, int hop,
+           double width, int steps, int slice, const FullVectors &x, const FullVectors &room) {
     const double weight = width * width / (4.0 * steps * hop * hop);
     const Neighbours what = in_space(products, u, hop, 1 - 6 * weight, weight, slice);
+    if (halo != nullptr) {
+        smear_cut(device, *halo, box, what, steps, x);
+        return false;
+    }
     for (int k = 0; k < steps; ++k)
-        sum_neighbours(device, geometry, what, k % 2 == 0 ? x : room, k % 2 == 0 ? room : x);
+        sum_neighbours(device, box, what, k % 2 == 0 ? x : room, k % 2 == 0 ? room : x);
     return steps % 2 != 0;
 }
 

@@ -51,14 +51,6 @@ bool odd_bits(unsigned bits) {
     return odd;
 }
 
-// Coordinates relative to the origin become those of the lattice.
-SignPattern relative_to(SignPattern s, const int *origin) {
-    unsigned odd = 0;
-    for (int mu = 0; mu < 4; ++mu)
-        odd |= static_cast<unsigned>(origin[mu] & 1) << mu;
-    return {s.mask, s.negative != odd_bits(s.mask & odd)};
-}
-
 // Staggered phases: x (-1)^t, y (-1)^(t+x), z (-1)^(t+x+y).
 constexpr unsigned phase_masks[4] = {8, 9, 11, 0};
 constexpr unsigned all_directions = 15;
@@ -137,6 +129,13 @@ std::string spin_taste_label(int index) {
         return std::string("rho") + "xyzt"[(index - n_named) % 4] + currents[(index - n_named) / 4].ending;
     spin_taste(index); // refuses it
     return std::string(gammas[(index - first_general) / 16].name) + "-" + gammas[(index - first_general) % 16].name;
+}
+
+SignPattern relative_to(SignPattern s, const int *origin) {
+    unsigned odd = 0;
+    for (int mu = 0; mu < 4; ++mu)
+        odd |= static_cast<unsigned>(origin[mu] & 1) << mu;
+    return {s.mask, s.negative != odd_bits(s.mask & odd)};
 }
 
 SignPattern phases_of(int mu, const int *origin) { return relative_to({phase_masks[mu], false}, origin); }

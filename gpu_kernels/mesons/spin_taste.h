@@ -43,6 +43,9 @@ std::string spin_taste_label(int index);
 // Of a spin and a taste by their directions, as the bits above. Throws Error(bad_argument).
 int spin_taste_index(int spin, int taste);
 
+// A pattern of x - origin, by x.
+SignPattern relative_to(SignPattern, const int *origin);
+
 // The signs that stand before the sum over neighbours.
 SignPattern signs_of(const SpinTaste &, const int *origin);
 // Of staggered phases relative to `origin` on the links of direction mu.

@@ -34,6 +34,14 @@ struct SpinorBlock {
     size_t bytes() const { return source_bytes * sources; }
 };
 
+// As many sources on even sites as on odd ones.
+struct FullVectors {
+    SpinorBlock even, odd;
+    int sources() const { return even.sources; }
+    FullVectors from(int first) const { return {even.from(first), odd.from(first)}; }
+    FullVectors first(int count) const { return {even.first(count), odd.first(count)}; }
+};
+
 // Where each source of a block starts, for kernels that go through them: read from the kernel's arguments these
 // addresses cost no registers. Computed from a base and a distance they made "update shifts" take 216 registers where
 // it takes 162, and "update solutions" 80 for 64 (double, sm_90).

@@ -68,6 +68,13 @@ SolutionsCompared compared(Plugin &p, const milcgpu_plugin_solve_call &call, con
     return s;
 }
 
+// The larger of each number; NaN stays.
+SolutionsCompared worse(const SolutionsCompared &all, const SolutionsCompared &one) {
+    const auto larger = [](double a, double b) { return a > b ? a : b; };
+    return {larger(all.gpu_residual, one.gpu_residual), larger(all.cpu_residual, one.cpu_residual),
+            larger(all.relative_difference, one.relative_difference), larger(all.worst, one.worst)};
+}
+
 // At the iteration limit residuals would allow for anything: there the solve must have ended at MILC's step, and, in
 // MILC's own precision, with MILC's solution (measured: 1e-14 in double). A solve in single precision that ends before
 // the limit, because it gets no further, is left to its residual. Returns what is beyond tolerance, as `worst`.
@@ -114,6 +121,27 @@ int milcgpu_plugin_compare_solve(const milcgpu_plugin_solve_call *call, int iter
     });
 }
 
+int milcgpu_plugin_compare_invert(const milcgpu_plugin_solve_call *call, int iterations, double seconds,
+                                  milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds) {
+    return compared_by(call->routine, [&] {
+        Plugin &p = plugin();
+        SolutionsCompared all{0, 0, 0, 0};
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
+            milcgpu_plugin_solve_call one = *call;
+            one.parity = parity;
+            all = worse(all, compared(p, one, call->solution, cpu_solution));
+        }
+        all.worst = std::max(all.worst, at_limit(p, all, call->tolerance, call->max_iterations * call->max_restarts,
+                                                 iterations, cpu_iterations));
+        return line(p, call->routine,
+                    format("m %.6g: iterations CPU %d GPU %d, worst true residual CPU %.3e GPU %.3e, worst difference "
+                           "%.2e",
+                           call->mass, cpu_iterations, iterations, all.cpu_residual, all.gpu_residual,
+                           all.relative_difference),
+                    all.worst, seconds, cpu_seconds);
+    });
+}
+
 int milcgpu_plugin_compare_multi_mass(const milcgpu_plugin_multi_mass_call *call, int iterations, double seconds,
                                       const milcgpu_field *cpu_solutions, int cpu_iterations, double cpu_seconds) {
     return compared_by(MILCGPU_KS_MULTICG, [&] {
@@ -128,10 +156,7 @@ int milcgpu_plugin_compare_multi_mass(const milcgpu_plugin_multi_mass_call *call
             one.mass = 0.5 * std::sqrt(call->offsets[i]);
             one.tolerance = call->tolerances[i];
             one.relative_tolerance = call->relative_tolerances[i];
-            const SolutionsCompared s = compared(p, one, call->solutions[i], cpu_solutions[i]);
-            const auto larger = [](double a, double b) { return a > b ? a : b; }; // b where a is not larger: NaN stays
-            all = {larger(all.gpu_residual, s.gpu_residual), larger(all.cpu_residual, s.cpu_residual),
-                   larger(all.relative_difference, s.relative_difference), larger(all.worst, s.worst)};
+            all = worse(all, compared(p, one, call->solutions[i], cpu_solutions[i]));
         }
         all.worst = std::max(all.worst, at_limit(p, all, call->tolerances[0], call->max_iterations + 1, iterations,
                                                  cpu_iterations)); // MILC counts from 1
@@ -200,7 +225,8 @@ int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, cons
                                   double cpu_seconds) {
     return compared_by(routine, [&] {
         Plugin &p = plugin();
-        const Difference d = difference_of(quark_records(p, gpu), quark_records(p, cpu), p.in_double());
+        const Difference d =
+            of_all_ranks(p, difference_of(quark_records(p, gpu), quark_records(p, cpu), p.in_double()));
         return field_line(p, routine, "field", d.difference == 0 ? 0 : d.difference / d.size,
                           p.in_double() ? 1e-13 : 2e-5, seconds, cpu_seconds);
     });
@@ -211,13 +237,17 @@ int milcgpu_plugin_compare_correlators(int n, const double *gpu, const double *c
                                        double factor, double seconds, double cpu_seconds) {
     return compared_by(MILCGPU_MESON_CONT, [&] {
         Plugin &p = plugin();
-        const HostRecords a = quark_records(p, src1), b = quark_records(p, src2);
-        const double size = factor * difference_of(a, a, p.in_double()).size * difference_of(b, b, p.in_double()).size;
+        const auto size_of = [&](const void *field) {
+            const HostRecords records = quark_records(p, field);
+            return of_all_ranks(p, difference_of(records, records, p.in_double())).size;
+        };
+        const double size = factor * size_of(src1) * size_of(src2);
         double difference = 0;
         for (int k = 0; k < n; ++k) {
             const double apart = std::hypot(gpu[2 * k] - cpu[2 * k], gpu[2 * k + 1] - cpu[2 * k + 1]);
             difference = apart <= difference ? difference : apart; // NaN stays
         }
+        difference = p.agreed.worst(difference);
         return field_line(p, MILCGPU_MESON_CONT, "correlators", difference == 0 ? 0 : difference / size,
                           p.in_double() ? 1e-13 : 1e-4, seconds, cpu_seconds);
     });

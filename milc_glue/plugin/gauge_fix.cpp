@@ -2,6 +2,9 @@
 // call alone.
 #include "gpu_kernels/gauge/gauge_fix.h"
 #include "milc_glue/plugin/state.h"
+#include <cstring>
+#include <memory>
+#include <new>
 
 using namespace milcgpu;
 
@@ -11,6 +14,22 @@ struct Handle {
     milcgpu_gauge *gauge = nullptr;
     ~Handle() { milcgpu_gauge_destroy(gauge); }
 };
+
+// Into MILC's own links, which must not be changed in part: MILC's routine would go on from them.
+milcgpu_status save_as_a_whole(Plugin &p, milcgpu_gauge *gauge, const milcgpu_field &to) {
+    const size_t bytes = 72 * (p.in_double() ? sizeof(double) : sizeof(float));
+    const std::unique_ptr<unsigned char[]> made(new (std::nothrow) unsigned char[bytes * p.sites]);
+    if (p.agreed(made == nullptr))
+        return MILCGPU_NO_MEMORY;
+    const milcgpu_field compact = {made.get(), p.real(), 0};
+    const milcgpu_status status = p.agreed(milcgpu_gauge_save(gauge, &compact));
+    const size_t pitch = to.pitch_bytes != 0 ? to.pitch_bytes : bytes;
+    if (status == MILCGPU_OK)
+#pragma omp parallel for
+        for (int i = 0; i < p.sites; ++i)
+            std::memcpy(static_cast<unsigned char *>(to.data) + i * pitch, made.get() + i * bytes, bytes);
+    return status;
+}
 
 // work(gauge): a call of the C interface on the links `from`, whose outcome goes to `to` where accept() says so.
 template <class Work, class Accept>
@@ -32,7 +51,8 @@ int on_links(milcgpu_routine routine, const milcgpu_field &from, const milcgpu_f
             then([&] { return work(handle.gauge, account); });
             accepted = done == MILCGPU_OK && !p.agreed(!accept());
             if (accepted)
-                then([&] { return milcgpu_gauge_save(handle.gauge, &to); });
+                done = to.data == from.data ? save_as_a_whole(p, handle.gauge, to)
+                                            : p.agreed(milcgpu_gauge_save(handle.gauge, &to));
             return done;
         });
         if (status != MILCGPU_OK) {

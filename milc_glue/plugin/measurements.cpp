@@ -9,11 +9,53 @@ namespace {
 size_t field_bytes(const Plugin &p) { return 6 * (p.in_double() ? sizeof(double) : sizeof(float)) * size_t(p.sites); }
 
 milcgpu_quarks quarks_of(const milcgpu_field &field) { return {&field, nullptr, 0}; }
+milcgpu_quarks quarks_of(const QuarkField &field) { return {nullptr, field.vector().of, 0}; }
 
-// work(handle) with these links on the device; in, out: fields that move; flops: a site.
+// work(quarks) with what the host's field has, on the device.
+template <class Work> milcgpu_status with_field(milcgpu_routine routine, const milcgpu_field &field, const Work &work) {
+    Plugin &p = plugin();
+    std::shared_ptr<QuarkField> held;
+    const milcgpu_status status = p.agreed(p.quarks->with_content(field.data, held, p.ledger[routine].to_device));
+    return status == MILCGPU_OK ? work(quarks_of(*held)) : status;
+}
+
+milcgpu_status delivered(milcgpu_routine routine, const std::shared_ptr<QuarkField> &made, const milcgpu_field &to) {
+    Plugin &p = plugin();
+    return p.agreed(p.quarks->deliver(made, to, p.ledger[routine].to_host));
+}
+
+// work(quarks) makes the host's field `to`.
+template <class Work> milcgpu_status making(milcgpu_routine routine, const milcgpu_field &to, const Work &work) {
+    Plugin &p = plugin();
+    if (!p.quarks->stay()) {
+        const milcgpu_status status = work(quarks_of(to));
+        p.ledger[routine].to_host += status == MILCGPU_OK ? field_bytes(p) : 0;
+        return status;
+    }
+    std::shared_ptr<QuarkField> made;
+    milcgpu_status status = p.agreed(p.quarks->empty(made));
+    if (status == MILCGPU_OK)
+        status = work(quarks_of(*made));
+    return status == MILCGPU_OK ? delivered(routine, made, to) : status;
+}
+
+// work(quarks) changes the host's field.
+template <class Work> milcgpu_status changing(milcgpu_routine routine, const milcgpu_field &field, const Work &work) {
+    Plugin &p = plugin();
+    if (!p.quarks->stay()) {
+        p.ledger[routine].to_device += field_bytes(p);
+        return making(routine, field, work);
+    }
+    std::shared_ptr<QuarkField> own;
+    milcgpu_status status = p.agreed(p.quarks->loaded(field.data, own, p.ledger[routine].to_device));
+    if (status == MILCGPU_OK)
+        status = work(quarks_of(*own));
+    return status == MILCGPU_OK ? delivered(routine, own, field) : status;
+}
+
+// work(handle) with these links on the device; flops: a site.
 template <class Work>
-int measured(milcgpu_routine routine, const void *links, const int *origin, int in, int out, double flops,
-             const Work &work) {
+int measured(milcgpu_routine routine, const void *links, const int *origin, double flops, const Work &work) {
     return done_by(routine, [&] {
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[routine];
@@ -21,18 +63,15 @@ int measured(milcgpu_routine routine, const void *links, const int *origin, int 
         const auto attempt = [&] {
             milcgpu_meson_links *handle = nullptr;
             const milcgpu_status ready = p.meson_links->ready(p.link_records(links), origin, handle, account.to_device);
-            return ready != MILCGPU_OK ? ready : work(handle);
+            return ready != MILCGPU_OK ? ready : p.agreed(work(handle));
         };
         milcgpu_status status = with_links_dropped(routine, attempt);
         if (status == MILCGPU_CORRUPTED) {
             p.say(0,
                   format("%s: %s. Trying again with the links loaded anew", routine_name(routine), reason().c_str()));
             p.meson_links->drop_all();
+            p.quarks->drop_all();
             status = attempt();
-        }
-        if (status == MILCGPU_NOT_BUILT) {
-            milcgpu_plugin_leaves(routine, "MILC's own: built for lattices that one rank has whole");
-            return false;
         }
         if (status != MILCGPU_OK) {
             p.report_failure(routine, status);
@@ -40,8 +79,6 @@ int measured(milcgpu_routine routine, const void *links, const int *origin, int 
         }
         ++account.calls;
         account.flops += flops * p.sites;
-        account.to_device += in * field_bytes(p);
-        account.to_host += out * field_bytes(p);
         return true;
     });
 }
@@ -54,6 +91,12 @@ milcgpu_links *fermion_links(const void *fat, const void *lng) {
     if (set == nullptr)
         throw Error(Status::bad_argument, "there are no fermion links on the device");
     return set->handle;
+}
+
+// One time slice of all, or all (-1). Over all ranks' sites.
+double part_of_lattice(int slice) {
+    const milcgpu_layout &layout = plugin().layout;
+    return slice < 0 ? 1 : 1.0 / (layout.whole[3] > 0 ? layout.whole[3] : layout.extent[3]);
 }
 
 } // namespace
@@ -78,33 +121,41 @@ int milcgpu_plugin_spin_taste(const void *links, const void *fat, const void *ln
         const SpinTaste op = spin_taste(index);
         return neighbours_flops(int(corner_steps(op.directions()).size()), op.kind == SpinTaste::Kind::general);
     });
-    return measured(MILCGPU_SPIN_TASTE, links, origin, 1, 1, flops, [&](milcgpu_meson_links *handle) {
-        const milcgpu_quarks source = quarks_of(from), made = quarks_of(to);
-        return milcgpu_spin_taste(handle, fermion_links(fat, lng), index, origin, 1, &source, &made);
+    return measured(MILCGPU_SPIN_TASTE, links, origin, flops, [&](milcgpu_meson_links *handle) {
+        milcgpu_links *const fermion = fermion_links(fat, lng);
+        return with_field(MILCGPU_SPIN_TASTE, from, [&](const milcgpu_quarks &source) {
+            return making(MILCGPU_SPIN_TASTE, to, [&](const milcgpu_quarks &made) {
+                return milcgpu_spin_taste(handle, fermion, index, origin, 1, &source, &made);
+            });
+        });
     });
 }
 
 int milcgpu_plugin_shift(const void *links, int dir, int way, milcgpu_field from, milcgpu_field to) {
     const double flops = neighbours_flops(1, way == MILCGPU_SYMMETRIC);
-    return measured(MILCGPU_SHIFT_FIELD, links, nullptr, 1, 1, flops, [&](milcgpu_meson_links *handle) {
-        const milcgpu_quarks source = quarks_of(from), made = quarks_of(to);
-        return milcgpu_shift_quarks(handle, dir, way, nullptr, 1, &source, &made);
+    return measured(MILCGPU_SHIFT_FIELD, links, nullptr, flops, [&](milcgpu_meson_links *handle) {
+        return with_field(MILCGPU_SHIFT_FIELD, from, [&](const milcgpu_quarks &source) {
+            return making(MILCGPU_SHIFT_FIELD, to, [&](const milcgpu_quarks &made) {
+                return milcgpu_shift_quarks(handle, dir, way, nullptr, 1, &source, &made);
+            });
+        });
     });
 }
 
 int milcgpu_plugin_gauss_smear(const void *links, double width, int steps, int slice, milcgpu_field quark) {
-    const double flops = steps * neighbours_flops(3, true) / (slice < 0 ? 1 : plugin().layout.extent[3]);
-    return measured(MILCGPU_GAUSS_SMEAR, links, nullptr, 1, 1, flops, [&](milcgpu_meson_links *handle) {
-        const milcgpu_quarks quarks = quarks_of(quark);
-        return milcgpu_gauss_smear(handle, 2, width, steps, slice, 1, &quarks);
+    const double flops = steps * neighbours_flops(3, true) * part_of_lattice(slice);
+    return measured(MILCGPU_GAUSS_SMEAR, links, nullptr, flops, [&](milcgpu_meson_links *handle) {
+        return changing(MILCGPU_GAUSS_SMEAR, quark, [&](const milcgpu_quarks &quarks) {
+            return milcgpu_gauss_smear(handle, 2, width, steps, slice, 1, &quarks);
+        });
     });
 }
 
 int milcgpu_plugin_laplacian(const void *links, int slice, milcgpu_field quark) {
-    const double flops = neighbours_flops(3, true) / (slice < 0 ? 1 : plugin().layout.extent[3]);
-    return measured(MILCGPU_LAPLACIAN, links, nullptr, 1, 1, flops, [&](milcgpu_meson_links *handle) {
-        const milcgpu_quarks quarks = quarks_of(quark);
-        return milcgpu_laplacian(handle, 2, slice, 1, &quarks);
+    const double flops = neighbours_flops(3, true) * part_of_lattice(slice);
+    return measured(MILCGPU_LAPLACIAN, links, nullptr, flops, [&](milcgpu_meson_links *handle) {
+        return changing(MILCGPU_LAPLACIAN, quark,
+                        [&](const milcgpu_quarks &quarks) { return milcgpu_laplacian(handle, 2, slice, 1, &quarks); });
     });
 }
 
@@ -112,10 +163,14 @@ int milcgpu_plugin_contract(const void *links, const void *const fat[2], const v
                             const milcgpu_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
                             double *correlators) {
     const double flops = 18.0 * spec->n_momenta + 8.0 * spec->n_terms; // MILC's count
-    return measured(MILCGPU_MESON_CONT, links, spec->origin, 2, 0, flops, [&](milcgpu_meson_links *handle) {
-        const milcgpu_quarks left = quarks_of(src1), right = quarks_of(src2);
+    return measured(MILCGPU_MESON_CONT, links, spec->origin, flops, [&](milcgpu_meson_links *handle) {
         milcgpu_links *const first = fermion_links(fat[0], lng[0]), *const second = fermion_links(fat[1], lng[1]);
-        return milcgpu_contract(handle, spec, first, second, 1, &left, &right, correlators);
+        return with_field(MILCGPU_MESON_CONT, src1, [&](const milcgpu_quarks &left) {
+            const auto contract = [&](const milcgpu_quarks &right) {
+                return milcgpu_contract(handle, spec, first, second, 1, &left, &right, correlators);
+            };
+            return src1.data == src2.data ? contract(left) : with_field(MILCGPU_MESON_CONT, src2, contract);
+        });
     });
 }
 

@@ -17,31 +17,40 @@ bool MesonLinksCache::holds(Set &set, const HostRecords &links) const {
     return set.hash[part] == hash_part(links, part);
 }
 
+// The first set that every rank has from these addresses, which are each rank's own.
+std::vector<MesonLinksCache::Set>::iterator MesonLinksCache::found(const void *links, const int *origin) {
+    uint64_t bits = 0;
+    for (size_t k = 0; k < sets_.size(); ++k)
+        bits |= static_cast<uint64_t>(sets_[k].links == links && std::equal(origin, origin + 4, sets_[k].origin)) << k;
+    bits = agreed_.common(bits);
+    auto set = sets_.begin();
+    while (set != sets_.end() && (bits >> (set - sets_.begin()) & 1) == 0)
+        ++set;
+    return set;
+}
+
 milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origin, milcgpu_meson_links *&handle,
                                       uint64_t &moved) {
     if (links.data == nullptr) {
         const milcgpu_status status =
-            empty_ != nullptr ? MILCGPU_OK : milcgpu_meson_links_create(context_, real_, &empty_);
+            empty_ != nullptr ? MILCGPU_OK : agreed_(milcgpu_meson_links_create(context_, real_, &empty_));
         handle = empty_;
         return status;
     }
     const int none[4] = {-1, -1, -1, -1}, *const wanted = origin != nullptr ? origin : none;
-    auto found = std::find_if(sets_.begin(), sets_.end(), [&](const Set &set) {
-        return set.links == links.data && std::equal(wanted, wanted + 4, set.origin);
-    });
-    if (found != sets_.end() && holds(*found, links)) {
-        found->used = ++clock_;
-        handle = found->handle;
+    auto old = found(links.data, wanted);
+    if (old != sets_.end() && !agreed_(!holds(*old, links))) {
+        old->used = ++clock_;
+        handle = old->handle;
         return MILCGPU_OK;
     }
-    if (found == sets_.end() && sets_.size() == most_meson_links)
-        found =
-            std::min_element(sets_.begin(), sets_.end(), [](const Set &a, const Set &b) { return a.used < b.used; });
+    if (old == sets_.end() && sets_.size() == most_meson_links)
+        old = std::min_element(sets_.begin(), sets_.end(), [](const Set &a, const Set &b) { return a.used < b.used; });
     Set set{links.data, {wanted[0], wanted[1], wanted[2], wanted[3]}, {}, 0, nullptr, ++clock_};
-    if (found != sets_.end()) {
-        set.handle = found->handle;
-        sets_.erase(found);
-    } else if (const milcgpu_status status = milcgpu_meson_links_create(context_, real_, &set.handle)) {
+    if (old != sets_.end()) {
+        set.handle = old->handle;
+        sets_.erase(old);
+    } else if (const milcgpu_status status = agreed_(milcgpu_meson_links_create(context_, real_, &set.handle))) {
         return status;
     }
     milcgpu_meson_links_spec spec{};
@@ -50,7 +59,7 @@ milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origi
     std::copy(wanted, wanted + 4, spec.origin);
     // The boundary sign stays in the links: it does not depend on the order of steps.
     const milcgpu_field field = {const_cast<void *>(links.data), real_, 0};
-    const milcgpu_status status = milcgpu_meson_links_load(set.handle, &spec, &field);
+    const milcgpu_status status = agreed_(milcgpu_meson_links_load(set.handle, &spec, &field));
     if (status != MILCGPU_OK) {
         milcgpu_meson_links_destroy(set.handle);
         return status;

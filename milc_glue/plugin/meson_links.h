@@ -1,8 +1,10 @@
 // Links of measurements on the device, by MILC's addresses, and whether they still hold what MILC's links hold: content
-// decides, as with fermion links (link_cache.h), a part of eight a call, or all of it on small lattices. One rank.
+// decides, as with fermion links (link_cache.h), a part of eight a call, or all of it on small lattices. All ranks have
+// the same sets in the same order, and decide together which one a call finds.
 #pragma once
 #include "milc_glue/host_fields.h"
 #include "milc_glue/milcgpu_mesons.h"
+#include "milc_glue/plugin/agreed.h"
 #include <vector>
 
 namespace milcgpu {
@@ -10,7 +12,8 @@ namespace milcgpu {
 class MesonLinksCache {
   public:
     // real: of MILC's links. whole: every call looks at all of them.
-    MesonLinksCache(milcgpu_context *context, int real, bool whole) : context_(context), real_(real), whole_(whole) {}
+    MesonLinksCache(Agreement &agreed, milcgpu_context *context, int real, bool whole)
+        : agreed_(agreed), context_(context), real_(real), whole_(whole) {}
     ~MesonLinksCache() { drop_all(); }
     MesonLinksCache(const MesonLinksCache &) = delete;
     MesonLinksCache &operator=(const MesonLinksCache &) = delete;
@@ -34,6 +37,8 @@ class MesonLinksCache {
         Look look = Look::as_set; // the next time
     };
     bool holds(Set &set, const HostRecords &links) const;
+    std::vector<Set>::iterator found(const void *links, const int *origin);
+    Agreement &agreed_;
     milcgpu_context *context_;
     int real_;
     bool whole_;

@@ -31,6 +31,9 @@ const std::vector<Setting> &setting_table() {
          "1: gauge field and momenta stay on the device; 0: they are copied back after every routine; nan: for tests, "
          "old copies on the host are overwritten"},
         {"MILCGPU_GATHER", "1 0", "1", "1: all colours of a set of propagators are solved in one call (ks_spectrum)"},
+        {"MILCGPU_FIELDS", "auto keep load", "auto",
+         "keep: quark fields stay on the device from one routine to the next; load: every routine loads what it reads; "
+         "auto: keep on a GPU with 4 threads of the host or more"},
         {"MILCGPU_BACKEND", "auto cuda host", "auto", "auto: a GPU if there is one"},
         {"MILCGPU_DEVICE", "0 to 999", "0", "number of the GPU, as nvidia-smi -L counts them", is_device},
         {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},

@@ -142,52 +142,20 @@ milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
 // Of n calls that differ in source and solution.
 bool solve_all(Plugin &p, RoutineAccount &account, int n, const milcgpu_plugin_solve_call *calls,
                milcgpu_solve_report *reports) {
-    const milcgpu_plugin_solve_call &call = *calls;
     std::vector<milcgpu_field> sources, solutions;
     for (int k = 0; k < n; ++k) {
         p.vectors.to_host(calls[k].source.data);
         p.vectors.to_host(calls[k].solution.data);
         sources.push_back(calls[k].source), solutions.push_back(calls[k].solution);
     }
-    Mending mending(p, call.routine, policy_for(p, call.mixed));
-    std::vector<int> iterations(n, 0);
-    while (p.context != nullptr) {
-        LinkSet *links = p.links_for(call.fat, call.lng);
-        if (links == nullptr)
-            return false;
-        LinkWatch looks(*p.links, *links, call.fat, call.lng, p.watch_threads);
-        SolveUnderWay under_way{p, looks};
-        milcgpu_solve_spec spec = solve_spec(p, mending.policy(), call);
-        spec.progress = progress;
-        spec.user = &under_way;
-        const milcgpu_status status = with_room(p, call.routine, links, [&] {
-            return milcgpu_solve_sources(p.context, links->handle, &spec, MILCGPU_TOGETHER_AUTO, n, sources.data(),
-                                         solutions.data(), reports);
-        });
-        for (int k = 0; k < n; ++k) {
-            iterations[k] += reports[k].iterations;
-            add(account, reports[k]);
-        }
-        if (edited(p, call.routine, looks, *links))
-            continue; // the solutions so far are the guesses
-        const bool floor = status == MILCGPU_PRECISION_FLOOR;
-        const bool done = status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED ||
-                          (floor && floor_is_done(mending.policy(), p.in_double()));
-        if (!done && mending.mends(status, *links, [&](const Policy &policy) {
-                const milcgpu_solve_spec other = solve_spec(p, policy, call);
-                return bytes_of(p, other);
-            }))
-            continue;
-        if (!done && !floor) {
-            p.report_failure(call.routine, status);
-            return false;
-        }
-        account.calls += n;
-        for (int k = 0; k < n; ++k)
-            reports[k].iterations = iterations[k];
-        return true;
-    }
-    return false; // lost while a known solution was looked for
+    const auto once = [&](milcgpu_links *links, const milcgpu_solve_spec &spec, milcgpu_solve_report *of_sources) {
+        return milcgpu_solve_sources(p.context, links, &spec, MILCGPU_TOGETHER_AUTO, n, sources.data(),
+                                     solutions.data(), of_sources);
+    };
+    if (solve_until_done(p, account, {*calls, n, reports, once, false, 0}) != Outcome::done)
+        return false;
+    account.calls += n;
+    return true;
 }
 
 } // namespace
@@ -205,6 +173,56 @@ milcgpu_solve_spec milcgpu::solve_spec(const Plugin &p, const Policy &policy, co
     if (policy.sloppy != policy.precise)
         spec.sloppy = {policy.sloppy, 0, p.reconstruct};
     return spec;
+}
+
+Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const SolveOfSources &what) {
+    const milcgpu_plugin_solve_call &call = what.call;
+    Mending mending(p, call.routine, policy_for(p, call.mixed));
+    std::vector<int> iterations(what.n, 0);
+    while (p.context != nullptr) {
+        LinkSet *links = p.links_for(call.fat, call.lng);
+        if (links == nullptr)
+            return Outcome::failed;
+        if (what.on_device && p.agreed(links->content() != what.made_of))
+            return Outcome::from_start;
+        LinkWatch looks(*p.links, *links, call.fat, call.lng, p.watch_threads);
+        SolveUnderWay under_way{p, looks};
+        milcgpu_solve_spec spec = solve_spec(p, mending.policy(), call);
+        spec.progress = progress;
+        spec.user = &under_way;
+        const milcgpu_status status =
+            with_room(p, call.routine, links, [&] { return what.once(links->handle, spec, what.reports); });
+        for (int k = 0; k < what.n; ++k) {
+            iterations[k] += what.reports[k].iterations;
+            add(account, what.reports[k]);
+        }
+        if (edited(p, call.routine, looks, *links)) {
+            if (what.on_device)
+                return Outcome::from_start;
+            continue; // the solutions so far are the guesses
+        }
+        const bool floor = status == MILCGPU_PRECISION_FLOOR;
+        const bool done = status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED ||
+                          (floor && floor_is_done(mending.policy(), p.in_double()));
+        if (!done && what.on_device && status == MILCGPU_NO_MEMORY)
+            return Outcome::out_of_memory;
+        if (!done && mending.mends(status, *links, [&](const Policy &policy) {
+                const milcgpu_solve_spec other = solve_spec(p, policy, call);
+                return bytes_of(p, other);
+            })) {
+            if (what.on_device && status == MILCGPU_CORRUPTED)
+                return Outcome::from_start;
+            continue;
+        }
+        if (!done && !floor) {
+            p.report_failure(call.routine, status);
+            return Outcome::failed;
+        }
+        for (int k = 0; k < what.n; ++k)
+            what.reports[k].iterations = iterations[k];
+        return Outcome::done;
+    }
+    return Outcome::failed; // lost while a known solution was looked for
 }
 
 extern "C" {

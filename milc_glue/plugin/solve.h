@@ -1,9 +1,29 @@
-// The solve that the plugin asks the library for.
+// A call of the library's solver, and what errors ask for.
 #pragma once
 #include "milc_glue/plugin/state.h"
 
 namespace milcgpu {
 
 milcgpu_solve_spec solve_spec(const Plugin &plugin, const Policy &policy, const milcgpu_plugin_solve_call &call);
+
+enum class Outcome {
+    done,
+    failed,     // which was said
+    from_start, // links, or what was made of them, are not what they were: all that was made of them is to be made anew
+    out_of_memory // of sources on the device; it was said
+};
+
+// One solve for n sources by `once`, which is the library's, again with other links, precisions or less memory in use
+// where that is called for. reports: n. Fields of the host are the sources as they are for any links, and a solve goes
+// on after links were loaded again; on_device: sources were made of `made_of`, a set's content, and it does not.
+struct SolveOfSources {
+    const milcgpu_plugin_solve_call &call;
+    int n;
+    milcgpu_solve_report *reports;
+    const std::function<milcgpu_status(milcgpu_links *, const milcgpu_solve_spec &, milcgpu_solve_report *)> &once;
+    bool on_device;
+    uint64_t made_of;
+};
+Outcome solve_until_done(Plugin &, RoutineAccount &, const SolveOfSources &);
 
 } // namespace milcgpu

@@ -1,4 +1,5 @@
 #include "milc_glue/plugin/state.h"
+#include "milc_glue/context.h"
 #include "milc_glue/plugin/link_watch.h"
 #include <cstdio>
 #include <new>
@@ -99,7 +100,13 @@ bool Plugin::open(int backend) {
     links = std::make_unique<LinkCache>(agreed, context, sites, real(),
                                         settings.is("MILCGPU_HASH", "full") ? sites + 1 : links_whole_below_sites);
     gauge = std::make_unique<GaugeOwner>(agreed, context, real(), sites);
-    meson_links = std::make_unique<MesonLinksCache>(context, real(), links->looks_at_all());
+    meson_links = std::make_unique<MesonLinksCache>(agreed, context, real(), links->looks_at_all());
+    // With fewer threads a hash takes as long as the copy that it saves.
+    constexpr int threads_to_hash = 4;
+    const bool stays = settings.is("MILCGPU_FIELDS", "keep") ||
+                       (settings.is("MILCGPU_FIELDS", "auto") && gpu && idle_threads() + 1 >= threads_to_hash);
+    quarks = std::make_unique<QuarkFields>(context, real(), sites, !agreed(!stays));
+    context->give_back_more = [this] { return quarks != nullptr && quarks->drop_oldest(); };
     watch_threads = gpu ? idle_threads() : 0; // the host backend has work for all of them
     return true;
 }
@@ -129,6 +136,7 @@ void Plugin::drop() {
     vectors.drop();
     gauge.reset();
     meson_links.reset();
+    quarks.reset();
     links.reset();
     known.clear();
     milcgpu_finalize(context);

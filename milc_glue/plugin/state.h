@@ -10,6 +10,7 @@
 #include "milc_glue/plugin/link_cache.h"
 #include "milc_glue/plugin/meson_links.h"
 #include "milc_glue/plugin/precision.h"
+#include "milc_glue/plugin/quark_fields.h"
 #include "milc_glue/plugin/resident_vectors.h"
 #include "milc_glue/plugin/settings.h"
 
@@ -39,6 +40,7 @@ struct Plugin {
     std::unique_ptr<LinkCache> links;
     std::unique_ptr<GaugeOwner> gauge;
     std::unique_ptr<MesonLinksCache> meson_links;
+    std::unique_ptr<QuarkFields> quarks;
     ResidentVectors vectors;
     bool lost = false; // gauge field, momenta or solutions were on a device that is gone
     KnownSolutions known;

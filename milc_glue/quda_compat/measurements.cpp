@@ -30,7 +30,6 @@ struct Call {
     // Where it was not done, which has been said, the result is NaN.
     template <class Work> void run(const Work &work) {
         refuse_unless(lattice.ranks > 0, "called before qudaInit");
-        refuse_unless(lattice.ranks == 1, "built for lattices that one rank has whole");
         if (wrong[0] != '\0')
             complain(function, wrong);
         if (wrong[0] != '\0' || !done(function, precision, work))
@@ -93,9 +92,9 @@ void qudaSpinTaste(int external_precision, int, const void *links, const void *s
     call.refuse_unless(src != nullptr && dest != nullptr && (is_local || links != nullptr),
                        "fields must not be NULL, nor the links of an operator that is not local");
     for (int mu = 0; mu < 4; ++mu)
-        call.refuse_unless(origin_given[mu] >= 0 && origin_given[mu] < lattice.n(mu),
+        call.refuse_unless(origin_given[mu] >= 0 && origin_given[mu] < lattice.box.whole[mu],
                            "the origin's %c is %d: must be from 0 to %d", "xyzt"[mu], origin_given[mu],
-                           lattice.n(mu) - 1);
+                           lattice.box.whole[mu] - 1);
     call.run([&] {
         if (reload_links != 0 && !is_local)
             milcgpu_plugin_expect_links(links, 1);
@@ -112,12 +111,15 @@ void qudaTwoLinkGaussianSmear(int external_precision, int, const void *links, vo
     call.refuse_unless(field != nullptr && (again || links != nullptr), "links and field must not be NULL");
     call.refuse_unless(arguments.n_steps >= 0 && arguments.width >= 0 && std::isfinite(arguments.width),
                        "n_steps is %d, width %g: must not be negative", arguments.n_steps, arguments.width);
-    call.refuse_unless(arguments.t0 >= -1 && arguments.t0 < lattice.n(3),
-                       "t0 is %d: must be from 0 to %d, or -1 for all", arguments.t0, lattice.n(3) - 1);
+    call.refuse_unless(arguments.t0 >= -1 && arguments.t0 < lattice.box.whole[3],
+                       "t0 is %d: must be from 0 to %d, or -1 for all", arguments.t0, lattice.box.whole[3] - 1);
     call.refuse_unless(arguments.laplaceDim == 3, "laplaceDim is %d: 3 is built", arguments.laplaceDim);
     const void *const with = again ? smeared_with : links;
-    // May the links be read?
-    const auto can = [&] { return with != nullptr && (with == links || milcgpu_plugin_expect_links(with, 0) != 0); };
+    // Whether there are links to take, or to read, on all ranks.
+    const auto can = [&] {
+        const bool here = with != nullptr && (with == links || milcgpu_plugin_expect_links(with, 0) != 0);
+        return milcgpu_plugin_agreed(!here) == 0;
+    };
     call.refuse_unless(!again || can(), "compute_2link is 0, and there are no two-link products: call it with 1 first");
     call.run([&] {
         if (!can()) {
@@ -143,7 +145,7 @@ void qudaContractFT(int external_precision, QudaContractArgs_t *arguments, const
         return;
     }
     const int n = arguments->n_mom;
-    const size_t reals = lattice.ranks > 0 ? size_t(2) * n * lattice.n(3) : 0;
+    const size_t reals = lattice.ranks > 0 ? size_t(2) * n * lattice.box.whole[3] : 0;
     const double start = milcgpu_plugin_seconds();
     Call call{__func__, external_precision, correlators, reals};
     call.result_precision = 2;
@@ -156,10 +158,11 @@ void qudaContractFT(int external_precision, QudaContractArgs_t *arguments, const
                                "fft_type of momentum %d is %d in %c: must be 1 (sine), 2 (cosine) or 3 (both)", k,
                                static_cast<int>(arguments->fft_type[4 * k + mu]), "xyz"[mu]);
     }
-    for (int mu = 0; mu < 4; ++mu)
-        call.refuse_unless(arguments->source_position[mu] >= 0 && arguments->source_position[mu] < lattice.n(mu),
-                           "source_position's %c is %d: must be from 0 to %d", "xyzt"[mu],
-                           arguments -> source_position[mu], lattice.n(mu) - 1);
+    for (int mu = 0; mu < 4; ++mu) {
+        const int x = arguments->source_position[mu], n_mu = lattice.box.whole[mu];
+        call.refuse_unless(x >= 0 && x < n_mu, "source_position's %c is %d: must be from 0 to %d", "xyzt"[mu], x,
+                           n_mu - 1);
+    }
     call.run([&] {
         const int as_they_are = milcgpu::spin_taste_index("pion5"); // both fields without any sign
         std::vector<milcgpu_momentum> momenta(n);

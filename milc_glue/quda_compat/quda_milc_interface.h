@@ -119,7 +119,7 @@ void qudaGaugeMeasurementsPhased(int precision, double plaq[3], double ploop[2],
                                  int *lengths, double *coefficients, int num_paths, int max_length, double factor,
                                  QudaMILCSiteArg_t *arg, int phase_in);
 
-/* Measurements: one field on all sites a call, one rank. Links are known again by their content; a flag that says that
+/* Measurements: one field on all sites a call. Links are known again by their content; a flag that says that
  * they are new has all of them looked at. What cannot be done leaves NaN in the result. MILC's own routines have the
  * same formulas (milcgpu_mesons.h), but for what is said here. */
 

@@ -31,21 +31,18 @@ void __real_laplacian_v_field(su3_vector *, su3_matrix *, int) MILCGPU_ORIGINAL;
 #pragma weak is_rhosbape_index
 #pragma weak rephase_field_offset
 
-#define ONE_RANK "MILC's own: built for lattices that one rank has whole"
-
 void milcgpu_mesons_left(const char **left) {
-    const char *ranks = numnodes() > 1 ? ONE_RANK : NULL;
-    left[MILCGPU_MESON_CONT] = __real_ks_meson_cont_mom == NULL ? MILCGPU_ABSENT : ranks;
+    left[MILCGPU_MESON_CONT] = __real_ks_meson_cont_mom == NULL ? MILCGPU_ABSENT : NULL;
     left[MILCGPU_SPIN_TASTE] =
-        __real_spin_taste_op == NULL && __real_spin_taste_op_ape_fn == NULL ? MILCGPU_ABSENT : ranks;
-    left[MILCGPU_SHIFT_FIELD] = __real_shift_field == NULL ? MILCGPU_ABSENT : ranks;
-    left[MILCGPU_GAUSS_SMEAR] = __real_gauss_smear_v_field == NULL ? MILCGPU_ABSENT : ranks;
-    left[MILCGPU_LAPLACIAN] = __real_laplacian_v_field == NULL ? MILCGPU_ABSENT : ranks;
+        __real_spin_taste_op == NULL && __real_spin_taste_op_ape_fn == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_SHIFT_FIELD] = __real_shift_field == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_GAUSS_SMEAR] = __real_gauss_smear_v_field == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_LAPLACIAN] = __real_laplacian_v_field == NULL ? MILCGPU_ABSENT : NULL;
 }
 
-static int takes(milcgpu_routine routine) {
+static int takes(void) {
     milcgpu_need_fields();
-    return milcgpu_takes_over() && milcgpu_serves_routine(routine, numnodes() == 1, ONE_RANK);
+    return milcgpu_takes_over();
 }
 
 /* As MILC's routine: phases come in with the first operator, and stay. */
@@ -96,7 +93,7 @@ static void operator_by(int with_fn, imp_ferm_links_t *fn, int index, int *r0, s
     const int current = fat || is_rhosfape_index(index) || is_rhosbape_index(index); /* spin_taste_op has none */
     double seconds, cpu_seconds;
     int done = 0;
-    if (links < 1 || ape_links == NULL || (current && !with_fn) || (fat && fn == NULL) || !takes(MILCGPU_SPIN_TASTE)) {
+    if (links < 1 || ape_links == NULL || (current && !with_fn) || (fat && fn == NULL) || !takes()) {
         own_operator(with_fn, fn, index, r0, dest, src);
         return;
     }
@@ -137,7 +134,7 @@ void __wrap_shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_
     const int way = fb == SHIFT_FORWARD ? MILCGPU_FORWARD : fb == SHIFT_BACKWARD ? MILCGPU_BACKWARD : MILCGPU_SYMMETRIC;
     double seconds, cpu_seconds;
     su3_vector *cpu;
-    if (links == NULL || dest == src || !takes(MILCGPU_SHIFT_FIELD)) {
+    if (links == NULL || dest == src || !takes()) {
         __real_shift_field(dir, fb, dest, src, links, refresh_links);
         return;
     }
@@ -165,7 +162,7 @@ static int smeared_on_device = 0;
 void __wrap_gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width, int iters, int t0) {
     su3_vector *cpu;
     double seconds, cpu_seconds;
-    if (t_links == NULL || iters < 1 || !takes(MILCGPU_GAUSS_SMEAR)) {
+    if (t_links == NULL || iters < 1 || !takes()) {
         __real_gauss_smear_v_field(src, t_links, width, iters, t0);
         return;
     }
@@ -194,7 +191,7 @@ void __wrap_gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width
 
 /* Never compared: MILC's own takes the two-link products of the last smearing, whatever its links. */
 void __wrap_laplacian_v_field(su3_vector *src, su3_matrix *t_links, int t0) {
-    if (t_links != NULL && takes(MILCGPU_LAPLACIAN) &&
+    if (t_links != NULL && takes() &&
         milcgpu_plugin_laplacian(t_links, t0 == ALL_T_SLICES ? -1 : t0, milcgpu_vector_field(src)))
         return;
     own(MILCGPU_LAPLACIAN, 1);
@@ -303,7 +300,7 @@ void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2
     __real_ks_meson_cont_mom(prop, src1, src2, no_q_momenta, q_momstore, q_parity, groups, num_corr_mom, corr_table,   \
                              p_index, fn_src1, fn_src2, spin_taste_snk, meson_phase, meson_factor, num_corr,           \
                              corr_index, r0)
-    if (no_q_momenta < 1 || no_q_momenta > most_momenta || num_corr < 1 || !takes(MILCGPU_MESON_CONT)) {
+    if (no_q_momenta < 1 || no_q_momenta > most_momenta || num_corr < 1 || !takes()) {
         MILCS_OWN;
         return;
     }

@@ -40,7 +40,9 @@ milcgpu_wrapped_sets := solve_ksprop
 # Of programs that measure with smeared links (mesons_probe.c compiles).
 milcgpu_wrapped_mesons := ks_meson_cont_mom spin_taste_op spin_taste_op_ape_fn shift_field gauss_smear_v_field \
   laplacian_v_field
-milcgpu_objects := $(addprefix milcgpu_,start.o ranks.o solve.o links.o hisq_links.o gauge_fix.o propagators.o md.o updates.o \
+# Of programs that invert M for whole fields (invert.c compiles).
+milcgpu_wrapped_inverts := mat_invert_field mat_invert_uml_field mat_invert_block ks_dirac_adj_op_inplace
+milcgpu_objects := $(addprefix milcgpu_,start.o ranks.o solve.o invert.o links.o hisq_links.o gauge_fix.o propagators.o md.o updates.o \
   fermion_force.o mesons.o gradient_flow.o)
 milcgpu_flags    = $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc))
 
@@ -79,6 +81,10 @@ milcgpu_propagators.o: $(milcgpu_here)propagators.c milcgpu_start.o
 	@if $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) $< -o $@ >/dev/null 2>&1; then \
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_sets))' >>milcgpu_link; \
 	else $(milcgpu_empty); fi
+milcgpu_invert.o: $(milcgpu_here)invert.c milcgpu_start.o
+	@if $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) -DMILCGPU_SERVES_INVERTS $< -o $@ >/dev/null 2>&1; then \
+	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_inverts))' >>milcgpu_link; \
+	else $(milcgpu_compile_staggered); fi
 milcgpu_md.o: $(milcgpu_here)md.c milcgpu_start.o
 	@if $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) $(milcgpu_here)md_probe.c -o milcgpu_md.o >/dev/null 2>&1; then \
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_md))' >>milcgpu_link; \

@@ -1,7 +1,7 @@
 /* ks_congrad_parity, ks_congrad_block_parity, ks_congrad_site, ks_congrad, ks_multicg_offset_field and dslash_fn_field.
  * quark_invert_control is filled, iterations and total_iters are counted, and the timing lines are printed as MILC's
  * CPU routines do it. */
-#include "glue.h"
+#include "solve.h"
 #include <math.h>
 #include <string.h>
 
@@ -28,6 +28,7 @@ void milcgpu_solves_left(const char **left) {
         left[MILCGPU_KS_MULTICG] = MILCGPU_ABSENT;
     if (__real_dslash_fn_field == NULL)
         left[MILCGPU_DSLASH] = MILCGPU_ABSENT;
+    milcgpu_inverts_left(left);
 }
 
 static void print_time(const char *what, int masses, int iterations, double flops_a_site, double seconds) {
@@ -43,8 +44,7 @@ static void print_time(const char *what, int masses, int iterations, double flop
 #endif
 }
 
-/* NULL where there is no room: the call is then not compared. */
-static su3_vector *copy_of(const su3_vector *f) {
+su3_vector *milcgpu_copy_of(const su3_vector *f) {
     su3_vector *copy =
         (su3_vector *)milcgpu_spare_room(sites_on_node * sizeof(su3_vector), "a comparison: this call goes without");
     if (copy != NULL)
@@ -57,9 +57,8 @@ static double relative_limit(const quark_invert_control *qic) {
     return qic->relresid > 0 ? (double)qic->relresid * qic->relresid : 0;
 }
 
-/* Fields of the sites or arrays: the solver does not mind. */
-static milcgpu_plugin_solve_call call_for(milcgpu_routine routine, milcgpu_field source, milcgpu_field solution,
-                                          const quark_invert_control *qic, Real mass, const imp_ferm_links_t *fn) {
+milcgpu_plugin_solve_call milcgpu_solve_call(milcgpu_routine routine, milcgpu_field source, milcgpu_field solution,
+                                             const quark_invert_control *qic, Real mass, const imp_ferm_links_t *fn) {
     milcgpu_plugin_solve_call call = {routine, MILCGPU_MIXED_AUTO};
     call.fat = fn->fat;
     call.lng = fn->lng;
@@ -74,8 +73,7 @@ static milcgpu_plugin_solve_call call_for(milcgpu_routine routine, milcgpu_field
     return call;
 }
 
-/* What MILC's routine leaves behind of a solve: qic, the counter and the line. */
-static void account(const milcgpu_solve_report *report, quark_invert_control *qic, double seconds) {
+void milcgpu_account(const milcgpu_solve_report *report, quark_invert_control *qic, double seconds) {
     const int zero_source = report->iterations == 0;
     qic->final_rsq = report->true_residual * report->true_residual;
     qic->final_relrsq = zero_source ? 0 : report->relative_residual;
@@ -87,6 +85,24 @@ static void account(const milcgpu_solve_report *report, quark_invert_control *qi
                                       report->restarts == qic->nrestart);
     total_iters += report->iterations;
     print_time("fn", 1, report->iterations, 1187, seconds);
+}
+
+/* Of the sources of a block, the i-th. */
+static void keep_worse(int i, const quark_invert_control *one, quark_invert_control *qic) {
+    if (i == 0 || !(one->final_rsq <= qic->final_rsq))
+        *qic = *one;
+}
+
+int milcgpu_account_block(int n, const milcgpu_solve_report *reports, quark_invert_control *qic, double seconds) {
+    const quark_invert_control asked = *qic;
+    int i, iterations = 0;
+    for (i = 0; i < n; i++) {
+        quark_invert_control one = asked;
+        milcgpu_account(&reports[i], &one, seconds / n);
+        iterations += reports[i].iterations;
+        keep_worse(i, &one, qic);
+    }
+    return iterations;
 }
 
 static int cpu_solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
@@ -118,9 +134,9 @@ static void compare_solve(const milcgpu_plugin_solve_call *call, int iterations,
 static int solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
                  imp_ferm_links_t *fn) {
     const milcgpu_plugin_solve_call call =
-        call_for(routine, milcgpu_vector_field(src), milcgpu_vector_field(dest), qic, mass, fn);
+        milcgpu_solve_call(routine, milcgpu_vector_field(src), milcgpu_vector_field(dest), qic, mass, fn);
     const int possible = qic->parity == EVEN || qic->parity == ODD;
-    su3_vector *cpu_dest = possible && milcgpu_plugin_compare() ? copy_of(dest) : NULL;
+    su3_vector *cpu_dest = possible && milcgpu_plugin_compare() ? milcgpu_copy_of(dest) : NULL;
     milcgpu_solve_report report;
     double seconds = -milcgpu_plugin_seconds();
     if (!possible ||
@@ -129,7 +145,7 @@ static int solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, qua
         return cpu_solve(routine, src, dest, qic, mass, fn);
     }
     seconds += milcgpu_plugin_seconds();
-    account(&report, qic, seconds);
+    milcgpu_account(&report, qic, seconds);
     if (cpu_dest != NULL)
         compare_solve(&call, report.iterations, seconds, src, cpu_dest, *qic, mass, fn);
     free(cpu_dest);
@@ -160,26 +176,24 @@ int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **
         return __real_ks_congrad_block_parity_cpu(nsrc, src, dest, qic, mass, fn);
     }
     for (i = 0; i < nsrc; i++) {
-        calls[i] = call_for(MILCGPU_KS_CONGRAD_BLOCK, milcgpu_vector_field(src[i]), milcgpu_vector_field(dest[i]),
-                            &asked, mass, fn);
-        cpu_dest[i] = done && milcgpu_plugin_compare() ? copy_of(dest[i]) : NULL;
+        calls[i] = milcgpu_solve_call(MILCGPU_KS_CONGRAD_BLOCK, milcgpu_vector_field(src[i]),
+                                      milcgpu_vector_field(dest[i]), &asked, mass, fn);
+        cpu_dest[i] = done && milcgpu_plugin_compare() ? milcgpu_copy_of(dest[i]) : NULL;
     }
     seconds = -milcgpu_plugin_seconds();
     done = done && (milcgpu_plugin_solve_sources(nsrc, calls, reports) ||
                     (links_made_again() && milcgpu_plugin_solve_sources(nsrc, calls, reports)));
     seconds += milcgpu_plugin_seconds();
+    if (done)
+        iterations = milcgpu_account_block(nsrc, reports, qic, seconds);
     for (i = 0; i < nsrc; i++) {
         quark_invert_control one = asked;
-        if (done) {
-            account(&reports[i], &one, seconds / nsrc);
-            iterations += reports[i].iterations;
-            if (cpu_dest[i] != NULL)
-                compare_solve(&calls[i], reports[i].iterations, seconds / nsrc, src[i], cpu_dest[i], asked, mass, fn);
-        } else
+        if (!done) {
             iterations += cpu_solve(MILCGPU_KS_CONGRAD_BLOCK, src[i], dest[i], &one, mass, fn);
+            keep_worse(i, &one, qic);
+        } else if (cpu_dest[i] != NULL)
+            compare_solve(&calls[i], reports[i].iterations, seconds / nsrc, src[i], cpu_dest[i], asked, mass, fn);
         free(cpu_dest[i]);
-        if (i == 0 || !(one.final_rsq <= qic->final_rsq))
-            *qic = one;
     }
     return iterations;
 }
@@ -198,12 +212,12 @@ static int site_solve(field_offset src, field_offset dest, quark_invert_control 
         if (!(parity & p))
             continue;
         qic->parity = p;
-        call = call_for(MILCGPU_KS_CONGRAD_SITE, milcgpu_vector_field((su3_vector *)F_PT(lattice, src)),
-                        milcgpu_vector_field((su3_vector *)F_PT(lattice, dest)), qic, mass, fn);
+        call = milcgpu_solve_call(MILCGPU_KS_CONGRAD_SITE, milcgpu_vector_field((su3_vector *)F_PT(lattice, src)),
+                                  milcgpu_vector_field((su3_vector *)F_PT(lattice, dest)), qic, mass, fn);
         call.source.pitch_bytes = call.solution.pitch_bytes = sizeof(site);
         done = milcgpu_plugin_solve(&call, &report);
         if (done) {
-            account(&report, qic, seconds + milcgpu_plugin_seconds());
+            milcgpu_account(&report, qic, seconds + milcgpu_plugin_seconds());
             *iterations += qic->final_iters;
             report_status(qic);
         }
@@ -255,7 +269,7 @@ static void compare_multicg(const milcgpu_plugin_multi_mass_call *call, int iter
     double cpu_seconds;
     memcpy(cpu_qic, qic, n * sizeof(quark_invert_control));
     for (i = 0; i < n; i++) {
-        cpu_psim[i] = room ? copy_of(src) : NULL;
+        cpu_psim[i] = room ? milcgpu_copy_of(src) : NULL;
         room = cpu_psim[i] != NULL;
         fields[i] = milcgpu_vector_field(cpu_psim[i]);
     }
@@ -359,7 +373,7 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
         return;
     }
     if (milcgpu_plugin_compare())
-        cpu_dest = copy_of(dest);
+        cpu_dest = milcgpu_copy_of(dest);
     if (cpu_dest != NULL) {
         double cpu_seconds = -milcgpu_plugin_seconds();
         milcgpu_plugin_original(MILCGPU_DSLASH, 1);

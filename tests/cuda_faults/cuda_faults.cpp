@@ -3,6 +3,7 @@
 // next call right after NO_MEMORY, a new context right after DEVICE_LOST. Needs a GPU; prints 'N passed, N failed'.
 #include "milc_glue/milcgpu.h"
 #include "tests/cuda_faults/wrap.h"
+#include "tests/measured_steps.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/staggered.h"
 #include <algorithm>
@@ -147,6 +148,11 @@ struct Step {
     std::function<milcgpu_status(Session &, std::vector<Field> &)> run;
 };
 
+using measured_steps::OfQuarks;
+template <OfQuarks what> milcgpu_status of_quarks(Session &s, std::vector<Field> &out) {
+    return measured_steps::measure_quarks(what, s.context, host().gauge, host().source, out[0]);
+}
+
 std::vector<Step> steps() {
     const size_t vector = host().source.size(), link = host().gauge.size();
     return {
@@ -165,6 +171,15 @@ std::vector<Step> steps() {
         {"multi_mass", 2, {vector, vector, vector}, solve_several},
         {"solve_sources", 2, {vector, vector}, solve_together},
         {"fat_links", 1, {link, link, link, link}, make_links},
+        {"spin_taste", 1, {vector}, of_quarks<OfQuarks::four_link_operator>},
+        {"gauss_smear", 1, {vector}, of_quarks<OfQuarks::smearing>},
+        {"contract", 1, {size_t(2 * measured_steps::correlators * lattice.n[3])}, of_quarks<OfQuarks::contraction>},
+        {"gauge fixing, smearing, flow",
+         1,
+         {link},
+         [](Session &s, std::vector<Field> &out) {
+             return measured_steps::smooth_links(s.context, host().gauge, out[0]);
+         }},
     };
 }
 

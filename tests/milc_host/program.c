@@ -3,6 +3,7 @@
  * replaced is compared with its original. Exit status 0: all were right.
  *
  *   program [a fault: none, device, memory; or sets: sets of propagators, too]
+ *   program inverts [a fault: none, device, memory, flip]: M x = b alone, in inverts.c
  *   program gauge: gauge fixing and APE smearing alone
  *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
  */
@@ -21,6 +22,7 @@ void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
 void inject(const char *fault);
 void trajectory(const char *fault, const char *at);
 void try_measurements(fn_links_t *fn);
+void try_inverts(fn_links_t *fn, const char *fault);
 
 int __real_ks_congrad_parity_cpu(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
 int __real_ks_multicg_offset_field_cpu(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *,
@@ -50,7 +52,7 @@ void check(int good, const char *what, double value) {
 }
 
 /* As many as on the CPU, unless MILC_HOST_ITERATIONS is set: a precision that has to give way takes more. */
-static void check_iterations(int good, const char *what, double value) {
+void check_iterations(int good, const char *what, double value) {
     check(good || getenv("MILC_HOST_ITERATIONS") != NULL, what, value);
 }
 
@@ -84,7 +86,7 @@ su3_vector *copy(const su3_vector *f) {
     return g;
 }
 
-static quark_invert_control control(int parity) {
+quark_invert_control control(int parity) {
     quark_invert_control qic;
     memset(&qic, 0, sizeof qic);
     qic.prec = MILC_PRECISION;
@@ -97,7 +99,7 @@ static quark_invert_control control(int parity) {
 
 /* How far two solutions of this tolerance may be apart: |A^-1| is at most 1 / (4 m^2), |b| about 1 / sqrt(2) |x| here.
  */
-static double allowed(double mass) { return 4 * resid / (4 * mass * mass) + (MILC_PRECISION == 1 ? 1e-4 : 1e-12); }
+double allowed(double mass) { return 4 * resid / (4 * mass * mass) + (MILC_PRECISION == 1 ? 1e-4 : 1e-12); }
 
 static void try_solve(int parity, Real mass, fn_links_t *fn) {
     su3_vector *src = random_field(7), *x = random_field(8), *y = copy(x), *before = copy(x);
@@ -448,6 +450,21 @@ static void gauge_everything(void) {
     try_gauge(ZUP, 1, 2e-6);
 }
 
+static void invert_everything(const char *fault) {
+    ks_action_paths asqtad;
+    ks_action_paths_hisq hisq;
+    info_t info = {0};
+    fn_links_t *fn = create_fn_links();
+    su3_matrix *links;
+    fill_gauge_field(400);
+    fill_action(&asqtad, &hisq);
+    links = create_G_from_site();
+    __real_load_fn_links_cpu(&info, fn, &asqtad, links, 0);
+    try_inverts(fn, fault);
+    destroy_fn_links(fn);
+    free(links);
+}
+
 int main(int argc, char **argv) {
     const char *fault = argc > 1 ? argv[1] : "none";
     ks_action_paths asqtad;
@@ -460,6 +477,11 @@ int main(int argc, char **argv) {
     }
     nx = 4, ny = 6, nz = 4, nt = 4;
     make_lattice();
+    if (strcmp(fault, "inverts") == 0) {
+        invert_everything(argc > 2 ? argv[2] : "none");
+        printf("%d of %d checks wrong\n", failures, checks);
+        normal_exit(failures != 0);
+    }
     if (strcmp(fault, "gauge") == 0) {
         gauge_everything();
         printf("%d of %d checks wrong\n", failures, checks);

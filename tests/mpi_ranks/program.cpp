@@ -3,6 +3,7 @@
 //   memory    contexts while the last rank's memory is short, sooner or later
 //   messages  gathers, sums, decisions and exchanges, many times
 //   solve     a solve on all ranks, and the same one on a rank alone
+//   measure   operators, smearing and contractions on all ranks, and the same on a rank alone
 //   stopped   the last rank stops in the middle: the others say so, in words, and end
 //   killed    the last rank is killed in the middle
 //   plugin    the start of the plugin for MILC, and its tables (plugin.cpp)
@@ -10,6 +11,7 @@
 //   quda      MILC's own GPU switches (quda.cpp)
 //   lost      the last rank stops where the plugin's ranks decide: the plugin ends the job
 #include "gpu_kernels/geometry/lattice.h"
+#include "milc_glue/milcgpu_mesons.h"
 #include "milc_glue/milcgpu_mpi.h"
 #include "milc_glue/start_context.h"
 #include "tests/failing_new.h"
@@ -243,6 +245,60 @@ void solve(const milcgpu_messages &table) {
     check(off < 1e-18 * size, "the solution: " + std::to_string(std::sqrt(off / size)));
 }
 
+struct Measured {
+    std::vector<double> quark; // after an operator of four links, and smearing
+    std::vector<double> sums;  // a correlator a time slice
+};
+
+Measured measured_on(const milcgpu_layout &layout) {
+    const int slices = layout.whole[3] > 0 ? layout.whole[3] : layout.extent[3];
+    Measured made{field_of(layout, 6, 1u << 31, 1), std::vector<double>(2 * slices)};
+    std::vector<double> gauge = field_of(layout, 72, 0, 0.5), other = field_of(layout, 6, 1u << 30, 1);
+    const auto field = [](std::vector<double> &data) { return milcgpu_field{data.data(), MILCGPU_DOUBLE, 0}; };
+    const milcgpu_field u = field(gauge), x = field(made.quark), y = field(other);
+    const milcgpu_quarks quark{&x, nullptr, 0}, second{&y, nullptr, 0};
+    const milcgpu_meson_links_spec spec{sizeof spec, 1, 0, {}};
+    const int origin[4] = {1, 0, 3, 2};
+    const milcgpu_momentum momentum = {{1, 0, -1}, {MILCGPU_EVEN_AND_ODD, MILCGPU_EVEN_AND_ODD, MILCGPU_EVEN_AND_ODD}};
+    const milcgpu_meson_term term = {milcgpu_spin_taste_index("GXT-GX"), 0, 1, 0.7, 0};
+    const milcgpu_meson_spec sums = {sizeof sums, {1, 0, 3, 2}, 1, 1, 1, &momentum, &term};
+    milcgpu_context *context = nullptr;
+    milcgpu_meson_links *links = nullptr;
+    const bool done =
+        milcgpu_init(&layout, nullptr, &context) == MILCGPU_OK &&
+        milcgpu_meson_links_create(context, MILCGPU_DOUBLE, &links) == MILCGPU_OK &&
+        milcgpu_meson_links_load(links, &spec, &u) == MILCGPU_OK &&
+        milcgpu_spin_taste(links, nullptr, milcgpu_spin_taste_index("G5-G1"), origin, 1, &quark, &quark) ==
+            MILCGPU_OK &&
+        milcgpu_gauss_smear(links, 2, 1.2, 3, -1, 1, &quark) == MILCGPU_OK &&
+        milcgpu_gauss_smear(links, 1, 1.2, 2, 5, 1, &quark) == MILCGPU_OK &&
+        milcgpu_contract(links, &sums, nullptr, nullptr, 1, &quark, &second, made.sums.data()) == MILCGPU_OK;
+    check(done, milcgpu_last_error());
+    milcgpu_meson_links_destroy(links);
+    milcgpu_finalize(context);
+    return made;
+}
+
+void measure(const milcgpu_messages &table) {
+    const milcgpu_layout cut = layout_of(table);
+    milcgpu_layout whole{};
+    whole.struct_size = sizeof whole;
+    std::copy(cut.whole, cut.whole + 4, whole.extent);
+    const Measured many = measured_on(cut), one = measured_on(whole);
+    const size_t own = many.quark.size() / 2, all = one.quark.size() / 2, first = own * table.rank;
+    for (size_t parity = 0; parity < 2; ++parity)
+        check(std::equal(many.quark.begin() + parity * own, many.quark.begin() + (parity + 1) * own,
+                         one.quark.begin() + parity * all + first),
+              "quark fields have the bits of one rank");
+    double off = 0, size = 0;
+    for (size_t k = 0; k < one.sums.size(); ++k)
+        off = std::max(off, std::abs(many.sums[k] - one.sums[k])), size = std::max(size, std::abs(one.sums[k]));
+    check(size > 0 && off <= 1e-15 * size, "correlators: " + std::to_string(off / size));
+    std::vector<double> others = many.sums;
+    MPI_Bcast(others.data(), static_cast<int>(others.size()), MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    check(others == many.sums, "correlators have the same bits on all ranks");
+}
+
 // The last rank does not come any more. The others find out and say it.
 void missed(Ranks &ranks, int signal) {
     ranks.gathered("before", 1);
@@ -281,6 +337,8 @@ int main(int argc, char **argv) {
         messages(*ranks);
     else if (what == "solve")
         solve(table);
+    else if (what == "measure")
+        measure(table);
     else if (what == "nodes") {
         check(node_rank == table.rank % 2 && node_size == 2, "the rank on this node");
         solve(table);

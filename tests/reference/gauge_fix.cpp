@@ -133,6 +133,7 @@ Gauge ape_smear(const Lattice &lattice, const Gauge &links, double weight, bool 
                 int *not_converged) {
     Gauge smeared(links.size());
     int failed = 0;
+#pragma omp parallel for reduction(+ : failed)
     for (int site = 0; site < lattice.volume(); site++)
         for (int mu = 0; mu < 4; mu++) {
             Matrix sum = {};

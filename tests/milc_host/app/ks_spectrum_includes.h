@@ -4,7 +4,6 @@
 
 #define MAXFILENAME 256
 enum set_type { MULTIMASS_SET, MULTISOURCE_SET, MULTICOLORSOURCE_SET, SINGLES_SET };
-enum inv_type { MGTYPE, CGTYPE, CGZTYPE, UMLTYPE };
 
 typedef struct {
     int nc;

@@ -50,8 +50,10 @@ typedef int field_offset;
 #define F_OFFSET(member) ((field_offset)offsetof(site, member))
 #define F_PT(s, offset) ((char *)(s) + (offset))
 
+enum inv_type { MGTYPE, CGTYPE, CGZTYPE, UMLTYPE };
 typedef struct {
-    int prec, max, nrestart, parity;
+    int prec, max, nrestart, parity, deflate;
+    enum inv_type inv_type;
     Real resid, relresid;
     Real final_rsq, final_relrsq, size_r, size_relr;
     int converged, final_iters, final_restart;

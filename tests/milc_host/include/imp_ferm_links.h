@@ -3,6 +3,13 @@
 #define IMP_FERM_LINKS_H
 
 typedef complex_number complex;
+#define EIGCG 2
+typedef struct {
+    struct {
+        int Nvecs;
+    } eigen_param;
+} params;
+extern params param;
 enum shift_dir { SHIFT_FORWARD, SHIFT_BACKWARD, SHIFT_SYMMETRIC };
 #define ALL_T_SLICES -1
 
@@ -26,5 +33,13 @@ void ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2, int n
                        char **q_parity, int no_spin_taste_corr, int num_corr_mom[], int **corr_table, int p_index[],
                        imp_ferm_links_t *fn_src1, imp_ferm_links_t *fn_src2, int spin_taste_snk[], int meson_phase[],
                        Real meson_factor[], int num_corr, int corr_index[], int r0[]);
+
+void ks_dirac_adj_op(su3_vector *src, su3_vector *dst, Real mass, int parity, imp_ferm_links_t *fn);
+void ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_ferm_links_t *fn);
+int mat_invert_cg_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn);
+int mat_invert_uml_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn);
+int mat_invert_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn);
+int mat_invert_block(su3_vector **src, su3_vector **dst, Real mass, int nsrc, quark_invert_control *qic,
+                     imp_ferm_links_t *fn);
 
 #endif

@@ -1,0 +1,412 @@
+// Masses of pion, rho and nucleon from gauge fields, of files or made here: Coulomb gauge fixing, HISQ or asqtad links,
+// propagators from wall and from smeared sources, correlators, effective masses with jackknife errors. hadrons.h has
+// the formulas. A table, and with --csv the same as a file (spectrum.gp draws it).
+//
+// It checks itself: the residual of M G = eta, Goldstone's Ward identity, the contraction by a sum on the host, and on
+// unit links (--sweeps 0) every correlator of the wall by that of free quarks. Exit status: 0, or 1 when a check or a
+// call failed, 2 for bad arguments.
+#include "examples/hadrons.h"
+#include "examples/heatbath.h"
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <unistd.h>
+
+namespace {
+
+using examples::ArgumentError;
+using examples::Correlator;
+using examples::Estimate;
+using examples::Hadron;
+using reference::Gauge;
+
+struct Settings {
+    std::string lattice_files, csv, backend = "auto", action = "hisq", masses = "0.1", source = "both", wall = "corner",
+                                    precisions = "double/single";
+    std::array<int, 4> size = {8, 8, 8, 16}, grid = {1, 1, 1, 1};
+    double beta = 6.0, tolerance = 1e-10, width = 2;
+    int sweeps = 60, configurations = 1, between = 20, sources_in_time = 1, first_slice = 0, smear_steps = 20;
+    unsigned long seed = 1, transform = 0;
+    bool not_fixed = false;
+};
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// A line on a terminal that is written anew, twice a second at most.
+class Progress {
+  public:
+    explicit Progress(bool speaks) : on_(speaks && isatty(STDERR_FILENO)) {}
+    ~Progress() { end(); }
+    void operator()(const char *what, int step, double value) {
+        if (!on_ || seconds_since(last_) < 0.5)
+            return;
+        last_ = std::chrono::steady_clock::now();
+        std::fprintf(stderr, "\r%s: step %d, %.3e ", what, step, value);
+        written_ = true;
+    }
+    void end() {
+        if (written_)
+            std::fprintf(stderr, "\r%60s\r", "");
+        written_ = false;
+    }
+
+  private:
+    bool on_, written_ = false;
+    std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+// The gauge fields, one after the other.
+class GaugeFields {
+  public:
+    GaugeFields(const examples::Job &ranks, const Settings &s, Progress &progress)
+        : ranks_(ranks), settings_(s), progress_(progress),
+          files_(examples::list_of<std::string>(s.lattice_files, "lattice")), lattice_{s.size} {
+        if (!files_.empty())
+            field_ = examples::read_or_make_gauge(ranks, files_[0], lattice_, 0, 0, 0);
+    }
+    const reference::Lattice &lattice() const { return lattice_; }
+    int count() const { return files_.empty() ? settings_.configurations : int(files_.size()); }
+    double seconds() const { return seconds_; } // of the heat bath
+
+    // On rank 0, without phases; to be called for 0 to count() - 1.
+    Gauge take(int k) {
+        Gauge result = files_.empty() ? by_heat_bath(k) : k == 0 ? std::move(field_) : from_file(k);
+        if (settings_.transform != 0 && ranks_.is_first())
+            result = reference::transform_links(
+                lattice_, reference::random_transformation(lattice_, settings_.transform + k), result, 1);
+        return result;
+    }
+
+  private:
+    Gauge from_file(int k) {
+        reference::Lattice its = lattice_;
+        Gauge result = examples::read_or_make_gauge(ranks_, files_[k], its, 0, 0, 0);
+        if (its.n != lattice_.n)
+            throw std::runtime_error(files_[k] + " has other extents than " + files_[0]);
+        return result;
+    }
+    Gauge by_heat_bath(int k) {
+        const auto start = std::chrono::steady_clock::now();
+        ranks_.on_first([&] {
+            if (k == 0)
+                field_ = reference::unit_gauge(lattice_);
+            while (done_ < settings_.sweeps + k * settings_.between) {
+                examples::heatbath_sweep(lattice_, field_, settings_.beta, settings_.seed, ++done_);
+                for (int times = 0; times < 4; ++times)
+                    examples::overrelax_sweep(lattice_, field_);
+                progress_("heat bath", done_, reference::plaquette(lattice_, field_));
+            }
+        });
+        seconds_ += seconds_since(start);
+        return field_;
+    }
+
+    const examples::Job &ranks_;
+    const Settings &settings_;
+    Progress &progress_;
+    std::vector<std::string> files_;
+    reference::Lattice lattice_;
+    Gauge field_;  // of the heat bath, or of the first file
+    int done_ = 0; // sweeps
+    double seconds_ = 0;
+};
+
+// The worst of each check, against what is allowed.
+class Checks {
+  public:
+    void add(const char *what, double value, double limit) {
+        for (Check &check : checks_)
+            if (check.what == what) {
+                if (!(value / limit <= check.value / check.limit) && !std::isnan(check.value)) // NaN is the worst
+                    check.value = value, check.limit = limit;
+                return;
+            }
+        checks_.push_back({what, value, limit});
+    }
+    // The exit status.
+    int finish() const {
+        bool well = true;
+        for (const Check &check : checks_) {
+            const bool good = check.value <= check.limit;
+            std::printf("%-58s %8.1e, allowed %8.1e%s\n", check.what.c_str(), check.value, check.limit,
+                        good ? "" : "  WRONG");
+            well = well && good;
+        }
+        std::printf(well ? "every check is right\n" : "NOT every check is right\n");
+        return well ? 0 : 1;
+    }
+
+  private:
+    struct Check {
+        std::string what;
+        double value, limit;
+    };
+    std::vector<Check> checks_;
+};
+
+// Of a mass and a source: correlators of each configuration, and there of each slice.
+using Samples = std::vector<Correlator>;
+struct Series {
+    double mass;
+    std::string source;
+    std::vector<Samples> of[examples::n_hadrons];
+};
+
+// The means over slices of each configuration, or the slices of a single one.
+Samples samples_of(const std::vector<Samples> &configurations) {
+    if (configurations.size() == 1)
+        return configurations[0];
+    Samples means;
+    for (const Samples &slices : configurations) {
+        means.emplace_back(slices.at(0).size(), 0.0);
+        for (const Correlator &c : slices)
+            for (size_t t = 0; t < c.size(); ++t)
+                means.back()[t] += c[t] / double(slices.size());
+    }
+    return means;
+}
+
+double effective_mass(Hadron hadron, const Correlator &mean, int t) {
+    const Correlator c = examples::folded(mean, hadron == examples::nucleon);
+    return hadron == examples::pion  ? examples::meson_mass(c, t)
+           : hadron == examples::rho ? examples::meson_mass_with_partner(c, t)
+                                     : examples::nucleon_mass(c, t);
+}
+
+void print_number(const char *format, int width, double value) {
+    std::isfinite(value) ? std::printf(format, value) : std::printf("%*s", width, "-");
+}
+
+void print(const Series &series, std::ofstream &csv) {
+    Samples samples[examples::n_hadrons];
+    for (int k = 0; k < examples::n_hadrons; ++k)
+        samples[k] = samples_of(series.of[k]);
+    std::printf("\nquark mass %g, %s source; errors from %zu %s\n%3s", series.mass, series.source.c_str(),
+                samples[0].size(), series.of[0].size() > 1 ? "configurations" : "slice(s) of one configuration", "t");
+    for (const char *name : examples::hadron_names)
+        std::printf(" %11s %8s %7s %7s ", name, "+-", "mass", "+-");
+    std::printf("\n");
+    std::ostringstream mass; // a label: as short as it can be
+    mass << series.mass;
+    const int nt = int(samples[0].at(0).size());
+    for (int t = 0; t < nt; ++t) {
+        if (t <= nt / 2)
+            std::printf("%3d", t);
+        for (int k = 0; k < examples::n_hadrons; ++k) {
+            const Hadron hadron = Hadron(k);
+            const Estimate c = examples::jackknife(samples[k], [&](const Correlator &mean) { return mean[t]; });
+            const Estimate m = examples::jackknife(
+                samples[k], [&](const Correlator &mean) { return effective_mass(hadron, mean, t); });
+            csv << mass.str() << "," << series.source << "," << examples::hadron_names[k] << "," << t << "," << c.value
+                << "," << c.error << "," << m.value << "," << m.error << "\n";
+            if (t > nt / 2)
+                continue;
+            print_number(" %11.4e", 12, c.value);
+            print_number(" %8.1e", 9, c.error);
+            print_number(" %7.4f", 8, m.value);
+            print_number(" %7.4f ", 8, m.error);
+        }
+        if (t <= nt / 2)
+            std::printf("\n");
+    }
+}
+
+// Correlators of the wall on unit links: each quark is constant, or alternates, in space.
+void check_free(const reference::Lattice &lattice, const examples::HadronSpec &spec, double mass,
+                const examples::HadronResult &wall, Checks &checks) {
+    const int nt = lattice.n[3];
+    const std::vector<double> g = examples::free_quark(nt, mass);
+    const double sites = double(lattice.volume()) / nt, corners = sites / 8;
+    const double on = spec.shape == examples::Wall::full   ? sites
+                      : spec.shape == examples::Wall::even ? sites / 2
+                                                           : corners;
+    const double size[] = {3 * on, spec.shape == examples::Wall::corner ? 3 * corners : 0, corners};
+    double worst = 0, largest[examples::n_hadrons] = {};
+    for (int t = 0; t < nt; ++t)
+        for (int k = 0; k < examples::n_hadrons; ++k) {
+            const double power = k == examples::nucleon ? std::pow(g[t], 3) : g[t] * g[t];
+            largest[k] = std::max(largest[k], std::fabs(power) * std::max(size[k], corners));
+            worst = examples::worse(worst, std::fabs(wall.of[k][t] - size[k] * power));
+        }
+    worst /= *std::min_element(largest, largest + examples::n_hadrons);
+    checks.add("correlators of free quarks, over the largest", worst, 1e-11 + 10 * spec.tolerance / mass);
+}
+
+examples::HadronSpec spec_of(const Settings &s, Progress &progress) {
+    const bool wall = s.source == "wall" || s.source == "both", smeared = s.source == "smeared" || s.source == "both";
+    if (!wall && !smeared)
+        throw ArgumentError("--source: '" + s.source + "' is none of wall, smeared, both");
+    examples::HadronSpec spec{};
+    spec.wall = wall, spec.smeared = smeared;
+    spec.shape = s.wall == "corner" ? examples::Wall::corner
+                 : s.wall == "even" ? examples::Wall::even
+                                    : examples::Wall::full;
+    if (spec.shape == examples::Wall::full && s.wall != "full")
+        throw ArgumentError("--wall: '" + s.wall + "' is none of corner, even, full");
+    spec.fix_gauge = wall && !s.not_fixed;
+    spec.width = s.width, spec.smear_steps = s.smear_steps;
+    spec.tolerance = s.tolerance;
+    spec.how = examples::pair_of(s.precisions, "precisions");
+    spec.progress = [&](const char *what, int step, double value) { progress(what, step, value); };
+    return spec;
+}
+
+// Correlators of all masses and sources, configuration by configuration.
+class Spectrum {
+  public:
+    Spectrum(const examples::Job &ranks, const reference::Lattice &lattice, const Settings &s,
+             examples::HadronSpec spec, std::vector<double> masses, int configurations, Progress &progress)
+        : ranks_(ranks), lattice_(lattice), settings_(s), spec_(spec), masses_(std::move(masses)), progress_(progress),
+          hadrons_(ranks, lattice, examples::action_of(s.action), examples::backends_of(ranks, s.backend)[0],
+                   std::move(spec)) {
+        for (const double mass : masses_)
+            for (const std::string &source : {s.wall + "-wall", std::string("smeared")})
+                if (source == "smeared" ? spec_.smeared : spec_.wall) {
+                    series_.push_back({mass, source, {}});
+                    for (auto &of_each : series_.back().of)
+                        of_each.resize(configurations);
+                }
+    }
+
+    void measure(int k, Gauge gauge) {
+        const examples::Hadrons::Loaded loaded = hadrons_.load(std::move(gauge));
+        progress_.end();
+        std::printf("configuration %d of %zu: plaquette %.6f", k + 1, series_[0].of[0].size(), loaded.plaquette);
+        if (spec_.fix_gauge)
+            std::printf(", Coulomb gauge after %d steps, mean trace %.6f", loaded.fix_steps, loaded.fix_mean);
+        std::printf("\n");
+        const int nt = lattice_.n[3];
+        for (int n = 0; n < settings_.sources_in_time; ++n)
+            measure_slice(k, (settings_.first_slice + n * nt / settings_.sources_in_time) % nt, loaded.free);
+        for (const double mass : masses_)
+            if (loaded.free) {
+                const double energy = examples::free_energy(mass);
+                std::printf("  free quarks of mass %g have energy %.6f: pion and rho %.6f, nucleon %.6f\n", mass,
+                            energy, 2 * energy, 3 * energy);
+            }
+    }
+
+    // Tables and times. The exit status.
+    int finish(double heat_bath_seconds, std::ofstream &csv) const {
+        for (const Series &series : series_)
+            print(series, csv);
+        std::printf("\nseconds: heat bath %.2f", ranks_.slowest(heat_bath_seconds));
+        for (int part = 0; part < examples::Hadrons::n_parts; ++part)
+            std::printf(", %s %.2f", examples::Hadrons::part_names[part], ranks_.slowest(hadrons_.seconds()[part]));
+        std::printf("\n");
+        return checks_.finish();
+    }
+
+  private:
+    void measure_slice(int k, int slice, bool free) {
+        hadrons_.make_sources(slice);
+        for (size_t at = 0; at < series_.size();) {
+            const double mass = series_[at].mass;
+            const auto start = std::chrono::steady_clock::now();
+            const std::vector<examples::HadronResult> results = hadrons_.measure(mass);
+            progress_.end();
+            double residual = 0;
+            for (const examples::HadronResult &r : results) {
+                for (int h = 0; h < examples::n_hadrons; ++h)
+                    series_[at].of[h][k].push_back(r.of[h]);
+                ++at;
+                residual = examples::worse(residual, r.residual);
+                checks_.add("|eta - M G| / |eta|", r.residual, spec_.tolerance);
+                checks_.add("Ward identity, sum |G|^2 = Re <eta, G> / 2m", r.ward, r.ward_limit);
+                checks_.add("pion as contracted and as summed on the host", r.norm, 1e-12);
+            }
+            std::printf("  source at t = %d, mass %g: %d steps, residual %.1e, %.2f s\n", slice, mass, results[0].steps,
+                        residual, seconds_since(start));
+            if (free && spec_.wall)
+                check_free(lattice_, spec_, mass, results[0], checks_);
+        }
+    }
+
+    const examples::Job &ranks_;
+    reference::Lattice lattice_;
+    const Settings &settings_;
+    examples::HadronSpec spec_;
+    std::vector<double> masses_;
+    Progress &progress_;
+    examples::Hadrons hadrons_;
+    std::vector<Series> series_; // for each mass and there for each source
+    Checks checks_;
+};
+
+int run(const Settings &s, examples::Job &ranks) {
+    const auto masses = examples::list_of<double>(s.masses, "masses");
+    if (masses.empty() || !(*std::min_element(masses.begin(), masses.end()) > 0))
+        throw ArgumentError("--masses must be positive");
+    std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+    ranks.start(s.grid);
+    Progress progress(ranks.is_first());
+    const examples::HadronSpec spec = spec_of(s, progress);
+    GaugeFields fields(ranks, s, progress);
+    const reference::Lattice lattice = fields.lattice();
+    const int nt = lattice.n[3];
+    if (s.first_slice >= nt)
+        throw ArgumentError("--first-slice must be below the extent in time, " + std::to_string(nt));
+    if (nt % s.sources_in_time != 0)
+        throw ArgumentError("--sources-in-time must divide the extent in time, " + std::to_string(nt));
+    std::printf("lattice %d x %d x %d x %d, %s quarks, %d configuration(s), %d source(s) in time each\n", lattice.n[0],
+                lattice.n[1], lattice.n[2], nt, s.action.c_str(), fields.count(), s.sources_in_time);
+    examples::print_ranks(ranks, lattice);
+    std::ofstream csv;
+    if (!s.csv.empty() && ranks.is_first()) {
+        csv.open(s.csv);
+        if (!csv)
+            throw std::runtime_error(s.csv + " cannot be written");
+        csv.precision(17);
+    }
+    csv << "quark_mass,source,hadron,t,correlator,error,effective_mass,error_of_mass\n";
+    Spectrum spectrum(ranks, lattice, s, spec, masses, fields.count(), progress);
+    for (int k = 0; k < fields.count(); ++k)
+        spectrum.measure(k, fields.take(k));
+    return spectrum.finish(fields.seconds(), csv);
+}
+
+bool read_settings(int argc, char **argv, Settings &s) {
+    examples::Arguments arguments("spectrum", "correlators and masses of pion, rho and nucleon");
+    arguments.add("lattice", "FILE,FILE,...", s.lattice_files,
+                  "gauge fields (MILC version 5 or SciDAC); without them they are made");
+    arguments.add("size", "X Y Z T", s.size, "extents of fields made here");
+    arguments.add("beta", "B", s.beta, "their coupling 6/g^2");
+    arguments.add("sweeps", "N", s.sweeps, "heat-bath sweeps before the first; 0: unit links, free quarks");
+    arguments.add("configurations", "N", s.configurations, "how many are made");
+    arguments.add("between", "N", s.between, "sweeps from one to the next");
+    arguments.add("seed", "N", s.seed, "of the fields");
+    arguments.add("transform", "SEED", s.transform, "of a random gauge transformation, to test with; 0: none");
+    arguments.add("action", "NAME", s.action, "of the quarks: hisq or asqtad");
+    arguments.add("masses", "M,M,...", s.masses, "quark masses");
+    arguments.add("source", "NAME", s.source, "wall, smeared (sinks, too), both");
+    arguments.add("wall", "NAME", s.wall, "which sites: corner, even, full");
+    arguments.add("not-fixed", "", s.not_fixed, "no Coulomb gauge fixing for the wall");
+    arguments.add("width", "W", s.width, "of the Gaussian of smeared quarks, in lattice spacings");
+    arguments.add("smear-steps", "N", s.smear_steps, "of smearing");
+    arguments.add("sources-in-time", "N", s.sources_in_time, "time slices with sources, evenly spread");
+    arguments.add("first-slice", "T", s.first_slice, "the first of them");
+    arguments.add("tolerance", "R", s.tolerance, "|eta - M G| / |eta| of every propagator");
+    arguments.add("precisions", "P", s.precisions, "of the solves, a pair as double/half");
+    arguments.add("backend", "NAME", s.backend, "auto, host or cuda");
+    examples::Job::add_grid(arguments, s.grid);
+    arguments.add("csv", "FILE", s.csv, "all correlators and masses");
+    if (!arguments.parse(argc, argv))
+        return false;
+    if (s.sweeps < 0 || s.first_slice < 0 || s.between < 1 || s.configurations < 1 || s.sources_in_time < 1 ||
+        !(s.tolerance > 0))
+        throw ArgumentError("--configurations, --between, --sources-in-time and --tolerance must be positive, --sweeps "
+                            "and --first-slice not negative");
+    return true;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    return examples::run_on_ranks("spectrum", [&](examples::Job &ranks) {
+        Settings settings;
+        return read_settings(argc, argv, settings) ? run(settings, ranks) : 0;
+    });
+}

@@ -1,0 +1,202 @@
+// M x = b from the host's field to the host's field: what MILC does around its solves of M^dag M, on the device.
+#include "milc_glue/plugin/solve.h"
+#include <vector>
+
+using namespace milcgpu;
+
+namespace {
+
+constexpr int both = MILCGPU_EVEN + MILCGPU_ODD;
+
+uint64_t field_bytes(const Plugin &p, int sites) {
+    return static_cast<uint64_t>(sites) * 6 * (p.in_double() ? sizeof(double) : sizeof(float));
+}
+
+// to = scale (a x - D y)
+milcgpu_status minus_dslash(const Plugin &p, RoutineAccount &account, const LinkSet *links, int parity, double scale,
+                            double a, milcgpu_vector x, milcgpu_vector y, milcgpu_vector to) {
+    constexpr double dslash_flops = 1146, difference_flops = 18; // a site
+    account.flops += (dslash_flops + difference_flops) * p.sites_of(parity);
+    return milcgpu_vector_minus_dslash(links->handle, parity, scale, a, x, y, to);
+}
+
+// The vectors of n sources on the device, and the steps.
+class Inversion {
+  public:
+    Inversion(Plugin &p, RoutineAccount &account, const milcgpu_plugin_invert_call &call)
+        : p_(p), account_(account), call_(call), sources_(call.n), normals_(call.n), solutions_(call.n) {}
+
+    Outcome run(milcgpu_solve_report *even, milcgpu_solve_report *odd) {
+        const LinkSet *links = p_.links_for(call_.solve.fat, call_.solve.lng);
+        if (links == nullptr)
+            return Outcome::failed;
+        made_of_ = links->content();
+        milcgpu_status status = load();
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+            status = each(status, [&](int k) {
+                return minus_dslash(p_, account_, links, parity, 1, 2 * call_.solve.mass, source(k), source(k),
+                                    normal(k));
+            });
+        if (status != MILCGPU_OK)
+            return failed(status);
+        Outcome outcome = solve(MILCGPU_EVEN, even);
+        if (outcome != Outcome::done)
+            return outcome;
+        links = p_.links_for(call_.solve.fat, call_.solve.lng);
+        if (links == nullptr)
+            return Outcome::failed;
+        if (p_.agreed(links->content() != made_of_))
+            return Outcome::from_start;
+        if (call_.odd_from_even != 0)
+            status = each(status, [&](int k) {
+                return minus_dslash(p_, account_, links, MILCGPU_ODD, 0.5 / call_.solve.mass, 1, source(k), solution(k),
+                                    solution(k));
+            });
+        if (status != MILCGPU_OK)
+            return failed(status);
+        outcome = solve(MILCGPU_ODD, odd);
+        if (outcome != Outcome::done)
+            return outcome;
+        status = save_all();
+        return status == MILCGPU_OK ? Outcome::done : failed(status);
+    }
+
+  private:
+    milcgpu_vector source(int k) const { return sources_[k]->vector(); }
+    milcgpu_vector normal(int k) const { return normals_[k]->vector(); } // M^dag of it
+    milcgpu_vector solution(int k) const { return solutions_[k]->vector(); }
+
+    // work(k) for each source, until one fails on any rank.
+    template <class Work> milcgpu_status each(milcgpu_status status, const Work &work) {
+        for (int k = 0; k < call_.n && status == MILCGPU_OK; ++k)
+            status = p_.agreed(work(k));
+        return status;
+    }
+
+    // Guesses that are not used stay where they are.
+    milcgpu_status load() {
+        return each(MILCGPU_OK, [&](int k) {
+            milcgpu_status status = p_.quarks->with_content(call_.sources[k].data, sources_[k], account_.to_device);
+            for (auto *made : {&normals_[k], &solutions_[k]})
+                if (status == MILCGPU_OK)
+                    status = p_.quarks->empty(*made);
+            const int guess = call_.odd_from_even != 0 ? MILCGPU_EVEN : both;
+            for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+                if (status == MILCGPU_OK && (guess & parity) != 0)
+                    status = load(solution(k), parity, call_.solutions[k]);
+            return status;
+        });
+    }
+    milcgpu_status load(milcgpu_vector to, int parity, const milcgpu_field &from) {
+        account_.to_device += field_bytes(p_, p_.sites_of(parity));
+        return milcgpu_vectors_load(to.of, to.index, parity, &from);
+    }
+
+    milcgpu_status save_all() {
+        return each(MILCGPU_OK,
+                    [&](int k) { return p_.quarks->deliver(solutions_[k], call_.solutions[k], account_.to_host); });
+    }
+
+    Outcome solve(int parity, milcgpu_solve_report *reports) {
+        milcgpu_plugin_solve_call call = call_.solve;
+        call.parity = parity;
+        std::vector<milcgpu_vector> sources, solutions;
+        for (int k = 0; k < call_.n; ++k)
+            sources.push_back(normal(k)), solutions.push_back(solution(k));
+        const auto once = [&](milcgpu_links *links, const milcgpu_solve_spec &spec, milcgpu_solve_report *of_sources) {
+            return milcgpu_solve_vectors(p_.context, links, &spec, MILCGPU_TOGETHER_AUTO, call_.n, sources.data(),
+                                         solutions.data(), of_sources);
+        };
+        for (int k = 0; k < call_.n; ++k)
+            reports[k] = {}, reports[k].struct_size = sizeof *reports;
+        const Outcome outcome = solve_until_done(p_, account_, {call, call_.n, reports, once, true, made_of_});
+        if (outcome == Outcome::from_start) // a bit may have flipped in a source
+            p_.quarks->drop_all();
+        return outcome == Outcome::out_of_memory ? failed(MILCGPU_NO_MEMORY) : outcome;
+    }
+
+    // Of a step around the solves, or where memory does not do for all of it: MILC's routine then calls the solver with
+    // less on the device at a time.
+    Outcome failed(milcgpu_status status) {
+        const char *const name = routine_name(call_.solve.routine);
+        if (status == MILCGPU_CORRUPTED) {
+            p_.say(0, format("%s: %s. It begins again", name, reason().c_str()));
+            p_.quarks->drop_all();
+            return Outcome::from_start;
+        }
+        if (status == MILCGPU_NO_MEMORY)
+            p_.say(1, format("%s: %s. Fields go to the host between its steps", name, reason().c_str()));
+        else
+            p_.report_failure(call_.solve.routine, status);
+        return Outcome::failed;
+    }
+
+    Plugin &p_;
+    RoutineAccount &account_;
+    const milcgpu_plugin_invert_call &call_;
+    std::vector<std::shared_ptr<QuarkField>> sources_, normals_, solutions_;
+    uint64_t made_of_ = 0; // links
+};
+
+} // namespace
+
+extern "C" {
+
+int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_report *even,
+                          milcgpu_solve_report *odd) {
+    return done_by(call->solve.routine, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[call->solve.routine];
+        const Stopwatch watch(account.seconds);
+        if (!(call->solve.tolerance > 0) && !(call->solve.relative_tolerance > 0))
+            return false; // MILC then does one iteration's worth; nothing to gain
+        for (int k = 0; k < call->n; ++k) {
+            p.vectors.to_host(call->sources[k].data);
+            p.vectors.to_host(call->solutions[k].data);
+        }
+        constexpr int most_starts = 3; // links may be edited, or a bit flip, once each
+        for (int start = 0; start < most_starts; ++start) {
+            const Outcome outcome = Inversion(p, account, *call).run(even, odd);
+            if (outcome == Outcome::done)
+                account.calls += call->n;
+            if (outcome != Outcome::from_start)
+                return outcome == Outcome::done;
+        }
+        p.say(0, format("%s: begun %d times, and data on the device have changed each time. Memory of this GPU seems "
+                        "to be failing",
+                        routine_name(call->solve.routine), most_starts));
+        return false;
+    });
+}
+
+int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgpu_field x) {
+    return done_by(MILCGPU_MAT_INVERT, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[MILCGPU_MAT_INVERT];
+        const Stopwatch watch(account.seconds);
+        p.vectors.to_host(x.data);
+        const LinkSet *links = p.links_for(fat, lng);
+        if (links == nullptr)
+            return false;
+        std::shared_ptr<QuarkField> read, made;
+        milcgpu_status status = p.agreed(p.quarks->with_content(x.data, read, account.to_device));
+        if (status == MILCGPU_OK)
+            status = p.agreed(p.quarks->empty(made));
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+            if (status == MILCGPU_OK)
+                status = p.agreed(minus_dslash(p, account, links, parity, 1, 2 * mass, read->vector(), read->vector(),
+                                               made->vector()));
+        if (status == MILCGPU_OK)
+            status = p.agreed(p.quarks->deliver(made, x, account.to_host));
+        if (status != MILCGPU_OK) {
+            if (status == MILCGPU_CORRUPTED)
+                p.quarks->drop_all();
+            p.report_failure(MILCGPU_MAT_INVERT, status);
+            return false;
+        }
+        ++account.calls;
+        return true;
+    });
+}
+
+} // extern "C"

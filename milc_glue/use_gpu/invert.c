@@ -1,0 +1,182 @@
+/* mat_invert_field, mat_invert_uml_field, mat_invert_block, ks_dirac_adj_op_inplace: M x = b by solves of M^dag M on
+ * both parities. Source and guess go to the device once, and the solution comes back once; what MILC does between its
+ * solves is done there. The lines, counters and quark_invert_control are those of MILC's routine with the solves of
+ * solve.c.
+ *
+ * Not with deflation, not inv_type CGZ and MG: MILC's routine then calls the solves of solve.c. */
+#include "solve.h"
+#ifndef MILCGPU_SERVES_INVERTS
+void milcgpu_inverts_left(const char **left) { left[MILCGPU_MAT_INVERT] = MILCGPU_ABSENT; }
+#else
+#include "../include/imp_ferm_links.h"
+#include <string.h>
+
+int __real_mat_invert_field(su3_vector *, su3_vector *, quark_invert_control *, Real,
+                            imp_ferm_links_t *) MILCGPU_ORIGINAL;
+int __real_mat_invert_uml_field(su3_vector *, su3_vector *, quark_invert_control *, Real,
+                                imp_ferm_links_t *) MILCGPU_ORIGINAL;
+int __real_mat_invert_block(su3_vector **, su3_vector **, Real, int, quark_invert_control *,
+                            imp_ferm_links_t *) MILCGPU_ORIGINAL;
+
+void __real_ks_dirac_adj_op_inplace(su3_vector *, Real, int, imp_ferm_links_t *) MILCGPU_ORIGINAL;
+
+/* Programs without MILC's routines above are without these, too. */
+#pragma weak mat_invert_cg_field
+#pragma weak ks_dirac_adj_op
+#pragma weak param
+
+void milcgpu_inverts_left(const char **left) {
+    if (__real_mat_invert_field == NULL)
+        left[MILCGPU_MAT_INVERT] = MILCGPU_ABSENT;
+}
+
+/* odd_from_even: UML; else each parity begins with the guess. */
+static int takes(const quark_invert_control *qic, int odd_from_even, Real mass, const imp_ferm_links_t *fn) {
+#if EIGMODE == EIGCG
+    if (odd_from_even)
+        return 0;
+#endif
+    return fn != NULL && !(odd_from_even && mass == 0) && !(param.eigen_param.Nvecs > 0 && qic->deflate) &&
+           milcgpu_takes_over();
+}
+
+/* After the solves of one parity. */
+static int account(int parity, int n, const milcgpu_solve_report *reports, quark_invert_control *qic) {
+    double seconds = 0, norm = 0;
+    int k, iterations;
+    for (k = 0; k < n; k++) {
+        seconds += reports[k].seconds;
+        norm += reports[k].source_norm;
+    }
+    qic->parity = parity;
+    if (norm > 0) {
+        iterations = milcgpu_account_block(n, reports, qic, seconds);
+    } else { /* MILC does not call the solver then */
+        qic->size_r = qic->final_rsq = qic->final_relrsq = 0;
+        qic->size_relr = 1;
+        qic->final_iters = qic->final_restart = iterations = 0;
+        qic->converged = 1;
+    }
+    report_status(qic);
+    return iterations;
+}
+
+/* cpu_dst: the guess, and then MILC's solution of what `qic` asks. */
+static void compare(const milcgpu_plugin_invert_call *call, int iterations, double seconds, su3_vector *src,
+                    su3_vector *dst, su3_vector *cpu_dst, quark_invert_control qic, Real mass, imp_ferm_links_t *fn) {
+    const int counted = total_iters;
+    su3_vector *normal = milcgpu_copy_of(src);
+    if (normal != NULL) {
+        milcgpu_plugin_solve_call one = call->solve;
+        double cpu_seconds = -milcgpu_plugin_seconds();
+        int cpu_iterations;
+        milcgpu_plugin_original(MILCGPU_MAT_INVERT, 1);
+        ks_dirac_adj_op(src, normal, mass, EVENANDODD, fn);
+        cpu_iterations = call->odd_from_even ? __real_mat_invert_uml_field(src, cpu_dst, &qic, mass, fn)
+                                             : mat_invert_cg_field(src, cpu_dst, &qic, mass, fn);
+        milcgpu_plugin_original(MILCGPU_MAT_INVERT, 0);
+        cpu_seconds += milcgpu_plugin_seconds();
+        total_iters = counted;
+        one.source = milcgpu_vector_field(normal);
+        one.solution = milcgpu_vector_field(dst);
+        milcgpu_judge(milcgpu_plugin_compare_invert(&one, iterations, seconds, milcgpu_vector_field(cpu_dst),
+                                                    cpu_iterations, cpu_seconds));
+    }
+    free(normal);
+}
+
+/* 1: done. 0: nothing was printed, and no field written. title: MILC's first line, or NULL. */
+static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn,
+                  int odd_from_even, const char *title, int *iterations) {
+    const quark_invert_control asked = *qic;
+    milcgpu_plugin_invert_call call;
+    milcgpu_solve_report even[n], odd[n];
+    milcgpu_field sources[n], solutions[n];
+    su3_vector *cpu_dst[n];
+    double seconds = -milcgpu_plugin_seconds();
+    int k, done;
+    for (k = 0; k < n; k++) {
+        sources[k] = milcgpu_vector_field(src[k]);
+        solutions[k] = milcgpu_vector_field(dst[k]);
+        cpu_dst[k] = milcgpu_plugin_compare() ? milcgpu_copy_of(dst[k]) : NULL;
+    }
+    call.solve = milcgpu_solve_call(MILCGPU_MAT_INVERT, sources[0], solutions[0], qic, mass, fn);
+    call.odd_from_even = odd_from_even;
+    call.n = n;
+    call.sources = sources;
+    call.solutions = solutions;
+    done = milcgpu_plugin_invert(&call, even, odd);
+    seconds += milcgpu_plugin_seconds();
+    if (done) {
+        int even_iterations;
+        if (title != NULL)
+            node0_printf(title, mass);
+        *iterations = account(EVEN, n, even, qic);
+        even_iterations = qic->final_iters;
+        *iterations += account(ODD, n, odd, qic);
+        qic->final_iters += even_iterations;
+    }
+    for (k = 0; k < n; k++) {
+        if (done && cpu_dst[k] != NULL)
+            compare(&call, even[k].iterations + odd[k].iterations, seconds / n, src[k], dst[k], cpu_dst[k], asked, mass,
+                    fn);
+        free(cpu_dst[k]);
+    }
+    return done;
+}
+
+int __wrap_mat_invert_uml_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
+                                imp_ferm_links_t *fn) {
+    int iterations;
+    if (takes(qic, 1, mass, fn) && invert(1, &src, &dst, qic, mass, fn, 1, "UML inversion with mass %f\n", &iterations))
+        return iterations;
+    return __real_mat_invert_uml_field(src, dst, qic, mass, fn);
+}
+
+int __wrap_mat_invert_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
+                            imp_ferm_links_t *fn) {
+    const int uml = qic->inv_type == UMLTYPE;
+    const char *const title =
+        uml ? "UML inversion with mass %f\n" : "Plain CG inversion from given initial guess for mass %f\n";
+    int iterations;
+    if ((uml || qic->inv_type == CGTYPE) && takes(qic, uml, mass, fn) &&
+        invert(1, &src, &dst, qic, mass, fn, uml, title, &iterations))
+        return iterations;
+    return __real_mat_invert_field(src, dst, qic, mass, fn);
+}
+
+int __wrap_mat_invert_block(su3_vector **src, su3_vector **dst, Real mass, int nsrc, quark_invert_control *qic,
+                            imp_ferm_links_t *fn) {
+    const int uml = qic->inv_type == UMLTYPE;
+    const char *const title = uml ? NULL : "Plain CG inversion from zero initial guess for mass %f\n";
+    int iterations;
+    if (nsrc > 0 && (uml || qic->inv_type == CGTYPE) && takes(qic, uml, mass, fn) &&
+        invert(nsrc, src, dst, qic, mass, fn, uml, title, &iterations))
+        return iterations;
+    return __real_mat_invert_block(src, dst, mass, nsrc, qic, fn);
+}
+
+/* Of solutions of several masses: MILC calls it from mat_invert_multi. */
+void __wrap_ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_ferm_links_t *fn) {
+    su3_vector *cpu_dst;
+    double seconds, cpu_seconds;
+    if (fn == NULL || parity != EVENANDODD || !milcgpu_takes_over() || !milcgpu_plugin_takes_dslash()) {
+        __real_ks_dirac_adj_op_inplace(dst, mass, parity, fn);
+        return;
+    }
+    cpu_dst = milcgpu_plugin_compare() ? milcgpu_copy_of(dst) : NULL;
+    seconds = -milcgpu_plugin_seconds();
+    if (!milcgpu_plugin_adjoint(fn->fat, fn->lng, mass, milcgpu_vector_field(dst))) {
+        __real_ks_dirac_adj_op_inplace(dst, mass, parity, fn);
+    } else if (cpu_dst != NULL) {
+        seconds += milcgpu_plugin_seconds();
+        cpu_seconds = -milcgpu_plugin_seconds();
+        milcgpu_plugin_original(MILCGPU_MAT_INVERT, 1);
+        __real_ks_dirac_adj_op_inplace(cpu_dst, mass, parity, fn);
+        milcgpu_plugin_original(MILCGPU_MAT_INVERT, 0);
+        cpu_seconds += milcgpu_plugin_seconds();
+        milcgpu_judge(milcgpu_plugin_compare_quarks(MILCGPU_MAT_INVERT, dst, cpu_dst, seconds, cpu_seconds));
+    }
+    free(cpu_dst);
+}
+#endif

@@ -1,0 +1,23 @@
+/* What the files of solves share: solve.c, invert.c. */
+#ifndef MILCGPU_GLUE_SOLVE_H
+#define MILCGPU_GLUE_SOLVE_H
+
+#include "glue.h"
+
+/* What `qic` asks for. Fields of the sites or arrays: the solver does not mind. */
+milcgpu_plugin_solve_call milcgpu_solve_call(milcgpu_routine routine, milcgpu_field source, milcgpu_field solution,
+                                             const quark_invert_control *qic, Real mass, const imp_ferm_links_t *fn);
+
+/* What MILC's routine leaves behind of a solve: qic, the counter and the line. */
+void milcgpu_account(const milcgpu_solve_report *report, quark_invert_control *qic, double seconds);
+
+/* The same of n sources that were asked for alike: of qic, the worst one's. Returns the iterations of all. */
+int milcgpu_account_block(int n, const milcgpu_solve_report *reports, quark_invert_control *qic, double seconds);
+
+/* To compare with; NULL where there is no room: the call is then not compared. */
+su3_vector *milcgpu_copy_of(const su3_vector *field);
+
+/* As milcgpu_solves_left. */
+void milcgpu_inverts_left(const char **left);
+
+#endif

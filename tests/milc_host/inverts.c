@@ -1,0 +1,139 @@
+/* M x = b by the routines that programs call, each beside MILC's own. */
+#include "../generic_ks/generic_ks_includes.h"
+
+#include "../include/fermion_links.h"
+
+#include "../include/imp_ferm_links.h"
+#include "plugin.h"
+#include <math.h>
+#include <string.h>
+
+int __real_mat_invert_field(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
+int __real_mat_invert_uml_field(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
+void __real_ks_dirac_adj_op_inplace(su3_vector *, Real, int, imp_ferm_links_t *);
+int __real_mat_invert_block(su3_vector **, su3_vector **, Real, int, quark_invert_control *, imp_ferm_links_t *);
+
+/* In program.c. */
+void check(int good, const char *what, double value);
+void check_iterations(int good, const char *what, double value);
+double difference(const void *a, const void *b, size_t reals);
+su3_vector *random_field(unsigned seed);
+su3_vector *copy(const su3_vector *f);
+quark_invert_control control(int parity);
+double allowed(double mass);
+void inject(const char *fault);
+
+/* MILC's routine with MILC's own solves and D. */
+static int own(int n, su3_vector **src, su3_vector **dst, quark_invert_control *qic, Real mass, fn_links_t *fn) {
+    int iterations;
+    milcgpu_plugin_original(MILCGPU_MAT_INVERT, 1);
+    iterations = n == 1 ? __real_mat_invert_field(src[0], dst[0], qic, mass, fn)
+                        : __real_mat_invert_block(src, dst, mass, n, qic, fn);
+    milcgpu_plugin_original(MILCGPU_MAT_INVERT, 0);
+    return iterations;
+}
+
+enum { most = 3 };
+
+/* together: iterations are those of a block, which MILC's own has not. */
+static void check_control(const quark_invert_control *ours, const quark_invert_control *theirs, int together) {
+    check(ours->parity == theirs->parity && ours->converged == theirs->converged, "control", ours->converged);
+    check(ours->final_rsq <= ours->resid * ours->resid, "residual", ours->final_rsq);
+    if (!together)
+        check_iterations(abs(ours->final_iters - theirs->final_iters) <= theirs->final_iters / 4 + 3,
+                         "iterations of both parities", ours->final_iters);
+}
+
+static void try_invert(int n, enum inv_type inverter, Real mass, fn_links_t *fn, int deflate, const char *fault) {
+    su3_vector *src[most], *before[most], *x[most], *y[most];
+    quark_invert_control qic = control(EVENANDODD), other;
+    const int counted = total_iters;
+    int k, iterations;
+    qic.inv_type = inverter;
+    qic.deflate = deflate;
+    other = qic;
+    for (k = 0; k < n; k++) {
+        src[k] = random_field(200 + k), before[k] = copy(src[k]);
+        x[k] = random_field(210 + k), y[k] = copy(x[k]);
+    }
+    inject(fault);
+    iterations = n == 1 ? mat_invert_field(src[0], x[0], &qic, mass, fn) : mat_invert_block(src, x, mass, n, &qic, fn);
+    inject("none");
+    check(total_iters - counted == iterations, "iterations are counted", iterations);
+    own(n, src, y, &other, mass, fn);
+    check_control(&qic, &other, n > 1);
+    for (k = 0; k < n; k++) {
+        const double d = difference(x[k], y[k], 6 * sites_on_node);
+        check(d < allowed(mass), "a solution of M x = b", d);
+        check(memcmp(src[k], before[k], sites_on_node * sizeof(su3_vector)) == 0, "the source", k);
+        free(src[k]), free(before[k]), free(x[k]), free(y[k]);
+    }
+}
+
+/* A source on the sites of one parity: M^dag of it is on both. A zero source: no solve, no line. */
+static void try_sources_of_one_parity(fn_links_t *fn) {
+    int zero;
+    for (zero = 0; zero < 2; zero++) {
+        su3_vector *src = random_field(220), *x = random_field(221), *y = copy(x);
+        quark_invert_control qic = control(EVENANDODD), other = qic;
+        const Real mass = 0.15;
+        memset(src + (zero ? 0 : even_sites_on_node), 0,
+               (zero ? sites_on_node : even_sites_on_node) * sizeof(su3_vector));
+        mat_invert_uml_field(src, x, &qic, mass, fn);
+        milcgpu_plugin_original(MILCGPU_MAT_INVERT, 1);
+        __real_mat_invert_uml_field(src, y, &other, mass, fn);
+        milcgpu_plugin_original(MILCGPU_MAT_INVERT, 0);
+        check_control(&qic, &other, 0);
+        check(zero ? memcmp(x, src, sites_on_node * sizeof(su3_vector)) == 0
+                   : difference(x, y, 6 * sites_on_node) < allowed(mass),
+              "a solution of a thin source", difference(x, y, 6 * sites_on_node));
+        check(!zero || (qic.final_iters == 0 && qic.final_rsq == 0 && qic.size_relr == 1), "a zero source", zero);
+        free(src), free(x), free(y);
+    }
+}
+
+/* An exact guess costs the residuals' evaluations alone, and it does not matter where single precision was. */
+static void try_guess(fn_links_t *fn) {
+    su3_vector *src = random_field(230), *x = random_field(231), *before;
+    quark_invert_control qic = control(EVENANDODD);
+    qic.inv_type = CGTYPE;
+    mat_invert_field(src, x, &qic, 0.1, fn);
+    before = copy(x);
+    qic.resid *= 2;
+    check(mat_invert_field(src, x, &qic, 0.1, fn) <= 2, "iterations from an exact guess", qic.final_iters);
+    check(difference(x, before, 6 * sites_on_node) < 1e-6, "an exact guess stays", 0);
+    free(src), free(x), free(before);
+}
+
+static void try_adjoint(fn_links_t *fn, const char *fault) {
+    int parity;
+    for (parity = ODD; parity <= EVENANDODD; parity++) {
+        su3_vector *ours = random_field(240), *theirs = copy(ours);
+        inject(parity == EVENANDODD ? fault : "none");
+        ks_dirac_adj_op_inplace(ours, 0.3, parity, fn);
+        inject("none");
+        milcgpu_plugin_original(MILCGPU_MAT_INVERT, 1);
+        __real_ks_dirac_adj_op_inplace(theirs, 0.3, parity, fn);
+        milcgpu_plugin_original(MILCGPU_MAT_INVERT, 0);
+        check(difference(ours, theirs, 6 * sites_on_node) < (MILC_PRECISION == 1 ? 2e-6 : 1e-14), "M^dag in place",
+              difference(ours, theirs, 6 * sites_on_node));
+        free(ours), free(theirs);
+    }
+}
+
+void try_inverts(fn_links_t *fn, const char *fault) {
+    try_invert(1, UMLTYPE, 0.05, fn, 0, "none");
+    try_invert(1, UMLTYPE, 0.1, fn, 0, fault);
+    try_invert(1, CGTYPE, 0.1, fn, 0, fault);
+    try_invert(1, CGZTYPE, 0.1, fn, 0, "none");
+    try_invert(3, UMLTYPE, 0.08, fn, 0, fault);
+    try_invert(2, CGTYPE, 0.1, fn, 0, "none");
+    try_invert(2, CGZTYPE, 0.1, fn, 0, "none");
+    try_sources_of_one_parity(fn);
+    try_guess(fn);
+    try_adjoint(fn, fault);
+    param.eigen_param.Nvecs = 2; /* there are some, and nobody asks for them */
+    try_invert(1, UMLTYPE, 0.1, fn, 0, "none");
+    try_invert(1, UMLTYPE, 0.1, fn, 1, "none");
+    try_invert(2, CGTYPE, 0.1, fn, 1, "none");
+}

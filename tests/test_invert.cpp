@@ -1,0 +1,319 @@
+// M x = b with fields that stay on the device: M^dag and D of vectors, solves of them, and the plugin's whole call.
+#include "milc_glue/context.h"
+#include "tests/mesons_support.h"
+#include "tests/plugin_support.h"
+
+using namespace tests;
+
+namespace {
+
+constexpr int parities[] = {MILCGPU_EVEN, MILCGPU_ODD};
+constexpr int index_of(int parity) { return parity == MILCGPU_EVEN ? 0 : 1; }
+
+// Vectors of a session, and fields of the reference in them.
+template <class Real> struct Vectors {
+    Session<Real> &session;
+    milcgpu_vectors *handle = nullptr;
+    Vectors(Session<Real> &of, int count) : session(of) {
+        REQUIRE(milcgpu_vectors_create(of.context, Session<Real>::precision, count, &handle) == MILCGPU_OK);
+    }
+    Vectors(const Vectors &) = delete;
+    ~Vectors() { milcgpu_vectors_destroy(handle); }
+    milcgpu_vector operator[](int k) const { return {handle, k}; }
+    void put(int k, const reference::Fermion &field) const {
+        std::vector<Real> host = reference::vector_to_milc<Real>(session.lattice, field);
+        const milcgpu_field from = Session<Real>::field(host);
+        for (const int parity : parities)
+            REQUIRE(milcgpu_vectors_load(handle, k, parity, &from) == MILCGPU_OK);
+    }
+    reference::Fermion get(int k) const {
+        std::vector<Real> host(6 * static_cast<size_t>(session.lattice.volume()));
+        const milcgpu_field to = Session<Real>::field(host);
+        for (const int parity : parities)
+            REQUIRE(milcgpu_vectors_save(handle, k, parity, &to) == MILCGPU_OK);
+        return reference::vector_from_milc<Real>(session.lattice, host);
+    }
+};
+
+// M x = 2 m x + D x
+reference::Fermion dirac(const reference::Lattice &lattice, const AsqtadLinks &links, double mass,
+                         const reference::Fermion &x, double sign = 1) {
+    reference::Fermion out = reference::dslash(lattice, links.fat, links.lng, x);
+    for (int s = 0; s < lattice.volume(); ++s)
+        out[s] = 2 * mass * x[s] + sign * out[s];
+    return out;
+}
+
+double apart(const reference::Lattice &lattice, const reference::Fermion &a, const reference::Fermion &b) {
+    return std::max(parity_difference(lattice, a, b, 0), parity_difference(lattice, a, b, 1));
+}
+
+} // namespace
+
+TEST_CASE("vectors: scale (a x - D y) by the reference, on lattices whole and cut", "[measurements][invert]") {
+    const auto check = [](auto real, Backend backend, const reference::Lattice &lattice) {
+        using Real = decltype(real);
+        const AsqtadLinks links = asqtad_links(lattice, 301);
+        const reference::Fermion x = random_fermion(lattice, 302), y = random_fermion(lattice, 303);
+        Session<Real> session(lattice, backend);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        const Vectors<Real> v(session, 3);
+        v.put(0, x), v.put(1, y);
+        for (const int parity : parities)
+            REQUIRE(milcgpu_vector_minus_dslash(session.links, parity, -0.7, 1.3, v[0], v[1], v[2]) == MILCGPU_OK);
+        reference::Fermion expected = reference::dslash(lattice, links.fat, links.lng, y);
+        for (int s = 0; s < lattice.volume(); ++s)
+            expected[s] = -0.7 * (1.3 * x[s] - expected[s]);
+        CHECK(apart(lattice, v.get(2), expected) < (sizeof(Real) == 8 ? 3e-15 : 2e-6));
+        CHECK(apart(lattice, v.get(1), y) < (sizeof(Real) == 8 ? 1e-30 : 1e-7)); // as it was
+        // `to` is y: odd sites of a solution from its even ones.
+        REQUIRE(milcgpu_vector_minus_dslash(session.links, MILCGPU_ODD, -0.7, 1.3, v[0], v[1], v[1]) == MILCGPU_OK);
+        CHECK(parity_difference(lattice, v.get(1), expected, 1) < (sizeof(Real) == 8 ? 3e-15 : 2e-6));
+        CHECK(parity_difference(lattice, v.get(1), y, 0) < (sizeof(Real) == 8 ? 1e-30 : 1e-7));
+    };
+    for (const Backend backend : backends()) {
+        for (const reference::Lattice &lattice : shapes)
+            check(double(), backend, lattice);
+        check(float(), backend, shapes[0]);
+        const Environment cut{{"MILCGPU_EMULATE", "yt"}};
+        check(double(), backend, {{4, 6, 2, 4}});
+    }
+}
+
+TEST_CASE("vectors: a solve of them has the bits of a solve of the host's fields", "[measurements][invert]") {
+    const reference::Lattice lattice{{4, 6, 4, 4}};
+    const AsqtadLinks links = asqtad_links(lattice, 311);
+    const int n = 3;
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        const Vectors<double> v(session, 2 * n);
+        std::vector<std::vector<double>> b, x;
+        std::vector<milcgpu_field> sources, solutions;
+        std::vector<milcgpu_vector> from, to;
+        for (int k = 0; k < n; ++k) {
+            b.push_back(reference::vector_to_milc<double>(lattice, random_fermion(lattice, 312 + k)));
+            x.push_back(reference::vector_to_milc<double>(lattice, random_fermion(lattice, 322 + k)));
+            v.put(k, random_fermion(lattice, 312 + k)), v.put(n + k, random_fermion(lattice, 322 + k));
+            from.push_back(v[k]), to.push_back(v[n + k]);
+        }
+        for (int k = 0; k < n; ++k)
+            sources.push_back(session.field(b[k])), solutions.push_back(session.field(x[k]));
+        std::vector<milcgpu_solve_report> host(n, empty_report()), device(n, empty_report());
+        milcgpu_solve_spec spec = solve_spec(0.1, 1e-9, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+        for (const int together : {MILCGPU_BLOCK, MILCGPU_ONE_BY_ONE}) {
+            spec.parity = together == MILCGPU_BLOCK ? MILCGPU_EVEN : MILCGPU_ODD;
+            REQUIRE(milcgpu_solve_sources(session.context, session.links, &spec, together, n, sources.data(),
+                                          solutions.data(), host.data()) == MILCGPU_OK);
+            REQUIRE(milcgpu_solve_vectors(session.context, session.links, &spec, together, n, from.data(), to.data(),
+                                          device.data()) == MILCGPU_OK);
+            for (int k = 0; k < n; ++k) {
+                CHECK(device[k].iterations == host[k].iterations);
+                CHECK(device[k].true_residual == host[k].true_residual);
+                const uint64_t half = 48u * lattice.volume() / 2 - 100; // no field over the bus, but for checksums
+                CHECK(device[k].bytes_to_device + half <= host[k].bytes_to_device);
+                CHECK(device[k].bytes_to_host + half <= host[k].bytes_to_host);
+            }
+        }
+        for (int k = 0; k < n; ++k)
+            CHECK(reference::vector_to_milc<double>(lattice, v.get(n + k)) == x[k]);
+    }
+}
+
+TEST_CASE("vectors: what is refused, and a bit that flips in one", "[measurements][invert][faults]") {
+    const reference::Lattice lattice{{4, 4, 2, 4}};
+    const AsqtadLinks links = asqtad_links(lattice, 331);
+    const auto says = [](const char *text) { return has(milcgpu_last_error(), text); };
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend), another(lattice, backend);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        const reference::Fermion field = random_fermion(lattice, 332);
+        const Vectors<double> v(session, 3), elsewhere(another, 1);
+        v.put(0, field);
+        const auto minus = [&](milcgpu_vector x, milcgpu_vector y, milcgpu_vector to, double scale = 1, int on = 1) {
+            return milcgpu_vector_minus_dslash(session.links, on, scale, 1, x, y, to);
+        };
+        CHECK(minus(v[0], v[0], {nullptr, 0}) == MILCGPU_BAD_ARGUMENT);
+        CHECK(minus({nullptr, 0}, v[0], v[1]) == MILCGPU_BAD_ARGUMENT);
+        CHECK(minus(v[0], v[0], v[3]) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("vectors 3 to 3: there are 3"));
+        CHECK(minus(v[0], v[0], v[0]) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("it is x, too"));
+        CHECK(minus(v[2], v[0], v[1]) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("vector 2 is empty on odd sites"));
+        CHECK(minus(v[0], v[2], v[1]) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("vector 2 is empty on even sites"));
+        CHECK(minus(v[0], elsewhere[0], v[1]) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("y: vectors of another context"));
+        CHECK(minus(v[0], v[0], v[1], NAN) == MILCGPU_BAD_ARGUMENT);
+        CHECK(minus(v[0], v[0], v[1], 1, 3) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_vector_minus_dslash(nullptr, 1, 1, 1, v[0], v[0], v[1]) == MILCGPU_BAD_ARGUMENT);
+        REQUIRE(minus(v[0], v[0], v[1]) == MILCGPU_OK);
+
+        const milcgpu_solve_spec spec = solve_spec(0.2, 1e-8, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
+        v.put(1, field);
+        const auto solve = [&](std::vector<milcgpu_vector> b, std::vector<milcgpu_vector> x) {
+            return milcgpu_solve_vectors(session.context, session.links, &spec, MILCGPU_BLOCK,
+                                         static_cast<int>(b.size()), b.data(), x.data(), nullptr);
+        };
+        CHECK(solve({v[0]}, {v[0]}) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("solutions[0]: that vector is another solution, too, or a source"));
+        CHECK(solve({v[0], v[1]}, {v[1], v[2]}) == MILCGPU_BAD_ARGUMENT);
+        CHECK(solve({v[0], v[0]}, {v[1], v[1]}) == MILCGPU_BAD_ARGUMENT);
+        CHECK(solve({v[0]}, {v[2]}) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("vector 2 is empty on even sites"));
+        CHECK(solve({elsewhere[0]}, {v[1]}) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_solve_vectors(session.context, session.links, &spec, 0, 1, nullptr, nullptr, nullptr) ==
+              MILCGPU_BAD_ARGUMENT);
+        REQUIRE(solve({v[0]}, {v[1]}) == MILCGPU_OK);
+
+        // One bit of the source: what reads it says so, and it is empty until it is filled again.
+        unsigned char *const byte = v.handle->parity[0][0].data + 5;
+        unsigned char value;
+        milcgpu::Device &device = *session.context->device;
+        device.copy_to_host(&value, byte, 1);
+        value ^= 4;
+        device.copy_to_device(byte, &value, 1);
+        CHECK(solve({v[0]}, {v[1]}) == MILCGPU_CORRUPTED);
+        CHECK(says("vector 0 on even sites is no longer what was put there"));
+        CHECK(solve({v[0]}, {v[1]}) == MILCGPU_BAD_ARGUMENT);
+        CHECK(minus(v[0], v[0], v[1]) == MILCGPU_BAD_ARGUMENT);
+        v.put(0, field);
+        CHECK(solve({v[0]}, {v[1]}) == MILCGPU_OK);
+    }
+}
+
+namespace {
+
+// n sources and guesses of the plugin's lattice, and the call for them.
+struct Inverts {
+    Milc &milc;
+    std::vector<reference::Fermion> b;
+    std::vector<std::vector<double>> source, guess, x;
+    std::vector<milcgpu_field> sources, solutions;
+    std::vector<milcgpu_solve_report> even, odd;
+    double mass = 0.1;
+
+    Inverts(Milc &of, int n) : milc(of), even(n), odd(n) {
+        for (int k = 0; k < n; ++k) {
+            b.push_back(random_fermion(of.lattice, 340 + k));
+            source.push_back(reference::vector_to_milc<double>(of.lattice, b[k]));
+            guess.push_back(reference::vector_to_milc<double>(of.lattice, random_fermion(of.lattice, 350 + k)));
+        }
+        x = guess;
+        for (int k = 0; k < n; ++k)
+            sources.push_back(Milc::field(source[k])), solutions.push_back(Milc::field(x[k]));
+    }
+    int run(bool odd_from_even) {
+        for (size_t k = 0; k < x.size(); ++k)
+            std::copy(guess[k].begin(), guess[k].end(), x[k].begin());
+        milcgpu_plugin_invert_call call{};
+        call.solve = milc.call();
+        call.solve.routine = MILCGPU_MAT_INVERT;
+        call.solve.mass = mass;
+        call.solve.tolerance = 1e-10;
+        call.odd_from_even = odd_from_even ? 1 : 0;
+        call.n = static_cast<int>(x.size());
+        call.sources = sources.data(), call.solutions = solutions.data();
+        return milcgpu_plugin_invert(&call, even.data(), odd.data());
+    }
+    // |b - M x| / |b|, by the reference.
+    double worst() const {
+        double worst = 0;
+        for (size_t k = 0; k < x.size(); ++k) {
+            const reference::Fermion solution = reference::vector_from_milc<double>(milc.lattice, x[k]);
+            worst = worse(worst, apart(milc.lattice, dirac(milc.lattice, milc.links, mass, solution), b[k]));
+        }
+        return worst;
+    }
+    bool untouched() const { return x == guess; }
+};
+
+} // namespace
+
+TEST_CASE("plugin: M x = b, each field once over the bus", "[measurements][invert][plugin]") {
+    for (const Backend backend : backends())
+        for (const reference::Lattice &lattice : {shapes[1], shapes[0]}) {
+            const Environment environment{
+                {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_PRECISION", "double"}, {"MILCGPU_VERBOSE", "0"}};
+            Milc milc(lattice);
+            REQUIRE(milc.start() == 1);
+            RoutineAccount &account = plugin().ledger[MILCGPU_MAT_INVERT];
+            account = {};
+            const uint64_t field = 48u * lattice.volume(), small = field / 2 - 1; // counters and checksums
+            for (const int n : {1, 3})
+                for (const bool odd_from_even : {true, false}) {
+                    Inverts inverts(milc, n);
+                    account = {};
+                    REQUIRE(inverts.run(odd_from_even) == 1);
+                    // |r| of the normal equation, over 2 m at most.
+                    CHECK(inverts.worst() < 2e-10 * 10 / (2 * inverts.mass));
+                    CHECK(account.calls == n);
+                    // The source, and the guess of both parities or of the even one.
+                    const uint64_t to = n * (odd_from_even ? field + field / 2 : 2 * field), from = n * field;
+                    CHECK(account.to_device >= to);
+                    CHECK(account.to_device < to + small);
+                    CHECK(account.to_host >= from);
+                    CHECK(account.to_host < from + small);
+                }
+        }
+}
+
+TEST_CASE("plugin: faults while M x = b is solved leave the fields, or solve it after all",
+          "[measurements][invert][plugin][faults]") {
+    for (const Backend backend : backends()) {
+        const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "1"}};
+        Milc milc;
+        said_by([&] { REQUIRE(milc.start() == 1); });
+        Inverts inverts(milc, 2);
+        const auto right = [&] { return inverts.worst() < 1e-8; };
+        // Memory of the device, at each allocation.
+        const auto survives = [&](const char *what, Fault fault) {
+            int met = 0;
+            for (int after = 0; after < 400; after += after < 30 ? 1 : 7) {
+                if (milcgpu_plugin_active() == 0)
+                    said_by([&] { REQUIRE(milc.start() == 1); });
+                INFO(what << " " << after);
+                int answer = -1;
+                Fault left = Fault::none;
+                const std::string text = said_by([&] {
+                    plugin().context->device->inject(fault, after);
+                    answer = inverts.run(true);
+                    if (plugin().context != nullptr) {
+                        left = plugin().context->device->planted();
+                        plugin().context->device->inject(Fault::none);
+                    }
+                });
+                INFO(text);
+                const bool was_met = left == Fault::none;
+                met += was_met;
+                CHECK((answer == 1 ? right() : inverts.untouched()));
+                CHECK((!was_met || answer == 1 || has(text, "milcgpu: ")));
+                if (!was_met)
+                    break;
+            }
+            CHECK(met > 3);
+        };
+        survives("allocation", Fault::allocation);
+        survives("device lost", Fault::device_lost);
+        said_by([&] { REQUIRE(milc.start() == 1); });
+        // A bit of the links flips as the solve begins.
+        std::string text = said_by([&] {
+            milcgpu_plugin_inject_fault(MILCGPU_FAULT_FLIP_LINKS);
+            CHECK(inverts.run(true) == 1);
+        });
+        CHECK(has(text, "The links are loaded again"));
+        CHECK(right());
+        // Links that MILC edits between two calls.
+        milc.fat[7] += 0.01;
+        said_by([&] { CHECK(inverts.run(true) == 1); });
+        CHECK_FALSE(right());
+        milc.fat[7] -= 0.01;
+        said_by([&] { CHECK(inverts.run(true) == 1); });
+        CHECK(right());
+        inverts.source[1][9] = NAN;
+        text = said_by([&] { CHECK(inverts.run(false) == 0); });
+        CHECK(inverts.untouched());
+        CHECK(has(text, "MILC's own routine does this call"));
+    }
+}

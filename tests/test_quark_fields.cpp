@@ -1,0 +1,255 @@
+// Quark fields that stay on the device from one routine to the next: what moves over the bus, content that changes
+// under the same address, bits that flip, memory that is short.
+#include "milc_glue/context.h"
+#include "tests/mesons_support.h"
+#include "tests/plugin_support.h"
+
+using namespace tests;
+
+namespace {
+
+// Contractions of two fields through the plugin: a local operator, one of one link, a momentum.
+struct Contraction {
+    Milc &milc;
+    std::vector<double> links, correlators;
+    explicit Contraction(Milc &of)
+        : milc(of), links(reference::links_to_milc<double>(of.lattice, random_links(of.lattice, 401))) {}
+    // Bytes to the device; -1: not done.
+    long long run(std::vector<double> &left, std::vector<double> &right) {
+        const milcgpu_momentum momenta[] = {{{0, 0, 0}, {2, 2, 2}}, {{1, 0, 1}, {3, 2, 1}}};
+        const milcgpu_meson_term terms[] = {{128 + 4 * 17, 0, 0, 1, 0}, {128 + 15, 1, 1, 0.5, 1}};
+        milcgpu_meson_spec spec{};
+        spec.struct_size = sizeof spec;
+        spec.n_momenta = spec.n_terms = spec.n_correlators = 2;
+        spec.momenta = momenta, spec.terms = terms;
+        correlators.assign(2 * 2 * static_cast<size_t>(milc.lattice.n[3]), 0);
+        const void *const none[2] = {nullptr, nullptr};
+        uint64_t &moved = plugin().ledger[MILCGPU_MESON_CONT].to_device;
+        const uint64_t before = moved;
+        const int done = milcgpu_plugin_contract(links.data(), none, none, &spec, Milc::field(left), Milc::field(right),
+                                                 correlators.data());
+        return done == 1 ? static_cast<long long>(moved - before) : -1;
+    }
+};
+
+std::vector<double> field_of(const Milc &milc, unsigned long seed) {
+    return reference::vector_to_milc<double>(milc.lattice, random_fermion(milc.lattice, seed));
+}
+
+// What the correlators are where every call loads what it reads.
+std::vector<double> loaded_anew(const reference::Lattice &lattice, const char *backend, std::vector<double> left,
+                                std::vector<double> right) {
+    const Environment environment{{"MILCGPU_BACKEND", backend}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", "load"}};
+    Milc milc(lattice);
+    REQUIRE(milc.start() == 1);
+    Contraction contraction(milc);
+    REQUIRE(contraction.run(left, right) >= 0);
+    return contraction.correlators;
+}
+
+} // namespace
+
+TEST_CASE("quark fields: a content goes over the bus once, wherever it lies, and a bit more is another content",
+          "[measurements][plugin][quark_fields]") {
+    for (const Backend backend : backends())
+        for (const reference::Lattice &lattice : {shapes[0], shapes[1]}) {
+            const Environment environment{
+                {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", "keep"}};
+            const auto expected = [&](const std::vector<double> &left, const std::vector<double> &right) {
+                return loaded_anew(lattice, backend_name(backend), left, right);
+            };
+            const long long bytes = 48LL * lattice.volume();
+            std::vector<double> last, a, b;
+            {
+                Milc milc(lattice);
+                REQUIRE(milc.start() == 1);
+                Contraction contraction(milc);
+                a = field_of(milc, 402), b = field_of(milc, 403);
+                CHECK(contraction.run(a, a) == bytes + 12 * bytes); // and the links
+                CHECK(contraction.run(a, b) == bytes);
+                CHECK(contraction.run(b, a) == 0);
+                CHECK(contraction.run(b, b) == 0);
+                std::vector<double> copy = a; // another address
+                CHECK(contraction.run(copy, b) == 0);
+                // Freed, and another field in its place.
+                const std::vector<double> other = field_of(milc, 404);
+                std::copy(other.begin(), other.end(), copy.begin());
+                CHECK(contraction.run(copy, b) == bytes);
+                // Any one bit, the first, the last, one of a record in between.
+                for (const size_t k : {size_t{0}, b.size() - 1, b.size() / 2 + 3}) {
+                    uint64_t word;
+                    std::memcpy(&word, &b[k], 8);
+                    word ^= uint64_t{1} << (k % 52);
+                    std::memcpy(&b[k], &word, 8);
+                    CHECK(contraction.run(a, b) == bytes);
+                }
+                // Two reals that change places.
+                std::swap(b[6], b[12]);
+                CHECK(contraction.run(a, b) == bytes);
+                // What an operator, a shift and a smearing make is there for the next routine.
+                std::vector<double> made(a.size());
+                const int origin[4] = {};
+                for (const milcgpu_routine routine : {MILCGPU_SPIN_TASTE, MILCGPU_SHIFT_FIELD})
+                    plugin().ledger[routine].to_device = 0;
+                CHECK(milcgpu_plugin_spin_taste(contraction.links.data(), nullptr, nullptr, 128 + 15, origin,
+                                                Milc::field(a), Milc::field(made)) == 1);
+                CHECK(plugin().ledger[MILCGPU_SPIN_TASTE].to_device == 0);
+                CHECK(milcgpu_plugin_shift(contraction.links.data(), 1, MILCGPU_FORWARD, Milc::field(made),
+                                           Milc::field(made)) == 1);
+                CHECK(plugin().ledger[MILCGPU_SHIFT_FIELD].to_device == static_cast<uint64_t>(12 * bytes)); // links
+                CHECK(milcgpu_plugin_gauss_smear(contraction.links.data(), 1.5, 3, -1, Milc::field(made)) == 1);
+                CHECK(milcgpu_plugin_laplacian(contraction.links.data(), 1, Milc::field(copy)) == 1);
+                CHECK(contraction.run(copy, made) == 0);
+                const std::vector<double> finite = made;
+                made[0] = NAN;
+                const std::vector<double> before = made;
+                said_by([&] {
+                    CHECK(milcgpu_plugin_gauss_smear(contraction.links.data(), 1.5, 3, -1, Milc::field(made)) == 0);
+                });
+                CHECK(std::memcmp(made.data(), before.data(), made.size() * sizeof(double)) == 0);
+                made = finite;
+                last = contraction.correlators;
+                a = copy, b = made;
+            }
+            CHECK(last == expected(a, b)); // the same bits
+        }
+}
+
+TEST_CASE("quark fields: what a solve has read and made, a contraction finds", "[measurements][plugin][quark_fields]") {
+    for (const Backend backend : backends()) {
+        const Environment environment{
+            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", "keep"}};
+        Milc milc;
+        REQUIRE(milc.start() == 1);
+        Contraction contraction(milc);
+        std::vector<double> b = field_of(milc, 411), x(b.size(), 0.0), other = field_of(milc, 412);
+        const milcgpu_field source = Milc::field(b), solution = Milc::field(x);
+        REQUIRE(contraction.run(other, other) > 0);
+        milcgpu_plugin_invert_call call{};
+        call.solve = milc.call();
+        call.solve.routine = MILCGPU_MAT_INVERT;
+        call.odd_from_even = 1;
+        call.n = 1;
+        call.sources = &source, call.solutions = &solution;
+        milcgpu_solve_report even, odd;
+        const uint64_t field = 48u * milc.lattice.volume();
+        RoutineAccount &account = plugin().ledger[MILCGPU_MAT_INVERT];
+        for (const double mass : {0.4, 0.3}) {
+            account = {};
+            call.solve.mass = mass;
+            REQUIRE(milcgpu_plugin_invert(&call, &even, &odd) == 1);
+            // The guess on even sites, and the source the first time.
+            const uint64_t expected = (mass == 0.4 ? field : 0) + field / 2;
+            CHECK(account.to_device >= expected);
+            CHECK(account.to_device < expected + field / 4);
+            std::vector<double> copied = x; // as create_ksp_field_copy does it
+            CHECK(contraction.run(copied, b) == 0);
+        }
+    }
+}
+
+TEST_CASE("quark fields: a bit that flips on the device, memory that is short, a device that is lost",
+          "[measurements][plugin][quark_fields][faults]") {
+    for (const Backend backend : backends()) {
+        const Environment environment{
+            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", "keep"}};
+        Milc milc;
+        REQUIRE(milc.start() == 1);
+        Contraction contraction(milc);
+        std::vector<double> a = field_of(milc, 421), b = field_of(milc, 422);
+        REQUIRE(contraction.run(a, b) > 0);
+        const std::vector<double> right = contraction.correlators;
+        const long long bytes = 48LL * milc.lattice.volume();
+
+        // Bits of all that is on the device, until one of a field was met.
+        Device &device = *plugin().context->device;
+        reference::Rng rng(423);
+        bool met = false;
+        for (int flips = 0; flips < 1000 && !met; ++flips) {
+            const size_t bit =
+                static_cast<size_t>(reference::uniform(rng) * 8.0 * static_cast<double>(device.used_bytes()));
+            const std::string owner = device.flip_bit(bit);
+            met = owner == "vectors";
+            if (!met)
+                device.flip_bit(bit); // back
+        }
+        REQUIRE(met);
+        long long moved = -1;
+        const std::string text = said_by([&] { moved = contraction.run(a, b); });
+        CHECK(has(text, "is no longer what was put there"));
+        CHECK(moved == 2 * bytes + 12 * bytes); // fields and links are loaded anew
+        CHECK(contraction.correlators == right);
+
+        // Room for some fields beside the rest, which links and a solve need, too: the oldest ones go, and all is done.
+        QuarkFields &quarks = *plugin().quarks;
+        const size_t rest = device.used_bytes() - quarks.count() * bytes;
+        device.set_memory_limit(rest + 64 * static_cast<size_t>(bytes));
+        std::vector<std::vector<double>> many;
+        for (int k = 0; k < 80; ++k)
+            many.push_back(field_of(milc, 430 + k));
+        for (auto &field : many) {
+            const std::string said = said_by([&] { CHECK(contraction.run(field, field) == bytes); });
+            CHECK(said.empty());
+        }
+        CHECK(quarks.count() > 30);
+        CHECK(quarks.count() <= 64);
+        CHECK(contraction.run(many.back(), many.back()) == 0);
+        CHECK(contraction.run(many[0], many[0]) == bytes);
+        const size_t before = quarks.count();
+        const std::string solved = said_by([&] { CHECK(milc.solve() == 1); });
+        CHECK(solved.empty()); // fields went, and nothing else
+        CHECK(quarks.count() + 24 < before);
+        CHECK(milc.residual(milc.x, 0.4) < 1.01e-8);
+        device.set_memory_limit(0);
+
+        // The device goes while one field is being loaded and another is in use.
+        for (int after = 0; after < 3; ++after) {
+            if (milcgpu_plugin_active() == 0)
+                said_by([&] { REQUIRE(milc.start() == 1); });
+            REQUIRE(contraction.run(a, a) >= 0);
+            std::vector<double> fresh = field_of(milc, 450 + after);
+            plugin().context->device->inject(Fault::device_lost, after);
+            const std::string lost = said_by([&] { CHECK(contraction.run(a, fresh) == -1); });
+            CHECK(has(lost, "MILC runs on the CPU from here on"));
+            CHECK(milcgpu_plugin_active() == 0);
+        }
+    }
+}
+
+TEST_CASE("quark fields: MILCGPU_FIELDS, and the host backend by itself", "[measurements][plugin][quark_fields]") {
+    for (const char *setting : {"load", "auto"}) {
+        const Environment environment{
+            {"MILCGPU_BACKEND", "host"}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", setting}};
+        Milc milc;
+        REQUIRE(milc.start() == 1);
+        Contraction contraction(milc);
+        std::vector<double> a = field_of(milc, 441);
+        REQUIRE(contraction.run(a, a) > 0);
+        CHECK(contraction.run(a, a) == 48LL * milc.lattice.volume());
+        CHECK(plugin().quarks->count() == 0);
+    }
+}
+
+TEST_CASE("hash_bytes: every bit counts, in any order of threads", "[measurements][plugin][quark_fields]") {
+    for (const size_t bytes : {size_t{24}, size_t{4096}, size_t{8 * 1539}}) {
+        std::vector<uint64_t> words(bytes / 8);
+        for (size_t k = 0; k < words.size(); ++k)
+            words[k] = 0x123456789abcdefu * (k + 1);
+        const uint64_t hash = milcgpu::hash_bytes(words.data(), bytes);
+        std::vector<uint64_t> seen{hash};
+        for (const size_t k : {size_t{0}, words.size() / 2, words.size() - 1})
+            for (int bit = 0; bit < 64; bit += 9) {
+                words[k] ^= uint64_t{1} << bit;
+                seen.push_back(milcgpu::hash_bytes(words.data(), bytes));
+                words[k] ^= uint64_t{1} << bit;
+            }
+        std::swap(words[0], words[1]);
+        seen.push_back(milcgpu::hash_bytes(words.data(), bytes));
+        std::swap(words[0], words[1]);
+        CHECK(milcgpu::hash_bytes(words.data(), bytes) == hash);
+        std::sort(seen.begin(), seen.end());
+        CHECK(std::unique(seen.begin(), seen.end()) == seen.end());
+        const Threads one(Backend::host, 0);
+        CHECK(milcgpu::hash_bytes(words.data(), bytes) == hash);
+    }
+}
