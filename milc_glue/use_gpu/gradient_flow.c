@@ -140,7 +140,7 @@ void __wrap_run_gradient_flow(void) {
     }
     seconds += milcgpu_plugin_seconds();
     total_steps = report.last.steps;
-    stepsize = report.next_step;
+    stepsize = report.last.step;
     node0_printf("Number of steps = %i\n", total_steps);
 #if IS_ADAPTIVE
     dist = report.last.distance;
