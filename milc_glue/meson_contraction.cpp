@@ -55,6 +55,8 @@ Contraction checked(const milcgpu_meson_links &links, const milcgpu_meson_spec &
             refuse(format("spec.terms[%d]: momentum %d of %d, correlator %d of %d, phase %d (0 to 3), factor %g", k,
                           term.momentum, spec.n_momenta, term.correlator, spec.n_correlators, term.phase, term.factor));
         const bool local = op.directions() == 0;
+        if (!local)
+            need_links(links);
         const int wanted = local ? -1 : term.spin_taste;
         size_t field = 0;
         while (field < c.fields.size() && c.fields[field].spin_taste != wanted)

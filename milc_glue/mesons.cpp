@@ -253,6 +253,7 @@ struct InPlace {
         agreed(
             *links.context, function,
             [&] {
+                need_links(links);
                 check_hop(hop);
                 check_slice(links, slice);
                 look();
@@ -365,6 +366,7 @@ milcgpu_status milcgpu_shift_quarks(milcgpu_meson_links *links, int dir, int way
     constexpr const char *function = "milcgpu_shift_quarks";
     return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
         const auto look = [&] {
+            need_links(l);
             if (dir < 0 || dir > 3 || way < MILCGPU_FORWARD || way > MILCGPU_SYMMETRIC)
                 refuse(format("dir is %d, way %d: must be from 0 (X) to 3 (T), and from 0 (forward) to 2 (symmetric)",
                               dir, way));
@@ -417,6 +419,8 @@ milcgpu_status milcgpu_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat
         std::string label;
         const auto look = [&] {
             op = spin_taste(index);
+            if (op.directions() != 0)
+                need_links(l);
             label = spin_taste_label(index);
             if (op.kind == SpinTaste::Kind::pair)
                 refuse(format("%s is an operator of two fields: milcgpu_contract takes it. Its halves are the forward "

@@ -109,15 +109,18 @@ struct Busy {
     ~Busy() { links.busy = false; }
 };
 
+inline void need_links(const milcgpu_meson_links &links) {
+    if (!links.loaded)
+        refuse("there are no links: load them first (milcgpu_meson_links_load)");
+}
+
 // body(links) returns what makes the text of what it did; with its context's device current and its errors as a status.
-// Links must be loaded. On many ranks all of
+// On many ranks all of
 // them are here, and what one may refuse alone is inside agreed().
 template <class Body>
 milcgpu_status with_meson_links(milcgpu_meson_links *links, const char *function, const Body &body) {
     return guarded(links != nullptr ? links->context : nullptr, function, [&] {
         require(links, function, "links");
-        if (!links->loaded)
-            refuse("there are no links: load them first (milcgpu_meson_links_load)");
         const double start = wall_seconds();
         const Busy in_use(*links);
         const auto done = body(*links); // outputs are written now: nothing may fail behind it

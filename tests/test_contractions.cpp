@@ -2,6 +2,7 @@
 // operators and smearing too.
 #include "milc_glue/plugin/meson_links.h"
 #include "tests/mesons_support.h"
+#include <utility>
 
 using namespace tests;
 
@@ -158,6 +159,38 @@ TEST_CASE("new links take the place of the old ones and of their products", "[me
     CHECK(reference::relative_difference(m.spin_taste(index, origins[0], psi),
                                          fresh.spin_taste(index, origins[0], psi)) == 0);
     CHECK(reference::relative_difference(m.smear(2, 1, 1, -1, psi), fresh.smear(2, 1, 1, -1, psi)) == 0);
+}
+
+TEST_CASE("local operators and their contractions need no links, all others do", "[measurements]") {
+    const Fermion a = random_fermion(small, 98), b = random_fermion(small, 99);
+    Correlators c({1, 0, 3, 5}, {{"G5-G5", 'g', 0, false}, {"GYT-GYT", 'g', 0, false}, {"G1-G1", 'g', 0, false}});
+    for (const Backend backend : backends()) {
+        Measurement<double> m(small, backend, links_for(small, 95));
+        const auto with_links = m.contract(c.spec, {a}, {b});
+        const Fermion local = m.spin_taste(milcgpu_spin_taste_index("GX-GX"), c.origin, a);
+        milcgpu_meson_links *const loaded = m.links;
+        m.must(milcgpu_meson_links_create(m.session.context, MILCGPU_DOUBLE, &m.links));
+        CHECK(m.contract(c.spec, {a}, {b}) == with_links);
+        CHECK(reference::relative_difference(m.spin_taste(milcgpu_spin_taste_index("GX-GX"), c.origin, a), local) == 0);
+        auto host = reference::vector_to_milc<double>(small, a);
+        const milcgpu_field field = Session<double>::field(host);
+        const milcgpu_quarks quarks{&field, nullptr, 0};
+        const auto refused = [](milcgpu_status status) {
+            CHECK(status == MILCGPU_BAD_ARGUMENT);
+            CHECK(std::string(milcgpu_last_error()).find("load them first") != std::string::npos);
+        };
+        const int *const origin = c.origin.data();
+        refused(milcgpu_spin_taste(m.links, nullptr, milcgpu_spin_taste_index("GX-G1"), origin, 1, &quarks, &quarks));
+        refused(milcgpu_shift_quarks(m.links, 0, 0, origin, 1, &quarks, &quarks));
+        refused(milcgpu_gauss_smear(m.links, 2, 1, 1, -1, 1, &quarks));
+        refused(milcgpu_laplacian(m.links, 1, -1, 1, &quarks));
+        c.terms[3].spin_taste = milcgpu_spin_taste_index("GX-G1");
+        std::vector<double> sums(2 * size_t(c.spec.n_correlators) * small.n[3], 3);
+        refused(milcgpu_contract(m.links, &c.spec, nullptr, nullptr, 1, &quarks, &quarks, sums.data()));
+        CHECK(sums == std::vector<double>(sums.size(), 3));
+        c.terms[3].spin_taste = c.terms[2].spin_taste;
+        milcgpu_meson_links_destroy(std::exchange(m.links, loaded));
+    }
 }
 
 TEST_CASE("what measurements refuse, by name, and leave as it was", "[measurements][sanitize]") {
@@ -369,6 +402,16 @@ TEST_CASE("MILC's links of measurements are loaded again where their content is 
         for (int k = 0; k < milcgpu::hash_parts; ++k)
             ready(host, nullptr);
         CHECK(moved == 3 * field);
+        // What the caller knows of them.
+        host[100] += 1;
+        CHECK(cache.expect(host.data(), false));
+        ready(host, nullptr);
+        CHECK(moved == 3 * field);
+        CHECK(cache.expect(host.data(), true));
+        ready(host, nullptr);
+        CHECK(moved == 4 * field);
+        CHECK_FALSE(cache.expect(other.data(), true));
+        moved -= field;
         // Other phases and other addresses have handles of their own, the fourth takes the place of the first.
         ready(host, origins[0].data());
         CHECK(handle != first);

@@ -138,6 +138,11 @@ int milcgpu_plugin_links_of_operator(int index) {
     });
 }
 
+int milcgpu_plugin_expect_links(const void *links, int are_new) {
+    const Plugin &p = plugin();
+    return p.meson_links != nullptr && p.meson_links->expect(links, are_new != 0);
+}
+
 int milcgpu_plugin_spin_taste(const void *links, const void *fat, const void *lng, int index, const int *origin,
                               milcgpu_field from, milcgpu_field to) {
     const double flops = answer_of("spin_taste_op", "Flops are not counted", 0.0, [&] {
