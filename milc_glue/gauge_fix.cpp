@@ -245,6 +245,7 @@ milcgpu_status milcgpu_hyp_smear(milcgpu_gauge *gauge, const milcgpu_hyp_spec *s
             for (int k = 1; k < spec->times; ++k)
                 made = hyp_smear(g.device(), g.geometry(), g.context->halo.get(), made, hyp);
             filled.kernel_seconds = g.device().timer_stop_seconds();
+            checked_gauge_field(g.device(), g.geometry(), made, -1);
             filled.flops = hyp_smear_flops(hyp) * spec->times * g.geometry().volume();
             g.u = std::move(made);
             g.links_changed();
