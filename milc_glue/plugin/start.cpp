@@ -120,9 +120,10 @@ void begin_tables(Plugin &p) {
 // Why MILC cannot be served; empty: it can.
 std::string refusal_of_glue(const milcgpu_milc &milc) {
     if (milc.struct_size != sizeof milc || std::strcmp(milc.header_version, MILCGPU_VERSION) != 0)
-        return format("the glue in this program was compiled with milcgpu %s, the library that is loaded is %s: "
+        return format("the glue in this program was compiled with milcgpu %s, the library that is loaded is %s%s: "
                       "build MILC again with the milcgpu that it is to run with",
-                      milc.header_version, MILCGPU_VERSION);
+                      milc.header_version, MILCGPU_VERSION,
+                      std::strcmp(milc.header_version, MILCGPU_VERSION) == 0 ? ", but from other sources" : "");
     return "";
 }
 std::string refusal(const milcgpu_milc &milc) {
