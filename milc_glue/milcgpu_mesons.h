@@ -19,7 +19,8 @@
  * On a lattice that is cut these are calls of all ranks, each with the fields of its box and all with the same
  * arguments. Origins, slices and extents are those of the whole lattice. Fields have the bits of one rank; correlators
  * are all time slices of the whole lattice, the same bits on every rank. Links and products take a margin of two sites
- * more there in the directions that are cut, and a call takes room for the quark fields that it reads, with that margin.
+ * more there in the directions that are cut, and a call takes room for the quark fields that it reads, with that
+ * margin.
  */
 #ifndef MILCGPU_MESONS_H
 #define MILCGPU_MESONS_H
