@@ -70,7 +70,8 @@ Numbers numbers_of(const milcgpu_flow_spec &spec) {
             {"spec.anisotropy", spec.anisotropy},
             {"spec.every", double(spec.every)},
             {"spec.most_steps", double(spec.most_steps)},
-            {"spec.phases_out", double(spec.phases_out)}};
+            {"spec.phases_out", double(spec.phases_out)},
+            {"spec.as_milc", double(spec.as_milc)}};
 }
 
 // The loop over steps, as MILC has it: how long they are, when one is tried again, where the flow ends.
@@ -92,19 +93,21 @@ class FlowRun {
         bool end = spec_.stop == 0;
         double measured_at = 0, energy = 0; // energy: t^2 E
         while (!ended_by_caller_ && !end) {
-            if (point_.steps == most_steps(spec_) || (automatic && point_.time > longest_time())) {
+            if (point_.steps == most_steps(spec_) ||
+                (automatic && spec_.as_milc == 0 && point_.time > longest_time())) {
                 if (measured_after_ != point_.steps)
                     measure();
                 return false;
             }
             // A step that ends there but for rounding is a whole one.
+            const double slack = spec_.as_milc != 0 ? 0 : 1e-9;
             const double left = automatic ? INFINITY : spec_.stop - point_.time, whole = step_;
-            const bool cut = step_ > left * (1 + 1e-9);
-            if (step_ > left * (1 - 1e-9))
-                step_ = left;
+            const bool cut = step_ > left * (1 + slack);
+            if (step_ > left * (1 - slack))
+                step_ = rounded(left);
             make_step(cut);
-            next_step_ = cut ? whole : adaptive_ ? step_ * change(point_.distance) : step_;
-            end = cut || (!automatic && spec_.stop - point_.time <= 1e-9 * step_);
+            next_step_ = cut ? whole : adaptive_ ? rounded(step_ * change(point_.distance)) : step_;
+            end = cut || (!automatic && spec_.stop - point_.time <= slack * step_);
             if (point_.steps % every == 0 || end) {
                 measure();
                 const double before = energy, time = point_.time;
@@ -131,6 +134,9 @@ class FlowRun {
     }
 
   private:
+    double rounded(double step) const { // as MILC's Real
+        return spec_.as_milc != 0 && gauge_.precision == Precision::single ? static_cast<float>(step) : step;
+    }
     // Where sqrt(8 t) is ten times the largest extent.
     double longest_time() const {
         const auto &n = gauge_.geometry().global_extents();
@@ -149,7 +155,7 @@ class FlowRun {
                 throw Error(Status::nan_or_inf, format("after flow time %g: links have NaN or infinity", point_.time));
             if (!adaptive_ || last || point_.distance <= spec_.tolerance)
                 break;
-            step_ *= change(point_.distance);
+            step_ = rounded(step_ * change(point_.distance));
             ++point_.rejected;
         }
         flow_.accept();
@@ -222,8 +228,10 @@ milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_sp
         run.fill(filled);
         taken = filled.last.steps, time = filled.last.time;
         run.commit();
-        return format("%s flow to %g in %d steps by %s", method.symanzik ? "Symanzik" : "Wilson", filled.last.time,
-                      filled.last.steps, method.integrator->name);
+        return [&filled, method] {
+            return format("%s flow to %g in %d steps by %s", method.symanzik ? "Symanzik" : "Wilson", filled.last.time,
+                          filled.last.steps, method.integrator->name);
+        };
     };
     milcgpu_status status = reported(gauge, function, report, body, "milcgpu_flow_report");
     if (status == MILCGPU_OK && !finished) {
@@ -285,7 +293,7 @@ milcgpu_status milcgpu_stout(milcgpu_gauge *gauge, const milcgpu_stout_spec *spe
             g.u = std::move(smeared);
             g.links_changed();
         }
-        return format("stout smearing, %d times", spec->times);
+        return [spec] { return format("stout smearing, %d times", spec->times); };
     });
 }
 

@@ -109,6 +109,22 @@ ApeSpec checked(const milcgpu_ape_spec &spec) {
             signs_of(spec.phases_out)};
 }
 
+HypSpec checked(const milcgpu_hyp_spec &spec) {
+    require_size(spec.struct_size, sizeof spec, "milcgpu_hyp_spec");
+    if (!std::isfinite(spec.alpha1) || !std::isfinite(spec.alpha2) || !std::isfinite(spec.alpha3))
+        refuse(
+            format("spec.alpha1 is %g, alpha2 %g, alpha3 %g: must be finite", spec.alpha1, spec.alpha2, spec.alpha3));
+    if (spec.directions != 3 && spec.directions != 4)
+        refuse(format("spec.directions is %d: must be 4, or 3 for space", spec.directions));
+    if (spec.times < 0 || spec.hits < 0 || spec.hits > 10000)
+        refuse(format("spec.times is %d, spec.hits %d: must not be negative, hits not above 10000", spec.times,
+                      spec.hits));
+    return {{spec.alpha3, spec.alpha2, spec.alpha1},
+            spec.directions == 3,
+            spec.hits == 0 ? 9 : spec.hits,
+            signs_of(spec.phases_out)};
+}
+
 } // namespace
 
 extern "C" {
@@ -139,7 +155,7 @@ milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_s
         finished = fixing.run(filled);
         filled.kernel_seconds = g.device().timer_stop_seconds();
         fixing.commit();
-        return format("gauge fixing, %d steps to a mean of %.8f", filled.steps, filled.mean);
+        return [&filled] { return format("gauge fixing, %d steps to a mean of %.8f", filled.steps, filled.mean); };
     };
     const milcgpu_status status = reported(gauge, function, report, body, "milcgpu_gauge_fix_report");
     if (status != MILCGPU_OK || finished || full.tolerance < 0)
@@ -199,7 +215,41 @@ milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *s
         }
         if (not_converged != nullptr)
             *not_converged = static_cast<uint64_t>(failed);
-        return format("APE smearing, %d times", spec->times);
+        return [spec] { return format("APE smearing, %d times", spec->times); };
+    });
+}
+
+milcgpu_status milcgpu_hyp_smear(milcgpu_gauge *gauge, const milcgpu_hyp_spec *spec, milcgpu_force_report *report) {
+    constexpr const char *function = "milcgpu_hyp_smear";
+    return reported(gauge, function, report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
+        HypSpec hyp{};
+        agreed(
+            *g.context, function,
+            [&] {
+                require(spec, function, "spec");
+                hyp = checked(*spec);
+            },
+            [&] {
+                return Numbers{{"spec.alpha1", spec->alpha1},
+                               {"spec.alpha2", spec->alpha2},
+                               {"spec.alpha3", spec->alpha3},
+                               {"spec.times", double(spec->times)},
+                               {"spec.directions", double(spec->directions)},
+                               {"spec.hits", double(spec->hits)},
+                               {"spec.phases_out", double(spec->phases_out)}};
+            });
+        need_links(g);
+        if (spec->times > 0) {
+            g.device().timer_start();
+            LinkField made = hyp_smear(g.device(), g.geometry(), g.context->halo.get(), g.u, hyp);
+            for (int k = 1; k < spec->times; ++k)
+                made = hyp_smear(g.device(), g.geometry(), g.context->halo.get(), made, hyp);
+            filled.kernel_seconds = g.device().timer_stop_seconds();
+            filled.flops = hyp_smear_flops(hyp) * spec->times * g.geometry().volume();
+            g.u = std::move(made);
+            g.links_changed();
+        }
+        return [spec] { return format("HYP smearing, %d times", spec->times); };
     });
 }
 

@@ -53,6 +53,8 @@ typedef struct {
     int every;         /* measure after so many steps, and at the end. 0: after each */
     int most_steps;    /* 0: 100000 */
     int phases_out;    /* 0: the links carry staggered phases and boundary sign; 1: they do not */
+    int as_milc; /* 0: a step that ends at stop but for rounding is a whole one, and the last. 1: MILC's loop to the
+                    last bit, where rounding may add a step of no length; steps are rounded to the links' precision */
 } milcgpu_flow_spec;
 
 /* MILC's defaults: Wilson, LUSCHER, exp_order 8, step 0.0625, automatic stop; tolerance 0.01. */
@@ -63,7 +65,7 @@ void milcgpu_flow_defaults(milcgpu_flow_spec *spec);
 typedef struct {
     double clover_t, clover_s;       /* -tr F^2, sum over three planes; F: clover, traceless */
     double plaquette_t, plaquette_s; /* Re tr / 3, sum over three planes: 3 on unit links */
-    double rectangle_t, rectangle_s; /* the same of the mean of a plane's two rectangles. Links must be unitary */
+    double rectangle_t, rectangle_s; /* the same of the mean of a plane's two rectangles */
     double charge;                   /* topological charge of the clover */
 } milcgpu_observables;
 

@@ -1,4 +1,4 @@
-/* milcgpu: gauge fixing and APE smearing of the gauge field behind a milcgpu_gauge.
+/* milcgpu: gauge fixing, APE and HYP smearing of the gauge field behind a milcgpu_gauge.
  *
  * Conventions are those of milcgpu_md.h: links carry staggered phases and boundary sign, and so they do afterwards.
  * Links that were loaded without them do as well, if phases_out says so. What fails leaves the links as they were.
@@ -69,6 +69,19 @@ typedef struct {
  * more set of links, two where times is above 1. report may be NULL. */
 milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *spec, uint64_t *not_converged,
                                  milcgpu_force_report *report);
+
+typedef struct {
+    size_t struct_size;
+    double alpha1, alpha2, alpha3; /* of the paper: 0.75, 0.6, 0.3. alpha3 is of the innermost level */
+    int times;                     /* smeared one after the other; 0: nothing is done */
+    int directions;                /* 4, or 3: spatial links in space, with alpha2 and alpha3; links in time stay */
+    int hits;                      /* of each projection to SU(3). 0: 9, MILC's in hvy_qpot */
+    int phases_out;                /* as above */
+} milcgpu_hyp_spec;
+
+/* HYP smearing (Hasenfratz, Knechtli, hep-lat/0103029) with MILC's projection: so many SU(2) hits from the link itself,
+ * colours 01, 12, 02 in turn. Takes eight more sets of links (directions 3: five). report may be NULL. */
+milcgpu_status milcgpu_hyp_smear(milcgpu_gauge *gauge, const milcgpu_hyp_spec *spec, milcgpu_force_report *report);
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,8 @@
  * of 3 matrices for smearing, 2 for a two-link operator of each two directions, 4 for three, 8 for four; a three-link
  * operator needs those of its two-link ones, a four-link one all 36.
  *
+ * Local operators, and contractions with no others, need no links: an empty handle does.
+ *
  * Quark fields are colour vectors on all sites, n of them at once with the links loaded once for three. Host fields
  * must be of the handle's precision, in which sums over neighbours are formed; contractions are added in double.
  *

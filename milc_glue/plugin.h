@@ -11,6 +11,7 @@
 #define MILCGPU_PLUGIN_H
 
 #include "milcgpu.h"
+#include "milcgpu_flow.h"
 #include "milcgpu_gauge.h"
 #include "milcgpu_mesons.h"
 
@@ -44,6 +45,7 @@ typedef enum {
     MILCGPU_GAUGE_FIX,
     MILCGPU_APE_SMEAR,
     MILCGPU_MAT_INVERT,
+    MILCGPU_GRADIENT_FLOW,
     MILCGPU_ROUTINES /* how many */
 } milcgpu_routine;
 
@@ -240,7 +242,12 @@ int milcgpu_plugin_compare_number(milcgpu_routine routine, double ours, double t
 /* ---- measurements. As the functions of milcgpu_mesons.h, of one field; fields on all sites. `links`:
  * MILC's field of 4 links a site, with staggered phases relative to the origin of the call, but for smearing, where
  * phases do not matter, and shift, which takes them as they are. They stay on the device, and are loaded again where
- * their content is another one: seen as with fermion links, a part a call. */
+ * their content is another one: seen as with fermion links, a part a call. NULL: an operator, or a contraction, that
+ * takes none. */
+
+/* What the caller knows of these links before the next call that takes them: are_new 1: all of them are looked at; 0:
+ * what is on the device is taken, and they are not looked at. Returns whether any of this address are there. */
+int milcgpu_plugin_expect_links(const void *links, int are_new);
 
 /* What an operator of this index takes: 0 no links, 1 `links`, 2 fat links; -1: it is none, or one of two fields. */
 int milcgpu_plugin_links_of_operator(int spin_taste);
@@ -265,6 +272,8 @@ int milcgpu_plugin_compare_correlators(int n, const double *gpu, const double *c
 int milcgpu_plugin_gauge_fix(milcgpu_field links, const milcgpu_gauge_fix_spec *spec, milcgpu_gauge_fix_report *report);
 int milcgpu_plugin_ape_smear(milcgpu_field links, const milcgpu_ape_spec *spec, milcgpu_field to,
                              uint64_t *not_converged);
+int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *spec, milcgpu_flow_callback callback,
+                                 void *user, milcgpu_flow_report *report);
 
 double milcgpu_plugin_seconds(void); /* of a steady clock */
 

@@ -42,6 +42,7 @@ milcgpu_gauge_fix_spec fix_spec(int direction, bool phased) {
     spec.phases_out = !phased;
     return spec;
 }
+milcgpu_hyp_spec hyp_spec(bool phased) { return {sizeof(milcgpu_hyp_spec), 0.75, 0.6, 0.3, 1, 4, 0, !phased}; }
 milcgpu_ape_spec ape_spec(double weight, int times, bool phased) {
     milcgpu_ape_spec spec{};
     spec.struct_size = sizeof spec;
@@ -86,7 +87,8 @@ TEST_CASE("gauge fixing: the steps of the reference, in every gauge, with phases
                     REQUIRE(seen.size() == means.size());
                     for (size_t k = 0; k < means.size(); ++k) {
                         CHECK(std::fabs(seen[k].first - means[k]) < times_measured * 4e-16);
-                        CHECK(std::fabs(seen[k].second - (k == 0 ? 0 : means[k] - means[k - 1])) < times_measured * 3e-16);
+                        CHECK(std::fabs(seen[k].second - (k == 0 ? 0 : means[k] - means[k - 1])) <
+                              times_measured * 3e-16);
                     }
                     CHECK(report.steps == 3);
                     CHECK(report.mean == seen.back().first);
@@ -269,7 +271,96 @@ TEST_CASE("APE smearing: covariant, unit links stay, plaquettes rise, refusals",
     CHECK(reference::relative_difference(singular.links(), odd_one) < 1e-15);
 }
 
-TEST_CASE("gauge fixing and APE smearing over ranks and on emulated cuts: the links of one rank",
+TEST_CASE("HYP smearing: the reference's, with phases and without", "[measurements][sanitize]") {
+    for (const Backend backend : backends())
+        for (const auto &n : {std::array<int, 4>{4, 6, 2, 4}, std::array<int, 4>{2, 2, 10, 4}}) {
+            const reference::Lattice lattice{n};
+            const Gauge start = reference::near_unit_gauge(lattice, 0.6, 16);
+            for (const int directions : {4, 3})
+                for (const bool phased : {false, true}) {
+                    milcgpu_hyp_spec spec = hyp_spec(phased);
+                    spec.directions = directions, spec.hits = phased ? 0 : 4, spec.times = directions == 3 ? 2 : 1;
+                    CAPTURE(name(backend), directions, phased);
+                    Gauge wanted = start;
+                    for (int k = 0; k < spec.times; ++k)
+                        wanted = reference::hyp_smear(lattice, wanted, {spec.alpha1, spec.alpha2, spec.alpha3},
+                                                      directions == 3, phased ? 9 : 4);
+                    Handle<double> handle(lattice, backend, start, phased);
+                    milcgpu_force_report report{};
+                    report.struct_size = sizeof report;
+                    REQUIRE(milcgpu_hyp_smear(handle.gauge, &spec, &report) == MILCGPU_OK);
+                    CHECK(reference::relative_difference(handle.links(), wanted) < times_measured * 6e-16);
+                    CHECK(report.flops > 0);
+                    Handle<float> single(lattice, backend, start, phased);
+                    REQUIRE(milcgpu_hyp_smear(single.gauge, &spec, nullptr) == MILCGPU_OK);
+                    CHECK(reference::relative_difference(single.links(), wanted) < times_measured * 1.3e-7);
+                }
+        }
+}
+
+TEST_CASE("HYP smearing: covariant, in its hypercube, unit links stay, refusals", "[measurements]") {
+    const reference::Lattice lattice{{4, 6, 4, 4}};
+    Gauge start = reference::near_unit_gauge(lattice, 0.4, 23);
+    const auto g = reference::random_transformation(lattice, 24);
+    const auto smeared = [&](const Gauge &links, const milcgpu_hyp_spec &spec) {
+        Handle<double> handle(lattice, Backend::host, links, true);
+        REQUIRE(milcgpu_hyp_smear(handle.gauge, &spec, nullptr) == MILCGPU_OK);
+        return handle.links();
+    };
+    milcgpu_hyp_spec spec = hyp_spec(true);
+    spec.hits = 500; // to the matrix that is the nearest, which no gauge changes
+    const Gauge made = smeared(start, spec);
+    CHECK(reference::relative_difference(smeared(reference::transform_links(lattice, g, start, 1), spec),
+                                         reference::transform_links(lattice, g, made, 1)) < 1e-12);
+    CHECK(reference::plaquette_parts(lattice, made).space_space >
+          reference::plaquette_parts(lattice, start).space_space + 0.1);
+    spec.hits = 0;
+    CHECK(reference::relative_difference(smeared(reference::unit_gauge(lattice), spec),
+                                         reference::unit_gauge(lattice)) < 1e-15);
+    // The link at site 0 along x is seen by the links whose hypercubes it belongs to, and by no others.
+    const Gauge before = smeared(start, spec);
+    start[0] = reference::near_unit_gauge(lattice, 0.4, 25)[0];
+    const Gauge after = smeared(start, spec);
+    for (int site = 0; site < lattice.volume(); ++site)
+        for (int mu = 0; mu < 4; ++mu) {
+            const auto x = lattice.coordinates(site);
+            bool near = true;
+            for (int nu = 0; nu < 4; ++nu) {
+                const int n = lattice.n[nu], at = x[nu] > n / 2 ? x[nu] - n : x[nu]; // of the link's beginning
+                const int first = nu == mu && mu != 0 ? -1 : nu == mu || nu == 0 ? 0 : -1, last = nu == mu ? 0 : 1;
+                near = near && at >= first && at <= last;
+            }
+            const bool same = reference::norm2(after[4 * site + mu] - before[4 * site + mu]) < 1e-28;
+            CAPTURE(site, mu);
+            CHECK(same == !near);
+        }
+
+    Handle<double> handle(lattice, Backend::host, start, true);
+    const auto refused = [&](const milcgpu_hyp_spec &wrong, const char *what) {
+        CHECK(milcgpu_hyp_smear(handle.gauge, &wrong, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(last_error_says(what));
+    };
+    for (double *alpha : {&spec.alpha1, &spec.alpha2, &spec.alpha3}) {
+        const double good = *alpha;
+        *alpha = NAN;
+        refused(spec, "nan");
+        *alpha = good;
+    }
+    spec.directions = 2;
+    refused(spec, "spec.directions is 2");
+    spec = hyp_spec(true), spec.times = -1;
+    refused(spec, "spec.times is -1");
+    spec = hyp_spec(true), spec.hits = 10001;
+    refused(spec, "spec.hits 10001");
+    spec = hyp_spec(true), spec.struct_size = 8;
+    refused(spec, "struct_size");
+    CHECK(milcgpu_hyp_smear(handle.gauge, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+    spec = hyp_spec(true), spec.times = 0;
+    REQUIRE(milcgpu_hyp_smear(handle.gauge, &spec, nullptr) == MILCGPU_OK);
+    CHECK(reference::relative_difference(handle.links(), start) < 1e-15);
+}
+
+TEST_CASE("gauge fixing, APE and HYP smearing over ranks and on emulated cuts: the links of one rank",
           "[measurements][ranks][cut]") {
     const Extents whole{4, 4, 6, 6};
     const Fields fields = fields_on(whole, false);
@@ -277,12 +368,13 @@ TEST_CASE("gauge fixing and APE smearing over ranks and on emulated cuts: the li
     reference::apply_phases(fields.lattice, start);
     const std::vector<double> links = reference::links_to_milc<double>(fields.lattice, start);
     struct Result {
-        std::vector<double> fixed, smeared;
+        std::vector<double> fixed, smeared, hyp;
         double mean = 0;
     };
     const auto work = [&](const Cut &cut, Backend backend) {
         Result result;
         result.fixed.resize(links.size()), result.smeared.resize(links.size());
+        result.hyp.resize(links.size());
         const auto endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
             milcgpu_gauge *gauge = nullptr;
             demand(milcgpu_gauge_create(here.context, MILCGPU_DOUBLE, &gauge));
@@ -300,6 +392,8 @@ TEST_CASE("gauge fixing and APE smearing over ranks and on emulated cuts: the li
             report.struct_size = sizeof report;
             const milcgpu_ape_spec ape = ape_spec(0.3, 2, true);
             changed([&] { return milcgpu_ape_smear(gauge, &ape, nullptr, nullptr); }, result.smeared);
+            const milcgpu_hyp_spec hyp = hyp_spec(true);
+            changed([&] { return milcgpu_hyp_smear(gauge, &hyp, nullptr); }, result.hyp);
             changed([&] { return milcgpu_gauge_fix(gauge, &spec, &report); }, result.fixed);
             if (here.rank() == 0)
                 result.mean = report.mean;
@@ -316,6 +410,7 @@ TEST_CASE("gauge fixing and APE smearing over ranks and on emulated cuts: the li
             const Result many = work(cut, backend);
             CHECK(same_bits(many.fixed, one.fixed));
             CHECK(same_bits(many.smeared, one.smeared));
+            CHECK(same_bits(many.hyp, one.hyp));
             CHECK(std::fabs(many.mean - one.mean) <= 1e-14);
         }
     }

@@ -1,13 +1,16 @@
 // The word on MILC's make line (milc_glue/use_gpu): it breaks no program, and where it cannot do its work make stops.
 // On a makefile of a few lines in the shape of MILC's.
+#include "tests/reference/flow.h"
 #include "tests/run_support.h"
 #include "tests/support.h"
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <sys/wait.h>
+#include <utility>
 
 namespace fs = std::filesystem;
 using tests::Folder;
@@ -64,14 +67,79 @@ void make_prefix(const fs::path &prefix, const std::string &without) {
         if (file.path().filename() != "milcgpu-config")
             place(file.path(), fs::path("share/milcgpu") / file.path().filename());
     place(glue / "milcgpu-config", "bin/milcgpu-config");
-    for (const char *header : {"milcgpu.h", "milcgpu_md.h", "milcgpu_milc.h", "milcgpu_mpi.h", "plugin.h"})
-        place(source_tree() / "milc_glue" / header, fs::path("include") / header);
+    for (const fs::directory_entry &file : fs::directory_iterator(source_tree() / "milc_glue")) {
+        const std::string header = file.path().filename().string();
+        if (header == "plugin.h" || (header.rfind("milcgpu", 0) == 0 && file.path().extension() == ".h"))
+            place(file.path(), fs::path("include") / header);
+    }
     place(build_folder() / "libmilcgpu.so", "lib/libmilcgpu.so");
 }
 
-Run build(const fs::path &program, const fs::path &prefix, const std::string &words = "") {
-    return run("cd " + program.string() + " && make su3_ora " + words + " $(" + prefix.string() +
+Run build(const fs::path &program, const fs::path &prefix, const std::string &words = "",
+          const std::string &target = "su3_ora") {
+    return run("cd " + program.string() + " && make " + target + " " + words + " $(" + prefix.string() +
                "/bin/milcgpu-config --milc)");
+}
+
+// The flow program of tests/milc_host/flow, with the glue in it.
+struct FlowProgram {
+    const reference::Lattice lattice{{4, 2, 6, 4}};
+    const reference::Gauge links = reference::near_unit_gauge(lattice, 0.3, 71);
+    Folder program, prefix;
+    std::string words;
+    explicit FlowProgram(const std::string &integrator) {
+        for (const auto &file : fs::directory_iterator(source_tree() / "tests/milc_host/flow"))
+            fs::copy_file(file.path(), program.path / file.path().filename());
+        make_prefix(prefix.path, "");
+        const Run r =
+            build(program.path, prefix.path, "DEFINES=-DGF_INTEGRATOR=INTEGRATOR_" + integrator, "wilson_flow");
+        INFO(r.output);
+        REQUIRE(r.status == 0);
+        CHECK(r.says("milcgpu: the gradient flow of wilson_flow goes to "));
+        CHECK_FALSE(r.says("warning"));
+    }
+    // Of action, exp_order, stepsize, stoptime, local_tol.
+    Run flow(const std::string &environment, const std::string &parameters) const {
+        std::ofstream(program.path / "links", std::ios::binary)
+            << bytes(reference::links_to_milc<double>(lattice, links));
+        return run("cd " + program.path.string() + " && MILCGPU_BACKEND=host " + environment +
+                   " ./wilson_flow links 4 2 6 4 " + parameters);
+    }
+    reference::Gauge flown() const {
+        std::vector<double> milc(72 * lattice.volume());
+        std::ifstream(program.path / "links", std::ios::binary)
+            .read(reinterpret_cast<char *>(milc.data()), std::streamsize(milc.size() * sizeof(double)));
+        return reference::links_from_milc<double>(lattice, milc);
+    }
+
+  private:
+    static std::string bytes(const std::vector<double> &numbers) {
+        return {reinterpret_cast<const char *>(numbers.data()), numbers.size() * sizeof(double)};
+    }
+};
+
+// The numbers of all lines that begin so.
+std::vector<std::vector<double>> lines(const Run &r, const std::string &first) {
+    std::vector<std::vector<double>> found;
+    std::istringstream text(r.output);
+    for (std::string line; std::getline(text, line);)
+        if (line.rfind(first, 0) == 0) {
+            found.emplace_back();
+            std::istringstream numbers(line.substr(first.size()));
+            for (double x; numbers >> x;)
+                found.back().push_back(x);
+        }
+    return found;
+}
+
+double differs(const std::vector<double> &line, double time, const reference::FlowObservables &o) {
+    const std::vector<double> wanted = {time,          o.clover_t,    o.clover_s,    o.plaquette_t,
+                                        o.plaquette_s, o.rectangle_t, o.rectangle_s, o.charge};
+    REQUIRE(line.size() == wanted.size());
+    double most = 0;
+    for (size_t k = 0; k < wanted.size(); ++k)
+        most = tests::worse(most, std::abs(line[k] - wanted[k]));
+    return most;
 }
 
 } // namespace
@@ -129,4 +197,86 @@ TEST_CASE("milc_build: where a file of milcgpu is missing, make stops and says s
     CHECK(r.status != 0);
     CHECK(r.says("libmilcgpu.so or milcgpu.h is missing"));
     CHECK_FALSE(r.says("MILC is built"));
+}
+
+TEST_CASE("milc_build: the gradient flow of MILC's program, its lines, its links", "[milc][measurements]") {
+    const FlowProgram p("LUSCHER");
+    // Twice 0.04 and what is left; the library's step ends where MILC's does.
+    const Run r = p.flow("MILCGPU_VERBOSE=1", "0 16 0.04 0.1 0");
+    INFO(r.output);
+    REQUIRE(r.status == 0);
+    reference::Gauge u = p.links;
+    const auto printed = lines(r, "GFLOW:");
+    REQUIRE(printed.size() == 5);
+    const double steps[] = {0, 0.04, 0.04, 0.1 - 0.08};
+    double time = 0;
+    for (int k = 0; k < 4; ++k) {
+        if (k > 0)
+            u = reference::luescher_step(p.lattice, u, reference::wilson_flow(), steps[k]);
+        time += steps[k];
+        CHECK(differs(printed[k], time, reference::flow_observables(p.lattice, u)) < 1e-13);
+    }
+    CHECK(reference::relative_difference(p.flown(), u) < 1e-14);
+    CHECK(differs(printed[4], 0, reference::flow_observables(p.lattice, u)) < 1e-13); // of a flow without a step
+    CHECK(r.says("#LABEL time Clover_t Clover_s Plaq_t Plaq_s Rect_t Rect_s charge\nGFLOW: 0 "));
+    CHECK(r.says("Number of steps = 3\nglobals: 3 steps, 0 rejected, last step 0.02\n"));
+    CHECK(r.says("Number of steps = 0\n"));
+    CHECK_FALSE(r.says("rejected steps"));
+    CHECK_FALSE(r.says("ADAPT"));
+    CHECK_FALSE(r.says("MILC's own flow"));
+    // Tables without what staggered fermions have.
+    CHECK(r.says("MILC 7, wilson_flow, sizeof(site) "));
+    CHECK(r.says("milcgpu: run_gradient_flow        double        host"));
+    CHECK_FALSE(r.says("ks_congrad"));
+    CHECK_FALSE(r.says("precision of solves"));
+    CHECK(lines(r, "milcgpu: run_gradient_flow ").back().front() == 2); // calls, in the table at exit
+    // MILC's loop: ten steps of 0.1 do not add up to 1, so there is an eleventh of no length.
+    const Run exact = p.flow("MILCGPU_VERBOSE=0", "1 8 0.1 1 0");
+    CHECK(exact.says("Number of steps = 11\n"));
+    CHECK(lines(exact, "GFLOW:").size() == 13);
+    // By MILC: asked for, or because the library cannot.
+    for (const auto &[environment, parameters] : {std::pair("MILCGPU_OFF=1", "0 8 0.04 0.1 0"),
+                                                  {"MILCGPU_VERBOSE=0", "0 0 0.04 0.1 0"},
+                                                  {"MILCGPU_VERBOSE=0", "0 17 0.04 0.1 0"},
+                                                  {"MILCGPU_VERBOSE=0", "0 8 -1 0.1 0"}}) {
+        const Run own = p.flow(environment, parameters);
+        INFO(own.output);
+        CHECK(own.status == 0);
+        CHECK(own.says("MILC's own flow: step "));
+        CHECK_FALSE(own.says("#LABEL"));
+        CHECK(reference::relative_difference(p.flown(), p.links) == 0);
+    }
+    // Compared with a flow that does nothing; the device's links stay.
+    const Run compared = p.flow("MILCGPU_COMPARE=1", "0 16 0.04 0.1 0");
+    INFO(compared.output);
+    CHECK(compared.says("MILC's own flow: step 0.04 stop 0.1"));
+    CHECK(compared.says("BEYOND TOLERANCE"));
+    CHECK(compared.says("last step 0.02"));
+    CHECK(reference::relative_difference(p.flown(), u) < 1e-14);
+    CHECK(p.flow("MILCGPU_COMPARE=strict", "0 16 0.04 0.1 0").status != 0);
+}
+
+TEST_CASE("milc_build: MILC's adaptive flow has its lines of steps", "[milc][measurements]") {
+    const FlowProgram p("ADAPT_BS");
+    const Run r = p.flow("MILCGPU_VERBOSE=0", "1 8 0.3 0.5 1e-4");
+    INFO(r.output);
+    REQUIRE(r.status == 0);
+    const auto flow = lines(r, "GFLOW:"), adapt = lines(r, "ADAPT:");
+    REQUIRE(adapt.size() == flow.size());
+    REQUIRE(adapt.size() >= 4);
+    CHECK(r.says("#LABEL2 time stepsize distance local_tol/distance\nGFLOW: 0 "));
+    CHECK(adapt[0] == std::vector<double>{0, 0.3, 0, 0});
+    double time = 0;
+    const size_t end = adapt.size() - 1; // the flow without a step
+    for (size_t k = 1; k < end; ++k) {
+        time += adapt[k][1];
+        CHECK(flow[k][0] == Approx(time).epsilon(1e-13));
+        CHECK(adapt[k][3] == Approx(1e-4 / adapt[k][2]).epsilon(1e-12));
+        if (k + 1 < end)
+            CHECK(adapt[k][2] <= 1e-4);
+    }
+    CHECK(time == Approx(0.5).epsilon(1e-14));
+    const int rejected = static_cast<int>(lines(r, "Number of rejected steps =")[0][0]);
+    CHECK(rejected > 0);
+    CHECK(r.says("globals: " + std::to_string(end - 1) + " steps, " + std::to_string(rejected) + " rejected"));
 }

@@ -20,32 +20,6 @@ template <Precision p> struct ApeSmear {
     double weight, tolerance;
     int most_hits;
 
-    // The matrix of SU(3) that the hits find for v; false: they did not come to the tolerance.
-    MILCGPU_HD bool project(const Matrix<double> &v, Matrix<double> &w) const {
-        w = v;
-        gram_schmidt(w);
-        Matrix<double> action = w * adjoint(v);
-        const auto value = [&] { return action.e[0][0].re + action.e[1][1].re + action.e[2][2].re; };
-        double before = value(), gain = 1;
-        for (int k = 0; k < most_hits && gain > tolerance; k += 3) {
-            MILCGPU_UNROLL // rows are constants then, and matrices stay in registers
-                for (int c = 0; c < 3; ++c) {
-                const int a = c == 2 ? 0 : c, b = c == 0 ? 1 : 2;
-                if (k + c >= most_hits)
-                    continue;
-                Su2 h = best_su2(action, a, b);
-                const double size2 = h.w * h.w + h.x * h.x + h.y * h.y + h.z * h.z, scale = 1 / sqrt(size2);
-                h = size2 > 0 ? Su2{scale * h.w, scale * h.x, scale * h.y, scale * h.z} : Su2{1, 0, 0, 0};
-                multiply_rows(h, a, b, w);
-                multiply_rows(h, a, b, action);
-            }
-            if (tolerance > 0 && k + 3 <= most_hits) {
-                gain = (value() - before) / before;
-                before = value();
-            }
-        }
-        return most_hits == 0 || tolerance == 0 || gain <= tolerance;
-    }
     MILCGPU_HD Sums<1> operator()(int thread) const {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
@@ -66,7 +40,9 @@ template <Precision p> struct ApeSmear {
         Matrix<double> v = times(sign * norm, convert<double>(u.load(item.parity, mu, item.i)));
         multiply_add(v, (phased ? -sign : sign) * weight * norm, convert<double>(sum));
         Matrix<double> w = v;
-        const bool good = most_hits == 0 || project(v, w);
+        if (most_hits > 0)
+            gram_schmidt(w);
+        const bool good = most_hits == 0 || project_by_hits(v, w, most_hits, tolerance);
         to.store(item.parity, mu, item.own, convert<Real>(times(sign, w)));
         return {{good ? 0.0 : 1.0}};
     }

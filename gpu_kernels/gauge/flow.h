@@ -86,6 +86,6 @@ struct FlowObservables {
 constexpr int flow_observables_reach = 1;
 FlowObservables flow_observables(Device &, const WideBox &, const LinkField &u, Signs);
 double flow_observables_bytes(Precision);
-constexpr double flow_observables_flops = 6 * (12 * 198 + 4 * 36 + 60);
+constexpr double flow_observables_flops = 6 * (14 * 198 + 4 * 36 + 60);
 
 } // namespace milcgpu

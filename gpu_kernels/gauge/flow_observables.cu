@@ -1,8 +1,9 @@
 // The observables of flow.h in one pass. One thread a site and pair of planes: xy with zt, xz with yt, yz with xt, so
 // that it has both field strengths of its part of the charge. Matrices a site at the least: reads 4; loads 96.
 //
-// A leaf of the clover is a plaquette, begun at x. Two leaves side by side, one after the other, are a rectangle around
-// x: what they share drops out of unitary links. So rectangles cost two traces a plane.
+// A leaf of the clover is a plaquette, begun at x. Two leaves side by side, one after the other and without the link
+// that they share, are a rectangle around x. So the two rectangles of a plane cost two products and two traces, and
+// links need not be unitary: a truncated series of exp leaves them 1e-10 away from it.
 #include "gpu_kernels/forces/momentum_view.h"
 #include "gpu_kernels/forces/steps.h"
 #include "gpu_kernels/gauge/flow.h"
@@ -31,12 +32,10 @@ template <Precision p> struct MeasureFlow {
     MatrixView<p> u;
     int plaquette_sign;
 
-    MILCGPU_HD M two_links(const Site &x, int parity, int a, int b) const {
-        return link_along(lattice, u, x, parity, a) * link_along(lattice, u, walk(lattice, x, a), 1 - parity, b);
-    }
-    // From x along a, b, -a, -b.
-    MILCGPU_HD M leaf(const Site &x, int parity, int a, int b) const {
-        return two_links(x, parity, a, b) * adjoint(two_links(x, parity, b, a));
+    // From x + a along b, then back along a to x + b.
+    MILCGPU_HD M around_corner(const Site &x, int parity, int a, int b) const {
+        return link_along(lattice, u, walk(lattice, x, a), 1 - parity, b) *
+               adjoint(link_along(lattice, u, walk(lattice, x, b), 1 - parity, a));
     }
     struct OfPlane {
         AntiHermitian<Real> f; // 4 F
@@ -44,20 +43,20 @@ template <Precision p> struct MeasureFlow {
     };
     MILCGPU_HD OfPlane of_plane(const Site &x, int parity, int mu, int nu) const {
         int a = 2 * mu, b = 2 * nu;
-        M last = leaf(x, parity, a, b);
-        OfPlane of = {traceless_antihermitian(last), 0, 0};
-        MILCGPU_UNROLL
-        for (int k = 0; k < 3; ++k)
-            of.plaquette += last.e[k][k].re;
+        OfPlane of = {};
+        M last = {}; // leaf without its way back to x
         MILCGPU_ROLLED
-        for (int k = 1; k < 4; ++k) {
+        for (int k = 0; k < 4; ++k) {
+            const M corner = around_corner(x, parity, a, b), back = adjoint(link_along(lattice, u, x, parity, b));
+            if (k == 1 || k == 2)
+                of.rectangle += real_trace_adjoint(last, adjoint(corner * back));
+            last = link_along(lattice, u, x, parity, a) * corner;
+            const M leaf = last * back;
+            multiply_add(of.f, Real(1), traceless_antihermitian(leaf));
+            if (k == 0)
+                of.plaquette = leaf.e[0][0].re + double(leaf.e[1][1].re) + leaf.e[2][2].re;
             const int turned = opposite(a);
             a = b, b = turned;
-            const M next = leaf(x, parity, a, b);
-            multiply_add(of.f, Real(1), traceless_antihermitian(next));
-            if (k < 3)
-                of.rectangle += real_trace_adjoint(last, adjoint(next));
-            last = next;
         }
         return of;
     }

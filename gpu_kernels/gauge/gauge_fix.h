@@ -1,4 +1,4 @@
-// Gauge fixing by relaxation, and APE smearing.
+// Gauge fixing by relaxation, APE and HYP smearing.
 #pragma once
 #include "gpu_kernels/gauge/flow.h"
 
@@ -41,5 +41,23 @@ constexpr int ape_reach = 1;
 double ape_smear(Device &, const WideBox &, const LinkField &u, const ApeSpec &, const LinkField &to);
 double ape_smear_bytes(Precision); // a site
 double ape_smear_flops(const ApeSpec &);
+
+// HYP smearing (Hasenfratz, Knechtli, Phys. Rev. D 64 (2001) 034504) as MILC has it. With P the matrix of SU(3) that
+// `hits` hits as above find, from U_mu on:
+//   V_mu;nu  = P[(1 - alpha_3) U_mu + alpha_3 / 2 times the staples of U in the plane of nu],
+//   W_mu;rho = P[(1 - alpha_2) U_mu + alpha_2 / 4 times the staples in nu, other than mu and rho, of V_mu;eta and
+//   V_nu;eta,
+//              eta the direction that is left],
+//   U'_mu    = P[(1 - alpha_1) U_mu + alpha_1 / 6 times the staples in nu of W_mu;nu and W_nu;mu].
+// In space: U'_mu = W_mu;t, without decorations in t; links in t stay.
+struct HypSpec {
+    double alpha[3]; // by level: alpha_3, alpha_2, alpha_1
+    bool in_space;
+    int hits;
+    Signs signs;
+};
+constexpr int hyp_reach = 1; // of a level; three are more than the margin, so each has its ghosts exchanged
+LinkField hyp_smear(Device &, const Geometry &, Halo *, const LinkField &u, const HypSpec &);
+double hyp_smear_flops(const HypSpec &); // a site
 
 } // namespace milcgpu

@@ -110,6 +110,18 @@ int spin_taste_index(const std::string &label) {
     return first_general + 16 * spin + taste;
 }
 
+int spin_taste_index(int spin, int taste) {
+    int numbers[2] = {-1, -1};
+    for (int k = 0; k < 16; ++k) {
+        numbers[0] = static_cast<int>(gammas[k].bits) == spin ? k : numbers[0];
+        numbers[1] = static_cast<int>(gammas[k].bits) == taste ? k : numbers[1];
+    }
+    if (numbers[0] < 0 || numbers[1] < 0)
+        throw Error(Status::bad_argument,
+                    format("spin is %d, taste %d: must be from 0 to 15, sums of 1 x, 2 y, 4 z, 8 t", spin, taste));
+    return first_general + 16 * numbers[0] + numbers[1];
+}
+
 std::string spin_taste_label(int index) {
     if (index >= 0 && index < n_named)
         return named[index].name;

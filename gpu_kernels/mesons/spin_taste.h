@@ -40,6 +40,8 @@ SpinTaste spin_taste(int index);
 // Of a name: one of MILC's (pion5, rhoxs, ..), or SPIN-TASTE (G5T-GXY). Throws Error(bad_argument).
 int spin_taste_index(const std::string &label);
 std::string spin_taste_label(int index);
+// Of a spin and a taste by their directions, as the bits above. Throws Error(bad_argument).
+int spin_taste_index(int spin, int taste);
 
 // A pattern of x - origin, by x.
 SignPattern relative_to(SignPattern, const int *origin);

@@ -1,12 +1,16 @@
 #include "milc_glue/plugin/meson_links.h"
 #include <algorithm>
+#include <utility>
 
 namespace milcgpu {
 
 constexpr size_t most_meson_links = 3; // APE links with phases out and as they are, and the gauge field
 
 bool MesonLinksCache::holds(Set &set, const HostRecords &links) const {
-    if (whole_)
+    const Look look = std::exchange(set.look, Look::as_set);
+    if (look == Look::not_at)
+        return true;
+    if (whole_ || look == Look::at_all)
         return set.hash == hash_all_parts(links);
     const int part = set.turn;
     set.turn = (part + 1) % hash_parts;
@@ -27,6 +31,12 @@ std::vector<MesonLinksCache::Set>::iterator MesonLinksCache::found(const void *l
 
 milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origin, milcgpu_meson_links *&handle,
                                       uint64_t &moved) {
+    if (links.data == nullptr) {
+        const milcgpu_status status =
+            empty_ != nullptr ? MILCGPU_OK : agreed_(milcgpu_meson_links_create(context_, real_, &empty_));
+        handle = empty_;
+        return status;
+    }
     const int none[4] = {-1, -1, -1, -1}, *const wanted = origin != nullptr ? origin : none;
     auto old = found(links.data, wanted);
     if (old != sets_.end() && !agreed_(!holds(*old, links))) {
@@ -61,10 +71,23 @@ milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origi
     return MILCGPU_OK;
 }
 
-void MesonLinksCache::drop_all() {
+bool MesonLinksCache::drop_all() {
+    const bool any = !sets_.empty();
     for (const Set &set : sets_)
         milcgpu_meson_links_destroy(set.handle);
     sets_.clear();
+    milcgpu_meson_links_destroy(std::exchange(empty_, nullptr));
+    return any;
+}
+
+bool MesonLinksCache::expect(const void *links, bool are_new) {
+    bool any = false;
+    for (Set &set : sets_)
+        if (set.links == links) {
+            set.look = are_new ? Look::at_all : Look::not_at;
+            any = true;
+        }
+    return any;
 }
 
 } // namespace milcgpu

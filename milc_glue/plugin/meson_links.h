@@ -18,12 +18,15 @@ class MesonLinksCache {
     MesonLinksCache(const MesonLinksCache &) = delete;
     MesonLinksCache &operator=(const MesonLinksCache &) = delete;
 
-    // The device's handle with what these links hold now. origin: they have phases relative to it, which are taken out;
-    // nullptr: they stay as they are. moved: bytes, added to.
+    // The device's handle with what these links hold now (no links: an empty one, for local operators). origin: they
+    // have phases relative to it, which are taken out; nullptr: they stay as they are. moved: bytes, added to.
     milcgpu_status ready(const HostRecords &links, const int *origin, milcgpu_meson_links *&handle, uint64_t &moved);
-    void drop_all();
+    // What the caller knows of links at this address: how the next ready() looks at them. False: none are here.
+    bool expect(const void *links, bool are_new);
+    bool drop_all(); // whether there was anything
 
   private:
+    enum class Look { as_set, at_all, not_at };
     struct Set {
         const void *links;
         int origin[4]; // -1 -1 -1 -1: as they are
@@ -31,6 +34,7 @@ class MesonLinksCache {
         int turn; // the part to look at next
         milcgpu_meson_links *handle;
         long used;
+        Look look = Look::as_set; // the next time
     };
     bool holds(Set &set, const HostRecords &links) const;
     std::vector<Set>::iterator found(const void *links, const int *origin);
@@ -39,6 +43,7 @@ class MesonLinksCache {
     int real_;
     bool whole_;
     std::vector<Set> sets_;
+    milcgpu_meson_links *empty_ = nullptr;
     long clock_ = 0;
 };
 

@@ -12,6 +12,14 @@ namespace {
 
 const double loaded_at = wall_seconds(); // the library is loaded as the program starts
 
+// Whether MILC's program has solves that are taken over; the one of the gradient flow has none.
+bool has_solves(const milcgpu_milc &milc) {
+    bool any = false;
+    for (int r = 0; r <= MILCGPU_KS_MULTICG; ++r)
+        any = any || milc.left[r] == nullptr;
+    return any;
+}
+
 std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
     const std::string device = milcgpu_device_name(p.context);
     const char *solves = p.own_routines || p.precision_is_set() ? p.policy->name : "as asked";
@@ -21,6 +29,8 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
     std::string text = format("%-24s %-13s %s\n", "MILC's routine", "precision", "runs on");
     for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
         const auto routine = static_cast<milcgpu_routine>(r);
+        if (!has_solves(milc) && milc.left[r] != nullptr)
+            continue;
         const bool on_host = routine == MILCGPU_BACK_LINKS || routine == MILCGPU_GATHER_LINKS;
         const char *left = milc.left[r] != nullptr                        ? milc.left[r]
                            : routine == MILCGPU_DSLASH && !p.takes_dslash ? dslash
@@ -45,15 +55,22 @@ void print_start(Plugin &p, const milcgpu_milc &milc) {
     const auto origin = [&](const char *name) {
         return p.settings.is(name, "auto") ? format("automatic, %s sets it", name) : std::string(name);
     };
-    p.say(1, format("precision of solves: %s (%s), long links of the sloppy part in %d reals (%s)%s",
-                    p.own_routines || p.precision_is_set() ? p.policy->name : "as MILC's switches say",
-                    origin("MILCGPU_PRECISION").c_str(), p.reconstruct, origin("MILCGPU_RECONSTRUCT").c_str(),
-                    p.compare == 0   ? ""
-                    : p.compare == 1 ? "; every routine is also run by MILC and compared (MILCGPU_COMPARE)"
-                                     : "; compared, and ended at the first difference (MILCGPU_COMPARE=strict)"));
+    const std::string compared = p.compare == 0 ? ""
+                                 : p.compare == 1
+                                     ? "; every routine is also run by MILC and compared (MILCGPU_COMPARE)"
+                                     : "; compared, and ended at the first difference (MILCGPU_COMPARE=strict)";
+    if (has_solves(milc))
+        p.say(1, format("precision of solves: %s (%s), long links of the sloppy part in %d reals (%s)%s",
+                        p.own_routines || p.precision_is_set() ? p.policy->name : "as MILC's switches say",
+                        origin("MILCGPU_PRECISION").c_str(), p.reconstruct, origin("MILCGPU_RECONSTRUCT").c_str(),
+                        compared.c_str()));
+    else if (p.compare != 0)
+        p.say(1, compared.substr(2));
     p.say(1, routine_table(p, milc));
     if (p.agreed.size() > 1)
         p.say(1, rank_table(p));
+    if (!has_solves(milc))
+        return;
     milcgpu_plugin_solve_call call{};
     call.parity = MILCGPU_EVEN;
     call.tolerance = 1e-6;

@@ -58,9 +58,8 @@ bool start(const char *function, int precision) {
         milc.decisions = &lattice.messages[1];
     }
     milc.left[MILCGPU_GAUGE_ACTION] = milc.left[MILCGPU_PLAQUETTE] = "all threads of the host";
-    for (int r = MILCGPU_MESON_CONT; r <= MILCGPU_LAPLACIAN; ++r)
+    for (const int r : {MILCGPU_LAPLACIAN, MILCGPU_APE_SMEAR, MILCGPU_GRADIENT_FLOW, MILCGPU_MAT_INVERT})
         milc.left[r] = "MILC's own: not taken over by this door";
-    milc.left[MILCGPU_APE_SMEAR] = milc.left[MILCGPU_LAPLACIAN];
     milc.site_map = order.data();
     started_with = precision;
     const int begun = milcgpu_plugin_start(&milc);

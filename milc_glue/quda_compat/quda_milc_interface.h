@@ -1,7 +1,7 @@
 /* What a MILC built with WANTQUDA=true and WANT_FN_CG_GPU, WANT_FL_GPU, WANT_FF_GPU (HISQ) and WANT_GF_GPU calls,
- * served by milcgpu: the names, argument lists and fields of that interface, written down from MILC's calls. What
- * MILC's other GPU switches would call is not declared, so a program that wants it does not link. docs/quda-switches.md
- * says which switches work.
+ * (and those of gauge fixing and of measurements) served by milcgpu: the names, argument lists and fields of that
+ * interface, written down from MILC's calls. What MILC's other GPU switches would call is not declared, so a program
+ * that wants it does not link. docs/quda-switches.md says which switches work.
  *
  * Fields are MILC's: su3_vector[sites], su3_matrix[4 * sites], even sites first; precision 1 is float, 2 double.
  * external: of MILC's fields. Errors are said on stderr; a call that cannot be done on the GPU is done by the host
@@ -119,6 +119,54 @@ void qudaGaugeMeasurementsPhased(int precision, double plaq[3], double ploop[2],
                                  int *lengths, double *coefficients, int num_paths, int max_length, double factor,
                                  QudaMILCSiteArg_t *arg, int phase_in);
 
+/* Measurements: one field on all sites a call. Links are known again by their content; a flag that says that
+ * they are new has all of them looked at. What cannot be done leaves NaN in the result. MILC's own routines have the
+ * same formulas (milcgpu_mesons.h), but for what is said here. */
+
+/* dest = the shift of src along dir, 0 x to 3 t: sym 1 forward, 2 backward, 3 half the sum of both; links as they
+ * are. */
+void qudaShift(int external_precision, int quda_precision, const void *links, const void *src, void *dest, int dir,
+               int sym, int reload_links);
+
+/* dest = O src; spin, taste: sums of 1 x, 2 y, 4 z, 8 t. links have staggered phases; local operators take none. The
+ * sign (-1)^(x+y+z+t) of the antiquark is in. Coordinates count from what milcgpu_quda_origin was given just before;
+ * MILC itself hands over no origin, which the macro below does for it. Without one they count from 0. */
+void qudaSpinTaste(int external_precision, int quda_precision, const void *links, const void *src, void *dest, int spin,
+                   int taste, int reload_links);
+void milcgpu_quda_origin(const int origin[4]);
+
+typedef struct {
+    int n_steps;
+    double width;
+    int compute_2link; /* 0: the links of the last call with 1 are taken, and not looked at */
+    int delete_2link;  /* 1: as qudaFreeTwoLink() after the call */
+    int t0;            /* a time slice, or -1: all */
+    int laplaceDim;    /* 3 is built */
+} QudaTwoLinkQuarkSmearArgs_t;
+
+/* In place: n_steps of smearing by two links. After qudaFreeTwoLink() the next call must come with compute_2link 1; the
+ * products stay until their memory is needed, for links of the same content. compute_2link 0 where they were lost, with
+ * a GPU or for want of memory: they are made again if the call gives the address of their links, else the result is
+ * NaN.
+ */
+void qudaTwoLinkGaussianSmear(int external_precision, int quda_precision, const void *links, void *quark,
+                              QudaTwoLinkQuarkSmearArgs_t arguments);
+void qudaFreeTwoLink(void);
+
+typedef enum { QUDA_FFT_SYMM_ODD = 1, QUDA_FFT_SYMM_EVEN = 2, QUDA_FFT_SYMM_EO = 3 } QudaFFTSymmType;
+
+typedef struct {
+    int n_mom;
+    int *mom_modes;            /* 4 a momentum; the last one, of t, must be 0 */
+    QudaFFTSymmType *fft_type; /* 4 a momentum, the last one is not read: i sin, cos, e^(+i) */
+    int *source_position;      /* the origin of the phases */
+    double flops, dtime;       /* are filled */
+} QudaContractArgs_t;
+
+/* correlators[n_mom][nt][2] += the sum over each time slice of f(x) quark1^dag quark2. */
+void qudaContractFT(int external_precision, QudaContractArgs_t *arguments, const void *quark1, const void *quark2,
+                    double *correlators);
+
 /* Molecular dynamics. phase_in: phases are in the links. Links of the sites are written in every call that changes
  * them; what the device holds of them is found again by a hash of all of them. Momenta are those of the sites, read and
  * written in every call, until qudaMomLoad: from then on the library's count, and the sites' are not looked at.
@@ -159,6 +207,13 @@ void qudaUnitarizeSU3Phased(int precision, double tol, QudaMILCSiteArg_t *arg, i
 
 #ifdef __cplusplus
 }
+#endif
+
+/* In MILC's routine that calls it, r0 is the origin. */
+#ifdef _GENERIC_KS_H
+#define qudaSpinTaste(external_precision, quda_precision, links, src, dest, spin, taste, reload_links)                 \
+    (milcgpu_quda_origin(r0),                                                                                          \
+     qudaSpinTaste(external_precision, quda_precision, links, src, dest, spin, taste, reload_links))
 #endif
 
 /* MILC, where it has MPI, lends it in the one call that names its communicator: *(MPI_Comm *)communicator, that of the

@@ -5,12 +5,16 @@
 #ifndef MILCGPU_GLUE_H
 #define MILCGPU_GLUE_H
 
+#ifdef GF_INTEGRATOR
+#include "wilson_flow_includes.h"
+#else
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
+#endif
 #include "plugin.h"
 #include "serves.h"
 
-#ifndef MILCGPU_SERVES
+#if !defined(MILCGPU_SERVES) && !defined(MILCGPU_SERVES_FLOW)
 #error "milcgpu serves the improved staggered actions with fat and long links: asqtad and HISQ"
 #endif
 #if defined(HAVE_QUDA) || defined(HAVE_GRID) || defined(HAVE_QOP) || defined(USE_CG_GPU) || defined(USE_FL_GPU)
@@ -21,12 +25,6 @@
 
 /* Whether to take over this call; starts the plugin at the first. */
 int milcgpu_takes_over(void);
-
-/* A field of colour vectors, and a member of the sites. */
-static inline milcgpu_field milcgpu_vector_field(const su3_vector *f) {
-    milcgpu_field field = {(void *)f, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, 0};
-    return field;
-}
 
 /* Memory for what MILC's own routine allocates, too. Where there is none, the run ends, as MILC's routine ends it. */
 void *milcgpu_room(size_t bytes, const char *what);
@@ -41,7 +39,15 @@ void milcgpu_links_left(const char **left);
 void milcgpu_md_left(const char **left);
 void milcgpu_mesons_left(const char **left);
 void milcgpu_gauge_left(const char **left);
+void milcgpu_flow_left(const char **left);
 #define MILCGPU_ABSENT "not in this program"
+
+#ifdef MILCGPU_SERVES
+/* A field of colour vectors, and a member of the sites. */
+static inline milcgpu_field milcgpu_vector_field(const su3_vector *f) {
+    milcgpu_field field = {(void *)f, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, 0};
+    return field;
+}
 
 /* How links are made, for the library. 0: the device cannot make them. */
 int milcgpu_spec_of_asqtad(const ks_component_paths *p, milcgpu_fatlink_spec *spec);
@@ -72,6 +78,7 @@ void milcgpu_fill_links_from(su3_matrix *links);
 int milcgpu_md_lends(su3_matrix *room);
 int milcgpu_md_lent(const su3_matrix *links);
 void milcgpu_md_fill(su3_matrix *links);
+#endif
 
 /* Says that MILC cannot go on, and ends the run. As milcgpu_judge, called by all ranks. */
 void milcgpu_end_of_run(void);

@@ -7,8 +7,9 @@
 # lengthened here. The glue is compiled at every make, so that the program is linked again whenever milcgpu, or the
 # target, is another one.
 #
-# A program that has no staggered solver with fat and long links (serves.h) is built as if this file were not there:
-# the objects of the glue are then empty, and so is the file milcgpu_link, which holds what goes on the link line.
+# A program that has neither a staggered solver with fat and long links nor the gradient flow (serves.h) is built as if
+# this file were not there: the objects of the glue are then empty, and so is the file milcgpu_link, which holds what goes
+# on the link line.
 milcgpu_here := $(dir $(abspath $(lastword $(filter %milc_gpu.mk,$(MAKEFILE_LIST)))))
 # Installed: PREFIX/share/milcgpu/milc_gpu.mk; in the source tree: milc_glue/use_gpu/milc_gpu.mk.
 milcgpu_tree := $(abspath $(milcgpu_here)../..)
@@ -23,9 +24,12 @@ $(error milcgpu: libmilcgpu.so or milcgpu.h is missing in $(or $(MILCGPU_LIB),$(
   (in its source tree: make lib), or leave its word out of this line)
 endif
 
+milcgpu_wrapped_always := initialize_machine normal_exit
 milcgpu_wrapped := ks_congrad_parity_cpu ks_congrad_block_parity_cpu ks_congrad_site ks_congrad ks_multicg_offset_field_cpu \
   dslash_fn_field load_fn_links_cpu load_fatlinks_cpu load_lnglinks create_hisq_links_milc create_G_from_site \
-  initialize_machine normal_exit gaugefix ape_smear_4D
+  $(milcgpu_wrapped_always) gaugefix ape_smear_4D
+# Of wilson_flow.
+milcgpu_wrapped_flow := run_gradient_flow $(milcgpu_wrapped_always)
 # Of programs with momenta in their sites (md_probe.c compiles).
 milcgpu_wrapped_md := update_u imp_gauge_force_ks imp_gauge_force eo_fermion_force_multi eo_fermion_force_oneterm_site \
   eo_fermion_force_twoterms_site eo_fermion_force_twoterms_site_cpu reunitarize_ks imp_gauge_action d_plaquette rephase \
@@ -39,13 +43,12 @@ milcgpu_wrapped_mesons := ks_meson_cont_mom spin_taste_op spin_taste_op_ape_fn s
 # Of programs that invert M for whole fields (invert.c compiles).
 milcgpu_wrapped_inverts := mat_invert_field mat_invert_uml_field mat_invert_block ks_dirac_adj_op_inplace
 milcgpu_objects := $(addprefix milcgpu_,start.o ranks.o solve.o invert.o links.o hisq_links.o gauge_fix.o propagators.o md.o updates.o \
-  fermion_force.o mesons.o)
+  fermion_force.o mesons.o gradient_flow.o)
 milcgpu_flags    = $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc))
 
 milcgpu_comma   := ,
 milcgpu_wraps = $(addprefix -Wl$(milcgpu_comma)--wrap=,$(1))
-milcgpu_options := $(call milcgpu_wraps,$(milcgpu_wrapped)) \
-  -L$(milcgpu_lib) -Wl,-rpath,$(milcgpu_lib) -lmilcgpu
+milcgpu_library := -L$(milcgpu_lib) -Wl,-rpath,$(milcgpu_lib) -lmilcgpu
 
 override LAYOUT := $(or $(LAYOUT),layout_hyper_prime.o) $(milcgpu_objects)
 # Tools that are linked without LAYOUT, or whose objects are not prerequisites, have no glue.
@@ -56,36 +59,47 @@ override LMPI    = $(milcgpu_asked) $(if $(filter milcgpu_start.o,$^),$$(cat mil
 # The preprocessor decides; its messages go to nobody, because a header that is missing is an answer, too. In the recipe
 # of an object, because only then is quark_action.h the target's.
 milcgpu_start.o: $(milcgpu_here)start.c milcgpu-always
-	@if $(CC) $(milcgpu_flags) -E $(milcgpu_here)serves.h 2>/dev/null | grep -q milcgpu_serves; then \
-	  echo 'milcgpu: solves and links of $(or $(strip $(MYTARGET)),this program) go to $(milcgpu_lib)/libmilcgpu.so'; \
-	  echo '$(milcgpu_options)' >milcgpu_link; \
-	else \
-	  echo 'milcgpu: $(or $(strip $(MYTARGET)),this program) has no asqtad or HISQ solver to take over: it is built as without milcgpu'; \
-	  : >milcgpu_link; \
-	fi
+	@case "$$($(CC) $(milcgpu_flags) -E $(milcgpu_here)serves.h 2>/dev/null)" in \
+	*milcgpu_serves_flow*) \
+	  echo 'milcgpu: the gradient flow of $(milcgpu_program) goes to $(milcgpu_lib)/libmilcgpu.so'; \
+	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_flow)) $(milcgpu_library)' >milcgpu_link;; \
+	*milcgpu_serves*) \
+	  echo 'milcgpu: solves and links of $(milcgpu_program) go to $(milcgpu_lib)/libmilcgpu.so'; \
+	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped)) $(milcgpu_library)' >milcgpu_link;; \
+	*) \
+	  echo 'milcgpu: $(milcgpu_program) has no asqtad or HISQ solver to take over: it is built as without milcgpu'; \
+	  : >milcgpu_link;; \
+	esac
 	$(milcgpu_compile)
-milcgpu_ranks.o milcgpu_solve.o milcgpu_links.o milcgpu_hisq_links.o milcgpu_gauge_fix.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_start.o
+milcgpu_ranks.o: $(milcgpu_here)ranks.c milcgpu_start.o
 	$(milcgpu_compile)
+milcgpu_solve.o milcgpu_links.o milcgpu_hisq_links.o milcgpu_gauge_fix.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_start.o
+	@$(milcgpu_compile_staggered)
+milcgpu_gradient_flow.o: $(milcgpu_here)gradient_flow.c milcgpu_start.o
+	@if grep -q wrap=run_gradient_flow milcgpu_link; then $(CC) -c $(milcgpu_flags) $< -o $@; else $(milcgpu_empty); fi
 milcgpu_propagators.o: $(milcgpu_here)propagators.c milcgpu_start.o
-	@if [ -s milcgpu_link ] && $(CC) -c $(milcgpu_flags) $< -o $@ >/dev/null 2>&1; then \
+	@if $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) $< -o $@ >/dev/null 2>&1; then \
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_sets))' >>milcgpu_link; \
 	else $(milcgpu_empty); fi
 milcgpu_invert.o: $(milcgpu_here)invert.c milcgpu_start.o
-	@if [ -s milcgpu_link ] && $(CC) -c $(milcgpu_flags) -DMILCGPU_SERVES_INVERTS $< -o $@ >/dev/null 2>&1; then \
+	@if $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) -DMILCGPU_SERVES_INVERTS $< -o $@ >/dev/null 2>&1; then \
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_inverts))' >>milcgpu_link; \
-	else $(milcgpu_compile); fi
+	else $(milcgpu_compile_staggered); fi
 milcgpu_md.o: $(milcgpu_here)md.c milcgpu_start.o
-	@if [ -s milcgpu_link ] && $(CC) -c $(milcgpu_flags) $(milcgpu_here)md_probe.c -o milcgpu_md.o >/dev/null 2>&1; then \
+	@if $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) $(milcgpu_here)md_probe.c -o milcgpu_md.o >/dev/null 2>&1; then \
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_md))' >>milcgpu_link; \
 	  $(CC) -c $(milcgpu_flags) -DMILCGPU_SERVES_MD $< -o $@; \
-	else $(milcgpu_compile); fi
+	else $(milcgpu_compile_staggered); fi
 milcgpu_mesons.o: $(milcgpu_here)mesons.c milcgpu_start.o
-	@if [ -s milcgpu_link ] && $(CC) -c $(milcgpu_flags) $(milcgpu_here)mesons_probe.c -o milcgpu_mesons.o >/dev/null 2>&1; then \
+	@if $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) $(milcgpu_here)mesons_probe.c -o milcgpu_mesons.o >/dev/null 2>&1; then \
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_mesons))' >>milcgpu_link; \
 	  $(CC) -c $(milcgpu_flags) -DMILCGPU_SERVES_MESONS $< -o $@; \
-	else $(milcgpu_compile); fi
+	else $(milcgpu_compile_staggered); fi
 milcgpu_updates.o milcgpu_fermion_force.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_md.o
 	@if grep -q wrap=update_u milcgpu_link; then $(CC) -c $(milcgpu_flags) $< -o $@; else $(milcgpu_empty); fi
 
 milcgpu_empty   = $(CC) -c -x c /dev/null -o $@
+milcgpu_program = $(or $(strip $(MYTARGET)),this program)
 milcgpu_compile = if [ -s milcgpu_link ]; then $(CC) -c $(milcgpu_flags) $< -o $@; else $(milcgpu_empty); fi
+milcgpu_is_staggered = grep -q wrap=ks_congrad_parity_cpu milcgpu_link
+milcgpu_compile_staggered = if $(milcgpu_is_staggered); then $(CC) -c $(milcgpu_flags) $< -o $@; else $(milcgpu_empty); fi

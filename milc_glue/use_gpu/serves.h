@@ -1,9 +1,15 @@
-/* Whether a program has what milcgpu takes over: staggered solves with fat and long links, of MILC's own CPU routines.
- * It is asked twice: by the make fragment, through the preprocessor, before it compiles and links anything, and by
- * glue.h. A program without quark_action.h has no staggered fermions; one of another action (EO_TYPE) has other links.
+/* Whether a program has what milcgpu takes over: staggered solves with fat and long links, of MILC's own CPU routines,
+ * or the gradient flow of wilson_flow, whose integrator has a number (GF_INTEGRATOR). It is asked twice: by the make
+ * fragment, through the preprocessor, before it compiles and links anything, and by glue.h. A program without
+ * quark_action.h has no staggered fermions; one of another action (EO_TYPE) has other links.
  */
 #ifndef MILCGPU_SERVES_H
 #define MILCGPU_SERVES_H
+
+#ifdef GF_INTEGRATOR
+typedef int milcgpu_serves_flow;
+#define MILCGPU_SERVES_FLOW 1
+#endif
 
 #ifdef FN
 #ifdef __has_include
@@ -17,7 +23,7 @@
 
 #ifdef FERM_ACTION
 #if FERM_ACTION == HISQ || FERM_ACTION == FN_TYPE
-typedef int milcgpu_serves; /* the fragment looks for this name */
+typedef int milcgpu_serves; /* the fragment looks for these names */
 #define MILCGPU_SERVES 1
 #endif
 #endif

@@ -90,14 +90,39 @@ static int *site_map(milcgpu_milc *milc) {
     return map;
 }
 
+#ifdef MILCGPU_SERVES_FLOW
+static void describe(char *text, size_t size) {
+    snprintf(text, size, "MILC %s, wilson_flow, sizeof(site) %lu", *MILC_CODE_VERSION ? MILC_CODE_VERSION : "version 7",
+             (unsigned long)sizeof(site));
+}
+static void find_left(const char **left) {
+    int r;
+    for (r = 0; r < MILCGPU_ROUTINES; r++)
+        left[r] = MILCGPU_ABSENT;
+    milcgpu_flow_left(left);
+}
+#else
+static void describe(char *text, size_t size) {
+    snprintf(text, size, "MILC %s, %s, sizeof(site) %lu, sizeof(quark_invert_control) %lu",
+             *MILC_CODE_VERSION ? MILC_CODE_VERSION : "version 7", FERM_ACTION == HISQ ? "HISQ" : "FN (asqtad)",
+             (unsigned long)sizeof(site), (unsigned long)sizeof(quark_invert_control));
+}
+static void find_left(const char **left) {
+    milcgpu_solves_left(left);
+    milcgpu_links_left(left);
+    milcgpu_md_left(left);
+    milcgpu_mesons_left(left);
+    milcgpu_gauge_left(left);
+    left[MILCGPU_GRADIENT_FLOW] = MILCGPU_ABSENT;
+}
+#endif
+
 static int start(void) {
     char text[256];
     milcgpu_milc milc;
     int *map;
     int taken;
-    snprintf(text, sizeof text, "MILC %s, %s, sizeof(site) %lu, sizeof(quark_invert_control) %lu",
-             *MILC_CODE_VERSION ? MILC_CODE_VERSION : "version 7", FERM_ACTION == HISQ ? "HISQ" : "FN (asqtad)",
-             (unsigned long)sizeof(site), (unsigned long)sizeof(quark_invert_control));
+    describe(text, sizeof text);
     memset(&milc, 0, sizeof milc);
     milc.struct_size = sizeof milc;
     milc.header_version = MILCGPU_VERSION;
@@ -106,11 +131,7 @@ static int start(void) {
     milc.own_routines = 1;
     milcgpu_describe_ranks(&milc);
     milc.site_map = map = site_map(&milc);
-    milcgpu_solves_left(milc.left);
-    milcgpu_links_left(milc.left);
-    milcgpu_md_left(milc.left);
-    milcgpu_mesons_left(milc.left);
-    milcgpu_gauge_left(milc.left);
+    find_left(milc.left);
     taken = milcgpu_plugin_start(&milc);
     free(map);
     return taken;

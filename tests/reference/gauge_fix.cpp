@@ -42,6 +42,48 @@ void hit(const Lattice &lattice, Gauge &links, int site, int left_out, double bo
     }
 }
 
+// w after the k-th hit towards v.
+Matrix after_hit(const Matrix &w, const Matrix &v, int k) {
+    const int pairs[3][2] = {{0, 1}, {1, 2}, {0, 2}};
+    const int p = pairs[k % 3][0], q = pairs[k % 3][1];
+    const Matrix a = w * adjoint(v);
+    double c0 = a.e[p][p].real() + a.e[q][q].real(), c3 = a.e[p][p].imag() - a.e[q][q].imag(),
+           c1 = a.e[p][q].imag() + a.e[q][p].imag(), c2 = a.e[p][q].real() - a.e[q][p].real();
+    const double size = std::sqrt(c0 * c0 + c1 * c1 + c2 * c2 + c3 * c3);
+    return su2(p, q, c0 / size, -c1 / size, -c2 / size, -c3 / size) * w;
+}
+
+// Of a set of decorated directions: for every link the mean of its staples in the other directions of `wanted`, with
+// the links around it decorated in what is left of `decorations` then. By recursion, each from the links alone.
+Matrix hyp_link(const Lattice &lattice, const Gauge &links, const double *alpha, int hits, unsigned decorations,
+                int site, int mu) {
+    const Matrix &u = links[4 * std::size_t(site) + mu];
+    int count = 0;
+    for (int nu = 0; nu < 4; nu++)
+        count += decorations >> nu & 1;
+    if (count == 0)
+        return u;
+    Matrix sum = {};
+    for (int nu = 0; nu < 4; nu++) {
+        if ((decorations >> nu & 1) == 0)
+            continue;
+        // Neither of the two directions of this plane decorates the links of its staples.
+        const auto part = [&](int at, int dir) {
+            return hyp_link(lattice, links, alpha, hits, decorations & ~(1u << nu), at, dir);
+        };
+        const int down = lattice.neighbour(site, nu, -1);
+        sum = sum + part(site, nu) * part(lattice.neighbour(site, nu, 1), mu) *
+                        adjoint(part(lattice.neighbour(site, mu, 1), nu));
+        sum = sum + adjoint(part(down, nu)) * part(down, mu) * part(lattice.neighbour(down, mu, 1), nu);
+    }
+    const double a = alpha[3 - count]; // one decoration: alpha_3
+    const Matrix v = (1 - a) * u + (a / (2 * count)) * sum;
+    Matrix w = u;
+    for (int k = 0; k < hits; k++)
+        w = after_hit(w, v, k);
+    return w;
+}
+
 } // namespace
 
 double gauge_fix_step(const Lattice &lattice, Gauge &links, int left_out, double boost) {
@@ -112,13 +154,7 @@ Gauge ape_smear(const Lattice &lattice, const Gauge &links, double weight, bool 
                 w = reunitarize(v); // Gram-Schmidt of the rows
                 double before = trace(w * adjoint(v)).real(), gain = 1;
                 for (int k = 0; k < hits && gain > tolerance; k++) {
-                    const int pairs[3][2] = {{0, 1}, {1, 2}, {0, 2}};
-                    const int p = pairs[k % 3][0], q = pairs[k % 3][1];
-                    const Matrix a = w * adjoint(v);
-                    double c0 = a.e[p][p].real() + a.e[q][q].real(), c3 = a.e[p][p].imag() - a.e[q][q].imag(),
-                           c1 = a.e[p][q].imag() + a.e[q][p].imag(), c2 = a.e[p][q].real() - a.e[q][p].real();
-                    const double size = std::sqrt(c0 * c0 + c1 * c1 + c2 * c2 + c3 * c3);
-                    w = su2(p, q, c0 / size, -c1 / size, -c2 / size, -c3 / size) * w;
+                    w = after_hit(w, v, k);
                     if (tolerance > 0 && k % 3 == 2) {
                         const double now = trace(w * adjoint(v)).real();
                         gain = (now - before) / before;
@@ -131,6 +167,16 @@ Gauge ape_smear(const Lattice &lattice, const Gauge &links, double weight, bool 
         }
     if (not_converged != nullptr)
         *not_converged = failed;
+    return smeared;
+}
+
+Gauge hyp_smear(const Lattice &lattice, const Gauge &links, const std::array<double, 3> &alpha, bool in_space,
+                int hits) {
+    Gauge smeared = links;
+    for (int site = 0; site < lattice.volume(); site++)
+        for (int mu = 0; mu < (in_space ? 3 : 4); mu++)
+            link(smeared, site, mu) =
+                hyp_link(lattice, links, alpha.data(), hits, (in_space ? 7u : 15u) & ~(1u << mu), site, mu);
     return smeared;
 }
 

@@ -1,7 +1,9 @@
-// Gauge fixing and APE smearing, link by link as the routines of MILC say; for links without phases.
+// Gauge fixing, APE and HYP smearing, link by link as the routines of MILC say; for links without phases.
 #pragma once
 
 #include "tests/reference/gauge.h"
+
+#include <array>
 
 namespace reference {
 
@@ -21,5 +23,10 @@ double divergence(const Lattice &lattice, const Gauge &links, int left_out);
 // time links their six. hits 0: no projection. Counts the links that did not come to the tolerance.
 Gauge ape_smear(const Lattice &lattice, const Gauge &links, double weight, bool space_only, int hits, double tolerance,
                 int *not_converged);
+
+// HYP smearing with alpha_1, alpha_2, alpha_3; in_space: no decorations in t, and time links stay. Projection by so
+// many hits, from the link itself.
+Gauge hyp_smear(const Lattice &lattice, const Gauge &links, const std::array<double, 3> &alpha, bool in_space,
+                int hits);
 
 } // namespace reference

@@ -1,0 +1,154 @@
+/* run_gradient_flow of wilson_flow: the links of the sites, which have no phases there. MILC's loop, its lines, and
+ * what it leaves in its global variables. */
+#include "glue.h"
+#include <limits.h>
+#include <string.h>
+
+void __real_run_gradient_flow(void) MILCGPU_ORIGINAL;
+
+#define IS_ADAPTIVE                                                                                                    \
+    (GF_INTEGRATOR == INTEGRATOR_ADAPT_LUSCHER || GF_INTEGRATOR == INTEGRATOR_ADAPT_CF3 ||                             \
+     GF_INTEGRATOR == INTEGRATOR_ADAPT_BS)
+
+/* With coefficients of the user's own the flow is MILC's. */
+#if (defined(READ_CF3_FROM_FILE) && GF_INTEGRATOR == INTEGRATOR_CF3) ||                                                \
+    (defined(READ_ADPT_CF3_FROM_FILE) && GF_INTEGRATOR == INTEGRATOR_ADAPT_CF3)
+#define OF_A_FILE "MILC's own: the integrator's coefficients come from a file"
+#else
+#define OF_A_FILE NULL
+#endif
+
+void milcgpu_flow_left(const char **left) {
+    left[MILCGPU_GRADIENT_FLOW] = __real_run_gradient_flow == NULL ? MILCGPU_ABSENT : OF_A_FILE;
+}
+
+#if MILC_PRECISION == 1
+#define NUMBER "%g"
+#else
+#define NUMBER "%.16g"
+#endif
+
+/* MILC's lines: the ADAPT line has few digits of the time. */
+static int say_point(void *labels, const milcgpu_flow_point *point) {
+    const milcgpu_observables *const of = &point->of;
+    if (point->steps == 0 && *(int *)labels) {
+        node0_printf("#LABEL time Clover_t Clover_s Plaq_t Plaq_s Rect_t Rect_s charge\n");
+#if IS_ADAPTIVE
+        node0_printf("#LABEL2 time stepsize distance local_tol/distance\n");
+#endif
+        *(int *)labels = 0;
+    }
+    node0_printf("GFLOW: " NUMBER " " NUMBER " " NUMBER " " NUMBER " " NUMBER " " NUMBER " " NUMBER " " NUMBER "\n",
+                 point->time, of->clover_t, of->clover_s, of->plaquette_t, of->plaquette_s, of->rectangle_t,
+                 of->rectangle_s, of->charge);
+#if IS_ADAPTIVE
+    node0_printf("ADAPT: %g " NUMBER " " NUMBER " " NUMBER "\n", point->time, point->step, point->distance,
+                 point->steps == 0 ? 0.0 : local_tol / point->distance);
+#endif
+    fflush(stdout);
+    return 0;
+}
+
+static milcgpu_field links_of_sites(void) {
+    milcgpu_field field = {lattice[0].link, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, sizeof(site)};
+    return field;
+}
+
+static su3_matrix *copy_of_links(void) {
+    su3_matrix *copy = milcgpu_plugin_compare()
+                           ? (su3_matrix *)milcgpu_spare_room(4 * sites_on_node * sizeof(su3_matrix),
+                                                              "a comparison of links: this call goes without")
+                           : NULL;
+    if (copy != NULL)
+        milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), copy);
+    return copy;
+}
+static void put_links(const su3_matrix *links) {
+    size_t i;
+    for (i = 0; i < sites_on_node; i++)
+        memcpy(lattice[i].link, links + 4 * i, 4 * sizeof(su3_matrix));
+}
+
+static milcgpu_flow_spec spec_of_flow(void) {
+    milcgpu_flow_spec spec;
+    milcgpu_flow_defaults(&spec);
+    spec.action = stapleflag == WILSON ? MILCGPU_FLOW_WILSON : MILCGPU_FLOW_SYMANZIK;
+    spec.integrator = GF_INTEGRATOR; /* the library's numbers are MILC's */
+    spec.exp_order = exp_order;
+    spec.step = stepsize;
+    spec.stop = stoptime == AUTO_STOPTIME ? MILCGPU_FLOW_AUTO_STOP : stoptime;
+#if IS_ADAPTIVE
+    spec.tolerance = local_tol;
+#endif
+#ifdef ANISOTROPY
+    spec.anisotropy = ani;
+#endif
+    spec.most_steps = INT_MAX; /* MILC has no limit */
+    spec.phases_out = spec.as_milc = 1;
+    return spec;
+}
+
+static void own_flow(void) {
+    milcgpu_plugin_original(MILCGPU_GRADIENT_FLOW, 1);
+    __real_run_gradient_flow();
+    milcgpu_plugin_original(MILCGPU_GRADIENT_FLOW, 0);
+}
+
+/* MILC's flow of the same links, after its lines; ours stay. */
+static void compare(const su3_matrix *before, const milcgpu_flow_spec *spec, double seconds) {
+    su3_matrix *const ours = copy_of_links(), *theirs;
+    const Real step = stepsize;
+    double cpu_seconds;
+    void *gpu[1], *cpu[1];
+    if (ours == NULL)
+        return;
+    put_links(before);
+    stepsize = spec->step;
+    cpu_seconds = -milcgpu_plugin_seconds();
+    own_flow();
+    cpu_seconds += milcgpu_plugin_seconds();
+    stepsize = step;
+    theirs = copy_of_links();
+    put_links(ours);
+    if (theirs != NULL) {
+        gpu[0] = ours, cpu[0] = theirs;
+        milcgpu_judge(milcgpu_plugin_compare_links(MILCGPU_GRADIENT_FLOW, 1, gpu, cpu, seconds, cpu_seconds));
+    }
+    free(ours), free(theirs);
+}
+
+void __wrap_run_gradient_flow(void) {
+    const milcgpu_flow_spec spec = spec_of_flow();
+    milcgpu_flow_report report;
+    su3_matrix *before;
+    double seconds;
+    int labels = 1;
+    if (!milcgpu_takes_over() || OF_A_FILE != NULL || exp_order < 1) { /* 0: for the library the whole series */
+        own_flow();
+        return;
+    }
+    before = copy_of_links();
+    memset(&report, 0, sizeof report);
+    seconds = -milcgpu_plugin_seconds();
+    if (!milcgpu_plugin_gradient_flow(links_of_sites(), &spec, say_point, &labels, &report)) {
+        if (!labels && this_node == 0)
+            fprintf(stderr,
+                    "milcgpu: run_gradient_flow: the lines so far count no more: MILC begins this flow again\n");
+        free(before);
+        own_flow();
+        return;
+    }
+    seconds += milcgpu_plugin_seconds();
+    total_steps = report.last.steps;
+    stepsize = report.last.step;
+    node0_printf("Number of steps = %i\n", total_steps);
+#if IS_ADAPTIVE
+    dist = report.last.distance;
+    steps_rejected = report.last.rejected;
+    node0_printf("Number of rejected steps = %i\n", steps_rejected);
+#endif
+    fflush(stdout);
+    if (before != NULL)
+        compare(before, &spec, seconds);
+    free(before);
+}
