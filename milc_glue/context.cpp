@@ -1,5 +1,5 @@
 // What a context keeps between calls: sets of links, solvers. And what of it goes when memory is short.
-#include "milc_glue/context.h"
+#include "milc_glue/mesons.h"
 #include <cstring>
 
 using namespace milcgpu;
@@ -21,6 +21,12 @@ bool milcgpu_context::give_back() {
         return true;
     }
     bool any = false;
+    for (milcgpu_meson_links *handle : measured)
+        any = handle->give_back() || any;
+    if (any) {
+        say(2, "memory is short: products of links of measurements are given back");
+        return true;
+    }
     for (milcgpu_links *handle : handles)
         any = (handle->links && handle->links->drop_unused()) || any;
     return any;

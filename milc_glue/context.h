@@ -10,6 +10,7 @@
 #include <list>
 #include <set>
 
+struct milcgpu_meson_links; // mesons.h
 struct milcgpu_context {
     std::unique_ptr<milcgpu::Ranks> ranks = std::make_unique<milcgpu::Ranks>(); // that share the lattice
     milcgpu::Box box;                                                           // of the lattice that this rank has
@@ -40,6 +41,7 @@ struct milcgpu_context {
     };
     std::list<CachedSolver> solvers; // the last used first
     std::set<milcgpu_links *> handles;
+    std::set<milcgpu_meson_links *> measured;
     // What the call in progress works with; nullptr: nothing yet.
     const CachedSolver *busy = nullptr;
     bool busy_with_several = false; // its multi-mass solver or that of several sources, too

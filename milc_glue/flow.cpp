@@ -228,8 +228,10 @@ milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_sp
         run.fill(filled);
         taken = filled.last.steps, time = filled.last.time;
         run.commit();
-        return format("%s flow to %g in %d steps by %s", method.symanzik ? "Symanzik" : "Wilson", filled.last.time,
-                      filled.last.steps, method.integrator->name);
+        return [&filled, method] {
+            return format("%s flow to %g in %d steps by %s", method.symanzik ? "Symanzik" : "Wilson", filled.last.time,
+                          filled.last.steps, method.integrator->name);
+        };
     };
     milcgpu_status status = reported(gauge, function, report, body, "milcgpu_flow_report");
     if (status == MILCGPU_OK && !finished) {
@@ -291,7 +293,7 @@ milcgpu_status milcgpu_stout(milcgpu_gauge *gauge, const milcgpu_stout_spec *spe
             g.u = std::move(smeared);
             g.links_changed();
         }
-        return format("stout smearing, %d times", spec->times);
+        return [spec] { return format("stout smearing, %d times", spec->times); };
     });
 }
 

@@ -86,7 +86,8 @@ inline void hand_out(double value, double *to) {
     *to = value;
 }
 
-// An entry with a report. body(gauge, report) returns what it did, for the line at verbosity 2.
+// An entry with a report. body(gauge, report) returns what makes the words for what it did, for the line at verbosity
+// 2: once fields are written nothing may fail.
 template <class Report, class Body>
 milcgpu_status reported(milcgpu_gauge *gauge, const char *function, Report *report, const Body &body,
                         const char *struct_name = "milcgpu_force_report") {
@@ -96,11 +97,11 @@ milcgpu_status reported(milcgpu_gauge *gauge, const char *function, Report *repo
         if (report != nullptr)
             require_size(report->struct_size, sizeof *report, struct_name);
         const CallMeter meter(g.device());
-        const std::string done = body(g, filled);
+        const auto done = body(g, filled);
         filled.gflops = filled.kernel_seconds > 0 ? filled.flops / filled.kernel_seconds * 1e-9 : 0;
         meter.fill(filled);
         g.context->tell(2, [&] {
-            return format("%s, %s: %.3f ms (kernels %.3f ms, %.0f GFLOPS)", done.c_str(), name(g.precision),
+            return format("%s, %s: %.3f ms (kernels %.3f ms, %.0f GFLOPS)", done().c_str(), name(g.precision),
                           filled.seconds * 1e3, filled.kernel_seconds * 1e3, filled.gflops);
         });
     });

@@ -155,7 +155,7 @@ milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_s
         finished = fixing.run(filled);
         filled.kernel_seconds = g.device().timer_stop_seconds();
         fixing.commit();
-        return format("gauge fixing, %d steps to a mean of %.8f", filled.steps, filled.mean);
+        return [&filled] { return format("gauge fixing, %d steps to a mean of %.8f", filled.steps, filled.mean); };
     };
     const milcgpu_status status = reported(gauge, function, report, body, "milcgpu_gauge_fix_report");
     if (status != MILCGPU_OK || finished || full.tolerance < 0)
@@ -215,7 +215,7 @@ milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *s
         }
         if (not_converged != nullptr)
             *not_converged = static_cast<uint64_t>(failed);
-        return format("APE smearing, %d times", spec->times);
+        return [spec] { return format("APE smearing, %d times", spec->times); };
     });
 }
 
@@ -245,11 +245,12 @@ milcgpu_status milcgpu_hyp_smear(milcgpu_gauge *gauge, const milcgpu_hyp_spec *s
             for (int k = 1; k < spec->times; ++k)
                 made = hyp_smear(g.device(), g.geometry(), g.context->halo.get(), made, hyp);
             filled.kernel_seconds = g.device().timer_stop_seconds();
+            checked_gauge_field(g.device(), g.geometry(), made, -1);
             filled.flops = hyp_smear_flops(hyp) * spec->times * g.geometry().volume();
             g.u = std::move(made);
             g.links_changed();
         }
-        return format("HYP smearing, %d times", spec->times);
+        return [spec] { return format("HYP smearing, %d times", spec->times); };
     });
 }
 

@@ -185,8 +185,12 @@ milcgpu_status milcgpu_contract(milcgpu_meson_links *links, const milcgpu_meson_
                       held2 = c.fat2 ? fat_links_of(l, fat2) : HeldFat();
         Device &device = l.device();
         const int n_fields = static_cast<int>(c.fields.size());
+        const auto text = [spec, n_fields, n] {
+            return format("%d terms of %d operators, %d momenta, %d fields", spec->n_terms, n_fields, spec->n_momenta,
+                          n);
+        };
         if (n_fields == 0)
-            return std::string("contraction without terms");
+            return text;
         DeviceArray<Complex<double>> numbers;
         std::optional<SliceSums> sums;
         device.agree("memory for a contraction", [&] {
@@ -221,6 +225,6 @@ milcgpu_status milcgpu_contract(milcgpu_meson_links *links, const milcgpu_meson_
             correlators[2 * k] += added[k].re;
             correlators[2 * k + 1] += added[k].im;
         }
-        return format("%d terms of %d operators, %d momenta, %d fields", spec->n_terms, n_fields, spec->n_momenta, n);
+        return text;
     });
 }

@@ -52,8 +52,7 @@ Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *to, const Quark
         vectors_ = {own_[0], own_[1]};
         return;
     }
-    for (const int parity : {0, 1})
-        begin_filling(*device_, first_, n_, parity);
+    changes();
 }
 
 SpinorField Quarks::room(int parity, const char *owner) const {
@@ -83,12 +82,16 @@ void Quarks::look_at(const milcgpu_quarks *quarks, const char *what) {
     vectors_ = {own_[0], own_[1]};
 }
 
-void Quarks::deliver(const FullVectors &made) {
-    Device &device = links_.device();
-    const SpinorBlock block[2] = {made.even, made.odd};
+void Quarks::changes() {
     if (device_ != nullptr)
         for (const int parity : {0, 1})
             begin_filling(*device_, first_, n_, parity);
+}
+
+void Quarks::deliver(const FullVectors &made) {
+    Device &device = links_.device();
+    const SpinorBlock block[2] = {made.even, made.odd};
+    changes();
     for (const int parity : {0, 1})
         for (int k = 0; k < n_; ++k)
             require_finite(device, block[parity][k], parity, "the result");
@@ -126,6 +129,15 @@ void milcgpu::check_fat_links(milcgpu_meson_links &links, milcgpu_links *fat, co
 
 HeldFat milcgpu::fat_links_of(milcgpu_meson_links &links, milcgpu_links *fat) {
     HeldFat fetched{fat->links->held_version(links.precision, 18), {}};
+    const LinkField &held = *fetched.held.pair.fat;
+    links.device().agree("a look at fat links", [&] {
+        if (!links.context->verify || checksum(links.device(), held.block(0, 0), held.bytes()) == held.checksum)
+            return;
+        links.context->forget(fat, 0);
+        fat->links->clear();
+        throw Error(Status::corrupted, "the device no longer holds the fat links that were loaded: a bit flipped, or "
+                                       "somebody wrote there. They are gone now: update them and call again");
+    });
     if (links.halo() == nullptr)
         return fetched;
     links.device().agree("memory for fat links with a margin",
@@ -374,7 +386,7 @@ milcgpu_status milcgpu_shift_quarks(milcgpu_meson_links *links, int dir, int way
         if (origin != nullptr)
             what.sign = phases_of(dir, origin), what.t_sign = l.t_sign(origin);
         quarks.apply(l, what);
-        return format("shift of %d fields", n);
+        return [n] { return format("shift of %d fields", n); };
     });
 }
 
@@ -426,7 +438,7 @@ milcgpu_status milcgpu_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat
         });
         const HeldFat held = op.fat ? fat_links_of(l, fat) : HeldFat();
         quarks.apply(l, neighbours_of(l, op, origin, held.field()));
-        return format("%s of %d fields", label.c_str(), n);
+        return [label, n] { return format("%s of %d fields", label.c_str(), n); };
     });
 }
 
@@ -442,12 +454,13 @@ milcgpu_status milcgpu_gauss_smear(milcgpu_meson_links *links, int hop, double w
         Quarks &fields = *in_place.fields;
         if (steps > 0) {
             links_in_space(l, hop);
+            fields.changes();
             const Room room = l.halo() == nullptr ? in_place.room(l, slice >= 0) : Room();
             const bool in_room = smear(l.device(), l.halo(), l.box, l.products, l.u, hop, width, steps, slice,
                                        fields.vectors(), room.vectors());
             fields.deliver(in_room ? room.vectors() : fields.vectors());
         }
-        return format("%d steps of smearing of %d fields", steps, n);
+        return [steps, n] { return format("%d steps of smearing of %d fields", steps, n); };
     });
 }
 
@@ -462,7 +475,7 @@ milcgpu_status milcgpu_laplacian(milcgpu_meson_links *links, int hop, int slice,
         const AroundVectors around(l.device(), l.halo(), l.box, fields.vectors(), margin_of(what, l.geometry()));
         sum_neighbours(l.device(), l.box, what, around.vectors(), room.vectors());
         fields.deliver(room.vectors());
-        return format("Laplacian of %d fields", n);
+        return [n] { return format("Laplacian of %d fields", n); };
     });
 }
 

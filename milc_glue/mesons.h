@@ -13,8 +13,14 @@ struct milcgpu_meson_links {
     milcgpu::LinkField u; // with the margin, where the lattice is cut
     milcgpu::LinkProducts products;
     bool loaded = false, antiperiodic = false;
+    bool busy = false; // in a call
     milcgpu_meson_links(milcgpu_context *of, milcgpu::Precision p)
-        : context(of), precision(p), box(box_of(*of)), u(links_on(box.wide())), products(*of->device, box.wide(), u) {}
+        : context(of), precision(p), box(box_of(*of)), u(links_on(box.wide())),
+          products(*of->device, box.wide(), u, [this](const milcgpu::LinkField &made_of) { unchanged(made_of); }) {
+        context->measured.insert(this);
+    }
+    milcgpu_meson_links(const milcgpu_meson_links &) = delete;
+    ~milcgpu_meson_links() { context->measured.erase(this); }
     milcgpu::Device &device() const { return *context->device; }
     milcgpu::Halo *halo() const { return context->halo.get(); } // nullptr: the lattice is whole
     const milcgpu::Geometry &geometry() const { return context->geometry; }
@@ -28,6 +34,15 @@ struct milcgpu_meson_links {
         loaded = false;
         products.forget();
         sums_.clear();
+    }
+    // Forgets products for others to have their memory; they are made again. False: there are none, or they are in use.
+    // Not on many ranks, which make products together.
+    bool give_back() {
+        if (busy || halo() != nullptr || !products.forget())
+            return false;
+        for (auto sum = sums_.begin(); sum != sums_.end();)
+            sum = sum->first == &u ? std::next(sum) : sums_.erase(sum);
+        return true;
     }
     // Throws where links or products are not what they were when they were first looked at; all are gone then, on all
     // ranks.
@@ -73,6 +88,7 @@ class Quarks {
     // is NaN or infinity.
     void deliver(const FullVectors &made);
     void deliver() { deliver(vectors_); }
+    void changes();                                        // vectors on the device are empty until they are delivered
     SpinorField room(int parity, const char *owner) const; // as many vectors
 
   private:
@@ -86,21 +102,30 @@ class Quarks {
     FullVectors vectors_;
 };
 
+struct Busy {
+    milcgpu_meson_links &links;
+    explicit Busy(milcgpu_meson_links &of) : links(of) { links.busy = true; }
+    Busy(const Busy &) = delete;
+    ~Busy() { links.busy = false; }
+};
+
 inline void need_links(const milcgpu_meson_links &links) {
     if (!links.loaded)
         refuse("there are no links: load them first (milcgpu_meson_links_load)");
 }
 
-// body(links), with its context's device current and its errors as a status. On many ranks all of
+// body(links) returns what makes the text of what it did; with its context's device current and its errors as a status.
+// On many ranks all of
 // them are here, and what one may refuse alone is inside agreed().
 template <class Body>
 milcgpu_status with_meson_links(milcgpu_meson_links *links, const char *function, const Body &body) {
     return guarded(links != nullptr ? links->context : nullptr, function, [&] {
         require(links, function, "links");
         const double start = wall_seconds();
-        const std::string done = body(*links);
+        const Busy in_use(*links);
+        const auto done = body(*links); // outputs are written now: nothing may fail behind it
         links->context->tell(2, [&] {
-            return format("%s, %s: %.3f ms", done.c_str(), name(links->precision), (wall_seconds() - start) * 1e3);
+            return format("%s, %s: %.3f ms", done().c_str(), name(links->precision), (wall_seconds() - start) * 1e3);
         });
         return Status::ok;
     });

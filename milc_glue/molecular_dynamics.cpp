@@ -102,9 +102,7 @@ LinkField derivative_on_box(milcgpu_gauge &gauge, bool hisq, const ForceArgument
     if (halo == nullptr)
         return made;
     LinkField on_box;
-    gauge.device().agree("memory for a force", [&] {
-        on_box = around.room_on_box("derivatives by links");
-    });
+    gauge.device().agree("memory for a force", [&] { on_box = around.room_on_box("derivatives by links"); });
     halo->crop(made, around.box(), on_box);
     return on_box;
 }
@@ -132,8 +130,8 @@ void fermion_force(milcgpu_gauge &gauge, const milcgpu_force_spec &spec, const F
 // A force whose arguments, and what else look() looks at, are right and alike on all ranks: force(arguments) adds it
 // to the momenta. Returns words for what was done.
 template <class Look, class Force>
-std::string force_of(milcgpu_gauge &gauge, const char *function, const milcgpu_force_spec *spec, const Look &look,
-                     const Force &force) {
+auto force_of(milcgpu_gauge &gauge, const char *function, const milcgpu_force_spec *spec, const Look &look,
+              const Force &force) {
     ForceArguments a{};
     agreed(
         *gauge.context, function,
@@ -163,7 +161,7 @@ std::string force_of(milcgpu_gauge &gauge, const char *function, const milcgpu_f
     need_momenta(gauge);
     if (spec->n_terms > 0)
         force(a);
-    return format("%s force, %d terms", spec->links->hisq ? "HISQ" : "asqtad", spec->n_terms);
+    return [spec] { return format("%s force, %d terms", spec->links->hisq ? "HISQ" : "asqtad", spec->n_terms); };
 }
 
 LoopCoefficients loop_coefficients(const milcgpu_loops *loops, const char *function) {
@@ -352,7 +350,7 @@ milcgpu_status milcgpu_gauge_force(milcgpu_gauge *gauge, const milcgpu_loops *lo
         filled.kernel_seconds = g.device().timer_stop_seconds();
         filled.flops = gauge_force_flops(c) * g.geometry().volume();
         g.momenta_changed();
-        return std::string("gauge force");
+        return [] { return std::string("gauge force"); };
     });
 }
 
@@ -374,7 +372,7 @@ milcgpu_status milcgpu_update_links(milcgpu_gauge *gauge, double eps, int order,
         filled.kernel_seconds = g.device().timer_stop_seconds();
         filled.flops = update_links_flops(order) * g.geometry().volume();
         g.links_changed();
-        return std::string("update of the links");
+        return [] { return std::string("update of the links"); };
     });
 }
 

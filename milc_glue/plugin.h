@@ -239,7 +239,7 @@ int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *e
 int milcgpu_plugin_compare_number(milcgpu_routine routine, double ours, double theirs, double seconds,
                                   double cpu_seconds);
 
-/* ---- measurements, on one rank. As the functions of milcgpu_mesons.h, of one field; fields on all sites. `links`:
+/* ---- measurements. As the functions of milcgpu_mesons.h, of one field; fields on all sites. `links`:
  * MILC's field of 4 links a site, with staggered phases relative to the origin of the call, but for smearing, where
  * phases do not matter, and shift, which takes them as they are. They stay on the device, and are loaded again where
  * their content is another one: seen as with fermion links, a part a call. NULL: an operator, or a contraction, that

@@ -300,32 +300,72 @@ TEST_CASE("what measurements refuse, by name, and leave as it was", "[measuremen
 }
 
 TEST_CASE("a bit that flips in the links of a measurement or in their products is noticed", "[faults][measurements]") {
+    const auto flip = [](Measurement<double> &m, const milcgpu::LinkField &field) {
+        unsigned char byte, *const place = field.block(1, 1) + 6;
+        m.session.context->device->copy_to_host(&byte, place, 1);
+        byte ^= 4;
+        m.session.context->device->copy_to_device(place, &byte, 1);
+    };
+    struct Case {
+        const char *what;
+        const char *before, *after; // operators: what exists when the bit flips, what is asked for then
+        unsigned flipped;           // directions of the product it flips in; 0: the links
+    };
+    const Case cases[] = {{"links, used again", "G1-GZT", "G1-GT", 0},
+                          {"links of which a product is to be made", "", "G1-GZT", 0},
+                          {"a product, used again", "G1-GZT", "G1-GZT", 12},
+                          {"a product of which another is to be made", "G1-GZT", "GX-GZT", 12}};
     for (const Backend backend : backends())
-        for (const bool in_products : {false, true}) {
+        for (const Case &c : cases) {
             Measurement<double> m(small, backend, links_for(small, 98));
             const Fermion psi = random_fermion(small, 99);
-            const int index = milcgpu_spin_taste_index("G1-GZT");
-            m.spin_taste(index, origins[0], psi);
-            const milcgpu::LinkField &field = in_products ? m.links->products.corners(12) : m.links->u;
-            unsigned char byte, *const place = field.block(1, 1) + 6;
-            m.session.context->device->copy_to_host(&byte, place, 1);
-            byte ^= 4;
-            m.session.context->device->copy_to_device(place, &byte, 1);
+            if (*c.before != 0)
+                m.spin_taste(milcgpu_spin_taste_index(c.before), origins[0], psi);
+            flip(m, c.flipped != 0 ? m.links->products.corners(c.flipped) : m.links->u);
             auto host = reference::vector_to_milc<double>(small, psi);
             const auto before = host;
             const milcgpu_field of_host = Session<double>::field(host);
             const milcgpu_quarks quarks{&of_host, nullptr, 0};
-            CAPTURE(name(backend), in_products);
-            if (in_products)
-                CHECK(milcgpu_spin_taste(m.links, nullptr, index, origins[0].data(), 1, &quarks, &quarks) ==
-                      MILCGPU_CORRUPTED);
-            else
-                CHECK(milcgpu_shift_quarks(m.links, 1, 0, nullptr, 1, &quarks, &quarks) == MILCGPU_CORRUPTED);
+            CAPTURE(name(backend), c.what);
+            const int after = milcgpu_spin_taste_index(c.after);
+            CHECK(milcgpu_spin_taste(m.links, nullptr, after, origins[0].data(), 1, &quarks, &quarks) ==
+                  MILCGPU_CORRUPTED);
             CHECK(host == before);
             CHECK(milcgpu_laplacian(m.links, 2, -1, 1, &quarks) == MILCGPU_BAD_ARGUMENT); // empty now
             m.must(m.load(m.u, true));
-            m.spin_taste(index, origins[0], psi);
+            m.spin_taste(after, origins[0], psi);
         }
+    for (const Backend backend : backends()) {
+        CAPTURE(name(backend));
+        Measurement<double> m(small, backend, links_for(small, 98));
+        with_fat_links(m.session, 97);
+        const Fermion psi = random_fermion(small, 99);
+        const int current = milcgpu_spin_taste_index("rhoxsffn");
+        m.spin_taste(current, origins[0], psi, m.session.links);
+        flip(m, *m.session.links->links->held_version(milcgpu::Precision::double_, 18).pair.fat);
+        auto host = reference::vector_to_milc<double>(small, psi);
+        const milcgpu_field of_host = Session<double>::field(host);
+        const milcgpu_quarks quarks{&of_host, nullptr, 0};
+        CHECK(milcgpu_spin_taste(m.links, m.session.links, current, origins[0].data(), 1, &quarks, &quarks) ==
+              MILCGPU_CORRUPTED);
+        CHECK(std::string(milcgpu_last_error()).find("fat links") != std::string::npos);
+        CHECK(milcgpu_spin_taste(m.links, m.session.links, current, origins[0].data(), 1, &quarks, &quarks) ==
+              MILCGPU_BAD_ARGUMENT); // empty now
+    }
+}
+
+TEST_CASE("products of links are given back where memory is short, and made again", "[measurements]") {
+    for (const Backend backend : backends()) {
+        CAPTURE(name(backend));
+        Measurement<double> m(small, backend, links_for(small, 98));
+        const Fermion psi = random_fermion(small, 99);
+        const int index = milcgpu_spin_taste_index("G5-G1");
+        const Fermion first = m.spin_taste(index, origins[0], psi);
+        CHECK(m.session.context->give_back());
+        CHECK(!m.session.context->give_back());
+        const Fermion again = m.spin_taste(index, origins[0], psi);
+        CHECK(reference::relative_difference(again, first) == 0);
+    }
 }
 
 TEST_CASE("MILC's links of measurements are loaded again where their content is another one",

@@ -1,5 +1,6 @@
 // Measurements on lattices that are cut, over ranks and emulated: the fields have the bits of one rank, correlators
 // differ by rounding and are the same on all ranks; what one rank cannot do fails on all.
+#include "milc_glue/plugin/meson_links.h"
 #include "tests/cut_support.h"
 #include "tests/mesons_support.h"
 
@@ -318,4 +319,37 @@ TEST_CASE("measurements over ranks: what one rank has otherwise, or cannot do, f
                 CHECK(after < 39);
             }
     }
+}
+
+TEST_CASE("MILC's links of measurements on ranks: what one of them loads again, all load again",
+          "[measurements][ranks][cut][plugin]") {
+    const Inputs inputs({4, 4, 4, 6});
+    Mailroom decisions(2);
+    const auto endings =
+        on_cut(inputs.fields, {{4, 4, 4, 6}, {1, 1, 1, 2}, 0}, Backend::host, [&](Here &here, Ending &ending) {
+            const milcgpu_messages table = decisions.table(here.rank());
+            milcgpu::Agreement agreed;
+            agreed.join(milcgpu::ranks_of(&table), 60);
+            agreed.begin_call();
+            milcgpu::MesonLinksCache cache(agreed, here.context, MILCGPU_DOUBLE, true);
+            std::vector<double> links = Fields::part(inputs.links, here.places, 72), elsewhere = links;
+            uint64_t moved = 0;
+            const auto look = [&](const std::vector<double> &at) {
+                const uint64_t before = moved;
+                milcgpu_meson_links *handle = nullptr;
+                demand(cache.ready({at.data(), here.places.size(), 576, 576}, nullptr, handle, moved));
+                ending.text += moved > before ? " loaded" : " kept";
+            };
+            look(links);
+            look(links);
+            if (here.rank() == 1)
+                links[100] += 1;
+            look(links);
+            // Another address on rank 1 alone.
+            look(here.rank() == 1 ? elsewhere : links);
+            look(here.rank() == 1 ? elsewhere : links);
+        });
+    CHECK(all_well(endings));
+    for (const Ending &ending : endings)
+        CHECK(ending.text == " loaded kept loaded loaded kept");
 }

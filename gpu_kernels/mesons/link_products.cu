@@ -112,6 +112,9 @@ const LinkField &LinkProducts::corners(unsigned directions) {
     const LinkField *lower[4] = {&u_, &u_, &u_, &u_};
     for (int k = 0; k < d.count && d.count > 2; ++k)
         lower[k] = &corners(directions & ~(1u << d.mu[k]));
+    look_(u_);
+    for (int k = 0; k < d.count && d.count > 2; ++k)
+        look_(*lower[k]);
     LinkField to = room(1 << (d.count - 1));
     const SitesAndParts work(geometry_, to.directions());
     for_real(u_.precision(), [&](auto real) {
@@ -144,6 +147,7 @@ void two_link_products(Device &device, const Geometry &geometry, const LinkField
 
 const LinkField &LinkProducts::two_links() {
     if (two_links_.bytes() == 0) {
+        look_(u_);
         LinkField to = room(3);
         two_link_products(device_, geometry_, u_, to);
         two_links_ = std::move(to);
@@ -151,10 +155,14 @@ const LinkField &LinkProducts::two_links() {
     return two_links_;
 }
 
-void LinkProducts::forget() {
-    for (LinkField &field : corners_)
+bool LinkProducts::forget() {
+    bool any = two_links_.bytes() > 0;
+    for (LinkField &field : corners_) {
+        any = any || field.bytes() > 0;
         field = LinkField();
+    }
     two_links_ = LinkField();
+    return any;
 }
 
 } // namespace milcgpu

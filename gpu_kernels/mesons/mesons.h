@@ -15,6 +15,7 @@
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/links/links.h"
 #include "gpu_kernels/mesons/spin_taste.h"
+#include <functional>
 #include <vector>
 
 namespace milcgpu {
@@ -93,20 +94,24 @@ class LinkProducts {
   public:
     // u: 18 reals, scale 1. Of a wide box: with all its margin filled; products are right on the box and one layer (two
     // links: two layers behind) around it. What is kept is forgotten by forget().
-    LinkProducts(Device &device, const Geometry &geometry, const LinkField &u)
-        : device_(device), geometry_(geometry), u_(u) {}
+    // look: called with links, or products, before something is made of them; it may throw.
+    using Look = std::function<void(const LinkField &)>;
+    LinkProducts(
+        Device &device, const Geometry &geometry, const LinkField &u, Look look = [](const LinkField &) {})
+        : device_(device), geometry_(geometry), u_(u), look_(std::move(look)) {}
     // For the directions in the bits of `directions` (two or more): the product along a path to a corner of their
     // hypercube, averaged over the orders of the steps. Slot s belongs to corner_steps(directions)[s].
     const LinkField &corners(unsigned directions);
     // U_k(x) U_k(x+k) in slot k = x, y, z.
     const LinkField &two_links();
-    void forget();
+    bool forget(); // whether there was anything
 
   private:
     LinkField room(int slots) const;
     Device &device_;
     const Geometry &geometry_;
     const LinkField &u_;
+    Look look_;
     LinkField corners_[16], two_links_;
 };
 // One of each pair of opposite corners, the one whose first step is forward: 2^(n-1) of them.

@@ -82,7 +82,7 @@ template <Precision p, int together, class End> struct SumNeighbours {
             index += to * lattice.stride_lexicographic[mu];
             if (mu == 3) {
                 const int lower = hop > 0 ? x.x[mu] : to;
-                crosses = hop != 0 && (lower == t_sign || lower == t_sign_again);
+                crosses = (hop != 0) & ((lower == t_sign) | (lower == t_sign_again));
             }
         }
         index >>= 1;

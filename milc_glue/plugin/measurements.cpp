@@ -6,6 +6,14 @@ using namespace milcgpu;
 
 namespace {
 
+// While one works, links of measurements are in use.
+struct Measuring {
+    Plugin &p;
+    explicit Measuring(Plugin &of) : p(of) { p.measuring = true; }
+    Measuring(const Measuring &) = delete;
+    ~Measuring() { p.measuring = false; }
+};
+
 size_t field_bytes(const Plugin &p) { return 6 * (p.in_double() ? sizeof(double) : sizeof(float)) * size_t(p.sites); }
 
 milcgpu_quarks quarks_of(const milcgpu_field &field) { return {&field, nullptr, 0}; }
@@ -53,17 +61,47 @@ template <class Work> milcgpu_status changing(milcgpu_routine routine, const mil
     return status == MILCGPU_OK ? delivered(routine, own, field) : status;
 }
 
-// work(handle) with these links on the device; flops: a site.
+// Fat links of up to two sets, for operators that take them.
+struct FatLinks {
+    const void *fat[2] = {}, *lng[2] = {};
+};
+
+// Their handles on the device, nullptr where none are given. NO_MEMORY: the device does not hold both.
+milcgpu_status ready(const FatLinks &of, milcgpu_links *(&handles)[2]) {
+    LinkCache &cache = *plugin().links;
+    const auto find = [&](int k, milcgpu_links *&handle) {
+        LinkSet *set = nullptr;
+        const milcgpu_status status = cache.ready(of.fat[k], of.lng[k], set);
+        handle = status == MILCGPU_OK ? set->handle : nullptr;
+        return status;
+    };
+    for (const int k : {0, 1})
+        if (of.fat[k] != nullptr)
+            if (const milcgpu_status status = find(k, handles[k]))
+                return status;
+    milcgpu_links *still = handles[0];
+    if (of.fat[0] != nullptr && of.fat[1] != nullptr) // the second may have taken the place of the first
+        if (const milcgpu_status status = find(0, still))
+            return status;
+    return still == handles[0] ? MILCGPU_OK : MILCGPU_NO_MEMORY;
+}
+
+// work(handle, fermion) with these links on the device; flops: a site.
 template <class Work>
-int measured(milcgpu_routine routine, const void *links, const int *origin, double flops, const Work &work) {
+int measured(milcgpu_routine routine, const void *links, const int *origin, const FatLinks &fat, double flops,
+             const Work &work) {
     return done_by(routine, [&] {
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[routine];
         const Stopwatch watch(account.seconds);
         const auto attempt = [&] {
+            milcgpu_links *fermion[2] = {};
+            if (const milcgpu_status loaded = ready(fat, fermion))
+                return loaded;
+            const Measuring now(p); // from here on no links are dropped for others
             milcgpu_meson_links *handle = nullptr;
             const milcgpu_status ready = p.meson_links->ready(p.link_records(links), origin, handle, account.to_device);
-            return ready != MILCGPU_OK ? ready : p.agreed(work(handle));
+            return ready != MILCGPU_OK ? ready : p.agreed(work(handle, fermion));
         };
         milcgpu_status status = with_links_dropped(routine, attempt);
         if (status == MILCGPU_CORRUPTED) {
@@ -81,16 +119,6 @@ int measured(milcgpu_routine routine, const void *links, const int *origin, doub
         account.flops += flops * p.sites;
         return true;
     });
-}
-
-// The handle of fermion links on the device; nullptr where none are given. Throws where they could not be loaded.
-milcgpu_links *fermion_links(const void *fat, const void *lng) {
-    if (fat == nullptr)
-        return nullptr;
-    const LinkSet *set = plugin().links_for(fat, lng);
-    if (set == nullptr)
-        throw Error(Status::bad_argument, "there are no fermion links on the device");
-    return set->handle;
 }
 
 // One time slice of all, or all (-1). Over all ranks' sites.
@@ -121,11 +149,11 @@ int milcgpu_plugin_spin_taste(const void *links, const void *fat, const void *ln
         const SpinTaste op = spin_taste(index);
         return neighbours_flops(int(corner_steps(op.directions()).size()), op.kind == SpinTaste::Kind::general);
     });
-    return measured(MILCGPU_SPIN_TASTE, links, origin, flops, [&](milcgpu_meson_links *handle) {
-        milcgpu_links *const fermion = fermion_links(fat, lng);
+    const FatLinks given = {{fat}, {lng}};
+    return measured(MILCGPU_SPIN_TASTE, links, origin, given, flops, [&](auto *handle, auto &fermion) {
         return with_field(MILCGPU_SPIN_TASTE, from, [&](const milcgpu_quarks &source) {
             return making(MILCGPU_SPIN_TASTE, to, [&](const milcgpu_quarks &made) {
-                return milcgpu_spin_taste(handle, fermion, index, origin, 1, &source, &made);
+                return milcgpu_spin_taste(handle, fermion[0], index, origin, 1, &source, &made);
             });
         });
     });
@@ -133,7 +161,7 @@ int milcgpu_plugin_spin_taste(const void *links, const void *fat, const void *ln
 
 int milcgpu_plugin_shift(const void *links, int dir, int way, milcgpu_field from, milcgpu_field to) {
     const double flops = neighbours_flops(1, way == MILCGPU_SYMMETRIC);
-    return measured(MILCGPU_SHIFT_FIELD, links, nullptr, flops, [&](milcgpu_meson_links *handle) {
+    return measured(MILCGPU_SHIFT_FIELD, links, nullptr, {}, flops, [&](auto *handle, auto &) {
         return with_field(MILCGPU_SHIFT_FIELD, from, [&](const milcgpu_quarks &source) {
             return making(MILCGPU_SHIFT_FIELD, to, [&](const milcgpu_quarks &made) {
                 return milcgpu_shift_quarks(handle, dir, way, nullptr, 1, &source, &made);
@@ -144,7 +172,7 @@ int milcgpu_plugin_shift(const void *links, int dir, int way, milcgpu_field from
 
 int milcgpu_plugin_gauss_smear(const void *links, double width, int steps, int slice, milcgpu_field quark) {
     const double flops = steps * neighbours_flops(3, true) * part_of_lattice(slice);
-    return measured(MILCGPU_GAUSS_SMEAR, links, nullptr, flops, [&](milcgpu_meson_links *handle) {
+    return measured(MILCGPU_GAUSS_SMEAR, links, nullptr, {}, flops, [&](auto *handle, auto &) {
         return changing(MILCGPU_GAUSS_SMEAR, quark, [&](const milcgpu_quarks &quarks) {
             return milcgpu_gauss_smear(handle, 2, width, steps, slice, 1, &quarks);
         });
@@ -153,7 +181,7 @@ int milcgpu_plugin_gauss_smear(const void *links, double width, int steps, int s
 
 int milcgpu_plugin_laplacian(const void *links, int slice, milcgpu_field quark) {
     const double flops = neighbours_flops(3, true) * part_of_lattice(slice);
-    return measured(MILCGPU_LAPLACIAN, links, nullptr, flops, [&](milcgpu_meson_links *handle) {
+    return measured(MILCGPU_LAPLACIAN, links, nullptr, {}, flops, [&](auto *handle, auto &) {
         return changing(MILCGPU_LAPLACIAN, quark,
                         [&](const milcgpu_quarks &quarks) { return milcgpu_laplacian(handle, 2, slice, 1, &quarks); });
     });
@@ -163,11 +191,11 @@ int milcgpu_plugin_contract(const void *links, const void *const fat[2], const v
                             const milcgpu_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
                             double *correlators) {
     const double flops = 18.0 * spec->n_momenta + 8.0 * spec->n_terms; // MILC's count
-    return measured(MILCGPU_MESON_CONT, links, spec->origin, flops, [&](milcgpu_meson_links *handle) {
-        milcgpu_links *const first = fermion_links(fat[0], lng[0]), *const second = fermion_links(fat[1], lng[1]);
+    const FatLinks given = {{fat[0], fat[1]}, {lng[0], lng[1]}};
+    return measured(MILCGPU_MESON_CONT, links, spec->origin, given, flops, [&](auto *handle, auto &fermion) {
         return with_field(MILCGPU_MESON_CONT, src1, [&](const milcgpu_quarks &left) {
             const auto contract = [&](const milcgpu_quarks &right) {
-                return milcgpu_contract(handle, spec, first, second, 1, &left, &right, correlators);
+                return milcgpu_contract(handle, spec, fermion[0], fermion[1], 1, &left, &right, correlators);
             };
             return src1.data == src2.data ? contract(left) : with_field(MILCGPU_MESON_CONT, src2, contract);
         });

@@ -71,11 +71,13 @@ milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origi
     return MILCGPU_OK;
 }
 
-void MesonLinksCache::drop_all() {
+bool MesonLinksCache::drop_all() {
+    const bool any = !sets_.empty();
     for (const Set &set : sets_)
         milcgpu_meson_links_destroy(set.handle);
     sets_.clear();
     milcgpu_meson_links_destroy(std::exchange(empty_, nullptr));
+    return any;
 }
 
 bool MesonLinksCache::expect(const void *links, bool are_new) {

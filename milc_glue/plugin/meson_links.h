@@ -23,7 +23,7 @@ class MesonLinksCache {
     milcgpu_status ready(const HostRecords &links, const int *origin, milcgpu_meson_links *&handle, uint64_t &moved);
     // What the caller knows of links at this address: how the next ready() looks at them. False: none are here.
     bool expect(const void *links, bool are_new);
-    void drop_all();
+    bool drop_all(); // whether there was anything
 
   private:
     enum class Look { as_set, at_all, not_at };

@@ -40,6 +40,7 @@ struct Plugin {
     std::unique_ptr<LinkCache> links;
     std::unique_ptr<GaugeOwner> gauge;
     std::unique_ptr<MesonLinksCache> meson_links;
+    bool measuring = false; // a routine works with meson_links
     std::unique_ptr<QuarkFields> quarks;
     ResidentVectors vectors;
     bool lost = false; // gauge field, momenta or solutions were on a device that is gone
