@@ -1,6 +1,7 @@
 // MILC's own GPU switches on ranks: what MILC's call sites do, against the whole lattice on each rank alone.
 #define MPI_COMMS // as MILC's Makefile says it
 #include "examples/boxes.h"
+#include "milc_glue/milcgpu_mesons.h"
 #include "milc_glue/quda_compat/quda_milc_interface.h"
 #include "tests/mpi_ranks/parts.h"
 #include <algorithm>
@@ -157,6 +158,70 @@ void observables(const Field &gauge, const Field &momenta) {
     check(std::isnan(traces[0]), "a loop that reaches beyond the neighbour");
 }
 
+// Shifts, operators, smearing and contractions, against the whole lattice on this rank alone.
+void measurements(const Field &gauge, const Field &quark, const Field &other, const std::vector<size_t> &places) {
+    const int origin[4] = {1, 0, nz - 1, 2}, slice = nt - 2, n_mom = 2;
+    milcgpu_layout alone{};
+    alone.struct_size = sizeof alone;
+    const int whole[4] = {nx, ny, nz, nt};
+    std::copy_n(whole, 4, alone.extent);
+    const auto lent = [](const std::vector<double> &data) {
+        return milcgpu_field{const_cast<double *>(data.data()), MILCGPU_DOUBLE, 0};
+    };
+    std::vector<double> shifted(quark.all.size()), made(quark.all.size()), smeared = quark.all;
+    const milcgpu_field u = lent(gauge.all), q = lent(quark.all), r = lent(other.all), to_shifted = lent(shifted),
+                        to_made = lent(made), to_smeared = lent(smeared);
+    const milcgpu_quarks from{&q, nullptr, 0}, second{&r, nullptr, 0}, of_shift{&to_shifted, nullptr, 0},
+        of_operator{&to_made, nullptr, 0}, of_smearing{&to_smeared, nullptr, 0};
+    milcgpu_meson_links_spec as_they_are{}, phased{};
+    as_they_are.struct_size = phased.struct_size = sizeof phased;
+    phased.signs_in = 1;
+    std::copy_n(origin, 4, phased.origin);
+    int modes[4 * n_mom] = {0, 0, 0, 0, 1, -1, 2, 0};
+    QudaFFTSymmType types[4 * n_mom] = {QUDA_FFT_SYMM_EO,   QUDA_FFT_SYMM_EO, QUDA_FFT_SYMM_EO, QUDA_FFT_SYMM_EO,
+                                        QUDA_FFT_SYMM_EVEN, QUDA_FFT_SYMM_EO, QUDA_FFT_SYMM_EO, QUDA_FFT_SYMM_EO};
+    const milcgpu_momentum momenta[n_mom] = {{{0, 0, 0}, {3, 3, 3}}, {{1, -1, 2}, {2, 3, 3}}};
+    const int pion5 = milcgpu_spin_taste_index("pion5");
+    const milcgpu_meson_term terms[n_mom] = {{pion5, 0, 0, 1, 0}, {pion5, 1, 0, 1, 1}};
+    milcgpu_meson_spec spec{sizeof spec, {}, n_mom, n_mom, n_mom, momenta, terms};
+    std::copy_n(origin, 4, spec.origin);
+    std::vector<double> sums(2 * n_mom * nt), sums_here(sums);
+    milcgpu_context *context = nullptr;
+    milcgpu_meson_links *bare = nullptr, *with_phases = nullptr;
+    check(milcgpu_init(&alone, nullptr, &context) == MILCGPU_OK &&
+              milcgpu_meson_links_create(context, MILCGPU_DOUBLE, &bare) == MILCGPU_OK &&
+              milcgpu_meson_links_create(context, MILCGPU_DOUBLE, &with_phases) == MILCGPU_OK &&
+              milcgpu_meson_links_load(bare, &as_they_are, &u) == MILCGPU_OK &&
+              milcgpu_meson_links_load(with_phases, &phased, &u) == MILCGPU_OK &&
+              milcgpu_shift_quarks(bare, 3, MILCGPU_SYMMETRIC, nullptr, 1, &from, &of_shift) == MILCGPU_OK &&
+              milcgpu_spin_taste(with_phases, nullptr, milcgpu_spin_taste_index("GX-GZT"), origin, 1, &from,
+                                 &of_operator) == MILCGPU_OK &&
+              milcgpu_gauss_smear(bare, 2, 0.8, 2, slice, 1, &of_smearing) == MILCGPU_OK &&
+              milcgpu_contract(bare, &spec, nullptr, nullptr, 1, &from, &second, sums.data()) == MILCGPU_OK,
+          milcgpu_last_error());
+    milcgpu_meson_links_destroy(bare), milcgpu_meson_links_destroy(with_phases);
+    milcgpu_finalize(context);
+
+    std::vector<double> here(quark.mine.size());
+    const void *const links = gauge.mine.data();
+    qudaShift(2, 2, links, quark.mine.data(), here.data(), 3, 3, 1);
+    check(here == quark.part(places, shifted), "a shift has the bits of one rank");
+    milcgpu_quda_origin(origin);
+    qudaSpinTaste(2, 2, links, quark.mine.data(), here.data(), 1, 12, 0); // GX-GZT
+    check(here == quark.part(places, made), "an operator has the bits of one rank");
+    here = quark.mine;
+    qudaTwoLinkGaussianSmear(2, 2, links, here.data(), {2, 0.8, 1, 0, slice, 3});
+    check(here == quark.part(places, smeared), "smearing has the bits of one rank");
+    here = quark.mine;
+    qudaTwoLinkGaussianSmear(2, 2, nullptr, here.data(), {2, 0.8, 0, 1, slice, 3});
+    check(here == quark.part(places, smeared), "smearing with the same products");
+    int about[4];
+    std::copy_n(origin, 4, about);
+    QudaContractArgs_t contraction{n_mom, modes, types, about, 0, 0};
+    qudaContractFT(2, &contraction, quark.mine.data(), other.mine.data(), sums_here.data());
+    check(difference(sums_here, sums) < 1e-13, "correlators");
+}
+
 } // namespace
 
 void quda_door(const milcgpu_messages &table, void *job) {
@@ -248,5 +313,6 @@ void quda_door(const milcgpu_messages &table, void *job) {
           "links have the bits of one rank");
 
     observables(gauge, momenta);
+    measurements(gauge, b, Field(places, volume, 6, 6, 1), places);
     qudaFinalize();
 }
