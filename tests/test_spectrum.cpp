@@ -33,11 +33,11 @@ struct Spectrum {
     }
 };
 
-Spectrum spectrum(const std::string &words) {
+Spectrum spectrum(const std::string &words, const std::string &grid = "", int ranks = 1) {
     const Folder folder;
     const std::string csv = folder.path.string() + "/csv";
     Spectrum result;
-    result.run = tests::run_program("spectrum --backend host --csv " + csv + " " + words);
+    result.run = tests::run_program("spectrum --backend host --csv " + csv + " " + words, grid, ranks);
     INFO(words << "\n" << result.run.output);
     REQUIRE(result.run.status == 0);
     CHECK(result.run.count("every check is right\n") == 1);
@@ -319,6 +319,19 @@ TEST_CASE("programs: spectrum averages over configurations and over slices, in a
     CHECK(both.run.count("errors from 2 configurations\n") == 1);
     CHECK(slices.run.count("errors from 2 slice(s) of one configuration\n") == 1);
     CHECK(both.run.count("\nseconds: heat bath ") == 1);
+}
+
+TEST_CASE("programs: spectrum on ranks has the correlators of one", "[measurements][ranks][mpi]") {
+    NEED_MPIRUN;
+    const std::string words = "--size 4 4 6 8 --sweeps 3 --masses 0.2 --first-slice 5 --tolerance 1e-12";
+    const Spectrum one = spectrum(words);
+    for (const std::string grid : {"1 1 1 2", "1 1 2 1"}) {
+        const Spectrum two = spectrum(words, grid, 2);
+        CHECK(two.run.count("configuration 1 of 1: ") == 1); // one voice
+        for (const std::string source : {"corner-wall ", "smeared "})
+            for (const char *hadron : hadrons)
+                CHECK(difference(two.of("0.2 " + source + hadron), one.of("0.2 " + source + hadron)) < 2e-12);
+    }
 }
 
 TEST_CASE("programs: spectrum refuses in words", "[measurements]") {
