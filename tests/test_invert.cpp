@@ -280,6 +280,14 @@ struct Inverts {
         return worst;
     }
     bool untouched() const { return x == guess; }
+    // The same, but for what was copied out before the device was lost: MILC's routine takes it as a guess.
+    bool untouched_or(const std::vector<std::vector<double>> &solved) const {
+        for (size_t k = 0; k < x.size(); ++k)
+            for (size_t i = 0; i < x[k].size(); ++i)
+                if (x[k][i] != guess[k][i] && !(std::fabs(x[k][i] - solved[k][i]) < 1e-6))
+                    return false;
+        return true;
+    }
 };
 
 } // namespace
@@ -320,6 +328,9 @@ TEST_CASE("plugin: faults while M x = b is solved leave the fields, or solve it 
         said_by([&] { REQUIRE(milc.start() == 1); });
         Inverts inverts(milc, 2);
         const auto right = [&] { return inverts.worst() < 1e-8; };
+        said_by([&] { REQUIRE(inverts.run(true) == 1); });
+        REQUIRE(right());
+        const auto solved = inverts.x;
         // Memory of the device, at each allocation.
         const auto survives = [&](const char *what, Fault fault) {
             int met = 0;
@@ -340,7 +351,8 @@ TEST_CASE("plugin: faults while M x = b is solved leave the fields, or solve it 
                 INFO(text);
                 const bool was_met = left == Fault::none;
                 met += was_met;
-                CHECK((answer == 1 ? right() : inverts.untouched()));
+                const bool kept = fault == Fault::device_lost ? inverts.untouched_or(solved) : inverts.untouched();
+                CHECK((answer == 1 ? right() : kept));
                 CHECK((!was_met || answer == 1 || has(text, "milcgpu: ")));
                 if (!was_met)
                     break;
