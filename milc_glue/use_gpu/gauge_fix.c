@@ -114,7 +114,7 @@ su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
     spec.most_hits = 10;
     spec.tolerance = 1e-5;
     spec.phases_out = 1;
-    smeared = create_G();
+    smeared = (su3_matrix *)milcgpu_room(4 * sites_on_node * sizeof(su3_matrix), "APE links"); /* freed by MILC */
     if (!milcgpu_plugin_ape_smear(links_of_sites(), &spec, packed(smeared), &not_converged)) {
         destroy_G(smeared);
         milcgpu_plugin_original(MILCGPU_APE_SMEAR, 1);
