@@ -178,6 +178,21 @@ milcgpu_status solve_sources(const char *function, milcgpu_context *context, mil
     });
 }
 
+// Where the caller's n sources and solutions are: place(given, name) of each.
+template <class Given, class Place>
+SourceFields fields_of(const char *function, int n, const Given *sources, const Given *solutions, const Place &place) {
+    SourceFields fields;
+    if (n > 0) {
+        require(sources, function, "sources");
+        require(solutions, function, "solutions");
+    }
+    for (int k = 0; k < n; ++k) {
+        fields.sources.push_back(place(sources[k], format("sources[%d]", k).c_str()));
+        fields.solutions.push_back(place(solutions[k], format("solutions[%d]", k).c_str()));
+    }
+    return fields;
+}
+
 } // namespace
 
 extern "C" milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgpu_links *links,
@@ -186,16 +201,9 @@ extern "C" milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgp
                                                 milcgpu_solve_report *reports) {
     constexpr const char *function = "milcgpu_solve_sources";
     return solve_sources(function, context, links, spec, together, n, reports, [&] {
-        SourceFields fields;
-        if (n > 0) {
-            require(sources, function, "sources");
-            require(solutions, function, "solutions");
-        }
-        for (int k = 0; k < n; ++k) {
-            fields.sources.push_back(host_field(&sources[k], 6, format("sources[%d]", k).c_str()));
-            fields.solutions.push_back(host_field(&solutions[k], 6, format("solutions[%d]", k).c_str()));
-        }
-        return fields;
+        return fields_of(function, n, sources, solutions, [](const milcgpu_field &field, const char *what) {
+            return VectorPlace(host_field(&field, 6, what));
+        });
     });
 }
 
@@ -205,15 +213,10 @@ extern "C" milcgpu_status milcgpu_solve_vectors(milcgpu_context *context, milcgp
                                                 milcgpu_solve_report *reports) {
     constexpr const char *function = "milcgpu_solve_vectors";
     return solve_sources(function, context, links, spec, together, n, reports, [&] {
-        SourceFields fields;
-        if (n > 0) {
-            require(sources, function, "sources");
-            require(solutions, function, "solutions");
-        }
-        for (int k = 0; k < n; ++k) {
-            fields.sources.emplace_back(context, sources[k], format("sources[%d]", k).c_str());
-            fields.solutions.emplace_back(context, solutions[k], format("solutions[%d]", k).c_str());
-        }
+        const SourceFields fields =
+            fields_of(function, n, sources, solutions, [&](const milcgpu_vector &vector, const char *what) {
+                return VectorPlace(context, vector, what);
+            });
         for (int k = 0; k < n; ++k) {
             const auto same = [&](const VectorPlace &other) { return other.is(fields.solutions[k]); };
             if (std::any_of(fields.sources.begin(), fields.sources.end(), same) ||

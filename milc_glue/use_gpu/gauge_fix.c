@@ -1,6 +1,5 @@
 /* gaugefix and ape_smear_4D: the links of the sites, as they are (MILC has taken the phases out). */
-#include "glue.h"
-#include <string.h>
+#include "site_links.h"
 
 void __real_gaugefix(int, Real, int, Real) MILCGPU_ORIGINAL;
 su3_matrix *__real_ape_smear_4D(Real, int) MILCGPU_ORIGINAL;
@@ -10,24 +9,9 @@ void milcgpu_gauge_left(const char **left) {
     left[MILCGPU_APE_SMEAR] = __real_ape_smear_4D == NULL ? MILCGPU_ABSENT : NULL;
 }
 
-static milcgpu_field links_of_sites(void) {
-    milcgpu_field field = {lattice[0].link, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, sizeof(site)};
-    return field;
-}
 static milcgpu_field packed(su3_matrix *links) {
     milcgpu_field field = {links, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, 0};
     return field;
-}
-static su3_matrix *copy_of_links(void) {
-    su3_matrix *copy = milcgpu_spare_room(4 * sites_on_node * sizeof(su3_matrix), "a comparison of links");
-    if (copy != NULL)
-        milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), copy);
-    return copy;
-}
-static void put_links(const su3_matrix *links) {
-    size_t i;
-    for (i = 0; i < sites_on_node; i++)
-        memcpy(lattice[i].link, links + 4 * i, 4 * sizeof(su3_matrix));
 }
 static void compare_links(milcgpu_routine routine, su3_matrix *gpu, su3_matrix *cpu, double seconds,
                           double cpu_seconds) {

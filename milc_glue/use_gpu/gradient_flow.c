@@ -1,8 +1,7 @@
 /* run_gradient_flow of wilson_flow: the links of the sites, which have no phases there. MILC's loop, its lines, and
  * what it leaves in its global variables. */
-#include "glue.h"
+#include "site_links.h"
 #include <limits.h>
-#include <string.h>
 
 void __real_run_gradient_flow(void) MILCGPU_ORIGINAL;
 
@@ -47,26 +46,6 @@ static int say_point(void *labels, const milcgpu_flow_point *point) {
 #endif
     fflush(stdout);
     return 0;
-}
-
-static milcgpu_field links_of_sites(void) {
-    milcgpu_field field = {lattice[0].link, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, sizeof(site)};
-    return field;
-}
-
-static su3_matrix *copy_of_links(void) {
-    su3_matrix *copy = milcgpu_plugin_compare()
-                           ? (su3_matrix *)milcgpu_spare_room(4 * sites_on_node * sizeof(su3_matrix),
-                                                              "a comparison of links: this call goes without")
-                           : NULL;
-    if (copy != NULL)
-        milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), copy);
-    return copy;
-}
-static void put_links(const su3_matrix *links) {
-    size_t i;
-    for (i = 0; i < sites_on_node; i++)
-        memcpy(lattice[i].link, links + 4 * i, 4 * sizeof(su3_matrix));
 }
 
 static milcgpu_flow_spec spec_of_flow(void) {
@@ -127,7 +106,7 @@ void __wrap_run_gradient_flow(void) {
         own_flow();
         return;
     }
-    before = copy_of_links();
+    before = milcgpu_plugin_compare() ? copy_of_links() : NULL;
     memset(&report, 0, sizeof report);
     seconds = -milcgpu_plugin_seconds();
     if (!milcgpu_plugin_gradient_flow(links_of_sites(), &spec, say_point, &labels, &report)) {

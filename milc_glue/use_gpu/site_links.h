@@ -1,0 +1,28 @@
+/* The gauge field in the sites, as it is. */
+#ifndef MILCGPU_SITE_LINKS_H
+#define MILCGPU_SITE_LINKS_H
+
+#include "glue.h"
+#include <string.h>
+
+static inline milcgpu_field links_of_sites(void) {
+    milcgpu_field field = {lattice[0].link, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, sizeof(site)};
+    return field;
+}
+
+/* NULL: there is no room, which has been said. */
+static inline su3_matrix *copy_of_links(void) {
+    su3_matrix *copy = (su3_matrix *)milcgpu_spare_room(4 * sites_on_node * sizeof(su3_matrix),
+                                                        "a comparison of links: this call goes without");
+    if (copy != NULL)
+        milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), copy);
+    return copy;
+}
+
+static inline void put_links(const su3_matrix *links) {
+    size_t i;
+    for (i = 0; i < sites_on_node; i++)
+        memcpy(lattice[i].link, links + 4 * i, 4 * sizeof(su3_matrix));
+}
+
+#endif
