@@ -256,7 +256,7 @@ int milcgpu_plugin_spin_taste(const void *links, const void *fat, const void *ln
 int milcgpu_plugin_shift(const void *links, int dir, int way, milcgpu_field from, milcgpu_field to);
 int milcgpu_plugin_gauss_smear(const void *links, double width, int steps, int slice, milcgpu_field quark);
 int milcgpu_plugin_laplacian(const void *links, int slice, milcgpu_field quark);
-/* fat and long links of the two quarks: NULL where no term needs them. */
+/* links: NULL where all operators are local. fat and long links of the two quarks: NULL where no term needs them. */
 int milcgpu_plugin_contract(const void *links, const void *const fat[2], const void *const lng[2],
                             const milcgpu_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
                             double *correlators);

@@ -33,8 +33,9 @@ MILCGPU_HD bool project_by_hits(const Matrix<double> &v, Matrix<double> &w, int 
     const auto value = [&] { return action.e[0][0].re + action.e[1][1].re + action.e[2][2].re; };
     double before = value(), gain = 1;
     for (int k = 0; k < most_hits && gain > tolerance; k += 3) {
-        MILCGPU_UNROLL // rows are constants then, and matrices stay in registers
-            for (int c = 0; c < 3; ++c) {
+        // Unrolled: rows are constants then, and matrices stay in registers.
+        MILCGPU_UNROLL
+        for (int c = 0; c < 3; ++c) {
             const int a = c == 2 ? 0 : c, b = c == 0 ? 1 : 2;
             if (k + c >= most_hits)
                 continue;

@@ -96,7 +96,7 @@ template <class Work> int compared_by(milcgpu_routine routine, const Work &work)
 }
 
 HostRecords quark_records(const Plugin &p, const void *field) { // on all sites
-    const size_t bytes = 6 * (p.in_double() ? sizeof(double) : sizeof(float));
+    const size_t bytes = p.bytes_of(6);
     return {field, static_cast<size_t>(p.sites), bytes, bytes};
 }
 

@@ -17,7 +17,7 @@ struct Handle {
 
 // Into MILC's own links, which must not be changed in part: MILC's routine would go on from them.
 milcgpu_status save_as_a_whole(Plugin &p, milcgpu_gauge *gauge, const milcgpu_field &to) {
-    const size_t bytes = 72 * (p.in_double() ? sizeof(double) : sizeof(float));
+    const size_t bytes = p.bytes_of(72);
     const std::unique_ptr<unsigned char[]> made(new (std::nothrow) unsigned char[bytes * p.sites]);
     if (p.agreed(made == nullptr))
         return MILCGPU_NO_MEMORY;
@@ -61,7 +61,7 @@ int on_links(milcgpu_routine routine, const milcgpu_field &from, const milcgpu_f
         }
         if (!accepted)
             return false;
-        const size_t bytes = 72 * (p.in_double() ? sizeof(double) : sizeof(float)) * size_t(p.sites);
+        const size_t bytes = p.bytes_of(72) * p.sites;
         ++account.calls;
         account.to_device += bytes, account.to_host += bytes;
         return true;

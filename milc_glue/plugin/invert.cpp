@@ -8,10 +8,6 @@ namespace {
 
 constexpr int both = MILCGPU_EVEN + MILCGPU_ODD;
 
-uint64_t field_bytes(const Plugin &p, int sites) {
-    return static_cast<uint64_t>(sites) * 6 * (p.in_double() ? sizeof(double) : sizeof(float));
-}
-
 // to = scale (a x - D y)
 milcgpu_status minus_dslash(const Plugin &p, RoutineAccount &account, const LinkSet *links, int parity, double scale,
                             double a, milcgpu_vector x, milcgpu_vector y, milcgpu_vector to) {
@@ -88,7 +84,7 @@ class Inversion {
         });
     }
     milcgpu_status load(milcgpu_vector to, int parity, const milcgpu_field &from) {
-        account_.to_device += field_bytes(p_, p_.sites_of(parity));
+        account_.to_device += p_.sites_of(parity) * p_.bytes_of(6);
         return milcgpu_vectors_load(to.of, to.index, parity, &from);
     }
 

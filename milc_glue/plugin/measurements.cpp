@@ -14,7 +14,7 @@ struct Measuring {
     ~Measuring() { p.measuring = false; }
 };
 
-size_t field_bytes(const Plugin &p) { return 6 * (p.in_double() ? sizeof(double) : sizeof(float)) * size_t(p.sites); }
+size_t field_bytes(const Plugin &p) { return p.sites * p.bytes_of(6); }
 
 milcgpu_quarks quarks_of(const milcgpu_field &field) { return {&field, nullptr, 0}; }
 milcgpu_quarks quarks_of(const QuarkField &field) { return {nullptr, field.vector().of, 0}; }

@@ -170,8 +170,7 @@ int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weig
             p.report_failure(MILCGPU_KS_MULTICG, status);
             return false;
         }
-        p.ledger[MILCGPU_KS_MULTICG].to_host +=
-            static_cast<uint64_t>(p.sites_of(parity)) * 6 * (p.in_double() ? sizeof(double) : sizeof(float));
+        p.ledger[MILCGPU_KS_MULTICG].to_host += p.sites_of(parity) * p.bytes_of(6);
         const HostRecords from = p.parity_of(source, parity), sum = p.parity_of(to, parity);
         p.in_double() ? add_scaled<double>(constant, from, sum) : add_scaled<float>(constant, from, sum);
         return true;

@@ -181,12 +181,12 @@ void Plugin::report_failure(milcgpu_routine routine, int status) {
 }
 
 HostRecords Plugin::link_records(const void *links_of_all_sites) const {
-    const size_t bytes = 72 * (in_double() ? sizeof(double) : sizeof(float));
+    const size_t bytes = bytes_of(72);
     return {links_of_all_sites, static_cast<size_t>(sites), bytes, bytes};
 }
 
 HostRecords Plugin::parity_of(const milcgpu_field &field, int parity) const {
-    const size_t bytes = 6 * (in_double() ? sizeof(double) : sizeof(float));
+    const size_t bytes = bytes_of(6);
     const size_t pitch = field.pitch_bytes != 0 ? field.pitch_bytes : bytes;
     const int first = parity == MILCGPU_EVEN ? 0 : even_sites;
     return {static_cast<const unsigned char *>(field.data) + first * pitch, static_cast<size_t>(sites_of(parity)),

@@ -53,6 +53,7 @@ struct Plugin {
     bool in_double() const { return precision == 2; }
     bool poisons() const { return settings.is("MILCGPU_RESIDENT", "nan"); }
     int sites_of(int parity) const { return parity == MILCGPU_EVEN ? even_sites : sites - even_sites; }
+    size_t bytes_of(int reals) const { return reals * (in_double() ? sizeof(double) : sizeof(float)); } // MILC's
     int real() const { return in_double() ? MILCGPU_DOUBLE : MILCGPU_SINGLE; }
     bool precision_is_set() const { return !settings.is("MILCGPU_PRECISION", "auto"); }
 

@@ -254,7 +254,8 @@ static int contract(double *sums, su3_vector *src1, su3_vector *src2, int no_q_m
     terms = (milcgpu_meson_term *)milcgpu_room((n + 1) * sizeof *terms, "terms of correlators");
     if (list_terms(terms, groups, num_corr_mom, corr_table, p_index, spin_taste_snk, meson_phase, meson_factor,
                    corr_index, fat_of, &needs_ape) &&
-        ape_links != NULL && (!fat_of[0] || fn_src1 != NULL) && (!fat_of[1] || fn_src2 != NULL)) {
+        (ape_links != NULL || !(needs_ape || fat_of[0] || fat_of[1])) && (!fat_of[0] || fn_src1 != NULL) &&
+        (!fat_of[1] || fn_src2 != NULL)) {
         const void *const fat[2] = {fat_of[0] ? fn_src1->fat : NULL, fat_of[1] ? fn_src2->fat : NULL};
         const void *const lng[2] = {fat_of[0] ? fn_src1->lng : NULL, fat_of[1] ? fn_src2->lng : NULL};
         milcgpu_meson_spec spec;
@@ -269,8 +270,9 @@ static int contract(double *sums, su3_vector *src1, su3_vector *src2, int no_q_m
         list_momenta(momenta, no_q_momenta, q_momstore, q_parity);
         if (needs_ape)
             phases_into_ape_links(r0);
-        done = milcgpu_plugin_contract(ape_links, fat, lng, &spec, milcgpu_vector_field(src1),
-                                       milcgpu_vector_field(src2), sums);
+        /* Local operators are signs: no links are looked at or loaded for them. */
+        done = milcgpu_plugin_contract(needs_ape || fat_of[0] || fat_of[1] ? ape_links : NULL, fat, lng, &spec,
+                                       milcgpu_vector_field(src1), milcgpu_vector_field(src2), sums);
     }
     free(momenta);
     free(terms);

@@ -27,11 +27,13 @@ static void check_field(const su3_vector *ours, const su3_vector *theirs, const 
     check(d < limit, what, d);
 }
 
-enum { MOMENTA = 3, OPERATORS = 7, CORRELATORS = MOMENTA * OPERATORS };
+enum { MOMENTA = 3, OPERATORS = 7, LOCAL = 2, CORRELATORS = MOMENTA * OPERATORS };
 
-static void try_contraction(fn_links_t *fn, int *r0) {
+/* of the first so many operators */
+static void try_contraction(fn_links_t *fn, int *r0, int groups) {
     /* GX-GX, G5-G5, GT-GXY, rhotsfn, rhoxsape, rhoysffn, rhozsbape */
     int operators[OPERATORS] = {128, 128 + 4 * 17, 128 + 16 * 3 + 7, 25, 34, 27, 44};
+    const int count = MOMENTA * groups - 1;
     int momenta[MOMENTA][3] = {{0, 0, 0}, {1, 0, -1}, {1, 2, 0}};
     char parity[MOMENTA][3] = {{EVEN, EVEN, EVEN}, {EVENANDODD, EVEN, ODD}, {ODD, EVENANDODD, EVEN}};
     int *p[MOMENTA], table[OPERATORS][MOMENTA], *tables[OPERATORS], how_many[OPERATORS], p_index[CORRELATORS],
@@ -40,6 +42,7 @@ static void try_contraction(fn_links_t *fn, int *r0) {
     Real factor[CORRELATORS];
     complex *ours[CORRELATORS], *theirs[CORRELATORS];
     su3_vector *a = random_field(61), *b = random_field(62);
+    su3_matrix *const links = ape_links;
     double apart = 0, size = 0;
     for (k = 0; k < MOMENTA; k++) {
         p[k] = momenta[k];
@@ -62,10 +65,13 @@ static void try_contraction(fn_links_t *fn, int *r0) {
         theirs[c] = (complex *)calloc(nt, sizeof(complex));
         ours[c][0].real = theirs[c][0].real = 2;
     }
-    ks_meson_cont_mom(ours, a, b, MOMENTA, p, letters, OPERATORS, how_many, tables, p_index, fn, fn, sink, phase,
-                      factor, CORRELATORS - 1, index, r0);
-    __real_ks_meson_cont_mom(theirs, a, b, MOMENTA, p, letters, OPERATORS, how_many, tables, p_index, fn, fn, sink,
-                             phase, factor, CORRELATORS - 1, index, r0);
+    if (groups == LOCAL) /* they take no links: MILC's own routine is not asked, either */
+        ape_links = NULL;
+    ks_meson_cont_mom(ours, a, b, MOMENTA, p, letters, groups, how_many, tables, p_index, fn, fn, sink, phase, factor,
+                      count, index, r0);
+    ape_links = links;
+    __real_ks_meson_cont_mom(theirs, a, b, MOMENTA, p, letters, groups, how_many, tables, p_index, fn, fn, sink, phase,
+                             factor, count, index, r0);
     for (c = 0; c < CORRELATORS; c++)
         for (k = 0; k < nt; k++) {
             const double re = ours[c][k].real - theirs[c][k].real, im = ours[c][k].imag - theirs[c][k].imag;
@@ -114,7 +120,8 @@ void try_measurements(fn_links_t *fn) {
         __real_laplacian_v_field(theirs, ape_links, k);
         check_field(ours, theirs, "the Laplacian");
     }
-    try_contraction(fn, r0);
+    try_contraction(fn, r0, OPERATORS);
+    try_contraction(fn, r0, LOCAL);
     free(ape_links);
     free(src), free(ours), free(theirs);
 }
