@@ -111,9 +111,10 @@ ApeSpec checked(const milcgpu_ape_spec &spec) {
 
 HypSpec checked(const milcgpu_hyp_spec &spec) {
     require_size(spec.struct_size, sizeof spec, "milcgpu_hyp_spec");
-    if (!std::isfinite(spec.alpha1) || !std::isfinite(spec.alpha2) || !std::isfinite(spec.alpha3))
-        refuse(
-            format("spec.alpha1 is %g, alpha2 %g, alpha3 %g: must be finite", spec.alpha1, spec.alpha2, spec.alpha3));
+    const auto good = [](double alpha) { return alpha >= 0 && alpha <= 1; };
+    if (!good(spec.alpha1) || !good(spec.alpha2) || !good(spec.alpha3))
+        refuse(format("spec.alpha1 is %g, alpha2 %g, alpha3 %g: must be from 0 to 1", spec.alpha1, spec.alpha2,
+                      spec.alpha3));
     if (spec.directions != 3 && spec.directions != 4)
         refuse(format("spec.directions is %d: must be 4, or 3 for space", spec.directions));
     if (spec.times < 0 || spec.hits < 0 || spec.hits > 10000)

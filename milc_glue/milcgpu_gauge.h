@@ -72,7 +72,7 @@ milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *s
 
 typedef struct {
     size_t struct_size;
-    double alpha1, alpha2, alpha3; /* of the paper: 0.75, 0.6, 0.3. alpha3 is of the innermost level */
+    double alpha1, alpha2, alpha3; /* from 0 to 1; of the paper: 0.75, 0.6, 0.3. alpha3 is of the innermost level */
     int times;                     /* smeared one after the other; 0: nothing is done */
     int directions;                /* 4, or 3: spatial links in space, with alpha2 and alpha3; links in time stay */
     int hits;                      /* of each projection to SU(3). 0: 9, MILC's in hvy_qpot */
@@ -80,7 +80,8 @@ typedef struct {
 } milcgpu_hyp_spec;
 
 /* HYP smearing (Hasenfratz, Knechtli, hep-lat/0103029) with MILC's projection: so many SU(2) hits from the link itself,
- * colours 01, 12, 02 in turn. Takes eight more sets of links (directions 3: five). report may be NULL. */
+ * colours 01, 12, 02 in turn. NAN_OR_INF: the smeared links are not finite; they stay as they were.
+ * Takes eight more sets of links (directions 3: five). report may be NULL. */
 milcgpu_status milcgpu_hyp_smear(milcgpu_gauge *gauge, const milcgpu_hyp_spec *spec, milcgpu_force_report *report);
 
 #ifdef __cplusplus

@@ -355,6 +355,24 @@ TEST_CASE("HYP smearing: covariant, in its hypercube, unit links stay, refusals"
     spec = hyp_spec(true), spec.struct_size = 8;
     refused(spec, "struct_size");
     CHECK(milcgpu_hyp_smear(handle.gauge, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+    spec = hyp_spec(true), spec.alpha3 = 1.5;
+    refused(spec, "alpha3 1.5: must be from 0 to 1");
+    spec = hyp_spec(true), spec.alpha1 = -0.1;
+    refused(spec, "spec.alpha1 is -0.1");
+    // Links whose products are infinite.
+    Gauge large = start;
+    for (auto &link : large)
+        link = 1e120 * link;
+    Handle<double> far(lattice, Backend::host, start, true);
+    std::vector<double> host = reference::links_to_milc<double>(lattice, large);
+    const milcgpu_field field = Session<double>::field(host);
+    REQUIRE(milcgpu_gauge_load(far.gauge, &field, -1) == MILCGPU_OK);
+    spec = hyp_spec(true);
+    CHECK(milcgpu_hyp_smear(far.gauge, &spec, nullptr) == MILCGPU_NAN_OR_INF);
+    std::vector<double> kept(host.size());
+    const milcgpu_field to = Session<double>::field(kept);
+    REQUIRE(milcgpu_gauge_save(far.gauge, &to) == MILCGPU_OK);
+    CHECK(kept == host);
     spec = hyp_spec(true), spec.times = 0;
     REQUIRE(milcgpu_hyp_smear(handle.gauge, &spec, nullptr) == MILCGPU_OK);
     CHECK(reference::relative_difference(handle.links(), start) < 1e-15);

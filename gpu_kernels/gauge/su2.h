@@ -41,7 +41,8 @@ MILCGPU_HD bool project_by_hits(const Matrix<double> &v, Matrix<double> &w, int 
                 continue;
             Su2 h = best_su2(action, a, b);
             const double size2 = h.w * h.w + h.x * h.x + h.y * h.y + h.z * h.z, scale = 1 / sqrt(size2);
-            h = size2 > 0 ? Su2{scale * h.w, scale * h.x, scale * h.y, scale * h.z} : Su2{1, 0, 0, 0};
+            // NaN stays NaN.
+            h = size2 == 0 ? Su2{1, 0, 0, 0} : Su2{scale * h.w, scale * h.x, scale * h.y, scale * h.z};
             multiply_rows(h, a, b, w);
             multiply_rows(h, a, b, action);
         }
