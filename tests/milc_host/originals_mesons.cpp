@@ -37,8 +37,9 @@ reference::Fermion apply(imp_ferm_links_t *fn, int index, int *r0, const referen
             return current(ape_links, kind, index, field);
     if (index < 128)
         std::abort();
-    return reference::spin_taste(here(), gauge(ape_links), origin(r0), bits[(index - 128) / 16],
-                                 bits[(index - 128) % 16], field);
+    const unsigned spin = bits[(index - 128) / 16], taste = bits[(index - 128) % 16];
+    const reference::Gauge links = spin == taste ? reference::Gauge{} : gauge(ape_links); // local ones have none
+    return reference::spin_taste(here(), links, origin(r0), spin, taste, field);
 }
 
 } // namespace
