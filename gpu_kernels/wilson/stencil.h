@@ -151,8 +151,8 @@ struct StoreDots {
 };
 
 // min_blocks: blocks of 256 threads that must fit on an SM, which bounds the registers a thread; block: threads.
-template <class Spinor, int reals, int min_blocks, int block>
-void launch_wilson(Device &device, const WilsonCall &call, Epilogue epilogue) {
+template <class Spinor, int reals, int min_blocks, int block, class Term>
+void launch_wilson_with(Device &device, const WilsonCall &call, Epilogue epilogue, const Term &term) {
     const LinkField &links = *call.links;
     const int n = call.lattice.sites(call.parity);
     const auto fill = [&](auto &body) {
@@ -165,12 +165,13 @@ void launch_wilson(Device &device, const WilsonCall &call, Epilogue epilogue) {
             body.links[other] = links.block((call.parity + other) % 2, 0);
         body.link_block = links.block_bytes();
         body.sign = static_cast<Real>(call.sign);
+        body.term = term;
         body.turn = static_cast<Real>(epilogue == Epilogue::plain ? 1 : -1);
     };
     const SumLaunch how{"launch the Wilson operator", call.cg != nullptr ? &call.cg->active : call.gate, block,
                         call.defer};
-    using Hop = WilsonHop<Spinor, reals, UnitTerm>;
-    using Matrix = WilsonMatrixForm<Spinor, reals, UnitTerm>;
+    using Hop = WilsonHop<Spinor, reals, Term>;
+    using Matrix = WilsonMatrixForm<Spinor, reals, Term>;
     const Ending<Spinor> ending{epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha};
     const SumFinish plain{call.sum, call.cg, call.along_p};
     const StepFinish step{{}, call.cg, call.judge};
@@ -204,6 +205,11 @@ void launch_wilson(Device &device, const WilsonCall &call, Epilogue epilogue) {
         start(StepEnding<Spinor, Lattice, true>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg}, step);
     else
         start(ending, plain);
+}
+
+template <class Spinor, int reals, int min_blocks, int block>
+void launch_wilson(Device &device, const WilsonCall &call, Epilogue epilogue) {
+    launch_wilson_with<Spinor, reals, min_blocks, block>(device, call, epilogue, UnitTerm());
 }
 
 // The rows of one precision.
