@@ -4,7 +4,7 @@ namespace milcgpu {
 
 WilsonMatrix::WilsonMatrix(Device &device, const Geometry &geometry, int parity, const OperatorSpec &spec,
                            const LinkField &links, double kappa)
-    : LinearOperator(geometry, parity, spec, 4), links_(links), kappa_(kappa) {
+    : LinearOperator(geometry, parity, spec, wilson_components), links_(links), kappa_(kappa) {
     find_wilson(spec.spinor, spec.link, spec.reals);
     if (geometry.is_cut())
         throw Error(Status::bad_argument, "Wilson fermions need a lattice that is whole: it is cut over ranks. Run on "

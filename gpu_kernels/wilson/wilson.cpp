@@ -40,8 +40,8 @@ namespace {
 void check_call(const WilsonCall &call, Epilogue epilogue) {
     const LinkField &links = *call.links;
     const auto fits = [&](const SpinorBlock &block) {
-        return block && block.precision == call.in.precision && block.components == 4 && block.sources == 1 &&
-               block.stride == 4 * links.stride();
+        return block && block.precision == call.in.precision && block.components == wilson_components &&
+               block.sources == 1 && block.stride == wilson_components * links.stride();
     };
     const bool matrix = call.form == WilsonForm::matrix;
     const bool needs_x = epilogue != Epilogue::plain, step = epilogue == Epilogue::step;
@@ -69,14 +69,14 @@ void wilson(Device &device, const WilsonCall &call, Epilogue epilogue) {
 
 size_t wilson_bytes(Precision spinor, Precision link, int reals, const WilsonEnd &end, size_t sites) {
     const int spinors = traits(end.epilogue).spinors + (end.form == WilsonForm::matrix) + end.dot;
-    return sites * (8 * link_bytes(link, reals) + 4 * spinors * spinor_bytes(spinor));
+    return sites * (8 * link_bytes(link, reals) + wilson_components * spinors * spinor_bytes(spinor));
 }
 
 // Of a site: D; own - factor D; the epilogue and its sums of four colour vectors, or <with, out> and |out|^2.
 size_t wilson_flops(const WilsonEnd &end, size_t sites) {
     if (end.form == WilsonForm::hop)
         return sites * 1320;
-    return sites * (1320 + 48 + (end.dot ? 4 * (24 + 12) : 4 * traits(end.epilogue).flops));
+    return sites * (1320 + 48 + wilson_components * (end.dot ? 24 + 12 : traits(end.epilogue).flops));
 }
 
 } // namespace milcgpu

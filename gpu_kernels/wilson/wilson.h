@@ -26,6 +26,8 @@
 
 namespace milcgpu {
 
+constexpr int wilson_components = 4; // spins
+
 enum class WilsonForm { hop, matrix };
 constexpr const char *name(WilsonForm form) { return form == WilsonForm::hop ? "hop" : "matrix"; }
 
