@@ -2,7 +2,7 @@
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/operators/wilson.h"
 #include "gpu_kernels/solver/cg.h"
-#include "milc_glue/milcgpu_wilson.h"
+#include "milc_glue/wilson.h"
 #include "tests/reference/wilson.h"
 #include "tests/support.h"
 
@@ -344,8 +344,8 @@ template <class Real> struct WilsonSession {
     milcgpu_wilson *wilson = nullptr;
     milcgpu_wilson_spec spec{sizeof(milcgpu_wilson_spec), 0.12, 0};
     reference::Gauge gauge;
-    WilsonSession(const reference::Lattice &lattice, Backend backend, const reference::Gauge &links)
-        : session(lattice, backend), gauge(links) {
+    WilsonSession(const reference::Lattice &lattice, Backend backend, const reference::Gauge &links, int block = 0)
+        : session(lattice, backend, block), gauge(links) {
         REQUIRE(milcgpu_wilson_create(session.context, &wilson) == MILCGPU_OK);
         REQUIRE(load(gauge) == MILCGPU_OK);
     }
@@ -446,6 +446,8 @@ TEST_CASE("Wilson solves: every precision pair and reconstruction, true residual
     const reference::Lattice lattice{{4, 4, 6, 8}};
     const WilsonField b = random_wilson(lattice, 51), zero(b.size());
     const auto links = reference::antiperiodic_in_time(lattice, reference::near_unit_gauge(lattice, 0.25, 52));
+    // Steps in a mixed precision over those without mixing: 1 was measured.
+    constexpr double more_steps = 1.03;
     struct Pair {
         int precise, sloppy;
         double tolerance;
@@ -455,7 +457,7 @@ TEST_CASE("Wilson solves: every precision pair and reconstruction, true residual
                           {MILCGPU_SINGLE, MILCGPU_HALF, 3e-5},    {MILCGPU_HALF, MILCGPU_HALF, 1e-2}};
     for (const Backend backend : backends()) {
         WilsonSession<double> w(lattice, backend, links);
-        w.spec.kappa = 0.13;
+        w.spec.kappa = 0.15;
         int pure_steps[4] = {};
         for (const Pair &pair : pairs)
             for (const int reals : {18, 12, 8}) {
@@ -472,10 +474,7 @@ TEST_CASE("Wilson solves: every precision pair and reconstruction, true residual
                 CHECK(std::fabs(s.report.source_norm - std::sqrt(reference::norm2(b))) < 1e-12 * s.report.source_norm);
                 if (pair.precise == pair.sloppy && reals == 18)
                     pure_steps[pair.precise] = s.report.steps;
-                CHECK(s.report.steps <= 1.15 * pure_steps[pair.precise]);
-                std::printf("%d %d %d: %d steps %d half %.2e updates %d restarts %d\n", pair.precise, pair.sloppy,
-                            reals, s.report.steps, s.report.steps_in_half, s.residual, s.report.reliable_updates,
-                            s.report.restarts);
+                CHECK(s.report.steps <= more_steps * pure_steps[pair.precise]);
             }
         // A guess is honoured, a zero source gives zero, and what is solved is not solved again.
         const milcgpu_solve_spec how = solve_spec(0, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
@@ -487,6 +486,49 @@ TEST_CASE("Wilson solves: every precision pair and reconstruction, true residual
         CHECK(reference::norm2(nothing.x) == 0);
         CHECK(nothing.report.true_residual == 0);
     }
+}
+
+TEST_CASE("a Wilson solve has the same bits whatever the launch shape", "[operators]") {
+    const reference::Lattice lattice{{4, 6, 4, 10}};
+    const WilsonField b = random_wilson(lattice, 55);
+    const auto links = reference::near_unit_gauge(lattice, 0.25, 56);
+    for (const Backend backend : backends()) {
+        std::vector<double> first;
+        for (int choice = 0; choice < thread_choices(backend); ++choice) {
+            const Threads threads(backend, choice);
+            WilsonSession<double> w(lattice, backend, links, threads.block);
+            const auto s = w.solve(solve_spec(0, 1e-9, MILCGPU_DOUBLE, MILCGPU_HALF), b, WilsonField(b.size()));
+            REQUIRE(s.status == MILCGPU_OK);
+            if (choice == 0)
+                first = w.to_milc(s.x);
+            CHECK(w.to_milc(s.x) == first);
+        }
+    }
+}
+
+TEST_CASE("a bit that flips in the links of Wilson fermions is seen, and the handle is empty then", "[operators]") {
+    const reference::Lattice lattice{{4, 2, 2, 4}};
+    const WilsonField b = random_wilson(lattice, 57), zero(b.size());
+    for (const Backend backend : backends())
+        for (const int precision : {int(MILCGPU_DOUBLE), int(MILCGPU_SINGLE)}) {
+            WilsonSession<double> w(lattice, backend, reference::near_unit_gauge(lattice, 0.25, 58));
+            const milcgpu_solve_spec how = solve_spec(0, 1e-8, MILCGPU_DOUBLE, precision);
+            REQUIRE(w.solve(how, b, zero).status == MILCGPU_OK);
+            OperatorSpec spec{static_cast<Precision>(precision - 1), static_cast<Precision>(precision - 1), 18};
+            unsigned char *const byte = w.wilson->version(spec)->block(1, 2) + 3;
+            unsigned char value;
+            w.wilson->device().copy_to_host(&value, byte, 1);
+            value ^= 1;
+            w.wilson->device().copy_to_device(byte, &value, 1);
+            const auto s = w.solve(how, b, zero);
+            CHECK(s.status == MILCGPU_CORRUPTED);
+            CHECK(reference::norm2(s.x) == 0);
+            CHECK(std::string(milcgpu_last_error()).find("no longer holds the links of Wilson fermions") !=
+                  std::string::npos);
+            CHECK(w.solve(how, b, zero).status == MILCGPU_BAD_ARGUMENT);
+            REQUIRE(w.load(w.gauge) == MILCGPU_OK);
+            CHECK(w.solve(how, b, zero).status == MILCGPU_OK);
+        }
 }
 
 TEST_CASE("several masses of Wilson fermions at once", "[operators]") {
