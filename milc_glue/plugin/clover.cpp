@@ -1,0 +1,160 @@
+// Solves with MILC's clover matrix.
+#include "gpu_kernels/wilson/wilson.h"
+#include "milc_glue/plugin/state.h"
+#include "milc_glue/plugin/wilson_links.h"
+#include <utility>
+
+namespace milcgpu {
+
+milcgpu_status WilsonLinks::ready(const HostRecords &links, milcgpu_wilson *&handle, uint64_t &moved) {
+    const uint64_t content = hash_records(links);
+    handle = handle_;
+    if (!agreed_(handle_ == nullptr || content_ != content))
+        return MILCGPU_OK;
+    drop();
+    const milcgpu_field from = {const_cast<void *>(links.data), real_, links.pitch};
+    milcgpu_status status = agreed_(milcgpu_wilson_create(context_, &handle_));
+    if (status == MILCGPU_OK)
+        status = agreed_(milcgpu_wilson_load(handle_, &from));
+    if (status != MILCGPU_OK) {
+        drop();
+        return status;
+    }
+    moved += links.count * links.bytes;
+    content_ = content;
+    handle = handle_;
+    return MILCGPU_OK;
+}
+
+bool WilsonLinks::drop() {
+    milcgpu_wilson_destroy(handle_);
+    return std::exchange(handle_, nullptr) != nullptr;
+}
+
+} // namespace milcgpu
+
+using namespace milcgpu;
+
+namespace {
+
+milcgpu_wilson_spec matrix_of(const milcgpu_plugin_clover_call &call) {
+    milcgpu_wilson_spec spec{};
+    spec.struct_size = sizeof spec;
+    spec.kappa = call.kappa;
+    spec.clover = call.clover;
+    spec.even_odd = 1;
+    return spec;
+}
+
+// The number of reals that is built for Wilson links and next to the one that fat and long links take.
+int reals_of(const Plugin &p) { return p.reconstruct >= 18 ? 18 : p.reconstruct >= 12 || !p.settings.is_given("MILCGPU_RECONSTRUCT") ? 12 : 8; }
+
+milcgpu_solve_spec solve_of(const Plugin &p, const Policy &policy, const milcgpu_plugin_clover_call &call) {
+    milcgpu_solve_spec how{};
+    how.struct_size = sizeof how;
+    how.parity = MILCGPU_EVEN;
+    how.tolerance = call.tolerance;
+    how.relative_tolerance = call.relative_tolerance;
+    how.max_iterations = call.max_iterations;
+    how.max_restarts = call.max_restarts;
+    how.precise.precision = policy.precise;
+    if (policy.sloppy != policy.precise)
+        how.sloppy = {policy.sloppy, 0, reals_of(p)};
+    return how;
+}
+
+HostRecords records_of(const Plugin &p, const milcgpu_field &links) {
+    const size_t bytes = p.bytes_of(72);
+    return {links.data, static_cast<size_t>(p.sites), bytes, links.pitch_bytes != 0 ? links.pitch_bytes : bytes};
+}
+
+// |b - M x| / |b| of the system of the even sites.
+double residual_of(Plugin &p, const milcgpu_plugin_clover_call &call, const milcgpu_field &solution) {
+    milcgpu_wilson *handle = nullptr;
+    uint64_t moved = 0;
+    const milcgpu_wilson_spec matrix = matrix_of(call);
+    double residual = NAN;
+    if (p.agreed(p.wilson->ready(records_of(p, call.links), handle, moved)) != MILCGPU_OK ||
+        p.agreed(milcgpu_wilson_residual(handle, &matrix, MILCGPU_EVEN, &call.source, &solution, &residual)) !=
+            MILCGPU_OK)
+        throw Error(Status::device_lost, reason());
+    return residual;
+}
+
+} // namespace
+
+extern "C" {
+
+int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_solve_report *report) {
+    return done_by(MILCGPU_CLOVER_SOLVE, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[MILCGPU_CLOVER_SOLVE];
+        const Stopwatch watch(account.seconds);
+        const milcgpu_wilson_spec matrix = matrix_of(*call);
+        Ladder ladder(p.agreed, p.policy, p.in_double());
+        bool reloaded = false;
+        int iterations = 0;
+        for (;;) {
+            const milcgpu_solve_spec how = solve_of(p, ladder.policy(), *call);
+            report->struct_size = sizeof *report;
+            const milcgpu_status status = with_links_dropped(MILCGPU_CLOVER_SOLVE, [&] {
+                milcgpu_wilson *handle = nullptr;
+                const milcgpu_status loaded =
+                    p.wilson->ready(records_of(p, call->links), handle, account.to_device);
+                return loaded != MILCGPU_OK ? loaded
+                                            : p.agreed(milcgpu_wilson_solve(handle, &matrix, &how, &call->source,
+                                                                            &call->solution, report));
+            });
+            iterations += report->iterations;
+            account.flops += report->gflops * 1e9 * report->solver_seconds;
+            account.to_device += report->bytes_to_device, account.to_host += report->bytes_to_host;
+            if (status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED ||
+                (status == MILCGPU_PRECISION_FLOOR && floor_is_done(ladder.policy(), p.in_double()))) {
+                report->iterations = iterations;
+                ++account.calls;
+                return true;
+            }
+            const char *name = routine_name(MILCGPU_CLOVER_SOLVE);
+            if (status == MILCGPU_CORRUPTED && !reloaded) {
+                reloaded = true;
+                p.say(0, format("%s: %s. The links are loaded again", name, reason().c_str()));
+                p.wilson->drop();
+                continue;
+            }
+            const std::string why = reason();
+            // What a policy needs grows with the bytes of its vectors.
+            const auto bytes = [](const Policy &policy) {
+                return spinor_bytes(static_cast<Precision>(policy.precise)) +
+                       spinor_bytes(static_cast<Precision>(policy.sloppy));
+            };
+            if (status != MILCGPU_CORRUPTED && ladder.next(status, bytes)) {
+                p.say(0, format("%s: %s. Trying %s precision", name, why.c_str(), ladder.policy().name));
+                ++account.safer;
+                continue;
+            }
+            p.report_failure(MILCGPU_CLOVER_SOLVE, status);
+            return false;
+        }
+    });
+}
+
+int milcgpu_plugin_compare_clover(const milcgpu_plugin_clover_call *call, int iterations, double seconds,
+                                  milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds) {
+    return compared_by(MILCGPU_CLOVER_SOLVE, [&] {
+        Plugin &p = plugin();
+        const double ours = residual_of(p, *call, call->solution), theirs = residual_of(p, *call, cpu_solution);
+        const size_t bytes = p.bytes_of(24);
+        const auto records = [&](const milcgpu_field &field) {
+            return HostRecords{field.data, static_cast<size_t>(p.sites), bytes, bytes};
+        };
+        const Difference d = difference_of(records(call->solution), records(cpu_solution), p.in_double());
+        const double asked = std::hypot(call->tolerance, p.in_double() ? 0 : 2e-7);
+        return comparison_line(
+            p, MILCGPU_CLOVER_SOLVE,
+            format("kappa %.6g: iterations CPU %d GPU %d, true residual CPU %.3e GPU %.3e, difference %.2e",
+                   call->kappa, cpu_iterations, iterations, theirs, ours, d.difference == 0 ? 0 : d.difference / d.size),
+            ours / std::max(asked, 1.1 * theirs), seconds, cpu_seconds);
+    });
+}
+
+} // extern "C"

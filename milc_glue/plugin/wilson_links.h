@@ -1,0 +1,31 @@
+// MILC's gauge links on the device as Wilson and clover fermions take them. Content decides: every call looks at all of
+// the host's links, which takes little beside a solve.
+#pragma once
+#include "milc_glue/host_fields.h"
+#include "milc_glue/milcgpu_wilson.h"
+#include "milc_glue/plugin/agreed.h"
+
+namespace milcgpu {
+
+class WilsonLinks {
+  public:
+    // real: of MILC's links.
+    WilsonLinks(Agreement &agreed, milcgpu_context *context, int real)
+        : agreed_(agreed), context_(context), real_(real) {}
+    ~WilsonLinks() { drop(); }
+    WilsonLinks(const WilsonLinks &) = delete;
+    WilsonLinks &operator=(const WilsonLinks &) = delete;
+
+    // The device's handle with what these links hold now, 4 a record. moved: bytes, added to.
+    milcgpu_status ready(const HostRecords &links, milcgpu_wilson *&handle, uint64_t &moved);
+    bool drop(); // whether there was anything
+
+  private:
+    Agreement &agreed_;
+    milcgpu_context *context_;
+    int real_;
+    milcgpu_wilson *handle_ = nullptr;
+    uint64_t content_ = 0;
+};
+
+} // namespace milcgpu

@@ -1,0 +1,95 @@
+/* bicgilu_cl_field: M x = b with the clover matrix and the links of the sites. Its stopping criteria and its report;
+ * the source, which MILC's own overwrites, is left as it is. */
+#include "site_links.h"
+
+int __real_bicgilu_cl_field_cpu(wilson_vector *, wilson_vector *, quark_invert_control *, void *) MILCGPU_ORIGINAL;
+
+void milcgpu_clover_left(const char **left) {
+    left[MILCGPU_CLOVER_SOLVE] = __real_bicgilu_cl_field_cpu == NULL ? MILCGPU_ABSENT
+                                 : numnodes() > 1                   ? "MILC's own on several ranks"
+                                                                    : NULL;
+}
+
+static milcgpu_field field_of(const wilson_vector *f) {
+    milcgpu_field field = {(void *)f, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, 0};
+    return field;
+}
+
+static wilson_vector *copy_of(const wilson_vector *f) {
+    const size_t bytes = sites_on_node * sizeof(wilson_vector);
+    wilson_vector *copy = (wilson_vector *)milcgpu_spare_room(bytes, "a comparison of solutions: this call goes without");
+    if (copy != NULL)
+        memcpy(copy, f, bytes);
+    return copy;
+}
+
+/* MILC's line at the end of a solve. */
+static void say_end(const quark_invert_control *qic, int iterations, double seconds) {
+    if (iterations == 0)
+        node0_printf("BICGILU: NO iterations taken size_r= %.2e rel %.2e\n", qic->final_rsq, qic->final_relrsq);
+#ifdef CGTIME
+    else
+        node0_printf("CGTIME: time = %.2e (bicgilu) size_r= %.2e relr= %.2e iters= %d MF = %.1f\n", seconds,
+                     qic->final_rsq, qic->final_relrsq, iterations,
+                     8742.0 * iterations * even_sites_on_node / (seconds * 1e6));
+#endif
+    (void)seconds;
+    fflush(stdout);
+}
+
+int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_invert_control *qic, void *parameters) {
+    const dirac_clover_param *const dirac = (const dirac_clover_param *)parameters;
+    milcgpu_plugin_clover_call call;
+    milcgpu_solve_report report;
+    wilson_vector *source = NULL, *theirs = NULL;
+    double seconds;
+    milcgpu_md_need(MILCGPU_LINKS, "bicgilu_cl_field");
+    if (dirac->Kappa == 0 || !milcgpu_takes_over())
+        return __real_bicgilu_cl_field_cpu(src, dest, qic, parameters);
+    if (milcgpu_plugin_compare()) {
+        source = copy_of(src);
+        theirs = source == NULL ? NULL : copy_of(dest);
+    }
+    memset(&call, 0, sizeof call);
+    call.links = links_of_sites();
+    call.kappa = dirac->Kappa;
+    call.clover = dirac->Clov_c / (dirac->U0 * dirac->U0 * dirac->U0);
+    call.tolerance = qic->resid;
+    call.relative_tolerance = qic->relresid;
+    call.max_iterations = qic->max;
+    call.max_restarts = qic->nrestart;
+    call.source = field_of(src);
+    call.solution = field_of(dest);
+    memset(&report, 0, sizeof report);
+    seconds = -milcgpu_plugin_seconds();
+    if (!milcgpu_plugin_clover_solve(&call, &report)) {
+        int iterations;
+        free(source), free(theirs);
+        milcgpu_plugin_original(MILCGPU_CLOVER_SOLVE, 1);
+        iterations = __real_bicgilu_cl_field_cpu(src, dest, qic, parameters);
+        milcgpu_plugin_original(MILCGPU_CLOVER_SOLVE, 0);
+        return iterations;
+    }
+    seconds += milcgpu_plugin_seconds();
+    qic->size_r = report.recursion_residual * report.recursion_residual;
+    qic->final_rsq = report.true_residual * report.true_residual;
+    qic->size_relr = qic->final_relrsq = report.relative_residual * report.relative_residual;
+    qic->final_iters = report.iterations;
+    qic->final_restart = report.restarts;
+    if (report.source_norm > 0)
+        say_end(qic, report.iterations, seconds);
+    if (theirs != NULL) {
+        quark_invert_control own = *qic;
+        double cpu_seconds = -milcgpu_plugin_seconds();
+        int iterations;
+        milcgpu_plugin_original(MILCGPU_CLOVER_SOLVE, 1);
+        memcpy(src, source, sites_on_node * sizeof(wilson_vector)); /* MILC's own overwrites the copy */
+        iterations = __real_bicgilu_cl_field_cpu(source, theirs, &own, parameters);
+        milcgpu_plugin_original(MILCGPU_CLOVER_SOLVE, 0);
+        cpu_seconds += milcgpu_plugin_seconds();
+        milcgpu_judge(milcgpu_plugin_compare_clover(&call, report.iterations, seconds, field_of(theirs), iterations,
+                                                    cpu_seconds));
+    }
+    free(source), free(theirs);
+    return report.iterations;
+}
