@@ -1,4 +1,5 @@
 // The C interface: checks arguments, keeps the context, turns exceptions into status codes. See milcgpu.h.
+#include "gpu_kernels/wilson/wilson.h"
 #include "milc_glue/start_context.h"
 #include "milc_glue/vectors.h"
 #include "milc_glue/verify.h"
@@ -406,6 +407,16 @@ void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user
                               dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, 1),
                               dslash_flops(row.epilogue, 1), row.file)
                            .c_str());
+        line(user, format("%-8s %-8s %5s  %-16s %7s %7s  %s", "Wilson", "link", "reals", "form, epilogue", "bytes",
+                          "flops", "file")
+                       .c_str());
+        for (const WilsonKernel &row : wilson_table())
+            for (const WilsonEnd &end : wilson_ends)
+                line(user, format("%-8s %-8s %5d  %-6s %-9s %7zu %7zu  %s", name(row.precision), name(row.precision),
+                                  row.reals, name(end.form), end.dot ? "dot" : name(end.epilogue),
+                                  wilson_bytes(row.precision, row.precision, row.reals, end, 1), wilson_flops(end, 1),
+                                  row.file)
+                               .c_str());
         return Status::ok;
     });
 }

@@ -1,4 +1,5 @@
 // The C interface to the multi-mass solver.
+#include "milc_glue/multi_mass.h"
 #include "gpu_kernels/blas/blas.h"
 #include "milc_glue/vectors.h"
 #include "milc_glue/verify.h"
@@ -9,12 +10,6 @@ using namespace milcgpu;
 
 namespace {
 
-struct MultiMassArguments {
-    int parity;
-    OperatorSpec shared, precise, sloppy;
-    MultiMassLimits limits;
-};
-
 // Tolerances of a rational function's terms: what matters is residue_i x_i.
 double weighted(const milcgpu_multi_mass_spec &spec, int i) {
     if (spec.residues == nullptr || spec.residues[i] == 0 || spec.shifts[0].tolerance == 0)
@@ -22,7 +17,9 @@ double weighted(const milcgpu_multi_mass_spec &spec, int i) {
     return std::fmax(1e-14, std::fabs(spec.residues[0] / spec.residues[i]) * spec.shifts[0].tolerance);
 }
 
-MultiMassArguments checked(const milcgpu_multi_mass_spec &spec) {
+} // namespace
+
+MultiMassArguments milcgpu::checked_multi_mass(const milcgpu_multi_mass_spec &spec) {
     require_size(spec.struct_size, sizeof spec, "milcgpu_multi_mass_spec");
     MultiMassArguments a{};
     a.parity = parity_index(spec.parity);
@@ -71,8 +68,7 @@ MultiMassArguments checked(const milcgpu_multi_mass_spec &spec) {
     return a;
 }
 
-// The shared iteration goes from a.shared down to a.sloppy, a precision at a time.
-std::vector<OperatorSpec> stages_of(const MultiMassArguments &a) {
+std::vector<OperatorSpec> milcgpu::stages_of(const MultiMassArguments &a) {
     std::vector<OperatorSpec> stages = {a.shared};
     if (a.shared.spinor == Precision::double_ && a.sloppy.spinor == Precision::half)
         stages.push_back({Precision::single, Precision::single, a.sloppy.reals});
@@ -80,6 +76,8 @@ std::vector<OperatorSpec> stages_of(const MultiMassArguments &a) {
         stages.push_back(a.sloppy);
     return stages;
 }
+
+namespace {
 
 // What is double alone is not refined together: it is where it should be, or at the floor.
 bool refines_together(const MultiMassArguments &a) { return a.sloppy.spinor != Precision::double_; }
@@ -128,7 +126,7 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
     const CallMeter meter(device);
     MultiMassArguments a;
     device.agree("milcgpu_multi_mass", [&] {
-        a = checked(spec);
+        a = checked_multi_mass(spec);
         report.links_version = resident(&context, &links).generation();
         check_version(spec.links_version, *links.links);
     });
@@ -155,27 +153,8 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
             return solver.solve(a.limits, progress);
         },
         [&](const MultiMassReport &report) { return solver.stands_on(report.status == Status::ok); });
-    report.status = static_cast<int>(r.status);
-    report.iterations = r.iterations;
-    report.steps = r.steps;
-    report.source_norm = r.source_norm;
-    report.shared_seconds = r.shared_seconds;
-    report.solver_seconds = r.seconds;
-    if (r.seconds > 0) {
-        report.gflops = r.flops / r.seconds * 1e-9;
-        report.gbytes_per_second = r.bytes / r.seconds * 1e-9;
-    }
-    std::snprintf(report.message, sizeof report.message, "%s", r.message.c_str());
+    fill_report(r, spec.n_shifts, report);
     const bool nothing = r.status == Status::nan_or_inf || r.status == Status::not_positive;
-    for (int i = 0; i < spec.n_shifts && report.shifts != nullptr; ++i) {
-        const CgReport &cg = r.shifts[i].cg;
-        report.shifts[i] = {static_cast<int>(nothing ? r.status : cg.status),
-                            r.shifts[i].shared_steps,
-                            cg.iterations,
-                            cg.steps,
-                            cg.true_residual,
-                            cg.relative_residual};
-    }
     if (r.status != Status::ok)
         set_last_error("milcgpu_multi_mass", r.message.c_str());
     // From here on nothing but the copies themselves can fail.
@@ -193,8 +172,32 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
 
 } // namespace
 
+void milcgpu::fill_report(const MultiMassReport &r, int n_shifts, milcgpu_multi_mass_report &report) {
+    report.status = static_cast<int>(r.status);
+    report.iterations = r.iterations;
+    report.steps = r.steps;
+    report.source_norm = r.source_norm;
+    report.shared_seconds = r.shared_seconds;
+    report.solver_seconds = r.seconds;
+    if (r.seconds > 0) {
+        report.gflops = r.flops / r.seconds * 1e-9;
+        report.gbytes_per_second = r.bytes / r.seconds * 1e-9;
+    }
+    std::snprintf(report.message, sizeof report.message, "%s", r.message.c_str());
+    const bool nothing = r.status == Status::nan_or_inf || r.status == Status::not_positive;
+    for (int i = 0; i < n_shifts && report.shifts != nullptr; ++i) {
+        const CgReport &cg = r.shifts[i].cg;
+        report.shifts[i] = {static_cast<int>(nothing ? r.status : cg.status),
+                            r.shifts[i].shared_steps,
+                            cg.iterations,
+                            cg.steps,
+                            cg.true_residual,
+                            cg.relative_residual};
+    }
+}
+
 MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_multi_mass_spec &spec) {
-    const MultiMassArguments a = checked(spec);
+    const MultiMassArguments a = checked_multi_mass(spec);
     std::vector<OperatorSpec> levels = stages_of(a);
     const size_t vectors =
         MultiMassSolver::workspace_bytes(context.geometry, levels, spec.n_shifts, refines_together(a));
@@ -226,7 +229,7 @@ milcgpu_status multi_mass(milcgpu_context *context, const char *function, milcgp
                 filled.shifts = report->shifts;
             }
             resident(context, links);
-            checked(*spec);
+            checked_multi_mass(*spec);
             deliver.emplace(deliver_to());
             from = host_field(source, 6, "source");
         });

@@ -37,7 +37,8 @@ template <class Spinor> struct Ending {
     }
 };
 
-template <class Spinor, class Where> struct StepEnding {
+// known: the launch before has finished the scalars, and nothing is waited for.
+template <class Spinor, class Where, bool known = false> struct StepEnding {
     static constexpr unsigned looks = std::is_same<Where, Lattice>::value ? most_looks : most_looks_with_ranks;
     using Vec = Vector<typename Spinor::Real>;
     using Real = typename Spinor::Real;
@@ -52,15 +53,22 @@ template <class Spinor, class Where> struct StepEnding {
         const Vec given = x == r ? old : load_spinor<Spinor, Reuse::written>(x, stride, i);
         Vec image = static_cast<Real>(cg->shift) * given - d;
         if (x == r)
-            image =
-                image + static_cast<Real>(await<looks>(cg->carry)) * load_spinor<Spinor, Reuse::written>(s, stride, i);
+            image = image + static_cast<Real>(get(cg->carry)) * load_spinor<Spinor, Reuse::written>(s, stride, i);
         store_spinor<Spinor>(s, stride, i, image);
-        const Vec fresh = old - static_cast<Real>(await<looks>(cg->alpha)) * image;
+        const Vec fresh = old - static_cast<Real>(get(cg->alpha)) * image;
         made = store_spinor<Spinor>(r_new, stride, i, fresh);
         return {{norm(fresh), real_dot(fresh, image)}};
     }
     MILCGPU_HD StepEnding of_source(int k, size_t bytes) const {
         return {x + bytes, r + bytes, r_new + bytes, s + bytes, cg + k};
+    }
+
+  private:
+    MILCGPU_HD static double get(const double &scalar) {
+        if constexpr (known)
+            return scalar;
+        else
+            return await<looks>(scalar);
     }
 };
 

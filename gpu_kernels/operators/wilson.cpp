@@ -1,0 +1,92 @@
+#include "gpu_kernels/operators/wilson.h"
+
+namespace milcgpu {
+
+WilsonMatrix::WilsonMatrix(Device &device, const Geometry &geometry, int parity, const OperatorSpec &spec,
+                           const LinkField &links, double kappa)
+    : LinearOperator(geometry, parity, spec, wilson_components), links_(links), kappa_(kappa) {
+    find_wilson(spec.spinor, spec.link, spec.reals);
+    if (geometry.is_cut())
+        throw Error(Status::bad_argument, "Wilson fermions need a lattice that is whole: it is cut over ranks. Run on "
+                                          "one rank");
+    middle_ = SpinorField(device, spec.spinor, geometry, 1 - parity, "Wilson vectors", 1, components());
+}
+
+void WilsonMatrix::hop_to_middle(Device &device, const HalfCall &half, int sign, bool after_step) const {
+    WilsonCall hop{};
+    static_cast<HalfCall &>(hop) = half;
+    hop.lattice = geometry().lattice();
+    hop.parity = 1 - parity();
+    hop.links = &links_;
+    hop.form = WilsonForm::hop;
+    hop.sign = sign;
+    hop.out = middle_;
+    hop.after_step = after_step;
+    hop.sum = hop.defer = nullptr;
+    wilson(device, hop, Epilogue::plain);
+}
+
+WilsonCall WilsonMatrix::back(const HalfCall &half, const SpinorBlock &own, int sign) const {
+    WilsonCall call{};
+    static_cast<HalfCall &>(call) = half;
+    call.lattice = geometry().lattice();
+    call.parity = parity();
+    call.links = &links_;
+    call.form = WilsonForm::matrix;
+    call.sign = sign;
+    call.factor = kappa_ * kappa_;
+    call.in = middle_;
+    call.own = own;
+    call.pending = nullptr;
+    return call;
+}
+
+void WilsonMatrix::return_from_middle(Device &device, const HalfCall &half, const SpinorBlock &own, Epilogue epilogue,
+                                      int sign) const {
+    wilson(device, back(half, own, sign), epilogue);
+}
+
+void WilsonMatrix::apply(Device &device, const MatrixCall &call, int sign) const {
+    HalfCall half;
+    half.in = call.in, half.out = call.out;
+    half.gate = call.gate;
+    hop_to_middle(device, half, sign, false);
+    WilsonCall matrix = back(half, call.in, sign);
+    matrix.with = call.with;
+    matrix.dots = call.sums;
+    wilson(device, matrix, Epilogue::plain);
+}
+
+double WilsonMatrix::flops(const WilsonEnd &end) const {
+    return double(wilson_flops({WilsonForm::hop, Epilogue::plain, false}, geometry().sites(1 - parity()))) +
+           double(wilson_flops(end, geometry().sites(parity())));
+}
+
+double WilsonMatrix::bytes(const WilsonEnd &end) const {
+    const auto launch = [this](const WilsonEnd &e, int on) {
+        return double(wilson_bytes(spec().spinor, spec().link, spec().reals, e, geometry().sites(on)));
+    };
+    return launch({WilsonForm::hop, Epilogue::plain, false}, 1 - parity()) + launch(end, parity());
+}
+
+void WilsonNormal::first_half(Device &device, const HalfCall &half) const {
+    matrix_->hop_to_middle(device, half, 1, true);
+    matrix_->return_from_middle(device, half, half.in, Epilogue::plain, 1);
+}
+
+void WilsonNormal::second_half(Device &device, const HalfCall &half, Epilogue epilogue) const {
+    matrix_->hop_to_middle(device, half, -1, false);
+    matrix_->return_from_middle(device, half, half.in, epilogue, -1);
+}
+
+double WilsonNormal::flops(Epilogue second) const {
+    return matrix_->flops({WilsonForm::matrix, Epilogue::plain, false}) +
+           matrix_->flops({WilsonForm::matrix, second, false});
+}
+
+double WilsonNormal::bytes(Epilogue second) const {
+    return matrix_->bytes({WilsonForm::matrix, Epilogue::plain, false}) +
+           matrix_->bytes({WilsonForm::matrix, second, false});
+}
+
+} // namespace milcgpu

@@ -1,0 +1,66 @@
+// Wilson fermions on one parity: M_p = R_p - kappa^2 D_pq R_q^-1 D_qp, q the other parity, R = 1 (gpu_kernels/wilson).
+// M^dag has D_- in place of D = D_+. Even-odd: T. A. DeGrand and P. Rossi, Comput. Phys. Commun. 60 (1990) 211.
+//
+// One application is two launches: middle = R_q^-1 D_qp in, and the form matrix with its epilogue.
+#pragma once
+#include "gpu_kernels/operators/linear_operator.h"
+#include "gpu_kernels/wilson/wilson.h"
+
+namespace milcgpu {
+
+// Vectors have `spins` colour vectors a site; links are in the precision of the vectors. Link fields must outlive the
+// operator.
+class WilsonMatrix : public LinearOperator {
+  public:
+    // Throws Error(not_built) where there is no kernel for it, Error(bad_argument) on a lattice that is cut.
+    WilsonMatrix(Device &, const Geometry &, int parity, const OperatorSpec &, const LinkField &links, double kappa);
+    void apply(Device &device, const MatrixCall &call) const override { apply(device, call, 1); }
+    void apply_dagger(Device &device, const MatrixCall &call) const override { apply(device, call, -1); }
+    std::vector<Region> stands_on() const override { return {links_.region("links of Wilson fermions")}; }
+    double flops() const override { return flops({WilsonForm::matrix, Epilogue::plain, true}); }
+    double bytes() const override { return bytes({WilsonForm::matrix, Epilogue::plain, true}); }
+
+    // middle = R_q^-1 D in, for vectors in half.in; what half says of a pending sum belongs to this launch. after_step:
+    // it is a step's.
+    void hop_to_middle(Device &, const HalfCall &half, int sign, bool after_step) const;
+    // Its other half: v = R_p own - kappa^2 D middle, with the epilogue of `half`.
+    void return_from_middle(Device &, const HalfCall &half, const SpinorBlock &own, Epilogue, int sign) const;
+    // Of both launches.
+    double flops(const WilsonEnd &) const;
+    double bytes(const WilsonEnd &) const;
+
+  private:
+    void apply(Device &, const MatrixCall &, int sign) const;
+    WilsonCall back(const HalfCall &half, const SpinorBlock &own, int sign) const;
+    const LinkField &links_;
+    double kappa_;
+    SpinorField middle_; // on the other parity
+};
+
+// A = shift + M^dag M. B = M stays on the parity. Sums are deferred to the first launch of the half that follows, which
+// is a hop: so nothing waits for a step length.
+class WilsonNormal : public NormalOperator {
+  public:
+    explicit WilsonNormal(std::shared_ptr<const WilsonMatrix> matrix)
+        : NormalOperator(matrix->geometry(), matrix->parity(), matrix->spec()), matrix_(std::move(matrix)) {}
+    int components() const override { return matrix_->components(); }
+    void first_half(Device &, const HalfCall &) const override;
+    void second_half(Device &, const HalfCall &, Epilogue) const override;
+    SpinorField between(Device &device, const char *owner, int sources = 1) const override {
+        return vectors(device, owner, sources);
+    }
+    int sites_between() const override { return geometry().sites(parity()); }
+    // Not known beforehand: what it costs depends on the smallest eigenvalue, which the shift does not bound usefully.
+    double rounding(Precision) const override { return 0; }
+    bool takes_several() const override { return false; }
+    std::vector<Region> stands_on() const override { return matrix_->stands_on(); }
+    bool takes_checksums() const override { return false; }
+    double flops(Epilogue) const override;
+    double bytes(Epilogue) const override;
+    const WilsonMatrix &matrix() const { return *matrix_; }
+
+  private:
+    std::shared_ptr<const WilsonMatrix> matrix_;
+};
+
+} // namespace milcgpu

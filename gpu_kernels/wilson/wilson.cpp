@@ -1,0 +1,82 @@
+#include "gpu_kernels/wilson/wilson.h"
+
+namespace milcgpu {
+
+void add_double_rows(std::vector<WilsonKernel> &table);
+void add_single_rows(std::vector<WilsonKernel> &table);
+void add_half_rows(std::vector<WilsonKernel> &table);
+
+const std::vector<WilsonKernel> &wilson_table() {
+    static const std::vector<WilsonKernel> table = [] {
+        std::vector<WilsonKernel> rows;
+        add_double_rows(rows);
+        add_single_rows(rows);
+        add_half_rows(rows);
+        return rows;
+    }();
+    return table;
+}
+
+const WilsonKernel *look_for_wilson(Precision spinor, Precision link, int reals) {
+    for (const WilsonKernel &row : wilson_table())
+        if (row.precision == spinor && row.precision == link && row.reals == reals)
+            return &row;
+    return nullptr;
+}
+
+const WilsonKernel &find_wilson(Precision spinor, Precision link, int reals) {
+    if (const WilsonKernel *row = look_for_wilson(spinor, link, reals))
+        return *row;
+    std::string built;
+    for (const WilsonKernel &row : wilson_table())
+        built += format(" %s/%s/%d", name(row.precision), name(row.precision), row.reals);
+    throw Error(Status::not_built,
+                format("no Wilson kernel for spinor %s, link %s, %d reals a link; built (spinor/link/reals):%s",
+                       name(spinor), name(link), reals, built.c_str()));
+}
+
+namespace {
+
+void check_call(const WilsonCall &call, Epilogue epilogue) {
+    const LinkField &links = *call.links;
+    const auto fits = [&](const SpinorBlock &block) {
+        return block && block.precision == call.in.precision && block.components == wilson_components &&
+               block.sources == 1 && block.stride == wilson_components * links.stride();
+    };
+    const bool matrix = call.form == WilsonForm::matrix;
+    const bool needs_x = epilogue != Epilogue::plain, step = epilogue == Epilogue::step;
+    const bool fields_fit = fits(call.in) && fits(call.out) && (!matrix || fits(call.own)) &&
+                            (!needs_x || fits(call.x)) && (!(step || epilogue == Epilogue::residual) || fits(call.z)) &&
+                            (!step || fits(call.s)) && (call.dots == nullptr || !call.with || fits(call.with));
+    // A form that only hops has no sum and no epilogue.
+    const bool ends = matrix || (epilogue == Epilogue::plain && call.sum == nullptr && call.defer == nullptr);
+    const bool sums = (matrix || call.dots == nullptr) && (!matrix || call.pending == nullptr) &&
+                      (call.dots == nullptr || (epilogue == Epilogue::plain && call.cg == nullptr)) &&
+                      (!step || call.cg != nullptr) && call.checksums == nullptr;
+    if (!fields_fit || !ends || !sums || call.in.data == call.out.data || links.directions() != 4 ||
+        (call.sign != 1 && call.sign != -1))
+        throw Error(Status::bad_argument,
+                    "wilson: one source of Wilson vectors in one precision on the lattice of the links, in and out "
+                    "apart, with what the epilogue and its sums need, and a sign of 1 or -1");
+}
+
+} // namespace
+
+void wilson(Device &device, const WilsonCall &call, Epilogue epilogue) {
+    check_call(call, epilogue);
+    find_wilson(call.in.precision, call.links->precision(), call.links->reals()).launch(device, call, epilogue);
+}
+
+size_t wilson_bytes(Precision spinor, Precision link, int reals, const WilsonEnd &end, size_t sites) {
+    const int spinors = traits(end.epilogue).spinors + (end.form == WilsonForm::matrix) + end.dot;
+    return sites * (8 * link_bytes(link, reals) + wilson_components * spinors * spinor_bytes(spinor));
+}
+
+// Of a site: D; own - factor D; the epilogue and its sums of four colour vectors, or <with, out> and |out|^2.
+size_t wilson_flops(const WilsonEnd &end, size_t sites) {
+    if (end.form == WilsonForm::hop)
+        return sites * 1320;
+    return sites * (1320 + 48 + wilson_components * (end.dot ? 24 + 12 : traits(end.epilogue).flops));
+}
+
+} // namespace milcgpu

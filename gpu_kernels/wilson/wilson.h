@@ -1,0 +1,79 @@
+// The Wilson operator on one parity, with the term that is diagonal in space and an epilogue (blas/epilogue.h).
+//
+//   (D_s in)(x) = sum_mu [ (1 + s gamma_mu) U_mu(x) in(x+mu) + (1 - s gamma_mu) U_mu(x-mu)^dag in(x-mu) ],   s = +-1
+//
+// x runs over `parity`, `in` lives on the other parity. s = +1 is MILC's PLUS; D_-s = D_s^dag = gamma_5 D_s gamma_5.
+// Boundary signs are in the links as MILC hands them over; there are no staggered phases. gamma.h has the basis. R. G.
+// Wilson, Phys. Rev. D 10 (1974) 2445; half spinors: R. Gupta et al., Phys. Rev. D 44 (1991) 3272.
+//
+//   form     v                          what it makes
+//   hop      C D_s in                   D (C = 1), R^-1 D (C the inverse clover term)
+//   matrix   C own - factor D_s in      M on a parity, M_e = R_e - kappa^2 D_eo (R_o^-1 D_oe)
+//
+// C is 1 or the clover term of the sites. The epilogue takes v where the staggered one takes D in, but with the other
+// sign, because D is anti-hermitian there: plain: out = v; normal: a x + v; residual: z - alpha (a x + v); step: s = a
+// x
+// + v (+ beta s), out = z - alpha s. A row that says "dot" makes plain's out with three sums, Re and Im of <with, out>,
+// and |out|^2.
+//
+// Fields have four colour vectors a site (SpinorField's components), links 18, 12 or 8 reals in the precision of the
+// vectors. Flops a site: 1320 for D, see wilson_flops(). Compulsory bytes: each link once, each spinor once, see
+// wilson_bytes().
+#pragma once
+#include "gpu_kernels/blas/epilogue.h"
+#include <string>
+#include <vector>
+
+namespace milcgpu {
+
+constexpr int wilson_components = 4; // spins
+
+enum class WilsonForm { hop, matrix };
+constexpr const char *name(WilsonForm form) { return form == WilsonForm::hop ? "hop" : "matrix"; }
+
+struct WilsonCall : HalfCall {
+    Lattice lattice;
+    int parity; // of out: 0 even, 1 odd
+    const LinkField *links;
+    WilsonForm form;
+    int sign = 1;            // s
+    double factor = 0;       // matrix
+    SpinorBlock own{};       // matrix
+    bool after_step = false; // hop: `pending` is a step's, else that of plain before it
+    SpinorBlock with{};      // dot; none: <with, out> is 0
+    double *dots = nullptr;  // on the device, 3 sums: the row "dot" is asked for. Epilogue::plain
+};
+
+struct WilsonKernel {
+    Precision precision; // of vectors and links
+    int reals;           // of a link
+    void (*launch)(Device &, const WilsonCall &, Epilogue);
+    const char *file;
+};
+
+// What every row does.
+struct WilsonEnd {
+    WilsonForm form;
+    Epilogue epilogue;
+    bool dot;
+};
+constexpr WilsonEnd wilson_ends[] = {
+    {WilsonForm::hop, Epilogue::plain, false},       {WilsonForm::matrix, Epilogue::plain, false},
+    {WilsonForm::matrix, Epilogue::plain, true},     {WilsonForm::matrix, Epilogue::normal, false},
+    {WilsonForm::matrix, Epilogue::residual, false}, {WilsonForm::matrix, Epilogue::step, false}};
+
+// Every combination that is built; each does all wilson_ends.
+const std::vector<WilsonKernel> &wilson_table();
+// nullptr: none is built.
+const WilsonKernel *look_for_wilson(Precision spinor, Precision link, int reals);
+// The same. Throws Error(not_built) with a list of what is built.
+const WilsonKernel &find_wilson(Precision spinor, Precision link, int reals);
+// Looks the kernel up by the fields of the call, checks and launches it. Throws Error(bad_argument) when the fields do
+// not fit each other.
+void wilson(Device &, const WilsonCall &, Epilogue);
+
+// Compulsory traffic and work of a launch on one parity, with C = 1.
+size_t wilson_bytes(Precision spinor, Precision link, int reals, const WilsonEnd &, size_t sites);
+size_t wilson_flops(const WilsonEnd &, size_t sites);
+
+} // namespace milcgpu

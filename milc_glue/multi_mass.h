@@ -1,0 +1,20 @@
+// Arguments and report of the calls for several masses.
+#pragma once
+#include "milc_glue/context.h"
+
+namespace milcgpu {
+
+struct MultiMassArguments {
+    int parity;
+    OperatorSpec shared, precise, sloppy;
+    MultiMassLimits limits;
+};
+MultiMassArguments checked_multi_mass(const milcgpu_multi_mass_spec &); // throws where something is out of range
+
+// The shared iteration goes from a.shared down to a.sloppy, a precision at a time.
+std::vector<OperatorSpec> stages_of(const MultiMassArguments &);
+
+// From the solver's report, but for seconds and bytes of the call.
+void fill_report(const MultiMassReport &, int n_shifts, milcgpu_multi_mass_report &);
+
+} // namespace milcgpu
