@@ -1,33 +1,10 @@
-// Walks along links. Step 2 mu goes forward along mu, step 2 mu + 1 back.
+// What the kernels of the forces share.
 #pragma once
+#include "gpu_kernels/backend/sum_to_host.h"
 #include "gpu_kernels/forces/forces.h"
-#include "gpu_kernels/links/matrix_view.h"
+#include "gpu_kernels/links/walk.h"
 
 namespace milcgpu {
-
-constexpr int steps = 8;
-MILCGPU_HD int opposite(int step) { return step ^ 1; }
-MILCGPU_HD int axis(int step) { return step >> 1; }
-MILCGPU_HD bool is_back(int step) { return (step & 1) != 0; }
-MILCGPU_HD Site walk(const Lattice &lattice, const Site &x, int step) {
-    return lattice.hop(x, axis(step), is_back(step) ? -1 : 1);
-}
-
-// The link that a step from x of this parity goes along, in the sense of the step.
-template <Precision p>
-MILCGPU_HD Matrix<typename LinkReal<p>::Real> link_along(const Lattice &lattice, const MatrixView<p> &u, const Site &x,
-                                                         int parity, int step) {
-    if (!is_back(step))
-        return u.load(parity, axis(step), x.index());
-    return adjoint(u.load(1 - parity, axis(step), walk(lattice, x, step).index()));
-}
-
-// The planes: xy, xz, yz, xt, yt, zt
-constexpr int planes = 6;
-struct Plane {
-    int mu, nu; // mu < nu
-};
-MILCGPU_HD Plane plane(int k) { return k < 1 ? Plane{0, 1} : k < 3 ? Plane{k - 1, 2} : Plane{k - 3, 3}; }
 
 // Re tr(a b^dag), 35 flops
 template <class T> MILCGPU_HD T real_trace_adjoint(const Matrix<T> &a, const Matrix<T> &b) {
@@ -36,28 +13,6 @@ template <class T> MILCGPU_HD T real_trace_adjoint(const Matrix<T> &a, const Mat
     for (int k = 0; k < 9; ++k)
         sum += a.e[k / 3][k % 3].re * b.e[k / 3][k % 3].re + a.e[k / 3][k % 3].im * b.e[k / 3][k % 3].im;
     return sum;
-}
-
-// Sum over i in [0, n) of body(i), on the host.
-template <int N> struct StoreSums : Finish {
-    double *to;
-    MILCGPU_HD void operator()(const Sums<N> &total) const {
-        for (int k = 0; k < N; ++k)
-            to[k] = total.v[k];
-    }
-};
-template <int N, class Body> Sums<N> sum_to_host(Device &device, int n, const Body &body, const char *what) {
-    DeviceArray<double> sums;
-    device.agree("room for sums over links", [&] {
-        sums = {device, N, "sums over links"};
-        reserve_sums(device, n);
-    });
-    launch_sum<N>(device, n, body, StoreSums<N>{{}, sums.data()}, {what});
-    const std::vector<double> host = sums.to_host();
-    Sums<N> total;
-    for (int k = 0; k < N; ++k)
-        total.v[k] = host[k];
-    return total;
 }
 
 } // namespace milcgpu
