@@ -414,8 +414,8 @@ void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user
             for (const WilsonEnd &end : wilson_ends)
                 line(user, format("%-8s %-8s %5d  %-6s %-9s %7zu %7zu  %s", name(row.precision), name(row.precision),
                                   row.reals, name(end.form), end.dot ? "dot" : name(end.epilogue),
-                                  wilson_bytes(row.precision, row.precision, row.reals, end, 1), wilson_flops(end, 1),
-                                  row.file)
+                                  wilson_bytes(row.precision, row.precision, row.reals, end, false, 1),
+                                  wilson_flops(end, false, 1), row.file)
                                .c_str());
         return Status::ok;
     });

@@ -1,7 +1,10 @@
 /* milcgpu: Wilson fermions, with the conventions of MILC's clover programs (clover_invert2, generic_wilson).
  *
  *   (D_s psi)(x) = sum_mu [ (1 + s gamma_mu) U_mu(x) psi(x+mu) + (1 - s gamma_mu) U_mu(x-mu)^dag psi(x-mu) ]
- *   M = 1 - kappa D_+,   M^dag = 1 - kappa D_-
+ *   M = R - kappa D_+,   M^dag = R - kappa D_-,   R = 1 + kappa clover i sum_(mu<nu) sigma_mu,nu f_mu,nu
+ *
+ * R is the clover term, f_mu,nu an eighth of the antihermitian part of the four plaquettes around a site that turn from
+ * mu to nu (Sheikholeslami, Wohlert, Nucl. Phys. B 259 (1985) 572; MILC's compute_clov).
  *
  * s = +1 is MILC's PLUS. Gamma matrices are MILC's (libraries/mb_gamma.c), gamma_5 = diag(1, 1, -1, -1). Links come
  * without staggered phases; what they have of boundary signs is taken as it is.
@@ -15,8 +18,9 @@
  * looked at before results are handed over: CORRUPTED means that a bit flipped there, and that the handle is empty now.
  * MILCGPU_VERIFY=0 turns that off. Lattices that are cut over ranks are refused.
  *
- * A handle keeps the links, packed versions of them, and the vectors of its last solver: on V sites, in bytes, 576 V
- * for links in double, and for a solver in double and single some 1000 V.
+ * A handle keeps the links, packed versions of them, the last clover term with its inverse, and the vectors of its last
+ * solver: on V sites, in bytes, 576 V for links in double, 1152 V for the clover term and its inverse in double, and
+ * for a solver in double and single some 1000 V.
  */
 #ifndef MILCGPU_WILSON_H
 #define MILCGPU_WILSON_H
@@ -40,7 +44,10 @@ milcgpu_status milcgpu_wilson_load(milcgpu_wilson *wilson, const milcgpu_field *
 typedef struct {
     size_t struct_size;
     double kappa;  /* above 0 and below 1; critical at 1/8 on unit links */
-    double clover; /* coefficient of the clover term; must be 0: Wilson fermions */
+    double clover; /* MILC's Clov_c / u0^3; 0: Wilson fermions */
+    int even_odd;  /* solves: 0: tolerances and residuals are of b - M x on all sites; 1: as in MILC, of the system of
+                    * the  sites p = how->parity, M_p x_p = b_p + kappa D_pq R_q^-1 b_q, relative to its right-hand side
+                    */
 } milcgpu_wilson_spec;
 
 /* destination = D_sign source on the sites of `parity` (MILCGPU_EVEN, MILCGPU_ODD or MILCGPU_EVEN_AND_ODD); the other
@@ -55,19 +62,26 @@ milcgpu_status milcgpu_wilson_matrix(milcgpu_wilson *wilson, const milcgpu_wilso
                                      const milcgpu_operator *what, int sign, int parity, const milcgpu_field *source,
                                      const milcgpu_field *destination);
 
-/* Solves M x = b on all sites: conjugate gradient on M_p^dag M_p x_p = M_p^dag (b_p + kappa D_pq b_q), with
- * M_p = 1 - kappa^2 D_pq D_qp on the sites p of how->parity, then x_q = b_q + kappa D_qp x_p.
+/* Solves M x = b on all sites: conjugate gradient on M_p^dag M_p x_p = M_p^dag (b_p + kappa D_pq R_q^-1 b_q), with
+ * M_p = R_p - kappa^2 D_pq R_q^-1 D_qp on the sites p of how->parity, then x_q = R_q^-1 (b_q + kappa D_qp x_p). Blocks
+ * of R that have no inverse are BAD_ARGUMENT, with their number.
  *
- * how: as milcgpu_solve takes it, but for mass, relative_tolerance and links_version, which must be 0. tolerance is of
- * |b - M x| / |b| on all sites: the normal equations are solved again, more exactly, until it holds. solution: guess on
+ * how: as milcgpu_solve takes it, but for mass and links_version, which must be 0. tolerance is of |b - M x| / |b|, see
+ * spec->even_odd; relative_tolerance of sqrt(2 / V sum over the sites p of |r_x|^2 / |x_x|^2), r = b - M x, V all
+ * sites, 1 where x_x is zero. The normal equations are solved again, more exactly, until both hold. solution: guess on
  * entry (of the sites p), always honoured; x on return when the status is OK, NOT_CONVERGED or PRECISION_FLOOR,
  * untouched otherwise. A zero source gives x = 0.
  *
- * report may be NULL. source_norm is |b|; true_residual is |b - M x| / |b| on all sites in double from the links as
- * handed over; recursion_residual is that of the normal equations; relative_residual is 1; links_version is 0. */
+ * report may be NULL. source_norm, true_residual and relative_residual are what these tolerances are of, in double from
+ * the links as handed over; recursion_residual is that of the normal equations; links_version is 0. */
 milcgpu_status milcgpu_wilson_solve(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec,
                                     const milcgpu_solve_spec *how, const milcgpu_field *source,
                                     const milcgpu_field *solution, milcgpu_solve_report *report);
+
+/* *residual = |b - M x| / |b|, see spec->even_odd (parity: p), in double. With even_odd only the sites p of x are read.
+ */
+milcgpu_status milcgpu_wilson_residual(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec, int parity,
+                                       const milcgpu_field *source, const milcgpu_field *solution, double *residual);
 
 /* (offset_k + M_p^dag M_p) x_k = b for all offsets at once, on the sites p of how->parity: the other sites are neither
  * used nor changed. how: as milcgpu_multi_mass takes it, but for relative tolerances and links_version, which must be

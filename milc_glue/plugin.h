@@ -46,6 +46,7 @@ typedef enum {
     MILCGPU_APE_SMEAR,
     MILCGPU_MAT_INVERT,
     MILCGPU_GRADIENT_FLOW,
+    MILCGPU_CLOVER_SOLVE,
     MILCGPU_ROUTINES /* how many */
 } milcgpu_routine;
 
@@ -274,6 +275,20 @@ int milcgpu_plugin_ape_smear(milcgpu_field links, const milcgpu_ape_spec *spec, 
                              uint64_t *not_converged);
 int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *spec, milcgpu_flow_callback callback,
                                  void *user, milcgpu_flow_report *report);
+
+/* ---- clover fermions: M x = b with MILC's clover matrix (milcgpu_wilson.h), as bicgilu_cl_field: by the system of the
+ * even sites, whose tolerances these are. One rank. The links stay on the device, and are loaded again where their
+ * content is another one: every call looks at all of them. */
+typedef struct {
+    milcgpu_field links;                  /* a member of the sites, without phases */
+    double kappa, clover;                 /* as in milcgpu_wilson_spec */
+    double tolerance, relative_tolerance; /* as in milcgpu_wilson_solve; 0 or less: not asked for */
+    int max_iterations, max_restarts;
+    milcgpu_field source, solution; /* of wilson_vectors, on all sites; the source is not changed */
+} milcgpu_plugin_clover_call;
+int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_solve_report *report);
+int milcgpu_plugin_compare_clover(const milcgpu_plugin_clover_call *call, int iterations, double seconds,
+                                  milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds);
 
 double milcgpu_plugin_seconds(void); /* of a steady clock */
 

@@ -20,6 +20,7 @@ void milcgpu_wilson::clear() {
     loaded = false;
     solver_.reset();
     versions_.clear();
+    clover_.clear();
 }
 
 void milcgpu_wilson::load(const HostField &host) {
@@ -59,33 +60,64 @@ std::shared_ptr<const LinkField> milcgpu_wilson::version(OperatorSpec &spec) {
     return versions_[asked] = std::make_shared<const LinkField>(std::move(packed.field));
 }
 
-std::shared_ptr<const WilsonMatrix> milcgpu_wilson::matrix(double kappa, int parity, OperatorSpec &spec) {
-    const std::shared_ptr<const LinkField> links = version(spec);
-    auto made = std::make_unique<WilsonMatrix>(device(), geometry(), parity, spec, *links, kappa);
-    // The links stay as long as the operator does.
-    return {made.release(), [links](const WilsonMatrix *M) { delete M; }};
+std::shared_ptr<const CloverVersion> milcgpu_wilson::clover(double cku0, Precision precision) {
+    if (cku0 == 0)
+        return nullptr;
+    if (cku0 != cku0_) {
+        solver_.reset(); // it has the others
+        clover_.clear();
+        cku0_ = cku0;
+    }
+    std::shared_ptr<const CloverVersion> &found = clover_[precision];
+    if (found)
+        return found;
+    CloverVersion made;
+    for (CloverField *field : {&made.term, &made.inverse})
+        *field = CloverField(device(), precision, geometry(), "clover term");
+    if (precision == Precision::double_) {
+        make_clover(device(), geometry(), as_given_, cku0, made.term);
+        for (const int parity : {0, 1})
+            invert_clover(device(), made.term, parity, made.inverse);
+    } else {
+        const auto given = clover(cku0, Precision::double_);
+        convert_clover(device(), given->term, made.term);
+        convert_clover(device(), given->inverse, made.inverse);
+    }
+    for (CloverField *field : {&made.term, &made.inverse})
+        field->checksum = checksum(device(), field->block(0, 0), field->bytes());
+    return found = std::make_shared<const CloverVersion>(std::move(made));
 }
 
-milcgpu_wilson::Solver &milcgpu_wilson::solver(double kappa, int parity, OperatorSpec &precise, OperatorSpec &sloppy) {
+std::shared_ptr<const WilsonMatrix> milcgpu_wilson::matrix(const WilsonParameters &of, int parity, OperatorSpec &spec) {
+    const std::shared_ptr<const LinkField> links = version(spec);
+    const auto term = clover(of.cku0, spec.spinor);
+    auto made = std::make_unique<WilsonMatrix>(device(), geometry(), parity, spec, *links, of.kappa,
+                                               term ? term->pair() : CloverPair{});
+    // The links and the term stay as long as the operator does.
+    return {made.release(), [links, term](const WilsonMatrix *M) { delete M; }};
+}
+
+milcgpu_wilson::Solver &milcgpu_wilson::solver(const WilsonParameters &of, int parity, OperatorSpec &precise,
+                                               OperatorSpec &sloppy) {
     version(precise), version(sloppy); // what is granted
-    if (solver_ && solver_->kappa == kappa && solver_->parity == parity && solver_->precise == precise &&
+    if (solver_ && solver_->of == of && solver_->parity == parity && solver_->precise == precise &&
         solver_->sloppy == sloppy)
         return *solver_;
     solver_.reset(); // its memory first
-    auto made = std::make_unique<Solver>(Solver{kappa, parity, precise, sloppy, nullptr, nullptr});
+    auto made = std::make_unique<Solver>(Solver{of, parity, precise, sloppy, nullptr, nullptr});
     const auto normal = [&](OperatorSpec spec) -> Operator {
-        return std::make_shared<const WilsonNormal>(matrix(kappa, parity, spec));
+        return std::make_shared<const WilsonNormal>(matrix(of, parity, spec));
     };
     OperatorSpec full = in_double;
-    made->full = matrix(kappa, parity, full);
+    made->full = matrix(of, parity, full);
     CgOperators operators;
     operators.full = std::make_shared<const WilsonNormal>(made->full);
     operators.precise = precise == in_double ? operators.full : normal(precise);
     operators.sloppy = sloppy == precise ? operators.precise : normal(sloppy);
     if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
-        operators.finer = [this, kappa, parity, reals = sloppy.reals]() -> Operator {
+        operators.finer = [this, of, parity, reals = sloppy.reals]() -> Operator {
             OperatorSpec finer = {Precision::single, Precision::single, reals};
-            return std::make_shared<const WilsonNormal>(matrix(kappa, parity, finer));
+            return std::make_shared<const WilsonNormal>(matrix(of, parity, finer));
         };
     made->cg = std::make_unique<CgSolver>(device(), operators);
     solver_ = std::move(made);
@@ -109,14 +141,16 @@ void milcgpu_wilson::require_unchanged(const std::vector<Region> &regions) {
 
 namespace {
 
-double kappa_of(const milcgpu_wilson_spec *spec, const char *function) {
+WilsonParameters parameters_of(const milcgpu_wilson_spec *spec, const char *function) {
     require(spec, function, "spec");
     require_size(spec->struct_size, sizeof *spec, "milcgpu_wilson_spec");
     if (!(spec->kappa > 0 && spec->kappa < 1))
         refuse(format("spec.kappa is %g: must be above 0 and below 1", spec->kappa));
-    if (!(spec->clover == 0))
-        refuse(format("spec.clover is %g: the clover term is not served yet, it must be 0", spec->clover));
-    return spec->kappa;
+    if (!(std::fabs(spec->clover) < 1e6))
+        refuse(format("spec.clover is %g: must be a number of the size of 1; 0: Wilson fermions", spec->clover));
+    if (spec->even_odd != 0 && spec->even_odd != 1)
+        refuse(format("spec.even_odd is %d: must be 0 or 1", spec->even_odd));
+    return {spec->kappa, spec->kappa * spec->clover};
 }
 
 OperatorSpec wilson_operator_of(const milcgpu_operator &given, const char *what) {
@@ -200,7 +234,7 @@ milcgpu_status apply(const char *function, milcgpu_wilson *wilson, const milcgpu
                      const milcgpu_operator *what, int sign, int parity, const milcgpu_field *source,
                      const milcgpu_field *destination, bool matrix) {
     return with_wilson(wilson, function, [&](milcgpu_wilson &w) {
-        const double kappa = matrix ? kappa_of(spec, function) : 0;
+        const WilsonParameters of = matrix ? parameters_of(spec, function) : WilsonParameters{};
         require(what, function, "what");
         OperatorSpec as = wilson_operator_of(*what, "what");
         check_sign(sign);
@@ -209,6 +243,7 @@ milcgpu_status apply(const char *function, milcgpu_wilson *wilson, const milcgpu
         const HostField to = host_field(destination, reals_of_vector, "destination");
         need_links(w);
         const std::shared_ptr<const LinkField> links = w.version(as);
+        const auto term = w.clover(of.cku0, as.spinor);
         Vectors in(w, as.spinor, "Wilson vectors"), out(w, as.spinor, "Wilson vectors");
         for (const int p : {0, 1}) {
             const bool reads = matrix || to_parities.size() == 2 || p != to_parities[0];
@@ -217,13 +252,16 @@ milcgpu_status apply(const char *function, milcgpu_wilson *wilson, const milcgpu
         }
         for (const int p : to_parities) {
             const SpinorBlock &hops = in.on[1 - p];
-            milcgpu::wilson(w.device(),
-                            matrix ? call_on(w, *links, p, sign, hops, out.on[p], in.on[p], kappa)
-                                   : call_on(w, *links, p, sign, hops, out.on[p]),
-                            Epilogue::plain);
+            WilsonCall call = matrix ? call_on(w, *links, p, sign, hops, out.on[p], in.on[p], of.kappa)
+                                     : call_on(w, *links, p, sign, hops, out.on[p]);
+            call.clover = term ? &term->term : nullptr;
+            milcgpu::wilson(w.device(), call, Epilogue::plain);
             require_finite_vector(w.device(), out.on[p], p, "result");
         }
-        w.require_unchanged({links->region("links of Wilson fermions")});
+        std::vector<Region> stands_on = {links->region("links of Wilson fermions")};
+        if (term)
+            stands_on.push_back(term->term.region("clover term"));
+        w.require_unchanged(stands_on);
         for (const int p : to_parities) // from here on nothing but the copies themselves can fail
             w.reorder.to_host(out.on[p], p, to);
         return Status::ok;
@@ -233,59 +271,95 @@ milcgpu_status apply(const char *function, milcgpu_wilson *wilson, const milcgpu
 // The even-odd system of M x = b in double, and what it gives for both parities.
 class EvenOdd {
   public:
-    EvenOdd(milcgpu_wilson &w, const WilsonMatrix &M, double kappa)
-        : w_(w), M_(M), kappa_(kappa), b_(w, Precision::double_, "Wilson source"),
-          x_(w, Precision::double_, "Wilson solution"),
+    // measure_all: what is small is to be b - M x on all sites, relative to b there; else that on the sites of M.
+    EvenOdd(milcgpu_wilson &w, const WilsonParameters &of, const WilsonMatrix &M, bool measure_all)
+        : w_(w), M_(M), kappa_(of.kappa), measure_all_(measure_all), clover_(w.clover(of.cku0, Precision::double_)),
+          b_(w, Precision::double_, "Wilson source"), x_(w, Precision::double_, "Wilson solution"),
           r_(w.device(), Precision::double_, w.geometry(), M.parity(), "Wilson residual", 1, wilson_components),
           sums_(w.device(), 2, "norm of a vector") {}
     Vectors &source() { return b_; }
     const SpinorBlock &solution(int parity) const { return x_.on[parity]; }
 
-    // to = M_p^dag (b_p + kappa D_pq b_q)
-    void normal_source(const SpinorBlock &to) const {
+    // r = b_p + kappa D_pq R_q^-1 b_q, whose norm, or that of b, source_norm() is from then on.
+    void make_source() {
         const int p = M_.parity();
-        hop(p, b_.on[1 - p], r_, b_.on[p], -kappa_);
+        divide(1 - p, b_.on[1 - p], x_.on[1 - p]);
+        add_hop(p, x_.on[1 - p], b_.on[p], r_);
+        source_norm_ = measure_all_ ? norm_of({b_.on[0], b_.on[1]}) : norm_of({r_});
+    }
+    double source_norm() const { return source_norm_; }
+    // to = M_p^dag r, after make_source().
+    void normal_source(const SpinorBlock &to) const {
         MatrixCall call;
         call.in = r_, call.out = to;
         M_.apply_dagger(w_.device(), call);
     }
-    // Both parities of x from x_p; returns |b - M x|.
-    double complete(const SpinorBlock &x_p) const {
+    // Both parities of x from x_p. residual: |b - M x| / source_norm(); relative: MILC's, if wanted.
+    struct Residuals {
+        double residual, relative;
+    };
+    Residuals complete(const SpinorBlock &x_p, bool wants_relative) const {
+        const int p = M_.parity(), q = 1 - p;
+        if (x_p.data != x_.on[p].data())
+            convert_spinor(w_.device(), x_p, x_.on[p], 1, nullptr);
+        add_hop(q, x_.on[p], b_.on[q], r_);
+        divide(q, r_, x_.on[q]);
+        Residuals of = {residual(), 1};
+        if (wants_relative) {
+            relative_residual_of_sites(w_.device(), r_, x_.on[p], sums_.data());
+            of.relative = std::sqrt(2 * sums_.to_host()[0] / double(w_.geometry().global_volume()));
+        }
+        return of;
+    }
+    // |b - M x| / source_norm() of the solution as it is; r is b - M x on the sites of M then.
+    double residual() const {
         const int p = M_.parity();
-        convert_spinor(w_.device(), x_p, x_.on[p], 1, nullptr);
-        hop(1 - p, x_.on[p], x_.on[1 - p], b_.on[1 - p], -kappa_);
         double rr = 0;
-        for (const int parity : {0, 1}) {
+        for (const int parity : {1 - p, p}) {
             WilsonCall call = call_on(w_, w_.as_given(), parity, 1, x_.on[1 - parity], r_, x_.on[parity], kappa_);
+            call.clover = clover_ ? &clover_->term : nullptr;
             call.x = x_.on[parity], call.z = b_.on[parity];
             call.a = 0, call.alpha = 1;
             call.sum = sums_.data();
             wilson(w_.device(), call, Epilogue::residual);
             rr += sums_.to_host()[0];
         }
-        return std::sqrt(rr);
-    }
-    double source_norm() const {
-        for (const int parity : {0, 1})
-            norm_squared(w_.device(), b_.on[parity], sums_.data() + parity);
-        const std::vector<double> bb = sums_.to_host();
-        return std::sqrt(bb[0] + bb[1]);
+        return source_norm_ > 0 ? std::sqrt(rr) / source_norm_ : rr > 0 ? INFINITY : rr;
     }
 
   private:
-    void hop(int parity, const SpinorBlock &in, const SpinorBlock &out, const SpinorBlock &own, double factor) const {
-        wilson(w_.device(), call_on(w_, w_.as_given(), parity, 1, in, out, own, factor), Epilogue::plain);
+    // out = own + kappa D in
+    void add_hop(int parity, const SpinorBlock &in, const SpinorBlock &own, const SpinorBlock &out) const {
+        wilson(w_.device(), call_on(w_, w_.as_given(), parity, 1, in, out, own, -kappa_), Epilogue::plain);
+    }
+    // out = R^-1 in
+    void divide(int parity, const SpinorBlock &in, const SpinorBlock &out) const {
+        if (clover_)
+            multiply_clover(w_.device(), clover_->inverse, parity, in, out);
+        else
+            convert_spinor(w_.device(), in, out, 1, nullptr);
+    }
+    double norm_of(const std::vector<SpinorBlock> &fields) const {
+        double sum = 0;
+        for (const SpinorBlock &field : fields) {
+            norm_squared(w_.device(), field, sums_.data());
+            sum += sums_.to_host()[0];
+        }
+        return std::sqrt(sum);
     }
     milcgpu_wilson &w_;
     const WilsonMatrix &M_;
     double kappa_;
+    bool measure_all_;
+    std::shared_ptr<const CloverVersion> clover_;
     Vectors b_, x_;
     SpinorField r_;
     DeviceArray<double> sums_;
+    double source_norm_ = 0;
 };
 
-// The normal equations are solved to `tolerance`, and where |b - M x| / |b| is not below it then, again to less, at
-// most so many times.
+// The normal equations are solved to `tolerance`, and where the system itself is not solved well enough then, again to
+// less, at most so many times.
 constexpr int most_passes = 6;
 
 void add(const CgReport &of_pass, CgReport &all) {
@@ -302,42 +376,49 @@ void add(const CgReport &of_pass, CgReport &all) {
     all.flops += before.flops, all.bytes += before.bytes;
 }
 
-CgReport solve_even_odd(const EvenOdd &system, CgSolver &cg, const CgLimits &limits, const CgProgress &progress) {
+CgReport solve_even_odd(EvenOdd &system, CgSolver &cg, const CgLimits &limits, const CgProgress &progress) {
     CgReport report;
-    const double bb = system.source_norm();
+    system.make_source();
     CgLimits of_pass = limits;
-    of_pass.tolerance *= 0.5; // M^dag r falls before r does
+    // M^dag r falls before r does.
+    of_pass.tolerance = 0.5 * (limits.tolerance > 0 ? limits.tolerance : limits.relative_tolerance);
+    of_pass.relative_tolerance = 0;
     system.normal_source(cg.source());
     for (int pass = 1;; ++pass) {
         add(cg.solve(of_pass, progress), report);
-        const double residual = system.complete(cg.solution());
-        report.true_residual = bb > 0 ? residual / bb : residual > 0 ? INFINITY : 0;
+        const EvenOdd::Residuals now = system.complete(cg.solution(), limits.relative_tolerance > 0);
+        report.true_residual = now.residual;
+        report.relative_residual = now.relative;
         const bool usable = report.status == Status::ok || report.status == Status::not_converged ||
                             report.status == Status::precision_floor;
-        if (usable && report.true_residual < limits.tolerance) {
+        // How far both are from what was asked for; below 1 all is well.
+        const double far = std::fmax(limits.tolerance > 0 ? now.residual / limits.tolerance : 0,
+                                     limits.relative_tolerance > 0 ? now.relative / limits.relative_tolerance : 0);
+        const bool finite = now.residual < INFINITY && now.relative < INFINITY;
+        if (usable && finite && far < 1) {
             report.status = Status::ok;
             report.message.clear();
             break;
         }
         if (report.status != Status::ok)
             break;
-        if (!(report.true_residual < INFINITY)) {
+        if (!finite) {
             report.status = Status::nan_or_inf;
             report.message = "the residual overflowed";
             break;
         }
-        of_pass.tolerance *= 0.5 * limits.tolerance / report.true_residual;
+        of_pass.tolerance *= 0.5 / far;
         if (pass == most_passes) {
             report.status = Status::precision_floor;
-            report.message = format("the normal equations are solved to %.1e, but |b - M x| / |b| stays at %.1e "
-                                    "(tolerance %.1e): the precision gives no more. Ask for less, or for a higher "
-                                    "precision",
-                                    report.recursion_residual, report.true_residual, limits.tolerance);
+            report.message =
+                format("the normal equations are solved to %.1e, but |b - M x| / |b| stays at %.1e "
+                       "(tolerance %.1e, relative %.1e): the precision gives no more. Ask for less, or for "
+                       "a higher precision",
+                       report.recursion_residual, report.true_residual, limits.tolerance, limits.relative_tolerance);
             break;
         }
     }
-    report.source_norm = bb;
-    report.relative_residual = 1;
+    report.source_norm = system.source_norm();
     return report;
 }
 
@@ -350,19 +431,18 @@ milcgpu_status solve(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, const m
                      const milcgpu_field *source, const milcgpu_field *solution, milcgpu_solve_report &report) {
     constexpr const char *function = "milcgpu_wilson_solve";
     const CallMeter meter(w.device());
-    const double kappa = kappa_of(spec, function);
+    const WilsonParameters of = parameters_of(spec, function);
     require(how, function, "how");
     SolveArguments a = checked_solve(*how);
     check_unused(how->mass == 0, "how->mass");
-    check_unused(how->relative_tolerance == 0, "how->relative_tolerance");
     check_unused(how->links_version == 0, "how->links_version");
     for (const OperatorSpec &of : {a.precise, a.sloppy})
         find_wilson(of.spinor, of.link, of.reals); // throws not_built
     const HostField from = host_field(source, reals_of_vector, "source");
     const HostField to = host_field(solution, reals_of_vector, "solution");
     need_links(w);
-    milcgpu_wilson::Solver &solver = w.solver(kappa, a.parity, a.precise, a.sloppy);
-    EvenOdd system(w, *solver.full, kappa);
+    milcgpu_wilson::Solver &solver = w.solver(of, a.parity, a.precise, a.sloppy);
+    EvenOdd system(w, of, *solver.full, spec->even_odd == 0);
     for (const int parity : {0, 1})
         system.source().load(w, from, parity, "source");
     w.reorder.to_device(to, a.parity, solver.cg->solution());
@@ -383,10 +463,36 @@ milcgpu_status solve(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, const m
     meter.fill(report);
     w.context->tell(2, [&] {
         return format("Wilson solve %s/%s kappa %g: %s, %d iterations, true residual %.2e, %.4f s, %.1f GFLOPS",
-                      name(a.precise.spinor), name(a.sloppy.spinor), kappa, milcgpu_status_name(report.status),
+                      name(a.precise.spinor), name(a.sloppy.spinor), of.kappa, milcgpu_status_name(report.status),
                       report.iterations, report.true_residual, report.seconds, report.gflops);
     });
     return static_cast<milcgpu_status>(r.status);
+}
+
+milcgpu_status residual(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, int parity, const milcgpu_field *source,
+                        const milcgpu_field *solution, double *result) {
+    constexpr const char *function = "milcgpu_wilson_residual";
+    const WilsonParameters of = parameters_of(spec, function);
+    const HostField b = host_field(source, reals_of_vector, "source");
+    const HostField x = host_field(solution, reals_of_vector, "solution");
+    require(result, function, "residual");
+    const int p = parity_index(parity);
+    need_links(w);
+    OperatorSpec full = in_double;
+    const auto M = w.matrix(of, p, full);
+    EvenOdd system(w, of, *M, spec->even_odd == 0);
+    for (const int on : {0, 1})
+        system.source().load(w, b, on, "source");
+    system.make_source();
+    for (const int on : {0, 1}) {
+        w.reorder.to_device(x, on, system.solution(on));
+        if (on == p || spec->even_odd == 0)
+            require_finite_vector(w.device(), system.solution(on), on, "solution");
+    }
+    const double value = spec->even_odd != 0 ? system.complete(system.solution(p), false).residual : system.residual();
+    w.require_unchanged(M->stands_on());
+    *result = value;
+    return MILCGPU_OK;
 }
 
 milcgpu_status multi_mass(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, const milcgpu_multi_mass_spec *how,
@@ -394,7 +500,7 @@ milcgpu_status multi_mass(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, co
                           milcgpu_multi_mass_report &report) {
     constexpr const char *function = "milcgpu_wilson_multi_mass";
     const CallMeter meter(w.device());
-    const double kappa = kappa_of(spec, function);
+    const WilsonParameters of = parameters_of(spec, function);
     require(how, function, "how");
     MultiMassArguments a = checked_multi_mass(*how);
     check_unused(how->links_version == 0, "how->links_version");
@@ -415,10 +521,10 @@ milcgpu_status multi_mass(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, co
     need_links(w);
     if (n == 0)
         return MILCGPU_OK;
-    milcgpu_wilson::Solver &refiner = w.solver(kappa, a.parity, a.precise, a.sloppy);
+    milcgpu_wilson::Solver &refiner = w.solver(of, a.parity, a.precise, a.sloppy);
     std::vector<Operator> stages;
     for (OperatorSpec level : levels)
-        stages.push_back(std::make_shared<const WilsonNormal>(w.matrix(kappa, a.parity, level)));
+        stages.push_back(std::make_shared<const WilsonNormal>(w.matrix(of, a.parity, level)));
     MultiMassSolver solver(w.device(), stages, std::make_shared<const WilsonNormal>(refiner.full), nullptr, n,
                            *refiner.cg);
     w.reorder.to_device(from, a.parity, solver.source());
@@ -493,6 +599,12 @@ milcgpu_status milcgpu_wilson_solve(milcgpu_wilson *wilson, const milcgpu_wilson
         return solve(w, spec, how, source, solution, filled);
     });
     return hand_back(status, filled, report);
+}
+
+milcgpu_status milcgpu_wilson_residual(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec, int parity,
+                                       const milcgpu_field *source, const milcgpu_field *solution, double *result) {
+    return with_wilson(wilson, "milcgpu_wilson_residual",
+                       [&](milcgpu_wilson &w) { return residual(w, spec, parity, source, solution, result); });
 }
 
 milcgpu_status milcgpu_wilson_multi_mass(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec,

@@ -16,6 +16,19 @@ template <class R> struct Ratio {
     }
 };
 
+struct SiteRatio {
+    SpinorView<SpinorDouble> r, x;
+    int components, component; // elements from one to the next
+    MILCGPU_HD Sums<1> operator()(int i) const {
+        double above = 0, below = 0;
+        for (int d = 0; d < components; ++d) {
+            above += norm(r.load(d * component + i));
+            below += norm(x.load(d * component + i));
+        }
+        return {{below == 0.0 ? 1.0 : above / below}};
+    }
+};
+
 struct RatioFinish : Finish {
     double *sum;
     CgState *state;
@@ -40,6 +53,12 @@ void relative_residual(Device &device, const SpinorBlock &r, const SpinorBlock &
                       RatioFinish{{}, sum, state, volume},
                       {"relative residual", state != nullptr ? &state->active : nullptr});
     });
+}
+
+void relative_residual_of_sites(Device &device, const SpinorBlock &r, const SpinorBlock &x, double *sum) {
+    const int component = static_cast<int>(r.stride / r.components);
+    const SiteRatio body{SpinorView<SpinorDouble>(r), SpinorView<SpinorDouble>(x), r.components, component};
+    launch_sum<1>(device, r.component_sites, body, RatioFinish{{}, sum, nullptr, 1}, {"relative residual of sites"});
 }
 
 } // namespace milcgpu

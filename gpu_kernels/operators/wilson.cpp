@@ -3,13 +3,20 @@
 namespace milcgpu {
 
 WilsonMatrix::WilsonMatrix(Device &device, const Geometry &geometry, int parity, const OperatorSpec &spec,
-                           const LinkField &links, double kappa)
-    : LinearOperator(geometry, parity, spec, wilson_components), links_(links), kappa_(kappa) {
+                           const LinkField &links, double kappa, const CloverPair &clover)
+    : LinearOperator(geometry, parity, spec, wilson_components), links_(links), kappa_(kappa), clover_(clover) {
     find_wilson(spec.spinor, spec.link, spec.reals);
     if (geometry.is_cut())
         throw Error(Status::bad_argument, "Wilson fermions need a lattice that is whole: it is cut over ranks. Run on "
                                           "one rank");
     middle_ = SpinorField(device, spec.spinor, geometry, 1 - parity, "Wilson vectors", 1, components());
+}
+
+std::vector<Region> WilsonMatrix::stands_on() const {
+    std::vector<Region> all = {links_.region("links of Wilson fermions")};
+    if (clover_.term != nullptr)
+        join(all, {clover_.term->region("clover term"), clover_.inverse->region("inverse of the clover term")});
+    return all;
 }
 
 void WilsonMatrix::hop_to_middle(Device &device, const HalfCall &half, int sign, bool after_step) const {
@@ -20,6 +27,7 @@ void WilsonMatrix::hop_to_middle(Device &device, const HalfCall &half, int sign,
     hop.links = &links_;
     hop.form = WilsonForm::hop;
     hop.sign = sign;
+    hop.clover = clover_.inverse;
     hop.out = middle_;
     hop.after_step = after_step;
     hop.sum = hop.defer = nullptr;
@@ -35,6 +43,7 @@ WilsonCall WilsonMatrix::back(const HalfCall &half, const SpinorBlock &own, int 
     call.form = WilsonForm::matrix;
     call.sign = sign;
     call.factor = kappa_ * kappa_;
+    call.clover = clover_.term;
     call.in = middle_;
     call.own = own;
     call.pending = nullptr;
@@ -58,13 +67,15 @@ void WilsonMatrix::apply(Device &device, const MatrixCall &call, int sign) const
 }
 
 double WilsonMatrix::flops(const WilsonEnd &end) const {
-    return double(wilson_flops({WilsonForm::hop, Epilogue::plain, false}, geometry().sites(1 - parity()))) +
-           double(wilson_flops(end, geometry().sites(parity())));
+    const bool clover = clover_.term != nullptr;
+    return double(wilson_flops({WilsonForm::hop, Epilogue::plain, false}, clover, geometry().sites(1 - parity()))) +
+           double(wilson_flops(end, clover, geometry().sites(parity())));
 }
 
 double WilsonMatrix::bytes(const WilsonEnd &end) const {
     const auto launch = [this](const WilsonEnd &e, int on) {
-        return double(wilson_bytes(spec().spinor, spec().link, spec().reals, e, geometry().sites(on)));
+        return double(
+            wilson_bytes(spec().spinor, spec().link, spec().reals, e, clover_.term != nullptr, geometry().sites(on)));
     };
     return launch({WilsonForm::hop, Epilogue::plain, false}, 1 - parity()) + launch(end, parity());
 }

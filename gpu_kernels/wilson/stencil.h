@@ -7,6 +7,7 @@
 #pragma once
 #include "gpu_kernels/dslash/endings.h"
 #include "gpu_kernels/su3/reconstruct.h"
+#include "gpu_kernels/wilson/clover.h"
 #include "gpu_kernels/wilson/gamma.h"
 #include "gpu_kernels/wilson/wilson.h"
 
@@ -72,6 +73,17 @@ template <class Spinor, int reals> struct WilsonHops {
 // What is diagonal in space: 1. Others have this function, too: v becomes C v at the site.
 struct UnitTerm {
     template <class T> MILCGPU_HD void multiply(int, WilsonVector<T> &) const {}
+};
+
+// A clover term, or its inverse. See clover.h.
+template <Precision p> struct CloverTerm {
+    CloverView<p> term;
+    int parity;
+    template <class T> MILCGPU_HD void multiply(int i, WilsonVector<T> &v) const {
+        MILCGPU_UNROLL
+        for (int chirality = 0; chirality < 2; ++chirality)
+            milcgpu::multiply(term.load(parity, chirality, i), v.d[2 * chirality], v.d[2 * chirality + 1]);
+    }
 };
 
 // v = C D_s in
@@ -209,7 +221,10 @@ void launch_wilson_with(Device &device, const WilsonCall &call, Epilogue epilogu
 
 template <class Spinor, int reals, int min_blocks, int block>
 void launch_wilson(Device &device, const WilsonCall &call, Epilogue epilogue) {
-    launch_wilson_with<Spinor, reals, min_blocks, block>(device, call, epilogue, UnitTerm());
+    if (call.clover == nullptr)
+        return launch_wilson_with<Spinor, reals, min_blocks, block>(device, call, epilogue, UnitTerm());
+    const CloverTerm<Spinor::precision> term{CloverView<Spinor::precision>(*call.clover), call.parity};
+    launch_wilson_with<Spinor, reals, min_blocks, block>(device, call, epilogue, term);
 }
 
 // The rows of one precision.

@@ -21,6 +21,7 @@
 // wilson_bytes().
 #pragma once
 #include "gpu_kernels/blas/epilogue.h"
+#include "gpu_kernels/wilson/clover.h"
 #include <string>
 #include <vector>
 
@@ -36,8 +37,10 @@ struct WilsonCall : HalfCall {
     int parity; // of out: 0 even, 1 odd
     const LinkField *links;
     WilsonForm form;
-    int sign = 1;            // s
-    double factor = 0;       // matrix
+    int sign = 1;      // s
+    double factor = 0; // matrix
+    // C: nullptr: 1; else, in the precision of the vectors, R for matrix and R^-1 for hop.
+    const CloverField *clover = nullptr;
     SpinorBlock own{};       // matrix
     bool after_step = false; // hop: `pending` is a step's, else that of plain before it
     SpinorBlock with{};      // dot; none: <with, out> is 0
@@ -72,8 +75,8 @@ const WilsonKernel &find_wilson(Precision spinor, Precision link, int reals);
 // not fit each other.
 void wilson(Device &, const WilsonCall &, Epilogue);
 
-// Compulsory traffic and work of a launch on one parity, with C = 1.
-size_t wilson_bytes(Precision spinor, Precision link, int reals, const WilsonEnd &, size_t sites);
-size_t wilson_flops(const WilsonEnd &, size_t sites);
+// Compulsory traffic and work of a launch on one parity. clover: C is a clover term.
+size_t wilson_bytes(Precision spinor, Precision link, int reals, const WilsonEnd &, bool clover, size_t sites);
+size_t wilson_flops(const WilsonEnd &, bool clover, size_t sites);
 
 } // namespace milcgpu

@@ -1,7 +1,6 @@
 // Solves with MILC's clover matrix.
 #include "gpu_kernels/wilson/wilson.h"
 #include "milc_glue/plugin/state.h"
-#include "milc_glue/plugin/wilson_links.h"
 #include <utility>
 
 namespace milcgpu {
@@ -47,14 +46,16 @@ milcgpu_wilson_spec matrix_of(const milcgpu_plugin_clover_call &call) {
 }
 
 // The number of reals that is built for Wilson links and next to the one that fat and long links take.
-int reals_of(const Plugin &p) { return p.reconstruct >= 18 ? 18 : p.reconstruct >= 12 || !p.settings.is_given("MILCGPU_RECONSTRUCT") ? 12 : 8; }
+int reals_of(const Plugin &p) {
+    return p.reconstruct >= 18 ? 18 : p.reconstruct >= 12 || !p.settings.is_given("MILCGPU_RECONSTRUCT") ? 12 : 8;
+}
 
 milcgpu_solve_spec solve_of(const Plugin &p, const Policy &policy, const milcgpu_plugin_clover_call &call) {
     milcgpu_solve_spec how{};
     how.struct_size = sizeof how;
     how.parity = MILCGPU_EVEN;
-    how.tolerance = call.tolerance;
-    how.relative_tolerance = call.relative_tolerance;
+    how.tolerance = std::fmax(call.tolerance, 0.0);
+    how.relative_tolerance = std::fmax(call.relative_tolerance, 0.0);
     how.max_iterations = call.max_iterations;
     how.max_restarts = call.max_restarts;
     how.precise.precision = policy.precise;
@@ -68,8 +69,9 @@ HostRecords records_of(const Plugin &p, const milcgpu_field &links) {
     return {links.data, static_cast<size_t>(p.sites), bytes, links.pitch_bytes != 0 ? links.pitch_bytes : bytes};
 }
 
-// |b - M x| / |b| of the system of the even sites.
-double residual_of(Plugin &p, const milcgpu_plugin_clover_call &call, const milcgpu_field &solution) {
+} // namespace
+
+double milcgpu::clover_residual(Plugin &p, const milcgpu_plugin_clover_call &call, const milcgpu_field &solution) {
     milcgpu_wilson *handle = nullptr;
     uint64_t moved = 0;
     const milcgpu_wilson_spec matrix = matrix_of(call);
@@ -80,8 +82,6 @@ double residual_of(Plugin &p, const milcgpu_plugin_clover_call &call, const milc
         throw Error(Status::device_lost, reason());
     return residual;
 }
-
-} // namespace
 
 extern "C" {
 
@@ -99,8 +99,7 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
             report->struct_size = sizeof *report;
             const milcgpu_status status = with_links_dropped(MILCGPU_CLOVER_SOLVE, [&] {
                 milcgpu_wilson *handle = nullptr;
-                const milcgpu_status loaded =
-                    p.wilson->ready(records_of(p, call->links), handle, account.to_device);
+                const milcgpu_status loaded = p.wilson->ready(records_of(p, call->links), handle, account.to_device);
                 return loaded != MILCGPU_OK ? loaded
                                             : p.agreed(milcgpu_wilson_solve(handle, &matrix, &how, &call->source,
                                                                             &call->solution, report));
@@ -135,25 +134,6 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
             p.report_failure(MILCGPU_CLOVER_SOLVE, status);
             return false;
         }
-    });
-}
-
-int milcgpu_plugin_compare_clover(const milcgpu_plugin_clover_call *call, int iterations, double seconds,
-                                  milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds) {
-    return compared_by(MILCGPU_CLOVER_SOLVE, [&] {
-        Plugin &p = plugin();
-        const double ours = residual_of(p, *call, call->solution), theirs = residual_of(p, *call, cpu_solution);
-        const size_t bytes = p.bytes_of(24);
-        const auto records = [&](const milcgpu_field &field) {
-            return HostRecords{field.data, static_cast<size_t>(p.sites), bytes, bytes};
-        };
-        const Difference d = difference_of(records(call->solution), records(cpu_solution), p.in_double());
-        const double asked = std::hypot(call->tolerance, p.in_double() ? 0 : 2e-7);
-        return comparison_line(
-            p, MILCGPU_CLOVER_SOLVE,
-            format("kappa %.6g: iterations CPU %d GPU %d, true residual CPU %.3e GPU %.3e, difference %.2e",
-                   call->kappa, cpu_iterations, iterations, theirs, ours, d.difference == 0 ? 0 : d.difference / d.size),
-            ours / std::max(asked, 1.1 * theirs), seconds, cpu_seconds);
     });
 }
 

@@ -142,6 +142,25 @@ int milcgpu_plugin_compare_invert(const milcgpu_plugin_solve_call *call, int ite
     });
 }
 
+int milcgpu_plugin_compare_clover(const milcgpu_plugin_clover_call *call, int iterations, double seconds,
+                                  milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds) {
+    return compared_by(MILCGPU_CLOVER_SOLVE, [&] {
+        Plugin &p = plugin();
+        const double ours = clover_residual(p, *call, call->solution), theirs = clover_residual(p, *call, cpu_solution);
+        const size_t bytes = p.bytes_of(24);
+        const auto records = [&](const milcgpu_field &field) {
+            return HostRecords{field.data, static_cast<size_t>(p.sites), bytes, bytes};
+        };
+        const Difference d = difference_of(records(call->solution), records(cpu_solution), p.in_double());
+        const double asked = std::hypot(call->tolerance, p.in_double() ? 0 : 2e-7);
+        return line(p, MILCGPU_CLOVER_SOLVE,
+                    format("kappa %.6g: iterations CPU %d GPU %d, true residual CPU %.3e GPU %.3e, difference %.2e",
+                           call->kappa, cpu_iterations, iterations, theirs, ours,
+                           d.difference == 0 ? 0 : d.difference / d.size),
+                    ours / std::max(asked, 1.1 * theirs), seconds, cpu_seconds);
+    });
+}
+
 int milcgpu_plugin_compare_multi_mass(const milcgpu_plugin_multi_mass_call *call, int iterations, double seconds,
                                       const milcgpu_field *cpu_solutions, int cpu_iterations, double cpu_seconds) {
     return compared_by(MILCGPU_KS_MULTICG, [&] {

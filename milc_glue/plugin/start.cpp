@@ -35,14 +35,15 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
         const char *left = milc.left[r] != nullptr                        ? milc.left[r]
                            : routine == MILCGPU_DSLASH && !p.takes_dslash ? dslash
                                                                           : nullptr;
-        text += format("%-24s %-13s %s\n", routine_name(routine),
-                       left != nullptr                                                  ? "-"
-                       : routine <= MILCGPU_KS_MULTICG || routine == MILCGPU_MAT_INVERT ? solves
-                       : p.in_double()                                                  ? "double"
-                                                                                        : "single",
-                       left != nullptr ? left
-                       : on_host       ? "all threads of the host"
-                                       : device.c_str());
+        text += format(
+            "%-24s %-13s %s\n", routine_name(routine),
+            left != nullptr                                                                                     ? "-"
+            : routine <= MILCGPU_KS_MULTICG || routine == MILCGPU_MAT_INVERT || routine == MILCGPU_CLOVER_SOLVE ? solves
+            : p.in_double() ? "double"
+                            : "single",
+            left != nullptr ? left
+            : on_host       ? "all threads of the host"
+                            : device.c_str());
     }
     return text;
 }

@@ -101,6 +101,7 @@ bool Plugin::open(int backend) {
                                         settings.is("MILCGPU_HASH", "full") ? sites + 1 : links_whole_below_sites);
     gauge = std::make_unique<GaugeOwner>(agreed, context, real(), sites);
     meson_links = std::make_unique<MesonLinksCache>(agreed, context, real(), links->looks_at_all());
+    wilson = std::make_unique<WilsonLinks>(agreed, context, real());
     // With fewer threads a hash takes as long as the copy that it saves.
     constexpr int threads_to_hash = 4;
     const bool stays = settings.is("MILCGPU_FIELDS", "keep") ||
@@ -140,6 +141,7 @@ void Plugin::drop() {
     vectors.drop();
     gauge.reset();
     meson_links.reset();
+    wilson.reset();
     quarks.reset();
     links.reset();
     known.clear();

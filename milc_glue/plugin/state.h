@@ -13,6 +13,7 @@
 #include "milc_glue/plugin/quark_fields.h"
 #include "milc_glue/plugin/resident_vectors.h"
 #include "milc_glue/plugin/settings.h"
+#include "milc_glue/plugin/wilson_links.h"
 
 namespace milcgpu {
 
@@ -40,6 +41,7 @@ struct Plugin {
     std::unique_ptr<LinkCache> links;
     std::unique_ptr<GaugeOwner> gauge;
     std::unique_ptr<MesonLinksCache> meson_links;
+    std::unique_ptr<WilsonLinks> wilson;
     bool measuring = false; // a routine works with meson_links
     std::unique_ptr<QuarkFields> quarks;
     ResidentVectors vectors;
@@ -131,6 +133,7 @@ template <class Attempt> milcgpu_status with_links_dropped(milcgpu_routine routi
     p.say(1, format("%s: %s. Trying again without the links that were kept", routine_name(routine), reason().c_str()));
     p.links->drop_all();
     p.meson_links->drop_all();
+    p.wilson->drop();
     return attempt();
 }
 

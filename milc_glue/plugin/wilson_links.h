@@ -3,6 +3,7 @@
 #pragma once
 #include "milc_glue/host_fields.h"
 #include "milc_glue/milcgpu_wilson.h"
+#include "milc_glue/plugin.h"
 #include "milc_glue/plugin/agreed.h"
 
 namespace milcgpu {
@@ -27,5 +28,9 @@ class WilsonLinks {
     milcgpu_wilson *handle_ = nullptr;
     uint64_t content_ = 0;
 };
+
+struct Plugin;
+// |b - M x| / |b| of the system of the even sites. Throws where it could not be computed.
+double clover_residual(Plugin &, const milcgpu_plugin_clover_call &, const milcgpu_field &solution);
 
 } // namespace milcgpu

@@ -6,8 +6,8 @@ int __real_bicgilu_cl_field_cpu(wilson_vector *, wilson_vector *, quark_invert_c
 
 void milcgpu_clover_left(const char **left) {
     left[MILCGPU_CLOVER_SOLVE] = __real_bicgilu_cl_field_cpu == NULL ? MILCGPU_ABSENT
-                                 : numnodes() > 1                   ? "MILC's own on several ranks"
-                                                                    : NULL;
+                                 : numnodes() > 1                    ? "MILC's own on several ranks"
+                                                                     : NULL;
 }
 
 static milcgpu_field field_of(const wilson_vector *f) {
@@ -17,7 +17,8 @@ static milcgpu_field field_of(const wilson_vector *f) {
 
 static wilson_vector *copy_of(const wilson_vector *f) {
     const size_t bytes = sites_on_node * sizeof(wilson_vector);
-    wilson_vector *copy = (wilson_vector *)milcgpu_spare_room(bytes, "a comparison of solutions: this call goes without");
+    wilson_vector *copy =
+        (wilson_vector *)milcgpu_spare_room(bytes, "a comparison of solutions: this call goes without");
     if (copy != NULL)
         memcpy(copy, f, bytes);
     return copy;
@@ -83,7 +84,6 @@ int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_i
         double cpu_seconds = -milcgpu_plugin_seconds();
         int iterations;
         milcgpu_plugin_original(MILCGPU_CLOVER_SOLVE, 1);
-        memcpy(src, source, sites_on_node * sizeof(wilson_vector)); /* MILC's own overwrites the copy */
         iterations = __real_bicgilu_cl_field_cpu(source, theirs, &own, parameters);
         milcgpu_plugin_original(MILCGPU_CLOVER_SOLVE, 0);
         cpu_seconds += milcgpu_plugin_seconds();

@@ -40,6 +40,7 @@ void milcgpu_md_left(const char **left);
 void milcgpu_mesons_left(const char **left);
 void milcgpu_gauge_left(const char **left);
 void milcgpu_flow_left(const char **left);
+void milcgpu_clover_left(const char **left);
 #define MILCGPU_ABSENT "not in this program"
 
 #ifdef MILCGPU_SERVES

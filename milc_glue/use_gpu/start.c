@@ -113,6 +113,7 @@ static void find_left(const char **left) {
     milcgpu_md_left(left);
     milcgpu_mesons_left(left);
     milcgpu_gauge_left(left);
+    milcgpu_clover_left(left);
     left[MILCGPU_GRADIENT_FLOW] = MILCGPU_ABSENT;
 }
 #endif
