@@ -306,6 +306,7 @@ CgReport solve_even_odd(const EvenOdd &system, CgSolver &cg, const CgLimits &lim
     CgReport report;
     const double bb = system.source_norm();
     CgLimits of_pass = limits;
+    of_pass.tolerance *= 0.5; // M^dag r falls before r does
     system.normal_source(cg.source());
     for (int pass = 1;; ++pass) {
         add(cg.solve(of_pass, progress), report);
