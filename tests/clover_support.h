@@ -15,7 +15,7 @@ struct WilsonBench {
     milcgpu::SpinorReorder reorder;
 
     WilsonBench(const std::array<int, 4> &n, milcgpu::Backend backend, int block = 0)
-        : lattice{n}, geometry(n), device(backend, 0), reorder(device, map, geometry) {
+        : lattice{n}, geometry(n), device(backend, 0), reorder(device, map, geometry, 4) {
         device.set_block(block);
     }
     milcgpu::LinkField upload(const reference::Gauge &links, milcgpu::Precision p = milcgpu::Precision::double_) {
@@ -32,16 +32,13 @@ struct WilsonBench {
     milcgpu::SpinorField upload(const reference::WilsonField &psi, int parity, milcgpu::Precision p) {
         milcgpu::SpinorField field(device, p, geometry, parity, "test", 1, 4);
         auto milc = reference::field_to_milc<double>(lattice, psi, 1);
-        for (int d = 0; d < 4; ++d)
-            reorder.to_device({milc.data() + 6 * d, milcgpu::Precision::double_, 192}, parity,
-                              field.block().component(d));
+        reorder.to_device({milc.data(), milcgpu::Precision::double_, 192}, parity, field);
         return field;
     }
     // Zero on the other parity.
     reference::WilsonField download(const milcgpu::SpinorBlock &field, int parity) {
         std::vector<double> milc(24 * lattice.volume(), 0);
-        for (int d = 0; d < 4; ++d)
-            reorder.to_host(field.component(d), parity, {milc.data() + 6 * d, milcgpu::Precision::double_, 192});
+        reorder.to_host(field, parity, {milc.data(), milcgpu::Precision::double_, 192});
         return reference::field_from_milc<reference::WilsonVector>(lattice, milc.data(), 1);
     }
     milcgpu::CloverField clover(const reference::Gauge &links, double cku0) {

@@ -193,7 +193,8 @@ template <Precision p> struct ConvertClover {
     int sites[2];
     MILCGPU_HD void operator()(int thread) const {
         const int even = 2 * sites[0], parity = thread >= even, of_parity = thread - parity * even,
-                  chirality = of_parity >= sites[parity], i = of_parity - chirality * sites[parity];
+                  of_chirality = parity == 0 ? sites[0] : sites[1], chirality = of_parity >= of_chirality,
+                  i = of_parity - chirality * of_chirality;
         to.store(parity, chirality, i, from.load(parity, chirality, i));
     }
 };

@@ -1,0 +1,336 @@
+// BiCGstab: an operator that is not hermitian, made of staggered D^2 and a complex shift; then Wilson fermions.
+#include "examples/heatbath.h"
+#include "gpu_kernels/blas/blas.h"
+#include "gpu_kernels/operators/staggered.h"
+#include "gpu_kernels/operators/wilson.h"
+#include "gpu_kernels/solver/bicgstab.h"
+#include "reorder/resident_links.h"
+#include "tests/clover_support.h"
+
+using namespace milcgpu;
+using namespace tests;
+using Number = reference::Complex;
+using reference::WilsonField;
+
+namespace {
+
+// shift - D D on one parity, the shift complex: normal, not hermitian, its spectrum on a line beside the real axis.
+class ShiftedStaggered : public LinearOperator {
+  public:
+    ShiftedStaggered(Device &device, std::shared_ptr<const StaggeredOperator> A, Number shift)
+        : LinearOperator(A->geometry(), A->parity(), A->spec(), 1), A_(std::move(A)), shift_(shift),
+          between_(A_->between(device, "test")), r_(vectors(device, "test")), p_(vectors(device, "test")),
+          v_(vectors(device, "test")), state_(device, 1, "test") {}
+    void apply(Device &device, const MatrixCall &call) const override { apply(device, call, shift_); }
+    void apply_dagger(Device &device, const MatrixCall &call) const override { apply(device, call, std::conj(shift_)); }
+    std::vector<Region> stands_on() const override { return A_->stands_on(); }
+    double flops() const override { return A_->flops(Epilogue::normal); }
+    double bytes() const override { return A_->bytes(Epilogue::normal); }
+
+  private:
+    // The passes of the solver are taken for what is not there: r -= alpha v for the imaginary part, and the sums of a
+    // residual that is replaced.
+    void apply(Device &device, const MatrixCall &call, Number shift) const {
+        HalfCall half;
+        half.in = call.in, half.out = between_;
+        A_->first_half(device, half);
+        half.in = between_, half.out = call.out, half.x = call.in;
+        half.a = shift.real();
+        A_->second_half(device, half, Epilogue::normal);
+        BicgState state{};
+        state.active = 1;
+        state.rho = {0, -shift.imag()}, state.shadow[0] = 1;
+        device.copy_to_device(state_.data(), &state, sizeof state);
+        bicgstab_half_step(device, {call.out, {}, {}, call.in, {}, {}}, state_.data());
+        if (call.sums == nullptr)
+            return;
+        bicgstab_replace(device, call.out, {r_, call.with, p_, v_, {}, {}}, state_.data());
+        device.copy_on_device(call.sums, &state_.data()->rho, 2 * sizeof(double));
+        device.copy_on_device(call.sums + 2, &state_.data()->rr, sizeof(double));
+    }
+    std::shared_ptr<const StaggeredOperator> A_;
+    Number shift_;
+    SpinorField between_, r_, p_, v_;
+    DeviceArray<BicgState> state_;
+};
+
+struct StaggeredBench {
+    reference::Lattice lattice;
+    Geometry geometry;
+    Device device;
+    SiteMap map;
+    ResidentLinks links;
+    SpinorReorder reorder;
+    StaggeredBench(const std::array<int, 4> &n, Backend backend, const reference::Gauge &fat,
+                   const reference::Gauge &lng)
+        : lattice{n}, geometry(n), device(backend, 0), links(device, map, geometry, Precision::double_),
+          reorder(device, map, geometry) {
+        auto f = reference::links_to_milc<double>(lattice, fat), l = reference::links_to_milc<double>(lattice, lng);
+        links.update({f.data(), Precision::double_, 576}, {l.data(), Precision::double_, 576});
+    }
+    std::shared_ptr<const LinearOperator> matrix(Precision p, Number shift) {
+        const OperatorSpec spec{p, p, 18};
+        const LinkPair pair = p == Precision::double_ ? links.full() : links.version(p, 18);
+        const auto A = std::make_shared<StaggeredOperator>(geometry, 0, spec, pair);
+        return std::make_shared<ShiftedStaggered>(device, A, shift);
+    }
+    void put(const reference::Fermion &field, const SpinorField &to) {
+        auto milc = reference::vector_to_milc<double>(lattice, field);
+        reorder.to_device({milc.data(), Precision::double_, 48}, 0, to);
+    }
+    reference::Fermion get(const SpinorField &from) {
+        std::vector<double> milc(6 * lattice.volume(), 0);
+        reorder.to_host(from, 0, {milc.data(), Precision::double_, 48});
+        return reference::vector_from_milc<double>(lattice, milc);
+    }
+};
+
+// Wilson fermions on a quenched lattice, beta 5.9, antiperiodic in time.
+struct WilsonSolves : WilsonBench {
+    reference::Gauge gauge;
+    LinkField as_given;
+    LinkStatistics statistics;
+    double kappa;
+    std::vector<std::unique_ptr<LinkField>> packed;
+
+    WilsonSolves(const std::array<int, 4> &n, Backend backend, double with_kappa, int block = 0)
+        : WilsonBench(n, backend, block),
+          gauge(reference::antiperiodic_in_time(lattice, examples::thermalized(lattice, 5.9, 5, 12, 2))),
+          as_given(upload(gauge)), statistics(link_statistics(device, as_given, geometry)), kappa(with_kappa) {}
+    SharedMatrix matrix(const OperatorSpec &spec, int parity = 0) {
+        const LinkField *links = &as_given;
+        if (spec.spinor != Precision::double_ || spec.reals != 18) {
+            packed.push_back(std::make_unique<LinkField>(
+                pack_links(device, as_given, statistics, geometry, spec.link, spec.reals, "test").field));
+            links = packed.back().get();
+        }
+        return std::make_shared<WilsonMatrix>(device, geometry, parity, spec, *links, kappa);
+    }
+    SharedMatrix full(int parity = 0) { return matrix({Precision::double_, Precision::double_, 18}, parity); }
+    void put(const WilsonField &field, int parity, const SpinorField &to) {
+        auto milc = reference::field_to_milc<double>(lattice, field, 1);
+        reorder.to_device({milc.data(), Precision::double_, 192}, parity, to);
+    }
+    // |b - M x| / |b| by the reference.
+    double residual(const WilsonField &b, const WilsonField &x, int parity) const {
+        const WilsonField on = reference::on_parity(lattice, b, parity);
+        const WilsonField mx =
+            reference::wilson_even_odd(lattice, gauge, reference::unit_clover(lattice), kappa, x, 1, parity);
+        return std::sqrt(norm2(on - mx) / norm2(on));
+    }
+};
+
+BicgLimits limits_of(double tolerance, int max_iterations = 1000) {
+    BicgLimits limits;
+    limits.tolerance = tolerance;
+    limits.max_iterations = max_iterations;
+    return limits;
+}
+
+Status status_of(const std::function<void()> &work) {
+    try {
+        work();
+    } catch (const Error &error) {
+        return error.status();
+    }
+    return Status::ok;
+}
+
+} // namespace
+
+TEST_CASE("BiCGstab with an operator that is not hermitian: a complex shift of D^2", "[operators]") {
+    const reference::Lattice lattice{{4, 6, 4, 8}};
+    const AsqtadLinks links = asqtad_links(lattice, 41);
+    const reference::Fermion b = random_fermion(lattice, 42);
+    const Number shift(0.05, 0.4);
+    for (const Backend backend : backends()) {
+        StaggeredBench bench(lattice.n, backend, links.fat, links.lng);
+        const auto full = bench.matrix(Precision::double_, shift);
+        int steps_in_double = 0;
+        for (const Precision p : {Precision::double_, Precision::single, Precision::half}) {
+            BicgstabSolver solver(bench.device, {full, p == Precision::double_ ? full : bench.matrix(p, shift)});
+            bench.put(b, solver.source());
+            bench.device.fill_zero(solver.solution().data(), solver.solution().bytes());
+            const BicgReport report = solver.solve(limits_of(1e-10), {});
+            CAPTURE(name(backend), name(p), report.steps, report.restarts, report.reliable_updates,
+                    report.true_residual, report.message);
+            CHECK(report.status == Status::ok);
+            // The residual by the reference: M = shift.re - D D + i shift.im.
+            const reference::Fermion x = bench.get(solver.solution());
+            reference::Fermion mx =
+                reference::normal_operator(lattice, links.fat, links.lng, std::sqrt(shift.real()) / 2, 0, x);
+            for (int s = 0; s < lattice.volume(); ++s)
+                mx[s] = mx[s] + Number(0, shift.imag()) * x[s];
+            const double checked = parity_difference(lattice, mx, b, 0);
+            CAPTURE(checked);
+            CHECK(checked < 1e-10);
+            CHECK(std::fabs(checked - report.true_residual) < 1e-14);
+            if (p == Precision::double_)
+                steps_in_double = report.steps;
+            else
+                CHECK(report.reliable_updates > 0);
+            // Rounding alone, as between sources: 100 to 104 in double, up to 132 in single and half.
+            CHECK(report.steps <= 1.5 * steps_in_double);
+        }
+    }
+}
+
+TEST_CASE("BiCGstab on Wilson fermions of a quenched lattice, all precisions, both parities", "[operators]") {
+    for (const Backend backend : backends()) {
+        WilsonSolves bench({4, 4, 4, 8}, backend, 0.15);
+        const WilsonField b = reference::random_wilson_field(bench.lattice, 9);
+        for (const int parity : {0, 1}) {
+            const SharedMatrix full = bench.full(parity);
+            int steps_in_double = 0;
+            struct Case {
+                Precision p;
+                int reals;
+            };
+            for (const Case &c : {Case{Precision::double_, 18}, Case{Precision::double_, 12},
+                                  Case{Precision::single, 18}, Case{Precision::single, 8}, Case{Precision::half, 12}}) {
+                const bool same = c.p == Precision::double_ && c.reals == 18;
+                BicgstabSolver solver(bench.device, {full, same ? full : bench.matrix({c.p, c.p, c.reals}, parity)});
+                bench.put(b, parity, solver.source());
+                const BicgReport report = solver.solve(limits_of(1e-10), {});
+                CAPTURE(name(backend), parity, name(c.p), c.reals, report.steps, report.restarts,
+                        report.reliable_updates, report.largest_jump, report.true_residual, report.message);
+                CHECK(report.status == Status::ok);
+                const double checked = bench.residual(b, bench.download(solver.solution(), parity), parity);
+                CHECK(checked < 1e-10);
+                CHECK(std::fabs(checked - report.true_residual) < 1e-14);
+                if (same)
+                    steps_in_double = report.steps;
+                CHECK(report.steps <= 1.15 * steps_in_double);
+                CHECK(report.steps > 20);
+                CHECK(report.flops > 0);
+            }
+        }
+    }
+}
+
+TEST_CASE("BiCGstab: guess, limits, zero source, progress, the floor of the precision, the same bits", "[operators]") {
+    for (const Backend backend : backends()) {
+        std::vector<WilsonField> solutions;
+        for (int choice = 0; choice < thread_choices(backend); ++choice) {
+            const Threads threads(backend, choice);
+            WilsonSolves bench({4, 4, 4, 4}, backend, 0.14, threads.block);
+            const WilsonField b = reference::random_wilson_field(bench.lattice, 10);
+            const SharedMatrix full = bench.full(), single = bench.matrix({Precision::single, Precision::single, 18});
+            BicgstabSolver solver(bench.device, {full, single});
+            bench.put(b, 0, solver.source());
+            int looks = 0;
+            const BicgReport report = solver.solve(limits_of(1e-9), [&](int step, double residual) {
+                ++looks;
+                CHECK(step > 0);
+                CHECK(residual > 0);
+            });
+            REQUIRE(report.status == Status::ok);
+            CHECK(looks > 0);
+            solutions.push_back(bench.download(solver.solution(), 0));
+            CHECK(norm2(solutions.front() - solutions.back()) == 0);
+            if (choice > 0)
+                continue;
+            // The solution as a guess.
+            const BicgReport again = solver.solve(limits_of(1e-9), {});
+            CHECK(again.status == Status::ok);
+            CHECK(again.steps == 0);
+            CHECK(norm2(bench.download(solver.solution(), 0) - solutions[0]) == 0);
+            // Half way: what there is, with its residual. From there to the end.
+            bench.put(WilsonField(b.size(), reference::WilsonVector{}), 0, solver.solution());
+            BicgLimits few = limits_of(1e-9, report.steps / 2);
+            few.max_restarts = 1;
+            const BicgReport half_way = solver.solve(few, {});
+            CHECK(half_way.status == Status::not_converged);
+            CHECK(half_way.steps >= report.steps / 2);
+            CHECK(half_way.steps < report.steps);
+            CHECK(half_way.true_residual > 1e-9);
+            const double checked = bench.residual(b, bench.download(solver.solution(), 0), 0);
+            CHECK(checked == Approx(half_way.true_residual).epsilon(1e-9));
+            CHECK(half_way.message.find("did not reach") != std::string::npos);
+            few.max_restarts = 8; // short stretches, one after the other
+            const BicgReport to_the_end = solver.solve(few, {});
+            CHECK(to_the_end.status == Status::ok);
+            CHECK(to_the_end.true_residual < 1e-9);
+            // What double cannot give.
+            const BicgReport floor = solver.solve(limits_of(1e-18), {});
+            CHECK(floor.status == Status::precision_floor);
+            CHECK(floor.true_residual < 1e-13);
+            // Zero source.
+            bench.put(WilsonField(b.size(), reference::WilsonVector{}), 0, solver.source());
+            const BicgReport nothing = solver.solve(limits_of(1e-9), {});
+            CHECK(nothing.status == Status::ok);
+            CHECK(norm2(bench.download(solver.solution(), 0)) == 0);
+            // In tiny and in huge units.
+            for (const double unit : {1e-25, 1e25}) {
+                bench.put(Number(unit) * b, 0, solver.source());
+                bench.put(WilsonField(b.size(), reference::WilsonVector{}), 0, solver.solution());
+                const BicgReport scaled = solver.solve(limits_of(1e-9), {});
+                CHECK(scaled.status == Status::ok);
+                CHECK(std::abs(scaled.steps - report.steps) <= 1);
+            }
+        }
+    }
+}
+
+TEST_CASE("BiCGstab: NaN never passes, a breakdown is said, limits are checked", "[operators]") {
+    for (const Backend backend : backends()) {
+        WilsonSolves bench({4, 4, 4, 4}, backend, 0.14);
+        const WilsonField b = reference::random_wilson_field(bench.lattice, 11),
+                          zero(b.size(), reference::WilsonVector{});
+        BicgstabSolver solver(bench.device, {bench.full(), bench.matrix({Precision::half, Precision::half, 18})});
+        WilsonField broken = b;
+        broken[0].d[2].c[1] = NAN;
+        bench.put(broken, 0, solver.source());
+        CHECK(status_of([&] { solver.solve(limits_of(1e-8), {}); }) == Status::nan_or_inf);
+        bench.put(b, 0, solver.source());
+        bench.put(broken, 0, solver.solution());
+        CHECK(status_of([&] { solver.solve(limits_of(1e-8), {}); }) == Status::nan_or_inf);
+        bench.put(zero, 0, solver.solution());
+        CHECK(status_of([&] { solver.solve(limits_of(0), {}); }) == Status::bad_argument);
+        CHECK(status_of([&] { solver.solve(limits_of(NAN), {}); }) == Status::bad_argument);
+        CHECK(status_of([&] { solver.solve(limits_of(1e-8, 0), {}); }) == Status::bad_argument);
+        CHECK(solver.solve(limits_of(1e-8), {}).status == Status::ok); // nothing of that is left
+
+        // NaN in the links of the operator that iterates: said, and the guess is given back.
+        reference::Gauge links = bench.gauge;
+        links[4].e[0][0] = NAN;
+        const LinkField spoiled = bench.upload(links, Precision::single);
+        const OperatorSpec in_single{Precision::single, Precision::single, 18};
+        BicgstabSolver with_nan(bench.device,
+                                {bench.full(), std::make_shared<WilsonMatrix>(bench.device, bench.geometry, 0,
+                                                                              in_single, spoiled, bench.kappa)});
+        bench.put(b, 0, with_nan.source());
+        bench.put(Number(0.5) * b, 0, with_nan.solution());
+        const BicgReport report = with_nan.solve(limits_of(1e-8), {});
+        CHECK(report.status == Status::nan_or_inf);
+        CHECK(norm2(bench.download(with_nan.solution(), 0) - reference::on_parity(bench.lattice, Number(0.5) * b, 0)) ==
+              0);
+
+        CHECK(status_of([&] {
+                  BicgstabSolver(bench.device, {bench.matrix(in_single), bench.full()});
+              }) == Status::bad_argument);
+        CHECK(status_of([&] { BicgstabSolver(bench.device, {bench.full(0), bench.full(1)}); }) == Status::bad_argument);
+
+        // On unit links -D D is 8 on its diagonal. With a shift of -8 the scalar product <b, M b> of a source on one
+        // site is exactly zero.
+        const reference::Lattice lattice{{4, 4, 4, 4}};
+        reference::Gauge fat = reference::unit_gauge(lattice);
+        reference::apply_phases(lattice, fat);
+        reference::Gauge lng = reference::unit_gauge(lattice);
+        for (auto &u : lng)
+            u = 0.0 * u;
+        StaggeredBench staggered(lattice.n, backend, fat, lng);
+        reference::Fermion point(lattice.volume(), reference::Vector{});
+        point[0].c[1] = 1;
+        const auto matrix = staggered.matrix(Precision::double_, -8);
+        BicgstabSolver stuck(staggered.device, {matrix, matrix});
+        staggered.put(point, stuck.source());
+        staggered.device.fill_zero(stuck.solution().data(), stuck.solution().bytes());
+        const BicgReport said = stuck.solve(limits_of(1e-8), {});
+        CAPTURE(said.message, said.steps);
+        CHECK(said.status == Status::not_converged);
+        CHECK(said.breakdowns >= 3);
+        CHECK(said.message.find("breaks down") != std::string::npos);
+        CHECK(said.true_residual == 1);
+    }
+}
