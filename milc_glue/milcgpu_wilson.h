@@ -41,6 +41,10 @@ void milcgpu_wilson_destroy(milcgpu_wilson *wilson); /* before its context; NULL
  * handle is empty then. */
 milcgpu_status milcgpu_wilson_load(milcgpu_wilson *wilson, const milcgpu_field *links);
 
+/* How a solve iterates. BiCGstab takes two applications of M an iteration and sees the condition number of M, conjugate
+ * gradient on M^dag M takes as many and sees its square, but cannot break down. */
+typedef enum { MILCGPU_WILSON_BICGSTAB = 0, MILCGPU_WILSON_CG = 1 } milcgpu_wilson_method;
+
 typedef struct {
     size_t struct_size;
     double kappa;  /* above 0 and below 1; critical at 1/8 on unit links */
@@ -48,6 +52,7 @@ typedef struct {
     int even_odd;  /* solves: 0: tolerances and residuals are of b - M x on all sites; 1: as in MILC, of the system of
                     * the  sites p = how->parity, M_p x_p = b_p + kappa D_pq R_q^-1 b_q, relative to its right-hand side
                     */
+    int method;    /* milcgpu_wilson_method, of milcgpu_wilson_solve */
 } milcgpu_wilson_spec;
 
 /* destination = D_sign source on the sites of `parity` (MILCGPU_EVEN, MILCGPU_ODD or MILCGPU_EVEN_AND_ODD); the other
@@ -62,18 +67,20 @@ milcgpu_status milcgpu_wilson_matrix(milcgpu_wilson *wilson, const milcgpu_wilso
                                      const milcgpu_operator *what, int sign, int parity, const milcgpu_field *source,
                                      const milcgpu_field *destination);
 
-/* Solves M x = b on all sites: conjugate gradient on M_p^dag M_p x_p = M_p^dag (b_p + kappa D_pq R_q^-1 b_q), with
+/* Solves M x = b on all sites: by spec->method M_p x_p = b_p + kappa D_pq R_q^-1 b_q, with
  * M_p = R_p - kappa^2 D_pq R_q^-1 D_qp on the sites p of how->parity, then x_q = R_q^-1 (b_q + kappa D_qp x_p). Blocks
- * of R that have no inverse are BAD_ARGUMENT, with their number.
+ * of R that have no inverse are BAD_ARGUMENT, with their number. BiCGstab: H. A. van der Vorst, SIAM J. Sci. Stat.
+ * Comput. 13 (1992) 631.
  *
  * how: as milcgpu_solve takes it, but for mass and links_version, which must be 0. tolerance is of |b - M x| / |b|, see
  * spec->even_odd; relative_tolerance of sqrt(2 / V sum over the sites p of |r_x|^2 / |x_x|^2), r = b - M x, V all
- * sites, 1 where x_x is zero. The normal equations are solved again, more exactly, until both hold. solution: guess on
- * entry (of the sites p), always honoured; x on return when the status is OK, NOT_CONVERGED or PRECISION_FLOOR,
- * untouched otherwise. A zero source gives x = 0.
+ * sites, 1 where x_x is zero. The system is solved again, more exactly, until both hold. solution: guess on entry (of
+ * the sites p), always honoured; x on return when the status is OK, NOT_CONVERGED or PRECISION_FLOOR, untouched
+ * otherwise. A zero source gives x = 0.
  *
  * report may be NULL. source_norm, true_residual and relative_residual are what these tolerances are of, in double from
- * the links as handed over; recursion_residual is that of the normal equations; links_version is 0. */
+ * the links as handed over; recursion_residual is that of the system iterated on, the normal equations with CG;
+ * links_version is 0. */
 milcgpu_status milcgpu_wilson_solve(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec,
                                     const milcgpu_solve_spec *how, const milcgpu_field *source,
                                     const milcgpu_field *solution, milcgpu_solve_report *report);

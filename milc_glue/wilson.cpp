@@ -97,29 +97,35 @@ std::shared_ptr<const WilsonMatrix> milcgpu_wilson::matrix(const WilsonParameter
     return {made.release(), [links, term](const WilsonMatrix *M) { delete M; }};
 }
 
-milcgpu_wilson::Solver &milcgpu_wilson::solver(const WilsonParameters &of, int parity, OperatorSpec &precise,
-                                               OperatorSpec &sloppy) {
+milcgpu_wilson::Solver &milcgpu_wilson::solver(const WilsonParameters &of, int parity, int method,
+                                               OperatorSpec &precise, OperatorSpec &sloppy) {
     version(precise), version(sloppy); // what is granted
-    if (solver_ && solver_->of == of && solver_->parity == parity && solver_->precise == precise &&
-        solver_->sloppy == sloppy)
+    if (solver_ && solver_->of == of && solver_->parity == parity && solver_->method == method &&
+        solver_->precise == precise && solver_->sloppy == sloppy)
         return *solver_;
     solver_.reset(); // its memory first
-    auto made = std::make_unique<Solver>(Solver{of, parity, precise, sloppy, nullptr, nullptr});
-    const auto normal = [&](OperatorSpec spec) -> Operator {
-        return std::make_shared<const WilsonNormal>(matrix(of, parity, spec));
-    };
+    auto made = std::make_unique<Solver>(Solver{of, parity, method, precise, sloppy, nullptr, nullptr, nullptr});
     OperatorSpec full = in_double;
     made->full = matrix(of, parity, full);
-    CgOperators operators;
-    operators.full = std::make_shared<const WilsonNormal>(made->full);
-    operators.precise = precise == in_double ? operators.full : normal(precise);
-    operators.sloppy = sloppy == precise ? operators.precise : normal(sloppy);
-    if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
-        operators.finer = [this, of, parity, reals = sloppy.reals]() -> Operator {
-            OperatorSpec finer = {Precision::single, Precision::single, reals};
-            return std::make_shared<const WilsonNormal>(matrix(of, parity, finer));
+    if (method == MILCGPU_WILSON_BICGSTAB) {
+        OperatorSpec iterates = sloppy;
+        const SharedMatrix M = sloppy == in_double ? made->full : matrix(of, parity, iterates);
+        made->bicgstab = std::make_unique<BicgstabSolver>(device(), BicgOperators{made->full, M});
+    } else {
+        const auto normal = [&](OperatorSpec spec) -> Operator {
+            return std::make_shared<const WilsonNormal>(matrix(of, parity, spec));
         };
-    made->cg = std::make_unique<CgSolver>(device(), operators);
+        CgOperators operators;
+        operators.full = std::make_shared<const WilsonNormal>(made->full);
+        operators.precise = precise == in_double ? operators.full : normal(precise);
+        operators.sloppy = sloppy == precise ? operators.precise : normal(sloppy);
+        if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
+            operators.finer = [this, of, parity, reals = sloppy.reals]() -> Operator {
+                OperatorSpec finer = {Precision::single, Precision::single, reals};
+                return std::make_shared<const WilsonNormal>(matrix(of, parity, finer));
+            };
+        made->cg = std::make_unique<CgSolver>(device(), operators);
+    }
     solver_ = std::move(made);
     return *solver_;
 }
@@ -148,6 +154,8 @@ WilsonParameters parameters_of(const milcgpu_wilson_spec *spec, const char *func
         refuse(format("spec.kappa is %g: must be above 0 and below 1", spec->kappa));
     if (!(std::fabs(spec->clover) < 1e6))
         refuse(format("spec.clover is %g: must be a number of the size of 1; 0: Wilson fermions", spec->clover));
+    if (spec->method != MILCGPU_WILSON_BICGSTAB && spec->method != MILCGPU_WILSON_CG)
+        refuse(format("spec.method is %d: must be MILCGPU_WILSON_BICGSTAB (0) or MILCGPU_WILSON_CG (1)", spec->method));
     if (spec->even_odd != 0 && spec->even_odd != 1)
         refuse(format("spec.even_odd is %d: must be 0 or 1", spec->even_odd));
     return {spec->kappa, spec->kappa * spec->clover};
@@ -285,15 +293,12 @@ class EvenOdd {
         const int p = M_.parity();
         divide(1 - p, b_.on[1 - p], x_.on[1 - p]);
         add_hop(p, x_.on[1 - p], b_.on[p], r_);
-        source_norm_ = measure_all_ ? norm_of({b_.on[0], b_.on[1]}) : norm_of({r_});
+        norm_on_p_ = norm_of({r_});
+        source_norm_ = measure_all_ ? norm_of({b_.on[0], b_.on[1]}) : norm_on_p_;
     }
     double source_norm() const { return source_norm_; }
-    // to = M_p^dag r, after make_source().
-    void normal_source(const SpinorBlock &to) const {
-        MatrixCall call;
-        call.in = r_, call.out = to;
-        M_.apply_dagger(w_.device(), call);
-    }
+    double norm_on_p() const { return norm_on_p_; } // of r
+    const SpinorBlock &r() const { return r_; }
     // Both parities of x from x_p. residual: |b - M x| / source_norm(); relative: MILC's, if wanted.
     struct Residuals {
         double residual, relative;
@@ -355,11 +360,35 @@ class EvenOdd {
     Vectors b_, x_;
     SpinorField r_;
     DeviceArray<double> sums_;
-    double source_norm_ = 0;
+    double source_norm_ = 0, norm_on_p_ = 0;
 };
 
-// The normal equations are solved to `tolerance`, and where the system itself is not solved well enough then, again to
-// less, at most so many times.
+// One pass: the system that a method iterates on, solved to `tolerance` relative to its right-hand side.
+CgReport pass_of(milcgpu_wilson::Solver &solver, const CgLimits &limits, double tolerance, const CgProgress &progress) {
+    if (solver.cg) {
+        CgLimits of_pass = limits;
+        of_pass.tolerance = tolerance;
+        of_pass.relative_tolerance = 0;
+        return solver.cg->solve(of_pass, progress);
+    }
+    BicgLimits of_pass;
+    of_pass.tolerance = tolerance;
+    of_pass.max_iterations = limits.max_iterations, of_pass.max_restarts = limits.max_restarts;
+    of_pass.reliable_delta = limits.reliable_delta;
+    if (limits.jump_limit > 0)
+        of_pass.jump_limit = limits.jump_limit;
+    const BicgReport of = solver.bicgstab->solve(of_pass, progress);
+    CgReport report;
+    report.status = of.status;
+    report.iterations = report.steps = of.steps;
+    report.restarts = of.restarts, report.reliable_updates = of.reliable_updates;
+    report.recursion_residual = of.recursion_residual, report.largest_jump = of.largest_jump;
+    report.seconds = of.seconds, report.flops = of.flops, report.bytes = of.bytes;
+    report.message = of.message;
+    return report;
+}
+
+// Where b - M x is not small enough after a pass, the next one is to be more exact; so many at the most.
 constexpr int most_passes = 6;
 
 void add(const CgReport &of_pass, CgReport &all) {
@@ -376,17 +405,24 @@ void add(const CgReport &of_pass, CgReport &all) {
     all.flops += before.flops, all.bytes += before.bytes;
 }
 
-CgReport solve_even_odd(EvenOdd &system, CgSolver &cg, const CgLimits &limits, const CgProgress &progress) {
+CgReport solve_even_odd(milcgpu_wilson &w, EvenOdd &system, milcgpu_wilson::Solver &solver, const CgLimits &limits,
+                        const CgProgress &progress) {
     CgReport report;
     system.make_source();
-    CgLimits of_pass = limits;
-    // M^dag r falls before r does.
-    of_pass.tolerance = 0.5 * (limits.tolerance > 0 ? limits.tolerance : limits.relative_tolerance);
-    of_pass.relative_tolerance = 0;
-    system.normal_source(cg.source());
+    double tolerance = limits.tolerance > 0 ? limits.tolerance : limits.relative_tolerance;
+    if (solver.cg) {
+        MatrixCall call;
+        call.in = system.r(), call.out = solver.cg->source();
+        solver.full->apply_dagger(w.device(), call);
+        tolerance *= 0.5; // M^dag r falls before r does
+    } else {
+        w.device().copy_on_device(solver.bicgstab->source().data(), system.r().data, solver.bicgstab->source().bytes());
+        if (system.norm_on_p() > 0)
+            tolerance = std::fmin(tolerance * system.source_norm() / system.norm_on_p(), 0.5);
+    }
     for (int pass = 1;; ++pass) {
-        add(cg.solve(of_pass, progress), report);
-        const EvenOdd::Residuals now = system.complete(cg.solution(), limits.relative_tolerance > 0);
+        add(pass_of(solver, limits, tolerance, progress), report);
+        const EvenOdd::Residuals now = system.complete(solver.solution(), limits.relative_tolerance > 0);
         report.true_residual = now.residual;
         report.relative_residual = now.relative;
         const bool usable = report.status == Status::ok || report.status == Status::not_converged ||
@@ -407,11 +443,11 @@ CgReport solve_even_odd(EvenOdd &system, CgSolver &cg, const CgLimits &limits, c
             report.message = "the residual overflowed";
             break;
         }
-        of_pass.tolerance *= 0.5 / far;
+        tolerance *= 0.5 / far;
         if (pass == most_passes) {
             report.status = Status::precision_floor;
             report.message =
-                format("the normal equations are solved to %.1e, but |b - M x| / |b| stays at %.1e "
+                format("the system iterated on is solved to %.1e, but |b - M x| / |b| stays at %.1e "
                        "(tolerance %.1e, relative %.1e): the precision gives no more. Ask for less, or for "
                        "a higher precision",
                        report.recursion_residual, report.true_residual, limits.tolerance, limits.relative_tolerance);
@@ -441,18 +477,18 @@ milcgpu_status solve(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, const m
     const HostField from = host_field(source, reals_of_vector, "source");
     const HostField to = host_field(solution, reals_of_vector, "solution");
     need_links(w);
-    milcgpu_wilson::Solver &solver = w.solver(of, a.parity, a.precise, a.sloppy);
+    milcgpu_wilson::Solver &solver = w.solver(of, a.parity, spec->method, a.precise, a.sloppy);
     EvenOdd system(w, of, *solver.full, spec->even_odd == 0);
     for (const int parity : {0, 1})
         system.source().load(w, from, parity, "source");
-    w.reorder.to_device(to, a.parity, solver.cg->solution());
-    require_finite_vector(w.device(), solver.cg->solution(), a.parity, "initial guess");
+    w.reorder.to_device(to, a.parity, solver.solution());
+    require_finite_vector(w.device(), solver.solution(), a.parity, "initial guess");
     CgProgress progress;
     if (how->progress != nullptr)
         progress = [how](int step, double residual) { how->progress(how->user, step, residual); };
     a.limits.shift = 0;
-    const CgReport r = solve_even_odd(system, *solver.cg, a.limits, progress);
-    w.require_unchanged(solver.cg->stands_on(false));
+    const CgReport r = solve_even_odd(w, system, solver, a.limits, progress);
+    w.require_unchanged(solver.stands_on());
     fill_report(r, a, report);
     if (r.status != Status::ok)
         set_last_error(function, r.message.c_str());
@@ -521,7 +557,7 @@ milcgpu_status multi_mass(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, co
     need_links(w);
     if (n == 0)
         return MILCGPU_OK;
-    milcgpu_wilson::Solver &refiner = w.solver(of, a.parity, a.precise, a.sloppy);
+    milcgpu_wilson::Solver &refiner = w.solver(of, a.parity, MILCGPU_WILSON_CG, a.precise, a.sloppy);
     std::vector<Operator> stages;
     for (OperatorSpec level : levels)
         stages.push_back(std::make_shared<const WilsonNormal>(w.matrix(of, a.parity, level)));

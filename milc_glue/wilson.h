@@ -1,6 +1,7 @@
 // What stands behind the handle of Wilson fermions.
 #pragma once
 #include "gpu_kernels/operators/wilson.h"
+#include "gpu_kernels/solver/bicgstab.h"
 #include "milc_glue/context.h"
 #include "milc_glue/milcgpu_wilson.h"
 #include "reorder/link_reorder.h"
@@ -47,15 +48,18 @@ struct milcgpu_wilson {
     // Throws Error(corrupted) where links are not what was loaded; the handle is empty then.
     void require_unchanged(const std::vector<milcgpu::Region> &regions);
 
-    // The last solver, and what it is for.
+    // The last solver, and what it is for. One of cg and bicgstab is there.
     struct Solver {
         milcgpu::WilsonParameters of;
-        int parity;
+        int parity, method;
         milcgpu::OperatorSpec precise, sloppy;
         std::shared_ptr<const milcgpu::WilsonMatrix> full;
         std::unique_ptr<milcgpu::CgSolver> cg;
+        std::unique_ptr<milcgpu::BicgstabSolver> bicgstab;
+        const milcgpu::SpinorField &solution() const { return cg ? cg->solution() : bicgstab->solution(); }
+        std::vector<milcgpu::Region> stands_on() const { return cg ? cg->stands_on(false) : bicgstab->stands_on(); }
     };
-    Solver &solver(const milcgpu::WilsonParameters &, int parity, milcgpu::OperatorSpec &precise,
+    Solver &solver(const milcgpu::WilsonParameters &, int parity, int method, milcgpu::OperatorSpec &precise,
                    milcgpu::OperatorSpec &sloppy);
 
   private:

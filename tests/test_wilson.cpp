@@ -342,7 +342,7 @@ namespace {
 template <class Real> struct WilsonSession {
     Session<Real> session;
     milcgpu_wilson *wilson = nullptr;
-    milcgpu_wilson_spec spec{sizeof(milcgpu_wilson_spec), 0.12, 0};
+    milcgpu_wilson_spec spec{sizeof(milcgpu_wilson_spec), 0.12, 0, 0, MILCGPU_WILSON_BICGSTAB};
     reference::Gauge gauge;
     WilsonSession(const reference::Lattice &lattice, Backend backend, const reference::Gauge &links, int block = 0)
         : session(lattice, backend, block), gauge(links) {
@@ -362,8 +362,13 @@ template <class Real> struct WilsonSession {
         return reference::field_from_milc<reference::WilsonVector>(session.lattice, milc.data(), 1);
     }
     WilsonField matrix(const WilsonField &f, int sign) const {
-        return reference::wilson_matrix(session.lattice, gauge, reference::unit_clover(session.lattice), spec.kappa, f,
-                                        sign);
+        return reference::wilson_matrix(session.lattice, gauge, term(), spec.kappa, f, sign);
+    }
+    const reference::Clover &term() const { // of spec
+        const double cku0 = spec.kappa * spec.clover;
+        if (term_.empty() || cku0 != cku0_)
+            term_ = reference::clover_term(session.lattice, gauge, cku0_ = cku0);
+        return term_;
     }
     struct Solved {
         milcgpu_status status;
@@ -380,6 +385,10 @@ template <class Real> struct WilsonSession {
         s.residual = std::sqrt(reference::norm2(b - matrix(s.x, 1)) / reference::norm2(b));
         return s;
     }
+
+  private:
+    mutable reference::Clover term_;
+    mutable double cku0_ = 0;
 };
 
 milcgpu_operator operator_in(int precision, int reals = 18) { return {precision, 0, reals}; }
@@ -396,7 +405,9 @@ TEST_CASE("Wilson D and M of host fields, on one parity and on both", "[operator
         const milcgpu_operator what = operator_in(MILCGPU_DOUBLE);
         for (const int parity : {int(MILCGPU_EVEN), int(MILCGPU_ODD), MILCGPU_EVEN_AND_ODD})
             for (const int sign : {1, -1})
-                for (const bool matrix : {false, true}) {
+                for (const int which : {0, 1, 2}) { // D, M of Wilson, M with a clover term
+                    const bool matrix = which > 0;
+                    w.spec.clover = which == 2 ? 1.3 : 0;
                     auto in = w.to_milc(f), out = w.to_milc(before);
                     const milcgpu_field from = w.session.field(in), to = w.session.field(out);
                     REQUIRE((matrix ? milcgpu_wilson_matrix(w.wilson, &w.spec, &what, sign, parity, &from, &to)
@@ -455,37 +466,44 @@ TEST_CASE("Wilson solves: every precision pair and reconstruction, true residual
     const Pair pairs[] = {{MILCGPU_DOUBLE, MILCGPU_DOUBLE, 1e-10}, {MILCGPU_DOUBLE, MILCGPU_SINGLE, 1e-10},
                           {MILCGPU_DOUBLE, MILCGPU_HALF, 1e-10},   {MILCGPU_SINGLE, MILCGPU_SINGLE, 3e-5},
                           {MILCGPU_SINGLE, MILCGPU_HALF, 3e-5},    {MILCGPU_HALF, MILCGPU_HALF, 1e-2}};
-    for (const Backend backend : backends()) {
-        WilsonSession<double> w(lattice, backend, links);
-        w.spec.kappa = 0.15;
-        int pure_steps[4] = {};
-        for (const Pair &pair : pairs)
-            for (const int reals : {18, 12, 8}) {
-                milcgpu_solve_spec how = solve_spec(0, pair.tolerance, pair.precise, pair.sloppy);
-                how.sloppy.reconstruct = reals;
-                how.parity = reals == 12 ? MILCGPU_ODD : MILCGPU_EVEN;
-                const auto s = w.solve(how, b, zero);
-                CAPTURE(name(backend), pair.precise, pair.sloppy, reals, s.report.steps, s.report.reliable_updates,
-                        s.report.true_residual, s.residual, s.report.steps_in_half, s.report.message);
-                CHECK(s.status == MILCGPU_OK);
-                CHECK(s.report.sloppy_reconstruct == reals);
-                CHECK(s.residual < pair.tolerance);
-                CHECK(std::fabs(s.residual - s.report.true_residual) < times_measured * 1e-15);
-                CHECK(std::fabs(s.report.source_norm - std::sqrt(reference::norm2(b))) < 1e-12 * s.report.source_norm);
-                if (pair.precise == pair.sloppy && reals == 18)
-                    pure_steps[pair.precise] = s.report.steps;
-                CHECK(s.report.steps <= more_steps * pure_steps[pair.precise]);
-            }
-        // A guess is honoured, a zero source gives zero, and what is solved is not solved again.
-        const milcgpu_solve_spec how = solve_spec(0, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
-        const auto first = w.solve(how, b, zero), again = w.solve(how, b, first.x);
-        CHECK(again.status == MILCGPU_OK);
-        CHECK(again.report.steps < first.report.steps / 4);
-        const auto nothing = w.solve(how, zero, b);
-        CHECK(nothing.status == MILCGPU_OK);
-        CHECK(reference::norm2(nothing.x) == 0);
-        CHECK(nothing.report.true_residual == 0);
-    }
+    for (const Backend backend : backends())
+        for (const auto &[method, clover] :
+             {std::pair(MILCGPU_WILSON_CG, 0.0), std::pair(MILCGPU_WILSON_BICGSTAB, 0.0),
+              std::pair(MILCGPU_WILSON_CG, 1.2), std::pair(MILCGPU_WILSON_BICGSTAB, 1.2)}) {
+            WilsonSession<double> w(lattice, backend, links);
+            w.spec.kappa = clover == 0 && method == MILCGPU_WILSON_CG ? 0.15 : 0.13; // 0.15 is nearly critical
+            w.spec.clover = clover;
+            w.spec.method = method;
+            int pure_steps[4] = {};
+            for (const Pair &pair : pairs)
+                for (const int reals : {18, 12, 8}) {
+                    milcgpu_solve_spec how = solve_spec(0, pair.tolerance, pair.precise, pair.sloppy);
+                    how.sloppy.reconstruct = reals;
+                    how.parity = reals == 12 ? MILCGPU_ODD : MILCGPU_EVEN;
+                    const auto s = w.solve(how, b, zero);
+                    CAPTURE(name(backend), method, clover, pair.precise, pair.sloppy, reals, s.report.steps,
+                            s.report.reliable_updates, s.report.true_residual, s.residual, s.report.steps_in_half,
+                            s.report.message);
+                    CHECK(s.status == MILCGPU_OK);
+                    CHECK(s.report.sloppy_reconstruct == reals);
+                    CHECK(s.residual < pair.tolerance);
+                    CHECK(std::fabs(s.residual - s.report.true_residual) < times_measured * 1e-15);
+                    CHECK(std::fabs(s.report.source_norm - std::sqrt(reference::norm2(b))) <
+                          1e-12 * s.report.source_norm);
+                    if (pair.precise == pair.sloppy && reals == 18)
+                        pure_steps[pair.precise] = s.report.steps;
+                    CHECK(s.report.steps <= more_steps * pure_steps[pair.precise]);
+                }
+            // A guess is honoured, a zero source gives zero, and what is solved is not solved again.
+            const milcgpu_solve_spec how = solve_spec(0, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+            const auto first = w.solve(how, b, zero), again = w.solve(how, b, first.x);
+            CHECK(again.status == MILCGPU_OK);
+            CHECK(again.report.steps < first.report.steps / 4);
+            const auto nothing = w.solve(how, zero, b);
+            CHECK(nothing.status == MILCGPU_OK);
+            CHECK(reference::norm2(nothing.x) == 0);
+            CHECK(nothing.report.true_residual == 0);
+        }
 }
 
 TEST_CASE("a Wilson solve has the same bits whatever the launch shape", "[operators]") {
@@ -497,6 +515,7 @@ TEST_CASE("a Wilson solve has the same bits whatever the launch shape", "[operat
         for (int choice = 0; choice < thread_choices(backend); ++choice) {
             const Threads threads(backend, choice);
             WilsonSession<double> w(lattice, backend, links, threads.block);
+            w.spec.clover = 1;
             const auto s = w.solve(solve_spec(0, 1e-9, MILCGPU_DOUBLE, MILCGPU_HALF), b, WilsonField(b.size()));
             REQUIRE(s.status == MILCGPU_OK);
             if (choice == 0)
@@ -504,6 +523,73 @@ TEST_CASE("a Wilson solve has the same bits whatever the launch shape", "[operat
             CHECK(w.to_milc(s.x) == first);
         }
     }
+}
+
+TEST_CASE("solves with the clover matrix as MILC judges them: residuals of the even-odd system", "[operators]") {
+    const reference::Lattice lattice{{4, 2, 4, 6}};
+    const WilsonField b = random_wilson(lattice, 53), zero(b.size());
+    const auto links = reference::near_unit_gauge(lattice, 0.25, 54);
+    for (const Backend backend : backends())
+        for (const int p : {0, 1}) {
+            WilsonSession<double> w(lattice, backend, links);
+            w.spec.clover = 1.1;
+            w.spec.even_odd = 1;
+            milcgpu_solve_spec how = solve_spec(0, 1e-9, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+            how.parity = p == 0 ? MILCGPU_EVEN : MILCGPU_ODD;
+            // b_p + kappa D_pq R_q^-1 b_q, and what a solution leaves of it
+            const reference::Clover inverse = reference::inverse(w.term());
+            const WilsonField hop =
+                reference::wilson_dslash(lattice, links, inverse * reference::on_parity(lattice, b, 1 - p), 1);
+            const WilsonField right = reference::on_parity(lattice, b + reference::Complex(w.spec.kappa) * hop, p);
+            const auto left = [&](const WilsonField &x) {
+                return right - reference::wilson_even_odd(lattice, links, w.term(), w.spec.kappa,
+                                                          reference::on_parity(lattice, x, p), 1, p);
+            };
+            const auto residual = [&](const WilsonField &x) {
+                return std::sqrt(reference::norm2(left(x)) / reference::norm2(right));
+            };
+            const auto relative = [&](const WilsonField &x) {
+                double sum = 0;
+                const WilsonField r = left(x);
+                for (int site = 0; site < lattice.volume(); ++site)
+                    if (lattice.parity(site) == p)
+                        sum += reference::norm2(r[site]) / reference::norm2(x[site]);
+                return std::sqrt(2 * sum / lattice.volume());
+            };
+            for (const double relative_tolerance : {0.0, 1e-11}) {
+                how.relative_tolerance = relative_tolerance;
+                const auto s = w.solve(how, b, zero);
+                CAPTURE(p, relative_tolerance, s.report.true_residual, s.report.relative_residual, s.residual);
+                CHECK(s.status == MILCGPU_OK);
+                CHECK(residual(s.x) < 1e-9);
+                CHECK(std::fabs(residual(s.x) - s.report.true_residual) < times_measured * 1e-15);
+                CHECK(std::fabs(s.report.source_norm - std::sqrt(reference::norm2(right))) <
+                      1e-12 * s.report.source_norm);
+                if (relative_tolerance > 0) {
+                    CHECK(relative(s.x) < relative_tolerance);
+                    CHECK(std::fabs(relative(s.x) - s.report.relative_residual) < times_measured * 1e-15);
+                }
+                // The other sites follow from these, so the whole system is solved as well.
+                CHECK(s.residual < 1e-8);
+                auto source = w.to_milc(b), x = w.to_milc(s.x);
+                const milcgpu_field from = w.session.field(source), of = w.session.field(x);
+                double found = -1;
+                REQUIRE(milcgpu_wilson_residual(w.wilson, &w.spec, how.parity, &from, &of, &found) == MILCGPU_OK);
+                CHECK(found == s.report.true_residual);
+                w.spec.even_odd = 0;
+                REQUIRE(milcgpu_wilson_residual(w.wilson, &w.spec, how.parity, &from, &of, &found) == MILCGPU_OK);
+                CHECK(std::fabs(found - s.residual) < times_measured * 1e-15);
+                w.spec.even_odd = 1;
+                // Of an x on both parities that solves nothing.
+                auto other = w.to_milc(b);
+                const milcgpu_field wrong = w.session.field(other);
+                w.spec.even_odd = 0;
+                REQUIRE(milcgpu_wilson_residual(w.wilson, &w.spec, how.parity, &from, &wrong, &found) == MILCGPU_OK);
+                const double expected = std::sqrt(reference::norm2(b - w.matrix(b, 1)) / reference::norm2(b));
+                CHECK(std::fabs(found - expected) < times_measured * 1e-15 * expected);
+                w.spec.even_odd = 1;
+            }
+        }
 }
 
 TEST_CASE("a bit that flips in the links of Wilson fermions is seen, and the handle is empty then", "[operators]") {
@@ -535,7 +621,6 @@ TEST_CASE("several masses of Wilson fermions at once", "[operators]") {
     const reference::Lattice lattice{{4, 2, 4, 6}};
     const auto links = reference::near_unit_gauge(lattice, 0.25, 61);
     const WilsonField b = random_wilson(lattice, 62);
-    const reference::Clover unit = reference::unit_clover(lattice);
     const milcgpu_shift shifts[] = {{0.3, 1e-10, 0}, {0.01, 1e-9, 0}, {2.5, 1e-11, 0}};
     for (const Backend backend : backends()) {
         WilsonSession<double> w(lattice, backend, links);
@@ -549,6 +634,7 @@ TEST_CASE("several masses of Wilson fermions at once", "[operators]") {
                 how.max_iterations = 500, how.max_restarts = 5;
                 how.shared = operator_in(MILCGPU_DOUBLE);
                 how.sloppy = operator_in(sloppy, 12);
+                w.spec.clover = parity == 0 ? 0 : 1.2;
                 milcgpu_shift_report each[3];
                 milcgpu_multi_mass_report report{};
                 report.struct_size = sizeof report;
@@ -562,7 +648,7 @@ TEST_CASE("several masses of Wilson fermions at once", "[operators]") {
                 for (int k = 0; k < 3; ++k) {
                     const WilsonField got = w.from_milc(x[k]), on = reference::on_parity(lattice, got, parity);
                     const auto M = [&](const WilsonField &f, int sign) {
-                        return reference::wilson_even_odd(lattice, links, unit, w.spec.kappa, f, sign, parity);
+                        return reference::wilson_even_odd(lattice, links, w.term(), w.spec.kappa, f, sign, parity);
                     };
                     const WilsonField image = reference::Complex(shifts[k].offset) * on + M(M(on, 1), -1);
                     const double residual = difference(lattice, image, b, parity);
@@ -608,20 +694,23 @@ TEST_CASE("what calls for Wilson fermions refuse, in words, with outputs untouch
             says(solve(), MILCGPU_BAD_ARGUMENT, "spec.kappa is");
         }
         w.spec.kappa = 0.1;
-        for (const double clover : {1.0, double(NAN)}) {
+        for (const double clover : {1e7, double(NAN)}) {
             w.spec.clover = clover;
             says(solve(), MILCGPU_BAD_ARGUMENT, "spec.clover is");
         }
         w.spec.clover = 0;
+        w.spec.even_odd = 2;
+        says(solve(), MILCGPU_BAD_ARGUMENT, "spec.even_odd is 2");
+        w.spec.even_odd = 0;
+        w.spec.method = 2;
+        says(solve(), MILCGPU_BAD_ARGUMENT, "spec.method is 2");
+        w.spec.method = MILCGPU_WILSON_BICGSTAB;
         w.spec.struct_size = 3;
         says(matrix(), MILCGPU_BAD_ARGUMENT, "struct_size");
         w.spec.struct_size = sizeof w.spec;
         how.mass = 0.1;
         says(solve(), MILCGPU_BAD_ARGUMENT, "how->mass must be 0");
         how.mass = 0;
-        how.relative_tolerance = 1e-3;
-        says(solve(), MILCGPU_BAD_ARGUMENT, "relative_tolerance must be 0");
-        how.relative_tolerance = 0;
         source[24 * 5 + 9] = NAN; // an even site, spin 1
         says(dslash(1, MILCGPU_ODD), MILCGPU_NAN_OR_INF, "source, spin 1: site 5 of the even sites");
         says(matrix(), MILCGPU_NAN_OR_INF, "source, spin 1: site 5 of the even sites");
