@@ -141,6 +141,29 @@ TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC'
     CHECK(inverts("hisq-P2", "", "flip").says("The links are loaded again"));
 }
 
+TEST_CASE("milc_host: solves with the clover matrix, MILC's lines and stopping criteria", "[milc_host][operators]") {
+    const auto solves = [](const char *program, const std::string &setting, const std::string &fault) {
+        const Run r = run(program, "MILCGPU_BACKEND=host " + setting, "clover " + fault);
+        INFO(program << " " << setting << " " << fault << "\n" << r.output);
+        CHECK(r.status == 0);
+        CHECK(r.says("0 of 24 checks wrong"));
+        CHECK_FALSE(r.says("BEYOND TOLERANCE"));
+        return r;
+    };
+    for (const char *program : {"asqtad-P1", "hisq-P2"}) {
+        const Run own = solves(program, "MILCGPU_COMPARE=0", "none");
+        CHECK(own.calls("bicgilu_cl_field") == std::make_pair(6L, 5L)); // the program asks MILC's own for five
+        CHECK(own.count(" (bicgilu) size_r= ") == 5);
+        solves(program, "MILCGPU_COMPARE=strict", "none");
+        solves(program, "MILCGPU_OFF=1", "none");
+    }
+    for (const char *setting : {"MILCGPU_PRECISION=double-single",
+                                "MILCGPU_PRECISION=double-half MILCGPU_RECONSTRUCT=9", "MILC_HOST_LAYOUT=shuffled"})
+        solves("hisq-P2", setting, "none");
+    CHECK(solves("hisq-P2", "", "device").says("the GPU is gone: MILC runs on the CPU from here on"));
+    solves("asqtad-P1", "", "memory");
+}
+
 TEST_CASE("milc_host: gauge fixing and APE smearing, MILC's lines and links", "[milc_host][measurements]") {
     for (const char *program : {"asqtad-P1", "hisq-P2"})
         for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict", "MILCGPU_OFF=1"}) {

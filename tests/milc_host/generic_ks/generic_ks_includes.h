@@ -33,6 +33,10 @@ typedef struct {
 } su3_matrix;
 
 typedef struct {
+    su3_vector d[4];
+} wilson_vector;
+
+typedef struct {
     complex_number m01, m02, m12;
     Real m00im, m11im, m22im, space;
 } anti_hermitmat;
@@ -58,6 +62,10 @@ typedef struct {
     Real final_rsq, final_relrsq, size_r, size_relr;
     int converged, final_iters, final_restart;
 } quark_invert_control;
+
+typedef struct {
+    Real Kappa, Clov_c, U0;
+} dirac_clover_param;
 
 typedef struct {
     Real mass, offset, residue;
@@ -100,6 +108,7 @@ int ks_congrad(field_offset src, field_offset dest, Real mass, int niter, int nr
 int ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_offsets,
                                 quark_invert_control *qic, imp_ferm_links_t *fn);
 void dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_ferm_links_t *fn);
+int bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_invert_control *qic, void *dmp);
 su3_matrix *create_G_from_site(void);
 su3_matrix *create_G(void);
 void destroy_G(su3_matrix *links);
