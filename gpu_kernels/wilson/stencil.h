@@ -231,7 +231,8 @@ void launch_wilson(Device &device, const WilsonCall &call, Epilogue epilogue) {
 template <class Spinor, int min_blocks, int block>
 void add_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
     const auto add = [&](auto reals) {
-        table.push_back({Spinor::precision, reals, launch_wilson<Spinor, reals, min_blocks, block>, file});
+        table.push_back(
+            {Spinor::precision, reals, launch_wilson<Spinor, reals, min_blocks, block>, file, block, min_blocks});
     };
     add(std::integral_constant<int, 18>());
     add(std::integral_constant<int, 12>());

@@ -52,6 +52,7 @@ struct WilsonKernel {
     int reals;           // of a link
     void (*launch)(Device &, const WilsonCall &, Epilogue);
     const char *file;
+    int block, min_blocks; // on the GPU: threads a block; blocks of 256 threads that must fit on a multiprocessor
 };
 
 // What every row does.
