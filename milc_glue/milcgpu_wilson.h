@@ -1,7 +1,10 @@
 /* milcgpu: Wilson fermions, with the conventions of MILC's clover programs (clover_invert2, generic_wilson).
  *
  *   (D_s psi)(x) = sum_mu [ (1 + s gamma_mu) U_mu(x) psi(x+mu) + (1 - s gamma_mu) U_mu(x-mu)^dag psi(x-mu) ]
- *   M = 1 - kappa D_+,   M^dag = 1 - kappa D_-
+ *   M = R - kappa D_+,   M^dag = R - kappa D_-
+ *
+ * R = 1, or with a clover term R = 1 + clover i sum_(mu<nu) sigma_mu,nu f_mu,nu, f_mu,nu = (4 leaves - h.c.) / 8, as
+ * MILC's compute_clov has it (generic_clover/make_clov2.c). It is made on the device from the links that are loaded.
  *
  * s = +1 is MILC's PLUS. Gamma matrices are MILC's (libraries/mb_gamma.c), gamma_5 = diag(1, 1, -1, -1). Links come
  * without staggered phases; what they have of boundary signs is taken as it is.
@@ -16,7 +19,8 @@
  * MILCGPU_VERIFY=0 turns that off. Lattices that are cut over ranks are refused.
  *
  * A handle keeps the links, packed versions of them, and the vectors of its last solver: on V sites, in bytes, 576 V
- * for links in double, and for a solver in double and single some 1000 V.
+ * for links in double, and for a solver in double and single some 1000 V. With a clover term 576 V in double once, and
+ * per precision and parity that is solved for 576 V (288 V in single, 152 V in half).
  */
 #ifndef MILCGPU_WILSON_H
 #define MILCGPU_WILSON_H
@@ -40,7 +44,7 @@ milcgpu_status milcgpu_wilson_load(milcgpu_wilson *wilson, const milcgpu_field *
 typedef struct {
     size_t struct_size;
     double kappa;  /* above 0 and below 1; critical at 1/8 on unit links */
-    double clover; /* coefficient of the clover term; must be 0: Wilson fermions */
+    double clover; /* MILC's CKU0 = kappa Clov_c / u0^3, finite; 0: Wilson fermions */
 } milcgpu_wilson_spec;
 
 /* destination = D_sign source on the sites of `parity` (MILCGPU_EVEN, MILCGPU_ODD or MILCGPU_EVEN_AND_ODD); the other
@@ -55,8 +59,9 @@ milcgpu_status milcgpu_wilson_matrix(milcgpu_wilson *wilson, const milcgpu_wilso
                                      const milcgpu_operator *what, int sign, int parity, const milcgpu_field *source,
                                      const milcgpu_field *destination);
 
-/* Solves M x = b on all sites: conjugate gradient on M_p^dag M_p x_p = M_p^dag (b_p + kappa D_pq b_q), with
- * M_p = 1 - kappa^2 D_pq D_qp on the sites p of how->parity, then x_q = b_q + kappa D_qp x_p.
+/* Solves M x = b on all sites: conjugate gradient on M_p^dag M_p x_p = M_p^dag (b_p + kappa D_pq R_q^-1 b_q),
+ * with M_p = R_p - kappa^2 D_pq R_q^-1 D_qp on the sites p of how->parity, then x_q = R_q^-1 (b_q + kappa D_qp x_p).
+ * Blocks of R_q that have no inverse are BAD_ARGUMENT, with their number.
  *
  * how: as milcgpu_solve takes it, but for mass, relative_tolerance and links_version, which must be 0. tolerance is of
  * |b - M x| / |b| on all sites: the normal equations are solved again, more exactly, until it holds. solution: guess on
@@ -68,6 +73,13 @@ milcgpu_status milcgpu_wilson_matrix(milcgpu_wilson *wilson, const milcgpu_wilso
 milcgpu_status milcgpu_wilson_solve(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec,
                                     const milcgpu_solve_spec *how, const milcgpu_field *source,
                                     const milcgpu_field *solution, milcgpu_solve_report *report);
+
+/* The same by BiCGstab on M_p x_p = b_p + kappa D_pq R_q^-1 b_q, as MILC's bicgilu_cl_field: a step applies M_p twice,
+ * as one of conjugate gradient, and far fewer are needed. how->precise must be double with 18 reals; how->sloppy
+ * iterates. Where it breaks down (NOT_CONVERGED, with a message that says so), conjugate gradient does not. */
+milcgpu_status milcgpu_wilson_bicgstab(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec,
+                                       const milcgpu_solve_spec *how, const milcgpu_field *source,
+                                       const milcgpu_field *solution, milcgpu_solve_report *report);
 
 /* (offset_k + M_p^dag M_p) x_k = b for all offsets at once, on the sites p of how->parity: the other sites are neither
  * used nor changed. how: as milcgpu_multi_mass takes it, but for relative tolerances and links_version, which must be

@@ -608,7 +608,7 @@ TEST_CASE("what calls for Wilson fermions refuse, in words, with outputs untouch
             says(solve(), MILCGPU_BAD_ARGUMENT, "spec.kappa is");
         }
         w.spec.kappa = 0.1;
-        for (const double clover : {1.0, double(NAN)}) {
+        for (const double clover : {double(INFINITY), double(NAN)}) {
             w.spec.clover = clover;
             says(solve(), MILCGPU_BAD_ARGUMENT, "spec.clover is");
         }

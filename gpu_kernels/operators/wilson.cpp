@@ -3,8 +3,8 @@
 namespace milcgpu {
 
 WilsonMatrix::WilsonMatrix(Device &device, const Geometry &geometry, int parity, const OperatorSpec &spec,
-                           const LinkField &links, double kappa)
-    : LinearOperator(geometry, parity, spec, wilson_components), links_(links), kappa_(kappa) {
+                           const LinkField &links, double kappa, const CloverField *clover)
+    : LinearOperator(geometry, parity, spec, wilson_components), links_(links), kappa_(kappa), clover_(clover) {
     find_wilson(spec.spinor, spec.link, spec.reals);
     if (geometry.is_cut())
         throw Error(Status::bad_argument, "Wilson fermions need a lattice that is whole: it is cut over ranks. Run on "
@@ -19,6 +19,7 @@ void WilsonMatrix::hop_to_middle(Device &device, const HalfCall &half, int sign,
     hop.parity = 1 - parity();
     hop.links = &links_;
     hop.form = WilsonForm::hop;
+    hop.term = clover_;
     hop.sign = sign;
     hop.out = middle_;
     hop.after_step = after_step;
@@ -33,6 +34,7 @@ WilsonCall WilsonMatrix::back(const HalfCall &half, const SpinorBlock &own, int 
     call.parity = parity();
     call.links = &links_;
     call.form = WilsonForm::matrix;
+    call.term = clover_;
     call.sign = sign;
     call.factor = kappa_ * kappa_;
     call.in = middle_;
@@ -57,14 +59,23 @@ void WilsonMatrix::apply(Device &device, const MatrixCall &call, int sign) const
     wilson(device, matrix, Epilogue::plain);
 }
 
+std::vector<Region> WilsonMatrix::stands_on() const {
+    std::vector<Region> all = {links_.region("links of Wilson fermions")};
+    if (clover_ != nullptr)
+        all.push_back(clover_->region("clover term of Wilson fermions"));
+    return all;
+}
+
 double WilsonMatrix::flops(const WilsonEnd &end) const {
-    return double(wilson_flops({WilsonForm::hop, Epilogue::plain, false}, geometry().sites(1 - parity()))) +
-           double(wilson_flops(end, geometry().sites(parity())));
+    return double(wilson_flops({WilsonForm::hop, Epilogue::plain, false}, geometry().sites(1 - parity()),
+                               clover_ != nullptr)) +
+           double(wilson_flops(end, geometry().sites(parity()), clover_ != nullptr));
 }
 
 double WilsonMatrix::bytes(const WilsonEnd &end) const {
     const auto launch = [this](const WilsonEnd &e, int on) {
-        return double(wilson_bytes(spec().spinor, spec().link, spec().reals, e, geometry().sites(on)));
+        return double(
+            wilson_bytes(spec().spinor, spec().link, spec().reals, e, geometry().sites(on), clover_ != nullptr));
     };
     return launch({WilsonForm::hop, Epilogue::plain, false}, 1 - parity()) + launch(end, parity());
 }

@@ -1,4 +1,5 @@
-// Wilson fermions on one parity: M_p = R_p - kappa^2 D_pq R_q^-1 D_qp, q the other parity, R = 1 (gpu_kernels/wilson).
+// Wilson fermions on one parity: M_p = R_p - kappa^2 D_pq R_q^-1 D_qp, q the other parity, R = 1 or the clover term
+// (gpu_kernels/wilson).
 // M^dag has D_- in place of D = D_+. Even-odd: T. A. DeGrand and P. Rossi, Comput. Phys. Commun. 60 (1990) 211.
 //
 // One application is two launches: middle = R_q^-1 D_qp in, and the form matrix with its epilogue.
@@ -8,15 +9,16 @@
 
 namespace milcgpu {
 
-// Vectors have `spins` colour vectors a site; links are in the precision of the vectors. Link fields must outlive the
-// operator.
+// Vectors have `spins` colour vectors a site; links are in the precision of the vectors. clover: R on the parity and
+// R^-1 on the other one, in this precision, too; nullptr: R = 1. Link fields and clover must outlive the operator.
 class WilsonMatrix : public LinearOperator {
   public:
     // Throws Error(not_built) where there is no kernel for it, Error(bad_argument) on a lattice that is cut.
-    WilsonMatrix(Device &, const Geometry &, int parity, const OperatorSpec &, const LinkField &links, double kappa);
+    WilsonMatrix(Device &, const Geometry &, int parity, const OperatorSpec &, const LinkField &links, double kappa,
+                 const CloverField *clover = nullptr);
     void apply(Device &device, const MatrixCall &call) const override { apply(device, call, 1); }
     void apply_dagger(Device &device, const MatrixCall &call) const override { apply(device, call, -1); }
-    std::vector<Region> stands_on() const override { return {links_.region("links of Wilson fermions")}; }
+    std::vector<Region> stands_on() const override;
     double flops() const override { return flops({WilsonForm::matrix, Epilogue::plain, true}); }
     double bytes() const override { return bytes({WilsonForm::matrix, Epilogue::plain, true}); }
 
@@ -34,6 +36,7 @@ class WilsonMatrix : public LinearOperator {
     WilsonCall back(const HalfCall &half, const SpinorBlock &own, int sign) const;
     const LinkField &links_;
     double kappa_;
+    const CloverField *clover_;
     SpinorField middle_; // on the other parity
 };
 

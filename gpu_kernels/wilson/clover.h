@@ -122,6 +122,7 @@ template <Precision p> struct CloverView {
     static constexpr int bytes = static_cast<int>(clover_block_bytes(p));
     unsigned char *data;
     size_t stride, block_bytes;
+    CloverView() = default;
     explicit CloverView(const CloverField &f) : data(f.block(0, 0)), stride(f.stride()), block_bytes(f.block_bytes()) {}
 
     template <Reuse reuse = Reuse::stream> MILCGPU_HD CloverBlock<Real> load(int parity, int chirality, int i) const {

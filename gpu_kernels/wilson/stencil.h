@@ -74,6 +74,17 @@ struct UnitTerm {
     template <class T> MILCGPU_HD void multiply(int, WilsonVector<T> &) const {}
 };
 
+// The clover term of `parity`, or its inverse.
+template <Precision p> struct CloverTerm {
+    CloverView<p> r;
+    int parity;
+    template <class T> MILCGPU_HD void multiply(int i, WilsonVector<T> &v) const {
+        MILCGPU_UNROLL
+        for (int chirality = 0; chirality < 2; ++chirality)
+            milcgpu::multiply(r.load(parity, chirality, i), v.d[2 * chirality], v.d[2 * chirality + 1]);
+    }
+};
+
 // v = C D_s in
 template <class Spinor, int reals, class Term> struct WilsonHop : WilsonHops<Spinor, reals> {
     using Real = typename Spinor::Real;
@@ -209,7 +220,12 @@ void launch_wilson_with(Device &device, const WilsonCall &call, Epilogue epilogu
 
 template <class Spinor, int reals, int min_blocks, int block>
 void launch_wilson(Device &device, const WilsonCall &call, Epilogue epilogue) {
-    launch_wilson_with<Spinor, reals, min_blocks, block>(device, call, epilogue, UnitTerm());
+    constexpr Precision p = Spinor::precision;
+    if (call.term == nullptr)
+        launch_wilson_with<Spinor, reals, min_blocks, block>(device, call, epilogue, UnitTerm());
+    else
+        launch_wilson_with<Spinor, reals, min_blocks, block>(device, call, epilogue,
+                                                             CloverTerm<p>{CloverView<p>(*call.term), call.parity});
 }
 
 // The rows of one precision.

@@ -53,7 +53,9 @@ void check_call(const WilsonCall &call, Epilogue epilogue) {
     const bool sums = (matrix || call.dots == nullptr) && (!matrix || call.pending == nullptr) &&
                       (call.dots == nullptr || (epilogue == Epilogue::plain && call.cg == nullptr)) &&
                       (!step || call.cg != nullptr) && call.checksums == nullptr;
-    if (!fields_fit || !ends || !sums || call.in.data == call.out.data || links.directions() != 4 ||
+    const bool term =
+        call.term == nullptr || (call.term->precision() == call.in.precision && call.term->stride() == links.stride());
+    if (!fields_fit || !ends || !sums || !term || call.in.data == call.out.data || links.directions() != 4 ||
         (call.sign != 1 && call.sign != -1))
         throw Error(Status::bad_argument,
                     "wilson: one source of Wilson vectors in one precision on the lattice of the links, in and out "
@@ -67,16 +69,18 @@ void wilson(Device &device, const WilsonCall &call, Epilogue epilogue) {
     find_wilson(call.in.precision, call.links->precision(), call.links->reals()).launch(device, call, epilogue);
 }
 
-size_t wilson_bytes(Precision spinor, Precision link, int reals, const WilsonEnd &end, size_t sites) {
+size_t wilson_bytes(Precision spinor, Precision link, int reals, const WilsonEnd &end, size_t sites, bool clover) {
     const int spinors = traits(end.epilogue).spinors + (end.form == WilsonForm::matrix) + end.dot;
-    return sites * (8 * link_bytes(link, reals) + wilson_components * spinors * spinor_bytes(spinor));
+    return sites * (8 * link_bytes(link, reals) + wilson_components * spinors * spinor_bytes(spinor) +
+                    (clover ? 2 * clover_block_bytes(spinor) : 0));
 }
 
 // Of a site: D; own - factor D; the epilogue and its sums of four colour vectors, or <with, out> and |out|^2.
-size_t wilson_flops(const WilsonEnd &end, size_t sites) {
+size_t wilson_flops(const WilsonEnd &end, size_t sites, bool clover) {
+    const size_t term = clover ? static_cast<size_t>(clover_flops) : 0;
     if (end.form == WilsonForm::hop)
-        return sites * 1320;
-    return sites * (1320 + 48 + wilson_components * (end.dot ? 24 + 12 : traits(end.epilogue).flops));
+        return sites * (1320 + term);
+    return sites * (1320 + 48 + term + wilson_components * (end.dot ? 24 + 12 : traits(end.epilogue).flops));
 }
 
 } // namespace milcgpu

@@ -21,6 +21,7 @@
 // wilson_bytes().
 #pragma once
 #include "gpu_kernels/blas/epilogue.h"
+#include "gpu_kernels/wilson/clover.h"
 #include <string>
 #include <vector>
 
@@ -36,12 +37,13 @@ struct WilsonCall : HalfCall {
     int parity; // of out: 0 even, 1 odd
     const LinkField *links;
     WilsonForm form;
-    int sign = 1;            // s
-    double factor = 0;       // matrix
-    SpinorBlock own{};       // matrix
-    bool after_step = false; // hop: `pending` is a step's, else that of plain before it
-    SpinorBlock with{};      // dot; none: <with, out> is 0
-    double *dots = nullptr;  // on the device, 3 sums: the row "dot" is asked for. Epilogue::plain
+    const CloverField *term = nullptr; // C on `parity`, in the precision of the vectors; nullptr: 1
+    int sign = 1;                      // s
+    double factor = 0;                 // matrix
+    SpinorBlock own{};                 // matrix
+    bool after_step = false;           // hop: `pending` is a step's, else that of plain before it
+    SpinorBlock with{};                // dot; none: <with, out> is 0
+    double *dots = nullptr;            // on the device, 3 sums: the row "dot" is asked for. Epilogue::plain
 };
 
 struct WilsonKernel {
@@ -72,8 +74,8 @@ const WilsonKernel &find_wilson(Precision spinor, Precision link, int reals);
 // not fit each other.
 void wilson(Device &, const WilsonCall &, Epilogue);
 
-// Compulsory traffic and work of a launch on one parity, with C = 1.
-size_t wilson_bytes(Precision spinor, Precision link, int reals, const WilsonEnd &, size_t sites);
-size_t wilson_flops(const WilsonEnd &, size_t sites);
+// Compulsory traffic and work of a launch on one parity; clover: C is a clover term, else 1.
+size_t wilson_bytes(Precision spinor, Precision link, int reals, const WilsonEnd &, size_t sites, bool clover = false);
+size_t wilson_flops(const WilsonEnd &, size_t sites, bool clover = false);
 
 } // namespace milcgpu
