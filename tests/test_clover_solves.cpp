@@ -1,0 +1,243 @@
+// The clover term in the Wilson operator and its solvers: even-odd against full, and the C interface.
+#include "gpu_kernels/operators/wilson.h"
+#include "milc_glue/milcgpu_wilson.h"
+#include "milc_glue/wilson.h"
+#include "tests/clover_support.h"
+
+using namespace milcgpu;
+using namespace tests;
+using Number = reference::Complex;
+using reference::WilsonField;
+
+namespace {
+
+constexpr double kappa = 0.12, cku0 = 0.2;
+
+// Links as a quenched lattice has them, antiperiodic in time.
+reference::Gauge links_on(const reference::Lattice &lattice) {
+    return reference::antiperiodic_in_time(lattice, reference::near_unit_gauge(lattice, 0.25, 31));
+}
+
+// A context, a handle and what they are compared with.
+struct CloverSession {
+    Session<double> session;
+    milcgpu_wilson *wilson = nullptr;
+    milcgpu_wilson_spec spec{sizeof(milcgpu_wilson_spec), kappa, cku0 / kappa, 0, MILCGPU_WILSON_BICGSTAB};
+    reference::Gauge gauge;
+    CloverSession(const reference::Lattice &lattice, Backend backend, int block = 0)
+        : session(lattice, backend, block, 0), gauge(links_on(lattice)) {
+        REQUIRE(milcgpu_wilson_create(session.context, &wilson) == MILCGPU_OK);
+        load(gauge);
+    }
+    ~CloverSession() { milcgpu_wilson_destroy(wilson); }
+    void load(const reference::Gauge &links) {
+        auto milc = reference::links_to_milc<double>(session.lattice, links);
+        const milcgpu_field field = session.field(milc);
+        REQUIRE(milcgpu_wilson_load(wilson, &field) == MILCGPU_OK);
+    }
+    WilsonField matrix(const WilsonField &f, int sign) const {
+        const reference::Clover r = reference::clover_term(session.lattice, gauge, spec.kappa * spec.clover);
+        return reference::wilson_matrix(session.lattice, gauge, r, spec.kappa, f, sign);
+    }
+    struct Solved {
+        milcgpu_status status;
+        milcgpu_solve_report report;
+        WilsonField x;
+        double residual; // by the reference, on all sites
+    };
+    Solved solve(milcgpu_wilson_method by, const milcgpu_solve_spec &how, const WilsonField &b,
+                 const WilsonField &guess) {
+        Solved s{MILCGPU_OK, empty_report(), {}, 0};
+        auto source = reference::field_to_milc<double>(session.lattice, b, 1),
+             x = reference::field_to_milc<double>(session.lattice, guess, 1);
+        const milcgpu_field from = session.field(source), to = session.field(x);
+        spec.method = by;
+        s.status = milcgpu_wilson_solve(wilson, &spec, &how, &from, &to, &s.report);
+        s.x = reference::field_from_milc<reference::WilsonVector>(session.lattice, x.data(), 1);
+        s.residual = std::sqrt(norm2(b - matrix(s.x, 1)) / norm2(b));
+        return s;
+    }
+};
+
+milcgpu_solve_spec how_of(double tolerance, int precise, int sloppy, int parity = MILCGPU_EVEN) {
+    milcgpu_solve_spec how = solve_spec(0, tolerance, precise, sloppy);
+    how.parity = parity;
+    return how;
+}
+
+} // namespace
+
+TEST_CASE("the even-odd operator with clover term and its adjoint, all rows, against the reference", "[operators]") {
+    const double measured[] = {3.2e-16, 1.5e-7, 2.1e-5}, measured_sums[] = {1.5e-17, 5.4e-9, 5e-7};
+    for (const Backend backend : backends())
+        for (const auto &shape : {std::array<int, 4>{4, 6, 10, 4}, std::array<int, 4>{2, 4, 4, 8}}) {
+            WilsonBench bench(shape, backend);
+            const reference::Lattice &lattice = bench.lattice;
+            const reference::Gauge gauge = links_on(lattice);
+            const reference::Clover expected = reference::clover_term(lattice, gauge, cku0);
+            const LinkField as_given = bench.upload(gauge);
+            const LinkStatistics statistics = link_statistics(bench.device, as_given, bench.geometry);
+            const CloverField both = bench.clover(gauge, cku0), divided = bench.clover(gauge, cku0);
+            for (const int parity : {0, 1})
+                invert_clover(bench.device, both, parity, divided);
+            const WilsonField in = reference::random_wilson_field(lattice, 5),
+                              with = reference::random_wilson_field(lattice, 6);
+            for (const WilsonKernel &row : wilson_table())
+                for (const int parity : {0, 1}) {
+                    const LinkField links =
+                        pack_links(bench.device, as_given, statistics, bench.geometry, row.precision, row.reals, "test")
+                            .field;
+                    CloverField term(bench.device, row.precision, bench.geometry, "test"),
+                        inverse(bench.device, row.precision, bench.geometry, "test");
+                    convert_clover(bench.device, both, term);
+                    convert_clover(bench.device, divided, inverse);
+                    const OperatorSpec spec{row.precision, row.precision, row.reals};
+                    const WilsonMatrix M(bench.device, bench.geometry, parity, spec, links, kappa, {&term, &inverse});
+                    const WilsonMatrix plain(bench.device, bench.geometry, parity, spec, links, kappa);
+                    CHECK(M.stands_on().size() == 3);
+                    CHECK(M.flops() - plain.flops() == clover_flops * lattice.volume());
+                    CHECK(M.bytes() - plain.bytes() == clover_bytes(row.precision) * lattice.volume());
+                    const SpinorField x = bench.upload(in, parity, row.precision),
+                                      w = bench.upload(with, parity, row.precision),
+                                      out = M.vectors(bench.device, "test");
+                    const DeviceArray<double> sums(bench.device, matrix_sums, "test");
+                    for (const int sign : {1, -1}) {
+                        MatrixCall call;
+                        call.in = x, call.out = out, call.with = w, call.sums = sums.data();
+                        sign == 1 ? M.apply(bench.device, call) : M.apply_dagger(bench.device, call);
+                        const WilsonField m =
+                            reference::wilson_even_odd(lattice, gauge, expected, kappa, in, sign, parity);
+                        const double error = reference::relative_difference(bench.download(out, parity), m);
+                        const Number dot = reference::dot(reference::on_parity(lattice, with, parity), m);
+                        const std::vector<double> got = sums.to_host();
+                        const double sum_error =
+                            std::abs(Number(got[0], got[1]) - dot) /
+                            std::sqrt(norm2(m) * norm2(reference::on_parity(lattice, with, parity)));
+                        CAPTURE(name(backend), name(row.precision), row.reals, parity, sign, error, sum_error);
+                        CHECK(error <= times_measured * measured[int(row.precision)]);
+                        CHECK(sum_error <= times_measured * measured_sums[int(row.precision)]);
+                    }
+                }
+        }
+}
+
+TEST_CASE("M with clover term of host fields, each coefficient and new links at once", "[operators]") {
+    const reference::Lattice lattice{{4, 6, 2, 4}};
+    for (const Backend backend : backends()) {
+        CloverSession w(lattice, backend);
+        const WilsonField in = reference::random_wilson_field(lattice, 7);
+        const auto check = [&](int precision, int sign, double allowed) {
+            auto source = reference::field_to_milc<double>(lattice, in, 1);
+            auto result = source;
+            const milcgpu_field from = w.session.field(source), to = w.session.field(result);
+            const milcgpu_operator what{precision, 0, 18};
+            REQUIRE(milcgpu_wilson_matrix(w.wilson, &w.spec, &what, sign, MILCGPU_EVEN_AND_ODD, &from, &to) ==
+                    MILCGPU_OK);
+            const WilsonField got = reference::field_from_milc<reference::WilsonVector>(lattice, result.data(), 1);
+            const double error = reference::relative_difference(got, w.matrix(in, sign));
+            CAPTURE(precision, sign, w.spec.clover, error);
+            CHECK(error <= times_measured * allowed);
+        };
+        for (const int sign : {1, -1}) {
+            check(MILCGPU_DOUBLE, sign, 2.6e-16);
+            check(MILCGPU_SINGLE, sign, 9.6e-8);
+            check(MILCGPU_HALF, sign, 1.01e-5);
+        }
+        for (const double clover : {-3.0, 0.0, 6.0}) {
+            w.spec.clover = clover;
+            check(MILCGPU_DOUBLE, 1, 2.6e-16);
+        }
+        w.gauge = reference::random_gauge(lattice, 8);
+        w.load(w.gauge);
+        check(MILCGPU_DOUBLE, 1, 2.6e-16);
+    }
+}
+
+TEST_CASE("solves with clover term by BiCGstab and by conjugate gradient: true residual on all sites", "[operators]") {
+    const reference::Lattice lattice{{4, 4, 2, 8}};
+    const WilsonField b = reference::random_wilson_field(lattice, 9), zero(lattice.volume(), reference::WilsonVector{});
+    for (const Backend backend : backends()) {
+        CloverSession w(lattice, backend);
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+            for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF}) {
+                const milcgpu_solve_spec how = how_of(1e-10, MILCGPU_DOUBLE, sloppy, parity);
+                const auto bicgstab = w.solve(MILCGPU_WILSON_BICGSTAB, how, b, zero);
+                const auto cg = w.solve(MILCGPU_WILSON_CG, how, b, zero);
+                CAPTURE(name(backend), parity, sloppy, bicgstab.report.steps, cg.report.steps, bicgstab.residual,
+                        cg.residual, bicgstab.report.message, cg.report.message);
+                for (const auto *s : {&bicgstab, &cg}) {
+                    CHECK(s->status == MILCGPU_OK);
+                    CHECK(s->residual < 1e-10);
+                    CHECK(std::fabs(s->residual - s->report.true_residual) < 1e-14);
+                }
+                CHECK(bicgstab.report.steps < cg.report.steps);
+                CHECK(std::sqrt(norm2(bicgstab.x - cg.x) / norm2(cg.x)) < 1e-8);
+                // The solution as a guess.
+                const auto again = w.solve(MILCGPU_WILSON_BICGSTAB, how, b, bicgstab.x);
+                CHECK(again.status == MILCGPU_OK);
+                CHECK(again.report.steps <= 2);
+            }
+        const milcgpu_solve_spec how = how_of(1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+        const auto nothing = w.solve(MILCGPU_WILSON_BICGSTAB, how, zero, zero);
+        CHECK(nothing.status == MILCGPU_OK);
+        CHECK(norm2(nothing.x) == 0);
+        // A source on the other parity alone.
+        const auto odd = w.solve(MILCGPU_WILSON_BICGSTAB, how, reference::on_parity(lattice, b, 1), zero);
+        CHECK(odd.status == MILCGPU_OK);
+        CHECK(odd.residual < 1e-10);
+    }
+}
+
+TEST_CASE("what solves with a clover term refuse, with the solution untouched; flipped bits", "[operators][errors]") {
+    const reference::Lattice lattice{{4, 2, 2, 4}};
+    WilsonField b = reference::random_wilson_field(lattice, 10), guess = reference::random_wilson_field(lattice, 11);
+    for (const Backend backend : backends()) {
+        CloverSession w(lattice, backend);
+        const auto refused = [&](const milcgpu_solve_spec &how, milcgpu_status status, const char *words) {
+            for (const auto by : {MILCGPU_WILSON_BICGSTAB, MILCGPU_WILSON_CG}) {
+                const auto s = w.solve(by, how, b, guess);
+                CAPTURE(words, milcgpu_last_error());
+                CHECK(s.status == status);
+                CHECK(std::string(milcgpu_last_error()).find(words) != std::string::npos);
+                CHECK(norm2(s.x - guess) == 0);
+            }
+        };
+        const milcgpu_solve_spec how = how_of(1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+        w.spec.clover = NAN;
+        refused(how, MILCGPU_BAD_ARGUMENT, "spec.clover is nan");
+        w.spec.clover = cku0 / kappa;
+        const WilsonField good = b;
+        b[5].d[1].c[2] = NAN;
+        refused(how, MILCGPU_NAN_OR_INF, "source");
+        b = good;
+        // All plaquettes xy are diag(i, -i, 1), so f_xy = diag(i, -i, 0), and R = 1 + sigma_xy i f_xy has zeros.
+        const reference::Gauge before = w.gauge;
+        w.gauge = reference::unit_gauge(lattice);
+        for (int s = 0; s < lattice.volume(); ++s) {
+            const Number phases[] = {1, {0, 1}, -1, {0, -1}};
+            const int x = lattice.coordinates(s)[0];
+            w.gauge[4 * s + 1].e[0][0] = phases[x], w.gauge[4 * s + 1].e[1][1] = std::conj(phases[x]);
+        }
+        w.load(w.gauge);
+        w.spec.clover = 1 / kappa;
+        refused(how, MILCGPU_BAD_ARGUMENT, "64 of 64 blocks on odd sites have no inverse");
+        w.spec.clover = cku0 / kappa;
+        w.gauge = before;
+        w.load(w.gauge);
+        CHECK(w.solve(MILCGPU_WILSON_BICGSTAB, how, b, guess).status == MILCGPU_OK);
+        // A flipped bit of the clover term is seen, and the handle is empty then.
+        Device &device = w.wilson->device();
+        const auto term = w.wilson->clover(w.spec.kappa * w.spec.clover, Precision::single);
+        uint32_t word;
+        unsigned char *const at = term->inverse.block(1, 1);
+        device.copy_to_host(&word, at, sizeof word);
+        word ^= 1;
+        device.copy_to_device(at, &word, sizeof word);
+        const auto s = w.solve(MILCGPU_WILSON_BICGSTAB, how, b, guess);
+        CHECK(s.status == MILCGPU_CORRUPTED);
+        CHECK(norm2(s.x - guess) == 0);
+        CHECK(w.solve(MILCGPU_WILSON_BICGSTAB, how, b, guess).status == MILCGPU_BAD_ARGUMENT);
+        w.load(w.gauge);
+        CHECK(w.solve(MILCGPU_WILSON_BICGSTAB, how, b, guess).status == MILCGPU_OK);
+    }
+}
