@@ -1,4 +1,5 @@
 // The C interface: checks arguments, keeps the context, turns exceptions into status codes. See milcgpu.h.
+#include "gpu_kernels/laplace/laplace.h"
 #include "milc_glue/start_context.h"
 #include "milc_glue/vectors.h"
 #include "milc_glue/verify.h"
@@ -405,6 +406,15 @@ void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user
                               name(row.epilogue), row.most_sources, row.checks ? "of links" : "-",
                               dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, 1),
                               dslash_flops(row.epilogue, 1), row.file)
+                           .c_str());
+        line(user, format("%-17s %5s  %-9s %7s %9s %7s %7s  %s", "Laplace", "reals", "epilogue", "sources", "hops",
+                          "bytes", "flops", "file")
+                       .c_str());
+        for (const LaplaceKernel &row : laplace_table())
+            line(user, format("%-17s %5d  %-9s %7d %9d %7zu %7zu  %s", name(row.precision), row.reals,
+                              name(row.epilogue), row.most_sources, 2 * row.directions,
+                              laplace_bytes(row.precision, row.reals, row.directions, row.epilogue, 1),
+                              laplace_flops(row.directions, row.epilogue, 1), row.file)
                            .c_str());
         return Status::ok;
     });

@@ -1,4 +1,5 @@
-// Half of a normal operator A = a + B^dag B and what is fused onto its end. B is D for staggered fermions.
+// Half of a normal operator A = a + B^dag B or a - B^dag B and what is fused onto its end. A x is a x - D in: for
+// staggered fermions B is D, which is anti-hermitian, and for the Laplace operator B = kappa D is hermitian.
 //
 //   epilogue   out                             sum (deterministic, in double)
 //   plain      B in                            |out|^2

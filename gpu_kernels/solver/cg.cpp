@@ -258,6 +258,7 @@ CgState CgSolver::begin_state(int iteration_limit, double target) const {
     CgState state{};
     state.waits = device_.waits();
     state.shift = limits_.shift;
+    state.sign = sloppy_->A->sign();
     state.scale = scale_;
     state.target_rr = target;
     state.relative_target = limits_.relative_tolerance;
