@@ -54,10 +54,10 @@ typedef struct {
     int max_restarts;         /* starts of the iteration allowed, the first included; > 0 */
     milcgpu_operator precise; /* as in milcgpu_solve_spec: residuals are recomputed in this */
     milcgpu_operator sloppy;  /* iterations run in this; precision 0: as precise */
-    double reliable_delta;    /* as in milcgpu_solve_spec, 0: the default */
-    double jump_limit;
-    int together; /* milcgpu_together, of several sources; in MILCGPU_BLOCK and MILCGPU_LOCK_STEP, and where
-                     MILCGPU_TOGETHER_AUTO takes the first, single iterates where half is asked for */
+    double reliable_delta;    /* as in milcgpu_solve_spec, but 0: 0.01 for half, else 0.001 */
+    double jump_limit;        /* as in milcgpu_solve_spec */
+    int together;             /* milcgpu_together, of several sources; in MILCGPU_BLOCK and MILCGPU_LOCK_STEP, and where
+                                 MILCGPU_TOGETHER_AUTO takes the first, single iterates where half is asked for */
     void (*progress)(void *user, int step, double residual); /* NULL: none. residual: of the even-odd system */
     void *user;
 } milcgpu_laplace_solve_spec;
