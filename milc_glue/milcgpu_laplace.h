@@ -13,7 +13,7 @@
  * Vectors are colour vectors on all sites, of the host in double or single, or those that stay on the device, whatever
  * the precision of the links. Link precision is that of the vectors in each operator (link_precision 0, or the same).
  *
- * Every function returns a status and says in milcgpu_last_error() what failed, where, and what to do. Host outputs are
+ * Both functions return a status and says in milcgpu_last_error() what failed, where, and what to do. Host outputs are
  * untouched on failure. Links have checksums, looked at before they are used and after a solve: CORRUPTED means that a
  * bit flipped there, and that the handle is empty now. MILCGPU_VERIFY=0 turns that off. On a lattice that is cut over
  * ranks these functions are NOT_BUILT.
@@ -35,7 +35,7 @@ typedef enum {
 typedef struct {
     size_t struct_size;
     int directions; /* 3 or 4 */
-    double kappa;   /* 0 < kappa < 1 / (2 directions): there M is positive */
+    double kappa;   /* 0 < kappa < 1 / (2 directions): there M is positive, if links are unitary */
     milcgpu_operator what;
 } milcgpu_laplace_spec;
 
@@ -65,7 +65,8 @@ typedef struct {
 /* M x = b for n sources, by conjugate gradient on the even sites: (1 - kappa^2 D_eo D_oe) x_e = b_e + kappa D b_o, then
  * x_o = b_o + kappa D x_e. solutions: the guess on entry, read on even sites; x on return when the status is OK,
  * NOT_CONVERGED or PRECISION_FLOOR, else untouched. Sources and guesses with NaN or infinity are refused before
- * anything is solved. No solution may be a source or another one's place on the device.
+ * anything is solved. No solution may be a source on the device. Links that are not unitary may leave M with a negative
+ * eigenvalue: NOT_POSITIVE where the solve meets it.
  *
  * reports: n of them, or NULL. true_residual is |b - M x| / |b| of all sites, in double from the links as handed over
  * and x before it is rounded to the vectors' precision; source_norm is |b|; relative_residual is 1; links_version is 0;

@@ -582,6 +582,20 @@ TEST_CASE("Laplace: links in single, and links that are not unitary, are solved 
         CHECK(granted.status == MILCGPU_OK);
         CHECK(granted.reports[0].sloppy_reconstruct == 18);
         CHECK(residual_of(lattice, rough.u, 3, 0.01, b, granted.x[0]) < 1e-10);
+        // Links of norm 3: M has negative eigenvalues, and nothing is written.
+        Gauge large = links_for(lattice, 61);
+        for (auto &link : large)
+            link = 3.0 * link;
+        m.must(m.load(large, false));
+        for (const int together : {MILCGPU_BLOCK, MILCGPU_LOCK_STEP, MILCGPU_ONE_BY_ONE}) {
+            auto spec = laplace_solve(4, 0.11, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+            spec.together = together;
+            const auto indefinite = m.solve(spec, {b, b}, {b, b});
+            CAPTURE(together, indefinite.error);
+            CHECK(indefinite.status == MILCGPU_NOT_POSITIVE);
+            CHECK(indefinite.error.find("not positive") != std::string::npos);
+            CHECK(reference::relative_difference(indefinite.x[1], b) == 0);
+        }
         // Other links: nothing of the old ones is left.
         m.must(m.load(links_for(lattice, 64), false));
         const auto after = m.solve(laplace_solve(4, 0.11, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF, 12), {b});
