@@ -116,9 +116,9 @@ Places places_of(milcgpu_meson_links &links, const milcgpu_quarks *quarks, int n
     return places;
 }
 
-void check_count(int n, int least) {
-    if (n < least || n > 1000)
-        refuse(format("n is %d: %d to 1000 vectors", n, least));
+void check_count(int n) {
+    if (n < 1 || n > 1000)
+        refuse(format("n is %d: 1 to 1000 vectors", n));
 }
 
 // ---- application
@@ -126,22 +126,24 @@ void check_count(int n, int least) {
 // Of vectors that are applied to at once: links are loaded once for four of them.
 constexpr int most_at_once = 12;
 
+// All results are there before the first is written.
 void apply(milcgpu_meson_links &links, const LinkField &field, int directions, double kappa, bool matrix,
            const std::vector<int> &parities, const Places &from, const Places &to) {
     Device &device = links.device();
     const int n = static_cast<int>(from.size()), room = std::min(n, most_at_once);
-    const auto fields = [&](const char *owner, int parity) {
-        return SpinorField(device, field.precision(), links.geometry(), parity, owner, room);
+    const auto fields = [&](int parity, int count) {
+        return SpinorField(device, field.precision(), links.geometry(), parity, "Laplace vectors", count);
     };
-    const SpinorField in[2] = {fields("Laplace vectors", 0), fields("Laplace vectors", 1)};
-    SpinorField out[2];
-    bool reads[2] = {matrix, matrix};
+    SpinorField in[2], out[2];
     for (const int on : parities)
-        reads[1 - on] = true, out[on] = fields("Laplace vectors", on);
+        out[on] = fields(on, n);
+    for (const int on : {0, 1})
+        if (matrix || out[1 - on])
+            in[on] = fields(on, room);
     for (int first = 0; first < n; first += room) {
         const int count = std::min(room, n - first);
         for (const int on : {0, 1})
-            for (int k = 0; k < count && reads[on]; ++k)
+            for (int k = 0; k < count && in[on]; ++k)
                 from[first + k].read(*links.context, on, in[on][k]);
         for (const int on : parities) {
             LaplaceCall call{};
@@ -150,17 +152,18 @@ void apply(milcgpu_meson_links &links, const LinkField &field, int directions, d
             call.directions = directions;
             call.links = &field;
             call.kappa = kappa;
-            call.in = in[1 - on].block().first(count), call.out = out[on].block().first(count);
+            call.in = in[1 - on].block().first(count), call.out = out[on].block().from(first).first(count);
             call.x = in[on].block().first(count);
             call.a = 1;
             laplace(device, call, matrix ? Epilogue::normal : Epilogue::plain);
-            for (int k = 0; k < count; ++k)
-                require_finite(device, out[on][k], on, "the result");
         }
-        for (const int on : parities)
-            for (int k = 0; k < count; ++k)
-                to[first + k].write(*links.context, on, out[on][k]);
     }
+    for (const int on : parities)
+        for (int k = 0; k < n; ++k)
+            require_finite(device, out[on][k], on, "the result");
+    for (const int on : parities)
+        for (int k = 0; k < n; ++k)
+            to[k].write(*links.context, on, out[on][k]);
 }
 
 std::vector<int> parities_of(int parity) {
@@ -270,21 +273,22 @@ class Group {
         for (const int on : {0, 1})
             b_[on] = SpinorField(device(), Precision::double_, links.geometry(), on, "Laplace sources", count);
         x_odd_ = SpinorField(device(), Precision::double_, links.geometry(), 1, "Laplace solutions", count);
-        norm_.resize(count);
+        r_ = SpinorField(device(), Precision::double_, links.geometry(), 0, "Laplace residual");
+        norm_.resize(count), bad_.resize(count);
     }
-    // b and the source of the even-odd system to `source`, the guess to `guess`.
+    // b and the source of the even-odd system to `source`, the guess to `guess`. A source that cannot be solved for
+    // counts as zero meanwhile.
     void load(const Places &sources, const Places &solutions, int first, const SpinorBlock &source,
               const SpinorBlock &guess) {
         for (int k = 0; k < count_; ++k) {
-            for (const int on : {0, 1}) {
+            solutions[first + k].read(*links_.context, 0, guess[k]);
+            for (const int on : {0, 1})
                 sources[first + k].read(*links_.context, on, b_[on][k]);
+            look_for_nan(first + k, k, guess);
+            for (const int on : {0, 1})
                 norm_squared(device(), b_[on][k], sums_.data() + on);
-                require_finite(device(), b_[on][k], on, format("sources[%d]", first + k).c_str());
-            }
             const std::vector<double> norms = sums_.to_host();
             norm_[k] = std::sqrt(norms[0] + norms[1]);
-            solutions[first + k].read(*links_.context, 0, guess[k]);
-            require_finite(device(), guess[k], 0, format("the guess solutions[%d]", first + k).c_str());
         }
         full_.add_neighbours(device(), 0, b_[0], b_[1], source);
         before_ = checksum_of_sources();
@@ -299,16 +303,18 @@ class Group {
     void finish(const SpinorBlock &x, double tolerance, std::vector<milcgpu_solve_report> &reports, int first) {
         full_.add_neighbours(device(), 1, b_[1], x, x_odd_);
         for (int k = 0; k < count_; ++k) {
-            const SpinorField r(device(), Precision::double_, links_.geometry(), 0, "Laplace residual");
             milcgpu_solve_report &report = reports[first + k];
-            full_.residual_on(device(), 0, b_[0][k], x[k], x_odd_[k], r, sums_.data());
-            full_.residual_on(device(), 1, b_[1][k], x_odd_[k], x[k], r, sums_.data() + 1);
+            full_.residual_on(device(), 0, b_[0][k], x[k], x_odd_[k], r_, sums_.data());
+            full_.residual_on(device(), 1, b_[1][k], x_odd_[k], x[k], r_, sums_.data() + 1);
             const std::vector<double> rr = sums_.to_host();
             const double even_norm = report.source_norm; // of the even-odd system
             report.source_norm = norm_[k];
             report.true_residual = norm_[k] > 0 ? std::sqrt(rr[0] + rr[1]) / norm_[k] : 0;
             report.recursion_residual *= norm_[k] > 0 ? even_norm / norm_[k] : 0;
-            if (report.status == MILCGPU_OK && norm_[k] > 0 && !(report.true_residual < tolerance)) {
+            if (!bad_[k].empty()) {
+                report.status = MILCGPU_NAN_OR_INF;
+                std::snprintf(report.message, sizeof report.message, "%s", bad_[k].c_str());
+            } else if (report.status == MILCGPU_OK && norm_[k] > 0 && !(report.true_residual < tolerance)) {
                 report.status = MILCGPU_PRECISION_FLOOR;
                 std::snprintf(
                     report.message, sizeof report.message,
@@ -332,6 +338,19 @@ class Group {
 
   private:
     Device &device() const { return links_.device(); }
+    void look_for_nan(int number, int k, const SpinorBlock &guess) {
+        try {
+            for (const int on : {0, 1})
+                require_finite(device(), b_[on][k], on, format("sources[%d]", number).c_str());
+            require_finite(device(), guess[k], 0, format("the guess solutions[%d]", number).c_str());
+        } catch (const Error &error) {
+            if (error.status() != Status::nan_or_inf)
+                throw;
+            bad_[k] = error.what();
+            for (const SpinorBlock &field : {b_[0][k], b_[1][k], guess[k]})
+                device().fill_zero(field.data, field.bytes());
+        }
+    }
     uint64_t checksum_of_sources() const {
         if (!links_.context->verify)
             return 0;
@@ -340,9 +359,10 @@ class Group {
     milcgpu_meson_links &links_;
     const LaplaceOperator &full_;
     int count_;
-    SpinorField b_[2], x_odd_;
+    SpinorField b_[2], x_odd_, r_; // r_: room for a residual of either parity
     DeviceArray<double> sums_;
-    std::vector<double> norm_; // |b|
+    std::vector<double> norm_;     // |b|
+    std::vector<std::string> bad_; // of a source with NaN or infinity, in it or in its guess: what there is
     uint64_t before_ = 0;
 };
 
@@ -444,12 +464,8 @@ extern "C" milcgpu_status milcgpu_laplace(milcgpu_meson_links *links, const milc
             check_laplace(l.geometry(), spec->directions, kappa);
         OperatorSpec what = laplace_spec(spec->what, spec->directions, "spec.what");
         const std::vector<int> parities = parities_of(parity);
-        check_count(n, 1);
+        check_count(n);
         const Places read = places_of(l, from, n, "from"), made = places_of(l, to, n, "to");
-        for (int k = 0; k < n; ++k)
-            for (int j = 0; j < n; ++j)
-                if (j != k && made[k].is(read[j]))
-                    refuse(format("to[%d] is from[%d]: only to[k] may be from[k]", k, j));
         l.unchanged(l.u);
         const std::shared_ptr<LaplaceKept> kept = kept_with(l);
         const Links held = links_for(l, *kept, what);
@@ -467,7 +483,7 @@ extern "C" milcgpu_status milcgpu_laplace_solve(milcgpu_meson_links *links, cons
         need_links(l);
         require(spec, function, "spec");
         require_size(spec->struct_size, sizeof *spec, "milcgpu_laplace_solve_spec");
-        check_count(n, 1);
+        check_count(n);
         const Arguments a = checked(l, *spec, n);
         const Places from = places_of(l, sources, n, "sources"), to = places_of(l, solutions, n, "solutions");
         for (int k = 0; k < n; ++k)

@@ -407,12 +407,12 @@ void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user
                               dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, 1),
                               dslash_flops(row.epilogue, 1), row.file)
                            .c_str());
-        line(user, format("%-17s %5s  %-9s %7s %9s %7s %7s  %s", "Laplace", "reals", "epilogue", "sources", "hops",
-                          "bytes", "flops", "file")
+        line(user, format("%-16s %5s  %-9s %7s %10s %7s %7s  %s", "Laplace", "reals", "epilogue", "sources",
+                          "directions", "bytes", "flops", "file")
                        .c_str());
         for (const LaplaceKernel &row : laplace_table())
-            line(user, format("%-17s %5d  %-9s %7d %9d %7zu %7zu  %s", name(row.precision), row.reals,
-                              name(row.epilogue), row.most_sources, 2 * row.directions,
+            line(user, format("%-16s %5d  %-9s %7d %10d %7zu %7zu  %s", name(row.precision), row.reals,
+                              name(row.epilogue), row.most_sources, row.directions,
                               laplace_bytes(row.precision, row.reals, row.directions, row.epilogue, 1),
                               laplace_flops(row.directions, row.epilogue, 1), row.file)
                            .c_str());

@@ -64,9 +64,10 @@ typedef struct {
 
 /* M x = b for n sources, by conjugate gradient on the even sites: (1 - kappa^2 D_eo D_oe) x_e = b_e + kappa D b_o, then
  * x_o = b_o + kappa D x_e. solutions: the guess on entry, read on even sites; x on return when the status is OK,
- * NOT_CONVERGED or PRECISION_FLOOR, else untouched. Sources and guesses with NaN or infinity are refused before
- * anything is solved. No solution may be a source on the device. Links that are not unitary may leave M with a negative
- * eigenvalue: NOT_POSITIVE where the solve meets it.
+ * NOT_CONVERGED or PRECISION_FLOOR, else untouched. One that cannot be solved for (NaN in it, or in its guess) does not
+ * hold the others back. Sources are taken 16 at a time, or one by one, and what these have found is written before the
+ * next ones are begun. No solution may be a source on the device. Links that are not unitary may leave M with a
+ * negative eigenvalue: NOT_POSITIVE where a solve meets it.
  *
  * reports: n of them, or NULL. true_residual is |b - M x| / |b| of all sites, in double from the links as handed over
  * and x before it is rounded to the vectors' precision; source_norm is |b|; relative_residual is 1; links_version is 0;

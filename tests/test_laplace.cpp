@@ -553,11 +553,16 @@ TEST_CASE("Laplace: several sources together, one by one, on the device, with gu
             CHECK(same_bits(resident.saved(2 + k, reals), reference::vector_to_milc<double>(lattice, on_host.x[k])));
         CHECK(milcgpu_laplace_solve(m.links, &spec, 2, &sources, &over, nullptr) == MILCGPU_BAD_ARGUMENT);
         const auto what = m.spec(4, spec.kappa);
-        CHECK(milcgpu_laplace(m.links, &what, MILCGPU_LAPLACE_M, 3, 2, &sources, &over) == MILCGPU_BAD_ARGUMENT);
         // M x is b; in place.
         m.must(milcgpu_laplace(m.links, &what, MILCGPU_LAPLACE_M, 3, 2, &solutions, &solutions));
         const auto back = reference::vector_from_milc<double>(lattice, resident.saved(3, reals));
         CHECK(reference::relative_difference(back, b[1]) < 1e-11);
+        // What is read is read before anything is written.
+        m.must(milcgpu_laplace(m.links, &what, MILCGPU_LAPLACE_M, 3, 2, &sources, &over));
+        for (int k = 0; k < 2; ++k)
+            CHECK(reference::relative_difference(
+                      reference::vector_from_milc<double>(lattice, resident.saved(1 + k, reals)),
+                      reference::laplace_matrix(lattice, u, 4, spec.kappa, b[k])) <= times_measured * row_error[0]);
         const milcgpu_quarks empty = resident.from(4);
         CHECK(milcgpu_laplace(m.links, &what, MILCGPU_LAPLACE_M, 3, 1, &empty, &empty) == MILCGPU_BAD_ARGUMENT);
     }
@@ -675,20 +680,22 @@ TEST_CASE("Laplace: what does not work is refused in words, and nothing is writt
         const auto floor = m.solve(with([](auto &s) { s.tolerance = 1e-18; }), b);
         CHECK(floor.status == MILCGPU_PRECISION_FLOOR);
         CHECK(floor.reports[0].true_residual < 1e-15);
-        // NaN in a source or a guess, at an odd site and at an even one.
-        for (const int site : {0, 1}) {
-            std::vector<Fermion> bad = {b[0], b[0]};
-            bad[1][site].c[2] = NAN;
-            const auto s = m.solve(good, bad, {guess[0], guess[0]});
+        // NaN in a source or a guess, at an odd site or at an even one, does not hold the others back.
+        for (const int together : {MILCGPU_BLOCK, MILCGPU_LOCK_STEP, MILCGPU_ONE_BY_ONE}) {
+            std::vector<Fermion> bad(4, b[0]), guesses(4, guess[0]);
+            bad[0][0].c[2] = NAN, bad[2][1].c[0] = INFINITY, guesses[3][0].c[0] = NAN;
+            const auto s = m.solve(with([&](auto &s) { s.together = together; }), bad, guesses);
+            CAPTURE(name(backend), together, s.error);
             CHECK(s.status == MILCGPU_NAN_OR_INF);
-            CHECK(s.error.find("sources[1]") != std::string::npos);
-            CHECK(reference::relative_difference(s.x[1], guess[0]) == 0);
+            CHECK(s.error.find("sources[0]") != std::string::npos);
+            for (const int k : {0, 2, 3}) {
+                CHECK(s.reports[k].status == MILCGPU_NAN_OR_INF);
+                CHECK(parity_difference(lattice, s.x[k], guess[0], 1) == 0);
+            }
+            CHECK(std::string(s.reports[3].message).find("guess solutions[3]") != std::string::npos);
+            CHECK(s.reports[1].status == MILCGPU_OK);
+            CHECK(residual_of(lattice, m.u, 4, 0.1, b[0], s.x[1]) < 1e-8);
         }
-        Fermion bad_guess = guess[0];
-        bad_guess[0].c[0] = INFINITY;
-        const auto s = m.solve(good, b, {bad_guess});
-        CHECK(s.status == MILCGPU_NAN_OR_INF);
-        CHECK(s.error.find("guess") != std::string::npos);
         // Applications.
         auto in = reference::vector_to_milc<double>(lattice, b[0]), out = in;
         const milcgpu_field from = Session<double>::field(in), to = Session<double>::field(out);
