@@ -82,15 +82,19 @@ class Laplace : Operators {
                             plain(p, reals, directions, sources, sum);
                         step(p, reals, directions, sum);
                     }
-            solves(directions);
+            if (!bench_.settings.sweep_shapes) // solves are more than a launch
+                solves(directions);
         }
     }
 
   private:
     static constexpr double kappa_ = 0.12, measured[] = {6e-16, 3e-7, 5e-5};
 
-    static Operation operation(Precision p, int reals, int directions, const char *what, int sources = 1) {
-        return {"Laplace", format("%d directions %d %s", directions, reals, what), name(p), sources};
+    static Operation operation(Precision p, int reals, int directions, Epilogue end, int sources = 1) {
+        const LaplaceKernel &kernel = find_laplace(p, reals, directions, end, sources);
+        return {"Laplace", format("%d directions %d %s", directions, reals, name(end)), name(p), sources,
+                sources > 1 ? "" // blocks of 64 threads by their code
+                            : format("%s: block %d", kernel.file, kernel.shape.block)};
     }
     LaplaceCall call(const LinkField &links, int directions) const {
         LaplaceCall call{};
@@ -115,7 +119,7 @@ class Laplace : Operators {
         for (auto &v : wanted)
             v = kappa_ * v;
         const size_t sites = geometry_.sites(0);
-        row(operation(p, reals, directions, "plain", sources),
+        row(operation(p, reals, directions, Epilogue::plain, sources),
             {t, double(sources * laplace_flops(directions, Epilogue::plain, sites)),
              bytes(p, reals, directions, Epilogue::plain, sites, sources)},
             down(out[0]), reference::vector_to_milc<double>(lattice_, wanted), times_measured * measured[index(p)]);
@@ -140,7 +144,7 @@ class Laplace : Operators {
         for (size_t site = 0; site < wanted.size(); ++site)
             wanted[site] = x_[site] - in_[site] + kappa_ * sum[site];
         const size_t sites = geometry_.sites(0);
-        row(operation(p, reals, directions, "step"),
+        row(operation(p, reals, directions, Epilogue::step),
             {t, double(laplace_flops(directions, Epilogue::step, sites)),
              bytes(p, reals, directions, Epilogue::step, sites, 1)},
             down(r_new), reference::vector_to_milc<double>(lattice_, wanted), times_measured * measured[index(p)]);

@@ -72,7 +72,8 @@ typedef struct {
  * reports: n of them, or NULL. true_residual is |b - M x| / |b| of all sites, in double from the links as handed over
  * and x before it is rounded to the vectors' precision; source_norm is |b|; relative_residual is 1; links_version is 0;
  * seconds, bytes and rates of sources that were solved for together are shared out. The status is that of the first
- * source without a solution, else that of the first that is not OK. */
+ * source without a solution, else that of the first that is not OK; where the call as a whole fails (BAD_ARGUMENT,
+ * NO_MEMORY, CORRUPTED ..), reports stay as they were. */
 milcgpu_status milcgpu_laplace_solve(milcgpu_meson_links *links, const milcgpu_laplace_solve_spec *spec, int n,
                                      const milcgpu_quarks *sources, const milcgpu_quarks *solutions,
                                      milcgpu_solve_report *reports);

@@ -118,6 +118,15 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
     CHECK(faster.count("\nslower: ") == 0);
     CHECK(faster.count(all_rows + of + " rows compared: 0 slower, " + all_rows + " faster") == 1);
 
+    const Run sweep =
+        run("bench --backend host --size 4 4 4 4 --sweeps 1 --quick --only dslash,dense --sweep --csv " + csv);
+    INFO(sweep.output);
+    CHECK(sweep.status == 0);
+    CHECK(sweep.count("\nrun 3 of 3: four threads a site\n") == 1);
+    CHECK(sweep.count("\ndense: left out, its operations are more than a launch\n") == 1);
+    CHECK(sweep.count(" launch shapes gain more than the noise over those of the tables\n") == 1);
+    CHECK(table(csv).size() == 2); // heading and copy
+
     const auto refused = [&](const std::string &options, const std::string &why) {
         const Run r = run("bench --backend host " + options);
         INFO(r.output);

@@ -58,4 +58,11 @@ struct HalfCall {
     uint64_t *checksums = nullptr;
 };
 
+// Of a row of a stencil's table, on the GPU: threads a block; how many blocks of 256 threads (of 64 where it takes
+// several sources) must fit on a multiprocessor; sources a thread. Whether a site takes four threads is the device's
+// (Device::parts_below).
+struct LaunchShape {
+    int block, min_blocks, sources;
+};
+
 } // namespace milcgpu

@@ -30,6 +30,7 @@ struct DslashKernel {
     bool checks;      // takes the checksums of the links on the way (HalfCall::checksums)
     void (*whole)(Device &, const DslashCall &, Epilogue); // launches it on a lattice that is not cut
     const char *file;
+    LaunchShape shape;
     void (*cut)(Device &, const DslashCall &, Epilogue) = nullptr; // and on one that is; nullptr: not built
     // On the host one of them serves all lattices: a compiler rounds the same source as it likes.
     void launch(Device &device, const DslashCall &call, Epilogue end) const {

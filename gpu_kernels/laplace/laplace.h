@@ -33,6 +33,7 @@ struct LaplaceKernel {
     int most_sources; // 1, or up to so many at once
     void (*launch)(Device &, const LaplaceCall &, Epilogue);
     const char *file;
+    LaunchShape shape;
 };
 
 // Every combination that is built.

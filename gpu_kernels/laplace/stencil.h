@@ -151,10 +151,22 @@ template <class Spinor, int min_blocks, int block, int min_blocks_of_sources, cl
 void add_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
     const auto add = [&](auto reals, auto directions) {
         for (const EpilogueTraits &end : epilogues) {
-            table.push_back({Spinor::precision, reals, directions, end.epilogue, 1,
-                             launch_laplace<Spinor, reals, directions, min_blocks, block>, file});
-            table.push_back({Spinor::precision, reals, directions, end.epilogue, max_shifts,
-                             launch_laplace_of_sources<Spinor, reals, directions, min_blocks_of_sources, Shape>, file});
+            table.push_back({Spinor::precision,
+                             reals,
+                             directions,
+                             end.epilogue,
+                             1,
+                             launch_laplace<Spinor, reals, directions, min_blocks, block>,
+                             file,
+                             {block, min_blocks, 1}});
+            table.push_back({Spinor::precision,
+                             reals,
+                             directions,
+                             end.epilogue,
+                             max_shifts,
+                             launch_laplace_of_sources<Spinor, reals, directions, min_blocks_of_sources, Shape>,
+                             file,
+                             {tile_sites, Shape::blocks, Shape::together}});
         }
     };
     const auto add_reals = [&](auto reals) {
