@@ -1,9 +1,9 @@
 // The project's measuring instrument: times the device's copy, every dslash row, the making of links, solves for one
-// source, several sources and several masses, forces and updates, what measurements do to quark fields, and dense
-// algebra; verifies each. Device events,
-// median of several runs. GB/s are on compulsory bytes (every link and spinor once); percent is of the copy bandwidth
-// of the same run. On ranks all start together and the slowest counts; bytes and bandwidth are those of all. What is
-// wrong is named in the last lines; the exit status is then 1.
+// source, several sources and several masses, forces and updates, what measurements do to quark fields, the
+// gauge Laplace operator, and dense algebra; verifies each. Device events, median of several runs. GB/s are on
+// compulsory bytes (every link and spinor once); percent is of the copy bandwidth of the same run. On ranks all start
+// together and the slowest counts; bytes and bandwidth are those of all. What is wrong is named in the last lines; the
+// exit status is then 1.
 #include "examples/bench.h"
 #include "examples/arguments.h"
 #include "examples/heatbath.h"
@@ -20,11 +20,12 @@ struct Part {
     void (*run)(const Bench &);
     bool with_reference, on_ranks, sweeps; // sweeps: launches of one kernel, which take the device's block
 };
-constexpr Part parts[] = {{"dslash", bench_dslash, true, true, true},   {"links", bench_links, true, true, false},
-                          {"solves", bench_solves, false, true, false}, {"sources", bench_sources, false, true, false},
-                          {"masses", bench_masses, false, true, false}, {"forces", bench_forces, false, false, false},
-                          {"gauge", bench_gauge, false, false, true},   {"mesons", bench_mesons, false, false, true},
-                          {"dense", bench_dense, false, false, false}};
+constexpr Part parts[] = {
+    {"dslash", bench_dslash, true, true, true},         {"links", bench_links, true, true, false},
+    {"solves", bench_solves, false, true, false},       {"sources", bench_sources, false, true, false},
+    {"masses", bench_masses, false, true, false},       {"forces", bench_forces, false, false, false},
+    {"gauge", bench_gauge, false, false, true},         {"mesons", bench_mesons, false, false, true},
+    {"operators", bench_operators, false, false, true}, {"dense", bench_dense, false, false, false}};
 
 std::vector<Part> parts_of(const std::string &names) {
     std::string all;
@@ -96,7 +97,7 @@ int main(int argc, char **argv) {
     Arguments arguments("bench", "times every operation against the device's copy bandwidth");
     arguments.add("backend", "NAME", settings.backend, "auto, host or cuda");
     arguments.add("only", "PART,...", settings.only,
-                  "dslash, links, solves, sources, masses, forces, gauge, mesons, dense");
+                  "dslash, links, solves, sources, masses, forces, gauge, mesons, operators, dense");
     arguments.add("size", "X Y Z T", settings.size, "lattice (0: 16^4 and 24^3 x 32 on a GPU, 8^4 on the host)");
     Job::add_grid(arguments, settings.grid);
     arguments.add("quick", "", settings.quick, "under a minute on a GPU: fewer rows, 13 reals, 2 sweeps");
@@ -105,10 +106,10 @@ int main(int argc, char **argv) {
     arguments.add("noise", "P", settings.noise, "percent of the time that does not count as slower");
     arguments.add("sweeps", "N", settings.sweeps, "heat-bath sweeps of the gauge field (beta 6, cold start)");
     arguments.add("sweep", "", settings.sweep_shapes,
-                  "dslash, gauge, mesons: other launch shapes than the tables', and what they gain");
+                  "dslash, gauge, mesons, operators: other launch shapes than the tables', and what they gain");
     arguments.add("block", "N", settings.block, "threads a block of every kernel (0: its own)");
     arguments.add("reals", "R", settings.reals,
-                  "of a long link: 18, 13, 9 (D alone: 12, 8 too), or 0 for each of them");
+                  "of a long link: 18, 13, 9 (D alone: 12, 8 too), or 0 for each of them; of a gauge link: 18, 12, 8");
     arguments.add("all-rows", "", settings.all_rows, "D: mixed link precisions and all epilogues too");
     arguments.add("mass", "M", settings.mass, "of the solves");
     arguments.add("tolerance", "R", settings.tolerance, "of the solves");

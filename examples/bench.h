@@ -45,9 +45,10 @@ void bench_solves(const Bench &bench);  // conjugate gradients
 void bench_masses(const Bench &bench);  // ten masses in one solve
 void bench_sources(const Bench &bench); // several sources in one solve
 // One rank only.
-void bench_forces(const Bench &bench); // forces, updates, actions, gradient flow
-void bench_gauge(const Bench &bench);  // gauge fixing, APE smearing
-void bench_mesons(const Bench &bench); // shifts, operators, smearing, contractions of quark fields
-void bench_dense(const Bench &bench);  // Gram matrices and rotations of many fields
+void bench_forces(const Bench &bench);    // forces, updates, actions, gradient flow
+void bench_gauge(const Bench &bench);     // gauge fixing, APE smearing
+void bench_mesons(const Bench &bench);    // shifts, operators, smearing, contractions of quark fields
+void bench_operators(const Bench &bench); // the gauge Laplace operator
+void bench_dense(const Bench &bench);     // Gram matrices and rotations of many fields
 
 } // namespace examples

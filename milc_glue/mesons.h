@@ -6,6 +6,10 @@
 #include "milc_glue/milcgpu_mesons.h"
 #include "milc_glue/vectors.h"
 
+namespace milcgpu {
+struct LaplaceKept; // laplace.cpp
+} // namespace milcgpu
+
 struct milcgpu_meson_links {
     milcgpu_context *context;
     milcgpu::Precision precision;
@@ -13,7 +17,8 @@ struct milcgpu_meson_links {
     milcgpu::LinkField u; // with the margin, where the lattice is cut
     milcgpu::LinkProducts products;
     bool loaded = false, antiperiodic = false;
-    bool busy = false; // in a call
+    bool busy = false;                             // in a call
+    std::shared_ptr<milcgpu::LaplaceKept> laplace; // of the Laplace operator; made when first needed
     milcgpu_meson_links(milcgpu_context *of, milcgpu::Precision p)
         : context(of), precision(p), box(box_of(*of)), u(links_on(box.wide())),
           products(*of->device, box.wide(), u, [this](const milcgpu::LinkField &made_of) { unchanged(made_of); }) {
@@ -33,12 +38,17 @@ struct milcgpu_meson_links {
     void clear() {
         loaded = false;
         products.forget();
+        laplace.reset();
         sums_.clear();
     }
-    // Forgets products for others to have their memory; they are made again. False: there are none, or they are in use.
-    // Not on many ranks, which make products together.
+    // Forgets products, and what the Laplace operator keeps, for others to have their memory; they are made again.
+    // False: there are none, or they are in use. Not on many ranks, which make products together.
     bool give_back() {
-        if (busy || halo() != nullptr || !products.forget())
+        if (busy || halo() != nullptr)
+            return false;
+        const bool kept = laplace != nullptr;
+        laplace.reset();
+        if (!products.forget() && !kept)
             return false;
         for (auto sum = sums_.begin(); sum != sums_.end();)
             sum = sum->first == &u ? std::next(sum) : sums_.erase(sum);

@@ -1,4 +1,5 @@
 // The C interface: checks arguments, keeps the context, turns exceptions into status codes. See milcgpu.h.
+#include "gpu_kernels/laplace/laplace.h"
 #include "gpu_kernels/wilson/wilson.h"
 #include "milc_glue/start_context.h"
 #include "milc_glue/vectors.h"
@@ -418,6 +419,16 @@ void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user
                                   wilson_bytes(row.precision, row.precision, row.reals, end, false, 1),
                                   wilson_flops(end, false, 1), row.block, row.min_blocks, row.file)
                                .c_str());
+        line(user, format("%-17s %5s  %-9s %7s %10s %7s %7s %6s %9s %14s  %s", "Laplace", "reals", "epilogue",
+                          "sources", "directions", "bytes", "flops", "block", "blocks/SM", "sources/thread", "file")
+                       .c_str());
+        for (const LaplaceKernel &row : laplace_table())
+            line(user, format("%-17s %5d  %-9s %7d %10d %7zu %7zu %6d %9d %14d  %s", name(row.precision), row.reals,
+                              name(row.epilogue), row.most_sources, row.directions,
+                              laplace_bytes(row.precision, row.reals, row.directions, row.epilogue, 1),
+                              laplace_flops(row.directions, row.epilogue, 1), row.shape.block, row.shape.min_blocks,
+                              row.shape.sources, row.file)
+                           .c_str());
         return Status::ok;
     });
 }

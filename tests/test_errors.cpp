@@ -221,7 +221,8 @@ TEST_CASE("memory plan, kernel list, messages, progress", "[api][smoke]") {
         CHECK(std::string(text).find("links as handed over") != std::string::npos);
         int rows = 0;
         milcgpu_list_kernels([](void *user, const char *) { ++*static_cast<int *>(user); }, &rows);
-        CHECK(rows == 1 + 180 + 2 + 60 + 1 + 54); // heading; one source, with checksums, and several; Wilson
+        // heading; one source, with checksums, and several; Laplace; Wilson
+        CHECK(rows == 1 + 180 + 2 + 60 + 1 + 144 + 1 + 54);
         struct Seen {
             int calls = 0, last_step = 0;
             double last = 1;

@@ -140,7 +140,7 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
                           "flops_per_byte,error,steps,cublas_us\n";
     refused("--compare " + old, "--compare: " + old + " has no rows");
     refused("--only dslash,linsk",
-            "--only: 'linsk' is none of dslash,links,solves,sources,masses,forces,gauge,mesons,dense");
+            "--only: 'linsk' is none of dslash,links,solves,sources,masses,forces,gauge,mesons,operators,dense");
     refused("--csv /nowhere/csv", "--csv: /nowhere/csv cannot be written");
 }
 

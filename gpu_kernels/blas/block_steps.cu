@@ -221,7 +221,8 @@ struct StepLength {
         const Number *const right = given ? s->p_r : s->r_r;
         team.each(n, n, [=](int i, int j) {
             const int k = i * n + j;
-            r->moved[k] = s->shift * s->p_p[k] + s->bp_bp[k];
+            const Number bp_bp = s->bp_bp[k];
+            r->moved[k] = s->shift * s->p_p[k] + (s->sign < 0 ? Number{-bp_bp.re, -bp_bp.im} : bp_bp);
             r->r_r[k] = right[k], r->delta[k] = s->delta[k];
         });
         invert_some(team, room, s, r->moved);

@@ -4,7 +4,7 @@
 //   alpha = <P, A P>^-1 <R, R>      X += P alpha delta      R' = R - A P alpha
 //   beta  = <R, R>^-1 <R', R'>      P' = R' + P beta
 //
-// <P, A P> = shift <P, P> + <B P, B P>, and <P', P'> = <R', R'> + beta^dag <P, P> beta.
+// <P, A P> = shift <P, P> + sign <B P, B P>, and <P', P'> = <R', R'> + beta^dag <P, P> beta.
 //
 // Residuals become dependent on each other, and rounding of the large ones would spoil what a small one has beyond
 // them. So R are orthonormal combinations of the residuals (A. A. Dubrulle, ETNA 12 (2001) 216), R delta are the
@@ -31,6 +31,7 @@ struct BlockHead {
     int lowest_at, stall;          // the iteration with the lowest residual; stop when it was so many before
     double lowest;                 // of the largest |r|^2 / target
     double shift;                  // of A
+    double sign;                   // of B^dag B in A: 1 or -1
     double weakest;                // pivot that counts in a new basis, as a part of its number on the diagonal
     double reliable_factor;        // stop when each |r|^2 has fallen below that times the largest; 0 = never
     double rr[most_block];         // |r|^2

@@ -1,7 +1,8 @@
 // The scalars of conjugate gradient, which stay on the device: kernels read and write them there, the host looks at a
 // copy a step behind. Squared norms are of the sloppy system, over the sites of the parity solved for.
 //
-// The operator is A = shift + B^dag B with any B (operators/normal_operator.h): <v, A v> = shift |v|^2 + |B v|^2.
+// The operator is A = shift + sign B^dag B with any B (operators/normal_operator.h): <v, A v> = shift |v|^2 + sign
+// |B v|^2.
 #pragma once
 #include "gpu_kernels/backend/posted.h"
 
@@ -17,6 +18,7 @@ struct CgState {
     CgStop stop;
     WaitReport *waits;      // Device::waits
     double shift;           // of A
+    double sign = 1;        // of B^dag B in A: 1 or -1
     double scale;           // a vector here times scale is the vector of the system as given
     double rr;              // |r|^2 of the recursion
     double pp;              // |p|^2
@@ -45,19 +47,22 @@ struct CgState {
         active = 1;
     }
 
+    // <v, B^dag B v> with its sign. No product with the sign: the compiler would fuse another one with the sum.
+    MILCGPU_HD double with_sign(double bv_bv) const { return sign < 0 ? -bv_bv : bv_bv; }
+
     // Length of the coming step, from |B p|^2.
     MILCGPU_HD void set_step_along_p(double bp_bp) {
-        curvature = shift * pp + bp_bp;
+        curvature = shift * pp + with_sign(bp_bp);
         post(carry, 0.0);
         post(alpha, rr / curvature);
     }
 
-    // The same from |B r|^2, for p = r + beta p. <p, A p> is at least shift |r|^2, since <r, p> = |r|^2; where rounding
-    // has spoiled that, p = r.
+    // The same from |B r|^2, for p = r + beta p. With sign 1 <p, A p> is at least shift |r|^2, since <r, p> = |r|^2;
+    // with sign -1 it is positive. Where rounding has spoiled that, p = r.
     MILCGPU_HD void set_step_along_r(double br_br) {
-        const double along_r = shift * rr + br_br;
+        const double along_r = shift * rr + with_sign(br_br);
         curvature = along_r + 2 * beta * cross + beta * beta * curvature;
-        if (curvature < shift * rr || curvature <= 0.0) {
+        if ((sign > 0 && curvature < shift * rr) || curvature <= 0.0) {
             step_beta[(iterations - 1) % cg_kept_steps] = beta = 0;
             pp = rr;
             curvature = along_r;

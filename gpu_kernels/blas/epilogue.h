@@ -1,4 +1,5 @@
-// Half of a normal operator A = a + B^dag B and what is fused onto its end. B is D for staggered fermions.
+// Half of a normal operator A = a + B^dag B or a - B^dag B and what is fused onto its end. A x is a x - D in: for
+// staggered fermions B is D, which is anti-hermitian, and for the Laplace operator B = kappa D is hermitian.
 //
 //   epilogue   out                             sum (deterministic, in double)
 //   plain      B in                            |out|^2
@@ -55,6 +56,13 @@ struct HalfCall {
     // Residual of one source: checksums[k] (device) += the checksum of what NormalOperator::stands_on()[k] says, as
     // this launch reads it. nullptr: not wanted.
     uint64_t *checksums = nullptr;
+};
+
+// Of a row of a stencil's table, on the GPU: threads a block; how many blocks of 256 threads (of 64 where it takes
+// several sources) must fit on a multiprocessor; sources a thread. Whether a site takes four threads is the device's
+// (Device::parts_below).
+struct LaunchShape {
+    int block, min_blocks, sources;
 };
 
 } // namespace milcgpu

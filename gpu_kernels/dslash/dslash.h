@@ -22,12 +22,6 @@ struct DslashCall : HalfCall {
     PeerLaunch exchange{};      // of Halo::before_dslash, where it is cut
 };
 
-// Of a row, on the GPU: threads a block; how many blocks of 256 threads (of 64 where it takes several sources) must fit
-// on a multiprocessor; sources a thread. Whether a site takes four threads is the device's (Device::parts_below).
-struct LaunchShape {
-    int block, min_blocks, sources;
-};
-
 struct DslashKernel {
     Precision spinor, link;
     int reals; // of a long link

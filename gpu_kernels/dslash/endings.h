@@ -99,4 +99,19 @@ struct StepFinish : Finish {
     }
 };
 
+// Of a launch over one source: start(ending, finish, pending). Where: of the lattice. sites_before: of the launch whose
+// sum is pending.
+template <class Spinor, class Where, class Start>
+void with_ending(const Device &device, const HalfCall &call, Epilogue epilogue, int sites_before, const Start &start) {
+    const SumFinish plain{call.sum, call.cg, call.along_p};
+    const StepFinish step{{}, call.cg, call.judge};
+    const ReduceShape before(sites_before);
+    if (epilogue == Epilogue::step)
+        start(StepEnding<Spinor, Where>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg}, step,
+              Pending<1, SumFinish>{{reinterpret_cast<Sums<1> *>(call.pending), before, device.waits()}, plain});
+    else
+        start(Ending<Spinor>{epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha}, plain,
+              Pending<2, StepFinish>{{reinterpret_cast<Sums<2> *>(call.pending), before, device.waits()}, step});
+}
+
 } // namespace milcgpu

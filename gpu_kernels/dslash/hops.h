@@ -72,6 +72,7 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         Vec fat, lng;
         MILCGPU_HD Part operator+(const Part &o) const { return {fat + o.fat, lng + o.lng}; }
     };
+    MILCGPU_HD Vec scaled(const Part &part) const { return fat_scale * part.fat + long_scale * part.lng; }
 
     // Ghosts lie behind the field that is read.
     struct Behind {
@@ -198,7 +199,7 @@ struct Stencil : Hops<Where, Spinor, link, reals, of_links, Links> {
         return complete(i, part, made);
     }
     MILCGPU_HD Sums<End::sums> complete(int i, const Part &part, StoredSpinor<Spinor> &made) const {
-        return end(this->stride, i, this->fat_scale * part.fat + this->long_scale * part.lng, made);
+        return end(this->stride, i, this->scaled(part), made);
     }
 };
 

@@ -5,6 +5,7 @@
 #include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/dslash/cut_stencil.h"
 #include "gpu_kernels/dslash/dslash.h"
+#include "gpu_kernels/dslash/sources.h"
 
 namespace milcgpu {
 
@@ -48,15 +49,7 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
         const SumLaunch how{"launch dslash", call.cg != nullptr ? &call.cg->active : call.gate, block, call.defer};
         launch_sum<sums, min_blocks>(device, call.lattice.sites(call.parity), body, finish, how, pending);
     };
-    const SumFinish plain{call.sum, call.cg, call.along_p};
-    const StepFinish step{{}, call.cg, call.judge};
-    const ReduceShape before(call.lattice.sites(1 - call.parity));
-    if (epilogue == Epilogue::step)
-        start(StepEnding<Spinor, Where>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg}, step,
-              Pending<1, SumFinish>{{reinterpret_cast<Sums<1> *>(call.pending), before, device.waits()}, plain});
-    else
-        start(Ending<Spinor>{epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha}, plain,
-              Pending<2, StepFinish>{{reinterpret_cast<Sums<2> *>(call.pending), before, device.waits()}, step});
+    with_ending<Spinor, Where>(device, call, epilogue, call.lattice.sites(1 - call.parity), start);
 }
 
 // The epilogue residual, which also takes the checksums of the links. One launch reads every link of both parities
@@ -83,83 +76,26 @@ void launch_checked_stencil(Device &device, const DslashCall &call, Epilogue epi
                               {"launch dslash", nullptr, block});
 }
 
-// Several sources at once, each in a conjugate gradient of its own. Links are read once a source, from L1 after the
-// first.
-template <class Where, class Spinor, Precision link, int reals, class End> struct SourcesStencil {
-    Stencil<Where, Spinor, link, reals, End, Reuse::keep> first; // of source 0
-    size_t source_bytes;
-    const CgState *cg;
-    MILCGPU_HD const int *gate(int k) const { return &cg[k].active; }
-    MILCGPU_HD Sums<End::sums> operator()(int i, int k) const {
-        auto body = first;
-        body.in += k * source_bytes;
-        body.end = first.end.of_source(k, k * source_bytes);
-        return body(i);
-    }
-};
-
-// Several sources at once without sums: a thread does `together` of them, and `blocks` blocks of 64 threads fit on an
-// SM. directions: whose loads may be on their way together.
-template <int together_, int blocks_, int directions_> struct SourcesShape {
-    static constexpr int together = together_, blocks = blocks_, directions = directions_;
-};
-template <class Where, class Spinor, Precision link, int reals, class Shape>
-struct TogetherStencil : SourcesHops<Where, Spinor, link, reals>, Shape {
-    using Base = SourcesHops<Where, Spinor, link, reals>;
-    using typename Base::Part;
-    Ending<Spinor> end; // of source 0
-    // Sources own.k[r], r < wanted.
-    template <int count, int most> MILCGPU_HD void of(int i, const Sources<most> &own, int wanted = count) const {
-        Part part[count] = {};
-        this->template all<Shape::directions>(i, own, part);
-        MILCGPU_UNROLL
-        for (int r = 0; r < count; ++r)
-            if (r < wanted) {
-                StoredSpinor<Spinor> made;
-                end.of_source(own.k[r], own.k[r] * this->source_bytes)(
-                    this->stride, i, this->fat_scale * part[r].fat + this->long_scale * part[r].lng, made);
-            }
-    }
-};
-
-template <class Last> struct SourcesFinish {
-    Last first;
-    template <int N> MILCGPU_HD void operator()(const Sums<N> &total, int k) const {
-        Last finish = first;
-        finish.cg += k;
-        finish(total);
-    }
-};
-
 template <class Where, class Spinor, Precision link, int reals, int min_blocks, class Shape>
 void launch_sources_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
-    const auto start = [&](const auto &end, const auto &finish) {
-        using End = std::decay_t<decltype(end)>;
-        SourcesStencil<Where, Spinor, link, reals, End> body{};
-        fill_links(body.first, call.lattice, call.parity, *call.fat, *call.lng);
-        body.first.stride = call.in.stride;
-        body.first.in = call.in.data;
-        body.first.end = end;
-        body.source_bytes = call.in.source_bytes;
-        body.cg = call.cg;
-        launch_sum_sources<End::sums, min_blocks>(device, call.lattice.sites(call.parity), call.in.sources, body,
-                                                  finish, "launch dslash on several sources");
-    };
-    if (call.cg == nullptr) {
-        TogetherStencil<Where, Spinor, link, reals, Shape> body{};
+    const int sites = call.lattice.sites(call.parity);
+    const auto fill = [&](auto &body) {
         fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
         body.stride = call.in.stride;
         body.in = call.in.data;
-        body.source_bytes = call.in.source_bytes;
-        body.end = {epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha};
-        launch_sources(device, call.lattice.sites(call.parity), call.in.sources, body, call.gate,
-                       "launch dslash on several sources, no sums");
-    } else if (epilogue == Epilogue::step)
-        start(StepEnding<Spinor, Where>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg},
-              SourcesFinish<StepFinish>{{{}, call.cg, call.judge}});
-    else
-        start(Ending<Spinor>{Epilogue::plain, nullptr, nullptr, call.out.data, 0, 0},
-              SourcesFinish<SumFinish>{{nullptr, call.cg, call.along_p}});
+    };
+    if (call.cg == nullptr) {
+        TogetherStencil<Spinor, SourcesHops<Where, Spinor, link, reals>, Shape> body{};
+        fill(body);
+        start_together(device, call, epilogue, sites, body, "launch dslash on several sources, no sums");
+    } else {
+        with_ending_of_sources<Spinor, Where>(call, epilogue, [&](const auto &end, const auto &finish) {
+            SourcesStencil<Stencil<Where, Spinor, link, reals, std::decay_t<decltype(end)>, Reuse::keep>> body{};
+            fill(body.first);
+            body.first.end = end;
+            start_sources<min_blocks>(device, call, sites, body, finish, "launch dslash on several sources");
+        });
+    }
 }
 
 // function(integral constant) for each number of reals of a long link.

@@ -1,6 +1,7 @@
-// What a solver knows of an operator: A = shift + B^dag B, hermitian and positive, on the sites of one parity. It is
-// applied in two launches: B x, and B^dag of that with an epilogue (blas/epilogue.h) which adds shift x and what
-// conjugate gradient needs. <v, A v> = shift |v|^2 + |B v|^2 is known after the first (CgState::set_step_along_p).
+// What a solver knows of an operator: A = shift + sign B^dag B, sign 1 or -1, hermitian and positive, on the sites of one
+// parity. It is applied in two launches: B x, and B^dag of that with an epilogue (blas/epilogue.h) which adds shift x
+// and what conjugate gradient needs. <v, A v> = shift |v|^2 + sign |B v|^2 is known after the first
+// (CgState::set_step_along_p).
 #pragma once
 #include "gpu_kernels/backend/checksum.h"
 #include "gpu_kernels/blas/blas.h"
@@ -24,6 +25,7 @@ class NormalOperator {
     int parity() const { return parity_; } // of the vectors
     const OperatorSpec &spec() const { return spec_; }
     virtual int components() const { return 1; } // colour vectors a site
+    virtual int sign() const { return 1; } // of B^dag B
 
     // out = B in. call.x and what follows it up to alpha are not read.
     virtual void first_half(Device &, const HalfCall &) const = 0;
@@ -45,6 +47,8 @@ class NormalOperator {
 
     // |A x| / |x| that storing the operator's links in precision p costs, on rough x.
     virtual double rounding(Precision p) const = 0;
+    // What no eigenvalue of A is below.
+    virtual double lowest(double shift) const { return shift; }
 
     // Whether several sources are applied to at once, with any epilogue.
     virtual bool takes_several() const = 0;

@@ -15,8 +15,10 @@ constexpr const char *owner = "vectors of several sources";
 double weakest_pivot(Precision p) { return p == Precision::double_ ? 1e-14 : p == Precision::single ? 1e-12 : 1e-10; }
 
 // An iteration has come to a stand when the residual has had no new low for so many steps: 16 times what conjugate
-// gradient takes for a factor of e, at the worst, where the largest eigenvalue is 6.
-int stall_after(double shift) { return shift > 0 ? static_cast<int>(20 / std::sqrt(shift)) + 100 : 1 << 30; }
+// gradient takes for a factor of e, at the worst, where no eigenvalue is above 6 or below `lowest`.
+int stall_after(double lowest) {
+    return lowest > 0 ? static_cast<int>(std::fmin(20 / std::sqrt(lowest), 1e9)) + 100 : 1 << 30;
+}
 
 // NaN in one source is its own affair.
 template <class Work> void note_not_finite(CgReport &own, const Work &work) {
@@ -191,7 +193,8 @@ void BlockCgSolver::put_head(const Open &open, const SourcesReport &report) {
     head.lock_step = limits_.together == Together::lock_step;
     head.iteration_limit = steps_left(report);
     head.shift = limits_.shift;
-    head.stall = stall_after(limits_.shift);
+    head.sign = sloppy_->sign();
+    head.stall = stall_after(sloppy_->lowest(limits_.shift));
     const Precision p = sloppy_->spec().spinor;
     head.weakest = weakest_pivot(p);
     const double delta = limits_.reliable_delta > 0 ? limits_.reliable_delta : ladder::reliable_delta(p);

@@ -51,6 +51,7 @@ class BlockCgSolver {
     int sources() const { return b_.sources(); } // that there is room for
     const OperatorSpec &spec() const { return sloppy_->spec(); }
     const SpinorBlock &all_sources() const { return b_; }
+    const SpinorBlock &all_solutions() const { return x_; }
     SpinorBlock source(int k) const { return b_[k]; }   // double, to be filled before solve
     SpinorBlock solution(int k) const { return x_[k]; } // double: guess before, solution after
 

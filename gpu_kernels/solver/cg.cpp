@@ -232,7 +232,11 @@ CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
         const bool nan = last_.stop == CgStop::nan_or_inf;
         report.status = nan ? Status::nan_or_inf : Status::not_positive;
         report.message = format("%s at step %d; the solution returned is that of the last residual evaluation",
-                                nan ? "NaN or infinity" : "<p, A p> = 0 (a zero mode)", report.steps);
+                                nan ? "NaN or infinity"
+                                : sloppy_->A->sign() > 0
+                                    ? "<p, A p> = 0 (a zero mode)"
+                                    : "<p, A p> is not positive: the operator has a zero or negative eigenvalue",
+                                report.steps);
     }
     if (!(limits_.relative_tolerance > 0)) // else it is up to date
         bring_up(0, true);
@@ -256,6 +260,7 @@ CgState CgSolver::begin_state(int iteration_limit, double target) const {
     CgState state{};
     state.waits = device_.waits();
     state.shift = limits_.shift;
+    state.sign = sloppy_->A->sign();
     state.scale = scale_;
     state.target_rr = target;
     state.relative_target = limits_.relative_tolerance;

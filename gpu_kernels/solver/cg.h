@@ -1,4 +1,4 @@
-// Conjugate gradient for A x = b, A = shift + B^dag B (operators/normal_operator.h), in one precision or two.
+// Conjugate gradient for A x = b, A = shift +- B^dag B (operators/normal_operator.h), in one precision or two.
 //
 // Two launches an iteration, the two halves of A. docs/cg.md gives the scheme in symbols: seven iterations of eight
 // apply A to the residual and carry s = A p by recursion, the eighth brings p and x up for all of them, in double, and

@@ -104,6 +104,7 @@ bool MultiMassSolver::start(MultiMassReport &report) {
     CgState base{};
     base.waits = device_.waits();
     base.shift = limits_.shifts[base_].offset;
+    base.sign = full_->sign();
     base.scale = scale_;
     base.iteration_limit = limits_.max_iterations;
     ShiftState shifts{};

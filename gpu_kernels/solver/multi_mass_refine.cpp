@@ -52,6 +52,7 @@ int MultiMassSolver::open_batch(std::vector<bool> &settled, MultiMassReport &rep
         CgState &state = states[s];
         state.waits = device_.waits();
         state.shift = asked.offset;
+        state.sign = full_->sign();
         state.scale = unit_of(rr, full_->geometry().global_volume() / 2);
         state.target_rr = std::fmax(0.8 * target, ladder::single_reach * rr) / (state.scale * state.scale);
         state.iteration_limit = limits_.max_iterations;

@@ -37,7 +37,7 @@ constexpr double go_down_at(Masses masses, Precision to) {
     return to == Precision::single ? (masses == Masses::one ? 1e6 : 1e7) : to == Precision::half ? 5e4 : INFINITY;
 }
 
-// Links' rounding relative to the mass term above which updates in single precision cost steps.
+// Links' rounding relative to the lowest eigenvalue (4 m^2) above which updates in single precision cost steps.
 constexpr double descend_above = 3e-3;
 
 // Refinement of several masses together in single precision: |r|^2 falls by no more than this in one pass, which is
@@ -61,12 +61,12 @@ inline bool together_pays(int n, double sites, bool alone_in_half, bool on_gpu) 
 
 inline bool half_is_hopeless(const NormalOperator &sloppy, double shift, double jump_limit) {
     return sloppy.spec().spinor == Precision::half && sloppy.spec().link == Precision::half &&
-           sloppy.rounding(Precision::half) / shift > std::fmax(1.0, jump_limit);
+           sloppy.rounding(Precision::half) / sloppy.lowest(shift) > std::fmax(1.0, jump_limit);
 }
 
 inline bool must_descend(const NormalOperator &precise, const NormalOperator &given, Precision iterates, double shift) {
     return precise.spec().spinor == Precision::double_ && iterates == Precision::single &&
-           given.rounding(Precision::single) / shift > descend_above;
+           given.rounding(Precision::single) / given.lowest(shift) > descend_above;
 }
 
 } // namespace milcgpu::ladder

@@ -1,0 +1,78 @@
+// Several sources at once, of any stencil: those that share a lattice and links, and lie `source_bytes` apart.
+#pragma once
+#include "gpu_kernels/dslash/endings.h"
+
+namespace milcgpu {
+
+// Each in a conjugate gradient of its own. Links are read once a source, from L1 after the first.
+template <class Stencil> struct SourcesStencil {
+    Stencil first; // of source 0
+    size_t source_bytes;
+    const CgState *cg;
+    MILCGPU_HD const int *gate(int k) const { return &cg[k].active; }
+    MILCGPU_HD auto operator()(int i, int k) const {
+        auto body = first;
+        body.in += k * source_bytes;
+        body.end = first.end.of_source(k, k * source_bytes);
+        return body(i);
+    }
+};
+
+// Several sources at once without sums: a thread does `together` of them, and `blocks` blocks of 64 threads fit on an
+// SM. directions: whose loads may be on their way together.
+template <int together_, int blocks_, int directions_> struct SourcesShape {
+    static constexpr int together = together_, blocks = blocks_, directions = directions_;
+};
+template <class Spinor, class Hops, class Shape> struct TogetherStencil : Hops, Shape {
+    using typename Hops::Part;
+    Ending<Spinor> end; // of source 0
+    // Sources own.k[r], r < wanted.
+    template <int count, int most> MILCGPU_HD void of(int i, const Sources<most> &own, int wanted = count) const {
+        Part part[count] = {};
+        this->template all<Shape::directions>(i, own, part);
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r)
+            if (r < wanted) {
+                StoredSpinor<Spinor> made;
+                end.of_source(own.k[r], own.k[r] * this->source_bytes)(this->stride, i, this->scaled(part[r]), made);
+            }
+    }
+};
+
+template <class Last> struct SourcesFinish {
+    Last first;
+    template <int N> MILCGPU_HD void operator()(const Sums<N> &total, int k) const {
+        Last finish = first;
+        finish.cg += k;
+        finish(total);
+    }
+};
+
+// In conjugate gradients: start(ending, finish).
+template <class Spinor, class Where, class Start>
+void with_ending_of_sources(const HalfCall &call, Epilogue epilogue, const Start &start) {
+    if (epilogue == Epilogue::step)
+        start(StepEnding<Spinor, Where>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg},
+              SourcesFinish<StepFinish>{{{}, call.cg, call.judge}});
+    else
+        start(Ending<Spinor>{Epilogue::plain, nullptr, nullptr, call.out.data, 0, 0},
+              SourcesFinish<SumFinish>{{nullptr, call.cg, call.along_p}});
+}
+
+// body: with lattice, links and `in`.
+template <int min_blocks, class Stencil, class Last>
+void start_sources(Device &device, const HalfCall &call, int sites, SourcesStencil<Stencil> &body, const Last &finish,
+                   const char *what) {
+    body.source_bytes = call.in.source_bytes;
+    body.cg = call.cg;
+    launch_sum_sources<decltype(body.first.end)::sums, min_blocks>(device, sites, call.in.sources, body, finish, what);
+}
+template <class Spinor, class Hops, class Shape>
+void start_together(Device &device, const HalfCall &call, Epilogue epilogue, int sites,
+                    TogetherStencil<Spinor, Hops, Shape> &body, const char *what) {
+    body.source_bytes = call.in.source_bytes;
+    body.end = {epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha};
+    launch_sources(device, sites, call.in.sources, body, call.gate, what);
+}
+
+} // namespace milcgpu

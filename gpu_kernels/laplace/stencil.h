@@ -1,0 +1,181 @@
+// The sum of laplace.h at a site, once, and its launches. A translation unit a precision (double.cu, single.cu,
+// half.cu) instantiates them.
+//
+// One thread a site (four on small lattices, one a direction). Each link is read once in a launch (streaming loads);
+// each vector up to 8 times, through the caches. 3 or 4 directions are known when this is compiled: all loads of a site
+// can be on their way together.
+#pragma once
+#include "gpu_kernels/blas/shifts.h"
+#include "gpu_kernels/dslash/sources.h"
+#include "gpu_kernels/laplace/laplace.h"
+#include "gpu_kernels/su3/reconstruct.h"
+
+namespace milcgpu {
+
+template <class Spinor, int reals, int directions, Reuse of_links> struct LaplaceHops {
+    static constexpr Precision precision = Spinor::precision;
+    using Real = typename Spinor::Real;
+    using Vec = Vector<Real>;
+    using Part = Vec; // of all directions or of some
+
+    Lattice lattice;
+    int parity;
+    size_t stride; // of the vectors
+    size_t link_stride;
+    const unsigned char *in;
+    const unsigned char *links[2]; // of the sites' own parity and of the other, mu 0
+    size_t link_block;             // bytes from one mu to the next
+    Real scale;                    // kappa, and that of the links
+
+    MILCGPU_HD Vec scaled(const Part &part) const { return scale * part; }
+
+    MILCGPU_HD Link<precision, reals> link(int other, int mu, int i) const {
+        return Link<precision, reals>(
+            load_link<precision, reals, of_links>(links[other] + mu * link_block, link_stride, i));
+    }
+    // Both terms of direction mu to sum[r] of `count` sources, which lie at from[r].
+    template <int count>
+    MILCGPU_HD void add_direction(Vec (&sum)[count], const unsigned char *const (&from)[count], const Site &site,
+                                  int mu, int i) const {
+        const int forward = lattice.forward(site, mu, 1), backward = lattice.backward(site, mu, 1);
+        const auto ahead = link(0, mu, i);
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r)
+            ahead.add_forward(sum[r], load_spinor<Spinor>(from[r], stride, forward));
+        const auto behind = link(1, mu, backward);
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r) // the sign goes into the multiplications
+            behind.subtract_backward(sum[r], Real(-1) * load_spinor<Spinor>(from[r], stride, backward));
+    }
+};
+
+template <class Spinor, int reals, int directions, class End, Reuse of_links>
+struct LaplaceStencil : LaplaceHops<Spinor, reals, directions, of_links> {
+    using Base = LaplaceHops<Spinor, reals, directions, of_links>;
+    using typename Base::Part;
+    using typename Base::Vec;
+    End end;
+
+    MILCGPU_HD Sums<End::sums> operator()(int i) const { return complete(i, all(i)); }
+    MILCGPU_HD_ONCE Part all(int i) const {
+        const Site site = this->lattice.site(this->parity, i);
+        const unsigned char *const from[1] = {this->in};
+        Vec sum[1] = {};
+        MILCGPU_UNROLL
+        for (int mu = 0; mu < directions; ++mu)
+            this->add_direction(sum, from, site, mu, i);
+        return sum[0];
+    }
+    MILCGPU_HD Part part(int i, int mu) const {
+        const unsigned char *const from[1] = {this->in};
+        Vec sum[1] = {};
+        if (mu < directions)
+            this->add_direction(sum, from, this->lattice.site(this->parity, i), mu, i);
+        return sum[0];
+    }
+    MILCGPU_HD Sums<End::sums> complete(int i, const Part &part) const {
+        StoredSpinor<Spinor> made;
+        return end(this->stride, i, this->scaled(part), made);
+    }
+};
+
+// Of several sources, which lie `source_bytes` apart: each link is loaded and decoded once for all of a thread.
+template <class Spinor, int reals, int directions>
+struct LaplaceSourcesHops : LaplaceHops<Spinor, reals, directions, Reuse::keep> {
+    using typename LaplaceHops<Spinor, reals, directions, Reuse::keep>::Vec;
+    size_t source_bytes;
+
+    // sum[r]: of source own.k[r]. at_once: directions whose loads may be on their way together.
+    template <int at_once, int count, int most>
+    MILCGPU_HD void all(int i, const Sources<most> &own, Vec (&sum)[count]) const {
+        const unsigned char *from[count];
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r)
+            from[r] = this->in + own.k[r] * source_bytes;
+        const Site site = this->lattice.site(this->parity, i);
+#if MILCGPU_ON_DEVICE
+#pragma unroll at_once
+#endif
+        for (int mu = 0; mu < directions; ++mu)
+            this->add_direction(sum, from, site, mu, i);
+    }
+};
+
+template <class Hops> void fill_hops(Hops &hops, const LaplaceCall &call) {
+    const LinkField &links = *call.links;
+    hops.lattice = call.lattice;
+    hops.parity = call.parity;
+    hops.stride = call.in.stride;
+    hops.link_stride = links.stride();
+    hops.in = call.in.data;
+    for (const int other : {0, 1})
+        hops.links[other] = links.block((call.parity + other) % 2, 0);
+    hops.link_block = links.block_bytes();
+    hops.scale = static_cast<typename Hops::Real>(call.kappa * links.scale);
+}
+
+// min_blocks, block: see launch_sum.
+template <class Spinor, int reals, int directions, int min_blocks, int block>
+void launch_laplace(Device &device, const LaplaceCall &call, Epilogue epilogue) {
+    const auto start = [&](auto end, const auto &finish, const auto &pending) {
+        LaplaceStencil<Spinor, reals, directions, decltype(end), Reuse::stream> body{};
+        fill_hops(body, call);
+        body.end = end;
+        const SumLaunch how{"launch laplace", call.cg != nullptr ? &call.cg->active : call.gate, block, call.defer};
+        launch_sum<decltype(end)::sums, min_blocks>(device, call.lattice.sites(call.parity), body, finish, how,
+                                                    pending);
+    };
+    with_ending<Spinor, Lattice>(device, call, epilogue, call.lattice.sites(1 - call.parity), start);
+}
+
+template <class Spinor, int reals, int directions, int min_blocks, class Shape>
+void launch_laplace_of_sources(Device &device, const LaplaceCall &call, Epilogue epilogue) {
+    const int sites = call.lattice.sites(call.parity);
+    if (call.cg == nullptr) {
+        TogetherStencil<Spinor, LaplaceSourcesHops<Spinor, reals, directions>, Shape> body{};
+        fill_hops(body, call);
+        start_together(device, call, epilogue, sites, body, "launch laplace on several sources, no sums");
+    } else {
+        with_ending_of_sources<Spinor, Lattice>(call, epilogue, [&](const auto &end, const auto &finish) {
+            SourcesStencil<LaplaceStencil<Spinor, reals, directions, std::decay_t<decltype(end)>, Reuse::keep>> body{};
+            fill_hops(body.first, call);
+            body.first.end = end;
+            start_sources<min_blocks>(device, call, sites, body, finish, "launch laplace on several sources");
+        });
+    }
+}
+
+// The rows of one precision: 3 reconstructions x 3 and 4 directions x 4 epilogues x one source and several. min_blocks
+// of several sources: of those in conjugate gradients.
+template <class Spinor, int min_blocks, int block, int min_blocks_of_sources, class Shape>
+void add_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
+    const auto add = [&](auto reals, auto directions) {
+        for (const EpilogueTraits &end : epilogues) {
+            table.push_back({Spinor::precision,
+                             reals,
+                             directions,
+                             end.epilogue,
+                             1,
+                             launch_laplace<Spinor, reals, directions, min_blocks, block>,
+                             file,
+                             {block, min_blocks, 1}});
+            table.push_back({Spinor::precision,
+                             reals,
+                             directions,
+                             end.epilogue,
+                             max_shifts,
+                             launch_laplace_of_sources<Spinor, reals, directions, min_blocks_of_sources, Shape>,
+                             file,
+                             {tile_sites, Shape::blocks, Shape::together}});
+        }
+    };
+    const auto add_reals = [&](auto reals) {
+        add(reals, std::integral_constant<int, 3>());
+        add(reals, std::integral_constant<int, 4>());
+    };
+    add_reals(std::integral_constant<int, 18>());
+    add_reals(std::integral_constant<int, 12>());
+    add_reals(std::integral_constant<int, 8>());
+}
+
+} // namespace milcgpu

@@ -1,0 +1,505 @@
+// The C interface to the gauge Laplace operator: links of a measurement, packed as an operator asks for them, and the
+// solvers that are kept with them.
+#include "gpu_kernels/operators/laplace.h"
+#include "gpu_kernels/solver/precision_ladder.h"
+#include "milc_glue/mesons.h"
+#include "milc_glue/milcgpu_laplace.h"
+#include <cmath>
+#include <optional>
+
+using namespace milcgpu;
+
+namespace {
+
+using Links = std::shared_ptr<const LinkField>;
+
+struct HoldingOperator : LaplaceOperator {
+    Links held;
+    HoldingOperator(const Geometry &geometry, const OperatorSpec &spec, const Links &links, int directions,
+                    double kappa)
+        : LaplaceOperator(geometry, 0, spec, *links, directions, kappa), held(links) {}
+};
+
+struct Solver {
+    int directions;
+    double kappa;
+    OperatorSpec precise, sloppy;
+    std::shared_ptr<const HoldingOperator> full;
+    CgOperators operators;
+    std::unique_ptr<CgSolver> one;
+    std::unique_ptr<BlockCgSolver> several; // what it leaves goes through `one`; made when first needed
+};
+constexpr size_t kept_solvers = 2;
+
+} // namespace
+
+// What is kept with the links of a measurement until others are loaded.
+struct milcgpu::LaplaceKept {
+    std::optional<LinkStatistics> statistics;
+    std::map<std::pair<Precision, int>, Links> packed; // nullptr: these links do not fit
+    std::list<Solver> solvers;                         // the last used first
+};
+
+namespace {
+
+// All calls on one handle; it stays to the end of a call.
+std::shared_ptr<LaplaceKept> kept_with(milcgpu_meson_links &links) {
+    if (!links.laplace)
+        links.laplace = std::make_shared<LaplaceKept>();
+    return links.laplace;
+}
+
+// In the precision and reals of spec; spec.reals becomes what was granted.
+Links links_for(milcgpu_meson_links &links, LaplaceKept &kept, OperatorSpec &spec) {
+    if (spec.link == links.precision && spec.reals == 18)
+        return Links(Links(), &links.u);
+    const auto key = std::make_pair(spec.link, spec.reals);
+    const auto found = kept.packed.find(key);
+    if (found == kept.packed.end()) {
+        if (!kept.statistics)
+            kept.statistics = link_statistics(links.device(), links.u, links.geometry());
+        PackedLinks packed = pack_links(links.device(), links.u, *kept.statistics, links.geometry(), spec.link,
+                                        spec.reals, "packed gauge links");
+        const bool holds = spec.reals == 18 || packed.worst_error <= accepted_error(spec.link);
+        if (!holds)
+            links.context->say(1,
+                               format("gauge links: %d reals in %s precision do not hold these links (worst error of "
+                                      "an element %.1e of the links' size, accepted %.1e); 18 reals are used",
+                                      spec.reals, name(spec.link), packed.worst_error, accepted_error(spec.link)));
+        kept.packed[key] = holds ? std::make_shared<const LinkField>(std::move(packed.field)) : nullptr;
+    }
+    if (const Links held = kept.packed[key]) {
+        links.unchanged(*held);
+        return held;
+    }
+    spec.reals = 18;
+    return links_for(links, kept, spec);
+}
+
+std::shared_ptr<const HoldingOperator> operator_with(milcgpu_meson_links &links, LaplaceKept &kept, OperatorSpec &spec,
+                                                     int directions, double kappa) {
+    const Links held = links_for(links, kept, spec);
+    return std::make_shared<HoldingOperator>(links.geometry(), spec, held, directions, kappa);
+}
+
+// ---- arguments
+
+OperatorSpec laplace_spec(const milcgpu_operator &given, int directions, const char *what) {
+    OperatorSpec spec;
+    spec.spinor = precision_of(given.precision, format("%s.precision", what).c_str());
+    spec.link = spec.spinor;
+    if (given.link_precision != 0 && given.link_precision != given.precision)
+        throw Error(
+            Status::not_built,
+            format("%s.link_precision is %d, %s.precision %d: Laplace kernels are built for vectors and links of "
+                   "one precision (0 means the same)",
+                   what, given.link_precision, what, given.precision));
+    spec.reals = given.reconstruct == 0 ? 18 : given.reconstruct;
+    find_laplace(spec.spinor, spec.reals, directions, Epilogue::residual);
+    return spec;
+}
+
+using Places = std::vector<VectorPlace>;
+
+Places places_of(milcgpu_meson_links &links, const milcgpu_quarks *quarks, int n, const char *what) {
+    require(quarks, what, "the vectors");
+    if ((quarks->host == nullptr) == (quarks->device == nullptr))
+        refuse(format("%s: one of host and device must be given, the other is NULL", what));
+    Places places;
+    for (int k = 0; k < n; ++k) {
+        const std::string one = format("%s[%d]", what, k);
+        if (quarks->host != nullptr)
+            places.emplace_back(host_field(&quarks->host[k], 6, one.c_str()));
+        else
+            places.emplace_back(links.context, milcgpu_vector{quarks->device, quarks->first + k}, one.c_str());
+    }
+    return places;
+}
+
+void check_count(int n) {
+    if (n < 1 || n > 1000)
+        refuse(format("n is %d: 1 to 1000 vectors", n));
+}
+
+// ---- application
+
+// Of vectors that are applied to at once: links are loaded once for four of them.
+constexpr int most_at_once = 12;
+
+// All results are there before the first is written.
+void apply(milcgpu_meson_links &links, const LinkField &field, int directions, double kappa, bool matrix,
+           const std::vector<int> &parities, const Places &from, const Places &to) {
+    Device &device = links.device();
+    const int n = static_cast<int>(from.size()), room = std::min(n, most_at_once);
+    const auto fields = [&](int parity, int count) {
+        return SpinorField(device, field.precision(), links.geometry(), parity, "Laplace vectors", count);
+    };
+    SpinorField in[2], out[2];
+    for (const int on : parities)
+        out[on] = fields(on, n);
+    for (const int on : {0, 1})
+        if (matrix || out[1 - on])
+            in[on] = fields(on, room);
+    for (int first = 0; first < n; first += room) {
+        const int count = std::min(room, n - first);
+        for (const int on : {0, 1})
+            for (int k = 0; k < count && in[on]; ++k)
+                from[first + k].read(*links.context, on, in[on][k]);
+        for (const int on : parities) {
+            LaplaceCall call{};
+            call.lattice = links.geometry().lattice();
+            call.parity = on;
+            call.directions = directions;
+            call.links = &field;
+            call.kappa = kappa;
+            call.in = in[1 - on].block().first(count), call.out = out[on].block().from(first).first(count);
+            call.x = in[on].block().first(count);
+            call.a = 1;
+            laplace(device, call, matrix ? Epilogue::normal : Epilogue::plain);
+        }
+    }
+    for (const int on : parities)
+        for (int k = 0; k < n; ++k)
+            require_finite(device, out[on][k], on, "the result");
+    for (const int on : parities)
+        for (int k = 0; k < n; ++k)
+            to[k].write(*links.context, on, out[on][k]);
+}
+
+std::vector<int> parities_of(int parity) {
+    if (parity == MILCGPU_EVEN + MILCGPU_ODD)
+        return {0, 1};
+    if (parity != MILCGPU_EVEN && parity != MILCGPU_ODD)
+        refuse(format("parity is %d: must be MILCGPU_EVEN (2), MILCGPU_ODD (1) or their sum", parity));
+    return {parity == MILCGPU_EVEN ? 0 : 1};
+}
+
+// ---- solves
+
+struct Arguments {
+    OperatorSpec precise, sloppy;
+    Together together; // of several
+    bool apart;        // one by one, whatever their number
+};
+
+Arguments checked(const milcgpu_meson_links &links, const milcgpu_laplace_solve_spec &spec, int n) {
+    Arguments a{};
+    check_laplace(links.geometry(), spec.directions, spec.kappa);
+    a.precise = laplace_spec(spec.precise, spec.directions, "spec.precise");
+    a.sloppy = spec.sloppy.precision == 0 ? a.precise : laplace_spec(spec.sloppy, spec.directions, "spec.sloppy");
+    check_pair(a.precise, a.sloppy);
+    if (!(spec.tolerance > 0 && spec.tolerance < INFINITY))
+        refuse(format("tolerance is %g: must be positive and finite", spec.tolerance));
+    if (spec.max_iterations <= 0 || spec.max_restarts <= 0 || spec.max_iterations > 2000000000 / spec.max_restarts)
+        refuse(format("max_iterations %d and max_restarts %d: both must be positive, their product below 2e9",
+                      spec.max_iterations, spec.max_restarts));
+    if (!(spec.reliable_delta >= 0 && spec.reliable_delta < 1))
+        refuse(format("reliable_delta is %g: must be in (0, 1), or 0 for the default", spec.reliable_delta));
+    if (!(spec.jump_limit >= 0))
+        refuse(format("jump_limit is %g: must be positive, or 0 for the default", spec.jump_limit));
+    if (spec.together < MILCGPU_TOGETHER_AUTO || spec.together > MILCGPU_ONE_BY_ONE)
+        refuse(format("together is %d: must be one of milcgpu_together (0 to %d)", spec.together, MILCGPU_ONE_BY_ONE));
+    a.together = spec.together == MILCGPU_LOCK_STEP ? Together::lock_step : Together::block;
+    const double sites = 0.5 * links.geometry().volume();
+    a.apart = n == 1 || spec.together == MILCGPU_ONE_BY_ONE ||
+              (spec.together == MILCGPU_TOGETHER_AUTO &&
+               !ladder::together_pays(n, sites, a.sloppy.spinor == Precision::half, links.device().on_gpu()));
+    return a;
+}
+
+// One that was kept, or a new one. a becomes what was granted.
+Solver &solver_for(milcgpu_meson_links &links, const std::shared_ptr<LaplaceKept> &kept,
+                   const milcgpu_laplace_solve_spec &spec, Arguments &a) {
+    const int directions = spec.directions;
+    const double kappa = spec.kappa;
+    Solver fresh{directions, kappa, {}, {}, nullptr, {}, nullptr, nullptr};
+    OperatorSpec full{Precision::double_, Precision::double_, 18};
+    fresh.full = operator_with(links, *kept, full, directions, kappa);
+    fresh.operators.full = fresh.full;
+    fresh.operators.precise = operator_with(links, *kept, a.precise, directions, kappa);
+    fresh.operators.sloppy = operator_with(links, *kept, a.sloppy, directions, kappa);
+    fresh.precise = a.precise, fresh.sloppy = a.sloppy;
+    // What is kept ends with the links, and the solver with what is kept.
+    if (a.sloppy.spinor == Precision::half && a.precise.spinor != Precision::half)
+        fresh.operators.finer = [&links, own = kept.get(), directions, kappa, reals = a.sloppy.reals] {
+            OperatorSpec spec{Precision::single, Precision::single, reals};
+            return operator_with(links, *own, spec, directions, kappa);
+        };
+    auto &solvers = kept->solvers;
+    for (auto entry = solvers.begin(); entry != solvers.end(); ++entry)
+        if (entry->directions == directions && entry->kappa == kappa && entry->precise == a.precise &&
+            entry->sloppy == a.sloppy) {
+            solvers.splice(solvers.begin(), solvers, entry);
+            return solvers.front();
+        }
+    if (solvers.size() >= kept_solvers)
+        solvers.pop_back();
+    fresh.one = std::make_unique<CgSolver>(links.device(), fresh.operators);
+    solvers.push_front(std::move(fresh));
+    return solvers.front();
+}
+
+// With room for `most` sources, or fewer where memory is short.
+BlockCgSolver &block_solver(milcgpu_meson_links &links, LaplaceKept &kept, Solver &solver, int most) {
+    OperatorSpec spec = ladder::of_several(solver.sloppy);
+    if (solver.several && solver.several->sources() >= most)
+        return *solver.several;
+    solver.several.reset(); // its memory first
+    const Operator A = operator_with(links, kept, spec, solver.directions, solver.kappa);
+    for (;; most = (most + 1) / 2)
+        try {
+            solver.several =
+                std::make_unique<BlockCgSolver>(links.device(), solver.operators.full, A, most, *solver.one);
+            return *solver.several;
+        } catch (const Error &error) {
+            if (error.status() != Status::no_memory || most == 1)
+                throw;
+        }
+}
+
+// The fall of the sloppy residual between two evaluations, where the caller names none. Solves take some 20 steps, a
+// factor of 3 each, so evaluations at a tenth would cost as much as the steps. Measured at 8^3 x 16, m^2 from 0.001 to
+// 1, links near unity and far from it: no step more than at a tenth, and 3 and 4 evaluations for 8. With a tenth of
+// these residuals jump by a tenth of themselves, and half precision takes 10 % more steps.
+double reliable_delta(const milcgpu_laplace_solve_spec &spec, Precision sloppy) {
+    return spec.reliable_delta > 0 ? spec.reliable_delta : sloppy == Precision::half ? 1e-2 : 1e-3;
+}
+
+// A group of sources on its way through the even-odd system, in double.
+class Group {
+  public:
+    Group(milcgpu_meson_links &links, const LaplaceOperator &full, int count)
+        : links_(links), full_(full), count_(count), sums_(links.device(), 2, "sums of the Laplace operator") {
+        for (const int on : {0, 1})
+            b_[on] = SpinorField(device(), Precision::double_, links.geometry(), on, "Laplace sources", count);
+        x_odd_ = SpinorField(device(), Precision::double_, links.geometry(), 1, "Laplace solutions", count);
+        r_ = SpinorField(device(), Precision::double_, links.geometry(), 0, "Laplace residual");
+        norm_.resize(count), bad_.resize(count);
+    }
+    // b and the source of the even-odd system to `source`, the guess to `guess`. A source that cannot be solved for
+    // counts as zero meanwhile.
+    void load(const Places &sources, const Places &solutions, int first, const SpinorBlock &source,
+              const SpinorBlock &guess) {
+        for (int k = 0; k < count_; ++k) {
+            solutions[first + k].read(*links_.context, 0, guess[k]);
+            for (const int on : {0, 1})
+                sources[first + k].read(*links_.context, on, b_[on][k]);
+            look_for_nan(first + k, k, guess);
+            for (const int on : {0, 1})
+                norm_squared(device(), b_[on][k], sums_.data() + on);
+            const std::vector<double> norms = sums_.to_host();
+            norm_[k] = std::sqrt(norms[0] + norms[1]);
+        }
+        full_.add_neighbours(device(), 0, b_[0], b_[1], source);
+        before_ = checksum_of_sources();
+    }
+    // The tolerance for source k of the even-odd system: its residual is that of all sites.
+    double tolerance(int k, double of_all, const SpinorBlock &source) const {
+        norm_squared(device(), source[k], sums_.data());
+        const double even = std::sqrt(sums_.to_host()[0]);
+        return even > 0 ? 0.999 * of_all * norm_[k] / even : of_all; // less: rounding of odd sites
+    }
+    // The odd sites of the solutions x, and what there is to say about them.
+    void finish(const SpinorBlock &x, double tolerance, std::vector<milcgpu_solve_report> &reports, int first) {
+        full_.add_neighbours(device(), 1, b_[1], x, x_odd_);
+        for (int k = 0; k < count_; ++k) {
+            milcgpu_solve_report &report = reports[first + k];
+            full_.residual_on(device(), 0, b_[0][k], x[k], x_odd_[k], r_, sums_.data());
+            full_.residual_on(device(), 1, b_[1][k], x_odd_[k], x[k], r_, sums_.data() + 1);
+            const std::vector<double> rr = sums_.to_host();
+            const double even_norm = report.source_norm; // of the even-odd system
+            report.source_norm = norm_[k];
+            report.true_residual = norm_[k] > 0 ? std::sqrt(rr[0] + rr[1]) / norm_[k] : 0;
+            report.recursion_residual *= norm_[k] > 0 ? even_norm / norm_[k] : 0;
+            if (!bad_[k].empty()) {
+                report.status = MILCGPU_NAN_OR_INF;
+                std::snprintf(report.message, sizeof report.message, "%s", bad_[k].c_str());
+            } else if (report.status == MILCGPU_OK && norm_[k] > 0 && !(report.true_residual < tolerance)) {
+                report.status = MILCGPU_PRECISION_FLOOR;
+                std::snprintf(
+                    report.message, sizeof report.message,
+                    "the residual of all sites is %.2e of |source|: double precision gives no more (tolerance "
+                    "%.2e)",
+                    report.true_residual, tolerance);
+            }
+        }
+        if (links_.context->verify && before_ != checksum_of_sources())
+            throw Error(Status::corrupted, "a source on the device changed while it was solved for: a bit flipped, or "
+                                           "somebody wrote there. Call again");
+    }
+    void deliver(const Places &solutions, const SpinorBlock &x, const std::vector<milcgpu_solve_report> &reports,
+                 int first) const {
+        for (int k = 0; k < count_; ++k)
+            if (is_answer(static_cast<Status>(reports[first + k].status))) {
+                solutions[first + k].write(*links_.context, 0, x[k]);
+                solutions[first + k].write(*links_.context, 1, x_odd_[k]);
+            }
+    }
+
+  private:
+    Device &device() const { return links_.device(); }
+    void look_for_nan(int number, int k, const SpinorBlock &guess) {
+        try {
+            for (const int on : {0, 1})
+                require_finite(device(), b_[on][k], on, format("sources[%d]", number).c_str());
+            require_finite(device(), guess[k], 0, format("the guess solutions[%d]", number).c_str());
+        } catch (const Error &error) {
+            if (error.status() != Status::nan_or_inf)
+                throw;
+            bad_[k] = error.what();
+            for (const SpinorBlock &field : {b_[0][k], b_[1][k], guess[k]})
+                device().fill_zero(field.data, field.bytes());
+        }
+    }
+    uint64_t checksum_of_sources() const {
+        if (!links_.context->verify)
+            return 0;
+        return checksum(device(), b_[0].data(), b_[0].bytes()) ^ (checksum(device(), b_[1].data(), b_[1].bytes()) << 1);
+    }
+    milcgpu_meson_links &links_;
+    const LaplaceOperator &full_;
+    int count_;
+    SpinorField b_[2], x_odd_, r_; // r_: room for a residual of either parity
+    DeviceArray<double> sums_;
+    std::vector<double> norm_;     // |b|
+    std::vector<std::string> bad_; // of a source with NaN or infinity, in it or in its guess: what there is
+    uint64_t before_ = 0;
+};
+
+void fill(const CgReport &r, const Arguments &a, milcgpu_solve_report &report) {
+    SolveArguments as_solve{};
+    as_solve.precise = a.precise, as_solve.sloppy = a.sloppy;
+    fill_report(r, as_solve, report);
+}
+
+// Sources first to first + count: at once, or one.
+void solve_group(milcgpu_meson_links &links, LaplaceKept &kept, Solver &solver, const milcgpu_laplace_solve_spec &spec,
+                 const Arguments &a, const Places &sources, const Places &solutions, int first, int count,
+                 std::vector<milcgpu_solve_report> &reports) {
+    const CallMeter meter(links.device());
+    CgProgress progress;
+    if (spec.progress != nullptr)
+        progress = [&spec](int step, double residual) { spec.progress(spec.user, step, residual); };
+    Group group(links, *solver.full, count);
+    SpinorBlock x;
+    if (a.apart) {
+        x = solver.one->solution();
+        const SpinorBlock source = solver.one->source();
+        group.load(sources, solutions, first, source, x);
+        CgLimits limits{};
+        limits.shift = LaplaceOperator::shift;
+        limits.tolerance = group.tolerance(0, spec.tolerance, source);
+        limits.max_iterations = spec.max_iterations, limits.max_restarts = spec.max_restarts;
+        limits.reliable_delta = reliable_delta(spec, a.sloppy.spinor), limits.jump_limit = spec.jump_limit;
+        fill(solver.one->solve(limits, progress), a, reports[first]);
+    } else {
+        BlockCgSolver &several = block_solver(links, kept, solver, count);
+        const SpinorBlock source = several.all_sources().first(count);
+        x = several.all_solutions().first(count);
+        group.load(sources, solutions, first, source, x);
+        SourcesLimits limits{};
+        limits.shift = LaplaceOperator::shift;
+        limits.together = a.together;
+        for (int k = 0; k < count; ++k)
+            limits.tolerances.push_back(group.tolerance(k, spec.tolerance, source));
+        limits.max_iterations = spec.max_iterations, limits.max_restarts = spec.max_restarts;
+        limits.reliable_delta = reliable_delta(spec, several.spec().spinor), limits.jump_limit = spec.jump_limit;
+        const SourcesReport r = several.solve(limits, progress);
+        for (int k = 0; k < count; ++k) {
+            fill(r.sources[k], a, reports[first + k]);
+            reports[first + k].solver_seconds = r.seconds / count;
+            reports[first + k].gflops = r.flops / r.seconds * 1e-9;
+            reports[first + k].gbytes_per_second = r.bytes / r.seconds * 1e-9;
+        }
+    }
+    group.finish(x, spec.tolerance, reports, first);
+    links.unchanged(*solver.full->held);
+    group.deliver(solutions, x, reports, first);
+    for (int k = first; k < first + count; ++k) {
+        meter.fill(reports[k]);
+        reports[k].seconds /= count;
+        reports[k].bytes_to_device /= count, reports[k].bytes_to_host /= count;
+    }
+}
+
+Status solve(milcgpu_meson_links &links, const milcgpu_laplace_solve_spec &spec, Arguments a, const Places &sources,
+             const Places &solutions, std::vector<milcgpu_solve_report> &reports) {
+    const int n = static_cast<int>(sources.size());
+    links.unchanged(links.u);
+    const std::shared_ptr<LaplaceKept> kept = kept_with(links);
+    Solver &solver = solver_for(links, kept, spec, a);
+    const int groups = a.apart ? n : (n + most_block - 1) / most_block, most = (n + groups - 1) / groups;
+    Status worst = Status::ok;
+    for (int first = 0; first < n;) {
+        const int room = a.apart ? 1 : block_solver(links, *kept, solver, std::min(most, n - first)).sources(),
+                  count = std::min({room, most, n - first});
+        solve_group(links, *kept, solver, spec, a, sources, solutions, first, count, reports);
+        for (int k = first; k < first + count; ++k) {
+            const Status own = static_cast<Status>(reports[k].status);
+            if (!is_graver(own, worst))
+                continue;
+            worst = own;
+            set_last_error("milcgpu_laplace_solve", format("source %d: %s", k, reports[k].message).c_str());
+        }
+        first += count;
+    }
+    return worst;
+}
+
+} // namespace
+
+extern "C" milcgpu_status milcgpu_laplace(milcgpu_meson_links *links, const milcgpu_laplace_spec *spec, int matrix,
+                                          int parity, int n, const milcgpu_quarks *from, const milcgpu_quarks *to) {
+    constexpr const char *function = "milcgpu_laplace";
+    return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
+        need_links(l);
+        require(spec, function, "spec");
+        require_size(spec->struct_size, sizeof *spec, "milcgpu_laplace_spec");
+        if (matrix != MILCGPU_LAPLACE_D && matrix != MILCGPU_LAPLACE_M)
+            refuse(format("matrix is %d: must be MILCGPU_LAPLACE_D (0) or MILCGPU_LAPLACE_M (1)", matrix));
+        const bool whole = matrix == MILCGPU_LAPLACE_M;
+        const double kappa = whole ? spec->kappa : 1;
+        check_directions(l.geometry(), spec->directions);
+        if (whole)
+            check_laplace(l.geometry(), spec->directions, kappa);
+        OperatorSpec what = laplace_spec(spec->what, spec->directions, "spec.what");
+        const std::vector<int> parities = parities_of(parity);
+        check_count(n);
+        const Places read = places_of(l, from, n, "from"), made = places_of(l, to, n, "to");
+        l.unchanged(l.u);
+        const std::shared_ptr<LaplaceKept> kept = kept_with(l);
+        const Links held = links_for(l, *kept, what);
+        apply(l, *held, spec->directions, kappa, whole, parities, read, made);
+        return [n, whole] { return format("Laplace %s of %d fields", whole ? "matrix" : "sum", n); };
+    });
+}
+
+extern "C" milcgpu_status milcgpu_laplace_solve(milcgpu_meson_links *links, const milcgpu_laplace_solve_spec *spec,
+                                                int n, const milcgpu_quarks *sources, const milcgpu_quarks *solutions,
+                                                milcgpu_solve_report *reports) {
+    constexpr const char *function = "milcgpu_laplace_solve";
+    Status outcome = Status::ok;
+    const milcgpu_status status = with_meson_links(links, function, [&](milcgpu_meson_links &l) {
+        need_links(l);
+        require(spec, function, "spec");
+        require_size(spec->struct_size, sizeof *spec, "milcgpu_laplace_solve_spec");
+        check_count(n);
+        const Arguments a = checked(l, *spec, n);
+        const Places from = places_of(l, sources, n, "sources"), to = places_of(l, solutions, n, "solutions");
+        for (int k = 0; k < n; ++k)
+            for (int j = 0; j < n; ++j)
+                if (to[k].is(from[j]))
+                    refuse(format("solutions[%d]: that vector is a source, too", k));
+        std::vector<milcgpu_solve_report> filled(n);
+        for (int k = 0; k < n; ++k) {
+            if (reports != nullptr)
+                require_size(reports[k].struct_size, sizeof *reports, "milcgpu_solve_report");
+            filled[k].struct_size = sizeof *reports;
+        }
+        outcome = solve(l, *spec, a, from, to, filled);
+        for (int k = 0; k < n && reports != nullptr; ++k)
+            reports[k] = filled[k];
+        return [n] { return format("Laplace solve of %d sources", n); };
+    });
+    return status == MILCGPU_OK ? static_cast<milcgpu_status>(outcome) : status;
+}

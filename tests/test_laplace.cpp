@@ -1,0 +1,773 @@
+// The gauge Laplace operator: every row of its table, the operator, its solves, and the C interface.
+#include "gpu_kernels/blas/blas.h"
+#include "gpu_kernels/operators/laplace.h"
+#include "gpu_kernels/solver/cg.h"
+#include "milc_glue/milcgpu_laplace.h"
+#include "tests/cut_support.h"
+#include "tests/mesons_support.h"
+#include "tests/reference/laplace.h"
+
+using namespace milcgpu;
+using namespace tests;
+
+namespace {
+
+// Measured on the host backend, the largest over shapes, reals, directions, parities, epilogues and both ways of a
+// launch: |error| / |result|, and the error of a sum relative to that of its terms' sizes. By precision.
+constexpr double row_error[] = {6.2e-16, 3.2e-7, 5.8e-5}; // with 8 reals
+constexpr double sum_error[] = {2.3e-15, 7.8e-8, 8.8e-6};
+// Of the even-odd operator with 12 reals, and of <x, A x> relative to |x|^2.
+constexpr double even_odd_error[] = {1.1e-16, 5.3e-8, 7.5e-6};
+constexpr double form_error[] = {1.1e-15, 6e-9, 2.5e-7};
+
+// A lattice on a device with links, in every form.
+struct Bench {
+    reference::Lattice lattice;
+    Geometry geometry;
+    Device device;
+    SiteMap map;
+    SpinorReorder reorder;
+    Gauge u;
+    LinkField plain;
+    std::map<std::pair<Precision, int>, LinkField> packed;
+
+    Bench(const std::array<int, 4> &n, Backend backend, unsigned long seed = 3)
+        : lattice{n}, geometry(n), device(backend, 0), reorder(device, map, geometry),
+          u(unitary_links(lattice, seed, 1, false)), plain(device, Precision::double_, 18, geometry, "test") {
+        // Even sites in front: where the last extent is odd, MILC's order has as many of both, too.
+        auto host = reference::links_to_milc<double>(lattice, u);
+        links_to_device(device, {host.data(), Precision::double_, 576}, map, geometry, plain);
+    }
+    const LinkField &links(Precision precision, int reals) {
+        LinkField &field = packed[{precision, reals}];
+        if (field.bytes() == 0) {
+            PackedLinks made =
+                pack_links(device, plain, link_statistics(device, plain, geometry), geometry, precision, reals, "test");
+            REQUIRE(made.worst_error <= accepted_error(precision));
+            field = std::move(made.field);
+        }
+        return field;
+    }
+    LaplaceOperator op(Precision precision, int reals, int directions, double kappa, int parity) {
+        return {geometry, parity, {precision, precision, reals}, links(precision, reals), directions, kappa};
+    }
+    // Source k is (k + 1) field.
+    SpinorField upload(const Fermion &field, int parity, Precision precision, int sources = 1) {
+        SpinorField on_device(device, precision, geometry, parity, "test", sources);
+        for (int k = 0; k < sources; ++k) {
+            Fermion scaled = field;
+            for (auto &v : scaled)
+                v = double(k + 1) * v;
+            auto milc = reference::vector_to_milc<double>(lattice, scaled);
+            reorder.to_device({milc.data(), Precision::double_, 48}, parity, on_device[k]);
+        }
+        return on_device;
+    }
+    Fermion download(const SpinorBlock &field, int parity) {
+        std::vector<double> milc(lattice.volume() * 6, 0);
+        reorder.to_host(field, parity, {milc.data(), Precision::double_, 48});
+        return reference::vector_from_milc<double>(lattice, milc);
+    }
+    // Worst over the sources of |got - wanted| / |wanted|, wanted being that of source 0.
+    double error_of(const SpinorField &got, const Fermion &wanted, int parity) {
+        double worst = 0;
+        for (int k = 0; k < got.sources(); ++k) {
+            Fermion scaled = wanted;
+            for (auto &v : scaled)
+                v = double(k + 1) * v;
+            worst = worse(worst, parity_difference(lattice, download(got[k], parity), scaled, parity));
+        }
+        return worst;
+    }
+    double norm2(const Fermion &field, int parity) const {
+        double sum = 0;
+        for (int s = 0; s < lattice.volume(); ++s)
+            sum += lattice.parity(s) == parity ? reference::norm2(field[s]) : 0;
+        return sum;
+    }
+};
+
+double real_dot_on(const reference::Lattice &lattice, const Fermion &a, const Fermion &b, int parity) {
+    double sum = 0;
+    for (int s = 0; s < lattice.volume(); ++s)
+        for (int c = 0; c < 3 && lattice.parity(s) == parity; ++c)
+            sum += std::real(std::conj(a[s].c[c]) * b[s].c[c]);
+    return sum;
+}
+
+struct Errors {
+    double error = 0, sum = 0;
+    void add(double e, double s = 0) { error = worse(error, e), sum = worse(sum, s); }
+};
+
+// Of one row on one parity, with all that its epilogue may be given.
+Errors run(Bench &bench, const LaplaceKernel &row, int parity) {
+    const double kappa = 0.11, a = 0.37, alpha = 0.61, beta = 0.7;
+    const int sources = row.most_sources == 1 ? 1 : 5;
+    const reference::Lattice &lattice = bench.lattice;
+    const Fermion in = random_fermion(lattice, 6), x = random_fermion(lattice, 7), z = random_fermion(lattice, 8);
+    Fermion d = reference::laplace_sum(lattice, bench.u, row.directions, in);
+    for (auto &v : d)
+        v = kappa * v;
+    Errors worst;
+    LaplaceCall call{};
+    call.lattice = bench.geometry.lattice();
+    call.parity = parity;
+    call.directions = row.directions;
+    call.links = &bench.links(row.precision, row.reals);
+    call.kappa = kappa;
+    const auto field = [&](const Fermion &f) { return bench.upload(f, parity, row.precision, sources); };
+    const SpinorField in_d = bench.upload(in, 1 - parity, row.precision, sources), out = field(z), x_d = field(x),
+                      s_d = field(z);
+    call.in = in_d, call.out = out, call.x = x_d, call.z = out, call.s = s_d; // in residual and step out is z
+    call.a = a, call.alpha = alpha;
+    CgState state{};
+    state.start(1, 1);
+    state.shift = a, state.alpha = alpha, state.carry = beta, state.sign = -1;
+    state.iteration_limit = 10;
+    const DeviceArray<CgState> cg(bench.device, sources, "test");
+    const std::vector<CgState> states(sources, state);
+    bench.device.copy_to_device(cg.data(), states.data(), cg.bytes());
+    const DeviceArray<double> sum(bench.device, 1, "test");
+    const bool in_cg = row.epilogue == Epilogue::step || (row.epilogue == Epilogue::plain && sources > 1);
+    if (in_cg)
+        call.cg = cg.data(), call.along_p = true, call.judge = false;
+    else if (sources == 1)
+        call.sum = sum.data();
+    laplace(bench.device, call, row.epilogue);
+    Fermion wanted = d, image = d;
+    for (int k = 0; k < lattice.volume(); ++k) {
+        image[k] = a * x[k] - d[k]; // out is z, not x: no beta
+        if (row.epilogue == Epilogue::normal)
+            wanted[k] = image[k];
+        else if (row.epilogue != Epilogue::plain)
+            wanted[k] = z[k] - alpha * image[k];
+    }
+    worst.add(bench.error_of(out, wanted, parity));
+    const double size = bench.norm2(wanted, parity);
+    if (row.epilogue == Epilogue::step)
+        worst.add(bench.error_of(s_d, image, parity));
+    if (in_cg) {
+        const std::vector<CgState> after = cg.to_host();
+        for (int k = 0; k < sources; ++k) {
+            const double scale = (k + 1) * (k + 1) * size;
+            if (row.epilogue == Epilogue::plain) // a - |B p|^2
+                worst.add(0, std::fabs(after[k].curvature - (a - scale)) / scale);
+            else
+                worst.add(
+                    0, worse(std::fabs(after[k].rr_new / scale - 1),
+                             std::fabs(after[k].cross / scale - real_dot_on(lattice, wanted, image, parity) / size)));
+        }
+    } else if (sources == 1) {
+        const double by_hand = row.epilogue == Epilogue::normal ? real_dot_on(lattice, x, wanted, parity) : size;
+        worst.add(0, std::fabs(sum.to_host()[0] - by_hand) / size);
+    }
+    if (in_cg && row.epilogue == Epilogue::plain) { // the same without scalars: all sources of a thread together
+        call.cg = nullptr;
+        bench.device.fill_zero(out.data(), out.bytes());
+        laplace(bench.device, call, row.epilogue);
+        worst.add(bench.error_of(out, wanted, parity));
+    }
+    return worst;
+}
+
+} // namespace
+
+TEST_CASE("every row of the Laplace table against the reference, one thread a site and four",
+          "[operators][laplace][sanitize]") {
+    REQUIRE(laplace_table().size() == 3 * 3 * 2 * 4 * 2);
+    for (const Backend backend : backends())
+        for (const auto &n :
+             {std::array<int, 4>{4, 6, 10, 4}, std::array<int, 4>{2, 4, 4, 8}, std::array<int, 4>{4, 2, 6, 3}}) {
+            Bench bench(n, backend);
+            for (const LaplaceKernel &row : laplace_table()) {
+                if (n[3] % 2 != 0 && row.directions == 4)
+                    continue;
+                for (const int parts_below : both_ways)
+                    for (const int parity : {0, 1}) {
+                        bench.device.set_parts_below(parts_below);
+                        const Errors worst = run(bench, row, parity);
+                        CAPTURE(name(backend), n[0], n[3], name(row.precision), row.reals, row.directions,
+                                name(row.epilogue), row.most_sources, parity, parts_below, worst.error, worst.sum);
+                        CHECK(worst.error <= times_measured * row_error[static_cast<int>(row.precision)]);
+                        CHECK(worst.sum <= times_measured * sum_error[static_cast<int>(row.precision)]);
+                    }
+            }
+        }
+}
+
+namespace {
+
+// Links of a measurement behind the C interface, and calls of the Laplace operator with them.
+template <class Real> struct Laplace : Measurement<Real> {
+    using Measurement<Real>::Measurement;
+    using Measurement<Real>::lattice;
+    milcgpu_laplace_spec spec(int directions, double kappa, int precision = MILCGPU_DOUBLE, int reals = 0) const {
+        return {sizeof(milcgpu_laplace_spec), directions, kappa, {precision, 0, reals}};
+    }
+    Fermion apply(const milcgpu_laplace_spec &spec, int matrix, const Fermion &field,
+                  int parity = MILCGPU_EVEN + MILCGPU_ODD) {
+        return Measurement<Real>::apply(field, [&](int n, const milcgpu_quarks *from, const milcgpu_quarks *to) {
+            return milcgpu_laplace(this->links, &spec, matrix, parity, n, from, to);
+        });
+    }
+    Fermion matrix(int directions, double kappa, const Fermion &field) {
+        return apply(spec(directions, kappa), MILCGPU_LAPLACE_M, field);
+    }
+    struct Solved {
+        milcgpu_status status;
+        std::vector<Fermion> x;
+        std::vector<milcgpu_solve_report> reports;
+        std::string error;
+    };
+    Solved solve(const milcgpu_laplace_solve_spec &spec, const std::vector<Fermion> &b,
+                 const std::vector<Fermion> &guess = {}) {
+        Solved s{};
+        std::vector<std::vector<Real>> sources, solutions;
+        std::vector<milcgpu_field> from, to;
+        for (size_t k = 0; k < b.size(); ++k) {
+            sources.push_back(reference::vector_to_milc<Real>(lattice(), b[k]));
+            solutions.push_back(guess.empty() ? std::vector<Real>(sources[k].size())
+                                              : reference::vector_to_milc<Real>(lattice(), guess[k]));
+            s.reports.push_back(empty_report());
+        }
+        for (size_t k = 0; k < b.size(); ++k) {
+            from.push_back(Session<Real>::field(sources[k]));
+            to.push_back(Session<Real>::field(solutions[k]));
+        }
+        const milcgpu_quarks source{from.data(), nullptr, 0}, solution{to.data(), nullptr, 0};
+        s.status = milcgpu_laplace_solve(this->links, &spec, int(b.size()), &source, &solution, s.reports.data());
+        s.error = milcgpu_last_error();
+        for (auto &x : solutions)
+            s.x.push_back(reference::vector_from_milc<Real>(lattice(), x));
+        return s;
+    }
+};
+
+milcgpu_laplace_solve_spec laplace_solve(int directions, double kappa, double tolerance, int precise, int sloppy,
+                                         int reals = 0) {
+    milcgpu_laplace_solve_spec spec{};
+    spec.struct_size = sizeof spec;
+    spec.directions = directions, spec.kappa = kappa;
+    spec.tolerance = tolerance;
+    spec.max_iterations = 2000, spec.max_restarts = 5;
+    spec.precise.precision = precise;
+    spec.sloppy = {sloppy, 0, reals};
+    return spec;
+}
+
+double kappa_of(int directions, double mass_squared) { return 1 / (2 * directions + mass_squared); }
+
+Fermion scaled(double s, Fermion field) {
+    for (auto &v : field)
+        v = s * v;
+    return field;
+}
+
+Fermion plane_wave(const reference::Lattice &lattice, const std::array<int, 4> &p) {
+    Fermion wave(lattice.volume());
+    for (int site = 0; site < lattice.volume(); ++site) {
+        const auto x = lattice.coordinates(site);
+        double angle = 0;
+        for (int mu = 0; mu < 4; ++mu)
+            angle += 2 * M_PI * p[mu] * x[mu] / lattice.n[mu];
+        for (int c = 0; c < 3; ++c)
+            wave[site].c[c] = std::polar(1.0 + c, angle);
+    }
+    return wave;
+}
+
+double residual_of(const reference::Lattice &lattice, const Gauge &u, int directions, double kappa, const Fermion &b,
+                   const Fermion &x) {
+    return reference::relative_difference(reference::laplace_matrix(lattice, u, directions, kappa, x), b);
+}
+
+} // namespace
+
+TEST_CASE("Laplace: on unit links constants give 1 - 2 d kappa, plane waves the closed form", "[operators][laplace]") {
+    const reference::Lattice lattice{{6, 10, 4, 6}};
+    const std::array<int, 4> momenta[] = {{0, 0, 0, 0}, {1, 2, -1, 1}, {3, 5, 2, 3}, {0, 0, 0, 1}};
+    for (const Backend backend : backends()) {
+        Laplace<double> m(lattice, backend, reference::unit_gauge(lattice), true); // its sign in t is not for us
+        for (const int d : {3, 4}) {
+            const double kappa = kappa_of(d, 0.3);
+            CHECK(std::fabs(reference::free_laplace_eigenvalue(lattice, d, kappa, momenta[0]) - (1 - 2 * d * kappa)) <
+                  1e-15);
+            for (const auto &p : momenta) {
+                const Fermion wave = plane_wave(lattice, p);
+                const double eigenvalue = reference::free_laplace_eigenvalue(lattice, d, kappa, p);
+                CAPTURE(name(backend), d, p[0], p[3], eigenvalue);
+                CHECK(reference::relative_difference(m.matrix(d, kappa, wave), scaled(eigenvalue, wave)) <=
+                      times_measured * 1.4e-15);
+            }
+        }
+    }
+}
+
+TEST_CASE("Laplace: M and D are the reference's, on one parity or both, in every precision and reconstruction",
+          "[operators][laplace][sanitize]") {
+    const auto check = [](Backend backend, const reference::Lattice &lattice, auto real) {
+        using Real = decltype(real);
+        Laplace<Real> m(lattice, backend, links_for(lattice, 12));
+        const Fermion psi = m.rounded(random_fermion(lattice, 13));
+        const double kappa = 0.1, rounding = sizeof(Real) == 8 ? 0 : 6e-8; // of the host's field
+        for (const int d : {3, 4})
+            for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF})
+                for (const int reals : {18, 12, 8}) {
+                    if (sizeof(Real) == 4 && reals < 18 && precision == MILCGPU_DOUBLE)
+                        continue; // links that were rounded to single do not fit: 18 reals, tested elsewhere
+                    const Fermion sum = reference::laplace_sum(lattice, m.u, d, psi),
+                                  whole = reference::laplace_matrix(lattice, m.u, d, kappa, psi);
+                    const auto spec = m.spec(d, kappa, precision, reals);
+                    const double error = times_measured * std::max(row_error[precision - 1], rounding);
+                    CAPTURE(name(backend), lattice.n[0], sizeof(Real), d, precision, reals);
+                    CHECK(reference::relative_difference(m.apply(spec, MILCGPU_LAPLACE_D, psi), sum) <= error);
+                    CHECK(reference::relative_difference(m.apply(spec, MILCGPU_LAPLACE_M, psi), whole) <= error);
+                    for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
+                        const Fermion one = m.apply(spec, MILCGPU_LAPLACE_M, psi, parity);
+                        const int on = parity == MILCGPU_EVEN ? 0 : 1;
+                        CHECK(parity_difference(lattice, one, whole, on) <= error);
+                        for (int s = 0; s < lattice.volume(); ++s)
+                            if (lattice.parity(s) != on)
+                                REQUIRE(one[s].c[1] == reference::Complex(-7, -7)); // as it was
+                    }
+                }
+    };
+    for (const Backend backend : backends())
+        for (const reference::Lattice &lattice :
+             {reference::Lattice{{4, 6, 10, 4}}, reference::Lattice{{2, 4, 4, 8}}}) {
+            check(backend, lattice, 0.0);
+            check(backend, lattice, 0.0f);
+        }
+}
+
+TEST_CASE("Laplace: M is hermitian and gauge covariant; smearing and milcgpu_laplacian are made of D",
+          "[operators][laplace]") {
+    const reference::Lattice lattice{{4, 6, 2, 6}};
+    const auto g = reference::random_transformation(lattice, 20);
+    const Gauge u = links_for(lattice, 21);
+    const Fermion a = random_fermion(lattice, 22), b = random_fermion(lattice, 23),
+                  g_a = reference::transform_fermion(g, a);
+    for (const Backend backend : backends()) {
+        Laplace<double> m(lattice, backend, u), moved(lattice, backend, reference::transform_links(lattice, g, u, 1));
+        for (const int d : {3, 4}) {
+            CAPTURE(name(backend), d);
+            const double kappa = kappa_of(d, 0.2);
+            const auto left = reference::dot(a, m.matrix(d, kappa, b)),
+                       right = reference::dot(m.matrix(d, kappa, a), b);
+            CHECK(std::abs(left - right) <= times_measured * 1e-17 * std::abs(reference::dot(a, a)));
+            CHECK(reference::relative_difference(moved.matrix(d, kappa, g_a),
+                                                 reference::transform_fermion(g, m.matrix(d, kappa, a))) <=
+                  times_measured * 2.1e-16);
+        }
+        const auto in_space = m.spec(3, 0);
+        const Fermion sum = m.apply(in_space, MILCGPU_LAPLACE_D, a), minus_laplacian = m.laplacian(1, -1, a);
+        Fermion wanted = scaled(6, a);
+        for (size_t s = 0; s < wanted.size(); ++s)
+            wanted[s] = wanted[s] - sum[s];
+        CHECK(reference::relative_difference(minus_laplacian, wanted) <= times_measured * 8e-17);
+        const int steps = 5;
+        const double width = 1.4, weight = width * width / (4 * steps);
+        Fermion smeared = a;
+        for (int k = 0; k < steps; ++k) {
+            const Fermion more = m.apply(in_space, MILCGPU_LAPLACE_D, smeared);
+            for (size_t s = 0; s < smeared.size(); ++s)
+                smeared[s] = (1 - 6 * weight) * smeared[s] + weight * more[s];
+        }
+        CHECK(reference::relative_difference(m.smear(1, width, steps, -1, a), smeared) <= times_measured * 1.5e-16);
+    }
+}
+
+TEST_CASE("Laplace: the even-odd operator against the reference and against all sites", "[operators][laplace]") {
+    for (const Backend backend : backends())
+        for (const auto &n : {std::array<int, 4>{4, 6, 4, 8}, std::array<int, 4>{6, 2, 4, 5}}) {
+            Bench bench(n, backend);
+            const Fermion x = random_fermion(bench.lattice, 30);
+            for (const int d : {3, 4})
+                for (const Precision precision : {Precision::double_, Precision::single, Precision::half})
+                    for (const int parity : {0, 1}) {
+                        if (d == 4 && n[3] % 2 != 0)
+                            continue;
+                        const double kappa = kappa_of(d, 0.1);
+                        const LaplaceOperator A = bench.op(precision, 12, d, kappa, parity);
+                        CHECK(A.sign() == -1);
+                        CHECK(std::fabs(A.lowest(1) - (1 - 4 * d * d * kappa * kappa)) < 3e-16);
+                        const SpinorField in = bench.upload(x, parity, precision),
+                                          out = A.vectors(bench.device, "test"),
+                                          between = A.between(bench.device, "test");
+                        const DeviceArray<double> sum(bench.device, 1, "test");
+                        HalfCall half;
+                        half.in = in, half.out = between;
+                        half.sum = sum.data();
+                        A.first_half(bench.device, half);
+                        const double bb = sum.to_host()[0];
+                        half.in = between, half.out = out, half.x = in, half.a = LaplaceOperator::shift;
+                        A.second_half(bench.device, half, Epilogue::normal);
+                        const Fermion wanted = reference::laplace_even_odd(bench.lattice, bench.u, d, kappa, parity, x);
+                        CAPTURE(name(backend), n[0], d, name(precision), parity);
+                        const int p = static_cast<int>(precision);
+                        CHECK(parity_difference(bench.lattice, bench.download(out, parity), wanted, parity) <=
+                              times_measured * even_odd_error[p]);
+                        // <x, A x> = |x|^2 - |B x|^2
+                        const double xx = bench.norm2(x, parity);
+                        CHECK(std::fabs(sum.to_host()[0] - (xx - bb)) <= times_measured * form_error[p] * xx);
+                        CHECK(sum.to_host()[0] > A.lowest(1) * xx);
+                    }
+            // The same solution as of all sites, with T odd as well: M x of x_e and x_o = b_o + kappa D x_e.
+            const LaplaceOperator A = bench.op(Precision::double_, 18, 3, 0.12, 0);
+            const SpinorField b[2] = {bench.upload(x, 0, Precision::double_), bench.upload(x, 1, Precision::double_)};
+            CgSolver solver(bench.device, {std::make_shared<LaplaceOperator>(A), std::make_shared<LaplaceOperator>(A),
+                                           std::make_shared<LaplaceOperator>(A), nullptr});
+            A.add_neighbours(bench.device, 0, b[0], b[1], solver.source());
+            bench.device.fill_zero(solver.solution().data(), solver.solution().bytes());
+            CgLimits limits{};
+            limits.shift = LaplaceOperator::shift, limits.tolerance = 1e-13;
+            CHECK(solver.solve(limits, {}).status == Status::ok);
+            const SpinorField odd = bench.upload(x, 1, Precision::double_);
+            A.add_neighbours(bench.device, 1, b[1], solver.solution(), odd);
+            Fermion solution = bench.download(solver.solution(), 0);
+            const Fermion on_odd = bench.download(odd, 1);
+            for (int s = 0; s < bench.lattice.volume(); ++s)
+                if (bench.lattice.parity(s) == 1)
+                    solution[s] = on_odd[s];
+            CHECK(residual_of(bench.lattice, bench.u, 3, 0.12, x, solution) < 1e-13);
+        }
+}
+
+TEST_CASE("Laplace: every precision pair reaches its tolerance, in the steps of double", "[operators][laplace]") {
+    const reference::Lattice lattice{{8, 6, 4, 8}};
+    const Gauge u = reference::near_unit_gauge(lattice, 0.25, 41);
+    const Fermion b = random_fermion(lattice, 42);
+    struct Pair {
+        int precise, sloppy;
+        double tolerance;
+    };
+    const Pair pairs[] = {{MILCGPU_DOUBLE, MILCGPU_DOUBLE, 1e-10}, {MILCGPU_DOUBLE, MILCGPU_SINGLE, 1e-10},
+                          {MILCGPU_DOUBLE, MILCGPU_HALF, 1e-10},   {MILCGPU_SINGLE, MILCGPU_SINGLE, 1e-6},
+                          {MILCGPU_SINGLE, MILCGPU_HALF, 1e-6},    {MILCGPU_HALF, MILCGPU_HALF, 1e-4}};
+    for (const Backend backend : backends()) {
+        Laplace<double> m(lattice, backend, u);
+        for (const int d : {3, 4})
+            for (const double mass_squared : {0.5, 0.01}) {
+                const double kappa = kappa_of(d, mass_squared);
+                int pure_steps[4] = {}; // by the precise precision
+                for (const Pair &pair : pairs)
+                    for (const int reals : {18, 12, 8}) {
+                        const auto spec = laplace_solve(d, kappa, pair.tolerance, pair.precise, pair.sloppy, reals);
+                        const auto s = m.solve(spec, {b});
+                        const auto &report = s.reports[0];
+                        CAPTURE(name(backend), d, mass_squared, pair.precise, pair.sloppy, reals, report.steps,
+                                report.reliable_updates, report.true_residual, s.error);
+                        CHECK(s.status == MILCGPU_OK);
+                        CHECK(report.sloppy_reconstruct == reals);
+                        CHECK(report.true_residual < pair.tolerance);
+                        const double by_hand = residual_of(lattice, u, d, kappa, b, s.x[0]);
+                        CHECK(std::fabs(by_hand - report.true_residual) <= times_measured * 2e-17);
+                        if (pair.precise == pair.sloppy && reals == 18)
+                            pure_steps[pair.precise] = report.steps;
+                        CHECK(report.steps <= 1.15 * pure_steps[pair.precise]);
+                    }
+            }
+    }
+}
+
+TEST_CASE("Laplace: the free propagator from a point is the sum over momenta", "[operators][laplace]") {
+    const reference::Lattice lattice{{4, 6, 4, 4}};
+    const int source = lattice.site({1, 2, 0, 3}); // even
+    Fermion b(lattice.volume());
+    b[source].c[1] = reference::Complex(0, 1);
+    for (const Backend backend : backends()) {
+        Laplace<double> m(lattice, backend, reference::unit_gauge(lattice));
+        for (const int d : {3, 4})
+            for (const int shifted : {0, 1}) { // and from an odd site
+                const int from = lattice.neighbour(source, 0, shifted);
+                Fermion point(lattice.volume()), wanted(lattice.volume());
+                point[from].c[1] = reference::Complex(0, 1);
+                const double kappa = kappa_of(d, 0.4);
+                const auto propagator = reference::free_laplace_propagator(lattice, d, kappa, from);
+                for (int s = 0; s < lattice.volume(); ++s)
+                    wanted[s].c[1] = reference::Complex(0, propagator[s]);
+                const auto s = m.solve(laplace_solve(d, kappa, 1e-13, MILCGPU_DOUBLE, MILCGPU_SINGLE), {point});
+                CAPTURE(name(backend), d, shifted, s.error);
+                REQUIRE(s.status == MILCGPU_OK);
+                CHECK(reference::relative_difference(s.x[0], wanted) < 3e-13);
+                // In 3 directions time slices do not know of each other.
+                const auto x = lattice.coordinates(from);
+                const int other = lattice.site({x[0], x[1], x[2], x[3] + 1});
+                CHECK((std::abs(s.x[0][other].c[1]) > 0) == (d == 4));
+            }
+    }
+}
+
+TEST_CASE("Laplace: several sources together, one by one, on the device, with guesses", "[operators][laplace]") {
+    const reference::Lattice lattice{{4, 4, 6, 4}};
+    const Gauge u = reference::near_unit_gauge(lattice, 0.3, 51);
+    constexpr int n = 5;
+    std::vector<Fermion> b, zero(n, Fermion(lattice.volume()));
+    for (int k = 0; k < n; ++k)
+        b.push_back(scaled(std::pow(10, k), random_fermion(lattice, 52 + k)));
+    b[3] = zero[0]; // its solution is zero, whatever the guess
+    for (const Backend backend : backends()) {
+        Laplace<double> m(lattice, backend, u);
+        for (const int d : {3, 4})
+            for (const int together : {MILCGPU_TOGETHER_AUTO, MILCGPU_BLOCK, MILCGPU_LOCK_STEP, MILCGPU_ONE_BY_ONE})
+                for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF}) {
+                    auto spec = laplace_solve(d, kappa_of(d, 0.05), 1e-11, MILCGPU_DOUBLE, sloppy);
+                    spec.together = together;
+                    const auto s = m.solve(spec, b, together == MILCGPU_ONE_BY_ONE ? b : zero);
+                    CAPTURE(name(backend), d, together, sloppy, s.error);
+                    CHECK(s.status == MILCGPU_OK);
+                    for (int k = 0; k < n; ++k) {
+                        CAPTURE(k, s.reports[k].steps, s.reports[k].true_residual);
+                        CHECK(s.reports[k].status == MILCGPU_OK);
+                        if (k == 3) {
+                            CHECK(s.reports[k].steps == 0);
+                            CHECK(reference::dot(s.x[k], s.x[k]).real() == 0);
+                            continue;
+                        }
+                        CHECK(s.reports[k].steps > 0);
+                        CHECK(residual_of(lattice, u, d, spec.kappa, b[k], s.x[k]) < 1e-11);
+                        CHECK(std::fabs(s.reports[k].source_norm / std::sqrt(reference::dot(b[k], b[k]).real()) - 1) <
+                              1e-14);
+                    }
+                    if (together != MILCGPU_ONE_BY_ONE)
+                        continue;
+                    // A solution as the guess takes no step, and stays as it is on even sites.
+                    const auto again = m.solve(spec, {b[1]}, {s.x[1]});
+                    CHECK(again.reports[0].steps == 0);
+                    CHECK(parity_difference(lattice, again.x[0], s.x[1], 0) == 0);
+                }
+        // Vectors of the device: the bits of the host's.
+        auto spec = laplace_solve(4, kappa_of(4, 0.05), 1e-11, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+        spec.together = MILCGPU_LOCK_STEP;
+        const auto on_host = m.solve(spec, {b[0], b[1]});
+        Resident resident(m.session.context, 5);
+        const auto load = [&](int index, const Fermion &field) {
+            resident.load(index, reference::vector_to_milc<double>(lattice, field));
+        };
+        load(0, b[0]), load(1, b[1]), load(2, zero[0]), load(3, zero[0]);
+        const milcgpu_quarks sources = resident.from(0), solutions = resident.from(2), over = resident.from(1);
+        m.must(milcgpu_laplace_solve(m.links, &spec, 2, &sources, &solutions, nullptr));
+        const size_t reals = 6 * size_t(lattice.volume());
+        for (int k = 0; k < 2; ++k)
+            CHECK(same_bits(resident.saved(2 + k, reals), reference::vector_to_milc<double>(lattice, on_host.x[k])));
+        CHECK(milcgpu_laplace_solve(m.links, &spec, 2, &sources, &over, nullptr) == MILCGPU_BAD_ARGUMENT);
+        const auto what = m.spec(4, spec.kappa);
+        // M x is b; in place.
+        m.must(milcgpu_laplace(m.links, &what, MILCGPU_LAPLACE_M, 3, 2, &solutions, &solutions));
+        const auto back = reference::vector_from_milc<double>(lattice, resident.saved(3, reals));
+        CHECK(reference::relative_difference(back, b[1]) < 1e-11);
+        // What is read is read before anything is written.
+        m.must(milcgpu_laplace(m.links, &what, MILCGPU_LAPLACE_M, 3, 2, &sources, &over));
+        for (int k = 0; k < 2; ++k)
+            CHECK(reference::relative_difference(
+                      reference::vector_from_milc<double>(lattice, resident.saved(1 + k, reals)),
+                      reference::laplace_matrix(lattice, u, 4, spec.kappa, b[k])) <= times_measured * row_error[0]);
+        const milcgpu_quarks empty = resident.from(4);
+        CHECK(milcgpu_laplace(m.links, &what, MILCGPU_LAPLACE_M, 3, 1, &empty, &empty) == MILCGPU_BAD_ARGUMENT);
+    }
+}
+
+TEST_CASE("Laplace: links in single, and links that are not unitary, are solved with to double's residual",
+          "[operators][laplace]") {
+    const reference::Lattice lattice{{4, 4, 4, 6}};
+    for (const Backend backend : backends()) {
+        Laplace<float> m(lattice, backend, links_for(lattice, 61));
+        const Fermion b = m.rounded(random_fermion(lattice, 62));
+        const auto s = m.solve(laplace_solve(4, 0.11, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF, 12), {b});
+        CAPTURE(name(backend), s.error);
+        CHECK(s.status == MILCGPU_OK);
+        CHECK(s.reports[0].true_residual < 1e-10);
+        CHECK(residual_of(lattice, m.u, 4, 0.11, b, s.x[0]) < times_measured * 3.4e-8); // x as rounded
+        const auto in_double = m.solve(laplace_solve(4, 0.11, 1e-10, MILCGPU_DOUBLE, MILCGPU_DOUBLE, 8), {b});
+        CHECK(in_double.status == MILCGPU_OK);
+        CHECK(in_double.reports[0].sloppy_reconstruct == 18); // rounded links do not fit 8 reals of double
+        Laplace<double> rough(lattice, backend, random_links(lattice, 63));
+        const auto granted = rough.solve(laplace_solve(3, 0.01, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE, 12), {b});
+        CHECK(granted.status == MILCGPU_OK);
+        CHECK(granted.reports[0].sloppy_reconstruct == 18);
+        CHECK(residual_of(lattice, rough.u, 3, 0.01, b, granted.x[0]) < 1e-10);
+        // Links of norm 3: M has negative eigenvalues, and nothing is written.
+        Gauge large = links_for(lattice, 61);
+        for (auto &link : large)
+            link = 3.0 * link;
+        m.must(m.load(large, false));
+        for (const int together : {MILCGPU_BLOCK, MILCGPU_LOCK_STEP, MILCGPU_ONE_BY_ONE}) {
+            auto spec = laplace_solve(4, 0.11, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+            spec.together = together;
+            const auto indefinite = m.solve(spec, {b, b}, {b, b});
+            CAPTURE(together, indefinite.error);
+            CHECK(indefinite.status == MILCGPU_NOT_POSITIVE);
+            CHECK(indefinite.error.find("not positive") != std::string::npos);
+            CHECK(reference::relative_difference(indefinite.x[1], b) == 0);
+        }
+        // Other links: nothing of the old ones is left.
+        m.must(m.load(links_for(lattice, 64), false));
+        const auto after = m.solve(laplace_solve(4, 0.11, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF, 12), {b});
+        CHECK(after.status == MILCGPU_OK);
+        CHECK(residual_of(lattice, m.u, 4, 0.11, b, after.x[0]) < times_measured * 3.4e-8);
+    }
+}
+
+TEST_CASE("Laplace: the same solve is bitwise the same, however many threads work",
+          "[operators][laplace][determinism]") {
+    const reference::Lattice lattice{{8, 8, 8, 16}};
+    const Gauge u = reference::near_unit_gauge(lattice, 0.3, 71);
+    const std::vector<Fermion> b = {random_fermion(lattice, 72), random_fermion(lattice, 73)};
+    for (const Backend backend : backends())
+        for (const int together : {MILCGPU_LOCK_STEP, MILCGPU_ONE_BY_ONE}) {
+            std::vector<double> first;
+            for (int choice = 0; choice < thread_choices(backend); ++choice) {
+                const Threads threads(backend, choice);
+                Laplace<double> m(lattice, backend, u, false, threads.block);
+                auto spec = laplace_solve(4, 0.12, 1e-8, MILCGPU_DOUBLE, MILCGPU_SINGLE, 12);
+                spec.together = together;
+                const auto s = m.solve(spec, b);
+                CHECK(s.status == MILCGPU_OK);
+                const auto x = reference::vector_to_milc<double>(lattice, s.x[1]);
+                if (first.empty())
+                    first = x;
+                CAPTURE(name(backend), together, choice);
+                CHECK(same_bits(x, first));
+            }
+        }
+}
+
+TEST_CASE("Laplace: what does not work is refused in words, and nothing is written", "[operators][laplace][errors]") {
+    const reference::Lattice lattice{{4, 4, 2, 4}};
+    for (const Backend backend : backends()) {
+        Laplace<double> m(lattice, backend, links_for(lattice, 81));
+        const std::vector<Fermion> b = {random_fermion(lattice, 82)}, guess = {random_fermion(lattice, 83)};
+        const auto good = laplace_solve(4, 0.1, 1e-8, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+        const auto refused = [&](const milcgpu_laplace_solve_spec &spec, const char *words,
+                                 milcgpu_status status = MILCGPU_BAD_ARGUMENT) {
+            const auto s = m.solve(spec, b, guess);
+            CAPTURE(name(backend), words, s.error);
+            CHECK(s.status == status);
+            CHECK(s.error.find(words) != std::string::npos);
+            CHECK(reference::relative_difference(s.x[0], guess[0]) == 0);
+        };
+        const auto with = [&](const auto &change) {
+            auto spec = good;
+            change(spec);
+            return spec;
+        };
+        for (const double kappa : {0.0, -0.1, 0.125, 1.0, double(NAN), double(INFINITY)})
+            refused(with([&](auto &s) { s.kappa = kappa; }), "kappa is");
+        refused(with([](auto &s) { s.directions = 3, s.kappa = 1.0 / 6; }), "below 1 / 6");
+        for (const int directions : {0, 2, 5, -1})
+            refused(with([&](auto &s) { s.directions = directions; }), "directions");
+        for (const double tolerance : {0.0, -1e-8, double(NAN), double(INFINITY)})
+            refused(with([&](auto &s) { s.tolerance = tolerance; }), "tolerance");
+        refused(with([](auto &s) { s.max_iterations = 0; }), "max_iterations");
+        refused(with([](auto &s) { s.max_restarts = -2; }), "max_restarts");
+        refused(with([](auto &s) { s.reliable_delta = 1; }), "reliable_delta");
+        refused(with([](auto &s) { s.jump_limit = NAN; }), "jump_limit");
+        refused(with([](auto &s) { s.together = 4; }), "together");
+        refused(with([](auto &s) { s.precise.precision = 7; }), "spec.precise.precision");
+        refused(with([](auto &s) { s.struct_size -= 8; }), "struct_size");
+        refused(with([](auto &s) { s.sloppy.reconstruct = 13; }), "single/12/4", MILCGPU_NOT_BUILT);
+        refused(with([](auto &s) { s.sloppy.link_precision = MILCGPU_DOUBLE; }), "one precision", MILCGPU_NOT_BUILT);
+        refused(with([](auto &s) { s.precise.precision = MILCGPU_HALF; }), "finer", MILCGPU_NOT_BUILT);
+        // Too few iterations: the solution so far, with its residual.
+        const auto part =
+            m.solve(with([](auto &s) { s.max_iterations = 3, s.max_restarts = 1, s.tolerance = 1e-12; }), b);
+        CHECK(part.status == MILCGPU_NOT_CONVERGED);
+        CHECK(part.reports[0].true_residual > 1e-12);
+        CHECK(std::fabs(residual_of(lattice, m.u, 4, 0.1, b[0], part.x[0]) / part.reports[0].true_residual - 1) <
+              1e-12);
+        // More than double has.
+        const auto floor = m.solve(with([](auto &s) { s.tolerance = 1e-18; }), b);
+        CHECK(floor.status == MILCGPU_PRECISION_FLOOR);
+        CHECK(floor.reports[0].true_residual < 1e-15);
+        // NaN in a source or a guess, at an odd site or at an even one, does not hold the others back.
+        for (const int together : {MILCGPU_BLOCK, MILCGPU_LOCK_STEP, MILCGPU_ONE_BY_ONE}) {
+            std::vector<Fermion> bad(4, b[0]), guesses(4, guess[0]);
+            bad[0][0].c[2] = NAN, bad[2][1].c[0] = INFINITY, guesses[3][0].c[0] = NAN;
+            const auto s = m.solve(with([&](auto &s) { s.together = together; }), bad, guesses);
+            CAPTURE(name(backend), together, s.error);
+            CHECK(s.status == MILCGPU_NAN_OR_INF);
+            CHECK(s.error.find("sources[0]") != std::string::npos);
+            for (const int k : {0, 2, 3}) {
+                CHECK(s.reports[k].status == MILCGPU_NAN_OR_INF);
+                CHECK(parity_difference(lattice, s.x[k], guess[0], 1) == 0);
+            }
+            CHECK(std::string(s.reports[3].message).find("guess solutions[3]") != std::string::npos);
+            CHECK(s.reports[1].status == MILCGPU_OK);
+            CHECK(residual_of(lattice, m.u, 4, 0.1, b[0], s.x[1]) < 1e-8);
+        }
+        // Applications.
+        auto in = reference::vector_to_milc<double>(lattice, b[0]), out = in;
+        const milcgpu_field from = Session<double>::field(in), to = Session<double>::field(out);
+        const milcgpu_quarks source{&from, nullptr, 0}, made{&to, nullptr, 0}, neither{nullptr, nullptr, 0};
+        const auto apply = [&](milcgpu_laplace_spec spec, int matrix, int parity, int n, const milcgpu_quarks *f,
+                               const milcgpu_quarks *t) {
+            return milcgpu_laplace(m.links, &spec, matrix, parity, n, f, t);
+        };
+        CHECK(apply(m.spec(4, 0.2), MILCGPU_LAPLACE_M, 3, 1, &source, &made) == MILCGPU_BAD_ARGUMENT);
+        CHECK(apply(m.spec(6, 0.01), MILCGPU_LAPLACE_D, 3, 1, &source, &made) == MILCGPU_BAD_ARGUMENT);
+        CHECK(apply(m.spec(4, 0.1), 2, 3, 1, &source, &made) == MILCGPU_BAD_ARGUMENT);
+        CHECK(apply(m.spec(4, 0.1), MILCGPU_LAPLACE_M, 4, 1, &source, &made) == MILCGPU_BAD_ARGUMENT);
+        CHECK(apply(m.spec(4, 0.1), MILCGPU_LAPLACE_M, 3, 0, &source, &made) == MILCGPU_BAD_ARGUMENT);
+        CHECK(apply(m.spec(4, 0.1), MILCGPU_LAPLACE_M, 3, 1, &neither, &made) == MILCGPU_BAD_ARGUMENT);
+        CHECK(apply(m.spec(4, 0.1), MILCGPU_LAPLACE_M, 3, 1, nullptr, &made) == MILCGPU_BAD_ARGUMENT);
+        CHECK(apply(m.spec(4, 0.1, MILCGPU_DOUBLE, 9), MILCGPU_LAPLACE_M, 3, 1, &source, &made) == MILCGPU_NOT_BUILT);
+        CHECK(out == in);
+        in[0] = NAN;
+        CHECK(apply(m.spec(4, 0.1), MILCGPU_LAPLACE_M, 3, 1, &source, &made) == MILCGPU_NAN_OR_INF);
+        CHECK(out[0] == reference::vector_to_milc<double>(lattice, b[0])[0]);
+        // A bit of the links flips: CORRUPTED, and the handle is empty.
+        unsigned char byte;
+        milcgpu::Device &device = *m.session.context->device;
+        device.copy_to_host(&byte, m.links->u.block(1, 2) + 40, 1);
+        byte ^= 4;
+        device.copy_to_device(m.links->u.block(1, 2) + 40, &byte, 1);
+        refused(good, "no longer holds the links", MILCGPU_CORRUPTED);
+        refused(good, "there are no links");
+        // No memory: nothing is kept, and the next call works.
+        m.must(m.load(links_for(lattice, 81), false));
+        device.inject(milcgpu::Fault::allocation, 3);
+        refused(good, "do not fit", MILCGPU_NO_MEMORY);
+        device.inject(milcgpu::Fault::none);
+        CHECK(m.solve(good, b).status == MILCGPU_OK);
+    }
+}
+
+TEST_CASE("Laplace: a lattice that is cut is refused, odd extents along a direction, too",
+          "[operators][laplace][errors]") {
+    const reference::Lattice lattice{{4, 4, 4, 6}};
+    milcgpu_layout layout = layout_of(lattice);
+    layout.emulate = 8;
+    milcgpu_options options{};
+    options.struct_size = sizeof options;
+    options.backend = MILCGPU_HOST;
+    options.verbosity = 0;
+    milcgpu_context *context = nullptr;
+    REQUIRE(milcgpu_init(&layout, &options, &context) == MILCGPU_OK);
+    milcgpu_meson_links *links = nullptr;
+    REQUIRE(milcgpu_meson_links_create(context, MILCGPU_DOUBLE, &links) == MILCGPU_OK);
+    auto u = reference::links_to_milc<double>(lattice, links_for(lattice, 91));
+    auto b = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 92)), x = b;
+    const milcgpu_field field = Session<double>::field(u), from = Session<double>::field(b),
+                        to = Session<double>::field(x);
+    const milcgpu_meson_links_spec load{sizeof load, 0, 0, {}};
+    REQUIRE(milcgpu_meson_links_load(links, &load, &field) == MILCGPU_OK);
+    const milcgpu_quarks source{&from, nullptr, 0}, solution{&to, nullptr, 0};
+    const auto solve = laplace_solve(4, 0.1, 1e-8, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
+    CHECK(milcgpu_laplace_solve(links, &solve, 1, &source, &solution, nullptr) == MILCGPU_NOT_BUILT);
+    CHECK(std::string(milcgpu_last_error()).find("cut over ranks") != std::string::npos);
+    const milcgpu_laplace_spec spec{sizeof spec, 3, 0.1, {MILCGPU_DOUBLE, 0, 0}};
+    CHECK(milcgpu_laplace(links, &spec, MILCGPU_LAPLACE_D, 3, 1, &source, &solution) == MILCGPU_NOT_BUILT);
+    CHECK(x == b);
+    milcgpu_meson_links_destroy(links);
+    milcgpu_finalize(context);
+
+    Bench bench({4, 4, 2, 5}, Backend::host);
+    const LaplaceOperator A = bench.op(Precision::double_, 18, 4, 0.1, 0);
+    const SpinorField in = A.vectors(bench.device, "test"), between = A.between(bench.device, "test");
+    HalfCall half;
+    half.in = in, half.out = between;
+    CHECK_THROWS_WITH(A.first_half(bench.device, half),
+                      "laplace: the extent in T is 5: it must be even, or a step would "
+                      "not lead from even to odd sites");
+}
