@@ -23,6 +23,7 @@ class NormalOperator {
     const Geometry &geometry() const { return geometry_; }
     int parity() const { return parity_; } // of the vectors
     const OperatorSpec &spec() const { return spec_; }
+    virtual int components() const { return 1; } // colour vectors a site
 
     // out = B in. call.x and what follows it up to alpha are not read.
     virtual void first_half(Device &, const HalfCall &) const = 0;
@@ -37,7 +38,7 @@ class NormalOperator {
 
     // Room for vectors, and for B of them.
     SpinorField vectors(Device &device, const char *owner, int sources = 1) const {
-        return {device, spec_.spinor, geometry_, parity_, owner, sources};
+        return {device, spec_.spinor, geometry_, parity_, owner, sources, components()};
     }
     virtual SpinorField between(Device &, const char *owner, int sources = 1) const = 0;
     virtual int sites_between() const = 0;
@@ -64,8 +65,8 @@ class NormalOperator {
     OperatorSpec spec_;
 };
 
-// out = b - A x, of one source or, without a sum, of several; between: room for B x; *sum (device) = |out|^2. checksums (device; nullptr: not wanted), where the
-// operator takes them: of what it stands on, as it was read.
+// out = b - A x, of one source or, without a sum, of several; between: room for B x; *sum (device) = |out|^2. checksums
+// (device; nullptr: not wanted), where the operator takes them: of what it stands on, as it was read.
 void residual(Device &, const NormalOperator &, double shift, const SpinorBlock &b, const SpinorBlock &x,
               const SpinorBlock &between, const SpinorBlock &out, double *sum, uint64_t *checksums = nullptr);
 

@@ -29,21 +29,19 @@ void iterate(Device &device, const CgIteration &it) {
 // ---- vectors ------------------------------------------------------------------------------------------------------
 
 CgSolver::CgSolver(Device &device, const CgOperators &operators) : device_(device), finer_(operators.finer) {
-    const NormalOperator &full = *operators.full;
-    const auto field = [&](Precision p) { return SpinorField(device, p, full.geometry(), full.parity(), owner); };
-    b_ = field(Precision::double_);
-    x_ = field(Precision::double_);
-    direction_ = field(Precision::double_);
+    const NormalOperator &full = *operators.full; // in double
+    b_ = full.vectors(device, owner);
+    x_ = full.vectors(device, owner);
+    direction_ = full.vectors(device, owner);
     full_ = make_level(operators.full);
     precise_ = &full_;
     if (!(operators.precise->spec() == full.spec())) {
         lower_ = make_level(operators.precise);
         precise_ = &lower_;
     }
-    const Precision precise = operators.precise->spec().spinor;
-    if (precise != Precision::double_) {
-        precise_b_ = field(precise);
-        precise_x_ = field(precise);
+    if (operators.precise->spec().spinor != Precision::double_) {
+        precise_b_ = operators.precise->vectors(device, owner);
+        precise_x_ = operators.precise->vectors(device, owner);
     }
     given_ = make_sloppy(operators.sloppy);
     sloppy_ = given_.get();

@@ -1,5 +1,5 @@
 // Fields in device memory, made for a geometry: colour vectors (spinors) on the sites of one parity, and fat or long
-// links on both.
+// links on both. A Wilson field has four colour vectors a site.
 #pragma once
 #include "gpu_kernels/backend/checksum.h"
 #include "gpu_kernels/geometry/geometry.h"
@@ -9,16 +9,29 @@
 namespace milcgpu {
 
 // Where spinors lie: those of source k start k * source_bytes behind `data`. Owned by a SpinorField.
+//
+// A field of several components (colour vectors a site) is a field of so many more elements: component d of site i is
+// element d * S + i, S = geometry.stride(); `stride` and `sites` count elements, which are components * S. Elements of
+// no site are zero. So what goes through colour vectors one by one serves it as it is.
 struct SpinorBlock {
     unsigned char *data = nullptr; // nullptr: there is none
     size_t stride = 0, source_bytes = 0;
     Precision precision = Precision::double_;
     int sites = 0, sources = 0;
+    int components = 1, component_sites = 0; // component_sites: of the lattice, in each component
+    size_t component_bytes = 0;              // from the words of one component to those of the next
     explicit operator bool() const { return data != nullptr; }
     SpinorBlock operator[](int k) const {
         SpinorBlock one = *this;
         one.data += k * source_bytes;
         one.sources = 1;
+        return one;
+    }
+    SpinorBlock component(int d) const { // one colour vector a site
+        SpinorBlock one = *this;
+        one.data += d * component_bytes;
+        one.components = 1;
+        one.sites = component_sites;
         return one;
     }
     SpinorBlock from(int first) const { // the sources from `first` on
@@ -58,18 +71,23 @@ template <int most> struct SourceAddresses {
 class SpinorField {
   public:
     SpinorField() = default;
+    // components: colour vectors a site. A field of several is zero at first.
     SpinorField(Device &device, Precision precision, const Geometry &geometry, int parity, const char *owner,
-                int sources = 1)
-        : memory_(device, bytes_of(precision, geometry, sources), owner), block_{memory_.data(),
-                                                                                 geometry.stride(),
-                                                                                 memory_.bytes() / sources,
-                                                                                 precision,
-                                                                                 geometry.sites(parity),
-                                                                                 sources} {}
+                int sources = 1, int components = 1)
+        : memory_(device, bytes_of(precision, geometry, sources, components), owner),
+          block_(block_of(memory_.data(), memory_.bytes() / sources, precision, geometry, parity, sources)) {
+        if (components > 1) {
+            block_.stride = components * geometry.stride();
+            block_.sites = static_cast<int>(block_.stride);
+            block_.components = components;
+            block_.component_bytes = geometry.stride() * bytes_between_elements(device.on_gpu(), precision);
+            device.fill_zero(memory_.data(), memory_.bytes());
+        }
+    }
     // Sources are apart by 256 bytes more than they need: at multiples of a power of two, kernels that read several of
     // them would ask the same memory channel for all.
-    static size_t bytes_of(Precision precision, const Geometry &geometry, int sources) {
-        return (geometry.stride() * spinor_bytes(precision) + (sources > 1 ? 256 : 0)) * sources;
+    static size_t bytes_of(Precision precision, const Geometry &geometry, int sources, int components = 1) {
+        return (components * geometry.stride() * spinor_bytes(precision) + (sources > 1 ? 256 : 0)) * sources;
     }
     operator const SpinorBlock &() const { return block_; }
     const SpinorBlock &block() const { return block_; }
@@ -83,6 +101,16 @@ class SpinorField {
     size_t bytes() const { return block_.bytes(); }
 
   private:
+    static SpinorBlock block_of(unsigned char *data, size_t source_bytes, Precision precision, const Geometry &geometry,
+                                int parity, int sources) {
+        SpinorBlock block;
+        block.data = data;
+        block.stride = geometry.stride(), block.source_bytes = source_bytes;
+        block.precision = precision;
+        block.sites = block.component_sites = geometry.sites(parity);
+        block.sources = sources;
+        return block;
+    }
     DeviceArray<unsigned char> memory_;
     SpinorBlock block_;
 };

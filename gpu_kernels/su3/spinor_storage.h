@@ -114,6 +114,13 @@ struct SpinorHalf {
     }
 };
 
+// From a word of one element to the same word of the next, where elements are striped as on the GPU, or not.
+inline size_t bytes_between_elements(bool on_gpu, Precision precision) {
+    if (!on_gpu && !MILCGPU_STRIPES)
+        return spinor_bytes(precision);
+    return precision == Precision::single ? SpinorSingle::word_bytes : 16;
+}
+
 // As it lies in memory.
 template <class S> struct StoredSpinor {
     static constexpr int bytes = S::words * S::word_bytes;
