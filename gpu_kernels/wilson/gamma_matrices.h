@@ -7,8 +7,8 @@
 //   milc           gamma_x y z t, gamma_5, i times the products yz zx xy xt yt zt, gamma_5 times x y z t, 1
 //   degrand_rossi  1, gamma_x y z t, gamma_5, gamma_5 times x y z t, i times the products xy xz xt yz yt zt
 //
-// The second set is that of QUDA's contractions (QudaContractGamma; there 6 to 9 are called G1G5 to G4G5). All 32 are
-// hermitian and unitary, tr(Gamma_j Gamma_k) = 4 delta_jk in a set.
+// The second set is that of QUDA's contractions (QudaContractGamma; there 6 to 9 are called G1G5 to G4G5). All are
+// unitary; gamma_5 gamma_mu is antihermitian, the others are hermitian. In a set tr(Gamma_j^dag Gamma_k) = 4 delta_jk.
 #pragma once
 #include "gpu_kernels/backend/portable.h"
 
