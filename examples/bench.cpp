@@ -23,7 +23,7 @@ constexpr Part parts[] = {{"dslash", bench_dslash, true, true},  {"links", bench
                           {"solves", bench_solves, false, true}, {"sources", bench_sources, false, true},
                           {"masses", bench_masses, false, true}, {"forces", bench_forces, false, false},
                           {"gauge", bench_gauge, false, false},  {"mesons", bench_mesons, false, false},
-                          {"dense", bench_dense, false, false}};
+                          {"dirac", bench_dirac, false, false},  {"dense", bench_dense, false, false}};
 
 std::vector<Part> parts_of(const std::string &names) {
     std::string all;
@@ -91,7 +91,7 @@ int main(int argc, char **argv) {
     Arguments arguments("bench", "times every operation against the device's copy bandwidth");
     arguments.add("backend", "NAME", settings.backend, "auto, host or cuda");
     arguments.add("only", "PART,...", settings.only,
-                  "dslash, links, solves, sources, masses, forces, gauge, mesons, dense");
+                  "dslash, links, solves, sources, masses, forces, gauge, mesons, dirac, dense");
     arguments.add("size", "X Y Z T", settings.size, "lattice (0: 16^4 and 24^3 x 32 on a GPU, 8^4 on the host)");
     Job::add_grid(arguments, settings.grid);
     arguments.add("quick", "", settings.quick, "under a minute on a GPU: fewer rows, 13 reals, 2 sweeps");

@@ -48,6 +48,7 @@ void bench_sources(const Bench &bench); // several sources in one solve
 void bench_forces(const Bench &bench); // forces, updates, actions, gradient flow
 void bench_gauge(const Bench &bench);  // gauge fixing, APE smearing
 void bench_mesons(const Bench &bench); // shifts, operators, smearing, contractions of quark fields
+void bench_dirac(const Bench &bench);  // contractions of Dirac fields
 void bench_dense(const Bench &bench);  // Gram matrices and rotations of many fields
 
 } // namespace examples
