@@ -1,6 +1,6 @@
 // Contractions of Dirac fields: numbers of sites, sums of 16 gammas and of 16 mesons over time slices at momenta.
-// Double precision is held against the CPU reference, single precision against double. "through numbers of sites" is
-// the way that keeps them: 16 numbers a site are written and summed one by one.
+// Double precision is held against the CPU reference, single precision against double. "written" is the other way: 16
+// numbers a site are kept and summed one by one.
 #include "examples/bench.h"
 #include "gpu_kernels/mesons/mesons.h"
 #include "gpu_kernels/wilson/contract.h"
@@ -23,7 +23,7 @@ class Dirac {
   public:
     explicit Dirac(const Bench &bench)
         : bench_(bench), device_(bench.device()), geometry_(bench.system.lattice.n), lattice_(bench.system.lattice),
-          volume_(lattice_.volume()), reorder_(device_, map_, geometry_),
+          volume_(lattice_.volume()), reorder_(device_, map_, geometry_, spins),
           phi_(reference::random_spin_wilson_field(lattice_, 31)),
           psi_(reference::random_spin_wilson_field(lattice_, 41)) {
         for (int k = 0; k < gamma_matrices; ++k)
@@ -48,10 +48,10 @@ class Dirac {
     Field up(Precision p, const reference::SpinWilsonField &field) {
         Field to{{device_, p, geometry_, 0, "bench", spins, spins}, {device_, p, geometry_, 1, "bench", spins, spins}};
         Reals host = reference::field_to_milc<double>(lattice_, field, 1);
-        for (int k = 0; k < spins * spins; ++k) {
-            const HostField from{host.data() + 6 * k, Precision::double_, sizeof field[0]};
-            reorder_.to_device(from, 0, to.even[k / spins].component(k % spins));
-            reorder_.to_device(from, 1, to.odd[k / spins].component(k % spins));
+        for (int k = 0; k < spins; ++k) {
+            const HostField from{host.data() + 24 * k, Precision::double_, sizeof field[0]};
+            reorder_.to_device(from, 0, to.even[k]);
+            reorder_.to_device(from, 1, to.odd[k]);
         }
         return to;
     }

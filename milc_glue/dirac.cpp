@@ -27,28 +27,29 @@ Gamma checked_gamma(GammaBasis basis, int k, const char *what) {
 
 // Fields of `sources` spins at the source.
 struct DiracField {
+    Device &device;
     SpinorField even, odd;
     DiracField(milcgpu_context &context, Precision p, int sources)
-        : even(*context.device, p, context.geometry.without_ghosts(), 0, "Dirac fields", sources, spins),
+        : device(*context.device),
+          even(*context.device, p, context.geometry.without_ghosts(), 0, "Dirac fields", sources, spins),
           odd(*context.device, p, context.geometry.without_ghosts(), 1, "Dirac fields", sources, spins) {}
     FullVectors vectors() const { return {even, odd}; }
     // Throws where a site holds NaN or infinity.
-    void load(milcgpu_context &context, const HostField &from, const std::string &what) const {
-        const int sources = even.sources();
-        for (int k = 0; k < sources * spins; ++k) {
+    void load(SpinorReorder &reorder, const HostField &from, const char *what) const {
+        for (int k = 0; k < even.sources(); ++k) {
             HostField vector = from;
-            vector.data = static_cast<unsigned char *>(from.data) + k * vector_reals * real_bytes(from.real);
-            context.reorder->to_device(vector, 0, even[k / spins].component(k % spins));
-            context.reorder->to_device(vector, 1, odd[k / spins].component(k % spins));
+            vector.data = static_cast<unsigned char *>(from.data) + k * dirac_reals * real_bytes(from.real);
+            reorder.to_device(vector, 0, even[k]);
+            reorder.to_device(vector, 1, odd[k]);
         }
         for (const auto &[field, parity] : {std::pair(&even, "even"), std::pair(&odd, "odd")})
-            for (int k = 0; k < sources; ++k) {
-                const long long bad = first_not_finite(*context.device, (*field)[k]);
+            for (int k = 0; k < field->sources(); ++k) {
+                const long long bad = first_not_finite(device, (*field)[k]);
                 const long long places = static_cast<long long>(field->stride() / spins);
                 if (bad >= 0)
                     throw Error(Status::nan_or_inf,
                                 format("%s: site %lld of the %s sites (lexicographic order) holds NaN or infinity",
-                                       what.c_str(), bad % places, parity));
+                                       what, bad % places, parity));
             }
     }
 };
@@ -74,22 +75,23 @@ struct HostPair {
 // phi and psi on the device; one field where they are the same.
 class FieldPair {
   public:
-    FieldPair(milcgpu_context &context, Precision p, int sources, bool two) : context_(context) {
+    FieldPair(milcgpu_context &context, Precision p, int sources, bool two)
+        : reorder_(*context.device, context.map, context.geometry, spins) {
         left_.emplace(context, p, sources);
         if (two)
             right_.emplace(context, p, sources);
     }
     void load(const HostField &phi, const char *left, const HostField &psi, const char *right) {
         two_ = !same(phi, psi);
-        left_->load(context_, phi, left);
+        left_->load(reorder_, phi, left);
         if (two_)
-            right_->load(context_, psi, right);
+            right_->load(reorder_, psi, right);
     }
     FullVectors phi() const { return left_->vectors(); }
     FullVectors psi() const { return (two_ ? right_ : left_)->vectors(); }
 
   private:
-    milcgpu_context &context_;
+    SpinorReorder reorder_;
     std::optional<DiracField> left_, right_;
     bool two_ = false;
 };

@@ -1,5 +1,6 @@
 // Copy raw, permute on the device: the bus sees one contiguous (or one strided, 2-D) copy, and the transposition from
-// [site][colour] records to stripes runs at memory speed there. Bytes a site: 24 or 48 read, spinor_bytes() written.
+// [site][spin][colour] records to stripes runs at memory speed there. Bytes a colour vector: 24 or 48 read,
+// spinor_bytes() written.
 #include "gpu_kernels/backend/launch.h"
 #include "reorder/spinor_reorder.h"
 
@@ -7,17 +8,26 @@ namespace milcgpu {
 
 namespace {
 
-constexpr size_t record_bytes(Precision real) { return 6 * real_bytes(real); }
+// Colour vectors of a site, and elements from one to the next.
+struct Components {
+    int count;
+    size_t apart;
+    explicit Components(const SpinorBlock &field) : count(field.components), apart(field.stride / field.components) {}
+};
 
 template <class Spinor, class HostReal> struct Pack {
     const HostReal *raw;
     const int *map; // of this parity, nullptr = identity
     unsigned char *out;
     size_t stride;
+    Components components;
     MILCGPU_HD void operator()(int i) const {
-        Vector<HostReal> x;
-        memcpy(&x, raw + 6 * static_cast<size_t>(map != nullptr ? map[i] : i), sizeof x);
-        store_spinor<Spinor>(out, stride, i, convert<typename Spinor::Real>(x));
+        const HostReal *record = raw + 6 * static_cast<size_t>(map != nullptr ? map[i] : i) * components.count;
+        for (int d = 0; d < components.count; ++d) {
+            Vector<HostReal> x;
+            memcpy(&x, record + 6 * d, sizeof x);
+            store_spinor<Spinor>(out, stride, d * components.apart + i, convert<typename Spinor::Real>(x));
+        }
     }
 };
 
@@ -26,29 +36,35 @@ template <class Spinor, class HostReal> struct Unpack {
     const int *map;
     const unsigned char *in;
     size_t stride;
+    Components components;
     MILCGPU_HD void operator()(int i) const {
-        const Vector<HostReal> x = convert<HostReal>(load_spinor<Spinor>(in, stride, i));
-        memcpy(raw + 6 * static_cast<size_t>(map != nullptr ? map[i] : i), &x, sizeof x);
+        HostReal *record = raw + 6 * static_cast<size_t>(map != nullptr ? map[i] : i) * components.count;
+        for (int d = 0; d < components.count; ++d) {
+            const Vector<HostReal> x = convert<HostReal>(load_spinor<Spinor>(in, stride, d * components.apart + i));
+            memcpy(record + 6 * d, &x, sizeof x);
+        }
     }
 };
 
-template <template <class, class> class Body, class HostReal, class Raw, class Field>
-void launch_for(Device &device, Precision precision, Raw *raw, const int *map, Field *field, size_t stride, int sites) {
+template <template <class, class> class Body, class HostReal>
+void launch_for(Device &device, const SpinorBlock &field, unsigned char *raw, const int *map) {
     HostReal *reals = reinterpret_cast<HostReal *>(raw);
-    if (precision == Precision::double_)
-        launch(device, sites, Body<SpinorDouble, HostReal>{reals, map, field, stride}, "reorder a spinor");
-    else if (precision == Precision::single)
-        launch(device, sites, Body<SpinorSingle, HostReal>{reals, map, field, stride}, "reorder a spinor");
+    const auto start = [&](auto body) { launch(device, field.component_sites, body, "reorder a spinor"); };
+    const Components components(field);
+    if (field.precision == Precision::double_)
+        start(Body<SpinorDouble, HostReal>{reals, map, field.data, field.stride, components});
+    else if (field.precision == Precision::single)
+        start(Body<SpinorSingle, HostReal>{reals, map, field.data, field.stride, components});
     else
-        launch(device, sites, Body<SpinorHalf, HostReal>{reals, map, field, stride}, "reorder a spinor");
+        start(Body<SpinorHalf, HostReal>{reals, map, field.data, field.stride, components});
 }
 
 template <template <class, class> class Body>
 void reorder(Device &device, const SpinorBlock &field, Precision real, unsigned char *raw, const int *map) {
     if (real == Precision::double_)
-        launch_for<Body, double>(device, field.precision, raw, map, field.data, field.stride, field.sites);
+        launch_for<Body, double>(device, field, raw, map);
     else
-        launch_for<Body, float>(device, field.precision, raw, map, field.data, field.stride, field.sites);
+        launch_for<Body, float>(device, field, raw, map);
 }
 
 } // namespace
@@ -75,8 +91,8 @@ SiteMap::SiteMap(Device &device, const int *host_index, int sites) {
     expected_ = checksum(device, map_.data(), map_.bytes());
 }
 
-SpinorReorder::SpinorReorder(Device &device, const SiteMap &map, const Geometry &geometry)
-    : device_(device), map_(map), geometry_(geometry),
+SpinorReorder::SpinorReorder(Device &device, const SiteMap &map, const Geometry &geometry, int components)
+    : device_(device), map_(map), geometry_(geometry), components_(components),
       raw_(device,
            static_cast<size_t>(map.data() != nullptr ? geometry.volume() : geometry.most_sites()) *
                record_bytes(Precision::double_),

@@ -1,4 +1,5 @@
-// MILC's colour vectors <-> device spinors, on the sites of one parity.
+// MILC's colour vectors (su3_vector), or four of them a site (wilson_vector) <-> device spinors, on the sites of one
+// parity.
 #pragma once
 #include "gpu_kernels/backend/checksum.h"
 #include "gpu_kernels/su3/fields.h"
@@ -31,7 +32,8 @@ class SiteMap {
 // The raw copy of host records on the device: made once, large enough for a whole spinor field.
 class SpinorReorder {
   public:
-    SpinorReorder(Device &device, const SiteMap &map, const Geometry &geometry);
+    // components: colour vectors of a site, which records and spinor fields have.
+    SpinorReorder(Device &device, const SiteMap &map, const Geometry &geometry, int components = 1);
     // Reads the records of `parity` only (identity map) or all records (site map).
     void to_device(const HostField &from, int parity, const SpinorBlock &to);
     // Writes the records of `parity`; all others keep their content.
@@ -43,9 +45,11 @@ class SpinorReorder {
         int records, first; // records copied; index of the parity's first site in the map
     };
     Span span(const HostField &field, int parity) const;
+    size_t record_bytes(Precision real) const { return 6 * components_ * real_bytes(real); }
     Device &device_;
     const SiteMap &map_;
     Geometry geometry_;
+    int components_;
     DeviceArray<unsigned char> raw_;
 };
 

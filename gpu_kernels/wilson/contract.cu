@@ -157,7 +157,7 @@ template <Precision p> struct OpenNumbers {
     MILCGPU_HD void make(int group, int parity, int i, Complex<double> (&made)[count]) const {
         using Real = typename DiracView<p>::Real;
         Complex<Real> sum[count] = {};
-        MILCGPU_UNROLL_TWICE
+        MILCGPU_ROLLED
         for (int r = 0; r < source_spins; ++r) {
             const Vector<Real> left = phi.load(parity, r, group / spins_of_dirac, i);
             const Real sign = Gamma::odd(r & in.signs) != 0 ? Real(-1) : Real(1);
