@@ -5,6 +5,44 @@
 
 using namespace milcgpu;
 
+std::vector<Momentum> milcgpu::checked_momenta(int n, const milcgpu_momentum *given) {
+    std::vector<Momentum> momenta;
+    for (int k = 0; k < n; ++k) {
+        Momentum m{};
+        for (int mu = 0; mu < 3; ++mu) {
+            const int parity = given[k].parity[mu];
+            if (parity < MILCGPU_ODD || parity > MILCGPU_EVEN_AND_ODD)
+                refuse(format("spec.momenta[%d].parity[%c] is %d: must be MILCGPU_ODD (1), MILCGPU_EVEN (2) or "
+                              "MILCGPU_EVEN_AND_ODD (3)",
+                              k, "XYZ"[mu], parity));
+            m.p[mu] = given[k].p[mu], m.parity[mu] = static_cast<MomentumParity>(parity);
+        }
+        momenta.push_back(m);
+    }
+    return momenta;
+}
+
+Numbers milcgpu::numbers_of(int n, const milcgpu_momentum *momenta) {
+    Numbers numbers;
+    for (int k = 0; k < n; ++k)
+        for (int mu = 0; mu < 3; ++mu)
+            numbers.insert(numbers.end(), {{"spec.momenta[].p", double(momenta[k].p[mu])},
+                                           {"spec.momenta[].parity", double(momenta[k].parity[mu])}});
+    return numbers;
+}
+
+void milcgpu::add_correlators(Device &device, std::vector<Complex<double>> &added, const char *made_of,
+                              double *correlators) {
+    device.add_over_ranks(&added[0].re, static_cast<int>(2 * added.size()));
+    for (const Complex<double> &z : added)
+        if (!std::isfinite(z.re) || !std::isfinite(z.im))
+            throw Error(Status::nan_or_inf, format("a correlator is NaN or infinite: look for it in %s", made_of));
+    for (size_t k = 0; k < added.size(); ++k) {
+        correlators[2 * k] += added[k].re;
+        correlators[2 * k + 1] += added[k].im;
+    }
+}
+
 namespace {
 
 // A field of numbers to be summed. Local operators share one, of no operator: their signs come with the sums.
@@ -27,7 +65,7 @@ struct Contraction {
 
 Contraction checked(const milcgpu_meson_links &links, const milcgpu_meson_spec &spec) {
     require_size(spec.struct_size, sizeof spec, "milcgpu_meson_spec");
-    check_origin(links, spec.origin);
+    check_origin(links.geometry(), spec.origin);
     if (spec.n_momenta < 1 || spec.n_terms < 0 || spec.n_correlators < 1)
         refuse(format("spec.n_momenta is %d, n_terms %d, n_correlators %d: at least 1, 0 and 1", spec.n_momenta,
                       spec.n_terms, spec.n_correlators));
@@ -35,18 +73,7 @@ Contraction checked(const milcgpu_meson_links &links, const milcgpu_meson_spec &
     if (spec.n_terms > 0)
         require(spec.terms, "milcgpu_contract", "spec.terms");
     Contraction c;
-    for (int k = 0; k < spec.n_momenta; ++k) {
-        const milcgpu_momentum &given = spec.momenta[k];
-        Momentum m{};
-        for (int mu = 0; mu < 3; ++mu) {
-            if (given.parity[mu] < MILCGPU_ODD || given.parity[mu] > MILCGPU_EVEN_AND_ODD)
-                refuse(format("spec.momenta[%d].parity[%c] is %d: must be MILCGPU_ODD (1), MILCGPU_EVEN (2) or "
-                              "MILCGPU_EVEN_AND_ODD (3)",
-                              k, "XYZ"[mu], given.parity[mu]));
-            m.p[mu] = given.p[mu], m.parity[mu] = static_cast<MomentumParity>(given.parity[mu]);
-        }
-        c.momenta.push_back(m);
-    }
+    c.momenta = checked_momenta(spec.n_momenta, spec.momenta);
     for (int k = 0; k < spec.n_terms; ++k) {
         const milcgpu_meson_term &term = spec.terms[k];
         const SpinTaste op = spin_taste(term.spin_taste);
@@ -79,11 +106,8 @@ Numbers counts_of(const milcgpu_meson_spec &spec, int n, bool on_host) {
             {"src1.host and src2.host", double(on_host)}};
 }
 Numbers numbers_of(const milcgpu_meson_spec &spec) {
-    Numbers numbers = milcgpu::numbers_of(spec.origin);
-    for (int k = 0; k < spec.n_momenta; ++k)
-        for (int mu = 0; mu < 3; ++mu)
-            numbers.insert(numbers.end(), {{"spec.momenta[].p", double(spec.momenta[k].p[mu])},
-                                           {"spec.momenta[].parity", double(spec.momenta[k].parity[mu])}});
+    Numbers numbers = milcgpu::numbers_of(spec.origin), momenta = milcgpu::numbers_of(spec.n_momenta, spec.momenta);
+    numbers.insert(numbers.end(), momenta.begin(), momenta.end());
     for (int k = 0; k < spec.n_terms; ++k)
         numbers.insert(numbers.end(), {{"spec.terms[].spin_taste", double(spec.terms[k].spin_taste)},
                                        {"spec.terms[].momentum", double(spec.terms[k].momentum)},
@@ -151,13 +175,6 @@ Complex<double> signed_sum(const Complex<double> *of_classes, int t, int n_t, co
     return sum;
 }
 
-Complex<double> times_i(Complex<double> z, int phase) {
-    return phase == 0   ? z
-           : phase == 1 ? Complex<double>{-z.im, z.re}
-           : phase == 2 ? -1.0 * z
-                        : Complex<double>{z.im, -z.re};
-}
-
 } // namespace
 
 milcgpu_status milcgpu_contract(milcgpu_meson_links *links, const milcgpu_meson_spec *spec, milcgpu_links *fat1,
@@ -217,14 +234,7 @@ milcgpu_status milcgpu_contract(milcgpu_meson_links *links, const milcgpu_meson_
                     to + term.factor * times_i(signed_sum(of_classes + t, begin + t, n_t, c.terms[k].sign), term.phase);
             }
         }
-        device.add_over_ranks(&added[0].re, static_cast<int>(2 * added.size()));
-        for (const Complex<double> &z : added)
-            if (!std::isfinite(z.re) || !std::isfinite(z.im))
-                throw Error(Status::nan_or_inf, "a correlator is NaN or infinite: look for it in src1, src2 and links");
-        for (size_t k = 0; k < added.size(); ++k) {
-            correlators[2 * k] += added[k].re;
-            correlators[2 * k + 1] += added[k].im;
-        }
+        add_correlators(device, added, "src1, src2 and links", correlators);
         return text;
     });
 }

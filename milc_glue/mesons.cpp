@@ -26,10 +26,11 @@ const LinkField &milcgpu_meson_links::unchanged(const LinkField &field) {
     return field;
 }
 
-void milcgpu::check_origin(const milcgpu_meson_links &links, const int *origin) {
-    for (int mu = 0; mu < 4; ++mu)
-        if (origin[mu] < 0 || origin[mu] >= links.extent(mu))
-            refuse(format("origin[%c] is %d: must be from 0 to %d", "XYZT"[mu], origin[mu], links.extent(mu) - 1));
+void milcgpu::check_origin(const Geometry &geometry, const int *origin, int directions) {
+    for (int mu = 0; mu < directions; ++mu)
+        if (origin[mu] < 0 || origin[mu] >= geometry.global_extents()[mu])
+            refuse(format("origin[%c] is %d: must be from 0 to %d", "XYZT"[mu], origin[mu],
+                          geometry.global_extents()[mu] - 1));
 }
 
 void milcgpu::check_fat_links(milcgpu_meson_links &links, milcgpu_links *fat, const char *label) {
@@ -241,7 +242,7 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
                     refuse(format("the links are in %s precision, the handle is in %s: they must agree",
                                   name(host.real), name(links->precision)));
                 if (spec->signs_in)
-                    check_origin(*links, spec->origin);
+                    check_origin(links->geometry(), spec->origin);
             },
             [&] {
                 Numbers numbers = numbers_of(spec->signs_in ? spec->origin : nullptr);
@@ -282,7 +283,7 @@ milcgpu_status milcgpu_shift_quarks(milcgpu_meson_links *links, int dir, int way
                 refuse(format("dir is %d, way %d: must be from 0 (X) to 3 (T), and from 0 (forward) to 2 (symmetric)",
                               dir, way));
             if (origin != nullptr)
-                check_origin(l, origin);
+                check_origin(l.geometry(), origin);
         };
         ReadAndMade quarks(l, function, look, n, from, to, [&] {
             Numbers numbers = numbers_of(origin);
@@ -338,7 +339,7 @@ milcgpu_status milcgpu_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat
                               "and the backward one, as rhoxsffn and rhoxsbfn",
                               label.c_str()));
             require(origin, function, "origin");
-            check_origin(l, origin);
+            check_origin(l.geometry(), origin);
             if (op.fat)
                 check_fat_links(l, fat, label.c_str());
         };

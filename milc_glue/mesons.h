@@ -81,8 +81,15 @@ struct HeldFat {
 void check_fat_links(milcgpu_meson_links &, milcgpu_links *fat, const char *label);
 HeldFat fat_links_of(milcgpu_meson_links &, milcgpu_links *fat); // all ranks call together
 
-void check_origin(const milcgpu_meson_links &, const int *origin);
+void check_origin(const Geometry &, const int *origin, int directions = 4);
 Numbers numbers_of(const int *origin); // nullptr: none
+
+// Momenta of a specification, looked over, and what ranks must have alike of them.
+std::vector<Momentum> checked_momenta(int n, const milcgpu_momentum *);
+Numbers numbers_of(int n, const milcgpu_momentum *);
+// Adds what this rank has found to that of all others, and all of it to the caller's numbers. Throws where it is not
+// finite, before these are written.
+void add_correlators(Device &, std::vector<Complex<double>> &added, const char *made_of, double *correlators);
 
 // n colour vectors on the device, to read and to write.
 class Quarks {

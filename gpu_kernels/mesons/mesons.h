@@ -12,6 +12,7 @@
 //   smearing:   (1 + width^2 / (4 n) Laplacian)^n, Guesken et al., Phys. Lett. B 227 (1989) 266; staggered quarks hop
 //               over two links
 #pragma once
+#include "gpu_kernels/blas/momentum_sums.h"
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/links/links.h"
 #include "gpu_kernels/mesons/spin_taste.h"
@@ -132,13 +133,6 @@ bool smear(Device &, Halo *halo, const WideBox &, LinkProducts &, const LinkFiel
 
 // ---- sums over a time slice
 
-enum class MomentumParity { odd = 1, even = 2, both = 3 }; // MILC's numbers
-// f(x) = product over x, y, z of cos th (even), i sin th (odd), e^(i th) (both), th = 2 pi p (x - origin) / extent.
-struct Momentum {
-    int p[3];
-    MomentumParity parity[3];
-};
-
 // Sums of f(x) d(x) over the sites of each time slice, for many momenta, kept apart by the parities of x, y and z: then
 // a local operator is a combination of signs. One direction after the other, each by threads that add in order: the
 // bits do not depend on the launch. Of a box that is cut: the sums over its own sites. Bytes a site: 16 for up to four
@@ -153,16 +147,10 @@ class SliceSums {
     std::vector<Complex<double>> to_host() const { return sums_.to_host(); }
 
   private:
-    struct Level { // sums along a direction
-        int outputs = 0;
-        DeviceArray<Complex<double>> factors; // [output][coordinate]
-        DeviceArray<int> from;                // which output of the level before
-    };
     Device &device_;
     CutLattice box_;
-    int odd_[3]; // of the box's first site: the parity of its x, y and z
-    int momenta_;
-    Level levels_[3];
+    int odd_x_; // the parity of x of the box's first site
+    MomentumSums momenta_;
     DeviceArray<Complex<double>> along_x_, along_y_, sums_;
 };
 

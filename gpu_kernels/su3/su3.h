@@ -13,6 +13,12 @@ template <class T> MILCGPU_HD Complex<T> operator*(Complex<T> a, Complex<T> b) {
     return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 template <class T> MILCGPU_HD Complex<T> conj(Complex<T> a) { return {a.re, -a.im}; }
+// i^power z
+template <class T> MILCGPU_HD Complex<T> times_i(Complex<T> z, int power) {
+    const bool swap = (power & 1) != 0, negative = (power & 2) != 0;
+    const Complex<T> turned = {swap ? -z.im : z.re, swap ? z.re : z.im};
+    return {negative ? -turned.re : turned.re, negative ? -turned.im : turned.im};
+}
 template <class T> MILCGPU_HD T norm(Complex<T> a) { return a.re * a.re + a.im * a.im; }
 // c + a b and c - a b, in four fused multiply-adds
 template <class T> MILCGPU_HD Complex<T> plus(Complex<T> c, Complex<T> a, Complex<T> b) {

@@ -115,20 +115,25 @@ Fermion laplacian(const Lattice &lattice, const Gauge &links, int hop, int slice
     return result;
 }
 
+Complex momentum_factor(const Lattice &lattice, int site, const std::array<int, 3> &p,
+                        const std::array<char, 3> &parity, const Origin &origin) {
+    const auto h = relative(lattice, site, origin);
+    Complex factor = 1;
+    for (int mu = 0; mu < 3; mu++) {
+        const double angle = 2 * M_PI * p[mu] * h[mu] / lattice.n[mu];
+        factor *= parity[mu] == 'E'   ? Complex(std::cos(angle), 0)
+                  : parity[mu] == 'O' ? Complex(0, std::sin(angle))
+                                      : std::polar(1.0, angle);
+    }
+    return factor;
+}
+
 std::vector<Complex> slice_sums(const Lattice &lattice, const Fermion &a, const Fermion &b, const std::array<int, 3> &p,
                                 const std::array<char, 3> &parity, const Origin &origin) {
     std::vector<Complex> sums(lattice.n[3]);
-    for (int site = 0; site < lattice.volume(); site++) {
-        const auto h = relative(lattice, site, origin);
-        Complex factor = 1;
-        for (int mu = 0; mu < 3; mu++) {
-            const double angle = 2 * M_PI * p[mu] * h[mu] / lattice.n[mu];
-            factor *= parity[mu] == 'E'   ? Complex(std::cos(angle), 0)
-                      : parity[mu] == 'O' ? Complex(0, std::sin(angle))
-                                          : std::polar(1.0, angle);
-        }
-        sums[lattice.coordinates(site)[3]] += times(factor, vector_dot(a[site], b[site]));
-    }
+    for (int site = 0; site < lattice.volume(); site++)
+        sums[lattice.coordinates(site)[3]] +=
+            times(momentum_factor(lattice, site, p, parity, origin), vector_dot(a[site], b[site]));
     return sums;
 }
 

@@ -27,8 +27,10 @@ Fermion spin_taste(const Lattice &lattice, const Gauge &phased, const Origin &or
 // links; on one time slice, zero on the others, or on all (-1).
 Fermion laplacian(const Lattice &lattice, const Gauge &links, int hop, int slice, const Fermion &field);
 
-// For each t the sum over the slice of f(x) a^dagger b, f the product over x, y, z of cos th ('E'), i sin th ('O') or
-// exp(i th) ('B'), th = 2 pi p (x - origin) / extent.
+// The product over x, y, z of cos th ('E'), i sin th ('O') or exp(i th) ('B'), th = 2 pi p (x - origin) / extent.
+Complex momentum_factor(const Lattice &lattice, int site, const std::array<int, 3> &p,
+                        const std::array<char, 3> &parity, const Origin &origin);
+// For each t the sum over the slice of that factor times a^dagger b.
 std::vector<Complex> slice_sums(const Lattice &lattice, const Fermion &a, const Fermion &b, const std::array<int, 3> &p,
                                 const std::array<char, 3> &parity, const Origin &origin);
 
