@@ -141,6 +141,32 @@ TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC'
     CHECK(inverts("hisq-P2", "", "flip").says("The links are loaded again"));
 }
 
+TEST_CASE("milc_host: measurements and M x = b with the routines of MILC's master",
+          "[milc_host][measurements][invert]") {
+    for (const char *program : {"asqtad-master-P1", "hisq-master-P2"})
+        for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict", "MILCGPU_EMULATE=xt"}) {
+            const Run all = run(program, std::string("MILCGPU_BACKEND=host ") + setting, "measurements");
+            INFO(program << " " << setting << "\n" << all.output);
+            CHECK(all.status == 0);
+            CHECK(all.says("\n0 of "));
+            CHECK_FALSE(all.says("BEYOND TOLERANCE"));
+            CHECK_FALSE(all.says("GSMEAR"));
+            for (const char *routine :
+                 {"ks_meson_cont_mom", "spin_taste_op", "gauss_smear_v_field", "laplacian_v_field"}) {
+                CHECK(all.calls(routine).first > 0);
+                CHECK((all.calls(routine).second == 0 || std::string(setting) == "MILCGPU_COMPARE=strict"));
+            }
+            CHECK(all.says("shift_field              -             inside spin_taste_op in this MILC"));
+            const Run inverts = run(program, std::string("MILCGPU_BACKEND=host ") + setting, "inverts");
+            INFO(inverts.output);
+            CHECK(inverts.status == 0);
+            CHECK(inverts.says("\n0 of "));
+            CHECK_FALSE(inverts.says("BEYOND TOLERANCE"));
+            CHECK_FALSE(inverts.says("inversion")); // master has no titles
+            CHECK(inverts.calls("mat_invert").first == 12);
+        }
+}
+
 TEST_CASE("milc_host: gauge fixing and APE smearing, MILC's lines and links", "[milc_host][measurements]") {
     for (const char *program : {"asqtad-P1", "hisq-P2"})
         for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict", "MILCGPU_OFF=1"}) {

@@ -38,10 +38,13 @@ milcgpu_wrapped_md := update_u imp_gauge_force_ks imp_gauge_force eo_fermion_for
 # Of programs with sets of propagators (propagators.c compiles).
 milcgpu_wrapped_sets := solve_ksprop
 # Of programs that measure with smeared links (mesons_probe.c compiles).
-milcgpu_wrapped_mesons := ks_meson_cont_mom spin_taste_op spin_taste_op_ape_fn shift_field gauss_smear_v_field \
-  laplacian_v_field
+milcgpu_wrapped_mesons := ks_meson_cont_mom spin_taste_op gauss_smear_v_field laplacian_v_field
+milcgpu_wrapped_mesons_develop := spin_taste_op_ape_fn shift_field
+milcgpu_wrapped_mesons_master := spin_taste_op_fn
 # Of programs that invert M for whole fields (invert.c compiles).
-milcgpu_wrapped_inverts := mat_invert_field mat_invert_uml_field mat_invert_block ks_dirac_adj_op_inplace
+milcgpu_wrapped_inverts := mat_invert_uml_field ks_dirac_adj_op_inplace
+milcgpu_wrapped_inverts_develop := mat_invert_field mat_invert_block
+milcgpu_wrapped_inverts_master := mat_invert_cg_field mat_invert_block_uml
 milcgpu_objects := $(addprefix milcgpu_,start.o ranks.o solve.o invert.o links.o hisq_links.o gauge_fix.o propagators.o md.o updates.o \
   fermion_force.o mesons.o gradient_flow.o)
 milcgpu_flags    = $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc))
@@ -82,19 +85,14 @@ milcgpu_propagators.o: $(milcgpu_here)propagators.c milcgpu_start.o
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_sets))' >>milcgpu_link; \
 	else $(milcgpu_empty); fi
 milcgpu_invert.o: $(milcgpu_here)invert.c milcgpu_start.o
-	@if $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) -DMILCGPU_SERVES_INVERTS $< -o $@ >/dev/null 2>&1; then \
-	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_inverts))' >>milcgpu_link; \
-	else $(milcgpu_compile_staggered); fi
+	@$(call milcgpu_by_version,invert.c,inverts,-DMILCGPU_SERVES_INVERTS)
 milcgpu_md.o: $(milcgpu_here)md.c milcgpu_start.o
 	@if $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) $(milcgpu_here)md_probe.c -o milcgpu_md.o >/dev/null 2>&1; then \
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_md))' >>milcgpu_link; \
 	  $(CC) -c $(milcgpu_flags) -DMILCGPU_SERVES_MD $< -o $@; \
 	else $(milcgpu_compile_staggered); fi
 milcgpu_mesons.o: $(milcgpu_here)mesons.c milcgpu_start.o
-	@if $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) $(milcgpu_here)mesons_probe.c -o milcgpu_mesons.o >/dev/null 2>&1; then \
-	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_mesons))' >>milcgpu_link; \
-	  $(CC) -c $(milcgpu_flags) -DMILCGPU_SERVES_MESONS $< -o $@; \
-	else $(milcgpu_compile_staggered); fi
+	@$(call milcgpu_by_version,mesons_probe.c,mesons,-DMILCGPU_SERVES_MESONS)
 milcgpu_updates.o milcgpu_fermion_force.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_md.o
 	@if grep -q wrap=update_u milcgpu_link; then $(CC) -c $(milcgpu_flags) $< -o $@; else $(milcgpu_empty); fi
 
@@ -103,3 +101,12 @@ milcgpu_program = $(or $(strip $(MYTARGET)),this program)
 milcgpu_compile = if [ -s milcgpu_link ]; then $(CC) -c $(milcgpu_flags) $< -o $@; else $(milcgpu_empty); fi
 milcgpu_is_staggered = grep -q wrap=ks_congrad_parity_cpu milcgpu_link
 milcgpu_compile_staggered = if $(milcgpu_is_staggered); then $(CC) -c $(milcgpu_flags) $< -o $@; else $(milcgpu_empty); fi
+# (file that compiles where this is served, its lists of routines, flag): as develop has them, else as master has them.
+milcgpu_by_version = \
+  if $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) $(3) $(milcgpu_here)$(1) -o $@ >/dev/null 2>&1; then \
+    echo '$(call milcgpu_wraps,$(milcgpu_wrapped_$(2)) $(milcgpu_wrapped_$(2)_develop))' >>milcgpu_link; \
+    $(CC) -c $(milcgpu_flags) $(3) $< -o $@; \
+  elif $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) $(3) -DMILCGPU_MASTER $(milcgpu_here)$(1) -o $@ >/dev/null 2>&1; then \
+    echo '$(call milcgpu_wraps,$(milcgpu_wrapped_$(2)) $(milcgpu_wrapped_$(2)_master))' >>milcgpu_link; \
+    $(CC) -c $(milcgpu_flags) $(3) -DMILCGPU_MASTER $< -o $@; \
+  else $(milcgpu_compile_staggered); fi

@@ -4,6 +4,7 @@
  *
  *   program [a fault: none, device, memory; or sets: sets of propagators, too]
  *   program inverts [a fault: none, device, memory, flip]: M x = b alone, in inverts.c
+ *   program measurements: measurements.c alone
  *   program gauge: gauge fixing and APE smearing alone
  *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
  */
@@ -450,7 +451,8 @@ static void gauge_everything(void) {
     try_gauge(ZUP, 1, 2e-6);
 }
 
-static void invert_everything(const char *fault) {
+/* inverts.c or measurements.c, with links of their own. */
+static void alone(int inverts, const char *fault) {
     ks_action_paths asqtad;
     ks_action_paths_hisq hisq;
     info_t info = {0};
@@ -460,7 +462,10 @@ static void invert_everything(const char *fault) {
     fill_action(&asqtad, &hisq);
     links = create_G_from_site();
     __real_load_fn_links_cpu(&info, fn, &asqtad, links, 0);
-    try_inverts(fn, fault);
+    if (inverts)
+        try_inverts(fn, fault);
+    else
+        try_measurements(fn);
     destroy_fn_links(fn);
     free(links);
 }
@@ -477,8 +482,8 @@ int main(int argc, char **argv) {
     }
     nx = 4, ny = 6, nz = 4, nt = 4;
     make_lattice();
-    if (strcmp(fault, "inverts") == 0) {
-        invert_everything(argc > 2 ? argv[2] : "none");
+    if (strcmp(fault, "inverts") == 0 || strcmp(fault, "measurements") == 0) {
+        alone(strcmp(fault, "inverts") == 0, argc > 2 ? argv[2] : "none");
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }
