@@ -1,8 +1,8 @@
 /* mat_invert_field, mat_invert_uml_field, mat_invert_block, ks_dirac_adj_op_inplace; on master (MILCGPU_MASTER)
- * mat_invert_cg_field, mat_invert_uml_field, mat_invert_block_uml, ks_dirac_adj_op_inplace: M x = b by solves of M^dag
- * M on both parities. Source and guess go to the device once, and the solution comes back once; what MILC does between
- * its solves is done there. The lines, counters and quark_invert_control are those of MILC's routine with the solves of
- * solve.c.
+ * mat_invert_cg_field, mat_invert_uml_field, mat_invert_block_uml, ks_dirac_adj_op_inplace; mat_invert_multi: M x = b
+ * by solves of M^dag M on both parities. Source and guess go to the device once, and the solution comes back once; what
+ * MILC does between its solves is done there. The lines, counters and quark_invert_control are those of MILC's routine
+ * with the solves of solve.c.
  *
  * Not with deflation, not inv_type CGZ and MG: MILC's routine then calls the solves of solve.c. */
 #include "solve.h"
@@ -32,6 +32,8 @@ int __real_mat_invert_block(su3_vector **, su3_vector **, Real, int, quark_inver
 int __real_mat_invert_uml_field(su3_vector *, su3_vector *, quark_invert_control *, Real,
                                 imp_ferm_links_t *) MILCGPU_ORIGINAL;
 void __real_ks_dirac_adj_op_inplace(su3_vector *, Real, int, imp_ferm_links_t *) MILCGPU_ORIGINAL;
+int __real_mat_invert_multi(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *,
+                            imp_ferm_links_t **) MILCGPU_ORIGINAL;
 
 /* Programs without MILC's routines above are without these, too. */
 #pragma weak ks_dirac_adj_op
@@ -193,12 +195,14 @@ void __wrap_ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_
     su3_vector *cpu_dst;
     double seconds, cpu_seconds;
     if (fn == NULL || parity != EVENANDODD || !milcgpu_takes_over() || !milcgpu_plugin_takes_dslash()) {
+        milcgpu_need_vectors();
         __real_ks_dirac_adj_op_inplace(dst, mass, parity, fn);
         return;
     }
     cpu_dst = milcgpu_plugin_compare() ? milcgpu_copy_of(dst) : NULL;
     seconds = -milcgpu_plugin_seconds();
     if (!milcgpu_plugin_adjoint(fn->fat, fn->lng, mass, milcgpu_vector_field(dst))) {
+        milcgpu_need_vectors();
         __real_ks_dirac_adj_op_inplace(dst, mass, parity, fn);
     } else if (cpu_dst != NULL) {
         seconds += milcgpu_plugin_seconds();
@@ -210,5 +214,20 @@ void __wrap_ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_
         milcgpu_judge(milcgpu_plugin_compare_quarks(MILCGPU_MAT_INVERT, dst, cpu_dst, seconds, cpu_seconds));
     }
     free(cpu_dst);
+}
+
+/* MILC's own, in which the solutions of several masses stay on the device until M^dag of each comes back. */
+int __wrap_mat_invert_multi(su3_vector *src, su3_vector **dst, ks_param *ksp, int num_masses, quark_invert_control *qic,
+                            imp_ferm_links_t **fn_multi) {
+    const int stay = num_masses > 0 && milcgpu_takes_over() && milcgpu_plugin_takes_dslash();
+    int iterations;
+    if (stay)
+        milcgpu_plugin_vectors_begin(num_masses);
+    iterations = __real_mat_invert_multi(src, dst, ksp, num_masses, qic, fn_multi);
+    if (stay) {
+        milcgpu_need_vectors();
+        milcgpu_plugin_vectors_end();
+    }
+    return iterations;
 }
 #endif

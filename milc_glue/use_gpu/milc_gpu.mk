@@ -42,7 +42,7 @@ milcgpu_wrapped_mesons := ks_meson_cont_mom spin_taste_op gauss_smear_v_field la
 milcgpu_wrapped_mesons_develop := spin_taste_op_ape_fn shift_field
 milcgpu_wrapped_mesons_master := spin_taste_op_fn
 # Of programs that invert M for whole fields (invert.c compiles).
-milcgpu_wrapped_inverts := mat_invert_uml_field ks_dirac_adj_op_inplace
+milcgpu_wrapped_inverts := mat_invert_uml_field ks_dirac_adj_op_inplace mat_invert_multi
 milcgpu_wrapped_inverts_develop := mat_invert_field mat_invert_block
 milcgpu_wrapped_inverts_master := mat_invert_cg_field mat_invert_block_uml
 milcgpu_objects := $(addprefix milcgpu_,start.o ranks.o solve.o invert.o links.o hisq_links.o gauge_fix.o propagators.o md.o updates.o \

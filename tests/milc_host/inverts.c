@@ -18,6 +18,7 @@ int __real_mat_invert_field(su3_vector *, su3_vector *, quark_invert_control *, 
 #endif
 int __real_mat_invert_uml_field(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
 void __real_ks_dirac_adj_op_inplace(su3_vector *, Real, int, imp_ferm_links_t *);
+int __real_mat_invert_multi(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *, imp_ferm_links_t **);
 int __real_mat_invert_block(su3_vector **, su3_vector **, Real, int, quark_invert_control *, imp_ferm_links_t *);
 
 /* In program.c. */
@@ -138,7 +139,31 @@ static void try_adjoint(fn_links_t *fn, const char *fault) {
     }
 }
 
-void try_inverts(fn_links_t *fn, const char *fault) {
+/* Three masses; the last may have other links, for which it is solved again. */
+static void try_multi(fn_links_t *fn, fn_links_t *fn_last) {
+    su3_vector *src = random_field(250), *x[3], *y[3];
+    ks_param ksp[3] = {{0.3}, {0.1}, {0.2}};
+    quark_invert_control qic[3], other[3];
+    fn_links_t *fn_multi[3] = {fn, fn, fn_last};
+    int i;
+    for (i = 0; i < 3; i++) {
+        x[i] = random_field(251 + i), y[i] = copy(x[i]);
+        other[i] = qic[i] = control(EVENANDODD);
+    }
+    mat_invert_multi(src, x, ksp, 3, qic, fn_multi);
+    milcgpu_plugin_original(MILCGPU_MAT_INVERT, 1);
+    __real_mat_invert_multi(src, y, ksp, 3, other, fn_multi);
+    milcgpu_plugin_original(MILCGPU_MAT_INVERT, 0);
+    for (i = 0; i < 3; i++) {
+        check(qic[i].converged == 1, "a mass of several", i);
+        check(difference(x[i], y[i], 6 * sites_on_node) < allowed(ksp[i].mass), "a solution of several masses",
+              difference(x[i], y[i], 6 * sites_on_node));
+        free(x[i]), free(y[i]);
+    }
+    free(src);
+}
+
+void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault) {
     try_invert(1, UMLTYPE, 0.05, fn, 0, "none");
     try_invert(1, UMLTYPE, 0.1, fn, 0, fault);
     try_invert(1, CGTYPE, 0.1, fn, 0, fault);
@@ -151,6 +176,8 @@ void try_inverts(fn_links_t *fn, const char *fault) {
     try_sources_of_one_parity(fn);
     try_guess(fn);
     try_adjoint(fn, fault);
+    try_multi(fn, fn);
+    try_multi(fn, fn_last);
     param.eigen_param.Nvecs = 2; /* there are some, and nobody asks for them */
     try_invert(1, UMLTYPE, 0.1, fn, 0, "none");
     try_invert(1, UMLTYPE, 0.1, fn, 1, "none");

@@ -23,7 +23,7 @@ void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
 void inject(const char *fault);
 void trajectory(const char *fault, const char *at);
 void try_measurements(fn_links_t *fn);
-void try_inverts(fn_links_t *fn, const char *fault);
+void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault);
 
 int __real_ks_congrad_parity_cpu(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
 int __real_ks_multicg_offset_field_cpu(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *,
@@ -462,12 +462,18 @@ static void alone(int inverts, const char *fault) {
     fill_action(&asqtad, &hisq);
     links = create_G_from_site();
     __real_load_fn_links_cpu(&info, fn, &asqtad, links, 0);
-    if (inverts)
-        try_inverts(fn, fault);
-    else
+    free(links);
+    if (inverts) {
+        fn_links_t *const other = create_fn_links();
+        fill_gauge_field(401);
+        links = create_G_from_site();
+        __real_load_fn_links_cpu(&info, other, &asqtad, links, 0);
+        try_inverts(fn, other, fault);
+        destroy_fn_links(other);
+        free(links);
+    } else
         try_measurements(fn);
     destroy_fn_links(fn);
-    free(links);
 }
 
 int main(int argc, char **argv) {
