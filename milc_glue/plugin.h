@@ -46,6 +46,7 @@ typedef enum {
     MILCGPU_APE_SMEAR,
     MILCGPU_MAT_INVERT,
     MILCGPU_GRADIENT_FLOW,
+    MILCGPU_HYP_SMEAR,
     MILCGPU_ROUTINES /* how many */
 } milcgpu_routine;
 
@@ -272,6 +273,7 @@ int milcgpu_plugin_compare_correlators(int n, const double *gpu, const double *c
 int milcgpu_plugin_gauge_fix(milcgpu_field links, const milcgpu_gauge_fix_spec *spec, milcgpu_gauge_fix_report *report);
 int milcgpu_plugin_ape_smear(milcgpu_field links, const milcgpu_ape_spec *spec, milcgpu_field to,
                              uint64_t *not_converged);
+int milcgpu_plugin_hyp_smear(milcgpu_field links, const milcgpu_hyp_spec *spec, milcgpu_field to);
 int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *spec, milcgpu_flow_callback callback,
                                  void *user, milcgpu_flow_report *report);
 

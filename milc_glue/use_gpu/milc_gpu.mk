@@ -7,7 +7,7 @@
 # lengthened here. The glue is compiled at every make, so that the program is linked again whenever milcgpu, or the
 # target, is another one.
 #
-# A program that has neither a staggered solver with fat and long links nor the gradient flow (serves.h) is built as if
+# A program that has no staggered solver with fat and long links, no gradient flow and no HYP smearing (serves.h) is built as if
 # this file were not there: the objects of the glue are then empty, and so is the file milcgpu_link, which holds what goes
 # on the link line.
 milcgpu_here := $(dir $(abspath $(lastword $(filter %milc_gpu.mk,$(MAKEFILE_LIST)))))
@@ -30,6 +30,8 @@ milcgpu_wrapped := ks_congrad_parity_cpu ks_congrad_block_parity_cpu ks_congrad_
   $(milcgpu_wrapped_always) gaugefix ape_smear_4D
 # Of wilson_flow.
 milcgpu_wrapped_flow := run_gradient_flow $(milcgpu_wrapped_always)
+# Of hvy_qpot with HYP smearing.
+milcgpu_wrapped_hyp := load_hyp_links $(milcgpu_wrapped_always)
 # Of programs with momenta in their sites (md_probe.c compiles).
 milcgpu_wrapped_md := update_u imp_gauge_force_ks imp_gauge_force eo_fermion_force_multi eo_fermion_force_oneterm_site \
   eo_fermion_force_twoterms_site eo_fermion_force_twoterms_site_cpu reunitarize_ks imp_gauge_action d_plaquette rephase \
@@ -46,7 +48,7 @@ milcgpu_wrapped_inverts := mat_invert_uml_field ks_dirac_adj_op_inplace mat_inve
 milcgpu_wrapped_inverts_develop := mat_invert_field mat_invert_block
 milcgpu_wrapped_inverts_master := mat_invert_cg_field mat_invert_block_uml
 milcgpu_objects := $(addprefix milcgpu_,start.o ranks.o solve.o invert.o links.o hisq_links.o gauge_fix.o propagators.o md.o updates.o \
-  fermion_force.o mesons.o gradient_flow.o)
+  fermion_force.o mesons.o gradient_flow.o hyp.o)
 milcgpu_flags    = $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc))
 
 milcgpu_comma   := ,
@@ -66,6 +68,9 @@ milcgpu_start.o: $(milcgpu_here)start.c milcgpu-always
 	*milcgpu_serves_flow*) \
 	  echo 'milcgpu: the gradient flow of $(milcgpu_program) goes to $(milcgpu_lib)/libmilcgpu.so'; \
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_flow)) $(milcgpu_library)' >milcgpu_link;; \
+	*milcgpu_serves_hyp*) \
+	  echo 'milcgpu: HYP smearing of $(milcgpu_program) goes to $(milcgpu_lib)/libmilcgpu.so'; \
+	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_hyp)) $(milcgpu_library)' >milcgpu_link;; \
 	*milcgpu_serves*) \
 	  echo 'milcgpu: solves and links of $(milcgpu_program) go to $(milcgpu_lib)/libmilcgpu.so'; \
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped)) $(milcgpu_library)' >milcgpu_link;; \
@@ -80,6 +85,8 @@ milcgpu_solve.o milcgpu_links.o milcgpu_hisq_links.o milcgpu_gauge_fix.o: milcgp
 	@$(milcgpu_compile_staggered)
 milcgpu_gradient_flow.o: $(milcgpu_here)gradient_flow.c milcgpu_start.o
 	@if grep -q wrap=run_gradient_flow milcgpu_link; then $(CC) -c $(milcgpu_flags) $< -o $@; else $(milcgpu_empty); fi
+milcgpu_hyp.o: $(milcgpu_here)hyp.c milcgpu_start.o
+	@if grep -q wrap=load_hyp_links milcgpu_link; then $(CC) -c $(milcgpu_flags) $< -o $@; else $(milcgpu_empty); fi
 milcgpu_propagators.o: $(milcgpu_here)propagators.c milcgpu_start.o
 	@if $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) $< -o $@ >/dev/null 2>&1; then \
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_sets))' >>milcgpu_link; \
