@@ -141,7 +141,7 @@ libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so $(O)/libquda.so
 catch_libs = $(shell $(cxx) -E -include catch2/catch_all.hpp -x c++ /dev/null >/dev/null 2>&1 && echo -lCatch2)
 
 # Programs in MILC's shape, with the glue in them; test_milc_host.cpp runs them.
-host_programs := $(foreach a,asqtad hisq,$(foreach p,1 2,$(O)/milc_host/$(a)-P$(p)/program))
+host_programs := $(patsubst %,$(O)/milc_host/%/program,asqtad-P1 asqtad-P2 hisq-P1 hisq-P2 asqtad-master-P1 hisq-master-P2)
 
 # Ranks of a real MPI: a program for each MPI that is found; test_mpi_ranks.cpp runs them.
 mpi_list := $(O)/mpi_ranks/list
@@ -304,7 +304,7 @@ $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(
     $(wildcard tests/milc_host/* tests/milc_host/*/*.h milc_glue/*.h milc_glue/use_gpu/*)
 	@mkdir -p $(@D); echo '  GLUE  $@'
 	$(Q)cd $(@D) && rm -f *.o localmake && $(MAKE) --no-print-directory $(if $(V),,-s) -f $(CURDIR)/tests/milc_host/Makefile \
-	  CC='$(CC)' CXX='$(lastword $(CXX))' ACTION=$(firstword $(subst -P, ,$*)) PRECISION=$(lastword $(subst -P, ,$*)) \
+	  CC='$(CC)' CXX='$(lastword $(CXX))' ACTION=$(firstword $(subst -, ,$*)) PRECISION=$(lastword $(subst -P, ,$*)) MASTER=$(if $(findstring -master,$*),-DMILC_HOST_MASTER) \
 	  OPT='-O1 -g $(sanitizers)' LDFLAGS='$(sanitizers) -fopenmp' REFERENCE='$(abspath $(call objects,$(ref_sources)))' \
 	  MILCGPU_LIB=$(abspath $(O)) MAKEFILES=$(CURDIR)/milc_glue/use_gpu/milc_gpu.mk
 

@@ -199,6 +199,9 @@ milcgpu_status milcgpu::solve_one(const char *function, milcgpu_context *context
             resident(context, links);
             places.emplace(source_and_solution());
             arguments = checked_solve(*spec);
+            if (spec->source_tolerances != nullptr || spec->source_max_iterations != nullptr)
+                refuse("source_tolerances and source_max_iterations are for several sources (milcgpu_solve_sources): "
+                       "here they must be NULL");
             check_version(spec->links_version, *links->links);
         });
         return solve(*context, *links, *spec, arguments, places->first, places->second, filled);

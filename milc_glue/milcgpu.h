@@ -152,6 +152,9 @@ typedef struct {
     uint64_t links_version; /* the links this solve is meant for (milcgpu_links_version); 0: whatever they are */
     void (*progress)(void *user, int step, double residual); /* NULL: none. residual: |r|/|b| of the recursion */
     void *user;
+    /* Of several sources, one a source, in place of tolerance and max_iterations. NULL: these are every source's. */
+    const double *source_tolerances;
+    const int *source_max_iterations;
 } milcgpu_solve_spec;
 
 typedef struct {
@@ -235,12 +238,13 @@ typedef enum {
 } milcgpu_together;
 
 /* The same as milcgpu_solve for n sources, any number, with the links loaded once for up to 16 of them. Each has its
- * own guess, status and residuals; one that cannot be solved for (NaN in it) does not hold the others back. Sources are
- * taken 16 at a time, or fewer where memory is short, and what these have found is copied out before the next ones are
- * begun. A relative tolerance is tested one source after the other. reports: n of them, or NULL. The status is that of
- * the first source without a solution, else that of the first that is not OK. Solutions are kept in double and
- * residuals computed from the links as handed over, whatever spec.precise says, and where spec.sloppy is half, single
- * iterates: it is faster here. */
+ * own guess, status and residuals, and may have its own tolerance and limit; one that is done is left out of the steps
+ * of the others, and one that cannot be solved for (NaN in it) does not hold them back. Sources are taken 16 at a time,
+ * or fewer where memory is short, and what these have found is copied out before the next ones are begun. A relative
+ * tolerance is tested one source after the other. reports: n of them, or NULL. The status is that of the first source
+ * without a solution, else that of the first that is not OK. Solutions are kept in double and residuals computed from
+ * the links as handed over, whatever spec.precise says, and where spec.sloppy is half, single iterates: it is faster
+ * here. */
 milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
                                      int together, int n, const milcgpu_field *sources, const milcgpu_field *solutions,
                                      milcgpu_solve_report *reports);

@@ -46,6 +46,7 @@ typedef enum {
     MILCGPU_APE_SMEAR,
     MILCGPU_MAT_INVERT,
     MILCGPU_GRADIENT_FLOW,
+    MILCGPU_HYP_SMEAR,
     MILCGPU_CLOVER_SOLVE,
     MILCGPU_ROUTINES /* how many */
 } milcgpu_routine;
@@ -241,8 +242,8 @@ int milcgpu_plugin_compare_number(milcgpu_routine routine, double ours, double t
                                   double cpu_seconds);
 
 /* ---- measurements. As the functions of milcgpu_mesons.h, of one field; fields on all sites. `links`:
- * MILC's field of 4 links a site, with staggered phases relative to the origin of the call, but for smearing, where
- * phases do not matter, and shift, which takes them as they are. They stay on the device, and are loaded again where
+ * MILC's field of 4 links a site, with staggered phases relative to the origin of the call (`phased`), or without;
+ * smearing does not mind, and shift takes them as they are. They stay on the device, and are loaded again where
  * their content is another one: seen as with fermion links, a part a call. NULL: an operator, or a contraction, that
  * takes none. */
 
@@ -252,13 +253,13 @@ int milcgpu_plugin_expect_links(const void *links, int are_new);
 
 /* What an operator of this index takes: 0 no links, 1 `links`, 2 fat links; -1: it is none, or one of two fields. */
 int milcgpu_plugin_links_of_operator(int spin_taste);
-int milcgpu_plugin_spin_taste(const void *links, const void *fat, const void *lng, int spin_taste, const int *origin,
-                              milcgpu_field from, milcgpu_field to);
+int milcgpu_plugin_spin_taste(const void *links, int phased, const void *fat, const void *lng, int spin_taste,
+                              const int *origin, milcgpu_field from, milcgpu_field to);
 int milcgpu_plugin_shift(const void *links, int dir, int way, milcgpu_field from, milcgpu_field to);
 int milcgpu_plugin_gauss_smear(const void *links, double width, int steps, int slice, milcgpu_field quark);
 int milcgpu_plugin_laplacian(const void *links, int slice, milcgpu_field quark);
 /* links: NULL where all operators are local. fat and long links of the two quarks: NULL where no term needs them. */
-int milcgpu_plugin_contract(const void *links, const void *const fat[2], const void *const lng[2],
+int milcgpu_plugin_contract(const void *links, int phased, const void *const fat[2], const void *const lng[2],
                             const milcgpu_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
                             double *correlators);
 /* One line, as those above: fields on all sites, or n complex numbers that are sums of up to factor times the products
@@ -273,6 +274,7 @@ int milcgpu_plugin_compare_correlators(int n, const double *gpu, const double *c
 int milcgpu_plugin_gauge_fix(milcgpu_field links, const milcgpu_gauge_fix_spec *spec, milcgpu_gauge_fix_report *report);
 int milcgpu_plugin_ape_smear(milcgpu_field links, const milcgpu_ape_spec *spec, milcgpu_field to,
                              uint64_t *not_converged);
+int milcgpu_plugin_hyp_smear(milcgpu_field links, const milcgpu_hyp_spec *spec, milcgpu_field to);
 int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *spec, milcgpu_flow_callback callback,
                                  void *user, milcgpu_flow_report *report);
 

@@ -10,6 +10,8 @@ namespace {
 
 struct SourceFields {
     std::vector<VectorPlace> sources, solutions;
+    std::vector<double> tolerances; // of each source
+    std::vector<int> max_iterations;
     int count() const { return static_cast<int>(sources.size()); }
 };
 
@@ -57,6 +59,38 @@ void check_together(int together, int n) {
         refuse(format("the number of sources is %d", n));
 }
 
+// The spec of source k alone.
+milcgpu_solve_spec spec_of(const milcgpu_solve_spec &spec, int k) {
+    milcgpu_solve_spec own = spec;
+    if (spec.source_tolerances != nullptr)
+        own.tolerance = spec.source_tolerances[k];
+    if (spec.source_max_iterations != nullptr)
+        own.max_iterations = spec.source_max_iterations[k];
+    own.source_tolerances = nullptr, own.source_max_iterations = nullptr;
+    return own;
+}
+
+// Of a spec for n sources; what each source has for itself goes to `fields`.
+SolveArguments checked_sources(const milcgpu_solve_spec &spec, int n, SourceFields &fields) {
+    require_size(spec.struct_size, sizeof spec, "milcgpu_solve_spec");
+    if (n == 0)
+        return checked_solve(spec);
+    SolveArguments arguments{};
+    for (int k = 0; k < n; ++k) {
+        try {
+            const SolveArguments own = checked_solve(spec_of(spec, k));
+            if (k == 0)
+                arguments = own;
+            fields.tolerances.push_back(own.limits.tolerance);
+            fields.max_iterations.push_back(own.limits.max_iterations);
+        } catch (const Error &error) {
+            const bool own = spec.source_tolerances != nullptr || spec.source_max_iterations != nullptr;
+            throw Error(error.status(), own ? format("source %d: %s", k, error.what()) : error.what());
+        }
+    }
+    return arguments;
+}
+
 // Of sources first to first + count.
 SourcesReport solve_some(milcgpu_context &context, milcgpu_links &links, const SolveArguments &a, Together together,
                          const SourceFields &fields, int first, int count, BlockCgSolver &solver,
@@ -65,9 +99,10 @@ SourcesReport solve_some(milcgpu_context &context, milcgpu_links &links, const S
     SourcesLimits limits;
     limits.shift = a.limits.shift;
     limits.together = together;
-    limits.tolerances.assign(count, a.limits.tolerance);
+    limits.tolerances = {fields.tolerances.begin() + first, fields.tolerances.begin() + first + count};
+    limits.max_iterations = {fields.max_iterations.begin() + first, fields.max_iterations.begin() + first + count};
     limits.relative_tolerance = a.limits.relative_tolerance;
-    limits.max_iterations = a.limits.max_iterations, limits.max_restarts = a.limits.max_restarts;
+    limits.max_restarts = a.limits.max_restarts;
     limits.reliable_delta = a.limits.reliable_delta, limits.jump_limit = a.limits.jump_limit;
     const SourcesReport r = verified(
         context, links,
@@ -98,6 +133,12 @@ Status solve_together(milcgpu_context &context, milcgpu_links &links, const milc
     std::vector<Alike> alike = numbers_of(a, spec);
     alike.push_back({"how sources are solved together", double(static_cast<int>(together))});
     alike.push_back({"the number of sources", double(n)});
+    check_alike(context, alike);
+    alike.clear();
+    for (int k = 0; k < n; ++k) {
+        alike.push_back({"a source's tolerance", fields.tolerances[k]});
+        alike.push_back({"a source's max_iterations", double(fields.max_iterations[k])});
+    }
     check_alike(context, alike);
     milcgpu_context::CachedSolver &cached = cached_solver(context, links, a.parity, a.precise, a.sloppy);
     context.busy_with_several = true;
@@ -147,10 +188,11 @@ milcgpu_status solve_sources(const char *function, milcgpu_context *context, mil
         context->device->agree(function, [&] {
             require(spec, function, "spec");
             resident(context, links);
-            a = checked_solve(*spec);
-            check_version(spec->links_version, *links->links);
             check_together(together, n);
-            fields = fields_of();
+            a = checked_sources(*spec, n, fields);
+            check_version(spec->links_version, *links->links);
+            SourceFields places = fields_of();
+            fields.sources = std::move(places.sources), fields.solutions = std::move(places.solutions);
             for (int k = 0; k < n && reports != nullptr; ++k)
                 require_size(reports[k].struct_size, sizeof *reports, "milcgpu_solve_report");
             filled.resize(n);
@@ -163,8 +205,9 @@ milcgpu_status solve_sources(const char *function, milcgpu_context *context, mil
         if (apart) {
             for (int k = 0; k < n; ++k) {
                 const auto place = [&] { return std::pair(fields.sources[k], fields.solutions[k]); };
+                const milcgpu_solve_spec of_one = spec_of(*spec, k);
                 const auto own =
-                    static_cast<Status>(solve_one("milcgpu_solve", context, links, spec, place, &filled[k]));
+                    static_cast<Status>(solve_one("milcgpu_solve", context, links, &of_one, place, &filled[k]));
                 status = is_graver(own, status) ? own : status;
             }
         } else if (n > 0) {

@@ -1,6 +1,7 @@
 // The word on MILC's make line (milc_glue/use_gpu): it breaks no program, and where it cannot do its work make stops.
 // On a makefile of a few lines in the shape of MILC's.
 #include "tests/reference/flow.h"
+#include "tests/reference/gauge_fix.h"
 #include "tests/run_support.h"
 #include "tests/support.h"
 #include <cstdio>
@@ -81,12 +82,32 @@ Run build(const fs::path &program, const fs::path &prefix, const std::string &wo
                "/bin/milcgpu-config --milc)");
 }
 
-// The flow program of tests/milc_host/flow, with the glue in it.
-struct FlowProgram {
+// A program of tests/milc_host that works on links in a file, with the glue in it.
+struct LinksProgram {
     const reference::Lattice lattice{{4, 2, 6, 4}};
     const reference::Gauge links = reference::near_unit_gauge(lattice, 0.3, 71);
     Folder program, prefix;
-    std::string words;
+    // The file is written anew, and the program run on it, with these parameters after the lattice.
+    Run on_links(const std::string &environment, const std::string &name, const std::string &parameters) const {
+        std::ofstream(program.path / "links", std::ios::binary)
+            << bytes(reference::links_to_milc<double>(lattice, links));
+        return run("cd " + program.path.string() + " && MILCGPU_BACKEND=host " + environment + " ./" + name +
+                   " links 4 2 6 4 " + parameters);
+    }
+    reference::Gauge made() const {
+        std::vector<double> milc(72 * lattice.volume());
+        std::ifstream(program.path / "links", std::ios::binary)
+            .read(reinterpret_cast<char *>(milc.data()), std::streamsize(milc.size() * sizeof(double)));
+        return reference::links_from_milc<double>(lattice, milc);
+    }
+
+  private:
+    static std::string bytes(const std::vector<double> &numbers) {
+        return {reinterpret_cast<const char *>(numbers.data()), numbers.size() * sizeof(double)};
+    }
+};
+
+struct FlowProgram : LinksProgram {
     explicit FlowProgram(const std::string &integrator) {
         for (const auto &file : fs::directory_iterator(source_tree() / "tests/milc_host/flow"))
             fs::copy_file(file.path(), program.path / file.path().filename());
@@ -100,22 +121,9 @@ struct FlowProgram {
     }
     // Of action, exp_order, stepsize, stoptime, local_tol.
     Run flow(const std::string &environment, const std::string &parameters) const {
-        std::ofstream(program.path / "links", std::ios::binary)
-            << bytes(reference::links_to_milc<double>(lattice, links));
-        return run("cd " + program.path.string() + " && MILCGPU_BACKEND=host " + environment +
-                   " ./wilson_flow links 4 2 6 4 " + parameters);
+        return on_links(environment, "wilson_flow", parameters);
     }
-    reference::Gauge flown() const {
-        std::vector<double> milc(72 * lattice.volume());
-        std::ifstream(program.path / "links", std::ios::binary)
-            .read(reinterpret_cast<char *>(milc.data()), std::streamsize(milc.size() * sizeof(double)));
-        return reference::links_from_milc<double>(lattice, milc);
-    }
-
-  private:
-    static std::string bytes(const std::vector<double> &numbers) {
-        return {reinterpret_cast<const char *>(numbers.data()), numbers.size() * sizeof(double)};
-    }
+    reference::Gauge flown() const { return made(); }
 };
 
 // The numbers of all lines that begin so.
@@ -279,4 +287,52 @@ TEST_CASE("milc_build: MILC's adaptive flow has its lines of steps", "[milc][mea
     const int rejected = static_cast<int>(lines(r, "Number of rejected steps =")[0][0]);
     CHECK(rejected > 0);
     CHECK(r.says("globals: " + std::to_string(end - 1) + " steps, " + std::to_string(rejected) + " rejected"));
+}
+
+TEST_CASE("milc_build: HYP smearing of MILC's program, in space and in all directions", "[milc][measurements]") {
+    const LinksProgram p;
+    const fs::path folder = p.program.path / "hvy_qpot";
+    fs::copy(source_tree() / "tests/milc_host/hyp", folder);
+    fs::copy(source_tree() / "tests/milc_host/hyp/include", p.program.path / "include");
+    make_prefix(p.prefix.path, "");
+    const Run built = build(folder, p.prefix.path, "DEFINES=-DHYP_3D_SMEARING", "su3_hqp_hyp");
+    INFO(built.output);
+    REQUIRE(built.status == 0);
+    CHECK(built.says("milcgpu: HYP smearing of su3_hqp_hyp goes to "));
+    CHECK_FALSE(built.says("warning"));
+    // The direction left out (-1: none), the projection (2: by hits), hits, weights.
+    const auto smear = [&](const std::string &environment, const std::string &parameters) {
+        return p.on_links(environment, "hvy_qpot/su3_hqp_hyp", parameters);
+    };
+    for (const bool in_space : {true, false}) {
+        const Run r = smear("MILCGPU_VERBOSE=1", std::string(in_space ? "3" : "-1") + " 2 9 0.75 0.6 0.3");
+        INFO(r.output);
+        REQUIRE(r.status == 0);
+        CHECK(reference::relative_difference(
+                  p.made(), reference::hyp_smear(p.lattice, p.links, {0.75, 0.6, 0.3}, in_space, 9)) < 1e-14);
+        CHECK_FALSE(r.says("MILC's own smearing"));
+        CHECK(r.says("MILC 7, hvy_qpot, sizeof(site) "));
+        CHECK(r.says("milcgpu: load_hyp_links           double        host"));
+        CHECK_FALSE(r.says("ks_congrad"));
+        CHECK(lines(r, "milcgpu: load_hyp_links ").back().front() == 1); // calls, in the table at exit
+    }
+    // By MILC: asked for, or because the library does something else.
+    for (const auto &[environment, parameters] : {std::pair("MILCGPU_OFF=1", "3 2 9 0.75 0.6 0.3"),
+                                                  {"MILCGPU_VERBOSE=0", "0 2 9 0.75 0.6 0.3"},
+                                                  {"MILCGPU_VERBOSE=0", "3 1 9 0.75 0.6 0.3"},
+                                                  {"MILCGPU_VERBOSE=0", "3 2 0 0.75 0.6 0.3"},
+                                                  {"MILCGPU_VERBOSE=0", "3 2 9 0.75 1.6 0.3"}}) {
+        const Run own = smear(environment, parameters);
+        INFO(own.output);
+        CHECK(own.status == 0);
+        CHECK(own.says("MILC's own smearing"));
+        CHECK(reference::relative_difference(p.made(), p.links) == 0);
+    }
+    // Compared with a smearing that does nothing; the device's links stay.
+    const Run compared = smear("MILCGPU_COMPARE=1", "3 2 9 0 0.6 0.3");
+    INFO(compared.output);
+    CHECK(compared.says("MILC's own smearing: without 3, alpha2 0.6"));
+    CHECK(compared.says("BEYOND TOLERANCE"));
+    CHECK(reference::relative_difference(p.made(), p.links) > 0.01);
+    CHECK(smear("MILCGPU_COMPARE=strict", "3 2 9 0 0.6 0.3").status != 0);
 }

@@ -128,13 +128,14 @@ TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC'
             const Run r = inverts(program, setting, "none");
             if (std::string(setting) == "MILCGPU_OFF=1")
                 continue;
-            CHECK(r.calls("mat_invert").first == 14);
-            CHECK(r.calls("ks_congrad_parity").first == 4); // CGZ, and what asks for deflation
+            CHECK(r.calls("mat_invert").first == 20);            // six of them M^dag of a mass
+            CHECK(r.calls("ks_congrad_parity").first == 4 + 12); // CGZ, deflation; several masses
             CHECK(r.calls("ks_congrad_block_parity").first == 8);
         }
-    // A line for each source and parity, as through the solves alone. A zero source has none.
-    CHECK(inverts("hisq-P2", "MILCGPU_COMPARE=0", "none").count("CONGRAD5: time = ") == 2 * 13 - 2 + 4 + 8);
-    for (const char *setting : {"MILCGPU_PRECISION=double-half", "MILC_HOST_LAYOUT=shuffled", "MILCGPU_EMULATE=yt"})
+    // A line for each source and parity, as through the solves alone, and for all masses. A zero source has none.
+    CHECK(inverts("hisq-P2", "MILCGPU_COMPARE=0", "none").count("CONGRAD5: time = ") == 2 * 13 - 2 + 4 + 8 + 16);
+    for (const char *setting :
+         {"MILCGPU_PRECISION=double-half", "MILCGPU_RESIDENT=nan", "MILC_HOST_LAYOUT=shuffled", "MILCGPU_EMULATE=yt"})
         inverts("hisq-P2", setting, "none");
     CHECK(inverts("hisq-P2", "", "device").says("the GPU is gone: MILC runs on the CPU from here on"));
     CHECK(inverts("asqtad-P1", "", "memory").count("Fields go to the host between its steps") == 3);
@@ -162,6 +163,32 @@ TEST_CASE("milc_host: solves with the clover matrix, MILC's lines and stopping c
         solves("hisq-P2", setting, "none");
     CHECK(solves("hisq-P2", "", "device").says("the GPU is gone: MILC runs on the CPU from here on"));
     solves("asqtad-P1", "", "memory");
+}
+
+TEST_CASE("milc_host: measurements and M x = b with the routines of MILC's master",
+          "[milc_host][measurements][invert]") {
+    for (const char *program : {"asqtad-master-P1", "hisq-master-P2"})
+        for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict", "MILCGPU_EMULATE=xt"}) {
+            const Run all = run(program, std::string("MILCGPU_BACKEND=host ") + setting, "measurements");
+            INFO(program << " " << setting << "\n" << all.output);
+            CHECK(all.status == 0);
+            CHECK(all.says("\n0 of "));
+            CHECK_FALSE(all.says("BEYOND TOLERANCE"));
+            CHECK_FALSE(all.says("GSMEAR"));
+            for (const char *routine :
+                 {"ks_meson_cont_mom", "spin_taste_op", "gauss_smear_v_field", "laplacian_v_field"}) {
+                CHECK(all.calls(routine).first > 0);
+                CHECK((all.calls(routine).second == 0 || std::string(setting) == "MILCGPU_COMPARE=strict"));
+            }
+            CHECK(all.says("shift_field              -             inside spin_taste_op in this MILC"));
+            const Run inverts = run(program, std::string("MILCGPU_BACKEND=host ") + setting, "inverts");
+            INFO(inverts.output);
+            CHECK(inverts.status == 0);
+            CHECK(inverts.says("\n0 of "));
+            CHECK_FALSE(inverts.says("BEYOND TOLERANCE"));
+            CHECK_FALSE(inverts.says("inversion"));         // master has no titles
+            CHECK(inverts.calls("mat_invert").first == 18); // six of them M^dag of a mass
+        }
 }
 
 TEST_CASE("milc_host: gauge fixing and APE smearing, MILC's lines and links", "[milc_host][measurements]") {

@@ -26,8 +26,8 @@ struct Contraction {
         const void *const none[2] = {nullptr, nullptr};
         uint64_t &moved = plugin().ledger[MILCGPU_MESON_CONT].to_device;
         const uint64_t before = moved;
-        const int done = milcgpu_plugin_contract(links.data(), none, none, &spec, Milc::field(left), Milc::field(right),
-                                                 correlators.data());
+        const int done = milcgpu_plugin_contract(links.data(), 1, none, none, &spec, Milc::field(left),
+                                                 Milc::field(right), correlators.data());
         return done == 1 ? static_cast<long long>(moved - before) : -1;
     }
 };
@@ -91,7 +91,7 @@ TEST_CASE("quark fields: a content goes over the bus once, wherever it lies, and
                 const int origin[4] = {};
                 for (const milcgpu_routine routine : {MILCGPU_SPIN_TASTE, MILCGPU_SHIFT_FIELD})
                     plugin().ledger[routine].to_device = 0;
-                CHECK(milcgpu_plugin_spin_taste(contraction.links.data(), nullptr, nullptr, 128 + 15, origin,
+                CHECK(milcgpu_plugin_spin_taste(contraction.links.data(), 1, nullptr, nullptr, 128 + 15, origin,
                                                 Milc::field(a), Milc::field(made)) == 1);
                 CHECK(plugin().ledger[MILCGPU_SPIN_TASTE].to_device == 0);
                 CHECK(milcgpu_plugin_shift(contraction.links.data(), 1, MILCGPU_FORWARD, Milc::field(made),

@@ -183,6 +183,73 @@ TEST_CASE("guesses, limits, floors and relative residuals of several sources", "
     }
 }
 
+TEST_CASE("each source has a tolerance and a limit of its own, and stops on its own", "[sources]") {
+    const reference::Lattice lattice{{4, 6, 4, 8}};
+    const AsqtadLinks links = asqtad_links(lattice, 61);
+    const double mass = 0.05, tolerances[] = {1e-4, 1e-11, 1e-8, 1e-4, 1e-6, 1e-9};
+    constexpr int count = 6;
+    auto fields = random_sources(lattice, count);
+    fields[4] = reference::Fermion(lattice.volume()); // zero
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_SINGLE}) {
+            milcgpu_solve_spec spec = solve_spec(mass, 0, MILCGPU_DOUBLE, sloppy);
+            spec.source_tolerances = tolerances;
+            Sources alone(lattice, fields);
+            REQUIRE(alone.solve(session, spec, MILCGPU_ONE_BY_ONE) == MILCGPU_OK);
+            for (const int together : {MILCGPU_BLOCK, MILCGPU_LOCK_STEP, MILCGPU_ONE_BY_ONE}) {
+                CAPTURE(milcgpu::name(backend), sloppy, together, milcgpu_last_error());
+                spec.source_max_iterations = nullptr;
+                spec.max_iterations = 1000, spec.max_restarts = 5;
+                Sources all(lattice, fields);
+                CHECK(all.solve(session, spec, together) == MILCGPU_OK);
+                const auto check = [&](const Sources &of, int k) {
+                    const milcgpu_solve_report &report = of.reports[k];
+                    CAPTURE(k, report.steps, alone.reports[k].steps, report.message);
+                    CHECK(report.status == MILCGPU_OK);
+                    CHECK(report.true_residual < tolerances[k]);
+                    if (k == 4) {
+                        CHECK(report.steps == 0);
+                        return;
+                    }
+                    const double truth = residual(lattice, links, mass, fields[k], of.solution(k));
+                    CHECK(std::fabs(report.true_residual - truth) <= times_measured * 4e-16);
+                    // The steps of a source alone, or fewer: those of restarts, each for a source that was done.
+                    CHECK(report.steps <= more_in_lock_step * alone.reports[k].steps + count);
+                };
+                for (int k = 0; k < count; ++k)
+                    check(all, k);
+                // As the tolerances are: 4 digits, then 6, 8, 9, 11.
+                CHECK(all.reports[0].steps < 0.6 * all.reports[1].steps);
+                CHECK(all.reports[3].steps < 0.6 * all.reports[1].steps);
+                CHECK(all.reports[2].steps < all.reports[5].steps);
+                CHECK(all.reports[5].steps < all.reports[1].steps);
+
+                const int limits[] = {1000, 7, 1000, 1000, 1, 9};
+                spec.source_max_iterations = limits;
+                spec.max_iterations = 3; // in its place
+                spec.max_restarts = together == MILCGPU_ONE_BY_ONE ? 1 : 2;
+                Sources limited(lattice, fields);
+                CHECK(limited.solve(session, spec, together) == MILCGPU_NOT_CONVERGED);
+                for (const int k : {0, 2, 3, 4})
+                    check(limited, k);
+                for (const int k : {1, 5}) {
+                    const milcgpu_solve_report &report = limited.reports[k];
+                    CAPTURE(k, report.steps);
+                    CHECK(report.status == MILCGPU_NOT_CONVERGED);
+                    CHECK(report.steps >= limits[k] * spec.max_restarts - 1);
+                    CHECK(report.steps <= limits[k] * spec.max_restarts + 1);
+                    CHECK(std::fabs(report.true_residual - residual(lattice, links, mass, fields[k],
+                                                                    limited.solution(k))) <= times_measured * 4e-16);
+                }
+                if (together != MILCGPU_ONE_BY_ONE)
+                    CHECK(std::string(milcgpu_last_error()).find("source 1") != std::string::npos);
+            }
+        }
+    }
+}
+
 TEST_CASE("several sources: the same bits whatever the threads, on odd sites, without room for all", "[sources]") {
     const reference::Lattice lattice{{4, 4, 6, 4}};
     const AsqtadLinks links = asqtad_links(lattice, 64);
@@ -357,6 +424,18 @@ TEST_CASE("what several sources are refused with", "[sources]") {
     };
     says(all.solve(session, spec, 4), "together is 4");
     says(all.solve(session, spec, -1), "together is -1");
+    milcgpu_solve_spec own = spec;
+    for (const double wrong : {-1.0, double(NAN), 0.0, double(INFINITY)}) {
+        const double tolerances[] = {1e-3, wrong};
+        own.source_tolerances = tolerances;
+        says(all.solve(session, own, 0), "source 1: tolerance ");
+    }
+    own.source_tolerances = nullptr;
+    const int none_left[] = {5, 0};
+    own.source_max_iterations = none_left;
+    says(all.solve(session, own, 0), "source 1: max_iterations 0 ");
+    const milcgpu_field alone = session.field(all.b[0]), to = session.field(all.x[0]);
+    says(milcgpu_solve(session.context, session.links, &own, &alone, &to, nullptr), "for several sources");
     const milcgpu_field field = session.field(all.b[0]);
     says(milcgpu_solve_sources(session.context, session.links, &spec, 0, -1, &field, &field, nullptr),
          "number of sources is -1");

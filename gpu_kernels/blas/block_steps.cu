@@ -252,13 +252,14 @@ struct Judge {
     BlockHead *head;
     MILCGPU_HD void operator()(int, int) const {
         BlockHead &s = *head;
-        bool finite = true, done = true, fallen = true;
+        bool finite = true, done = true, any_done = false, fallen = true;
         double highest = 0;
         for (int j = 0; j < s.sources; ++j) {
             const bool at_target = s.rr[j] < s.target_rr[j];
             finite = finite && s.rr[j] < INFINITY;
             highest = fmax(highest, s.rr[j] / s.target_rr[j]);
             done = done && at_target;
+            any_done = any_done || at_target;
             fallen = fallen && (at_target || s.rr[j] < s.reliable_factor * s.largest_rr[j]);
         }
         ++s.iterations;
@@ -268,6 +269,8 @@ struct Judge {
             s.stop = CgStop::nan_or_inf;
         else if (done)
             s.stop = CgStop::target;
+        else if (any_done && highest > s.leave)
+            s.stop = CgStop::source_done;
         else if (fallen || s.iterations - s.lowest_at > s.stall)
             s.stop = CgStop::reliable_update;
         else if (s.iterations >= s.iteration_limit)
@@ -382,7 +385,7 @@ template <class S, int most> struct UpdateBlock {
             const int step = (iterations - pending + k) % cg_kept_steps;
             const Complex<Real> *const alpha = alpha_of(s, step, Real()) + first;
             MILCGPU_UNROLL_TWICE // the next direction is under way
-            for (int source = 0; source < n; ++source) {
+                for (int source = 0; source < n; ++source) {
                 const Vector<Real> direction = load_spinor<S>(p[step][source], stride, i);
                 MILCGPU_UNROLL
                 for (int j = 0; j < most; ++j)

@@ -33,6 +33,7 @@ struct BlockHead {
     double shift;                  // of A
     double sign;                   // of B^dag B in A: 1 or -1
     double weakest;                // pivot that counts in a new basis, as a part of its number on the diagonal
+    double leave;                  // stop when a source is done and the largest |r|^2 / target is above that
     double reliable_factor;        // stop when each |r|^2 has fallen below that times the largest; 0 = never
     double rr[most_block];         // |r|^2
     double largest_rr[most_block]; // since the start

@@ -11,7 +11,8 @@ namespace milcgpu {
 constexpr int cg_history_length = 64; // iterations between two looks of the host, at most
 constexpr int cg_kept_steps = 8;      // whose residuals, alpha and beta are kept: solutions follow in one pass for all
 
-enum class CgStop { running, target, reliable_update, iteration_limit, nan_or_inf, not_positive };
+// source_done: of several sources, one is at its target and another is far from its own.
+enum class CgStop { running, target, reliable_update, iteration_limit, nan_or_inf, not_positive, source_done };
 
 struct CgState {
     int active; // 0: the launches still queued do nothing

@@ -20,6 +20,10 @@ int stall_after(double lowest) {
     return lowest > 0 ? static_cast<int>(std::fmin(20 / std::sqrt(lowest), 1e9)) + 100 : 1 << 30;
 }
 
+// |r|^2 / target of the worst source above which those that are done are left out at once, where tolerances differ: a
+// factor of 10 in the residual takes more steps than the restart costs.
+constexpr double far_from_target = 100;
+
 // NaN in one source is its own affair.
 template <class Work> void note_not_finite(CgReport &own, const Work &work) {
     try {
@@ -191,7 +195,11 @@ void BlockCgSolver::put_head(const Open &open, const SourcesReport &report) {
     head.stop = CgStop::running;
     head.sources = static_cast<int>(open.size());
     head.lock_step = limits_.together == Together::lock_step;
-    head.iteration_limit = steps_left(report);
+    head.iteration_limit = steps_left(open.front(), report);
+    const auto tolerance = [&](int k) { return limits_.tolerances[k]; };
+    const bool differ =
+        std::any_of(open.begin(), open.end(), [&](int k) { return tolerance(k) != tolerance(open[0]); });
+    head.leave = differ ? far_from_target : INFINITY;
     head.shift = limits_.shift;
     head.sign = sloppy_->sign();
     head.stall = stall_after(sloppy_->lowest(limits_.shift));
@@ -203,6 +211,7 @@ void BlockCgSolver::put_head(const Open &open, const SourcesReport &report) {
         const int k = open[j];
         const double target = limits_.tolerances[k] / scale_[k];
         head.target_rr[j] = 0.8 * target * target * source_rr_[k];
+        head.iteration_limit = std::min(head.iteration_limit, steps_left(k, report));
         head.place[j] = k;
         head.scale[j] = scale_[k];
     }
@@ -299,8 +308,9 @@ std::vector<double> BlockCgSolver::true_residuals(int first, int count) {
     return rr;
 }
 
-// Those that have not reached their tolerance; their residuals are in r_.
-BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, SourcesReport &report) {
+// Those that have not reached their tolerance; their residuals are in r_. stopped: those of them that have no steps
+// left, without. stop: why the last steps ended; a source that is done says nothing of what the others have gained.
+BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, CgStop stop, SourcesReport &report, Open &stopped) {
     Open left;
     const int most = full_->takes_several() ? residuals_at_once : 1;
     for (size_t next = 0; next < open.size();) {
@@ -317,7 +327,11 @@ BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, SourcesReport &r
             own.relative_residual = 1; // not asked for
             if (rr < tolerance * tolerance * source_rr_[k])
                 continue;
-            without_gain_[k] = rr < 0.5 * best_rr_[k] ? 0 : without_gain_[k] + 1;
+            if (steps_left(k, report) <= 0) {
+                stopped.push_back(k);
+                continue;
+            }
+            without_gain_[k] = rr < 0.5 * best_rr_[k] ? 0 : without_gain_[k] + (stop != CgStop::source_done);
             best_rr_[k] = std::fmin(best_rr_[k], rr);
             if (scale_[k] == 0 && rr < INFINITY)
                 scale_[k] = unit_of(rr, full_->geometry().global_volume() / 2);
@@ -335,8 +349,8 @@ void BlockCgSolver::solve_alone(int k, const CgProgress &progress, SourcesReport
     limits.shift = limits_.shift;
     limits.tolerance = limits_.tolerances[k];
     limits.relative_tolerance = limits_.relative_tolerance;
-    limits.max_iterations = limits_.max_iterations;
-    limits.max_restarts = steps_left(report) > 0 ? limits_.max_restarts : 0;
+    limits.max_iterations = limits_.max_iterations[k];
+    limits.max_restarts = steps_left(k, report) > 0 ? limits_.max_restarts : 0;
     limits.reliable_delta = limits_.reliable_delta;
     limits.jump_limit = limits_.jump_limit;
     const SpinorField &b = single_.source(), &x = single_.solution();
@@ -368,12 +382,13 @@ SourcesReport BlockCgSolver::solve(const SourcesLimits &limits, const CgProgress
         alone = std::exchange(open, {});
     CgStop stop = CgStop::running;
     for (bool first = true; !open.empty(); first = false) {
-        open = still_open(open, report);
+        open = still_open(open, stop, report, alone);
         const bool stuck = std::any_of(open.begin(), open.end(), [&](int k) {
             return without_gain_[k] >= ladder::patience || !(scale_[k] > 0) || !(best_rr_[k] < INFINITY);
         });
-        if (stuck || stop == CgStop::nan_or_inf || stop == CgStop::not_positive || steps_left(report) <= 0) {
-            alone = std::exchange(open, {});
+        if (stuck || stop == CgStop::nan_or_inf || stop == CgStop::not_positive) {
+            alone.insert(alone.end(), open.begin(), open.end());
+            open.clear();
         } else if (!open.empty()) {
             stop = CgStop::running;
             if (first)

@@ -5,7 +5,9 @@
 //   lock_step  each source in its own; the steps of a solve for each
 //
 // The sloppy precision iterates. When all residuals have fallen by reliable_delta they are recomputed in double from
-// the links as handed over, and the iteration goes on in directions conjugate to its last ones. What does not reach its
+// the links as handed over, and the iteration goes on in directions conjugate to its last ones. A source that has
+// reached its tolerance or its limit is left out from there on. Where tolerances differ, a source that is done ends the
+// steps early, if others have far to go. What does not reach its
 // tolerance so (a residual that no longer falls, or a relative residual that is asked for) goes through conjugate
 // gradient (cg.h) one source after the other, from the solution so far.
 #pragma once
@@ -28,10 +30,11 @@ inline bool is_graver(Status second, Status first) {
 struct SourcesLimits {
     double shift; // of A
     Together together = Together::block;
-    std::vector<double> tolerances;              // of |b - A x| / |b|, one a source; 0 = not tested
-    double relative_tolerance = 0;               // of MILC's relative residual; 0 = not tested
-    int max_iterations = 1000, max_restarts = 5; // as CgLimits'
-    double reliable_delta = 0, jump_limit = 0;   // as CgLimits'
+    std::vector<double> tolerances;            // of |b - A x| / |b|, one a source; 0 = not tested
+    std::vector<int> max_iterations;           // as CgLimits', one a source
+    double relative_tolerance = 0;             // of MILC's relative residual; 0 = not tested
+    int max_restarts = 5;                      // as CgLimits'
+    double reliable_delta = 0, jump_limit = 0; // as CgLimits'
 };
 
 struct SourcesReport {
@@ -70,7 +73,7 @@ class BlockCgSolver {
     using Open = std::vector<int>;
     Open load_sources(SourcesReport &);
     std::vector<double> true_residuals(int first, int count);
-    Open still_open(const Open &, SourcesReport &);
+    Open still_open(const Open &, CgStop, SourcesReport &, Open &stopped);
     void put_head(const Open &, const SourcesReport &);
     void start(const Open &, const SourcesReport &);
     CgStop update_reliably(const Open &, SourcesReport &);
@@ -85,8 +88,8 @@ class BlockCgSolver {
     void add_work(int steps, SourcesReport &) const;
     SpinorBlock some(const SpinorField &field) const { return field.block().first(int(open_.size())); }
     int count() const { return static_cast<int>(limits_.tolerances.size()); }
-    int steps_left(const SourcesReport &report) const {
-        return limits_.max_iterations * limits_.max_restarts - report.steps_together;
+    int steps_left(int k, const SourcesReport &report) const {
+        return limits_.max_iterations[k] * limits_.max_restarts - report.steps_together;
     }
 
     Device &device_;

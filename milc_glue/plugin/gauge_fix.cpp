@@ -1,5 +1,5 @@
-// Gauge fixing, APE smearing and the gradient flow of links that MILC has on the host. They go to the device for the
-// call alone.
+// Gauge fixing, APE and HYP smearing and the gradient flow of links that MILC has on the host. They go to the device
+// for the call alone.
 #include "gpu_kernels/gauge/gauge_fix.h"
 #include "milc_glue/plugin/state.h"
 #include <cstring>
@@ -98,6 +98,17 @@ int milcgpu_plugin_ape_smear(milcgpu_field links, const milcgpu_ape_spec *spec, 
         return status;
     };
     return on_links(MILCGPU_APE_SMEAR, links, to, work, [] { return true; });
+}
+
+int milcgpu_plugin_hyp_smear(milcgpu_field links, const milcgpu_hyp_spec *spec, milcgpu_field to) {
+    const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account) {
+        milcgpu_force_report report{};
+        report.struct_size = sizeof report;
+        const milcgpu_status status = milcgpu_hyp_smear(gauge, spec, &report);
+        account.flops += report.flops;
+        return status;
+    };
+    return on_links(MILCGPU_HYP_SMEAR, links, to, work, [] { return true; });
 }
 
 int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *spec, milcgpu_flow_callback callback,

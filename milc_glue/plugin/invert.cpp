@@ -170,18 +170,24 @@ int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgp
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[MILCGPU_MAT_INVERT];
         const Stopwatch watch(account.seconds);
-        p.vectors.to_host(x.data);
+        const int index = p.vectors.find(x.data);
+        const bool resident = p.vectors.active() && !p.agreed(index < 0 || !p.vectors.holds(index, both));
+        if (!resident)
+            p.vectors.to_host(x.data);
         const LinkSet *links = p.links_for(fat, lng);
         if (links == nullptr)
             return false;
         std::shared_ptr<QuarkField> read, made;
-        milcgpu_status status = p.agreed(p.quarks->with_content(x.data, read, account.to_device));
+        milcgpu_status status =
+            resident ? MILCGPU_OK : p.agreed(p.quarks->with_content(x.data, read, account.to_device));
         if (status == MILCGPU_OK)
             status = p.agreed(p.quarks->empty(made));
+        const milcgpu_vector from = resident               ? milcgpu_vector{p.vectors.handle(), index}
+                                    : status == MILCGPU_OK ? read->vector()
+                                                           : milcgpu_vector{};
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
             if (status == MILCGPU_OK)
-                status = p.agreed(minus_dslash(p, account, links, parity, 1, 2 * mass, read->vector(), read->vector(),
-                                               made->vector()));
+                status = p.agreed(minus_dslash(p, account, links, parity, 1, 2 * mass, from, from, made->vector()));
         if (status == MILCGPU_OK)
             status = p.agreed(p.quarks->deliver(made, x, account.to_host));
         if (status != MILCGPU_OK) {
@@ -190,6 +196,8 @@ int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgp
             p.report_failure(MILCGPU_MAT_INVERT, status);
             return false;
         }
+        if (resident)
+            p.vectors.holds_no_more(index, both);
         ++account.calls;
         return true;
     });

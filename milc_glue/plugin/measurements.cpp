@@ -143,14 +143,15 @@ int milcgpu_plugin_expect_links(const void *links, int are_new) {
     return p.meson_links != nullptr && p.meson_links->expect(links, are_new != 0);
 }
 
-int milcgpu_plugin_spin_taste(const void *links, const void *fat, const void *lng, int index, const int *origin,
-                              milcgpu_field from, milcgpu_field to) {
+int milcgpu_plugin_spin_taste(const void *links, int phased, const void *fat, const void *lng, int index,
+                              const int *origin, milcgpu_field from, milcgpu_field to) {
     const double flops = answer_of("spin_taste_op", "Flops are not counted", 0.0, [&] {
         const SpinTaste op = spin_taste(index);
         return neighbours_flops(int(corner_steps(op.directions()).size()), op.kind == SpinTaste::Kind::general);
     });
     const FatLinks given = {{fat}, {lng}};
-    return measured(MILCGPU_SPIN_TASTE, links, origin, given, flops, [&](auto *handle, auto &fermion) {
+    const int *const phases = phased ? origin : nullptr;
+    return measured(MILCGPU_SPIN_TASTE, links, phases, given, flops, [&](auto *handle, auto &fermion) {
         return with_field(MILCGPU_SPIN_TASTE, from, [&](const milcgpu_quarks &source) {
             return making(MILCGPU_SPIN_TASTE, to, [&](const milcgpu_quarks &made) {
                 return milcgpu_spin_taste(handle, fermion[0], index, origin, 1, &source, &made);
@@ -187,12 +188,13 @@ int milcgpu_plugin_laplacian(const void *links, int slice, milcgpu_field quark) 
     });
 }
 
-int milcgpu_plugin_contract(const void *links, const void *const fat[2], const void *const lng[2],
+int milcgpu_plugin_contract(const void *links, int phased, const void *const fat[2], const void *const lng[2],
                             const milcgpu_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
                             double *correlators) {
     const double flops = 18.0 * spec->n_momenta + 8.0 * spec->n_terms; // MILC's count
     const FatLinks given = {{fat[0], fat[1]}, {lng[0], lng[1]}};
-    return measured(MILCGPU_MESON_CONT, links, spec->origin, given, flops, [&](auto *handle, auto &fermion) {
+    const int *const phases = phased ? spec->origin : nullptr;
+    return measured(MILCGPU_MESON_CONT, links, phases, given, flops, [&](auto *handle, auto &fermion) {
         return with_field(MILCGPU_MESON_CONT, src1, [&](const milcgpu_quarks &left) {
             const auto contract = [&](const milcgpu_quarks &right) {
                 return milcgpu_contract(handle, spec, fermion[0], fermion[1], 1, &left, &right, correlators);

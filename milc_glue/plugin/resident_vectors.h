@@ -1,4 +1,5 @@
-// MILC's solutions on their way from the multi-mass solver to a sum of them, or through D to the fermion force: they
+// MILC's solutions on their way from the multi-mass solver to a sum of them, through D to the fermion force, or to M^dag
+// of them: they
 // stay on the device, and MILC's fields are left as they are. Only between begin and end, where all of their readers
 // are known; whoever else reads one has it copied first (to_host).
 #pragma once
@@ -26,7 +27,7 @@ class ResidentVectors {
     int take(const milcgpu_field *fields, int n);
     bool holds(int index, int parities) const { return (held_[index] & parities) == parities; }
     void now_holds(int index, int parity, bool poison); // poison: MILC's field becomes NaN there, for tests
-    void holds_no_more(int index) { held_[index] = 0; }
+    void holds_no_more(int index, int parities) { held_[index] &= ~parities; }
     // MILC's field has what the device has, and the device no more. Throws Error where it is lost.
     void to_host(const void *field);
     void all_to_host();

@@ -287,7 +287,8 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             p.say(1, format("%s: %s. Solutions go to the host", routine_name(MILCGPU_KS_MULTICG), reason().c_str()));
         p.vectors.to_host(call->source.data);
         for (int i = 0; i < call->n_shifts; ++i)
-            resident >= 0 ? p.vectors.holds_no_more(resident + i) : p.vectors.to_host(call->solutions[i].data);
+            resident >= 0 ? p.vectors.holds_no_more(resident + i, call->parity)
+                          : p.vectors.to_host(call->solutions[i].data);
         Mending mending(p, MILCGPU_KS_MULTICG, policy_for(p, call->mixed));
         for (;;) {
             LinkSet *links = p.links_for(call->fat, call->lng);
@@ -310,6 +311,14 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             add(account, *report);
             if (edited(p, MILCGPU_KS_MULTICG, looks, *links))
                 continue;
+            if (status == MILCGPU_NO_MEMORY && resident >= 0) {
+                p.say(1,
+                      format("%s: %s. Solutions go to the host", routine_name(MILCGPU_KS_MULTICG), reason().c_str()));
+                p.vectors.all_to_host();
+                p.vectors.drop();
+                resident = -1;
+                continue;
+            }
             // A floor is double's, whatever the policy: the library refines to residuals in double.
             if (status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED || status == MILCGPU_PRECISION_FLOOR) {
                 ++account.calls;

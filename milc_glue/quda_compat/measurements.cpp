@@ -98,7 +98,7 @@ void qudaSpinTaste(int external_precision, int, const void *links, const void *s
     call.run([&] {
         if (reload_links != 0 && !is_local)
             milcgpu_plugin_expect_links(links, 1);
-        return milcgpu_plugin_spin_taste(is_local ? nullptr : links, nullptr, nullptr,
+        return milcgpu_plugin_spin_taste(is_local ? nullptr : links, 1, nullptr, nullptr,
                                          milcgpu::spin_taste_index(spin, taste), origin_given,
                                          quark(src, external_precision), quark(dest, external_precision)) != 0;
     });
@@ -179,7 +179,7 @@ void qudaContractFT(int external_precision, QudaContractArgs_t *arguments, const
         spec.momenta = momenta.data();
         spec.terms = terms.data();
         const void *const no_links[2] = {nullptr, nullptr};
-        return milcgpu_plugin_contract(nullptr, no_links, no_links, &spec, quark(quark1, external_precision),
+        return milcgpu_plugin_contract(nullptr, 1, no_links, no_links, &spec, quark(quark1, external_precision),
                                        quark(quark2, external_precision), correlators) != 0;
     });
     arguments->flops = 26.0 * n * lattice.whole_sites(); // as MILC counts

@@ -7,6 +7,8 @@
 
 #ifdef GF_INTEGRATOR
 #include "wilson_flow_includes.h"
+#elif defined(HYP_3D_SMEARING)
+#include "hvy_qpot_includes.h"
 #else
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
@@ -14,7 +16,7 @@
 #include "plugin.h"
 #include "serves.h"
 
-#if !defined(MILCGPU_SERVES) && !defined(MILCGPU_SERVES_FLOW)
+#if !defined(MILCGPU_SERVES) && !defined(MILCGPU_SERVES_FLOW) && !defined(MILCGPU_SERVES_HYP)
 #error "milcgpu serves the improved staggered actions with fat and long links: asqtad and HISQ"
 #endif
 #if defined(HAVE_QUDA) || defined(HAVE_GRID) || defined(HAVE_QOP) || defined(USE_CG_GPU) || defined(USE_FL_GPU)
@@ -41,6 +43,7 @@ void milcgpu_mesons_left(const char **left);
 void milcgpu_gauge_left(const char **left);
 void milcgpu_flow_left(const char **left);
 void milcgpu_clover_left(const char **left);
+void milcgpu_hyp_left(const char **left);
 #define MILCGPU_ABSENT "not in this program"
 
 #ifdef MILCGPU_SERVES

@@ -1,7 +1,8 @@
-/* mat_invert_field, mat_invert_uml_field, mat_invert_block, ks_dirac_adj_op_inplace: M x = b by solves of M^dag M on
- * both parities. Source and guess go to the device once, and the solution comes back once; what MILC does between its
- * solves is done there. The lines, counters and quark_invert_control are those of MILC's routine with the solves of
- * solve.c.
+/* mat_invert_field, mat_invert_uml_field, mat_invert_block, ks_dirac_adj_op_inplace; on master (MILCGPU_MASTER)
+ * mat_invert_cg_field, mat_invert_uml_field, mat_invert_block_uml, ks_dirac_adj_op_inplace; mat_invert_multi: M x = b
+ * by solves of M^dag M on both parities. Source and guess go to the device once, and the solution comes back once; what
+ * MILC does between its solves is done there. The lines, counters and quark_invert_control are those of MILC's routine
+ * with the solves of solve.c.
  *
  * Not with deflation, not inv_type CGZ and MG: MILC's routine then calls the solves of solve.c. */
 #include "solve.h"
@@ -11,22 +12,35 @@ void milcgpu_inverts_left(const char **left) { left[MILCGPU_MAT_INVERT] = MILCGP
 #include "../include/imp_ferm_links.h"
 #include <string.h>
 
+#ifdef MILCGPU_MASTER
+#define MILCGPU_IS_MASTER 1 /* it prints no titles, and of CG counts the odd sites' iterations alone in final_iters */
+int __real_mat_invert_cg_field(su3_vector *, su3_vector *, quark_invert_control *, Real,
+                               imp_ferm_links_t *) MILCGPU_ORIGINAL;
+int __real_mat_invert_block_uml(su3_vector **, su3_vector **, Real, int, quark_invert_control *,
+                                imp_ferm_links_t *) MILCGPU_ORIGINAL;
+#define own_cg_field __real_mat_invert_cg_field
+#else
+#define MILCGPU_IS_MASTER 0
+typedef __typeof__(mat_invert_field) milcgpu_develop; /* does not compile with master's headers */
 int __real_mat_invert_field(su3_vector *, su3_vector *, quark_invert_control *, Real,
                             imp_ferm_links_t *) MILCGPU_ORIGINAL;
-int __real_mat_invert_uml_field(su3_vector *, su3_vector *, quark_invert_control *, Real,
-                                imp_ferm_links_t *) MILCGPU_ORIGINAL;
 int __real_mat_invert_block(su3_vector **, su3_vector **, Real, int, quark_invert_control *,
                             imp_ferm_links_t *) MILCGPU_ORIGINAL;
-
+#pragma weak mat_invert_cg_field
+#define own_cg_field mat_invert_cg_field
+#endif
+int __real_mat_invert_uml_field(su3_vector *, su3_vector *, quark_invert_control *, Real,
+                                imp_ferm_links_t *) MILCGPU_ORIGINAL;
 void __real_ks_dirac_adj_op_inplace(su3_vector *, Real, int, imp_ferm_links_t *) MILCGPU_ORIGINAL;
+int __real_mat_invert_multi(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *,
+                            imp_ferm_links_t **) MILCGPU_ORIGINAL;
 
 /* Programs without MILC's routines above are without these, too. */
-#pragma weak mat_invert_cg_field
 #pragma weak ks_dirac_adj_op
 #pragma weak param
 
 void milcgpu_inverts_left(const char **left) {
-    if (__real_mat_invert_field == NULL)
+    if (__real_mat_invert_uml_field == NULL)
         left[MILCGPU_MAT_INVERT] = MILCGPU_ABSENT;
 }
 
@@ -73,7 +87,7 @@ static void compare(const milcgpu_plugin_invert_call *call, int iterations, doub
         milcgpu_plugin_original(MILCGPU_MAT_INVERT, 1);
         ks_dirac_adj_op(src, normal, mass, EVENANDODD, fn);
         cpu_iterations = call->odd_from_even ? __real_mat_invert_uml_field(src, cpu_dst, &qic, mass, fn)
-                                             : mat_invert_cg_field(src, cpu_dst, &qic, mass, fn);
+                                             : own_cg_field(src, cpu_dst, &qic, mass, fn);
         milcgpu_plugin_original(MILCGPU_MAT_INVERT, 0);
         cpu_seconds += milcgpu_plugin_seconds();
         total_iters = counted;
@@ -109,12 +123,13 @@ static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_contro
     seconds += milcgpu_plugin_seconds();
     if (done) {
         int even_iterations;
-        if (title != NULL)
+        if (title != NULL && !MILCGPU_IS_MASTER)
             node0_printf(title, mass);
         *iterations = account(EVEN, n, even, qic);
         even_iterations = qic->final_iters;
         *iterations += account(ODD, n, odd, qic);
-        qic->final_iters += even_iterations;
+        if (!MILCGPU_IS_MASTER || odd_from_even)
+            qic->final_iters += even_iterations;
     }
     for (k = 0; k < n; k++) {
         if (done && cpu_dst[k] != NULL)
@@ -133,6 +148,23 @@ int __wrap_mat_invert_uml_field(su3_vector *src, su3_vector *dst, quark_invert_c
     return __real_mat_invert_uml_field(src, dst, qic, mass, fn);
 }
 
+#ifdef MILCGPU_MASTER
+int __wrap_mat_invert_cg_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
+                               imp_ferm_links_t *fn) {
+    int iterations;
+    if (takes(qic, 0, mass, fn) && invert(1, &src, &dst, qic, mass, fn, 0, NULL, &iterations))
+        return iterations;
+    return __real_mat_invert_cg_field(src, dst, qic, mass, fn);
+}
+
+int __wrap_mat_invert_block_uml(su3_vector **src, su3_vector **dst, Real mass, int nsrc, quark_invert_control *qic,
+                                imp_ferm_links_t *fn) {
+    int iterations;
+    if (nsrc > 0 && takes(qic, 1, mass, fn) && invert(nsrc, src, dst, qic, mass, fn, 1, NULL, &iterations))
+        return iterations;
+    return __real_mat_invert_block_uml(src, dst, mass, nsrc, qic, fn);
+}
+#else
 int __wrap_mat_invert_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
                             imp_ferm_links_t *fn) {
     const int uml = qic->inv_type == UMLTYPE;
@@ -156,17 +188,21 @@ int __wrap_mat_invert_block(su3_vector **src, su3_vector **dst, Real mass, int n
     return __real_mat_invert_block(src, dst, mass, nsrc, qic, fn);
 }
 
+#endif
+
 /* Of solutions of several masses: MILC calls it from mat_invert_multi. */
 void __wrap_ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_ferm_links_t *fn) {
     su3_vector *cpu_dst;
     double seconds, cpu_seconds;
     if (fn == NULL || parity != EVENANDODD || !milcgpu_takes_over() || !milcgpu_plugin_takes_dslash()) {
+        milcgpu_need_vectors();
         __real_ks_dirac_adj_op_inplace(dst, mass, parity, fn);
         return;
     }
     cpu_dst = milcgpu_plugin_compare() ? milcgpu_copy_of(dst) : NULL;
     seconds = -milcgpu_plugin_seconds();
     if (!milcgpu_plugin_adjoint(fn->fat, fn->lng, mass, milcgpu_vector_field(dst))) {
+        milcgpu_need_vectors();
         __real_ks_dirac_adj_op_inplace(dst, mass, parity, fn);
     } else if (cpu_dst != NULL) {
         seconds += milcgpu_plugin_seconds();
@@ -178,5 +214,20 @@ void __wrap_ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_
         milcgpu_judge(milcgpu_plugin_compare_quarks(MILCGPU_MAT_INVERT, dst, cpu_dst, seconds, cpu_seconds));
     }
     free(cpu_dst);
+}
+
+/* MILC's own, in which the solutions of several masses stay on the device until M^dag of each comes back. */
+int __wrap_mat_invert_multi(su3_vector *src, su3_vector **dst, ks_param *ksp, int num_masses, quark_invert_control *qic,
+                            imp_ferm_links_t **fn_multi) {
+    const int stay = num_masses > 0 && milcgpu_takes_over() && milcgpu_plugin_takes_dslash();
+    int iterations;
+    if (stay)
+        milcgpu_plugin_vectors_begin(num_masses);
+    iterations = __real_mat_invert_multi(src, dst, ksp, num_masses, qic, fn_multi);
+    if (stay) {
+        milcgpu_need_vectors();
+        milcgpu_plugin_vectors_end();
+    }
+    return iterations;
 }
 #endif

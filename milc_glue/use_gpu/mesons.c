@@ -13,12 +13,14 @@ void milcgpu_mesons_left(const char **left) {
 #include <string.h>
 
 void __real_ks_meson_cont_mom(complex **, su3_vector *, su3_vector *, int, int **, char **, int, int *, int **, int *,
-                              imp_ferm_links_t *, imp_ferm_links_t *, int *, int *, Real *, int, int *,
+                              imp_ferm_links_t *, imp_ferm_links_t *, int *, int *, Real *, MILCGPU_NUMBER(int) int *,
                               int *) MILCGPU_ORIGINAL;
-void __real_spin_taste_op(int, int *, su3_vector *, const su3_vector *) MILCGPU_ORIGINAL;
-void __real_spin_taste_op_ape_fn(imp_ferm_links_t *, int, int *, su3_vector *, const su3_vector *) MILCGPU_ORIGINAL;
+void __real_spin_taste_op(int, int *, su3_vector *, milcgpu_read_vector *) MILCGPU_ORIGINAL;
+void __real_spin_taste_op_ape_fn(imp_ferm_links_t *, int, int *, su3_vector *, milcgpu_read_vector *) MILCGPU_ORIGINAL;
+#ifndef MILCGPU_MASTER
 void __real_shift_field(int, enum shift_dir, su3_vector *, const su3_vector *, const su3_matrix *,
                         int *) MILCGPU_ORIGINAL;
+#endif
 void __real_gauss_smear_v_field(su3_vector *, su3_matrix *, Real, int, int) MILCGPU_ORIGINAL;
 void __real_laplacian_v_field(su3_vector *, su3_matrix *, int) MILCGPU_ORIGINAL;
 
@@ -29,13 +31,19 @@ void __real_laplacian_v_field(su3_vector *, su3_matrix *, int) MILCGPU_ORIGINAL;
 #pragma weak is_rhosbfn_index
 #pragma weak is_rhosfape_index
 #pragma weak is_rhosbape_index
+#pragma weak forward_index
+#pragma weak backward_index
 #pragma weak rephase_field_offset
 
 void milcgpu_mesons_left(const char **left) {
     left[MILCGPU_MESON_CONT] = __real_ks_meson_cont_mom == NULL ? MILCGPU_ABSENT : NULL;
     left[MILCGPU_SPIN_TASTE] =
         __real_spin_taste_op == NULL && __real_spin_taste_op_ape_fn == NULL ? MILCGPU_ABSENT : NULL;
+#ifdef MILCGPU_MASTER
+    left[MILCGPU_SHIFT_FIELD] = "inside spin_taste_op in this MILC";
+#else
     left[MILCGPU_SHIFT_FIELD] = __real_shift_field == NULL ? MILCGPU_ABSENT : NULL;
+#endif
     left[MILCGPU_GAUSS_SMEAR] = __real_gauss_smear_v_field == NULL ? MILCGPU_ABSENT : NULL;
     left[MILCGPU_LAPLACIAN] = __real_laplacian_v_field == NULL ? MILCGPU_ABSENT : NULL;
 }
@@ -47,10 +55,14 @@ static int takes(void) {
 
 /* As MILC's routine: phases come in with the first operator, and stay. */
 static void phases_into_ape_links(int *r0) {
+#ifdef MILCGPU_MASTER
+    (void)r0;
+#else
     if (ape_links_ks_phases != ON) {
         rephase_field_offset(ape_links, ON, &ape_links_ks_phases, r0);
         refresh_ape_links = 1;
     }
+#endif
 }
 
 /* A copy to compare with; NULL: not in compare mode, or no room. */
@@ -79,7 +91,7 @@ static double own(milcgpu_routine routine, int entering) {
 /* ---- operators --------------------------------------------------------------------------------------------------- */
 
 static void own_operator(int with_fn, imp_ferm_links_t *fn, int index, int *r0, su3_vector *dest,
-                         const su3_vector *src) {
+                         milcgpu_read_vector *src) {
     if (with_fn)
         __real_spin_taste_op_ape_fn(fn, index, r0, dest, src);
     else
@@ -88,7 +100,7 @@ static void own_operator(int with_fn, imp_ferm_links_t *fn, int index, int *r0, 
 
 /* with_fn: spin_taste_op_ape_fn. Local operators are signs, and stay with MILC: two copies of the field take longer. */
 static void operator_by(int with_fn, imp_ferm_links_t *fn, int index, int *r0, su3_vector *dest,
-                        const su3_vector *src) {
+                        milcgpu_read_vector *src) {
     const int links = milcgpu_plugin_links_of_operator(index), fat = links == 2;
     const int current = fat || is_rhosfape_index(index) || is_rhosbape_index(index); /* spin_taste_op has none */
     double seconds, cpu_seconds;
@@ -101,8 +113,8 @@ static void operator_by(int with_fn, imp_ferm_links_t *fn, int index, int *r0, s
     seconds = -milcgpu_plugin_seconds();
     if (!fat)
         phases_into_ape_links(r0);
-    done = milcgpu_plugin_spin_taste(ape_links, fat ? fn->fat : NULL, fat ? fn->lng : NULL, index, r0,
-                                     milcgpu_vector_field(src), milcgpu_vector_field(dest));
+    done = milcgpu_plugin_spin_taste(ape_links, !MILCGPU_IS_MASTER, fat ? fn->fat : NULL, fat ? fn->lng : NULL, index,
+                                     r0, milcgpu_vector_field(src), milcgpu_vector_field(dest));
     seconds += milcgpu_plugin_seconds();
     if (done && cpu == NULL)
         return;
@@ -122,13 +134,14 @@ static void operator_by(int with_fn, imp_ferm_links_t *fn, int index, int *r0, s
         free(cpu);
 }
 
-void __wrap_spin_taste_op(int index, int *r0, su3_vector *dest, const su3_vector *src) {
+void __wrap_spin_taste_op(int index, int *r0, su3_vector *dest, milcgpu_read_vector *src) {
     operator_by(0, NULL, index, r0, dest, src);
 }
-void __wrap_spin_taste_op_ape_fn(imp_ferm_links_t *fn, int index, int *r0, su3_vector *dest, const su3_vector *src) {
+void __wrap_spin_taste_op_ape_fn(imp_ferm_links_t *fn, int index, int *r0, su3_vector *dest, milcgpu_read_vector *src) {
     operator_by(1, fn, index, r0, dest, src);
 }
 
+#ifndef MILCGPU_MASTER
 void __wrap_shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_vector *src, const su3_matrix *links,
                         int *refresh_links) {
     const int way = fb == SHIFT_FORWARD ? MILCGPU_FORWARD : fb == SHIFT_BACKWARD ? MILCGPU_BACKWARD : MILCGPU_SYMMETRIC;
@@ -155,6 +168,8 @@ void __wrap_shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_
     own(MILCGPU_SHIFT_FIELD, 0);
 }
 
+#endif
+
 /* ---- smearing ---------------------------------------------------------------------------------------------------- */
 
 static int smeared_on_device = 0;
@@ -171,7 +186,7 @@ void __wrap_gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width
     if (milcgpu_plugin_gauss_smear(t_links, width, iters, t0 == ALL_T_SLICES ? -1 : t0, milcgpu_vector_field(src))) {
         seconds += milcgpu_plugin_seconds();
         smeared_on_device = 1;
-        if (this_node == 0) {
+        if (!MILCGPU_IS_MASTER && this_node == 0) {
             printf("GSMEAR: time = %e (fn %s) iters = %d\n", seconds, MILC_PRECISION == 1 ? "F" : "D", iters);
             fflush(stdout);
         }
@@ -189,13 +204,14 @@ void __wrap_gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width
     own(MILCGPU_GAUSS_SMEAR, 0);
 }
 
-/* Never compared: MILC's own takes the two-link products of the last smearing, whatever its links. */
+/* Never compared: develop's takes the two-link products of the last smearing, whatever its links. */
 void __wrap_laplacian_v_field(su3_vector *src, su3_matrix *t_links, int t0) {
     if (t_links != NULL && takes() &&
         milcgpu_plugin_laplacian(t_links, t0 == ALL_T_SLICES ? -1 : t0, milcgpu_vector_field(src)))
         return;
     own(MILCGPU_LAPLACIAN, 1);
-    if (t_links != NULL && smeared_on_device) { /* MILC's products of links are not there: its smearing makes them */
+    if (!MILCGPU_IS_MASTER && t_links != NULL &&
+        smeared_on_device) { /* MILC's products of links are not there: its smearing makes them */
         su3_vector *unused = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "products of links");
         memcpy(unused, src, sites_on_node * sizeof(su3_vector));
         __real_gauss_smear_v_field(unused, t_links, 1, 1, ALL_T_SLICES);
@@ -217,8 +233,10 @@ static int list_terms(milcgpu_meson_term *terms, int groups, const int *num_corr
         const int op = num_corr_mom[g] > 0 ? spin_taste_snk[corr_table[g][0]] : 0;
         const int pair = is_rhosfn_index(op) || is_rhosape_index(op);
         const int links = pair ? 1 + is_rhosfn_index(op) : milcgpu_plugin_links_of_operator(op);
-        if (links < 0)
-            return 0;
+        const int forward = is_rhosffn_index(op) || is_rhosfape_index(op);
+        const int backward = is_rhosbfn_index(op) || is_rhosbape_index(op);
+        if (links < 0 || (forward && forward_index(op) != op) || (backward && backward_index(op) != op))
+            return 0; /* the last: master ends the run */
         *needs_ape = *needs_ape || links == 1;
         fat_of[0] = fat_of[0] || (links == 2 && !is_rhosffn_index(op));
         fat_of[1] = fat_of[1] || (links == 2 && !is_rhosbfn_index(op));
@@ -271,13 +289,23 @@ static int contract(double *sums, su3_vector *src1, su3_vector *src2, int no_q_m
         if (needs_ape)
             phases_into_ape_links(r0);
         /* Local operators are signs: no links are looked at or loaded for them. */
-        done = milcgpu_plugin_contract(needs_ape || fat_of[0] || fat_of[1] ? ape_links : NULL, fat, lng, &spec,
-                                       milcgpu_vector_field(src1), milcgpu_vector_field(src2), sums);
+        done = milcgpu_plugin_contract(needs_ape || fat_of[0] || fat_of[1] ? ape_links : NULL, !MILCGPU_IS_MASTER, fat,
+                                       lng, &spec, milcgpu_vector_field(src1), milcgpu_vector_field(src2), sums);
     }
     free(momenta);
     free(terms);
     return done;
 }
+
+#ifdef MILCGPU_MASTER
+static int correlators_of(int groups, const int *num_corr_mom, int **corr_table, const int *corr_index) {
+    int g, k, n = 0;
+    for (g = 0; g < groups; g++)
+        for (k = 0; k < num_corr_mom[g]; k++)
+            n = corr_index[corr_table[g][k]] >= n ? corr_index[corr_table[g][k]] + 1 : n;
+    return n;
+}
+#endif
 
 static double largest_factor(int groups, const int *num_corr_mom, int **corr_table, const Real *meson_factor) {
     double largest = 0;
@@ -293,15 +321,19 @@ static double largest_factor(int groups, const int *num_corr_mom, int **corr_tab
 void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2, int no_q_momenta, int **q_momstore,
                               char **q_parity, int groups, int *num_corr_mom, int **corr_table, int *p_index,
                               imp_ferm_links_t *fn_src1, imp_ferm_links_t *fn_src2, int *spin_taste_snk,
-                              int *meson_phase, Real *meson_factor, int num_corr, int *corr_index, int *r0) {
+                              int *meson_phase, Real *meson_factor, MILCGPU_NUMBER(int num_corr) int *corr_index,
+                              int *r0) {
     const int most_momenta = 100; /* MILC's, which ends the run beyond */
+#ifdef MILCGPU_MASTER
+    const int num_corr = correlators_of(groups, num_corr_mom, corr_table, corr_index);
+#endif
     const size_t numbers = 2 * (size_t)num_corr * nt;
     double *sums, *theirs, seconds, cpu_seconds = 0;
     int done = 0, m, t;
 #define MILCS_OWN                                                                                                      \
     __real_ks_meson_cont_mom(prop, src1, src2, no_q_momenta, q_momstore, q_parity, groups, num_corr_mom, corr_table,   \
-                             p_index, fn_src1, fn_src2, spin_taste_snk, meson_phase, meson_factor, num_corr,           \
-                             corr_index, r0)
+                             p_index, fn_src1, fn_src2, spin_taste_snk, meson_phase, meson_factor,                     \
+                             MILCGPU_NUMBER(num_corr) corr_index, r0)
     if (no_q_momenta < 1 || no_q_momenta > most_momenta || num_corr < 1 || !takes()) {
         MILCS_OWN;
         return;
@@ -333,11 +365,14 @@ void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2
                 prop[m][t].real = before_re;
                 prop[m][t].imag = before_im;
             }
+        if (MILCGPU_IS_MASTER)
+            g_vecdoublesum(theirs, numbers);
         milcgpu_judge(milcgpu_plugin_compare_correlators(num_corr * nt, sums, theirs, src1, src2,
                                                          largest_factor(groups, num_corr_mom, corr_table, meson_factor),
                                                          seconds, cpu_seconds));
     }
-    for (m = 0; done && m < num_corr; m++)
+    /* The sums are of all ranks. */
+    for (m = 0; done && (!MILCGPU_IS_MASTER || this_node == 0) && m < num_corr; m++)
         for (t = 0; t < nt; t++) {
             prop[m][t].real += sums[2 * (m * nt + t)];
             prop[m][t].imag += sums[2 * (m * nt + t) + 1];

@@ -7,7 +7,7 @@
 # lengthened here. The glue is compiled at every make, so that the program is linked again whenever milcgpu, or the
 # target, is another one.
 #
-# A program that has neither a staggered solver with fat and long links nor the gradient flow (serves.h) is built as if
+# A program that has no staggered solver with fat and long links, no gradient flow and no HYP smearing (serves.h) is built as if
 # this file were not there: the objects of the glue are then empty, and so is the file milcgpu_link, which holds what goes
 # on the link line.
 milcgpu_here := $(dir $(abspath $(lastword $(filter %milc_gpu.mk,$(MAKEFILE_LIST)))))
@@ -30,6 +30,8 @@ milcgpu_wrapped := ks_congrad_parity_cpu ks_congrad_block_parity_cpu ks_congrad_
   $(milcgpu_wrapped_always) gaugefix ape_smear_4D bicgilu_cl_field_cpu
 # Of wilson_flow.
 milcgpu_wrapped_flow := run_gradient_flow $(milcgpu_wrapped_always)
+# Of hvy_qpot with HYP smearing.
+milcgpu_wrapped_hyp := load_hyp_links $(milcgpu_wrapped_always)
 # Of programs with momenta in their sites (md_probe.c compiles).
 milcgpu_wrapped_md := update_u imp_gauge_force_ks imp_gauge_force eo_fermion_force_multi eo_fermion_force_oneterm_site \
   eo_fermion_force_twoterms_site eo_fermion_force_twoterms_site_cpu reunitarize_ks imp_gauge_action d_plaquette rephase \
@@ -38,12 +40,15 @@ milcgpu_wrapped_md := update_u imp_gauge_force_ks imp_gauge_force eo_fermion_for
 # Of programs with sets of propagators (propagators.c compiles).
 milcgpu_wrapped_sets := solve_ksprop
 # Of programs that measure with smeared links (mesons_probe.c compiles).
-milcgpu_wrapped_mesons := ks_meson_cont_mom spin_taste_op spin_taste_op_ape_fn shift_field gauss_smear_v_field \
-  laplacian_v_field
+milcgpu_wrapped_mesons := ks_meson_cont_mom spin_taste_op gauss_smear_v_field laplacian_v_field
+milcgpu_wrapped_mesons_develop := spin_taste_op_ape_fn shift_field
+milcgpu_wrapped_mesons_master := spin_taste_op_fn
 # Of programs that invert M for whole fields (invert.c compiles).
-milcgpu_wrapped_inverts := mat_invert_field mat_invert_uml_field mat_invert_block ks_dirac_adj_op_inplace
+milcgpu_wrapped_inverts := mat_invert_uml_field ks_dirac_adj_op_inplace mat_invert_multi
+milcgpu_wrapped_inverts_develop := mat_invert_field mat_invert_block
+milcgpu_wrapped_inverts_master := mat_invert_cg_field mat_invert_block_uml
 milcgpu_objects := $(addprefix milcgpu_,start.o ranks.o solve.o invert.o links.o hisq_links.o gauge_fix.o clover.o propagators.o md.o updates.o \
-  fermion_force.o mesons.o gradient_flow.o)
+  fermion_force.o mesons.o gradient_flow.o hyp.o)
 milcgpu_flags    = $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc))
 
 milcgpu_comma   := ,
@@ -63,6 +68,9 @@ milcgpu_start.o: $(milcgpu_here)start.c milcgpu-always
 	*milcgpu_serves_flow*) \
 	  echo 'milcgpu: the gradient flow of $(milcgpu_program) goes to $(milcgpu_lib)/libmilcgpu.so'; \
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_flow)) $(milcgpu_library)' >milcgpu_link;; \
+	*milcgpu_serves_hyp*) \
+	  echo 'milcgpu: HYP smearing of $(milcgpu_program) goes to $(milcgpu_lib)/libmilcgpu.so'; \
+	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_hyp)) $(milcgpu_library)' >milcgpu_link;; \
 	*milcgpu_serves*) \
 	  echo 'milcgpu: solves and links of $(milcgpu_program) go to $(milcgpu_lib)/libmilcgpu.so'; \
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped)) $(milcgpu_library)' >milcgpu_link;; \
@@ -77,24 +85,21 @@ milcgpu_solve.o milcgpu_links.o milcgpu_hisq_links.o milcgpu_gauge_fix.o milcgpu
 	@$(milcgpu_compile_staggered)
 milcgpu_gradient_flow.o: $(milcgpu_here)gradient_flow.c milcgpu_start.o
 	@if grep -q wrap=run_gradient_flow milcgpu_link; then $(CC) -c $(milcgpu_flags) $< -o $@; else $(milcgpu_empty); fi
+milcgpu_hyp.o: $(milcgpu_here)hyp.c milcgpu_start.o
+	@if grep -q wrap=load_hyp_links milcgpu_link; then $(CC) -c $(milcgpu_flags) $< -o $@; else $(milcgpu_empty); fi
 milcgpu_propagators.o: $(milcgpu_here)propagators.c milcgpu_start.o
 	@if $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) $< -o $@ >/dev/null 2>&1; then \
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_sets))' >>milcgpu_link; \
 	else $(milcgpu_empty); fi
 milcgpu_invert.o: $(milcgpu_here)invert.c milcgpu_start.o
-	@if $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) -DMILCGPU_SERVES_INVERTS $< -o $@ >/dev/null 2>&1; then \
-	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_inverts))' >>milcgpu_link; \
-	else $(milcgpu_compile_staggered); fi
+	@$(call milcgpu_by_version,invert.c,inverts,-DMILCGPU_SERVES_INVERTS)
 milcgpu_md.o: $(milcgpu_here)md.c milcgpu_start.o
 	@if $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) $(milcgpu_here)md_probe.c -o milcgpu_md.o >/dev/null 2>&1; then \
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_md))' >>milcgpu_link; \
 	  $(CC) -c $(milcgpu_flags) -DMILCGPU_SERVES_MD $< -o $@; \
 	else $(milcgpu_compile_staggered); fi
 milcgpu_mesons.o: $(milcgpu_here)mesons.c milcgpu_start.o
-	@if $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) $(milcgpu_here)mesons_probe.c -o milcgpu_mesons.o >/dev/null 2>&1; then \
-	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped_mesons))' >>milcgpu_link; \
-	  $(CC) -c $(milcgpu_flags) -DMILCGPU_SERVES_MESONS $< -o $@; \
-	else $(milcgpu_compile_staggered); fi
+	@$(call milcgpu_by_version,mesons_probe.c,mesons,-DMILCGPU_SERVES_MESONS)
 milcgpu_updates.o milcgpu_fermion_force.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_md.o
 	@if grep -q wrap=update_u milcgpu_link; then $(CC) -c $(milcgpu_flags) $< -o $@; else $(milcgpu_empty); fi
 
@@ -103,3 +108,12 @@ milcgpu_program = $(or $(strip $(MYTARGET)),this program)
 milcgpu_compile = if [ -s milcgpu_link ]; then $(CC) -c $(milcgpu_flags) $< -o $@; else $(milcgpu_empty); fi
 milcgpu_is_staggered = grep -q wrap=ks_congrad_parity_cpu milcgpu_link
 milcgpu_compile_staggered = if $(milcgpu_is_staggered); then $(CC) -c $(milcgpu_flags) $< -o $@; else $(milcgpu_empty); fi
+# (file that compiles where this is served, its lists of routines, flag): as develop has them, else as master has them.
+milcgpu_by_version = \
+  if $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) $(3) $(milcgpu_here)$(1) -o $@ >/dev/null 2>&1; then \
+    echo '$(call milcgpu_wraps,$(milcgpu_wrapped_$(2)) $(milcgpu_wrapped_$(2)_develop))' >>milcgpu_link; \
+    $(CC) -c $(milcgpu_flags) $(3) $< -o $@; \
+  elif $(milcgpu_is_staggered) && $(CC) -c $(milcgpu_flags) $(3) -DMILCGPU_MASTER $(milcgpu_here)$(1) -o $@ >/dev/null 2>&1; then \
+    echo '$(call milcgpu_wraps,$(milcgpu_wrapped_$(2)) $(milcgpu_wrapped_$(2)_master))' >>milcgpu_link; \
+    $(CC) -c $(milcgpu_flags) $(3) -DMILCGPU_MASTER $< -o $@; \
+  else $(milcgpu_compile_staggered); fi

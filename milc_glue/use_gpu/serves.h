@@ -1,5 +1,6 @@
 /* Whether a program has what milcgpu takes over: staggered solves with fat and long links, of MILC's own CPU routines,
- * or the gradient flow of wilson_flow, whose integrator has a number (GF_INTEGRATOR). It is asked twice: by the make
+ * the gradient flow of wilson_flow, whose integrator has a number (GF_INTEGRATOR), or HYP smearing of hvy_qpot
+ * (HYP_3D_SMEARING). It is asked twice: by the make
  * fragment, through the preprocessor, before it compiles and links anything, and by glue.h. A program without
  * quark_action.h has no staggered fermions; one of another action (EO_TYPE) has other links.
  */
@@ -9,6 +10,11 @@
 #ifdef GF_INTEGRATOR
 typedef int milcgpu_serves_flow;
 #define MILCGPU_SERVES_FLOW 1
+#endif
+
+#ifdef HYP_3D_SMEARING
+typedef int milcgpu_serves_hyp;
+#define MILCGPU_SERVES_HYP 1
 #endif
 
 #ifdef FN

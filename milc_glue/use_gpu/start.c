@@ -90,16 +90,23 @@ static int *site_map(milcgpu_milc *milc) {
     return map;
 }
 
+#ifndef MILCGPU_SERVES
 #ifdef MILCGPU_SERVES_FLOW
+#define MILCGPU_PROGRAM "wilson_flow"
+#define milcgpu_program_left milcgpu_flow_left
+#else
+#define MILCGPU_PROGRAM "hvy_qpot"
+#define milcgpu_program_left milcgpu_hyp_left
+#endif
 static void describe(char *text, size_t size) {
-    snprintf(text, size, "MILC %s, wilson_flow, sizeof(site) %lu", *MILC_CODE_VERSION ? MILC_CODE_VERSION : "version 7",
-             (unsigned long)sizeof(site));
+    snprintf(text, size, "MILC %s, " MILCGPU_PROGRAM ", sizeof(site) %lu",
+             *MILC_CODE_VERSION ? MILC_CODE_VERSION : "version 7", (unsigned long)sizeof(site));
 }
 static void find_left(const char **left) {
     int r;
     for (r = 0; r < MILCGPU_ROUTINES; r++)
         left[r] = MILCGPU_ABSENT;
-    milcgpu_flow_left(left);
+    milcgpu_program_left(left);
 }
 #else
 static void describe(char *text, size_t size) {
@@ -114,7 +121,7 @@ static void find_left(const char **left) {
     milcgpu_mesons_left(left);
     milcgpu_gauge_left(left);
     milcgpu_clover_left(left);
-    left[MILCGPU_GRADIENT_FLOW] = MILCGPU_ABSENT;
+    left[MILCGPU_GRADIENT_FLOW] = left[MILCGPU_HYP_SMEAR] = MILCGPU_ABSENT;
 }
 #endif
 

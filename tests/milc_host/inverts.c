@@ -8,9 +8,17 @@
 #include <math.h>
 #include <string.h>
 
+#ifdef MILC_HOST_MASTER
+int __real_mat_invert_cg_field(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
+#define __real_mat_invert_block __real_mat_invert_block_uml
+#define BLOCK_TYPE UMLTYPE
+#else
 int __real_mat_invert_field(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
+#define BLOCK_TYPE CGTYPE
+#endif
 int __real_mat_invert_uml_field(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
 void __real_ks_dirac_adj_op_inplace(su3_vector *, Real, int, imp_ferm_links_t *);
+int __real_mat_invert_multi(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *, imp_ferm_links_t **);
 int __real_mat_invert_block(su3_vector **, su3_vector **, Real, int, quark_invert_control *, imp_ferm_links_t *);
 
 /* In program.c. */
@@ -23,11 +31,20 @@ quark_invert_control control(int parity);
 double allowed(double mass);
 void inject(const char *fault);
 
+/* One source: of master, a routine an inverter. */
+#ifdef MILC_HOST_MASTER
+#define MAT_INVERT_FIELD(prefix, src, dst, qic, mass, fn)                                                              \
+    ((qic)->inv_type == CGTYPE ? prefix##mat_invert_cg_field(src, dst, qic, mass, fn)                                  \
+                               : prefix##mat_invert_uml_field(src, dst, qic, mass, fn))
+#else
+#define MAT_INVERT_FIELD(prefix, src, dst, qic, mass, fn) prefix##mat_invert_field(src, dst, qic, mass, fn)
+#endif
+
 /* MILC's routine with MILC's own solves and D. */
 static int own(int n, su3_vector **src, su3_vector **dst, quark_invert_control *qic, Real mass, fn_links_t *fn) {
     int iterations;
     milcgpu_plugin_original(MILCGPU_MAT_INVERT, 1);
-    iterations = n == 1 ? __real_mat_invert_field(src[0], dst[0], qic, mass, fn)
+    iterations = n == 1 ? MAT_INVERT_FIELD(__real_, src[0], dst[0], qic, mass, fn)
                         : __real_mat_invert_block(src, dst, mass, n, qic, fn);
     milcgpu_plugin_original(MILCGPU_MAT_INVERT, 0);
     return iterations;
@@ -57,7 +74,8 @@ static void try_invert(int n, enum inv_type inverter, Real mass, fn_links_t *fn,
         x[k] = random_field(210 + k), y[k] = copy(x[k]);
     }
     inject(fault);
-    iterations = n == 1 ? mat_invert_field(src[0], x[0], &qic, mass, fn) : mat_invert_block(src, x, mass, n, &qic, fn);
+    iterations =
+        n == 1 ? MAT_INVERT_FIELD(, src[0], x[0], &qic, mass, fn) : MAT_INVERT_BLOCK(src, x, mass, n, &qic, fn);
     inject("none");
     check(total_iters - counted == iterations, "iterations are counted", iterations);
     own(n, src, y, &other, mass, fn);
@@ -97,10 +115,10 @@ static void try_guess(fn_links_t *fn) {
     su3_vector *src = random_field(230), *x = random_field(231), *before;
     quark_invert_control qic = control(EVENANDODD);
     qic.inv_type = CGTYPE;
-    mat_invert_field(src, x, &qic, 0.1, fn);
+    MAT_INVERT_FIELD(, src, x, &qic, 0.1, fn);
     before = copy(x);
     qic.resid *= 2;
-    check(mat_invert_field(src, x, &qic, 0.1, fn) <= 2, "iterations from an exact guess", qic.final_iters);
+    check(MAT_INVERT_FIELD(, src, x, &qic, 0.1, fn) <= 2, "iterations from an exact guess", qic.final_iters);
     check(difference(x, before, 6 * sites_on_node) < 1e-6, "an exact guess stays", 0);
     free(src), free(x), free(before);
 }
@@ -121,19 +139,47 @@ static void try_adjoint(fn_links_t *fn, const char *fault) {
     }
 }
 
-void try_inverts(fn_links_t *fn, const char *fault) {
+/* Three masses; the last may have other links, for which it is solved again. */
+static void try_multi(fn_links_t *fn, fn_links_t *fn_last) {
+    su3_vector *src = random_field(250), *x[3], *y[3];
+    ks_param ksp[3] = {{0.3}, {0.1}, {0.2}};
+    quark_invert_control qic[3], other[3];
+    fn_links_t *fn_multi[3] = {fn, fn, fn_last};
+    int i;
+    for (i = 0; i < 3; i++) {
+        x[i] = random_field(251 + i), y[i] = copy(x[i]);
+        other[i] = qic[i] = control(EVENANDODD);
+    }
+    mat_invert_multi(src, x, ksp, 3, qic, fn_multi);
+    milcgpu_plugin_original(MILCGPU_MAT_INVERT, 1);
+    __real_mat_invert_multi(src, y, ksp, 3, other, fn_multi);
+    milcgpu_plugin_original(MILCGPU_MAT_INVERT, 0);
+    for (i = 0; i < 3; i++) {
+        check(qic[i].converged == 1, "a mass of several", i);
+        check(difference(x[i], y[i], 6 * sites_on_node) < allowed(ksp[i].mass), "a solution of several masses",
+              difference(x[i], y[i], 6 * sites_on_node));
+        free(x[i]), free(y[i]);
+    }
+    free(src);
+}
+
+void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault) {
     try_invert(1, UMLTYPE, 0.05, fn, 0, "none");
     try_invert(1, UMLTYPE, 0.1, fn, 0, fault);
     try_invert(1, CGTYPE, 0.1, fn, 0, fault);
+#ifndef MILC_HOST_MASTER
     try_invert(1, CGZTYPE, 0.1, fn, 0, "none");
-    try_invert(3, UMLTYPE, 0.08, fn, 0, fault);
     try_invert(2, CGTYPE, 0.1, fn, 0, "none");
     try_invert(2, CGZTYPE, 0.1, fn, 0, "none");
+#endif
+    try_invert(3, UMLTYPE, 0.08, fn, 0, fault);
     try_sources_of_one_parity(fn);
     try_guess(fn);
     try_adjoint(fn, fault);
+    try_multi(fn, fn);
+    try_multi(fn, fn_last);
     param.eigen_param.Nvecs = 2; /* there are some, and nobody asks for them */
     try_invert(1, UMLTYPE, 0.1, fn, 0, "none");
     try_invert(1, UMLTYPE, 0.1, fn, 1, "none");
-    try_invert(2, CGTYPE, 0.1, fn, 1, "none");
+    try_invert(2, BLOCK_TYPE, 0.1, fn, 1, "none");
 }

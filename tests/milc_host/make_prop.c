@@ -1,8 +1,10 @@
 /* Solves for a set of propagators as MILC does: calls for one source, for the sources of a colour, or for all. On even
- * sites, which is enough here. */
+ * sites, which is enough here. And for several masses of a source, on both parities. */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
+#include "../include/imp_ferm_links.h"
 #include "ks_spectrum_includes.h"
+#include <math.h>
 
 fn_links_t *set_links;    /* that it solves with */
 enum set_type solved_set; /* the set type that it was last called with */
@@ -23,5 +25,23 @@ int solve_ksprop(enum set_type set_type, enum inv_type inv_type, int num_prop, i
     for (j = 0; j < (all ? 1 : colors); j++)
         iterations += ks_congrad_block_parity_cpu(all ? colors * num_prop : num_prop, src + j * num_prop,
                                                   dst + j * num_prop, my_qic, my_ksp[0].mass, set_links);
+    return iterations;
+}
+
+/* The shared iteration, a refinement a mass, and M^dag of each solution. */
+int mat_invert_multi(su3_vector *src, su3_vector **dst, ks_param *ksp, int num_masses, quark_invert_control *qic,
+                     imp_ferm_links_t **fn_multi) {
+    int i, parity, iterations = 0;
+    for (i = 0; i < num_masses; i++)
+        ksp[i].offset = 4 * ksp[i].mass * ksp[i].mass;
+    for (parity = EVEN; parity >= ODD; parity--) {
+        for (i = 0; i < num_masses; i++)
+            qic[i].parity = parity;
+        iterations += ks_multicg_offset_field_cpu(src, dst, ksp, num_masses, qic, fn_multi[0]);
+        for (i = 0; i < num_masses; i++)
+            iterations += ks_congrad_parity_cpu(src, dst[i], &qic[i], 0.5 * sqrt(ksp[i].offset), fn_multi[i]);
+    }
+    for (i = 0; i < num_masses; i++)
+        ks_dirac_adj_op_inplace(dst[i], ksp[i].mass, EVENANDODD, fn_multi[i]);
     return iterations;
 }

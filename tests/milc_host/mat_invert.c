@@ -7,6 +7,12 @@
 
 params param;
 
+#ifdef MILC_HOST_MASTER
+enum { is_master = 1 };
+#else
+enum { is_master = 0 };
+#endif
+
 static double norm(const su3_vector *x, int parity) {
     const Real *reals = (const Real *)(x + (parity == EVEN ? 0 : even_sites_on_node));
     double sum = 0;
@@ -80,7 +86,8 @@ static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_contro
         subtract(0.5 / mass, 1, src[k], d, dst[k], ODD);
     }
     iterations += solve(n, normal, dst, ODD, qic, mass, fn);
-    qic->final_iters += even;
+    if (uml || !is_master)
+        qic->final_iters += even;
     for (k = 0; k < n; k++)
         free(normal[k]);
     free(d);
@@ -88,15 +95,23 @@ static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_contro
 }
 
 int mat_invert_cg_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn) {
-    node0_printf("Plain CG inversion from given initial guess for mass %f\n", mass);
+    if (!is_master)
+        node0_printf("Plain CG inversion from given initial guess for mass %f\n", mass);
     return invert(1, &src, &dst, qic, mass, fn, 0);
 }
 
 int mat_invert_uml_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn) {
-    node0_printf("UML inversion with mass %f\n", mass);
+    if (!is_master)
+        node0_printf("UML inversion with mass %f\n", mass);
     return invert(1, &src, &dst, qic, mass, fn, 1);
 }
 
+#ifdef MILC_HOST_MASTER
+int mat_invert_block_uml(su3_vector **src, su3_vector **dst, Real mass, int nsrc, quark_invert_control *qic,
+                         imp_ferm_links_t *fn) {
+    return invert(nsrc, src, dst, qic, mass, fn, 1);
+}
+#else
 /* dst = M^dag (M M^dag)^-1 src */
 static int cgz(int n, su3_vector **src, su3_vector **dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn) {
     su3_vector *x[n];
@@ -129,3 +144,4 @@ int mat_invert_block(su3_vector **src, su3_vector **dst, Real mass, int nsrc, qu
         node0_printf("Plain CG inversion from zero initial guess for mass %f\n", mass);
     return invert(nsrc, src, dst, qic, mass, fn, qic->inv_type == UMLTYPE);
 }
+#endif

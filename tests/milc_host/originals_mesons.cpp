@@ -25,21 +25,36 @@ reference::Fermion current(const su3_matrix *links, int kind, int index, const r
     return made;
 }
 
-reference::Fermion apply(imp_ferm_links_t *fn, int index, int *r0, const reference::Fermion &field) {
+// links: with phases relative to r0.
+reference::Fermion apply(su3_matrix *links, imp_ferm_links_t *fn, int index, int *r0, const reference::Fermion &field) {
     constexpr unsigned bits[16] = {1, 2, 4, 8, 15, 6, 5, 3, 9, 10, 12, 14, 13, 11, 7, 0};
-    if (ape_links_ks_phases != ON)
-        rephase_field_offset(ape_links, ON, &ape_links_ks_phases, r0);
     for (const int kind : {forward_fn, backward_fn})
         if (is(kind, index))
             return current(fn->fat, kind, index, field);
     for (const int kind : {forward_ape, backward_ape})
         if (is(kind, index))
-            return current(ape_links, kind, index, field);
+            return current(links, kind, index, field);
     if (index < 128)
         std::abort();
     const unsigned spin = bits[(index - 128) / 16], taste = bits[(index - 128) % 16];
-    const reference::Gauge links = spin == taste ? reference::Gauge{} : gauge(ape_links); // local ones have none
-    return reference::spin_taste(here(), links, origin(r0), spin, taste, field);
+    const reference::Gauge used = spin == taste ? reference::Gauge{} : gauge(links); // local ones have none
+    return reference::spin_taste(here(), used, origin(r0), spin, taste, field);
+}
+
+// MILC's APE links: develop puts phases in once, master for a while.
+reference::Fermion apply(imp_ferm_links_t *fn, int index, int *r0, const reference::Fermion &field) {
+#ifdef MILC_HOST_MASTER
+    if (ape_links == nullptr) // local operators
+        return apply(nullptr, fn, index, r0, field);
+    rephase_field_offset(ape_links, ON, nullptr, r0);
+    const reference::Fermion made = apply(ape_links, fn, index, r0, field);
+    rephase_field_offset(ape_links, OFF, nullptr, r0);
+    return made;
+#else
+    if (ape_links_ks_phases != ON)
+        rephase_field_offset(ape_links, ON, &ape_links_ks_phases, r0);
+    return apply(ape_links, fn, index, r0, field);
+#endif
 }
 
 } // namespace
@@ -47,7 +62,10 @@ reference::Fermion apply(imp_ferm_links_t *fn, int index, int *r0, const referen
 extern "C" {
 
 su3_matrix *ape_links;
+void g_vecdoublesum(double *, int) {}
+#ifndef MILC_HOST_MASTER
 int refresh_ape_links, ape_links_ks_phases;
+#endif
 
 int is_rhosfn_index(int index) { return is(pair_fn, index); }
 int is_rhosape_index(int index) { return is(pair_ape, index); }
@@ -55,22 +73,43 @@ int is_rhosffn_index(int index) { return is(forward_fn, index); }
 int is_rhosbfn_index(int index) { return is(backward_fn, index); }
 int is_rhosfape_index(int index) { return is(forward_ape, index); }
 int is_rhosbape_index(int index) { return is(backward_ape, index); }
+int forward_index(int index) {
+#ifndef MILC_HOST_MASTER
+    if (is(forward_fn, index) || is(forward_ape, index))
+        return index;
+#endif
+    return is(pair_fn, index)    ? index + forward_fn - pair_fn
+           : is(pair_ape, index) ? index + forward_ape - pair_ape
+                                 : -1;
+}
+int backward_index(int index) {
+#ifndef MILC_HOST_MASTER
+    if (is(backward_fn, index) || is(backward_ape, index))
+        return index;
+#endif
+    return is(pair_fn, index)    ? index + backward_fn - pair_fn
+           : is(pair_ape, index) ? index + backward_ape - pair_ape
+                                 : -1;
+}
 
 void rephase_field_offset(su3_matrix *links, int flag, int *status_now, int r0[]) {
     store(reference::phased_links(here(), gauge(links), origin(r0), false), links);
-    *status_now = flag;
+    if (status_now != nullptr)
+        *status_now = flag;
 }
 
+#ifndef MILC_HOST_MASTER
 void shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_vector *const src,
                  const su3_matrix *const links, int *) {
     store(reference::shift(here(), gauge(links), dir, static_cast<reference::ShiftWay>(fb), fermion(src)), EVENANDODD,
           dest);
 }
 
-void spin_taste_op_ape_fn(imp_ferm_links_t *fn, int index, int r0[], su3_vector *dest, const su3_vector *const src) {
+#endif
+void spin_taste_op_ape_fn(imp_ferm_links_t *fn, int index, int r0[], su3_vector *dest, read_vector *src) {
     store(apply(fn, index, r0, fermion(src)), EVENANDODD, dest);
 }
-void spin_taste_op(int index, int r0[], su3_vector *dest, const su3_vector *const src) {
+void spin_taste_op(int index, int r0[], su3_vector *dest, read_vector *src) {
     store(apply(nullptr, index, r0, fermion(src)), EVENANDODD, dest);
 }
 
@@ -82,8 +121,10 @@ void gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width, int i
             field[s] = field[s] + width * width / (16 * iters) * more[s];
     }
     store(field, EVENANDODD, src);
+#ifndef MILC_HOST_MASTER
     if (this_node == 0)
         std::printf("GSMEAR: time = %e (fn %s) iters = %d\n", 0.0, MILC_PRECISION == 1 ? "F" : "D", iters);
+#endif
 }
 
 void laplacian_v_field(su3_vector *src, su3_matrix *t_links, int t0) {
@@ -97,7 +138,7 @@ void laplacian_v_field(su3_vector *src, su3_matrix *t_links, int t0) {
 void ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2, int, int **q_momstore, char **q_parity,
                        int no_spin_taste_corr, int num_corr_mom[], int **corr_table, int p_index[],
                        imp_ferm_links_t *fn_src1, imp_ferm_links_t *fn_src2, int spin_taste_snk[], int meson_phase[],
-                       Real meson_factor[], int, int corr_index[], int r0[]) {
+                       Real meson_factor[], IF_DEVELOP(int) int corr_index[], int r0[]) {
     const reference::Fermion a = fermion(src1), b = fermion(src2);
     for (int g = 0; g < no_spin_taste_corr; ++g) {
         const int op = spin_taste_snk[corr_table[g][0]];

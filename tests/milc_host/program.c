@@ -5,6 +5,7 @@
  *   program [a fault: none, device, memory; or sets: sets of propagators, too]
  *   program inverts [a fault: none, device, memory, flip]: M x = b alone, in inverts.c
  *   program clover [a fault: none, device, memory, flip]: solves with the clover matrix, in clover.c
+ *   program measurements: measurements.c alone
  *   program gauge: gauge fixing and APE smearing alone
  *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
  */
@@ -23,7 +24,7 @@ void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
 void inject(const char *fault);
 void trajectory(const char *fault, const char *at);
 void try_measurements(fn_links_t *fn);
-void try_inverts(fn_links_t *fn, const char *fault);
+void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault);
 void try_clover(const char *fault);
 
 int __real_ks_congrad_parity_cpu(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
@@ -452,7 +453,8 @@ static void gauge_everything(void) {
     try_gauge(ZUP, 1, 2e-6);
 }
 
-static void invert_everything(const char *fault) {
+/* inverts.c or measurements.c, with links of their own. */
+static void alone(int inverts, const char *fault) {
     ks_action_paths asqtad;
     ks_action_paths_hisq hisq;
     info_t info = {0};
@@ -462,9 +464,18 @@ static void invert_everything(const char *fault) {
     fill_action(&asqtad, &hisq);
     links = create_G_from_site();
     __real_load_fn_links_cpu(&info, fn, &asqtad, links, 0);
-    try_inverts(fn, fault);
-    destroy_fn_links(fn);
     free(links);
+    if (inverts) {
+        fn_links_t *const other = create_fn_links();
+        fill_gauge_field(401);
+        links = create_G_from_site();
+        __real_load_fn_links_cpu(&info, other, &asqtad, links, 0);
+        try_inverts(fn, other, fault);
+        destroy_fn_links(other);
+        free(links);
+    } else
+        try_measurements(fn);
+    destroy_fn_links(fn);
 }
 
 int main(int argc, char **argv) {
@@ -479,8 +490,8 @@ int main(int argc, char **argv) {
     }
     nx = 4, ny = 6, nz = 4, nt = 4;
     make_lattice();
-    if (strcmp(fault, "inverts") == 0) {
-        invert_everything(argc > 2 ? argv[2] : "none");
+    if (strcmp(fault, "inverts") == 0 || strcmp(fault, "measurements") == 0) {
+        alone(strcmp(fault, "inverts") == 0, argc > 2 ? argv[2] : "none");
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }

@@ -3,6 +3,7 @@
 #define IMP_FERM_LINKS_H
 
 typedef complex_number complex;
+void g_vecdoublesum(double *sums, int n);
 #define EIGCG 2
 typedef struct {
     struct {
@@ -10,11 +11,22 @@ typedef struct {
     } eigen_param;
 } params;
 extern params param;
+/* MILC_HOST_MASTER: MILC's master, where it has other routines than develop. */
+#ifdef MILC_HOST_MASTER
+#define IF_DEVELOP(declared)
+typedef su3_vector read_vector;
+#define spin_taste_op_ape_fn spin_taste_op_fn
+#else
+#define IF_DEVELOP(declared) declared,
+typedef const su3_vector read_vector;
 enum shift_dir { SHIFT_FORWARD, SHIFT_BACKWARD, SHIFT_SYMMETRIC };
+extern int refresh_ape_links, ape_links_ks_phases;
+void shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_vector *const src,
+                 const su3_matrix *const links, int *refresh_links);
+#endif
 #define ALL_T_SLICES -1
 
 extern su3_matrix *ape_links;
-extern int refresh_ape_links, ape_links_ks_phases;
 
 int is_rhosfn_index(int index);
 int is_rhosape_index(int index);
@@ -22,24 +34,31 @@ int is_rhosffn_index(int index);
 int is_rhosbfn_index(int index);
 int is_rhosfape_index(int index);
 int is_rhosbape_index(int index);
+int forward_index(int index);
+int backward_index(int index);
 void rephase_field_offset(su3_matrix *links, int flag, int *status_now, int r0[]);
-void shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_vector *const src,
-                 const su3_matrix *const links, int *refresh_links);
-void spin_taste_op(int index, int r0[], su3_vector *dest, const su3_vector *const src);
-void spin_taste_op_ape_fn(imp_ferm_links_t *fn, int index, int r0[], su3_vector *dest, const su3_vector *const src);
+void spin_taste_op(int index, int r0[], su3_vector *dest, read_vector *src);
+void spin_taste_op_ape_fn(imp_ferm_links_t *fn, int index, int r0[], su3_vector *dest, read_vector *src);
 void gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width, int iters, int t0);
 void laplacian_v_field(su3_vector *src, su3_matrix *t_links, int t0);
 void ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2, int no_q_momenta, int **q_momstore,
                        char **q_parity, int no_spin_taste_corr, int num_corr_mom[], int **corr_table, int p_index[],
                        imp_ferm_links_t *fn_src1, imp_ferm_links_t *fn_src2, int spin_taste_snk[], int meson_phase[],
-                       Real meson_factor[], int num_corr, int corr_index[], int r0[]);
+                       Real meson_factor[], IF_DEVELOP(int num_corr) int corr_index[], int r0[]);
 
 void ks_dirac_adj_op(su3_vector *src, su3_vector *dst, Real mass, int parity, imp_ferm_links_t *fn);
 void ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_ferm_links_t *fn);
+int mat_invert_multi(su3_vector *src, su3_vector **dst, ks_param *ksp, int num_masses, quark_invert_control *qic,
+                     imp_ferm_links_t **fn_multi);
 int mat_invert_cg_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn);
 int mat_invert_uml_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn);
+#ifdef MILC_HOST_MASTER
+#define MAT_INVERT_BLOCK mat_invert_block_uml
+#else
+#define MAT_INVERT_BLOCK mat_invert_block
 int mat_invert_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn);
-int mat_invert_block(su3_vector **src, su3_vector **dst, Real mass, int nsrc, quark_invert_control *qic,
+#endif
+int MAT_INVERT_BLOCK(su3_vector **src, su3_vector **dst, Real mass, int nsrc, quark_invert_control *qic,
                      imp_ferm_links_t *fn);
 
 #endif

@@ -1,0 +1,61 @@
+/* load_hyp_links of hvy_qpot: HYP smearing of a field of links without phases, in all directions or in space alone.
+ * What else it may be asked for (other projections, another direction left out) is MILC's. */
+#include "glue.h"
+
+#include "../include/hyp_coeff.h"
+#include <string.h>
+
+void __real_load_hyp_links(su3_matrix *, su3_matrix *, int, hyp_coeffs_t *) MILCGPU_ORIGINAL;
+
+void milcgpu_hyp_left(const char **left) {
+    left[MILCGPU_HYP_SMEAR] = __real_load_hyp_links == NULL ? MILCGPU_ABSENT : NULL;
+}
+
+static milcgpu_field field_of(su3_matrix *links) {
+    milcgpu_field field = {links, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, 0};
+    return field;
+}
+
+static int has_weight(Real alpha) { return alpha >= 0 && alpha <= 1; }
+
+static double own(su3_matrix *links, su3_matrix *smeared, int dir_exclude, hyp_coeffs_t *hc) {
+    const double since = milcgpu_plugin_seconds();
+    milcgpu_plugin_original(MILCGPU_HYP_SMEAR, 1);
+    __real_load_hyp_links(links, smeared, dir_exclude, hc);
+    milcgpu_plugin_original(MILCGPU_HYP_SMEAR, 0);
+    return milcgpu_plugin_seconds() - since;
+}
+
+void __wrap_load_hyp_links(su3_matrix *U_link, su3_matrix *hyp_link, int dir_exclude, hyp_coeffs_t *hc) {
+    milcgpu_hyp_spec spec;
+    double seconds;
+    if (hc->proj_method != HYP_SU3_TR_MAX || hc->hits < 1 || (dir_exclude != TUP && dir_exclude != NODIR) ||
+        !has_weight(hc->alpha1) || !has_weight(hc->alpha2) || !has_weight(hc->alpha3) || U_link == hyp_link ||
+        !milcgpu_takes_over()) {
+        __real_load_hyp_links(U_link, hyp_link, dir_exclude, hc);
+        return;
+    }
+    memset(&spec, 0, sizeof spec);
+    spec.struct_size = sizeof spec;
+    spec.alpha1 = hc->alpha1, spec.alpha2 = hc->alpha2, spec.alpha3 = hc->alpha3;
+    spec.times = 1;
+    spec.directions = dir_exclude == TUP ? 3 : 4;
+    spec.hits = hc->hits;
+    spec.phases_out = 1;
+    seconds = -milcgpu_plugin_seconds();
+    if (!milcgpu_plugin_hyp_smear(field_of(U_link), &spec, field_of(hyp_link))) {
+        own(U_link, hyp_link, dir_exclude, hc);
+        return;
+    }
+    seconds += milcgpu_plugin_seconds();
+    if (milcgpu_plugin_compare()) {
+        su3_matrix *theirs = (su3_matrix *)milcgpu_spare_room(4 * sites_on_node * sizeof(su3_matrix),
+                                                              "a comparison: this call goes without");
+        if (theirs != NULL) {
+            const double cpu_seconds = own(U_link, theirs, dir_exclude, hc);
+            void *ours_of[1] = {hyp_link}, *theirs_of[1] = {theirs};
+            milcgpu_judge(milcgpu_plugin_compare_links(MILCGPU_HYP_SMEAR, 1, ours_of, theirs_of, seconds, cpu_seconds));
+        }
+        free(theirs);
+    }
+}
