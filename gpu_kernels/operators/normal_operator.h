@@ -1,6 +1,6 @@
-// What a solver knows of an operator: A = shift + sign B^dag B, sign 1 or -1, hermitian and positive, on the sites of one
-// parity. It is applied in two launches: B x, and B^dag of that with an epilogue (blas/epilogue.h) which adds shift x
-// and what conjugate gradient needs. <v, A v> = shift |v|^2 + sign |B v|^2 is known after the first
+// What a solver knows of an operator: A = shift + sign B^dag B, sign 1 or -1, hermitian and positive, on the sites of
+// one parity. It is applied in two launches: B x, and B^dag of that with an epilogue (blas/epilogue.h) which adds shift
+// x and what conjugate gradient needs. <v, A v> = shift |v|^2 + sign |B v|^2 is known after the first
 // (CgState::set_step_along_p).
 #pragma once
 #include "gpu_kernels/backend/checksum.h"
@@ -68,8 +68,8 @@ class NormalOperator {
     OperatorSpec spec_;
 };
 
-// out = b - A x, of one source or, without a sum, of several; between: room for B x; *sum (device) = |out|^2. checksums (device; nullptr: not wanted), where the
-// operator takes them: of what it stands on, as it was read.
+// out = b - A x, of one source or, without a sum, of several; between: room for B x; *sum (device) = |out|^2. checksums
+// (device; nullptr: not wanted), where the operator takes them: of what it stands on, as it was read.
 void residual(Device &, const NormalOperator &, double shift, const SpinorBlock &b, const SpinorBlock &x,
               const SpinorBlock &between, const SpinorBlock &out, double *sum, uint64_t *checksums = nullptr);
 
