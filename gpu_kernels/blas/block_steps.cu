@@ -382,7 +382,7 @@ template <class S, int most> struct UpdateBlock {
             const int step = (iterations - pending + k) % cg_kept_steps;
             const Complex<Real> *const alpha = alpha_of(s, step, Real()) + first;
             MILCGPU_UNROLL_TWICE // the next direction is under way
-                for (int source = 0; source < n; ++source) {
+            for (int source = 0; source < n; ++source) {
                 const Vector<Real> direction = load_spinor<S>(p[step][source], stride, i);
                 MILCGPU_UNROLL
                 for (int j = 0; j < most; ++j)
