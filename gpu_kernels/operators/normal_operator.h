@@ -1,6 +1,6 @@
-// What a solver knows of an operator: A = shift + sign B^dag B, sign 1 or -1, hermitian and positive, on the sites of one
-// parity. It is applied in two launches: B x, and B^dag of that with an epilogue (blas/epilogue.h) which adds shift x
-// and what conjugate gradient needs. <v, A v> = shift |v|^2 + sign |B v|^2 is known after the first
+// What a solver knows of an operator: A = shift + sign B^dag B, sign 1 or -1, hermitian and positive, on the sites of
+// one parity. It is applied in two launches: B x, and B^dag of that with an epilogue (blas/epilogue.h) which adds shift
+// x and what conjugate gradient needs. <v, A v> = shift |v|^2 + sign |B v|^2 is known after the first
 // (CgState::set_step_along_p).
 #pragma once
 #include "gpu_kernels/backend/checksum.h"
