@@ -220,7 +220,7 @@ TEST_CASE("what solves with a clover term refuse, with the solution untouched; f
         }
         w.load(w.gauge);
         w.spec.clover = 1 / kappa;
-        refused(how, MILCGPU_BAD_ARGUMENT, "64 of 64 blocks on odd sites have no inverse");
+        refused(how, MILCGPU_BAD_ARGUMENT, "64 of 64 blocks on even sites have no inverse");
         w.spec.clover = cku0 / kappa;
         w.gauge = before;
         w.load(w.gauge);
