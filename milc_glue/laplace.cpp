@@ -402,7 +402,7 @@ void solve_group(milcgpu_meson_links &links, LaplaceKept &kept, Solver &solver, 
         limits.together = a.together;
         for (int k = 0; k < count; ++k)
             limits.tolerances.push_back(group.tolerance(k, spec.tolerance, source));
-        limits.max_iterations = spec.max_iterations, limits.max_restarts = spec.max_restarts;
+        limits.max_iterations.assign(count, spec.max_iterations), limits.max_restarts = spec.max_restarts;
         limits.reliable_delta = reliable_delta(spec, several.spec().spinor), limits.jump_limit = spec.jump_limit;
         const SourcesReport r = several.solve(limits, progress);
         for (int k = 0; k < count; ++k) {
