@@ -25,7 +25,7 @@ constexpr Part parts[] = {
     {"solves", bench_solves, false, true, false},       {"sources", bench_sources, false, true, false},
     {"masses", bench_masses, false, true, false},       {"forces", bench_forces, false, false, false},
     {"gauge", bench_gauge, false, false, true},         {"mesons", bench_mesons, false, false, true},
-    {"operators", bench_operators, false, false, true}, {"dirac", bench_dirac, false, false, true},
+    {"operators", bench_operators, false, false, true}, {"dirac", bench_dirac, false, false, false},
     {"dense", bench_dense, false, false, false}};
 
 std::vector<Part> parts_of(const std::string &names) {
