@@ -7,6 +7,7 @@
 #include "examples/bench.h"
 #include "examples/arguments.h"
 #include "examples/heatbath.h"
+#include "examples/sweep.h"
 #include <sstream>
 
 using namespace milcgpu;
@@ -17,13 +18,13 @@ namespace {
 struct Part {
     const char *name;
     void (*run)(const Bench &);
-    bool with_reference, on_ranks;
+    bool with_reference, on_ranks, sweeps; // sweeps: launches of one kernel, which take the device's block
 };
-constexpr Part parts[] = {{"dslash", bench_dslash, true, true},  {"links", bench_links, true, true},
-                          {"solves", bench_solves, false, true}, {"sources", bench_sources, false, true},
-                          {"masses", bench_masses, false, true}, {"forces", bench_forces, false, false},
-                          {"gauge", bench_gauge, false, false},  {"mesons", bench_mesons, false, false},
-                          {"dense", bench_dense, false, false}};
+constexpr Part parts[] = {{"dslash", bench_dslash, true, true, true},   {"links", bench_links, true, true, false},
+                          {"solves", bench_solves, false, true, false}, {"sources", bench_sources, false, true, false},
+                          {"masses", bench_masses, false, true, false}, {"forces", bench_forces, false, false, false},
+                          {"gauge", bench_gauge, false, false, true},   {"mesons", bench_mesons, false, false, true},
+                          {"dense", bench_dense, false, false, false}};
 
 std::vector<Part> parts_of(const std::string &names) {
     std::string all;
@@ -54,10 +55,14 @@ void measure(const BenchSettings &settings, const std::vector<Part> &chosen, con
     const Bench bench{ranks, settings, system, connection, table};
     table.begin(bench.device(), size);
     for (const Part &part : chosen) {
-        if (part.on_ranks || ranks.size() == 1)
-            part.run(bench);
-        else
+        if (!part.on_ranks && ranks.size() > 1)
             std::printf("%s: left out, one rank only\n", part.name);
+        else if (settings.sweep_shapes && !part.sweeps)
+            std::printf("%s: left out, its operations are more than a launch\n", part.name);
+        else if (settings.sweep_shapes)
+            sweep_shapes(bench.device(), table, [&] { part.run(bench); });
+        else
+            part.run(bench);
     }
 }
 
@@ -99,6 +104,8 @@ int main(int argc, char **argv) {
     arguments.add("compare", "FILE", settings.compare, "a table written before: names the rows that are slower now");
     arguments.add("noise", "P", settings.noise, "percent of the time that does not count as slower");
     arguments.add("sweeps", "N", settings.sweeps, "heat-bath sweeps of the gauge field (beta 6, cold start)");
+    arguments.add("sweep", "", settings.sweep_shapes,
+                  "dslash, gauge, mesons: other launch shapes than the tables', and what they gain");
     arguments.add("block", "N", settings.block, "threads a block of every kernel (0: its own)");
     arguments.add("reals", "R", settings.reals,
                   "of a long link: 18, 13, 9 (D alone: 12, 8 too), or 0 for each of them");

@@ -15,7 +15,7 @@ struct BenchSettings {
     double mass = 0.01, tolerance = 1e-10, delta = 0, noise = 3;
     int block = 0, reals = 0, sweeps = 8; // sweeps: far enough from the unit field for solves of the usual length
     int hisq_terms = 30, asqtad_terms = 8;
-    bool all_rows = false, quick = false;
+    bool all_rows = false, quick = false, sweep_shapes = false;
 };
 
 struct Bench {

@@ -69,7 +69,10 @@ void bench_dslash(const Bench &bench) {
             const std::string precision = name(row.spinor);
             const Operation what{"dslash",
                                  format("%d %s%s", row.reals, name(row.epilogue), row.checks ? " checked" : ""),
-                                 row.link == row.spinor ? precision : precision + "/" + name(row.link), sources};
+                                 row.link == row.spinor ? precision : precision + "/" + name(row.link), sources,
+                                 sources > 1 ? "" // blocks of 64 threads by their code
+                                             : format("gpu_kernels/dslash/rows.h: spinors %s, links %s: block %d",
+                                                      name(row.spinor), name(row.link), row.shape.block)};
             if (pair.lng->reals() != row.reals) {
                 bench.table.wrong(what, "the links were refused");
                 continue;

@@ -70,6 +70,10 @@ void Table::begin(milcgpu::Device &device, const std::array<int, 4> &n) {
 std::string Table::place() const { return "," + lattice_ + "," + ranks_.grid() + "," + std::to_string(ranks_.size()); }
 
 void Table::row(const Operation &operation, const Cost &cost, double error, double tolerance) {
+    if (!(error <= tolerance))
+        wrong(operation, format("error %.2e, at most %.2e is right", error, tolerance));
+    if (watcher_)
+        return watcher_(operation, cost.seconds);
     const double us = cost.seconds * 1e6, gflops = cost.flops / cost.seconds * 1e-9,
                  bandwidth = cost.bytes / cost.seconds * 1e-9, percent = 1e11 * bandwidth / copy_bandwidth_;
     const std::string sources = operation.sources == 1 ? "" : format(" %d sources", operation.sources);
@@ -97,8 +101,6 @@ void Table::row(const Operation &operation, const Cost &cost, double error, doub
                 : column == "single" ? 1
                                      : 2] =
         cost.steps > 0 ? format("%.1f, %d steps", us, cost.steps) : format("%.1f (%.0f %%)", us, percent);
-    if (!(error <= tolerance))
-        wrong(operation, format("error %.2e, at most %.2e is right", error, tolerance));
 }
 
 void Table::wrong(const Operation &operation, const std::string &why) {

@@ -4,6 +4,7 @@
 #include "examples/ranks.h"
 #include "examples/timing.h"
 #include <fstream>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@ namespace examples {
 struct Operation {
     std::string kind, what, precision;
     int sources = 1;
+    std::string shape = ""; // where its launch shape stands, for Sweep
 };
 // Of one launch, step or call: seconds, flops, and compulsory bytes (each number read or written once).
 struct Cost {
@@ -36,6 +38,9 @@ class Table {
     void begin(milcgpu::Device &device, const std::array<int, 4> &lattice);
     double copy_bandwidth() const { return copy_bandwidth_; } // bytes a second, read and written, of all ranks
 
+    // The rows that follow go to `watcher` alone, once they are verified; none: to the table again.
+    void watch(std::function<void(const Operation &, double seconds)> watcher) { watcher_ = std::move(watcher); }
+
     // error: of the result that was timed; above `tolerance`, or NaN, it is wrong.
     void row(const Operation &operation, const Cost &cost, double error, double tolerance);
     void wrong(const Operation &operation, const std::string &why);
@@ -53,6 +58,7 @@ class Table {
     void print_summary() const;
 
     const Job &ranks_;
+    std::function<void(const Operation &, double)> watcher_;
     std::ofstream csv_;
     std::string device_, lattice_;
     double copy_bandwidth_ = 0;

@@ -398,15 +398,16 @@ void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user
     guarded(nullptr, "milcgpu_list_kernels", [&] {
         if (line == nullptr)
             refuse("line is NULL");
-        line(user, format("%-8s %-8s %5s  %-9s %7s %9s %7s %7s  %s", "spinor", "link", "reals", "epilogue", "sources",
-                          "checksums", "bytes", "flops", "file")
+        line(user, format("%-8s %-8s %5s  %-9s %7s %9s %7s %7s %6s %9s %14s  %s", "spinor", "link", "reals", "epilogue",
+                          "sources", "checksums", "bytes", "flops", "block", "blocks/SM", "sources/thread", "file")
                        .c_str());
         for (const DslashKernel &row : dslash_table())
-            line(user, format("%-8s %-8s %5d  %-9s %7d %9s %7zu %7zu  %s", name(row.spinor), name(row.link), row.reals,
-                              name(row.epilogue), row.most_sources, row.checks ? "of links" : "-",
-                              dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, 1),
-                              dslash_flops(row.epilogue, 1), row.file)
-                           .c_str());
+            line(user,
+                 format("%-8s %-8s %5d  %-9s %7d %9s %7zu %7zu %6d %9d %14d  %s", name(row.spinor), name(row.link),
+                        row.reals, name(row.epilogue), row.most_sources, row.checks ? "of links" : "-",
+                        dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, 1), dslash_flops(row.epilogue, 1),
+                        row.shape.block, row.shape.min_blocks, row.shape.sources, row.file)
+                     .c_str());
         line(user, format("%-8s %-8s %5s  %-16s %7s %7s  %s", "Wilson", "link", "reals", "form, epilogue", "bytes",
                           "flops", "file")
                        .c_str());

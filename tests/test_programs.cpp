@@ -118,6 +118,15 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
     CHECK(faster.count("\nslower: ") == 0);
     CHECK(faster.count(all_rows + of + " rows compared: 0 slower, " + all_rows + " faster") == 1);
 
+    const Run sweep =
+        run("bench --backend host --size 4 4 4 4 --sweeps 1 --quick --only dslash,dense --sweep --csv " + csv);
+    INFO(sweep.output);
+    CHECK(sweep.status == 0);
+    CHECK(sweep.count("\nrun 3 of 3: four threads a site\n") == 1);
+    CHECK(sweep.count("\ndense: left out, its operations are more than a launch\n") == 1);
+    CHECK(sweep.count(" launch shapes gain more than the noise over those of the tables\n") == 1);
+    CHECK(table(csv).size() == 2); // heading and copy
+
     const auto refused = [&](const std::string &options, const std::string &why) {
         const Run r = run("bench --backend host " + options);
         INFO(r.output);
@@ -130,7 +139,8 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
     std::ofstream(old) << "kind,what,precision,sources,lattice,grid,ranks,us,gflops,gbytes_per_second,percent_of_copy,"
                           "flops_per_byte,error,steps,cublas_us\n";
     refused("--compare " + old, "--compare: " + old + " has no rows");
-    refused("--only dslash,linsk", "--only: 'linsk' is none of dslash,links,solves,sources,masses,forces,gauge,mesons,dense");
+    refused("--only dslash,linsk",
+            "--only: 'linsk' is none of dslash,links,solves,sources,masses,forces,gauge,mesons,dense");
     refused("--csv /nowhere/csv", "--csv: /nowhere/csv cannot be written");
 }
 

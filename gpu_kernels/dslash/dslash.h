@@ -22,6 +22,12 @@ struct DslashCall : HalfCall {
     PeerLaunch exchange{};      // of Halo::before_dslash, where it is cut
 };
 
+// Of a row, on the GPU: threads a block; how many blocks of 256 threads (of 64 where it takes several sources) must fit
+// on a multiprocessor; sources a thread. Whether a site takes four threads is the device's (Device::parts_below).
+struct LaunchShape {
+    int block, min_blocks, sources;
+};
+
 struct DslashKernel {
     Precision spinor, link;
     int reals; // of a long link
@@ -30,6 +36,7 @@ struct DslashKernel {
     bool checks;      // takes the checksums of the links on the way (HalfCall::checksums)
     void (*whole)(Device &, const DslashCall &, Epilogue); // launches it on a lattice that is not cut
     const char *file;
+    LaunchShape shape;
     void (*cut)(Device &, const DslashCall &, Epilogue) = nullptr; // and on one that is; nullptr: not built
     // On the host one of them serves all lattices: a compiler rounds the same source as it likes.
     void launch(Device &device, const DslashCall &call, Epilogue end) const {

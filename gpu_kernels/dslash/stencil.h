@@ -176,16 +176,30 @@ template <class Where, class Spinor, Precision link, int min_blocks, int block>
 void add_rows(std::vector<DslashKernel> &table, const char *file) {
     for_all_reals([&](auto reals) {
         for (const EpilogueTraits &end : epilogues)
-            table.push_back({Spinor::precision, link, reals, end.epilogue, 1, false,
-                             launch_stencil<Where, Spinor, link, reals, min_blocks, block>, file});
+            table.push_back({Spinor::precision,
+                             link,
+                             reals,
+                             end.epilogue,
+                             1,
+                             false,
+                             launch_stencil<Where, Spinor, link, reals, min_blocks, block>,
+                             file,
+                             {block, min_blocks, 1}});
     });
 }
 
 // The residual that takes the checksums of links as handed over.
 template <class Where, class Spinor, Precision link, int min_blocks, int block>
 void add_checked_row(std::vector<DslashKernel> &table, const char *file) {
-    table.push_back({Spinor::precision, link, 18, Epilogue::residual, 1, true,
-                     launch_checked_stencil<Where, Spinor, link, 18, min_blocks, block>, file});
+    table.push_back({Spinor::precision,
+                     link,
+                     18,
+                     Epilogue::residual,
+                     1,
+                     true,
+                     launch_checked_stencil<Where, Spinor, link, 18, min_blocks, block>,
+                     file,
+                     {block, min_blocks, 1}});
 }
 
 // The same for several sources.
@@ -193,8 +207,15 @@ template <class Where, class Spinor, Precision link, int min_blocks, class Shape
 void add_sources_rows(std::vector<DslashKernel> &table, const char *file) {
     for_all_reals([&](auto reals) {
         for (const EpilogueTraits &end : epilogues)
-            table.push_back({Spinor::precision, link, reals, end.epilogue, max_shifts, false,
-                             launch_sources_stencil<Where, Spinor, link, reals, min_blocks, Shape>, file});
+            table.push_back({Spinor::precision,
+                             link,
+                             reals,
+                             end.epilogue,
+                             max_shifts,
+                             false,
+                             launch_sources_stencil<Where, Spinor, link, reals, min_blocks, Shape>,
+                             file,
+                             {tile_sites, Shape::blocks, Shape::together}});
     });
 }
 
