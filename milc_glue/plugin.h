@@ -199,9 +199,10 @@ typedef struct {
 
 /* Between begin and end the solutions of multi-mass solves may stay on the device (then MILC's fields are not filled),
  * D of them too; their sums and the fermion force take them there. Whatever else of milcgpu reads one has it copied
- * first. most: so many at a time. */
-void milcgpu_plugin_vectors_begin(int most);
-void milcgpu_plugin_vectors_end(void);
+ * first. most: so many at a time. again: 1: where the device is lost, and solutions with it, the caller makes them
+ * again: `end` then returns 1, and until then MILC's routines go on with what their fields have. */
+void milcgpu_plugin_vectors_begin(int most, int again);
+int milcgpu_plugin_vectors_end(void);
 /* to = constant source + sum of weights[k] x[k] on one parity. 0: these solutions are not all on the device. */
 int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weights, int parity, double constant,
                                milcgpu_field source, milcgpu_field to);

@@ -391,7 +391,7 @@ TEST_CASE("plugin: solutions of several masses stay on the device until M^dag of
             for (const bool broken : {false, true}) {
                 SeveralMasses masses(milc);
                 solves = {}, adjoints = {};
-                milcgpu_plugin_vectors_begin(SeveralMasses::n);
+                milcgpu_plugin_vectors_begin(SeveralMasses::n, 0);
                 REQUIRE(masses.solve(MILCGPU_EVEN) == 1);
                 REQUIRE(masses.solve(MILCGPU_ODD) == 1);
                 if (stay)

@@ -144,8 +144,10 @@ int milcgpu_plugin_plaquettes(const milcgpu_plugin_lattice *lattice, double *spa
                     [&](milcgpu_gauge *gauge, RoutineAccount &) { return milcgpu_plaquettes(gauge, space, time); });
 }
 
-void milcgpu_plugin_vectors_begin(int most) {
+void milcgpu_plugin_vectors_begin(int most, int again) {
     Plugin &p = plugin();
+    p.solutions_again = again != 0;
+    p.solutions_lost = false;
     common_answer_of("solutions on the device", "They go to the host", 0, [&] {
         if (p.active() && p.compare == 0 && milcgpu_plugin_resident() != 0)
             p.vectors.begin(p.context, p.real(), most);
@@ -180,14 +182,24 @@ int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weig
 int milcgpu_plugin_vectors_need(void) {
     Plugin &p = plugin();
     return common_answer_of("solutions on the device", "MILC cannot go on", 0, [&] {
-        p.vectors.all_to_host();
+        std::string why;
+        try {
+            p.vectors.all_to_host();
+        } catch (const Error &error) {
+            why = error.what();
+        }
+        if (p.vectors.handle() != nullptr)
+            p.lose_solutions(p.agreed.words(why));
         return !p.lost;
     });
 }
 
-void milcgpu_plugin_vectors_end(void) {
-    plugin().known.clear();
-    plugin().vectors.end();
+int milcgpu_plugin_vectors_end(void) {
+    Plugin &p = plugin();
+    p.known.clear();
+    p.vectors.end();
+    p.solutions_again = false;
+    return p.solutions_lost;
 }
 
 int milcgpu_plugin_newer_on_device(int what) {

@@ -1,7 +1,6 @@
-// MILC's solutions on their way from the multi-mass solver to a sum of them, through D to the fermion force, or to M^dag
-// of them: they
-// stay on the device, and MILC's fields are left as they are. Only between begin and end, where all of their readers
-// are known; whoever else reads one has it copied first (to_host).
+// MILC's solutions on their way from the multi-mass solver to a sum of them, through D to the fermion force, or to
+// M^dag of them: they stay on the device, and MILC's fields are left as they are. Only between begin and end, where all
+// of their readers are known; whoever else reads one has it copied first (to_host).
 #pragma once
 #include "milc_glue/milcgpu_md.h"
 #include "milc_glue/plugin.h"

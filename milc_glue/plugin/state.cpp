@@ -117,24 +117,33 @@ bool Plugin::open(int backend) {
 }
 
 void Plugin::close() {
-    std::string why;
-    const auto attempt = [&](const auto &copy) {
+    const auto attempt = [&](bool needed, const auto &copy) {
+        std::string why;
         try {
             copy();
         } catch (const std::exception &error) {
             why = error.what();
         }
+        return needed ? agreed.words(why) : why;
     };
-    attempt([&] { vectors.all_to_host(); });
-    if (gauge != nullptr) // all ranks are asked, whatever one has found above
-        attempt([&] { gauge->to_host(MILCGPU_LINKS | MILCGPU_MOMENTA, "the end of the device's work"); });
-    if (gauge != nullptr || vectors.handle() != nullptr)
-        why = agreed.words(why);
+    const std::string solutions = attempt(vectors.handle() != nullptr, [&] { vectors.all_to_host(); });
+    lose_solutions(solutions);
+    const std::string why = attempt(gauge != nullptr, [&] {
+        if (gauge != nullptr) // all ranks are asked, whatever one has found above
+            gauge->to_host(MILCGPU_LINKS | MILCGPU_MOMENTA, "the end of the device's work");
+    });
     if (!why.empty()) {
         lost = true;
         say(0, why);
     }
     drop();
+}
+
+void Plugin::lose_solutions(const std::string &why) {
+    if (why.empty())
+        return;
+    (solutions_again ? solutions_lost : lost) = true;
+    say(0, why + (solutions_again ? ". They are made again" : ""));
 }
 
 void Plugin::drop() {

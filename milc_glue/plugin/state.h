@@ -46,6 +46,8 @@ struct Plugin {
     std::unique_ptr<QuarkFields> quarks;
     ResidentVectors vectors;
     bool lost = false; // gauge field, momenta or solutions were on a device that is gone
+    // Solutions alone were, and who made them makes them again.
+    bool solutions_again = false, solutions_lost = false;
     KnownSolutions known;
     Ledger ledger;
     int originals = 0; // calls of MILC's original that are under way, one in another
@@ -63,7 +65,8 @@ struct Plugin {
     int device_number() const;
     bool open(int backend); // false: milcgpu_last_error() says why
     void close();
-    void drop(); // the same without a copy of what only the device has
+    void drop();                                 // the same without a copy of what only the device has
+    void lose_solutions(const std::string &why); // says it; an empty why: none are lost
     // The device's links with the content of these; nullptr, and said, where they could not be loaded.
     LinkSet *links_for(const void *fat, const void *lng);
     // Whether the context is of no more use after this status.

@@ -220,13 +220,17 @@ void __wrap_ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_
 int __wrap_mat_invert_multi(su3_vector *src, su3_vector **dst, ks_param *ksp, int num_masses, quark_invert_control *qic,
                             imp_ferm_links_t **fn_multi) {
     const int stay = num_masses > 0 && milcgpu_takes_over() && milcgpu_plugin_takes_dslash();
+    const int counted = total_iters;
     int iterations;
     if (stay)
-        milcgpu_plugin_vectors_begin(num_masses);
+        milcgpu_plugin_vectors_begin(num_masses, 1);
     iterations = __real_mat_invert_multi(src, dst, ksp, num_masses, qic, fn_multi);
     if (stay) {
         milcgpu_need_vectors();
-        milcgpu_plugin_vectors_end();
+        if (milcgpu_plugin_vectors_end()) { /* the device was lost, and solutions with it */
+            total_iters = counted;
+            iterations = __real_mat_invert_multi(src, dst, ksp, num_masses, qic, fn_multi);
+        }
     }
     return iterations;
 }

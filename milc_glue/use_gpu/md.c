@@ -203,7 +203,7 @@ int __wrap_update(void) {
         return __real_update();
     trajectory++;
     if (milcgpu_takes_over() && stays())
-        milcgpu_plugin_vectors_begin(forces > longest ? forces : longest);
+        milcgpu_plugin_vectors_begin(forces > longest ? forces : longest, 0);
     iterations = __real_update();
     milcgpu_plugin_vectors_end();
     trajectory--;

@@ -4,6 +4,7 @@
 #include "../include/fermion_links.h"
 #include "../include/imp_ferm_links.h"
 #include "ks_spectrum_includes.h"
+#include "plugin.h"
 #include <math.h>
 
 fn_links_t *set_links;    /* that it solves with */
@@ -41,6 +42,8 @@ int mat_invert_multi(su3_vector *src, su3_vector **dst, ks_param *ksp, int num_m
         for (i = 0; i < num_masses; i++)
             iterations += ks_congrad_parity_cpu(src, dst[i], &qic[i], 0.5 * sqrt(ksp[i].offset), fn_multi[i]);
     }
+    if (getenv("MILC_HOST_LOSE_SOLUTIONS") != NULL)
+        milcgpu_plugin_inject_fault(MILCGPU_FAULT_DEVICE_LOST);
     for (i = 0; i < num_masses; i++)
         ks_dirac_adj_op_inplace(dst[i], ksp[i].mass, EVENANDODD, fn_multi[i]);
     return iterations;
