@@ -25,8 +25,8 @@ constexpr Part parts[] = {
     {"solves", bench_solves, false, true, false},       {"sources", bench_sources, false, true, false},
     {"masses", bench_masses, false, true, false},       {"forces", bench_forces, false, false, false},
     {"gauge", bench_gauge, false, false, true},         {"mesons", bench_mesons, false, false, true},
-    {"operators", bench_operators, false, false, true}, {"dirac", bench_dirac, false, false, false},
-    {"dense", bench_dense, false, false, false}};
+    {"operators", bench_operators, false, false, true}, {"wilson", bench_wilson, false, false, true},
+    {"dirac", bench_dirac, false, false, false},        {"dense", bench_dense, false, false, false}};
 
 std::vector<Part> parts_of(const std::string &names) {
     std::string all;
@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
     Arguments arguments("bench", "times every operation against the device's copy bandwidth");
     arguments.add("backend", "NAME", settings.backend, "auto, host or cuda");
     arguments.add("only", "PART,...", settings.only,
-                  "dslash, links, solves, sources, masses, forces, gauge, mesons, operators, dirac, dense");
+                  "dslash, links, solves, sources, masses, forces, gauge, mesons, operators, wilson, dirac, dense");
     arguments.add("size", "X Y Z T", settings.size, "lattice (0: 16^4 and 24^3 x 32 on a GPU, 8^4 on the host)");
     Job::add_grid(arguments, settings.grid);
     arguments.add("quick", "", settings.quick, "under a minute on a GPU: fewer rows, 13 reals, 2 sweeps");

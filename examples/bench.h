@@ -49,6 +49,7 @@ void bench_forces(const Bench &bench);    // forces, updates, actions, gradient 
 void bench_gauge(const Bench &bench);     // gauge fixing, APE smearing
 void bench_mesons(const Bench &bench);    // shifts, operators, smearing, contractions of quark fields
 void bench_operators(const Bench &bench); // the gauge Laplace operator
+void bench_wilson(const Bench &bench);    // Wilson and clover fermions
 void bench_dirac(const Bench &bench);     // contractions of Dirac fields
 void bench_dense(const Bench &bench);     // Gram matrices and rotations of many fields
 

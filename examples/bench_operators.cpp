@@ -1,72 +1,14 @@
-// The other operators: for each, its sum over neighbours by precision and reconstruction, the same at the end of a step
-// of conjugate gradient, and a solve. All is held against the CPU reference.
-#include "examples/bench.h"
+// The gauge Laplace operator: its sum over neighbours by precision and reconstruction, the same at the end of a step of
+// conjugate gradient, and a solve. All is held against the CPU reference.
+#include "examples/bench_operators.h"
 #include "gpu_kernels/operators/laplace.h"
 #include "gpu_kernels/solver/cg.h"
-#include "reorder/resident_links.h"
 #include "tests/reference/laplace.h"
 
 namespace examples {
 using namespace milcgpu;
 
 namespace {
-
-using Reals = std::vector<double>; // a field in MILC's order
-
-// What all operators share: links of one gauge field in every form, and rows.
-class Operators {
-  public:
-    explicit Operators(const Bench &bench)
-        : bench_(bench), geometry_(bench.system.lattice.n), lattice_(bench.system.lattice),
-          gauge_(reference::near_unit_gauge(lattice_, 0.3, 5)), reorder_(device(), map_, geometry_),
-          plain_(device(), Precision::double_, 18, geometry_, "bench") {
-        auto host = reference::links_to_milc<double>(lattice_, gauge_);
-        links_to_device(device(), {host.data(), Precision::double_, 576}, map_, geometry_, plain_);
-        statistics_ = link_statistics(device(), plain_, geometry_);
-    }
-
-  protected:
-    static constexpr Precision precisions[] = {Precision::double_, Precision::single, Precision::half};
-    static int index(Precision p) { return static_cast<int>(p); }
-    Device &device() const { return bench_.device(); }
-    LinkField links(Precision p, int reals) const {
-        return pack_links(device(), plain_, statistics_, geometry_, p, reals, "bench").field;
-    }
-    // The reals of gauge links: --reals 13 and 9 mean 12 and 8, the quick run 12.
-    bool wants(int reals) const {
-        const int wanted = bench_.settings.reals;
-        return wanted == 0 || wanted == reals || wanted == reals + 1;
-    }
-    double seconds(const std::function<void()> &launch) const {
-        return median_seconds(device(), 9, device().on_gpu() ? 20 : 2, launch);
-    }
-    // made, wanted: of the first source, on even sites, which come first.
-    void row(const Operation &operation, const Cost &cost, const Reals &made, const Reals &wanted, double tolerance) {
-        bench_.table.row(operation, cost, difference(bench_.ranks, made, wanted, 6 * size_t(geometry_.sites(0))),
-                         tolerance);
-    }
-    SpinorField up(const reference::Fermion &field, int parity, Precision p, int sources = 1) {
-        SpinorField to(device(), p, geometry_, parity, "bench", sources);
-        auto host = reference::vector_to_milc<double>(lattice_, field);
-        for (int k = 0; k < sources; ++k)
-            reorder_.to_device({host.data(), Precision::double_, 48}, parity, to[k]);
-        return to;
-    }
-    Reals down(const SpinorBlock &from) {
-        Reals host(6 * size_t(lattice_.volume()));
-        reorder_.to_host(from, 0, {host.data(), Precision::double_, 48});
-        return host;
-    }
-
-    const Bench &bench_;
-    Geometry geometry_;
-    reference::Lattice lattice_;
-    reference::Gauge gauge_;
-    SiteMap map_;
-    SpinorReorder reorder_;
-    LinkField plain_;
-    LinkStatistics statistics_{};
-};
 
 class Laplace : Operators {
   public:

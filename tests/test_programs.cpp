@@ -92,7 +92,8 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
     INFO(all.output);
     REQUIRE(all.status == 0);
     const Table rows = table(csv);
-    for (const char *kind : {"copy", "dslash", "links", "cg step", "solve", "forces", "mesons", "dense"})
+    for (const char *kind :
+         {"copy", "dslash", "links", "cg step", "solve", "forces", "mesons", "Laplace", "Wilson", "clover", "dense"})
         CHECK(std::count_if(rows.begin(), rows.end(), [&](const auto &row) { return row[0] == kind; }) > 0);
     CHECK(all.count("\n4x4x4x4       ") > 30); // the summary
 
