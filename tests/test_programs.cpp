@@ -140,8 +140,8 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
     std::ofstream(old) << "kind,what,precision,sources,lattice,grid,ranks,us,gflops,gbytes_per_second,percent_of_copy,"
                           "flops_per_byte,error,steps,cublas_us\n";
     refused("--compare " + old, "--compare: " + old + " has no rows");
-    refused("--only dslash,linsk",
-            "--only: 'linsk' is none of dslash,links,solves,sources,masses,forces,gauge,mesons,operators,dense");
+    refused("--only dslash,linsk", "--only: 'linsk' is none of dslash,links,solves,sources,masses,forces,gauge,mesons,"
+                                   "operators,wilson,dirac,dense");
     refused("--csv /nowhere/csv", "--csv: /nowhere/csv cannot be written");
 }
 
