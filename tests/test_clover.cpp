@@ -225,10 +225,13 @@ TEST_CASE("R^-1 R = 1 on one parity, the other is left alone; trace log, indefin
                     for (int s = 0; s < bench.lattice.volume(); ++s)
                         for (int c = 0; c < 2 && bench.lattice.parity(s) == parity; ++c)
                             indefinite += is_indefinite(expected[s].block[c]);
-                    CAPTURE(name(backend), cku0, parity, error, again, inverse.trace_log, trace_log);
-                    CHECK(error <= (cku0 < 1 ? times_measured * 2.8e-16 : 1.3e-11));
-                    CHECK(again <= (cku0 < 1 ? times_measured * 2.8e-16 : 1.3e-11));
-                    CHECK(std::fabs(inverse.trace_log - trace_log) < times_measured * (cku0 < 1 ? 2e-14 : 4e-12));
+                    const double trace_error = std::fabs(inverse.trace_log - trace_log);
+                    INFO(format("%s, cku0 %g, parity %d: errors %.2e, %.2e, trace %.2e", name(backend), cku0, parity,
+                                error, again, trace_error));
+                    CHECK(error <= times_measured *
+                                       (cku0 < 1 ? 2.8e-16 : 1.5e-11)); // by the compiler's options 4e-12 to 1.5e-11
+                    CHECK(again <= times_measured * (cku0 < 1 ? 2.8e-16 : 1.5e-11));
+                    CHECK(trace_error < times_measured * (cku0 < 1 ? 2e-14 : 1.7e-11));
                     CHECK(inverse.indefinite == indefinite);
                     CHECK((indefinite > 0) == (cku0 > 1));
                     const int other = 1 - parity;
