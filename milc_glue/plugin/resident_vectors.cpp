@@ -82,8 +82,7 @@ void ResidentVectors::to_host(const void *field) {
     for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
         const milcgpu_field to{fields_[index], real_, 0};
         if (holds(index, parity) && milcgpu_vectors_save(handle_, index, parity, &to) != MILCGPU_OK)
-            throw Error(Status::device_lost,
-                        format("solutions are on the GPU alone, and lost: %s", milcgpu_last_error()));
+            throw Error(Status::device_lost, format("solutions are on the GPU and lost: %s", milcgpu_last_error()));
     }
     held_[index] = 0;
 }
