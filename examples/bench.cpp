@@ -1,9 +1,9 @@
 // The project's measuring instrument: times the device's copy, every dslash row, the making of links, solves for one
-// source, several sources and several masses, forces and updates, what measurements do to quark fields, the
-// gauge Laplace operator, and dense algebra; verifies each. Device events, median of several runs. GB/s are on
-// compulsory bytes (every link and spinor once); percent is of the copy bandwidth of the same run. On ranks all start
-// together and the slowest counts; bytes and bandwidth are those of all. What is wrong is named in the last lines; the
-// exit status is then 1.
+// source, several sources and several masses, forces and updates, what measurements do to quark fields, the gauge
+// Laplace operator, Wilson and clover fermions, contractions of Dirac fields, and dense algebra; verifies each. Device
+// events, median of several runs. GB/s are on compulsory bytes (every link and spinor once); percent is of the copy
+// bandwidth of the same run. On ranks all start together and the slowest counts; bytes and bandwidth are those of all.
+// What is wrong is named in the last lines; the exit status is then 1.
 #include "examples/bench.h"
 #include "examples/arguments.h"
 #include "examples/heatbath.h"

@@ -6,10 +6,9 @@
 //
 // The sloppy precision iterates. When all residuals have fallen by reliable_delta they are recomputed in double from
 // the links as handed over, and the iteration goes on in directions conjugate to its last ones. A source that has
-// reached its tolerance or its limit is left out from there on. Where tolerances differ, a source that is done ends the
-// steps early, if others have far to go. What does not reach its
-// tolerance so (a residual that no longer falls, or a relative residual that is asked for) goes through conjugate
-// gradient (cg.h) one source after the other, from the solution so far.
+// reached its tolerance or its limit is then left out. Where tolerances differ, residuals are recomputed as soon as one
+// source is done and another is far from its tolerance. A source whose residual no longer falls, or for which a
+// relative residual is asked, goes through conjugate gradient (cg.h) alone, from the solution so far.
 #pragma once
 #include "gpu_kernels/blas/block_steps.h"
 #include "gpu_kernels/solver/cg.h"

@@ -70,7 +70,7 @@ template <class Spinor, int reals> struct WilsonHops {
     }
 };
 
-// What is diagonal in space: 1. Others have this function, too: v becomes C v at the site.
+// C of wilson.h, where it is 1. multiply() replaces v by C v at site i.
 struct UnitTerm {
     template <class T> MILCGPU_HD void multiply(int, WilsonVector<T> &) const {}
 };

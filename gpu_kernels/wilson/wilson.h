@@ -10,11 +10,15 @@
 //   hop      C D_s in                   D (C = 1), R^-1 D (C the inverse clover term)
 //   matrix   C own - factor D_s in      M on a parity, M_e = R_e - kappa^2 D_eo (R_o^-1 D_oe)
 //
-// C is 1 or the clover term of the sites. The epilogue takes v where the staggered one takes D in, but with the other
-// sign, because D is anti-hermitian there: plain: out = v; normal: a x + v; residual: z - alpha (a x + v); step: s = a
-// x
-// + v (+ beta s), out = z - alpha s. A row that says "dot" makes plain's out with three sums, Re and Im of <with, out>,
-// and |out|^2.
+// C is 1, the clover term of the sites, or its inverse. What is made of v:
+//
+//   plain      out = v
+//   normal     out = a x + v
+//   residual   out = z - alpha (a x + v)
+//   step       s = a x + v (+ beta s), out = z - alpha s
+//   dot        out = v, with the sums Re and Im of <with, out>, and |out|^2
+//
+// The staggered epilogues have - D in where these have + v: D is anti-hermitian there.
 //
 // Fields have four colour vectors a site (SpinorField's components), links 18, 12 or 8 reals in the precision of the
 // vectors. Flops a site: 1320 for D, see wilson_flops(). Compulsory bytes: each link once, each spinor once, see

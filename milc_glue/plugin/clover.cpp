@@ -45,9 +45,13 @@ milcgpu_wilson_spec matrix_of(const milcgpu_plugin_clover_call &call) {
     return spec;
 }
 
-// The number of reals that is built for Wilson links and next to the one that fat and long links take.
+// Reals of a sloppy link: 18, 12 or 8, whichever is next to what MILCGPU_RECONSTRUCT asks of long links; 12 by itself
+// where long links are packed.
 int reals_of(const Plugin &p) {
-    return p.reconstruct >= 18 ? 18 : p.reconstruct >= 12 || !p.settings.is_given("MILCGPU_RECONSTRUCT") ? 12 : 8;
+    if (p.reconstruct >= 18)
+        return 18;
+    const bool asked = p.settings.is_given("MILCGPU_RECONSTRUCT");
+    return asked && p.reconstruct < 12 ? 8 : 12;
 }
 
 milcgpu_solve_spec solve_of(const Plugin &p, const Policy &policy, const milcgpu_plugin_clover_call &call) {
