@@ -70,6 +70,7 @@ Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()
     raise(cudaSetDevice(ordinal), "select the GPU");
     cudaDeviceProp properties;
     raise(cudaGetDeviceProperties(&properties, ordinal), "read the GPU's properties");
+    cache_bytes_ = static_cast<size_t>(properties.l2CacheSize);
     description_ = format("%s, sm_%d%d, %d SMs, %.1f GiB", properties.name, properties.major, properties.minor,
                           properties.multiProcessorCount, properties.totalGlobalMem / 1073741824.0);
     char host[64] = "";

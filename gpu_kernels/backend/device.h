@@ -41,6 +41,7 @@ class Device {
     // CUDA's current device belongs to a thread: every entry of the C interface calls this first.
     void make_current();
     const std::string &description() const { return description_; }
+    size_t cache_bytes() const { return cache_bytes_; } // of the GPU's L2 cache; 0 on the host
     const std::string &place() const { return place_; } // of a GPU: its host and its PCI address
 
     // Memory, in the order of the queue: what is released is reused by later work only. `owner` appears in memory
@@ -216,6 +217,7 @@ class Device {
     double clock_start_ = 0;
     bool starts_early_ = false;
     WaitReport *waits_ = nullptr;
+    size_t cache_bytes_ = 0;
     struct SumSlots {
         double *data;
         size_t count;

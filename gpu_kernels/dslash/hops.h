@@ -55,14 +55,21 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
     const unsigned char *fat[2], *lng[2]; // links of the sites' own parity and of the other, mu 0
     size_t fat_block, long_block;         // bytes from one mu to the next
     Real fat_scale, long_scale;
+    bool links_stay; // in the L2 cache until the next launch
 
+    template <int reals_of_one> MILCGPU_HD auto load(const unsigned char *block, int i) const {
+        if constexpr (of_links == Reuse::hinted)
+            return load_link<link, reals_of_one, of_links>(block, link_stride, i, CacheHint(links_stay));
+        else
+            return load_link<link, reals_of_one, of_links>(block, link_stride, i);
+    }
     MILCGPU_HD auto fat_link(Seen &seen, int other, int mu, int i) const {
-        const auto raw = load_link<link, 18, of_links>(fat[other] + mu * fat_block, link_stride, i);
+        const auto raw = this->template load<18>(fat[other] + mu * fat_block, i);
         this->see_fat(seen, raw, other, mu, link_stride, i);
         return Link<link, 18>(raw);
     }
     MILCGPU_HD auto long_link(Seen &seen, int other, int mu, int i) const {
-        const auto raw = load_link<link, reals, of_links>(lng[other] + mu * long_block, link_stride, i);
+        const auto raw = this->template load<reals>(lng[other] + mu * long_block, i);
         this->see_long(seen, raw, other, mu, link_stride, i);
         return Link<link, reals>(raw);
     }
@@ -185,7 +192,7 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, Reuse::keep, UnseenLinks> 
     }
 };
 
-template <class Where, class Spinor, Precision link, int reals, class End, Reuse of_links = Reuse::stream,
+template <class Where, class Spinor, Precision link, int reals, class End, Reuse of_links = Reuse::hinted,
           class Links = UnseenLinks>
 struct Stencil : Hops<Where, Spinor, link, reals, of_links, Links> {
     using Base = Hops<Where, Spinor, link, reals, of_links, Links>;

@@ -118,7 +118,18 @@ template <class Spinor, int reals, class Term> struct WilsonMatrixForm : WilsonH
     }
 };
 
-// What follows a component: out = v, with the sums Re and Im of <with, out> and |out|^2.
+// What follows a component: out = v, without sums.
+template <class Spinor> struct PlainEnding {
+    static constexpr int sums = 1;
+    unsigned char *out;
+    MILCGPU_HD Sums<1> operator()(size_t stride, int i, const Vector<typename Spinor::Real> &v,
+                                  StoredSpinor<Spinor> &made) const {
+        made = store_spinor<Spinor>(out, stride, i, v);
+        return {{0}};
+    }
+};
+
+// out = v, with the sums Re and Im of <with, out> and |out|^2.
 template <class Spinor> struct DotEnding {
     static constexpr int sums = 3;
     const unsigned char *with; // nullptr: none
@@ -188,10 +199,10 @@ void launch_wilson_with(Device &device, const WilsonCall &call, Epilogue epilogu
     const SumFinish plain{call.sum, call.cg, call.along_p};
     const StepFinish step{{}, call.cg, call.judge};
     if (call.form == WilsonForm::hop) {
-        WilsonStencil<Hop, Spinor, Ending<Spinor>> body{};
+        WilsonStencil<Hop, Spinor, PlainEnding<Spinor>> body{};
         fill(body);
         body.scale = static_cast<typename Spinor::Real>(links.scale);
-        body.end = ending;
+        body.end = {call.out.data};
         const ReduceShape before(call.lattice.sites(1 - call.parity));
         const auto start = [&](const auto &pending) {
             launch_sum<1, min_blocks>(device, n, body, SumFinish{nullptr, nullptr, false}, how, pending);
