@@ -10,14 +10,18 @@
 #   STRIPED=1           host backend with its memory laid out as the GPU's (slow; for tests; implies CUDA=0)
 #   TESTS="[smoke]"     arguments of the test program in `make check`: names, tags, options
 #   BENCH="--quick"     arguments of the program bench in `make bench`
-#   CXX NVCC CPPFLAGS CXXFLAGS LDFLAGS LDLIBS PREFIX DESTDIR    as usual; the FLAGS add to the ones below
+#   CXX NVCC CPPFLAGS CXXFLAGS LDFLAGS LDLIBS    as usual; the FLAGS add to the ones below
+#   PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR  for install and uninstall: docs/install.md
 #   V=1                 show the commands
 #
 # Each variant (cuda, host, host-sanitize, host-striped, host-striped-sanitize) has a folder of its own under build/, so
 # they stand side by side.
 
-VERSION := 0.2.0
+# MAJOR.MINOR is the interface: programs that were built with one need a library of the same (SONAME).
+VERSION   := $(shell sed -n 's/^\#define MILCGPU_VERSION "\(.*\)"/\1/p' milc_glue/milcgpu.h)
+interface := $(basename $(VERSION))
 PREFIX  ?= /usr/local
+LIBDIR  ?= $(PREFIX)/lib
 comma   := ,
 empty   :=
 space   := $(empty) $(empty)
@@ -46,10 +50,23 @@ NVCC     ?= $(firstword $(shell command -v nvcc 2>/dev/null) \
               $(wildcard $(if $(CUDA_HOME),$(CUDA_HOME)/bin/nvcc) /usr/local/cuda/bin/nvcc))
 NVCC     := $(NVCC)
 
+# demo and check alone build what this machine can run; install takes what is built.
+runs_here := $(if $(MAKECMDGOALS),$(if $(filter-out demo check,$(MAKECMDGOALS)),,yes))
+gpus      := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)\.\([0-9]\)$$/sm_\1\2/p' | sort -u)
+installs  := $(filter install uninstall,$(MAKECMDGOALS))
+built     := $(patsubst build/%/libmilcgpu.so,%,$(wildcard build/cuda/libmilcgpu.so build/host/libmilcgpu.so))
+
 ifneq ($(filter 1,$(SANITIZE) $(STRIPED)),)
   variant := host$(if $(filter 1,$(STRIPED)),-striped)$(if $(filter 1,$(SANITIZE)),-sanitize)
 else ifeq ($(CUDA),0)
   variant := host
+else ifeq ($(MAKECMDGOALS)$(CUDA),install1)
+  variant := cuda
+else ifeq ($(MAKECMDGOALS)$(words $(built)),install1)
+  variant := $(built)
+else ifeq ($(runs_here)$(CUDA)$(origin ARCH)$(gpus),yesautoundefined)
+  variant := host
+  no_gpu  := $(if $(NVCC),there is no GPU here: built for the host backend alone (CUDA=1: for GPUs too))
 else ifneq ($(NVCC),)
   variant := cuda
 else ifeq ($(CUDA),1)
@@ -93,7 +110,8 @@ ifeq ($(variant),cuda)
 endif
 
 ifeq ($(variant),cuda)
-  ARCH ?= sm_80 sm_90 compute_90
+  # The GPUs of this machine, else what most have.
+  ARCH ?= $(or $(gpus),sm_80 sm_90 compute_90)
   arch_list   := $(subst $(comma),$(space),$(ARCH))
   arch_number  = $(patsubst compute_%,%,$(patsubst sm_%,%,$(1)))
   gencode := $(foreach a,$(arch_list),-gencode=arch=compute_$(call arch_number,$(a)),code=$(if \
@@ -114,6 +132,7 @@ else
   link       := $(CXX) -fopenmp $(sanitizers)
   private_libs :=
 endif
+to_linker = $(if $(filter cuda,$(variant)),-Xlinker=$(1),-Wl$(comma)$(1))
 
 # ---- sources ------------------------------------------------------------------------------------------------------
 objects = $(patsubst %,$(O)/obj/%.o,$(1))
@@ -135,7 +154,11 @@ aside         := $(O)/obj/aside.a
 test_objects  := $(call objects,$(test_sources))
 main_objects  := $(call objects,$(main_sources))
 programs      := $(patsubst examples/%.cpp,$(O)/%,$(main_sources))
-libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so $(O)/libquda.so
+demo_programs := $(addprefix $(O)/,make_lattice solve rhmc spectrum)
+libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so $(O)/libquda.so $(O)/built
+# What libquda.so has of the library by itself: nothing with a state.
+quda_parts    := $(call objects,gpu_kernels/comm/exchange.cpp gpu_kernels/comm/ranks.cpp gpu_kernels/mesons/spin_taste.cpp \
+                   milc_glue/host_fields.cpp milc_glue/lent_messages.cpp)
 
 # Catch2 version 3 is a library, version 2 a header. Looked up when the tests are linked, after it may have been installed.
 catch_libs = $(shell $(cxx) -E -include catch2/catch_all.hpp -x c++ /dev/null >/dev/null 2>&1 && echo -lCatch2)
@@ -156,13 +179,13 @@ fault_program := $(if $(filter cuda,$(variant)),$(O)/cuda_faults)
 fault_objects := $(call objects,$(wildcard tests/cuda_faults/*.cpp))
 
 # ---- targets ------------------------------------------------------------------------------------------------------
-.PHONY: all lib demo check bench dense install list-kernels clean help needs FORCE
+.PHONY: all lib demo check bench dense install uninstall list-kernels clean help needs FORCE
 
 all: lib $(programs) ## the library and the example programs (the default)
 
 lib: $(libraries) ## libmilcgpu.a, libmilcgpu.so and libquda.so (for MILC's WANTQUDA=true), in build/<variant>
 
-demo: $(O)/make_lattice $(O)/solve $(O)/rhmc $(O)/spectrum | needs ## make a lattice, solve on it in every precision, compare with the reference; a short RHMC; a spectrum
+demo: $(demo_programs) | needs ## make a lattice, solve on it in every precision, compare with the reference; a short RHMC; a spectrum
 	$(O)/make_lattice --size 8 8 8 16 --beta 6.0 --out build/demo.lat
 	@status=0; $(O)/solve --lattice build/demo.lat --csv build/demo.csv --history build/demo_history.csv || status=$$?; \
 	$(call plot,convergence,demo_history,demo); \
@@ -190,19 +213,17 @@ dense: $(O)/gemm_ladder ## matrix products step by step, beside cuBLAS; build/ge
 list-kernels: $(O)/list_kernels ## print every dispatch table
 	@$(O)/list_kernels
 
-install: all ## into $(DESTDIR)$(PREFIX): include/ lib/ lib/pkgconfig/ bin/
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include $(wildcard milc_glue/milcgpu*.h) milc_glue/plugin.h
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/milcgpu $(wildcard milc_glue/use_gpu/*.[ch]) milc_glue/use_gpu/milc_gpu.mk
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin milc_glue/use_gpu/milcgpu-config
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include $(filter-out %/internal.h,$(wildcard milc_glue/quda_compat/*.h))
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(O)/libmilcgpu.a
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib $(O)/libmilcgpu.so $(O)/libquda.so
-	$(if $(programs),install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(programs))
-	@mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	@printf '%s\n' 'prefix=$(PREFIX)' 'includedir=$${prefix}/include' 'libdir=$${prefix}/lib' '' 'Name: milcgpu' \
-	  'Description: staggered fermion solver for MILC on GPUs and CPUs' 'Version: $(VERSION)' \
-	  'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lmilcgpu' \
-	  'Libs.private: $(strip $(private_libs) -lgomp -lstdc++ -lm)' >$(DESTDIR)$(PREFIX)/lib/pkgconfig/milcgpu.pc
+# Builds nothing: it takes what stands in build/, and says what to do where that is not whole, or not of these sources.
+install: | $(filter all lib,$(MAKECMDGOALS)) ## what is built, into $(DESTDIR)$(PREFIX): docs/install.md
+	@$(if $(filter 2,$(words $(built)))$(filter-out install,$(MAKECMDGOALS)),$(if $(filter auto,$(CUDA)),\
+	  echo 'milcgpu: build/cuda and build/host are both built: say which to install, CUDA=1 or CUDA=0' >&2; exit 1;))
+	@$(MAKE) -q --no-print-directory -o $(O)/flags -o $(O)/mpi_flags O=$(O) CUDA=0 lib $(wildcard $(programs)) 2>/dev/null || { \
+	  echo "milcgpu: $(O) is not built, not whole or older than its sources, and make install builds nothing. First run: make all$(if $(filter host,$(variant)), CUDA=0)" >&2; exit 1; }
+	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' sh milc_glue/install/install.sh $(O) $(VERSION) $(wildcard $(programs))
+	@$(if $(filter-out $(wildcard $(programs)),$(programs)),echo 'milcgpu: not built, so not installed: $(notdir $(filter-out $(wildcard $(programs)),$(programs)))')
+
+uninstall: ## all that make install has put into $(DESTDIR)$(PREFIX)
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh milc_glue/install/uninstall.sh
 
 clean: ## remove build/, every variant
 	rm -rf build
@@ -269,13 +290,23 @@ $(O)/libmilcgpu.a: $(lib_objects)
 	@echo '  AR    $@'; rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-$(O)/libmilcgpu.so: $(lib_objects)
+# The name that programs ask for at run time stands beside the library.
+$(O)/libmilcgpu.so: $(lib_objects) milc_glue/exports.map
 	@echo '  LINK  $@'
-	$(Q)$(link) -shared $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(link) -shared $(call to_linker,-soname=libmilcgpu.so.$(interface)) $(call to_linker,--version-script=milc_glue/exports.map) \
+	  $(LDFLAGS) -o $@ $(lib_objects) $(LDLIBS)
+	$(Q)ln -sf libmilcgpu.so $@.$(interface)
 
-$(O)/libquda.so: $(quda_objects) $(O)/libmilcgpu.so
+$(O)/libquda.so: $(quda_objects) $(quda_parts) $(O)/libmilcgpu.so milc_glue/quda_compat/exports.map
 	@echo '  LINK  $@'
-	$(Q)$(CXX) $(host_flags) -shared $(LDFLAGS) -o $@ $(quda_objects) -L$(O) -lmilcgpu '-Wl,-rpath,$$ORIGIN' $(LDLIBS)
+	$(Q)$(CXX) $(host_flags) -shared -Wl,-soname=libmilcgpu-quda.so.$(interface) -Wl,--version-script=milc_glue/quda_compat/exports.map \
+	  $(if $(sanitizers),,-Wl$(comma)-z$(comma)defs) $(LDFLAGS) -o $@ $(quda_objects) $(quda_parts) -L$(O) -lmilcgpu '-Wl,-rpath,$$ORIGIN' $(LDLIBS)
+	$(Q)ln -sf libquda.so $(@D)/libmilcgpu-quda.so.$(interface)
+
+# What make install must know of a build. <milcgpu/milcgpu.h> is found in build/<variant>/include.
+$(O)/built: $(O)/flags
+	@mkdir -p $(@D)/include; ln -sfn $(CURDIR)/milc_glue $(@D)/include/milcgpu
+	@printf '%s\n' "milcgpu_arch='$(strip $(arch_list))'" "milcgpu_private_libs='$(strip $(private_libs) -lgomp -lstdc++ -lm)'" >$@
 
 $(aside): $(call objects,$(help_sources) $(ref_sources))
 	@rm -f $@
@@ -295,9 +326,9 @@ $(O)/cuda_faults: $(fault_objects) $(aside) $(O)/libmilcgpu.a
 	  sed -n '/cudaGetError/d; s/^ *U \(cuda[A-Z].*\)/-Xlinker --wrap=\1/p')
 
 # Looked at in every `make check`: an MPI may have come since the last one.
-$(mpi_list): $(O)/libmilcgpu.so $(O)/libquda.so FORCE | $(if $(install_goals),needs)
+$(mpi_list): $(quda_objects) $(O)/libmilcgpu.a FORCE | $(if $(install_goals),needs)
 	@sh tests/mpi_ranks/build.sh $(abspath $(@D)) '$(lastword $(CXX))' -std=c++17 -O1 -g -Wall -Wextra $(or $(sanitizers),-Werror) \
-	  $(cpp_flags) $(wildcard tests/mpi_ranks/*.cpp) tests/failing_new.cpp $(LDFLAGS) -L$(O) -lquda -lmilcgpu -Wl,-rpath,$(abspath $(O)) $(LDLIBS)
+	  $(cpp_flags) $(wildcard tests/mpi_ranks/*.cpp) tests/failing_new.cpp $(LDFLAGS) $(quda_objects) $(O)/libmilcgpu.a -fopenmp $(private_libs) $(LDLIBS)
 
 # By way of the make fragment, as MILC's own make does it.
 $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(ref_sources)) \
