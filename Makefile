@@ -147,10 +147,13 @@ test_sources  := $(wildcard tests/*.cpp)
 # archive what they need: ranks.cpp, and MPI with it, are in the programs only.
 main_sources  := $(sort $(shell grep -lE '^ *int +main\>' /dev/null $(wildcard examples/*.cpp)))
 help_sources  := $(filter-out $(main_sources),$(wildcard examples/*.cpp))
+bench_sources := $(filter examples/bench_%.cpp examples/sweep.cpp examples/table.cpp,$(help_sources))
 
 lib_objects   := $(call objects,$(lib_sources))
 quda_objects  := $(call objects,$(quda_sources))
 aside         := $(O)/obj/aside.a
+bench_objects := $(call objects,$(bench_sources))
+aside_objects := $(filter-out $(bench_objects),$(call objects,$(help_sources) $(ref_sources)))
 test_objects  := $(call objects,$(test_sources))
 main_objects  := $(call objects,$(main_sources))
 programs      := $(patsubst examples/%.cpp,$(O)/%,$(main_sources))
@@ -220,7 +223,7 @@ install: | $(filter all lib,$(MAKECMDGOALS)) ## what is built, into $(DESTDIR)$(
 	@$(MAKE) -q --no-print-directory -o $(O)/flags -o $(O)/mpi_flags O=$(O) CUDA=0 lib $(wildcard $(programs)) 2>/dev/null || { \
 	  echo "milcgpu: $(O) is not built, not whole or older than its sources, and make install builds nothing. First run: make all$(if $(filter host,$(variant)), CUDA=0)" >&2; exit 1; }
 	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' sh milc_glue/install/install.sh $(O) $(VERSION) $(wildcard $(programs))
-	@$(if $(filter-out $(wildcard $(programs)),$(programs)),echo 'milcgpu: not built, so not installed: $(notdir $(filter-out $(wildcard $(programs)),$(programs)))')
+	@$(if $(filter-out $(wildcard $(programs)),$(programs)),echo 'milcgpu: not built$(comma) so not installed: $(notdir $(filter-out $(wildcard $(programs)),$(programs)))')
 
 uninstall: ## all that make install has put into $(DESTDIR)$(PREFIX)
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh milc_glue/install/uninstall.sh
@@ -260,8 +263,16 @@ $(O)/obj/examples/ranks.cpp.o $(program_tests): $(O)/mpi_flags
 
 # Rewritten only when the flags differ from the last build's; every object depends on it.
 $(O)/flags: FORCE | $(if $(install_goals),needs)
-	@mkdir -p $(@D); printf '%s\n' '$(cxx)' '$(compile_cu)' | cmp -s - $@ || \
-	  printf '%s\n' '$(cxx)' '$(compile_cu)' >$@
+	@mkdir -p $(@D); if printf '%s\n' '$(cxx)' '$(compile_cu)' | cmp -s - $@; then ls $(to_compile) >$(O)/compiled 2>/dev/null || :; \
+	  else : >$(O)/compiled; printf '%s\n' '$(cxx)' '$(compile_cu)' >$@; fi
+
+# How far the build is. What is compiled again, after a change, comes without numbers.
+goals      := $(or $(MAKECMDGOALS),all)
+to_compile := $(lib_objects) $(if $(filter all lib check,$(goals)),$(quda_objects)) $(if $(filter-out lib,$(goals)),$(aside_objects)) \
+                $(if $(filter all check bench,$(goals)),$(bench_objects)) $(if $(filter check,$(goals)),$(test_objects) $(fault_objects)) \
+                $(if $(filter all check,$(goals)),$(main_objects),$(patsubst %,$(O)/obj/examples/%.cpp.o,$(notdir $(if $(filter demo,$(goals)),$(demo_programs)) $(filter bench $(programs),$(goals)))))
+say_compiling = echo '$<' >>$(O)/compiled; n=$$(wc -l <$(O)/compiled); [ $$n -le $(words $(to_compile)) ] && \
+                  printf '[%3d/%d] $(1) $<\n' $$n $(words $(to_compile)) || echo '          $(1) $<'
 
 # Catch2 takes long to compile at -O3, the more so under the sanitizers; the tests themselves need neither speed nor,
 # in main.cpp, which is Catch2 alone, a sanitizer.
@@ -279,11 +290,11 @@ $(O)/obj/examples/gemm_ladder.cpp.o: private cxx := $(subst compute_90$(comma)co
 endif
 
 $(O)/obj/%.cpp.o: %.cpp $(O)/flags
-	@mkdir -p $(@D); echo '  CXX   $<'
+	@mkdir -p $(@D); $(call say_compiling,CXX )
 	$(Q)$(cxx) $(last_flags) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
 
 $(O)/obj/%.cu.o: %.cu $(O)/flags
-	@mkdir -p $(@D); echo '  $(if $(filter cuda,$(variant)),NVCC ,CXX  ) $<'
+	@mkdir -p $(@D); $(call say_compiling,$(if $(filter cuda,$(variant)),NVCC,CXX ))
 	$(Q)$(compile_cu) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
 
 $(O)/libmilcgpu.a: $(lib_objects)
@@ -308,15 +319,18 @@ $(O)/built: $(O)/flags
 	@mkdir -p $(@D)/include; ln -sfn $(CURDIR)/milc_glue $(@D)/include/milcgpu
 	@printf '%s\n' "milcgpu_arch='$(strip $(arch_list))'" "milcgpu_private_libs='$(strip $(private_libs) -lgomp -lstdc++ -lm)'" >$@
 
-$(aside): $(call objects,$(help_sources) $(ref_sources))
+$(aside): $(aside_objects)
+$(O)/obj/bench.a: $(bench_objects)
+$(aside) $(O)/obj/bench.a:
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
+$(O)/bench: $(O)/obj/examples/bench.cpp.o $(O)/obj/bench.a
 $(programs): $(O)/%: $(O)/obj/examples/%.cpp.o $(aside) $(O)/libmilcgpu.a
 	@echo '  LINK  $@'
-	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(mpi_link) -ldl
+	$(Q)$(link) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %bench.a,$^) $(aside) $(O)/libmilcgpu.a $(LDLIBS) $(mpi_link) -ldl
 
-$(O)/milcgpu_tests: $(test_objects) $(aside) $(quda_objects) $(O)/libmilcgpu.a
+$(O)/milcgpu_tests: $(test_objects) $(O)/obj/bench.a $(aside) $(quda_objects) $(O)/libmilcgpu.a
 	@echo '  LINK  $@'
 	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(catch_libs) $(LDLIBS)
 

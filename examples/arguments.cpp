@@ -8,9 +8,9 @@ namespace examples {
 Arguments::Arguments(const std::string &program, const std::string &purpose)
     : app_(std::make_unique<CLI::App>(purpose, program)) {
     app_->get_formatter()->column_width(28);
-    app_->get_formatter()->label("OPTIONS", "[--option value ...]");
+    app_->get_formatter()->label("OPTIONS", "--option value ...");
     app_->set_help_flag("-h,--help", "this text");
-    app_->set_version_flag("--version", MILCGPU_VERSION);
+    app_->set_version_flag("--version", MILCGPU_VERSION, "milcgpu's version");
 }
 Arguments::~Arguments() = default;
 

@@ -89,7 +89,7 @@ for program in "$@"; do
     put 755 "$program" "bin/milcgpu-$(basename "$program" | tr _ -)"
 done
 for file in README.md LICENSE docs/*.md docs/*.png; do
-    put 644 "$file" "share/doc/milcgpu/${file#docs/}"
+    put 644 "$file" "share/doc/milcgpu/$file"
 done
 fill modulefile.in "share/modulefiles/milcgpu/$version"
 facts=$(mktemp)
