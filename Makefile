@@ -1,8 +1,10 @@
 # milcgpu: one GNU Makefile for the library, the example programs and the tests.
 #
 # `make help` lists the targets. Variables, on the command line or in the environment:
-#   CUDA=0              build the host backend only, with the C++ compiler alone (default: nvcc is used when found)
-#   ARCH="sm_90"        GPU architectures, space or comma separated; sm_NN is machine code, compute_NN is PTX
+#   CUDA=0              build the host backend only, with the C++ compiler alone (default: nvcc is used when found; demo
+#                       and check use it where there is a GPU, too)
+#   ARCH="sm_90"        GPU architectures, space or comma separated; sm_NN is machine code, compute_NN is PTX (default:
+#                       those of this machine's GPUs, else sm_80 sm_90 compute_90)
 #   HOST_ARCH=native    value of -march=; empty for none (default: x86-64-v3 on x86_64, none elsewhere)
 #   MPI=mpicc           MPI's compiler, whose flags the example programs take for --grid (default: mpicc, where it is in
 #                       the PATH; 0: without MPI). The library has no MPI in it
@@ -53,7 +55,6 @@ NVCC     := $(NVCC)
 # demo and check alone build what this machine can run; install takes what is built.
 runs_here := $(if $(MAKECMDGOALS),$(if $(filter-out demo check,$(MAKECMDGOALS)),,yes))
 gpus      := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)\.\([0-9]\)$$/sm_\1\2/p' | sort -u)
-installs  := $(filter install uninstall,$(MAKECMDGOALS))
 built     := $(patsubst build/%/libmilcgpu.so,%,$(wildcard build/cuda/libmilcgpu.so build/host/libmilcgpu.so))
 
 ifneq ($(filter 1,$(SANITIZE) $(STRIPED)),)
@@ -66,7 +67,7 @@ else ifeq ($(MAKECMDGOALS)$(words $(built)),install1)
   variant := $(built)
 else ifeq ($(runs_here)$(CUDA)$(origin ARCH)$(gpus),yesautoundefined)
   variant := host
-  no_gpu  := $(if $(NVCC),there is no GPU here: built for the host backend alone (CUDA=1: for GPUs too))
+  no_gpu  := $(if $(NVCC),no GPU here$(comma) so this is built for the host backend alone (CUDA=1 or ARCH=... builds for GPUs))
 else ifneq ($(NVCC),)
   variant := cuda
 else ifeq ($(CUDA),1)
@@ -198,7 +199,7 @@ demo: $(demo_programs) | needs ## make a lattice, solve on it in every precision
 	$(call plot,spectrum,demo_spectrum,demo_spectrum); \
 	exit $$status
 
-check: $(O)/milcgpu_tests $(host_programs) $(mpi_list) $(mpi_programs) $(fault_program) | needs ## build and run the tests; the last line is 'N passed, N failed'
+check: $(O)/milcgpu_tests $(libraries) $(host_programs) $(mpi_list) $(mpi_programs) $(fault_program) | needs ## build and run the tests; the last line is 'N passed, N failed'
 	@{ OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $(O)/milcgpu_tests $(TESTS) 2>&1; echo $$? >$(O)/check.status; } | tee $(O)/check.log; \
 	awk -v status="$$(cat $(O)/check.status)" '$(count_tests)' $(O)/check.log
 
@@ -216,10 +217,11 @@ dense: $(O)/gemm_ladder ## matrix products step by step, beside cuBLAS; build/ge
 list-kernels: $(O)/list_kernels ## print every dispatch table
 	@$(O)/list_kernels
 
+two_are_built = $(if $(filter install2auto,$(MAKECMDGOALS)$(words $(built))$(CUDA)),build/cuda and build/host are both built: say which to install$(comma) CUDA=1 or CUDA=0)
+
 # Builds nothing: it takes what stands in build/, and says what to do where that is not whole, or not of these sources.
 install: | $(filter all lib,$(MAKECMDGOALS)) ## what is built, into $(DESTDIR)$(PREFIX): docs/install.md
-	@$(if $(filter 2,$(words $(built)))$(filter-out install,$(MAKECMDGOALS)),$(if $(filter auto,$(CUDA)),\
-	  echo 'milcgpu: build/cuda and build/host are both built: say which to install, CUDA=1 or CUDA=0' >&2; exit 1;))
+	@$(if $(two_are_built),echo 'milcgpu: $(two_are_built)' >&2; exit 1)
 	@$(MAKE) -q --no-print-directory -o $(O)/flags -o $(O)/mpi_flags O=$(O) CUDA=0 lib $(wildcard $(programs)) 2>/dev/null || { \
 	  echo "milcgpu: $(O) is not built, not whole or older than its sources, and make install builds nothing. First run: make all$(if $(filter host,$(variant)), CUDA=0)" >&2; exit 1; }
 	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' sh milc_glue/install/install.sh $(O) $(VERSION) $(wildcard $(programs))
@@ -234,6 +236,7 @@ clean: ## remove build/, every variant
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | \
 	  while IFS='	' read -r name text; do printf '  %-13s %s\n' "$$name" "$$text"; done
+	@$(if $(no_gpu),echo '  $(no_gpu)')
 	@echo '  this build:   $(O), $(if $(filter cuda,$(variant)),$(NVCC) for $(arch_list),$(CXX) alone)'
 
 # The picture is a courtesy: no gnuplot, no picture, and never a failure. $(call plot,script,csv,png)
@@ -254,6 +257,7 @@ count_tests = /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$$/ { passed = $$
 install_goals := $(filter demo check,$(MAKECMDGOALS))
 needs:
 	@CXX='$(CXX)' sh tests/install_needs.sh $(install_goals)
+	@$(if $(no_gpu),echo '$(no_gpu)')
 
 # The same for what MPI adds, which is in one object.
 $(O)/mpi_flags: FORCE

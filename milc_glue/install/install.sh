@@ -54,7 +54,7 @@ fill() { # fill TEMPLATE PLACE: put, with its @words@ filled in
     sed -e "s|@prefix@|$PREFIX|g; s|@libdir@|$libdir|g; s|@version@|$version|g; s|@interface@|$interface|g" \
         -e "s|@soname@|$soname|g; s|@variant@|$variant|g; s|@private_libs@|$milcgpu_private_libs|g" \
         -e "s|@private_list@|$(echo "$milcgpu_private_libs" | tr -s ' ' ';')|g" \
-        -e "s|@to_prefix@|$(realpath -m --relative-to="/$libdir/cmake/milcgpu" /)|g" "milc_glue/install/$1" >"$filled"
+        -e "s|@to_prefix@|$(realpath -ms --relative-to="/$libdir/cmake/milcgpu" /)|g" "milc_glue/install/$1" >"$filled"
     put 644 "$filled" "$2"
     rm -f "$filled"
 }
