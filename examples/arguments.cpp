@@ -28,7 +28,7 @@ void Arguments::add_words(const std::string &flag, const std::string &placeholde
     app_->add_option(flag, taken, text)
         ->type_name(placeholder)
         ->option_text(placeholder)
-        ->expected(words)
+        ->type_size(words)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
