@@ -54,7 +54,7 @@ NVCC     := $(NVCC)
 
 # demo and check alone build what this machine can run; install takes what is built.
 runs_here := $(if $(MAKECMDGOALS),$(if $(filter-out demo check,$(MAKECMDGOALS)),,yes))
-gpus      := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)\.\([0-9]\)$$/sm_\1\2/p' | sort -u)
+gpus      := $(if $(filter 0,$(CUDA)),,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)\.\([0-9]\)$$/sm_\1\2/p' | sort -u))
 built     := $(patsubst build/%/libmilcgpu.so,%,$(wildcard build/cuda/libmilcgpu.so build/host/libmilcgpu.so))
 
 ifneq ($(filter 1,$(SANITIZE) $(STRIPED)),)
