@@ -88,7 +88,7 @@ put 755 milc_glue/use_gpu/milcgpu-config bin/milcgpu-config
 for program in "$@"; do
     put 755 "$program" "bin/milcgpu-$(basename "$program" | tr _ -)"
 done
-for file in README.md LICENSE docs/*.md docs/*.png; do
+for file in README.md LICENSE $(find docs -name '*.md' -o -name '*.png'); do
     put 644 "$file" "share/doc/milcgpu/$file"
 done
 fill modulefile.in "share/modulefiles/milcgpu/$version"
