@@ -222,10 +222,9 @@ two_are_built = $(if $(filter install2auto,$(MAKECMDGOALS)$(words $(built))$(CUD
 # Builds nothing: it takes what stands in build/, and says what to do where that is not whole, or not of these sources.
 install: | $(filter all lib,$(MAKECMDGOALS)) ## what is built, into $(DESTDIR)$(PREFIX): docs/install.md
 	@$(if $(two_are_built),echo 'milcgpu: $(two_are_built)' >&2; exit 1)
-	@$(MAKE) -q --no-print-directory -o $(O)/flags -o $(O)/mpi_flags O=$(O) CUDA=0 lib $(wildcard $(programs)) 2>/dev/null || { \
+	@$(MAKE) -q --no-print-directory -o $(O)/flags -o $(O)/mpi_flags O=$(O) CUDA=0 lib $$(ls $(programs) 2>/dev/null) 2>/dev/null || { \
 	  echo "milcgpu: $(O) is not built, not whole or older than its sources, and make install builds nothing. First run: make all$(if $(filter host,$(variant)), CUDA=0)" >&2; exit 1; }
-	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' sh milc_glue/install/install.sh $(O) $(VERSION) $(wildcard $(programs))
-	@$(if $(filter-out $(wildcard $(programs)),$(programs)),echo 'milcgpu: not built$(comma) so not installed: $(notdir $(filter-out $(wildcard $(programs)),$(programs)))')
+	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' sh milc_glue/install/install.sh $(O) $(VERSION) $(programs)
 
 uninstall: ## all that make install has put into $(DESTDIR)$(PREFIX)
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh milc_glue/install/uninstall.sh
@@ -256,7 +255,7 @@ count_tests = /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$$/ { passed = $$
 # demo and check install what is missing before anything is compiled; the other targets never install.
 install_goals := $(filter demo check,$(MAKECMDGOALS))
 needs:
-	@CXX='$(CXX)' sh tests/install_needs.sh $(install_goals)
+	@CXX='$(CXX)' CPPFLAGS='$(CPPFLAGS)' sh tests/install_needs.sh $(install_goals)
 	@$(if $(no_gpu),echo '$(no_gpu)')
 
 # The same for what MPI adds, which is in one object.

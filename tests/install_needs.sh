@@ -22,7 +22,7 @@ done
 
 # Unquoted $cxx on purpose: it may be 'ccache g++'.
 has_header() {
-    printf '#if !__has_include(<%s>)\n#error missing\n#endif\n' "$1" | $cxx -std=c++17 -E -x c++ - >/dev/null 2>&1
+    printf '#if !__has_include(<%s>)\n#error missing\n#endif\n' "$1" | $cxx -std=c++17 $CPPFLAGS -E -x c++ - >/dev/null 2>&1
 }
 has_compiler() {
     command -v "${cxx##* }" >/dev/null 2>&1 && has_header cstdlib && has_header omp.h

@@ -211,7 +211,8 @@ TEST_CASE("install: uninstall removes what was installed, and nothing else", "[i
                              "' 'LIBDIR=" + (prefix / "lib").string() + "'";
     const auto install = [&](const std::string &version) {
         return shell("cd " + source_tree().string() + " && env " + here + " sh milc_glue/install/install.sh " +
-                     build_folder().string() + " " + version + " " + (build_folder() / "milcgpu_tests").string());
+                     build_folder().string() + " " + version + " " + (build_folder() / "milcgpu_tests").string() +
+                     " no_such");
     };
     const fs::path root = stage.path.string() + prefix.string();
     fs::create_directories(root / "share");
@@ -226,6 +227,7 @@ TEST_CASE("install: uninstall removes what was installed, and nothing else", "[i
     const Said again = install(MILCGPU_VERSION);
     INFO(again.output);
     REQUIRE(again.status == 0);
+    CHECK(again.says("not built, so not installed: milcgpu-no-such\n"));
     CHECK(fs::exists(root / "lib/libmilcgpu.so.0.2.7"));
     CHECK(fs::exists(root / "quda-compat/lib/libmilcgpu-quda.so.0.2"));
     CHECK(fs::read_symlink(root / "lib/libmilcgpu.so") == "libmilcgpu.so." MILCGPU_VERSION);

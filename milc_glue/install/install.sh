@@ -1,7 +1,7 @@
 #!/bin/sh
 # Copies what is built into a prefix and lists it there, in share/milcgpu/manifest, for uninstall.sh. `make install`
 # calls it in the source tree:
-#   install.sh BUILD VERSION PROGRAMS...        BUILD: build/<variant>; PROGRAMS: files in it
+#   install.sh BUILD VERSION PROGRAMS...        BUILD: build/<variant>; PROGRAMS: files in it, those that are built
 # PREFIX, LIBDIR (a folder in PREFIX) and DESTDIR come from the environment. Compiles nothing.
 set -e
 build=$1
@@ -85,8 +85,10 @@ for file in milc_glue/use_gpu/*.[ch] milc_glue/use_gpu/milc_gpu.mk; do
     put 644 "$file" "share/milcgpu/${file##*/}"
 done
 put 755 milc_glue/use_gpu/milcgpu-config bin/milcgpu-config
+missing=
 for program in "$@"; do
-    put 755 "$program" "bin/milcgpu-$(basename "$program" | tr _ -)"
+    name=milcgpu-$(basename "$program" | tr _ -)
+    [ -e "$program" ] && put 755 "$program" "bin/$name" || missing="$missing $name"
 done
 for file in README.md LICENSE $(find docs -name '*.md' -o -name '*.png'); do
     put 644 "$file" "share/doc/milcgpu/$file"
@@ -110,4 +112,5 @@ if [ -f "$root/$manifest" ]; then
     done <"$root/$manifest"
 fi
 install -m 644 "$new" "$root/$manifest"
+[ -z "$missing" ] || say "not built, so not installed:$missing"
 say "installed $variant${milcgpu_arch:+ (for $milcgpu_arch)}, version $version, in $root; make uninstall PREFIX=$PREFIX removes it"
