@@ -1,8 +1,10 @@
 # milcgpu: one GNU Makefile for the library, the example programs and the tests.
 #
 # `make help` lists the targets. Variables, on the command line or in the environment:
-#   CUDA=0              build the host backend only, with the C++ compiler alone (default: nvcc is used when found)
-#   ARCH="sm_90"        GPU architectures, space or comma separated; sm_NN is machine code, compute_NN is PTX
+#   CUDA=0              build the host backend only, with the C++ compiler alone (default: nvcc is used when found; demo
+#                       and check use it where there is a GPU, too)
+#   ARCH="sm_90"        GPU architectures, space or comma separated; sm_NN is machine code, compute_NN is PTX (default:
+#                       those of this machine's GPUs, else sm_80 sm_90 compute_90)
 #   HOST_ARCH=native    value of -march=; empty for none (default: x86-64-v3 on x86_64, none elsewhere)
 #   MPI=mpicc           MPI's compiler, whose flags the example programs take for --grid (default: mpicc, where it is in
 #                       the PATH; 0: without MPI). The library has no MPI in it
@@ -10,14 +12,18 @@
 #   STRIPED=1           host backend with its memory laid out as the GPU's (slow; for tests; implies CUDA=0)
 #   TESTS="[smoke]"     arguments of the test program in `make check`: names, tags, options
 #   BENCH="--quick"     arguments of the program bench in `make bench`
-#   CXX NVCC CPPFLAGS CXXFLAGS LDFLAGS LDLIBS PREFIX DESTDIR    as usual; the FLAGS add to the ones below
+#   CXX NVCC CPPFLAGS CXXFLAGS LDFLAGS LDLIBS    as usual; the FLAGS add to the ones below
+#   PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR  for install and uninstall: docs/install.md
 #   V=1                 show the commands
 #
 # Each variant (cuda, host, host-sanitize, host-striped, host-striped-sanitize) has a folder of its own under build/, so
 # they stand side by side.
 
-VERSION := 0.2.0
+# MAJOR.MINOR is the interface: programs that were built with one need a library of the same (SONAME).
+VERSION   := $(shell sed -n 's/^\#define MILCGPU_VERSION "\(.*\)"/\1/p' milc_glue/milcgpu.h)
+interface := $(basename $(VERSION))
 PREFIX  ?= /usr/local
+LIBDIR  ?= $(PREFIX)/lib
 comma   := ,
 empty   :=
 space   := $(empty) $(empty)
@@ -46,10 +52,22 @@ NVCC     ?= $(firstword $(shell command -v nvcc 2>/dev/null) \
               $(wildcard $(if $(CUDA_HOME),$(CUDA_HOME)/bin/nvcc) /usr/local/cuda/bin/nvcc))
 NVCC     := $(NVCC)
 
+# demo and check alone build what this machine can run; install takes what is built.
+runs_here := $(if $(MAKECMDGOALS),$(if $(filter-out demo check,$(MAKECMDGOALS)),,yes))
+gpus      := $(if $(filter 0,$(CUDA)),,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)\.\([0-9]\)$$/sm_\1\2/p' | sort -u))
+built     := $(patsubst build/%/libmilcgpu.so,%,$(wildcard build/cuda/libmilcgpu.so build/host/libmilcgpu.so))
+
 ifneq ($(filter 1,$(SANITIZE) $(STRIPED)),)
   variant := host$(if $(filter 1,$(STRIPED)),-striped)$(if $(filter 1,$(SANITIZE)),-sanitize)
 else ifeq ($(CUDA),0)
   variant := host
+else ifeq ($(MAKECMDGOALS)$(CUDA),install1)
+  variant := cuda
+else ifeq ($(MAKECMDGOALS)$(words $(built)),install1)
+  variant := $(built)
+else ifeq ($(runs_here)$(CUDA)$(origin ARCH)$(gpus),yesautoundefined)
+  variant := host
+  no_gpu  := $(if $(NVCC),no GPU here$(comma) so this is built for the host backend alone (CUDA=1 or ARCH=... builds for GPUs))
 else ifneq ($(NVCC),)
   variant := cuda
 else ifeq ($(CUDA),1)
@@ -93,7 +111,8 @@ ifeq ($(variant),cuda)
 endif
 
 ifeq ($(variant),cuda)
-  ARCH ?= sm_80 sm_90 compute_90
+  # The GPUs of this machine, else what most have.
+  ARCH ?= $(or $(gpus),sm_80 sm_90 compute_90)
   arch_list   := $(subst $(comma),$(space),$(ARCH))
   arch_number  = $(patsubst compute_%,%,$(patsubst sm_%,%,$(1)))
   gencode := $(foreach a,$(arch_list),-gencode=arch=compute_$(call arch_number,$(a)),code=$(if \
@@ -114,6 +133,7 @@ else
   link       := $(CXX) -fopenmp $(sanitizers)
   private_libs :=
 endif
+to_linker = $(if $(filter cuda,$(variant)),-Xlinker=$(1),-Wl$(comma)$(1))
 
 # ---- sources ------------------------------------------------------------------------------------------------------
 objects = $(patsubst %,$(O)/obj/%.o,$(1))
@@ -128,14 +148,21 @@ test_sources  := $(wildcard tests/*.cpp)
 # archive what they need: ranks.cpp, and MPI with it, are in the programs only.
 main_sources  := $(sort $(shell grep -lE '^ *int +main\>' /dev/null $(wildcard examples/*.cpp)))
 help_sources  := $(filter-out $(main_sources),$(wildcard examples/*.cpp))
+bench_sources := $(filter examples/bench_%.cpp examples/sweep.cpp examples/table.cpp,$(help_sources))
 
 lib_objects   := $(call objects,$(lib_sources))
 quda_objects  := $(call objects,$(quda_sources))
 aside         := $(O)/obj/aside.a
+bench_objects := $(call objects,$(bench_sources))
+aside_objects := $(filter-out $(bench_objects),$(call objects,$(help_sources) $(ref_sources)))
 test_objects  := $(call objects,$(test_sources))
 main_objects  := $(call objects,$(main_sources))
 programs      := $(patsubst examples/%.cpp,$(O)/%,$(main_sources))
-libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so $(O)/libquda.so
+demo_programs := $(addprefix $(O)/,make_lattice solve rhmc spectrum)
+libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so $(O)/libquda.so $(O)/built
+# What libquda.so has of the library by itself: nothing with a state.
+quda_parts    := $(call objects,gpu_kernels/comm/exchange.cpp gpu_kernels/comm/ranks.cpp gpu_kernels/mesons/spin_taste.cpp \
+                   milc_glue/host_fields.cpp milc_glue/lent_messages.cpp)
 
 # Catch2 version 3 is a library, version 2 a header. Looked up when the tests are linked, after it may have been installed.
 catch_libs = $(shell $(cxx) -E -include catch2/catch_all.hpp -x c++ /dev/null >/dev/null 2>&1 && echo -lCatch2)
@@ -156,13 +183,13 @@ fault_program := $(if $(filter cuda,$(variant)),$(O)/cuda_faults)
 fault_objects := $(call objects,$(wildcard tests/cuda_faults/*.cpp))
 
 # ---- targets ------------------------------------------------------------------------------------------------------
-.PHONY: all lib demo check bench dense install list-kernels clean help needs FORCE
+.PHONY: all lib demo check bench dense install uninstall list-kernels clean help needs FORCE
 
 all: lib $(programs) ## the library and the example programs (the default)
 
 lib: $(libraries) ## libmilcgpu.a, libmilcgpu.so and libquda.so (for MILC's WANTQUDA=true), in build/<variant>
 
-demo: $(O)/make_lattice $(O)/solve $(O)/rhmc $(O)/spectrum | needs ## make a lattice, solve on it in every precision, compare with the reference; a short RHMC; a spectrum
+demo: $(demo_programs) | needs ## make a lattice, solve on it in every precision, compare with the reference; a short RHMC; a spectrum
 	$(O)/make_lattice --size 8 8 8 16 --beta 6.0 --out build/demo.lat
 	@status=0; $(O)/solve --lattice build/demo.lat --csv build/demo.csv --history build/demo_history.csv || status=$$?; \
 	$(call plot,convergence,demo_history,demo); \
@@ -172,7 +199,7 @@ demo: $(O)/make_lattice $(O)/solve $(O)/rhmc $(O)/spectrum | needs ## make a lat
 	$(call plot,spectrum,demo_spectrum,demo_spectrum); \
 	exit $$status
 
-check: $(O)/milcgpu_tests $(host_programs) $(mpi_list) $(mpi_programs) $(fault_program) | needs ## build and run the tests; the last line is 'N passed, N failed'
+check: $(O)/milcgpu_tests $(libraries) $(host_programs) $(mpi_list) $(mpi_programs) $(fault_program) | needs ## build and run the tests; the last line is 'N passed, N failed'
 	@{ OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $(O)/milcgpu_tests $(TESTS) 2>&1; echo $$? >$(O)/check.status; } | tee $(O)/check.log; \
 	awk -v status="$$(cat $(O)/check.status)" '$(count_tests)' $(O)/check.log
 
@@ -190,19 +217,17 @@ dense: $(O)/gemm_ladder ## matrix products step by step, beside cuBLAS; build/ge
 list-kernels: $(O)/list_kernels ## print every dispatch table
 	@$(O)/list_kernels
 
-install: all ## into $(DESTDIR)$(PREFIX): include/ lib/ lib/pkgconfig/ bin/
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include $(wildcard milc_glue/milcgpu*.h) milc_glue/plugin.h
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/milcgpu $(wildcard milc_glue/use_gpu/*.[ch]) milc_glue/use_gpu/milc_gpu.mk
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin milc_glue/use_gpu/milcgpu-config
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include $(filter-out %/internal.h,$(wildcard milc_glue/quda_compat/*.h))
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(O)/libmilcgpu.a
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib $(O)/libmilcgpu.so $(O)/libquda.so
-	$(if $(programs),install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(programs))
-	@mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	@printf '%s\n' 'prefix=$(PREFIX)' 'includedir=$${prefix}/include' 'libdir=$${prefix}/lib' '' 'Name: milcgpu' \
-	  'Description: staggered fermion solver for MILC on GPUs and CPUs' 'Version: $(VERSION)' \
-	  'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lmilcgpu' \
-	  'Libs.private: $(strip $(private_libs) -lgomp -lstdc++ -lm)' >$(DESTDIR)$(PREFIX)/lib/pkgconfig/milcgpu.pc
+two_are_built = $(if $(filter install2auto,$(MAKECMDGOALS)$(words $(built))$(CUDA)),build/cuda and build/host are both built: say which to install$(comma) CUDA=1 or CUDA=0)
+
+# Builds nothing: it takes what stands in build/, and says what to do where that is not whole, or not of these sources.
+install: | $(filter all lib,$(MAKECMDGOALS)) ## what is built, into $(DESTDIR)$(PREFIX): docs/install.md
+	@$(if $(two_are_built),echo 'milcgpu: $(two_are_built)' >&2; exit 1)
+	@$(MAKE) -q --no-print-directory -o $(O)/flags -o $(O)/mpi_flags O=$(O) CUDA=0 lib $$(ls $(programs) 2>/dev/null) 2>/dev/null || { \
+	  echo "milcgpu: $(O) is not built, not whole or older than its sources, and make install builds nothing. First run: make all$(if $(filter host,$(variant)), CUDA=0)" >&2; exit 1; }
+	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' sh milc_glue/install/install.sh $(O) $(VERSION) $(programs)
+
+uninstall: ## all that make install has put into $(DESTDIR)$(PREFIX)
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh milc_glue/install/uninstall.sh
 
 clean: ## remove build/, every variant
 	rm -rf build
@@ -210,6 +235,7 @@ clean: ## remove build/, every variant
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | \
 	  while IFS='	' read -r name text; do printf '  %-13s %s\n' "$$name" "$$text"; done
+	@$(if $(no_gpu),echo '  $(no_gpu)')
 	@echo '  this build:   $(O), $(if $(filter cuda,$(variant)),$(NVCC) for $(arch_list),$(CXX) alone)'
 
 # The picture is a courtesy: no gnuplot, no picture, and never a failure. $(call plot,script,csv,png)
@@ -229,7 +255,8 @@ count_tests = /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$$/ { passed = $$
 # demo and check install what is missing before anything is compiled; the other targets never install.
 install_goals := $(filter demo check,$(MAKECMDGOALS))
 needs:
-	@CXX='$(CXX)' sh tests/install_needs.sh $(install_goals)
+	@CXX='$(CXX)' CPPFLAGS='$(CPPFLAGS)' sh tests/install_needs.sh $(install_goals)
+	@$(if $(no_gpu),echo '$(no_gpu)')
 
 # The same for what MPI adds, which is in one object.
 $(O)/mpi_flags: FORCE
@@ -239,8 +266,16 @@ $(O)/obj/examples/ranks.cpp.o $(program_tests): $(O)/mpi_flags
 
 # Rewritten only when the flags differ from the last build's; every object depends on it.
 $(O)/flags: FORCE | $(if $(install_goals),needs)
-	@mkdir -p $(@D); printf '%s\n' '$(cxx)' '$(compile_cu)' | cmp -s - $@ || \
-	  printf '%s\n' '$(cxx)' '$(compile_cu)' >$@
+	@mkdir -p $(@D); if printf '%s\n' '$(cxx)' '$(compile_cu)' | cmp -s - $@; then ls $(to_compile) >$(O)/compiled 2>/dev/null || :; \
+	  else : >$(O)/compiled; printf '%s\n' '$(cxx)' '$(compile_cu)' >$@; fi
+
+# How far the build is. What is compiled again, after a change, comes without numbers.
+goals      := $(or $(MAKECMDGOALS),all)
+to_compile := $(lib_objects) $(if $(filter all lib check,$(goals)),$(quda_objects)) $(if $(filter-out lib,$(goals)),$(aside_objects)) \
+                $(if $(filter all check bench,$(goals)),$(bench_objects)) $(if $(filter check,$(goals)),$(test_objects) $(fault_objects)) \
+                $(if $(filter all check,$(goals)),$(main_objects),$(patsubst %,$(O)/obj/examples/%.cpp.o,$(notdir $(if $(filter demo,$(goals)),$(demo_programs)) $(filter bench $(programs),$(goals)))))
+say_compiling = echo '$<' >>$(O)/compiled; n=$$(wc -l <$(O)/compiled); [ $$n -le $(words $(to_compile)) ] && \
+                  printf '[%3d/%d] $(1) $<\n' $$n $(words $(to_compile)) || echo '          $(1) $<'
 
 # Catch2 takes long to compile at -O3, the more so under the sanitizers; the tests themselves need neither speed nor,
 # in main.cpp, which is Catch2 alone, a sanitizer.
@@ -258,34 +293,47 @@ $(O)/obj/examples/gemm_ladder.cpp.o: private cxx := $(subst compute_90$(comma)co
 endif
 
 $(O)/obj/%.cpp.o: %.cpp $(O)/flags
-	@mkdir -p $(@D); echo '  CXX   $<'
+	@mkdir -p $(@D); $(call say_compiling,CXX )
 	$(Q)$(cxx) $(last_flags) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
 
 $(O)/obj/%.cu.o: %.cu $(O)/flags
-	@mkdir -p $(@D); echo '  $(if $(filter cuda,$(variant)),NVCC ,CXX  ) $<'
+	@mkdir -p $(@D); $(call say_compiling,$(if $(filter cuda,$(variant)),NVCC,CXX ))
 	$(Q)$(compile_cu) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
 
 $(O)/libmilcgpu.a: $(lib_objects)
 	@echo '  AR    $@'; rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-$(O)/libmilcgpu.so: $(lib_objects)
+# The name that programs ask for at run time stands beside the library.
+$(O)/libmilcgpu.so: $(lib_objects) milc_glue/exports.map
 	@echo '  LINK  $@'
-	$(Q)$(link) -shared $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(link) -shared $(call to_linker,-soname=libmilcgpu.so.$(interface)) $(call to_linker,--version-script=milc_glue/exports.map) \
+	  $(LDFLAGS) -o $@ $(lib_objects) $(LDLIBS)
+	$(Q)ln -sf libmilcgpu.so $@.$(interface)
 
-$(O)/libquda.so: $(quda_objects) $(O)/libmilcgpu.so
+$(O)/libquda.so: $(quda_objects) $(quda_parts) $(O)/libmilcgpu.so milc_glue/quda_compat/exports.map
 	@echo '  LINK  $@'
-	$(Q)$(CXX) $(host_flags) -shared $(LDFLAGS) -o $@ $(quda_objects) -L$(O) -lmilcgpu '-Wl,-rpath,$$ORIGIN' $(LDLIBS)
+	$(Q)$(CXX) $(host_flags) -shared -Wl,-soname=libmilcgpu-quda.so.$(interface) -Wl,--version-script=milc_glue/quda_compat/exports.map \
+	  $(if $(sanitizers),,-Wl$(comma)-z$(comma)defs) $(LDFLAGS) -o $@ $(quda_objects) $(quda_parts) -L$(O) -lmilcgpu '-Wl,-rpath,$$ORIGIN' $(LDLIBS)
+	$(Q)ln -sf libquda.so $(@D)/libmilcgpu-quda.so.$(interface)
 
-$(aside): $(call objects,$(help_sources) $(ref_sources))
+# What make install must know of a build. <milcgpu/milcgpu.h> is found in build/<variant>/include.
+$(O)/built: $(O)/flags
+	@mkdir -p $(@D)/include; ln -sfn $(CURDIR)/milc_glue $(@D)/include/milcgpu
+	@printf '%s\n' "milcgpu_arch='$(strip $(arch_list))'" "milcgpu_private_libs='$(strip $(private_libs) -lgomp -lstdc++ -lm)'" >$@
+
+$(aside): $(aside_objects)
+$(O)/obj/bench.a: $(bench_objects)
+$(aside) $(O)/obj/bench.a:
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
+$(O)/bench: $(O)/obj/examples/bench.cpp.o $(O)/obj/bench.a
 $(programs): $(O)/%: $(O)/obj/examples/%.cpp.o $(aside) $(O)/libmilcgpu.a
 	@echo '  LINK  $@'
-	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(mpi_link) -ldl
+	$(Q)$(link) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %bench.a,$^) $(aside) $(O)/libmilcgpu.a $(LDLIBS) $(mpi_link) -ldl
 
-$(O)/milcgpu_tests: $(test_objects) $(aside) $(quda_objects) $(O)/libmilcgpu.a
+$(O)/milcgpu_tests: $(test_objects) $(O)/obj/bench.a $(aside) $(quda_objects) $(O)/libmilcgpu.a
 	@echo '  LINK  $@'
 	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(catch_libs) $(LDLIBS)
 
@@ -295,9 +343,9 @@ $(O)/cuda_faults: $(fault_objects) $(aside) $(O)/libmilcgpu.a
 	  sed -n '/cudaGetError/d; s/^ *U \(cuda[A-Z].*\)/-Xlinker --wrap=\1/p')
 
 # Looked at in every `make check`: an MPI may have come since the last one.
-$(mpi_list): $(O)/libmilcgpu.so $(O)/libquda.so FORCE | $(if $(install_goals),needs)
+$(mpi_list): $(quda_objects) $(O)/libmilcgpu.a FORCE | $(if $(install_goals),needs)
 	@sh tests/mpi_ranks/build.sh $(abspath $(@D)) '$(lastword $(CXX))' -std=c++17 -O1 -g -Wall -Wextra $(or $(sanitizers),-Werror) \
-	  $(cpp_flags) $(wildcard tests/mpi_ranks/*.cpp) tests/failing_new.cpp $(LDFLAGS) -L$(O) -lquda -lmilcgpu -Wl,-rpath,$(abspath $(O)) $(LDLIBS)
+	  $(cpp_flags) $(wildcard tests/mpi_ranks/*.cpp) tests/failing_new.cpp $(LDFLAGS) $(quda_objects) $(O)/libmilcgpu.a -fopenmp $(private_libs) $(LDLIBS)
 
 # By way of the make fragment, as MILC's own make does it.
 $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(ref_sources)) \

@@ -119,5 +119,5 @@ int main(int argc, char **argv) {
     arguments.add("hisq-terms", "N", settings.hisq_terms, "poles of the HISQ force");
     arguments.add("asqtad-terms", "N", settings.asqtad_terms, "poles of the asqtad force");
     arguments.add("dense-precision", "NAME", settings.dense_precision, "all, double, single or half");
-    return run_on_ranks("bench", [&](Job &ranks) { return arguments.parse(argc, argv) ? run(settings, ranks) : 0; });
+    return run_on_ranks([&](Job &ranks) { return arguments.parse(argc, argv) ? run(settings, ranks) : 0; });
 }

@@ -148,7 +148,7 @@ int run(const Settings &s, examples::Job &ranks) {
 } // namespace
 
 int main(int argc, char **argv) {
-    return examples::run_on_ranks("fatlinks", [&](examples::Job &ranks) {
+    return examples::run_on_ranks([&](examples::Job &ranks) {
         Settings settings;
         if (!read_settings(argc, argv, settings))
             return 0;

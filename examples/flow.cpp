@@ -3,6 +3,7 @@
 // failed.
 #include "examples/flow_scales.h"
 #include "examples/lattice_file.h"
+#include "examples/progress.h"
 #include "examples/system.h"
 #include "milc_glue/milcgpu_flow.h"
 #include <chrono>
@@ -65,7 +66,7 @@ class Record {
   public:
     Record(const examples::Job &ranks, const Settings &s)
         : speaks_(ranks.is_first()), quiet_(s.quiet), adaptive_(s.integrator.compare(0, 4, "adpt") == 0),
-          progress_(speaks_ && isatty(STDERR_FILENO) && (quiet_ || !isatty(STDOUT_FILENO))) {
+          progress_(speaks_ && (quiet_ || !isatty(STDOUT_FILENO))) {
         if (!speaks_)
             return;
         std::printf("#LABEL time Clover_t Clover_s Plaq_t Plaq_s Rect_t Rect_s charge\n");
@@ -86,10 +87,7 @@ class Record {
         return 0;
     }
     const std::vector<examples::FlowValue> &values() const { return values_; }
-    void end() const {
-        if (progress_)
-            std::fprintf(stderr, "\r%60s\r", "");
-    }
+    void end() { progress_.clear(); }
 
   private:
     void take(const milcgpu_flow_point &p) {
@@ -106,15 +104,15 @@ class Record {
                 std::printf("ADAPT: %g %.16g %.16g %.16g\n", p.time, p.step, p.distance,
                             p.steps == 0 ? 0 : tolerance_ / p.distance);
         }
-        if (progress_)
-            std::fprintf(stderr, "\rflow time %.4f, t^2 E %.4f, %d steps, %.1f s ", p.time, t2e, p.steps, seconds);
+        progress_.show("flow time %.4f, t^2 E %.4f, %d steps, %.1f s", p.time, t2e, p.steps, seconds);
         if (csv_.is_open())
             csv_ << p.time << "," << o.clover_t << "," << o.clover_s << "," << o.plaquette_t << "," << o.plaquette_s
                  << "," << o.rectangle_t << "," << o.rectangle_s << "," << o.charge << "," << t2e << "," << p.step
                  << "," << p.distance << "," << seconds << std::endl;
     }
 
-    bool speaks_, quiet_, adaptive_, progress_;
+    bool speaks_, quiet_, adaptive_;
+    examples::ProgressLine progress_;
     double tolerance_ = 0;
     std::ofstream csv_;
     std::vector<examples::FlowValue> values_;
@@ -241,7 +239,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
 } // namespace
 
 int main(int argc, char **argv) {
-    return examples::run_on_ranks("flow", [&](examples::Job &ranks) {
+    return examples::run_on_ranks([&](examples::Job &ranks) {
         Settings settings;
         return read_settings(argc, argv, settings) ? run(settings, ranks) : 0;
     });

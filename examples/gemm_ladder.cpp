@@ -176,5 +176,5 @@ int main(int argc, char **argv) {
     Arguments arguments("gemm_ladder", "times the steps to a fast matrix multiplication beside cuBLAS");
     arguments.add("size", "N", settings.size, "rows and columns of the matrices, a multiple of 256");
     arguments.add("csv", "FILE", settings.csv, "the table");
-    return run_program("gemm_ladder", [&] { return arguments.parse(argc, argv) ? run(settings) : 0; });
+    return run_program([&] { return arguments.parse(argc, argv) ? run(settings) : 0; });
 }

@@ -1,8 +1,13 @@
 // Prints every kernel that the library holds: `make list-kernels`.
+#include "examples/arguments.h"
 #include "milc_glue/milcgpu.h"
 #include <cstdio>
 
-int main() {
-    milcgpu_list_kernels([](void *, const char *line) { std::puts(line); }, nullptr);
-    return 0;
+int main(int argc, char **argv) {
+    examples::Arguments arguments("list_kernels", "prints every kernel that the library holds");
+    return examples::run_program([&] {
+        if (arguments.parse(argc, argv))
+            milcgpu_list_kernels([](void *, const char *line) { std::puts(line); }, nullptr);
+        return 0;
+    });
 }

@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
     arguments.add("seed", "S", settings.seed, "the same seed gives the same field");
     arguments.add("out", "FILE", settings.out, "MILC version-5 file to write; none: only the plaquette is printed");
     examples::Job::add_grid(arguments, settings.grid);
-    return examples::run_on_ranks("make_lattice", [&](examples::Job &ranks) {
+    return examples::run_on_ranks([&](examples::Job &ranks) {
         if (!arguments.parse(argc, argv))
             return 0;
         check(settings, arguments);

@@ -158,12 +158,12 @@ void Job::receive(void *data, std::size_t bytes, int from) const {
     });
 }
 
-int Job::end(int status, const char *program, const char *error) {
+int Job::end(int status, const char *error) {
     const auto say = [&](int rank) {
         if (error != nullptr && size_ > 1 && rank != 0)
-            std::fprintf(stderr, "%s: rank %d of %d: %s\n", program, rank, size_, error);
+            std::fprintf(stderr, "%s: rank %d of %d: %s\n", program_name(), rank, size_, error);
         else if (error != nullptr)
-            std::fprintf(stderr, "%s: %s\n", program, error);
+            std::fprintf(stderr, "%s: %s\n", program_name(), error);
     };
     if (!mpi_) {
         if (launched_rank() == 0)
@@ -206,9 +206,9 @@ void Job::broadcast(void *, std::size_t) const {}
 void Job::send(const void *, std::size_t, int) const {}
 void Job::receive(void *, std::size_t, int) const {}
 
-int Job::end(int status, const char *program, const char *error) {
+int Job::end(int status, const char *error) {
     if (error != nullptr && launched_rank() == 0)
-        std::fprintf(stderr, "%s: %s\n", program, error);
+        std::fprintf(stderr, "%s: %s\n", program_name(), error);
     return status;
 }
 

@@ -83,7 +83,7 @@ class Job {
 
     // The end of all ranks with this rank's exit status, that of the worst. error: what went wrong here, nullptr for
     // nothing. One rank says it; where the others do not come to an end, too, they are ended.
-    int end(int status, const char *program, const char *error);
+    int end(int status, const char *error);
 
   private:
     void begin(); // finds out which rank of how many this is
@@ -98,14 +98,14 @@ class Job {
 };
 
 // run_program() for programs with --grid.
-template <class Body> int run_on_ranks(const char *program, const Body &body) {
+template <class Body> int run_on_ranks(const Body &body) {
     Job ranks;
     try {
-        return ranks.end(body(ranks), program, nullptr);
+        return ranks.end(body(ranks), nullptr);
     } catch (const ArgumentError &error) {
-        return ranks.end(2, program, error.what());
+        return ranks.end(2, error.what());
     } catch (const std::exception &error) {
-        return ranks.end(1, program, error.what());
+        return ranks.end(1, error.what());
     }
 }
 

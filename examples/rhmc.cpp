@@ -351,7 +351,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
 } // namespace
 
 int main(int argc, char **argv) {
-    return examples::run_on_ranks("rhmc", [&](examples::Job &ranks) {
+    return examples::run_on_ranks([&](examples::Job &ranks) {
         Settings settings;
         return read_settings(argc, argv, settings) ? run(settings, ranks) : 0;
     });

@@ -2,6 +2,7 @@
 // each solution against an independent CPU reference. Exit status: 0 when all agree, 1 when one is off, 2 for bad
 // arguments.
 #include "examples/arguments.h"
+#include "examples/progress.h"
 #include "examples/system.h"
 #include <chrono>
 #include <cmath>
@@ -49,19 +50,16 @@ bool read_settings(int argc, char **argv, Settings &s) {
     return arguments.parse(argc, argv);
 }
 
-// What the progress callback needs: a line on the terminal a few times a second, and the history.
+// What the progress callback needs: a line now and then, and the history.
 struct Progress {
     std::string label;
     std::ofstream *history;
-    double last_line = 0;
+    examples::ProgressLine line{};
     static void report(void *user, int step, double residual) {
         Progress &p = *static_cast<Progress *>(user);
         if (p.history != nullptr)
             *p.history << p.label << "," << step << "," << residual << "\n";
-        if (now() - p.last_line > 0.25) {
-            p.last_line = now();
-            std::fprintf(stderr, "\r%-22s step %6d  |r|/|b| %.2e   ", p.label.c_str(), step, residual);
-        }
+        p.line.show("%-22s step %6d  |r|/|b| %.2e", p.label.c_str(), step, residual);
     }
 };
 
@@ -163,8 +161,7 @@ int run(const Settings &s, examples::Job &ranks) {
                     best = report;
                 progress.history = nullptr; // once is enough
             }
-            if (ranks.is_first())
-                std::fprintf(stderr, "\r%*s\r", 60, "");
+            progress.line.clear();
             bool well = best.status == MILCGPU_OK && best.true_residual < spec.tolerance;
             double difference = NAN;
             const std::vector<double> whole = ranks.collect(system.lattice, x, 6);
@@ -195,7 +192,7 @@ int run(const Settings &s, examples::Job &ranks) {
 } // namespace
 
 int main(int argc, char **argv) {
-    return examples::run_on_ranks("solve", [&](examples::Job &ranks) {
+    return examples::run_on_ranks([&](examples::Job &ranks) {
         Settings settings;
         return read_settings(argc, argv, settings) ? run(settings, ranks) : 0;
     });

@@ -179,7 +179,7 @@ int run(const Settings &s, examples::Job &ranks) {
 } // namespace
 
 int main(int argc, char **argv) {
-    return examples::run_on_ranks("sources", [&](examples::Job &ranks) {
+    return examples::run_on_ranks([&](examples::Job &ranks) {
         Settings settings;
         return read_settings(argc, argv, settings) ? run(settings, ranks) : 0;
     });

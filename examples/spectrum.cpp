@@ -7,11 +7,11 @@
 // call failed, 2 for bad arguments.
 #include "examples/hadrons.h"
 #include "examples/heatbath.h"
+#include "examples/progress.h"
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <unistd.h>
 
 namespace {
 
@@ -19,6 +19,7 @@ using examples::ArgumentError;
 using examples::Correlator;
 using examples::Estimate;
 using examples::Hadron;
+using examples::ProgressLine;
 using reference::Gauge;
 
 struct Settings {
@@ -35,33 +36,10 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// A line on a terminal that is written anew, twice a second at most.
-class Progress {
-  public:
-    explicit Progress(bool speaks) : on_(speaks && isatty(STDERR_FILENO)) {}
-    ~Progress() { end(); }
-    void operator()(const char *what, int step, double value) {
-        if (!on_ || seconds_since(last_) < 0.5)
-            return;
-        last_ = std::chrono::steady_clock::now();
-        std::fprintf(stderr, "\r%s: step %d, %.3e ", what, step, value);
-        written_ = true;
-    }
-    void end() {
-        if (written_)
-            std::fprintf(stderr, "\r%60s\r", "");
-        written_ = false;
-    }
-
-  private:
-    bool on_, written_ = false;
-    std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
 // The gauge fields, one after the other.
 class GaugeFields {
   public:
-    GaugeFields(const examples::Job &ranks, const Settings &s, Progress &progress)
+    GaugeFields(const examples::Job &ranks, const Settings &s, ProgressLine &progress)
         : ranks_(ranks), settings_(s), progress_(progress),
           files_(examples::list_of<std::string>(s.lattice_files, "lattice")), lattice_{s.size} {
         if (!files_.empty())
@@ -97,7 +75,7 @@ class GaugeFields {
                 examples::heatbath_sweep(lattice_, field_, settings_.beta, settings_.seed, ++done_);
                 for (int times = 0; times < 4; ++times)
                     examples::overrelax_sweep(lattice_, field_);
-                progress_("heat bath", done_, reference::plaquette(lattice_, field_));
+                progress_.show("heat bath: step %d, %.3e", done_, reference::plaquette(lattice_, field_));
             }
         });
         seconds_ += seconds_since(start);
@@ -106,7 +84,7 @@ class GaugeFields {
 
     const examples::Job &ranks_;
     const Settings &settings_;
-    Progress &progress_;
+    ProgressLine &progress_;
     std::vector<std::string> files_;
     reference::Lattice lattice_;
     Gauge field_;  // of the heat bath, or of the first file
@@ -235,7 +213,7 @@ void check_free(const reference::Lattice &lattice, const examples::HadronSpec &s
     checks.add("correlators of free quarks, over the largest", worst, 1e-11 + 10 * spec.tolerance / mass);
 }
 
-examples::HadronSpec spec_of(const Settings &s, Progress &progress) {
+examples::HadronSpec spec_of(const Settings &s, ProgressLine &progress) {
     const bool wall = s.source == "wall" || s.source == "both", smeared = s.source == "smeared" || s.source == "both";
     if (!wall && !smeared)
         throw ArgumentError("--source: '" + s.source + "' is none of wall, smeared, both");
@@ -250,7 +228,9 @@ examples::HadronSpec spec_of(const Settings &s, Progress &progress) {
     spec.width = s.width, spec.smear_steps = s.smear_steps;
     spec.tolerance = s.tolerance;
     spec.how = examples::pair_of(s.precisions, "precisions");
-    spec.progress = [&](const char *what, int step, double value) { progress(what, step, value); };
+    spec.progress = [&](const char *what, int step, double value) {
+        progress.show("%s: step %d, %.3e", what, step, value);
+    };
     return spec;
 }
 
@@ -258,7 +238,7 @@ examples::HadronSpec spec_of(const Settings &s, Progress &progress) {
 class Spectrum {
   public:
     Spectrum(const examples::Job &ranks, const reference::Lattice &lattice, const Settings &s,
-             examples::HadronSpec spec, std::vector<double> masses, int configurations, Progress &progress)
+             examples::HadronSpec spec, std::vector<double> masses, int configurations, ProgressLine &progress)
         : ranks_(ranks), lattice_(lattice), settings_(s), spec_(spec), masses_(std::move(masses)), progress_(progress),
           hadrons_(ranks, lattice, examples::action_of(s.action), examples::backends_of(ranks, s.backend)[0],
                    std::move(spec)) {
@@ -273,7 +253,7 @@ class Spectrum {
 
     void measure(int k, Gauge gauge) {
         const examples::Hadrons::Loaded loaded = hadrons_.load(std::move(gauge));
-        progress_.end();
+        progress_.clear();
         std::printf("configuration %d of %zu: plaquette %.6f", k + 1, series_[0].of[0].size(), loaded.plaquette);
         if (spec_.fix_gauge)
             std::printf(", Coulomb gauge after %d steps, mean trace %.6f", loaded.fix_steps, loaded.fix_mean);
@@ -307,7 +287,7 @@ class Spectrum {
             const double mass = series_[at].mass;
             const auto start = std::chrono::steady_clock::now();
             const std::vector<examples::HadronResult> results = hadrons_.measure(mass);
-            progress_.end();
+            progress_.clear();
             double residual = 0;
             for (const examples::HadronResult &r : results) {
                 for (int h = 0; h < examples::n_hadrons; ++h)
@@ -330,7 +310,7 @@ class Spectrum {
     const Settings &settings_;
     examples::HadronSpec spec_;
     std::vector<double> masses_;
-    Progress &progress_;
+    ProgressLine &progress_;
     examples::Hadrons hadrons_;
     std::vector<Series> series_; // for each mass and there for each source
     Checks checks_;
@@ -342,7 +322,7 @@ int run(const Settings &s, examples::Job &ranks) {
         throw ArgumentError("--masses must be positive");
     std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
     ranks.start(s.grid);
-    Progress progress(ranks.is_first());
+    ProgressLine progress(ranks.is_first());
     const examples::HadronSpec spec = spec_of(s, progress);
     GaugeFields fields(ranks, s, progress);
     const reference::Lattice lattice = fields.lattice();
@@ -405,7 +385,7 @@ bool read_settings(int argc, char **argv, Settings &s) {
 } // namespace
 
 int main(int argc, char **argv) {
-    return examples::run_on_ranks("spectrum", [&](examples::Job &ranks) {
+    return examples::run_on_ranks([&](examples::Job &ranks) {
         Settings settings;
         return read_settings(argc, argv, settings) ? run(settings, ranks) : 0;
     });

@@ -1,6 +1,7 @@
 // What the files of the C interface share: the context behind the handles, checks of arguments, exceptions into
 // statuses.
 #pragma once
+#include "gpu_kernels/backend/profile.h"
 #include "gpu_kernels/comm/boxes.h"
 #include "gpu_kernels/operators/staggered.h"
 #include "gpu_kernels/solver/block_cg.h"
@@ -229,6 +230,7 @@ template <class Body> milcgpu_status guarded(milcgpu_context *context, const cha
             context->lost = true;
         return static_cast<milcgpu_status>(status);
     };
+    const ProfilerRange range(function);
     try {
         if (context != nullptr) {
             if (context->lost)

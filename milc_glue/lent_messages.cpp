@@ -1,7 +1,9 @@
-// Message passing by the caller's table.
+// Message passing by the caller's table, and how long to wait for it.
 #include "milc_glue/context.h"
 #include "milc_glue/start_context.h"
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 
 namespace milcgpu {
 
@@ -32,6 +34,14 @@ class LentMessages : public Messenger {
 };
 
 } // namespace
+
+std::optional<double> seconds_of(const std::string &text) {
+    char *end = nullptr;
+    const double seconds = std::strtod(text.c_str(), &end);
+    if (*end != '\0' || !std::isfinite(seconds) || seconds <= 0)
+        return {};
+    return seconds;
+}
 
 std::unique_ptr<Ranks> ranks_of(const milcgpu_messages *table, size_t most_bytes) {
     if (table == nullptr)

@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-#define MILCGPU_VERSION "0.2.0"
+#define MILCGPU_VERSION "0.3.0"
 
 typedef enum {
     MILCGPU_OK = 0,

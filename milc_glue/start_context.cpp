@@ -113,14 +113,6 @@ std::string open_halo(milcgpu_context &context, bool share) {
 
 } // namespace
 
-std::optional<double> milcgpu::seconds_of(const std::string &text) {
-    char *end = nullptr;
-    const double seconds = std::strtod(text.c_str(), &end);
-    if (*end != '\0' || !std::isfinite(seconds) || seconds <= 0)
-        return {};
-    return seconds;
-}
-
 std::optional<int> milcgpu::directions_of(const std::string &text) {
     int directions = 0;
     for (const char letter : text == "0" ? "" : text) {

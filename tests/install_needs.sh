@@ -2,9 +2,9 @@
 # Install what `make demo` and `make check` need on Debian or Ubuntu, when that is allowed (root, or sudo without a
 # password); otherwise print the exact line to run and exit 1. Silent when nothing is missing.
 #   sh tests/install_needs.sh [check] [demo]
-# check needs Catch2, and would like an MPI, for the tests of several ranks; demo would like gnuplot, for its picture.
-# Both go on without, and need make and a C++17 compiler ($CXX, default g++) with OpenMP. nvcc is never installed: without it the library is built with its host
-# backend alone.
+# Both need make, a C++17 compiler ($CXX, default g++) with OpenMP, and CLI11, for the programs' options; check needs
+# Catch2. check would like an MPI, for the tests of several ranks, and demo gnuplot, for its pictures: both go on without.
+# nvcc is never installed: without it the library is built with its host backend alone.
 
 cxx=${CXX:-g++}
 need_catch=false
@@ -22,7 +22,7 @@ done
 
 # Unquoted $cxx on purpose: it may be 'ccache g++'.
 has_header() {
-    printf '#if !__has_include(<%s>)\n#error missing\n#endif\n' "$1" | $cxx -std=c++17 -E -x c++ - >/dev/null 2>&1
+    printf '#if !__has_include(<%s>)\n#error missing\n#endif\n' "$1" | $cxx -std=c++17 $CPPFLAGS -E -x c++ - >/dev/null 2>&1
 }
 has_compiler() {
     command -v "${cxx##* }" >/dev/null 2>&1 && has_header cstdlib && has_header omp.h
@@ -37,6 +37,7 @@ look() {
     optional=
     command -v make >/dev/null 2>&1 || required="$required make"
     has_compiler || required="$required g++" # which brings OpenMP
+    has_header CLI/CLI.hpp || required="$required libcli11-dev"
     if $need_catch && ! has_catch; then required="$required catch2"; fi
     if $want_gnuplot && ! command -v gnuplot >/dev/null 2>&1; then optional="$optional gnuplot-nox"; fi
     if $want_mpi && ! command -v mpicxx >/dev/null 2>&1; then optional="$optional libopenmpi-dev openmpi-bin"; fi
@@ -81,6 +82,6 @@ if command -v apt-get >/dev/null 2>&1; then
     echo "    ${root}apt-get update && ${root}apt-get install -y --no-install-recommends $required" >&2
 else
     echo "missing: $required, and there is no apt-get here. Install with your package manager: GNU make," \
-        "a C++17 compiler with OpenMP (or name yours: make CXX=...), Catch2 version 2 or 3." >&2
+        "a C++17 compiler with OpenMP (or name yours: make CXX=...), CLI11 version 2, Catch2 version 2 or 3." >&2
 fi
 exit 1

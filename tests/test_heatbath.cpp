@@ -56,8 +56,8 @@ struct ThreadCount {
     int before;
 };
 
-std::string argument_error(const examples::Arguments &arguments, std::vector<const char *> words) {
-    words.insert(words.begin(), "program");
+std::string argument_error(examples::Arguments &arguments, std::vector<const char *> words) {
+    words.insert(words.begin(), "/somewhere/milcgpu-program");
     try {
         arguments.parse(int(words.size()), words.data());
     } catch (const examples::ArgumentError &error) {
@@ -149,12 +149,19 @@ TEST_CASE("arguments: types, defaults, refusals", "[arguments][smoke][sanitize]"
     CHECK(loud);
     CHECK(out == "a b");
 
-    CHECK_FALSE(argument_error(arguments, {"--masss", "1"}).empty());
-    CHECK_FALSE(argument_error(arguments, {"stray"}).empty());
-    CHECK_FALSE(argument_error(arguments, {"--mass", "1x"}).empty());
+    CHECK(argument_error(arguments, {"--mass=0.25", "--seed", "010"}) == "");
+    CHECK(mass == 0.25);
+    CHECK(seed == 10); // not octal
+    CHECK(argument_error(arguments, {"--mass", "2", "--mass", "-3"}) == "");
+    CHECK(mass == -3);
+
+    CHECK(argument_error(arguments, {"--masss", "1"}) == "unknown option '--masss' (see milcgpu-program --help)");
+    CHECK(argument_error(arguments, {"stray"}) == "unknown option 'stray' (see milcgpu-program --help)");
+    CHECK(argument_error(arguments, {"--mass", "1x"}) == "--mass: '1x' is not a number of the kind that it needs");
     CHECK_FALSE(argument_error(arguments, {"--mass", ""}).empty());
-    CHECK_FALSE(argument_error(arguments, {"--mass"}).empty());
-    CHECK_FALSE(argument_error(arguments, {"--size", "8", "8", "8"}).empty());
+    CHECK(argument_error(arguments, {"--mass"}) == "--mass: 1 required M missing (see milcgpu-program --help)");
+    CHECK(argument_error(arguments, {"--size", "8", "8", "8"}) ==
+          "--size: 4 required X Y Z T missing (see milcgpu-program --help)");
     CHECK_FALSE(argument_error(arguments, {"--size", "8", "8", "8", "4.5"}).empty());
     CHECK_FALSE(argument_error(arguments, {"--seed", "-1"}).empty());
     CHECK(arguments.help().find("--mass M") != std::string::npos);

@@ -1,44 +1,23 @@
 // The word on MILC's make line (milc_glue/use_gpu): it breaks no program, and where it cannot do its work make stops.
 // On a makefile of a few lines in the shape of MILC's.
+#include "milc_glue/milcgpu.h"
+#include "tests/install_support.h"
 #include "tests/reference/flow.h"
 #include "tests/reference/gauge_fix.h"
-#include "tests/run_support.h"
 #include "tests/support.h"
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <sys/wait.h>
 #include <utility>
 
 namespace fs = std::filesystem;
 using tests::Folder;
+using tests::source_tree;
+using Run = tests::Said;
 
 namespace {
 
-struct Run {
-    int status;
-    std::string output; // both streams
-    bool says(const std::string &text) const { return output.find(text) != std::string::npos; }
-};
-
-Run run(const std::string &command) {
-    Run result{-1, ""};
-    // Of the make that runs the tests, nothing is for MILC's.
-    FILE *pipe = popen(("unset MAKEFLAGS MFLAGS MAKELEVEL; { " + command + "; } 2>&1").c_str(), "r");
-    REQUIRE(pipe != nullptr);
-    for (char line[512]; std::fgets(line, sizeof line, pipe) != nullptr;)
-        result.output += line;
-    const int status = pclose(pipe);
-    result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return result;
-}
-
-// build/<variant>/milcgpu_tests, beside the libraries.
-fs::path build_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
-fs::path source_tree() { return build_folder() / "../.."; }
+Run run(const std::string &command) { return tests::shell(command); }
 
 void write(const fs::path &file, const std::string &text) { std::ofstream(file) << text; }
 
@@ -58,22 +37,11 @@ void make_program(const fs::path &folder) {
 
 // An installed milcgpu, or one that lost a file.
 void make_prefix(const fs::path &prefix, const std::string &without) {
-    const auto place = [&](const fs::path &from, const fs::path &to) {
-        fs::create_directories((prefix / to).parent_path());
-        if (to.filename() != without)
-            fs::copy_file(from, prefix / to);
-    };
-    const fs::path glue = source_tree() / "milc_glue/use_gpu";
-    for (const fs::directory_entry &file : fs::directory_iterator(glue))
-        if (file.path().filename() != "milcgpu-config")
-            place(file.path(), fs::path("share/milcgpu") / file.path().filename());
-    place(glue / "milcgpu-config", "bin/milcgpu-config");
-    for (const fs::directory_entry &file : fs::directory_iterator(source_tree() / "milc_glue")) {
-        const std::string header = file.path().filename().string();
-        if (header == "plugin.h" || (header.rfind("milcgpu", 0) == 0 && file.path().extension() == ".h"))
-            place(file.path(), fs::path("include") / header);
-    }
-    place(build_folder() / "libmilcgpu.so", "lib/libmilcgpu.so");
+    const Run r = tests::install(prefix, MILCGPU_VERSION);
+    INFO(r.output);
+    REQUIRE(r.status == 0);
+    if (!without.empty())
+        REQUIRE((fs::remove(prefix / "lib" / without) || fs::remove(prefix / "share/milcgpu" / without)));
 }
 
 Run build(const fs::path &program, const fs::path &prefix, const std::string &words = "",

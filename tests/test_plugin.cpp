@@ -225,3 +225,19 @@ TEST_CASE("links that were corrupted on the device are loaded again, and the sol
         CHECK(seen == 6);
     }
 }
+
+TEST_CASE("plugin: glue of the same interface is served, another one refused in words", "[plugin]") {
+    const Environment environment{{"MILCGPU_BACKEND", "host"}, {"MILCGPU_VERBOSE", "0"}};
+    const std::string version = MILCGPU_VERSION, interface = version.substr(0, version.rfind('.'));
+    for (const auto &[glue, served] : {std::pair(interface + ".99", 1), {"0.2.0", 0}, {interface + "1.0", 0}}) {
+        Milc milc;
+        milcgpu_milc described = milc.described();
+        described.header_version = glue.c_str();
+        int answer = -1;
+        const std::string text = said_by([&] { answer = milcgpu_plugin_start(&described); });
+        INFO(glue << "\n" << text);
+        CHECK(answer == served);
+        CHECK(has(text, "was compiled with milcgpu " + glue + ", the library that is loaded is " + version) ==
+              (served == 0));
+    }
+}

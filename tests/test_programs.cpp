@@ -1,4 +1,5 @@
 // The example programs on ranks: the numbers of one rank, with one voice.
+#include "milc_glue/milcgpu.h"
 #include "tests/program_support.h"
 #include <algorithm>
 #include <cstdlib>
@@ -222,4 +223,31 @@ TEST_CASE("programs: flow prints and keeps what it finds, alike on ranks, and en
     CHECK(unknown.status == 2);
     CHECK(unknown.count("'euler' is not known; known are: luscher ck") == 1);
     CHECK(run("flow --size 2 2 2 2 --sweeps 0 --step -1 --backend host").count("spec.step is -1") == 1);
+}
+
+TEST_CASE("programs: each has --help and --version, and refuses what it does not know", "[programs]") {
+    NEED_MPIRUN;
+    for (const std::string name : {"bench", "fatlinks", "flow", "gemm_ladder", "list_kernels", "make_lattice",
+                                   "multimass", "rhmc", "solve", "sources", "spectrum"}) {
+        const Run version = run(name + " --version");
+        CHECK(version.output == name + ", milcgpu " MILCGPU_VERSION "\n");
+        CHECK(version.status == 0);
+        const Run help = run(name + " --help");
+        INFO(help.output);
+        CHECK(help.count("Usage: " + name) == 1);
+        CHECK(help.count("--version") == 1);
+        CHECK(help.status == 0);
+        const Run refused = run(name + " --nonsense 3");
+        CHECK(refused.output == name + ": unknown option '--nonsense' (see " + name + " --help)\n");
+        CHECK(refused.status == 2);
+    }
+}
+
+TEST_CASE("programs: a log has no progress line in it that is written over", "[programs]") {
+    NEED_MPIRUN;
+    const Run solve = run("solve --size 4 4 4 4 --sweeps 2 --mass 0.3 --backend host");
+    INFO(solve.output);
+    CHECK(solve.status == 0);
+    CHECK(solve.count("\r") == 0);
+    CHECK(solve.count("  step ") == 0); // none in the first minute
 }

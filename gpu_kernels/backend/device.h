@@ -4,6 +4,7 @@
 #pragma once
 #include "gpu_kernels/backend/error.h"
 #include "gpu_kernels/backend/peers.h"
+#include "gpu_kernels/comm/clock.h"
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,8 +14,6 @@
 namespace milcgpu {
 
 class Ranks;
-
-double wall_seconds(); // of a steady clock
 
 enum class Backend { host, cuda };
 const char *name(Backend);

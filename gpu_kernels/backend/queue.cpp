@@ -2,14 +2,8 @@
 #include "gpu_kernels/backend/cuda_handles.h"
 #include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/comm/ranks.h"
-#include <chrono>
 
 namespace milcgpu {
-
-double wall_seconds() {
-    using clock = std::chrono::steady_clock;
-    return std::chrono::duration<double>(clock::now().time_since_epoch()).count();
-}
 
 Device::Sequence::Sequence(Device &device, std::function<void()> launches, [[maybe_unused]] bool recorded)
     : device_(device), launches_(std::move(launches)) {

@@ -1,6 +1,7 @@
 // Copies between host and device, and pinned host memory.
 #include "gpu_kernels/backend/cuda_handles.h"
 #include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/backend/profile.h"
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -57,6 +58,7 @@ struct Device::Rows {
 };
 
 void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
+    const ProfilerRange range("copy to the device");
     transfers_.to_device_bytes += width * rows;
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu() && pitch == width && width * rows <= letter_bytes) {
@@ -107,6 +109,7 @@ void Device::prepare_to_host(size_t bytes) {
 }
 
 void Device::read_rows(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
+    const ProfilerRange range("copy to the host");
     transfers_.to_host_bytes += width * rows;
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu() && pitch == width && width * rows <= letter_bytes) {

@@ -1,5 +1,5 @@
 // Messages on their way, and the ends of waits for them.
-#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/comm/clock.h"
 #include "gpu_kernels/comm/ranks.h"
 #include <algorithm>
 #include <chrono>

@@ -118,9 +118,12 @@ void begin_tables(Plugin &p) {
     static_cast<void>(registered);
 }
 
+// MAJOR.MINOR, the interface between glue and library.
+std::string interface_of(const std::string &version) { return version.substr(0, version.rfind('.')); }
+
 // Why MILC cannot be served; empty: it can.
 std::string refusal_of_glue(const milcgpu_milc &milc) {
-    if (milc.struct_size != sizeof milc || std::strcmp(milc.header_version, MILCGPU_VERSION) != 0)
+    if (milc.struct_size != sizeof milc || interface_of(milc.header_version) != interface_of(MILCGPU_VERSION))
         return format("the glue in this program was compiled with milcgpu %s, the library that is loaded is %s%s: "
                       "build MILC again with the milcgpu that it is to run with",
                       milc.header_version, MILCGPU_VERSION,

@@ -13,10 +13,11 @@
 milcgpu_here := $(dir $(abspath $(lastword $(filter %milc_gpu.mk,$(MAKEFILE_LIST)))))
 # Installed: PREFIX/share/milcgpu/milc_gpu.mk; in the source tree: milc_glue/use_gpu/milc_gpu.mk.
 milcgpu_tree := $(abspath $(milcgpu_here)../..)
-# The library: MILCGPU_LIB where that is given, else the newest.
-milcgpu_lib  := $(or $(MILCGPU_LIB),$(patsubst %/,%,$(dir $(firstword $(shell ls -t $(milcgpu_tree)/lib/libmilcgpu.so \
-  $(milcgpu_tree)/build/cuda/libmilcgpu.so $(milcgpu_tree)/build/host/libmilcgpu.so 2>/dev/null)))))
-milcgpu_inc  := $(firstword $(wildcard $(milcgpu_tree)/include/milcgpu.h $(milcgpu_tree)/milc_glue/milcgpu.h))
+# The library: MILCGPU_LIB where that is given, else the one beside which this file was installed, else the newest.
+milcgpu_libdir := $(shell sed -n 's/^libdir=//p' $(milcgpu_here)facts 2>/dev/null)
+milcgpu_lib  := $(or $(MILCGPU_LIB),$(if $(milcgpu_libdir),$(milcgpu_tree)/$(milcgpu_libdir)),$(patsubst %/,%,$(dir $(firstword \
+  $(shell ls -t $(milcgpu_tree)/build/cuda/libmilcgpu.so $(milcgpu_tree)/build/host/libmilcgpu.so 2>/dev/null)))))
+milcgpu_inc  := $(firstword $(wildcard $(milcgpu_tree)/include/milcgpu/milcgpu.h $(milcgpu_tree)/milc_glue/milcgpu.h))
 
 # Without a library MILC must not be built for the CPU in silence.
 ifeq ($(and $(milcgpu_inc),$(wildcard $(milcgpu_lib)/libmilcgpu.so)),)

@@ -22,7 +22,7 @@ for name in $names; do
     mpirun=$(dirname "$mpicxx")/mpirun${name#mpicxx}
     [ -x "$mpirun" ] && "$mpicxx" -E -include mpi.h -x c++ /dev/null >/dev/null 2>&1 || continue
     program=$folder/program${name#mpicxx}
-    older="$sources $folder/../libmilcgpu.so $folder/../libquda.so $folder/../flags"
+    older="$sources $folder/../libmilcgpu.a $folder/../obj/milc_glue/quda_compat $folder/../flags"
     if [ ! -e "$program" ] || [ -n "$(find $older -newer "$program" -print -quit)" ]; then
         echo "  MPI   $program"
         OMPI_CXX=$compiler MPICH_CXX=$compiler "$mpicxx" "$@" -o "$program" || exit 1

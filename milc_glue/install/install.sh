@@ -1,0 +1,116 @@
+#!/bin/sh
+# Copies what is built into a prefix and lists it there, in share/milcgpu/manifest, for uninstall.sh. `make install`
+# calls it in the source tree:
+#   install.sh BUILD VERSION PROGRAMS...        BUILD: build/<variant>; PROGRAMS: files in it, those that are built
+# PREFIX, LIBDIR (a folder in PREFIX) and DESTDIR come from the environment. Compiles nothing.
+set -e
+build=$1
+version=$2
+shift 2
+say() { echo "milcgpu: $*"; }
+fail() {
+    echo "milcgpu: $*" >&2
+    exit 1
+}
+
+case $PREFIX in
+/*) ;;
+*) fail "PREFIX=$PREFIX: must be an absolute path" ;;
+esac
+case $LIBDIR in
+"$PREFIX"/?*) libdir=${LIBDIR#"$PREFIX"/} ;;
+*) fail "LIBDIR=$LIBDIR: must be a folder in PREFIX=$PREFIX, as $PREFIX/lib64" ;;
+esac
+root=$DESTDIR$PREFIX
+interface=${version%.*}
+soname=libmilcgpu.so.$interface
+manifest=share/milcgpu/manifest
+. "$build/built" # milcgpu_arch, milcgpu_private_libs
+variant=$(basename "$build")
+
+new=$(mktemp)
+trap 'rm -f "$new"' EXIT
+
+# Makes a folder in the prefix; those that were not there are listed, so that they go again.
+folder() {
+    [ -d "$root/$1" ] && return
+    [ "$1" = . ] || folder "$(dirname "$1")"
+    mkdir -p "$root/$1" || fail "$root/$1 cannot be made: give a PREFIX where you may write, or the rights (sudo)"
+    echo "d $1" >>"$new"
+}
+# put MODE FILE PLACE: a copy, at PLACE in the prefix.
+put() {
+    folder "$(dirname "$3")"
+    install -m "$1" "$2" "$root/$3" || fail "$root/$3 cannot be written: give a PREFIX where you may write, or the rights (sudo)"
+    echo "f $3" >>"$new"
+}
+link() { # link TARGET PLACE
+    folder "$(dirname "$2")"
+    ln -sf "$1" "$root/$2"
+    echo "f $2" >>"$new"
+}
+fill() { # fill TEMPLATE PLACE: put, with its @words@ filled in
+    filled=$(mktemp)
+    sed -e "s|@prefix@|$PREFIX|g; s|@libdir@|$libdir|g; s|@version@|$version|g; s|@interface@|$interface|g" \
+        -e "s|@soname@|$soname|g; s|@variant@|$variant|g; s|@private_libs@|$milcgpu_private_libs|g" \
+        -e "s|@private_list@|$(echo "$milcgpu_private_libs" | tr -s ' ' ';')|g" \
+        -e "s|@to_prefix@|$(realpath -ms --relative-to="/$libdir/cmake/milcgpu" /)|g" "milc_glue/install/$1" >"$filled"
+    put 644 "$filled" "$2"
+    rm -f "$filled"
+}
+
+folder .
+for header in milc_glue/milcgpu*.h milc_glue/plugin.h; do
+    put 644 "$header" "include/milcgpu/${header##*/}"
+done
+put 755 "$build/libmilcgpu.so" "$libdir/libmilcgpu.so.$version"
+link "libmilcgpu.so.$version" "$libdir/$soname"
+link "libmilcgpu.so.$version" "$libdir/libmilcgpu.so"
+put 644 "$build/libmilcgpu.a" "$libdir/libmilcgpu.a"
+fill milcgpu.pc.in "$libdir/pkgconfig/milcgpu.pc"
+fill milcgpuConfig.cmake.in "$libdir/cmake/milcgpu/milcgpuConfig.cmake"
+fill milcgpuConfigVersion.cmake.in "$libdir/cmake/milcgpu/milcgpuConfigVersion.cmake"
+
+# The door for MILC's own GPU switches, whole by itself: MILC looks in its include and lib alone.
+for header in milc_glue/quda_compat/*.h milc_glue/milcgpu.h milc_glue/milcgpu_milc.h milc_glue/milcgpu_mpi.h; do
+    [ "${header##*/}" = internal.h ] || put 644 "$header" "quda-compat/include/${header##*/}"
+done
+# By its own name at run time: a site's QUDA is never taken for it.
+put 755 "$build/libquda.so" "quda-compat/lib/libmilcgpu-quda.so.$version"
+link "libmilcgpu-quda.so.$version" "quda-compat/lib/libmilcgpu-quda.so.$interface"
+link "libmilcgpu-quda.so.$version" quda-compat/lib/libquda.so
+link "../../$libdir/$soname" "quda-compat/lib/$soname"
+
+for file in milc_glue/use_gpu/*.[ch] milc_glue/use_gpu/milc_gpu.mk; do
+    put 644 "$file" "share/milcgpu/${file##*/}"
+done
+put 755 milc_glue/use_gpu/milcgpu-config bin/milcgpu-config
+missing=
+for program in "$@"; do
+    name=milcgpu-$(basename "$program" | tr _ -)
+    [ -e "$program" ] && put 755 "$program" "bin/$name" || missing="$missing $name"
+done
+for file in README.md LICENSE $(find docs -name '*.md' -o -name '*.png'); do
+    put 644 "$file" "share/doc/milcgpu/$file"
+done
+fill modulefile.in "share/modulefiles/milcgpu/$version"
+facts=$(mktemp)
+printf 'libdir=%s\nvariant=%s\narch=%s\n' "$libdir" "$variant" "$(echo "$milcgpu_arch" | tr -s ' ' ,)" >"$facts"
+put 644 "$facts" share/milcgpu/facts
+rm -f "$facts"
+
+# What an install before has left goes, but for libraries of other versions: programs that were linked with them need
+# them. The folders that it made stay listed.
+echo "f $manifest" >>"$new"
+if [ -f "$root/$manifest" ]; then
+    while read -r kind path; do
+        grep -qxF "$kind $path" "$new" && continue
+        case $kind$path in
+        f*/libmilcgpu*.so.* | d*) echo "$kind $path" >>"$new" ;;
+        f*) rm -f "$root/$path" ;;
+        esac
+    done <"$root/$manifest"
+fi
+install -m 644 "$new" "$root/$manifest"
+[ -z "$missing" ] || say "not built, so not installed:$missing"
+say "installed $variant${milcgpu_arch:+ (for $milcgpu_arch)}, version $version, in $root; make uninstall PREFIX=$PREFIX removes it"

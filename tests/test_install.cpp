@@ -1,0 +1,295 @@
+// What make install puts into a prefix: the names that the libraries show, programs built with it in each way, both
+// doors side by side, and that uninstall leaves nothing.
+#include "milc_glue/milcgpu.h"
+#include "tests/install_support.h"
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace fs = std::filesystem;
+using tests::build_folder;
+using tests::Folder;
+using tests::Said;
+using tests::shell;
+using tests::source_tree;
+
+namespace {
+
+void write(const fs::path &file, const std::string &text) { std::ofstream(file) << text; }
+
+// Names that nm lists, without versions.
+std::set<std::string> names(const std::string &which, const fs::path &library) {
+    const Said r = shell("nm -D " + which + " " + library.string());
+    INFO(r.output);
+    REQUIRE(r.status == 0);
+    std::set<std::string> found;
+    std::istringstream lines(r.output);
+    for (std::string line; std::getline(lines, line);)
+        found.insert(line.substr(line.rfind(' ') + 1));
+    return found;
+}
+
+bool begins(const std::string &name, const std::string &with) { return name.rfind(with, 0) == 0; }
+
+// All files and folders below.
+std::set<std::string> tree(const fs::path &folder) {
+    std::set<std::string> found;
+    for (const fs::directory_entry &entry : fs::recursive_directory_iterator(folder))
+        found.insert(fs::relative(entry.path(), folder).string());
+    return found;
+}
+
+// Opens a context with headers by both of their names.
+const char *const program = R"(
+#include <milcgpu/milcgpu.h>
+#include "milcgpu_md.h"
+#include <stdio.h>
+int main(void) {
+    milcgpu_layout layout = {.struct_size = sizeof layout, .extent = {4, 4, 4, 4}};
+    milcgpu_context *context = NULL;
+    milcgpu_gauge *gauge = NULL;
+    if (milcgpu_init(&layout, NULL, &context) != MILCGPU_OK ||
+        milcgpu_gauge_create(context, MILCGPU_DOUBLE, &gauge) != MILCGPU_OK)
+        puts(milcgpu_last_error());
+    else
+        printf("works with %s\n", milcgpu_version());
+    milcgpu_gauge_destroy(gauge);
+    milcgpu_finalize(context);
+    return 0;
+}
+)";
+const std::string works = "works with " MILCGPU_VERSION "\n";
+const std::string run = " && MILCGPU_BACKEND=host MILCGPU_VERBOSE=0 OMP_NUM_THREADS=1 ./program";
+
+struct Installed {
+    explicit Installed(const std::string &libdir = "lib") {
+        write(folder.path / "program.c", program);
+        const Said r = tests::install(prefix, MILCGPU_VERSION, "LIBDIR=" + (prefix / libdir).string());
+        INFO(r.output);
+        REQUIRE(r.status == 0);
+    }
+    Said in_folder(const std::string &command) const { return shell("cd " + folder.path.string() + " && " + command); }
+    Folder folder;
+    fs::path prefix = folder.path / "prefix";
+};
+
+bool has(const std::string &program) { return shell("command -v " + program).status == 0; }
+
+} // namespace
+
+TEST_CASE("install: the libraries show the C interface and no other name", "[install][smoke]") {
+    const auto shown = names("--defined-only", build_folder() / "libmilcgpu.so");
+    CHECK(shown.size() > 140);
+    CHECK(shown.count("milcgpu_init") == 1);
+    CHECK(shown.count("milcgpu_plugin_start") == 1);
+    for (const std::string &name : shown)
+        if (!begins(name, "milcgpu_"))
+            FAIL_CHECK(name << " is shown by libmilcgpu.so");
+    const auto door = names("--defined-only", build_folder() / "libquda.so");
+    CHECK(door.count("qudaInvert") == 1);
+    for (const std::string &name : door)
+        if (!begins(name, "quda") && !begins(name, "milcgpu_quda_"))
+            FAIL_CHECK(name << " is shown by libquda.so");
+    for (const std::string &name : names("--undefined-only", build_folder() / "libquda.so")) {
+        if (name.find("7milcgpu") != std::string::npos)
+            FAIL_CHECK("libquda.so asks for " << name);
+        if (begins(name, "milcgpu_"))
+            CHECK(shown.count(name) == 1);
+    }
+    const std::string interface = std::string(MILCGPU_VERSION).substr(0, std::string(MILCGPU_VERSION).rfind('.'));
+    CHECK(shell("readelf -d " + (build_folder() / "libmilcgpu.so").string())
+              .says("soname: [libmilcgpu.so." + interface + "]"));
+}
+
+TEST_CASE("install: programs are built by milcgpu-config, in the prefix and in the source tree", "[install]") {
+    const Installed i("lib64/deep");
+    const fs::path config = i.prefix / "bin/milcgpu-config";
+    for (const std::string &by : {config.string(), (source_tree() / "milc_glue/use_gpu/milcgpu-config").string()}) {
+        const Said r = i.in_folder("cc program.c -o program $(" + by + " --cflags --milc) $(" + by + " --libs)" + run);
+        INFO(by << "\n" << r.output);
+        CHECK(r.status == 0);
+        CHECK(r.says(works));
+        CHECK(shell(by + " --version").output == MILCGPU_VERSION "\n");
+        CHECK(shell(by + " --help").says("--milc"));
+    }
+    CHECK(i.in_folder("ldd program").says("libmilcgpu.so."));
+    CHECK(begins(shell(config.string() + " --variant").output, build_folder().filename().string()));
+    CHECK(shell(config.string() + " --prefix").output == i.prefix.string() + "\n");
+    // Which of the two that are built it takes, and that it says so.
+    const fs::path tree = i.folder.path / "tree";
+    fs::create_directories(tree / "milc_glue");
+    fs::copy(source_tree() / "milc_glue/use_gpu", tree / "milc_glue/use_gpu");
+    for (const char *variant : {"cuda", "host-sanitize", "host"}) {
+        fs::create_directories(tree / "build" / variant);
+        write(tree / "build" / variant / "libmilcgpu.so", "");
+        write(tree / "build" / variant / "built", "milcgpu_arch='sm_90'\n");
+    }
+    const auto newest = fs::last_write_time(tree / "build/host/libmilcgpu.so");
+    fs::last_write_time(tree / "build/cuda/libmilcgpu.so", newest + std::chrono::seconds(2));
+    fs::last_write_time(tree / "build/host-sanitize/libmilcgpu.so", newest + std::chrono::seconds(4));
+    const std::string in_tree = (tree / "milc_glue/use_gpu/milcgpu-config").string();
+    CHECK(shell(in_tree + " --libs").says("the newest of this source tree: " + (tree / "build/cuda").string() + "\n"));
+    CHECK(shell(in_tree + " --libs 2>/dev/null").says("-L" + (tree / "build/cuda").string() + " "));
+    CHECK(shell(in_tree + " --variant").output == "cuda sm_90\n");
+    CHECK(shell(in_tree + " --quda-home").says("need an installed milcgpu (make install)"));
+}
+
+TEST_CASE("install: programs are built by pkg-config, with the shared and the static library", "[install]") {
+    if (!has("pkg-config"))
+        SKIP_TEST("no pkg-config");
+    const Installed i("lib64/deep");
+    const std::string path = (i.prefix / "lib64/deep").string(),
+                      ask = "PKG_CONFIG_PATH=" + path + "/pkgconfig pkg-config ";
+    Said r = i.in_folder("cc program.c -o program $(" + ask + "--cflags --libs milcgpu) -Wl,-rpath," + path + run);
+    INFO(r.output);
+    CHECK(r.says(works));
+    r = i.in_folder("rm " + path + "/libmilcgpu.so* && cc program.c -o program $(" + ask +
+                    "--static --cflags --libs milcgpu)" + run);
+    INFO(r.output);
+    CHECK(r.says(works));
+    CHECK_FALSE(i.in_folder("ldd program").says("libmilcgpu.so"));
+    CHECK(shell(ask + "--modversion milcgpu").output == MILCGPU_VERSION "\n");
+}
+
+TEST_CASE("install: programs are built by CMake, after the prefix was moved", "[install]") {
+    if (!has("cmake"))
+        SKIP_TEST("no cmake");
+    const Installed i;
+    fs::rename(i.prefix, i.folder.path / "moved");
+    const auto built = [&](const std::string &version, const std::string &target) {
+        write(i.folder.path / "CMakeLists.txt", "cmake_minimum_required(VERSION 3.13)\nproject(program C)\n"
+                                                "find_package(milcgpu " +
+                                                    version + " REQUIRED HINTS ${CMAKE_SOURCE_DIR}/moved)\n" +
+                                                    "add_executable(program program.c)\n"
+                                                    "target_link_libraries(program PRIVATE milcgpu::" +
+                                                    target + ")\n");
+        return i.in_folder("rm -rf build && cmake -B build . && cmake --build build && cd build" + run);
+    };
+    for (const char *target : {"milcgpu", "static"}) {
+        const Said r = built(MILCGPU_VERSION, target);
+        INFO(r.output);
+        CHECK(r.says(works));
+    }
+    const Said other = built("0.2.0", "milcgpu"); // of another interface
+    INFO(other.output);
+    CHECK(other.status != 0);
+    CHECK(other.says("0.2.0"));
+}
+
+TEST_CASE("install: both doors from one prefix, and QUDA's names in one folder alone", "[install]") {
+    const Installed i;
+    for (const std::string &path : tree(i.prefix))
+        if (path.find("quda") != std::string::npos && !begins(path, "quda-compat") &&
+            !begins(path, "share/doc/milcgpu/docs"))
+            FAIL_CHECK(path);
+    // MILC's words for the second door; the header's macro wants names of MILC's, which this program has not.
+    write(i.folder.path / "program.c", "#include <quda.h>\n#include <quda_milc_interface.h>\n#include <stdio.h>\n"
+                                       "int main(void) {\n"
+                                       "    void *room = qudaAllocatePinned(64);\n"
+                                       "    printf(\"door 2 %s\\n\", room != NULL ? \"works\" : \"fails\");\n"
+                                       "    qudaFreePinned(room);\n"
+                                       "    return 0;\n}\n");
+    const std::string home = shell((i.prefix / "bin/milcgpu-config").string() + " --quda-home").output;
+    CHECK(home == (i.prefix / "quda-compat").string() + "\n");
+    const Said r = i.in_folder("H=" + home.substr(0, home.size() - 1) +
+                               " && cc -I$H/include program.c -o program -Wl,-rpath $H/lib -L$H/lib -lquda" + run +
+                               " && ldd program");
+    INFO(r.output);
+    CHECK(r.status == 0);
+    CHECK(r.says("door 2 works\n"));
+    CHECK(r.says("quda-compat/lib/libmilcgpu-quda.so."));
+    CHECK(r.says("quda-compat/lib/libmilcgpu.so.")); // a link to the one in lib
+    CHECK_FALSE(r.says("libquda"));
+    CHECK_FALSE(r.says("not found"));
+    CHECK(fs::equivalent(i.prefix / "quda-compat/lib/libquda.so", i.prefix / "quda-compat/lib/libmilcgpu-quda.so.0.3"));
+}
+
+TEST_CASE("install: uninstall removes what was installed, and nothing else", "[install]") {
+    const Folder stage;
+    const fs::path prefix = "/opt/milcgpu tree/p";
+    const std::string here = "'DESTDIR=" + stage.path.string() + "' 'PREFIX=" + prefix.string() +
+                             "' 'LIBDIR=" + (prefix / "lib").string() + "'";
+    const auto install = [&](const std::string &version) {
+        return shell("cd " + source_tree().string() + " && env " + here + " sh milc_glue/install/install.sh " +
+                     build_folder().string() + " " + version + " " + (build_folder() / "milcgpu_tests").string() +
+                     " no_such");
+    };
+    const fs::path root = stage.path.string() + prefix.string();
+    fs::create_directories(root / "share");
+    write(root / "share/of_another", "stays");
+    const auto before = tree(root);
+    // An older version, then this one, which a file of before is no part of: its library stays for programs of then.
+    REQUIRE(install("0.2.7").status == 0);
+    write(root / "share/milcgpu/manifest",
+          std::string(std::istreambuf_iterator<char>(std::ifstream(root / "share/milcgpu/manifest").rdbuf()), {}) +
+              "f bin/milcgpu-of-before\n");
+    write(root / "bin/milcgpu-of-before", "");
+    const Said again = install(MILCGPU_VERSION);
+    INFO(again.output);
+    REQUIRE(again.status == 0);
+    CHECK(again.says("not built, so not installed: milcgpu-no-such\n"));
+    CHECK(fs::exists(root / "lib/libmilcgpu.so.0.2.7"));
+    CHECK(fs::exists(root / "quda-compat/lib/libmilcgpu-quda.so.0.2"));
+    CHECK(fs::read_symlink(root / "lib/libmilcgpu.so") == "libmilcgpu.so." MILCGPU_VERSION);
+    CHECK_FALSE(fs::exists(root / "bin/milcgpu-of-before"));
+    CHECK_FALSE(fs::exists(root / "share/modulefiles/milcgpu/0.2.7"));
+    CHECK(fs::exists(root / "bin/milcgpu-milcgpu-tests"));
+    CHECK(fs::exists(root / "share/doc/milcgpu/LICENSE"));
+    CHECK(tree(root).size() > before.size() + 60);
+    // Paths in files are those of the prefix, without DESTDIR.
+    CHECK(shell("grep -rI '" + stage.path.string() + "' '" + root.string() + "'").status == 1);
+    CHECK(shell("grep 'prepend-path PATH' '" + root.string() + "/share/modulefiles/milcgpu/" MILCGPU_VERSION "'")
+              .status == 0);
+    const std::string uninstall =
+        "cd " + source_tree().string() + " && env " + here + " sh milc_glue/install/uninstall.sh";
+    const Said gone = shell(uninstall);
+    INFO(gone.output);
+    CHECK(gone.status == 0);
+    CHECK(tree(root) == before);
+    const Said nothing = shell(uninstall);
+    CHECK(nothing.status == 1);
+    CHECK(nothing.says("nothing to remove"));
+    // A folder that install has made goes, too.
+    const Folder other;
+    const fs::path own = other.path / "own";
+    REQUIRE(tests::install(own, MILCGPU_VERSION).status == 0);
+    CHECK(shell("cd " + source_tree().string() + " && PREFIX=" + own.string() + " sh milc_glue/install/uninstall.sh")
+              .status == 0);
+    CHECK(fs::is_empty(other.path));
+    // Where it cannot be: said.
+    CHECK(tests::install("relative", MILCGPU_VERSION).says("must be an absolute path"));
+    CHECK(tests::install(own, MILCGPU_VERSION, "LIBDIR=/usr/lib").says("must be a folder in PREFIX"));
+    write(own, "a file");
+    const Said refused = tests::install(own, MILCGPU_VERSION);
+    CHECK(refused.status != 0);
+    CHECK(refused.says("cannot be made"));
+}
+
+TEST_CASE("install: make install takes what is built, and builds nothing", "[install]") {
+    const Folder folder;
+    const std::string unset = "unset CUDA ARCH SANITIZE STRIPED; cd "; // of the make that runs the tests
+    const std::string make = unset + source_tree().string() + " && make install PREFIX=" + (folder.path / "p").string();
+    const Said r = shell(make + " programs= O=" + build_folder().string());
+    INFO(r.output);
+    CHECK(r.status == 0);
+    CHECK(r.says("installed " + build_folder().filename().string()));
+    CHECK(fs::exists(folder.path / "p/lib/libmilcgpu.so." MILCGPU_VERSION));
+    const Said nothing = shell(make + " O=" + (folder.path / "nothing").string());
+    CHECK(nothing.status != 0);
+    CHECK(nothing.says("make install builds nothing. First run: make all"));
+    CHECK_FALSE(fs::exists(folder.path / "nothing"));
+    // Of two variants it takes none by itself.
+    const fs::path tree = folder.path / "tree";
+    fs::create_directories(tree / "build/cuda");
+    fs::create_directories(tree / "build/host");
+    fs::create_directories(tree / "milc_glue");
+    fs::copy_file(source_tree() / "Makefile", tree / "Makefile");
+    fs::copy_file(source_tree() / "milc_glue/milcgpu.h", tree / "milc_glue/milcgpu.h");
+    write(tree / "build/host/libmilcgpu.so", "");
+    const std::string in_tree = unset + tree.string() + " && make install";
+    CHECK(shell(in_tree).says("build/host is not built, not whole or older"));
+    CHECK(shell(in_tree + " CUDA=1").says("build/cuda is not built, not whole or older"));
+    write(tree / "build/cuda/libmilcgpu.so", "");
+    CHECK(shell(in_tree).says("build/cuda and build/host are both built: say which to install, CUDA=1 or CUDA=0"));
+    CHECK(shell(in_tree + " CUDA=0").says("build/host is not built, not whole or older"));
+}
