@@ -1,7 +1,6 @@
 // Solves with MILC's clover matrix.
 #include "gpu_kernels/wilson/wilson.h"
-#include "milc_glue/plugin/state.h"
-#include <utility>
+#include "milc_glue/plugin/mending.h"
 
 namespace milcgpu {
 
@@ -95,11 +94,10 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
         RoutineAccount &account = p.ledger[MILCGPU_CLOVER_SOLVE];
         const Stopwatch watch(account.seconds);
         const milcgpu_wilson_spec matrix = matrix_of(*call);
-        Ladder ladder(p.agreed, p.policy, p.in_double());
-        bool reloaded = false;
+        Mending mending(p, MILCGPU_CLOVER_SOLVE, p.policy);
         int iterations = 0;
         for (;;) {
-            const milcgpu_solve_spec how = solve_of(p, ladder.policy(), *call);
+            const milcgpu_solve_spec how = solve_of(p, mending.policy(), *call);
             report->struct_size = sizeof *report;
             const milcgpu_status status = with_links_dropped(MILCGPU_CLOVER_SOLVE, [&] {
                 milcgpu_wilson *handle = nullptr;
@@ -109,34 +107,22 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
                                                                             &call->solution, report));
             });
             iterations += report->iterations;
-            account.flops += report->gflops * 1e9 * report->solver_seconds;
-            account.to_device += report->bytes_to_device, account.to_host += report->bytes_to_host;
-            if (status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED ||
-                (status == MILCGPU_PRECISION_FLOOR && floor_is_done(ladder.policy(), p.in_double()))) {
+            add(account, *report);
+            if (mending.is_answer(status)) {
                 report->iterations = iterations;
                 ++account.calls;
                 return true;
             }
-            const char *name = routine_name(MILCGPU_CLOVER_SOLVE);
-            if (status == MILCGPU_CORRUPTED && !reloaded) {
-                reloaded = true;
-                p.say(0, format("%s: %s. The links are loaded again", name, reason().c_str()));
-                p.wilson->drop();
-                continue;
-            }
-            const std::string why = reason();
             // What a policy needs grows with the bytes of its vectors.
             const auto bytes = [](const Policy &policy) {
                 return spinor_bytes(static_cast<Precision>(policy.precise)) +
                        spinor_bytes(static_cast<Precision>(policy.sloppy));
             };
-            if (status != MILCGPU_CORRUPTED && ladder.next(status, bytes)) {
-                p.say(0, format("%s: %s. Trying %s precision", name, why.c_str(), ladder.policy().name));
-                ++account.safer;
-                continue;
+            if (!mending.mends(
+                    status, [&] { p.wilson->drop(); }, bytes)) {
+                p.report_failure(MILCGPU_CLOVER_SOLVE, status);
+                return false;
             }
-            p.report_failure(MILCGPU_CLOVER_SOLVE, status);
-            return false;
         }
     });
 }
