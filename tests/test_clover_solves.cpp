@@ -248,24 +248,27 @@ TEST_CASE("a clover term without inverse on the sites of M refuses nothing: M ne
                       zero(lattice.volume(), reference::WilsonVector{});
     for (const Backend backend : backends()) {
         CloverSession w(lattice, backend);
-        // Phases of colours 0 and 1 on links in x and y, so that R is diagonal; 1 + cku0 d has a zero on one site.
+        w.spec.kappa = 0.0625;
+        // Powers of i in colours 0 and 1 of links in x and y: R is diagonal, 1 + cku0 d with d among 0, 1/4, ..., 1.
         reference::Rng random(13);
-        std::uniform_real_distribution<double> angle(-1.5, 1.5);
-        w.gauge = reference::unit_gauge(lattice);
-        for (int s = 0; s < lattice.volume(); ++s)
-            for (const int mu : {0, 1}) {
-                const Number phase = std::polar(1.0, angle(random));
-                w.gauge[4 * s + mu].e[0][0] = phase, w.gauge[4 * s + mu].e[1][1] = std::conj(phase);
-            }
-        w.load(w.gauge);
-        const reference::Clover unit = reference::clover_term(lattice, w.gauge, 1);
         double largest[2] = {0, 0};
-        for (int s = 0; s < lattice.volume(); ++s)
-            for (const int color : {0, 1})
-                largest[lattice.parity(s)] =
-                    std::max(largest[lattice.parity(s)], std::fabs(unit[s].block[0][color][color].real() - 1));
-        const int p = largest[0] > largest[1] ? 0 : 1; // all numbers come with both signs
-        w.spec.clover = 1 / largest[p] / kappa;
+        while (largest[0] == largest[1]) {
+            w.gauge = reference::unit_gauge(lattice);
+            for (int s = 0; s < lattice.volume(); ++s)
+                for (const int mu : {0, 1}) {
+                    const Number powers[] = {1, {0, 1}, -1, {0, -1}}, power = powers[random() % 4];
+                    w.gauge[4 * s + mu].e[0][0] = power, w.gauge[4 * s + mu].e[1][1] = std::conj(power);
+                }
+            largest[0] = largest[1] = 0;
+            const reference::Clover unit = reference::clover_term(lattice, w.gauge, 1);
+            for (int s = 0; s < lattice.volume(); ++s)
+                for (const int color : {0, 1}) // each with both signs
+                    largest[lattice.parity(s)] =
+                        std::max(largest[lattice.parity(s)], std::fabs(unit[s].block[0][color][color].real() - 1));
+        }
+        w.load(w.gauge);
+        const int p = largest[0] > largest[1] ? 0 : 1;
+        w.spec.clover = 1 / largest[p] / w.spec.kappa;
         const int parity = p == 0 ? MILCGPU_EVEN : MILCGPU_ODD, other = MILCGPU_EVEN + MILCGPU_ODD - parity;
         const auto refused = w.solve(MILCGPU_WILSON_BICGSTAB, how_of(1e-9, MILCGPU_DOUBLE, 0, other), b, zero);
         CAPTURE(name(backend), p, largest[0], largest[1], milcgpu_last_error());
