@@ -1,4 +1,4 @@
-// Solves with MILC's clover matrix.
+// Solves with MILC's clover matrix, D of Wilson fermions, contractions of Dirac fields.
 #include "gpu_kernels/wilson/wilson.h"
 #include "milc_glue/plugin/mending.h"
 
@@ -124,6 +124,67 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
                 return false;
             }
         }
+    });
+}
+
+int milcgpu_plugin_wilson_dslash(milcgpu_field links, int sign, int parity, milcgpu_field source,
+                                 milcgpu_field destination) {
+    return done_by(MILCGPU_WILSON_DSLASH, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[MILCGPU_WILSON_DSLASH];
+        const Stopwatch watch(account.seconds);
+        milcgpu_operator what{};
+        what.precision = p.real();
+        const auto attempt = [&] {
+            return with_links_dropped(MILCGPU_WILSON_DSLASH, [&] {
+                milcgpu_wilson *handle = nullptr;
+                const milcgpu_status loaded = p.wilson->ready(records_of(p, links), handle, account.to_device);
+                return loaded != MILCGPU_OK
+                           ? loaded
+                           : p.agreed(milcgpu_wilson_dslash(handle, &what, sign, parity, &source, &destination));
+            });
+        };
+        milcgpu_status status = attempt();
+        if (status == MILCGPU_CORRUPTED) {
+            p.say(0,
+                  format("%s: %s. The links are loaded again", routine_name(MILCGPU_WILSON_DSLASH), reason().c_str()));
+            p.wilson->drop();
+            status = attempt();
+        }
+        if (status != MILCGPU_OK) {
+            p.report_failure(MILCGPU_WILSON_DSLASH, status);
+            return false;
+        }
+        const bool both = parity == MILCGPU_EVEN_AND_ODD;
+        const uint64_t bytes = p.bytes_of(24);
+        const auto sites_of = [&](int on) { return static_cast<uint64_t>(both ? p.sites : p.sites_of(on)); };
+        ++account.calls;
+        account.flops += 1320.0 * sites_of(parity);
+        account.to_device += bytes * sites_of(MILCGPU_EVEN_AND_ODD - parity);
+        account.to_host += bytes * sites_of(parity);
+        return true;
+    });
+}
+
+int milcgpu_plugin_dirac_mesons(int open, const milcgpu_dirac_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
+                                double flops, double *correlators) {
+    const milcgpu_routine routine = open != 0 ? MILCGPU_DIRAC_OPEN_MESON : MILCGPU_DIRAC_MESON;
+    return done_by(routine, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[routine];
+        const Stopwatch watch(account.seconds);
+        const milcgpu_status status = with_links_dropped(routine, [&] {
+            return p.agreed((open != 0 ? milcgpu_dirac_open_mesons : milcgpu_dirac_mesons)(p.context, spec, 1, &src1,
+                                                                                           &src2, correlators));
+        });
+        if (status != MILCGPU_OK) {
+            p.report_failure(routine, status);
+            return false;
+        }
+        ++account.calls;
+        account.flops += flops;
+        account.to_device += (src1.data == src2.data ? 1 : 2) * p.bytes_of(96) * static_cast<uint64_t>(p.sites);
+        return true;
     });
 }
 
