@@ -289,7 +289,8 @@ int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *s
  * even sites, whose tolerances these are. One rank. The links stay on the device, and are loaded again where their
  * content is another one: every call looks at all of them. */
 typedef struct {
-    milcgpu_field links;                  /* a member of the sites, without phases */
+    int mixed;                            /* milcgpu_mixed */
+    milcgpu_field links;                  /* a member of the sites, or packed, without phases */
     double kappa, clover;                 /* as in milcgpu_wilson_spec */
     double tolerance, relative_tolerance; /* as in milcgpu_wilson_solve; 0 or less: not asked for */
     int max_iterations, max_restarts;

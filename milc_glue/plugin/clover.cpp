@@ -94,7 +94,7 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
         RoutineAccount &account = p.ledger[MILCGPU_CLOVER_SOLVE];
         const Stopwatch watch(account.seconds);
         const milcgpu_wilson_spec matrix = matrix_of(*call);
-        Mending mending(p, MILCGPU_CLOVER_SOLVE, p.policy);
+        Mending mending(p, MILCGPU_CLOVER_SOLVE, call->mixed);
         int iterations = 0;
         for (;;) {
             const milcgpu_solve_spec how = solve_of(p, mending.policy(), *call);

@@ -5,10 +5,21 @@
 
 namespace milcgpu {
 
+// mixed: milcgpu_mixed
+inline const Policy *policy_for(const Plugin &p, int mixed) {
+    if (p.precision_is_set() || mixed == MILCGPU_MIXED_AUTO)
+        return p.policy;
+    const int sloppy = mixed == MILCGPU_MIXED_HALF     ? MILCGPU_HALF
+                       : mixed == MILCGPU_MIXED_SINGLE ? MILCGPU_SINGLE
+                                                       : p.real();
+    const Policy *asked = policy_of(p.real(), sloppy);
+    return asked != nullptr ? asked : p.policy;
+}
+
 class Mending {
   public:
-    Mending(Plugin &plugin, milcgpu_routine routine, const Policy *first)
-        : p_(plugin), routine_(routine), ladder_(plugin.agreed, first, plugin.in_double()) {}
+    Mending(Plugin &plugin, milcgpu_routine routine, int mixed)
+        : p_(plugin), routine_(routine), ladder_(plugin.agreed, policy_for(plugin, mixed), plugin.in_double()) {}
     const Policy &policy() const { return ladder_.policy(); }
     // Whether a solve that ended so is done.
     bool is_answer(int status) const {

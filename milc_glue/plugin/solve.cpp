@@ -11,16 +11,6 @@ using namespace milcgpu;
 
 namespace {
 
-const Policy *policy_for(const Plugin &p, int mixed) {
-    if (p.precision_is_set() || mixed == MILCGPU_MIXED_AUTO)
-        return p.policy;
-    const int sloppy = mixed == MILCGPU_MIXED_HALF     ? MILCGPU_HALF
-                       : mixed == MILCGPU_MIXED_SINGLE ? MILCGPU_SINGLE
-                                                       : p.real();
-    const Policy *asked = policy_of(p.real(), sloppy);
-    return asked != nullptr ? asked : p.policy;
-}
-
 // What the library's calls of progress() need to know.
 struct SolveUnderWay {
     const Plugin &plugin;
@@ -140,7 +130,7 @@ milcgpu_solve_spec milcgpu::solve_spec(const Plugin &p, const Policy &policy, co
 
 Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const SolveOfSources &what) {
     const milcgpu_plugin_solve_call &call = what.call;
-    Mending mending(p, call.routine, policy_for(p, call.mixed));
+    Mending mending(p, call.routine, call.mixed);
     std::vector<int> iterations(what.n, 0);
     while (p.context != nullptr) {
         LinkSet *links = p.links_for(call.fat, call.lng);
@@ -253,7 +243,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
         for (int i = 0; i < call->n_shifts; ++i)
             resident >= 0 ? p.vectors.holds_no_more(resident + i, call->parity)
                           : p.vectors.to_host(call->solutions[i].data);
-        Mending mending(p, MILCGPU_KS_MULTICG, policy_for(p, call->mixed));
+        Mending mending(p, MILCGPU_KS_MULTICG, call->mixed);
         for (;;) {
             LinkSet *links = p.links_for(call->fat, call->lng);
             if (links == nullptr)

@@ -52,6 +52,7 @@ int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_i
         theirs = source == NULL ? NULL : copy_of(dest);
     }
     memset(&call, 0, sizeof call);
+    call.mixed = MILCGPU_MIXED_AUTO;
     call.links = links_of_sites();
     call.kappa = dirac->Kappa;
     call.clover = dirac->Clov_c / (dirac->U0 * dirac->U0 * dirac->U0);
