@@ -102,7 +102,8 @@ template <class Real> void solves() {
         CAPTURE(fault);
         CHECK(p.off() <= p.tolerance + rounding);
     }
-    CHECK(p.solution == expected);
+    // The host backend has done the last one; |M^-1| is below 10.
+    CHECK(reference::relative_difference(p.field(p.solution), p.field(expected)) < 20 * p.tolerance);
 }
 
 template <class Real> void refusals() {
