@@ -1,8 +1,11 @@
 // What a context keeps between calls: sets of links, solvers. And what of it goes when memory is short.
-#include "milc_glue/mesons.h"
+#include "milc_glue/context.h"
 #include <cstring>
 
 using namespace milcgpu;
+
+void Keeper::register_here() { of_.keepers.insert(this); }
+Keeper::~Keeper() { of_.keepers.erase(this); }
 
 bool milcgpu_context::give_back() {
     if (give_back_more && give_back_more())
@@ -21,12 +24,10 @@ bool milcgpu_context::give_back() {
         return true;
     }
     bool any = false;
-    for (milcgpu_meson_links *handle : measured)
-        any = handle->give_back() || any;
-    if (any) {
-        say(2, "memory is short: products of links of measurements are given back");
+    for (Keeper *keeper : keepers)
+        any = keeper->give_back() || any;
+    if (any)
         return true;
-    }
     for (milcgpu_links *handle : handles)
         any = (handle->links && handle->links->drop_unused()) || any;
     return any;

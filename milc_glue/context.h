@@ -11,7 +11,24 @@
 #include <list>
 #include <set>
 
-struct milcgpu_meson_links; // mesons.h
+namespace milcgpu {
+// A handle that keeps what can be made again, on the device. Its context asks for it where memory is short.
+class Keeper {
+  public:
+    explicit Keeper(milcgpu_context &context) : of_(context) {}
+    Keeper(const Keeper &) = delete;
+    // Gives back what no call is working with. False: nothing, else what it was is said.
+    virtual bool give_back() = 0;
+
+  protected:
+    void register_here(); // at the end of construction: from then on give_back() is called
+    virtual ~Keeper();
+
+  private:
+    milcgpu_context &of_;
+};
+} // namespace milcgpu
+
 struct milcgpu_context {
     std::unique_ptr<milcgpu::Ranks> ranks = std::make_unique<milcgpu::Ranks>(); // that share the lattice
     milcgpu::Box box;                                                           // of the lattice that this rank has
@@ -42,7 +59,7 @@ struct milcgpu_context {
     };
     std::list<CachedSolver> solvers; // the last used first
     std::set<milcgpu_links *> handles;
-    std::set<milcgpu_meson_links *> measured;
+    std::set<milcgpu::Keeper *> keepers;
     // What the call in progress works with; nullptr: nothing yet.
     const CachedSolver *busy = nullptr;
     bool busy_with_several = false; // its multi-mass solver or that of several sources, too
@@ -50,8 +67,8 @@ struct milcgpu_context {
     // What the caller keeps for later beside these, to be given back first; empty: nothing. False: none is left.
     std::function<bool()> give_back_more;
 
-    // Where an allocation does not fit: the solver that was used longest ago, when all idle ones are gone the packed
-    // links that nobody reads. False when there is nothing left.
+    // Where an allocation does not fit: the solver that was used longest ago, when all idle ones are gone what keepers
+    // have, then the packed links that nobody reads. False when there is nothing left.
     bool give_back();
 
     void say(int level, const std::string &line) const {
@@ -160,6 +177,8 @@ struct SolveArguments {
     CgLimits limits;
 };
 SolveArguments checked_solve(const milcgpu_solve_spec &);
+// Throws where one of them is not what a solve takes.
+void check_limits(int max_iterations, int max_restarts, double reliable_delta, double jump_limit);
 std::vector<Alike> numbers_of(const SolveArguments &, const milcgpu_solve_spec &);
 // From the solver's report, but for seconds and bytes of the call.
 void fill_report(const CgReport &, const SolveArguments &, milcgpu_solve_report &);

@@ -190,13 +190,7 @@ Arguments checked(const milcgpu_meson_links &links, const milcgpu_laplace_solve_
     check_pair(a.precise, a.sloppy);
     if (!(spec.tolerance > 0 && spec.tolerance < INFINITY))
         refuse(format("tolerance is %g: must be positive and finite", spec.tolerance));
-    if (spec.max_iterations <= 0 || spec.max_restarts <= 0 || spec.max_iterations > 2000000000 / spec.max_restarts)
-        refuse(format("max_iterations %d and max_restarts %d: both must be positive, their product below 2e9",
-                      spec.max_iterations, spec.max_restarts));
-    if (!(spec.reliable_delta >= 0 && spec.reliable_delta < 1))
-        refuse(format("reliable_delta is %g: must be in (0, 1), or 0 for the default", spec.reliable_delta));
-    if (!(spec.jump_limit >= 0))
-        refuse(format("jump_limit is %g: must be positive, or 0 for the default", spec.jump_limit));
+    check_limits(spec.max_iterations, spec.max_restarts, spec.reliable_delta, spec.jump_limit);
     if (spec.together < MILCGPU_TOGETHER_AUTO || spec.together > MILCGPU_ONE_BY_ONE)
         refuse(format("together is %d: must be one of milcgpu_together (0 to %d)", spec.together, MILCGPU_ONE_BY_ONE));
     a.together = spec.together == MILCGPU_LOCK_STEP ? Together::lock_step : Together::block;

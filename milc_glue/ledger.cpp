@@ -12,7 +12,8 @@ const char *routine_name(milcgpu_routine routine) {
         "imp_gauge_force",     "eo_fermion_force",        "reunitarize_ks",     "imp_gauge_action",
         "d_plaquette",         "ks_meson_cont_mom",       "spin_taste_op",      "shift_field",
         "gauss_smear_v_field", "laplacian_v_field",       "gaugefix",           "ape_smear_4D",
-        "mat_invert",          "run_gradient_flow",       "load_hyp_links",     "bicgilu_cl_field"};
+        "mat_invert",          "run_gradient_flow",       "load_hyp_links",     "bicgilu_cl_field",
+        "dslash_w_field",      "meson_cont_mom",          "meson_open_mom"};
     return names[routine];
 }
 

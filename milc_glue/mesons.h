@@ -10,7 +10,7 @@ namespace milcgpu {
 struct LaplaceKept; // laplace.cpp
 } // namespace milcgpu
 
-struct milcgpu_meson_links {
+struct milcgpu_meson_links : milcgpu::Keeper {
     milcgpu_context *context;
     milcgpu::Precision precision;
     milcgpu::WideBox box;
@@ -20,12 +20,11 @@ struct milcgpu_meson_links {
     bool busy = false;                             // in a call
     std::shared_ptr<milcgpu::LaplaceKept> laplace; // of the Laplace operator; made when first needed
     milcgpu_meson_links(milcgpu_context *of, milcgpu::Precision p)
-        : context(of), precision(p), box(box_of(*of)), u(links_on(box.wide())),
+        : Keeper(*of), context(of), precision(p), box(box_of(*of)), u(links_on(box.wide())),
           products(*of->device, box.wide(), u, [this](const milcgpu::LinkField &made_of) { unchanged(made_of); }) {
-        context->measured.insert(this);
+        register_here();
     }
-    milcgpu_meson_links(const milcgpu_meson_links &) = delete;
-    ~milcgpu_meson_links() { context->measured.erase(this); }
+    ~milcgpu_meson_links() override = default;
     milcgpu::Device &device() const { return *context->device; }
     milcgpu::Halo *halo() const { return context->halo.get(); } // nullptr: the lattice is whole
     const milcgpu::Geometry &geometry() const { return context->geometry; }
@@ -43,7 +42,7 @@ struct milcgpu_meson_links {
     }
     // Forgets products, and what the Laplace operator keeps, for others to have their memory; they are made again.
     // False: there are none, or they are in use. Not on many ranks, which make products together.
-    bool give_back() {
+    bool give_back() override {
         if (busy || halo() != nullptr)
             return false;
         const bool kept = laplace != nullptr;
@@ -52,6 +51,7 @@ struct milcgpu_meson_links {
             return false;
         for (auto sum = sums_.begin(); sum != sums_.end();)
             sum = sum->first == &u ? std::next(sum) : sums_.erase(sum);
+        context->say(2, "memory is short: products of links of measurements are given back");
         return true;
     }
     // Throws where links or products are not what they were when they were first looked at; all are gone then, on all

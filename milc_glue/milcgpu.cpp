@@ -73,6 +73,16 @@ void update_links(milcgpu_links &handle, const milcgpu_field *fat, const milcgpu
 
 } // namespace
 
+void milcgpu::check_limits(int max_iterations, int max_restarts, double reliable_delta, double jump_limit) {
+    if (max_iterations <= 0 || max_restarts <= 0 || max_iterations > 2000000000 / max_restarts)
+        refuse(format("max_iterations %d and max_restarts %d: both must be positive, their product below 2e9",
+                      max_iterations, max_restarts));
+    if (!(reliable_delta >= 0 && reliable_delta < 1))
+        refuse(format("reliable_delta is %g: must be in (0, 1), or 0 for the default", reliable_delta));
+    if (!(jump_limit >= 0))
+        refuse(format("jump_limit is %g: must be positive, or 0 for the default", jump_limit));
+}
+
 SolveArguments milcgpu::checked_solve(const milcgpu_solve_spec &spec) {
     require_size(spec.struct_size, sizeof spec, "milcgpu_solve_spec");
     SolveArguments a{};
@@ -89,13 +99,7 @@ SolveArguments milcgpu::checked_solve(const milcgpu_solve_spec &spec) {
             "tolerance %g and relative_tolerance %g: each must be zero (not tested) or positive and finite, and one "
             "must be positive",
             spec.tolerance, spec.relative_tolerance));
-    if (spec.max_iterations <= 0 || spec.max_restarts <= 0 || spec.max_iterations > 2000000000 / spec.max_restarts)
-        refuse(format("max_iterations %d and max_restarts %d: both must be positive, their product below 2e9",
-                      spec.max_iterations, spec.max_restarts));
-    if (!(spec.reliable_delta >= 0 && spec.reliable_delta < 1))
-        refuse(format("reliable_delta is %g: must be in (0, 1), or 0 for the default", spec.reliable_delta));
-    if (!(spec.jump_limit >= 0))
-        refuse(format("jump_limit is %g: must be positive, or 0 for the default", spec.jump_limit));
+    check_limits(spec.max_iterations, spec.max_restarts, spec.reliable_delta, spec.jump_limit);
     a.limits.shift = 4 * spec.mass * spec.mass;
     a.limits.tolerance = spec.tolerance;
     a.limits.relative_tolerance = spec.relative_tolerance;

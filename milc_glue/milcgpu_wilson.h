@@ -20,7 +20,8 @@
  *
  * A handle keeps the links, packed versions of them, the last clover term with its inverse, and the vectors of its last
  * solver: on V sites, in bytes, 576 V for links in double, 1152 V for the clover term and its inverse in double, and
- * for a solver in double and single some 1000 V.
+ * for a solver in double and single some 1500 V. Where memory is short, all but the links as loaded is given back
+ * between two calls, and made again when it is needed.
  */
 #ifndef MILCGPU_WILSON_H
 #define MILCGPU_WILSON_H
@@ -69,7 +70,7 @@ milcgpu_status milcgpu_wilson_matrix(milcgpu_wilson *wilson, const milcgpu_wilso
 
 /* Solves M x = b on all sites: by spec->method M_p x_p = b_p + kappa D_pq R_q^-1 b_q, with
  * M_p = R_p - kappa^2 D_pq R_q^-1 D_qp on the sites p of how->parity, then x_q = R_q^-1 (b_q + kappa D_qp x_p). Blocks
- * of R that have no inverse are BAD_ARGUMENT, with their number. BiCGstab: H. A. van der Vorst, SIAM J. Sci. Stat.
+ * of R_q that have no inverse are BAD_ARGUMENT, with their number. BiCGstab: H. A. van der Vorst, SIAM J. Sci. Stat.
  * Comput. 13 (1992) 631.
  *
  * how: as milcgpu_solve takes it, but for mass and links_version, which must be 0. tolerance is of |b - M x| / |b|, see

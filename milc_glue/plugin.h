@@ -11,6 +11,7 @@
 #define MILCGPU_PLUGIN_H
 
 #include "milcgpu.h"
+#include "milcgpu_dirac.h"
 #include "milcgpu_flow.h"
 #include "milcgpu_gauge.h"
 #include "milcgpu_mesons.h"
@@ -48,6 +49,9 @@ typedef enum {
     MILCGPU_GRADIENT_FLOW,
     MILCGPU_HYP_SMEAR,
     MILCGPU_CLOVER_SOLVE,
+    MILCGPU_WILSON_DSLASH,
+    MILCGPU_DIRAC_MESON,
+    MILCGPU_DIRAC_OPEN_MESON,
     MILCGPU_ROUTINES /* how many */
 } milcgpu_routine;
 
@@ -81,7 +85,8 @@ int milcgpu_plugin_agreed(int mine);
 /* All ranks call it before MILC ends, while messages still pass: prints the tables at exit (which otherwise come
  * without those of other ranks, as the process exits). No other function is called after it. */
 void milcgpu_plugin_exit(void);
-/* The same for dslash_fn_field, which moves two fields for one D: on a GPU, from 8^4 sites on (MILCGPU_DSLASH). */
+/* The same for dslash_fn_field and dslash_w_field, which move two fields for one D: on a GPU, from 8^4 sites on
+ * (MILCGPU_DSLASH). */
 int milcgpu_plugin_takes_dslash(void);
 /* Around a call of MILC's original: entering 1 before, 0 after; counts its seconds as the CPU's for `routine`. */
 void milcgpu_plugin_original(milcgpu_routine routine, int entering);
@@ -267,8 +272,9 @@ int milcgpu_plugin_contract(const void *links, int phased, const void *const fat
  * of the norms of two fields, to which their difference is relative: correlators may vanish. */
 int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, const void *cpu, double seconds,
                                   double cpu_seconds);
-int milcgpu_plugin_compare_correlators(int n, const double *gpu, const double *cpu, const void *src1, const void *src2,
-                                       double factor, double seconds, double cpu_seconds);
+int milcgpu_plugin_compare_correlators(milcgpu_routine routine, int reals, int n, const double *gpu, const double *cpu,
+                                       const void *src1, const void *src2, double factor, double seconds,
+                                       double cpu_seconds);
 
 /* ---- the links of MILC as they are, spec->phases_out 1. What failed left them as they were; links that
  * reunitarization refuses are left, too, which is said, and MILC's routine judges them. */
@@ -283,7 +289,8 @@ int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *s
  * even sites, whose tolerances these are. One rank. The links stay on the device, and are loaded again where their
  * content is another one: every call looks at all of them. */
 typedef struct {
-    milcgpu_field links;                  /* a member of the sites, without phases */
+    int mixed;                            /* milcgpu_mixed */
+    milcgpu_field links;                  /* a member of the sites, or packed, without phases */
     double kappa, clover;                 /* as in milcgpu_wilson_spec */
     double tolerance, relative_tolerance; /* as in milcgpu_wilson_solve; 0 or less: not asked for */
     int max_iterations, max_restarts;
@@ -292,6 +299,18 @@ typedef struct {
 int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_solve_report *report);
 int milcgpu_plugin_compare_clover(const milcgpu_plugin_clover_call *call, int iterations, double seconds,
                                   milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds);
+
+/* destination = D_sign source on the sites of `parity` (EVEN, ODD or both), as milcgpu_wilson_dslash. One rank. */
+int milcgpu_plugin_wilson_dslash(milcgpu_field links, int sign, int parity, milcgpu_field source,
+                                 milcgpu_field destination);
+/* Fields of wilson_vectors on all sites. source: the field that was read; differences are relative to it. */
+int milcgpu_plugin_compare_wilson_dslash(const void *source, const void *gpu, const void *cpu, double seconds,
+                                         double cpu_seconds);
+
+/* ---- contractions of Dirac fields, as milcgpu_dirac_mesons and, open, milcgpu_dirac_open_mesons, of one propagator
+ * each: sums of all ranks. flops: of this rank, for the table. */
+int milcgpu_plugin_dirac_mesons(int open, const milcgpu_dirac_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
+                                double flops, double *correlators);
 
 double milcgpu_plugin_seconds(void); /* of a steady clock */
 

@@ -39,12 +39,14 @@ void milcgpu_wilson::load(const HostField &host) {
 std::shared_ptr<const LinkField> milcgpu_wilson::version(OperatorSpec &spec) {
     if (spec.link == Precision::double_ && spec.reals == 18)
         return {std::shared_ptr<const LinkField>(), &as_given_};
-    const auto found = versions_.find({spec.link, spec.reals});
-    if (found != versions_.end()) {
-        spec.reals = found->second->reals();
-        return found->second;
-    }
     const std::pair<Precision, int> asked = {spec.link, spec.reals};
+    const auto found = versions_.find(asked);
+    if (found != versions_.end()) {
+        if (found->second)
+            return found->second;
+        spec.reals = 18;
+        return version(spec);
+    }
     PackedLinks packed =
         pack_links(device(), as_given_, statistics_, geometry(), spec.link, spec.reals, "links of Wilson fermions");
     if (spec.reals < 18 && !(packed.worst_error <= accepted_error(spec.link))) {
@@ -54,57 +56,74 @@ std::shared_ptr<const LinkField> milcgpu_wilson::version(OperatorSpec &spec) {
                             spec.reals, name(spec.link), packed.worst_error, accepted_error(spec.link)));
         packed.field = LinkField(); // its memory before that of the other
         spec.reals = 18;
-        return versions_[asked] = version(spec);
+        versions_[asked] = nullptr;
+        return version(spec);
     }
     packed.field.checksum = checksum(device(), packed.field.block(0, 0), packed.field.bytes());
     return versions_[asked] = std::make_shared<const LinkField>(std::move(packed.field));
 }
 
-std::shared_ptr<const CloverVersion> milcgpu_wilson::clover(double cku0, Precision precision) {
+std::shared_ptr<const CloverField> milcgpu_wilson::with_checksum(CloverField made) const {
+    made.checksum = checksum(device(), made.block(0, 0), made.bytes());
+    return std::make_shared<const CloverField>(std::move(made));
+}
+
+CloverVersion milcgpu_wilson::clover(double cku0, Precision precision, int divided) {
     if (cku0 == 0)
-        return nullptr;
+        return {};
     if (cku0 != cku0_) {
         solver_.reset(); // it has the others
         clover_.clear();
         cku0_ = cku0;
     }
-    std::shared_ptr<const CloverVersion> &found = clover_[precision];
-    if (found)
+    // R where `of` is none, else its inverse there. Held here while others are made.
+    const auto one = [&](Precision in, int of, const auto &make) {
+        std::shared_ptr<const CloverField> found = clover_[{in, of}];
+        if (!found) {
+            CloverField made(device(), in, geometry(), of == none ? "clover term" : "inverse of the clover term");
+            make(made);
+            found = with_checksum(std::move(made));
+            clover_[{in, of}] = found;
+        }
         return found;
-    CloverVersion made;
-    for (CloverField *field : {&made.term, &made.inverse})
-        *field = CloverField(device(), precision, geometry(), "clover term");
-    if (precision == Precision::double_) {
-        make_clover(device(), geometry(), as_given_, cku0, made.term);
-        for (const int parity : {0, 1})
-            invert_clover(device(), made.term, parity, made.inverse);
-    } else {
-        const auto given = clover(cku0, Precision::double_);
-        convert_clover(device(), given->term, made.term);
-        convert_clover(device(), given->inverse, made.inverse);
-    }
-    for (CloverField *field : {&made.term, &made.inverse})
-        field->checksum = checksum(device(), field->block(0, 0), field->bytes());
-    return found = std::make_shared<const CloverVersion>(std::move(made));
+    };
+    const auto in_full = [&](int of) {
+        return one(Precision::double_, of, [&](CloverField &made) {
+            if (of == none)
+                return make_clover(device(), geometry(), as_given_, cku0, made);
+            invert_clover(device(), *clover(cku0, Precision::double_, none).term, of, made);
+        });
+    };
+    const auto version = [&](int of) {
+        if (precision == Precision::double_)
+            return in_full(of);
+        return one(precision, of, [&](CloverField &made) { convert_clover(device(), *in_full(of), made); });
+    };
+    CloverVersion both;
+    both.term = version(none);
+    if (divided != none)
+        both.inverse = version(divided);
+    return both;
 }
 
 std::shared_ptr<const WilsonMatrix> milcgpu_wilson::matrix(const WilsonParameters &of, int parity, OperatorSpec &spec) {
     const std::shared_ptr<const LinkField> links = version(spec);
-    const auto term = clover(of.cku0, spec.spinor);
-    auto made = std::make_unique<WilsonMatrix>(device(), geometry(), parity, spec, *links, of.kappa,
-                                               term ? term->pair() : CloverPair{});
+    const CloverVersion R = clover(of.cku0, spec.spinor, 1 - parity);
+    auto made = std::make_unique<WilsonMatrix>(device(), geometry(), parity, spec, *links, of.kappa, R.pair());
     // The links and the term stay as long as the operator does.
-    return {made.release(), [links, term](const WilsonMatrix *M) { delete M; }};
+    return {made.release(), [links, R](const WilsonMatrix *M) { delete M; }};
 }
 
 milcgpu_wilson::Solver &milcgpu_wilson::solver(const WilsonParameters &of, int parity, int method,
                                                OperatorSpec &precise, OperatorSpec &sloppy) {
     version(precise), version(sloppy); // what is granted
+    solver_in_use_ = true;
     if (solver_ && solver_->of == of && solver_->parity == parity && solver_->method == method &&
         solver_->precise == precise && solver_->sloppy == sloppy)
         return *solver_;
     solver_.reset(); // its memory first
-    auto made = std::make_unique<Solver>(Solver{of, parity, method, precise, sloppy, nullptr, nullptr, nullptr});
+    auto made =
+        std::make_unique<Solver>(Solver{of, parity, method, precise, sloppy, nullptr, nullptr, nullptr, nullptr});
     OperatorSpec full = in_double;
     made->full = matrix(of, parity, full);
     if (method == MILCGPU_WILSON_BICGSTAB) {
@@ -128,6 +147,25 @@ milcgpu_wilson::Solver &milcgpu_wilson::solver(const WilsonParameters &of, int p
     }
     solver_ = std::move(made);
     return *solver_;
+}
+
+bool milcgpu_wilson::give_back() {
+    if (solver_ && !solver_in_use_) {
+        solver_.reset();
+        context->say(2, "memory is short: an idle solver of Wilson fermions is given back");
+        return true;
+    }
+    const size_t before = versions_.size() + clover_.size();
+    const auto drop_unused = [](auto &kept) {
+        for (auto entry = kept.begin(); entry != kept.end();)
+            entry = entry->second.use_count() == 1 ? kept.erase(entry) : std::next(entry);
+    };
+    drop_unused(versions_);
+    drop_unused(clover_);
+    if (versions_.size() + clover_.size() == before)
+        return false;
+    context->say(2, "memory is short: packed links and clover terms of Wilson fermions are given back");
+    return true;
 }
 
 void milcgpu_wilson::require_unchanged(const std::vector<Region> &regions) {
@@ -233,6 +271,7 @@ void need_links(const milcgpu_wilson &w) {
 template <class Body> milcgpu_status with_wilson(milcgpu_wilson *wilson, const char *function, const Body &body) {
     return guarded(wilson != nullptr ? wilson->context : nullptr, function, [&] {
         require(wilson, function, "wilson");
+        const milcgpu_wilson::Call call(*wilson);
         return body(*wilson);
     });
 }
@@ -251,7 +290,7 @@ milcgpu_status apply(const char *function, milcgpu_wilson *wilson, const milcgpu
         const HostField to = host_field(destination, reals_of_vector, "destination");
         need_links(w);
         const std::shared_ptr<const LinkField> links = w.version(as);
-        const auto term = w.clover(of.cku0, as.spinor);
+        const auto term = w.clover(of.cku0, as.spinor, milcgpu_wilson::none).term;
         Vectors in(w, as.spinor, "Wilson vectors"), out(w, as.spinor, "Wilson vectors");
         for (const int p : {0, 1}) {
             const bool reads = matrix || to_parities.size() == 2 || p != to_parities[0];
@@ -262,13 +301,13 @@ milcgpu_status apply(const char *function, milcgpu_wilson *wilson, const milcgpu
             const SpinorBlock &hops = in.on[1 - p];
             WilsonCall call = matrix ? call_on(w, *links, p, sign, hops, out.on[p], in.on[p], of.kappa)
                                      : call_on(w, *links, p, sign, hops, out.on[p]);
-            call.clover = term ? &term->term : nullptr;
+            call.clover = term.get();
             milcgpu::wilson(w.device(), call, Epilogue::plain);
             require_finite_vector(w.device(), out.on[p], p, "result");
         }
         std::vector<Region> stands_on = {links->region("links of Wilson fermions")};
         if (term)
-            stands_on.push_back(term->term.region("clover term"));
+            stands_on.push_back(term->region("clover term"));
         w.require_unchanged(stands_on);
         for (const int p : to_parities) // from here on nothing but the copies themselves can fail
             w.reorder.to_host(out.on[p], p, to);
@@ -276,12 +315,13 @@ milcgpu_status apply(const char *function, milcgpu_wilson *wilson, const milcgpu
     });
 }
 
+} // namespace
+
 // The even-odd system of M x = b in double, and what it gives for both parities.
-class EvenOdd {
+class milcgpu::EvenOdd {
   public:
-    // measure_all: what is small is to be b - M x on all sites, relative to b there; else that on the sites of M.
-    EvenOdd(milcgpu_wilson &w, const WilsonParameters &of, const WilsonMatrix &M, bool measure_all)
-        : w_(w), M_(M), kappa_(of.kappa), measure_all_(measure_all), clover_(w.clover(of.cku0, Precision::double_)),
+    EvenOdd(milcgpu_wilson &w, const WilsonParameters &of, const WilsonMatrix &M)
+        : w_(w), M_(M), kappa_(of.kappa), clover_(w.clover(of.cku0, Precision::double_, 1 - M.parity())),
           b_(w, Precision::double_, "Wilson source"), x_(w, Precision::double_, "Wilson solution"),
           r_(w.device(), Precision::double_, w.geometry(), M.parity(), "Wilson residual", 1, wilson_components),
           sums_(w.device(), 2, "norm of a vector") {}
@@ -289,12 +329,13 @@ class EvenOdd {
     const SpinorBlock &solution(int parity) const { return x_.on[parity]; }
 
     // r = b_p + kappa D_pq R_q^-1 b_q, whose norm, or that of b, source_norm() is from then on.
-    void make_source() {
+    // measure_all: what is small is to be b - M x on all sites, relative to b there; else that on the sites of M.
+    void make_source(bool measure_all) {
         const int p = M_.parity();
         divide(1 - p, b_.on[1 - p], x_.on[1 - p]);
         add_hop(p, x_.on[1 - p], b_.on[p], r_);
         norm_on_p_ = norm_of({r_});
-        source_norm_ = measure_all_ ? norm_of({b_.on[0], b_.on[1]}) : norm_on_p_;
+        source_norm_ = measure_all ? norm_of({b_.on[0], b_.on[1]}) : norm_on_p_;
     }
     double source_norm() const { return source_norm_; }
     double norm_on_p() const { return norm_on_p_; } // of r
@@ -322,7 +363,7 @@ class EvenOdd {
         double rr = 0;
         for (const int parity : {1 - p, p}) {
             WilsonCall call = call_on(w_, w_.as_given(), parity, 1, x_.on[1 - parity], r_, x_.on[parity], kappa_);
-            call.clover = clover_ ? &clover_->term : nullptr;
+            call.clover = clover_.term.get();
             call.x = x_.on[parity], call.z = b_.on[parity];
             call.a = 0, call.alpha = 1;
             call.sum = sums_.data();
@@ -339,8 +380,8 @@ class EvenOdd {
     }
     // out = R^-1 in
     void divide(int parity, const SpinorBlock &in, const SpinorBlock &out) const {
-        if (clover_)
-            multiply_clover(w_.device(), clover_->inverse, parity, in, out);
+        if (clover_.inverse)
+            multiply_clover(w_.device(), *clover_.inverse, parity, in, out);
         else
             convert_spinor(w_.device(), in, out, 1, nullptr);
     }
@@ -355,13 +396,14 @@ class EvenOdd {
     milcgpu_wilson &w_;
     const WilsonMatrix &M_;
     double kappa_;
-    bool measure_all_;
-    std::shared_ptr<const CloverVersion> clover_;
+    CloverVersion clover_;
     Vectors b_, x_;
     SpinorField r_;
     DeviceArray<double> sums_;
     double source_norm_ = 0, norm_on_p_ = 0;
 };
+
+namespace {
 
 // One pass: the system that a method iterates on, solved to `tolerance` relative to its right-hand side.
 CgReport pass_of(milcgpu_wilson::Solver &solver, const CgLimits &limits, double tolerance, const CgProgress &progress) {
@@ -406,9 +448,9 @@ void add(const CgReport &of_pass, CgReport &all) {
 }
 
 CgReport solve_even_odd(milcgpu_wilson &w, EvenOdd &system, milcgpu_wilson::Solver &solver, const CgLimits &limits,
-                        const CgProgress &progress) {
+                        bool measure_all, const CgProgress &progress) {
     CgReport report;
-    system.make_source();
+    system.make_source(measure_all);
     double tolerance = limits.tolerance > 0 ? limits.tolerance : limits.relative_tolerance;
     if (solver.cg) {
         MatrixCall call;
@@ -478,7 +520,9 @@ milcgpu_status solve(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, const m
     const HostField to = host_field(solution, reals_of_vector, "solution");
     need_links(w);
     milcgpu_wilson::Solver &solver = w.solver(of, a.parity, spec->method, a.precise, a.sloppy);
-    EvenOdd system(w, of, *solver.full, spec->even_odd == 0);
+    if (!solver.system)
+        solver.system = std::make_shared<EvenOdd>(w, of, *solver.full);
+    EvenOdd &system = *solver.system;
     for (const int parity : {0, 1})
         system.source().load(w, from, parity, "source");
     w.reorder.to_device(to, a.parity, solver.solution());
@@ -487,7 +531,7 @@ milcgpu_status solve(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, const m
     if (how->progress != nullptr)
         progress = [how](int step, double residual) { how->progress(how->user, step, residual); };
     a.limits.shift = 0;
-    const CgReport r = solve_even_odd(w, system, solver, a.limits, progress);
+    const CgReport r = solve_even_odd(w, system, solver, a.limits, spec->even_odd == 0, progress);
     w.require_unchanged(solver.stands_on());
     fill_report(r, a, report);
     if (r.status != Status::ok)
@@ -516,10 +560,10 @@ milcgpu_status residual(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, int 
     need_links(w);
     OperatorSpec full = in_double;
     const auto M = w.matrix(of, p, full);
-    EvenOdd system(w, of, *M, spec->even_odd == 0);
+    EvenOdd system(w, of, *M);
     for (const int on : {0, 1})
         system.source().load(w, b, on, "source");
-    system.make_source();
+    system.make_source(spec->even_odd == 0);
     for (const int on : {0, 1}) {
         w.reorder.to_device(x, on, system.solution(on));
         if (on == p || spec->even_odd == 0)

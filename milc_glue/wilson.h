@@ -14,22 +14,28 @@ struct WilsonParameters {
     bool operator==(const WilsonParameters &o) const { return kappa == o.kappa && cku0 == o.cku0; }
 };
 
-// A clover term and its inverse in one precision.
+// The clover term in one precision, and its inverse where that was asked for; both nullptr: 1.
 struct CloverVersion {
-    CloverField term, inverse;
-    CloverPair pair() const { return {&term, &inverse}; }
+    std::shared_ptr<const CloverField> term, inverse;
+    CloverPair pair() const { return {term.get(), inverse.get()}; }
 };
+
+class EvenOdd; // wilson.cpp
 
 } // namespace milcgpu
 
-struct milcgpu_wilson {
+struct milcgpu_wilson : milcgpu::Keeper {
     milcgpu_context *context;
     milcgpu::SpinorReorder reorder;
     bool loaded = false;
 
     explicit milcgpu_wilson(milcgpu_context *of)
-        : context(of), reorder(*of->device, of->map, of->geometry, milcgpu::wilson_components) {}
-    milcgpu_wilson(const milcgpu_wilson &) = delete;
+        : Keeper(*of), context(of), reorder(*of->device, of->map, of->geometry, milcgpu::wilson_components) {
+        register_here();
+    }
+    ~milcgpu_wilson() override = default;
+    // The solver, then packed links and clover terms, but for what a call in progress works with.
+    bool give_back() override;
     milcgpu::Device &device() const { return *context->device; }
     const milcgpu::Geometry &geometry() const { return context->geometry; }
 
@@ -39,9 +45,10 @@ struct milcgpu_wilson {
     const milcgpu::LinkField &as_given() const { return as_given_; }
     // In the precision and reals of spec; spec.reals becomes what was granted.
     std::shared_ptr<const milcgpu::LinkField> version(milcgpu::OperatorSpec &spec);
-    // The clover term of these links and its inverse; the last cku0 is kept. nullptr: cku0 is 0. Throws
-    // Error(bad_argument) where blocks have no inverse.
-    std::shared_ptr<const milcgpu::CloverVersion> clover(double cku0, milcgpu::Precision precision);
+    // The clover term of these links, and its inverse on the sites of parity `divided` (0, 1 or none); the last cku0 is
+    // kept. cku0 0: 1. Throws Error(bad_argument) where blocks there have no inverse.
+    static constexpr int none = -1;
+    milcgpu::CloverVersion clover(double cku0, milcgpu::Precision precision, int divided);
     // M on a parity, with its links and its clover term.
     std::shared_ptr<const milcgpu::WilsonMatrix> matrix(const milcgpu::WilsonParameters &, int parity,
                                                         milcgpu::OperatorSpec &spec);
@@ -56,17 +63,28 @@ struct milcgpu_wilson {
         std::shared_ptr<const milcgpu::WilsonMatrix> full;
         std::unique_ptr<milcgpu::CgSolver> cg;
         std::unique_ptr<milcgpu::BicgstabSolver> bicgstab;
+        std::shared_ptr<milcgpu::EvenOdd> system; // vectors in double around it; made when first needed
         const milcgpu::SpinorField &solution() const { return cg ? cg->solution() : bicgstab->solution(); }
         std::vector<milcgpu::Region> stands_on() const { return cg ? cg->stands_on(false) : bicgstab->stands_on(); }
     };
+    // It is in use until the call ends (see Call).
     Solver &solver(const milcgpu::WilsonParameters &, int parity, int method, milcgpu::OperatorSpec &precise,
                    milcgpu::OperatorSpec &sloppy);
+    struct Call {
+        milcgpu_wilson &of;
+        explicit Call(milcgpu_wilson &wilson) : of(wilson) {}
+        Call(const Call &) = delete;
+        ~Call() { of.solver_in_use_ = false; }
+    };
 
   private:
+    std::shared_ptr<const milcgpu::CloverField> with_checksum(milcgpu::CloverField made) const;
     milcgpu::LinkField as_given_;
     milcgpu::LinkStatistics statistics_{};
+    // nullptr: these links do not fit.
     std::map<std::pair<milcgpu::Precision, int>, std::shared_ptr<const milcgpu::LinkField>> versions_;
-    double cku0_ = 0; // of clover_
-    std::map<milcgpu::Precision, std::shared_ptr<const milcgpu::CloverVersion>> clover_;
+    double cku0_ = 0;                                                                                  // of clover_
+    std::map<std::pair<milcgpu::Precision, int>, std::shared_ptr<const milcgpu::CloverField>> clover_; // none: R
     std::unique_ptr<Solver> solver_;
+    bool solver_in_use_ = false;
 };

@@ -220,16 +220,16 @@ TEST_CASE("what solves with a clover term refuse, with the solution untouched; f
         }
         w.load(w.gauge);
         w.spec.clover = 1 / kappa;
-        refused(how, MILCGPU_BAD_ARGUMENT, "64 of 64 blocks on even sites have no inverse");
+        refused(how, MILCGPU_BAD_ARGUMENT, "64 of 64 blocks on odd sites have no inverse");
         w.spec.clover = cku0 / kappa;
         w.gauge = before;
         w.load(w.gauge);
         CHECK(w.solve(MILCGPU_WILSON_BICGSTAB, how, b, guess).status == MILCGPU_OK);
         // A flipped bit of the clover term is seen, and the handle is empty then.
         Device &device = w.wilson->device();
-        const auto term = w.wilson->clover(w.spec.kappa * w.spec.clover, Precision::single);
+        const auto term = w.wilson->clover(w.spec.kappa * w.spec.clover, Precision::single, 1);
         uint32_t word;
-        unsigned char *const at = term->inverse.block(1, 1);
+        unsigned char *const at = term.inverse->block(1, 1);
         device.copy_to_host(&word, at, sizeof word);
         word ^= 1;
         device.copy_to_device(at, &word, sizeof word);
@@ -239,5 +239,51 @@ TEST_CASE("what solves with a clover term refuse, with the solution untouched; f
         CHECK(w.solve(MILCGPU_WILSON_BICGSTAB, how, b, guess).status == MILCGPU_BAD_ARGUMENT);
         w.load(w.gauge);
         CHECK(w.solve(MILCGPU_WILSON_BICGSTAB, how, b, guess).status == MILCGPU_OK);
+    }
+}
+
+TEST_CASE("a clover term without inverse on the sites of M refuses nothing: M needs it on the others", "[operators]") {
+    const reference::Lattice lattice{{4, 4, 2, 2}};
+    const WilsonField b = reference::random_wilson_field(lattice, 12),
+                      zero(lattice.volume(), reference::WilsonVector{});
+    for (const Backend backend : backends()) {
+        CloverSession w(lattice, backend);
+        w.spec.kappa = 0.0625;
+        // Powers of i in colours 0 and 1 of links in x and y: R is diagonal, 1 + cku0 d with d among 0, 1/4, ..., 1.
+        reference::Rng random(13);
+        double largest[2] = {0, 0};
+        while (largest[0] == largest[1]) {
+            w.gauge = reference::unit_gauge(lattice);
+            for (int s = 0; s < lattice.volume(); ++s)
+                for (const int mu : {0, 1}) {
+                    const Number powers[] = {1, {0, 1}, -1, {0, -1}}, power = powers[random() % 4];
+                    w.gauge[4 * s + mu].e[0][0] = power, w.gauge[4 * s + mu].e[1][1] = std::conj(power);
+                }
+            largest[0] = largest[1] = 0;
+            const reference::Clover unit = reference::clover_term(lattice, w.gauge, 1);
+            for (int s = 0; s < lattice.volume(); ++s)
+                for (const int color : {0, 1}) // each with both signs
+                    largest[lattice.parity(s)] =
+                        std::max(largest[lattice.parity(s)], std::fabs(unit[s].block[0][color][color].real() - 1));
+        }
+        w.load(w.gauge);
+        const int p = largest[0] > largest[1] ? 0 : 1;
+        w.spec.clover = 1 / largest[p] / w.spec.kappa;
+        const int parity = p == 0 ? MILCGPU_EVEN : MILCGPU_ODD, other = MILCGPU_EVEN + MILCGPU_ODD - parity;
+        const auto refused = w.solve(MILCGPU_WILSON_BICGSTAB, how_of(1e-9, MILCGPU_DOUBLE, 0, other), b, zero);
+        CAPTURE(name(backend), p, largest[0], largest[1], milcgpu_last_error());
+        CHECK(refused.status == MILCGPU_BAD_ARGUMENT);
+        CHECK(std::string(milcgpu_last_error()).find("blocks on") != std::string::npos);
+        const auto solved = w.solve(MILCGPU_WILSON_BICGSTAB, how_of(1e-9, MILCGPU_DOUBLE, 0, parity), b, zero);
+        CAPTURE(solved.report.message, solved.residual);
+        CHECK(solved.status == MILCGPU_OK);
+        CHECK(solved.residual < 1e-9);
+        // M itself needs no inverse.
+        auto source = reference::field_to_milc<double>(lattice, b, 1), result = source;
+        const milcgpu_field from = w.session.field(source), to = w.session.field(result);
+        const milcgpu_operator what{MILCGPU_DOUBLE, 0, 18};
+        CHECK(milcgpu_wilson_matrix(w.wilson, &w.spec, &what, 1, MILCGPU_EVEN_AND_ODD, &from, &to) == MILCGPU_OK);
+        const WilsonField got = reference::field_from_milc<reference::WilsonVector>(lattice, result.data(), 1);
+        CHECK(reference::relative_difference(got, w.matrix(b, 1)) < 1e-15);
     }
 }

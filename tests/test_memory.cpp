@@ -1,6 +1,8 @@
 // Memory that runs short: what is only kept for later goes first. What handles hold after a failure, what a plan says,
 // and who may call from where.
 #include "milc_glue/context.h"
+#include "milc_glue/milcgpu_wilson.h"
+#include "tests/reference/wilson.h"
 #include "tests/support.h"
 #include <cstdlib>
 #include <thread>
@@ -166,6 +168,71 @@ TEST_CASE("a descent takes the memory of idle solvers, and a solve does without 
         none.device().set_memory_limit(none.device().used_bytes());
         CHECK(none.solve(light, MILCGPU_DOUBLE, MILCGPU_SINGLE) == MILCGPU_OK); // solve() looks at the residual
         CHECK(none.x != descended);
+    }
+}
+
+TEST_CASE("handles of Wilson fermions give back what is idle, and make it again", "[faults][sanitize]") {
+    for (const Backend backend : backends()) {
+        CAPTURE(name(backend));
+        Prepared p(backend);
+        const auto gauge = reference::links_to_milc<double>(p.lattice, reference::near_unit_gauge(p.lattice, 0.25, 83));
+        const milcgpu_field links{const_cast<double *>(gauge.data()), MILCGPU_DOUBLE, 0};
+        struct Handle {
+            milcgpu_wilson *wilson = nullptr;
+            ~Handle() { milcgpu_wilson_destroy(wilson); }
+        } first, second;
+        for (Handle *handle : {&first, &second}) {
+            REQUIRE(milcgpu_wilson_create(p.session.context, &handle->wilson) == MILCGPU_OK);
+            REQUIRE(milcgpu_wilson_load(handle->wilson, &links) == MILCGPU_OK);
+        }
+        auto b = reference::field_to_milc<double>(p.lattice, reference::random_wilson_field(p.lattice, 84), 1);
+        std::vector<double> y;
+        const auto solve = [&](const Handle &handle, int method = MILCGPU_WILSON_BICGSTAB) {
+            const milcgpu_wilson_spec spec{sizeof spec, 0.12, 1.5, 0, method};
+            const milcgpu_solve_spec how = solve_spec(0, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+            y.assign(b.size(), 0);
+            const milcgpu_field from = p.session.field(b), to = p.session.field(y);
+            return milcgpu_wilson_solve(handle.wilson, &spec, &how, &from, &to, nullptr);
+        };
+        const size_t loaded = p.device().used_bytes();
+        REQUIRE(solve(first) == MILCGPU_OK);
+        const auto expected = y;
+        const size_t kept = p.device().used_bytes();
+        REQUIRE(solve(first) == MILCGPU_OK); // a solve takes no memory but what is kept
+        CHECK(y == expected);
+        CHECK(p.device().used_bytes() == kept);
+        // The second has the room that the first leaves, and what a sum takes for a moment.
+        p.device().set_memory_limit(p.device().peak_bytes());
+        p.session.messages.clear();
+        CHECK(solve(second) == MILCGPU_OK);
+        CHECK(y == expected);
+        CHECK(p.given_back() >= 2); // the solver, then packed links and clover terms
+        CHECK(p.device().used_bytes() == kept);
+        CHECK(solve(first) == MILCGPU_OK);
+        CHECK(y == expected);
+        // Its own solver makes room for another one.
+        CHECK(solve(first, MILCGPU_WILSON_CG) != MILCGPU_BAD_ARGUMENT);
+        p.device().set_memory_limit(0);
+        REQUIRE(solve(first) == MILCGPU_OK);
+        while (p.session.context->give_back())
+            continue;
+        CHECK(p.device().used_bytes() == loaded);
+        // What a call works with is left alone, wherever memory ends.
+        int failures = 0;
+        for (int n = 0;; ++n) {
+            p.device().inject(milcgpu::Fault::allocation, n);
+            const milcgpu_status status = solve(first);
+            const bool come = p.device().planted() == milcgpu::Fault::none;
+            p.device().inject(milcgpu::Fault::none);
+            CAPTURE(n, milcgpu_last_error());
+            CHECK((status == MILCGPU_OK ? y == expected : status == MILCGPU_NO_MEMORY));
+            failures += status == MILCGPU_NO_MEMORY;
+            if (!come)
+                break;
+            while (p.session.context->give_back())
+                continue;
+        }
+        CHECK(failures >= 8);
     }
 }
 

@@ -170,6 +170,40 @@ TEST_CASE("milc_host: solves with the clover matrix, MILC's lines and stopping c
     solves("asqtad-P1", "", "memory");
 }
 
+TEST_CASE("milc_host: D and contractions of Dirac fields", "[milc_host][operators]") {
+    const auto does = [](const char *program, const std::string &setting, const std::string &fault) {
+        const Run r = run(program, "MILCGPU_BACKEND=host " + setting, "dirac " + fault);
+        INFO(program << " " << setting << " " << fault << "\n" << r.output);
+        CHECK(r.status == 0);
+        CHECK(r.says("0 of 40 checks wrong"));
+        CHECK_FALSE(r.says("BEYOND TOLERANCE"));
+        return r;
+    };
+    for (const char *program : {"asqtad-P1", "hisq-P2", "hisq-master-P2"}) {
+        const Run own = does(program, "MILCGPU_COMPARE=0", "none");
+        CHECK(own.calls("meson_cont_mom") == std::make_pair(2L, 0L));
+        CHECK(own.calls("meson_open_mom") == std::make_pair(2L, 0L));
+        CHECK(own.calls("dslash_w_field") == std::make_pair(12L, 0L));
+        CHECK(own.count("WMTIME: time ") == 4);
+        // In asqtad-P1 32 * 6 * 4 sites of 96 floats: two fields, then one.
+        if (std::string(program) == "asqtad-P1")
+            CHECK(own.line_of("meson_cont_mom").to == Approx(3 * 384 * 384 * 1e-6).margin(0.051));
+        const Run compared = does(program, "MILCGPU_COMPARE=strict", "none");
+        CHECK(compared.calls("meson_open_mom") == std::make_pair(2L, 2L));
+        CHECK(compared.calls("dslash_w_field") == std::make_pair(12L, 12L));
+        does(program, "MILCGPU_OFF=1", "none");
+    }
+    const Run left = does("hisq-P2", "MILCGPU_DSLASH=never", "none");
+    CHECK(left.calls("dslash_w_field").first == -1);
+    CHECK(left.says("dslash_w_field           -             MILC's own (MILCGPU_DSLASH)"));
+    does("hisq-P2", "MILC_HOST_LAYOUT=shuffled", "none");
+    does("hisq-P2", "MILCGPU_EMULATE=xt MILCGPU_DSLASH=never", "none");
+    CHECK(does("hisq-P2", "", "device").says("the GPU is gone: MILC runs on the CPU from here on"));
+    const Run full = does("asqtad-P1", "", "memory");
+    CHECK((full.says("Trying again") || full.says("MILC's own routine does this call")));
+    CHECK(does("hisq-P2", "", "flip").calls("dslash_w_field").first == 12);
+}
+
 TEST_CASE("milc_host: measurements and M x = b with the routines of MILC's master",
           "[milc_host][measurements][invert]") {
     for (const char *program : {"asqtad-master-P1", "hisq-master-P2"})

@@ -1,7 +1,6 @@
-// Solves with MILC's clover matrix.
+// Solves with MILC's clover matrix, D of Wilson fermions, contractions of Dirac fields.
 #include "gpu_kernels/wilson/wilson.h"
-#include "milc_glue/plugin/state.h"
-#include <utility>
+#include "milc_glue/plugin/mending.h"
 
 namespace milcgpu {
 
@@ -95,11 +94,10 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
         RoutineAccount &account = p.ledger[MILCGPU_CLOVER_SOLVE];
         const Stopwatch watch(account.seconds);
         const milcgpu_wilson_spec matrix = matrix_of(*call);
-        Ladder ladder(p.agreed, p.policy, p.in_double());
-        bool reloaded = false;
+        Mending mending(p, MILCGPU_CLOVER_SOLVE, call->mixed);
         int iterations = 0;
         for (;;) {
-            const milcgpu_solve_spec how = solve_of(p, ladder.policy(), *call);
+            const milcgpu_solve_spec how = solve_of(p, mending.policy(), *call);
             report->struct_size = sizeof *report;
             const milcgpu_status status = with_links_dropped(MILCGPU_CLOVER_SOLVE, [&] {
                 milcgpu_wilson *handle = nullptr;
@@ -109,35 +107,84 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
                                                                             &call->solution, report));
             });
             iterations += report->iterations;
-            account.flops += report->gflops * 1e9 * report->solver_seconds;
-            account.to_device += report->bytes_to_device, account.to_host += report->bytes_to_host;
-            if (status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED ||
-                (status == MILCGPU_PRECISION_FLOOR && floor_is_done(ladder.policy(), p.in_double()))) {
+            add(account, *report);
+            if (mending.is_answer(status)) {
                 report->iterations = iterations;
                 ++account.calls;
                 return true;
             }
-            const char *name = routine_name(MILCGPU_CLOVER_SOLVE);
-            if (status == MILCGPU_CORRUPTED && !reloaded) {
-                reloaded = true;
-                p.say(0, format("%s: %s. The links are loaded again", name, reason().c_str()));
-                p.wilson->drop();
-                continue;
-            }
-            const std::string why = reason();
             // What a policy needs grows with the bytes of its vectors.
             const auto bytes = [](const Policy &policy) {
                 return spinor_bytes(static_cast<Precision>(policy.precise)) +
                        spinor_bytes(static_cast<Precision>(policy.sloppy));
             };
-            if (status != MILCGPU_CORRUPTED && ladder.next(status, bytes)) {
-                p.say(0, format("%s: %s. Trying %s precision", name, why.c_str(), ladder.policy().name));
-                ++account.safer;
-                continue;
+            if (!mending.mends(
+                    status, [&] { p.wilson->drop(); }, bytes)) {
+                p.report_failure(MILCGPU_CLOVER_SOLVE, status);
+                return false;
             }
-            p.report_failure(MILCGPU_CLOVER_SOLVE, status);
+        }
+    });
+}
+
+int milcgpu_plugin_wilson_dslash(milcgpu_field links, int sign, int parity, milcgpu_field source,
+                                 milcgpu_field destination) {
+    return done_by(MILCGPU_WILSON_DSLASH, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[MILCGPU_WILSON_DSLASH];
+        const Stopwatch watch(account.seconds);
+        milcgpu_operator what{};
+        what.precision = p.real();
+        const auto attempt = [&] {
+            return with_links_dropped(MILCGPU_WILSON_DSLASH, [&] {
+                milcgpu_wilson *handle = nullptr;
+                const milcgpu_status loaded = p.wilson->ready(records_of(p, links), handle, account.to_device);
+                return loaded != MILCGPU_OK
+                           ? loaded
+                           : p.agreed(milcgpu_wilson_dslash(handle, &what, sign, parity, &source, &destination));
+            });
+        };
+        milcgpu_status status = attempt();
+        if (status == MILCGPU_CORRUPTED) {
+            p.say(0,
+                  format("%s: %s. The links are loaded again", routine_name(MILCGPU_WILSON_DSLASH), reason().c_str()));
+            p.wilson->drop();
+            status = attempt();
+        }
+        if (status != MILCGPU_OK) {
+            p.report_failure(MILCGPU_WILSON_DSLASH, status);
             return false;
         }
+        const bool both = parity == MILCGPU_EVEN_AND_ODD;
+        const uint64_t bytes = p.bytes_of(24);
+        const auto sites_of = [&](int on) { return static_cast<uint64_t>(both ? p.sites : p.sites_of(on)); };
+        ++account.calls;
+        account.flops += 1320.0 * sites_of(parity);
+        account.to_device += bytes * sites_of(MILCGPU_EVEN_AND_ODD - parity);
+        account.to_host += bytes * sites_of(parity);
+        return true;
+    });
+}
+
+int milcgpu_plugin_dirac_mesons(int open, const milcgpu_dirac_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
+                                double flops, double *correlators) {
+    const milcgpu_routine routine = open != 0 ? MILCGPU_DIRAC_OPEN_MESON : MILCGPU_DIRAC_MESON;
+    return done_by(routine, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[routine];
+        const Stopwatch watch(account.seconds);
+        const milcgpu_status status = with_links_dropped(routine, [&] {
+            return p.agreed((open != 0 ? milcgpu_dirac_open_mesons : milcgpu_dirac_mesons)(p.context, spec, 1, &src1,
+                                                                                           &src2, correlators));
+        });
+        if (status != MILCGPU_OK) {
+            p.report_failure(routine, status);
+            return false;
+        }
+        ++account.calls;
+        account.flops += flops;
+        account.to_device += (src1.data == src2.data ? 1 : 2) * p.bytes_of(96) * static_cast<uint64_t>(p.sites);
+        return true;
     });
 }
 

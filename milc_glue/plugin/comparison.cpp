@@ -95,10 +95,11 @@ template <class Work> int compared_by(milcgpu_routine routine, const Work &work)
     return common_answer_of(routine_name(routine), "It is not compared", 1, work);
 }
 
-HostRecords quark_records(const Plugin &p, const void *field) { // on all sites
-    const size_t bytes = p.bytes_of(6);
+HostRecords records_of(const Plugin &p, const void *field, int reals) { // on all sites
+    const size_t bytes = p.bytes_of(reals);
     return {field, static_cast<size_t>(p.sites), bytes, bytes};
 }
+HostRecords quark_records(const Plugin &p, const void *field) { return records_of(p, field, 6); }
 
 const char *parity_name(int parity) { return parity == MILCGPU_EVEN ? "EVEN" : "ODD"; }
 
@@ -147,11 +148,8 @@ int milcgpu_plugin_compare_clover(const milcgpu_plugin_clover_call *call, int it
     return compared_by(MILCGPU_CLOVER_SOLVE, [&] {
         Plugin &p = plugin();
         const double ours = clover_residual(p, *call, call->solution), theirs = clover_residual(p, *call, cpu_solution);
-        const size_t bytes = p.bytes_of(24);
-        const auto records = [&](const milcgpu_field &field) {
-            return HostRecords{field.data, static_cast<size_t>(p.sites), bytes, bytes};
-        };
-        const Difference d = difference_of(records(call->solution), records(cpu_solution), p.in_double());
+        const Difference d =
+            difference_of(records_of(p, call->solution.data, 24), records_of(p, cpu_solution.data, 24), p.in_double());
         const double asked = std::hypot(call->tolerance, p.in_double() ? 0 : 2e-7);
         return line(p, MILCGPU_CLOVER_SOLVE,
                     format("kappa %.6g: iterations CPU %d GPU %d, true residual CPU %.3e GPU %.3e, difference %.2e",
@@ -218,6 +216,18 @@ int milcgpu_plugin_compare_dslash(int parity, const void *source, const void *gp
     });
 }
 
+int milcgpu_plugin_compare_wilson_dslash(const void *source, const void *gpu, const void *cpu, double seconds,
+                                         double cpu_seconds) {
+    return compared_by(MILCGPU_WILSON_DSLASH, [&] {
+        Plugin &p = plugin();
+        const HostRecords x = records_of(p, source, 24);
+        const Difference d = difference_of(records_of(p, gpu, 24), records_of(p, cpu, 24), p.in_double());
+        const double size = difference_of(x, x, p.in_double()).size;
+        return field_line(p, MILCGPU_WILSON_DSLASH, "field", d.difference == 0 ? 0 : d.difference / size,
+                          p.in_double() ? 1e-14 : 1e-5, seconds, cpu_seconds);
+    });
+}
+
 int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *expected, double seconds,
                                  double cpu_seconds) {
     return compared_by(routine, [&] {
@@ -252,12 +262,13 @@ int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, cons
 }
 
 // MILC adds in its own precision.
-int milcgpu_plugin_compare_correlators(int n, const double *gpu, const double *cpu, const void *src1, const void *src2,
-                                       double factor, double seconds, double cpu_seconds) {
-    return compared_by(MILCGPU_MESON_CONT, [&] {
+int milcgpu_plugin_compare_correlators(milcgpu_routine routine, int reals, int n, const double *gpu, const double *cpu,
+                                       const void *src1, const void *src2, double factor, double seconds,
+                                       double cpu_seconds) {
+    return compared_by(routine, [&] {
         Plugin &p = plugin();
         const auto size_of = [&](const void *field) {
-            const HostRecords records = quark_records(p, field);
+            const HostRecords records = records_of(p, field, reals);
             return of_all_ranks(p, difference_of(records, records, p.in_double())).size;
         };
         const double size = factor * size_of(src1) * size_of(src2);
@@ -267,7 +278,7 @@ int milcgpu_plugin_compare_correlators(int n, const double *gpu, const double *c
             difference = apart <= difference ? difference : apart; // NaN stays
         }
         difference = p.agreed.worst(difference);
-        return field_line(p, MILCGPU_MESON_CONT, "correlators", difference == 0 ? 0 : difference / size,
+        return field_line(p, routine, "correlators", difference == 0 ? 0 : difference / size,
                           p.in_double() ? 1e-13 : 1e-4, seconds, cpu_seconds);
     });
 }

@@ -25,7 +25,7 @@ const std::vector<Setting> &setting_table() {
          "of solves, precise-sloppy"},
         {"MILCGPU_RECONSTRUCT", "auto 18 13 12 9 8", "auto",
          "reals of a long link in the sloppy part; auto: 9 on a GPU, 18 on the host"},
-        {"MILCGPU_DSLASH", "auto always never", "auto", "whether dslash_fn_field is taken over"},
+        {"MILCGPU_DSLASH", "auto always never", "auto", "whether dslash_fn_field and dslash_w_field are taken over"},
         {"MILCGPU_HASH", "sample full", "sample", "how much of the host's links a call looks at before its work"},
         {"MILCGPU_RESIDENT", "1 0 nan", "1",
          "1: gauge field and momenta stay on the device; 0: they are copied back after every routine; nan: for tests, "

@@ -2,6 +2,7 @@
 #include "milc_glue/plugin/solve.h"
 #include "milc_glue/context.h"
 #include "milc_glue/plugin/link_watch.h"
+#include "milc_glue/plugin/mending.h"
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -9,16 +10,6 @@
 using namespace milcgpu;
 
 namespace {
-
-const Policy *policy_for(const Plugin &p, int mixed) {
-    if (p.precision_is_set() || mixed == MILCGPU_MIXED_AUTO)
-        return p.policy;
-    const int sloppy = mixed == MILCGPU_MIXED_HALF     ? MILCGPU_HALF
-                       : mixed == MILCGPU_MIXED_SINGLE ? MILCGPU_SINGLE
-                                                       : p.real();
-    const Policy *asked = policy_of(p.real(), sloppy);
-    return asked != nullptr ? asked : p.policy;
-}
 
 // What the library's calls of progress() need to know.
 struct SolveUnderWay {
@@ -51,38 +42,6 @@ bool edited(Plugin &p, milcgpu_routine routine, LinkWatch &looks, LinkSet &links
     return true;
 }
 
-// After a status that is no answer. True: said, and to be tried again, with ladder.policy() and the links loaded where
-// they are not. False: milcgpu_last_error() has what to say.
-class Mending {
-  public:
-    Mending(Plugin &plugin, milcgpu_routine routine, const Policy *first)
-        : p_(plugin), routine_(routine), ladder_(plugin.agreed, first, plugin.in_double()) {}
-    const Policy &policy() const { return ladder_.policy(); }
-    bool mends(int status, LinkSet &links, const std::function<size_t(const Policy &)> &bytes) {
-        const std::string why = reason();
-        if (status == MILCGPU_CORRUPTED) {
-            links.loaded = false;
-            if (!reloaded_)
-                p_.say(0, format("%s: %s. The links are loaded again", routine_name(routine_), why.c_str()));
-            return !std::exchange(reloaded_, true);
-        }
-        if (!ladder_.next(status, bytes))
-            return false;
-        // Where MILC asks for more than its single precision has, every solve comes here: one line is enough.
-        const bool again = status == MILCGPU_PRECISION_FLOOR && std::exchange(p_.floor_was_said, true);
-        p_.say(again ? 2 : 0,
-               format("%s: %s. Trying %s precision", routine_name(routine_), why.c_str(), policy().name));
-        ++p_.ledger[routine_].safer;
-        return true;
-    }
-
-  private:
-    Plugin &p_;
-    milcgpu_routine routine_;
-    Ladder ladder_;
-    bool reloaded_ = false; // links were, in this call
-};
-
 // What a solve takes on the device beside the links as handed over, which are there.
 template <class Spec> size_t bytes_of(const Plugin &p, const Spec &spec) {
     const MemoryPlan plan = plan_of(*p.context, p.real(), spec);
@@ -114,12 +73,6 @@ milcgpu_status with_room(Plugin &p, milcgpu_routine routine, const LinkSet *link
         status = p.agreed(work());
     }
     return status;
-}
-
-template <class Report> void add(RoutineAccount &account, const Report &report) {
-    account.flops += report.gflops * 1e9 * report.solver_seconds;
-    account.to_device += report.bytes_to_device;
-    account.to_host += report.bytes_to_host;
 }
 
 milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
@@ -177,7 +130,7 @@ milcgpu_solve_spec milcgpu::solve_spec(const Plugin &p, const Policy &policy, co
 
 Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const SolveOfSources &what) {
     const milcgpu_plugin_solve_call &call = what.call;
-    Mending mending(p, call.routine, policy_for(p, call.mixed));
+    Mending mending(p, call.routine, call.mixed);
     std::vector<int> iterations(what.n, 0);
     while (p.context != nullptr) {
         LinkSet *links = p.links_for(call.fat, call.lng);
@@ -202,14 +155,15 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
             continue; // the solutions so far are the guesses
         }
         const bool floor = status == MILCGPU_PRECISION_FLOOR;
-        const bool done = status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED ||
-                          (floor && floor_is_done(mending.policy(), p.in_double()));
+        const bool done = mending.is_answer(status);
         if (!done && what.on_device && status == MILCGPU_NO_MEMORY)
             return Outcome::out_of_memory;
-        if (!done && mending.mends(status, *links, [&](const Policy &policy) {
-                const milcgpu_solve_spec other = solve_spec(p, policy, call);
-                return bytes_of(p, other);
-            })) {
+        if (!done && mending.mends(
+                         status, [&] { links->loaded = false; },
+                         [&](const Policy &policy) {
+                             const milcgpu_solve_spec other = solve_spec(p, policy, call);
+                             return bytes_of(p, other);
+                         })) {
             if (what.on_device && status == MILCGPU_CORRUPTED)
                 return Outcome::from_start;
             continue;
@@ -289,7 +243,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
         for (int i = 0; i < call->n_shifts; ++i)
             resident >= 0 ? p.vectors.holds_no_more(resident + i, call->parity)
                           : p.vectors.to_host(call->solutions[i].data);
-        Mending mending(p, MILCGPU_KS_MULTICG, policy_for(p, call->mixed));
+        Mending mending(p, MILCGPU_KS_MULTICG, call->mixed);
         for (;;) {
             LinkSet *links = p.links_for(call->fat, call->lng);
             if (links == nullptr)
@@ -328,10 +282,12 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                                  report->source_norm == 0, resident >= 0, shifts);
                 return true;
             }
-            if (!mending.mends(status, *links, [&](const Policy &policy) {
-                    const milcgpu_multi_mass_spec other = multi_mass_spec(p, policy, *call, asked);
-                    return bytes_of(p, other);
-                })) {
+            if (!mending.mends(
+                    status, [&] { links->loaded = false; },
+                    [&](const Policy &policy) {
+                        const milcgpu_multi_mass_spec other = multi_mass_spec(p, policy, *call, asked);
+                        return bytes_of(p, other);
+                    })) {
                 p.report_failure(MILCGPU_KS_MULTICG, status);
                 return false;
             }

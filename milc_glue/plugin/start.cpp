@@ -32,9 +32,10 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
         if (!has_solves(milc) && milc.left[r] != nullptr)
             continue;
         const bool on_host = routine == MILCGPU_BACK_LINKS || routine == MILCGPU_GATHER_LINKS;
-        const char *left = milc.left[r] != nullptr                        ? milc.left[r]
-                           : routine == MILCGPU_DSLASH && !p.takes_dslash ? dslash
-                                                                          : nullptr;
+        const char *left = milc.left[r] != nullptr                               ? milc.left[r]
+                           : routine == MILCGPU_DSLASH && !p.takes_dslash        ? dslash
+                           : routine == MILCGPU_WILSON_DSLASH && !p.takes_dslash ? "MILC's own (MILCGPU_DSLASH)"
+                                                                                 : nullptr;
         text += format(
             "%-24s %-13s %s\n", routine_name(routine),
             left != nullptr                                                                                     ? "-"

@@ -4,5 +4,6 @@
 
 typedef enum { QUDA_EVEN_PARITY = 0, QUDA_ODD_PARITY = 1 } QudaParity;
 typedef enum { QUDA_SILENT = 0, QUDA_SUMMARIZE = 1, QUDA_VERBOSE = 2, QUDA_DEBUG_VERBOSE = 3 } QudaVerbosity;
+typedef enum { QUDA_BICGSTAB_INVERTER = 1 } QudaInverterType; /* the one that MILC names */
 
 #endif

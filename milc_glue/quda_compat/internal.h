@@ -40,6 +40,8 @@ struct Lattice {
 extern Lattice lattice;
 extern QudaHisqParams_t hisq_parameters; // the last ones given
 
+constexpr int most_starts = 5; // of one solve. MILC's limit is that of all iterations together
+
 void complain(const char *function, const char *what);
 
 // What `work` returns; false, and said, after an exception.

@@ -59,8 +59,10 @@ bool start(const char *function, int precision) {
     }
     milc.left[MILCGPU_GAUGE_ACTION] = milc.left[MILCGPU_PLAQUETTE] = "all threads of the host";
     for (const int r : {MILCGPU_LAPLACIAN, MILCGPU_APE_SMEAR, MILCGPU_GRADIENT_FLOW, MILCGPU_MAT_INVERT,
-                        MILCGPU_HYP_SMEAR, MILCGPU_CLOVER_SOLVE})
+                        MILCGPU_HYP_SMEAR, MILCGPU_WILSON_DSLASH, MILCGPU_DIRAC_MESON, MILCGPU_DIRAC_OPEN_MESON})
         milc.left[r] = "MILC's own: not taken over by this door";
+    if (lattice.ranks > 1)
+        milc.left[MILCGPU_CLOVER_SOLVE] = "one rank alone";
     milc.site_map = order.data();
     started_with = precision;
     const int begun = milcgpu_plugin_start(&milc);
@@ -82,9 +84,6 @@ void fill_with_nan(void *field, size_t reals, int precision) {
 using namespace milcgpu::quda;
 
 namespace {
-
-// Starts of one solve. MILC's limit is that of all iterations together.
-constexpr int most_starts = 5;
 
 // Each start goes on from the solutions of the one before; the residuals in between are counted once. `calls` differ in
 // source and solution alone.

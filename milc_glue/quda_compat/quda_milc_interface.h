@@ -1,7 +1,7 @@
-/* What a MILC built with WANTQUDA=true and WANT_FN_CG_GPU, WANT_FL_GPU, WANT_FF_GPU (HISQ) and WANT_GF_GPU calls,
- * (and those of gauge fixing and of measurements) served by milcgpu: the names, argument lists and fields of that
- * interface, written down from MILC's calls. What MILC's other GPU switches would call is not declared, so a program
- * that wants it does not link. docs/quda-switches.md says which switches work.
+/* What a MILC built with WANTQUDA=true and WANT_FN_CG_GPU, WANT_FL_GPU, WANT_FF_GPU (HISQ), WANT_GF_GPU,
+ * WANT_CL_BCG_GPU, and the switches of gauge fixing and of measurements calls, served by milcgpu: the names, argument
+ * lists and fields of that interface, written down from MILC's calls. What MILC's other GPU switches would call is not
+ * declared, so a program that wants it does not link. docs/quda-switches.md says which switches work.
  *
  * Fields are MILC's: su3_vector[sites], su3_matrix[4 * sites], even sites first; precision 1 is float, 2 double.
  * external: of MILC's fields. Errors are said on stderr; a call that cannot be done on the GPU is done by the host
@@ -31,6 +31,8 @@ typedef struct {
     QudaParity evenodd;           /* of the sites that are written */
     int mixed_precision;          /* 0: none, 1: double with single, 2: double with half */
     double tadpole, naik_epsilon; /* in the links already; not needed here */
+    QudaInverterType solver_type; /* of qudaCloverInvert: BiCGstab in any case */
+    double boundary_phase[4];     /* in the links already */
 } QudaInvertArgs_t;
 
 typedef struct {
@@ -93,6 +95,16 @@ void qudaMultishiftInvert(int external_precision, int quda_precision, int num_of
 /* destination (on inv_args.evenodd) = D source; they may be the same field. */
 void qudaDslash(int external_precision, int quda_precision, QudaInvertArgs_t inv_args, const void *fatlink,
                 const void *longlink, void *source, void *destination, int *num_iters);
+
+/* M solution = source on all sites, M = R - kappa D_- with the clover term R of coefficient clover_coeff = kappa c_sw /
+ * u0^3 (milcgpu_wilson.h): MILC's matrix between gamma_5, so that MILC hands over gamma_5 times its vectors. link: 4 a
+ * site, with what they have of boundary signs and twists; R is made of them, and MILC's fields of it, and of its
+ * inverse, are not read. From a zero guess, by BiCGstab on the system of the even sites, whose true residual these
+ * targets and results are: 0: not tested. inv_args.evenodd is not read: MILC does not set it. One rank. */
+void qudaCloverInvert(int external_precision, int quda_precision, double kappa, double clover_coeff,
+                      QudaInvertArgs_t inv_args, double target_residual, double target_fermilab_residual,
+                      const void *link, void *clover, void *clover_inverse, void *source, void *solution,
+                      double *final_residual, double *final_fermilab_residual, int *num_iters);
 
 /* path_coeff: one link, Naik, 3, 5, 7 staple, Lepage, for links with the phases in. longlink, ulink: may be NULL.
  * Unitarized: V (fat links with path_coeff) into fatlink where it is not NULL, W = V (V^dag V)^(-1/2) into ulink. */

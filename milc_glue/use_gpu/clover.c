@@ -1,13 +1,14 @@
-/* bicgilu_cl_field: M x = b with the clover matrix and the links of the sites. Its stopping criteria and its report;
- * the source, which MILC's own overwrites, is left as it is. */
+/* bicgilu_cl_field, bicgilu_w_field: M x = b with the clover matrix and the links of the sites. Their stopping criteria
+ * and their report; the source, which MILC's own overwrites, is left as it is. And dslash_w_field. */
 #include "site_links.h"
 
 int __real_bicgilu_cl_field_cpu(wilson_vector *, wilson_vector *, quark_invert_control *, void *) MILCGPU_ORIGINAL;
+void __real_dslash_w_field(wilson_vector *, wilson_vector *, int, int) MILCGPU_ORIGINAL;
 
 void milcgpu_clover_left(const char **left) {
-    left[MILCGPU_CLOVER_SOLVE] = __real_bicgilu_cl_field_cpu == NULL ? MILCGPU_ABSENT
-                                 : numnodes() > 1                    ? "MILC's own on several ranks"
-                                                                     : NULL;
+    const char *const several = numnodes() > 1 ? "MILC's own on several ranks" : NULL;
+    left[MILCGPU_CLOVER_SOLVE] = __real_bicgilu_cl_field_cpu == NULL ? MILCGPU_ABSENT : several;
+    left[MILCGPU_WILSON_DSLASH] = __real_dslash_w_field == NULL ? MILCGPU_ABSENT : several;
 }
 
 static milcgpu_field field_of(const wilson_vector *f) {
@@ -17,8 +18,7 @@ static milcgpu_field field_of(const wilson_vector *f) {
 
 static wilson_vector *copy_of(const wilson_vector *f) {
     const size_t bytes = sites_on_node * sizeof(wilson_vector);
-    wilson_vector *copy =
-        (wilson_vector *)milcgpu_spare_room(bytes, "a comparison of solutions: this call goes without");
+    wilson_vector *copy = (wilson_vector *)milcgpu_spare_room(bytes, "a comparison: this call goes without");
     if (copy != NULL)
         memcpy(copy, f, bytes);
     return copy;
@@ -52,6 +52,7 @@ int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_i
         theirs = source == NULL ? NULL : copy_of(dest);
     }
     memset(&call, 0, sizeof call);
+    call.mixed = MILCGPU_MIXED_AUTO;
     call.links = links_of_sites();
     call.kappa = dirac->Kappa;
     call.clover = dirac->Clov_c / (dirac->U0 * dirac->U0 * dirac->U0);
@@ -92,4 +93,41 @@ int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_i
     }
     free(source), free(theirs);
     return report.iterations;
+}
+
+/* MILC's own calls bicgilu_cl_field_cpu, too, in its own file, where no other can take its place. */
+int __wrap_bicgilu_w_field(wilson_vector *src, wilson_vector *dest, quark_invert_control *qic, void *parameters) {
+    dirac_clover_param without = {((dirac_wilson_param *)parameters)->Kappa, 0, 1};
+    return __wrap_bicgilu_cl_field_cpu(src, dest, qic, &without);
+}
+
+static double own_dslash(wilson_vector *src, wilson_vector *dest, int isign, int parity) {
+    double seconds = -milcgpu_plugin_seconds();
+    milcgpu_plugin_original(MILCGPU_WILSON_DSLASH, 1);
+    __real_dslash_w_field(src, dest, isign, parity);
+    milcgpu_plugin_original(MILCGPU_WILSON_DSLASH, 0);
+    return seconds + milcgpu_plugin_seconds();
+}
+
+void __wrap_dslash_w_field(wilson_vector *src, wilson_vector *dest, int isign, int parity) {
+    wilson_vector *source = NULL, *theirs = NULL;
+    double seconds;
+    milcgpu_md_need(MILCGPU_LINKS, "dslash_w_field");
+    if (!milcgpu_takes_over() || !milcgpu_plugin_takes_dslash()) {
+        __real_dslash_w_field(src, dest, isign, parity);
+        return;
+    }
+    if (milcgpu_plugin_compare()) { /* src and dest may be one field */
+        source = copy_of(src);
+        theirs = source == NULL ? NULL : copy_of(dest);
+    }
+    seconds = -milcgpu_plugin_seconds();
+    if (!milcgpu_plugin_wilson_dslash(links_of_sites(), isign, parity, field_of(src), field_of(dest))) {
+        own_dslash(src, dest, isign, parity);
+    } else if (theirs != NULL) {
+        seconds += milcgpu_plugin_seconds();
+        const double cpu_seconds = own_dslash(source, theirs, isign, parity);
+        milcgpu_judge(milcgpu_plugin_compare_wilson_dslash(source, dest, theirs, seconds, cpu_seconds));
+    }
+    free(source), free(theirs);
 }

@@ -43,6 +43,7 @@ void milcgpu_mesons_left(const char **left);
 void milcgpu_gauge_left(const char **left);
 void milcgpu_flow_left(const char **left);
 void milcgpu_clover_left(const char **left);
+void milcgpu_dirac_mesons_left(const char **left);
 void milcgpu_hyp_left(const char **left);
 #define MILCGPU_ABSENT "not in this program"
 

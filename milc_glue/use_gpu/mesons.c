@@ -9,6 +9,7 @@ void milcgpu_mesons_left(const char **left) {
         left[r] = MILCGPU_ABSENT;
 }
 #else
+#include "correlators.h"
 #include "mesons.h"
 #include <string.h>
 
@@ -249,25 +250,15 @@ static int list_terms(milcgpu_meson_term *terms, int groups, const int *num_corr
     return 1;
 }
 
-static void list_momenta(milcgpu_momentum *momenta, int n, int **p, char **parity) {
-    int k, mu;
-    for (k = 0; k < n; k++)
-        for (mu = 0; mu < 3; mu++) {
-            momenta[k].p[mu] = p[k][mu];
-            momenta[k].parity[mu] = parity[k][mu]; /* MILC's EVEN, ODD, EVENANDODD are the library's numbers */
-        }
-}
-
 /* sums: num_corr times nt complex numbers, zero. 1: done. */
 static int contract(double *sums, su3_vector *src1, su3_vector *src2, int no_q_momenta, int **q_momstore,
                     char **q_parity, int groups, int *num_corr_mom, int **corr_table, int *p_index,
                     imp_ferm_links_t *fn_src1, imp_ferm_links_t *fn_src2, int *spin_taste_snk, int *meson_phase,
                     Real *meson_factor, int num_corr, int *corr_index, int *r0) {
-    int g, n = 0, fat_of[2], needs_ape, done = 0;
+    const int n = milcgpu_entries_of(groups, num_corr_mom);
+    int fat_of[2], needs_ape, done = 0;
     milcgpu_momentum *momenta;
     milcgpu_meson_term *terms;
-    for (g = 0; g < groups; g++)
-        n += num_corr_mom[g];
     momenta = (milcgpu_momentum *)milcgpu_room((no_q_momenta + 1) * sizeof *momenta, "momenta");
     terms = (milcgpu_meson_term *)milcgpu_room((n + 1) * sizeof *terms, "terms of correlators");
     if (list_terms(terms, groups, num_corr_mom, corr_table, p_index, spin_taste_snk, meson_phase, meson_factor,
@@ -285,7 +276,7 @@ static int contract(double *sums, su3_vector *src1, su3_vector *src2, int no_q_m
         spec.n_correlators = num_corr;
         spec.momenta = momenta;
         spec.terms = terms;
-        list_momenta(momenta, no_q_momenta, q_momstore, q_parity);
+        milcgpu_list_momenta(momenta, no_q_momenta, q_momstore, q_parity);
         if (needs_ape)
             phases_into_ape_links(r0);
         /* Local operators are signs: no links are looked at or loaded for them. */
@@ -297,86 +288,53 @@ static int contract(double *sums, su3_vector *src1, su3_vector *src2, int no_q_m
     return done;
 }
 
-#ifdef MILCGPU_MASTER
-static int correlators_of(int groups, const int *num_corr_mom, int **corr_table, const int *corr_index) {
-    int g, k, n = 0;
-    for (g = 0; g < groups; g++)
-        for (k = 0; k < num_corr_mom[g]; k++)
-            n = corr_index[corr_table[g][k]] >= n ? corr_index[corr_table[g][k]] + 1 : n;
-    return n;
-}
-#endif
-
-static double largest_factor(int groups, const int *num_corr_mom, int **corr_table, const Real *meson_factor) {
-    double largest = 0;
-    int g, k;
-    for (g = 0; g < groups; g++)
-        for (k = 0; k < num_corr_mom[g]; k++) {
-            const double factor = meson_factor[corr_table[g][k]], size = factor < 0 ? -factor : factor;
-            largest = size > largest ? size : largest;
-        }
-    return largest;
-}
-
 void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2, int no_q_momenta, int **q_momstore,
                               char **q_parity, int groups, int *num_corr_mom, int **corr_table, int *p_index,
                               imp_ferm_links_t *fn_src1, imp_ferm_links_t *fn_src2, int *spin_taste_snk,
                               int *meson_phase, Real *meson_factor, MILCGPU_NUMBER(int num_corr) int *corr_index,
                               int *r0) {
-    const int most_momenta = 100; /* MILC's, which ends the run beyond */
 #ifdef MILCGPU_MASTER
-    const int num_corr = correlators_of(groups, num_corr_mom, corr_table, corr_index);
+    const int num_corr = milcgpu_correlators_of(groups, num_corr_mom, corr_table, corr_index);
 #endif
-    const size_t numbers = 2 * (size_t)num_corr * nt;
+    const size_t reals = 2 * (size_t)nt, numbers = num_corr * reals;
     double *sums, *theirs, seconds, cpu_seconds = 0;
-    int done = 0, m, t;
+    Real **rows;
+    int done = 0, m;
 #define MILCS_OWN                                                                                                      \
     __real_ks_meson_cont_mom(prop, src1, src2, no_q_momenta, q_momstore, q_parity, groups, num_corr_mom, corr_table,   \
                              p_index, fn_src1, fn_src2, spin_taste_snk, meson_phase, meson_factor,                     \
                              MILCGPU_NUMBER(num_corr) corr_index, r0)
-    if (no_q_momenta < 1 || no_q_momenta > most_momenta || num_corr < 1 || !takes()) {
+    if (no_q_momenta < 1 || no_q_momenta > MILCGPU_MOST_MOMENTA || num_corr < 1 || !takes()) {
         MILCS_OWN;
         return;
     }
     sums = (double *)milcgpu_room(2 * numbers * sizeof(double), "correlators");
     memset(sums, 0, 2 * numbers * sizeof(double));
     theirs = sums + numbers;
+    rows = (Real **)milcgpu_room(num_corr * sizeof *rows, "correlators");
+    for (m = 0; m < num_corr; m++)
+        rows[m] = (Real *)prop[m];
     seconds = -milcgpu_plugin_seconds();
     done = contract(sums, src1, src2, no_q_momenta, q_momstore, q_parity, groups, num_corr_mom, corr_table, p_index,
                     fn_src1, fn_src2, spin_taste_snk, meson_phase, meson_factor, num_corr, corr_index, r0);
     seconds += milcgpu_plugin_seconds();
-    if (!done || milcgpu_plugin_compare()) { /* MILC's own adds to prop, too */
-        for (m = 0; m < num_corr; m++)
-            for (t = 0; t < nt; t++) {
-                theirs[2 * (m * nt + t)] = -prop[m][t].real;
-                theirs[2 * (m * nt + t) + 1] = -prop[m][t].imag;
-            }
+    if (!done || milcgpu_plugin_compare()) {
+        milcgpu_rows_before(rows, num_corr, reals, theirs);
         cpu_seconds = own(MILCGPU_MESON_CONT, 1);
         MILCS_OWN;
         cpu_seconds += own(MILCGPU_MESON_CONT, 0);
     }
     if (done && milcgpu_plugin_compare()) {
-        for (m = 0; m < num_corr; m++)
-            for (t = 0; t < nt; t++) {
-                double *const made = theirs + 2 * (m * nt + t);
-                const double before_re = -made[0], before_im = -made[1];
-                made[0] += prop[m][t].real;
-                made[1] += prop[m][t].imag;
-                prop[m][t].real = before_re;
-                prop[m][t].imag = before_im;
-            }
+        milcgpu_rows_after(rows, num_corr, reals, theirs);
         if (MILCGPU_IS_MASTER)
             g_vecdoublesum(theirs, numbers);
-        milcgpu_judge(milcgpu_plugin_compare_correlators(num_corr * nt, sums, theirs, src1, src2,
-                                                         largest_factor(groups, num_corr_mom, corr_table, meson_factor),
-                                                         seconds, cpu_seconds));
+        milcgpu_judge(milcgpu_plugin_compare_correlators(
+            MILCGPU_MESON_CONT, 6, num_corr * nt, sums, theirs, src1, src2,
+            milcgpu_largest_factor(groups, num_corr_mom, corr_table, meson_factor), seconds, cpu_seconds));
     }
-    /* The sums are of all ranks. */
-    for (m = 0; done && (!MILCGPU_IS_MASTER || this_node == 0) && m < num_corr; m++)
-        for (t = 0; t < nt; t++) {
-            prop[m][t].real += sums[2 * (m * nt + t)];
-            prop[m][t].imag += sums[2 * (m * nt + t) + 1];
-        }
+    if (done && (!MILCGPU_IS_MASTER || this_node == 0)) /* the sums are of all ranks */
+        milcgpu_add_to_rows(rows, num_corr, reals, sums);
+    free(rows);
     free(sums);
 #undef MILCS_OWN
 }

@@ -121,6 +121,7 @@ static void find_left(const char **left) {
     milcgpu_mesons_left(left);
     milcgpu_gauge_left(left);
     milcgpu_clover_left(left);
+    milcgpu_dirac_mesons_left(left);
     left[MILCGPU_GRADIENT_FLOW] = left[MILCGPU_HYP_SMEAR] = MILCGPU_ABSENT;
 }
 #endif

@@ -1,6 +1,6 @@
-// The CPU original of clover solves: what MILC's routine owes, done by tests/reference.
+// The CPU originals of clover_invert2's routines: what MILC's owe, done by tests/reference.
 #include "fields.h"
-#include "tests/reference/wilson.h"
+#include "tests/reference/dirac.h"
 #include <cmath>
 
 namespace {
@@ -14,15 +14,86 @@ reference::WilsonField wilson_field(const wilson_vector *f) {
     return out;
 }
 
-void store(const reference::WilsonField &from, wilson_vector *to) {
+void store(const reference::WilsonField &from, wilson_vector *to, int parity = EVENANDODD) {
     for (size_t s = 0; s < volume; ++s)
-        for (int d = 0; d < 4; ++d)
+        for (int d = 0; d < 4 && (parity & (here().parity(s) == 0 ? EVEN : ODD)); ++d)
             for (int c = 0; c < 3; ++c)
                 to[place(s)].d[d].c[c] = {static_cast<Real>(from[s].d[d].c[c].real()),
                                           static_cast<Real>(from[s].d[d].c[c].imag())};
 }
 
+reference::SpinWilsonField spin_wilson_field(const spin_wilson_vector *f) {
+    reference::SpinWilsonField out(volume);
+    for (size_t s = 0; s < volume; ++s)
+        for (int spin = 0; spin < 4; ++spin)
+            for (int d = 0; d < 4; ++d)
+                for (int c = 0; c < 3; ++c) {
+                    const complex_number &z = f[place(s)].d[spin].d[d].c[c];
+                    out[s].d[spin].d[d].c[c] = {z.real, z.imag};
+                }
+    return out;
+}
+
+reference::MomentumFactor factor_of(const int *p, const char *parity, const int *r0) {
+    reference::MomentumFactor f{{p[0], p[1], p[2]}, {}, {r0[0], r0[1], r0[2], 0}};
+    for (int mu = 0; mu < 3; ++mu)
+        f.parity[mu] = " OEB"[static_cast<int>(parity[mu])];
+    return f;
+}
+
+// As MILC's loops: work(c, momentum) gives the rows that are added to correlator c, nt times `reals`.
+template <class Row, class Work>
+void accumulate(Row **prop, int groups, const int *num_corr_mom, int **corr_table, const int *p_index,
+                const int *meson_phase, const Real *meson_factor, const int *corr_index, const Work &work) {
+    const reference::Complex phases[] = {1, {0, 1}, -1, {0, -1}};
+    constexpr size_t numbers = sizeof(Row) / sizeof(complex_number);
+    for (int g = 0; g < groups; ++g)
+        for (int k = 0; k < num_corr_mom[g]; ++k) {
+            const int c = corr_table[g][k];
+            const std::vector<reference::Complex> sums = work(c, p_index[c]);
+            auto *const row = reinterpret_cast<complex_number *>(prop[corr_index[c]]);
+            for (size_t i = 0; i < numbers * nt; ++i) {
+                const auto z = double(meson_factor[c]) * phases[meson_phase[c]] * sums[i];
+                row[i].real += static_cast<Real>(z.real());
+                row[i].imag += static_cast<Real>(z.imag());
+            }
+        }
+}
+
 } // namespace
+
+extern "C" void dslash_w_field(wilson_vector *src, wilson_vector *dest, int isign, int parity) {
+    store(reference::wilson_dslash(here(), links_of_sites(), wilson_field(src), isign), dest, parity);
+}
+
+extern "C" void meson_cont_mom(complex_number **prop, spin_wilson_vector *src1, spin_wilson_vector *src2, int,
+                               int **q_momstore, char **q_parity, int groups, int num_corr_mom[], int **corr_table,
+                               int p_index[], int gout[], int gin[], int meson_phase[], Real meson_factor[],
+                               int corr_index[], int r0[]) {
+    using namespace reference;
+    const SpinWilsonField s1 = spin_wilson_field(src1), s2 = spin_wilson_field(src2);
+    accumulate(prop, groups, num_corr_mom, corr_table, p_index, meson_phase, meson_factor, corr_index,
+               [&](int c, int p) {
+                   return dirac_meson(here(), s1, s2, gamma_of_set(GammaSet::milc, gin[c]),
+                                      gamma_of_set(GammaSet::milc, gout[c]), factor_of(q_momstore[p], q_parity[p], r0));
+               });
+}
+
+extern "C" void meson_open_mom(wilson_propagator **prop, spin_wilson_vector *src1, spin_wilson_vector *src2, int,
+                               int **q_momstore, char **q_parity, int groups, int num_corr_mom[], int **corr_table,
+                               int p_index[], int[], int gin[], int meson_phase[], Real meson_factor[],
+                               int corr_index[], int r0[]) {
+    using namespace reference;
+    const SpinWilsonField s1 = spin_wilson_field(src1), s2 = spin_wilson_field(src2);
+    accumulate(prop, groups, num_corr_mom, corr_table, p_index, meson_phase, meson_factor, corr_index,
+               [&](int c, int p) {
+                   std::vector<Complex> all;
+                   for (const auto &slice : open_dirac_meson(here(), s1, s2, gamma_of_set(GammaSet::milc, gin[c]),
+                                                             factor_of(q_momstore[p], q_parity[p], r0)))
+                       all.insert(all.end(), slice.begin(), slice.end());
+                   return all;
+               });
+}
 
 // By conjugate gradient on the normal equations of the even sites. The source is overwritten, as MILC's is.
 extern "C" int bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_invert_control *qic, void *dmp) {
@@ -64,4 +135,9 @@ extern "C" int bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, qua
     store(x + odd(hop), dest);
     store(right, src);
     return iterations;
+}
+
+extern "C" int bicgilu_w_field(wilson_vector *src, wilson_vector *dest, quark_invert_control *qic, void *dmp) {
+    dirac_clover_param dirac{static_cast<dirac_wilson_param *>(dmp)->Kappa, 0, 1};
+    return bicgilu_cl_field_cpu(src, dest, qic, &dirac);
 }

@@ -5,6 +5,7 @@
  *   program [a fault: none, device, memory; or sets: sets of propagators, too]
  *   program inverts [a fault: none, device, memory, flip]: M x = b alone, in inverts.c
  *   program clover [a fault: none, device, memory, flip]: solves with the clover matrix, in clover.c
+ *   program dirac [a fault: none, device, memory, flip]: D and contractions of Dirac fields, in clover.c
  *   program measurements: measurements.c alone
  *   program gauge: gauge fixing and APE smearing alone
  *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
@@ -26,6 +27,7 @@ void trajectory(const char *fault, const char *at);
 void try_measurements(fn_links_t *fn);
 void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault);
 void try_clover(const char *fault);
+void try_dirac(const char *fault);
 
 int __real_ks_congrad_parity_cpu(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
 int __real_ks_multicg_offset_field_cpu(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *,
@@ -495,10 +497,10 @@ int main(int argc, char **argv) {
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }
-    if (strcmp(fault, "clover") == 0) {
+    if (strcmp(fault, "clover") == 0 || strcmp(fault, "dirac") == 0) {
         fill_gauge_field(500);
         rephase(OFF);
-        try_clover(argc > 2 ? argv[2] : "none");
+        (strcmp(fault, "dirac") == 0 ? try_dirac : try_clover)(argc > 2 ? argv[2] : "none");
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }

@@ -25,6 +25,7 @@ enum { CONTINUE = 10, FRESH };
 typedef struct {
     Real real, imag;
 } complex_number;
+typedef complex_number complex;
 typedef struct {
     complex_number c[3];
 } su3_vector;
@@ -35,6 +36,12 @@ typedef struct {
 typedef struct {
     su3_vector d[4];
 } wilson_vector;
+typedef struct {
+    wilson_vector d[4];
+} spin_wilson_vector;
+typedef struct {
+    spin_wilson_vector c[3];
+} wilson_propagator;
 
 typedef struct {
     complex_number m01, m02, m12;
@@ -66,6 +73,9 @@ typedef struct {
 typedef struct {
     Real Kappa, Clov_c, U0;
 } dirac_clover_param;
+typedef struct {
+    Real Kappa;
+} dirac_wilson_param;
 
 typedef struct {
     Real mass, offset, residue;
@@ -91,6 +101,7 @@ extern size_t volume, sites_on_node, even_sites_on_node;
 size_t node_index(int x, int y, int z, int t);
 int numnodes(void);
 void g_intsum(int *sum);
+void g_vecdoublesum(double *sums, int n);
 int mynode(void);
 int node_number(int x, int y, int z, int t);
 void initialize_machine(int *argc, char ***argv);
@@ -109,6 +120,16 @@ int ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ks
                                 quark_invert_control *qic, imp_ferm_links_t *fn);
 void dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_ferm_links_t *fn);
 int bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_invert_control *qic, void *dmp);
+int bicgilu_w_field(wilson_vector *src, wilson_vector *dest, quark_invert_control *qic, void *dmp);
+void dslash_w_field(wilson_vector *src, wilson_vector *dest, int isign, int parity);
+void meson_cont_mom(complex_number **prop, spin_wilson_vector *src1, spin_wilson_vector *src2, int no_q_momenta,
+                    int **q_momstore, char **q_parity, int no_gamma_corr, int num_corr_mom[], int **corr_table,
+                    int p_index[], int gout[], int gin[], int meson_phase[], Real meson_factor[], int corr_index[],
+                    int r0[]);
+void meson_open_mom(wilson_propagator **prop, spin_wilson_vector *src1, spin_wilson_vector *src2, int no_q_momenta,
+                    int **q_momstore, char **q_parity, int no_gamma_corr, int num_corr_mom[], int **corr_table,
+                    int p_index[], int gout[], int gin[], int meson_phase[], Real meson_factor[], int corr_index[],
+                    int r0[]);
 su3_matrix *create_G_from_site(void);
 su3_matrix *create_G(void);
 void destroy_G(su3_matrix *links);

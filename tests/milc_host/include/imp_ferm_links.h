@@ -2,8 +2,6 @@
 #ifndef IMP_FERM_LINKS_H
 #define IMP_FERM_LINKS_H
 
-typedef complex_number complex;
-void g_vecdoublesum(double *sums, int n);
 #define EIGCG 2
 typedef struct {
     struct {

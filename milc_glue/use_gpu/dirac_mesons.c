@@ -1,0 +1,148 @@
+/* meson_cont_mom and meson_open_mom: contractions of Dirac fields, with MILC's timing lines. MILC adds the ranks up. */
+#include "correlators.h"
+#include <string.h>
+
+#define TABLES                                                                                                         \
+    spin_wilson_vector *src1, spin_wilson_vector *src2, int no_q_momenta, int **q_momstore, char **q_parity,           \
+        int groups, int *num_corr_mom, int **corr_table, int *p_index, int *gout, int *gin, int *meson_phase,          \
+        Real *meson_factor, int *corr_index, int *r0
+#define TABLES_GIVEN                                                                                                   \
+    src1, src2, no_q_momenta, q_momstore, q_parity, groups, num_corr_mom, corr_table, p_index, gout, gin, meson_phase, \
+        meson_factor, corr_index, r0
+
+void __real_meson_cont_mom(complex **prop, TABLES) MILCGPU_ORIGINAL;
+void __real_meson_open_mom(wilson_propagator **prop, TABLES) MILCGPU_ORIGINAL;
+
+void milcgpu_dirac_mesons_left(const char **left) {
+    left[MILCGPU_DIRAC_MESON] = __real_meson_cont_mom == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_DIRAC_OPEN_MESON] = __real_meson_open_mom == NULL ? MILCGPU_ABSENT : NULL;
+}
+
+/* MILC's list of gamma matrices is the library's; GAMMAFIVE is an older name of G5. */
+static int gamma_of(int milcs) { return milcs == -1 ? 4 : milcs; }
+
+/* MILC's groups and tables as a list of terms. 0: there is something that MILC's routine refuses. */
+static int list_terms(milcgpu_dirac_term *terms, int groups, const int *num_corr_mom, int **corr_table,
+                      const int *p_index, const int *gout, const int *gin, const int *meson_phase,
+                      const Real *meson_factor, const int *corr_index) {
+    int g, k, n = 0;
+    for (g = 0; g < groups; g++)
+        for (k = 0; k < num_corr_mom[g]; k++, n++) {
+            const int c = corr_table[g][k], first = corr_table[g][0];
+            const milcgpu_dirac_term term = {gamma_of(gin[c]), gamma_of(gout[c]), p_index[c],
+                                             meson_phase[c],   meson_factor[c],   corr_index[c]};
+            if (gin[c] != gin[first] || gout[c] != gout[first])
+                return 0;
+            terms[n] = term;
+        }
+    return 1;
+}
+
+/* As MILC counts them: gamma matrices of one kind in a row are done once. */
+static double flops_of(int open, int momenta, int groups, const int *num_corr_mom, int **corr_table, const int *gout,
+                       const int *gin) {
+    const int *const gammas = open ? gin : gout;
+    double flops = (open ? 68.0 : 18.0) * momenta * sites_on_node;
+    int g, last = -999;
+    for (g = 0; g < groups; g++) {
+        const int gamma = num_corr_mom[g] > 0 ? gammas[corr_table[g][0]] : last;
+        flops += (gamma != last ? 1536.0 : 0) * sites_on_node;
+        flops += (open ? 1152.0 : 128.0) * num_corr_mom[g] * sites_on_node + (open ? 0 : 4.0 * nt * num_corr_mom[g]);
+        last = gamma;
+    }
+    return flops;
+}
+
+/* sums: zero. 1: done. */
+static int contract(int open, double *sums, int num_corr, TABLES) {
+    const int n = milcgpu_entries_of(groups, num_corr_mom);
+    milcgpu_momentum *momenta = (milcgpu_momentum *)milcgpu_room(no_q_momenta * sizeof *momenta, "momenta");
+    milcgpu_dirac_term *terms = (milcgpu_dirac_term *)milcgpu_room(n * sizeof *terms, "terms of correlators");
+    int done =
+        list_terms(terms, groups, num_corr_mom, corr_table, p_index, gout, gin, meson_phase, meson_factor, corr_index);
+    if (done) {
+        milcgpu_dirac_meson_spec spec;
+        milcgpu_field quarks[2] = {{src1, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, 0}};
+        quarks[1] = quarks[0];
+        quarks[1].data = src2;
+        memset(&spec, 0, sizeof spec);
+        spec.struct_size = sizeof spec;
+        spec.basis = MILCGPU_GAMMAS_MILC;
+        memcpy(spec.origin, r0, sizeof spec.origin);
+        spec.n_momenta = no_q_momenta;
+        spec.n_terms = n;
+        spec.n_correlators = num_corr;
+        spec.momenta = momenta;
+        spec.terms = terms;
+        milcgpu_list_momenta(momenta, no_q_momenta, q_momstore, q_parity);
+        done = milcgpu_plugin_dirac_mesons(open, &spec, quarks[0], quarks[1],
+                                           flops_of(open, no_q_momenta, groups, num_corr_mom, corr_table, gout, gin),
+                                           sums);
+    }
+    free(momenta);
+    free(terms);
+    return done;
+}
+
+/* One of the two; the other is NULL. */
+static void milcs_own(complex **prop, wilson_propagator **open, TABLES) {
+    if (open != NULL)
+        __real_meson_open_mom(open, TABLES_GIVEN);
+    else
+        __real_meson_cont_mom(prop, TABLES_GIVEN);
+}
+
+/* The same, counted; returns seconds. */
+static double original(complex **prop, wilson_propagator **open, TABLES) {
+    const milcgpu_routine routine = open != NULL ? MILCGPU_DIRAC_OPEN_MESON : MILCGPU_DIRAC_MESON;
+    double seconds = -milcgpu_plugin_seconds();
+    milcgpu_plugin_original(routine, 1);
+    milcs_own(prop, open, TABLES_GIVEN);
+    milcgpu_plugin_original(routine, 0);
+    return seconds + milcgpu_plugin_seconds();
+}
+
+static void meson(complex **prop, wilson_propagator **open, TABLES) {
+    const int num_corr = milcgpu_correlators_of(groups, num_corr_mom, corr_table, corr_index);
+    const size_t reals = nt * (open != NULL ? sizeof **open : sizeof **prop) / sizeof(Real), all = num_corr * reals;
+    double *sums, *theirs, seconds, cpu_seconds;
+    Real **rows;
+    int done, m;
+    if (no_q_momenta < 1 || no_q_momenta > MILCGPU_MOST_MOMENTA || num_corr < 1 || !milcgpu_takes_over()) {
+        milcs_own(prop, open, TABLES_GIVEN);
+        return;
+    }
+    sums = (double *)milcgpu_room(2 * all * sizeof(double), "correlators");
+    memset(sums, 0, 2 * all * sizeof(double));
+    theirs = sums + all;
+    rows = (Real **)milcgpu_room(num_corr * sizeof *rows, "correlators");
+    for (m = 0; m < num_corr; m++)
+        rows[m] = open != NULL ? (Real *)open[m] : (Real *)prop[m];
+    seconds = -milcgpu_plugin_seconds();
+    done = contract(open != NULL, sums, num_corr, TABLES_GIVEN);
+    seconds += milcgpu_plugin_seconds();
+    if (!done) {
+        original(prop, open, TABLES_GIVEN);
+    } else {
+        const double flops = flops_of(open != NULL, no_q_momenta, groups, num_corr_mom, corr_table, gout, gin);
+        node0_printf("WMTIME: time %.1e sec %g flops %.1f MF\n", seconds, flops, flops / (seconds * 1e6));
+        fflush(stdout);
+    }
+    if (done && milcgpu_plugin_compare()) {
+        milcgpu_rows_before(rows, num_corr, reals, theirs);
+        cpu_seconds = original(prop, open, TABLES_GIVEN);
+        milcgpu_rows_after(rows, num_corr, reals, theirs);
+        g_vecdoublesum(theirs, all);
+        milcgpu_judge(milcgpu_plugin_compare_correlators(
+            open != NULL ? MILCGPU_DIRAC_OPEN_MESON : MILCGPU_DIRAC_MESON, 96, all / 2, sums, theirs, src1, src2,
+            milcgpu_largest_factor(groups, num_corr_mom, corr_table, meson_factor), seconds, cpu_seconds));
+    }
+    if (done && this_node == 0) /* the sums are of all ranks */
+        milcgpu_add_to_rows(rows, num_corr, reals, sums);
+    free(rows);
+    free(sums);
+}
+
+void __wrap_meson_cont_mom(complex **prop, TABLES) { meson(prop, NULL, TABLES_GIVEN); }
+
+void __wrap_meson_open_mom(wilson_propagator **prop, TABLES) { meson(NULL, prop, TABLES_GIVEN); }
