@@ -80,9 +80,9 @@ MILCGPU_HD float square_root(float x) {
 MILCGPU_HD double square_root(double x) { return x > 0.0 ? sqrt(x) : 0.0; }
 
 // How a load treats the caches. stream: read once, must not push reused data out (links); keep: read-only in this
-// launch and reused (neighbour spinors, up to 16 times); written: this thread writes the same place later; hinted: read
-// once in this launch, and a CacheHint says whether the next launch may find it in the L2 cache.
-enum class Reuse { stream, keep, written, hinted };
+// launch and reused (neighbour spinors, up to 16 times); written: this thread writes the same place later; next_launch:
+// read once in this launch, and found in the L2 cache by the next (links of small lattices).
+enum class Reuse { stream, keep, written, next_launch };
 
 // Device memory holds arrays of elements word by word, striped over the elements, so that loads coalesce. Host memory
 // holds the words of an element together: no CPU follows the 144 streams of words of 16 links. A build with
@@ -94,67 +94,55 @@ enum class Reuse { stream, keep, written, hinted };
 #define MILCGPU_STRIPES 0
 #endif
 
-// For Reuse::hinted: all that a launch reads this way stays in the L2 cache (`stays`), or is the first to go.
-struct CacheHint {
 #if MILCGPU_ON_DEVICE
-    uint64_t policy;
-    __device__ __forceinline__ explicit CacheHint(bool stays) {
-        uint64_t last_to_go, first_to_go;
-        asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(last_to_go));
-        asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(first_to_go));
-        policy = stays ? last_to_go : first_to_go;
-    }
-#else
-    explicit CacheHint(bool) {}
-#endif
-};
-
-#if MILCGPU_ON_DEVICE
-__device__ __forceinline__ void load_hinted(uint4 &v, const unsigned char *from, CacheHint hint) {
-    asm("ld.global.L1::evict_first.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+// First to leave the L1 cache, but not the L2 cache.
+__device__ __forceinline__ uint4 load_past_l1(const uint4 *from) {
+    uint4 v;
+    asm("ld.global.L1::evict_first.v4.u32 {%0, %1, %2, %3}, [%4];"
         : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-        : "l"(from), "l"(hint.policy));
-}
-__device__ __forceinline__ void load_hinted(uint2 &v, const unsigned char *from, CacheHint hint) {
-    asm("ld.global.L1::evict_first.L2::cache_hint.v2.u32 {%0, %1}, [%2], %3;"
-        : "=r"(v.x), "=r"(v.y)
-        : "l"(from), "l"(hint.policy));
-}
-__device__ __forceinline__ void load_hinted(unsigned &v, const unsigned char *from, CacheHint hint) {
-    asm("ld.global.L1::evict_first.L2::cache_hint.u32 %0, [%1], %2;" : "=r"(v) : "l"(from), "l"(hint.policy));
-}
-__device__ __forceinline__ void load_hinted(unsigned short &v, const unsigned char *from, CacheHint hint) {
-    asm("ld.global.L1::evict_first.L2::cache_hint.u16 %0, [%1], %2;" : "=h"(v) : "l"(from), "l"(hint.policy));
-}
-template <Reuse reuse, class T> __device__ __forceinline__ T load_as(const unsigned char *from, CacheHint hint) {
-    static_assert(reuse == Reuse::hinted, "a hint that nobody looks at");
-    T v;
-    load_hinted(v, from, hint);
+        : "l"(from));
     return v;
 }
+__device__ __forceinline__ uint2 load_past_l1(const uint2 *from) {
+    uint2 v;
+    asm("ld.global.L1::evict_first.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(from));
+    return v;
+}
+__device__ __forceinline__ unsigned load_past_l1(const unsigned *from) {
+    unsigned v;
+    asm("ld.global.L1::evict_first.u32 %0, [%1];" : "=r"(v) : "l"(from));
+    return v;
+}
+__device__ __forceinline__ unsigned short load_past_l1(const unsigned short *from) {
+    unsigned short v;
+    asm("ld.global.L1::evict_first.u16 %0, [%1];" : "=h"(v) : "l"(from));
+    return v;
+}
+
 template <Reuse reuse, class T> __device__ __forceinline__ T load_as(const unsigned char *from) {
     const T *p = reinterpret_cast<const T *>(from);
     if constexpr (reuse == Reuse::stream)
         return __ldcs(p);
+    else if constexpr (reuse == Reuse::next_launch)
+        return load_past_l1(p);
     else if constexpr (reuse == Reuse::keep)
         return __ldg(p);
     else
         return *p;
 }
 
-// `Bytes` (16, 8, 4 or 2) into 32-bit words. hint: a CacheHint for Reuse::hinted, else nothing.
-template <int Bytes, Reuse reuse, class... Hint>
-__device__ __forceinline__ void load_word(const unsigned char *from, uint32_t *to, Hint... hint) {
+// `Bytes` (16, 8, 4 or 2) into 32-bit words.
+template <int Bytes, Reuse reuse> __device__ __forceinline__ void load_word(const unsigned char *from, uint32_t *to) {
     if constexpr (Bytes == 16) {
-        const uint4 v = load_as<reuse, uint4>(from, hint...);
+        const uint4 v = load_as<reuse, uint4>(from);
         to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
     } else if constexpr (Bytes == 8) {
-        const uint2 v = load_as<reuse, uint2>(from, hint...);
+        const uint2 v = load_as<reuse, uint2>(from);
         to[0] = v.x, to[1] = v.y;
     } else if constexpr (Bytes == 4) {
-        to[0] = load_as<reuse, unsigned>(from, hint...);
+        to[0] = load_as<reuse, unsigned>(from);
     } else {
-        to[0] = load_as<reuse, unsigned short>(from, hint...);
+        to[0] = load_as<reuse, unsigned short>(from);
     }
 }
 
@@ -169,7 +157,7 @@ template <int Bytes> __device__ __forceinline__ void store_word(unsigned char *t
         *reinterpret_cast<unsigned short *>(to) = static_cast<unsigned short>(from[0]);
 }
 #else
-template <int Bytes, Reuse, class... Hint> void load_word(const unsigned char *from, uint32_t *to, Hint...) {
+template <int Bytes, Reuse> void load_word(const unsigned char *from, uint32_t *to) {
     if constexpr (Bytes < 4)
         to[0] = 0;
     memcpy(to, from, Bytes);
@@ -185,24 +173,23 @@ template <int word, class Byte> MILCGPU_HD Byte *place(Byte *array, int before, 
 
 // Element i of an array of `stride` elements of `bytes` each, cut into words of `word` bytes and a rest in shorter
 // ones.
-template <int bytes, int word, Reuse reuse, class... Hint>
-MILCGPU_HD void load_element(const unsigned char *array, size_t stride, size_t i, uint32_t *to, Hint... hint) {
+template <int bytes, int word, Reuse reuse>
+MILCGPU_HD void load_element(const unsigned char *array, size_t stride, size_t i, uint32_t *to) {
 #if MILCGPU_STRIPES
     constexpr int rest = bytes % word;
     MILCGPU_UNROLL
     for (int k = 0; k < bytes / word; ++k)
-        load_word<word, reuse>(place<word>(array, k * word, stride, i), to + k * word / 4, hint...);
+        load_word<word, reuse>(place<word>(array, k * word, stride, i), to + k * word / 4);
     if constexpr ((rest & 8) != 0)
-        load_word<8, reuse>(place<8>(array, bytes & ~15, stride, i), to + (bytes & ~15) / 4, hint...);
+        load_word<8, reuse>(place<8>(array, bytes & ~15, stride, i), to + (bytes & ~15) / 4);
     if constexpr ((rest & 4) != 0)
-        load_word<4, reuse>(place<4>(array, bytes & ~7, stride, i), to + (bytes & ~7) / 4, hint...);
+        load_word<4, reuse>(place<4>(array, bytes & ~7, stride, i), to + (bytes & ~7) / 4);
     if constexpr ((rest & 2) != 0)
-        load_word<2, reuse>(place<2>(array, bytes & ~3, stride, i), to + (bytes & ~3) / 4, hint...);
+        load_word<2, reuse>(place<2>(array, bytes & ~3, stride, i), to + (bytes & ~3) / 4);
 #else
     constexpr int elements_ahead = 8, cache_line = 64;
-    static_cast<void>(stride), (static_cast<void>(hint), ...);
-    if constexpr (reuse == Reuse::stream ||
-                  reuse == Reuse::hinted) // asks for the element that a loop over elements comes to soon
+    static_cast<void>(stride);
+    if constexpr (reuse == Reuse::stream) // asks for the element that a loop over elements comes to soon
         for (int line = 0; line < bytes; line += cache_line)
             __builtin_prefetch(array + (i + elements_ahead) * bytes + line);
     to[(bytes - 1) / 4] = 0;

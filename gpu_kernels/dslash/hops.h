@@ -55,21 +55,14 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
     const unsigned char *fat[2], *lng[2]; // links of the sites' own parity and of the other, mu 0
     size_t fat_block, long_block;         // bytes from one mu to the next
     Real fat_scale, long_scale;
-    bool links_stay; // in the L2 cache until the next launch
 
-    template <int reals_of_one> MILCGPU_HD auto load(const unsigned char *block, int i) const {
-        if constexpr (of_links == Reuse::hinted)
-            return load_link<link, reals_of_one, of_links>(block, link_stride, i, CacheHint(links_stay));
-        else
-            return load_link<link, reals_of_one, of_links>(block, link_stride, i);
-    }
-    MILCGPU_HD auto fat_link(Seen &seen, int other, int mu, int i) const {
-        const auto raw = this->template load<18>(fat[other] + mu * fat_block, i);
+    template <Reuse reuse = of_links> MILCGPU_HD auto fat_link(Seen &seen, int other, int mu, int i) const {
+        const auto raw = load_link<link, 18, reuse>(fat[other] + mu * fat_block, link_stride, i);
         this->see_fat(seen, raw, other, mu, link_stride, i);
         return Link<link, 18>(raw);
     }
-    MILCGPU_HD auto long_link(Seen &seen, int other, int mu, int i) const {
-        const auto raw = this->template load<reals>(lng[other] + mu * long_block, i);
+    template <Reuse reuse = of_links> MILCGPU_HD auto long_link(Seen &seen, int other, int mu, int i) const {
+        const auto raw = load_link<link, reals, reuse>(lng[other] + mu * long_block, link_stride, i);
         this->see_long(seen, raw, other, mu, link_stride, i);
         return Link<link, reals>(raw);
     }
@@ -90,16 +83,18 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
 
     // At: Where, or Lattice, for sites that have no neighbour among ghosts. ghosts.neighbour(hops, at): the neighbour
     // with this index.
-    template <class At, class Ghosts>
+    template <class At, Reuse reuse = of_links, class Ghosts>
     MILCGPU_HD void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i, Ghosts &ghosts) const {
         const At &where = lattice;
         const int forward = where.forward(site, mu, 1), backward = where.backward(site, mu, 1);
-        fat_link(seen, 0, mu, i).add_forward(sum.fat, ghosts.neighbour(*this, forward));
-        fat_link(seen, 1, mu, backward).subtract_backward(sum.fat, ghosts.neighbour(*this, backward));
+        this->template fat_link<reuse>(seen, 0, mu, i).add_forward(sum.fat, ghosts.neighbour(*this, forward));
+        this->template fat_link<reuse>(seen, 1, mu, backward)
+            .subtract_backward(sum.fat, ghosts.neighbour(*this, backward));
         const int hops = lattice.third_hop[mu];
         const int forward3 = where.forward(site, mu, hops), backward3 = where.backward(site, mu, hops);
-        long_link(seen, 0, mu, i).add_forward(sum.lng, ghosts.neighbour(*this, forward3));
-        long_link(seen, 1, mu, backward3).subtract_backward(sum.lng, ghosts.neighbour(*this, backward3));
+        this->template long_link<reuse>(seen, 0, mu, i).add_forward(sum.lng, ghosts.neighbour(*this, forward3));
+        this->template long_link<reuse>(seen, 1, mu, backward3)
+            .subtract_backward(sum.lng, ghosts.neighbour(*this, backward3));
     }
 
     MILCGPU_HD Part part(int i, int mu) const {
@@ -115,11 +110,11 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         return sum;
     }
 
-    template <class At> MILCGPU_HD Part all(int i) const {
+    template <class At, Reuse reuse = of_links> MILCGPU_HD Part all(int i) const {
         Behind behind;
-        return all<At>(i, behind);
+        return all<At, reuse>(i, behind);
     }
-    template <class At, class Ghosts> MILCGPU_HD_ONCE Part all(int i, Ghosts &ghosts) const {
+    template <class At, Reuse reuse = of_links, class Ghosts> MILCGPU_HD_ONCE Part all(int i, Ghosts &ghosts) const {
         const Site site = lattice.site(parity, i);
         Part sum = {};
         Seen seen;
@@ -129,13 +124,13 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         if constexpr (std::is_same<At, Lattice>::value) {
             MILCGPU_UNROLL
             for (; mu < 4; ++mu)
-                add_direction<Lattice>(sum, seen, site, mu, i, behind);
+                add_direction<Lattice, reuse>(sum, seen, site, mu, i, behind);
         } else if (!lattice.cut(0) && !lattice.cut(1)) { // a cut in t is the usual one
-            add_direction<Lattice>(sum, seen, site, 0, i, behind);
-            add_direction<Lattice>(sum, seen, site, 1, i, behind);
+            add_direction<Lattice, reuse>(sum, seen, site, 0, i, behind);
+            add_direction<Lattice, reuse>(sum, seen, site, 1, i, behind);
             mu = 2;
             if (!lattice.cut(2)) {
-                add_direction<Lattice>(sum, seen, site, 2, i, behind);
+                add_direction<Lattice, reuse>(sum, seen, site, 2, i, behind);
                 mu = 3;
             }
         }
@@ -143,7 +138,7 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         // One by one: with all their loads at once there are too few registers.
         MILCGPU_ROLLED
         for (; mu < 4; ++mu)
-            add_direction<At>(sum, seen, site, mu, i, ghosts);
+            add_direction<At, reuse>(sum, seen, site, mu, i, ghosts);
         this->add(seen);
         return sum;
     }
@@ -192,15 +187,26 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, Reuse::keep, UnseenLinks> 
     }
 };
 
-template <class Where, class Spinor, Precision link, int reals, class End, Reuse of_links = Reuse::hinted,
+template <class Where, class Spinor, Precision link, int reals, class End, Reuse of_links = Reuse::stream,
           class Links = UnseenLinks>
 struct Stencil : Hops<Where, Spinor, link, reals, of_links, Links> {
     using Base = Hops<Where, Spinor, link, reals, of_links, Links>;
     using typename Base::Part;
 
+    // Links of half the bytes of double or less are often small enough.
+    static constexpr bool links_may_stay = MILCGPU_ON_DEVICE && std::is_same<Where, Lattice>::value &&
+                                           of_links == Reuse::stream && link == Spinor::precision &&
+                                           link != Precision::double_;
+
+    bool links_stay; // in the L2 cache, from one launch to the next
     End end;
 
-    MILCGPU_HD Sums<End::sums> operator()(int i) const { return complete(i, this->template all<Where>(i)); }
+    MILCGPU_HD Sums<End::sums> operator()(int i) const {
+        if constexpr (links_may_stay)
+            if (links_stay)
+                return complete(i, this->template all<Where, Reuse::next_launch>(i));
+        return complete(i, this->template all<Where>(i));
+    }
     MILCGPU_HD Sums<End::sums> complete(int i, const Part &part) const {
         StoredSpinor<Spinor> made;
         return complete(i, part, made);

@@ -21,8 +21,7 @@ using OnThisBackend = CutLattice;
 constexpr double part_for_links = 0.8;
 
 template <class Body>
-void fill_links(const Device &device, Body &body, const CutLattice &lattice, int parity, const LinkField &fat,
-                const LinkField &lng) {
+void fill_links(Body &body, const CutLattice &lattice, int parity, const LinkField &fat, const LinkField &lng) {
     body.lattice = lattice;
     body.parity = parity;
     body.link_stride = fat.stride();
@@ -34,7 +33,6 @@ void fill_links(const Device &device, Body &body, const CutLattice &lattice, int
     body.long_block = lng.block(0, 1) - lng.block(0, 0);
     body.fat_scale = static_cast<typename Body::Real>(fat.scale);
     body.long_scale = static_cast<typename Body::Real>(lng.scale);
-    body.links_stay = fat.bytes() + lng.bytes() <= part_for_links * device.cache_bytes();
 }
 
 // min_blocks, block: see launch_sum.
@@ -46,11 +44,12 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
         constexpr bool cut_on_gpu = !std::is_same<Where, OnThisBackend>::value;
         std::conditional_t<cut_on_gpu, CutStencil<Spinor, link, reals, End>, Stencil<Where, Spinor, link, reals, End>>
             body{};
-        fill_links(device, body, call.lattice, call.parity, *call.fat, *call.lng);
+        fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
         if constexpr (cut_on_gpu)
             body.exchange = call.exchange;
         body.stride = call.in.stride;
         body.in = call.in.data;
+        body.links_stay = call.fat->bytes() + call.lng->bytes() <= part_for_links * device.cache_bytes();
         body.end = end;
         const SumLaunch how{"launch dslash", call.cg != nullptr ? &call.cg->active : call.gate, block, call.defer};
         launch_sum<sums, min_blocks>(device, call.lattice.sites(call.parity), body, finish, how, pending);
@@ -65,8 +64,8 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
 // that is not part of the residual.
 template <class Where, class Spinor, Precision link, int reals, int min_blocks, int block>
 void launch_checked_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
-    Stencil<Where, Spinor, link, reals, Ending<Spinor>, Reuse::hinted, CheckedLinks> body{};
-    fill_links(device, body, call.lattice, call.parity, *call.fat, *call.lng);
+    Stencil<Where, Spinor, link, reals, Ending<Spinor>, Reuse::stream, CheckedLinks> body{};
+    fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
     body.checksums = call.checksums;
     body.fat_pieces = static_cast<uint32_t>(body.fat_block / 16);
     body.long_pieces = static_cast<uint32_t>(body.long_block / 16);
@@ -86,7 +85,7 @@ template <class Where, class Spinor, Precision link, int reals, int min_blocks, 
 void launch_sources_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
     const int sites = call.lattice.sites(call.parity);
     const auto fill = [&](auto &body) {
-        fill_links(device, body, call.lattice, call.parity, *call.fat, *call.lng);
+        fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
         body.stride = call.in.stride;
         body.in = call.in.data;
     };
