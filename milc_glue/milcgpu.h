@@ -113,10 +113,10 @@ typedef struct {
     int backend; /* milcgpu_backend; AUTO: environment MILCGPU_BACKEND (auto, cuda, host), else a GPU if there is one */
     int device;  /* number of the GPU, from 0. -1: GPU 0; on several ranks layout->messages->node_rank modulo the number
                     of visible GPUs. Two ranks on one GPU are refused, unless MILCGPU_SHARE_GPU=1 */
-    int block_size; /* threads a block for every kernel (64, 128, 256); 0: what each kernel's table says. Results do not
-                       depend on it */
-    int verbosity;  /* 0 silent, 1 device and warnings, 2 a line a solve; -1: environment MILCGPU_VERBOSE (0, 1 or 2;
-                       anything else is BAD_ARGUMENT), else 1 */
+    int block_size; /* threads per block for every kernel (64, 128, 256); 0: what each kernel's table says. Results do
+                       not depend on it */
+    int verbosity; /* 0 silent, 1 device and warnings, 2 one line per solve; -1: environment MILCGPU_VERBOSE (0, 1 or 2;
+                      anything else is BAD_ARGUMENT), else 1 */
     void (*message)(void *user, const char *line); /* where lines go; NULL: stderr */
     void *user;
 } milcgpu_options;
@@ -157,7 +157,7 @@ typedef struct {
     uint64_t links_version; /* the links that this solve is meant for (milcgpu_links_version); 0: the present ones */
     void (*progress)(void *user, int step, double residual); /* NULL: none. residual: |r|/|b| of the recursion */
     void *user;
-    /* For several sources: one value a source, in place of tolerance and max_iterations. NULL: those hold for all. */
+    /* For several sources: one value per source, in place of tolerance and max_iterations. NULL: those hold for all. */
     const double *source_tolerances;
     const int *source_max_iterations;
 } milcgpu_solve_spec;
@@ -206,8 +206,8 @@ milcgpu_status milcgpu_backend_of(const milcgpu_context *context, int *backend);
 milcgpu_status milcgpu_pin(milcgpu_context *context, void *address, size_t bytes);
 milcgpu_status milcgpu_unpin(milcgpu_context *context, void *address);
 
-/* Copies fat and long links (4 links a site each) to the device and checks them: NaN and infinity are refused, with the
- * place. The two fields have one precision. */
+/* Copies fat and long links (4 links per site each) to the device and checks them: NaN and infinity are refused, with
+ * the place. The two fields have one precision. */
 milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_field *fat, const milcgpu_field *lng,
                                     milcgpu_links **links);
 /* New content for the handle, in the same precision or another. The version grows exactly when the content changed, by
@@ -339,7 +339,7 @@ typedef struct {
     int svd_only;                      /* 1: singular values for every link (slow, for tests) */
 } milcgpu_fatlink_spec;
 
-/* One set of results. fat, lng: where to copy them to (4 links a site); NULL: not wanted on the host. links: NULL, or
+/* One set of results. fat, lng: where to copy them to (4 links per site); NULL: not wanted on the host. links: NULL, or
  * the address of a handle that gets the set on the device; a handle that is NULL is made. A solve with this handle
  * copies no link. */
 typedef struct {
@@ -359,7 +359,7 @@ typedef struct {
     int status;
     double seconds;           /* the whole call */
     double kernel_seconds;    /* of it, making links; by device events */
-    double flops, gflops;     /* MILC's count, 61632 a site and level + 1728 a site and set; per kernel second */
+    double flops, gflops;     /* MILC's count, 61632 per site and level + 1728 per site and set; per kernel second */
     double gbytes_per_second; /* compulsory bytes of the passes of the fat links, per kernel second */
     uint64_t bytes_to_device, bytes_to_host;
     uint64_t svd_links; /* links that were made unitary by singular values */
@@ -373,8 +373,8 @@ typedef struct {
 void milcgpu_asqtad_spec(double u0, milcgpu_fatlink_spec *spec);
 void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec);
 
-/* Fat and long links from the gauge field (4 links a site), n_sets of them. hisq and report may be NULL. n_sets may be
- * 0 (sets NULL) if one of HISQ's V, Y and W is wanted. A handle may be in one set only. Everything is made on the
+/* Fat and long links from the gauge field (4 links per site), n_sets of them. hisq and report may be NULL. n_sets may
+ * be 0 (sets NULL) if one of HISQ's V, Y and W is wanted. A handle may be in one set only. Everything is made on the
  * device, which holds all results at once, and then copied out. So fields on the host are untouched on failure. If the
  * call is refused before the gauge field is read, handles of the sets are left as they are. After any other failure,
  * for example gauge links that are not unitary, all of them are empty, and those that were NULL are NULL again. */

@@ -1,9 +1,9 @@
 /* milcgpu: contractions of Dirac fields, with 16 gamma matrices, at momenta. MILC's meson_cont_mom and meson_open_mom.
  *
- * A Dirac field is MILC's wilson_vector, 24 reals a site: spin, then colour. A propagator from a source of one colour
- * is MILC's spin_wilson_vector, 96 reals a site: spin at the source, spin at the sink, colour. Fields are on all sites,
- * in the order of milcgpu.h, double or single, both of a call in the same precision. Products of three colours are
- * formed in that precision, sums of them in double.
+ * A Dirac field is MILC's wilson_vector, 24 reals per site: spin, then colour. A propagator from a source of one colour
+ * is MILC's spin_wilson_vector, 96 reals per site: spin at the source, spin at the sink, colour. Fields are on all
+ * sites, in the order of milcgpu.h, double or single, both of a call in the same precision. Products of three colours
+ * are formed in that precision, sums of them in double.
  *
  * Gamma matrices are numbers of a set:
  *   MILCGPU_GAMMAS_MILC           MILC's gammatypes.h: GX GY GZ GT G5 GYZ GZX GXY GXT GYT GZT G5X G5Y G5Z G5T G1 are
@@ -39,9 +39,9 @@ milcgpu_status milcgpu_gamma_matrix(int basis, int index, int column[4], int pow
 
 #define MILCGPU_OPEN_SPIN (-1)
 
-/* 16 complex numbers a site, made of A_mn = sum_a conj(phi_ma) psi_na. With numbers = MILCGPU_OPEN_SPIN, number 4 m + n
- * is A_mn. With numbers = a basis, number k is sum_mn Gamma_k,mn A_mn. to: 32 reals a site, in the precision of phi and
- * psi. */
+/* 16 complex numbers per site, made of A_mn = sum_a conj(phi_ma) psi_na. With numbers = MILCGPU_OPEN_SPIN, number 4 m +
+ * n is A_mn. With numbers = a basis, number k is sum_mn Gamma_k,mn A_mn. to: 32 reals per site, in the precision of phi
+ * and psi. */
 milcgpu_status milcgpu_dirac_sites(milcgpu_context *context, int numbers, const milcgpu_field *phi,
                                    const milcgpu_field *psi, const milcgpu_field *to);
 

@@ -7,7 +7,7 @@
  * psi, and a step of milcgpu_gauss_smear of one hop is (1 - 6 a) psi + a D psi.
  *
  * U are the links of a handle of milcgpu_mesons.h: the gauge field, or smeared links, without phases. All boundaries
- * are periodic; `antiperiodic` of the links is ignored. 12 and 8 reals a link hold +-SU(3) times one number for the
+ * are periodic; `antiperiodic` of the links is ignored. 12 and 8 reals per link hold +-SU(3) times one number for the
  * whole field. Links that do not fit are kept in 18, with a warning, and the report says so.
  *
  * Vectors are colour vectors on all sites, of the host in double or single, or on the device. They may have another

@@ -1,7 +1,7 @@
 /* milcgpu: molecular dynamics. A gauge field and its momenta that stay on the device, and what moves them.
  *
  * Conventions are those of milcgpu.h and of MILC: links carry staggered phases and boundary sign. Momenta are MILC's
- * anti_hermitmat, 4 a site, 10 reals each: elements 01, 02, 12 as complex numbers, the three imaginary parts of the
+ * anti_hermitmat, 4 per site, 10 reals each: elements 01, 02, 12 as complex numbers, the three imaginary parts of the
  * diagonal, and one real that is not used. dU/dt = H U. Fields have the precision of the handle, which is also that of
  * the arithmetic.
  *
@@ -33,11 +33,11 @@ typedef struct milcgpu_gauge milcgpu_gauge; /* links and momenta on the device o
 milcgpu_status milcgpu_gauge_create(milcgpu_context *context, int precision, milcgpu_gauge **gauge);
 void milcgpu_gauge_destroy(milcgpu_gauge *gauge); /* before its context; NULL is legal */
 
-/* 4 links a site, in the handle's precision. Refused, with the place: NaN, infinity, and links with an element
+/* 4 links per site, in the handle's precision. Refused, with the place: NaN, infinity, and links with an element
  * of |U U^dag - 1| above `unitarity` (0: 1e-4; negative: not tested). */
 milcgpu_status milcgpu_gauge_load(milcgpu_gauge *gauge, const milcgpu_field *links, double unitarity);
 milcgpu_status milcgpu_gauge_save(milcgpu_gauge *gauge, const milcgpu_field *links);
-/* 4 momenta a site, pitch_bytes 0: 40 reals. NaN and infinity are refused. The real that is not used comes back as
+/* 4 momenta per site, pitch_bytes 0: 40 reals. NaN and infinity are refused. The real that is not used comes back as
  * loaded, or as 0. */
 milcgpu_status milcgpu_momenta_load(milcgpu_gauge *gauge, const milcgpu_field *momenta);
 milcgpu_status milcgpu_momenta_save(milcgpu_gauge *gauge, const milcgpu_field *momenta);
@@ -154,7 +154,7 @@ typedef struct {
     uint64_t failed;                                 /* links that are too far from SU(3); they are left as they are */
     long long first_failed;                          /* 4 i + direction, site i in the order of milcgpu.h; -1: none.
                                                         On several ranks: of this rank */
-    double largest_deviation, mean_square_deviation; /* of MILC's four tests a link */
+    double largest_deviation, mean_square_deviation; /* of MILC's four tests per link */
 } milcgpu_reunitarize_report;
 
 /* Brings the links back to SU(3) as MILC does: Gram-Schmidt of rows 0 and 1, row 2 from them. tolerance 0: MILC's 1e-4.

@@ -3,7 +3,7 @@
  *
  * Links of a measurement (the gauge field, or smeared links) are kept without staggered phases and boundary sign. Both
  * are multiplied in where an operator needs them, relative to the origin of the call. Products of links are made on
- * first use, and kept until other links are loaded. Each matrix takes 144 bytes a site in double. Smearing needs 3
+ * first use, and kept until other links are loaded. Each matrix takes 144 bytes per site in double. Smearing needs 3
  * matrices, a two-link operator 2 for its pair of directions, a three-link operator 4 and those of its two-link
  * operators, a four-link operator all 36.
  *
@@ -48,8 +48,8 @@ typedef struct {
     int origin[4];    /* read with signs_in */
 } milcgpu_meson_links_spec;
 
-/* 4 links a site, in the handle's precision; they need not be unitary. NaN and infinity are refused with the place, and
- * the handle is empty then. */
+/* 4 links per site, in the handle's precision; they need not be unitary. NaN and infinity are refused with the place,
+ * and the handle is empty then. */
 milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgpu_meson_links_spec *spec,
                                         const milcgpu_field *field);
 

@@ -9,9 +9,9 @@
  * s = +1 is MILC's PLUS. Gamma matrices are MILC's (libraries/mb_gamma.c), gamma_5 = diag(1, 1, -1, -1). Links come
  * without staggered phases. If they carry a boundary sign, it is used as it is.
  *
- * Vectors are MILC's wilson_vector, 24 reals a site: spin 0 to 3, colour 0 to 2, real and imaginary part. Their fields
- * are on all sites, in MILC's order or by the site map of the context. Arithmetic is in the precision that a call asks
- * for; the host's fields may be single or double.
+ * Vectors are MILC's wilson_vector, 24 reals per site: spin 0 to 3, colour 0 to 2, real and imaginary part. Their
+ * fields are on all sites, in MILC's order or by the site map of the context. Arithmetic is in the precision that a
+ * call asks for; the host's fields may be single or double.
  *
  * Every function returns a status and says in milcgpu_last_error() what failed, where, and what to do. Host outputs are
  * untouched on failure. NaN and infinity in a source or guess are NAN_OR_INF, with the place. Links have
@@ -37,7 +37,7 @@ typedef struct milcgpu_wilson milcgpu_wilson;
 milcgpu_status milcgpu_wilson_create(milcgpu_context *context, milcgpu_wilson **wilson);
 void milcgpu_wilson_destroy(milcgpu_wilson *wilson); /* before its context; NULL is legal */
 
-/* 4 links a site, single or double. They need not be unitary. NaN and infinity are refused with the place, and the
+/* 4 links per site, single or double. They need not be unitary. NaN and infinity are refused with the place, and the
  * handle is empty then. */
 milcgpu_status milcgpu_wilson_load(milcgpu_wilson *wilson, const milcgpu_field *links);
 
@@ -57,8 +57,8 @@ typedef struct {
 
 /* destination = D_sign source on the sites of `parity` (MILCGPU_EVEN, MILCGPU_ODD or MILCGPU_EVEN_AND_ODD); the other
  * sites keep their content. what: precision of vectors and links (link_precision 0 or the same), reconstruct 18, 12 or
- * 8 reals a link, the latter for links c * (+-SU(3)); links that do not fit are kept in 18, with a warning. sign: 1 or
- * -1. source and destination may be one field. */
+ * 8 reals per link, the latter for links c * (+-SU(3)); links that do not fit are kept in 18, with a warning. sign: 1
+ * or -1. source and destination may be one field. */
 milcgpu_status milcgpu_wilson_dslash(milcgpu_wilson *wilson, const milcgpu_operator *what, int sign, int parity,
                                      const milcgpu_field *source, const milcgpu_field *destination);
 
