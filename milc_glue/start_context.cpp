@@ -88,8 +88,9 @@ void open_device(const milcgpu_layout &layout, const milcgpu_options &options, c
         context.halo = std::make_unique<Halo>(*context.device, *context.ranks, context.geometry, box.neighbour,
                                               mine.check_halo != 0);
     context.checksums = room_for_checksums(*context.device);
-    // The largest sums are over the links of one parity, and over the shifts of a multi-mass solve.
-    reserve_sums(*context.device, 2 * sites);
+    // The largest sums are over the links of one parity, over the spins of one, and over the shifts of a multi-mass
+    // solve.
+    reserve_sums(*context.device, 4 * static_cast<int>(context.geometry.stride()));
     reserve_sums(*context.device, context.geometry.most_sites(), max_shifts);
 }
 

@@ -107,6 +107,7 @@ TEST_CASE("bits that flip in device memory never make a wrong solution pass", "[
     for (const milcgpu::Backend backend : backends()) {
         const bool gpu = backend == milcgpu::Backend::cuda;
         const int flips = asked != nullptr && gpu ? std::atoi(asked) : gpu ? 100 : 24;
+        int corrupted = 0;
         for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_HALF, MILCGPU_SINGLE}) {
             const int third = (flips + 2) / 3, sources = sloppy == MILCGPU_SINGLE ? 3 : 1;
             const auto table =
@@ -122,8 +123,9 @@ TEST_CASE("bits that flip in device memory never make a wrong solution pass", "[
             }
             std::printf("%-28s %9d %9d %9d %9d\n", "all", all.harmless, all.corrupted, all.other, all.wrong);
             CHECK(all.wrong == 0);
-            CHECK(all.corrupted > 0);
+            corrupted += all.corrupted;
         }
+        CHECK(corrupted > 0);
     }
 }
 

@@ -297,8 +297,11 @@ TEST_CASE("plugin: M x = b, each field once over the bus", "[measurements][inver
         for (const reference::Lattice &shape : {shapes[1], shapes[0]}) {
             // A GPU tells its host more often how far a solve is: a field must be more than that.
             const reference::Lattice lattice = backend == Backend::cuda ? reference::Lattice{{8, 8, 8, 8}} : shape;
-            const Environment environment{
-                {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_PRECISION", "double"}, {"MILCGPU_VERBOSE", "0"}};
+            // load: fields are not found again, wherever the next ones lie.
+            const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)},
+                                          {"MILCGPU_PRECISION", "double"},
+                                          {"MILCGPU_FIELDS", "load"},
+                                          {"MILCGPU_VERBOSE", "0"}};
             Milc milc(lattice);
             REQUIRE(milc.start() == 1);
             RoutineAccount &account = plugin().ledger[MILCGPU_MAT_INVERT];
@@ -376,6 +379,7 @@ TEST_CASE("plugin: solutions of several masses stay on the device until M^dag of
             const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)},
                                           {"MILCGPU_PRECISION", "double"},
                                           {"MILCGPU_RESIDENT", resident},
+                                          {"MILCGPU_FIELDS", "load"},
                                           {"MILCGPU_VERBOSE", "0"}};
             Milc milc(lattice);
             REQUIRE(milc.start() == 1);

@@ -378,15 +378,11 @@ void Device::set_block(int threads) {
 }
 
 double *Device::sum_slots(size_t count) {
-    if (count > sum_slots_size_) {
-        if (sum_slots_ != nullptr)
-            release(sum_slots_);
-        sum_slots_ = nullptr, sum_slots_size_ = 0;
-        sum_slots_ = static_cast<double *>(allocate(count * sizeof(double), "partial sums"));
-        sum_slots_size_ = count;
-        empty_sum_slots();
+    if (sum_slots_.empty() || count > sum_slots_.back().count) {
+        sum_slots_.push_back({static_cast<double *>(allocate(count * sizeof(double), "partial sums")), count});
+        fill(sum_slots_.back().data, 0xFF, count * sizeof(double));
     }
-    return sum_slots_;
+    return sum_slots_.back().data;
 }
 
 double *Device::sums_of_rank() {
@@ -396,8 +392,8 @@ double *Device::sums_of_rank() {
 }
 
 void Device::empty_sum_slots() {
-    if (sum_slots_ != nullptr)
-        fill(sum_slots_, 0xFF, sum_slots_size_ * sizeof(double));
+    for (const SumSlots &slots : sum_slots_)
+        fill(slots.data, 0xFF, slots.count * sizeof(double));
 }
 
 size_t slots_of_sum(int n) { return ReduceShape(n).slots(); }

@@ -216,8 +216,11 @@ class Device {
     double clock_start_ = 0;
     bool starts_early_ = false;
     WaitReport *waits_ = nullptr;
-    double *sum_slots_ = nullptr;
-    size_t sum_slots_size_ = 0;
+    struct SumSlots {
+        double *data;
+        size_t count;
+    };
+    std::vector<SumSlots> sum_slots_; // the last are in use; recorded launches have the addresses of those before
     double *sums_of_rank_ = nullptr;
     Ranks *ranks_ = nullptr;
     std::function<bool()> meanwhile_;

@@ -225,6 +225,10 @@ struct StepLength {
             r->moved[k] = s->shift * s->p_p[k] + (s->sign < 0 ? Number{-bp_bp.re, -bp_bp.im} : bp_bp);
             r->r_r[k] = right[k], r->delta[k] = s->delta[k];
         });
+        team.each(1, 1, [=](int, int) {
+            for (int k = 0; k < n * n; k += n + 1)
+                s->negative |= r->moved[k].re < -weakest_of_steps * s->shift * s->p_p[k].re;
+        });
         invert_some(team, room, s, r->moved);
         team.each(n, n, [=](int i, int j) {
             const int k = i * n + j;
@@ -269,6 +273,8 @@ struct Judge {
             s.stop = CgStop::nan_or_inf;
         else if (done)
             s.stop = CgStop::target;
+        else if (s.negative != 0)
+            s.stop = CgStop::not_positive;
         else if (any_done && highest > s.leave)
             s.stop = CgStop::source_done;
         else if (fallen || s.iterations - s.lowest_at > s.stall)

@@ -29,6 +29,7 @@ struct BlockHead {
     int sources, lock_step;
     int iterations, iteration_limit;
     int lowest_at, stall;          // the iteration with the lowest residual; stop when it was so many before
+    int negative;                  // <p, A p> < 0 for a direction p: stop
     double lowest;                 // of the largest |r|^2 / target
     double shift;                  // of A
     double sign;                   // of B^dag B in A: 1 or -1

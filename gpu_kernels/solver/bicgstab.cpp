@@ -26,6 +26,7 @@ BicgstabSolver::BicgstabSolver(Device &device, const BicgOperators &operators) :
     gain_ = SpinorField(device, bicgstab_gain_precision(sloppy.spec().spinor), sloppy.geometry(), sloppy.parity(),
                         owner, 1, sloppy.components());
     vectors_ = {r_, r0_, p_, v_, t_, gain_};
+    reserve_sums(device, r_.sites());
     state_ = DeviceArray<BicgState>(device, 1, "BiCGstab scalars");
     sum_ = DeviceArray<double>(device, 1, "BiCGstab scalars");
 }
