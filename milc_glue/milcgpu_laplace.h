@@ -3,20 +3,21 @@
  *   (D psi)(x) = sum_mu [ U_mu(x) psi(x+mu) + U_mu(x-mu)^dag psi(x-mu) ],
  *
  * mu = X Y Z (3 directions: each time slice by itself) or X Y Z T (4). With kappa = 1 / (2 d + m^2), M / kappa is minus
- * the lattice's Laplacian plus m^2 in d directions. With D in 3 directions milcgpu_laplacian of one hop is 6 psi - D
+ * the lattice Laplacian in d directions, plus m^2. With D in 3 directions milcgpu_laplacian of one hop is 6 psi - D
  * psi, and a step of milcgpu_gauss_smear of one hop is (1 - 6 a) psi + a D psi.
  *
  * U are the links of a handle of milcgpu_mesons.h: the gauge field, or smeared links, without phases. All boundaries
- * are periodic, whatever `antiperiodic` the links were loaded with. 12 and 8 reals a link hold +-SU(3) up to one number
- * for the field; what does not fit is kept in 18, with a warning, and the report says so.
+ * are periodic; `antiperiodic` of the links is ignored. 12 and 8 reals per link hold +-SU(3) times one number for the
+ * whole field. Links that do not fit are kept in 18, with a warning, and the report says so.
  *
- * Vectors are colour vectors on all sites, of the host in double or single, or those that stay on the device, whatever
- * the precision of the links. Link precision is that of the vectors in each operator (link_precision 0, or the same).
+ * Vectors are colour vectors on all sites, of the host in double or single, or on the device. They may have another
+ * precision than the links of the handle. In an operator, vectors and links have one precision (link_precision 0, or
+ * the same).
  *
- * Both functions return a status and says in milcgpu_last_error() what failed, where, and what to do. Host outputs are
- * untouched on failure. Links have checksums, looked at before they are used and after a solve: CORRUPTED means that a
- * bit flipped there, and that the handle is empty now. MILCGPU_VERIFY=0 turns that off. On a lattice that is cut over
- * ranks these functions are NOT_BUILT.
+ * Both functions return a status, and milcgpu_last_error() says what failed, where, and what to do. Host outputs are
+ * untouched on failure. Links have checksums, compared before they are used and after a solve. CORRUPTED means that a
+ * bit flipped there, and that the handle is empty now. MILCGPU_VERIFY=0 turns this off. On a lattice that is cut over
+ * ranks these functions return NOT_BUILT.
  */
 #ifndef MILCGPU_LAPLACE_H
 #define MILCGPU_LAPLACE_H
@@ -35,13 +36,13 @@ typedef enum {
 typedef struct {
     size_t struct_size;
     int directions; /* 3 or 4 */
-    double kappa;   /* 0 < kappa < 1 / (2 directions): there M is positive, if links are unitary */
+    double kappa;   /* 0 < kappa < 1 / (2 directions): then M is positive, if the links are unitary */
     milcgpu_operator what;
 } milcgpu_laplace_spec;
 
 /* to = D from or M from on the sites of `parity`: MILCGPU_EVEN, MILCGPU_ODD, or their sum for both; the other sites of
- * `to` keep their content. n vectors at once, links loaded once for several. D on one parity reads the other one alone.
- * `to` may be `from`. A result with NaN or infinity is NAN_OR_INF. */
+ * `to` keep their content. n vectors at once, links loaded once for several. D on one parity reads only the
+ * other one. `to` may be `from`. A result with NaN or infinity gives NAN_OR_INF. */
 milcgpu_status milcgpu_laplace(milcgpu_meson_links *links, const milcgpu_laplace_spec *spec, int matrix, int parity,
                                int n, const milcgpu_quarks *from, const milcgpu_quarks *to);
 
@@ -56,24 +57,24 @@ typedef struct {
     milcgpu_operator sloppy;  /* iterations run in this; precision 0: as precise */
     double reliable_delta;    /* as in milcgpu_solve_spec, but 0: 0.01 for half, else 0.001 */
     double jump_limit;        /* as in milcgpu_solve_spec */
-    int together;             /* milcgpu_together, of several sources; in MILCGPU_BLOCK and MILCGPU_LOCK_STEP, and where
-                                 MILCGPU_TOGETHER_AUTO takes the first, single iterates where half is asked for */
+    int together; /* milcgpu_together, for several sources. If they are solved together and half is asked for, the
+                     iteration is in single */
     void (*progress)(void *user, int step, double residual); /* NULL: none. residual: of the even-odd system */
     void *user;
 } milcgpu_laplace_solve_spec;
 
 /* M x = b for n sources, by conjugate gradient on the even sites: (1 - kappa^2 D_eo D_oe) x_e = b_e + kappa D b_o, then
  * x_o = b_o + kappa D x_e. solutions: the guess on entry, read on even sites; x on return when the status is OK,
- * NOT_CONVERGED or PRECISION_FLOOR, else untouched. One that cannot be solved for (NaN in it, or in its guess) does not
- * hold the others back. Sources are taken 16 at a time, or one by one, and what these have found is written before the
- * next ones are begun. No solution may be a source on the device. Links that are not unitary may leave M with a
- * negative eigenvalue: NOT_POSITIVE where a solve meets it.
+ * NOT_CONVERGED or PRECISION_FLOOR, else untouched. A source that cannot be solved (NaN in it, or in
+ * its guess) does not affect the others. Sources are taken 16 at a time, or one by one; their solutions are written
+ * before the next ones are started. On the device no solution may be a source. If links are not unitary, M may have a
+ * negative eigenvalue: a solve that meets it gives NOT_POSITIVE.
  *
- * reports: n of them, or NULL. true_residual is |b - M x| / |b| of all sites, in double from the links as handed over
- * and x before it is rounded to the vectors' precision; source_norm is |b|; relative_residual is 1; links_version is 0;
- * seconds, bytes and rates of sources that were solved for together are shared out. The status is that of the first
- * source without a solution, else that of the first that is not OK; where the call as a whole fails (BAD_ARGUMENT,
- * NO_MEMORY, CORRUPTED ..), reports stay as they were. */
+ * reports: n of them, or NULL. true_residual is |b - M x| / |b| on all sites, in double, from the links as handed
+ * over and from x before it is rounded to the vectors' precision. source_norm is |b|, relative_residual 1,
+ * links_version 0. Seconds, bytes and rates of sources that were solved together are divided among them. The status is
+ * that of the first source without a solution, else that of the first that is not OK. If the call as a whole fails
+ * (BAD_ARGUMENT, NO_MEMORY, CORRUPTED, ..), reports stay as they were. */
 milcgpu_status milcgpu_laplace_solve(milcgpu_meson_links *links, const milcgpu_laplace_solve_spec *spec, int n,
                                      const milcgpu_quarks *sources, const milcgpu_quarks *solutions,
                                      milcgpu_solve_report *reports);

@@ -1,5 +1,5 @@
-/* Message passing by MPI for milcgpu_layout::messages. The library has no MPI in it; a program that includes this file
- * is compiled where mpi.h is, and lends its own, whichever that is. C or C++.
+/* Message passing by MPI for milcgpu_layout::messages. The library contains no MPI. A program includes this file, is
+ * compiled with its own mpi.h, and so lends its MPI to the library. C or C++.
  *
  *     MPI_Comm mine; // stays where it is until milcgpu_finalize
  *     int node_rank, node_size;
@@ -34,7 +34,8 @@ static inline int milcgpu_mpi_start(void *user, int count, const milcgpu_message
         return MPI_ERR_NO_MEM;
     pending->count = 0;
     pending->requests = (MPI_Request *)(pending + 1);
-    for (m = messages; m < end && code == MPI_SUCCESS; m++) /* first: nothing arrives before its place is known */
+    for (m = messages; m < end && code == MPI_SUCCESS;
+         m++) /* first, so that nothing arrives before its place is known */
         if (m->receive != NULL)
             code = MPI_Irecv(m->receive, (int)m->bytes, MPI_BYTE, m->peer, m->tag, comm,
                              &pending->requests[pending->count++]);
@@ -42,7 +43,7 @@ static inline int milcgpu_mpi_start(void *user, int count, const milcgpu_message
         if (m->send != NULL)
             code = MPI_Isend(m->send, (int)m->bytes, MPI_BYTE, m->peer, m->tag, comm,
                              &pending->requests[pending->count++]);
-    /* Where one could not begin, the others may still arrive: what they need is not freed, and all ranks end. */
+    /* If one could not start, the others may still arrive. So nothing is freed; all ranks end. */
     *handle = pending;
     return code;
 }
@@ -65,8 +66,8 @@ static inline void milcgpu_mpi_abort(void *user, const char *why) {
     MPI_Abort(*(MPI_Comm *)user, 1);
 }
 
-/* This rank among those of a communicator that are on this host: of MPI_COMM_WORLD, so that two jobs of one program do
- * not take the same GPU. A call of all of its ranks. Where MPI cannot say it: 0 of 1. */
+/* The number of this rank among those ranks of a communicator that are on this host. Give MPI_COMM_WORLD, so that two
+ * jobs of one program do not take the same GPU. A call of all ranks of the communicator. If MPI cannot tell: 0 of 1. */
 static inline void milcgpu_mpi_node(MPI_Comm of, int *rank, int *size) {
     MPI_Comm node;
     *rank = 0, *size = 1;
@@ -77,8 +78,8 @@ static inline void milcgpu_mpi_node(MPI_Comm of, int *rank, int *size) {
     MPI_Comm_free(&node);
 }
 
-/* A communicator of milcgpu's own, away from the caller's messages, which returns errors. 0: MPI gives none. A call of
- * all of its ranks. */
+/* Makes a communicator of milcgpu's own, apart from the caller's messages, which returns errors. Returns 0 if MPI gives
+ * none. A call of all ranks of `of`. */
 static inline int milcgpu_mpi_own(MPI_Comm of, MPI_Comm *own) {
     return MPI_Comm_dup(of, own) == MPI_SUCCESS && MPI_Comm_set_errhandler(*own, MPI_ERRORS_RETURN) == MPI_SUCCESS;
 }

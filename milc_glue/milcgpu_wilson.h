@@ -7,16 +7,16 @@
  * mu to nu (Sheikholeslami, Wohlert, Nucl. Phys. B 259 (1985) 572; MILC's compute_clov).
  *
  * s = +1 is MILC's PLUS. Gamma matrices are MILC's (libraries/mb_gamma.c), gamma_5 = diag(1, 1, -1, -1). Links come
- * without staggered phases; what they have of boundary signs is taken as it is.
+ * without staggered phases. If they carry a boundary sign, it is used as it is.
  *
- * Vectors are MILC's wilson_vector, 24 reals a site: spin 0 to 3, colour 0 to 2, real and imaginary part. Their fields
- * are on all sites, in MILC's order or by the site map of the context. Arithmetic is in the precision that a call asks
- * for; the host's fields may be single or double.
+ * Vectors are MILC's wilson_vector, 24 reals per site: spin 0 to 3, colour 0 to 2, real and imaginary part. Their
+ * fields are on all sites, in MILC's order or by the site map of the context. Arithmetic is in the precision that a
+ * call asks for; the host's fields may be single or double.
  *
  * Every function returns a status and says in milcgpu_last_error() what failed, where, and what to do. Host outputs are
- * untouched on failure. NaN and infinity in a source or guess are NAN_OR_INF, with the place. Links have checksums,
- * looked at before results are handed over: CORRUPTED means that a bit flipped there, and that the handle is empty now.
- * MILCGPU_VERIFY=0 turns that off. Lattices that are cut over ranks are refused.
+ * untouched on failure. NaN and infinity in a source or guess are NAN_OR_INF, with the place. Links have
+ * checksums, compared before results are handed over. CORRUPTED means that a bit flipped there, and that the handle is
+ * empty now. MILCGPU_VERIFY=0 turns this off. Lattices that are cut over ranks are refused.
  *
  * A handle keeps the links, packed versions of them, the last clover term with its inverse, and the vectors of its last
  * solver: on V sites, in bytes, 576 V for links in double, 1152 V for the clover term and its inverse in double, and
@@ -38,28 +38,28 @@ typedef struct milcgpu_wilson milcgpu_wilson;
 milcgpu_status milcgpu_wilson_create(milcgpu_context *context, milcgpu_wilson **wilson);
 void milcgpu_wilson_destroy(milcgpu_wilson *wilson); /* before its context; NULL is legal */
 
-/* 4 links a site, single or double. They need not be unitary. NaN and infinity are refused with the place, and the
+/* 4 links per site, single or double. They need not be unitary. NaN and infinity are refused with the place, and the
  * handle is empty then. */
 milcgpu_status milcgpu_wilson_load(milcgpu_wilson *wilson, const milcgpu_field *links);
 
-/* How a solve iterates. BiCGstab takes two applications of M an iteration and sees the condition number of M, conjugate
- * gradient on M^dag M takes as many and sees its square, but cannot break down. */
+/* How a solve iterates. Both methods apply M twice an iteration. BiCGstab depends on the condition number of M,
+ * conjugate gradient on M^dag M on its square; but conjugate gradient cannot break down. */
 typedef enum { MILCGPU_WILSON_BICGSTAB = 0, MILCGPU_WILSON_CG = 1 } milcgpu_wilson_method;
 
 typedef struct {
     size_t struct_size;
     double kappa;  /* above 0 and below 1; critical at 1/8 on unit links */
     double clover; /* MILC's Clov_c / u0^3; 0: Wilson fermions */
-    int even_odd;  /* solves: 0: tolerances and residuals are of b - M x on all sites; 1: as in MILC, of the system of
-                    * the  sites p = how->parity, M_p x_p = b_p + kappa D_pq R_q^-1 b_q, relative to its right-hand side
-                    */
+    int even_odd;  /* of solves. 0: tolerances and residuals are those of b - M x on all sites. 1: as in MILC, those of
+                      the system on the sites p = how->parity, M_p x_p = b_p + kappa D_pq R_q^-1 b_q, relative to its
+                      right-hand side */
     int method;    /* milcgpu_wilson_method, of milcgpu_wilson_solve */
 } milcgpu_wilson_spec;
 
 /* destination = D_sign source on the sites of `parity` (MILCGPU_EVEN, MILCGPU_ODD or MILCGPU_EVEN_AND_ODD); the other
  * sites keep their content. what: precision of vectors and links (link_precision 0 or the same), reconstruct 18, 12 or
- * 8 reals a link, the latter for links c * (+-SU(3)); links that do not fit are kept in 18, with a warning. sign: 1 or
- * -1. source and destination may be one field. */
+ * 8 reals per link, the latter for links c * (+-SU(3)); links that do not fit are kept in 18, with a warning. sign: 1
+ * or -1. source and destination may be one field. */
 milcgpu_status milcgpu_wilson_dslash(milcgpu_wilson *wilson, const milcgpu_operator *what, int sign, int parity,
                                      const milcgpu_field *source, const milcgpu_field *destination);
 
