@@ -5,6 +5,7 @@
 #include <iterator>
 #include <regex>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -35,4 +36,19 @@ TEST_CASE("docs/reference.md names every function of the C headers", "[docs]") {
         }
     }
     CHECK(functions > 90); // so many there were when this was written
+}
+
+TEST_CASE("links in README.md and docs lead to files", "[docs]") {
+    std::vector<std::filesystem::path> pages{"README.md"};
+    for (const auto &file : std::filesystem::directory_iterator("docs"))
+        if (file.path().extension() == ".md")
+            pages.push_back(file.path());
+    const std::regex link("\\]\\(([a-z][a-zA-Z0-9_./-]*)\\)");
+    for (const auto &page : pages) {
+        const std::string text = text_of(page);
+        for (std::sregex_iterator found(text.begin(), text.end(), link), end; found != end; ++found) {
+            INFO(page << ": " << (*found)[1]);
+            CHECK(std::filesystem::exists(page.parent_path() / (*found)[1].str()));
+        }
+    }
 }
