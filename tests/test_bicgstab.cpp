@@ -147,7 +147,8 @@ TEST_CASE("BiCGstab with an operator that is not hermitian: a complex shift of D
     const AsqtadLinks links = asqtad_links(lattice, 41);
     const reference::Fermion b = random_fermion(lattice, 42);
     const Number shift(0.05, 0.4);
-    for (const Backend backend : backends()) {
+    // Its operator copies between launches, which cannot be recorded on a GPU.
+    for (const Backend backend : {Backend::host}) {
         StaggeredBench bench(lattice.n, backend, links.fat, links.lng);
         const auto full = bench.matrix(Precision::double_, shift);
         int steps_in_double = 0;
@@ -315,6 +316,8 @@ TEST_CASE("BiCGstab: NaN never passes, a breakdown is said, limits are checked",
               }) == Status::bad_argument);
         CHECK(status_of([&] { BicgstabSolver(bench.device, {bench.full(0), bench.full(1)}); }) == Status::bad_argument);
 
+        if (backend == Backend::cuda) // the next operator cannot be recorded
+            continue;
         // On unit links -D D is 8 on its diagonal. With a shift of -8 the scalar product <b, M b> of a source on one
         // site is exactly zero.
         const reference::Lattice lattice{{4, 4, 4, 4}};

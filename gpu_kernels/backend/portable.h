@@ -80,9 +80,8 @@ MILCGPU_HD float square_root(float x) {
 MILCGPU_HD double square_root(double x) { return x > 0.0 ? sqrt(x) : 0.0; }
 
 // How a load treats the caches. stream: read once, must not push reused data out (links); keep: read-only in this
-// launch and reused (neighbour spinors, up to 16 times); written: this thread writes the same place later; next_launch:
-// read once in this launch, and found in the L2 cache by the next (links of small lattices).
-enum class Reuse { stream, keep, written, next_launch };
+// launch and reused (neighbour spinors, up to 16 times); written: this thread writes the same place later.
+enum class Reuse { stream, keep, written };
 
 // Device memory holds arrays of elements word by word, striped over the elements, so that loads coalesce. Host memory
 // holds the words of an element together: no CPU follows the 144 streams of words of 16 links. A build with
@@ -95,36 +94,10 @@ enum class Reuse { stream, keep, written, next_launch };
 #endif
 
 #if MILCGPU_ON_DEVICE
-// First to leave the L1 cache, but not the L2 cache.
-__device__ __forceinline__ uint4 load_past_l1(const uint4 *from) {
-    uint4 v;
-    asm("ld.global.L1::evict_first.v4.u32 {%0, %1, %2, %3}, [%4];"
-        : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-        : "l"(from));
-    return v;
-}
-__device__ __forceinline__ uint2 load_past_l1(const uint2 *from) {
-    uint2 v;
-    asm("ld.global.L1::evict_first.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(from));
-    return v;
-}
-__device__ __forceinline__ unsigned load_past_l1(const unsigned *from) {
-    unsigned v;
-    asm("ld.global.L1::evict_first.u32 %0, [%1];" : "=r"(v) : "l"(from));
-    return v;
-}
-__device__ __forceinline__ unsigned short load_past_l1(const unsigned short *from) {
-    unsigned short v;
-    asm("ld.global.L1::evict_first.u16 %0, [%1];" : "=h"(v) : "l"(from));
-    return v;
-}
-
 template <Reuse reuse, class T> __device__ __forceinline__ T load_as(const unsigned char *from) {
     const T *p = reinterpret_cast<const T *>(from);
     if constexpr (reuse == Reuse::stream)
         return __ldcs(p);
-    else if constexpr (reuse == Reuse::next_launch)
-        return load_past_l1(p);
     else if constexpr (reuse == Reuse::keep)
         return __ldg(p);
     else

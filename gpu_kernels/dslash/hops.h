@@ -204,7 +204,7 @@ struct Stencil : Hops<Where, Spinor, link, reals, of_links, Links> {
     MILCGPU_HD Sums<End::sums> operator()(int i) const {
         if constexpr (links_may_stay)
             if (links_stay)
-                return complete(i, this->template all<Where, Reuse::next_launch>(i));
+                return complete(i, this->template all<Where, Reuse::keep>(i));
         return complete(i, this->template all<Where>(i));
     }
     MILCGPU_HD Sums<End::sums> complete(int i, const Part &part) const {
