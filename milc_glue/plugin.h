@@ -106,8 +106,8 @@ typedef enum {
     MILCGPU_MIXED_HALF = 2
 } milcgpu_mixed;
 
-/* Goes over to the host backend, for good, where a call could not be done; says so. 1: there is one now that was not
- * there before, the call can be tried again. */
+/* After a call that could not be done: starts the host backend for the rest of the run, and says so. 1: it has started
+ * now, so the call can be tried again; 0: it was running already, or cannot be started. */
 int milcgpu_plugin_retreat(void);
 
 typedef struct {

@@ -27,7 +27,7 @@ struct CgState {
     double cross;           // <r, A p>, p still the old one
     double curvature;       // <p, A p>
     double alpha;           // of the step under way: rr / curvature. Unknown (posted.h) until that is in
-    double carry;           // with alpha: what A times the direction is carried on with, beta or 0
+    double carry;           // of the step under way: A p = A r + carry (A p of before); beta or 0. Known with alpha
     double rr_new;          // of the iteration under way
     double jump;            // |r_new - r|^2 at the last reliable update
     double largest_rr;      // since the last reliable update
