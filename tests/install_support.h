@@ -1,4 +1,4 @@
-// What the tests of the installed library share: shell commands, and prefixes to install into.
+// Shell commands, and prefixes to install the library into.
 #pragma once
 #include "tests/run_support.h"
 #include <string>

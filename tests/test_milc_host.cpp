@@ -1,19 +1,16 @@
 // Runs the MILC-shaped programs of tests/milc_host, which check their own results, in every environment that matters,
 // and looks at what they say.
+#include "tests/install_support.h"
 #include "tests/support.h"
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <sstream>
 #include <string>
-#include <sys/wait.h>
 
 namespace {
 
-struct Run {
-    int status;
-    std::string output; // both streams
-    bool says(const std::string &text) const { return output.find(text) != std::string::npos; }
+struct Run : tests::Said {
     int count(const std::string &text) const {
         int found = 0;
         for (size_t at = output.find(text); at != std::string::npos; at = output.find(text, at + 1))
@@ -60,14 +57,7 @@ struct Run {
 Run run(const std::string &program, const std::string &environment, const std::string &arguments = "") {
     const std::string command =
         "MILCGPU_DSLASH=always " + environment + " " + MILC_HOST_PROGRAMS + program + "/program " + arguments + " 2>&1";
-    Run result{-1, ""};
-    FILE *pipe = popen(command.c_str(), "r");
-    REQUIRE(pipe != nullptr);
-    for (char line[512]; std::fgets(line, sizeof line, pipe) != nullptr;)
-        result.output += line;
-    const int status = pclose(pipe);
-    result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return result;
+    return {tests::shell(command)};
 }
 
 const char *const programs[] = {"asqtad-P1", "asqtad-P2", "hisq-P1", "hisq-P2"};

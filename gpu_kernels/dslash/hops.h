@@ -1,6 +1,7 @@
 // The stencil of dslash.h, once: D at a site, and a body for launch_sum that ends it.
 //
-// One thread a site (four on small lattices, one a direction). Each link is read once in a launch (streaming loads);
+// One thread a site (four on small lattices, one a direction). Each link is read once in a launch (streaming loads,
+// or, where all links fit in the L2 cache, loads that leave them there for the next launch: links_stay);
 // each spinor up to 16 times, through the caches: consecutive sites of a stripe keep all loads coalesced, and the
 // t-planes that +-3 hops reach fit in L2.
 #pragma once
