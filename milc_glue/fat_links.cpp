@@ -219,10 +219,7 @@ class Maker {
         if (a_.precision == a_.gauge.real && reals == 18)
             return u;
         statistics.mean_norm = 1; // SU(3): no scale
-        PackedLinks packed;
-        device_.agree("the packing of a gauge field", [&] {
-            packed = pack_links(device_, u, statistics, context_.geometry, a_.precision, reals, "gauge links");
-        });
+        PackedLinks packed = pack_links(device_, u, statistics, context_.geometry, a_.precision, reals, "gauge links");
         if (reals == 18 || packed.worst_error <= accepted_error(a_.precision)) {
             report_.reconstruct = reals;
             return std::move(packed.field);

@@ -1,5 +1,5 @@
 // The C interface to the gauge Laplace operator: links of a measurement, packed as an operator asks for them, and the
-// solvers that are kept with them.
+// solvers that are kept with them. On many ranks what one of them may refuse alone is inside agreed() or agree().
 #include "gpu_kernels/operators/laplace.h"
 #include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/mesons.h"
@@ -15,9 +15,9 @@ using Links = std::shared_ptr<const LinkField>;
 
 struct HoldingOperator : LaplaceOperator {
     Links held;
-    HoldingOperator(const Geometry &geometry, const OperatorSpec &spec, const Links &links, int directions,
+    HoldingOperator(const Geometry &geometry, Halo *halo, const OperatorSpec &spec, const Links &links, int directions,
                     double kappa)
-        : LaplaceOperator(geometry, 0, spec, *links, directions, kappa), held(links) {}
+        : LaplaceOperator(geometry, 0, spec, *links, directions, kappa, halo), held(links) {}
 };
 
 struct Solver {
@@ -35,6 +35,7 @@ constexpr size_t kept_solvers = 2;
 
 // What is kept with the links of a measurement until others are loaded.
 struct milcgpu::LaplaceKept {
+    Links on_box; // where the lattice is cut: the links as loaded, without the margin
     std::optional<LinkStatistics> statistics;
     std::map<std::pair<Precision, int>, Links> packed; // nullptr: these links do not fit
     std::list<Solver> solvers;                         // the last used first
@@ -49,18 +50,40 @@ std::shared_ptr<LaplaceKept> kept_with(milcgpu_meson_links &links) {
     return links.laplace;
 }
 
+constexpr int hops = 1; // of a link
+
+// As loaded. Where the lattice is cut: on the box, with the ghosts that backward terms read.
+Links links_as_loaded(milcgpu_meson_links &links, LaplaceKept &kept) {
+    if (links.halo() == nullptr)
+        return Links(Links(), &links.u);
+    if (!kept.on_box) {
+        std::shared_ptr<LinkField> made;
+        links.device().agree("memory for gauge links", [&] {
+            made = std::make_shared<LinkField>(links.device(), links.precision, 18, links.geometry(), "gauge links");
+        });
+        links.halo()->crop(links.u, links.box, *made);
+        links.halo()->exchange_backward(*made, hops);
+        kept.on_box = made;
+    }
+    links.unchanged(*kept.on_box);
+    return kept.on_box;
+}
+
 // In the precision and reals of spec; spec.reals becomes what was granted.
 Links links_for(milcgpu_meson_links &links, LaplaceKept &kept, OperatorSpec &spec) {
+    const Links loaded = links_as_loaded(links, kept);
     if (spec.link == links.precision && spec.reals == 18)
-        return Links(Links(), &links.u);
+        return loaded;
     const auto key = std::make_pair(spec.link, spec.reals);
     const auto found = kept.packed.find(key);
     if (found == kept.packed.end()) {
         if (!kept.statistics)
-            kept.statistics = link_statistics(links.device(), links.u, links.geometry());
-        PackedLinks packed = pack_links(links.device(), links.u, *kept.statistics, links.geometry(), spec.link,
+            kept.statistics = link_statistics(links.device(), *loaded, links.geometry());
+        PackedLinks packed = pack_links(links.device(), *loaded, *kept.statistics, links.geometry(), spec.link,
                                         spec.reals, "packed gauge links");
         const bool holds = spec.reals == 18 || packed.worst_error <= accepted_error(spec.link);
+        if (holds && links.halo() != nullptr)
+            links.halo()->exchange_backward(packed.field, hops);
         if (!holds)
             links.context->say(1,
                                format("gauge links: %d reals in %s precision do not hold these links (worst error of "
@@ -79,7 +102,7 @@ Links links_for(milcgpu_meson_links &links, LaplaceKept &kept, OperatorSpec &spe
 std::shared_ptr<const HoldingOperator> operator_with(milcgpu_meson_links &links, LaplaceKept &kept, OperatorSpec &spec,
                                                      int directions, double kappa) {
     const Links held = links_for(links, kept, spec);
-    return std::make_shared<HoldingOperator>(links.geometry(), spec, held, directions, kappa);
+    return std::make_shared<HoldingOperator>(links.geometry(), links.halo(), spec, held, directions, kappa);
 }
 
 // ---- arguments
@@ -135,19 +158,24 @@ void apply(milcgpu_meson_links &links, const LinkField &field, int directions, d
         return SpinorField(device, field.precision(), links.geometry(), parity, "Laplace vectors", count);
     };
     SpinorField in[2], out[2];
-    for (const int on : parities)
-        out[on] = fields(on, n);
-    for (const int on : {0, 1})
-        if (matrix || out[1 - on])
-            in[on] = fields(on, room);
+    device.agree("memory for Laplace vectors", [&] {
+        for (const int on : parities)
+            out[on] = fields(on, n);
+        for (const int on : {0, 1})
+            if (matrix || out[1 - on])
+                in[on] = fields(on, room);
+    });
     for (int first = 0; first < n; first += room) {
         const int count = std::min(room, n - first);
-        for (const int on : {0, 1})
-            for (int k = 0; k < count && in[on]; ++k)
-                from[first + k].read(*links.context, on, in[on][k]);
+        device.agree("the loading of vectors", [&] {
+            for (const int on : {0, 1})
+                for (int k = 0; k < count && in[on]; ++k)
+                    from[first + k].read(*links.context, on, in[on][k]);
+        });
         for (const int on : parities) {
             LaplaceCall call{};
             call.lattice = links.geometry().lattice();
+            call.halo = links.halo();
             call.parity = on;
             call.directions = directions;
             call.links = &field;
@@ -161,9 +189,11 @@ void apply(milcgpu_meson_links &links, const LinkField &field, int directions, d
     for (const int on : parities)
         for (int k = 0; k < n; ++k)
             require_finite(device, out[on][k], on, "the result");
-    for (const int on : parities)
-        for (int k = 0; k < n; ++k)
-            to[k].write(*links.context, on, out[on][k]);
+    device.agree("the copy of results", [&] {
+        for (const int on : parities)
+            for (int k = 0; k < n; ++k)
+                to[k].write(*links.context, on, out[on][k]);
+    });
 }
 
 std::vector<int> parities_of(int parity) {
@@ -184,7 +214,7 @@ struct Arguments {
 
 Arguments checked(const milcgpu_meson_links &links, const milcgpu_laplace_solve_spec &spec, int n) {
     Arguments a{};
-    check_laplace(links.geometry(), spec.directions, spec.kappa);
+    check_laplace(spec.directions, spec.kappa);
     a.precise = laplace_spec(spec.precise, spec.directions, "spec.precise");
     a.sloppy = spec.sloppy.precision == 0 ? a.precise : laplace_spec(spec.sloppy, spec.directions, "spec.sloppy");
     check_pair(a.precise, a.sloppy);
@@ -194,11 +224,26 @@ Arguments checked(const milcgpu_meson_links &links, const milcgpu_laplace_solve_
     if (spec.together < MILCGPU_TOGETHER_AUTO || spec.together > MILCGPU_ONE_BY_ONE)
         refuse(format("together is %d: must be one of milcgpu_together (0 to %d)", spec.together, MILCGPU_ONE_BY_ONE));
     a.together = spec.together == MILCGPU_LOCK_STEP ? Together::lock_step : Together::block;
-    const double sites = 0.5 * links.geometry().volume();
+    const double sites = 0.5 * links.geometry().global_volume() / links.context->ranks->size();
     a.apart = n == 1 || spec.together == MILCGPU_ONE_BY_ONE ||
               (spec.together == MILCGPU_TOGETHER_AUTO &&
                !ladder::together_pays(n, sites, a.sloppy.spinor == Precision::half, links.device().on_gpu()));
     return a;
+}
+
+// What all ranks must have alike.
+Numbers numbers_of(const milcgpu_laplace_solve_spec &spec, const Arguments &a, int n) {
+    return {{"spec.directions", double(spec.directions)},
+            {"spec.kappa", spec.kappa},
+            {"spec.tolerance", spec.tolerance},
+            {"spec.max_iterations", double(spec.max_iterations)},
+            {"spec.max_restarts", double(spec.max_restarts)},
+            {"spec.precise", code_of(a.precise)},
+            {"spec.sloppy", code_of(a.sloppy)},
+            {"spec.reliable_delta", spec.reliable_delta},
+            {"spec.jump_limit", spec.jump_limit},
+            {"spec.together", double(spec.together)},
+            {"n", double(n)}};
 }
 
 // One that was kept, or a new one. a becomes what was granted.
@@ -228,7 +273,8 @@ Solver &solver_for(milcgpu_meson_links &links, const std::shared_ptr<LaplaceKept
         }
     if (solvers.size() >= kept_solvers)
         solvers.pop_back();
-    fresh.one = std::make_unique<CgSolver>(links.device(), fresh.operators);
+    links.device().agree("memory for a solver",
+                         [&] { fresh.one = std::make_unique<CgSolver>(links.device(), fresh.operators); });
     solvers.push_front(std::move(fresh));
     return solvers.front();
 }
@@ -242,8 +288,10 @@ BlockCgSolver &block_solver(milcgpu_meson_links &links, LaplaceKept &kept, Solve
     const Operator A = operator_with(links, kept, spec, solver.directions, solver.kappa);
     for (;; most = (most + 1) / 2)
         try {
-            solver.several =
-                std::make_unique<BlockCgSolver>(links.device(), solver.operators.full, A, most, *solver.one);
+            links.device().agree("memory for several sources", [&] {
+                solver.several =
+                    std::make_unique<BlockCgSolver>(links.device(), solver.operators.full, A, most, *solver.one);
+            });
             return *solver.several;
         } catch (const Error &error) {
             if (error.status() != Status::no_memory || most == 1)
@@ -263,21 +311,27 @@ double reliable_delta(const milcgpu_laplace_solve_spec &spec, Precision sloppy) 
 class Group {
   public:
     Group(milcgpu_meson_links &links, const LaplaceOperator &full, int count)
-        : links_(links), full_(full), count_(count), sums_(links.device(), 2, "sums of the Laplace operator") {
-        for (const int on : {0, 1})
-            b_[on] = SpinorField(device(), Precision::double_, links.geometry(), on, "Laplace sources", count);
-        x_odd_ = SpinorField(device(), Precision::double_, links.geometry(), 1, "Laplace solutions", count);
-        r_ = SpinorField(device(), Precision::double_, links.geometry(), 0, "Laplace residual");
-        norm_.resize(count), bad_.resize(count);
+        : links_(links), full_(full), count_(count), norm_(count), bad_(count) {
+        device().agree("memory for Laplace sources", [&] {
+            sums_ = {device(), 2, "sums of the Laplace operator"};
+            for (const int on : {0, 1})
+                b_[on] = SpinorField(device(), Precision::double_, links.geometry(), on, "Laplace sources", count);
+            x_odd_ = SpinorField(device(), Precision::double_, links.geometry(), 1, "Laplace solutions", count);
+            r_ = SpinorField(device(), Precision::double_, links.geometry(), 0, "Laplace residual");
+        });
     }
     // b and the source of the even-odd system to `source`, the guess to `guess`. A source that cannot be solved for
     // counts as zero meanwhile.
     void load(const Places &sources, const Places &solutions, int first, const SpinorBlock &source,
               const SpinorBlock &guess) {
+        device().agree("the loading of sources", [&] {
+            for (int k = 0; k < count_; ++k) {
+                solutions[first + k].read(*links_.context, 0, guess[k]);
+                for (const int on : {0, 1})
+                    sources[first + k].read(*links_.context, on, b_[on][k]);
+            }
+        });
         for (int k = 0; k < count_; ++k) {
-            solutions[first + k].read(*links_.context, 0, guess[k]);
-            for (const int on : {0, 1})
-                sources[first + k].read(*links_.context, on, b_[on][k]);
             look_for_nan(first + k, k, guess);
             for (const int on : {0, 1})
                 norm_squared(device(), b_[on][k], sums_.data() + on);
@@ -317,17 +371,22 @@ class Group {
                     report.true_residual, tolerance);
             }
         }
-        if (links_.context->verify && before_ != checksum_of_sources())
-            throw Error(Status::corrupted, "a source on the device changed while it was solved for: a bit flipped, or "
-                                           "somebody wrote there. Call again");
+        device().agree("a look at sources", [&] {
+            if (before_ != checksum_of_sources())
+                throw Error(Status::corrupted,
+                            "a source on the device changed while it was solved for: a bit flipped, or "
+                            "somebody wrote there. Call again");
+        });
     }
     void deliver(const Places &solutions, const SpinorBlock &x, const std::vector<milcgpu_solve_report> &reports,
                  int first) const {
-        for (int k = 0; k < count_; ++k)
-            if (is_answer(static_cast<Status>(reports[first + k].status))) {
-                solutions[first + k].write(*links_.context, 0, x[k]);
-                solutions[first + k].write(*links_.context, 1, x_odd_[k]);
-            }
+        device().agree("the copy of solutions", [&] {
+            for (int k = 0; k < count_; ++k)
+                if (is_answer(static_cast<Status>(reports[first + k].status))) {
+                    solutions[first + k].write(*links_.context, 0, x[k]);
+                    solutions[first + k].write(*links_.context, 1, x_odd_[k]);
+                }
+        });
     }
 
   private:
@@ -446,20 +505,32 @@ extern "C" milcgpu_status milcgpu_laplace(milcgpu_meson_links *links, const milc
                                           int parity, int n, const milcgpu_quarks *from, const milcgpu_quarks *to) {
     constexpr const char *function = "milcgpu_laplace";
     return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
-        need_links(l);
-        require(spec, function, "spec");
-        require_size(spec->struct_size, sizeof *spec, "milcgpu_laplace_spec");
-        if (matrix != MILCGPU_LAPLACE_D && matrix != MILCGPU_LAPLACE_M)
-            refuse(format("matrix is %d: must be MILCGPU_LAPLACE_D (0) or MILCGPU_LAPLACE_M (1)", matrix));
         const bool whole = matrix == MILCGPU_LAPLACE_M;
-        const double kappa = whole ? spec->kappa : 1;
-        check_directions(l.geometry(), spec->directions);
-        if (whole)
-            check_laplace(l.geometry(), spec->directions, kappa);
-        OperatorSpec what = laplace_spec(spec->what, spec->directions, "spec.what");
-        const std::vector<int> parities = parities_of(parity);
-        check_count(n);
-        const Places read = places_of(l, from, n, "from"), made = places_of(l, to, n, "to");
+        double kappa = 1;
+        OperatorSpec what{};
+        std::vector<int> parities;
+        Places read, made;
+        const auto look = [&] {
+            need_links(l);
+            require(spec, function, "spec");
+            require_size(spec->struct_size, sizeof *spec, "milcgpu_laplace_spec");
+            if (!whole && matrix != MILCGPU_LAPLACE_D)
+                refuse(format("matrix is %d: must be MILCGPU_LAPLACE_D (0) or MILCGPU_LAPLACE_M (1)", matrix));
+            check_directions(spec->directions);
+            if (whole) {
+                kappa = spec->kappa;
+                check_laplace(spec->directions, kappa);
+            }
+            what = laplace_spec(spec->what, spec->directions, "spec.what");
+            parities = parities_of(parity);
+            check_count(n);
+            read = places_of(l, from, n, "from"), made = places_of(l, to, n, "to");
+        };
+        agreed(*l.context, function, look, [&] {
+            return Numbers{{"matrix", double(matrix)}, {"spec.directions", double(spec->directions)},
+                           {"spec.kappa", kappa},      {"spec.what", code_of(what)},
+                           {"parity", double(parity)}, {"n", double(n)}};
+        });
         l.unchanged(l.u);
         const std::shared_ptr<LaplaceKept> kept = kept_with(l);
         const Links held = links_for(l, *kept, what);
@@ -474,22 +545,28 @@ extern "C" milcgpu_status milcgpu_laplace_solve(milcgpu_meson_links *links, cons
     constexpr const char *function = "milcgpu_laplace_solve";
     Status outcome = Status::ok;
     const milcgpu_status status = with_meson_links(links, function, [&](milcgpu_meson_links &l) {
-        need_links(l);
-        require(spec, function, "spec");
-        require_size(spec->struct_size, sizeof *spec, "milcgpu_laplace_solve_spec");
-        check_count(n);
-        const Arguments a = checked(l, *spec, n);
-        const Places from = places_of(l, sources, n, "sources"), to = places_of(l, solutions, n, "solutions");
-        for (int k = 0; k < n; ++k)
-            for (int j = 0; j < n; ++j)
-                if (to[k].is(from[j]))
-                    refuse(format("solutions[%d]: that vector is a source, too", k));
-        std::vector<milcgpu_solve_report> filled(n);
-        for (int k = 0; k < n; ++k) {
-            if (reports != nullptr)
-                require_size(reports[k].struct_size, sizeof *reports, "milcgpu_solve_report");
-            filled[k].struct_size = sizeof *reports;
-        }
+        Arguments a{};
+        Places from, to;
+        std::vector<milcgpu_solve_report> filled;
+        const auto look = [&] {
+            need_links(l);
+            require(spec, function, "spec");
+            require_size(spec->struct_size, sizeof *spec, "milcgpu_laplace_solve_spec");
+            check_count(n);
+            a = checked(l, *spec, n);
+            from = places_of(l, sources, n, "sources"), to = places_of(l, solutions, n, "solutions");
+            for (int k = 0; k < n; ++k)
+                for (int j = 0; j < n; ++j)
+                    if (to[k].is(from[j]))
+                        refuse(format("solutions[%d]: that vector is a source, too", k));
+            filled.resize(n);
+            for (int k = 0; k < n; ++k) {
+                if (reports != nullptr)
+                    require_size(reports[k].struct_size, sizeof *reports, "milcgpu_solve_report");
+                filled[k].struct_size = sizeof *reports;
+            }
+        };
+        agreed(*l.context, function, look, [&] { return numbers_of(*spec, a, n); });
         outcome = solve(l, *spec, a, from, to, filled);
         for (int k = 0; k < n && reports != nullptr; ++k)
             reports[k] = filled[k];

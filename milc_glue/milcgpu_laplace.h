@@ -16,8 +16,11 @@
  *
  * Both functions return a status, and milcgpu_last_error() says what failed, where, and what to do. Host outputs are
  * untouched on failure. Links have checksums, compared before they are used and after a solve. CORRUPTED means that a
- * bit flipped there, and that the handle is empty now. MILCGPU_VERIFY=0 turns this off. On a lattice that is cut over
- * ranks these functions return NOT_BUILT.
+ * bit flipped there, and that the handle is empty now. MILCGPU_VERIFY=0 turns this off.
+ *
+ * On several ranks these are calls of all ranks, each with the fields of its box, and otherwise with the same
+ * arguments. D has the bits of one rank (docs/ranks.md says where it has not). Solves have its iterations, and their
+ * reports are alike on all ranks, except seconds, bytes and rates.
  */
 #ifndef MILCGPU_LAPLACE_H
 #define MILCGPU_LAPLACE_H

@@ -258,8 +258,9 @@ LinkStatistics link_statistics(Device &device, const LinkField &links, const Geo
             t.good_before_bad != 0 ? static_cast<long long>(~t.good_before_bad) : -1, t.checksum};
 }
 
-PackedLinks pack_links(Device &device, const LinkField &from, const LinkStatistics &statistics,
-                       const Geometry &geometry, Precision precision, int reals, const char *owner) {
+namespace {
+PackedLinks packed_here(Device &device, const LinkField &from, const LinkStatistics &statistics,
+                        const Geometry &geometry, Precision precision, int reals, const char *owner) {
     PackedLinks packed{LinkField(device, precision, reals, geometry, owner), 0};
     if (reals < 18)
         packed.field.scale = statistics.mean_norm;
@@ -276,6 +277,18 @@ PackedLinks pack_links(Device &device, const LinkField &from, const LinkStatisti
     else
         call.for_precision<Precision::single>(precision, reals);
     packed.worst_error = bit_cast<float>(worst.to_host()[0]);
+    return packed;
+}
+} // namespace
+
+PackedLinks pack_links(Device &device, const LinkField &from, const LinkStatistics &statistics,
+                       const Geometry &geometry, Precision precision, int reals, const char *owner) {
+    PackedLinks packed;
+    device.agree("the packing of links",
+                 [&] { packed = packed_here(device, from, statistics, geometry, precision, reals, owner); });
+    if (device.ranks() != nullptr)
+        for (const double error : device.ranks()->gathered("the packing of links", packed.worst_error))
+            packed.worst_error = std::max(packed.worst_error, error);
     return packed;
 }
 

@@ -32,7 +32,8 @@ struct PackedLinks {
     LinkField field;
     double worst_error; // of an element after unpacking, relative to the field's scale
 };
-// Packs links of 18 reals into `reals` reals of `precision` and unpacks every one again to measure the worst error.
+// Packs links of 18 reals into `reals` reals of `precision` and unpacks every one again to measure the worst error,
+// that of all ranks. They call together; ghosts are not packed.
 PackedLinks pack_links(Device &, const LinkField &from, const LinkStatistics &, const Geometry &, Precision precision,
                        int reals, const char *owner);
 

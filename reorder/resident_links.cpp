@@ -26,18 +26,6 @@ LinkStatistics ResidentLinks::examine(const LinkField &field, const char *name) 
     return s;
 }
 
-// The worst error is that of all ranks.
-PackedLinks ResidentLinks::pack(const LinkField &from, const LinkStatistics &statistics, Precision precision, int reals,
-                                const char *owner) {
-    PackedLinks packed;
-    device_.agree("the packing of links",
-                  [&] { packed = pack_links(device_, from, statistics, geometry_, precision, reals, owner); });
-    if (device_.ranks() != nullptr)
-        for (const double error : device_.ranks()->gathered("the packing of links", packed.worst_error))
-            packed.worst_error = std::max(packed.worst_error, error);
-    return packed;
-}
-
 bool ResidentLinks::update(const HostField &fat, const HostField &lng) {
     return update([&](const LinkField &fat_field, const LinkField &long_field) {
         links_to_device(device_, fat, map_, geometry_, fat_field);
@@ -86,7 +74,7 @@ ResidentLinks::Packed ResidentLinks::packed_fat(Precision precision) {
     const auto found = fat_versions_.find(precision);
     if (found != fat_versions_.end())
         return found->second;
-    PackedLinks packed = pack(fat_, fat_statistics_, precision, 18, "fat links");
+    PackedLinks packed = pack_links(device_, fat_, fat_statistics_, geometry_, precision, 18, "fat links");
     return fat_versions_[precision] = keep(packed, fat_layers);
 }
 
@@ -99,7 +87,7 @@ ResidentLinks::Packed ResidentLinks::packed_long(Precision precision, int reals)
         return found->second;
     if (refused_.count(key) != 0)
         return packed_long(precision, 18);
-    PackedLinks packed = pack(lng_, lng_statistics_, precision, reals, "long links");
+    PackedLinks packed = pack_links(device_, lng_, lng_statistics_, geometry_, precision, reals, "long links");
     if (reals < 18 && !(packed.worst_error <= accepted_error(precision))) {
         refused_[key] = true;
         warnings_ += format("long links: %d reals in %s precision do not hold these links (worst error of an element "

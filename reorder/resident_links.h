@@ -56,7 +56,6 @@ class ResidentLinks {
     Packed packed_fat(Precision precision);
     Packed packed_long(Precision precision, int reals);
     LinkStatistics examine(const LinkField &field, const char *name);
-    PackedLinks pack(const LinkField &from, const LinkStatistics &, Precision, int reals, const char *owner);
     Device &device_;
     const SiteMap &map_;
     Geometry geometry_;

@@ -3,6 +3,7 @@
 #include "milc_glue/context.h"
 #include "tests/plugin_support.h"
 #include "tests/ranks_support.h"
+#include <cmath>
 
 namespace tests {
 
@@ -36,6 +37,18 @@ struct Fields {
 
 inline bool same_bits(const std::vector<double> &a, const std::vector<double> &b) {
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+
+inline double difference(const std::vector<double> &a, const std::vector<double> &b) {
+    double off = 0, size = 0;
+    for (size_t k = 0; k < a.size(); ++k)
+        off += (a[k] - b[k]) * (a[k] - b[k]), size += b[k] * b[k];
+    return std::sqrt(off / size);
+}
+
+// Values of MILCGPU_DIRECT that make a difference: GPUs store into each other's memory, or all goes over the host.
+inline std::vector<const char *> ways(milcgpu::Backend backend) {
+    return backend == milcgpu::Backend::cuda ? std::vector<const char *>{"1", "0"} : std::vector<const char *>{"1"};
 }
 
 inline std::string text_of(const Cut &cut) {

@@ -8,11 +8,6 @@ using namespace tests;
 
 namespace {
 
-// Values of MILCGPU_DIRECT that make a difference: GPUs store into each other's memory, or all goes over the host.
-std::vector<const char *> ways(Backend backend) {
-    return backend == Backend::cuda ? std::vector<const char *>{"1", "0"} : std::vector<const char *>{"1"};
-}
-
 // D in every precision and reconstruction (links as precise as vectors where this is for many ranks), on both parities,
 // as one field behind the other.
 std::vector<double> all_of_d(const Fields &fields, const Cut &cut, Backend backend, bool &well, int for_ranks = 1) {
@@ -129,13 +124,6 @@ Solved solve_on(const Fields &fields, const Cut &cut, Backend backend, int preci
     for (int rank = 1; rank < cut.ranks(); ++rank) // the same bits
         well = well && iterations[rank] == iterations[0] && residuals[rank] == residuals[0];
     return solved;
-}
-
-double difference(const std::vector<double> &a, const std::vector<double> &b) {
-    double off = 0, size = 0;
-    for (size_t k = 0; k < a.size(); ++k)
-        off += (a[k] - b[k]) * (a[k] - b[k]), size += b[k] * b[k];
-    return std::sqrt(off / size);
 }
 
 } // namespace

@@ -733,35 +733,8 @@ TEST_CASE("Laplace: what does not work is refused in words, and nothing is writt
     }
 }
 
-TEST_CASE("Laplace: a lattice that is cut is refused, odd extents along a direction, too",
+TEST_CASE("Laplace: odd extents along a direction are refused, and a cut lattice without a halo",
           "[operators][laplace][errors]") {
-    const reference::Lattice lattice{{4, 4, 4, 6}};
-    milcgpu_layout layout = layout_of(lattice);
-    layout.emulate = 8;
-    milcgpu_options options{};
-    options.struct_size = sizeof options;
-    options.backend = MILCGPU_HOST;
-    options.verbosity = 0;
-    milcgpu_context *context = nullptr;
-    REQUIRE(milcgpu_init(&layout, &options, &context) == MILCGPU_OK);
-    milcgpu_meson_links *links = nullptr;
-    REQUIRE(milcgpu_meson_links_create(context, MILCGPU_DOUBLE, &links) == MILCGPU_OK);
-    auto u = reference::links_to_milc<double>(lattice, links_for(lattice, 91));
-    auto b = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 92)), x = b;
-    const milcgpu_field field = Session<double>::field(u), from = Session<double>::field(b),
-                        to = Session<double>::field(x);
-    const milcgpu_meson_links_spec load{sizeof load, 0, 0, {}};
-    REQUIRE(milcgpu_meson_links_load(links, &load, &field) == MILCGPU_OK);
-    const milcgpu_quarks source{&from, nullptr, 0}, solution{&to, nullptr, 0};
-    const auto solve = laplace_solve(4, 0.1, 1e-8, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
-    CHECK(milcgpu_laplace_solve(links, &solve, 1, &source, &solution, nullptr) == MILCGPU_NOT_BUILT);
-    CHECK(std::string(milcgpu_last_error()).find("cut over ranks") != std::string::npos);
-    const milcgpu_laplace_spec spec{sizeof spec, 3, 0.1, {MILCGPU_DOUBLE, 0, 0}};
-    CHECK(milcgpu_laplace(links, &spec, MILCGPU_LAPLACE_D, 3, 1, &source, &solution) == MILCGPU_NOT_BUILT);
-    CHECK(x == b);
-    milcgpu_meson_links_destroy(links);
-    milcgpu_finalize(context);
-
     Bench bench({4, 4, 2, 5}, Backend::host);
     const LaplaceOperator A = bench.op(Precision::double_, 18, 4, 0.1, 0);
     const SpinorField in = A.vectors(bench.device, "test"), between = A.between(bench.device, "test");
@@ -770,4 +743,16 @@ TEST_CASE("Laplace: a lattice that is cut is refused, odd extents along a direct
     CHECK_THROWS_WITH(A.first_half(bench.device, half),
                       "laplace: the extent in T is 5: it must be even, or a step would "
                       "not lead from even to odd sites");
+    const Geometry cut({4, 4, 2, 6}, {0, 0, 0, 0}, {4, 4, 2, 6}, halo_depth, 8);
+    const LinkField u(bench.device, Precision::double_, 18, cut, "test");
+    const LaplaceOperator alone(cut, 0, {Precision::double_, Precision::double_, 18}, u, 4, 0.1);
+    const SpinorField on_cut = alone.vectors(bench.device, "test"), other = alone.between(bench.device, "test");
+    half.in = on_cut, half.out = other;
+    std::string refused;
+    try {
+        alone.first_half(bench.device, half);
+    } catch (const Error &error) {
+        refused = error.what();
+    }
+    CHECK(refused.find("a halo where the lattice is cut") != std::string::npos);
 }

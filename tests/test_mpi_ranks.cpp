@@ -76,7 +76,7 @@ TEST_CASE("mpi: a solve over ranks has the iterations and the solution of one ra
         }
 }
 
-TEST_CASE("mpi: measurements over ranks have the fields of one rank, and the same correlators",
+TEST_CASE("mpi: measurements over ranks have the fields of one rank, and the same correlators and solutions",
           "[ranks][mpi][measurements][cut]") {
     NEED_MPI;
     for (const Mpi &mpi : mpis())
@@ -84,7 +84,7 @@ TEST_CASE("mpi: measurements over ranks have the fields of one rank, and the sam
             const Run r = run(mpi, ranks, "measure");
             INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
             CHECK(r.status == 0);
-            CHECK(r.count(std::to_string(6 * ranks) + " checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") ==
+            CHECK(r.count(std::to_string(9 * ranks) + " checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") ==
                   1);
         }
 }

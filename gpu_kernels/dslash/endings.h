@@ -7,6 +7,14 @@
 
 namespace milcgpu {
 
+// What rows of a stencil's table for lattices that are not cut are built for; without a GPU they serve those that are
+// as well.
+#if defined(MILCGPU_WITH_CUDA)
+using OnThisBackend = Lattice;
+#else
+using OnThisBackend = CutLattice;
+#endif
+
 // What follows D: the epilogues plain, normal and residual, or a step of conjugate gradient, which has a sum more.
 // `made` becomes the new element, as stored.
 template <class Spinor> struct Ending {

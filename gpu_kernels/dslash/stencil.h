@@ -9,13 +9,6 @@
 
 namespace milcgpu {
 
-// Rows of lattices that are not cut; without a GPU they serve those that are as well.
-#if defined(MILCGPU_WITH_CUDA)
-using OnThisBackend = Lattice;
-#else
-using OnThisBackend = CutLattice;
-#endif
-
 // Links of both fields that take at most this part of the L2 cache stay there from one launch to the next; larger ones
 // would push each other and the vectors out.
 constexpr double part_for_links = 0.8;

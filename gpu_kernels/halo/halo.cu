@@ -11,6 +11,7 @@ template <int bytes, int word> struct GhostsOfVector {
     static constexpr bool fits_slot = true;
     CutLattice lattice;
     int parity;
+    int layers;          // of the ghosts
     unsigned char *data; // of source 0
     size_t stride, source_bytes;
     // What the neighbour has as the ghost of a place in a face.
@@ -22,11 +23,11 @@ template <int bytes, int word> struct GhostsOfVector {
     }
     // Elements of a piece: one source behind the other.
     MILCGPU_HD void load(const Pieces::Piece &piece, int e, uint32_t *w) const {
-        const int places = lattice.depth * lattice.layer[piece.mu], source = e / places;
+        const int places = layers * lattice.layer[piece.mu], source = e / places;
         load_sent(piece.mu, piece.side, e - source * places, data + source * source_bytes, w);
     }
     MILCGPU_HD void store(const Pieces::Piece &piece, int e, const uint32_t *w) const {
-        const int places = lattice.depth * lattice.layer[piece.mu], source = e / places;
+        const int places = layers * lattice.layer[piece.mu], source = e / places;
         store_element<bytes, word>(data + source * source_bytes, stride,
                                    lattice.ghost[piece.mu][piece.side] + e - source * places, w);
     }
@@ -132,7 +133,8 @@ PeerLaunch Halo::before_dslash(const SpinorBlock &in, int parity, bool sent, boo
 void Halo::send_to_peers(const SpinorBlock &field, int parity) {
     const int n = static_cast<int>(geometry_.ghost_sites());
     for_element(field, [&](auto bytes, auto word) {
-        const GhostsOfVector<bytes, word> vector{geometry_.lattice(), parity, field.data, field.stride, 0};
+        const GhostsOfVector<bytes, word> vector{geometry_.lattice(), parity,       geometry_.lattice().depth,
+                                                 field.data,          field.stride, 0};
         cuda::start(device_, "send sites to the neighbours", cuda::exchange_blocks(n), max_block,
                     send_vector<bytes, word>, vector, n, peers_->map(parity));
     });
@@ -205,18 +207,23 @@ void Halo::check_messages(const char *phase, const Buffers &buffers, const Piece
     });
 }
 
-void Halo::exchange(const SpinorBlock &field, int parity) {
+void Halo::exchange(const SpinorBlock &field, int parity, int layers, int directions) {
     const CutLattice &lattice = geometry_.lattice();
+    const auto pieces_of = [&](int sources) {
+        Pieces pieces;
+        for (int mu = 0; mu < directions; ++mu)
+            for (int side = 0; side < 2 && lattice.cut(mu); ++side)
+                pieces.add(mu, side, 0, sources * layers * lattice.layer[mu]);
+        return pieces;
+    };
+    const int of_source = pieces_of(1).elements_of_all();
     for_element(field, [&](auto bytes, auto word) {
-        const size_t of_source = geometry_.ghost_sites() * Element<bytes>::packed;
-        const int at_once = static_cast<int>(slot_bytes() / of_source);
-        for (int k = 0; k < field.sources; k += at_once) {
-            Pieces pieces;
-            for (int mu = 0; mu < 4; ++mu)
-                for (int side = 0; side < 2 && lattice.cut(mu); ++side)
-                    pieces.add(mu, side, 0, std::min(at_once, field.sources - k) * lattice.depth * lattice.layer[mu]);
-            pass<bytes>("the halo of a vector", pieces,
-                        GhostsOfVector<bytes, word>{lattice, parity, field[k].data, field.stride, field.source_bytes});
+        const size_t room = slot_bytes() / Element<bytes>::packed;
+        for (int k = 0, count; k < field.sources && of_source > 0; k += count) {
+            count = std::min(field.sources - k, static_cast<int>(room / of_source));
+            pass<bytes>(
+                "the halo of a vector", pieces_of(count),
+                GhostsOfVector<bytes, word>{lattice, parity, layers, field[k].data, field.stride, field.source_bytes});
         }
     });
 }

@@ -49,8 +49,12 @@ class Halo {
         return {device_.peers() != nullptr ? peers_->map(parity) : GhostMap{}, geometry_.lattice(), parity};
     }
 
-    // Fills all ghosts of `field`, which lives on the sites of `parity`; of all its sources, a slot's worth at a time.
-    void exchange(const SpinorBlock &field, int parity);
+    // Fills ghosts of `field`, which lives on the sites of `parity`, of all its sources, a slot's worth at a time: all
+    // of them, or the nearest `layers` in the first so many directions.
+    void exchange(const SpinorBlock &field, int parity) { exchange(field, parity, geometry_.lattice().depth, 4); }
+    void exchange(const SpinorBlock &field, int parity, int layers, int directions);
+    // The host has a part in these exchanges, so that no launches with them between are recorded.
+    bool needs_host() const { return ranks_.size() > 1 && !by_peers(); }
     // Fills what the backward terms of D read: of the links of each direction mu that is cut, on both parities, the
     // `layers` nearest ones behind in mu.
     void exchange_backward(const LinkField &links, int layers);

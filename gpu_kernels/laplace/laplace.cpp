@@ -1,10 +1,14 @@
 #include "gpu_kernels/laplace/laplace.h"
+#include "gpu_kernels/halo/halo.h"
 
 namespace milcgpu {
 
 void add_double_rows(std::vector<LaplaceKernel> &table);
 void add_single_rows(std::vector<LaplaceKernel> &table);
 void add_half_rows(std::vector<LaplaceKernel> &table);
+void add_double_cut_rows(std::vector<LaplaceKernel> &table);
+void add_single_cut_rows(std::vector<LaplaceKernel> &table);
+void add_half_cut_rows(std::vector<LaplaceKernel> &table);
 
 const std::vector<LaplaceKernel> &laplace_table() {
     static const std::vector<LaplaceKernel> table = [] {
@@ -12,6 +16,16 @@ const std::vector<LaplaceKernel> &laplace_table() {
         add_double_rows(rows);
         add_single_rows(rows);
         add_half_rows(rows);
+        std::vector<LaplaceKernel> cut;
+#if defined(MILCGPU_WITH_CUDA)
+        add_double_cut_rows(cut);
+        add_single_cut_rows(cut);
+        add_half_cut_rows(cut);
+#else
+        cut = rows;
+#endif
+        for (size_t k = 0; k < rows.size(); ++k)
+            rows[k].cut = cut[k].whole;
         return rows;
     }();
     return table;
@@ -45,13 +59,15 @@ void check_call(const LaplaceCall &call, Epilogue epilogue) {
         (epilogue == Epilogue::step && (!fits(call.s) || call.cg == nullptr)) || (several && call.sum != nullptr) ||
         (several && call.cg != nullptr && epilogue != Epilogue::plain && epilogue != Epilogue::step) ||
         call.links->precision() != call.in.precision || call.links->stride() != call.in.stride ||
-        call.links->directions() < call.directions || call.in.data == call.out.data || call.checksums != nullptr)
+        call.links->directions() < call.directions || call.in.data == call.out.data || call.checksums != nullptr ||
+        (call.lattice.is_cut() && call.halo == nullptr))
         throw Error(
             Status::bad_argument,
             "laplace: vectors and links of one precision and one lattice and as many sources, in and out apart, "
-            "scalars for a step and for sums of several sources, and no checksums are needed");
+            "scalars for a step and for sums of several sources, no checksums, and a halo where the lattice is cut are "
+            "needed");
     for (int mu = 0; mu < call.directions; ++mu)
-        if (call.lattice.extent[mu] % 2 != 0)
+        if (call.lattice.extent[mu] % 2 != 0 && !call.lattice.cut(mu))
             throw Error(Status::bad_argument,
                         format("laplace: the extent in %c is %d: it must be even, or a step would "
                                "not lead from even to odd sites",
@@ -62,6 +78,8 @@ void laplace(Device &device, const LaplaceCall &call, Epilogue epilogue) {
     const LaplaceKernel &row =
         find_laplace(call.in.precision, call.links->reals(), call.directions, epilogue, call.in.sources);
     check_call(call, epilogue);
+    if (call.lattice.is_cut())
+        call.halo->exchange(call.in, 1 - call.parity, 1, call.directions);
     row.launch(device, call, epilogue);
 }
 

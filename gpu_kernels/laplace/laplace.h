@@ -18,10 +18,13 @@
 
 namespace milcgpu {
 
+class Halo;
+
 struct LaplaceCall : HalfCall {
-    Lattice lattice;        // not cut; extents along the directions even
-    int parity;             // of out: 0 even, 1 odd
-    int directions;         // 3 or 4
+    CutLattice lattice; // extents along the directions even, where it is not cut
+    Halo *halo;         // where it is cut: laplace() fills the ghosts of `in`, and those of links are there (halo.h)
+    int parity;         // of out: 0 even, 1 odd
+    int directions;     // 3 or 4
     const LinkField *links; // precision of the vectors
     double kappa;
 };
@@ -30,10 +33,15 @@ struct LaplaceKernel {
     Precision precision; // of vectors and links
     int reals, directions;
     Epilogue epilogue;
-    int most_sources; // 1, or up to so many at once
-    void (*launch)(Device &, const LaplaceCall &, Epilogue);
+    int most_sources;                                       // 1, or up to so many at once
+    void (*whole)(Device &, const LaplaceCall &, Epilogue); // launches it on a lattice that is not cut
     const char *file;
     LaunchShape shape;
+    void (*cut)(Device &, const LaplaceCall &, Epilogue) = nullptr; // and on one that is
+    // On the host one of them serves all lattices: a compiler rounds the same source as it likes.
+    void launch(Device &device, const LaplaceCall &call, Epilogue end) const {
+        (call.lattice.is_cut() || !device.on_gpu() ? cut : whole)(device, call, end);
+    }
 };
 
 // Every combination that is built.
@@ -42,7 +50,9 @@ const std::vector<LaplaceKernel> &laplace_table();
 const LaplaceKernel &find_laplace(Precision, int reals, int directions, Epilogue, int sources = 1);
 // Throws Error(bad_argument) when the fields of a call do not fit each other or the lattice.
 void check_call(const LaplaceCall &, Epilogue);
-// Looks the kernel up by the fields of the call, checks and launches it.
+// Looks the kernel up by the fields of the call, checks and launches it. Where the lattice is cut all ranks call
+// together, and first send, in each of the call's directions that is cut, both outermost layers of `in`:
+// spinor_bytes(precision) a site and source.
 void laplace(Device &, const LaplaceCall &, Epilogue);
 
 // Compulsory traffic and work of a launch on one parity.

@@ -1,5 +1,5 @@
 // The sum of laplace.h at a site, once, and its launches. A translation unit a precision (double.cu, single.cu,
-// half.cu) instantiates them.
+// half.cu; for cut lattices double_cut.cu ...) instantiates them.
 //
 // One thread a site (four on small lattices, one a direction). Each link is read once in a launch (streaming loads);
 // each vector up to 8 times, through the caches. 3 or 4 directions are known when this is compiled: all loads of a site
@@ -12,13 +12,14 @@
 
 namespace milcgpu {
 
-template <class Spinor, int reals, int directions, Reuse of_links> struct LaplaceHops {
+// Where: Lattice, or CutLattice, which takes more registers. Ghosts lie behind the field that is read.
+template <class Where, class Spinor, int reals, int directions, Reuse of_links> struct LaplaceHops {
     static constexpr Precision precision = Spinor::precision;
     using Real = typename Spinor::Real;
     using Vec = Vector<Real>;
     using Part = Vec; // of all directions or of some
 
-    Lattice lattice;
+    Where lattice;
     int parity;
     size_t stride; // of the vectors
     size_t link_stride;
@@ -49,9 +50,9 @@ template <class Spinor, int reals, int directions, Reuse of_links> struct Laplac
     }
 };
 
-template <class Spinor, int reals, int directions, class End, Reuse of_links>
-struct LaplaceStencil : LaplaceHops<Spinor, reals, directions, of_links> {
-    using Base = LaplaceHops<Spinor, reals, directions, of_links>;
+template <class Where, class Spinor, int reals, int directions, class End, Reuse of_links>
+struct LaplaceStencil : LaplaceHops<Where, Spinor, reals, directions, of_links> {
+    using Base = LaplaceHops<Where, Spinor, reals, directions, of_links>;
     using typename Base::Part;
     using typename Base::Vec;
     End end;
@@ -80,9 +81,9 @@ struct LaplaceStencil : LaplaceHops<Spinor, reals, directions, of_links> {
 };
 
 // Of several sources, which lie `source_bytes` apart: each link is loaded and decoded once for all of a thread.
-template <class Spinor, int reals, int directions>
-struct LaplaceSourcesHops : LaplaceHops<Spinor, reals, directions, Reuse::keep> {
-    using typename LaplaceHops<Spinor, reals, directions, Reuse::keep>::Vec;
+template <class Where, class Spinor, int reals, int directions>
+struct LaplaceSourcesHops : LaplaceHops<Where, Spinor, reals, directions, Reuse::keep> {
+    using typename LaplaceHops<Where, Spinor, reals, directions, Reuse::keep>::Vec;
     size_t source_bytes;
 
     // sum[r]: of source own.k[r]. at_once: directions whose loads may be on their way together.
@@ -115,29 +116,30 @@ template <class Hops> void fill_hops(Hops &hops, const LaplaceCall &call) {
 }
 
 // min_blocks, block: see launch_sum.
-template <class Spinor, int reals, int directions, int min_blocks, int block>
+template <class Where, class Spinor, int reals, int directions, int min_blocks, int block>
 void launch_laplace(Device &device, const LaplaceCall &call, Epilogue epilogue) {
     const auto start = [&](auto end, const auto &finish, const auto &pending) {
-        LaplaceStencil<Spinor, reals, directions, decltype(end), Reuse::stream> body{};
+        LaplaceStencil<Where, Spinor, reals, directions, decltype(end), Reuse::stream> body{};
         fill_hops(body, call);
         body.end = end;
         const SumLaunch how{"launch laplace", call.cg != nullptr ? &call.cg->active : call.gate, block, call.defer};
         launch_sum<decltype(end)::sums, min_blocks>(device, call.lattice.sites(call.parity), body, finish, how,
                                                     pending);
     };
-    with_ending<Spinor, Lattice>(device, call, epilogue, call.lattice.sites(1 - call.parity), start);
+    with_ending<Spinor, Where>(device, call, epilogue, call.lattice.sites(1 - call.parity), start);
 }
 
-template <class Spinor, int reals, int directions, int min_blocks, class Shape>
+template <class Where, class Spinor, int reals, int directions, int min_blocks, class Shape>
 void launch_laplace_of_sources(Device &device, const LaplaceCall &call, Epilogue epilogue) {
     const int sites = call.lattice.sites(call.parity);
     if (call.cg == nullptr) {
-        TogetherStencil<Spinor, LaplaceSourcesHops<Spinor, reals, directions>, Shape> body{};
+        TogetherStencil<Spinor, LaplaceSourcesHops<Where, Spinor, reals, directions>, Shape> body{};
         fill_hops(body, call);
         start_together(device, call, epilogue, sites, body, "launch laplace on several sources, no sums");
     } else {
-        with_ending_of_sources<Spinor, Lattice>(call, epilogue, [&](const auto &end, const auto &finish) {
-            SourcesStencil<LaplaceStencil<Spinor, reals, directions, std::decay_t<decltype(end)>, Reuse::keep>> body{};
+        with_ending_of_sources<Spinor, Where>(call, epilogue, [&](const auto &end, const auto &finish) {
+            SourcesStencil<LaplaceStencil<Where, Spinor, reals, directions, std::decay_t<decltype(end)>, Reuse::keep>>
+                body{};
             fill_hops(body.first, call);
             body.first.end = end;
             start_sources<min_blocks>(device, call, sites, body, finish, "launch laplace on several sources");
@@ -147,7 +149,7 @@ void launch_laplace_of_sources(Device &device, const LaplaceCall &call, Epilogue
 
 // The rows of one precision: 3 reconstructions x 3 and 4 directions x 4 epilogues x one source and several. min_blocks
 // of several sources: of those in conjugate gradients.
-template <class Spinor, int min_blocks, int block, int min_blocks_of_sources, class Shape>
+template <class Where, class Spinor, int min_blocks, int block, int min_blocks_of_sources, class Shape>
 void add_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
     const auto add = [&](auto reals, auto directions) {
         for (const EpilogueTraits &end : epilogues) {
@@ -156,7 +158,7 @@ void add_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
                              directions,
                              end.epilogue,
                              1,
-                             launch_laplace<Spinor, reals, directions, min_blocks, block>,
+                             launch_laplace<Where, Spinor, reals, directions, min_blocks, block>,
                              file,
                              {block, min_blocks, 1}});
             table.push_back({Spinor::precision,
@@ -164,7 +166,7 @@ void add_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
                              directions,
                              end.epilogue,
                              max_shifts,
-                             launch_laplace_of_sources<Spinor, reals, directions, min_blocks_of_sources, Shape>,
+                             launch_laplace_of_sources<Where, Spinor, reals, directions, min_blocks_of_sources, Shape>,
                              file,
                              {tile_sites, Shape::blocks, Shape::together}});
         }
@@ -176,6 +178,19 @@ void add_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
     add_reals(std::integral_constant<int, 18>());
     add_reals(std::integral_constant<int, 12>());
     add_reals(std::integral_constant<int, 8>());
+}
+
+// As for staggered D (dslash/rows.h): in double registers are not bounded, because few threads with many loads on their
+// way serve the memory better than many with few. In single 3 blocks of 256 threads an SM leave 80 registers, in half 4
+// leave 64. In half links are 16-bit fixed point, vectors as in su3/spinor_storage.h, arithmetic in single.
+template <class Where> void double_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
+    add_laplace_rows<Where, SpinorDouble, 1, 128, 1, SourcesShape<4, 4, 1>>(table, file);
+}
+template <class Where> void single_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
+    add_laplace_rows<Where, SpinorSingle, 3, 128, 3, SourcesShape<4, 6, 4>>(table, file);
+}
+template <class Where> void half_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
+    add_laplace_rows<Where, SpinorHalf, 4, 128, 3, SourcesShape<4, 6, 1>>(table, file);
 }
 
 } // namespace milcgpu

@@ -3,18 +3,14 @@
 
 namespace milcgpu {
 
-void check_directions(const Geometry &geometry, int directions) {
-    if (geometry.is_cut())
-        throw Error(Status::not_built,
-                    "the Laplace operator is not built for a lattice that is cut over ranks: give one "
-                    "rank all of it");
+void check_directions(int directions) {
     if (directions != 3 && directions != 4)
         throw Error(Status::bad_argument,
                     format("Laplace operator in %d directions: 3 (X Y Z) or 4 are what there is", directions));
 }
 
-void check_laplace(const Geometry &geometry, int directions, double kappa) {
-    check_directions(geometry, directions);
+void check_laplace(int directions, double kappa) {
+    check_directions(directions);
     if (!(kappa > 0 && 2 * directions * kappa < 1))
         throw Error(
             Status::bad_argument,
@@ -24,9 +20,9 @@ void check_laplace(const Geometry &geometry, int directions, double kappa) {
 }
 
 LaplaceOperator::LaplaceOperator(const Geometry &geometry, int parity, const OperatorSpec &spec, const LinkField &links,
-                                 int directions, double kappa)
-    : NormalOperator(geometry, parity, spec), links_(&links), directions_(directions), kappa_(kappa) {
-    check_laplace(geometry, directions, kappa);
+                                 int directions, double kappa, Halo *halo)
+    : NormalOperator(geometry, parity, spec), links_(&links), directions_(directions), kappa_(kappa), halo_(halo) {
+    check_laplace(directions, kappa);
     if (spec.spinor != spec.link || spec.link != links.precision() || spec.reals != links.reals())
         throw Error(Status::bad_argument,
                     "Laplace operator: vectors and links of one precision are needed, and the links that are named");
@@ -37,6 +33,7 @@ void LaplaceOperator::launch(Device &device, const HalfCall &half, Epilogue epil
     LaplaceCall call{};
     static_cast<HalfCall &>(call) = half;
     call.lattice = geometry().lattice();
+    call.halo = halo_;
     call.parity = to;
     call.directions = directions_;
     call.links = links_;

@@ -5,24 +5,27 @@
 // M x = b on all sites is A x_e = b_e + kappa D b_o and then x_o = b_o + kappa D x_e. For |kappa| < 1 / (2 d) both are
 // positive, whatever the unitary links: no eigenvalue of A is below 1 - (2 d kappa)^2 or above 1.
 #pragma once
+#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/laplace/laplace.h"
 #include "gpu_kernels/operators/normal_operator.h"
 
 namespace milcgpu {
 
-// Throws Error(not_built) where the lattice is cut, Error(bad_argument) for directions other than 3 and 4.
-void check_directions(const Geometry &, int directions);
+// Throws Error(bad_argument) for directions other than 3 and 4.
+void check_directions(int directions);
 // And for kappa outside 0 < kappa < 1 / (2 d).
-void check_laplace(const Geometry &, int directions, double kappa);
+void check_laplace(int directions, double kappa);
 
 class LaplaceOperator : public NormalOperator {
   public:
     static constexpr double shift = 1; // of A; solvers take it
 
     // The links must outlive the operator; spec.link and spec.reals are theirs, and spec.spinor is spec.link. Throws as
-    // check_laplace does, and Error(not_built) where there is no kernel.
-    LaplaceOperator(const Geometry &, int parity, const OperatorSpec &, const LinkField &, int directions,
-                    double kappa);
+    // check_laplace does, and Error(not_built) where there is no kernel. halo: needed where the geometry is cut, and
+    // must outlive the operator; links then have their nearest ghosts behind (Halo::exchange_backward), and all ranks
+    // call together.
+    LaplaceOperator(const Geometry &, int parity, const OperatorSpec &, const LinkField &, int directions, double kappa,
+                    Halo *halo = nullptr);
     int directions() const { return directions_; }
     double kappa() const { return kappa_; }
 
@@ -36,6 +39,7 @@ class LaplaceOperator : public NormalOperator {
     bool takes_several() const override { return true; }
     std::vector<Region> stands_on() const override { return {links_->region("gauge links")}; }
     bool takes_checksums() const override { return false; }
+    bool needs_host() const override { return halo_ != nullptr && halo_->needs_host(); }
     double flops(Epilogue) const override;
     double bytes(Epilogue) const override;
 
@@ -51,6 +55,7 @@ class LaplaceOperator : public NormalOperator {
     const LinkField *links_;
     int directions_;
     double kappa_;
+    Halo *halo_;
 };
 
 } // namespace milcgpu

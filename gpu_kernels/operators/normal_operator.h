@@ -25,7 +25,7 @@ class NormalOperator {
     int parity() const { return parity_; } // of the vectors
     const OperatorSpec &spec() const { return spec_; }
     virtual int components() const { return 1; } // colour vectors a site
-    virtual int sign() const { return 1; } // of B^dag B
+    virtual int sign() const { return 1; }       // of B^dag B
 
     // out = B in. call.x and what follows it up to alpha are not read.
     virtual void first_half(Device &, const HalfCall &) const = 0;
@@ -52,6 +52,9 @@ class NormalOperator {
 
     // Whether several sources are applied to at once, with any epilogue.
     virtual bool takes_several() const = 0;
+
+    // Whether the host has work between its launches, beside sums of ranks: then they are not recorded.
+    virtual bool needs_host() const { return false; }
 
     // The resident data that the operator is made of.
     virtual std::vector<Region> stands_on() const = 0;

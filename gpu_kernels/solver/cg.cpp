@@ -201,8 +201,8 @@ ChunkLoop &CgSolver::chunks() {
         }
     };
     device_.agree("the start of the iteration", [&] {
-        loop = std::make_unique<ChunkLoop>(device_, chunk,
-                                           std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(CgState)}});
+        loop = std::make_unique<ChunkLoop>(
+            device_, chunk, std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(CgState)}}, !sloppy_->A->needs_host());
     });
     return *loop;
 }

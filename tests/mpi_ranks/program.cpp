@@ -11,7 +11,7 @@
 //   quda      MILC's own GPU switches (quda.cpp)
 //   lost      the last rank stops where the plugin's ranks decide: the plugin ends the job
 #include "gpu_kernels/geometry/lattice.h"
-#include "milc_glue/milcgpu_mesons.h"
+#include "milc_glue/milcgpu_laplace.h"
 #include "milc_glue/milcgpu_mpi.h"
 #include "milc_glue/start_context.h"
 #include "tests/failing_new.h"
@@ -246,22 +246,31 @@ void solve(const milcgpu_messages &table) {
 }
 
 struct Measured {
-    std::vector<double> quark; // after an operator of four links, and smearing
-    std::vector<double> sums;  // a correlator a time slice
+    std::vector<double> quark;    // after an operator of four links, and smearing
+    std::vector<double> sums;     // a correlator a time slice
+    std::vector<double> solution; // of the gauge Laplace operator
+    milcgpu_solve_report report{};
 };
 
 Measured measured_on(const milcgpu_layout &layout) {
     const int slices = layout.whole[3] > 0 ? layout.whole[3] : layout.extent[3];
-    Measured made{field_of(layout, 6, 1u << 31, 1), std::vector<double>(2 * slices)};
+    Measured made{field_of(layout, 6, 1u << 31, 1), std::vector<double>(2 * slices), field_of(layout, 6, 1u << 29, 1)};
     std::vector<double> gauge = field_of(layout, 72, 0, 0.5), other = field_of(layout, 6, 1u << 30, 1);
     const auto field = [](std::vector<double> &data) { return milcgpu_field{data.data(), MILCGPU_DOUBLE, 0}; };
-    const milcgpu_field u = field(gauge), x = field(made.quark), y = field(other);
-    const milcgpu_quarks quark{&x, nullptr, 0}, second{&y, nullptr, 0};
+    const milcgpu_field u = field(gauge), x = field(made.quark), y = field(other), z = field(made.solution);
+    const milcgpu_quarks quark{&x, nullptr, 0}, second{&y, nullptr, 0}, solution{&z, nullptr, 0};
     const milcgpu_meson_links_spec spec{sizeof spec, 1, 0, {}};
     const int origin[4] = {1, 0, 3, 2};
     const milcgpu_momentum momentum = {{1, 0, -1}, {MILCGPU_EVEN_AND_ODD, MILCGPU_EVEN_AND_ODD, MILCGPU_EVEN_AND_ODD}};
     const milcgpu_meson_term term = {milcgpu_spin_taste_index("GXT-GX"), 0, 1, 0.7, 0};
     const milcgpu_meson_spec sums = {sizeof sums, {1, 0, 3, 2}, 1, 1, 1, &momentum, &term};
+    const milcgpu_laplace_spec laplace{sizeof laplace, 4, 0.1, {MILCGPU_DOUBLE, 0, 18}};
+    milcgpu_laplace_solve_spec solve{};
+    solve.struct_size = sizeof solve;
+    solve.directions = 4, solve.kappa = 0.1, solve.tolerance = 1e-11;
+    solve.max_iterations = 1000, solve.max_restarts = 5;
+    solve.precise.precision = MILCGPU_DOUBLE, solve.sloppy.precision = MILCGPU_SINGLE;
+    made.report.struct_size = sizeof made.report;
     milcgpu_context *context = nullptr;
     milcgpu_meson_links *links = nullptr;
     const bool done =
@@ -272,7 +281,10 @@ Measured measured_on(const milcgpu_layout &layout) {
             MILCGPU_OK &&
         milcgpu_gauss_smear(links, 2, 1.2, 3, -1, 1, &quark) == MILCGPU_OK &&
         milcgpu_gauss_smear(links, 1, 1.2, 2, 5, 1, &quark) == MILCGPU_OK &&
-        milcgpu_contract(links, &sums, nullptr, nullptr, 1, &quark, &second, made.sums.data()) == MILCGPU_OK;
+        milcgpu_laplace(links, &laplace, MILCGPU_LAPLACE_M, MILCGPU_EVEN + MILCGPU_ODD, 1, &quark, &quark) ==
+            MILCGPU_OK &&
+        milcgpu_contract(links, &sums, nullptr, nullptr, 1, &quark, &second, made.sums.data()) == MILCGPU_OK &&
+        milcgpu_laplace_solve(links, &solve, 1, &second, &solution, &made.report) == MILCGPU_OK;
     check(done, milcgpu_last_error());
     milcgpu_meson_links_destroy(links);
     milcgpu_finalize(context);
@@ -291,6 +303,14 @@ void measure(const milcgpu_messages &table) {
                          one.quark.begin() + parity * all + first),
               "quark fields have the bits of one rank");
     double off = 0, size = 0;
+    for (size_t k = 0; k < own; ++k) { // on even sites
+        const double d = many.solution[k] - one.solution[first + k];
+        off += d * d, size += one.solution[first + k] * one.solution[first + k];
+    }
+    check(off < 1e-20 * size, "the solution of the Laplace operator: " + std::to_string(std::sqrt(off / size)));
+    check(many.report.true_residual < 1e-11, "the true residual");
+    check(std::abs(many.report.iterations - one.report.iterations) <= 1, "iterations");
+    off = size = 0;
     for (size_t k = 0; k < one.sums.size(); ++k)
         off = std::max(off, std::abs(many.sums[k] - one.sums[k])), size = std::max(size, std::abs(one.sums[k]));
     check(size > 0 && off <= 1e-15 * size, "correlators: " + std::to_string(off / size));
