@@ -56,6 +56,13 @@ struct HalfCall {
     // Residual of one source: checksums[k] (device) += the checksum of what NormalOperator::stands_on()[k] says, as
     // this launch reads it. nullptr: not wanted.
     uint64_t *checksums = nullptr;
+
+    // The same for source k alone.
+    void keep_source(int k) {
+        for (SpinorBlock *block : {&in, &out, &x, &z, &s})
+            *block = (*block)[k];
+        cg = cg != nullptr ? cg + k : nullptr;
+    }
 };
 
 // Of a row of a stencil's table, on the GPU: threads a block; how many blocks of 256 threads (of 64 where it takes

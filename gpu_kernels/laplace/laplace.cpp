@@ -1,5 +1,7 @@
 #include "gpu_kernels/laplace/laplace.h"
 #include "gpu_kernels/halo/halo.h"
+#include <algorithm>
+#include <iterator>
 
 namespace milcgpu {
 
@@ -22,10 +24,13 @@ const std::vector<LaplaceKernel> &laplace_table() {
         add_single_cut_rows(cut);
         add_half_cut_rows(cut);
 #else
-        cut = rows;
+        std::copy_if(rows.begin(), rows.end(), std::back_inserter(cut),
+                     [](const LaplaceKernel &row) { return row.most_sources == 1; });
 #endif
-        for (size_t k = 0; k < rows.size(); ++k)
-            rows[k].cut = cut[k].whole;
+        size_t one_source = 0;
+        for (LaplaceKernel &row : rows)
+            if (row.most_sources == 1)
+                row.cut = cut[one_source++].whole;
         return rows;
     }();
     return table;
@@ -78,9 +83,15 @@ void laplace(Device &device, const LaplaceCall &call, Epilogue epilogue) {
     const LaplaceKernel &row =
         find_laplace(call.in.precision, call.links->reals(), call.directions, epilogue, call.in.sources);
     check_call(call, epilogue);
-    if (call.lattice.is_cut())
-        call.halo->exchange(call.in, 1 - call.parity, 1, call.directions);
-    row.launch(device, call, epilogue);
+    if (!call.lattice.is_cut())
+        return row.launch(device, call, epilogue);
+    call.halo->exchange(call.in, 1 - call.parity, 1, call.directions);
+    const LaplaceKernel &of_one = find_laplace(call.in.precision, call.links->reals(), call.directions, epilogue);
+    for (int k = 0; k < call.in.sources; ++k) {
+        LaplaceCall one = call;
+        one.keep_source(k);
+        of_one.launch(device, one, epilogue);
+    }
 }
 
 size_t laplace_bytes(Precision precision, int reals, int directions, Epilogue epilogue, size_t sites) {

@@ -37,10 +37,11 @@ struct LaplaceKernel {
     void (*whole)(Device &, const LaplaceCall &, Epilogue); // launches it on a lattice that is not cut
     const char *file;
     LaunchShape shape;
-    void (*cut)(Device &, const LaplaceCall &, Epilogue) = nullptr; // and on one that is
+    void (*cut)(Device &, const LaplaceCall &, Epilogue) = nullptr; // and on one that is; nullptr: not built
     // On the host one of them serves all lattices: a compiler rounds the same source as it likes.
     void launch(Device &device, const LaplaceCall &call, Epilogue end) const {
-        (call.lattice.is_cut() || !device.on_gpu() ? cut : whole)(device, call, end);
+        const bool as_cut = call.lattice.is_cut() || (cut != nullptr && !device.on_gpu());
+        (as_cut ? cut : whole)(device, call, end);
     }
 };
 
@@ -52,7 +53,7 @@ const LaplaceKernel &find_laplace(Precision, int reals, int directions, Epilogue
 void check_call(const LaplaceCall &, Epilogue);
 // Looks the kernel up by the fields of the call, checks and launches it. Where the lattice is cut all ranks call
 // together, and first send, in each of the call's directions that is cut, both outermost layers of `in`:
-// spinor_bytes(precision) a site and source.
+// spinor_bytes(precision) a site and source. Several sources then have a launch each, which keeps the library small.
 void laplace(Device &, const LaplaceCall &, Epilogue);
 
 // Compulsory traffic and work of a launch on one parity.

@@ -81,9 +81,9 @@ struct LaplaceStencil : LaplaceHops<Where, Spinor, reals, directions, of_links> 
 };
 
 // Of several sources, which lie `source_bytes` apart: each link is loaded and decoded once for all of a thread.
-template <class Where, class Spinor, int reals, int directions>
-struct LaplaceSourcesHops : LaplaceHops<Where, Spinor, reals, directions, Reuse::keep> {
-    using typename LaplaceHops<Where, Spinor, reals, directions, Reuse::keep>::Vec;
+template <class Spinor, int reals, int directions>
+struct LaplaceSourcesHops : LaplaceHops<Lattice, Spinor, reals, directions, Reuse::keep> {
+    using typename LaplaceHops<Lattice, Spinor, reals, directions, Reuse::keep>::Vec;
     size_t source_bytes;
 
     // sum[r]: of source own.k[r]. at_once: directions whose loads may be on their way together.
@@ -129,16 +129,16 @@ void launch_laplace(Device &device, const LaplaceCall &call, Epilogue epilogue) 
     with_ending<Spinor, Where>(device, call, epilogue, call.lattice.sites(1 - call.parity), start);
 }
 
-template <class Where, class Spinor, int reals, int directions, int min_blocks, class Shape>
+template <class Spinor, int reals, int directions, int min_blocks, class Shape>
 void launch_laplace_of_sources(Device &device, const LaplaceCall &call, Epilogue epilogue) {
     const int sites = call.lattice.sites(call.parity);
     if (call.cg == nullptr) {
-        TogetherStencil<Spinor, LaplaceSourcesHops<Where, Spinor, reals, directions>, Shape> body{};
+        TogetherStencil<Spinor, LaplaceSourcesHops<Spinor, reals, directions>, Shape> body{};
         fill_hops(body, call);
         start_together(device, call, epilogue, sites, body, "launch laplace on several sources, no sums");
     } else {
-        with_ending_of_sources<Spinor, Where>(call, epilogue, [&](const auto &end, const auto &finish) {
-            SourcesStencil<LaplaceStencil<Where, Spinor, reals, directions, std::decay_t<decltype(end)>, Reuse::keep>>
+        with_ending_of_sources<Spinor, Lattice>(call, epilogue, [&](const auto &end, const auto &finish) {
+            SourcesStencil<LaplaceStencil<Lattice, Spinor, reals, directions, std::decay_t<decltype(end)>, Reuse::keep>>
                 body{};
             fill_hops(body.first, call);
             body.first.end = end;
@@ -147,50 +147,57 @@ void launch_laplace_of_sources(Device &device, const LaplaceCall &call, Epilogue
     }
 }
 
-// The rows of one precision: 3 reconstructions x 3 and 4 directions x 4 epilogues x one source and several. min_blocks
-// of several sources: of those in conjugate gradients.
-template <class Where, class Spinor, int min_blocks, int block, int min_blocks_of_sources, class Shape>
-void add_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    const auto add = [&](auto reals, auto directions) {
-        for (const EpilogueTraits &end : epilogues) {
-            table.push_back({Spinor::precision,
-                             reals,
-                             directions,
-                             end.epilogue,
-                             1,
-                             launch_laplace<Where, Spinor, reals, directions, min_blocks, block>,
-                             file,
-                             {block, min_blocks, 1}});
-            table.push_back({Spinor::precision,
-                             reals,
-                             directions,
-                             end.epilogue,
-                             max_shifts,
-                             launch_laplace_of_sources<Where, Spinor, reals, directions, min_blocks_of_sources, Shape>,
-                             file,
-                             {tile_sites, Shape::blocks, Shape::together}});
-        }
-    };
+// The rows of one precision: 3 reconstructions x 3 and 4 directions x 4 epilogues, for one source or for several.
+template <class Add> void for_laplace_rows(const Add &add) {
     const auto add_reals = [&](auto reals) {
-        add(reals, std::integral_constant<int, 3>());
-        add(reals, std::integral_constant<int, 4>());
+        for (const EpilogueTraits &end : epilogues) {
+            add(reals, std::integral_constant<int, 3>(), end.epilogue);
+            add(reals, std::integral_constant<int, 4>(), end.epilogue);
+        }
     };
     add_reals(std::integral_constant<int, 18>());
     add_reals(std::integral_constant<int, 12>());
     add_reals(std::integral_constant<int, 8>());
+}
+template <class Where, class Spinor, int min_blocks, int block>
+void add_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
+    for_laplace_rows([&](auto reals, auto directions, Epilogue end) {
+        table.push_back({Spinor::precision,
+                         reals,
+                         directions,
+                         end,
+                         1,
+                         launch_laplace<Where, Spinor, reals, directions, min_blocks, block>,
+                         file,
+                         {block, min_blocks, 1}});
+    });
+}
+// min_blocks: of those in conjugate gradients.
+template <class Spinor, int min_blocks, class Shape>
+void add_laplace_rows_of_sources(std::vector<LaplaceKernel> &table, const char *file) {
+    for_laplace_rows([&](auto reals, auto directions, Epilogue end) {
+        table.push_back({Spinor::precision,
+                         reals,
+                         directions,
+                         end,
+                         max_shifts,
+                         launch_laplace_of_sources<Spinor, reals, directions, min_blocks, Shape>,
+                         file,
+                         {tile_sites, Shape::blocks, Shape::together}});
+    });
 }
 
 // As for staggered D (dslash/rows.h): in double registers are not bounded, because few threads with many loads on their
 // way serve the memory better than many with few. In single 3 blocks of 256 threads an SM leave 80 registers, in half 4
 // leave 64. In half links are 16-bit fixed point, vectors as in su3/spinor_storage.h, arithmetic in single.
 template <class Where> void double_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    add_laplace_rows<Where, SpinorDouble, 1, 128, 1, SourcesShape<4, 4, 1>>(table, file);
+    add_laplace_rows<Where, SpinorDouble, 1, 128>(table, file);
 }
 template <class Where> void single_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    add_laplace_rows<Where, SpinorSingle, 3, 128, 3, SourcesShape<4, 6, 4>>(table, file);
+    add_laplace_rows<Where, SpinorSingle, 3, 128>(table, file);
 }
 template <class Where> void half_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    add_laplace_rows<Where, SpinorHalf, 4, 128, 3, SourcesShape<4, 6, 1>>(table, file);
+    add_laplace_rows<Where, SpinorHalf, 4, 128>(table, file);
 }
 
 } // namespace milcgpu
