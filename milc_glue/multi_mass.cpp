@@ -77,6 +77,23 @@ std::vector<OperatorSpec> milcgpu::stages_of(const MultiMassArguments &a) {
     return stages;
 }
 
+std::vector<Alike> milcgpu::numbers_of(const MultiMassArguments &a) {
+    std::vector<Alike> numbers{{"spec.parity", double(a.parity)},
+                               {"spec.max_iterations", double(a.limits.max_iterations)},
+                               {"spec.max_restarts", double(a.limits.max_restarts)},
+                               {"spec.shared_tolerance", a.limits.shared_tolerance},
+                               {"spec.leave_tolerance", a.limits.leave_tolerance}};
+    for (const OperatorSpec &spec : {a.shared, a.precise, a.sloppy})
+        numbers.push_back({"an operator of the spec", code_of(spec)});
+    for (int i = 0; i < max_shifts; ++i) { // as many numbers on every rank
+        const bool there = i < static_cast<int>(a.limits.shifts.size());
+        numbers.push_back({"a shift's offset", there ? a.limits.shifts[i].offset : 0});
+        numbers.push_back({"a shift's tolerance", there ? a.limits.shifts[i].tolerance : 0});
+        numbers.push_back({"a shift's relative tolerance", there ? a.limits.shifts[i].relative_tolerance : 0});
+    }
+    return numbers;
+}
+
 namespace {
 
 // What is double alone is not refined together: it is where it should be, or at the floor.
@@ -98,24 +115,6 @@ std::unique_ptr<MultiMassSolver> make_solver(milcgpu_context &context, milcgpu_l
                                                    n_shifts, refiner);
     });
     return solver;
-}
-
-// What all ranks must have alike.
-std::vector<Alike> numbers_of(const MultiMassArguments &a) {
-    std::vector<Alike> numbers{{"spec.parity", double(a.parity)},
-                               {"spec.max_iterations", double(a.limits.max_iterations)},
-                               {"spec.max_restarts", double(a.limits.max_restarts)},
-                               {"spec.shared_tolerance", a.limits.shared_tolerance},
-                               {"spec.leave_tolerance", a.limits.leave_tolerance}};
-    for (const OperatorSpec &spec : {a.shared, a.precise, a.sloppy})
-        numbers.push_back({"an operator of the spec", code_of(spec)});
-    for (int i = 0; i < max_shifts; ++i) { // as many numbers on every rank
-        const bool there = i < static_cast<int>(a.limits.shifts.size());
-        numbers.push_back({"a shift's offset", there ? a.limits.shifts[i].offset : 0});
-        numbers.push_back({"a shift's tolerance", there ? a.limits.shifts[i].tolerance : 0});
-        numbers.push_back({"a shift's relative tolerance", there ? a.limits.shifts[i].relative_tolerance : 0});
-    }
-    return numbers;
 }
 
 // deliver(shift, solution): where solutions go; what it throws is the call's error.

@@ -10,6 +10,7 @@ struct MultiMassArguments {
     MultiMassLimits limits;
 };
 MultiMassArguments checked_multi_mass(const milcgpu_multi_mass_spec &); // throws where something is out of range
+std::vector<Alike> numbers_of(const MultiMassArguments &);              // what all ranks must have alike
 
 // The shared iteration goes from a.shared down to a.sloppy, a precision at a time.
 std::vector<OperatorSpec> stages_of(const MultiMassArguments &);

@@ -4,6 +4,7 @@
 #include "milc_glue/fat_links.h"
 #include "milc_glue/multi_mass.h"
 #include <cmath>
+#include <optional>
 
 using namespace milcgpu;
 
@@ -25,8 +26,11 @@ void milcgpu_wilson::clear() {
 
 void milcgpu_wilson::load(const HostField &host) {
     clear();
-    LinkField given(device(), host.real, 18, geometry(), "links of Wilson fermions");
-    links_to_device(device(), host, context->map, geometry(), given);
+    LinkField given;
+    device().agree("the loading of links", [&] {
+        given = LinkField(device(), host.real, 18, geometry(), "links of Wilson fermions");
+        links_to_device(device(), host, context->map, geometry(), given);
+    });
     statistics_ = checked_gauge_field(device(), geometry(), given, -1);
     as_given_ = host.real == Precision::double_ ? std::move(given)
                                                 : pack_links(device(), given, statistics_, geometry(),
@@ -80,7 +84,10 @@ CloverVersion milcgpu_wilson::clover(double cku0, Precision precision, int divid
     const auto one = [&](Precision in, int of, const auto &make) {
         std::shared_ptr<const CloverField> found = clover_[{in, of}];
         if (!found) {
-            CloverField made(device(), in, geometry(), of == none ? "clover term" : "inverse of the clover term");
+            CloverField made;
+            device().agree("memory for a clover term", [&] {
+                made = {device(), in, geometry(), of == none ? "clover term" : "inverse of the clover term"};
+            });
             make(made);
             found = with_checksum(std::move(made));
             clover_[{in, of}] = found;
@@ -89,8 +96,11 @@ CloverVersion milcgpu_wilson::clover(double cku0, Precision precision, int divid
     };
     const auto in_full = [&](int of) {
         return one(Precision::double_, of, [&](CloverField &made) {
-            if (of == none)
-                return make_clover(device(), geometry(), as_given_, cku0, made);
+            if (of == none) {
+                WithMargin around(device(), context->geometry, context->halo.get(), Precision::double_);
+                const LinkField &u = around.of(as_given_, clover_reach);
+                return make_clover(device(), around.box(), u, cku0, made);
+            }
             invert_clover(device(), *clover(cku0, Precision::double_, none).term, of, made);
         });
     };
@@ -109,7 +119,10 @@ CloverVersion milcgpu_wilson::clover(double cku0, Precision precision, int divid
 std::shared_ptr<const WilsonMatrix> milcgpu_wilson::matrix(const WilsonParameters &of, int parity, OperatorSpec &spec) {
     const std::shared_ptr<const LinkField> links = version(spec);
     const CloverVersion R = clover(of.cku0, spec.spinor, 1 - parity);
-    auto made = std::make_unique<WilsonMatrix>(device(), geometry(), parity, spec, *links, of.kappa, R.pair());
+    std::unique_ptr<WilsonMatrix> made;
+    device().agree("memory for a Wilson operator", [&] {
+        made = std::make_unique<WilsonMatrix>(device(), geometry(), parity, spec, *links, of.kappa, R.pair(), halo());
+    });
     // The links and the term stay as long as the operator does.
     return {made.release(), [links, R](const WilsonMatrix *M) { delete M; }};
 }
@@ -129,7 +142,9 @@ milcgpu_wilson::Solver &milcgpu_wilson::solver(const WilsonParameters &of, int p
     if (method == MILCGPU_WILSON_BICGSTAB) {
         OperatorSpec iterates = sloppy;
         const SharedMatrix M = sloppy == in_double ? made->full : matrix(of, parity, iterates);
-        made->bicgstab = std::make_unique<BicgstabSolver>(device(), BicgOperators{made->full, M});
+        device().agree("memory for a solver", [&] {
+            made->bicgstab = std::make_unique<BicgstabSolver>(device(), BicgOperators{made->full, M});
+        });
     } else {
         const auto normal = [&](OperatorSpec spec) -> Operator {
             return std::make_shared<const WilsonNormal>(matrix(of, parity, spec));
@@ -143,13 +158,15 @@ milcgpu_wilson::Solver &milcgpu_wilson::solver(const WilsonParameters &of, int p
                 OperatorSpec finer = {Precision::single, Precision::single, reals};
                 return std::make_shared<const WilsonNormal>(matrix(of, parity, finer));
             };
-        made->cg = std::make_unique<CgSolver>(device(), operators);
+        device().agree("memory for a solver", [&] { made->cg = std::make_unique<CgSolver>(device(), operators); });
     }
     solver_ = std::move(made);
     return *solver_;
 }
 
 bool milcgpu_wilson::give_back() {
+    if (halo_ != nullptr)
+        return false;
     if (solver_ && !solver_in_use_) {
         solver_.reset();
         context->say(2, "memory is short: an idle solver of Wilson fermions is given back");
@@ -171,14 +188,20 @@ bool milcgpu_wilson::give_back() {
 void milcgpu_wilson::require_unchanged(const std::vector<Region> &regions) {
     if (!context->verify)
         return;
-    for (const Region &region : regions)
-        if (checksum(device(), region.data, region.bytes) != region.expected) {
+    try {
+        device().agree("a look at links of Wilson fermions", [&] {
+            for (const Region &region : regions)
+                if (checksum(device(), region.data, region.bytes) != region.expected)
+                    throw Error(Status::corrupted,
+                                format("the device no longer holds the %s that were loaded: a bit flipped, or somebody "
+                                       "wrote there. The handle is empty now: load the links again",
+                                       region.name));
+        });
+    } catch (const Error &error) {
+        if (error.status() == Status::corrupted)
             clear();
-            throw Error(Status::corrupted,
-                        format("the device no longer holds the %s that were loaded: a bit flipped, or somebody wrote "
-                               "there. The handle is empty now: load the links again",
-                               region.name));
-        }
+        throw;
+    }
 }
 
 // ---- calls ----------------------------------------------------------------------------------------------------------
@@ -205,6 +228,15 @@ OperatorSpec wilson_operator_of(const milcgpu_operator &given, const char *what)
     return spec;
 }
 
+// And what ranks must have alike of a spec.
+Numbers with_parameters(Numbers numbers, const milcgpu_wilson_spec &spec) {
+    numbers.insert(numbers.end(), {{"spec.kappa", spec.kappa},
+                                   {"spec.clover", spec.clover},
+                                   {"spec.method", double(spec.method)},
+                                   {"spec.even_odd", double(spec.even_odd)}});
+    return numbers;
+}
+
 void check_sign(int sign) {
     if (sign != 1 && sign != -1)
         refuse(format("sign is %d: must be 1 or -1", sign));
@@ -219,7 +251,8 @@ std::vector<int> parities_of(int parity) {
 
 // Throws Error(nan_or_inf) that names the first site and spin with NaN or infinity, where there is one.
 void require_finite_vector(Device &device, const SpinorBlock &x, int parity, const char *what) {
-    const DeviceArray<double> sum(device, 1, "norm of a vector");
+    DeviceArray<double> sum;
+    device.agree("room for a norm", [&] { sum = {device, 1, "norm of a vector"}; });
     norm_squared(device, x, sum.data());
     if (sum.to_host()[0] < INFINITY)
         return;
@@ -233,11 +266,13 @@ void require_finite_vector(Device &device, const SpinorBlock &x, int parity, con
 struct Vectors {
     SpinorField on[2];
     Vectors(milcgpu_wilson &w, Precision precision, const char *owner) {
-        for (int parity = 0; parity < 2; ++parity)
-            on[parity] = SpinorField(w.device(), precision, w.geometry(), parity, owner, 1, wilson_components);
+        w.device().agree("memory for Wilson vectors", [&] {
+            for (int parity = 0; parity < 2; ++parity)
+                on[parity] = SpinorField(w.device(), precision, w.geometry(), parity, owner, 1, wilson_components);
+        });
     }
     void load(milcgpu_wilson &w, const HostField &from, int parity, const char *what) {
-        w.reorder.to_device(from, parity, on[parity]);
+        w.device().agree("the loading of a vector", [&] { w.reorder.to_device(from, parity, on[parity]); });
         require_finite_vector(w.device(), on[parity], parity, what);
     }
 };
@@ -246,7 +281,8 @@ struct Vectors {
 WilsonCall call_on(const milcgpu_wilson &w, const LinkField &links, int parity, int sign, const SpinorBlock &in,
                    const SpinorBlock &out) {
     WilsonCall call{};
-    call.lattice = w.geometry().lattice();
+    call.lattice = w.halo() != nullptr ? w.halo()->lattice : w.geometry().lattice();
+    call.halo = w.halo();
     call.parity = parity;
     call.links = &links;
     call.form = WilsonForm::hop;
@@ -281,14 +317,28 @@ milcgpu_status apply(const char *function, milcgpu_wilson *wilson, const milcgpu
                      const milcgpu_operator *what, int sign, int parity, const milcgpu_field *source,
                      const milcgpu_field *destination, bool matrix) {
     return with_wilson(wilson, function, [&](milcgpu_wilson &w) {
-        const WilsonParameters of = matrix ? parameters_of(spec, function) : WilsonParameters{};
-        require(what, function, "what");
-        OperatorSpec as = wilson_operator_of(*what, "what");
-        check_sign(sign);
-        const std::vector<int> to_parities = parities_of(parity);
-        const HostField from = host_field(source, reals_of_vector, "source");
-        const HostField to = host_field(destination, reals_of_vector, "destination");
-        need_links(w);
+        WilsonParameters of{};
+        OperatorSpec as{};
+        std::vector<int> to_parities;
+        HostField from{}, to{};
+        const auto look = [&] {
+            if (matrix)
+                of = parameters_of(spec, function);
+            require(what, function, "what");
+            as = wilson_operator_of(*what, "what");
+            check_sign(sign);
+            to_parities = parities_of(parity);
+            from = host_field(source, reals_of_vector, "source");
+            to = host_field(destination, reals_of_vector, "destination");
+            need_links(w);
+        };
+        agreed(*w.context, function, look, [&] {
+            return Numbers{{"spec.kappa", of.kappa},
+                           {"spec.clover", of.cku0},
+                           {"what", code_of(as)},
+                           {"sign", double(sign)},
+                           {"parity", double(parity)}};
+        });
         const std::shared_ptr<const LinkField> links = w.version(as);
         const auto term = w.clover(of.cku0, as.spinor, milcgpu_wilson::none).term;
         Vectors in(w, as.spinor, "Wilson vectors"), out(w, as.spinor, "Wilson vectors");
@@ -309,8 +359,10 @@ milcgpu_status apply(const char *function, milcgpu_wilson *wilson, const milcgpu
         if (term)
             stands_on.push_back(term->region("clover term"));
         w.require_unchanged(stands_on);
-        for (const int p : to_parities) // from here on nothing but the copies themselves can fail
-            w.reorder.to_host(out.on[p], p, to);
+        w.device().agree("the copy of results", [&] { // from here on nothing but the copies themselves can fail
+            for (const int p : to_parities)
+                w.reorder.to_host(out.on[p], p, to);
+        });
         return Status::ok;
     });
 }
@@ -322,9 +374,12 @@ class milcgpu::EvenOdd {
   public:
     EvenOdd(milcgpu_wilson &w, const WilsonParameters &of, const WilsonMatrix &M)
         : w_(w), M_(M), kappa_(of.kappa), clover_(w.clover(of.cku0, Precision::double_, 1 - M.parity())),
-          b_(w, Precision::double_, "Wilson source"), x_(w, Precision::double_, "Wilson solution"),
-          r_(w.device(), Precision::double_, w.geometry(), M.parity(), "Wilson residual", 1, wilson_components),
-          sums_(w.device(), 2, "norm of a vector") {}
+          b_(w, Precision::double_, "Wilson source"), x_(w, Precision::double_, "Wilson solution") {
+        w.device().agree("memory for Wilson vectors", [&] {
+            r_ = {w.device(), Precision::double_, w.geometry(), M.parity(), "Wilson residual", 1, wilson_components};
+            sums_ = {w.device(), 2, "norm of a vector"};
+        });
+    }
     Vectors &source() { return b_; }
     const SpinorBlock &solution(int parity) const { return x_.on[parity]; }
 
@@ -509,23 +564,29 @@ milcgpu_status solve(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, const m
                      const milcgpu_field *source, const milcgpu_field *solution, milcgpu_solve_report &report) {
     constexpr const char *function = "milcgpu_wilson_solve";
     const CallMeter meter(w.device());
-    const WilsonParameters of = parameters_of(spec, function);
-    require(how, function, "how");
-    SolveArguments a = checked_solve(*how);
-    check_unused(how->mass == 0, "how->mass");
-    check_unused(how->links_version == 0, "how->links_version");
-    for (const OperatorSpec &of : {a.precise, a.sloppy})
-        find_wilson(of.spinor, of.link, of.reals); // throws not_built
-    const HostField from = host_field(source, reals_of_vector, "source");
-    const HostField to = host_field(solution, reals_of_vector, "solution");
-    need_links(w);
+    WilsonParameters of{};
+    SolveArguments a{};
+    HostField from{}, to{};
+    const auto look = [&] {
+        of = parameters_of(spec, function);
+        require(how, function, "how");
+        a = checked_solve(*how);
+        check_unused(how->mass == 0, "how->mass");
+        check_unused(how->links_version == 0, "how->links_version");
+        for (const OperatorSpec &of : {a.precise, a.sloppy})
+            find_wilson(of.spinor, of.link, of.reals); // throws not_built
+        from = host_field(source, reals_of_vector, "source");
+        to = host_field(solution, reals_of_vector, "solution");
+        need_links(w);
+    };
+    agreed(*w.context, function, look, [&] { return with_parameters(numbers_of(a, *how), *spec); });
     milcgpu_wilson::Solver &solver = w.solver(of, a.parity, spec->method, a.precise, a.sloppy);
     if (!solver.system)
         solver.system = std::make_shared<EvenOdd>(w, of, *solver.full);
     EvenOdd &system = *solver.system;
     for (const int parity : {0, 1})
         system.source().load(w, from, parity, "source");
-    w.reorder.to_device(to, a.parity, solver.solution());
+    w.device().agree("the loading of a guess", [&] { w.reorder.to_device(to, a.parity, solver.solution()); });
     require_finite_vector(w.device(), solver.solution(), a.parity, "initial guess");
     CgProgress progress;
     if (how->progress != nullptr)
@@ -538,8 +599,10 @@ milcgpu_status solve(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, const m
         set_last_error(function, r.message.c_str());
     // From here on nothing but the copies themselves can fail.
     if (r.status == Status::ok || r.status == Status::not_converged || r.status == Status::precision_floor)
-        for (const int parity : {0, 1})
-            w.reorder.to_host(system.solution(parity), parity, to);
+        w.device().agree("the copy of a solution", [&] {
+            for (const int parity : {0, 1})
+                w.reorder.to_host(system.solution(parity), parity, to);
+        });
     meter.fill(report);
     w.context->tell(2, [&] {
         return format("Wilson solve %s/%s kappa %g: %s, %d iterations, true residual %.2e, %.4f s, %.1f GFLOPS",
@@ -552,12 +615,18 @@ milcgpu_status solve(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, const m
 milcgpu_status residual(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, int parity, const milcgpu_field *source,
                         const milcgpu_field *solution, double *result) {
     constexpr const char *function = "milcgpu_wilson_residual";
-    const WilsonParameters of = parameters_of(spec, function);
-    const HostField b = host_field(source, reals_of_vector, "source");
-    const HostField x = host_field(solution, reals_of_vector, "solution");
-    require(result, function, "residual");
-    const int p = parity_index(parity);
-    need_links(w);
+    WilsonParameters of{};
+    HostField b{}, x{};
+    int p = 0;
+    const auto look = [&] {
+        of = parameters_of(spec, function);
+        b = host_field(source, reals_of_vector, "source");
+        x = host_field(solution, reals_of_vector, "solution");
+        require(result, function, "residual");
+        p = parity_index(parity);
+        need_links(w);
+    };
+    agreed(*w.context, function, look, [&] { return with_parameters({{"parity", double(p)}}, *spec); });
     OperatorSpec full = in_double;
     const auto M = w.matrix(of, p, full);
     EvenOdd system(w, of, *M);
@@ -565,7 +634,7 @@ milcgpu_status residual(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, int 
         system.source().load(w, b, on, "source");
     system.make_source(spec->even_odd == 0);
     for (const int on : {0, 1}) {
-        w.reorder.to_device(x, on, system.solution(on));
+        w.device().agree("the loading of a solution", [&] { w.reorder.to_device(x, on, system.solution(on)); });
         if (on == p || spec->even_odd == 0)
             require_finite_vector(w.device(), system.solution(on), on, "solution");
     }
@@ -580,34 +649,45 @@ milcgpu_status multi_mass(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, co
                           milcgpu_multi_mass_report &report) {
     constexpr const char *function = "milcgpu_wilson_multi_mass";
     const CallMeter meter(w.device());
-    const WilsonParameters of = parameters_of(spec, function);
-    require(how, function, "how");
-    MultiMassArguments a = checked_multi_mass(*how);
-    check_unused(how->links_version == 0, "how->links_version");
-    const std::vector<OperatorSpec> levels = stages_of(a);
-    for (const OperatorSpec &of : levels)
-        find_wilson(of.spinor, of.link, of.reals); // throws not_built
-    find_wilson(a.precise.spinor, a.precise.link, a.precise.reals);
-    find_wilson(a.sloppy.spinor, a.sloppy.link, a.sloppy.reals);
-    const int n = how->n_shifts;
-    if (n > 0)
-        require(solutions, function, "solutions");
+    WilsonParameters of{};
+    MultiMassArguments a{};
+    std::vector<OperatorSpec> levels;
+    int n = 0;
     std::vector<HostField> to;
-    for (int k = 0; k < n; ++k) {
-        check_unused(how->shifts[k].relative_tolerance == 0, format("shifts[%d].relative_tolerance", k).c_str());
-        to.push_back(host_field(&solutions[k], reals_of_vector, format("solutions[%d]", k).c_str()));
-    }
-    const HostField from = host_field(source, reals_of_vector, "source");
-    need_links(w);
+    HostField from{};
+    const auto look = [&] {
+        of = parameters_of(spec, function);
+        require(how, function, "how");
+        a = checked_multi_mass(*how);
+        check_unused(how->links_version == 0, "how->links_version");
+        levels = stages_of(a);
+        for (const OperatorSpec &of : levels)
+            find_wilson(of.spinor, of.link, of.reals); // throws not_built
+        find_wilson(a.precise.spinor, a.precise.link, a.precise.reals);
+        find_wilson(a.sloppy.spinor, a.sloppy.link, a.sloppy.reals);
+        n = how->n_shifts;
+        if (n > 0)
+            require(solutions, function, "solutions");
+        for (int k = 0; k < n; ++k) {
+            check_unused(how->shifts[k].relative_tolerance == 0, format("shifts[%d].relative_tolerance", k).c_str());
+            to.push_back(host_field(&solutions[k], reals_of_vector, format("solutions[%d]", k).c_str()));
+        }
+        from = host_field(source, reals_of_vector, "source");
+        need_links(w);
+    };
+    agreed(*w.context, function, look, [&] { return with_parameters(numbers_of(a), *spec); });
     if (n == 0)
         return MILCGPU_OK;
     milcgpu_wilson::Solver &refiner = w.solver(of, a.parity, MILCGPU_WILSON_CG, a.precise, a.sloppy);
     std::vector<Operator> stages;
     for (OperatorSpec level : levels)
         stages.push_back(std::make_shared<const WilsonNormal>(w.matrix(of, a.parity, level)));
-    MultiMassSolver solver(w.device(), stages, std::make_shared<const WilsonNormal>(refiner.full), nullptr, n,
-                           *refiner.cg);
-    w.reorder.to_device(from, a.parity, solver.source());
+    std::optional<MultiMassSolver> made;
+    w.device().agree("memory for several masses", [&] {
+        made.emplace(w.device(), stages, std::make_shared<const WilsonNormal>(refiner.full), nullptr, n, *refiner.cg);
+        w.reorder.to_device(from, a.parity, made->source());
+    });
+    MultiMassSolver &solver = *made;
     require_finite_vector(w.device(), solver.source(), a.parity, "source");
     CgProgress progress;
     if (how->progress != nullptr)
@@ -619,8 +699,10 @@ milcgpu_status multi_mass(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, co
         set_last_error(function, r.message.c_str());
     // From here on nothing but the copies themselves can fail.
     const bool nothing = r.status == Status::nan_or_inf || r.status == Status::not_positive;
-    for (int k = 0; k < n && !nothing; ++k)
-        w.reorder.to_host(solver.solution(k), a.parity, to[k]);
+    w.device().agree("the copy of solutions", [&] {
+        for (int k = 0; k < n && !nothing; ++k)
+            w.reorder.to_host(solver.solution(k), a.parity, to[k]);
+    });
     meter.fill(report);
     return static_cast<milcgpu_status>(r.status);
 }
@@ -635,10 +717,12 @@ milcgpu_status milcgpu_wilson_create(milcgpu_context *context, milcgpu_wilson **
         *wilson = nullptr;
     return guarded(context, function, [&] {
         require(context, function, "context");
-        require(wilson, function, "wilson");
-        if (context->geometry.is_cut())
-            refuse("the lattice is cut over ranks: Wilson fermions need one rank that has all of it");
-        *wilson = std::make_unique<milcgpu_wilson>(context).release();
+        std::unique_ptr<milcgpu_wilson> made;
+        context->device->agree(function, [&] {
+            require(wilson, function, "wilson");
+            made = std::make_unique<milcgpu_wilson>(context);
+        });
+        *wilson = made.release();
         return Status::ok;
     });
 }
@@ -652,7 +736,9 @@ void milcgpu_wilson_destroy(milcgpu_wilson *wilson) {
 
 milcgpu_status milcgpu_wilson_load(milcgpu_wilson *wilson, const milcgpu_field *links) {
     return with_wilson(wilson, "milcgpu_wilson_load", [&](milcgpu_wilson &w) {
-        w.load(host_field(links, 72, "links"));
+        HostField host{};
+        w.device().agree("milcgpu_wilson_load", [&] { host = host_field(links, 72, "links"); });
+        w.load(host);
         return Status::ok;
     });
 }

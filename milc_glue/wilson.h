@@ -30,14 +30,19 @@ struct milcgpu_wilson : milcgpu::Keeper {
     bool loaded = false;
 
     explicit milcgpu_wilson(milcgpu_context *of)
-        : Keeper(*of), context(of), reorder(*of->device, of->map, of->geometry, milcgpu::wilson_components) {
+        : Keeper(*of), context(of), reorder(*of->device, of->map, of->geometry, milcgpu::wilson_components),
+          geometry_(of->geometry.without_ghosts()) {
+        if (of->halo)
+            halo_ = std::make_unique<milcgpu::WilsonHalo>(*of->device, *of->halo, of->geometry);
         register_here();
     }
     ~milcgpu_wilson() override = default;
-    // The solver, then packed links and clover terms, but for what a call in progress works with.
+    // The solver, then packed links and clover terms, but for what a call in progress works with. Nothing on many
+    // ranks, which make these together.
     bool give_back() override;
     milcgpu::Device &device() const { return *context->device; }
-    const milcgpu::Geometry &geometry() const { return context->geometry; }
+    const milcgpu::Geometry &geometry() const { return geometry_; } // of the box, without ghosts
+    milcgpu::WilsonHalo *halo() const { return halo_.get(); }       // nullptr: the lattice is whole
 
     void load(const milcgpu::HostField &host);
     void clear();
@@ -79,6 +84,8 @@ struct milcgpu_wilson : milcgpu::Keeper {
 
   private:
     std::shared_ptr<const milcgpu::CloverField> with_checksum(milcgpu::CloverField made) const;
+    milcgpu::Geometry geometry_;
+    std::unique_ptr<milcgpu::WilsonHalo> halo_;
     milcgpu::LinkField as_given_;
     milcgpu::LinkStatistics statistics_{};
     // nullptr: these links do not fit.

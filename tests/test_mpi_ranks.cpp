@@ -89,6 +89,19 @@ TEST_CASE("mpi: measurements over ranks have the fields of one rank, and the sam
         }
 }
 
+TEST_CASE("mpi: a solve with a clover term over ranks has the iterations and the solution of one rank",
+          "[ranks][mpi][operators]") {
+    NEED_MPI;
+    for (const Mpi &mpi : mpis())
+        for (const int ranks : {2, 4}) {
+            const Run r = run(mpi, ranks, "wilson");
+            INFO(mpi.launcher << " -n " << ranks << "\n" << r.output);
+            CHECK(r.status == 0);
+            CHECK(r.count(std::to_string(5 * ranks) + " checks on " + std::to_string(ranks) + " ranks, 0 wrong\n") ==
+                  1);
+        }
+}
+
 TEST_CASE("mpi: two nodes, which are network namespaces: node-local ranks, and a solve over TCP", "[ranks][mpi]") {
     NEED_MPI;
     const std::string before = tests::run("", "", "ip netns list").output;

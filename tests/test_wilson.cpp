@@ -755,14 +755,4 @@ TEST_CASE("what calls for Wilson fermions refuse, in words, with outputs untouch
         const WilsonField expected = reference::wilson_dslash(lattice, links, b, 1);
         CHECK(difference(lattice, w.from_milc(x), expected, 0) < times_measured * 1e-7);
     }
-    // A lattice that is cut.
-    milcgpu_layout layout = layout_of(lattice);
-    layout.extent[0] = 4, layout.emulate = 8;
-    milcgpu_context *context = nullptr;
-    REQUIRE(milcgpu_init(&layout, nullptr, &context) == MILCGPU_OK);
-    milcgpu_wilson *wilson = nullptr;
-    CHECK(milcgpu_wilson_create(context, &wilson) == MILCGPU_BAD_ARGUMENT);
-    CHECK(std::string(milcgpu_last_error()).find("cut over ranks") != std::string::npos);
-    CHECK(wilson == nullptr);
-    milcgpu_finalize(context);
 }

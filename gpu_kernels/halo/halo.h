@@ -69,6 +69,8 @@ class Halo {
     void extend(const FullVectors &vectors, const WideBox &, const MarginPart &, const FullVectors &wide);
     void fill_margin(const FullVectors &wide, const WideBox &, const MarginPart &);
 
+    // Elements of `bytes` from the fields of this rank to those of its neighbours, for .cu files (pieces.h).
+    template <int bytes, class Ends> void pass(const char *phase, const Pieces &pieces, const Ends &ends);
     // What goes round a ring of ranks: `to` is what the rank ahead in mu has in `from`, both on the device, whole
     // pieces of 16 bytes.
     void from_ahead(int mu, const void *from, void *to, size_t bytes);
@@ -81,8 +83,6 @@ class Halo {
         unsigned char *to_fill() const;
         const unsigned char *filled() const; // by pass()
     };
-    // Elements of `bytes` from the fields of this rank to those of its neighbours (pieces.h).
-    template <int bytes, class Ends> void pass(const char *phase, const Pieces &pieces, const Ends &ends);
     template <class Field> void fill(const char *phase, const WideBox &, const MarginPart &, const Field &wide);
     struct Part { // of a buffer
         size_t first, bytes;

@@ -32,6 +32,9 @@ class LinearOperator {
     virtual void apply(Device &, const MatrixCall &) const = 0;        // out = M in
     virtual void apply_dagger(Device &, const MatrixCall &) const = 0; // out = M^dag in
 
+    // As NormalOperator's.
+    virtual bool needs_host() const { return false; }
+
     // The resident data that the operator is made of.
     virtual std::vector<Region> stands_on() const = 0;
 

@@ -3,12 +3,14 @@
 namespace milcgpu {
 
 WilsonMatrix::WilsonMatrix(Device &device, const Geometry &geometry, int parity, const OperatorSpec &spec,
-                           const LinkField &links, double kappa, const CloverPair &clover)
-    : LinearOperator(geometry, parity, spec, wilson_components), links_(links), kappa_(kappa), clover_(clover) {
+                           const LinkField &links, double kappa, const CloverPair &clover, WilsonHalo *halo)
+    : LinearOperator(geometry, parity, spec, wilson_components), links_(links), kappa_(kappa), clover_(clover),
+      halo_(halo) {
     find_wilson(spec.spinor, spec.link, spec.reals);
     if (geometry.is_cut())
-        throw Error(Status::bad_argument, "Wilson fermions need a lattice that is whole: it is cut over ranks. Run on "
-                                          "one rank");
+        throw Error(Status::bad_argument,
+                    "Wilson operator: the geometry has ghosts. Give Geometry::without_ghosts() and "
+                    "a WilsonHalo");
     middle_ = SpinorField(device, spec.spinor, geometry, 1 - parity, "Wilson vectors", 1, components());
 }
 
@@ -19,14 +21,20 @@ std::vector<Region> WilsonMatrix::stands_on() const {
     return all;
 }
 
+WilsonCall WilsonMatrix::call_on(const HalfCall &half, int parity, int sign) const {
+    WilsonCall call{};
+    static_cast<HalfCall &>(call) = half;
+    call.lattice = halo_ != nullptr ? halo_->lattice : geometry().lattice();
+    call.halo = halo_;
+    call.parity = parity;
+    call.links = &links_;
+    call.sign = sign;
+    return call;
+}
+
 void WilsonMatrix::hop_to_middle(Device &device, const HalfCall &half, int sign, bool after_step) const {
-    WilsonCall hop{};
-    static_cast<HalfCall &>(hop) = half;
-    hop.lattice = geometry().lattice();
-    hop.parity = 1 - parity();
-    hop.links = &links_;
+    WilsonCall hop = call_on(half, 1 - parity(), sign);
     hop.form = WilsonForm::hop;
-    hop.sign = sign;
     hop.clover = clover_.inverse;
     hop.out = middle_;
     hop.after_step = after_step;
@@ -35,13 +43,8 @@ void WilsonMatrix::hop_to_middle(Device &device, const HalfCall &half, int sign,
 }
 
 WilsonCall WilsonMatrix::back(const HalfCall &half, const SpinorBlock &own, int sign) const {
-    WilsonCall call{};
-    static_cast<HalfCall &>(call) = half;
-    call.lattice = geometry().lattice();
-    call.parity = parity();
-    call.links = &links_;
+    WilsonCall call = call_on(half, parity(), sign);
     call.form = WilsonForm::matrix;
-    call.sign = sign;
     call.factor = kappa_ * kappa_;
     call.clover = clover_.term;
     call.in = middle_;

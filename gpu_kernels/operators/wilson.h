@@ -18,12 +18,14 @@ struct CloverPair {
 // outlive the operator.
 class WilsonMatrix : public LinearOperator {
   public:
-    // Throws Error(not_built) where there is no kernel for it, Error(bad_argument) on a lattice that is cut.
+    // geometry: without ghosts. halo: needed where the lattice is cut, and must outlive the operator; all ranks then
+    // call together. Throws Error(not_built) where there is no kernel for it.
     WilsonMatrix(Device &, const Geometry &, int parity, const OperatorSpec &, const LinkField &links, double kappa,
-                 const CloverPair &clover = {});
+                 const CloverPair &clover = {}, WilsonHalo *halo = nullptr);
     void apply(Device &device, const MatrixCall &call) const override { apply(device, call, 1); }
     void apply_dagger(Device &device, const MatrixCall &call) const override { apply(device, call, -1); }
     std::vector<Region> stands_on() const override;
+    bool needs_host() const override { return halo_ != nullptr && halo_->halo.needs_host(); }
     double flops() const override { return flops({WilsonForm::matrix, Epilogue::plain, true}); }
     double bytes() const override { return bytes({WilsonForm::matrix, Epilogue::plain, true}); }
 
@@ -39,9 +41,11 @@ class WilsonMatrix : public LinearOperator {
   private:
     void apply(Device &, const MatrixCall &, int sign) const;
     WilsonCall back(const HalfCall &half, const SpinorBlock &own, int sign) const;
+    WilsonCall call_on(const HalfCall &half, int parity, int sign) const;
     const LinkField &links_;
     double kappa_;
     CloverPair clover_;
+    WilsonHalo *halo_;
     SpinorField middle_; // on the other parity
 };
 
@@ -63,6 +67,7 @@ class WilsonNormal : public NormalOperator {
     bool takes_several() const override { return false; }
     std::vector<Region> stands_on() const override { return matrix_->stands_on(); }
     bool takes_checksums() const override { return false; }
+    bool needs_host() const override { return matrix_->needs_host(); }
     double flops(Epilogue) const override;
     double bytes(Epilogue) const override;
     const WilsonMatrix &matrix() const { return *matrix_; }

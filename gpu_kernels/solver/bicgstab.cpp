@@ -92,7 +92,7 @@ void BicgstabSolver::iterate(const BicgProgress &progress, BicgReport &report) {
                     for (int k = 0; k < steps_a_chunk; ++k)
                         step();
                 },
-                std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(BicgState)}});
+                std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(BicgState)}}, !of_.sloppy->needs_host());
         });
     loop_->run([&]() -> ChunkLoop::Look {
         const BicgState &seen = *loop_->seen<BicgState>(0);

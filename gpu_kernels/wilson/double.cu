@@ -1,10 +1,10 @@
-// Wilson rows in double precision. Registers are not bounded: few threads with many loads in flight.
+// Wilson rows in double precision.
 #include "gpu_kernels/wilson/stencil.h"
 
 namespace milcgpu {
 
 void add_double_rows(std::vector<WilsonKernel> &table) {
-    add_wilson_rows<SpinorDouble, 1, 128>(table, "gpu_kernels/wilson/double.cu");
+    double_wilson_rows<OnThisBackend>(table, "gpu_kernels/wilson/double.cu");
 }
 
 } // namespace milcgpu

@@ -1,10 +1,10 @@
-// Wilson rows in single precision. 2 blocks of 256 threads an SM leave 128 registers.
+// Wilson rows in single precision.
 #include "gpu_kernels/wilson/stencil.h"
 
 namespace milcgpu {
 
 void add_single_rows(std::vector<WilsonKernel> &table) {
-    add_wilson_rows<SpinorSingle, 2, 128>(table, "gpu_kernels/wilson/single.cu");
+    single_wilson_rows<OnThisBackend>(table, "gpu_kernels/wilson/single.cu");
 }
 
 } // namespace milcgpu

@@ -6,6 +6,7 @@
 // coalesced.
 #pragma once
 #include "gpu_kernels/dslash/endings.h"
+#include "gpu_kernels/halo/pieces.h"
 #include "gpu_kernels/su3/reconstruct.h"
 #include "gpu_kernels/wilson/clover.h"
 #include "gpu_kernels/wilson/gamma.h"
@@ -13,13 +14,34 @@
 
 namespace milcgpu {
 
-// D_s at a site.
-template <class Spinor, int reals> struct WilsonHops {
+// Half spinors of the neighbours' sites (halo.h), of which a lattice that is whole has none.
+template <class Where, class Real> struct GhostHalves {
+    void fill(const WilsonCall &) {}
+};
+template <class Real> struct GhostHalves<CutLattice, Real> {
+    using Stored = std::conditional_t<std::is_same<Real, double>::value, SpinorDouble, SpinorSingle>;
+    unsigned char *data;
+    size_t places, first; // first: index of a ghost
+    void fill(const WilsonCall &call) {
+        if (call.halo == nullptr)
+            return;
+        data = call.halo->ghosts.data();
+        places = call.halo->places, first = call.halo->lattice.first_ghost;
+    }
+    MILCGPU_HD HalfWilsonVector<Real> load(int at) const {
+        return {{load_spinor<Stored>(data, 2 * places, at - first),
+                 load_spinor<Stored>(data, 2 * places, places + at - first)}};
+    }
+};
+
+// D_s at a site. Where: Lattice, or CutLattice.
+template <class Where, class Spinor, int reals> struct WilsonHops {
     static constexpr Precision link = Spinor::precision;
     using Real = typename Spinor::Real;
     using Vec = Vector<Real>;
 
-    Lattice lattice;
+    Where lattice;
+    GhostHalves<Where, Real> ghosts;
     int parity;
     size_t stride;    // of the spinors: spins times that of the links
     size_t component; // elements from one component to the next
@@ -39,24 +61,42 @@ template <class Spinor, int reals> struct WilsonHops {
         return Link<link, reals>(load_link<link, reals>(links[other] + mu * link_block, component, i));
     }
 
+    MILCGPU_HD bool is_ghost([[maybe_unused]] int mu, [[maybe_unused]] int at) const {
+        if constexpr (std::is_same<Where, CutLattice>::value)
+            return lattice.cut(mu) && at >= lattice.first_ghost;
+        return false;
+    }
+    // What a site needs of its neighbour ahead: the upper half of (1 + s gamma_mu) psi.
+    template <int mu> MILCGPU_HD HalfWilsonVector<Real> ahead(int at) const {
+        if constexpr (std::is_same<Where, CutLattice>::value)
+            if (is_ghost(mu, at))
+                return ghosts.load(at);
+        return project<mu>(load(in, at), sign);
+    }
+    // And of the one behind: that of - U^dag (1 - s gamma_mu) psi, with its link.
+    template <int mu> MILCGPU_HD HalfWilsonVector<Real> behind(int at) const {
+        if constexpr (std::is_same<Where, CutLattice>::value)
+            if (is_ghost(mu, at))
+                return ghosts.load(at);
+        const auto u = load_link_of(1, mu, at);
+        const HalfWilsonVector<Real> h = project<mu>(load(in, at), -sign);
+        HalfWilsonVector<Real> moved = {};
+        u.subtract_backward(moved.d[0], h.d[0]);
+        u.subtract_backward(moved.d[1], h.d[1]);
+        return moved;
+    }
+
     template <int mu> MILCGPU_HD void add_direction(WilsonVector<Real> &sum, const Site &site, int i) const {
         const int forward = lattice.forward(site, mu, 1), backward = lattice.backward(site, mu, 1);
         {
             const auto u = load_link_of(0, mu, i);
-            const HalfWilsonVector<Real> h = project<mu>(load(in, forward), sign);
+            const HalfWilsonVector<Real> h = ahead<mu>(forward);
             HalfWilsonVector<Real> moved = {};
             u.add_forward(moved.d[0], h.d[0]);
             u.add_forward(moved.d[1], h.d[1]);
             add_both_halves<mu>(sum, moved, sign);
         }
-        {
-            const auto u = load_link_of(1, mu, backward);
-            const HalfWilsonVector<Real> h = project<mu>(load(in, backward), -sign);
-            HalfWilsonVector<Real> moved = {}; // - U^dag h
-            u.subtract_backward(moved.d[0], h.d[0]);
-            u.subtract_backward(moved.d[1], h.d[1]);
-            subtract_both_halves<mu>(sum, moved, -sign);
-        }
+        subtract_both_halves<mu>(sum, behind<mu>(backward), -sign);
     }
 
     MILCGPU_HD_ONCE WilsonVector<Real> all(int i) const {
@@ -87,7 +127,7 @@ template <Precision p> struct CloverTerm {
 };
 
 // v = C D_s in
-template <class Spinor, int reals, class Term> struct WilsonHop : WilsonHops<Spinor, reals> {
+template <class Where, class Spinor, int reals, class Term> struct WilsonHop : WilsonHops<Where, Spinor, reals> {
     using Real = typename Spinor::Real;
     Term term;
     Real scale; // of the links
@@ -102,7 +142,7 @@ template <class Spinor, int reals, class Term> struct WilsonHop : WilsonHops<Spi
 };
 
 // v = C own - factor D_s in
-template <class Spinor, int reals, class Term> struct WilsonMatrixForm : WilsonHops<Spinor, reals> {
+template <class Where, class Spinor, int reals, class Term> struct WilsonMatrixForm : WilsonHops<Where, Spinor, reals> {
     using Real = typename Spinor::Real;
     Term term;
     Real factor; // with the scale of the links
@@ -174,27 +214,32 @@ struct StoreDots {
 };
 
 // min_blocks: blocks of 256 threads that must fit on an SM, which bounds the registers a thread; block: threads.
-template <class Spinor, int reals, int min_blocks, int block, class Term>
+template <class Hops> void fill_hops(Hops &hops, const WilsonCall &call) {
+    const LinkField &links = *call.links;
+    hops.lattice = call.lattice;
+    hops.ghosts.fill(call);
+    hops.parity = call.parity;
+    hops.stride = call.in.stride, hops.component = links.stride();
+    hops.in = call.in.data;
+    for (const int other : {0, 1})
+        hops.links[other] = links.block((call.parity + other) % 2, 0);
+    hops.link_block = links.block_bytes();
+    hops.sign = static_cast<typename Hops::Real>(call.sign);
+}
+
+template <class Where, class Spinor, int reals, int min_blocks, int block, class Term>
 void launch_wilson_with(Device &device, const WilsonCall &call, Epilogue epilogue, const Term &term) {
     const LinkField &links = *call.links;
     const int n = call.lattice.sites(call.parity);
     const auto fill = [&](auto &body) {
-        using Real = typename Spinor::Real;
-        body.lattice = call.lattice;
-        body.parity = call.parity;
-        body.stride = call.in.stride, body.component = links.stride();
-        body.in = call.in.data;
-        for (const int other : {0, 1})
-            body.links[other] = links.block((call.parity + other) % 2, 0);
-        body.link_block = links.block_bytes();
-        body.sign = static_cast<Real>(call.sign);
+        fill_hops(body, call);
         body.term = term;
-        body.turn = static_cast<Real>(epilogue == Epilogue::plain ? 1 : -1);
+        body.turn = static_cast<typename Spinor::Real>(epilogue == Epilogue::plain ? 1 : -1);
     };
     const SumLaunch how{"launch the Wilson operator", call.cg != nullptr ? &call.cg->active : call.gate, block,
                         call.defer};
-    using Hop = WilsonHop<Spinor, reals, Term>;
-    using Matrix = WilsonMatrixForm<Spinor, reals, Term>;
+    using Hop = WilsonHop<Where, Spinor, reals, Term>;
+    using Matrix = WilsonMatrixForm<Where, Spinor, reals, Term>;
     const Ending<Spinor> ending{epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha};
     const SumFinish plain{call.sum, call.cg, call.along_p};
     const StepFinish step{{}, call.cg, call.judge};
@@ -225,29 +270,86 @@ void launch_wilson_with(Device &device, const WilsonCall &call, Epilogue epilogu
     if (call.dots != nullptr)
         start(DotEnding<Spinor>{call.with.data, call.out.data}, StoreDots{call.dots});
     else if (epilogue == Epilogue::step)
-        start(StepEnding<Spinor, Lattice, true>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg}, step);
+        start(StepEnding<Spinor, Where, true>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg}, step);
     else
         start(ending, plain);
 }
 
-template <class Spinor, int reals, int min_blocks, int block>
+template <class Where, class Spinor, int reals, int min_blocks, int block>
 void launch_wilson(Device &device, const WilsonCall &call, Epilogue epilogue) {
     if (call.clover == nullptr)
-        return launch_wilson_with<Spinor, reals, min_blocks, block>(device, call, epilogue, UnitTerm());
+        return launch_wilson_with<Where, Spinor, reals, min_blocks, block>(device, call, epilogue, UnitTerm());
     const CloverTerm<Spinor::precision> term{CloverView<Spinor::precision>(*call.clover), call.parity};
-    launch_wilson_with<Spinor, reals, min_blocks, block>(device, call, epilogue, term);
+    launch_wilson_with<Where, Spinor, reals, min_blocks, block>(device, call, epilogue, term);
+}
+
+// The half spinors of a launch, from its `in`.
+template <class Spinor, int reals> struct HalvesToSend {
+    using Hops = WilsonHops<CutLattice, Spinor, reals>;
+    using Half = HalfWilsonVector<typename Spinor::Real>;
+    using Stored = typename GhostHalves<CutLattice, typename Spinor::Real>::Stored;
+    static constexpr bool fits_slot = true;
+    static constexpr int vector_bytes = StoredSpinor<Stored>::bytes, bytes = 2 * vector_bytes;
+    Hops hops;
+    template <int mu> MILCGPU_HD Half half(int side, int i) const { // side 0: for the rank ahead, who has it behind
+        return side == 0 ? hops.template behind<mu>(i) : hops.template ahead<mu>(i);
+    }
+    MILCGPU_HD void load(const Pieces::Piece &piece, int e, uint32_t *w) const {
+        Site s;
+        if (!hops.lattice.sent(1 - hops.parity, piece.mu, piece.side, 0, e, s))
+            return;
+        const int i = s.index(), side = piece.side;
+        const Half h = piece.mu == 0   ? half<0>(side, i)
+                       : piece.mu == 1 ? half<1>(side, i)
+                       : piece.mu == 2 ? half<2>(side, i)
+                                       : half<3>(side, i);
+        Stored::encode(h.d[0], w);
+        Stored::encode(h.d[1], w + vector_bytes / 4);
+    }
+    MILCGPU_HD void store(const Pieces::Piece &piece, int e, const uint32_t *w) const {
+        const size_t places = hops.ghosts.places, at = hops.lattice.ghost[piece.mu][piece.side] + e - hops.ghosts.first;
+        store_element<vector_bytes, Stored::word_bytes>(hops.ghosts.data, 2 * places, at, w);
+        store_element<vector_bytes, Stored::word_bytes>(hops.ghosts.data, 2 * places, places + at,
+                                                        w + vector_bytes / 4);
+    }
+};
+
+template <class Spinor, int reals> void send_halves(const WilsonCall &call) {
+    using Ends = HalvesToSend<Spinor, reals>;
+    Ends ends{};
+    fill_hops(ends.hops, call);
+    Pieces pieces;
+    for (int mu = 0; mu < 4; ++mu)
+        for (int side = 0; side < 2 && call.lattice.cut(mu); ++side)
+            pieces.add(mu, side, 0, call.lattice.layer[mu]);
+    call.halo->halo.template pass<Ends::bytes>("the halo of a Wilson vector", pieces, ends);
 }
 
 // The rows of one precision.
-template <class Spinor, int min_blocks, int block>
+template <class Where, class Spinor, int min_blocks, int block>
 void add_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
     const auto add = [&](auto reals) {
-        table.push_back(
-            {Spinor::precision, reals, launch_wilson<Spinor, reals, min_blocks, block>, file, block, min_blocks});
+        table.push_back({Spinor::precision, reals, launch_wilson<Where, Spinor, reals, min_blocks, block>, file, block,
+                         min_blocks});
+        if constexpr (std::is_same<Where, CutLattice>::value)
+            table.back().send = send_halves<Spinor, reals>;
     };
     add(std::integral_constant<int, 18>());
     add(std::integral_constant<int, 12>());
     add(std::integral_constant<int, 8>());
+}
+
+// In double registers are not bounded: few threads with many loads in flight. In single and half 2 blocks of 256
+// threads an SM leave 128 registers. In half links are 16-bit fixed point, spinors an exponent a colour vector;
+// arithmetic is in single.
+template <class Where> void double_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
+    add_wilson_rows<Where, SpinorDouble, 1, 128>(table, file);
+}
+template <class Where> void single_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
+    add_wilson_rows<Where, SpinorSingle, 2, 128>(table, file);
+}
+template <class Where> void half_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
+    add_wilson_rows<Where, SpinorHalf, 2, 128>(table, file);
 }
 
 } // namespace milcgpu

@@ -5,6 +5,22 @@ namespace milcgpu {
 void add_double_rows(std::vector<WilsonKernel> &table);
 void add_single_rows(std::vector<WilsonKernel> &table);
 void add_half_rows(std::vector<WilsonKernel> &table);
+void add_double_cut_rows(std::vector<WilsonKernel> &table);
+void add_single_cut_rows(std::vector<WilsonKernel> &table);
+void add_half_cut_rows(std::vector<WilsonKernel> &table);
+
+WilsonHalo::WilsonHalo(Device &device, Halo &of, const Geometry &geometry) : halo(of) {
+    const CutLattice &box = geometry.lattice();
+    unsigned cuts = 0;
+    for (int mu = 0; mu < 4; ++mu)
+        if (box.cut(mu))
+            cuts |= 1u << mu, places += 2 * size_t(box.layer[mu]);
+    const int *const n = box.extent;
+    lattice = CutLattice({n[0], n[1], n[2], n[3]}, box.origin_parity, cuts, 1, geometry.most_sites());
+    device.agree("memory for ghosts of Wilson vectors", [&] {
+        ghosts = {device, 2 * places * spinor_bytes(Precision::double_), "ghosts of Wilson vectors"};
+    });
+}
 
 const std::vector<WilsonKernel> &wilson_table() {
     static const std::vector<WilsonKernel> table = [] {
@@ -12,6 +28,16 @@ const std::vector<WilsonKernel> &wilson_table() {
         add_double_rows(rows);
         add_single_rows(rows);
         add_half_rows(rows);
+        std::vector<WilsonKernel> cut;
+#if defined(MILCGPU_WITH_CUDA)
+        add_double_cut_rows(cut);
+        add_single_cut_rows(cut);
+        add_half_cut_rows(cut);
+#else
+        cut = rows;
+#endif
+        for (size_t k = 0; k < rows.size(); ++k)
+            rows[k].cut = cut[k].whole, rows[k].send = cut[k].send;
         return rows;
     }();
     return table;
@@ -56,11 +82,12 @@ void check_call(const WilsonCall &call, Epilogue epilogue) {
     const bool clover_fits = call.clover == nullptr ||
                              (call.clover->precision() == call.in.precision && call.clover->stride() == links.stride());
     if (!fields_fit || !clover_fits || !ends || !sums || call.in.data == call.out.data || links.directions() != 4 ||
-        (call.sign != 1 && call.sign != -1))
-        throw Error(
-            Status::bad_argument,
-            "wilson: one source of Wilson vectors in one precision on the lattice of the links, in and out "
-            "apart, with what the epilogue and its sums need, a clover term of that precision, and a sign of 1 or -1");
+        (call.lattice.is_cut() && call.halo == nullptr) || (call.sign != 1 && call.sign != -1))
+        throw Error(Status::bad_argument,
+                    "wilson: one source of Wilson vectors in one precision on the lattice of the links, in and out "
+                    "apart, with what the epilogue and its sums need, a clover term of that precision, a sign of 1 or "
+                    "-1, and ghosts "
+                    "where the lattice is cut");
 }
 
 } // namespace

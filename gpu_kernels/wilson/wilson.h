@@ -26,6 +26,7 @@
 #pragma once
 #include "gpu_kernels/blas/epilogue.h"
 #include "gpu_kernels/wilson/clover.h"
+#include "gpu_kernels/wilson/halo.h"
 #include <string>
 #include <vector>
 
@@ -37,8 +38,9 @@ enum class WilsonForm { hop, matrix };
 constexpr const char *name(WilsonForm form) { return form == WilsonForm::hop ? "hop" : "matrix"; }
 
 struct WilsonCall : HalfCall {
-    Lattice lattice;
-    int parity; // of out: 0 even, 1 odd
+    CutLattice lattice; // where it is cut, that of `halo`
+    WilsonHalo *halo;   // nullptr: it is whole
+    int parity;         // of out: 0 even, 1 odd
     const LinkField *links;
     WilsonForm form;
     int sign = 1;      // s
@@ -52,11 +54,19 @@ struct WilsonCall : HalfCall {
 };
 
 struct WilsonKernel {
-    Precision precision; // of vectors and links
-    int reals;           // of a link
-    void (*launch)(Device &, const WilsonCall &, Epilogue);
+    Precision precision;                                   // of vectors and links
+    int reals;                                             // of a link
+    void (*whole)(Device &, const WilsonCall &, Epilogue); // launches it on a lattice that is not cut
     const char *file;
     int block, min_blocks; // on the GPU: threads a block; blocks of 256 threads that must fit on a multiprocessor
+    void (*send)(const WilsonCall &) = nullptr;                    // fills the ghosts that the call reads
+    void (*cut)(Device &, const WilsonCall &, Epilogue) = nullptr; // launches it on a lattice that is cut
+    // On the host one of them serves all lattices: a compiler rounds the same source as it likes.
+    void launch(Device &device, const WilsonCall &call, Epilogue end) const {
+        if (call.halo != nullptr)
+            send(call);
+        (call.halo != nullptr || !device.on_gpu() ? cut : whole)(device, call, end);
+    }
 };
 
 // What every row does.

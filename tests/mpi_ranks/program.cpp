@@ -4,6 +4,7 @@
 //   messages  gathers, sums, decisions and exchanges, many times
 //   solve     a solve on all ranks, and the same one on a rank alone
 //   measure   operators, smearing and contractions on all ranks, and the same on a rank alone
+//   wilson    a solve with a clover term on all ranks, and the same one on a rank alone
 //   stopped   the last rank stops in the middle: the others say so, in words, and end
 //   killed    the last rank is killed in the middle
 //   plugin    the start of the plugin for MILC, and its tables (plugin.cpp)
@@ -13,6 +14,7 @@
 #include "gpu_kernels/geometry/lattice.h"
 #include "milc_glue/milcgpu_laplace.h"
 #include "milc_glue/milcgpu_mpi.h"
+#include "milc_glue/milcgpu_wilson.h"
 #include "milc_glue/start_context.h"
 #include "tests/failing_new.h"
 #include "tests/mpi_ranks/parts.h"
@@ -227,6 +229,18 @@ Solved solved_on(const milcgpu_layout &layout) {
     return solved;
 }
 
+// Of a rank's part of a field to the same part of the whole, relative, on even sites. Of one parity the sites of a slab
+// in t lie together.
+double distance(const std::vector<double> &part, const std::vector<double> &whole, int rank) {
+    const size_t own = part.size() / 2, first = own * rank;
+    double off = 0, size = 0;
+    for (size_t k = 0; k < own; ++k) {
+        const double d = part[k] - whole[first + k];
+        off += d * d, size += whole[first + k] * whole[first + k];
+    }
+    return std::sqrt(off / size);
+}
+
 void solve(const milcgpu_messages &table) {
     const milcgpu_layout cut = layout_of(table);
     milcgpu_layout whole{};
@@ -235,14 +249,7 @@ void solve(const milcgpu_messages &table) {
     const Solved many = solved_on(cut), one = solved_on(whole);
     check(many.report.true_residual < 1e-10, "the true residual");
     check(std::abs(many.report.iterations - one.report.iterations) <= 1, "iterations");
-    // Of one parity the sites of a slab in t lie together.
-    const size_t own = many.x.size() / 2, first = own * table.rank;
-    double off = 0, size = 0;
-    for (size_t k = 0; k < own; ++k) {
-        const double d = many.x[k] - one.x[first + k];
-        off += d * d, size += one.x[first + k] * one.x[first + k];
-    }
-    check(off < 1e-18 * size, "the solution: " + std::to_string(std::sqrt(off / size)));
+    check(distance(many.x, one.x, table.rank) < 1e-9, "the solution");
 }
 
 struct Measured {
@@ -302,21 +309,58 @@ void measure(const milcgpu_messages &table) {
         check(std::equal(many.quark.begin() + parity * own, many.quark.begin() + (parity + 1) * own,
                          one.quark.begin() + parity * all + first),
               "quark fields have the bits of one rank");
-    double off = 0, size = 0;
-    for (size_t k = 0; k < own; ++k) { // on even sites
-        const double d = many.solution[k] - one.solution[first + k];
-        off += d * d, size += one.solution[first + k] * one.solution[first + k];
-    }
-    check(off < 1e-20 * size, "the solution of the Laplace operator: " + std::to_string(std::sqrt(off / size)));
+    check(distance(many.solution, one.solution, table.rank) < 1e-10, "the solution of the Laplace operator");
     check(many.report.true_residual < 1e-11, "the true residual");
     check(std::abs(many.report.iterations - one.report.iterations) <= 1, "iterations");
-    off = size = 0;
+    double off = 0, size = 0;
     for (size_t k = 0; k < one.sums.size(); ++k)
         off = std::max(off, std::abs(many.sums[k] - one.sums[k])), size = std::max(size, std::abs(one.sums[k]));
     check(size > 0 && off <= 1e-15 * size, "correlators: " + std::to_string(off / size));
     std::vector<double> others = many.sums;
     MPI_Bcast(others.data(), static_cast<int>(others.size()), MPI_DOUBLE, 0, MPI_COMM_WORLD);
     check(others == many.sums, "correlators have the same bits on all ranks");
+}
+
+struct WilsonSolved {
+    std::vector<double> x; // source, then solution
+    milcgpu_solve_report report{};
+};
+
+// With a clover term, by BiCGstab.
+WilsonSolved wilson_on(const milcgpu_layout &layout) {
+    WilsonSolved made{field_of(layout, 24, 1u << 31, 1)};
+    std::vector<double> gauge = field_of(layout, 72, 0, 0.5), source = made.x;
+    const auto field = [](std::vector<double> &data) { return milcgpu_field{data.data(), MILCGPU_DOUBLE, 0}; };
+    const milcgpu_field u = field(gauge), b = field(source), x = field(made.x);
+    const milcgpu_wilson_spec spec{sizeof spec, 0.1, 0.2, 0, MILCGPU_WILSON_BICGSTAB};
+    milcgpu_solve_spec how{};
+    how.struct_size = sizeof how;
+    how.parity = MILCGPU_EVEN;
+    how.tolerance = 1e-11;
+    how.max_iterations = 1000, how.max_restarts = 5;
+    how.precise.precision = MILCGPU_DOUBLE, how.sloppy.precision = MILCGPU_SINGLE;
+    made.report.struct_size = sizeof made.report;
+    milcgpu_context *context = nullptr;
+    milcgpu_wilson *wilson = nullptr;
+    const bool done = milcgpu_init(&layout, nullptr, &context) == MILCGPU_OK &&
+                      milcgpu_wilson_create(context, &wilson) == MILCGPU_OK &&
+                      milcgpu_wilson_load(wilson, &u) == MILCGPU_OK &&
+                      milcgpu_wilson_solve(wilson, &spec, &how, &b, &x, &made.report) == MILCGPU_OK;
+    check(done, milcgpu_last_error());
+    milcgpu_wilson_destroy(wilson);
+    milcgpu_finalize(context);
+    return made;
+}
+
+void wilson(const milcgpu_messages &table) {
+    const milcgpu_layout cut = layout_of(table);
+    milcgpu_layout whole{};
+    whole.struct_size = sizeof whole;
+    std::copy(cut.whole, cut.whole + 4, whole.extent);
+    const WilsonSolved many = wilson_on(cut), one = wilson_on(whole);
+    check(many.report.true_residual < 1e-11, "the true residual");
+    check(std::abs(many.report.iterations - one.report.iterations) <= 1, "iterations");
+    check(distance(many.x, one.x, table.rank) < 1e-10, "the solution");
 }
 
 // The last rank does not come any more. The others find out and say it.
@@ -359,6 +403,8 @@ int main(int argc, char **argv) {
         solve(table);
     else if (what == "measure")
         measure(table);
+    else if (what == "wilson")
+        wilson(table);
     else if (what == "nodes") {
         check(node_rank == table.rank % 2 && node_size == 2, "the rank on this node");
         solve(table);
