@@ -145,7 +145,8 @@ template <int N, class Last> __device__ __forceinline__ int finish_pending(const
 }
 __device__ __forceinline__ int finish_pending(NothingPending) { return blockIdx.x; }
 
-template <int N, int min_blocks, class Body, class Last, class Before>
+// kernel: of the body's, where it has several.
+template <int N, int min_blocks, int kernel, class Body, class Last, class Before>
 __global__ void __launch_bounds__(max_block, min_blocks)
     run_sum(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
             const Before pending) {
@@ -158,8 +159,12 @@ __global__ void __launch_bounds__(max_block, min_blocks)
     __shared__ Sums<N> shared[max_block / 32];
     const int i = block * blockDim.x + threadIdx.x;
     Sums<N> s = {};
-    if (i < n)
-        s = body(i);
+    if (i < n) {
+        if constexpr (kernel > 0)
+            s = body.template of_kernel<kernel>(i);
+        else
+            s = body(i);
+    }
     if (!finish.wanted())
         return;
     post_warp(sum, i, s, defer);
@@ -234,7 +239,8 @@ __global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
 // Several sources without sums. A block has a tile of sites for Body::together sources; the blocks after it have the
 // others.
 template <class Body>
-__global__ void __launch_bounds__(tile_sites, Body::blocks) run_sources(const Body body, int n, int sources, const int *gate) {
+__global__ void __launch_bounds__(tile_sites, Body::blocks)
+    run_sources(const Body body, int n, int sources, const int *gate) {
     constexpr int most = Body::together;
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
