@@ -24,8 +24,8 @@
  *
  * A handle keeps the links, packed versions of them, the last clover term with its inverse, and the vectors of its last
  * solver: on V sites, in bytes, 576 V for links in double, 1152 V for the clover term and its inverse in double, and
- * for a solver in double and single some 1500 V. Where memory is short, all but the links as loaded is given back
- * between two calls, and made again when it is needed.
+ * for a solver in double and single some 1500 V. Where memory is short, on one rank, all but the links as loaded
+ * is given back between two calls, and made again when it is needed.
  */
 #ifndef MILCGPU_WILSON_H
 #define MILCGPU_WILSON_H

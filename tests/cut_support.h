@@ -127,4 +127,35 @@ inline Fields fields_on(const Extents &whole, bool rough) {
     return fields;
 }
 
+// Two and three ranks in a row; odd extents; all directions.
+inline const Cut over_ranks[] = {{{4, 4, 4, 12}, {1, 1, 1, 3}, 0},
+                                 {{6, 10, 4, 4}, {2, 2, 1, 1}, 0},
+                                 {{4, 4, 6, 8}, {1, 1, 2, 1}, 0},
+                                 {{4, 4, 4, 8}, {1, 1, 1, 2}, 0, 1}};
+
+// compare(what make finds on a cut lattice, and on a whole one), over ranks and emulated with every mask. Inputs are
+// made for a lattice; where nothing was written there is -7.
+template <class Inputs, class Make, class Compare> void on_all_cuts(const Make &make, const Compare &compare) {
+    std::vector<std::vector<Cut>> groups(1); // of one lattice
+    for (int mask = 1; mask < 16; ++mask)
+        groups[0].push_back({{4, 6, 4, 4}, {1, 1, 1, 1}, mask});
+    for (const Cut &cut : over_ranks)
+        groups.push_back({cut});
+    for (const milcgpu::Backend backend : backends())
+        for (const std::vector<Cut> &cuts : groups) {
+            const Inputs inputs(cuts[0].whole);
+            bool well = false;
+            const std::vector<double> expected = make(inputs, {cuts[0].whole, {1, 1, 1, 1}, 0}, backend, well);
+            REQUIRE(well);
+            CHECK(std::count(expected.begin(), expected.end(), -7.0) == 0);
+            for (const Cut &cut : cuts)
+                for (const char *direct : ways(backend)) {
+                    const Environment way{{"MILCGPU_DIRECT", direct}};
+                    CAPTURE(text_of(cut), name(backend), direct);
+                    compare(make(inputs, cut, backend, well), expected);
+                    CHECK(well);
+                }
+        }
+}
+
 } // namespace tests

@@ -229,6 +229,13 @@ Solved solved_on(const milcgpu_layout &layout) {
     return solved;
 }
 
+milcgpu_layout whole_of(const milcgpu_layout &cut) {
+    milcgpu_layout whole{};
+    whole.struct_size = sizeof whole;
+    std::copy(cut.whole, cut.whole + 4, whole.extent);
+    return whole;
+}
+
 // Of a rank's part of a field to the same part of the whole, relative, on even sites. Of one parity the sites of a slab
 // in t lie together.
 double distance(const std::vector<double> &part, const std::vector<double> &whole, int rank) {
@@ -242,10 +249,7 @@ double distance(const std::vector<double> &part, const std::vector<double> &whol
 }
 
 void solve(const milcgpu_messages &table) {
-    const milcgpu_layout cut = layout_of(table);
-    milcgpu_layout whole{};
-    whole.struct_size = sizeof whole;
-    std::copy(cut.whole, cut.whole + 4, whole.extent);
+    const milcgpu_layout cut = layout_of(table), whole = whole_of(cut);
     const Solved many = solved_on(cut), one = solved_on(whole);
     check(many.report.true_residual < 1e-10, "the true residual");
     check(std::abs(many.report.iterations - one.report.iterations) <= 1, "iterations");
@@ -299,10 +303,7 @@ Measured measured_on(const milcgpu_layout &layout) {
 }
 
 void measure(const milcgpu_messages &table) {
-    const milcgpu_layout cut = layout_of(table);
-    milcgpu_layout whole{};
-    whole.struct_size = sizeof whole;
-    std::copy(cut.whole, cut.whole + 4, whole.extent);
+    const milcgpu_layout cut = layout_of(table), whole = whole_of(cut);
     const Measured many = measured_on(cut), one = measured_on(whole);
     const size_t own = many.quark.size() / 2, all = one.quark.size() / 2, first = own * table.rank;
     for (size_t parity = 0; parity < 2; ++parity)
@@ -353,10 +354,7 @@ WilsonSolved wilson_on(const milcgpu_layout &layout) {
 }
 
 void wilson(const milcgpu_messages &table) {
-    const milcgpu_layout cut = layout_of(table);
-    milcgpu_layout whole{};
-    whole.struct_size = sizeof whole;
-    std::copy(cut.whole, cut.whole + 4, whole.extent);
+    const milcgpu_layout cut = layout_of(table), whole = whole_of(cut);
     const WilsonSolved many = wilson_on(cut), one = wilson_on(whole);
     check(many.report.true_residual < 1e-11, "the true residual");
     check(std::abs(many.report.iterations - one.report.iterations) <= 1, "iterations");
