@@ -25,7 +25,7 @@ class NormalOperator {
     int parity() const { return parity_; } // of the vectors
     const OperatorSpec &spec() const { return spec_; }
     virtual int components() const { return 1; } // colour vectors a site
-    virtual int sign() const { return 1; } // of B^dag B
+    virtual int sign() const { return 1; }       // of B^dag B
 
     // out = B in. call.x and what follows it up to alpha are not read.
     virtual void first_half(Device &, const HalfCall &) const = 0;
@@ -62,6 +62,8 @@ class NormalOperator {
     // Work and compulsory bytes of both halves, the second with this epilogue, on one source.
     virtual double flops(Epilogue) const = 0;
     virtual double bytes(Epilogue) const = 0;
+    // Of these bytes, how often a vector is read or written; the others do not grow with the number of sources.
+    virtual int passes(Epilogue second) const { return traits(Epilogue::plain).spinors + traits(second).spinors; }
 
   private:
     Geometry geometry_;

@@ -4,7 +4,7 @@
 namespace milcgpu {
 
 void add_double_rows(std::vector<WilsonKernel> &table) {
-    add_wilson_rows<SpinorDouble, 1, 128>(table, "gpu_kernels/wilson/double.cu");
+    add_wilson_rows<SpinorDouble, WilsonShape<1, 128, 1, 1>>(table, "gpu_kernels/wilson/double.cu");
 }
 
 } // namespace milcgpu

@@ -5,7 +5,7 @@
 namespace milcgpu {
 
 void add_half_rows(std::vector<WilsonKernel> &table) {
-    add_wilson_rows<SpinorHalf, 2, 128>(table, "gpu_kernels/wilson/half.cu");
+    add_wilson_rows<SpinorHalf, WilsonShape<2, 128, 2, 2>>(table, "gpu_kernels/wilson/half.cu");
 }
 
 } // namespace milcgpu

@@ -4,7 +4,7 @@
 namespace milcgpu {
 
 void add_single_rows(std::vector<WilsonKernel> &table) {
-    add_wilson_rows<SpinorSingle, 2, 128>(table, "gpu_kernels/wilson/single.cu");
+    add_wilson_rows<SpinorSingle, WilsonShape<2, 128, 2, 2>>(table, "gpu_kernels/wilson/single.cu");
 }
 
 } // namespace milcgpu

@@ -3,9 +3,10 @@
 //
 // One thread a site. Each link is read once in a launch (streaming loads) and decoded once for both colour vectors of
 // the half spinor; each spinor is read 8 times, through the caches: consecutive sites of a stripe keep all loads
-// coalesced.
+// coalesced. Several sources: a thread does one or two of them at a site, with one decoded link for both; the others of
+// its block find the links in L1.
 #pragma once
-#include "gpu_kernels/dslash/endings.h"
+#include "gpu_kernels/dslash/sources.h"
 #include "gpu_kernels/su3/reconstruct.h"
 #include "gpu_kernels/wilson/clover.h"
 #include "gpu_kernels/wilson/gamma.h"
@@ -14,10 +15,10 @@
 namespace milcgpu {
 
 // D_s at a site.
-template <class Spinor, int reals> struct WilsonHops {
+template <class Spinor, int reals, Reuse of_links> struct WilsonHops {
     static constexpr Precision link = Spinor::precision;
     using Real = typename Spinor::Real;
-    using Vec = Vector<Real>;
+    using Vec = WilsonVector<Real>;
 
     Lattice lattice;
     int parity;
@@ -27,90 +28,115 @@ template <class Spinor, int reals> struct WilsonHops {
     const unsigned char *links[2]; // of the sites' own parity and of the other, mu 0
     size_t link_block;             // bytes from one mu to the next
     Real sign;                     // s
+    CloverView<link> clover;       // C, of the sites' own parity; no data: 1
 
-    template <Reuse reuse = Reuse::keep> MILCGPU_HD WilsonVector<Real> load(const unsigned char *field, int i) const {
-        WilsonVector<Real> psi;
+    void fill(const WilsonCall &call) {
+        const LinkField &of = *call.links;
+        lattice = call.lattice;
+        parity = call.parity;
+        stride = call.in.stride, component = of.stride();
+        in = call.in.data;
+        for (const int other : {0, 1})
+            links[other] = of.block((call.parity + other) % 2, 0);
+        link_block = of.block_bytes();
+        sign = static_cast<Real>(call.sign);
+        if (call.clover != nullptr)
+            clover = CloverView<link>(*call.clover);
+    }
+
+    template <Reuse reuse = Reuse::keep> MILCGPU_HD Vec load(const unsigned char *field, int i) const {
+        Vec psi;
         MILCGPU_UNROLL
         for (int d = 0; d < spins; ++d)
             psi.d[d] = load_spinor<Spinor, reuse>(field, stride, d * component + i);
         return psi;
     }
     MILCGPU_HD Link<link, reals> load_link_of(int other, int mu, int i) const {
-        return Link<link, reals>(load_link<link, reals>(links[other] + mu * link_block, component, i));
+        return Link<link, reals>(load_link<link, reals, of_links>(links[other] + mu * link_block, component, i));
     }
 
-    template <int mu> MILCGPU_HD void add_direction(WilsonVector<Real> &sum, const Site &site, int i) const {
+    // Both terms of direction mu to sum[r] of `count` sources, which lie at from[r].
+    template <int mu, int count>
+    MILCGPU_HD void add_direction(Vec (&sum)[count], const unsigned char *const (&from)[count], const Site &site,
+                                  int i) const {
         const int forward = lattice.forward(site, mu, 1), backward = lattice.backward(site, mu, 1);
-        {
-            const auto u = load_link_of(0, mu, i);
-            const HalfWilsonVector<Real> h = project<mu>(load(in, forward), sign);
+        const auto ahead = load_link_of(0, mu, i);
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r) {
+            const HalfWilsonVector<Real> h = project<mu>(load(from[r], forward), sign);
             HalfWilsonVector<Real> moved = {};
-            u.add_forward(moved.d[0], h.d[0]);
-            u.add_forward(moved.d[1], h.d[1]);
-            add_both_halves<mu>(sum, moved, sign);
+            ahead.add_forward(moved.d[0], h.d[0]);
+            ahead.add_forward(moved.d[1], h.d[1]);
+            add_both_halves<mu>(sum[r], moved, sign);
         }
-        {
-            const auto u = load_link_of(1, mu, backward);
-            const HalfWilsonVector<Real> h = project<mu>(load(in, backward), -sign);
+        const auto behind = load_link_of(1, mu, backward);
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r) {
+            const HalfWilsonVector<Real> h = project<mu>(load(from[r], backward), -sign);
             HalfWilsonVector<Real> moved = {}; // - U^dag h
-            u.subtract_backward(moved.d[0], h.d[0]);
-            u.subtract_backward(moved.d[1], h.d[1]);
-            subtract_both_halves<mu>(sum, moved, -sign);
+            behind.subtract_backward(moved.d[0], h.d[0]);
+            behind.subtract_backward(moved.d[1], h.d[1]);
+            subtract_both_halves<mu>(sum[r], moved, -sign);
         }
     }
 
-    MILCGPU_HD_ONCE WilsonVector<Real> all(int i) const {
+    template <int count>
+    MILCGPU_HD_ONCE void all(int i, const unsigned char *const (&from)[count], Vec (&sum)[count]) const {
         const Site site = lattice.site(parity, i);
-        WilsonVector<Real> sum = {};
-        add_direction<0>(sum, site, i);
-        add_direction<1>(sum, site, i);
-        add_direction<2>(sum, site, i);
-        add_direction<3>(sum, site, i);
-        return sum;
+        add_direction<0>(sum, from, site, i);
+        add_direction<1>(sum, from, site, i);
+        add_direction<2>(sum, from, site, i);
+        add_direction<3>(sum, from, site, i);
     }
-};
 
-// C of wilson.h, where it is 1. multiply() replaces v by C v at site i.
-struct UnitTerm {
-    template <class T> MILCGPU_HD void multiply(int, WilsonVector<T> &) const {}
-};
-
-// A clover term, or its inverse. See clover.h.
-template <Precision p> struct CloverTerm {
-    CloverView<p> term;
-    int parity;
-    template <class T> MILCGPU_HD void multiply(int i, WilsonVector<T> &v) const {
+    // v = C v
+    MILCGPU_HD void multiply_by_clover(int i, Vec &v) const {
+        if (clover.data == nullptr)
+            return;
         MILCGPU_UNROLL
         for (int chirality = 0; chirality < 2; ++chirality)
-            milcgpu::multiply(term.load(parity, chirality, i), v.d[2 * chirality], v.d[2 * chirality + 1]);
+            multiply(clover.template load<of_links>(parity, chirality, i), v.d[2 * chirality], v.d[2 * chirality + 1]);
     }
 };
 
-// v = C D_s in
-template <class Spinor, int reals, class Term> struct WilsonHop : WilsonHops<Spinor, reals> {
-    using Real = typename Spinor::Real;
-    Term term;
+// v = C D_s in. made() makes it of the sum of the hops, for the source that lies `offset` bytes behind the first.
+// any_term: false where C is known to be 1.
+template <class Spinor, int reals, Reuse of_links, bool any_term = true>
+struct WilsonHop : WilsonHops<Spinor, reals, of_links> {
+    using Base = WilsonHops<Spinor, reals, of_links>;
+    using typename Base::Real;
+    using typename Base::Vec;
     Real scale; // of the links
-    MILCGPU_HD WilsonVector<Real> value(int i) const {
-        WilsonVector<Real> v = this->all(i);
+    void fill(const WilsonCall &call) {
+        Base::fill(call);
+        scale = static_cast<Real>(call.links->scale);
+    }
+    MILCGPU_HD Vec made(int i, size_t, const Vec &sum) const {
+        Vec v;
         MILCGPU_UNROLL
         for (int d = 0; d < spins; ++d)
-            v.d[d] = scale * v.d[d];
-        term.multiply(i, v);
+            v.d[d] = scale * sum.d[d];
+        if constexpr (any_term)
+            this->multiply_by_clover(i, v);
         return v;
     }
 };
 
 // v = C own - factor D_s in
-template <class Spinor, int reals, class Term> struct WilsonMatrixForm : WilsonHops<Spinor, reals> {
-    using Real = typename Spinor::Real;
-    Term term;
+template <class Spinor, int reals, Reuse of_links> struct WilsonMatrixForm : WilsonHops<Spinor, reals, of_links> {
+    using Base = WilsonHops<Spinor, reals, of_links>;
+    using typename Base::Real;
+    using typename Base::Vec;
     Real factor; // with the scale of the links
     const unsigned char *own;
-    MILCGPU_HD WilsonVector<Real> value(int i) const {
-        const WilsonVector<Real> sum = this->all(i);
-        WilsonVector<Real> v = this->template load<Reuse::written>(own, i);
-        term.multiply(i, v);
+    void fill(const WilsonCall &call) {
+        Base::fill(call);
+        factor = static_cast<Real>(call.factor * call.links->scale);
+        own = call.own.data;
+    }
+    MILCGPU_HD Vec made(int i, size_t offset, const Vec &sum) const {
+        Vec v = this->template load<Reuse::written>(own + offset, i);
+        this->multiply_by_clover(i, v);
         MILCGPU_UNROLL
         for (int d = 0; d < spins; ++d)
             v.d[d] = v.d[d] - factor * sum.d[d];
@@ -127,6 +153,7 @@ template <class Spinor> struct PlainEnding {
         made = store_spinor<Spinor>(out, stride, i, v);
         return {{0}};
     }
+    MILCGPU_HD PlainEnding of_source(int, size_t bytes) const { return {out + bytes}; }
 };
 
 // out = v, with the sums Re and Im of <with, out> and |out|^2.
@@ -149,18 +176,72 @@ template <class Spinor> struct DotEnding {
 };
 
 // Form: WilsonHop or WilsonMatrixForm. The endings of the staggered operator that add a x take -v.
-template <class Form, class Spinor, class End> struct WilsonStencil : Form {
+template <class Form, class Spinor, class End_> struct WilsonStencil : Form {
+    using End = End_;
+    using typename Form::Vec;
     End end;
     typename Spinor::Real turn; // 1 or -1
+    void fill(const WilsonCall &call, Epilogue epilogue, const End &of_first) {
+        Form::fill(call);
+        end = of_first;
+        turn = epilogue == Epilogue::plain ? 1 : -1;
+    }
     MILCGPU_HD Sums<End::sums> operator()(int i) const {
-        const auto v = this->value(i);
+        const unsigned char *const from[1] = {this->in};
+        Vec sum[1] = {};
+        this->all(i, from, sum);
+        return complete(i, 0, sum[0], end);
+    }
+    // What follows the hops, for the source that lies `offset` bytes behind the first; `own` is its ending.
+    MILCGPU_HD Sums<End::sums> complete(int i, size_t offset, const Vec &hops, const End &own) const {
+        const Vec v = this->made(i, offset, hops);
         Sums<End::sums> sum = {};
         MILCGPU_UNROLL
         for (int d = 0; d < spins; ++d) {
             StoredSpinor<Spinor> made;
-            sum.add(end(this->stride, static_cast<int>(d * this->component) + i, turn * v.d[d], made));
+            sum.add(own(this->stride, static_cast<int>(d * this->component) + i, turn * v.d[d], made));
         }
         return sum;
+    }
+};
+
+// Several sources, for launch_sum_sources. together: 1 or 2.
+template <class Stencil, int together_> struct WilsonSources {
+    static constexpr int together = together_;
+    using End = typename Stencil::End;
+    Stencil first; // of source 0
+    size_t source_bytes;
+    const CgState *cg; // nullptr: they have one gate
+    const int *gate;
+    MILCGPU_HD bool open(int k) const {
+        const int *const flag = cg != nullptr ? &cg[k].active : gate;
+        return flag == nullptr || *flag != 0;
+    }
+    MILCGPU_HD Sums<End::sums> operator()(int i, int k) const {
+        const bool yes[1] = {true};
+        Sums<End::sums> sum[1] = {};
+        of(i, k, yes, sum);
+        return sum[0];
+    }
+    template <int count>
+    MILCGPU_HD void of(int i, int k, const bool (&open)[count], Sums<End::sums> (&sum)[count]) const {
+        size_t offset[count];
+        const unsigned char *from[count];
+        bool any = false;
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r) { // the other one again where a source is not open
+            offset[r] = (k + (open[r] ? r : count - 1 - r)) * source_bytes;
+            from[r] = first.in + offset[r];
+            any |= open[r];
+        }
+        if (!any)
+            return;
+        typename Stencil::Vec hops[count] = {};
+        first.all(i, from, hops);
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r)
+            if (open[r])
+                sum[r] = first.complete(i, offset[r], hops[r], first.end.of_source(k + r, offset[r]));
     }
 };
 
@@ -173,77 +254,86 @@ struct StoreDots {
     }
 };
 
-// min_blocks: blocks of 256 threads that must fit on an SM, which bounds the registers a thread; block: threads.
-template <class Spinor, int reals, int min_blocks, int block, class Term>
-void launch_wilson_with(Device &device, const WilsonCall &call, Epilogue epilogue, const Term &term) {
-    const LinkField &links = *call.links;
-    const int n = call.lattice.sites(call.parity);
-    const auto fill = [&](auto &body) {
-        using Real = typename Spinor::Real;
-        body.lattice = call.lattice;
-        body.parity = call.parity;
-        body.stride = call.in.stride, body.component = links.stride();
-        body.in = call.in.data;
-        for (const int other : {0, 1})
-            body.links[other] = links.block((call.parity + other) % 2, 0);
-        body.link_block = links.block_bytes();
-        body.sign = static_cast<Real>(call.sign);
-        body.term = term;
-        body.turn = static_cast<Real>(epilogue == Epilogue::plain ? 1 : -1);
-    };
-    const SumLaunch how{"launch the Wilson operator", call.cg != nullptr ? &call.cg->active : call.gate, block,
+// How a precision is launched on the GPU. One source: blocks of 256 threads that must fit on an SM, which bounds the
+// registers a thread, and threads a block. Several: the same bound, and sources a thread.
+template <int min_blocks_, int block_, int min_blocks_of_sources_, int together_> struct WilsonShape {
+    static constexpr int min_blocks = min_blocks_, block = block_;
+    static constexpr int min_blocks_of_sources = min_blocks_of_sources_, together = together_;
+};
+
+template <class Spinor, int reals, class Shape>
+void launch_wilson_one(Device &device, const WilsonCall &call, Epilogue epilogue) {
+    const SumLaunch how{"launch the Wilson operator", call.cg != nullptr ? &call.cg->active : call.gate, Shape::block,
                         call.defer};
-    using Hop = WilsonHop<Spinor, reals, Term>;
-    using Matrix = WilsonMatrixForm<Spinor, reals, Term>;
-    const Ending<Spinor> ending{epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha};
+    const auto start = [&](auto form, const auto &end, const auto &finish, const auto &pending) {
+        using End = std::decay_t<decltype(end)>;
+        WilsonStencil<decltype(form), Spinor, End> body{};
+        body.fill(call, epilogue, end);
+        launch_sum<End::sums, Shape::min_blocks>(device, call.lattice.sites(call.parity), body, finish, how, pending);
+    };
     const SumFinish plain{call.sum, call.cg, call.along_p};
     const StepFinish step{{}, call.cg, call.judge};
     if (call.form == WilsonForm::hop) {
-        WilsonStencil<Hop, Spinor, PlainEnding<Spinor>> body{};
-        fill(body);
-        body.scale = static_cast<typename Spinor::Real>(links.scale);
-        body.end = {call.out.data};
         const ReduceShape before(call.lattice.sites(1 - call.parity));
-        const auto start = [&](const auto &pending) {
-            launch_sum<1, min_blocks>(device, n, body, SumFinish{nullptr, nullptr, false}, how, pending);
+        const Pending<1, SumFinish> of_plain{
+            {reinterpret_cast<Sums<1> *>(call.after_step ? nullptr : call.pending), before, device.waits()}, plain};
+        const Pending<2, StepFinish> of_step{
+            {reinterpret_cast<Sums<2> *>(call.after_step ? call.pending : nullptr), before, device.waits()}, step};
+        const auto hop = [&](auto form) {
+            start(form, PlainEnding<Spinor>{call.out.data}, SumFinish{nullptr, nullptr, false},
+                  EitherPending<Pending<1, SumFinish>, Pending<2, StepFinish>>{of_plain, of_step});
         };
-        if (call.after_step)
-            start(Pending<2, StepFinish>{{reinterpret_cast<Sums<2> *>(call.pending), before, device.waits()}, step});
-        else
-            start(Pending<1, SumFinish>{{reinterpret_cast<Sums<1> *>(call.pending), before, device.waits()}, plain});
-        return;
+        // Both C are one kernel, but for this row: with the term two blocks fit on an SM, without it three.
+        if constexpr (Spinor::precision == Precision::double_ && reals == 8)
+            if (call.clover == nullptr)
+                return hop(WilsonHop<Spinor, reals, Reuse::stream, false>());
+        return hop(WilsonHop<Spinor, reals, Reuse::stream>());
     }
-    const auto start = [&](const auto &end, const auto &finish) {
-        using End = std::decay_t<decltype(end)>;
-        WilsonStencil<Matrix, Spinor, End> body{};
-        fill(body);
-        body.factor = static_cast<typename Spinor::Real>(call.factor * links.scale);
-        body.own = call.own.data;
-        body.end = end;
-        launch_sum<End::sums, min_blocks>(device, n, body, finish, how);
-    };
+    const WilsonMatrixForm<Spinor, reals, Reuse::stream> matrix{};
     if (call.dots != nullptr)
-        start(DotEnding<Spinor>{call.with.data, call.out.data}, StoreDots{call.dots});
+        start(matrix, DotEnding<Spinor>{call.with.data, call.out.data}, StoreDots{call.dots}, NothingPending());
     else if (epilogue == Epilogue::step)
-        start(StepEnding<Spinor, Lattice, true>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg}, step);
+        start(matrix, StepEnding<Spinor, Lattice, true>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg},
+              step, NothingPending());
     else
-        start(ending, plain);
+        start(matrix, Ending<Spinor>{epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha}, plain,
+              NothingPending());
 }
 
-template <class Spinor, int reals, int min_blocks, int block>
-void launch_wilson(Device &device, const WilsonCall &call, Epilogue epilogue) {
-    if (call.clover == nullptr)
-        return launch_wilson_with<Spinor, reals, min_blocks, block>(device, call, epilogue, UnitTerm());
-    const CloverTerm<Spinor::precision> term{CloverView<Spinor::precision>(*call.clover), call.parity};
-    launch_wilson_with<Spinor, reals, min_blocks, block>(device, call, epilogue, term);
+template <class Spinor, int reals, class Shape>
+void launch_wilson_of_sources(Device &device, const WilsonCall &call, Epilogue epilogue) {
+    const auto start = [&](auto form, const auto &end, const auto &finish) {
+        using End = std::decay_t<decltype(end)>;
+        WilsonSources<WilsonStencil<decltype(form), Spinor, End>, Shape::together> body{};
+        body.first.fill(call, epilogue, end);
+        body.source_bytes = call.in.source_bytes;
+        body.cg = call.cg, body.gate = call.gate;
+        launch_sum_sources<End::sums, Shape::min_blocks_of_sources>(
+            device, call.lattice.sites(call.parity), call.in.sources, body,
+            SourcesFinish<std::decay_t<decltype(finish)>>{finish}, "launch the Wilson operator on several sources");
+    };
+    const WilsonMatrixForm<Spinor, reals, Reuse::keep> matrix{};
+    if (call.form == WilsonForm::hop)
+        start(WilsonHop<Spinor, reals, Reuse::keep>(), PlainEnding<Spinor>{call.out.data},
+              SumFinish{nullptr, nullptr, false});
+    else if (epilogue == Epilogue::step)
+        start(matrix, StepEnding<Spinor, Lattice, true>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg},
+              StepFinish{{}, call.cg, call.judge});
+    else
+        start(matrix, Ending<Spinor>{epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha},
+              SumFinish{nullptr, call.cg, call.along_p});
 }
 
 // The rows of one precision.
-template <class Spinor, int min_blocks, int block>
-void add_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
+template <class Spinor, class Shape> void add_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
     const auto add = [&](auto reals) {
-        table.push_back(
-            {Spinor::precision, reals, launch_wilson<Spinor, reals, min_blocks, block>, file, block, min_blocks});
+        table.push_back({Spinor::precision,
+                         reals,
+                         launch_wilson_one<Spinor, reals, Shape>,
+                         launch_wilson_of_sources<Spinor, reals, Shape>,
+                         file,
+                         {Shape::block, Shape::min_blocks, 1},
+                         {sources_a_block * tile_sites, Shape::min_blocks_of_sources, Shape::together}});
     };
     add(std::integral_constant<int, 18>());
     add(std::integral_constant<int, 12>());
