@@ -186,6 +186,12 @@ struct SumLaunch {
 template <class Body, class = void> struct has_parts : std::false_type {};
 template <class Body> struct has_parts<Body, std::void_t<typename Body::Part>> : std::true_type {};
 
+// A body can have several kernels that do the same: Body::kernels, kernel(), which of them (from 0), and
+// of_kernel<k>(i), of which of_kernel<0>(i) is operator()(i). As branches of one kernel they cost each other about 1 %.
+template <class Body, class = void> struct kernels_of : std::integral_constant<int, 1> {};
+template <class Body>
+struct kernels_of<Body, std::void_t<decltype(Body::kernels)>> : std::integral_constant<int, Body::kernels> {};
+
 // A body over the sites of a box that is cut takes part in exchanges with peers: it has a member `exchange`.
 template <class Body, class = void> struct exchanges : std::false_type {};
 template <class Body> struct exchanges<Body, std::void_t<decltype(Body::exchange)>> : std::true_type {};
@@ -263,7 +269,11 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
                                         : cuda::run_sum_cut<N, min_blocks, false, Body, Before>;
                 cuda::start(device, how.what, blocks, threads, kernel, body, n, sum, finish.wanted(), how.gate, before);
             } else {
-                auto *kernel = cuda::run_sum<N, min_blocks, Body, Last, Before>;
+                auto *kernel = cuda::run_sum<N, min_blocks, 0, Body, Last, Before>;
+                if constexpr (kernels_of<Body>::value == 3)
+                    kernel = body.kernel() == 1   ? cuda::run_sum<N, min_blocks, 1, Body, Last, Before>
+                             : body.kernel() == 2 ? cuda::run_sum<N, min_blocks, 2, Body, Last, Before>
+                                                  : kernel;
                 if constexpr (parts_exist)
                     kernel = in_parts ? cuda::run_sum_in_parts<N, Body, Last, Before> : kernel;
                 cuda::start(device, how.what, blocks, threads, kernel, body, finish, n, sum, finish_later, how.gate,

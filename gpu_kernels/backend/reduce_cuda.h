@@ -149,7 +149,8 @@ __device__ __forceinline__ int finish_pending(const EitherPending<First, Second>
     return pending.first.any() ? finish_pending(pending.first) : finish_pending(pending.second);
 }
 
-template <int N, int min_blocks, class Body, class Last, class Before>
+// kernel: of the body's, where it has several.
+template <int N, int min_blocks, int kernel, class Body, class Last, class Before>
 __global__ void __launch_bounds__(max_block, min_blocks)
     run_sum(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
             const Before pending) {
@@ -162,8 +163,12 @@ __global__ void __launch_bounds__(max_block, min_blocks)
     __shared__ Sums<N> shared[max_block / 32];
     const int i = block * blockDim.x + threadIdx.x;
     Sums<N> s = {};
-    if (i < n)
-        s = body(i);
+    if (i < n) {
+        if constexpr (kernel > 0)
+            s = body.template of_kernel<kernel>(i);
+        else
+            s = body(i);
+    }
     if (!finish.wanted())
         return;
     post_warp(sum, i, s, defer);

@@ -1,9 +1,8 @@
 // The stencil of dslash.h, once: D at a site, and a body for launch_sum that ends it.
 //
-// One thread a site (four on small lattices, one a direction). Each link is read once in a launch (streaming loads,
-// or, where all links fit in the L2 cache, loads that leave them there for the next launch: links_stay);
-// each spinor up to 16 times, through the caches: consecutive sites of a stripe keep all loads coalesced, and the
-// t-planes that +-3 hops reach fit in L2.
+// One thread a site (four on small lattices, one a direction). Each link is read once in a launch; see Kept for the
+// loads. Each spinor is read up to 16 times, through the caches: consecutive sites of a stripe keep all loads
+// coalesced, and the t-planes that +-3 hops reach fit in L2.
 #pragma once
 #include "gpu_kernels/backend/checksum.h"
 #include "gpu_kernels/dslash/endings.h"
@@ -42,8 +41,12 @@ struct CheckedLinks {
     }
 };
 
+// Which links the loads of a launch leave in the L2 cache for the next launch. The others are streamed: they are the
+// first that the cache gives up.
+enum class Kept { none, fat, all };
+
 // D itself. Where: Lattice, or CutLattice, which takes more registers. Links is one of the two above.
-template <class Where, class Spinor, Precision link, int reals, Reuse of_links, class Links> struct Hops : Links {
+template <class Where, class Spinor, Precision link, int reals, Kept of_links, class Links> struct Hops : Links {
     using Real = typename Spinor::Real;
     using Vec = Vector<Real>;
     using Seen = typename Links::Seen;
@@ -57,12 +60,14 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
     size_t fat_block, long_block;         // bytes from one mu to the next
     Real fat_scale, long_scale;
 
-    template <Reuse reuse = of_links> MILCGPU_HD auto fat_link(Seen &seen, int other, int mu, int i) const {
+    template <Kept kept = of_links> MILCGPU_HD auto fat_link(Seen &seen, int other, int mu, int i) const {
+        constexpr Reuse reuse = kept == Kept::none ? Reuse::stream : Reuse::keep;
         const auto raw = load_link<link, 18, reuse>(fat[other] + mu * fat_block, link_stride, i);
         this->see_fat(seen, raw, other, mu, link_stride, i);
         return Link<link, 18>(raw);
     }
-    template <Reuse reuse = of_links> MILCGPU_HD auto long_link(Seen &seen, int other, int mu, int i) const {
+    template <Kept kept = of_links> MILCGPU_HD auto long_link(Seen &seen, int other, int mu, int i) const {
+        constexpr Reuse reuse = kept == Kept::all ? Reuse::keep : Reuse::stream;
         const auto raw = load_link<link, reals, reuse>(lng[other] + mu * long_block, link_stride, i);
         this->see_long(seen, raw, other, mu, link_stride, i);
         return Link<link, reals>(raw);
@@ -84,17 +89,17 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
 
     // At: Where, or Lattice, for sites that have no neighbour among ghosts. ghosts.neighbour(hops, at): the neighbour
     // with this index.
-    template <class At, Reuse reuse = of_links, class Ghosts>
+    template <class At, Kept kept = of_links, class Ghosts>
     MILCGPU_HD void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i, Ghosts &ghosts) const {
         const At &where = lattice;
         const int forward = where.forward(site, mu, 1), backward = where.backward(site, mu, 1);
-        this->template fat_link<reuse>(seen, 0, mu, i).add_forward(sum.fat, ghosts.neighbour(*this, forward));
-        this->template fat_link<reuse>(seen, 1, mu, backward)
+        this->template fat_link<kept>(seen, 0, mu, i).add_forward(sum.fat, ghosts.neighbour(*this, forward));
+        this->template fat_link<kept>(seen, 1, mu, backward)
             .subtract_backward(sum.fat, ghosts.neighbour(*this, backward));
         const int hops = lattice.third_hop[mu];
         const int forward3 = where.forward(site, mu, hops), backward3 = where.backward(site, mu, hops);
-        this->template long_link<reuse>(seen, 0, mu, i).add_forward(sum.lng, ghosts.neighbour(*this, forward3));
-        this->template long_link<reuse>(seen, 1, mu, backward3)
+        this->template long_link<kept>(seen, 0, mu, i).add_forward(sum.lng, ghosts.neighbour(*this, forward3));
+        this->template long_link<kept>(seen, 1, mu, backward3)
             .subtract_backward(sum.lng, ghosts.neighbour(*this, backward3));
     }
 
@@ -111,11 +116,11 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         return sum;
     }
 
-    template <class At, Reuse reuse = of_links> MILCGPU_HD Part all(int i) const {
+    template <class At, Kept kept = of_links> MILCGPU_HD Part all(int i) const {
         Behind behind;
-        return all<At, reuse>(i, behind);
+        return all<At, kept>(i, behind);
     }
-    template <class At, Reuse reuse = of_links, class Ghosts> MILCGPU_HD_ONCE Part all(int i, Ghosts &ghosts) const {
+    template <class At, Kept kept = of_links, class Ghosts> MILCGPU_HD_ONCE Part all(int i, Ghosts &ghosts) const {
         const Site site = lattice.site(parity, i);
         Part sum = {};
         Seen seen;
@@ -125,13 +130,13 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         if constexpr (std::is_same<At, Lattice>::value) {
             MILCGPU_UNROLL
             for (; mu < 4; ++mu)
-                add_direction<Lattice, reuse>(sum, seen, site, mu, i, behind);
+                add_direction<Lattice, kept>(sum, seen, site, mu, i, behind);
         } else if (!lattice.cut(0) && !lattice.cut(1)) { // a cut in t is the usual one
-            add_direction<Lattice, reuse>(sum, seen, site, 0, i, behind);
-            add_direction<Lattice, reuse>(sum, seen, site, 1, i, behind);
+            add_direction<Lattice, kept>(sum, seen, site, 0, i, behind);
+            add_direction<Lattice, kept>(sum, seen, site, 1, i, behind);
             mu = 2;
             if (!lattice.cut(2)) {
-                add_direction<Lattice, reuse>(sum, seen, site, 2, i, behind);
+                add_direction<Lattice, kept>(sum, seen, site, 2, i, behind);
                 mu = 3;
             }
         }
@@ -139,7 +144,7 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         // One by one: with all their loads at once there are too few registers.
         MILCGPU_ROLLED
         for (; mu < 4; ++mu)
-            add_direction<At, reuse>(sum, seen, site, mu, i, ghosts);
+            add_direction<At, kept>(sum, seen, site, mu, i, ghosts);
         this->add(seen);
         return sum;
     }
@@ -147,8 +152,8 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
 
 // D of several sources, which lie `source_bytes` apart: each link is loaded and decoded once for all of a thread.
 template <class Where, class Spinor, Precision link, int reals>
-struct SourcesHops : Hops<Where, Spinor, link, reals, Reuse::keep, UnseenLinks> {
-    using Base = Hops<Where, Spinor, link, reals, Reuse::keep, UnseenLinks>;
+struct SourcesHops : Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks> {
+    using Base = Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks>;
     using typename Base::Part;
     using typename Base::Seen;
     using typename Base::Vec;
@@ -188,26 +193,26 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, Reuse::keep, UnseenLinks> 
     }
 };
 
-template <class Where, class Spinor, Precision link, int reals, class End, Reuse of_links = Reuse::stream,
+template <class Where, class Spinor, Precision link, int reals, class End, Kept of_links = Kept::none,
           class Links = UnseenLinks>
 struct Stencil : Hops<Where, Spinor, link, reals, of_links, Links> {
     using Base = Hops<Where, Spinor, link, reals, of_links, Links>;
     using typename Base::Part;
 
-    // Links of half the bytes of double or less are often small enough.
-    static constexpr bool links_may_stay = MILCGPU_ON_DEVICE && std::is_same<Where, Lattice>::value &&
-                                           of_links == Reuse::stream && link == Spinor::precision &&
-                                           link != Precision::double_;
+    // Kernels (launch_sum): one for each Kept, where links may fit in the cache.
+    static constexpr int kernels = std::is_same<Where, Lattice>::value && std::is_same<Links, UnseenLinks>::value &&
+                                           of_links == Kept::none && link == Spinor::precision
+                                       ? 3
+                                       : 1;
 
-    bool links_stay; // in the L2 cache, from one launch to the next
+    Kept kept;
     End end;
 
-    MILCGPU_HD Sums<End::sums> operator()(int i) const {
-        if constexpr (links_may_stay)
-            if (links_stay)
-                return complete(i, this->template all<Where, Reuse::keep>(i));
-        return complete(i, this->template all<Where>(i));
+    MILCGPU_HD Sums<End::sums> operator()(int i) const { return complete(i, this->template all<Where>(i)); }
+    template <int kernel> MILCGPU_HD Sums<End::sums> of_kernel(int i) const {
+        return complete(i, this->template all<Where, static_cast<Kept>(kernel)>(i));
     }
+    int kernel() const { return static_cast<int>(kept); }
     MILCGPU_HD Sums<End::sums> complete(int i, const Part &part) const {
         StoredSpinor<Spinor> made;
         return complete(i, part, made);

@@ -16,9 +16,13 @@ using OnThisBackend = Lattice;
 using OnThisBackend = CutLattice;
 #endif
 
-// Links of both fields that take at most this part of the L2 cache stay there from one launch to the next; larger ones
-// would push each other and the vectors out.
+// Links that take at most this part of the L2 cache stay there from one launch to the next; larger ones would push each
+// other and the vectors out.
 constexpr double part_for_links = 0.8;
+inline Kept kept_links(const Device &device, const LinkField &fat, const LinkField &lng) {
+    const double room = part_for_links * device.cache_bytes();
+    return fat.bytes() + lng.bytes() <= room ? Kept::all : fat.bytes() <= room ? Kept::fat : Kept::none;
+}
 
 template <class Body>
 void fill_links(Body &body, const CutLattice &lattice, int parity, const LinkField &fat, const LinkField &lng) {
@@ -49,7 +53,7 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
             body.exchange = call.exchange;
         body.stride = call.in.stride;
         body.in = call.in.data;
-        body.links_stay = call.fat->bytes() + call.lng->bytes() <= part_for_links * device.cache_bytes();
+        body.kept = kept_links(device, *call.fat, *call.lng);
         body.end = end;
         const SumLaunch how{"launch dslash", call.cg != nullptr ? &call.cg->active : call.gate, block, call.defer};
         launch_sum<sums, min_blocks>(device, call.lattice.sites(call.parity), body, finish, how, pending);
@@ -64,7 +68,7 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
 // that is not part of the residual.
 template <class Where, class Spinor, Precision link, int reals, int min_blocks, int block>
 void launch_checked_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
-    Stencil<Where, Spinor, link, reals, Ending<Spinor>, Reuse::stream, CheckedLinks> body{};
+    Stencil<Where, Spinor, link, reals, Ending<Spinor>, Kept::none, CheckedLinks> body{};
     fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
     body.checksums = call.checksums;
     body.fat_pieces = static_cast<uint32_t>(body.fat_block / 16);
@@ -95,7 +99,7 @@ void launch_sources_stencil(Device &device, const DslashCall &call, Epilogue epi
         start_together(device, call, epilogue, sites, body, "launch dslash on several sources, no sums");
     } else {
         with_ending_of_sources<Spinor, Where>(call, epilogue, [&](const auto &end, const auto &finish) {
-            SourcesStencil<Stencil<Where, Spinor, link, reals, std::decay_t<decltype(end)>, Reuse::keep>> body{};
+            SourcesStencil<Stencil<Where, Spinor, link, reals, std::decay_t<decltype(end)>, Kept::all>> body{};
             fill(body.first);
             body.first.end = end;
             start_sources<min_blocks>(device, call, sites, body, finish, "launch dslash on several sources");
