@@ -1,5 +1,5 @@
 // Wilson and clover fermions: D by precision and reconstruction, the matrix at the end of a step of conjugate gradient,
-// and solves. All is held against the CPU reference.
+// both for several sources, and solves. All is held against the CPU reference.
 #include "examples/bench_operators.h"
 #include "gpu_kernels/operators/wilson.h"
 #include "gpu_kernels/solver/bicgstab.h"
@@ -27,8 +27,11 @@ class Wilson : Operators {
             for (const Precision p : precisions)
                 for (const int reals : {18, 12, 8})
                     if (wants(reals)) {
-                        rows(p, reals, clover, {WilsonForm::hop, Epilogue::plain, false}, hop);
-                        rows(p, reals, clover, {WilsonForm::matrix, Epilogue::step, false}, own - image);
+                        for (const int sources : {1, 4, 12})
+                            row(p, reals, clover, {WilsonForm::hop, Epilogue::plain, false}, sources, hop);
+                        row(p, reals, clover, {WilsonForm::matrix, Epilogue::step, false}, 1, own - image);
+                        for (const int sources : {4, 12})
+                            row(p, reals, clover, {WilsonForm::matrix, Epilogue::normal, false}, sources, image);
                     }
             if (!bench_.settings.sweep_shapes) // solves are more than a launch
                 solves(clover);
@@ -53,10 +56,11 @@ class Wilson : Operators {
         }
         return to;
     }
-    SpinorField wilson_up(const WilsonField &field, int parity, Precision p) {
-        SpinorField to(device(), p, geometry_, parity, "bench", 1, wilson_components);
+    SpinorField wilson_up(const WilsonField &field, int parity, Precision p, int sources = 1) {
+        SpinorField to(device(), p, geometry_, parity, "bench", sources, wilson_components);
         auto host = reference::field_to_milc<double>(lattice_, field, 1);
-        wilson_reorder_.to_device({host.data(), Precision::double_, 192}, parity, to);
+        for (int k = 0; k < sources; ++k)
+            wilson_reorder_.to_device({host.data(), Precision::double_, 192}, parity, to[k]);
         return to;
     }
     WilsonField wilson_down(const SpinorBlock &from) {
@@ -68,15 +72,15 @@ class Wilson : Operators {
         return std::sqrt(reference::norm2(a - b) / reference::norm2(b));
     }
 
-    // The step: r_new = r - alpha (shift p + M p) with shift 0, alpha 1 and r = p.
-    void rows(Precision p, int reals, bool clover, const WilsonEnd &end, const WilsonField &wanted) {
+    // The step: r_new = r - alpha (shift p + M p) with shift 0, alpha 1 and r = p. normal: shift x + M p.
+    void row(Precision p, int reals, bool clover, const WilsonEnd &end, int sources, const WilsonField &wanted) {
         const LinkField u = links(p, reals);
         const Clover term = clover ? clover_fields(p) : Clover{};
-        const SpinorField in = wilson_up(in_, 1, p), own = wilson_up(x_, 0, p), r = wilson_up(x_, 0, p),
-                          out = wilson_up(x_, 0, p), s = wilson_up(x_, 0, p);
+        const auto of_x = [&] { return wilson_up(x_, 0, p, sources); };
+        const SpinorField in = wilson_up(in_, 1, p, sources), own = of_x(), r = of_x(), out = of_x(), s = of_x();
         const DeviceArray<CgState> cg(device(), 1, "bench");
         const DeviceArray<double> sums(device(), 2 * slots_of_sum(geometry_.sites(0)), "bench");
-        const bool step = end.epilogue == Epilogue::step;
+        const bool step = end.epilogue == Epilogue::step, hop = end.form == WilsonForm::hop;
         WilsonCall call{};
         call.lattice = geometry_.lattice();
         call.parity = 0;
@@ -84,14 +88,14 @@ class Wilson : Operators {
         call.form = end.form;
         call.in = in, call.out = out;
         if (clover)
-            call.clover = step ? &term.term : &term.inverse;
+            call.clover = hop ? &term.inverse : &term.term;
+        call.factor = factor_;
+        call.own = own, call.x = own, call.z = r, call.s = s;
         if (step) {
             CgState state{};
             state.start(1, 1);
             state.shift = 0, state.alpha = 1, state.carry = 0;
             device().copy_to_device(cg.data(), &state, sizeof state);
-            call.factor = factor_;
-            call.own = own, call.x = own, call.z = r, call.s = s;
             call.cg = cg.data();
             call.defer = sums.data(); // the state stays as it is
         }
@@ -99,11 +103,12 @@ class Wilson : Operators {
         const WilsonKernel &kernel = find_wilson(p, p, reals);
         const size_t sites = geometry_.sites(0);
         const char *kind = clover ? "clover" : "Wilson";
-        bench_.table.row(
-            {kind, format("%d %s %s", reals, name(end.form), name(end.epilogue)), name(p), 1,
-             format("%s: block %d", kernel.file, kernel.block)},
-            {t, double(wilson_flops(end, clover, sites)), double(wilson_bytes(p, p, reals, end, clover, sites))},
-            apart(wilson_down(out), wanted), times_measured * measured[index(p)]);
+        bench_.table.row({kind, format("%d %s %s", reals, name(end.form), name(end.epilogue)), name(p), sources,
+                          sources > 1 ? "" // blocks by their number
+                                      : format("%s: block %d", kernel.file, kernel.one.block)},
+                         {t, double(sources * wilson_flops(end, clover, sites)),
+                          double(wilson_bytes(p, p, reals, end, clover, sites, sources))},
+                         apart(wilson_down(out[sources - 1]), wanted), times_measured * measured[index(p)]);
     }
 
     // Of the even-odd system, from fields on the device; the time of a step, evaluations included. Solutions are held

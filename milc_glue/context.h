@@ -180,6 +180,26 @@ SolveArguments checked_solve(const milcgpu_solve_spec &);
 // Throws where one of them is not what a solve takes.
 void check_limits(int max_iterations, int max_restarts, double reliable_delta, double jump_limit);
 std::vector<Alike> numbers_of(const SolveArguments &, const milcgpu_solve_spec &);
+
+// Several sources: what each has for itself, and the arguments of the first of n, looked over with those of the others.
+struct OfEachSource {
+    std::vector<double> tolerances;
+    std::vector<int> max_iterations;
+};
+SolveArguments checked_sources(const milcgpu_solve_spec &, int n, OfEachSource &);
+milcgpu_solve_spec spec_of_source(const milcgpu_solve_spec &, int k); // of source k alone
+void check_together(int together, int n);
+int sources_at_once(int n); // of n sources: groups alike, of at most most_block
+// make(most), or with half of them while memory is short.
+template <class Make> void make_for_most(int most, const Make &make) {
+    for (;; most = (most + 1) / 2)
+        try {
+            return make(most);
+        } catch (const Error &error) {
+            if (error.status() != Status::no_memory || most == 1)
+                throw;
+        }
+}
 // From the solver's report, but for seconds and bytes of the call.
 void fill_report(const CgReport &, const SolveArguments &, milcgpu_solve_report &);
 void check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy); // throws not_built
@@ -188,9 +208,9 @@ void check_version(uint64_t asked, const ResidentLinks &links);           // thr
 // What a solve takes on the device, in bytes. All of it is there at once where links are loaded again between two
 // solves. Where that does not fit, the solver that waits for the next solve is given back first.
 struct MemoryPlan {
-    size_t in_use, links, raw, packed, vectors;
+    size_t in_use, links, raw, packed, terms, vectors;
     size_t more; // beside it, where the solve has to change its precision on the way
-    size_t total() const { return in_use + links + raw + packed + vectors; }
+    size_t total() const { return in_use + links + raw + packed + terms + vectors; }
 };
 // Links and vectors of a solve for one mass, with links for `others`. host: precision of the links as handed over.
 MemoryPlan solve_plan(const Geometry &, Precision host, const std::vector<OperatorSpec> &others,

@@ -286,17 +286,13 @@ BlockCgSolver &block_solver(milcgpu_meson_links &links, LaplaceKept &kept, Solve
         return *solver.several;
     solver.several.reset(); // its memory first
     const Operator A = operator_with(links, kept, spec, solver.directions, solver.kappa);
-    for (;; most = (most + 1) / 2)
-        try {
-            links.device().agree("memory for several sources", [&] {
-                solver.several =
-                    std::make_unique<BlockCgSolver>(links.device(), solver.operators.full, A, most, *solver.one);
-            });
-            return *solver.several;
-        } catch (const Error &error) {
-            if (error.status() != Status::no_memory || most == 1)
-                throw;
-        }
+    make_for_most(most, [&](int room) {
+        links.device().agree("memory for several sources", [&] {
+            solver.several =
+                std::make_unique<BlockCgSolver>(links.device(), solver.operators.full, A, room, *solver.one);
+        });
+    });
+    return *solver.several;
 }
 
 // The fall of the sloppy residual between two evaluations, where the caller names none. Solves take some 20 steps, a

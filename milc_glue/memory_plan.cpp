@@ -59,6 +59,7 @@ std::string milcgpu::table_of(const MemoryPlan &plan, size_t free_bytes) {
     line(plan.links, "links as handed over");
     line(plan.raw, "raw copy of host links (while loading)");
     line(plan.packed, "packed links");
+    line(plan.terms, "clover terms and their inverses");
     line(plan.vectors, "vectors");
     table += format("%10.1f MiB  in all, %.1f MiB free\n", mib(plan.total()), mib(free_bytes));
     line(plan.more, "more, where the solve has to change its precision on the way");

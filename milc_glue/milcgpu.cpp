@@ -416,16 +416,23 @@ void milcgpu_list_kernels(void (*line)(void *user, const char *text), void *user
                         dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, 1), dslash_flops(row.epilogue, 1),
                         row.shape.block, row.shape.min_blocks, row.shape.sources, row.file)
                      .c_str());
-        line(user, format("%-8s %-8s %5s  %-16s %7s %7s %6s %9s  %s", "Wilson", "link", "reals", "form, epilogue",
-                          "bytes", "flops", "block", "blocks/SM", "file")
+        line(user, format("%-8s %-8s %5s  %-16s %7s %7s %7s %6s %9s %14s  %s", "Wilson", "link", "reals",
+                          "form, epilogue", "sources", "bytes", "flops", "block", "blocks/SM", "sources/thread", "file")
                        .c_str());
         for (const WilsonKernel &row : wilson_table())
             for (const WilsonEnd &end : wilson_ends)
-                line(user, format("%-8s %-8s %5d  %-6s %-9s %7zu %7zu %6d %9d  %s", name(row.precision),
-                                  name(row.precision), row.reals, name(end.form), end.dot ? "dot" : name(end.epilogue),
-                                  wilson_bytes(row.precision, row.precision, row.reals, end, false, 1),
-                                  wilson_flops(end, false, 1), row.block, row.min_blocks, row.file)
-                               .c_str());
+                for (const bool several : {false, true}) {
+                    if (several && end.dot)
+                        continue;
+                    const LaunchShape &shape = several ? row.several : row.one;
+                    line(user,
+                         format("%-8s %-8s %5d  %-6s %-9s %7s %7zu %7zu %6d %9d %14d  %s", name(row.precision),
+                                name(row.precision), row.reals, name(end.form), end.dot ? "dot" : name(end.epilogue),
+                                several ? "many" : "1",
+                                wilson_bytes(row.precision, row.precision, row.reals, end, false, 1),
+                                wilson_flops(end, false, 1), shape.block, shape.min_blocks, shape.sources, row.file)
+                             .c_str());
+                }
         line(user, format("%-17s %5s  %-9s %7s %10s %7s %7s %6s %9s %14s  %s", "Laplace", "reals", "epilogue",
                           "sources", "directions", "bytes", "flops", "block", "blocks/SM", "sources/thread", "file")
                        .c_str());

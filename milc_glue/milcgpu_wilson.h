@@ -23,9 +23,9 @@
  * except seconds, bytes and rates.
  *
  * A handle keeps the links, packed versions of them, the last clover term with its inverse, and the vectors of its last
- * solver: on V sites, in bytes, 576 V for links in double, 1152 V for the clover term and its inverse in double, and
- * for a solver in double and single some 1500 V. Where memory is short, on one rank, all but the links as loaded
- * is given back between two calls, and made again when it is needed.
+ * solver: on V sites, in bytes, 576 V for links in double, 1152 V for the clover term and its inverse in double, for a
+ * solver in double and single some 1500 V, and some 1300 V more for each source that it takes at a time. Where memory
+ * is short, on one rank, all but the links as loaded is given back between two calls, and made again when it is needed.
  */
 #ifndef MILCGPU_WILSON_H
 #define MILCGPU_WILSON_H
@@ -89,6 +89,21 @@ milcgpu_status milcgpu_wilson_matrix(milcgpu_wilson *wilson, const milcgpu_wilso
 milcgpu_status milcgpu_wilson_solve(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec,
                                     const milcgpu_solve_spec *how, const milcgpu_field *source,
                                     const milcgpu_field *solution, milcgpu_solve_report *report);
+
+/* milcgpu_wilson_solve for n sources, with links and clover terms loaded once for up to 16 of them. how: tolerances and
+ * limits may be of each source. together: a milcgpu_together. Conjugate gradient takes sources together; BiCGstab takes
+ * one at a time, so it refuses MILCGPU_BLOCK and MILCGPU_LOCK_STEP. Each source has its own guess, status and
+ * residuals. A source that is done is left out of the steps of the others. A source that cannot be solved (NaN in it or
+ * in its guess) does not affect them. Sources are taken 16 at a time, or fewer where memory is short; their solutions
+ * are copied out before the next ones are started. If how->sloppy is half, sources together are iterated in single.
+ *
+ * reports: n of them, or NULL. Seconds, bytes and rates of sources that were solved together are divided among them.
+ * The status is that of the first source without a solution, else that of the first that is not OK. If the call as a
+ * whole fails (BAD_ARGUMENT, NO_MEMORY, CORRUPTED, ..), reports stay as they were. */
+milcgpu_status milcgpu_wilson_solve_sources(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec,
+                                            const milcgpu_solve_spec *how, int together, int n,
+                                            const milcgpu_field *sources, const milcgpu_field *solutions,
+                                            milcgpu_solve_report *reports);
 
 /* *residual = |b - M x| / |b|, see spec->even_odd (parity: p), in double. With even_odd only the sites p of x are read.
  */

@@ -96,12 +96,6 @@ std::vector<Alike> milcgpu::numbers_of(const MultiMassArguments &a) {
 
 namespace {
 
-// What is double alone is not refined together: it is where it should be, or at the floor.
-bool refines_together(const MultiMassArguments &a) { return a.sloppy.spinor != Precision::double_; }
-OperatorSpec together_spec(const MultiMassArguments &a) {
-    return {Precision::single, Precision::single, a.sloppy.reals};
-}
-
 std::unique_ptr<MultiMassSolver> make_solver(milcgpu_context &context, milcgpu_links &links,
                                              const MultiMassArguments &a, int n_shifts, CgSolver &refiner) {
     std::vector<Operator> stages;

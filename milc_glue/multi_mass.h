@@ -12,6 +12,13 @@ struct MultiMassArguments {
 MultiMassArguments checked_multi_mass(const milcgpu_multi_mass_spec &); // throws where something is out of range
 std::vector<Alike> numbers_of(const MultiMassArguments &);              // what all ranks must have alike
 
+// Whether the masses are refined together, in single precision; what is double alone is where it should be, or at the
+// floor.
+inline bool refines_together(const MultiMassArguments &a) { return a.sloppy.spinor != Precision::double_; }
+inline OperatorSpec together_spec(const MultiMassArguments &a) {
+    return {Precision::single, Precision::single, a.sloppy.reals};
+}
+
 // The shared iteration goes from a.shared down to a.sloppy, a precision at a time.
 std::vector<OperatorSpec> stages_of(const MultiMassArguments &);
 

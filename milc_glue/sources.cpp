@@ -8,10 +8,8 @@ using namespace milcgpu;
 
 namespace {
 
-struct SourceFields {
+struct SourceFields : OfEachSource {
     std::vector<VectorPlace> sources, solutions;
-    std::vector<double> tolerances; // of each source
-    std::vector<int> max_iterations;
     int count() const { return static_cast<int>(sources.size()); }
 };
 
@@ -23,17 +21,13 @@ BlockCgSolver &block_solver(milcgpu_context &context, milcgpu_links &links, cons
     if (cached.block && cached.block->spec() == A->spec() && cached.block->sources() >= most)
         return *cached.block;
     cached.block.reset(); // its memory first
-    for (;; most = (most + 1) / 2)
-        try {
-            context.device->agree("memory for several sources", [&] {
-                cached.block = std::make_unique<BlockCgSolver>(*context.device, full_operator(links, a.parity), A, most,
-                                                               *cached.solver);
-            });
-            return *cached.block;
-        } catch (const Error &error) {
-            if (error.status() != Status::no_memory || most == 1)
-                throw;
-        }
+    make_for_most(most, [&](int room) {
+        context.device->agree("memory for several sources", [&] {
+            cached.block = std::make_unique<BlockCgSolver>(*context.device, full_operator(links, a.parity), A, room,
+                                                           *cached.solver);
+        });
+    });
+    return *cached.block;
 }
 
 // For MILCGPU_TOGETHER_AUTO.
@@ -46,21 +40,21 @@ bool together_pays(milcgpu_context &context, milcgpu_links &links, const SolveAr
     return ladder::together_pays(n, sites, half, context.device->on_gpu());
 }
 
-// How many of n sources are taken at a time: groups alike, of at most most_block.
-int sources_at_once(int n) {
+} // namespace
+
+int milcgpu::sources_at_once(int n) {
     const int groups = (n + most_block - 1) / most_block;
     return (n + groups - 1) / groups;
 }
 
-void check_together(int together, int n) {
+void milcgpu::check_together(int together, int n) {
     if (together < MILCGPU_TOGETHER_AUTO || together > MILCGPU_ONE_BY_ONE)
         refuse(format("together is %d: must be one of milcgpu_together (0 to %d)", together, MILCGPU_ONE_BY_ONE));
     if (n < 0)
         refuse(format("the number of sources is %d", n));
 }
 
-// The spec of source k alone.
-milcgpu_solve_spec spec_of(const milcgpu_solve_spec &spec, int k) {
+milcgpu_solve_spec milcgpu::spec_of_source(const milcgpu_solve_spec &spec, int k) {
     milcgpu_solve_spec own = spec;
     if (spec.source_tolerances != nullptr)
         own.tolerance = spec.source_tolerances[k];
@@ -70,19 +64,18 @@ milcgpu_solve_spec spec_of(const milcgpu_solve_spec &spec, int k) {
     return own;
 }
 
-// Of a spec for n sources; what each source has for itself goes to `fields`.
-SolveArguments checked_sources(const milcgpu_solve_spec &spec, int n, SourceFields &fields) {
+SolveArguments milcgpu::checked_sources(const milcgpu_solve_spec &spec, int n, OfEachSource &of_each) {
     require_size(spec.struct_size, sizeof spec, "milcgpu_solve_spec");
     if (n == 0)
         return checked_solve(spec);
     SolveArguments arguments{};
     for (int k = 0; k < n; ++k) {
         try {
-            const SolveArguments own = checked_solve(spec_of(spec, k));
+            const SolveArguments own = checked_solve(spec_of_source(spec, k));
             if (k == 0)
                 arguments = own;
-            fields.tolerances.push_back(own.limits.tolerance);
-            fields.max_iterations.push_back(own.limits.max_iterations);
+            of_each.tolerances.push_back(own.limits.tolerance);
+            of_each.max_iterations.push_back(own.limits.max_iterations);
         } catch (const Error &error) {
             const bool own = spec.source_tolerances != nullptr || spec.source_max_iterations != nullptr;
             throw Error(error.status(), own ? format("source %d: %s", k, error.what()) : error.what());
@@ -90,6 +83,8 @@ SolveArguments checked_sources(const milcgpu_solve_spec &spec, int n, SourceFiel
     }
     return arguments;
 }
+
+namespace {
 
 // Of sources first to first + count.
 SourcesReport solve_some(milcgpu_context &context, milcgpu_links &links, const SolveArguments &a, Together together,
@@ -205,7 +200,7 @@ milcgpu_status solve_sources(const char *function, milcgpu_context *context, mil
         if (apart) {
             for (int k = 0; k < n; ++k) {
                 const auto place = [&] { return std::pair(fields.sources[k], fields.solutions[k]); };
-                const milcgpu_solve_spec of_one = spec_of(*spec, k);
+                const milcgpu_solve_spec of_one = spec_of_source(*spec, k);
                 const auto own =
                     static_cast<Status>(solve_one("milcgpu_solve", context, links, &of_one, place, &filled[k]));
                 status = is_graver(own, status) ? own : status;

@@ -1,8 +1,10 @@
 // The C interface to Wilson fermions.
 #include "milc_glue/wilson.h"
 #include "gpu_kernels/blas/blas.h"
+#include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/fat_links.h"
 #include "milc_glue/multi_mass.h"
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -136,7 +138,7 @@ milcgpu_wilson::Solver &milcgpu_wilson::solver(const WilsonParameters &of, int p
         return *solver_;
     solver_.reset(); // its memory first
     auto made =
-        std::make_unique<Solver>(Solver{of, parity, method, precise, sloppy, nullptr, nullptr, nullptr, nullptr});
+        std::make_unique<Solver>(Solver{of, parity, method, precise, sloppy, nullptr, nullptr, nullptr, nullptr, {}});
     OperatorSpec full = in_double;
     made->full = matrix(of, parity, full);
     if (method == MILCGPU_WILSON_BICGSTAB) {
@@ -502,62 +504,137 @@ void add(const CgReport &of_pass, CgReport &all) {
     all.flops += before.flops, all.bytes += before.bytes;
 }
 
-CgReport solve_even_odd(milcgpu_wilson &w, EvenOdd &system, milcgpu_wilson::Solver &solver, const CgLimits &limits,
-                        bool measure_all, const CgProgress &progress) {
-    CgReport report;
+// The way of a source to its tolerances: passes, each to be more exact than the one before.
+struct Way {
+    EvenOdd &system;
+    CgLimits limits;
+    double tolerance = 0; // of the next pass
+    CgReport report{};
+    int passes = 0;
+    bool ended = false;
+};
+
+// From the source of the system to that of what is iterated on.
+void begin(milcgpu_wilson &w, const milcgpu_wilson::Solver &solver, bool measure_all, const SpinorBlock &source,
+           Way &way) {
+    EvenOdd &system = way.system;
     system.make_source(measure_all);
-    double tolerance = limits.tolerance > 0 ? limits.tolerance : limits.relative_tolerance;
+    way.tolerance = way.limits.tolerance > 0 ? way.limits.tolerance : way.limits.relative_tolerance;
     if (solver.cg) {
         MatrixCall call;
-        call.in = system.r(), call.out = solver.cg->source();
+        call.in = system.r(), call.out = source;
         solver.full->apply_dagger(w.device(), call);
-        tolerance *= 0.5; // M^dag r falls before r does
+        way.tolerance *= 0.5; // M^dag r falls before r does
     } else {
-        w.device().copy_on_device(solver.bicgstab->source().data(), system.r().data, solver.bicgstab->source().bytes());
+        w.device().copy_on_device(source.data, system.r().data, source.bytes());
         if (system.norm_on_p() > 0)
-            tolerance = std::fmin(tolerance * system.source_norm() / system.norm_on_p(), 0.5);
+            way.tolerance = std::fmin(way.tolerance * system.source_norm() / system.norm_on_p(), 0.5);
     }
-    for (int pass = 1;; ++pass) {
-        add(pass_of(solver, limits, tolerance, progress), report);
-        const EvenOdd::Residuals now = system.complete(solver.solution(), limits.relative_tolerance > 0);
-        report.true_residual = now.residual;
-        report.relative_residual = now.relative;
-        const bool usable = report.status == Status::ok || report.status == Status::not_converged ||
-                            report.status == Status::precision_floor;
-        // How far both are from what was asked for; below 1 all is well.
-        const double far = std::fmax(limits.tolerance > 0 ? now.residual / limits.tolerance : 0,
-                                     limits.relative_tolerance > 0 ? now.relative / limits.relative_tolerance : 0);
-        const bool finite = now.residual < INFINITY && now.relative < INFINITY;
-        if (usable && finite && far < 1) {
-            report.status = Status::ok;
-            report.message.clear();
-            break;
-        }
-        if (report.status != Status::ok)
-            break;
-        if (!finite) {
-            report.status = Status::nan_or_inf;
-            report.message = "the residual overflowed";
-            break;
-        }
-        tolerance *= 0.5 / far;
-        if (pass == most_passes) {
-            report.status = Status::precision_floor;
-            report.message =
-                format("the system iterated on is solved to %.1e, but |b - M x| / |b| stays at %.1e "
-                       "(tolerance %.1e, relative %.1e): the precision gives no more. Ask for less, or for "
-                       "a higher precision",
-                       report.recursion_residual, report.true_residual, limits.tolerance, limits.relative_tolerance);
-            break;
-        }
-    }
-    report.source_norm = system.source_norm();
-    return report;
 }
+
+// After a pass that has made x.
+void end_pass(const CgReport &of_pass, const SpinorBlock &x, Way &way) {
+    CgReport &report = way.report;
+    const CgLimits &limits = way.limits;
+    add(of_pass, report);
+    ++way.passes;
+    const EvenOdd::Residuals now = way.system.complete(x, limits.relative_tolerance > 0);
+    report.source_norm = way.system.source_norm();
+    report.true_residual = now.residual;
+    report.relative_residual = now.relative;
+    // How far both are from what was asked for; below 1 all is well.
+    const double far = std::fmax(limits.tolerance > 0 ? now.residual / limits.tolerance : 0,
+                                 limits.relative_tolerance > 0 ? now.relative / limits.relative_tolerance : 0);
+    const bool finite = now.residual < INFINITY && now.relative < INFINITY;
+    way.ended = true;
+    if (is_answer(report.status) && finite && far < 1) {
+        report.status = Status::ok;
+        report.message.clear();
+    } else if (report.status == Status::ok && !finite) {
+        report.status = Status::nan_or_inf;
+        report.message = "the residual overflowed";
+    } else if (report.status == Status::ok && way.passes == most_passes) {
+        report.status = Status::precision_floor;
+        report.message =
+            format("the system iterated on is solved to %.1e, but |b - M x| / |b| stays at %.1e "
+                   "(tolerance %.1e, relative %.1e): the precision gives no more. Ask for less, or for "
+                   "a higher precision",
+                   report.recursion_residual, report.true_residual, limits.tolerance, limits.relative_tolerance);
+    } else if (report.status == Status::ok) {
+        way.tolerance *= 0.5 / far;
+        way.ended = false;
+    }
+}
+
+EvenOdd &system_of(milcgpu_wilson &w, milcgpu_wilson::Solver &solver, int k) {
+    while (static_cast<int>(solver.systems.size()) <= k)
+        solver.systems.push_back(std::make_shared<EvenOdd>(w, solver.of, *solver.full));
+    return *solver.systems[k];
+}
+
+} // namespace
+
+BlockCgSolver &milcgpu_wilson::several(Solver &of, int most) {
+    if (of.several && of.several->sources() >= most)
+        return *of.several;
+    of.several.reset(); // its memory first
+    const Operator full = std::make_shared<const WilsonNormal>(of.full);
+    OperatorSpec spec = ladder::of_several(of.sloppy);
+    const Operator A = spec == in_double ? full : std::make_shared<const WilsonNormal>(matrix(of.of, of.parity, spec));
+    make_for_most(most, [&](int room) {
+        device().agree("memory for several sources",
+                       [&] { of.several = std::make_unique<BlockCgSolver>(device(), full, A, room, *of.cg); });
+        try {
+            system_of(*this, of, room - 1);
+        } catch (const Error &) {
+            of.several.reset();
+            of.systems.clear();
+            throw;
+        }
+    });
+    return *of.several;
+}
+
+namespace {
 
 void check_unused(bool unused, const char *what) {
     if (!unused)
         refuse(format("%s must be 0: calls for Wilson fermions do not take it", what));
+}
+
+// work(), where what does not fit is told with what the whole solve needs.
+template <class Work> decltype(auto) planned(const milcgpu_wilson &w, const MemoryPlan &plan, const Work &work) {
+    try {
+        return work();
+    } catch (const Error &error) {
+        if (error.status() != Status::no_memory)
+            throw;
+        throw Error(Status::no_memory, format("a solve of Wilson fermions needs\n%s%s",
+                                              table_of(plan, w.device().free_bytes()).c_str(), error.what()));
+    }
+}
+
+// Arguments of both calls that solve.
+void check_solve(const milcgpu_solve_spec &how, const SolveArguments &a) {
+    check_unused(how.mass == 0, "how->mass");
+    check_unused(how.links_version == 0, "how->links_version");
+    for (const OperatorSpec &of : {a.precise, a.sloppy})
+        find_wilson(of.spinor, of.link, of.reals); // throws not_built
+}
+
+template <class Spec> CgProgress progress_of(const Spec &how) {
+    if (how.progress == nullptr)
+        return {};
+    return [&how](int step, double residual) { how.progress(how.user, step, residual); };
+}
+
+// The source of a system, and the guess to x. number: "[k]" of several.
+void load(milcgpu_wilson &w, EvenOdd &system, const HostField &source, const HostField &guess,
+          const std::string &number, int parity, const SpinorBlock &x) {
+    for (const int on : {0, 1})
+        system.source().load(w, source, on, ("source" + number).c_str());
+    w.device().agree("the loading of a guess", [&] { w.reorder.to_device(guess, parity, x); });
+    require_finite_vector(w.device(), x, parity, ("initial guess" + number).c_str());
 }
 
 milcgpu_status solve(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, const milcgpu_solve_spec *how,
@@ -571,34 +648,30 @@ milcgpu_status solve(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, const m
         of = parameters_of(spec, function);
         require(how, function, "how");
         a = checked_solve(*how);
-        check_unused(how->mass == 0, "how->mass");
-        check_unused(how->links_version == 0, "how->links_version");
-        for (const OperatorSpec &of : {a.precise, a.sloppy})
-            find_wilson(of.spinor, of.link, of.reals); // throws not_built
+        check_solve(*how, a);
         from = host_field(source, reals_of_vector, "source");
         to = host_field(solution, reals_of_vector, "solution");
         need_links(w);
     };
     agreed(*w.context, function, look, [&] { return with_parameters(numbers_of(a, *how), *spec); });
-    milcgpu_wilson::Solver &solver = w.solver(of, a.parity, spec->method, a.precise, a.sloppy);
-    if (!solver.system)
-        solver.system = std::make_shared<EvenOdd>(w, of, *solver.full);
-    EvenOdd &system = *solver.system;
-    for (const int parity : {0, 1})
-        system.source().load(w, from, parity, "source");
-    w.device().agree("the loading of a guess", [&] { w.reorder.to_device(to, a.parity, solver.solution()); });
-    require_finite_vector(w.device(), solver.solution(), a.parity, "initial guess");
-    CgProgress progress;
-    if (how->progress != nullptr)
-        progress = [how](int step, double residual) { how->progress(how->user, step, residual); };
-    a.limits.shift = 0;
-    const CgReport r = solve_even_odd(w, system, solver, a.limits, spec->even_odd == 0, progress);
+    const MemoryPlan plan = w.plan(of, spec->method, a.precise, a.sloppy, 1);
+    milcgpu_wilson::Solver &solver = planned(
+        w, plan, [&]() -> auto & { return w.solver(of, a.parity, spec->method, a.precise, a.sloppy); });
+    EvenOdd &system = planned(
+        w, plan, [&]() -> auto & { return system_of(w, solver, 0); });
+    load(w, system, from, to, "", a.parity, solver.solution());
+    const CgProgress progress = progress_of(*how);
+    Way way{system, a.limits};
+    begin(w, solver, spec->even_odd == 0, solver.source(), way);
+    while (!way.ended)
+        end_pass(pass_of(solver, a.limits, way.tolerance, progress), solver.solution(), way);
+    const CgReport &r = way.report;
     w.require_unchanged(solver.stands_on());
     fill_report(r, a, report);
     if (r.status != Status::ok)
         set_last_error(function, r.message.c_str());
     // From here on nothing but the copies themselves can fail.
-    if (r.status == Status::ok || r.status == Status::not_converged || r.status == Status::precision_floor)
+    if (is_answer(r.status))
         w.device().agree("the copy of a solution", [&] {
             for (const int parity : {0, 1})
                 w.reorder.to_host(system.solution(parity), parity, to);
@@ -610,6 +683,169 @@ milcgpu_status solve(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, const m
                       report.iterations, report.true_residual, report.seconds, report.gflops);
     });
     return static_cast<milcgpu_status>(r.status);
+}
+
+// ---- several sources ------------------------------------------------------------------------------------------------
+
+struct WilsonFields {
+    std::vector<HostField> sources, solutions;
+    OfEachSource limits;
+};
+
+// Sources first to first + count at once.
+void solve_group(milcgpu_wilson &w, milcgpu_wilson::Solver &solver, const SolveArguments &a, bool measure_all,
+                 Together together, const WilsonFields &fields, int first, int count, const CgProgress &progress,
+                 std::vector<milcgpu_solve_report> &reports) {
+    const CallMeter meter(w.device());
+    BlockCgSolver &several = *solver.several;
+    std::vector<Way> ways;
+    std::vector<std::string> bad(count); // what there is of NaN or infinity in a source or its guess
+    SourcesLimits limits;
+    limits.shift = 0;
+    limits.together = together;
+    limits.max_restarts = a.limits.max_restarts;
+    limits.reliable_delta = a.limits.reliable_delta, limits.jump_limit = a.limits.jump_limit;
+    for (int k = 0; k < count; ++k) {
+        const int number = first + k;
+        ways.push_back({system_of(w, solver, k), a.limits});
+        Way &way = ways.back();
+        way.limits.tolerance = fields.limits.tolerances[number];
+        limits.max_iterations.push_back(fields.limits.max_iterations[number]);
+        try {
+            load(w, way.system, fields.sources[number], fields.solutions[number], format("[%d]", number), a.parity,
+                 several.solution(k));
+            begin(w, solver, measure_all, several.source(k), way);
+        } catch (const Error &error) {
+            if (error.status() != Status::nan_or_inf)
+                throw;
+            bad[k] = error.what();
+            way.report.status = Status::nan_or_inf;
+            way.report.message = bad[k];
+            way.ended = true;
+        }
+    }
+    SourcesReport total;
+    const auto open = [](const Way &way) { return !way.ended; };
+    while (std::any_of(ways.begin(), ways.end(), open)) {
+        limits.tolerances.clear();
+        for (int k = 0; k < count; ++k) {
+            limits.tolerances.push_back(ways[k].tolerance);
+            if (ways[k].ended) // a zero source is left out
+                w.device().fill_zero(several.source(k).data, several.source(k).bytes());
+        }
+        const SourcesReport of_pass = several.solve(limits, progress);
+        total.seconds += of_pass.seconds;
+        total.flops += of_pass.flops, total.bytes += of_pass.bytes;
+        for (int k = 0; k < count; ++k)
+            if (!ways[k].ended)
+                end_pass(of_pass.sources[k], several.solution(k), ways[k]);
+    }
+    w.require_unchanged(several.stands_on(false));
+    // From here on nothing but the copies themselves can fail.
+    w.device().agree("the copy of solutions", [&] {
+        for (int k = 0; k < count; ++k)
+            for (const int parity : {0, 1})
+                if (is_answer(ways[k].report.status))
+                    w.reorder.to_host(ways[k].system.solution(parity), parity, fields.solutions[first + k]);
+    });
+    for (int k = 0; k < count; ++k) {
+        milcgpu_solve_report &report = reports[first + k];
+        fill_report(ways[k].report, a, report);
+        meter.fill(report);
+        report.seconds /= count;
+        report.bytes_to_device /= count, report.bytes_to_host /= count;
+        report.solver_seconds = total.seconds / count;
+        if (total.seconds > 0) {
+            report.gflops = total.flops / total.seconds * 1e-9;
+            report.gbytes_per_second = total.bytes / total.seconds * 1e-9;
+        }
+    }
+}
+
+milcgpu_status solve_sources(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, const milcgpu_solve_spec *how,
+                             int together, int n, const milcgpu_field *sources, const milcgpu_field *solutions,
+                             std::vector<milcgpu_solve_report> &reports) {
+    constexpr const char *function = "milcgpu_wilson_solve_sources";
+    WilsonParameters of{};
+    bool bicgstab = false;
+    WilsonFields fields;
+    SolveArguments a{};
+    const auto look = [&] {
+        of = parameters_of(spec, function);
+        require(how, function, "how");
+        check_together(together, n);
+        bicgstab = spec->method == MILCGPU_WILSON_BICGSTAB;
+        if (bicgstab && (together == MILCGPU_BLOCK || together == MILCGPU_LOCK_STEP))
+            refuse(format("together is %d, but BiCGstab takes one source at a time: ask for MILCGPU_WILSON_CG, for "
+                          "MILCGPU_ONE_BY_ONE (%d) or for MILCGPU_TOGETHER_AUTO (%d)",
+                          together, MILCGPU_ONE_BY_ONE, MILCGPU_TOGETHER_AUTO));
+        a = checked_sources(*how, n, fields.limits);
+        check_solve(*how, a);
+        if (n > 0) {
+            require(sources, function, "sources");
+            require(solutions, function, "solutions");
+        }
+        for (int k = 0; k < n; ++k) {
+            fields.sources.push_back(host_field(&sources[k], reals_of_vector, format("sources[%d]", k).c_str()));
+            fields.solutions.push_back(host_field(&solutions[k], reals_of_vector, format("solutions[%d]", k).c_str()));
+        }
+        need_links(w);
+    };
+    agreed(*w.context, function, look, [&] {
+        Numbers numbers = with_parameters(numbers_of(a, *how), *spec);
+        numbers.insert(numbers.end(), {{"together", double(together)}, {"n", double(n)}});
+        return numbers;
+    });
+    Numbers of_each; // as many on every rank now
+    for (int k = 0; k < n; ++k)
+        of_each.insert(of_each.end(), {{"a source's tolerance", fields.limits.tolerances[k]},
+                                       {"a source's max_iterations", double(fields.limits.max_iterations[k])}});
+    check_alike(*w.context, of_each);
+    if (n == 0)
+        return MILCGPU_OK;
+    Status worst = Status::ok;
+    std::string message;
+    const auto count_in = [&](int k, const char *said) {
+        const Status own = static_cast<Status>(reports[k].status);
+        if (!is_graver(own, worst))
+            return;
+        worst = own;
+        message = format("source %d: %s", k, said);
+    };
+    const auto end = [&] {
+        if (worst != Status::ok)
+            set_last_error(function, message.c_str());
+        return static_cast<milcgpu_status>(worst);
+    };
+    const double vectors = 0.5 * wilson_components * double(w.geometry().global_volume()) / w.context->ranks->size();
+    const bool pays = ladder::together_pays(n, vectors, a.sloppy.spinor == Precision::half, w.device().on_gpu());
+    if (n == 1 || bicgstab || together == MILCGPU_ONE_BY_ONE || (together == MILCGPU_TOGETHER_AUTO && !pays)) {
+        for (int k = 0; k < n; ++k) {
+            const milcgpu_solve_spec own = spec_of_source(*how, k);
+            milcgpu_wilson_solve(&w, spec, &own, &sources[k], &solutions[k], &reports[k]);
+            count_in(k, milcgpu_last_error());
+        }
+        return end();
+    }
+    const MemoryPlan plan = w.plan(of, spec->method, a.precise, a.sloppy, sources_at_once(n));
+    milcgpu_wilson::Solver &solver = planned(
+        w, plan, [&]() -> auto & { return w.solver(of, a.parity, spec->method, a.precise, a.sloppy); });
+    const int most = planned(w, plan, [&] { return w.several(solver, sources_at_once(n)).sources(); });
+    const CgProgress progress = progress_of(*how);
+    for (int first = 0; first < n; first += most) {
+        const int count = std::min(most, n - first);
+        solve_group(w, solver, a, spec->even_odd == 0,
+                    together == MILCGPU_LOCK_STEP ? Together::lock_step : Together::block, fields, first, count,
+                    progress, reports);
+        for (int k = first; k < first + count; ++k)
+            count_in(k, reports[k].message);
+        w.context->tell(2, [&] {
+            return format("Wilson solve of %d sources %s/%s kappa %g: %d iterations of the first, %.4f s, %.1f GFLOPS",
+                          count, name(a.precise.spinor), name(a.sloppy.spinor), of.kappa, reports[first].iterations,
+                          reports[first].seconds * count, reports[first].gflops);
+        });
+    }
+    return end();
 }
 
 milcgpu_status residual(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, int parity, const milcgpu_field *source,
@@ -682,17 +918,17 @@ milcgpu_status multi_mass(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, co
     std::vector<Operator> stages;
     for (OperatorSpec level : levels)
         stages.push_back(std::make_shared<const WilsonNormal>(w.matrix(of, a.parity, level)));
+    OperatorSpec together = together_spec(a);
+    const Operator single =
+        refines_together(a) ? std::make_shared<const WilsonNormal>(w.matrix(of, a.parity, together)) : nullptr;
     std::optional<MultiMassSolver> made;
     w.device().agree("memory for several masses", [&] {
-        made.emplace(w.device(), stages, std::make_shared<const WilsonNormal>(refiner.full), nullptr, n, *refiner.cg);
+        made.emplace(w.device(), stages, std::make_shared<const WilsonNormal>(refiner.full), single, n, *refiner.cg);
         w.reorder.to_device(from, a.parity, made->source());
     });
     MultiMassSolver &solver = *made;
     require_finite_vector(w.device(), solver.source(), a.parity, "source");
-    CgProgress progress;
-    if (how->progress != nullptr)
-        progress = [how](int step, double residual) { how->progress(how->user, step, residual); };
-    const MultiMassReport r = solver.solve(a.limits, progress);
+    const MultiMassReport r = solver.solve(a.limits, progress_of(*how));
     w.require_unchanged(solver.stands_on(false));
     fill_report(r, n, report);
     if (r.status != Status::ok)
@@ -760,11 +996,32 @@ milcgpu_status milcgpu_wilson_solve(milcgpu_wilson *wilson, const milcgpu_wilson
     milcgpu_solve_report filled{};
     filled.struct_size = sizeof filled;
     const milcgpu_status status = with_wilson(wilson, "milcgpu_wilson_solve", [&](milcgpu_wilson &w) {
-        if (report != nullptr)
-            require_size(report->struct_size, sizeof *report, "milcgpu_solve_report");
+        w.device().agree("milcgpu_wilson_solve", [&] {
+            if (report != nullptr)
+                require_size(report->struct_size, sizeof *report, "milcgpu_solve_report");
+        });
         return solve(w, spec, how, source, solution, filled);
     });
     return hand_back(status, filled, report);
+}
+
+milcgpu_status milcgpu_wilson_solve_sources(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec,
+                                            const milcgpu_solve_spec *how, int together, int n,
+                                            const milcgpu_field *sources, const milcgpu_field *solutions,
+                                            milcgpu_solve_report *reports) {
+    return with_wilson(wilson, "milcgpu_wilson_solve_sources", [&](milcgpu_wilson &w) {
+        w.device().agree("milcgpu_wilson_solve_sources", [&] {
+            for (int k = 0; k < n && reports != nullptr; ++k)
+                require_size(reports[k].struct_size, sizeof *reports, "milcgpu_solve_report");
+        });
+        std::vector<milcgpu_solve_report> filled(std::max(n, 0));
+        for (milcgpu_solve_report &report : filled)
+            report.struct_size = sizeof report;
+        const milcgpu_status status = solve_sources(w, spec, how, together, n, sources, solutions, filled);
+        for (int k = 0; k < n && reports != nullptr; ++k)
+            reports[k] = filled[k];
+        return status;
+    });
 }
 
 milcgpu_status milcgpu_wilson_residual(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec, int parity,
@@ -779,10 +1036,12 @@ milcgpu_status milcgpu_wilson_multi_mass(milcgpu_wilson *wilson, const milcgpu_w
     milcgpu_multi_mass_report filled{};
     filled.struct_size = sizeof filled;
     const milcgpu_status status = with_wilson(wilson, "milcgpu_wilson_multi_mass", [&](milcgpu_wilson &w) {
-        if (report != nullptr) {
-            require_size(report->struct_size, sizeof *report, "milcgpu_multi_mass_report");
-            filled.shifts = report->shifts;
-        }
+        w.device().agree("milcgpu_wilson_multi_mass", [&] {
+            if (report != nullptr) {
+                require_size(report->struct_size, sizeof *report, "milcgpu_multi_mass_report");
+                filled.shifts = report->shifts;
+            }
+        });
         return multi_mass(w, spec, how, source, solutions, filled);
     });
     return hand_back(status, filled, report);

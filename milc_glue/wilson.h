@@ -2,6 +2,7 @@
 #pragma once
 #include "gpu_kernels/operators/wilson.h"
 #include "gpu_kernels/solver/bicgstab.h"
+#include "gpu_kernels/solver/block_cg.h"
 #include "milc_glue/context.h"
 #include "milc_glue/milcgpu_wilson.h"
 #include "reorder/link_reorder.h"
@@ -57,6 +58,9 @@ struct milcgpu_wilson : milcgpu::Keeper {
     // M on a parity, with its links and its clover term.
     std::shared_ptr<const milcgpu::WilsonMatrix> matrix(const milcgpu::WilsonParameters &, int parity,
                                                         milcgpu::OperatorSpec &spec);
+    // What a solve holds on the device, of `sources` at a time (1: alone).
+    milcgpu::MemoryPlan plan(const milcgpu::WilsonParameters &, int method, const milcgpu::OperatorSpec &precise,
+                             const milcgpu::OperatorSpec &sloppy, int sources) const;
     // Throws Error(corrupted) where links are not what was loaded; the handle is empty then.
     void require_unchanged(const std::vector<milcgpu::Region> &regions);
 
@@ -68,13 +72,18 @@ struct milcgpu_wilson : milcgpu::Keeper {
         std::shared_ptr<const milcgpu::WilsonMatrix> full;
         std::unique_ptr<milcgpu::CgSolver> cg;
         std::unique_ptr<milcgpu::BicgstabSolver> bicgstab;
-        std::shared_ptr<milcgpu::EvenOdd> system; // vectors in double around it; made when first needed
+        std::unique_ptr<milcgpu::BlockCgSolver> several; // what it leaves goes through cg; made when first needed
+        // Vectors in double around it, of each source that it takes at a time; made when first needed.
+        std::vector<std::shared_ptr<milcgpu::EvenOdd>> systems;
+        const milcgpu::SpinorField &source() const { return cg ? cg->source() : bicgstab->source(); }
         const milcgpu::SpinorField &solution() const { return cg ? cg->solution() : bicgstab->solution(); }
         std::vector<milcgpu::Region> stands_on() const { return cg ? cg->stands_on(false) : bicgstab->stands_on(); }
     };
     // It is in use until the call ends (see Call).
     Solver &solver(const milcgpu::WilsonParameters &, int parity, int method, milcgpu::OperatorSpec &precise,
                    milcgpu::OperatorSpec &sloppy);
+    // With room for `most` sources in `several` and `systems`, or for fewer where memory is short. CG.
+    milcgpu::BlockCgSolver &several(Solver &, int most);
     struct Call {
         milcgpu_wilson &of;
         explicit Call(milcgpu_wilson &wilson) : of(wilson) {}

@@ -1,6 +1,5 @@
 // The clover term in the Wilson operator and its solvers: even-odd against full, and the C interface.
 #include "gpu_kernels/operators/wilson.h"
-#include "milc_glue/milcgpu_wilson.h"
 #include "milc_glue/wilson.h"
 #include "tests/clover_support.h"
 
@@ -11,53 +10,7 @@ using reference::WilsonField;
 
 namespace {
 
-constexpr double kappa = 0.12, cku0 = 0.2;
-
-// Links as a quenched lattice has them, antiperiodic in time.
-reference::Gauge links_on(const reference::Lattice &lattice) {
-    return reference::antiperiodic_in_time(lattice, reference::near_unit_gauge(lattice, 0.25, 31));
-}
-
-// A context, a handle and what they are compared with.
-struct CloverSession {
-    Session<double> session;
-    milcgpu_wilson *wilson = nullptr;
-    milcgpu_wilson_spec spec{sizeof(milcgpu_wilson_spec), kappa, cku0 / kappa, 0, MILCGPU_WILSON_BICGSTAB};
-    reference::Gauge gauge;
-    CloverSession(const reference::Lattice &lattice, Backend backend, int block = 0)
-        : session(lattice, backend, block, 0), gauge(links_on(lattice)) {
-        REQUIRE(milcgpu_wilson_create(session.context, &wilson) == MILCGPU_OK);
-        load(gauge);
-    }
-    ~CloverSession() { milcgpu_wilson_destroy(wilson); }
-    void load(const reference::Gauge &links) {
-        auto milc = reference::links_to_milc<double>(session.lattice, links);
-        const milcgpu_field field = session.field(milc);
-        REQUIRE(milcgpu_wilson_load(wilson, &field) == MILCGPU_OK);
-    }
-    WilsonField matrix(const WilsonField &f, int sign) const {
-        const reference::Clover r = reference::clover_term(session.lattice, gauge, spec.kappa * spec.clover);
-        return reference::wilson_matrix(session.lattice, gauge, r, spec.kappa, f, sign);
-    }
-    struct Solved {
-        milcgpu_status status;
-        milcgpu_solve_report report;
-        WilsonField x;
-        double residual; // by the reference, on all sites
-    };
-    Solved solve(milcgpu_wilson_method by, const milcgpu_solve_spec &how, const WilsonField &b,
-                 const WilsonField &guess) {
-        Solved s{MILCGPU_OK, empty_report(), {}, 0};
-        auto source = reference::field_to_milc<double>(session.lattice, b, 1),
-             x = reference::field_to_milc<double>(session.lattice, guess, 1);
-        const milcgpu_field from = session.field(source), to = session.field(x);
-        spec.method = by;
-        s.status = milcgpu_wilson_solve(wilson, &spec, &how, &from, &to, &s.report);
-        s.x = reference::field_from_milc<reference::WilsonVector>(session.lattice, x.data(), 1);
-        s.residual = std::sqrt(norm2(b - matrix(s.x, 1)) / norm2(b));
-        return s;
-    }
-};
+constexpr double kappa = CloverSession::kappa, cku0 = CloverSession::cku0;
 
 milcgpu_solve_spec how_of(double tolerance, int precise, int sloppy, int parity = MILCGPU_EVEN) {
     milcgpu_solve_spec how = solve_spec(0, tolerance, precise, sloppy);

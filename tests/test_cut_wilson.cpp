@@ -179,6 +179,54 @@ TEST_CASE("Wilson and clover solves over ranks: iterations and solutions of one 
     }
 }
 
+TEST_CASE("Wilson over ranks: several sources at once are those of one rank, and NaN in one leaves the others alone",
+          "[ranks][cut][operators][clover]") {
+    const Cut cut{{6, 4, 4, 6}, {2, 1, 1, 2}, 0};
+    const WilsonInputs inputs(cut.whole);
+    constexpr int n = 3;
+    for (const milcgpu::Backend backend : backends())
+        for (const int together : {MILCGPU_BLOCK, MILCGPU_LOCK_STEP}) {
+            CAPTURE(name(backend), together);
+            const auto solved = [&](const Cut &on, std::vector<milcgpu_solve_report> &reports) {
+                std::vector<std::vector<double>> x(n, std::vector<double>(inputs.vector.size()));
+                CHECK(all_well(on_cut(inputs.fields, on, backend, [&](Here &here, Ending &) {
+                    WilsonBench bench(here, inputs);
+                    std::vector<std::vector<double>> in(n, bench.in), out(n, bench.out);
+                    for (double &z : in[2])
+                        z = z * z; // another source
+                    if (here.rank() == on.ranks() - 1)
+                        in[1][5] = NAN;
+                    std::vector<milcgpu_field> from, to;
+                    for (int k = 0; k < n; ++k)
+                        from.push_back(field_of(in[k])), to.push_back(field_of(out[k]));
+                    std::vector<milcgpu_solve_report> own(n);
+                    for (milcgpu_solve_report &report : own)
+                        report.struct_size = sizeof report;
+                    const milcgpu_wilson_spec spec = wilson_spec(1.3, MILCGPU_WILSON_CG);
+                    const milcgpu_solve_spec how = how_to_solve(MILCGPU_DOUBLE, MILCGPU_SINGLE, 1e-10);
+                    if (milcgpu_wilson_solve_sources(bench.wilson, &spec, &how, together, n, from.data(), to.data(),
+                                                     own.data()) != MILCGPU_NAN_OR_INF)
+                        throw milcgpu::Error(milcgpu::Status::bad_argument, milcgpu_last_error());
+                    if (here.rank() == 0)
+                        reports = own;
+                    for (int k = 0; k < n; ++k)
+                        Fields::put(x[k], out[k], here.places, WilsonBench::reals);
+                })));
+                return x;
+            };
+            std::vector<milcgpu_solve_report> of_one, of_many;
+            const auto one = solved({cut.whole, {1, 1, 1, 1}, 0}, of_one), many = solved(cut, of_many);
+            CHECK(of_many[1].status == MILCGPU_NAN_OR_INF);
+            for (const int k : {0, 2}) {
+                CAPTURE(k, of_one[k].iterations, of_many[k].iterations);
+                CHECK(of_many[k].status == MILCGPU_OK);
+                CHECK(of_many[k].true_residual < 1e-10);
+                CHECK(std::abs(of_many[k].iterations - of_one[k].iterations) <= 1);
+                CHECK(difference(many[k], one[k]) < 2e-9);
+            }
+        }
+}
+
 TEST_CASE("Wilson over ranks: several masses, and what one rank cannot do fails on all",
           "[ranks][cut][operators][clover][errors]") {
     const Cut cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0}, whole{cut.whole, {1, 1, 1, 1}, 0};

@@ -222,7 +222,7 @@ TEST_CASE("memory plan, kernel list, messages, progress", "[api][smoke]") {
         int rows = 0;
         milcgpu_list_kernels([](void *user, const char *) { ++*static_cast<int *>(user); }, &rows);
         // heading; one source, with checksums, and several; Laplace; Wilson
-        CHECK(rows == 1 + 180 + 2 + 60 + 1 + 144 + 1 + 54);
+        CHECK(rows == 1 + 180 + 2 + 60 + 1 + 144 + 1 + 99);
         struct Seen {
             int calls = 0, last_step = 0;
             double last = 1;

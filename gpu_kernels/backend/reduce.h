@@ -23,7 +23,7 @@ namespace milcgpu {
 constexpr int tile_sites = 64;     // smallest block; blocks are multiples of it
 constexpr int tile_slots = 2;      // one for each of its warps
 constexpr int group_tiles = 256;   // tiles added by one block
-constexpr int sources_a_block = 4; // in launch_sum_sources: 256 threads
+constexpr int sources_a_block = 4; // threads for a site in launch_sum_sources, at most
 constexpr int site_parts = 4;      // that a heavy body is cut into: one a direction
 
 template <int N> struct Sums {
@@ -82,12 +82,22 @@ struct NothingPending {
     MILCGPU_HD bool any() const { return false; }
     MILCGPU_HD int blocks(int) const { return 0; }
 };
+// One of two, where only the launch knows which: at most one has slots. A kernel for both is half of two kernels.
+template <class First, class Second> struct EitherPending {
+    First first;
+    Second second;
+    MILCGPU_HD bool any() const { return first.any() || second.any(); }
+    MILCGPU_HD int blocks(int threads) const { return first.blocks(threads) + second.blocks(threads); }
+};
 
 template <int N, class Last> Pending<N, Last> none_of(Pending<N, Last> pending) {
     pending.sum.slots = nullptr;
     return pending;
 }
 inline NothingPending none_of(NothingPending) { return {}; }
+template <class First, class Second> EitherPending<First, Second> none_of(const EitherPending<First, Second> &pending) {
+    return {none_of(pending.first), none_of(pending.second)};
+}
 
 } // namespace milcgpu
 
@@ -145,6 +155,10 @@ template <int N, class Last> void finish_pending(Device &device, const Pending<N
         pending.finish(add_up(device, pending.sum));
 }
 inline void finish_pending(Device &, NothingPending) {}
+template <class First, class Second> void finish_pending(Device &device, const EitherPending<First, Second> &pending) {
+    finish_pending(device, pending.first);
+    finish_pending(device, pending.second);
+}
 
 template <int N, class Body, class Last, class Before>
 void run_sum(Device &device, int n, const Body &body, const Last &finish, const int *gate, const GlobalSum<N> &sum,
@@ -206,6 +220,11 @@ template <int N, class Last> void finish_over_ranks(Device &device, const Pendin
         finish_over_ranks(device, pending.sum, pending.finish, gate);
 }
 inline void finish_over_ranks(Device &, NothingPending, const int *) {}
+template <class First, class Second>
+void finish_over_ranks(Device &device, const EitherPending<First, Second> &pending, const int *gate) {
+    finish_over_ranks(device, pending.first, gate);
+    finish_over_ranks(device, pending.second, gate);
+}
 
 // The same for several sources at once.
 template <int N, class Body, class Last>
@@ -287,29 +306,33 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
     host::run_sum<N>(device, n, body, finish, how.gate, sum, defer, pending);
 }
 
-// finish(sum over i of body(i, source), source) for each source in [0, sources) for which *body.gate(source), on the
-// device, is not 0.
+// finish(sum over i of body(i, source), source) for each source in [0, sources) for which body.open(source). On the GPU
+// a thread does Body::together sources at a site; more than one by body.of(i, first, open, sums), which leaves those
+// alone that are not open. What they share (links) is loaded once.
 template <int N, int min_blocks, class Body, class Last>
 void launch_sum_sources(Device &device, int n, int sources, const Body &body, const Last &finish, const char *what) {
     const GlobalSum<N> sum = global_sum<N>(device, n, nullptr, sources);
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu()) {
-        const int source_groups = (sources + sources_a_block - 1) / sources_a_block;
+        const int threads = (sources + Body::together - 1) / Body::together; // for a site
+        const int groups = (threads + sources_a_block - 1) / sources_a_block, a_block = (threads + groups - 1) / groups;
         const bool finish_later = device.ranks() != nullptr;
-        cuda::start(device, what, sum.shape.tiles * source_groups, sources_a_block * tile_sites,
-                    cuda::run_sum_sources<N, min_blocks, Body, Last>, body, finish, n, sources, sum, finish_later);
-        if (finish_later)
+        cuda::start(device, what, sum.shape.tiles * groups, a_block * tile_sites,
+                    cuda::run_sum_sources<N, min_blocks, Body, Last>, body, finish, n, sources, groups, sum,
+                    finish_later);
+        if (finish_later && finish.wanted())
             cuda::finish_sources_over_ranks(device, sum, body, finish, sources);
         return;
     }
 #endif
     static_cast<void>(what);
     for (int source = 0; source < sources; ++source)
-        if (*body.gate(source) != 0) {
+        if (body.open(source)) {
             const GlobalSum<N> own = sum.of_source(source);
             host::tile_sums<N>(
                 n, [&](int i) { return body(i, source); }, own);
-            finish(host::add_up(device, own), source);
+            if (finish.wanted())
+                finish(host::add_up(device, own), source);
         }
 }
 

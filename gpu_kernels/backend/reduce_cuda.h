@@ -144,6 +144,10 @@ template <int N, class Last> __device__ __forceinline__ int finish_pending(const
     return -1;
 }
 __device__ __forceinline__ int finish_pending(NothingPending) { return blockIdx.x; }
+template <class First, class Second>
+__device__ __forceinline__ int finish_pending(const EitherPending<First, Second> &pending) {
+    return pending.first.any() ? finish_pending(pending.first) : finish_pending(pending.second);
+}
 
 // kernel: of the body's, where it has several.
 template <int N, int min_blocks, int kernel, class Body, class Last, class Before>
@@ -213,27 +217,41 @@ __global__ void __launch_bounds__(site_parts *tile_sites, 2)
     add_up(finish, sum, threadIdx.x < tile_sites, block + 1, block / group_tiles, shared);
 }
 
-// Sums of several sources at once. A block has a tile of sites for 4 sources, so that what they share (links) is found
-// in L1; blocks of the other sources of the tile follow.
+// Sums of several sources at once. A block has a tile of sites with up to 4 threads a site, each for Body::together
+// sources, so that what they share (links) is found in L1; `groups` blocks have the sources of a tile.
 template <int N, int min_blocks, class Body, class Last>
 __global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
-    run_sum_sources(const Body body, const Last finish, int n, int sources, const GlobalSum<N> sum, bool defer) {
+    run_sum_sources(const Body body, const Last finish, int n, int sources, int groups, const GlobalSum<N> sum,
+                    bool defer) {
+    constexpr int together = Body::together;
     wait_for_previous();
     __shared__ Sums<N> shared[sources_a_block * tile_sites / 32];
-    const int source_groups = (sources + sources_a_block - 1) / sources_a_block;
-    const int tile = blockIdx.x / source_groups,
-              source = blockIdx.x % source_groups * sources_a_block + threadIdx.x / tile_sites;
+    const int tile = blockIdx.x / groups,
+              first = (blockIdx.x % groups * (blockDim.x / tile_sites) + threadIdx.x / tile_sites) * together;
     const int i = tile * tile_sites + threadIdx.x % tile_sites;
-    const bool active = source < sources && *body.gate(source) != 0;
-    Sums<N> s = {};
-    if (active && i < n)
-        s = body(i, source);
-    const GlobalSum<N> own = sum.of_source(source);
-    if (active)
-        post_warp(own, i, s, defer);
+    bool open[together];
+    MILCGPU_UNROLL
+    for (int r = 0; r < together; ++r)
+        open[r] = first + r < sources && body.open(first + r);
+    Sums<N> s[together] = {};
+    if constexpr (together > 1) {
+        if (i < n)
+            body.of(i, first, open, s);
+    } else if (open[0] && i < n) {
+        s[0] = body(i, first);
+    }
+    if (!finish.wanted())
+        return;
+    MILCGPU_UNROLL
+    for (int r = 0; r < together; ++r)
+        if (open[r])
+            post_warp(sum.of_source(first + r), i, s[r], defer);
     if (defer)
         return;
-    add_up([&](const Sums<N> &total) { finish(total, source); }, own, active, tile + 1, tile / group_tiles, shared);
+    MILCGPU_UNROLL
+    for (int r = 0; r < together; ++r)
+        add_up([&](const Sums<N> &total) { finish(total, first + r); }, sum.of_source(first + r), open[r], tile + 1,
+               tile / group_tiles, shared);
 }
 
 // Several sources without sums. A block has a tile of sites for Body::together sources; the blocks after it have the
@@ -277,7 +295,7 @@ __global__ void __launch_bounds__(max_block)
     wait_for_previous();
     const int source = blockIdx.x / blocks, block = blockIdx.x % blocks;
     Sums<N> own = {};
-    const bool active = *body.gate(source) != 0;
+    const bool active = body.open(source);
     if (active && !add_deferred(sum.of_source(source), block, own))
         return;
     if ((active || block == 0) && threadIdx.x == 0)
@@ -339,7 +357,7 @@ __global__ void __launch_bounds__(max_block)
     else
         __syncthreads();
     for (int source = threadIdx.x; source < sources; source += blockDim.x)
-        if (*body.gate(source) != 0)
+        if (body.open(source))
             finish(all[source], source);
 }
 
@@ -367,6 +385,13 @@ __device__ __forceinline__ void finish_pending_of_ranks(const Pending<N, Last> &
         pending.finish(total);
 }
 __device__ __forceinline__ void finish_pending_of_ranks(NothingPending, Peers *) {}
+template <class First, class Second>
+__device__ __forceinline__ void finish_pending_of_ranks(const EitherPending<First, Second> &pending, Peers *peers) {
+    if (pending.first.any())
+        finish_pending_of_ranks(pending.first, peers);
+    else
+        finish_pending_of_ranks(pending.second, peers);
+}
 
 // Blocks that do nothing else.
 template <int N, class Last>

@@ -6,10 +6,11 @@ namespace milcgpu {
 
 // Each in a conjugate gradient of its own. Links are read once a source, from L1 after the first.
 template <class Stencil> struct SourcesStencil {
+    static constexpr int together = 1;
     Stencil first; // of source 0
     size_t source_bytes;
     const CgState *cg;
-    MILCGPU_HD const int *gate(int k) const { return &cg[k].active; }
+    MILCGPU_HD bool open(int k) const { return cg[k].active != 0; }
     MILCGPU_HD auto operator()(int i, int k) const {
         auto body = first;
         body.in += k * source_bytes;
@@ -41,6 +42,7 @@ template <class Spinor, class Hops, class Shape> struct TogetherStencil : Hops, 
 
 template <class Last> struct SourcesFinish {
     Last first;
+    MILCGPU_HD bool wanted() const { return first.wanted(); }
     template <int N> MILCGPU_HD void operator()(const Sums<N> &total, int k) const {
         Last finish = first;
         finish.cg += k;

@@ -65,6 +65,8 @@ class NormalOperator {
     // Work and compulsory bytes of both halves, the second with this epilogue, on one source.
     virtual double flops(Epilogue) const = 0;
     virtual double bytes(Epilogue) const = 0;
+    // Of these bytes, how often a vector is read or written; the others do not grow with the number of sources.
+    virtual int passes(Epilogue second) const { return traits(Epilogue::plain).spinors + traits(second).spinors; }
 
   private:
     Geometry geometry_;

@@ -11,7 +11,21 @@ WilsonMatrix::WilsonMatrix(Device &device, const Geometry &geometry, int parity,
         throw Error(Status::bad_argument,
                     "Wilson operator: the geometry has ghosts. Give Geometry::without_ghosts() and "
                     "a WilsonHalo");
-    middle_ = SpinorField(device, spec.spinor, geometry, 1 - parity, "Wilson vectors", 1, components());
+    make_room(device, 1);
+}
+
+void WilsonMatrix::make_room(Device &device, int sources) const {
+    if (middle_.empty() || middle_.back().sources() < sources)
+        middle_.emplace_back(device, spec().spinor, geometry(), 1 - parity(), "Wilson vectors", sources, components());
+}
+
+SpinorBlock WilsonMatrix::middle(int sources) const {
+    for (const SpinorField &room : middle_)
+        if (room.sources() >= sources)
+            return room.block().first(sources);
+    throw Error(Status::bad_argument, format("Wilson operator: %d sources at once, but it has room for %d. Make what "
+                                             "lies between its halves for as many (NormalOperator::between)",
+                                             sources, middle_.back().sources()));
 }
 
 std::vector<Region> WilsonMatrix::stands_on() const {
@@ -36,7 +50,7 @@ void WilsonMatrix::hop_to_middle(Device &device, const HalfCall &half, int sign,
     WilsonCall hop = call_on(half, 1 - parity(), sign);
     hop.form = WilsonForm::hop;
     hop.clover = clover_.inverse;
-    hop.out = middle_;
+    hop.out = middle(half.in.sources);
     hop.after_step = after_step;
     hop.sum = hop.defer = nullptr;
     wilson(device, hop, Epilogue::plain);
@@ -47,7 +61,7 @@ WilsonCall WilsonMatrix::back(const HalfCall &half, const SpinorBlock &own, int 
     call.form = WilsonForm::matrix;
     call.factor = kappa_ * kappa_;
     call.clover = clover_.term;
-    call.in = middle_;
+    call.in = middle(half.in.sources);
     call.own = own;
     call.pending = nullptr;
     return call;

@@ -29,8 +29,11 @@ class WilsonMatrix : public LinearOperator {
     double flops() const override { return flops({WilsonForm::matrix, Epilogue::plain, true}); }
     double bytes() const override { return bytes({WilsonForm::matrix, Epilogue::plain, true}); }
 
+    // Room for the middle of so many sources at once; for one there is room from the start. It stays as long as the
+    // operator does, because recorded launches write there; so it is made before they are recorded.
+    void make_room(Device &, int sources) const;
     // middle = R_q^-1 D in, for vectors in half.in; what half says of a pending sum belongs to this launch. after_step:
-    // it is a step's.
+    // it is a step's. Throws Error(bad_argument) where there is no room for as many sources.
     void hop_to_middle(Device &, const HalfCall &half, int sign, bool after_step) const;
     // Its other half: v = R_p own - kappa^2 D middle, with the epilogue of `half`.
     void return_from_middle(Device &, const HalfCall &half, const SpinorBlock &own, Epilogue, int sign) const;
@@ -46,7 +49,8 @@ class WilsonMatrix : public LinearOperator {
     double kappa_;
     CloverPair clover_;
     WilsonHalo *halo_;
-    SpinorField middle_; // on the other parity
+    SpinorBlock middle(int sources) const;
+    mutable std::vector<SpinorField> middle_; // on the other parity, for more and more sources
 };
 
 // A = shift + M^dag M. B = M stays on the parity. Sums are deferred to the first launch of the half that follows, which
@@ -59,20 +63,23 @@ class WilsonNormal : public NormalOperator {
     void first_half(Device &, const HalfCall &) const override;
     void second_half(Device &, const HalfCall &, Epilogue) const override;
     SpinorField between(Device &device, const char *owner, int sources = 1) const override {
+        matrix_->make_room(device, sources);
         return vectors(device, owner, sources);
     }
     int sites_between() const override { return geometry().sites(parity()); }
     // Not known beforehand: what it costs depends on the smallest eigenvalue, which the shift does not bound usefully.
     double rounding(Precision) const override { return 0; }
-    bool takes_several() const override { return false; }
+    bool takes_several() const override { return true; }
     std::vector<Region> stands_on() const override { return matrix_->stands_on(); }
     bool takes_checksums() const override { return false; }
     bool needs_host() const override { return matrix_->needs_host(); }
     double flops(Epilogue) const override;
     double bytes(Epilogue) const override;
+    int passes(Epilogue second) const override { return NormalOperator::passes(second) + 2 * more_passes; }
     const WilsonMatrix &matrix() const { return *matrix_; }
 
   private:
+    static constexpr int more_passes = 2 + 1; // of a half: those of the hop to the middle, and `own`
     std::shared_ptr<const WilsonMatrix> matrix_;
 };
 

@@ -31,6 +31,14 @@ BicgstabSolver::BicgstabSolver(Device &device, const BicgOperators &operators) :
     sum_ = DeviceArray<double>(device, 1, "BiCGstab scalars");
 }
 
+size_t BicgstabSolver::workspace_bytes(const Geometry &geometry, Precision sloppy, int components) {
+    const auto field = [&](Precision p) {
+        return Device::allocated_bytes(SpinorField::bytes_of(p, geometry, 1, components));
+    };
+    return 3 * field(Precision::double_) + 6 * field(sloppy) + field(bicgstab_gain_precision(sloppy)) +
+           Device::allocated_bytes(sizeof(BicgState)) + Device::allocated_bytes(sizeof(double));
+}
+
 std::vector<Region> BicgstabSolver::stands_on() const {
     std::vector<Region> all = of_.full->stands_on();
     join(all, of_.sloppy->stands_on());

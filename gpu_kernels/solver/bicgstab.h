@@ -63,6 +63,9 @@ class BicgstabSolver {
 
     std::vector<Region> stands_on() const; // the resident data of both operators
 
+    // Bytes that a solver allocates.
+    static size_t workspace_bytes(const Geometry &, Precision sloppy, int components);
+
   private:
     bool load_source(BicgReport &);
     double true_residual(); // |b - M x|^2; the residual itself stays in residual_

@@ -54,9 +54,10 @@ BlockCgSolver::BlockCgSolver(Device &device, const Operator &full, const Operato
     sums_ = DeviceArray<double>(device, residuals_at_once, owner);
 }
 
-size_t BlockCgSolver::workspace_bytes(const Geometry &geometry, const OperatorSpec &sloppy, int sources) {
+size_t BlockCgSolver::workspace_bytes(const Geometry &geometry, const OperatorSpec &sloppy, int sources,
+                                      int components) {
     const auto field = [&](Precision p, int count) {
-        return Device::allocated_bytes(SpinorField::bytes_of(p, geometry, count));
+        return Device::allocated_bytes(SpinorField::bytes_of(p, geometry, count, components));
     };
     return 2 * field(Precision::double_, sources) + 2 * field(Precision::double_, residuals_at_once) +
            (cg_kept_steps + 3) * field(sloppy.spinor, sources) + Device::allocated_bytes(sizeof(BlockState)) +
@@ -155,9 +156,8 @@ ChunkLoop &BlockCgSolver::chunks() {
 void BlockCgSolver::add_work(int steps, SourcesReport &report) const {
     const double n = double(open_.size()), sites = r_.sites(), spinor = spinor_bytes(sloppy_->spec().spinor);
     report.flops += steps * (n * sloppy_->flops(Epilogue::normal) + 5 * dense_flops(int(n), int(n), int(sites)));
-    const double of_links = sloppy_->bytes(Epilogue::normal) -
-                            (traits(Epilogue::plain).spinors + traits(Epilogue::normal).spinors) * spinor * sites;
-    const double passes = traits(Epilogue::plain).spinors + traits(Epilogue::normal).spinors + 2 * 1 + 2 * 3 + 1;
+    const double of_links = sloppy_->bytes(Epilogue::normal) - sloppy_->passes(Epilogue::normal) * spinor * sites;
+    const double passes = sloppy_->passes(Epilogue::normal) + 2 * 1 + 2 * 3 + 1;
     report.bytes +=
         steps * (of_links + n * sites * (passes * spinor + 2.0 * spinor_bytes(Precision::double_) / cg_kept_steps));
 }

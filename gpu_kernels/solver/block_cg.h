@@ -63,11 +63,11 @@ class BlockCgSolver {
 
     std::vector<Region> stands_on(bool residual_alone) const; // as CgSolver's
 
+    static constexpr int residuals_at_once = 4; // of which links are loaded once, with little room
     // Bytes that a solver allocates, its single one not included.
-    static size_t workspace_bytes(const Geometry &, const OperatorSpec &sloppy, int sources);
+    static size_t workspace_bytes(const Geometry &, const OperatorSpec &sloppy, int sources, int components = 1);
 
   private:
-    static constexpr int residuals_at_once = 4; // of which links are loaded once, with little room
     // Sources that iterate together, in the order of their fields: numbers among all.
     using Open = std::vector<int>;
     Open load_sources(SourcesReport &);

@@ -69,34 +69,35 @@ std::unique_ptr<CgSolver::Sloppy> CgSolver::make_sloppy(const Operator &A) const
 
 namespace {
 
-size_t field_bytes(const Geometry &geometry, Precision p, int sources = 1) {
-    return Device::allocated_bytes(SpinorField::bytes_of(p, geometry, sources));
+size_t field_bytes(const Geometry &geometry, int components, Precision p, int sources = 1) {
+    return Device::allocated_bytes(SpinorField::bytes_of(p, geometry, sources, components));
 }
 
 // As in make_sloppy.
-size_t sloppy_bytes(const Geometry &geometry, const OperatorSpec &precise, const OperatorSpec &sloppy) {
+size_t sloppy_bytes(const Geometry &geometry, const OperatorSpec &precise, const OperatorSpec &sloppy, int components) {
     const int copies = sloppy.spinor != Precision::double_, fresh_residuals = !(sloppy == precise);
-    return field_bytes(geometry, sloppy.spinor, cg_kept_steps) +
-           (2 + copies + fresh_residuals) * field_bytes(geometry, sloppy.spinor);
+    return field_bytes(geometry, components, sloppy.spinor, cg_kept_steps) +
+           (2 + copies + fresh_residuals) * field_bytes(geometry, components, sloppy.spinor);
 }
 
 } // namespace
 
 size_t CgSolver::workspace_bytes(const Geometry &geometry, const OperatorSpec &precise, const OperatorSpec &sloppy,
-                                 Precision full) {
+                                 Precision full, int components) {
     const bool lower = !(precise == OperatorSpec{Precision::double_, full, 18});
     const int copies = precise.spinor != Precision::double_;
-    return 5 * field_bytes(geometry, Precision::double_) +
-           2 * (lower + copies) * field_bytes(geometry, precise.spinor) + sloppy_bytes(geometry, precise, sloppy) +
-           DeferredSums::bytes(geometry) + Device::allocated_bytes(sizeof(CgState)) +
-           Device::allocated_bytes(2 * sizeof(double));
+    return 5 * field_bytes(geometry, components, Precision::double_) +
+           2 * (lower + copies) * field_bytes(geometry, components, precise.spinor) +
+           sloppy_bytes(geometry, precise, sloppy, components) + DeferredSums::bytes(geometry) +
+           Device::allocated_bytes(sizeof(CgState)) + Device::allocated_bytes(2 * sizeof(double));
 }
 
-size_t CgSolver::later_bytes(const Geometry &geometry, const OperatorSpec &precise, const OperatorSpec &sloppy) {
+size_t CgSolver::later_bytes(const Geometry &geometry, const OperatorSpec &precise, const OperatorSpec &sloppy,
+                             int components) {
     if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
-        return sloppy_bytes(geometry, precise, {Precision::single, Precision::single, sloppy.reals});
+        return sloppy_bytes(geometry, precise, {Precision::single, Precision::single, sloppy.reals}, components);
     const bool descends = sloppy.spinor == Precision::single && precise.spinor == Precision::double_;
-    return descends ? sloppy_bytes(geometry, precise, precise) : 0;
+    return descends ? sloppy_bytes(geometry, precise, precise, components) : 0;
 }
 
 std::vector<Region> CgSolver::stands_on(bool residual_alone) const {

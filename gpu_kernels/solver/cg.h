@@ -91,8 +91,9 @@ class CgSolver {
     // Bytes that a solver of these precisions allocates, with links as handed over in `full`; and those that a solve
     // adds where it gives up half precision or starts in the precise one.
     static size_t workspace_bytes(const Geometry &, const OperatorSpec &precise, const OperatorSpec &sloppy,
-                                  Precision full);
-    static size_t later_bytes(const Geometry &, const OperatorSpec &precise, const OperatorSpec &sloppy);
+                                  Precision full, int components = 1);
+    static size_t later_bytes(const Geometry &, const OperatorSpec &precise, const OperatorSpec &sloppy,
+                              int components = 1);
 
   private:
     // Residuals with one operator.

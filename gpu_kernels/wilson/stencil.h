@@ -1,11 +1,12 @@
 // The stencil of wilson.h, once, and its launches. A translation unit a precision (double.cu, single.cu, half.cu)
-// instantiates it for its spinor format and all reconstructions.
+// (for cut lattices double_cut.cu ...) instantiates it for its spinor format and all reconstructions.
 //
 // One thread a site. Each link is read once in a launch (streaming loads) and decoded once for both colour vectors of
 // the half spinor; each spinor is read 8 times, through the caches: consecutive sites of a stripe keep all loads
-// coalesced.
+// coalesced. Several sources: a thread does one or two of them at a site, with one decoded link for both; the others of
+// its block find the links in L1.
 #pragma once
-#include "gpu_kernels/dslash/endings.h"
+#include "gpu_kernels/dslash/sources.h"
 #include "gpu_kernels/halo/pieces.h"
 #include "gpu_kernels/su3/reconstruct.h"
 #include "gpu_kernels/wilson/clover.h"
@@ -35,10 +36,10 @@ template <class Real> struct GhostHalves<CutLattice, Real> {
 };
 
 // D_s at a site. Where: Lattice, or CutLattice.
-template <class Where, class Spinor, int reals> struct WilsonHops {
+template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHops {
     static constexpr Precision link = Spinor::precision;
     using Real = typename Spinor::Real;
-    using Vec = Vector<Real>;
+    using Vec = WilsonVector<Real>;
 
     Where lattice;
     GhostHalves<Where, Real> ghosts;
@@ -49,16 +50,32 @@ template <class Where, class Spinor, int reals> struct WilsonHops {
     const unsigned char *links[2]; // of the sites' own parity and of the other, mu 0
     size_t link_block;             // bytes from one mu to the next
     Real sign;                     // s
+    CloverView<link> clover;       // C, of the sites' own parity; no data: 1
 
-    template <Reuse reuse = Reuse::keep> MILCGPU_HD WilsonVector<Real> load(const unsigned char *field, int i) const {
-        WilsonVector<Real> psi;
+    void fill(const WilsonCall &call) {
+        const LinkField &of = *call.links;
+        lattice = call.lattice;
+        ghosts.fill(call);
+        parity = call.parity;
+        stride = call.in.stride, component = of.stride();
+        in = call.in.data;
+        for (const int other : {0, 1})
+            links[other] = of.block((call.parity + other) % 2, 0);
+        link_block = of.block_bytes();
+        sign = static_cast<Real>(call.sign);
+        if (call.clover != nullptr)
+            clover = CloverView<link>(*call.clover);
+    }
+
+    template <Reuse reuse = Reuse::keep> MILCGPU_HD Vec load(const unsigned char *field, int i) const {
+        Vec psi;
         MILCGPU_UNROLL
         for (int d = 0; d < spins; ++d)
             psi.d[d] = load_spinor<Spinor, reuse>(field, stride, d * component + i);
         return psi;
     }
     MILCGPU_HD Link<link, reals> load_link_of(int other, int mu, int i) const {
-        return Link<link, reals>(load_link<link, reals>(links[other] + mu * link_block, component, i));
+        return Link<link, reals>(load_link<link, reals, of_links>(links[other] + mu * link_block, component, i));
     }
 
     MILCGPU_HD bool is_ghost([[maybe_unused]] int mu, [[maybe_unused]] int at) const {
@@ -67,90 +84,103 @@ template <class Where, class Spinor, int reals> struct WilsonHops {
         return false;
     }
     // What a site needs of its neighbour ahead: the upper half of (1 + s gamma_mu) psi.
-    template <int mu> MILCGPU_HD HalfWilsonVector<Real> ahead(int at) const {
+    template <int mu> MILCGPU_HD HalfWilsonVector<Real> half_ahead(const unsigned char *from, int at) const {
         if constexpr (std::is_same<Where, CutLattice>::value)
             if (is_ghost(mu, at))
                 return ghosts.load(at);
-        return project<mu>(load(in, at), sign);
+        return project<mu>(load(from, at), sign);
     }
     // And of the one behind: that of - U^dag (1 - s gamma_mu) psi, with its link.
-    template <int mu> MILCGPU_HD HalfWilsonVector<Real> behind(int at) const {
-        if constexpr (std::is_same<Where, CutLattice>::value)
-            if (is_ghost(mu, at))
-                return ghosts.load(at);
-        const auto u = load_link_of(1, mu, at);
-        const HalfWilsonVector<Real> h = project<mu>(load(in, at), -sign);
+    template <int mu>
+    MILCGPU_HD HalfWilsonVector<Real> half_behind(const unsigned char *from, int at, const Link<link, reals> &u) const {
+        const HalfWilsonVector<Real> h = project<mu>(load(from, at), -sign);
         HalfWilsonVector<Real> moved = {};
         u.subtract_backward(moved.d[0], h.d[0]);
         u.subtract_backward(moved.d[1], h.d[1]);
         return moved;
     }
 
-    template <int mu> MILCGPU_HD void add_direction(WilsonVector<Real> &sum, const Site &site, int i) const {
+    // Both terms of direction mu to sum[r] of `count` sources, which lie at from[r]; one where the lattice is cut.
+    template <int mu, int count>
+    MILCGPU_HD void add_direction(Vec (&sum)[count], const unsigned char *const (&from)[count], const Site &site,
+                                  int i) const {
         const int forward = lattice.forward(site, mu, 1), backward = lattice.backward(site, mu, 1);
-        {
-            const auto u = load_link_of(0, mu, i);
-            const HalfWilsonVector<Real> h = ahead<mu>(forward);
+        const auto ahead = load_link_of(0, mu, i);
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r) {
+            const HalfWilsonVector<Real> h = half_ahead<mu>(from[r], forward);
             HalfWilsonVector<Real> moved = {};
-            u.add_forward(moved.d[0], h.d[0]);
-            u.add_forward(moved.d[1], h.d[1]);
-            add_both_halves<mu>(sum, moved, sign);
+            ahead.add_forward(moved.d[0], h.d[0]);
+            ahead.add_forward(moved.d[1], h.d[1]);
+            add_both_halves<mu>(sum[r], moved, sign);
         }
-        subtract_both_halves<mu>(sum, behind<mu>(backward), -sign);
+        if constexpr (std::is_same<Where, CutLattice>::value)
+            if (is_ghost(mu, backward))
+                return subtract_both_halves<mu>(sum[0], ghosts.load(backward), -sign);
+        const auto behind = load_link_of(1, mu, backward);
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r)
+            subtract_both_halves<mu>(sum[r], half_behind<mu>(from[r], backward, behind), -sign);
     }
 
-    MILCGPU_HD_ONCE WilsonVector<Real> all(int i) const {
+    template <int count>
+    MILCGPU_HD_ONCE void all(int i, const unsigned char *const (&from)[count], Vec (&sum)[count]) const {
         const Site site = lattice.site(parity, i);
-        WilsonVector<Real> sum = {};
-        add_direction<0>(sum, site, i);
-        add_direction<1>(sum, site, i);
-        add_direction<2>(sum, site, i);
-        add_direction<3>(sum, site, i);
-        return sum;
+        add_direction<0>(sum, from, site, i);
+        add_direction<1>(sum, from, site, i);
+        add_direction<2>(sum, from, site, i);
+        add_direction<3>(sum, from, site, i);
     }
-};
 
-// C of wilson.h, where it is 1. multiply() replaces v by C v at site i.
-struct UnitTerm {
-    template <class T> MILCGPU_HD void multiply(int, WilsonVector<T> &) const {}
-};
-
-// A clover term, or its inverse. See clover.h.
-template <Precision p> struct CloverTerm {
-    CloverView<p> term;
-    int parity;
-    template <class T> MILCGPU_HD void multiply(int i, WilsonVector<T> &v) const {
+    // v = C v
+    MILCGPU_HD void multiply_by_clover(int i, Vec &v) const {
+        if (clover.data == nullptr)
+            return;
         MILCGPU_UNROLL
         for (int chirality = 0; chirality < 2; ++chirality)
-            milcgpu::multiply(term.load(parity, chirality, i), v.d[2 * chirality], v.d[2 * chirality + 1]);
+            multiply(clover.template load<of_links>(parity, chirality, i), v.d[2 * chirality], v.d[2 * chirality + 1]);
     }
 };
 
-// v = C D_s in
-template <class Where, class Spinor, int reals, class Term> struct WilsonHop : WilsonHops<Where, Spinor, reals> {
-    using Real = typename Spinor::Real;
-    Term term;
+// v = C D_s in. made() makes it of the sum of the hops, for the source that lies `offset` bytes behind the first.
+// any_term: false where C is known to be 1.
+template <class Where, class Spinor, int reals, Reuse of_links, bool any_term = true>
+struct WilsonHop : WilsonHops<Where, Spinor, reals, of_links> {
+    using Base = WilsonHops<Where, Spinor, reals, of_links>;
+    using typename Base::Real;
+    using typename Base::Vec;
     Real scale; // of the links
-    MILCGPU_HD WilsonVector<Real> value(int i) const {
-        WilsonVector<Real> v = this->all(i);
+    void fill(const WilsonCall &call) {
+        Base::fill(call);
+        scale = static_cast<Real>(call.links->scale);
+    }
+    MILCGPU_HD Vec made(int i, size_t, const Vec &sum) const {
+        Vec v;
         MILCGPU_UNROLL
         for (int d = 0; d < spins; ++d)
-            v.d[d] = scale * v.d[d];
-        term.multiply(i, v);
+            v.d[d] = scale * sum.d[d];
+        if constexpr (any_term)
+            this->multiply_by_clover(i, v);
         return v;
     }
 };
 
 // v = C own - factor D_s in
-template <class Where, class Spinor, int reals, class Term> struct WilsonMatrixForm : WilsonHops<Where, Spinor, reals> {
-    using Real = typename Spinor::Real;
-    Term term;
+template <class Where, class Spinor, int reals, Reuse of_links>
+struct WilsonMatrixForm : WilsonHops<Where, Spinor, reals, of_links> {
+    using Base = WilsonHops<Where, Spinor, reals, of_links>;
+    using typename Base::Real;
+    using typename Base::Vec;
     Real factor; // with the scale of the links
     const unsigned char *own;
-    MILCGPU_HD WilsonVector<Real> value(int i) const {
-        const WilsonVector<Real> sum = this->all(i);
-        WilsonVector<Real> v = this->template load<Reuse::written>(own, i);
-        term.multiply(i, v);
+    void fill(const WilsonCall &call) {
+        Base::fill(call);
+        factor = static_cast<Real>(call.factor * call.links->scale);
+        own = call.own.data;
+    }
+    MILCGPU_HD Vec made(int i, size_t offset, const Vec &sum) const {
+        Vec v = this->template load<Reuse::written>(own + offset, i);
+        this->multiply_by_clover(i, v);
         MILCGPU_UNROLL
         for (int d = 0; d < spins; ++d)
             v.d[d] = v.d[d] - factor * sum.d[d];
@@ -167,6 +197,7 @@ template <class Spinor> struct PlainEnding {
         made = store_spinor<Spinor>(out, stride, i, v);
         return {{0}};
     }
+    MILCGPU_HD PlainEnding of_source(int, size_t bytes) const { return {out + bytes}; }
 };
 
 // out = v, with the sums Re and Im of <with, out> and |out|^2.
@@ -189,18 +220,72 @@ template <class Spinor> struct DotEnding {
 };
 
 // Form: WilsonHop or WilsonMatrixForm. The endings of the staggered operator that add a x take -v.
-template <class Form, class Spinor, class End> struct WilsonStencil : Form {
+template <class Form, class Spinor, class End_> struct WilsonStencil : Form {
+    using End = End_;
+    using typename Form::Vec;
     End end;
     typename Spinor::Real turn; // 1 or -1
+    void fill(const WilsonCall &call, Epilogue epilogue, const End &of_first) {
+        Form::fill(call);
+        end = of_first;
+        turn = epilogue == Epilogue::plain ? 1 : -1;
+    }
     MILCGPU_HD Sums<End::sums> operator()(int i) const {
-        const auto v = this->value(i);
+        const unsigned char *const from[1] = {this->in};
+        Vec sum[1] = {};
+        this->all(i, from, sum);
+        return complete(i, 0, sum[0], end);
+    }
+    // What follows the hops, for the source that lies `offset` bytes behind the first; `own` is its ending.
+    MILCGPU_HD Sums<End::sums> complete(int i, size_t offset, const Vec &hops, const End &own) const {
+        const Vec v = this->made(i, offset, hops);
         Sums<End::sums> sum = {};
         MILCGPU_UNROLL
         for (int d = 0; d < spins; ++d) {
             StoredSpinor<Spinor> made;
-            sum.add(end(this->stride, static_cast<int>(d * this->component) + i, turn * v.d[d], made));
+            sum.add(own(this->stride, static_cast<int>(d * this->component) + i, turn * v.d[d], made));
         }
         return sum;
+    }
+};
+
+// Several sources, for launch_sum_sources. together: 1 or 2.
+template <class Stencil, int together_> struct WilsonSources {
+    static constexpr int together = together_;
+    using End = typename Stencil::End;
+    Stencil first; // of source 0
+    size_t source_bytes;
+    const CgState *cg; // nullptr: they have one gate
+    const int *gate;
+    MILCGPU_HD bool open(int k) const {
+        const int *const flag = cg != nullptr ? &cg[k].active : gate;
+        return flag == nullptr || *flag != 0;
+    }
+    MILCGPU_HD Sums<End::sums> operator()(int i, int k) const {
+        const bool yes[1] = {true};
+        Sums<End::sums> sum[1] = {};
+        of(i, k, yes, sum);
+        return sum[0];
+    }
+    template <int count>
+    MILCGPU_HD void of(int i, int k, const bool (&open)[count], Sums<End::sums> (&sum)[count]) const {
+        size_t offset[count];
+        const unsigned char *from[count];
+        bool any = false;
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r) { // the other one again where a source is not open
+            offset[r] = (k + (open[r] ? r : count - 1 - r)) * source_bytes;
+            from[r] = first.in + offset[r];
+            any |= open[r];
+        }
+        if (!any)
+            return;
+        typename Stencil::Vec hops[count] = {};
+        first.all(i, from, hops);
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r)
+            if (open[r])
+                sum[r] = first.complete(i, offset[r], hops[r], first.end.of_source(k + r, offset[r]));
     }
 };
 
@@ -213,86 +298,87 @@ struct StoreDots {
     }
 };
 
-// min_blocks: blocks of 256 threads that must fit on an SM, which bounds the registers a thread; block: threads.
-template <class Hops> void fill_hops(Hops &hops, const WilsonCall &call) {
-    const LinkField &links = *call.links;
-    hops.lattice = call.lattice;
-    hops.ghosts.fill(call);
-    hops.parity = call.parity;
-    hops.stride = call.in.stride, hops.component = links.stride();
-    hops.in = call.in.data;
-    for (const int other : {0, 1})
-        hops.links[other] = links.block((call.parity + other) % 2, 0);
-    hops.link_block = links.block_bytes();
-    hops.sign = static_cast<typename Hops::Real>(call.sign);
-}
+// How a precision is launched on the GPU. One source: blocks of 256 threads that must fit on an SM, which bounds the
+// registers a thread, and threads a block. Several: the same bound, and sources a thread.
+template <int min_blocks_, int block_, int min_blocks_of_sources_, int together_> struct WilsonShape {
+    static constexpr int min_blocks = min_blocks_, block = block_;
+    static constexpr int min_blocks_of_sources = min_blocks_of_sources_, together = together_;
+};
 
-template <class Where, class Spinor, int reals, int min_blocks, int block, class Term>
-void launch_wilson_with(Device &device, const WilsonCall &call, Epilogue epilogue, const Term &term) {
-    const LinkField &links = *call.links;
-    const int n = call.lattice.sites(call.parity);
-    const auto fill = [&](auto &body) {
-        fill_hops(body, call);
-        body.term = term;
-        body.turn = static_cast<typename Spinor::Real>(epilogue == Epilogue::plain ? 1 : -1);
-    };
-    const SumLaunch how{"launch the Wilson operator", call.cg != nullptr ? &call.cg->active : call.gate, block,
+template <class Where, class Spinor, int reals, class Shape>
+void launch_wilson_one(Device &device, const WilsonCall &call, Epilogue epilogue) {
+    const SumLaunch how{"launch the Wilson operator", call.cg != nullptr ? &call.cg->active : call.gate, Shape::block,
                         call.defer};
-    using Hop = WilsonHop<Where, Spinor, reals, Term>;
-    using Matrix = WilsonMatrixForm<Where, Spinor, reals, Term>;
-    const Ending<Spinor> ending{epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha};
+    const auto start = [&](auto form, const auto &end, const auto &finish, const auto &pending) {
+        using End = std::decay_t<decltype(end)>;
+        WilsonStencil<decltype(form), Spinor, End> body{};
+        body.fill(call, epilogue, end);
+        launch_sum<End::sums, Shape::min_blocks>(device, call.lattice.sites(call.parity), body, finish, how, pending);
+    };
     const SumFinish plain{call.sum, call.cg, call.along_p};
     const StepFinish step{{}, call.cg, call.judge};
     if (call.form == WilsonForm::hop) {
-        WilsonStencil<Hop, Spinor, PlainEnding<Spinor>> body{};
-        fill(body);
-        body.scale = static_cast<typename Spinor::Real>(links.scale);
-        body.end = {call.out.data};
         const ReduceShape before(call.lattice.sites(1 - call.parity));
-        const auto start = [&](const auto &pending) {
-            launch_sum<1, min_blocks>(device, n, body, SumFinish{nullptr, nullptr, false}, how, pending);
+        const Pending<1, SumFinish> of_plain{
+            {reinterpret_cast<Sums<1> *>(call.after_step ? nullptr : call.pending), before, device.waits()}, plain};
+        const Pending<2, StepFinish> of_step{
+            {reinterpret_cast<Sums<2> *>(call.after_step ? call.pending : nullptr), before, device.waits()}, step};
+        const auto hop = [&](auto form) {
+            start(form, PlainEnding<Spinor>{call.out.data}, SumFinish{nullptr, nullptr, false},
+                  EitherPending<Pending<1, SumFinish>, Pending<2, StepFinish>>{of_plain, of_step});
         };
-        if (call.after_step)
-            start(Pending<2, StepFinish>{{reinterpret_cast<Sums<2> *>(call.pending), before, device.waits()}, step});
-        else
-            start(Pending<1, SumFinish>{{reinterpret_cast<Sums<1> *>(call.pending), before, device.waits()}, plain});
-        return;
+        // Both C are one kernel, but for this row: with the term two blocks fit on an SM, without it three.
+        if constexpr (Spinor::precision == Precision::double_ && reals == 8)
+            if (call.clover == nullptr)
+                return hop(WilsonHop<Where, Spinor, reals, Reuse::stream, false>());
+        return hop(WilsonHop<Where, Spinor, reals, Reuse::stream>());
     }
-    const auto start = [&](const auto &end, const auto &finish) {
-        using End = std::decay_t<decltype(end)>;
-        WilsonStencil<Matrix, Spinor, End> body{};
-        fill(body);
-        body.factor = static_cast<typename Spinor::Real>(call.factor * links.scale);
-        body.own = call.own.data;
-        body.end = end;
-        launch_sum<End::sums, min_blocks>(device, n, body, finish, how);
-    };
+    const WilsonMatrixForm<Where, Spinor, reals, Reuse::stream> matrix{};
     if (call.dots != nullptr)
-        start(DotEnding<Spinor>{call.with.data, call.out.data}, StoreDots{call.dots});
+        start(matrix, DotEnding<Spinor>{call.with.data, call.out.data}, StoreDots{call.dots}, NothingPending());
     else if (epilogue == Epilogue::step)
-        start(StepEnding<Spinor, Where, true>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg}, step);
+        start(matrix, StepEnding<Spinor, Where, true>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg},
+              step, NothingPending());
     else
-        start(ending, plain);
+        start(matrix, Ending<Spinor>{epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha}, plain,
+              NothingPending());
 }
 
-template <class Where, class Spinor, int reals, int min_blocks, int block>
-void launch_wilson(Device &device, const WilsonCall &call, Epilogue epilogue) {
-    if (call.clover == nullptr)
-        return launch_wilson_with<Where, Spinor, reals, min_blocks, block>(device, call, epilogue, UnitTerm());
-    const CloverTerm<Spinor::precision> term{CloverView<Spinor::precision>(*call.clover), call.parity};
-    launch_wilson_with<Where, Spinor, reals, min_blocks, block>(device, call, epilogue, term);
+template <class Spinor, int reals, class Shape>
+void launch_wilson_of_sources(Device &device, const WilsonCall &call, Epilogue epilogue) {
+    const auto start = [&](auto form, const auto &end, const auto &finish) {
+        using End = std::decay_t<decltype(end)>;
+        WilsonSources<WilsonStencil<decltype(form), Spinor, End>, Shape::together> body{};
+        body.first.fill(call, epilogue, end);
+        body.source_bytes = call.in.source_bytes;
+        body.cg = call.cg, body.gate = call.gate;
+        launch_sum_sources<End::sums, Shape::min_blocks_of_sources>(
+            device, call.lattice.sites(call.parity), call.in.sources, body,
+            SourcesFinish<std::decay_t<decltype(finish)>>{finish}, "launch the Wilson operator on several sources");
+    };
+    const WilsonMatrixForm<Lattice, Spinor, reals, Reuse::keep> matrix{};
+    if (call.form == WilsonForm::hop)
+        start(WilsonHop<Lattice, Spinor, reals, Reuse::keep>(), PlainEnding<Spinor>{call.out.data},
+              SumFinish{nullptr, nullptr, false});
+    else if (epilogue == Epilogue::step)
+        start(matrix, StepEnding<Spinor, Lattice, true>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg},
+              StepFinish{{}, call.cg, call.judge});
+    else
+        start(matrix, Ending<Spinor>{epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha},
+              SumFinish{nullptr, call.cg, call.along_p});
 }
 
 // The half spinors of a launch, from its `in`.
 template <class Spinor, int reals> struct HalvesToSend {
-    using Hops = WilsonHops<CutLattice, Spinor, reals>;
+    using Hops = WilsonHops<CutLattice, Spinor, reals, Reuse::keep>;
     using Half = HalfWilsonVector<typename Spinor::Real>;
     using Stored = typename GhostHalves<CutLattice, typename Spinor::Real>::Stored;
     static constexpr bool fits_slot = true;
     static constexpr int vector_bytes = StoredSpinor<Stored>::bytes, bytes = 2 * vector_bytes;
     Hops hops;
     template <int mu> MILCGPU_HD Half half(int side, int i) const { // side 0: for the rank ahead, who has it behind
-        return side == 0 ? hops.template behind<mu>(i) : hops.template ahead<mu>(i);
+        return side == 0 ? hops.template half_behind<mu>(hops.in, i, hops.load_link_of(1, mu, i))
+                         : hops.template half_ahead<mu>(hops.in, i);
     }
     MILCGPU_HD void load(const Pieces::Piece &piece, int e, uint32_t *w) const {
         Site s;
@@ -317,7 +403,7 @@ template <class Spinor, int reals> struct HalvesToSend {
 template <class Spinor, int reals> void send_halves(const WilsonCall &call) {
     using Ends = HalvesToSend<Spinor, reals>;
     Ends ends{};
-    fill_hops(ends.hops, call);
+    ends.hops.fill(call);
     Pieces pieces;
     for (int mu = 0; mu < 4; ++mu)
         for (int side = 0; side < 2 && call.lattice.cut(mu); ++side)
@@ -325,14 +411,22 @@ template <class Spinor, int reals> void send_halves(const WilsonCall &call) {
     call.halo->halo.template pass<Ends::bytes>("the halo of a Wilson vector", pieces, ends);
 }
 
-// The rows of one precision.
-template <class Where, class Spinor, int min_blocks, int block>
+// The rows of one precision. On cut lattices they take one source.
+template <class Where, class Spinor, class Shape>
 void add_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
     const auto add = [&](auto reals) {
-        table.push_back({Spinor::precision, reals, launch_wilson<Where, Spinor, reals, min_blocks, block>, file, block,
-                         min_blocks});
+        table.push_back({Spinor::precision,
+                         reals,
+                         launch_wilson_one<Where, Spinor, reals, Shape>,
+                         nullptr,
+                         file,
+                         {Shape::block, Shape::min_blocks, 1},
+                         {sources_a_block * tile_sites, Shape::min_blocks_of_sources, Shape::together}});
+        WilsonKernel &row = table.back();
+        if constexpr (std::is_same<Where, OnThisBackend>::value)
+            row.launch_several = launch_wilson_of_sources<Spinor, reals, Shape>;
         if constexpr (std::is_same<Where, CutLattice>::value)
-            table.back().send = send_halves<Spinor, reals>;
+            row.send = send_halves<Spinor, reals>;
     };
     add(std::integral_constant<int, 18>());
     add(std::integral_constant<int, 12>());
@@ -343,13 +437,13 @@ void add_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
 // threads an SM leave 128 registers. In half links are 16-bit fixed point, spinors an exponent a colour vector;
 // arithmetic is in single.
 template <class Where> void double_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    add_wilson_rows<Where, SpinorDouble, 1, 128>(table, file);
+    add_wilson_rows<Where, SpinorDouble, WilsonShape<1, 128, 1, 1>>(table, file);
 }
 template <class Where> void single_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    add_wilson_rows<Where, SpinorSingle, 2, 128>(table, file);
+    add_wilson_rows<Where, SpinorSingle, WilsonShape<2, 128, 2, 2>>(table, file);
 }
 template <class Where> void half_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    add_wilson_rows<Where, SpinorHalf, 2, 128>(table, file);
+    add_wilson_rows<Where, SpinorHalf, WilsonShape<2, 128, 2, 2>>(table, file);
 }
 
 } // namespace milcgpu

@@ -67,7 +67,8 @@ void check_call(const WilsonCall &call, Epilogue epilogue) {
     const LinkField &links = *call.links;
     const auto fits = [&](const SpinorBlock &block) {
         return block && block.precision == call.in.precision && block.components == wilson_components &&
-               block.sources == 1 && block.stride == wilson_components * links.stride();
+               block.sources == call.in.sources && (block.sources == 1 || block.source_bytes == call.in.source_bytes) &&
+               block.stride == wilson_components * links.stride();
     };
     const bool matrix = call.form == WilsonForm::matrix;
     const bool needs_x = epilogue != Epilogue::plain, step = epilogue == Epilogue::step;
@@ -79,28 +80,44 @@ void check_call(const WilsonCall &call, Epilogue epilogue) {
     const bool sums = (matrix || call.dots == nullptr) && (!matrix || call.pending == nullptr) &&
                       (call.dots == nullptr || (epilogue == Epilogue::plain && call.cg == nullptr)) &&
                       (!step || call.cg != nullptr) && call.checksums == nullptr;
+    const bool plain_or_step = epilogue == Epilogue::plain || step;
+    const bool sources_fit =
+        call.in.sources == 1 || (call.sum == nullptr && call.dots == nullptr && call.defer == nullptr &&
+                                 call.pending == nullptr && (call.cg == nullptr || plain_or_step));
     const bool clover_fits = call.clover == nullptr ||
                              (call.clover->precision() == call.in.precision && call.clover->stride() == links.stride());
-    if (!fields_fit || !clover_fits || !ends || !sums || call.in.data == call.out.data || links.directions() != 4 ||
-        (call.lattice.is_cut() && call.halo == nullptr) || (call.sign != 1 && call.sign != -1))
-        throw Error(Status::bad_argument,
-                    "wilson: one source of Wilson vectors in one precision on the lattice of the links, in and out "
-                    "apart, with what the epilogue and its sums need, a clover term of that precision, a sign of 1 or "
-                    "-1, and ghosts "
-                    "where the lattice is cut");
+    if (!fields_fit || !clover_fits || !ends || !sums || !sources_fit || call.in.data == call.out.data ||
+        links.directions() != 4 || (call.lattice.is_cut() && call.halo == nullptr) ||
+        (call.sign != 1 && call.sign != -1))
+        throw Error(
+            Status::bad_argument,
+            "wilson: Wilson vectors in one precision on the lattice of the links, of as many sources each, in and out "
+            "apart, with what the epilogue and its sums need, a clover term of that precision, and a sign of 1 or -1; "
+            "several sources have sums in conjugate gradients only; a lattice that is cut has a halo");
 }
 
 } // namespace
 
 void wilson(Device &device, const WilsonCall &call, Epilogue epilogue) {
     check_call(call, epilogue);
-    find_wilson(call.in.precision, call.links->precision(), call.links->reals()).launch(device, call, epilogue);
+    const WilsonKernel &row = find_wilson(call.in.precision, call.links->precision(), call.links->reals());
+    if (call.in.sources == 1)
+        return row.launch_one(device, call, epilogue);
+    if (call.halo == nullptr)
+        return row.launch_several(device, call, epilogue);
+    for (int k = 0; k < call.in.sources; ++k) {
+        WilsonCall one = call;
+        one.keep_source(k);
+        one.own = call.own[k];
+        row.launch_one(device, one, epilogue);
+    }
 }
 
-size_t wilson_bytes(Precision spinor, Precision link, int reals, const WilsonEnd &end, bool clover, size_t sites) {
+size_t wilson_bytes(Precision spinor, Precision link, int reals, const WilsonEnd &end, bool clover, size_t sites,
+                    int sources) {
     const int spinors = traits(end.epilogue).spinors + (end.form == WilsonForm::matrix) + end.dot;
     const double term = clover ? clover_bytes(spinor) : 0;
-    return sites * (8 * link_bytes(link, reals) + wilson_components * spinors * spinor_bytes(spinor) +
+    return sites * (8 * link_bytes(link, reals) + sources * wilson_components * spinors * spinor_bytes(spinor) +
                     static_cast<size_t>(term));
 }
 

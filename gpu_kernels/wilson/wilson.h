@@ -20,6 +20,9 @@
 //
 // The staggered epilogues have - D in where these have + v: D is anti-hermitian there.
 //
+// Several sources, `source_bytes` apart: hop, and matrix with plain, normal, residual and step. In conjugate gradients
+// (HalfCall::cg), plain and step have the sums of each; otherwise there are no sums.
+//
 // Fields have four colour vectors a site (SpinorField's components), links 18, 12 or 8 reals in the precision of the
 // vectors. Flops a site: 1320 for D, see wilson_flops(). Compulsory bytes: each link once, each spinor once, see
 // wilson_bytes().
@@ -56,13 +59,15 @@ struct WilsonCall : HalfCall {
 struct WilsonKernel {
     Precision precision;                                   // of vectors and links
     int reals;                                             // of a link
-    void (*whole)(Device &, const WilsonCall &, Epilogue); // launches it on a lattice that is not cut
+    void (*whole)(Device &, const WilsonCall &, Epilogue); // launches one source on a lattice that is not cut
+    void (*launch_several)(Device &, const WilsonCall &, Epilogue);
     const char *file;
-    int block, min_blocks; // on the GPU: threads a block; blocks of 256 threads that must fit on a multiprocessor
-    void (*send)(const WilsonCall &) = nullptr;                    // fills the ghosts that the call reads
-    void (*cut)(Device &, const WilsonCall &, Epilogue) = nullptr; // launches it on a lattice that is cut
+    LaunchShape one, several; // several: blocks of 256 threads, as for one
+    // On a lattice that is cut, one source: fills the ghosts that the call reads, and launches it.
+    void (*send)(const WilsonCall &) = nullptr;
+    void (*cut)(Device &, const WilsonCall &, Epilogue) = nullptr;
     // On the host one of them serves all lattices: a compiler rounds the same source as it likes.
-    void launch(Device &device, const WilsonCall &call, Epilogue end) const {
+    void launch_one(Device &device, const WilsonCall &call, Epilogue end) const {
         if (call.halo != nullptr)
             send(call);
         (call.halo != nullptr || !device.on_gpu() ? cut : whole)(device, call, end);
@@ -90,8 +95,10 @@ const WilsonKernel &find_wilson(Precision spinor, Precision link, int reals);
 // not fit each other.
 void wilson(Device &, const WilsonCall &, Epilogue);
 
-// Compulsory traffic and work of a launch on one parity. clover: C is a clover term.
-size_t wilson_bytes(Precision spinor, Precision link, int reals, const WilsonEnd &, bool clover, size_t sites);
+// Compulsory traffic of a launch on one parity, with links and C once for all sources, and its work on one source.
+// clover: C is a clover term.
+size_t wilson_bytes(Precision spinor, Precision link, int reals, const WilsonEnd &, bool clover, size_t sites,
+                    int sources = 1);
 size_t wilson_flops(const WilsonEnd &, bool clover, size_t sites);
 
 } // namespace milcgpu
