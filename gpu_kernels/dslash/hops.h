@@ -1,9 +1,9 @@
 // The stencil of dslash.h, once: D at a site, and a body for launch_sum that ends it.
 //
-// One thread a site (four on small lattices, one a direction). Each link is read once in a launch (streaming loads,
-// or, where all links fit in the L2 cache, loads that leave them there for the next launch: links_stay);
-// each spinor up to 16 times, through the caches: consecutive sites of a stripe keep all loads coalesced, and the
-// t-planes that +-3 hops reach fit in L2.
+// One thread per site (on small lattices four, one per direction). Each link is read once in a launch. Loads of links
+// stream past the caches; if all links fit in the L2 cache, they stay there for the next launch (links_stay). Each
+// spinor is read up to 16 times, mostly from the caches: the t-planes that three hops reach fit in L2. Threads of a
+// warp have consecutive sites, so all loads are coalesced.
 #pragma once
 #include "gpu_kernels/backend/checksum.h"
 #include "gpu_kernels/dslash/endings.h"
@@ -11,8 +11,8 @@
 
 namespace milcgpu {
 
-// What is done with the words of a link once they are loaded: nothing, or a thread keeps their checksums (`Seen`) and
-// adds them up with those of the others.
+// What is done with the words of a link after they are loaded. UnseenLinks: nothing. CheckedLinks: each thread computes
+// the checksum of its words (`Seen`), and these are added up.
 struct UnseenLinks {
     struct Seen {};
     template <class Raw> MILCGPU_HD void see_fat(Seen &, const Raw &, int, int, size_t, int) const {}
@@ -25,8 +25,8 @@ struct CheckedLinks {
         uint64_t fat = 0, lng = 0;
     };
     uint64_t *checksums;                  // of the fat links, of the long links
-    uint32_t fat_piece[2], long_piece[2]; // of a checksum, where the blocks of mu 0 begin; own parity and other
-    uint32_t fat_pieces, long_pieces;     // from one mu to the next
+    uint32_t fat_piece[2], long_piece[2]; // where mu 0 begins, in pieces; [0] own parity, [1] the other
+    uint32_t fat_pieces, long_pieces;     // pieces from one mu to the next
 
     template <class Raw>
     MILCGPU_HD void see_fat(Seen &seen, const Raw &raw, int other, int mu, size_t stride, int i) const {
@@ -42,7 +42,7 @@ struct CheckedLinks {
     }
 };
 
-// D itself. Where: Lattice, or CutLattice, which takes more registers. Links is one of the two above.
+// D itself. Where: Lattice, or CutLattice, which takes more registers. Links: UnseenLinks or CheckedLinks.
 template <class Where, class Spinor, Precision link, int reals, Reuse of_links, class Links> struct Hops : Links {
     using Real = typename Spinor::Real;
     using Vec = Vector<Real>;
@@ -53,7 +53,7 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
     size_t stride; // of the spinors
     size_t link_stride;
     const unsigned char *in;
-    const unsigned char *fat[2], *lng[2]; // links of the sites' own parity and of the other, mu 0
+    const unsigned char *fat[2], *lng[2]; // links in direction 0: [0] on sites of the own parity, [1] of the other
     size_t fat_block, long_block;         // bytes from one mu to the next
     Real fat_scale, long_scale;
 
@@ -68,24 +68,24 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         return Link<link, reals>(raw);
     }
 
-    // Fat and long sums of a site, of all directions or of some.
+    // The sums of fat and of long links at a site, over all directions or some of them.
     struct Part {
         Vec fat, lng;
         MILCGPU_HD Part operator+(const Part &o) const { return {fat + o.fat, lng + o.lng}; }
     };
     MILCGPU_HD Vec scaled(const Part &part) const { return fat_scale * part.fat + long_scale * part.lng; }
 
-    // Ghosts lie behind the field that is read.
+    // For ghosts that lie behind the field that is read.
     struct Behind {
         MILCGPU_HD Vec neighbour(const Hops &hops, int at) const {
             return load_spinor<Spinor>(hops.in, hops.stride, at);
         }
     };
 
-    // At: Where, or Lattice, for sites that have no neighbour among ghosts. ghosts.neighbour(hops, at): the neighbour
-    // with this index.
+    // At: Where, or Lattice for sites that read no ghosts. ghosts.neighbour(hops, at): loads the neighbour with index
+    // `at`.
     template <class At, Reuse reuse = of_links, class Ghosts>
-    MILCGPU_HD void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i, Ghosts &ghosts) const {
+    MILCGPU_HD_ONCE void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i, Ghosts &ghosts) const {
         const At &where = lattice;
         const int forward = where.forward(site, mu, 1), backward = where.backward(site, mu, 1);
         this->template fat_link<reuse>(seen, 0, mu, i).add_forward(sum.fat, ghosts.neighbour(*this, forward));
@@ -115,7 +115,7 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
         Behind behind;
         return all<At, reuse>(i, behind);
     }
-    template <class At, Reuse reuse = of_links, class Ghosts> MILCGPU_HD_ONCE Part all(int i, Ghosts &ghosts) const {
+    template <class At, Reuse reuse = of_links, class Ghosts> MILCGPU_HD Part all(int i, Ghosts &ghosts) const {
         const Site site = lattice.site(parity, i);
         Part sum = {};
         Seen seen;
@@ -126,7 +126,7 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
             MILCGPU_UNROLL
             for (; mu < 4; ++mu)
                 add_direction<Lattice, reuse>(sum, seen, site, mu, i, behind);
-        } else if (!lattice.cut(0) && !lattice.cut(1)) { // a cut in t is the usual one
+        } else if (!lattice.cut(0) && !lattice.cut(1)) { // usually only t is cut
             add_direction<Lattice, reuse>(sum, seen, site, 0, i, behind);
             add_direction<Lattice, reuse>(sum, seen, site, 1, i, behind);
             mu = 2;
@@ -136,7 +136,7 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
             }
         }
 #endif
-        // One by one: with all their loads at once there are too few registers.
+        // Direction by direction: with all loads at once there are too few registers.
         MILCGPU_ROLLED
         for (; mu < 4; ++mu)
             add_direction<At, reuse>(sum, seen, site, mu, i, ghosts);
@@ -145,7 +145,8 @@ template <class Where, class Spinor, Precision link, int reals, Reuse of_links, 
     }
 };
 
-// D of several sources, which lie `source_bytes` apart: each link is loaded and decoded once for all of a thread.
+// D of several sources, which lie `source_bytes` apart. Each link is loaded and decoded once for all sources of a
+// thread.
 template <class Where, class Spinor, Precision link, int reals>
 struct SourcesHops : Hops<Where, Spinor, link, reals, Reuse::keep, UnseenLinks> {
     using Base = Hops<Where, Spinor, link, reals, Reuse::keep, UnseenLinks>;
@@ -154,7 +155,7 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, Reuse::keep, UnseenLinks> 
     using typename Base::Vec;
     size_t source_bytes;
 
-    // sum[r]: of source own.k[r]. at_once: directions whose loads may be on their way together.
+    // sum[r] belongs to source own.k[r]. at_once: for how many directions data may be loaded at the same time.
     template <int at_once, int count, int most>
     MILCGPU_HD void all(int i, const Sources<most> &own, Part (&sum)[count]) const {
         const unsigned char *from[count];
@@ -194,7 +195,7 @@ struct Stencil : Hops<Where, Spinor, link, reals, of_links, Links> {
     using Base = Hops<Where, Spinor, link, reals, of_links, Links>;
     using typename Base::Part;
 
-    // Links of half the bytes of double or less are often small enough.
+    // Only links in single and half are often small enough.
     static constexpr bool links_may_stay = MILCGPU_ON_DEVICE && std::is_same<Where, Lattice>::value &&
                                            of_links == Reuse::stream && link == Spinor::precision &&
                                            link != Precision::double_;
