@@ -23,7 +23,9 @@ plot for [k=1:words(series)] for [h=1:3] rows(k, h) using ($4 + 0.06 * (k - 1)):
 unset logscale y
 set format y "%g"
 set ylabel "effective mass, a m"
-set yrange [0:*]
+# Up to the largest mass with its error; 1 where there is none.
+largest = system("awk -F, '$7 + 0 > m && $8 * 3 < $7 + 0 {m = $7} END {print (m > 0 ? 1.2 * m : 1)}' '".csv."'")
+set yrange [0:real(largest)]
 set xrange [0:last("t") / 2.0 + 1]
 unset key
 plot for [k=1:words(series)] for [h=1:3] rows(k, h) using ($4 + 0.06 * (k - 1)):(good($7, $8)):(known($8)) \
