@@ -143,7 +143,11 @@ lib_sources   := $(sort $(shell find gpu_kernels -name '*.cu' -o -name '*.cpp') 
 # The interface for MILC's own GPU switches: a library of its own, because its names are QUDA's.
 quda_sources  := $(wildcard milc_glue/quda_compat/*.cpp)
 ref_sources   := $(wildcard tests/reference/*.cpp)
-test_sources  := $(wildcard tests/*.cpp)
+# Where TESTS is one tag, as [smoke], only the files that have tests of it.
+tag           := $(shell echo '$(TESTS)' | grep -x '\[[a-z_]*\]')
+tagged        := $(if $(tag),$(shell grep -lF '$(tag)' tests/*.cpp))
+test_sources  := $(if $(tagged),tests/main.cpp tests/failing_new.cpp $(tagged),$(wildcard tests/*.cpp))
+tests_of       = $(filter $(1:%=tests/test_%.cpp),$(test_sources))
 # An example with a main is a program; the other examples/*.cpp are helpers for programs and tests, which take from the
 # archive what they need: ranks.cpp, and MPI with it, are in the programs only.
 main_sources  := $(sort $(shell grep -lE '^ *int +main\>' /dev/null $(wildcard examples/*.cpp)))
@@ -168,7 +172,9 @@ quda_parts    := $(call objects,gpu_kernels/comm/exchange.cpp gpu_kernels/comm/r
 catch_libs = $(shell $(cxx) -E -include catch2/catch_all.hpp -x c++ /dev/null >/dev/null 2>&1 && echo -lCatch2)
 
 # Programs in MILC's shape, with the glue in them; test_milc_host.cpp runs them.
-host_programs := $(patsubst %,$(O)/milc_host/%/program,asqtad-P1 asqtad-P2 hisq-P1 hisq-P2 asqtad-master-P1 hisq-master-P2)
+# Under the sanitizers the test tagged [sanitize] runs two of them.
+host_programs := $(patsubst %,$(O)/milc_host/%/program,asqtad-P1 hisq-P2 \
+                   $(if $(and $(sanitizers),$(filter [sanitize],$(tag))),,asqtad-P2 hisq-P1 asqtad-master-P1 hisq-master-P2))
 
 # Ranks of a real MPI: a program for each MPI that is found; test_mpi_ranks.cpp runs them.
 mpi_list := $(O)/mpi_ranks/list
@@ -182,8 +188,12 @@ mpirun       := $(if $(mpi_programs),$(wildcard $(dir $(shell command -v $(if $(
 fault_program := $(if $(filter cuda,$(variant)),$(O)/cuda_faults)
 fault_objects := $(call objects,$(wildcard tests/cuda_faults/*.cpp))
 
+# What the tests that are built run.
+test_programs := $(if $(call tests_of,milc_host),$(host_programs)) $(if $(call tests_of,mpi_ranks),$(mpi_list)) \
+                   $(if $(call tests_of,programs spectrum),$(mpi_programs)) $(if $(call tests_of,faults),$(fault_program))
+
 # ---- targets ------------------------------------------------------------------------------------------------------
-.PHONY: all lib demo check bench dense install uninstall list-kernels clean help needs FORCE
+.PHONY: all lib demo check bench dense pictures install uninstall list-kernels clean help needs FORCE
 
 all: lib $(programs) ## the library and the example programs (the default)
 
@@ -192,27 +202,29 @@ lib: $(libraries) ## libmilcgpu.a, libmilcgpu.so and libquda.so (for MILC's WANT
 demo: $(demo_programs) | needs ## make a lattice, solve on it in every precision, compare with the reference; a short RHMC; a spectrum
 	$(O)/make_lattice --size 8 8 8 16 --beta 6.0 --out build/demo.lat
 	@status=0; $(O)/solve --lattice build/demo.lat --csv build/demo.csv --history build/demo_history.csv || status=$$?; \
-	$(call plot,convergence,demo_history,demo); \
+	$(draw) build/demo_history.csv; \
 	$(O)/rhmc --trajectories 3 --warm 2 --csv build/demo_rhmc.csv --history build/demo_energy.csv || status=$$?; \
-	$(call plot,energy,demo_energy,demo_energy); \
+	$(draw) build/demo_energy.csv; \
 	$(O)/spectrum --beta 5.7 --sweeps 24 --configurations 4 --between 8 --tolerance 1e-6 --csv build/demo_spectrum.csv || status=$$?; \
-	$(call plot,spectrum,demo_spectrum,demo_spectrum); \
+	$(draw) build/demo_spectrum.csv; \
 	exit $$status
 
-check: $(O)/milcgpu_tests $(libraries) $(host_programs) $(mpi_list) $(mpi_programs) $(fault_program) | needs ## build and run the tests; the last line is 'N passed, N failed'
+check: $(O)/milcgpu_tests $(libraries) $(test_programs) | needs ## build and run the tests; the last line is 'N passed, N failed'
 	@{ OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $(O)/milcgpu_tests $(TESTS) 2>&1; echo $$? >$(O)/check.status; } | tee $(O)/check.log; \
 	awk -v status="$$(cat $(O)/check.status)" '$(count_tests)' $(O)/check.log
 
 bench: $(O)/bench ## time every operation against the copy bandwidth; build/bench.csv and pictures (BENCH="--quick": its options)
 	@status=0; $(O)/bench --csv build/bench.csv $(BENCH) || status=$$?; \
-	$(call plot,roofline,bench,roofline); \
-	$(call plot,several_sources,bench,several_sources); \
+	$(draw) build/bench.csv; \
 	exit $$status
 
 dense: $(O)/gemm_ladder ## matrix products step by step, beside cuBLAS; build/gemm_ladder.png
 	@status=0; $(O)/gemm_ladder --csv build/gemm_ladder.csv || status=$$?; \
-	$(call plot,gemm_ladder,gemm_ladder,gemm_ladder); \
+	$(draw) build/gemm_ladder.csv; \
 	exit $$status
+
+pictures: ## draw every table of docs/ and build/ again (gnuplot)
+	@$(draw) $(wildcard docs/*.csv build/*.csv)
 
 list-kernels: $(O)/list_kernels ## print every dispatch table
 	@$(O)/list_kernels
@@ -238,10 +250,8 @@ help: ## this list
 	@$(if $(no_gpu),echo '  $(no_gpu)')
 	@echo '  this build:   $(O), $(if $(filter cuda,$(variant)),$(NVCC) for $(arch_list),$(CXX) alone)'
 
-# The picture is a courtesy: no gnuplot, no picture, and never a failure. $(call plot,script,csv,png)
-plot = if command -v gnuplot >/dev/null && [ -f examples/$(1).gp ] && [ -f build/$(2).csv ]; then \
-	  gnuplot -e "csv='build/$(2).csv'; png='build/$(3).png'" examples/$(1).gp && echo 'picture: build/$(3).png' || \
-	  echo 'no picture: gnuplot failed on examples/$(1).gp'; fi
+# Never a failure: the pictures are a courtesy.
+draw := sh examples/draw.sh
 
 # Check the test program's own counts against its exit status. A run that crashed before it could count, that failed
 # after it did (a leak found at exit), or in which no test passed or was skipped is at least one failure. The line is
@@ -271,20 +281,25 @@ $(O)/flags: FORCE | $(if $(install_goals),needs)
 
 # How far the build is. What is compiled again, after a change, comes without numbers.
 goals      := $(or $(MAKECMDGOALS),all)
+testing_bench    := $(if $(filter check,$(goals)),$(call tests_of,sweep))
+testing_programs := $(if $(filter check,$(goals)),$(filter $(programs),$(test_programs)))
 to_compile := $(lib_objects) $(if $(filter all lib check,$(goals)),$(quda_objects)) $(if $(filter-out lib,$(goals)),$(aside_objects)) \
-                $(if $(filter all check bench,$(goals)),$(bench_objects)) $(if $(filter check,$(goals)),$(test_objects) $(fault_objects)) \
-                $(if $(filter all check,$(goals)),$(main_objects),$(patsubst %,$(O)/obj/examples/%.cpp.o,$(notdir $(if $(filter demo,$(goals)),$(demo_programs)) $(filter bench $(programs),$(goals)))))
+                $(if $(filter all bench,$(goals))$(testing_bench),$(bench_objects)) $(if $(filter check,$(goals)),$(test_objects) $(fault_objects)) \
+                $(if $(filter all,$(goals))$(testing_programs),$(main_objects),$(patsubst %,$(O)/obj/examples/%.cpp.o,$(notdir $(if $(filter demo,$(goals)),$(demo_programs)) $(filter bench $(programs),$(goals)))))
 say_compiling = echo '$<' >>$(O)/compiled; n=$$(wc -l <$(O)/compiled); [ $$n -le $(words $(to_compile)) ] && \
                   printf '[%3d/%d] $(1) $<\n' $$n $(words $(to_compile)) || echo '          $(1) $<'
 
-# Catch2 takes long to compile at -O3, the more so under the sanitizers; the tests themselves need neither speed nor,
-# in main.cpp, which is Catch2 alone, a sanitizer.
-$(test_objects): private last_flags := -O1
-$(O)/obj/tests/test_milc_host.cpp.o: private last_flags := -O1 -DMILC_HOST_PROGRAMS='"$(abspath $(O))/milc_host/"'
-$(O)/obj/tests/test_mpi_ranks.cpp.o: private last_flags := -O1 -DMPI_RANKS_LIST='"$(abspath $(mpi_list))"'
-$(program_tests): private last_flags := -O1 -DMILCGPU_PROGRAMS='"$(abspath $(O))/"' -DMILCGPU_MPIRUN='"$(mpirun)"'
-$(O)/obj/tests/test_faults.cpp.o: private last_flags := -O1 $(if $(fault_program),-DMILCGPU_CUDA_FAULTS='"$(abspath $(fault_program))"')
+# Catch2 takes long to compile at -O3, the more so under the sanitizers (three times as long at -O1 as at -O0). The tests
+# themselves need no speed. main.cpp, which is Catch2 alone, needs no sanitizer.
+test_flags := $(if $(sanitizers),-O0,-O1) -DCATCH_CONFIG_FAST_COMPILE
+$(test_objects): private last_flags := $(test_flags)
+$(O)/obj/tests/test_milc_host.cpp.o: private last_flags := $(test_flags) -DMILC_HOST_PROGRAMS='"$(abspath $(O))/milc_host/"'
+$(O)/obj/tests/test_mpi_ranks.cpp.o: private last_flags := $(test_flags) -DMPI_RANKS_LIST='"$(abspath $(mpi_list))"'
+$(program_tests): private last_flags := $(test_flags) -DMILCGPU_PROGRAMS='"$(abspath $(O))/"' -DMILCGPU_MPIRUN='"$(mpirun)"'
+$(O)/obj/tests/test_faults.cpp.o: private last_flags := $(test_flags) $(if $(fault_program),-DMILCGPU_CUDA_FAULTS='"$(abspath $(fault_program))"')
 $(O)/obj/examples/ranks.cpp.o: private last_flags := $(mpi_compile)
+# They call what computes. One has kernels of its own.
+$(bench_objects) $(filter-out %/gemm_ladder.cpp.o,$(main_objects)): private last_flags := -O1
 $(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all
 
 # The one example with kernels in it. Products of four warps are in machine code for sm_90a only.
@@ -333,9 +348,14 @@ $(programs): $(O)/%: $(O)/obj/examples/%.cpp.o $(aside) $(O)/libmilcgpu.a
 	@echo '  LINK  $@'
 	$(Q)$(link) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %bench.a,$^) $(aside) $(O)/libmilcgpu.a $(LDLIBS) $(mpi_link) -ldl
 
-$(O)/milcgpu_tests: $(test_objects) $(O)/obj/bench.a $(aside) $(quda_objects) $(O)/libmilcgpu.a
+# The library's objects come first: inline functions that tests have, too, are then those that it was compiled with.
+$(O)/milcgpu_tests: $(lib_objects) $(test_objects) $(if $(call tests_of,sweep),$(O)/obj/bench.a) $(aside) $(quda_objects) $(O)/test_list
 	@echo '  LINK  $@'
-	$(Q)$(link) $(LDFLAGS) -o $@ $^ $(catch_libs) $(LDLIBS)
+	$(Q)$(link) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(catch_libs) $(LDLIBS)
+
+# Which tests are in the program: linked again when others are asked for.
+$(O)/test_list: FORCE
+	@mkdir -p $(@D); echo '$(test_sources)' | cmp -s - $@ || echo '$(test_sources)' >$@
 
 $(O)/cuda_faults: $(fault_objects) $(aside) $(O)/libmilcgpu.a
 	@echo '  LINK  $@'
@@ -353,7 +373,7 @@ $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(
 	@mkdir -p $(@D); echo '  GLUE  $@'
 	$(Q)cd $(@D) && rm -f *.o localmake && $(MAKE) --no-print-directory $(if $(V),,-s) -f $(CURDIR)/tests/milc_host/Makefile \
 	  CC='$(CC)' CXX='$(lastword $(CXX))' ACTION=$(firstword $(subst -, ,$*)) PRECISION=$(lastword $(subst -P, ,$*)) MASTER=$(if $(findstring -master,$*),-DMILC_HOST_MASTER) \
-	  OPT='-O1 -g $(sanitizers)' LDFLAGS='$(sanitizers) -fopenmp' REFERENCE='$(abspath $(call objects,$(ref_sources)))' \
+	  OPT='-O0$(if $(sanitizers), -g $(sanitizers))' LDFLAGS='$(sanitizers) -fopenmp' REFERENCE='$(abspath $(call objects,$(ref_sources)))' \
 	  MILCGPU_LIB=$(abspath $(O)) MAKEFILES=$(CURDIR)/milc_glue/use_gpu/milc_gpu.mk
 
 -include $(patsubst %.o,%.d,$(lib_objects) $(quda_objects) $(call objects,$(help_sources) $(ref_sources)) $(test_objects) $(main_objects) $(fault_objects))

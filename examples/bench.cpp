@@ -77,15 +77,25 @@ int run(BenchSettings &settings, Job &ranks) {
     if (!settings.compare.empty())
         table.compare_with(settings.compare, settings.noise);
     const int backend = backends_of(ranks, settings.backend)[0];
-    std::vector<std::array<int, 4>> sizes = {{8, 8, 8, 8}};
-    if (backend == MILCGPU_CUDA)
+    std::vector<std::array<int, 4>> sizes = {{8, 8, 8, 8}}, volumes;
+    if (backend == MILCGPU_CUDA) {
         sizes = {{16, 16, 16, 16}, {24, 24, 24, 32}};
+        volumes = {{8, 8, 8, 16}, {12, 12, 12, 24}, {32, 32, 32, 32}};
+    }
     if (settings.quick) {
         sizes = {sizes.front()}; // verified in seconds, on one core
         settings.sweeps = 2, settings.reals = 13;
     }
     if (settings.size[0] != 0)
         sizes = {settings.size};
+    // The time of a step against the volume.
+    const auto solves = std::find_if(chosen.begin(), chosen.end(), [](const Part &p) { return p.run == bench_solves; });
+    if (solves != chosen.end() && !settings.quick && !settings.sweep_shapes && settings.size[0] == 0) {
+        BenchSettings steps = settings;
+        steps.reals = 18;
+        for (const std::array<int, 4> &size : volumes)
+            measure(steps, {*solves}, size, backend, ranks, table);
+    }
     for (const std::array<int, 4> &size : sizes)
         measure(settings, chosen, size, backend, ranks, table);
     return table.finish();
@@ -99,7 +109,9 @@ int main(int argc, char **argv) {
     arguments.add("backend", "NAME", settings.backend, "auto, host or cuda");
     arguments.add("only", "PART,...", settings.only,
                   "dslash, links, solves, sources, masses, forces, gauge, mesons, operators, wilson, dirac, dense");
-    arguments.add("size", "X Y Z T", settings.size, "lattice (0: 16^4 and 24^3 x 32 on a GPU, 8^4 on the host)");
+    arguments.add("size", "X Y Z T", settings.size,
+                  "lattice (0: on a GPU 16^4 and 24^3 x 32, and solves of 18 reals on 8^3 x 16, 12^3 x 24, 32^4; on "
+                  "the host 8^4)");
     Job::add_grid(arguments, settings.grid);
     arguments.add("quick", "", settings.quick, "under a minute on a GPU: fewer rows, 13 reals, 2 sweeps");
     arguments.add("csv", "FILE", settings.csv, "the table");

@@ -64,9 +64,9 @@ void must(milcgpu_status status) {
 // What is said and kept along the flow.
 class Record {
   public:
-    Record(const examples::Job &ranks, const Settings &s)
-        : speaks_(ranks.is_first()), quiet_(s.quiet), adaptive_(s.integrator.compare(0, 4, "adpt") == 0),
-          progress_(speaks_ && (quiet_ || !isatty(STDOUT_FILENO))) {
+    Record(const examples::Job &ranks, const Settings &s, std::string origin)
+        : origin_(std::move(origin)), speaks_(ranks.is_first()), quiet_(s.quiet),
+          adaptive_(s.integrator.compare(0, 4, "adpt") == 0), progress_(speaks_ && (quiet_ || !isatty(STDOUT_FILENO))) {
         if (!speaks_)
             return;
         std::printf("#LABEL time Clover_t Clover_s Plaq_t Plaq_s Rect_t Rect_s charge\n");
@@ -80,7 +80,8 @@ class Record {
             throw std::runtime_error(s.csv + " cannot be written");
         csv_.precision(std::numeric_limits<double>::max_digits10);
         csv_ << "time,clover_t,clover_s,plaquette_t,plaquette_s,rectangle_t,rectangle_s,charge,t2e,step,distance,"
-                "seconds\n";
+                "seconds"
+             << examples::origin_heading << "\n";
     }
     static int take(void *self, const milcgpu_flow_point *point) {
         static_cast<Record *>(self)->take(*point);
@@ -108,9 +109,10 @@ class Record {
         if (csv_.is_open())
             csv_ << p.time << "," << o.clover_t << "," << o.clover_s << "," << o.plaquette_t << "," << o.plaquette_s
                  << "," << o.rectangle_t << "," << o.rectangle_s << "," << o.charge << "," << t2e << "," << p.step
-                 << "," << p.distance << "," << seconds << std::endl;
+                 << "," << p.distance << "," << seconds << origin_ << std::endl;
     }
 
+    std::string origin_; // the last cells of each row of the CSV
     bool speaks_, quiet_, adaptive_;
     examples::ProgressLine progress_;
     double tolerance_ = 0;
@@ -150,7 +152,7 @@ void flow(const examples::Job &ranks, const reference::Lattice &lattice, const r
     must(milcgpu_gauge_load(field.gauge, &host, 0));
     const milcgpu_stout_spec stout{sizeof stout, s.rho, s.stout, s.stout_directions, spec.phases_out};
     must(milcgpu_stout(field.gauge, &stout, nullptr));
-    Record record(ranks, s);
+    Record record(ranks, s, examples::origin_cells(lattice.n, milcgpu_device_name(field.context)));
     milcgpu_flow_report report{};
     report.struct_size = sizeof report;
     const milcgpu_status status = milcgpu_gradient_flow(field.gauge, &spec, Record::take, &record, &report);

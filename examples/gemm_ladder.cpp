@@ -5,6 +5,7 @@
 // It shows what gpu_kernels/dense is made of. This file alone among the examples is compiled by nvcc.
 #include "examples/arguments.h"
 #include "examples/cublas.h"
+#include "examples/origin.h"
 #include "examples/timing.h"
 #include <fstream>
 #if defined(__CUDACC__)
@@ -119,7 +120,7 @@ int climb(const Settings &settings) {
     std::ofstream csv;
     if (!settings.csv.empty())
         csv.open(settings.csv);
-    csv << "step,what,precision,us,gflops,percent_of_cublas,error\n";
+    csv << "step,what,precision,us,gflops,percent_of_cublas,error" << card_heading << "\n";
     std::printf("%s\nC = A B, %d x %d, single precision\n%4s %-32s %-9s %10s %9s %11s %8s\n",
                 device.description().c_str(), n, n, "step", "", "precision", "us", "GFLOPS", "% of cuBLAS", "error");
 
@@ -139,7 +140,7 @@ int climb(const Settings &settings) {
         std::printf("%4s %-32s %-9s %10.1f %9.0f %11.1f %8.1e\n", number.c_str(), what, precision, seconds * 1e6,
                     gflops, percent, error);
         csv << number << "," << what << "," << precision << "," << seconds * 1e6 << "," << gflops << "," << percent
-            << "," << error << "\n";
+            << "," << error << card_cells(device.description()) << "\n";
         if (!(error <= tolerance(tf32)))
             wrong.add(
                 format("step %s, %s: error %.2e, at most %.2e is right", number.c_str(), what, error, tolerance(tf32)));

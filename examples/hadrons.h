@@ -74,6 +74,7 @@ class Hadrons {
     // A result a source. The sink of the smeared one is smeared, too.
     std::vector<HadronResult> measure(double mass);
 
+    const char *device_name() const { return milcgpu_device_name(context_.get()); }
     const double *seconds() const { return seconds_; } // of each part, since the beginning
 
   private:

@@ -50,7 +50,7 @@ struct SaidByFirst : std::runtime_error {
 
 } // namespace
 
-std::string Job::grid() const { return by(grid_, "x"); }
+std::string Job::grid() const { return extents_name(grid_); }
 
 void Job::on_first(const std::function<void()> &work) const {
     std::exception_ptr failure;

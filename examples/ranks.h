@@ -4,6 +4,7 @@
 #pragma once
 #include "examples/arguments.h"
 #include "examples/boxes.h"
+#include "examples/origin.h"
 #include <memory>
 
 namespace examples {

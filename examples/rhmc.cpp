@@ -37,7 +37,7 @@ class Rhmc {
     Rhmc(const examples::Job &ranks, const examples::System &system, int backend, const Settings &s)
         : ranks_(ranks), settings_(s), lattice_(system.lattice), connection_(ranks, system, backend, 1),
           context_(connection_.context()), solver_links_(connection_.links()), how_(examples::link_spec(system)),
-          rng_(s.seed) {
+          origin_(examples::origin_cells(lattice_.n, milcgpu_device_name(context_))), rng_(s.seed) {
         for (const size_t place : examples::places_of(ranks.layout(lattice_)))
             even_ += place < size_t(lattice_.volume() / 2) ? 6 : 0;
         // One-loop Symanzik with tadpole factor u0; HISQ adds the part of the flavours. Digits as in MILC's actions.
@@ -75,7 +75,7 @@ class Rhmc {
         refresh();
         const double before = energy();
         if (history.is_open())
-            history << number << ",0,0" << std::endl;
+            history << number << ",0,0" << origin_ << std::endl;
         const double eps = settings_.length / settings_.steps, lambda = 0.1931833275037836; // Omelyan et al. (2003)
         for (int step = 0; step < settings_.steps; ++step) {
             move(lambda * eps);
@@ -84,7 +84,7 @@ class Rhmc {
             kick(eps / 2);
             move(lambda * eps);
             if (!settings_.history.empty()) // a call of all ranks
-                history << number << "," << (step + 1) * eps << "," << energy() - before << std::endl;
+                history << number << "," << (step + 1) * eps << "," << energy() - before << origin_ << std::endl;
         }
         Result result{};
         result.delta_h = energy() - before;
@@ -253,6 +253,7 @@ class Rhmc {
     milcgpu_context *context_;
     milcgpu_links *solver_links_;
     milcgpu_fatlink_spec how_;
+    std::string origin_; // the last cells of each row of the history
     milcgpu_loops loops_;
     milcgpu_gauge *gauge_ = nullptr;
     uint64_t links_version_ = 0;
@@ -287,7 +288,7 @@ int run(const Settings &s, examples::Job &ranks) {
         csv << "," << name;
     csv << "\n";
     if (history.is_open())
-        history << "trajectory,time,delta_h\n";
+        history << "trajectory,time,delta_h" << examples::origin_heading << "\n";
     double sum = 0, squares = 0, plaquette = 0;
     int accepted = 0, counted = 0;
     for (int k = 1; k <= s.warm + s.trajectories; ++k) {

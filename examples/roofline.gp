@@ -1,19 +1,29 @@
-# Roofline of D on one source, on the last lattice of the table. Variables: csv, png.
+# Roofline: every row of the table on its last lattice, a panel for each precision. Variables: csv, png.
 # CSV of bench --csv: kind,what,precision,sources,lattice,grid,ranks,us,gflops,gbytes_per_second,percent_of_copy,
-# flops_per_byte,error,steps,cublas_us with a heading.
-set terminal png size 1000,640
-set output png
-set datafile separator ","
-lattice = system("tail -n 1 ".csv." | cut -d, -f5")
-copy = real(system("grep '^copy,.*,".lattice.",' ".csv." | cut -d, -f10"))
+# flops_per_byte,error,steps,cublas_us,sites,card,date with a heading.
+height = 580
+load "examples/style.gp"
+copy = real(system("grep '^copy,' '".csv."' | tail -n 1 | cut -d, -f10"))
+set multiplot layout 1,3 margins 0.07,0.985,0.29,0.86 spacing 0.015,0 \
+    title "Operations on ".last("lattice")." beside the bandwidth of the device's copy\n".where
 set logscale xy
-set xlabel "flops a compulsory byte"
-set ylabel "GFLOPS"
-set title sprintf("D on %s; points are marked with the reals of a long link; line: device copy, %.0f GB/s", lattice, copy)
-set grid
-set key left top
-set xrange [0.4:3]
-rows(precision) = "< grep '^dslash,[0-9]* plain,".precision.",1,".lattice.",' ".csv
-plot copy*x title "copy bandwidth" with lines linewidth 2 linecolor rgb "#444444", \
-    for [p in "double single half"] rows(p) using 12:9 with points pointtype 7 pointsize 1.5 title p, \
-    for [p in "double single half"] rows(p) using 12:9:(word(strcol(2), 1)) with labels offset 1.2,-0.7 font ",9" notitle
+set xrange [0.2:60]
+slowest = real(system("grep ',".last("lattice").",' '".csv."' | cut -d, -f9 | sort -g | awk '$1 > 0' | head -n 1"))
+set yrange [slowest/1.5:copy*15]
+set xlabel "flops per compulsory byte"
+set key at screen 0.5, screen 0.02 center bottom maxrows 4 Left reverse samplen 2
+names = "'D, one source' 'D, several sources' 'step of conjugate gradient' 'Wilson, clover' Laplace 'links, forces' 'measurements, flow' 'Dirac contractions' 'dense algebra'"
+kinds = "dslash,1$ dslash,[^1]|dslash,1. (cg.step|solve), (Wilson|clover), Laplace, (links|forces), (mesons|gauge), dirac, dense,"
+# Rows whose kind and number of sources match, and whose work is done in the precision: flops per byte, GFLOPS. The last
+# line is for kinds without rows.
+rows(kind, p) = "< awk -F, '$5 == \"".last("lattice")."\" && ($1 \",\" $4) ~ /^".kind."/ && $3 ~ /(^|\\/)".p."$/ {print $12 \",\" $9} END {print \"NaN,NaN\"}' '".csv."'"
+do for [n=1:3] {
+    p = word("double single half", n)
+    set label 1 p at graph 0.05, graph 0.94 font ",13"
+    set ylabel n == 1 ? "GFLOPS" : ""
+    set format y n == 1 ? "%g" : ""
+    if (n != 2) { unset key } else { set key }
+    plot copy*x linetype 1 linewidth 2.5 title sprintf("copy, %.2f TB/s", copy/1000), \
+        for [k=1:words(names)] rows(word(kinds, k), p) using 1:2 with points linetype k title word(names, k)
+}
+unset multiplot

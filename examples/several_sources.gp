@@ -1,25 +1,25 @@
 # D and whole solves against the number of sources, on the last lattice of the table. Variables: csv, png.
 # CSV: that of bench --csv (its columns: roofline.gp).
-set terminal png size 1200,560
-set output png
-set datafile separator ","
-lattice = system("tail -n 1 ".csv." | cut -d, -f5")
+height = 560
+load "examples/style.gp"
+lattice = last("lattice")
 # The number of reals of a long link that the solves were done with.
-reals = system("grep '^solve,' ".csv." | head -n 1 | cut -d, -f2 | cut -d' ' -f1")
-set multiplot layout 1,2 title "Several sources at once, ".lattice.", long links of ".reals." reals"
+reals = system("grep '^solve,' '".csv."' | head -n 1 | cut -d, -f2 | cut -d' ' -f1")
+set multiplot layout 1,2 title "Several sources at once, ".lattice.", long links of ".reals." reals\n".where
 set xlabel "sources"
 set xrange [0:17]
 set yrange [0:*]
-set grid
 set key bottom right opaque
 set offsets 0, 0, graph 0.1, 0
-d(precision) = "< grep '^dslash,".reals." plain,".precision.",[0-9]*,".lattice.",' ".csv
-set ylabel "GFLOPS of D"
-plot for [p in "double single half"] d(p) using 4:9 with linespoints linewidth 1.5 pointtype 7 title p
-set ylabel "ms a source, whole call"
+# A line that draws nothing, for series without rows.
+nothing = "; echo 0,0,0,NaN,0,0,0,NaN,NaN"
+d(precision) = "< grep '^dslash,".reals." plain,".precision.",[0-9]*,".lattice.",' '".csv."'".nothing
+set ylabel "GFLOPS of D, all sources together"
+plot for [n=1:3] d(word("double single half", n)) using 4:9 with linespoints linetype n title word("double single half", n)
+set ylabel "milliseconds per source, whole call"
 set key top right opaque
 set offsets 0, 0, graph 0.25, 0
-solves(way, sloppy) = "< grep '^solve,".reals." ".way.",double/".sloppy.",[0-9]*,".lattice.",' ".csv
-plot for [w in "block lock-step"] for [p in "double single"] solves(w, p) using 4:($8/1000) \
-    with linespoints linewidth 1.5 pointtype 7 title w.", double/".p
+solves(way, sloppy) = "< grep '^solve,".reals." ".way.",double/".sloppy.",[0-9]*,".lattice.",' '".csv."'".nothing
+plot for [w=1:2] for [n=1:2] solves(word("block lock-step", w), word("double single", n)) using 4:($8/1000) \
+    with linespoints linetype 2*w+n-2 title word("block lock-step", w).", double/".word("double single", n)
 unset multiplot

@@ -53,12 +53,13 @@ bool read_settings(int argc, char **argv, Settings &s) {
 // What the progress callback needs: a line now and then, and the history.
 struct Progress {
     std::string label;
+    std::string origin;
     std::ofstream *history;
     examples::ProgressLine line{};
     static void report(void *user, int step, double residual) {
         Progress &p = *static_cast<Progress *>(user);
         if (p.history != nullptr)
-            *p.history << p.label << "," << step << "," << residual << "\n";
+            *p.history << p.label << "," << step << "," << residual << p.origin << "\n";
         p.line.show("%-22s step %6d  |r|/|b| %.2e", p.label.c_str(), step, residual);
     }
 };
@@ -122,7 +123,7 @@ int run(const Settings &s, examples::Job &ranks) {
     if (!s.history.empty() && ranks.is_first())
         history.open(s.history);
     csv << "backend,pair,steps,reliable_updates,true_residual,difference,seconds,gflops,gbytes_per_second,status\n";
-    history << "label,step,residual\n";
+    history << "label,step,residual" << examples::origin_heading << "\n";
     std::printf("%-8s %-14s %6s %8s %10s %10s %10s %9s %9s  %s\n", "backend", "pair", "steps", "updates", "residual",
                 "difference", "seconds", "GFLOPS", "GB/s", "status");
     bool all_well = true;
@@ -145,6 +146,7 @@ int run(const Settings &s, examples::Job &ranks) {
             spec.reliable_delta = s.reliable_delta;
             spec.jump_limit = s.jump_limit;
             Progress progress{std::string(examples::backend_name(backend)) + " " + pair.name,
+                              examples::origin_cells(system.lattice.n, milcgpu_device_name(connection.context())),
                               s.history.empty() ? nullptr : &history};
             spec.progress = ranks.is_first() ? Progress::report : nullptr;
             spec.user = &progress;

@@ -158,7 +158,8 @@ void print_number(const char *format, int width, double value) {
     std::isfinite(value) ? std::printf(format, value) : std::printf("%*s", width, "-");
 }
 
-void print(const Series &series, std::ofstream &csv) {
+// origin: the last cells of each row.
+void print(const Series &series, std::ofstream &csv, const std::string &origin) {
     Samples samples[examples::n_hadrons];
     for (int k = 0; k < examples::n_hadrons; ++k)
         samples[k] = samples_of(series.of[k]);
@@ -179,7 +180,7 @@ void print(const Series &series, std::ofstream &csv) {
             const Estimate m = examples::jackknife(
                 samples[k], [&](const Correlator &mean) { return effective_mass(hadron, mean, t); });
             csv << mass.str() << "," << series.source << "," << examples::hadron_names[k] << "," << t << "," << c.value
-                << "," << c.error << "," << m.value << "," << m.error << "\n";
+                << "," << c.error << "," << m.value << "," << m.error << origin << "\n";
             if (t > nt / 2)
                 continue;
             print_number(" %11.4e", 12, c.value);
@@ -272,7 +273,7 @@ class Spectrum {
     // Tables and times. The exit status.
     int finish(double heat_bath_seconds, std::ofstream &csv) const {
         for (const Series &series : series_)
-            print(series, csv);
+            print(series, csv, examples::origin_cells(lattice_.n, hadrons_.device_name()));
         std::printf("\nseconds: heat bath %.2f", ranks_.slowest(heat_bath_seconds));
         for (int part = 0; part < examples::Hadrons::n_parts; ++part)
             std::printf(", %s %.2f", examples::Hadrons::part_names[part], ranks_.slowest(hadrons_.seconds()[part]));
@@ -341,7 +342,8 @@ int run(const Settings &s, examples::Job &ranks) {
             throw std::runtime_error(s.csv + " cannot be written");
         csv.precision(17);
     }
-    csv << "quark_mass,source,hadron,t,correlator,error,effective_mass,error_of_mass\n";
+    csv << "quark_mass,source,hadron,t,correlator,error,effective_mass,error_of_mass" << examples::origin_heading
+        << "\n";
     Spectrum spectrum(ranks, lattice, s, spec, masses, fields.count(), progress);
     for (int k = 0; k < fields.count(); ++k)
         spectrum.measure(k, fields.take(k));

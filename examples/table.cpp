@@ -7,7 +7,7 @@ using milcgpu::format;
 namespace {
 
 constexpr const char *heading = "kind,what,precision,sources,lattice,grid,ranks,us,gflops,gbytes_per_second,"
-                                "percent_of_copy,flops_per_byte,error,steps,cublas_us";
+                                "percent_of_copy,flops_per_byte,error,steps,cublas_us,sites,card,date";
 
 std::string cells_of(const Operation &operation) {
     return operation.kind + "," + operation.what + "," + operation.precision + "," + std::to_string(operation.sources);
@@ -58,12 +58,13 @@ void Table::compare_with(const std::string &file, double noise) {
 void Table::begin(milcgpu::Device &device, const std::array<int, 4> &n) {
     device_ = device.description();
     std::replace(device_.begin(), device_.end(), ',', ';');
-    lattice_ = format("%dx%dx%dx%d", n[0], n[1], n[2], n[3]);
+    lattice_ = extents_name(n);
+    origin_ = format(",%zu", size_t(n[0]) * n[1] * n[2] * n[3]) + card_cells(device.description());
     ranks_.together();
     copy_bandwidth_ = ranks_.sum(examples::copy_bandwidth(device));
     std::printf("%s\nlattice %s, copy %.1f GB/s (read and written)\n", device.description().c_str(), lattice_.c_str(),
                 copy_bandwidth_ * 1e-9);
-    csv_ << cells_of({"copy", device_, ""}) << place() << ",0,0," << copy_bandwidth_ * 1e-9 << ",100,0,0,0,0"
+    csv_ << cells_of({"copy", device_, ""}) << place() << ",0,0," << copy_bandwidth_ * 1e-9 << ",100,0,0,0,0" << origin_
          << std::endl;
 }
 
@@ -85,7 +86,7 @@ void Table::row(const Operation &operation, const Cost &cost, double error, doub
                 operation.precision.c_str(), us, gflops, bandwidth, percent, error, extra.c_str());
     std::fflush(stdout);
     csv_ << cells_of(operation) << place() << "," << us << "," << gflops << "," << bandwidth << "," << percent << ","
-         << cost.flops / cost.bytes << "," << error << "," << cost.steps << "," << cost.cublas_seconds * 1e6
+         << cost.flops / cost.bytes << "," << error << "," << cost.steps << "," << cost.cublas_seconds * 1e6 << origin_
          << std::endl;
     compare(operation, cost.seconds);
 

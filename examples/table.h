@@ -60,7 +60,7 @@ class Table {
     const Job &ranks_;
     std::function<void(const Operation &, double)> watcher_;
     std::ofstream csv_;
-    std::string device_, lattice_;
+    std::string device_, lattice_, origin_; // origin_: the last cells of each row
     double copy_bandwidth_ = 0;
     std::map<std::string, Old> old_; // by the CSV's cells that name a row
     double noise_ = 0;

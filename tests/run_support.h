@@ -3,8 +3,10 @@
 #include "tests/catch.h"
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <sys/wait.h>
+#include <vector>
 
 namespace tests {
 
@@ -53,6 +55,24 @@ inline Run run(const std::string &settings, const std::string &launcher, const s
     result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return result;
+}
+
+// examples/draw.sh on tables, in shell words. The tests run in the root of the source tree.
+inline bool has_gnuplot() { return std::system("command -v gnuplot >/dev/null") == 0; }
+inline Run draw(const std::string &tables, const std::string &settings = "") {
+    return run(settings, "", "/bin/sh examples/draw.sh " + tables);
+}
+// One table, as a program has written it.
+inline void check_pictures(const std::string &table, const std::vector<std::string> &pictures) {
+    if (!has_gnuplot())
+        return;
+    const std::string folder = std::filesystem::path(table).parent_path();
+    std::string said;
+    for (const std::string &name : pictures)
+        said += "picture: " + folder + "/" + name + ".png\n";
+    CHECK(draw(table).output == said);
+    for (const std::string &name : pictures)
+        CHECK(std::filesystem::file_size(folder + "/" + name + ".png") > 5000); // an empty one is smaller
 }
 
 } // namespace tests

@@ -1,9 +1,10 @@
 // Whether the docs name what there is.
-#include "tests/catch.h"
+#include "tests/run_support.h"
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,4 +52,47 @@ TEST_CASE("links in README.md and docs lead to files", "[docs]") {
             CHECK(std::filesystem::exists(page.parent_path() / (*found)[1].str()));
         }
     }
+}
+
+TEST_CASE("each picture in docs is drawn from a table in docs, and stands on a page", "[docs]") {
+    if (!tests::has_gnuplot())
+        SKIP_TEST("gnuplot is not installed");
+    const tests::Folder folder;
+    std::string pages;
+    std::set<std::string> pictures, drawn;
+    for (const auto &file : std::filesystem::directory_iterator("docs")) {
+        const std::string kind = file.path().extension();
+        if (kind == ".md")
+            pages += text_of(file.path());
+        else if (kind == ".png")
+            pictures.insert(file.path().filename());
+        else if (kind == ".csv")
+            std::filesystem::copy(file.path(), folder.path);
+    }
+    const tests::Run r = tests::draw(folder.path.string() + "/*.csv");
+    for (const auto &file : std::filesystem::directory_iterator(folder.path))
+        if (file.path().extension() == ".png")
+            drawn.insert(file.path().filename());
+    INFO(r.output);
+    CHECK(r.status == 0);
+    CHECK(r.count("\n") == int(drawn.size())); // no warnings
+    CHECK(drawn == pictures);
+    for (const std::string &picture : pictures) {
+        INFO(picture);
+        CHECK(pages.find("](" + picture + ")") != std::string::npos);
+    }
+}
+
+TEST_CASE("where pictures cannot be drawn, a line says so, and nothing fails", "[docs]") {
+    const tests::Run without = tests::draw("docs/scaling.csv", "PATH=/nowhere");
+    CHECK(without.output == "no pictures: gnuplot is not installed (Debian: apt-get install gnuplot-nox)\n");
+    CHECK(without.status == 0);
+    if (!tests::has_gnuplot())
+        return;
+    const tests::Folder folder;
+    const std::string table = folder.path.string() + "/flow.csv";
+    std::ofstream(table) << "no table\n";
+    const tests::Run broken = tests::draw(table);
+    CHECK(broken.count("no picture: gnuplot failed on examples/flow.gp with " + table + "\n") == 1);
+    CHECK(broken.status == 0);
 }

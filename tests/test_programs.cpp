@@ -50,7 +50,9 @@ TEST_CASE("programs: solve on ranks, from a file that one of them wrote, has the
     INFO(made.output);
     CHECK(made.status == 0);
     CHECK(made.count("written: ") == 1);
-    compare("solve --mass 0.1 --lattice " + file, 2, {4, 5, 6, 7, 8});
+    const std::string history = folder.path.string() + "/demo_history.csv";
+    compare("solve --mass 0.1 --history " + history + " --lattice " + file, 2, {4, 5, 6, 7, 8});
+    tests::check_pictures(history, {"demo"});
 }
 
 TEST_CASE("programs: several masses and links on ranks are those of one", "[ranks][mpi]") {
@@ -75,17 +77,20 @@ TEST_CASE("programs: bench on ranks times all of it together", "[ranks][mpi]") {
     const Table rows = table(folder.path.string() + "/csv");
     REQUIRE(rows.size() == 1 + 1 + 3 + 4 + 1 + 4); // heading, copy, rows of D, links, a solve, 10 masses
     for (size_t row = 0; row < rows.size(); ++row) {
-        REQUIRE(rows[row].size() == 15);
+        REQUIRE(rows[row].size() == 18);
         CHECK(rows[row][4] == (row == 0 ? "lattice" : "4x4x8x4"));
         CHECK(rows[row][5] == (row == 0 ? "grid" : "1x1x2x1"));
         CHECK(rows[row][6] == (row == 0 ? "ranks" : "2"));
+        CHECK(rows[row][15] == (row == 0 ? "sites" : "512"));
+        CHECK(rows[row][16] == (row == 0 ? "card" : "host backend"));
+        CHECK((row == 0 ? rows[row][17] == "date" : rows[row][17].size() == 10));
     }
 }
 
 TEST_CASE("programs: bench times all on one rank, and finds what became slower", "[ranks][mpi]") {
     NEED_MPIRUN;
     const Folder folder;
-    const std::string csv = folder.path.string() + "/csv", old = folder.path.string() + "/old";
+    const std::string csv = folder.path.string() + "/bench.csv", old = folder.path.string() + "/old";
     const std::string words = "bench --backend host --size 4 4 4 4 --sweeps 1 --mass 0.2 --quick --hisq-terms 2 "
                               "--asqtad-terms 2 --csv " +
                               csv;
@@ -97,6 +102,7 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
          {"copy", "dslash", "links", "cg step", "solve", "forces", "mesons", "Laplace", "Wilson", "clover", "dense"})
         CHECK(std::count_if(rows.begin(), rows.end(), [&](const auto &row) { return row[0] == kind; }) > 0);
     CHECK(all.count("\n4x4x4x4       ") > 30); // the summary
+    tests::check_pictures(csv, {"roofline", "step_time", "several_sources"});
 
     // Times of before that nothing can reach, by a thousandth and by a thousand times.
     const std::string again = words + " --only dslash --compare " + old;
@@ -139,7 +145,7 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
     std::ofstream(old) << "kind,what\n";
     refused("--compare " + old, "--compare: " + old + " is no table");
     std::ofstream(old) << "kind,what,precision,sources,lattice,grid,ranks,us,gflops,gbytes_per_second,percent_of_copy,"
-                          "flops_per_byte,error,steps,cublas_us\n";
+                          "flops_per_byte,error,steps,cublas_us,sites,card,date\n";
     refused("--compare " + old, "--compare: " + old + " has no rows");
     refused("--only dslash,linsk", "--only: 'linsk' is none of dslash,links,solves,sources,masses,forces,gauge,mesons,"
                                    "operators,wilson,dirac,dense");
@@ -151,7 +157,7 @@ TEST_CASE("programs: RHMC on ranks has the trajectories of one", "[ranks][mpi]")
     const Folder folder;
     const std::string words = "rhmc --backend host --size 4 4 4 8 --sweeps 3 --warm 0 --trajectories 1 --steps 2 "
                               "--length 0.1 --csv " +
-                              folder.path.string() + "/csv";
+                              folder.path.string() + "/csv --history " + folder.path.string() + "/demo_energy.csv";
     const Run r = run(words, "1 1 1 2", 2);
     INFO(r.output);
     REQUIRE(r.status == 0);
@@ -162,6 +168,7 @@ TEST_CASE("programs: RHMC on ranks has the trajectories of one", "[ranks][mpi]")
     CHECK(many[1][2] == one[1][2]); // accepted
     CHECK(std::abs(std::stod(many[1][1]) - std::stod(one[1][1])) < 1e-6);
     CHECK(std::abs(std::stod(many[1][3]) - std::stod(one[1][3])) < 1e-6);
+    tests::check_pictures(folder.path.string() + "/demo_energy.csv", {"demo_energy"});
 }
 
 TEST_CASE("programs: what cannot be done on ranks ends all of them, said once", "[ranks][mpi]") {
@@ -190,26 +197,29 @@ TEST_CASE("programs: flow prints and keeps what it finds, alike on ranks, and en
     const std::string path = folder.path.string();
     const std::string words = "flow --size 4 4 4 8 --sweeps 3 --step 0.1 --stop 0.2 --integrator adpt --tolerance 1e-3 "
                               "--stout 1 --backend host --csv " +
-                              path + "/csv --out ";
+                              path + "/flow.csv --out ";
     const Run alone = run(words + path + "/lat");
     INFO(alone.output);
     REQUIRE(alone.status == 0);
-    const Table one = table(path + "/csv");
+    const Table one = table(path + "/flow.csv");
+    tests::check_pictures(path + "/flow.csv", {"flow"});
     const Run r = run(words + path + "/lat2", "1 1 1 2", 2);
     INFO(r.output);
     REQUIRE(r.status == 0);
-    const Table many = table(path + "/csv");
+    const Table many = table(path + "/flow.csv");
     CHECK(alone.count("GFLOW: ") == int(one.size()) - 1);
     CHECK(alone.count("ADAPT: ") == int(one.size()) - 1);
     CHECK(alone.count("t0: the flow did not come so far") == 1);
     CHECK(r.count("GFLOW: ") == int(one.size()) - 1); // one voice
     REQUIRE(one.size() >= 3);
-    REQUIRE(one[0].size() == 12);
+    REQUIRE(one[0].size() == 15);
+    CHECK(one[1][12] == "4x4x4x8");
+    CHECK(one[1][13] == "host backend");
     CHECK(one.back()[0] == "0.20000000000000001");
     REQUIRE(many.size() == one.size());
     CHECK(many[0] == one[0]);
     for (size_t row = 1; row < one.size(); ++row)
-        for (size_t column = 0; column + 1 < one[row].size(); ++column)
+        for (size_t column = 0; column < 11; ++column) // not the seconds
             CHECK(std::abs(std::stod(many[row].at(column)) - std::stod(one[row][column])) < 1e-11);
     // What was written is where the flow ended: float32.
     const Run again = run("flow --stop 0 --backend host --csv " + path + "/csv --lattice " + path + "/lat2");

@@ -35,12 +35,13 @@ struct Spectrum {
 
 Spectrum spectrum(const std::string &words, const std::string &grid = "", int ranks = 1) {
     const Folder folder;
-    const std::string csv = folder.path.string() + "/csv";
+    const std::string csv = folder.path.string() + "/spectrum.csv";
     Spectrum result;
     result.run = tests::run_program("spectrum --backend host --csv " + csv + " " + words, grid, ranks);
     INFO(words << "\n" << result.run.output);
     REQUIRE(result.run.status == 0);
     CHECK(result.run.count("every check is right\n") == 1);
+    tests::check_pictures(csv, {"spectrum"});
     const tests::Table rows = tests::table(csv);
     for (size_t k = 1; k < rows.size(); ++k) {
         auto &these = result.rows[rows[k].at(0) + " " + rows[k].at(1) + " " + rows[k].at(2)];

@@ -6,8 +6,8 @@ namespace milcgpu {
 
 namespace {
 
-// A thread takes every `threads`-th piece of every region. A multiply-add and a half a word: the pass runs at the speed
-// of memory.
+// A thread takes every `threads`-th piece of every region. That is 1.5 multiply-adds for each word, so the pass runs at
+// the speed of memory.
 struct Add {
     const unsigned char *data[most_regions];
     size_t pieces[most_regions];

@@ -1,6 +1,6 @@
-// Is device memory still what was loaded there? Checksums of whole arrays, taken when they are filled and again when
-// something rests on them: in a pass of its own (1 read of each array: 4 TB/s on an H200), or by a kernel that reads
-// the array anyway. Any change within 4 bytes changes the sum; others pass with a small chance.
+// Is device memory still what was loaded there? Checksums of whole arrays, taken when they are filled and again when a
+// result depends on them: in a pass of its own (1 read of each array: 4 TB/s on an H200), or by a kernel that reads the
+// array anyway. A change within 4 bytes always changes the sum; any other one is missed with a small chance.
 #pragma once
 #include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/backend/portable.h"
@@ -12,7 +12,7 @@ struct Region {
     size_t bytes; // a multiple of 16
     uint64_t expected;
     const char *name;
-    const uint64_t *taken = nullptr; // on the device: its checksum of now, where a kernel took it on the way
+    const uint64_t *taken = nullptr; // on the device: its present checksum, if a kernel took it while it read the data
 };
 constexpr int most_regions = 24; // at once
 
@@ -22,7 +22,7 @@ void join(std::vector<Region> &regions, const std::vector<Region> &more);
 // sums[k] (device, zero before) += checksum of region k. Does not wait.
 void take_checksums(Device &, const Region *regions, int count, uint64_t *sums);
 
-// Of one region; waits. room: on the device, for one.
+// Of one region; waits. room: one number on the device.
 uint64_t checksum(const DeviceArray<uint64_t> &room, const void *data, size_t bytes);
 uint64_t checksum(Device &, const void *data, size_t bytes);
 
@@ -30,7 +30,7 @@ uint64_t checksum(Device &, const void *data, size_t bytes);
 // the piece, and the four together times an odd number of the piece's place in the region, modulo 2^64. One word that
 // changed by d changes the sum by d times an odd number, and |d| < 2^32: never by 0. Zeros add nothing.
 //
-// What `count` words of a piece, from word `first` on, add.
+// What `count` words of a piece add to the sum, from word `first` on.
 template <int count> MILCGPU_HD uint64_t weigh(const uint32_t *words, uint32_t piece, uint32_t first = 0) {
     uint64_t sum = 0;
     MILCGPU_UNROLL
@@ -39,8 +39,8 @@ template <int count> MILCGPU_HD uint64_t weigh(const uint32_t *words, uint32_t p
     return sum * (piece * 0x3C6EF372u + 1u);
 }
 
-// What element i of an array adds: `bytes` each, as load_element reads them by words of 16. `piece`: where in the
-// region the array begins. 8 bytes that two elements of a piece share are weighed as halves.
+// What element i of an array adds to the sum, for elements of `bytes` that load_element reads in words of 16 bytes.
+// piece: where in the region the array begins. A piece that holds 8 bytes of each of two elements counts half by half.
 template <int bytes> MILCGPU_HD uint64_t weigh_element(const uint32_t *words, uint32_t piece, size_t stride, size_t i) {
     static_assert(bytes % 8 == 0, "elements of whole halves of a piece");
     uint64_t sum = 0;
@@ -55,7 +55,7 @@ template <int bytes> MILCGPU_HD uint64_t weigh_element(const uint32_t *words, ui
 #else
     static_cast<void>(stride);
     const size_t first = i * (bytes / 8);            // half
-    const int odd = bytes % 16 != 0 ? first % 2 : 0; // the first is the second of its piece
+    const int odd = bytes % 16 != 0 ? first % 2 : 0; // whether the first word is in the second half of its piece
     piece += static_cast<uint32_t>((first + odd) / 2);
     for (int k = 0; k < (bytes / 8 - odd) / 2; ++k)
         sum += weigh<4>(words + 2 * odd + 4 * k, piece + k);

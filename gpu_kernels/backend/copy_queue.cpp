@@ -109,7 +109,7 @@ bool CopyQueue::passed(int number) const {
         return true;
     const cudaError_t code = cudaEventQuery(held_->marks[number]);
     if (code == cudaErrorNotReady)
-        cudaGetLastError(); // an answer, not an error to keep
+        cudaGetLastError(); // the error is handled here
     return code != cudaErrorNotReady;
 }
 

@@ -1,5 +1,5 @@
-// Copies to a device beside its queue, which does not wait for them nor they for it; and memory that the host shares
-// with kernels. On the host backend copies are done at once.
+// Copies to a device in a queue of their own: they do not wait for the device's work, nor does it wait for them. And
+// memory that the host shares with kernels. On the host backend copies are done at once.
 #pragma once
 #include "gpu_kernels/backend/device.h"
 #include <memory>
@@ -12,9 +12,10 @@ class CopyQueue {
     ~CopyQueue();                       // waits
     CopyQueue(const CopyQueue &) = delete;
 
-    // from: memory that is shared, and stays as it is until the copy is done. Throws Error(device_lost).
+    // from: shared memory, which must not change until the copy is done. Throws Error(device_lost).
     void copy(void *to, const void *from, size_t bytes);
-    // Two marks: whether the copies before the last one of a number are done. What failed is seen by the device, too.
+    // Two marks, 0 and 1. Has the work before the last mark of this number been done? A failed copy is reported by the
+    // device, too.
     void mark(int number);
     bool passed(int number) const;
 
@@ -24,8 +25,8 @@ class CopyQueue {
     std::unique_ptr<Held> held_; // nullptr on the host backend
 };
 
-// Memory of the host that kernels of the device read and write; filled with 0. It is kept for the next one that needs
-// as much (keep_shared), and while the process runs. Throws Error(no_memory).
+// Host memory that kernels of the device read and write; filled with 0. It is never freed; keep_shared keeps it for the
+// next request of the same size. Throws Error(no_memory).
 unsigned char *take_shared(Device &device, size_t bytes);
 void keep_shared(Device &device, unsigned char *data, size_t bytes);
 

@@ -14,8 +14,8 @@ constexpr size_t alignment = 256; // of every array, on both backends
 
 } // namespace
 
-// Sites below which the GPU takes 4 threads a site. Measured, time of an iteration: at 4096 sites 12 % less, at 16384 2
-// to 22 % less, at 32768 12 % more. On the host there is nothing to gain.
+// With fewer sites than this the GPU uses 4 threads a site. Measured time of an iteration: 12 % less at 4096 sites, 2
+// to 22 % less at 16384, 12 % more at 32768. On the host there is nothing to gain.
 constexpr int gpu_parts_below = 20000, host_parts_below = 0;
 
 const char *name(Backend backend) { return backend == Backend::cuda ? "cuda" : "host"; }
@@ -24,7 +24,7 @@ int Device::gpu_count() {
 #if defined(MILCGPU_WITH_CUDA)
     int count = 0;
     if (cudaGetDeviceCount(&count) != cudaSuccess) {
-        cudaGetLastError(); // no driver or no GPU: an answer, not an error to keep
+        cudaGetLastError(); // no driver or no GPU; the error is handled here
         return 0;
     }
     return count;
@@ -54,7 +54,7 @@ std::string numa_node_of(const std::string &pci) {
 } // namespace
 #endif
 
-// What opens half way is closed again: by then the other constructor has returned, so that the destructor runs.
+// The other constructor returns first. So, if something fails below, the destructor runs and closes what is open.
 Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()) {
     if (backend == Backend::host) {
         description_ = format("host, %d OpenMP threads", omp_get_max_threads());
@@ -86,8 +86,8 @@ Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()
     cudaStream_t stream;
     raise(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create the stream");
     stream_ = stream;
-    // Memory comes from a pool of this device object, which keeps what is released until it is destroyed: cudaMalloc
-    // and cudaFree of the workspaces would take longer than the work on small lattices.
+    // Memory comes from a pool of this object, which keeps released memory until it is destroyed. With cudaMalloc and
+    // cudaFree, workspaces would take longer than the work on small lattices.
     cudaMemPoolProps pool_properties = {};
     pool_properties.allocType = cudaMemAllocationTypePinned;
     pool_properties.location.type = cudaMemLocationTypeDevice;
@@ -152,8 +152,8 @@ namespace {
 __global__ void nothing() {}
 } // namespace
 
-// Asks a compiled kernel, not the device, what the kernels can do: code that the driver made of older PTX runs on a
-// newer GPU, but does not wait for the launch before (wait_for_previous in launch.h).
+// Asks a compiled kernel, not the device, whether launches may start early. The driver can translate older PTX for a
+// newer GPU, but such code does not wait for the launch before (wait_for_previous in launch.h).
 void Device::find_kernels(int major, int minor, const char *gpu) {
     cudaFuncAttributes kernel;
     const cudaError_t code = cudaFuncGetAttributes(&kernel, nothing);
@@ -178,7 +178,7 @@ void Device::raise(int cuda_error, const char *what) {
         return;
     const cudaError_t code = static_cast<cudaError_t>(cuda_error);
     cudaGetLastError();
-    if (code == cudaErrorMemoryAllocation) // of the runtime's own; memory for fields is asked for elsewhere
+    if (code == cudaErrorMemoryAllocation) // memory of the CUDA runtime itself, not that of fields
         throw Error(Status::no_memory, format("GPU %d failed to %s: its memory is used up, by other programs as it "
                                               "seems. Use another GPU, or MILCGPU_BACKEND=host",
                                               ordinal_, what));
@@ -192,12 +192,12 @@ void Device::raise(int cuda_error, const char *what) {
 
 size_t Device::allocated_bytes(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment + alignment; }
 
-// nullptr where it does not fit, also after the pool has given back the pieces that it keeps.
+// Returns nullptr if it does not fit even after the pool has given back its spare pieces.
 void *Device::try_allocate(size_t bytes) {
     void *pointer = nullptr;
     if (memory_limit_ != 0 && used_bytes_ + allocated_bytes(bytes) > memory_limit_)
         return nullptr;
-    if (!on_gpu()) // no byte more: sanitizers know where it ends
+    if (!on_gpu()) // not a byte more, so that sanitizers find accesses beyond the end
         return posix_memalign(&pointer, alignment, bytes) == 0 ? pointer : nullptr;
 #if defined(MILCGPU_WITH_CUDA)
     const auto ask = [&] {
@@ -223,7 +223,7 @@ void *Device::try_allocate(size_t bytes) {
 
 void *Device::allocate(size_t bytes, const char *owner) {
     const size_t padded = allocated_bytes(bytes);
-    const bool planted = fault_is_due(Fault::allocation); // fails whatever is given back
+    const bool planted = fault_is_due(Fault::allocation); // fails even after reclaim_
     void *pointer = planted ? nullptr : try_allocate(bytes);
     while (pointer == nullptr && reclaim_ && reclaim_())
         pointer = planted ? nullptr : try_allocate(bytes);
@@ -280,7 +280,7 @@ std::string Device::flip_bit(size_t bit) {
     return "";
 }
 
-// Whether the planted fault is this one and its turn has come.
+// Whether the planted fault is of this kind and due now.
 bool Device::fault_is_due(Fault fault) {
     if (fault_ != fault || fault_after_-- > 0)
         return false;
@@ -297,7 +297,7 @@ size_t Device::free_bytes() const {
         if (cudaMemGetInfo(&free, &total) != cudaSuccess ||
             cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &kept) != cudaSuccess ||
             cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used) != cudaSuccess) {
-            cudaGetLastError(); // for a message: no error to keep
+            cudaGetLastError(); // only for a message; the error is handled here
             return 0;
         }
         return free + (kept - used);

@@ -18,7 +18,8 @@ class Ranks;
 enum class Backend { host, cuda };
 const char *name(Backend);
 
-// Faults that tests plant: an allocation fails, whatever is given back for it, or a wait for the device does.
+// Faults that tests plant: an allocation fails, even after memory was given back for it; or a wait for the device
+// fails.
 enum class Fault { none, allocation, device_lost };
 
 struct TransferCounters {
@@ -43,95 +44,98 @@ class Device {
     size_t cache_bytes() const { return cache_bytes_; } // of the GPU's L2 cache; 0 on the host
     const std::string &place() const { return place_; } // of a GPU: its host and its PCI address
 
-    // Memory, in the order of the queue: what is released is reused by later work only. `owner` appears in memory
-    // tables and in the message of a failure.
+    // Memory is allocated and released in the order of the queue: memory that is released may still be used by work
+    // that was queued before. `owner` appears in memory tables and in error messages.
     void *allocate(size_t bytes, const char *owner);
-    static size_t allocated_bytes(size_t bytes); // that allocate() takes for them
+    static size_t allocated_bytes(size_t bytes); // what allocate() takes for `bytes`
     void release(void *pointer) noexcept;
     size_t used_bytes() const { return used_bytes_; }
     size_t peak_bytes() const { return peak_bytes_; }
     size_t free_bytes() const;
-    std::string memory_table() const; // a line an owner
-    // Called when an allocation does not fit: gives back something that is only kept for later, and returns whether
-    // there was anything. The allocation is then tried again.
+    std::string memory_table() const; // one line for each owner
+    // `reclaim` is called when an allocation does not fit. It frees something that was only kept for later, and returns
+    // false if there was nothing. After true the allocation is tried again.
     void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
     // For tests: allocations that would bring used_bytes() above this do not fit. 0: no limit.
     void set_memory_limit(size_t bytes) { memory_limit_ = bytes; }
 
-    // Copies. host pointers are pageable or pinned; complete (host side) when the call returns. Pageable memory goes
-    // through pinned buffers of the library, filled and emptied by all OpenMP threads while the bus works on another
-    // one. A few numbers go through pinned letters: on their way to the device nothing waits for them.
+    // Copies between host and device. Host memory may be pageable or pinned; the caller may use it again when the call
+    // returns. Pageable memory goes through pinned buffers of the library: OpenMP threads fill or empty one while the
+    // bus works on another one. A few numbers go through small pinned buffers ("letters"); on the way to the device the
+    // host does not wait for them.
     void copy_to_device(void *to, const void *from, size_t bytes);
     void copy_to_host(void *to, const void *from, size_t bytes);
-    // rows of `width` bytes out of host records of `pitch` bytes, packed on the device, and back. On the way back what
-    // failed before leaves the host's memory untouched.
+    // Rows of `width` bytes that lie `pitch` bytes apart on the host and without gaps on the device. copy_rows_to_host
+    // does not touch the host's memory if earlier work has failed.
     void copy_rows_to_device(void *to, const void *from, size_t pitch, size_t width, size_t rows);
     void copy_rows_to_host(void *to, const void *from, size_t pitch, size_t width, size_t rows);
-    // Waits for all queued work and makes the buffers that a copy of `bytes` needs. After it, copies of up to so many
-    // bytes to the host can fail only because the GPU is lost while they run.
+    // Waits for all queued work and allocates the buffers for a copy of `bytes`. After that, a copy of up to so many
+    // bytes to the host fails only if the GPU is lost meanwhile.
     void prepare_to_host(size_t bytes);
     void copy_on_device(void *to, const void *from, size_t bytes);
     void fill_zero(void *to, size_t bytes);
     const TransferCounters &transfers() const { return transfers_; }
 
-    // Throws Error(device_lost) when the device failed since the last call, Error(timed_out) when a kernel gave up a
-    // wait.
+    // Waits for all queued work. Throws Error(device_lost) if the device has failed since the last call,
+    // Error(timed_out) if a kernel gave up a wait.
     void synchronize();
     void check_launch(const char *what); // after each launch
-    // Before each launch. CUDA loads a kernel when it is first launched, and waits for those that run until it has:
-    // they must not be waiting for the host then.
+    // Called before each launch. CUDA loads a kernel at its first launch, and first waits for all kernels that run. If
+    // these waited for the host, nothing would ever go on.
     void before_launch_of(const void *kernel) {
         if (meanwhile_ && !recording_ && launched_.insert(kernel).second)
             wait_for_event(nullptr);
     }
-    // after: allocations, or waits for the device, that still succeed before the one that fails.
+    // after: how many allocations, or waits for the device, still succeed before one fails.
     void inject(Fault fault, int after = 0) { fault_ = fault, fault_after_ = after; }
-    Fault planted() const { return fault_; } // none: it has come
+    Fault planted() const { return fault_; } // none: the fault has happened
 
-    // For tests: flips bit `bit` of what is allocated, all arrays one behind the other. Returns the owner of the array.
+    // For tests: flips one bit of device memory. `bit` counts the bits of all arrays, one array after the other.
+    // Returns the owner of the array.
     std::string flip_bit(size_t bit);
 
-    // Threads a block, 0 = each kernel's own choice. Results do not depend on it.
+    // Threads per block; 0: each kernel's own choice. Results do not depend on it.
     int block() const { return block_; }
     void set_block(int threads);
 
-    // Slots of the deterministic sums (reduce.h), all bits set where nothing has been posted. A solve empties them
-    // first: what was left there by a flipped bit, or by a wait that was given up, would spoil every sum after it.
+    // Slots of the deterministic sums (reduce.h). All bits of an empty slot are set. A solve empties all slots when it
+    // starts: a number that was left there, by a flipped bit or a wait that was given up, would spoil every later sum.
     double *sum_slots(size_t count);
     double *sums_of_rank(); // room for most_sums numbers
     void empty_sum_slots();
 
-    // Where kernels note a wait that they gave up; nullptr on the host backend, which never waits.
+    // Where kernels report a wait that they gave up; nullptr on the host backend, which never waits.
     WaitReport *waits() const { return waits_; }
 
-    // Sites of a parity below which a heavy sum takes 4 threads a site (launch_sum_in_parts). Tests set it to see both
-    // ways on one lattice.
+    // With fewer sites of a parity than this, heavy kernels use 4 threads a site (launch_sum_in_parts). Tests set it,
+    // to run both ways on one lattice.
     int parts_below() const { return parts_below_; }
     void set_parts_below(int sites) { parts_below_ = sites; }
 
-    // The ranks that share the lattice (comm/ranks.h), where there are several: sums over sites are then sums over all
-    // ranks, in rank order, and every rank must queue the same launches. nullptr: this one has it all.
+    // The ranks that share the lattice (comm/ranks.h); nullptr: there is only this one. With several ranks, sums over
+    // sites are sums over all ranks, added in rank order, and every rank must queue the same launches.
     Ranks *ranks() const { return ranks_; }
     void set_ranks(Ranks *ranks) { ranks_ = ranks; }
     void add_over_ranks(double *values, int count); // on the host; nothing to do for one rank
-    // On the device, where the ranks reach each other's memory: sums over ranks and ghosts then need no host, and
-    // launches with them are recorded. nullptr: they go over the host.
+    // On the device, if the ranks reach each other's memory. Sums over ranks and ghosts then need no host, and their
+    // launches can be recorded. nullptr: they go over the host.
     Peers *peers() const { return peers_; }
     void set_peers(Peers *peers) { peers_ = peers; }
-    // Launches are followed by work of the host: sums and messages of several ranks.
+    // Whether the host has work between launches: sums and messages of several ranks.
     bool needs_host() const { return ranks_ != nullptr && peers_ == nullptr; }
-    // What goes on while the host waits for the queue, without which kernels of the queue may not end. It returns
-    // whether all of it is done, and a wait for all that is queued waits for that, too. Empty: nothing.
+    // Work that the host does again and again while it waits for the queue (halo/relay.h). Kernels in the queue may
+    // wait for it. It returns whether all of it is done; a wait for the whole queue also waits for that. Empty: there
+    // is none.
     void set_meanwhile(std::function<bool()> work) { meanwhile_ = std::move(work); }
     bool has_meanwhile() const { return static_cast<bool>(meanwhile_); }
-    // What may fail on one rank alone fails on all of them, with the same error (Ranks::agree). phase: a literal.
+    // If `work` fails on one rank, this throws the same error on all ranks (Ranks::agree). phase: a literal.
     void agree(const char *phase, const std::function<void()> &work);
 
-    // Launches may start while the one before them ends: from sm_90 on, where the kernels were compiled for that.
+    // Whether a launch may start while the one before it ends: on sm_90 and newer, with kernels compiled for it.
     bool starts_early() const { return starts_early_; }
 
-    // A sequence of launches, recorded once and replayed: on the GPU a captured graph, on the host, and where the host
-    // has work between launches (needs_host(), or `recorded` is false), the calls again.
+    // A sequence of launches that is recorded once and replayed. On the GPU it is a CUDA graph. On the host backend,
+    // and if the host has work between launches (needs_host(), or `recorded` is false), the calls are made again.
     class Sequence {
       public:
         Sequence(Device &device, std::function<void()> launches, bool recorded = true);
@@ -146,12 +150,12 @@ class Device {
         void *graph_ = nullptr;
     };
 
-    // Pinned host memory that a sequence may copy into (asynchronously), and markers to wait for. What is released is
-    // kept for the next one of that size: pinning takes as long as a solve on a small lattice.
+    // Pinned host memory that a sequence may copy into (asynchronously), and markers to wait for. Memory that is
+    // released is kept for the next request of that size, because pinning takes as long as a solve on a small lattice.
     void copy_to_pinned_later(void *to, const void *from, size_t bytes);
     void *allocate_pinned(size_t bytes);
     void release_pinned(void *data) noexcept;
-    // Pins memory of the caller, for as long as it is used often; nothing to do on the host backend.
+    // Pins memory of the caller, which makes copies faster. Does nothing on the host backend.
     void pin(void *host, size_t bytes);
     void unpin(void *host);
     void record(int slot); // slot 0..1: marks the work queued so far
@@ -164,7 +168,7 @@ class Device {
     void *stream() const { return stream_; }
 
   private:
-    struct Closed {}; // nothing of the GPU is held yet
+    struct Closed {}; // constructs without opening the GPU
     Device(Backend backend, int ordinal, Closed);
     void *try_allocate(size_t bytes); // nullptr: it does not fit
     void free_now(void *pointer) noexcept;
@@ -178,7 +182,7 @@ class Device {
     void check_waits();
     bool is_pinned(const void *host) const;
     bool goes_directly(const void *host, size_t bytes) const;
-    unsigned char *staging(int slot); // when the bus has done with it
+    unsigned char *staging(int slot); // waits until the bus no longer uses it
     void make_letters();
     void wait_for_all();
     void wait_for_event(void *event); // nullptr: for all that is queued
@@ -186,7 +190,7 @@ class Device {
     void stage_to_device(void *to, const Rows &from);
     void stage_to_host(const Rows &to, const void *from);
     struct Allocation {
-        size_t bytes, asked_bytes; // taken, and asked for
+        size_t bytes, asked_bytes; // what it takes, and what was asked for
         std::string owner;
     };
     Backend backend_;
@@ -221,20 +225,20 @@ class Device {
         double *data;
         size_t count;
     };
-    std::vector<SumSlots> sum_slots_; // the last are in use; recorded launches have the addresses of those before
+    std::vector<SumSlots> sum_slots_; // the last one is in use; recorded launches may still use earlier ones
     double *sums_of_rank_ = nullptr;
     Ranks *ranks_ = nullptr;
     std::function<bool()> meanwhile_;
-    std::set<const void *> launched_; // kernels, where there is something to do meanwhile
+    std::set<const void *> launched_; // kernels that were launched before; empty without meanwhile_
     bool recording_ = false;
     Peers *peers_ = nullptr;
 };
 
-// Numbers that a sum over n items leaves on its way (reduce.h).
+// How many slots a sum over n items needs (reduce.h).
 size_t slots_of_sum(int n);
 
-// Makes room for sums over up to n items of each of `fields` at once, so that recorded launches never see the slots
-// move.
+// Allocates slots for sums over up to n items of each of `fields`, so that the slots do not move after launches were
+// recorded.
 void reserve_sums(Device &device, int n, int fields = 1);
 
 // Owning array of T on a device.

@@ -14,8 +14,9 @@ constexpr int max_block = 256; // threads of the largest block that any kernel i
 #if defined(MILCGPU_WITH_CUDA)
 namespace cuda {
 
-// A launch may start while the one before it ends (programmatic dependent launch, from sm_90 on): its blocks take the
-// places that fall free and wait here, which hides what starting them costs. Every kernel begins with this.
+// A launch may start while the one before it ends (programmatic dependent launch, from sm_90 on). Its blocks start as
+// soon as there is room on the GPU, and wait here for the end of the launch before. That hides the time that starting
+// blocks takes. Every kernel begins with this call.
 __device__ __forceinline__ void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
     cudaGridDependencySynchronize();
@@ -23,7 +24,7 @@ __device__ __forceinline__ void wait_for_previous() {
 #endif
 }
 
-// shared_bytes: of shared memory that the kernel takes besides what it declares with a size.
+// shared_bytes: dynamic shared memory of the kernel.
 template <class... Parameters, class... Arguments>
 void start_with_shared(Device &device, const char *what, int blocks, int threads, size_t shared_bytes,
                        void (*kernel)(Parameters...), const Arguments &...arguments) {
@@ -36,7 +37,7 @@ void start_with_shared(Device &device, const char *what, int blocks, int threads
     config.stream = static_cast<cudaStream_t>(device.stream());
     config.attrs = &early, config.numAttrs = device.starts_early() ? 1 : 0;
     device.before_launch_of(reinterpret_cast<const void *>(kernel));
-    if (shared_bytes > 48 * 1024) // must be asked for
+    if (shared_bytes > 48 * 1024) // CUDA allows more only on request
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
     cudaLaunchKernelEx(&config, kernel, arguments...);
     device.check_launch(what);
@@ -69,7 +70,7 @@ template <class Body> void run_on_host(int n, const Body &body) {
         body(i);
 }
 
-// body(i) for i in [0, n). block: threads a block on the GPU, a multiple of 64 up to 256.
+// Calls body(i) for i in [0, n). block: threads per block on the GPU, a multiple of 64 up to 256.
 template <class Body> void launch(Device &device, int n, const Body &body, const char *what, int block = 128) {
 #if defined(MILCGPU_WITH_CUDA)
     if (n > 0 && device.on_gpu()) {
@@ -82,7 +83,7 @@ template <class Body> void launch(Device &device, int n, const Body &body, const
     run_on_host(n, body);
 }
 
-// The same in blocks of `threads`, with few enough registers a thread that a multiprocessor holds `blocks` of them.
+// The same in blocks of `threads`. The compiler limits registers so that `blocks` of them fit on a multiprocessor.
 template <int threads, int blocks, class Body>
 void launch_bounded(Device &device, int n, const Body &body, const char *what) {
 #if defined(MILCGPU_WITH_CUDA)

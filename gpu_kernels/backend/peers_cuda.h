@@ -11,18 +11,19 @@ __device__ __forceinline__ unsigned long long nanoseconds() {
     return now;
 }
 
-// What another rank has written before it wrote this is seen after it. Such a load may empty the L1 cache, so who waits
-// looks with volatile loads, and makes this one at the end.
+// After this load, everything is visible that the other rank has written before it wrote `at`. Such a load may empty
+// the L1 cache. So waits poll with volatile loads and do this one at their end.
 __device__ __forceinline__ void acquire_from_peer(const unsigned *at) {
     [[maybe_unused]] unsigned value;
     asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
 }
-// They acquire and release; they are not sequentially consistent, which CUDA's own fences are and nobody needs here.
+// Fences that acquire and release. CUDA's own fences are also sequentially consistent, which is not needed here and
+// costs time.
 __device__ __forceinline__ void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 __device__ __forceinline__ void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 
-// Looks until there is something to see, or for too long. The first wait that was too long is noted, and again by every
-// one after it: nothing that stands on them is taken for right.
+// Calls look() until it returns true or the time limit is over. Once a wait was too long, every later wait ends soon
+// and reports the same. So no result after that is taken for right.
 template <class Look>
 __device__ __forceinline__ void wait_for_peer(Peers *p, Wait what, int rank, int face, const Look &look) {
     volatile int *const broken = &p->broken;
@@ -45,8 +46,9 @@ __device__ __forceinline__ void wait_for_peer(Peers *p, Wait what, int rank, int
     }
 }
 
-// 16 or 8 bytes: of a ghost, which another rank may be storing, past L1; else of what does not change. One of two loads
-// is skipped and leaves zeros. (With one target for both, the second would wait for the first.)
+// Loads 16 or 8 bytes. A ghost may be written by another rank at this moment, so it is loaded past the L1 cache; other
+// data do not change and are loaded normally. Both loads are written down; one of them is skipped and leaves zeros.
+// (With the same registers as target, the second load would wait for the first.)
 template <int bytes> __device__ __forceinline__ void load_word(const unsigned char *from, bool ghost, uint32_t *to) {
     uint32_t other[bytes / 4];
     if constexpr (bytes == 16)
@@ -85,14 +87,14 @@ template <int bytes> __device__ __forceinline__ void store_to_peer(unsigned char
         asm volatile("st.relaxed.sys.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(from[0]), "r"(from[1]) : "memory");
 }
 
-// Ghosts of the vector of a parity that was sent last, sites of `bytes` in words of `word`.
+// The ghosts of the vector of a parity that was sent last: sites of `bytes` bytes in words of `word` bytes.
 template <int bytes, int word> class Ghosts {
   public:
     __device__ __forceinline__ Ghosts(const GhostMap &map, int parity)
         : peers_(map.peers), data_(map.from), places_(map.places),
           number_(map.peers != nullptr ? map.peers->vector_sent[parity] : 0), whole_(true) {}
 
-    // Element `at` of a field, or, where that is negative, ghost ~at.
+    // Loads element `at` of a field. If `at` is negative, loads ghost number ~at.
     __device__ __forceinline__ void load(const unsigned char *field, size_t stride, int at, uint32_t *site) {
         const bool ghost = at < 0;
         const unsigned char *const from = ghost ? data_ : field;
@@ -103,10 +105,10 @@ template <int bytes, int word> class Ghosts {
         const uint64_t check = load_check(data_ + size_t(places_) * most_ghost_bytes + size_t(i) * check_bytes, ghost);
         whole_ &= !ghost | (check == check_word<bytes / 4>(site, number_));
     }
-    // Whether all ghosts that were loaded were there.
+    // Whether all ghosts that were loaded had arrived.
     __device__ __forceinline__ bool whole() const { return whole_; }
 
-    // Waits until ghost k, which comes from the neighbour of a face, is there. Loads count afresh.
+    // Waits until ghost k from the neighbour of a face has arrived, and resets whole().
     __device__ __forceinline__ void wait(int k, int face) {
         wait_for_peer(peers_, Wait::ghosts, peers_->face[face].rank, face, [&] {
             uint32_t site[bytes / 4];
@@ -124,7 +126,7 @@ template <int bytes, int word> class Ghosts {
     bool whole_;
 };
 
-// A site of the vector of a parity that is sent next, to place k of the neighbour of a face.
+// Sends a site of the next vector of a parity to place k in the memory of the neighbour of a face.
 template <int bytes, int word>
 __device__ __forceinline__ void send_ghost(const GhostMap &map, int parity, int face, int k, const uint32_t *site) {
     unsigned char *const to = map.to[face];
@@ -136,14 +138,15 @@ __device__ __forceinline__ void send_ghost(const GhostMap &map, int parity, int 
     store_to_peer<check_bytes>(to + size_t(map.places) * most_ghost_bytes + size_t(k) * check_bytes, words);
 }
 
-// One thread of every launch that makes a vector of `parity`, whether it sends it or not. No other thread of that
-// launch reads what changes here.
+// Called by one thread of every launch that computes a vector of `parity`, even if it is not sent. No other thread of
+// that launch reads what changes here.
 __device__ __forceinline__ void count_vector(Peers *p, int parity) {
     p->vector_sent[parity] = p->vector_next[parity];
     p->vector_next[1 - parity] += 1;
 }
 
-// Has the host pass on what this rank's launches before this one have stored. One thread of a launch, at its start.
+// Tells the host to pass on what earlier launches of this rank have stored. Called by one thread of a launch, at its
+// start.
 __device__ __forceinline__ void announce(Peers *p, int parity, int bytes, int word) {
     const Announcement next{++p->announced, static_cast<unsigned>(parity), static_cast<unsigned>(bytes),
                             static_cast<unsigned>(word)};
@@ -152,7 +155,7 @@ __device__ __forceinline__ void announce(Peers *p, int parity, int bytes, int wo
         next.packed();
 }
 
-// All threads of a block: wait until every neighbour has said that it is as far as `exchange`.
+// Called by all threads of a block. Waits until every neighbour has sent exchange number `exchange`.
 __device__ __forceinline__ void wait_for_neighbours(Peers *p, unsigned exchange) {
     for (int face = 0; face < Peers::faces && threadIdx.x == 0; ++face) {
         const volatile unsigned *const heard = p->face[face].heard;
@@ -176,8 +179,8 @@ __device__ __forceinline__ void tell_neighbours(Peers *p, unsigned exchange) {
         announce(p, 0, 0, 0);
 }
 
-// All threads of each of the blocks that take part in an exchange: the first thread of the last one calls
-// last(exchange). What the blocks have stored is ordered before that.
+// Called by all threads of all blocks that take part in an exchange. The first thread of the last block calls
+// last(exchange), after everything that the blocks have stored is visible.
 template <class Last> __device__ __forceinline__ void end_of_exchange(Peers *p, const Last &last) {
     __syncthreads();
     if (threadIdx.x != 0)

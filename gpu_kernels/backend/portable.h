@@ -10,11 +10,11 @@
 #define MILCGPU_HD __host__ __device__ __forceinline__
 #define MILCGPU_HD_ONCE MILCGPU_HD
 #elif defined(__SANITIZE_ADDRESS__)
-#define MILCGPU_HD inline // not forced: with all inlined, gcc takes minutes a file for the sanitizers
+#define MILCGPU_HD inline // not forced, or gcc would take minutes for a file under the sanitizers
 #define MILCGPU_HD_ONCE
 #else
 #define MILCGPU_HD inline __attribute__((always_inline))
-#define MILCGPU_HD_ONCE __attribute__((noinline)) // a body too large to be compiled for each of its callers
+#define MILCGPU_HD_ONCE __attribute__((noinline)) // for functions that are too large to be inlined into each caller
 #endif
 
 #if defined(__CUDA_ARCH__)
@@ -23,8 +23,8 @@
 #define MILCGPU_ON_DEVICE 0
 #endif
 
-// Loops over the 3 colours, 4 directions, ... that must be unrolled for their arrays to live in registers.
-// Others that must not be: code for what is rare.
+// UNROLL: for loops over 3 colours, 4 directions and so on, whose arrays are in registers only if they are unrolled.
+// ROLLED: for rare code, which must not be unrolled.
 #if MILCGPU_ON_DEVICE
 #define MILCGPU_UNROLL _Pragma("unroll")
 #define MILCGPU_UNROLL_TWICE _Pragma("unroll 2")
@@ -37,7 +37,7 @@
 
 namespace milcgpu {
 
-// Bit patterns and back. memcpy is the one spelling that is defined behaviour on both sides; it compiles to a move.
+// Reads the bits of one type as another type. Only memcpy is defined behaviour on both sides; it compiles to a move.
 template <class To, class From> MILCGPU_HD To bit_cast(const From &from) {
     static_assert(sizeof(To) == sizeof(From), "bit_cast needs equal sizes");
     To to;
@@ -45,7 +45,7 @@ template <class To, class From> MILCGPU_HD To bit_cast(const From &from) {
     return to;
 }
 
-// Upper 32 bits of the 64-bit product: what division by a constant is made of.
+// Upper 32 bits of the 64-bit product, for divisions by a constant.
 MILCGPU_HD uint32_t multiply_high(uint32_t a, uint32_t b) {
 #if MILCGPU_ON_DEVICE
     return __umulhi(a, b);
@@ -79,14 +79,14 @@ MILCGPU_HD float square_root(float x) {
 }
 MILCGPU_HD double square_root(double x) { return x > 0.0 ? sqrt(x) : 0.0; }
 
-// How a load treats the caches. stream: read once, must not push reused data out (links); keep: read-only in this
-// launch and reused (neighbour spinors, up to 16 times); written: this thread writes the same place later.
+// How a load uses the caches. stream: data are read once and must not displace others (links). keep: data are reused
+// and not written in this launch (neighbour spinors, up to 16 times). written: this thread writes the same place later.
 enum class Reuse { stream, keep, written };
 
-// Device memory holds arrays of elements word by word, striped over the elements, so that loads coalesce. Host memory
-// holds the words of an element together: no CPU follows the 144 streams of words of 16 links. A build with
-// MILCGPU_STRIPED (make STRIPED=1) stripes host memory as well, so that tests and sanitizers see where the device's
-// words lie.
+// Device memory is striped: first come the first words of all elements, then the second words, and so on. So loads of
+// neighbouring threads coalesce. Host memory holds the words of an element together, because a CPU cannot prefetch the
+// 144 streams of words of 16 links. A build with MILCGPU_STRIPED (make STRIPED=1) stripes host memory as well, so that
+// tests and sanitizers check the device's index arithmetic.
 #if MILCGPU_ON_DEVICE || defined(MILCGPU_STRIPED)
 #define MILCGPU_STRIPES 1
 #else
@@ -138,14 +138,14 @@ template <int Bytes, Reuse> void load_word(const unsigned char *from, uint32_t *
 template <int Bytes> void store_word(unsigned char *to, const uint32_t *from) { memcpy(to, from, Bytes); }
 #endif
 
-// Where site i's word lies that follows `before` bytes a site (a multiple of `word`) in an array striped over `stride`
-// sites. Index arithmetic in 32 bits, as fast as it gets: arrays of up to 2^32 words.
+// The place of a word of site i in an array striped over `stride` sites. before: bytes of earlier words of a site, a
+// multiple of `word`. Index arithmetic is in 32 bits for speed, so arrays have at most 2^32 words.
 template <int word, class Byte> MILCGPU_HD Byte *place(Byte *array, int before, size_t stride, size_t i) {
     return array + size_t(before / word * static_cast<uint32_t>(stride) + static_cast<uint32_t>(i)) * word;
 }
 
-// Element i of an array of `stride` elements of `bytes` each, cut into words of `word` bytes and a rest in shorter
-// ones.
+// Element i of an array of `stride` elements. An element of `bytes` bytes is stored in words of `word` bytes; the rest
+// is stored in shorter words.
 template <int bytes, int word, Reuse reuse>
 MILCGPU_HD void load_element(const unsigned char *array, size_t stride, size_t i, uint32_t *to) {
 #if MILCGPU_STRIPES
@@ -162,7 +162,7 @@ MILCGPU_HD void load_element(const unsigned char *array, size_t stride, size_t i
 #else
     constexpr int elements_ahead = 8, cache_line = 64;
     static_cast<void>(stride);
-    if constexpr (reuse == Reuse::stream) // asks for the element that a loop over elements comes to soon
+    if constexpr (reuse == Reuse::stream) // prefetches an element that comes soon in a loop over elements
         for (int line = 0; line < bytes; line += cache_line)
             __builtin_prefetch(array + (i + elements_ahead) * bytes + line);
     to[(bytes - 1) / 4] = 0;
@@ -189,9 +189,9 @@ MILCGPU_HD void store_element(unsigned char *array, size_t stride, size_t i, con
 #endif
 }
 
-// Order-independent, hence deterministic, atomics on integers. Floating-point atomics are not used anywhere. All
-// threads that call one together name the same target: on the GPU a warp combines its values first (millions of atomics
-// on one word would take longer than the pass that makes them).
+// Atomics on integers, whose results do not depend on the order. Floating-point atomics are not used anywhere. All
+// threads of a warp that call one together must name the same target, because the warp combines its values first.
+// (Millions of atomics on one word would take longer than the rest of the kernel.)
 MILCGPU_HD void atomic_max(uint32_t *target, uint32_t value) {
 #if MILCGPU_ON_DEVICE
     const unsigned active = __activemask();
@@ -226,7 +226,7 @@ MILCGPU_HD void atomic_add(uint64_t *target, uint64_t value) {
 #if MILCGPU_ON_DEVICE
     const unsigned active = __activemask();
     unsigned long long sum = 0;
-    for (int shift = 0; shift < 64; shift += 16) // 32 numbers of 16 bits fit in the 32 bits that the instruction adds
+    for (int shift = 0; shift < 64; shift += 16) // the instruction adds 32 bits, which holds 32 numbers of 16 bits
         sum +=
             static_cast<unsigned long long>(__reduce_add_sync(active, static_cast<unsigned>(value >> shift & 0xFFFFu)))
             << shift;

@@ -1,12 +1,12 @@
-// Numbers that pass between the blocks of a launch, and the end of every wait for one.
+// Numbers that one block of a launch passes to another, and the time limit of every wait for one.
 //
-// A posted number is unknown (all bits set, a NaN that post never writes) until it is there. 8-byte accesses are
-// indivisible, and nothing but the number itself passes, so no ordering is needed.
+// Until a number is posted, all its bits are set: that is a NaN which post() never writes, and means "unknown".
+// Accesses of 8 bytes are indivisible, and nothing else passes with the number, so no fence is needed.
 //
-// A wait assumes that the block which posts is running or has ended. It is: the GPU starts blocks in the order of their
-// index, and every wait here is for blocks of lower index (reduce.h): the first ones make the step length. Should that
-// fail, or a number be lost, the wait gives up after some seconds: it notes which one it was, goes on with NaN, and the
-// host reports it (Device::check_waits). A kernel never hangs.
+// A wait assumes that the block which posts is running or has ended. The GPU starts blocks in the order of their index,
+// and a block waits only for blocks of lower index (reduce.h); for example, the first blocks compute the step length.
+// If that should fail, or a number is lost, the wait ends after some seconds. The kernel then notes which wait it was
+// and goes on with NaN, and the host reports it (Device::check_waits). A kernel never hangs.
 #pragma once
 #include "gpu_kernels/backend/portable.h"
 
@@ -26,12 +26,12 @@ constexpr const char *name(Wait wait) {
 // In memory that the GPU and the host share, so that the host can read it at any time.
 struct WaitReport {
     int given_up; // Wait
-    int rank;     // waited for: ghosts, sum_of_rank
-    int face;     // ghosts: which (peers.h)
+    int rank;     // the rank that was waited for (ghosts, sum_of_rank)
+    int face;     // for ghosts: which face (peers.h)
 };
 
-// Looks before a wait is given up; a look takes about a microsecond. Who waits for a block that waits for another rank
-// lets that one give up.
+// How often a wait looks before it gives up; a look takes about a microsecond. A wait for a block that itself waits for
+// another rank looks much longer, so that the other wait gives up first.
 constexpr unsigned most_looks = 1u << 23, most_looks_with_ranks = 1u << 31;
 
 MILCGPU_HD void note_given_up(WaitReport *report, Wait wait) {
@@ -39,7 +39,7 @@ MILCGPU_HD void note_given_up(WaitReport *report, Wait wait) {
         *static_cast<volatile int *>(&report->given_up) = static_cast<int>(wait);
 }
 
-// volatile: to and from L2, each time.
+// volatile: each access goes to the L2 cache.
 MILCGPU_HD void post(double &to, double value) {
 #if MILCGPU_ON_DEVICE
     *reinterpret_cast<volatile PostedBits *>(&to) = value == value ? bit_cast<PostedBits>(value) : 0x7ff8000000000000;
@@ -50,8 +50,9 @@ MILCGPU_HD void post(double &to, double value) {
 
 MILCGPU_HD bool is_unknown(double value) { return bit_cast<PostedBits>(value) == unknown_bits; }
 
-// Waits for it, on the GPU. Unknown where the wait was given up: whoever finishes with that number notes it. (Noted
-// here, or with two ways out of the loop, it cost registers, and a step in single precision was 2 % slower.)
+// Returns the number; on the GPU waits until it is posted. If the wait is given up, returns "unknown", and the code
+// that uses the number reports it. (A report in this function, or a second exit of the loop, took registers and made a
+// step in single precision 2 % slower.)
 template <unsigned looks_allowed = most_looks> MILCGPU_HD double await(const double &posted) {
 #if MILCGPU_ON_DEVICE
     PostedBits seen;

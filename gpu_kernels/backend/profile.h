@@ -5,7 +5,7 @@
 namespace milcgpu {
 
 #if defined(MILCGPU_WITH_CUDA)
-// From here to the end of the scope, on this thread. Without a profiler it costs nanoseconds.
+// The range lasts until the end of the scope, on this thread. Without a profiler it costs nanoseconds.
 class ProfilerRange {
   public:
     explicit ProfilerRange(const char *name) noexcept;

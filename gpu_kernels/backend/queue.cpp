@@ -10,7 +10,7 @@ Device::Sequence::Sequence(Device &device, std::function<void()> launches, [[may
 #if defined(MILCGPU_WITH_CUDA)
     if (!recorded || !device.on_gpu() || device.needs_host())
         return;
-    if (device.meanwhile_) // recording loads kernels, and making the graph takes memory: see before_launch_of
+    if (device.meanwhile_) // recording loads kernels and allocates memory: see before_launch_of
         device.wait_for_event(nullptr);
     device.raise(cudaStreamBeginCapture(as_stream(device.stream_), cudaStreamCaptureModeThreadLocal), "record a graph");
     cudaGraph_t graph = nullptr;
@@ -89,7 +89,7 @@ void Device::wait_for_event(void *event) {
             event != nullptr ? cudaEventQuery(as_event(event)) : cudaStreamQuery(as_stream(stream_));
         const bool all_done = meanwhile_();
         if (code == cudaErrorNotReady) {
-            cudaGetLastError(); // an answer, not an error to keep
+            cudaGetLastError(); // the error is handled here
             continue;
         }
         raise(code, "finish its work");

@@ -1,17 +1,17 @@
-// Launches that sum over their sites. A body is a struct with `MILCGPU_HD Sums<N> operator()(int i) const`; `finish` is
-// called once, by one thread, with the N sums. It derives from Finish, or has a wanted() of its own: false where nobody
-// asked for the sums, which are then not formed.
+// Launches that sum over their sites. A body is a struct with `MILCGPU_HD Sums<N> operator()(int i) const`. `finish` is
+// called once, by one thread, with the N sums. It derives from Finish, or has a wanted() of its own; if that returns
+// false, the sums are not computed.
 //
-// Sums are deterministic: sites are added in tiles of 64 by a fixed tree, tiles in groups of 256 by a fixed tree,
-// groups in order by a fixed tree, whatever the block size, the number of SMs or of CPU threads. No second launch, no
-// atomics, no fence: each warp posts the sum of its half of a tile in a slot of its own and is gone, and the block with
-// the last tile of a group waits for the slots of the group, adds them and empties them (posted.h says why no wait is
-// for ever). A block that fences and counts its arrival instead holds its place on the SM 2 us longer, which made a
-// summing dslash 10 % slower.
+// Sums are deterministic: 64 sites of a tile, 256 tiles of a group, and then the groups are added by fixed trees.
+// Results do not depend on block size, number of SMs or CPU threads. There is no second launch, no atomic and no fence.
+// Each warp posts the sum of its half of a tile in a slot of its own and ends. The block with the last tile of a group
+// waits for the slots of the group, adds them and empties them (posted.h says why no wait is for ever). In the usual
+// scheme each block does a fence and counts its arrival; then it stays on the SM 2 us longer, and a dslash with a sum
+// was 10 % slower.
 //
-// The sum is apart from what is done with it (GlobalSum and finish), because finishing may come later: a launch may
-// defer its sum to the next one (Pending), whose first blocks add and finish it while the others work. Nothing
-// waits for a sum until a body asks for what it gives (await in posted.h). Over many ranks finish comes after the sums
+// A sum (GlobalSum) and what is done with it (finish) are separate, because a launch may defer its sum to the next
+// launch (Pending). The first blocks of that launch add and finish the sum while the others work. A body waits only
+// when it needs a number that finish computes (await in posted.h). With several ranks, finish is called after the sums
 // of all ranks have been added in rank order; bodies do not change.
 #pragma once
 #include "gpu_kernels/backend/launch.h"
@@ -20,7 +20,7 @@
 
 namespace milcgpu {
 
-constexpr int tile_sites = 64;     // smallest block; blocks are multiples of it
+constexpr int tile_sites = 64;     // also the smallest block; every block is a multiple of it
 constexpr int tile_slots = 2;      // one for each of its warps
 constexpr int group_tiles = 256;   // tiles added by one block
 constexpr int sources_a_block = 4; // threads for a site in launch_sum_sources, at most
@@ -35,14 +35,14 @@ template <int N> struct Sums {
     }
 };
 
-// Which sources a thread does.
+// The sources of a thread.
 template <int count> struct Sources { int k[count]; };
 
 struct Finish {
     MILCGPU_HD bool wanted() const { return true; }
 };
 
-// Tiles and groups of a sum. Slots: those of the warps, then one a group.
+// Tiles and groups of a sum. Its slots: one for each warp, then one for each group.
 struct ReduceShape {
     int tiles, groups;
     explicit ReduceShape(int n)
@@ -51,7 +51,7 @@ struct ReduceShape {
     MILCGPU_HD size_t slots() const { return group_slots() + groups; }
 };
 
-// N sums over the sites of a launch on their way: what the warps posted, and room for what the groups make of it.
+// N sums over the sites of a launch that are not finished: the slots of warps and groups.
 template <int N> struct GlobalSum {
     Sums<N> *slots; // nullptr: there is none
     ReduceShape shape;
@@ -60,19 +60,20 @@ template <int N> struct GlobalSum {
     MILCGPU_HD GlobalSum of_source(int k) const { return {slots + k * shape.slots(), shape, waits}; }
 };
 
-// Over n sites, in `slots`; nullptr: in those of the device, which only sums that are not deferred may use.
+// Over n sites, with these slots; nullptr: those of the device, which a deferred sum must not use.
 template <int N> GlobalSum<N> global_sum(Device &device, int n, double *slots, int sources = 1) {
     const ReduceShape shape(n);
     return {reinterpret_cast<Sums<N> *>(slots != nullptr ? slots : device.sum_slots(N * shape.slots() * sources)),
             shape, device.waits()};
 }
 
-// What the launch before deferred, and how to finish it. This launch may read what finish writes through await only.
+// The sum that the launch before has deferred, and how to finish it. This launch may read what finish writes only by
+// await.
 template <int N, class Last> struct Pending {
     GlobalSum<N> sum;
     Last finish;
     MILCGPU_HD bool any() const { return sum.slots != nullptr; }
-    // Blocks of so many threads that add it: 64 threads a group.
+    // How many blocks add it; each group takes 64 threads.
     MILCGPU_HD int blocks(int threads) const {
         const int groups_a_block = threads / tile_sites;
         return any() ? (sum.shape.groups + groups_a_block - 1) / groups_a_block : 0;
@@ -109,7 +110,7 @@ namespace milcgpu {
 
 namespace host {
 
-// The GPU's tree over a tile, in place.
+// Adds a tile in place, by the same tree as the GPU.
 template <int N> Sums<N> tile_sum(Sums<N> *s) {
     for (int warp = 0; warp < tile_sites; warp += 32)
         for (int offset = 16; offset > 0; offset /= 2)
@@ -126,7 +127,7 @@ template <int N> Sums<N> block_sum(const Sums<N> *values, int count) {
     return tile_sum<N>(lanes);
 }
 
-// body(i) for all i, and its sums over tiles as the GPU adds them.
+// Calls body(i) for all i, and adds tiles by the same tree as the GPU.
 template <int N, class Body> void tile_sums(int n, const Body &body, const GlobalSum<N> &sum) {
 #pragma omp parallel for schedule(static)
     for (int tile = 0; tile < sum.shape.tiles; ++tile) {
@@ -178,11 +179,11 @@ struct SumLaunch {
     const char *what;
     const int *gate = nullptr; // a flag on the device; 0 there skips the whole launch
     int block = 128;           // threads a block on the GPU
-    double *defer = nullptr;   // slots for the sum, which the next launch is given as `pending`; nullptr: finished here
+    double *defer = nullptr; // slots for a sum that the next launch gets as `pending`; nullptr: this launch finishes it
 };
 
-// A heavy body can be cut into parts of a site: Body::Part, part(i, k) and complete(i, sum of the parts) besides
-// operator(). It is cut where there are fewer sites than the GPU has room for (device.parts_below()).
+// A heavy body can be split: several threads then share a site. It has Body::Part, part(i, k) and complete(i, sum of
+// the parts) besides operator(). It is split if there are too few sites to fill the GPU (device.parts_below()).
 template <class Body, class = void> struct has_parts : std::false_type {};
 template <class Body> struct has_parts<Body, std::void_t<typename Body::Part>> : std::true_type {};
 
@@ -199,8 +200,8 @@ template <class Body> struct exchanges<Body, std::void_t<decltype(Body::exchange
 #if defined(MILCGPU_WITH_CUDA)
 namespace cuda {
 
-// Finishes a sum whose warps have posted. Where the host has to help, the sum of this rank goes there, and that of all
-// ranks comes back.
+// Finishes a sum whose warps have posted. If the ranks do not reach each other's memory, the host adds up the sums of
+// all ranks.
 template <int N, class Last>
 void finish_over_ranks(Device &device, const GlobalSum<N> &sum, const Last &finish, const int *gate) {
     const int blocks = Pending<N, Last>{sum, finish}.blocks(max_block);
@@ -249,8 +250,8 @@ void finish_sources_over_ranks(Device &device, const GlobalSum<N> &sum, const Bo
 } // namespace cuda
 #endif
 
-// finish(sum over i of body(i)). min_blocks: blocks of 256 threads that must fit on an SM (bounds the registers a
-// thread).
+// finish(sum over i of body(i)). min_blocks: blocks of 256 threads that must fit on an SM, which limits the registers
+// of a thread.
 template <int N, int min_blocks = 1, class Body, class Last, class Before = NothingPending>
 void launch_sum(Device &device, int n, const Body &body, const Last &finish, const SumLaunch &how,
                 const Before &pending = {}) {
@@ -295,7 +296,7 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
 #endif
     if constexpr (parts_exist)
         if (in_parts) {
-            const auto by_parts = [&body](int i) { // in the GPU's order
+            const auto by_parts = [&body](int i) { // in the same order as the GPU
                 auto part = body.part(i, 0);
                 for (int k = 1; k < site_parts; ++k)
                     part = part + body.part(i, k);
@@ -336,9 +337,8 @@ void launch_sum_sources(Device &device, int n, int sources, const Body &body, co
         }
 }
 
-// Several sources without sums. On the GPU a thread does up to Body::together of them at a site, so that what they
-// share (links) is loaded once: body.of<count>(i, which). Body::blocks: blocks of 64 threads that must fit on an SM.
-// gate: as SumLaunch's.
+// Several sources without sums. On the GPU a thread does up to Body::together sources of a site, and loads links once
+// for them: body.of<count>(i, which). Body::blocks: blocks of 64 threads that must fit on an SM. gate: as in SumLaunch.
 template <class Body>
 void launch_sources(Device &device, int n, int sources, const Body &body, const int *gate, const char *what) {
 #if defined(MILCGPU_WITH_CUDA)

@@ -21,9 +21,8 @@ template <int N> __device__ __forceinline__ void post(Sums<N> *slot, const Sums<
         milcgpu::post(slot->v[k], s.v[k]);
 }
 
-// A warp, all threads of which call this, posts the sum over its sites: site i, this thread's, and the 31 beside it.
-// defer: the blocks of the next launch that add it wait for each other's groups, so the slots of these are emptied
-// here.
+// Posts the sum over the 32 sites of a warp; all its threads call this, each with its site i. defer: also empties the
+// slots of the groups, which blocks of the next launch will wait for.
 template <int N>
 __device__ __forceinline__ void post_warp(const GlobalSum<N> &sum, int i, const Sums<N> &s, bool defer) {
     const Sums<N> of_warp = warp_sum(s);
@@ -35,8 +34,8 @@ __device__ __forceinline__ void post_warp(const GlobalSum<N> &sum, int i, const 
             *reinterpret_cast<volatile PostedBits *>(&sum.groups()[i / tile_sites / group_tiles].v[k]) = unknown_bits;
 }
 
-// 64 threads that belong together, as for a tile, and for which `mine` is set wait for `count` sums of `parts` slots
-// each, add them in a fixed order and empty the slots; the total is in the first of the threads.
+// Called by all threads of a block; each 64 of them are a team. Teams with `mine` wait for `count` sums of `parts`
+// slots each, add them in a fixed order and empty the slots. The first thread of the team gets the total.
 template <int parts, int N>
 __device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, WaitReport *waits, Sums<N> *shared) {
     constexpr int at_once = group_tiles / tile_sites, numbers = parts * N;
@@ -77,8 +76,8 @@ __device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, Wa
                     words[at * numbers + k] = unknown_bits;
             }
         }
-    // The barrier is for `shared` too, which may still be read from the previous sum. (Noted in the loop, it was 90
-    // instructions more for each of four loops.)
+    // This barrier also protects `shared`, which may still be read for the previous sum. (Reporting the wait inside the
+    // loop took 90 more instructions for each of four loops.)
     if (__syncthreads_or(given_up))
         note_given_up(waits, parts == 1 ? Wait::group_sums : Wait::warp_sums);
     s = warp_sum(s);
@@ -91,9 +90,9 @@ __device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, Wa
     return s;
 }
 
-// The block that has the last tile of a group adds the group, and that of the last group all of them. It waits for
-// blocks of lower index only, which the GPU has started before it. finish is called by the first thread of each tile
-// that is `mine`.
+// The block with the last tile of a group adds the group. The block of the last group then adds all groups. They wait
+// only for blocks of lower index, which the GPU has started before. finish is called by the first thread of each tile
+// with `mine`.
 template <int N, class Last>
 __device__ __forceinline__ void add_up(const Last &finish, const GlobalSum<N> &sum, bool mine, int end_tile, int group,
                                        Sums<N> *shared) {
@@ -113,9 +112,9 @@ __device__ __forceinline__ void add_up(const Last &finish, const GlobalSum<N> &s
         finish(total);
 }
 
-// The first blocks of a launch (Pending::blocks) add what the launch before deferred, a tile of their threads a group;
-// that launch has ended, so nothing is waited for but what they post themselves. True for the last of these blocks, the
-// first thread of which gets the sum.
+// The first blocks of a launch (Pending::blocks) add the sum that the launch before has deferred; 64 threads add a
+// group. The launch before has ended, so they wait only for each other's groups. Returns true in the last of these
+// blocks, whose first thread gets the sum.
 template <int N> __device__ __forceinline__ bool add_deferred(const GlobalSum<N> &sum, int block, Sums<N> &total) {
     __shared__ Sums<N> shared[max_block / 32];
     const int tile = threadIdx.x / tile_sites, group = block * (blockDim.x / tile_sites) + tile;
@@ -132,8 +131,7 @@ template <int N> __device__ __forceinline__ bool add_deferred(const GlobalSum<N>
     return true;
 }
 
-// The first blocks add and finish what the launch before deferred; the others get their index among the blocks with
-// sites.
+// The first blocks add and finish the deferred sum. The other blocks get their index among the blocks with sites.
 template <int N, class Last> __device__ __forceinline__ int finish_pending(const Pending<N, Last> &pending) {
     const int block = static_cast<int>(blockIdx.x) - pending.blocks(blockDim.x);
     if (block >= 0)
@@ -178,9 +176,9 @@ __global__ void __launch_bounds__(max_block, min_blocks)
     add_up(finish, sum, threadIdx.x < tile_sites, first_tile + tiles_a_block, first_tile / group_tiles, shared);
 }
 
-// The same for lattices too small to fill the GPU with a thread a site: 4 threads a site, a block of 256 threads a
-// tile. Each computes part k of the site; the parts are added in order. 2 blocks an SM: 128 registers a thread, which
-// one direction's work fits in.
+// The same for lattices that are too small to fill the GPU with one thread per site: 4 threads per site, so a block of
+// 256 threads has one tile. Thread k of a site computes part k; the parts are added in order. 2 blocks per SM leave 128
+// registers to a thread, which is enough for one direction.
 template <int N, class Body, class Last, class Before>
 __global__ void __launch_bounds__(site_parts *tile_sites, 2)
     run_sum_in_parts(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
@@ -254,8 +252,8 @@ __global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
                tile / group_tiles, shared);
 }
 
-// Several sources without sums. A block has a tile of sites for Body::together sources; the blocks after it have the
-// others.
+// Several sources without sums. A block has one tile of sites for Body::together sources. The next blocks have the
+// other sources.
 template <class Body>
 __global__ void __launch_bounds__(tile_sites, Body::blocks)
     run_sources(const Body body, int n, int sources, const int *gate) {
@@ -271,13 +269,13 @@ __global__ void __launch_bounds__(tile_sites, Body::blocks)
     MILCGPU_UNROLL
     for (int r = 0; r < most; ++r)
         own.k[r] = first + min(r, count - 1);
-    if (sources <= 2) // one code in all blocks: with two at once 6 sources in single took 1.6 times as long
+    if (sources <= 2) // all blocks run the same code: a mixture made 6 sources in single 1.6 times slower
         body.template of<2>(i, own, count);
     else
         body.template of<most>(i, own, count);
 }
 
-// As many blocks as are Pending: the sum that the launch before deferred, as the sum of this rank.
+// Adds the sum that the launch before has deferred: the sum of this rank. Runs with Pending::blocks blocks.
 template <int N>
 __global__ void __launch_bounds__(max_block) add_slots(const GlobalSum<N> sum, Sums<N> *total, const int *gate) {
     wait_for_previous();
@@ -288,7 +286,7 @@ __global__ void __launch_bounds__(max_block) add_slots(const GlobalSum<N> sum, S
         *total = own;
 }
 
-// The same for several sources, `blocks` blocks each: the sums of this rank, 0 for sources that are done.
+// The same for several sources, `blocks` blocks for each. Sources that are done get 0.
 template <int N, class Body>
 __global__ void __launch_bounds__(max_block)
     add_slots_of_sources(const Body body, const GlobalSum<N> sum, int blocks, Sums<N> *totals) {
@@ -302,8 +300,8 @@ __global__ void __launch_bounds__(max_block)
         totals[source] = own;
 }
 
-// All threads of a block: numbers[0] to numbers[count - 1], in shared memory, become the sums of those of all ranks; up
-// to widest_sum of them for the first thread only. One block of a launch calls this, at most once.
+// Called by all threads of a block, at most once in a launch. Replaces numbers[0] to numbers[count - 1] in shared
+// memory by their sums over all ranks. If there are at most widest_sum numbers, only the first thread may read them.
 template <int most> __device__ __forceinline__ void add_over_peers(Peers *p, double *numbers, int count) {
     __shared__ double all[most_peers][most];
     __syncthreads();
@@ -330,7 +328,7 @@ template <int most> __device__ __forceinline__ void add_over_peers(Peers *p, dou
         *reinterpret_cast<volatile PostedBits *>(&place) = unknown_bits;
     }
     __syncthreads();
-    constexpr bool few = most <= widest_sum; // the first thread adds them, and no other one needs them
+    constexpr bool few = most <= widest_sum; // then the first thread adds them alone
     for (int k = few ? 0 : threadIdx.x; k < count && (!few || threadIdx.x == 0); k += few ? 1 : blockDim.x) {
         double total = all[0][k];
         for (int rank = 1; rank < posters; ++rank)
@@ -343,8 +341,8 @@ template <int most> __device__ __forceinline__ void add_over_peers(Peers *p, dou
         p->sums += 1;
 }
 
-// One block, from the sums of this rank: of all ranks, each with what follows. peers: nullptr where they are those of
-// all ranks already.
+// One block: adds the sums of this rank to those of the others and calls finish for each source. peers: nullptr if
+// `totals` are sums over all ranks already.
 template <int N, class Body, class Last>
 __global__ void __launch_bounds__(max_block)
     finish_sources(const Body body, const Last finish, int sources, const Sums<N> *totals, Peers *peers) {
@@ -361,14 +359,14 @@ __global__ void __launch_bounds__(max_block)
             finish(all[source], source);
 }
 
-// One thread, with the sum of all ranks.
+// One thread calls finish with the sum of all ranks.
 template <int N, class Last> __global__ void finish_with(const Last finish, const Sums<N> *total, const int *gate) {
     wait_for_previous();
     if (gate == nullptr || *gate != 0)
         finish(*total);
 }
 
-// The blocks that are Pending, without the host. peers: nullptr where there is one rank.
+// The work of the Pending blocks, without the host. peers: nullptr if there is one rank.
 template <int N, class Last>
 __device__ __forceinline__ void finish_pending_of_ranks(const Pending<N, Last> &pending, Peers *peers) {
     __shared__ Sums<N> shared;
@@ -393,7 +391,7 @@ __device__ __forceinline__ void finish_pending_of_ranks(const EitherPending<Firs
         finish_pending_of_ranks(pending.second, peers);
 }
 
-// Blocks that do nothing else.
+// A launch of Pending blocks only.
 template <int N, class Last>
 __global__ void __launch_bounds__(max_block)
     finish_deferred(const Last finish, const GlobalSum<N> sum, Peers *peers, const int *gate) {
@@ -403,8 +401,9 @@ __global__ void __launch_bounds__(max_block)
     finish_pending_of_ranks(Pending<N, Last>{sum, finish}, peers);
 }
 
-// A launch over the sites of a box that is cut. The sum is deferred. Body: exchange (a PeerLaunch), parity (of what is
-// made), operator()(i), inner(i) for sites that neither read ghosts nor are sent, part(i, k) and complete(i, part).
+// A launch over the sites of a box that is cut. The sum is deferred. The body has exchange (a PeerLaunch), parity (of
+// the new vector), operator()(i), inner(i) for sites that neither read ghosts nor are sent, part(i, k) and complete(i,
+// part).
 template <int N, int min_blocks, bool in_parts, class Body, class Before>
 __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
     run_sum_cut(const Body body, int n, const GlobalSum<N> sum, bool wanted, const int *gate, const Before pending) {
@@ -412,12 +411,12 @@ __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
     const int block = static_cast<int>(blockIdx.x) - pending.blocks(blockDim.x);
     const int turn = in_parts ? block : block * (blockDim.x / tile_sites) + threadIdx.x / tile_sites;
     const int tile = turn >= 0 && turn < sum.shape.tiles ? exchange.tile(turn) : sum.shape.tiles;
-    wait_for_previous(); // what has been read before never changes
-    // Block 0 sees the gate as the launch before has left it, and so alike on all ranks: it falls in a launch only
-    // after block 0 has added its part of the pending sum.
+    wait_for_previous(); // what was read above never changes
+    // Block 0 reads the gate as the launch before has left it, which is the same on all ranks. Only finish can close
+    // the gate, and it needs block 0's part of the pending sum first.
     const bool open = gate == nullptr || *gate != 0;
     if (exchange.map.peers != nullptr && blockIdx.x == 0 && threadIdx.x == 0) {
-        count_vector(exchange.map.peers, body.parity); // all launches count, whatever the gate says
+        count_vector(exchange.map.peers, body.parity); // every launch counts, even if the gate is closed
         if (exchange.relays && open)
             announce(exchange.map.peers, 1 - body.parity, Body::bytes, Body::word);
     }

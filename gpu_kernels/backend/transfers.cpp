@@ -11,18 +11,18 @@ namespace milcgpu {
 
 namespace {
 
-constexpr size_t staging_bytes = size_t(4) << 20; // of one of the pinned buffers
+constexpr size_t staging_bytes = size_t(4) << 20; // of each pinned buffer
 constexpr int staging_slots = 3;
-constexpr size_t least_staged = size_t(1) << 17; // bytes; below, the driver's own way is as fast
+constexpr size_t least_staged = size_t(1) << 17; // bytes; smaller copies are as fast by the driver
 constexpr size_t letter_bytes = 8192;
-constexpr int most_letters = 16; // to the device without a wait; one more place is for those to the host
+constexpr int most_letters = 16; // copies to the device that nothing waits for; one more is for those to the host
 
 } // namespace
 
 void Device::copy_to_device(void *to, const void *from, size_t bytes) {
     copy_rows_to_device(to, from, bytes, bytes, 1);
 }
-// Numbers that the library itself reads: without the wait that comes before the caller's memory is written.
+// Numbers that the library itself reads. Copies into the caller's memory first wait for the queue; these do not.
 void Device::copy_to_host(void *to, const void *from, size_t bytes) {
     fail_if_planted();
     read_rows(to, from, bytes, bytes, 1);
@@ -33,11 +33,11 @@ struct Device::Rows {
     unsigned char *data;
     size_t pitch, width, rows;
     size_t bytes() const { return width * rows; }
-    // Bytes [from, from + n) of the packed rows to or from `packed`, by several threads.
+    // Copies bytes [from, from + n) of the packed rows to or from `packed`, with several threads.
     void copy(unsigned char *packed, size_t from, size_t n, bool to_packed) const {
         const size_t piece = 1 << 16;
         const long long pieces = static_cast<long long>((n + piece - 1) / piece);
-        // More threads than this do not make a host's memory faster.
+        // More threads do not make the host's memory faster.
         const int threads = pieces > 4 ? std::min(omp_get_max_threads(), 16) : 1;
 #pragma omp parallel for schedule(static) num_threads(threads)
         for (long long k = 0; k < pieces; ++k) {
@@ -86,8 +86,7 @@ void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_
         host.copy(static_cast<unsigned char *>(to), 0, host.bytes(), true);
 }
 
-// Staged copies write the host's memory only after a wait for all that was queued before, so they need none of their
-// own.
+// Staged copies wait for all earlier work before they write the host's memory. So nothing else has to wait here.
 void Device::copy_rows_to_host(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
     if (on_gpu() && !goes_directly(to, width * rows)) {
         make_staging();
@@ -155,8 +154,8 @@ bool Device::is_pinned(const void *host) const {
     return attributes.type == cudaMemoryTypeHost;
 }
 
-// Without the staging buffers: what is pinned, and what is small unless the driver's own way, which may wait for the
-// queue, would keep the host from what it has to do meanwhile.
+// Whether the driver copies directly, without staging buffers: pinned memory, and small copies. But not small copies if
+// the host has other work meanwhile (meanwhile_), because the driver may wait for the queue.
 bool Device::goes_directly(const void *host, size_t bytes) const {
     return (bytes < least_staged && !meanwhile_) || is_pinned(host);
 }
@@ -170,7 +169,7 @@ void Device::make_staging() {
             raise(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "create an event");
             event = made;
         }
-    if (meanwhile_) // allocating may wait for kernels, and these for the host
+    if (meanwhile_) // allocating may wait for kernels that wait for the host
         wait_for_event(nullptr);
     raise(cudaMallocHost(&staging_, staging_slots * staging_bytes), "allocate pinned host memory");
 }
@@ -181,7 +180,7 @@ unsigned char *Device::staging(int slot) {
     return static_cast<unsigned char *>(staging_) + slot * staging_bytes;
 }
 
-// Returns when the host's memory has been read; the last buffers may still be on their way.
+// Returns when the host's memory has been read. The last buffers may still be copied to the device.
 void Device::stage_to_device(void *to, const Rows &from) {
     size_t done = 0;
     for (int slot = 0; done < from.bytes(); slot = (slot + 1) % staging_slots) {
@@ -265,7 +264,7 @@ void *Device::allocate_pinned(size_t bytes) {
     if (on_gpu() && meanwhile_) // as in make_staging
         wait_for_event(nullptr);
 #endif
-    own_pinned_.push_back({nullptr, bytes, false}); // its entry first: what is allocated then cannot be lost
+    own_pinned_.push_back({nullptr, bytes, false}); // the entry comes first, so that the memory cannot be lost
     void *&data = own_pinned_.back().data;
     try {
 #if defined(MILCGPU_WITH_CUDA)

@@ -7,7 +7,7 @@ namespace milcgpu {
 
 namespace {
 
-// What the solution gains is in single where half precision iterates.
+// The change of the solution is in single if half precision iterates.
 template <class S> using GainOf = std::conditional_t<std::is_same<S, SpinorHalf>::value, SpinorSingle, S>;
 
 // acc + a x

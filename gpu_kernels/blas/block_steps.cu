@@ -8,8 +8,8 @@ namespace {
 
 using Number = Complex<double>;
 
-// Those who work on small matrices together. each(rows, columns, f): f(i, j) for all elements, in any order; it returns
-// when all of it is done.
+// A team of threads that works on small matrices. each(rows, columns, f) calls f(i, j) for all elements, in any order,
+// and returns when all calls are done.
 struct Alone {
     template <class Function> MILCGPU_HD void each(int rows, int columns, const Function &f) const {
         for (int i = 0; i < rows; ++i)
@@ -18,7 +18,7 @@ struct Alone {
     }
 };
 #if defined(MILCGPU_WITH_CUDA)
-struct Block { // a thread has an element
+struct Block { // each thread has one element
     template <class Function> MILCGPU_HD void each(int rows, int columns, const Function &f) const {
 #if MILCGPU_ON_DEVICE
         const int i = threadIdx.x / most_block, j = threadIdx.x % most_block;
@@ -32,15 +32,15 @@ struct Block { // a thread has an element
 };
 #endif
 
-struct Room { // a and b, and for a basis c and d, are what an elimination works in
+struct Room { // a and b are the room of an elimination; for a new basis c and d, too
     BlockState::Matrix a, b, c, d, r_r, p_p, delta, inverse, beta, moved;
-    double one_over[most_block]; // 1 / what stood on the diagonal at first; 0: that was not positive
-    float left[most_block];      // pivots, as parts of it; -1: it has been taken
+    double one_over[most_block]; // 1 / the diagonal element before the elimination; 0 if that was not positive
+    float left[most_block];      // pivots divided by that element; -1: the row is done
 };
 
 MILCGPU_HD Number unit(bool one) { return {one ? 1.0 : 0.0, 0}; }
 
-// Pivots of the hermitian n x n matrix a, before the first is taken.
+// The pivots of the hermitian n x n matrix a before the elimination.
 template <class Team> MILCGPU_HD void start_pivots(const Team &team, Room &room, int n) {
     Room *const r = &room;
     team.each(most_block, 1, [=](int i, int) {
@@ -49,7 +49,8 @@ template <class Team> MILCGPU_HD void start_pivots(const Team &team, Room &room,
         r->left[i] = x > 0 ? 1.0f : -1.0f;
     });
 }
-// The row that is next: that with the largest pivot; -1: none has more than `weakest`. A row with NaN never is.
+// The row with the largest pivot, which is eliminated next; -1: no pivot is above `weakest`. A row with NaN is never
+// taken.
 MILCGPU_HD int next_pivot(const Room &room, float weakest) {
     int p = -1;
     float best = weakest;
@@ -61,13 +62,13 @@ MILCGPU_HD int next_pivot(const Room &room, float weakest) {
     }
     return p;
 }
-// After a step of an elimination: what is left of pivot i, which has become x.
+// The new left[i] after a step of the elimination, when the diagonal element of row i has become x.
 MILCGPU_HD float pivot_left(const Room &room, int i, int taken, double x) {
     return i == taken || room.left[i] < 0 ? -1.0f : static_cast<float>(x * room.one_over[i]);
 }
 
-// The inverse of the hermitian n x n matrix room.a, by Gauss and Jordan: of its rows and columns with pivots above
-// `weakest`. The others are zero. To room.inverse.
+// room.inverse = inverse of the hermitian n x n matrix room.a by Gauss-Jordan elimination. Only rows and columns with
+// pivots above `weakest` are inverted; the others become zero.
 template <class Team> MILCGPU_HD void invert(const Team &team, Room &room, int n, double weakest) {
     Number *a = room.a, *next = room.b;
     Room *const r = &room;
@@ -91,8 +92,8 @@ template <class Team> MILCGPU_HD void invert(const Team &team, Room &room, int n
     });
 }
 
-// m with m^dag a m = 1 for the hermitian n x n matrix room.a, by elimination: for its rows with pivots above `weakest`.
-// The other columns of m are zero. To room.inverse.
+// room.inverse = m with m^dag a m = 1, for the hermitian n x n matrix a in room.a, by elimination. Only rows with
+// pivots above `weakest` count; the other columns of m are zero.
 template <class Team> MILCGPU_HD void orthonormalize(const Team &team, Room &room, int n, double weakest) {
     Number *a = room.a, *next = room.b, *rows = room.c, *next_rows = room.d; // rows a rows^dag becomes diagonal
     Room *const r = &room;
@@ -121,7 +122,7 @@ template <class Team> MILCGPU_HD void orthonormalize(const Team &team, Room &roo
     });
 }
 
-// sum over k of a_ik b_kj; a: `inner` columns, b: `columns`. And with a^dag, which has `rows` columns.
+// Element i, j of a b; a has `inner` columns, b has `columns`. adjoint_product: of a^dag b, with n x n matrices.
 MILCGPU_HD Number product(const Number *a, const Number *b, int i, int j, int inner, int columns) {
     Number sum = {0, 0};
     for (int k = 0; k < inner; ++k)
@@ -135,10 +136,11 @@ MILCGPU_HD Number adjoint_product(const Number *a, const Number *b, int i, int j
     return sum;
 }
 
-// Pivots of steps that count: what is below is rounding of sums in double.
+// Matrices of a step are inverted where their pivots are above this; smaller ones are rounding errors of sums in
+// double.
 constexpr double weakest_of_steps = 1e-14;
 
-// To room.inverse: the inverse of a matrix, of its diagonal alone in lock-step.
+// room.inverse = inverse of a matrix, in lock-step of its diagonal alone.
 template <class Team>
 MILCGPU_HD void invert_some(const Team &team, Room &room, const BlockState *s, const Number *matrix) {
     const int n = s->sources;
@@ -148,7 +150,8 @@ MILCGPU_HD void invert_some(const Team &team, Room &room, const BlockState *s, c
     invert(team, room, n, weakest_of_steps);
 }
 
-// From room.r_r of the residuals as they are, and room.delta: `basis` and delta in it. In lock-step both are diagonal.
+// Computes `basis`, and delta in that basis, from room.r_r of the present residuals and room.delta. In lock-step both
+// are diagonal.
 template <class Team> MILCGPU_HD void change_basis(const Team &team, Room &room, BlockState *s) {
     const int n = s->sources;
     const bool lock_step = s->lock_step != 0;
@@ -162,8 +165,8 @@ template <class Team> MILCGPU_HD void change_basis(const Team &team, Room &room,
     team.each(n, n, [=](int i, int j) { s->delta[i * n + j] = product(r->a, r->delta, i, j, n, n); });
 }
 
-// <P, P> of the new directions R + P beta, from room.p_p of the old ones, room.beta and room.r_r; old directions are
-// orthogonal to R.
+// Computes <P, P> of the new directions R + P beta from room.p_p of the old ones, room.beta and room.r_r. The old
+// directions are orthogonal to R.
 template <class Team> MILCGPU_HD void move_p_p(const Team &team, Room &room, BlockState *s) {
     const int n = s->sources;
     Room *const r = &room;
@@ -189,7 +192,7 @@ struct Start {
     }
 };
 
-// What is known of residuals in their new basis, and of directions along them.
+// Sets what follows from <R, R> of the residuals in their new basis, and from directions P = R.
 struct InBasis {
     BlockState *state;
     template <class Team> MILCGPU_HD void operator()(const Team &team, Room &room) const {
@@ -236,7 +239,7 @@ struct StepLength {
             Number v = {0, 0};
             if (!lock_step)
                 v = product(r->inverse, r->r_r, i, j, n, n);
-            else if (i == j && !(s->rr[i] < s->target_rr[i])) // a source that is done stays as it is
+            else if (i == j && !(s->rr[i] < s->target_rr[i])) // a source that is done does not change
                 v = r->inverse[k] * r->r_r[k];
             r->moved[k] = v;
             s->minus_alpha[k] = -1.0 * v;
@@ -250,8 +253,8 @@ struct StepLength {
     }
 };
 
-// The iteration is counted and judged. Every test is false for NaN, and NaN is asked for first, so NaN never passes as
-// convergence.
+// Counts and judges the iteration. NaN is tested for first, and every later test is false for NaN. So NaN is never
+// taken for convergence.
 struct Judge {
     BlockHead *head;
     MILCGPU_HD void operator()(int, int) const {
@@ -370,7 +373,7 @@ template <class Work> void run_one_block(Device &device, const Work &work, const
 MILCGPU_HD const Complex<double> *alpha_of(const BlockState *s, int step, double) { return s->alpha[step]; }
 MILCGPU_HD const Complex<float> *alpha_of(const BlockState *s, int step, float) { return s->alpha_in_single[step]; }
 
-// A thread has a site for all sources, or for up to `most` of them.
+// Each thread has one site of all sources, or of up to `most` sources.
 template <class S, int most> struct UpdateBlock {
     using Real = typename S::Real;
     SourceAddresses<most_block> p[cg_kept_steps];
@@ -390,7 +393,7 @@ template <class S, int most> struct UpdateBlock {
         for (int k = 0; k < pending; ++k) {
             const int step = (iterations - pending + k) % cg_kept_steps;
             const Complex<Real> *const alpha = alpha_of(s, step, Real()) + first;
-            MILCGPU_UNROLL_TWICE // the next direction is under way
+            MILCGPU_UNROLL_TWICE // loads the next direction meanwhile
                 for (int source = 0; source < n; ++source) {
                 const Vector<Real> direction = load_spinor<S>(p[step][source], stride, i);
                 MILCGPU_UNROLL

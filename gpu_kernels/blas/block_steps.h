@@ -6,14 +6,14 @@
 //
 // <P, A P> = shift <P, P> + sign <B P, B P>, and <P', P'> = <R', R'> + beta^dag <P, P> beta.
 //
-// Residuals become dependent on each other, and rounding of the large ones would spoil what a small one has beyond
-// them. So R are orthonormal combinations of the residuals (A. A. Dubrulle, ETNA 12 (2001) 216), R delta are the
-// residuals themselves, and from time to time another basis is taken: R becomes R M with M^dag <R, R> M = 1. A zero
-// residual, two equal ones, one that is the sum of others: there are fewer columns of M, the others are zero.
+// During the iteration the residuals become linearly dependent, and rounding errors of large ones spoil small ones. So
+// R are not the residuals themselves but orthonormal combinations of them (A. A. Dubrulle, ETNA 12 (2001) 216); the
+// residuals are R delta. From time to time a new basis is taken: R becomes R M with M^dag <R, R> M = 1. If the
+// residuals are dependent (one is zero, two are equal, one is the sum of others), some columns of M are zero.
 //
-// With the diagonals of these matrices alone it is a conjugate gradient for each source by itself, in lock-step.
+// In lock-step only the diagonals of these matrices are used. That is one conjugate gradient for each source.
 //
-// The matrices stay on the device. A launch of one block works on them, which takes a few microseconds.
+// The matrices stay on the device, where launches of a single block compute with them, in a few microseconds.
 #pragma once
 #include "gpu_kernels/blas/cg_state.h"
 #include "gpu_kernels/su3/fields.h"
@@ -28,54 +28,56 @@ struct BlockHead {
     CgStop stop;
     int sources, lock_step;
     int iterations, iteration_limit;
-    int lowest_at, stall;          // the iteration with the lowest residual; stop when it was so many before
+    int lowest_at, stall;          // the iteration with the lowest residual; stop when it was `stall` iterations ago
     int negative;                  // <p, A p> < 0 for a direction p: stop
-    double lowest;                 // of the largest |r|^2 / target
+    double lowest;                 // smallest value so far of the largest |r|^2 / target
     double shift;                  // of A
     double sign;                   // of B^dag B in A: 1 or -1
-    double weakest;                // pivot that counts in a new basis, as a part of its number on the diagonal
+    double weakest;                // in a new basis, pivots count if they are above this part of the diagonal element
     double leave;                  // stop when a source is done and the largest |r|^2 / target is above that
     double reliable_factor;        // stop when each |r|^2 has fallen below that times the largest; 0 = never
     double rr[most_block];         // |r|^2
     double largest_rr[most_block]; // since the start
     double target_rr[most_block];  // where a source is done
-    int place[most_block];         // among the solutions, of the solution of each residual
-    double scale[most_block];      // a field of the iteration times scale is that of the system as given
+    int place[most_block];         // which solution belongs to residual j
+    double scale[most_block];      // a vector here times scale is the vector of the caller's system
 };
 
 struct BlockState : BlockHead {
     using Matrix = Complex<double>[most_block * most_block]; // [row][column], rows one behind the other
     Matrix r_r, p_p, bp_bp;                                  // <R, R>, <P, P>, <B P, B P>
     Matrix p_r, ap_r;                                        // <P, R>, <A P, R>
-    Matrix r_r_inverse, ap_p_inverse;                        // of the part that is well-conditioned, else 0
+    Matrix r_r_inverse, ap_p_inverse;                        // of the well-conditioned part; 0 in the rest
     Matrix minus_alpha, beta;
     Matrix basis, delta;         // M, and R delta = residuals
-    Matrix alpha[cg_kept_steps]; // alpha delta of iteration k at k mod cg_kept_steps; in single, too
+    Matrix alpha[cg_kept_steps]; // alpha delta of iteration k at k mod cg_kept_steps
     Complex<float> alpha_in_single[cg_kept_steps][most_block * most_block];
 };
 
-// Whence <P, R> and <A P, R> of a step come: from the matrices before, or from sums of their own, p_r and ap_r. What
-// follows from the matrices before is off by all rounding since they were last taken.
+// How <P, R> and <A P, R> of a step are found. before: computed from the matrices of the step before; rounding errors
+// add up from step to step. sums: summed over the sites (p_r and ap_r).
 enum class From { before, sums };
 
-// After r_r of residuals: basis, in which they are to be taken.
+// Needs r_r. Computes `basis` for a new set of residuals R.
 void block_start(Device &, BlockState *);
-// After r_r of residuals in a new basis: all that is known then. After block_start for directions P = R.
+// Needs r_r of the residuals in the new basis. Sets everything that follows from it; after block_start with directions
+// P = R.
 void block_in_basis(Device &, BlockState *);
-// After bp_bp, and p_r where it comes from sums: alpha and its negative.
+// Needs bp_bp, and with From::sums p_r. Computes alpha and -alpha.
 void block_step_length(Device &, BlockState *, From p_r);
-// After r_r of the new residuals, and ap_r where it comes from sums: beta; the iteration is counted and judged. Where
-// there is no new basis, also p_p. Else beta is for residuals in `basis`, in which they are to be taken now.
+// Needs r_r of the new residuals, and with From::sums ap_r. Computes beta; counts and judges the iteration. Without a
+// new basis it also computes p_p. With a new basis, the caller must take the residuals in `basis` next; beta is for
+// these.
 void block_direction(Device &, BlockState *, From ap_r, bool new_basis);
-// After ap_r of residuals that were computed afresh, `sources` of them, with the directions of the last
-// step, `directions` of them: beta for directions conjugate to those. from[j], lock-step: the direction of residual j.
+// Needs ap_r of `sources` true residuals with the `directions` directions of the last step. Computes beta for new
+// directions that are conjugate to those. from[j], in lock-step: which direction belongs to residual j.
 struct BlockRedirect {
     int directions, sources, from[most_block];
 };
 void block_redirect(Device &, BlockState *, const BlockRedirect &);
 
-// X += scale P alpha for the last iterations: `steps` of them where the iteration goes on; `stopped`: those since the
-// last such update, where it has ended. p[k]: directions of iteration k. x: in double, a source for each solution.
+// X += scale P alpha for the last `steps` iterations, if the iteration goes on. stopped: if it has ended, for all
+// iterations since the last such update. p[k]: directions of iteration k. x: in double, one source for each solution.
 // Bytes a site: a spinor for each direction, and x twice; flops: 24 a direction and source.
 struct BlockSolutions {
     SpinorBlock p[cg_kept_steps], x;

@@ -37,7 +37,7 @@ struct StartFinish : Finish {
     MILCGPU_HD void operator()(const Sums<1> &rr) const { state->start(rr.v[0], rr.v[0]); }
 };
 
-// What follows for a site of the direction, as stored; and for the launch as a whole, by one thread.
+// What is done with a site of the direction after it was stored, and, by one thread, at the end of the launch.
 struct SendNothing {
     MILCGPU_HD void begin() const {}
     template <class S> MILCGPU_HD void send(int, const StoredSpinor<S> &) const {}
@@ -62,7 +62,7 @@ struct SendToPeers {
 
 template <class S, class Send> struct UpdateSolutions {
     SourceAddresses<max_shifts> r[cg_kept_steps];
-    SourceAddresses<max_shifts> p, copy, x; // copy: nullptr where there is none
+    SourceAddresses<max_shifts> p, copy, x; // copy: nullptr if there is none
     size_t stride;
     const CgState *states;
     int count, steps;
@@ -125,7 +125,7 @@ struct CorrectFinish : Finish {
     CgState *state;
     MILCGPU_HD void operator()(const Sums<3> &sums) const {
         state->rr = sums.v[0];
-        state->cross = sums.v[1]; // <r, p>, until Project has used it
+        state->cross = sums.v[1]; // <r, p> for Project, which runs next
         state->jump = sums.v[2];
     }
 };

@@ -1,5 +1,6 @@
-// Half of a normal operator A = a + B^dag B or a - B^dag B and what is fused onto its end. A x is a x - D in: for
-// staggered fermions B is D, which is anti-hermitian, and for the Laplace operator B = kappa D is hermitian.
+// A normal operator A = a + B^dag B or a - B^dag B is applied in two launches, its halves: first B, then B^dag with an
+// epilogue, which does more with the result while it is in registers. Below, A x = a x - D in with in = B x. For
+// staggered fermions B is D, which is anti-hermitian; for the Laplace operator B = kappa D is hermitian.
 //
 //   epilogue   out                             sum (deterministic, in double)
 //   plain      B in                            |out|^2
@@ -17,8 +18,8 @@ namespace milcgpu {
 
 enum class Epilogue { plain, normal, residual, step };
 
-// The one table of epilogues. spinors: read or written a site, `in` and `out` included. flops: a site, for the epilogue
-// and its sums.
+// The table of epilogues. spinors: how many are read or written for each site, with `in` and `out`. flops: of the
+// epilogue and its sums, for each site.
 struct EpilogueTraits {
     Epilogue epilogue;
     const char *name;
@@ -33,28 +34,28 @@ constexpr const char *name(Epilogue e) { return traits(e).name; }
 
 // A launch of one half, on one source or on several.
 struct HalfCall {
-    SpinorBlock in, out;     // as many sources each
+    SpinorBlock in, out;     // with the same number of sources
     SpinorBlock x{}, z{};    // normal: x; residual and step: x and z
     SpinorBlock s{};         // step
     double a = 0, alpha = 1; // normal and residual
     double *sum = nullptr;   // on the device, one source; nullptr: not wanted
-    // In a conjugate gradient, plain or step: the scalars are those of `cg` (an array, one a source), a source whose
-    // cg->active is 0 is left alone, and the sum goes to cg: plain gives alpha, step rr_new and cross; the iteration is
-    // recorded and judged.
-    // nullptr: of several sources nothing is summed, and they have one `a` and `alpha`.
+    // Conjugate gradient, plain or step: the scalars are those of `cg` (on the device, one for each source). A source
+    // whose cg->active is 0 is skipped. The sums go to cg: plain sets alpha; step sets rr_new and cross, then the
+    // iteration is recorded and judged. nullptr: no conjugate gradient; `a` and `alpha` hold for all sources, and with
+    // several sources nothing is summed.
     CgState *cg = nullptr;
-    // Without cg and checksums: where this is 0 on the device, the launch does nothing.
+    // Without cg and checksums: if this is 0 on the device, the launch does nothing.
     const int *gate = nullptr;
-    bool along_p = false; // plain: in is p, else r
-    bool judge = true;    // step; false where relative_residual (blas.h) does it
-    // One source: that sum, deferred to the launch that follows (nullptr: finished in this one), and that of the launch
-    // before, plain's to step and step's to plain. Slots: DeferredSums.
+    bool along_p = false; // plain: `in` is the direction p; false: the residual r
+    bool judge = true;    // step: false if relative_residual (blas.h) judges
+    // One source. defer: slots for the sum of this launch, which the next launch finishes (nullptr: this one does).
+    // pending: slots of the sum that the launch before has deferred to this one. Slots: DeferredSums.
     double *defer = nullptr, *pending = nullptr;
-    // Where the lattice is cut, one source: `in` was made by the launch before, which has sent the neighbours what they
-    // need of it; and this launch sends what they need of `out`, because the next one takes it as its `in`.
+    // One source on a lattice that is cut. in_sent: the launch before has made `in` and sent the neighbours their
+    // ghosts of it. send_out: this launch sends the ghosts of `out`, because the next launch reads it as its `in`.
     bool in_sent = false, send_out = false;
-    // Residual of one source: checksums[k] (device) += the checksum of what NormalOperator::stands_on()[k] says, as
-    // this launch reads it. nullptr: not wanted.
+    // Residual of one source: checksums[k] (device) += checksum of the data NormalOperator::stands_on()[k], as this
+    // launch reads them. nullptr: not wanted.
     uint64_t *checksums = nullptr;
 
     // The same for source k alone.
@@ -65,9 +66,9 @@ struct HalfCall {
     }
 };
 
-// Of a row of a stencil's table, on the GPU: threads a block; how many blocks of 256 threads (of 64 where it takes
-// several sources) must fit on a multiprocessor; sources a thread. Whether a site takes four threads is the device's
-// (Device::parts_below).
+// How the GPU launches a row of a stencil's table. block: threads per block. min_blocks: how many blocks of 256 threads
+// (with several sources, of 64) must fit on a multiprocessor. sources: how many a thread does. Whether four threads
+// share a site is decided by Device::parts_below.
 struct LaunchShape {
     int block, min_blocks, sources;
 };

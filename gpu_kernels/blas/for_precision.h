@@ -19,7 +19,7 @@ template <class Function> void for_precision(Precision precision, const Function
     }
 }
 
-// A spinor field as kernels take it; without data where there is none.
+// A spinor field as kernels take it; an empty one for an empty field.
 template <class S> struct SpinorView {
     unsigned char *data;
     size_t stride;

@@ -1,5 +1,5 @@
-// Factors of momenta, and sums along one direction with them (momentum_sums.h). One thread a line, class, parity and
-// output. Bytes: 16 a number and output.
+// Factors of momenta, and sums over one direction with them (momentum_sums.h). One thread for each line, class, parity
+// and output. Bytes: 16 a number and output.
 #include "gpu_kernels/backend/launch.h"
 #include "gpu_kernels/blas/momentum_sums.h"
 #include <cmath>
@@ -48,7 +48,7 @@ MomentumSums::MomentumSums(Device &device, const Geometry &geometry, const std::
         for (size_t m = 0; m < momenta.size(); ++m) {
             const Output wanted = {before[m], momenta[m].p[mu], momenta[m].parity[mu]};
             size_t q = 0;
-            // One output a momentum at the last level, so that momenta keep their numbers.
+            // At the last level each momentum has an output of its own, in the order of the momenta.
             while (k < 2 && q < outputs.size() &&
                    !(outputs[q].from == wanted.from && outputs[q].p == wanted.p && outputs[q].parity == wanted.parity))
                 ++q;

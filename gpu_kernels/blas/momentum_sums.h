@@ -1,6 +1,6 @@
-// Sums over space with the factors of many momenta. A factor is a product of one in x, one in y and one in z, so the
-// sums go one direction after the other, each for the factors that differ. Threads add in order: no tree, the same
-// bits always.
+// Sums over space with the factors of many momenta. A factor is a product of a factor in x, one in y and one in z. So
+// the code sums over one direction after the other. Momenta that agree in the directions so far share these sums. Each
+// thread adds its numbers in order, so results are always the same bits.
 #pragma once
 #include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/geometry/geometry.h"
@@ -19,20 +19,20 @@ struct Momentum {
 
 class MomentumSums {
   public:
-    // Sums go along order[0] first, then along order[1] and order[2]; the outputs of the last one are the momenta.
+    // Sums over direction order[0] first, then order[1] and order[2]. The last sums have one output for each momentum.
     MomentumSums(Device &, const Geometry &, const std::vector<Momentum> &, const int *origin,
                  const std::array<int, 3> &order);
-    struct Level { // sums along a direction
+    struct Level { // the sums over one direction
         int direction = 0, outputs = 0;
         DeviceArray<Complex<double>> factors; // [output][coordinate]
-        DeviceArray<int> from;                // which output of the level before
+        DeviceArray<int> from;                // the output of the level before that each output sums
     };
     const Level &level(int k) const { return levels_[k]; }
     int momenta() const { return levels_[2].outputs; }
 
-    // numbers: [level k - 1's output][class][outer][coordinate along level k's direction][inner]. to: [output][parity
-    // of that coordinate][class][outer][inner]; the parities of global coordinates are kept apart only where parities
-    // = 2. Flops: 8 a number and output.
+    // The sums of level k. numbers: [output of level k - 1][class][outer][coordinate in the direction of level
+    // k][inner]. to: [output][parity of that coordinate][class][outer][inner]. Parities are those of global
+    // coordinates, and are summed apart only if parities = 2. Flops: 8 a number and output.
     struct Shape {
         int classes, outer, inner, parities;
     };

@@ -9,7 +9,7 @@ namespace {
 template <class R> struct Ratio {
     SpinorView<R> r;
     SpinorView<SpinorDouble> x;
-    const CgState *state; // nullptr: r is that of the system as given
+    const CgState *state; // nullptr: r is the residual of the caller's system
     MILCGPU_HD Sums<1> operator()(int i) const {
         const double scale = state != nullptr ? state->scale : 1, below = norm(x.load(i));
         return {{below == 0.0 ? 1.0 : norm(scale * convert<double>(r.load(i))) / below}};

@@ -1,5 +1,5 @@
-// One thread a site for all shifts. Bytes a site for cg_kept_steps iterations: as many spinors r, and for each shift p
-// read and written and x (double) read and written.
+// Each thread has one site of all shifts. Bytes a site for cg_kept_steps iterations: as many spinors r, and for each
+// shift p and x (double), both read and written.
 #include "gpu_kernels/blas/for_precision.h"
 #include "gpu_kernels/blas/shifts.h"
 
@@ -31,7 +31,7 @@ template <class S> struct Update {
             const Shift &shift = shifts->shift[s];
             if (shift.pending == 0)
                 continue;
-            if (!loaded) // the same number is pending for every shift that has any
+            if (!loaded) // every shift with pending iterations has the same number of them
                 MILCGPU_UNROLL
             for (int k = 0; k < cg_kept_steps; ++k)
                 if (k < shift.pending)

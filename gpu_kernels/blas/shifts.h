@@ -1,8 +1,9 @@
-// Shifted systems (A + sigma) x = b beside the base system A x = b, in its Krylov space: B. Jegerlehner,
-// hep-lat/9612014. The residuals are collinear, r_sigma = zeta r, so all that a shift costs is its vectors.
+// Shifted systems (A + sigma) x = b in the Krylov space of the base system A x = b: B. Jegerlehner, hep-lat/9612014.
+// The residuals are parallel, r_sigma = zeta r, so a shift needs no operator of its own, only its vectors x and p.
 //
-// These are updated once in cg_kept_steps iterations, from the residuals of all of them: 4 spinors a shift for all of
-// these iterations instead of 4 for each. Solutions are in double, whatever the precision of the iteration.
+// x and p are updated once in cg_kept_steps iterations, from the residuals of all these iterations. That moves 4
+// spinors per shift once in cg_kept_steps iterations instead of in each. Solutions are in double, whatever the
+// precision of the iteration.
 #pragma once
 #include "gpu_kernels/blas/cg_state.h"
 #include "gpu_kernels/su3/fields.h"
@@ -15,11 +16,11 @@ struct Shift {
     double sigma;                     // >= 0
     double target_rr;                 // the shift leaves when zeta^2 |r|^2 < target_rr
     double zeta, ratio;               // ratio: zeta of this iteration over that of the one before
-    double alpha_before, beta_before; // of the base, one iteration back
+    double alpha_before, beta_before; // of the base system, one iteration before
     int active;
-    int done;    // iterations of the base that zeta has seen
+    int done;    // iterations of the base system that zeta includes
     int steps;   // iterations until it left
-    int pending; // iterations for update_shifts to carry out, at most cg_kept_steps, with
+    int pending; // iterations that update_shifts still has to do, at most cg_kept_steps, with
     double alpha[cg_kept_steps], residual[cg_kept_steps], beta[cg_kept_steps]; // x += alpha p, p = residual r + beta p
 
     MILCGPU_HD void advance(const CgState &base) {
@@ -46,14 +47,14 @@ struct ShiftState {
     Shift shift[max_shifts];
 };
 
-// Advances the scalars of all shifts by the iterations that the base has made since.
+// Advances the scalars of all shifts by the iterations of the base system since the last call.
 void advance_shifts(Device &, const CgState *base, ShiftState *shifts);
 
-// The vectors, after advance_shifts: r[k] is the residual after iteration k of those that are pending. x is of the
-// system as given: scale * (vector of the iteration). r, p of one precision; x double.
+// Updates the vectors, after advance_shifts. r[k] is the residual after the k-th pending iteration. x belongs to the
+// caller's system: it is scale times the vector of the iteration. r and p have one precision; x is double.
 struct ShiftVectors {
     SpinorBlock r;    // cg_kept_steps sources
-    SpinorBlock p, x; // a source a shift
+    SpinorBlock p, x; // one source for each shift
 };
 void update_shifts(Device &, const ShiftVectors &, const ShiftState *shifts, double scale);
 

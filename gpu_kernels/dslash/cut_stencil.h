@@ -28,7 +28,8 @@ struct CutStencil : Stencil<CutLattice, Spinor, link, reals, End> {
         }
     };
 
-    // Uses a part where it is made: the compiler leaves no arithmetic for later, with all that it needs in registers.
+    // Makes the compiler finish the arithmetic of a part here. Otherwise it would keep the operands in registers until
+    // later.
     static __device__ __forceinline__ void use(float &x) { asm volatile("" : "+f"(x)); }
     static __device__ __forceinline__ void use(double &x) { asm volatile("" : "+d"(x)); }
     static __device__ __forceinline__ void use(Part &part) {
@@ -37,8 +38,8 @@ struct CutStencil : Stencil<CutLattice, Spinor, link, reals, End> {
             use(part.fat.c[c].re), use(part.fat.c[c].im), use(part.lng.c[c].re), use(part.lng.c[c].im);
     }
 
-    // All is read as if ghosts were there. Where one was not, this waits for those of the directions from mu on to
-    // `end`, and reads again.
+    // Reads everything as if all ghosts had arrived. If one had not, waits for the ghosts of directions mu to end - 1,
+    // and reads again.
     template <class Read> __device__ __forceinline__ Part with_ghosts(int i, int mu, int end, const Read &read) const {
         OfPeers ghosts(*this);
         for (;;) {
@@ -60,7 +61,7 @@ struct CutStencil : Stencil<CutLattice, Spinor, link, reals, End> {
             }
         }
     }
-    // On the host they lie behind `in`.
+    // On the host ghosts lie behind `in`.
     MILCGPU_HD Part part(int i, int mu) const {
 #if MILCGPU_ON_DEVICE
         return with_ghosts(i, mu, mu + 1, [&](OfPeers &ghosts) { return Base::part(i, mu, ghosts); });
@@ -85,7 +86,7 @@ struct CutStencil : Stencil<CutLattice, Spinor, link, reals, End> {
 #endif
         return sums;
     }
-    // Of a site that has no neighbour among ghosts, and that no neighbour needs.
+    // For a site that reads no ghosts and is not sent.
     __device__ __forceinline__ Sums<End::sums> inner(int i) const {
         return Base::complete(i, this->template all<Lattice>(i));
     }

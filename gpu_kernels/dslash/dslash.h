@@ -16,43 +16,43 @@
 namespace milcgpu {
 
 struct DslashCall : HalfCall {
-    CutLattice lattice;         // where it is cut, ghosts of `in` are there (halo.h), and those of links behind
-    int parity;                 // of out: 0 even, 1 odd
+    CutLattice lattice; // if it is cut, the ghosts of `in` must have arrived (halo.h), and those of the links behind
+    int parity;         // of out: 0 even, 1 odd
     const LinkField *fat, *lng; // same precision
-    PeerLaunch exchange{};      // of Halo::before_dslash, where it is cut
+    PeerLaunch exchange{};      // from Halo::before_dslash, if the lattice is cut
 };
 
 struct DslashKernel {
     Precision spinor, link;
     int reals; // of a long link
     Epilogue epilogue;
-    int most_sources; // 1, or up to so many at once
-    bool checks;      // takes the checksums of the links on the way (HalfCall::checksums)
-    void (*whole)(Device &, const DslashCall &, Epilogue); // launches it on a lattice that is not cut
+    int most_sources; // 1, or how many at most
+    bool checks;      // computes the checksums of the links it reads (HalfCall::checksums)
+    void (*whole)(Device &, const DslashCall &, Epilogue); // launch on a lattice that is not cut
     const char *file;
     LaunchShape shape;
-    void (*cut)(Device &, const DslashCall &, Epilogue) = nullptr; // and on one that is; nullptr: not built
-    // On the host one of them serves all lattices: a compiler rounds the same source as it likes.
+    void (*cut)(Device &, const DslashCall &, Epilogue) = nullptr; // launch on one that is cut; nullptr: not built
+    // On the host one of them serves all lattices. Two instances of the same source may round differently.
     void launch(Device &device, const DslashCall &call, Epilogue end) const {
         const bool as_cut = call.lattice.is_cut() || (cut != nullptr && !device.on_gpu());
         (as_cut ? cut : whole)(device, call, end);
     }
 };
 
-// Every combination that is built.
+// All combinations that are built.
 const std::vector<DslashKernel> &dslash_table();
-// The row for so many sources; nullptr: none is built.
+// The row for so many sources; nullptr: it is not built.
 const DslashKernel *look_for_dslash(Precision spinor, Precision link, int reals, Epilogue, int sources);
 // The same. Throws Error(not_built) with a list of what is built.
 const DslashKernel &find_dslash(Precision spinor, Precision link, int reals, Epilogue, int sources = 1);
-// The row that takes checksums; nullptr: none is built.
+// The row that computes checksums; nullptr: it is not built.
 const DslashKernel *find_checked_dslash(Precision spinor, Precision link, int reals, Epilogue);
 // Throws Error(bad_argument) when the fields of a call do not fit each other.
 void check_call(const DslashCall &, Epilogue);
 // Looks the kernel up by the fields of the call, checks and launches it.
 void dslash(Device &, const DslashCall &, Epilogue);
 
-// Compulsory traffic and work of a launch on one parity.
+// Compulsory bytes and flops of a launch on one parity.
 size_t dslash_bytes(Precision spinor, Precision link, int reals, Epilogue, size_t sites);
 size_t dslash_flops(Epilogue, size_t sites);
 

@@ -27,7 +27,7 @@ template <class Spinor> struct Ending {
     unsigned char *out;
     double a, alpha;
 
-    MILCGPU_HD Sums<1> operator()(size_t stride, int i, Vec d, StoredSpinor<Spinor> &made) const {
+    MILCGPU_HD_ONCE Sums<1> operator()(size_t stride, int i, Vec d, StoredSpinor<Spinor> &made) const {
         double sum = 0;
         if (epilogue != Epilogue::plain) {
             const Vec own = load_spinor<Spinor, Reuse::written>(x, stride, i);
@@ -39,13 +39,13 @@ template <class Spinor> struct Ending {
         made = store_spinor<Spinor>(out, stride, i, d);
         return {{epilogue == Epilogue::normal ? sum : norm(d)}};
     }
-    // Of source k, `bytes` further on.
+    // The same for source k, whose fields lie k times `bytes` further on.
     MILCGPU_HD Ending of_source(int, size_t bytes) const {
         return {epilogue, x + bytes, z + bytes, out + bytes, a, alpha};
     }
 };
 
-// known: the launch before has finished the scalars, and nothing is waited for.
+// known: the scalars are finished already, so nothing waits for them.
 template <class Spinor, class Where, bool known = false> struct StepEnding {
     static constexpr unsigned looks = std::is_same<Where, Lattice>::value ? most_looks : most_looks_with_ranks;
     using Vec = Vector<typename Spinor::Real>;
@@ -56,7 +56,7 @@ template <class Spinor, class Where, bool known = false> struct StepEnding {
     unsigned char *r_new, *s;
     const CgState *cg;
 
-    MILCGPU_HD Sums<2> operator()(size_t stride, int i, const Vec &d, StoredSpinor<Spinor> &made) const {
+    MILCGPU_HD_ONCE Sums<2> operator()(size_t stride, int i, const Vec &d, StoredSpinor<Spinor> &made) const {
         const Vec old = load_spinor<Spinor, Reuse::written>(r, stride, i);
         const Vec given = x == r ? old : load_spinor<Spinor, Reuse::written>(x, stride, i);
         Vec image = static_cast<Real>(cg->shift) * given - d;
@@ -107,8 +107,8 @@ struct StepFinish : Finish {
     }
 };
 
-// Of a launch over one source: start(ending, finish, pending). Where: of the lattice. sites_before: of the launch whose
-// sum is pending.
+// Calls start(ending, finish, pending) for a launch over one source. Where: the type of the lattice. sites_before: the
+// number of sites of the launch whose sum is pending.
 template <class Spinor, class Where, class Start>
 void with_ending(const Device &device, const HalfCall &call, Epilogue epilogue, int sites_before, const Start &start) {
     const SumFinish plain{call.sum, call.cg, call.along_p};

@@ -10,8 +10,8 @@
 
 namespace milcgpu {
 
-// What is done with the words of a link once they are loaded: nothing, or a thread keeps their checksums (`Seen`) and
-// adds them up with those of the others.
+// What is done with the words of a link after they are loaded. UnseenLinks: nothing. CheckedLinks: each thread computes
+// the checksum of its words (`Seen`), and these are added up.
 struct UnseenLinks {
     struct Seen {};
     template <class Raw> MILCGPU_HD void see_fat(Seen &, const Raw &, int, int, size_t, int) const {}
@@ -24,8 +24,8 @@ struct CheckedLinks {
         uint64_t fat = 0, lng = 0;
     };
     uint64_t *checksums;                  // of the fat links, of the long links
-    uint32_t fat_piece[2], long_piece[2]; // of a checksum, where the blocks of mu 0 begin; own parity and other
-    uint32_t fat_pieces, long_pieces;     // from one mu to the next
+    uint32_t fat_piece[2], long_piece[2]; // where mu 0 begins, in pieces; [0] own parity, [1] the other
+    uint32_t fat_pieces, long_pieces;     // pieces from one mu to the next
 
     template <class Raw>
     MILCGPU_HD void see_fat(Seen &seen, const Raw &raw, int other, int mu, size_t stride, int i) const {
@@ -56,7 +56,7 @@ template <class Where, class Spinor, Precision link, int reals, Kept of_links, c
     size_t stride; // of the spinors
     size_t link_stride;
     const unsigned char *in;
-    const unsigned char *fat[2], *lng[2]; // links of the sites' own parity and of the other, mu 0
+    const unsigned char *fat[2], *lng[2]; // links in direction 0: [0] on sites of the own parity, [1] of the other
     size_t fat_block, long_block;         // bytes from one mu to the next
     Real fat_scale, long_scale;
 
@@ -73,14 +73,14 @@ template <class Where, class Spinor, Precision link, int reals, Kept of_links, c
         return Link<link, reals>(raw);
     }
 
-    // Fat and long sums of a site, of all directions or of some.
+    // The sums of fat and of long links at a site, over all directions or some of them.
     struct Part {
         Vec fat, lng;
         MILCGPU_HD Part operator+(const Part &o) const { return {fat + o.fat, lng + o.lng}; }
     };
     MILCGPU_HD Vec scaled(const Part &part) const { return fat_scale * part.fat + long_scale * part.lng; }
 
-    // Ghosts lie behind the field that is read.
+    // For ghosts that lie behind the field that is read.
     struct Behind {
         MILCGPU_HD Vec neighbour(const Hops &hops, int at) const {
             return load_spinor<Spinor>(hops.in, hops.stride, at);
@@ -90,7 +90,7 @@ template <class Where, class Spinor, Precision link, int reals, Kept of_links, c
     // At: Where, or Lattice, for sites that have no neighbour among ghosts. ghosts.neighbour(hops, at): the neighbour
     // with this index.
     template <class At, Kept kept = of_links, class Ghosts>
-    MILCGPU_HD void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i, Ghosts &ghosts) const {
+    MILCGPU_HD_ONCE void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i, Ghosts &ghosts) const {
         const At &where = lattice;
         const int forward = where.forward(site, mu, 1), backward = where.backward(site, mu, 1);
         this->template fat_link<kept>(seen, 0, mu, i).add_forward(sum.fat, ghosts.neighbour(*this, forward));
@@ -120,7 +120,7 @@ template <class Where, class Spinor, Precision link, int reals, Kept of_links, c
         Behind behind;
         return all<At, kept>(i, behind);
     }
-    template <class At, Kept kept = of_links, class Ghosts> MILCGPU_HD_ONCE Part all(int i, Ghosts &ghosts) const {
+    template <class At, Kept kept = of_links, class Ghosts> MILCGPU_HD Part all(int i, Ghosts &ghosts) const {
         const Site site = lattice.site(parity, i);
         Part sum = {};
         Seen seen;
@@ -141,7 +141,7 @@ template <class Where, class Spinor, Precision link, int reals, Kept of_links, c
             }
         }
 #endif
-        // One by one: with all their loads at once there are too few registers.
+        // Direction by direction: with all loads at once there are too few registers.
         MILCGPU_ROLLED
         for (; mu < 4; ++mu)
             add_direction<At, kept>(sum, seen, site, mu, i, ghosts);
@@ -150,7 +150,8 @@ template <class Where, class Spinor, Precision link, int reals, Kept of_links, c
     }
 };
 
-// D of several sources, which lie `source_bytes` apart: each link is loaded and decoded once for all of a thread.
+// D of several sources, which lie `source_bytes` apart. Each link is loaded and decoded once for all sources of a
+// thread.
 template <class Where, class Spinor, Precision link, int reals>
 struct SourcesHops : Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks> {
     using Base = Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks>;
@@ -159,7 +160,7 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks> {
     using typename Base::Vec;
     size_t source_bytes;
 
-    // sum[r]: of source own.k[r]. at_once: directions whose loads may be on their way together.
+    // sum[r] belongs to source own.k[r]. at_once: for how many directions data may be loaded at the same time.
     template <int at_once, int count, int most>
     MILCGPU_HD void all(int i, const Sources<most> &own, Part (&sum)[count]) const {
         const unsigned char *from[count];

@@ -1,11 +1,11 @@
 // The rows of the dslash table by spinor precision, with their launch shapes: blocks of 256 threads that must fit on an
 // SM, which bounds the registers a thread, and threads a block. Blocks of 128 threads: 64 and 256 were no faster.
 //
-// Several sources without sums: four a thread and blocks of 64 threads, 6 an SM (168 registers), in double 4 (255). Two
-// sources a thread were 15 to 30 % slower from 8 sources on, one twice as slow; blocks with the sources of a tile
-// beside each other no faster. All directions at once pay in single precision only. In a conjugate gradient, with sums,
-// a thread does one source: four were 3 to 20 % slower at 16^4, where one block adds the sums of its four one after the
-// other.
+// Several sources without sums: a thread does four sources, in blocks of 64 threads, 6 of which fit on an SM (168
+// registers; in double 4 blocks, 255 registers). With 8 sources and more, two sources per thread were 15 to 30 %
+// slower, one source twice as slow. Blocks that hold several sources of a tile side by side were no faster. Loading all
+// directions at once is faster in single precision only. In a conjugate gradient, with sums, a thread does one source:
+// four were 3 to 20 % slower at 16^4, because one block adds the sums of its four sources one after the other.
 #pragma once
 #include "gpu_kernels/dslash/stencil.h"
 

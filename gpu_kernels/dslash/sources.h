@@ -1,10 +1,11 @@
-// Several sources at once, of any stencil: those that share a lattice and links, and lie `source_bytes` apart.
+// Several sources at once, for any stencil. They share lattice and links, and lie `source_bytes` apart.
 #pragma once
 #include "gpu_kernels/dslash/endings.h"
 
 namespace milcgpu {
 
-// Each in a conjugate gradient of its own. Links are read once a source, from L1 after the first.
+// Each source in a conjugate gradient of its own. Links are read for each source, after the first one from the L1
+// cache.
 template <class Stencil> struct SourcesStencil {
     static constexpr int together = 1;
     Stencil first; // of source 0
@@ -19,8 +20,8 @@ template <class Stencil> struct SourcesStencil {
     }
 };
 
-// Several sources at once without sums: a thread does `together` of them, and `blocks` blocks of 64 threads fit on an
-// SM. directions: whose loads may be on their way together.
+// Several sources without sums. A thread does `together` of them, and `blocks` blocks of 64 threads fit on an SM.
+// directions: for how many of them data may be loaded at the same time.
 template <int together_, int blocks_, int directions_> struct SourcesShape {
     static constexpr int together = together_, blocks = blocks_, directions = directions_;
 };
@@ -50,7 +51,7 @@ template <class Last> struct SourcesFinish {
     }
 };
 
-// In conjugate gradients: start(ending, finish).
+// For conjugate gradients: calls start(ending, finish).
 template <class Spinor, class Where, class Start>
 void with_ending_of_sources(const HalfCall &call, Epilogue epilogue, const Start &start) {
     if (epilogue == Epilogue::step)

@@ -1,6 +1,6 @@
-// Launches of the stencil. A translation unit a precision (double.cu, single.cu, half.cu; for cut lattices
-// double_cut.cu ...) instantiates them for its spinor format, all link precisions and all reconstructions, with the
-// launch shape of rows.h.
+// Launches of the stencil. There is one translation unit for each spinor precision (double.cu, single.cu, half.cu; for
+// cut lattices double_cut.cu and so on). It instantiates them for all link precisions and reconstructions, with the
+// launch shapes of rows.h.
 #pragma once
 #include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/dslash/cut_stencil.h"
@@ -54,11 +54,11 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
     with_ending<Spinor, Where>(device, call, epilogue, call.lattice.sites(1 - call.parity), start);
 }
 
-// The epilogue residual, which also takes the checksums of the links. One launch reads every link of both parities
-// once (extents are even): those of its own sites forward, those of the others backward.
+// The epilogue residual, which also computes the checksums of the links. One launch reads every link of both parities
+// once (extents are even): forward links of its own sites, backward links of the others.
 //
-// What changed before this launch reads it is seen, also where the first half had read it unchanged. What changes after
-// that is not part of the residual.
+// A change that happens before this launch reads the link is found, even if the first half has still read the old
+// value. A change after that does not affect the residual.
 template <class Where, class Spinor, Precision link, int reals, int min_blocks, int block>
 void launch_checked_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
     Stencil<Where, Spinor, link, reals, Ending<Spinor>, Kept::none, CheckedLinks> body{};
@@ -100,7 +100,7 @@ void launch_sources_stencil(Device &device, const DslashCall &call, Epilogue epi
     }
 }
 
-// function(integral constant) for each number of reals of a long link.
+// Calls function(integral constant) for each number of reals of a long link.
 template <class Function> void for_all_reals(const Function &function) {
     function(std::integral_constant<int, 18>());
     function(std::integral_constant<int, 13>());
@@ -126,7 +126,7 @@ void add_rows(std::vector<DslashKernel> &table, const char *file) {
     });
 }
 
-// The residual that takes the checksums of links as handed over.
+// The residual that computes the checksums of links as handed over.
 template <class Where, class Spinor, Precision link, int min_blocks, int block>
 void add_checked_row(std::vector<DslashKernel> &table, const char *file) {
     table.push_back({Spinor::precision,

@@ -8,7 +8,7 @@ namespace milcgpu {
 // out = M in. in and out are different fields.
 struct MatrixCall {
     SpinorBlock in, out;
-    SpinorBlock with{};        // what <with, out> is wanted of; none: taken as zero
+    SpinorBlock with{};        // for the sum <with, out>; empty: that sum is 0
     double *sums = nullptr;    // on the device: Re and Im of <with, out>, |out|^2; nullptr: not wanted
     const int *gate = nullptr; // where this is 0 on the device, the launches do nothing
 };

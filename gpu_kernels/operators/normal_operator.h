@@ -1,7 +1,8 @@
-// What a solver knows of an operator: A = shift + sign B^dag B, sign 1 or -1, hermitian and positive, on the sites of
-// one parity. It is applied in two launches: B x, and B^dag of that with an epilogue (blas/epilogue.h) which adds shift
-// x and what conjugate gradient needs. <v, A v> = shift |v|^2 + sign |B v|^2 is known after the first
-// (CgState::set_step_along_p).
+// What a solver knows of an operator A = shift + sign B^dag B, with sign 1 or -1. A is hermitian and positive and lives
+// on the sites of one parity. It is applied in two launches: first B x, then B^dag of that, with an epilogue
+// (blas/epilogue.h) that adds shift x and computes what conjugate gradient needs. <v, A v> = shift |v|^2 + sign |B v|^2
+// is known after the first launch (CgState::set_step_along_p). Example: for staggered fermions shift is 4 m^2 and B is
+// D.
 #pragma once
 #include "gpu_kernels/backend/checksum.h"
 #include "gpu_kernels/blas/blas.h"
@@ -27,14 +28,14 @@ class NormalOperator {
     virtual int components() const { return 1; } // colour vectors a site
     virtual int sign() const { return 1; }       // of B^dag B
 
-    // out = B in. call.x and what follows it up to alpha are not read.
+    // out = B in. Of the call, x, z, s, a and alpha are not read.
     virtual void first_half(Device &, const HalfCall &) const = 0;
-    // in = B x, by the epilogue normal, residual or step. The shift is call.a, or in a step that of call.cg. With
-    // call.checksums, which needs takes_checksums(), residual only.
+    // The second launch, with in = B x, by the epilogue normal, residual or step. The shift is call.a; in a step it is
+    // that of call.cg. call.checksums may be set only for residual, and only if takes_checksums().
     virtual void second_half(Device &, const HalfCall &, Epilogue) const = 0;
 
-    // Where the neighbours' GPUs are reached directly: x, before a first half of it that is told in_sent; and how a
-    // launch sends such a vector itself. (No send() is needed after that.)
+    // Only if the neighbours' GPUs are reached directly. send: sends the ghosts of x, before a first_half with in_sent.
+    // send_out: lets another launch send the ghosts of a vector that it computes, in place of send().
     virtual void send(Device &, const SpinorBlock &) const {}
     virtual SendOut send_out() const { return {}; }
 
@@ -45,12 +46,12 @@ class NormalOperator {
     virtual SpinorField between(Device &, const char *owner, int sources = 1) const = 0;
     virtual int sites_between() const = 0;
 
-    // |A x| / |x| that storing the operator's links in precision p costs, on rough x.
+    // How much A changes when its links are stored in precision p: |(change of A) x| / |x| for a rough vector x.
     virtual double rounding(Precision p) const = 0;
-    // What no eigenvalue of A is below.
+    // A lower bound of the eigenvalues of A.
     virtual double lowest(double shift) const { return shift; }
 
-    // Whether several sources are applied to at once, with any epilogue.
+    // Whether A can be applied to several sources in one launch, with any epilogue.
     virtual bool takes_several() const = 0;
 
     // Whether the host has work between its launches, beside sums of ranks: then they are not recorded.
@@ -58,11 +59,11 @@ class NormalOperator {
 
     // The resident data that the operator is made of.
     virtual std::vector<Region> stands_on() const = 0;
-    // Whether a residual can take the checksums of these on the way, most_checksums of them at the most.
+    // Whether the epilogue residual can compute their checksums, at most most_checksums of them.
     virtual bool takes_checksums() const = 0;
     static constexpr int most_checksums = 2;
 
-    // Work and compulsory bytes of both halves, the second with this epilogue, on one source.
+    // Flops and compulsory bytes of both launches, the second with this epilogue, for one source.
     virtual double flops(Epilogue) const = 0;
     virtual double bytes(Epilogue) const = 0;
     // Of these bytes, how often a vector is read or written; the others do not grow with the number of sources.
@@ -74,17 +75,17 @@ class NormalOperator {
     OperatorSpec spec_;
 };
 
-// out = b - A x, of one source or, without a sum, of several; between: room for B x; *sum (device) = |out|^2. checksums
-// (device; nullptr: not wanted), where the operator takes them: of what it stands on, as it was read.
+// out = b - A x. *sum (device) = |out|^2; several sources only without a sum. between: room for B x. checksums (device;
+// nullptr: not wanted): those of stands_on(), as the launch has read the data.
 void residual(Device &, const NormalOperator &, double shift, const SpinorBlock &b, const SpinorBlock &x,
               const SpinorBlock &between, const SpinorBlock &out, double *sum, uint64_t *checksums = nullptr);
 
-// Slots of the sums of an iteration, each deferred to the launch that follows (reduce.h).
+// Slots for the sums of the two launches of an iteration. Each sum is deferred to the next launch (reduce.h).
 struct DeferredSums {
     DeviceArray<double> plain, step;
     DeferredSums() = default;
     DeferredSums(Device &, const NormalOperator &);
-    static size_t bytes(const Geometry &); // that they allocate
+    static size_t bytes(const Geometry &); // what they allocate
 };
 
 } // namespace milcgpu

@@ -8,8 +8,8 @@ namespace milcgpu {
 
 class StaggeredOperator : public NormalOperator {
   public:
-    // Link fields must outlive the operator, and so must the halo, which a cut geometry needs. Throws Error(not_built)
-    // where there is no kernel for it.
+    // Link fields must outlive the operator, and so must the halo, which is needed if the geometry is cut. Throws
+    // Error(not_built) if there is no kernel for it.
     StaggeredOperator(const Geometry &, int parity, const OperatorSpec &, const LinkPair &, Halo *halo = nullptr);
     void first_half(Device &, const HalfCall &) const override;
     void second_half(Device &, const HalfCall &, Epilogue) const override;
@@ -24,7 +24,7 @@ class StaggeredOperator : public NormalOperator {
     std::vector<Region> stands_on() const override;
     bool takes_checksums() const override {
         return checked_residual_ != nullptr && links_.fat->padding_is_zero && links_.lng->padding_is_zero &&
-               !geometry().is_cut(); // else a launch reads some links twice and others not at all
+               !geometry().is_cut(); // on a lattice that is cut, a launch reads some links twice and others not at all
     }
     double flops(Epilogue) const override;
     double bytes(Epilogue) const override;

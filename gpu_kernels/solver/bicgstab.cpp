@@ -51,7 +51,8 @@ double BicgstabSolver::read(const double *device_value) const {
     return value;
 }
 
-// Norm of the source, and the unit of the sloppy system: vectors there are of order 1. False when the source is zero.
+// Computes the norm of the source and the unit of the sloppy system, in which vectors are of order 1. Returns false if
+// the source is zero.
 bool BicgstabSolver::load_source(BicgReport &report) {
     norm_squared(device_, b_, sum_.data());
     source_rr_ = read(sum_.data());
@@ -90,7 +91,7 @@ void BicgstabSolver::step() {
     bicgstab_direction(device_, vectors_, state);
 }
 
-// Iterates until the device says stop, and adds what that did to the solution.
+// Iterates until the device says stop, and adds the gain to the solution.
 void BicgstabSolver::iterate(const BicgProgress &progress, BicgReport &report) {
     if (!loop_)
         device_.agree("the start of the iteration", [&] {
@@ -140,7 +141,7 @@ void BicgstabSolver::start_afresh(const BicgLimits &limits, BicgReport &report) 
     bicgstab_start(device_, vectors_, state_.data());
 }
 
-// A reliable update, or a start afresh where the residual has moved too far for the direction to be worth anything.
+// A reliable update. If the residual has changed too much for the old direction to be of use, a restart instead.
 void BicgstabSolver::go_on_from_residual(const BicgLimits &limits, BicgReport &report) {
     convert_spinor(device_, residual_, fresh_, 1 / scale_, nullptr);
     bicgstab_replace(device_, fresh_, vectors_, state_.data());
@@ -155,7 +156,7 @@ void BicgstabSolver::go_on_from_residual(const BicgLimits &limits, BicgReport &r
 
 // ---- a solve ------------------------------------------------------------------------------------------------------
 
-// What ends the solve after an evaluation of the residual, if anything does.
+// Whether the solve ends after a true residual. The reason goes into the report.
 bool BicgstabSolver::ended(double rr, BicgStop stop, int without_gain, const BicgLimits &limits,
                            BicgReport &report) const {
     if (rr < limits.tolerance * limits.tolerance * source_rr_)
@@ -206,7 +207,7 @@ BicgReport BicgstabSolver::solve(const BicgLimits &limits, const BicgProgress &p
     }
     double best_rr = INFINITY;
     int without_gain = 0;
-    BicgStop stop = BicgStop::iteration_limit; // nothing before: start afresh
+    BicgStop stop = BicgStop::iteration_limit; // the first pass starts without an old direction
     for (;;) {
         const double rr = true_residual();
         report.true_residual = std::sqrt(rr / source_rr_);

@@ -1,11 +1,12 @@
-// BiCGstab for M x = b, M any LinearOperator (operators/linear_operator.h): Wilson fermions need half the operator of
-// conjugate gradient on M^dag M, and its condition number, not the square. Passes and scalars: blas/bicgstab.h.
+// BiCGstab for M x = b, M any LinearOperator (operators/linear_operator.h). It works with M itself. Conjugate gradient
+// would need M^dag M, whose condition number is the square. Passes and scalars: blas/bicgstab.h.
 //
-// One precision or two. The sloppy one iterates from r = b - M x and collects what the solution gains. When its
-// residual has fallen by reliable_delta, the gain is added to x in double, the residual is computed in double with the
-// full operator, and the iteration goes on from that with its direction and shadow residual (reliable update: Sleijpen
-// and van der Vorst, Computing 56 (1996) 141). Where the residual has moved by more than jump_limit, or the method
-// breaks down (<r0, M p>, <r0, r> or <M r, r> vanishes), it starts again from the true residual with a new shadow.
+// One precision or two. The sloppy precision iterates from r = b - M x. It sums up the change of x in a vector of its
+// own, the gain. When its residual has fallen by reliable_delta, a reliable update follows (Sleijpen and van der Vorst,
+// Computing 56 (1996) 141): the gain is added to x in double, and the residual is computed in double with the full
+// operator. The iteration goes on from that residual with the same direction and shadow residual. It starts again, with
+// a new shadow residual, in two cases: the residual has changed by more than jump_limit at the update, or the method
+// has broken down (<r0, M p>, <r0, r> or <M r, r> is zero).
 //
 // Steps to 1e-10 on a quenched 8^4 lattice, beta 5.9 (two sources), in double, single, half: kappa 0.155 129, 126, 131;
 // 0.158 (near critical) 161, 186, 203; 0.16 (beyond) 193, 250, 305.
@@ -20,9 +21,9 @@ using SharedMatrix = std::shared_ptr<const LinearOperator>;
 
 struct BicgLimits {
     double tolerance = 0;      // stop when |b - M x| / |b| < tolerance
-    int max_iterations = 1000; // between restarts
-    int max_restarts = 5;      // after so many iterations; the others are not limited
-    double reliable_delta = 0; // fall of the sloppy residual between evaluations; 0: ladder::reliable_delta
+    int max_iterations = 1000; // until the next restart
+    int max_restarts = 5;      // because of max_iterations; restarts for other reasons are not limited
+    double reliable_delta = 0; // how far the sloppy residual falls between true ones; 0: ladder::reliable_delta
     double jump_limit = 0.5;   // of |r_new - r| / |r_new| at an evaluation
 };
 
@@ -30,7 +31,7 @@ struct BicgReport {
     Status status = Status::ok;
     int steps = 0;            // iterations: two applications of M each
     int restarts = 0;         // starts with a new shadow residual, the first one included
-    int reliable_updates = 0; // evaluations of the residual that kept the direction
+    int reliable_updates = 0; // true residuals after which the direction was kept
     int breakdowns = 0;       // restarts that a breakdown forced
     double source_norm = 0;   // |b|
     double true_residual = 0; // |b - M x| / |b| in double, by the full operator

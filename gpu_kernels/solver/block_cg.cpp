@@ -10,21 +10,22 @@ namespace milcgpu {
 namespace {
 constexpr const char *owner = "vectors of several sources";
 
-// Pivots of a matrix of residuals, as parts of |r|^2, below which nothing but rounding in precision p is left of what a
-// residual has beyond the others.
+// A residual may be nearly a combination of the others. What is left of it then is its pivot in the matrix <R, R>,
+// relative to |r|^2. Below this number the rest is nothing but rounding errors of precision p.
 double weakest_pivot(Precision p) { return p == Precision::double_ ? 1e-14 : p == Precision::single ? 1e-12 : 1e-10; }
 
-// An iteration has come to a stand when the residual has had no new low for so many steps: 16 times what conjugate
-// gradient takes for a factor of e, at the worst, where no eigenvalue is above 6 or below `lowest`.
+// The iteration is stuck if the residual has found no new minimum in so many steps. The number is 16 times the steps in
+// which conjugate gradient gains a factor of e in the worst case, for eigenvalues between `lowest` and 6.
 int stall_after(double lowest) {
     return lowest > 0 ? static_cast<int>(std::fmin(20 / std::sqrt(lowest), 1e9)) + 100 : 1 << 30;
 }
 
-// |r|^2 / target of the worst source above which those that are done are left out at once, where tolerances differ: a
-// factor of 10 in the residual takes more steps than the restart costs.
+// For sources with different tolerances. As soon as one is done, it is left out if |r|^2 / target of the worst source
+// is above this number. The worst then still has a factor of 10 to go in the residual, which takes longer than a
+// restart.
 constexpr double far_from_target = 100;
 
-// NaN in one source is its own affair.
+// NaN in one source gives that source its status. The others go on.
 template <class Work> void note_not_finite(CgReport &own, const Work &work) {
     try {
         work();
@@ -86,8 +87,9 @@ void BlockCgSolver::gram_of_all_ranks(const SpinorBlock &x, const SpinorBlock &y
     device_.copy_to_device(on_device, sums, count * sizeof *sums);
 }
 
-// From the directions p_[k]; those that follow are the caller's to make. The first and the last of cg_kept_steps, and
-// one that is `apart`, take the matrices that need it from sums.
+// A step along the directions p_[k]. The caller makes the next directions. Most steps compute <P, R> and <A P, R> from
+// the matrices of the step before. The first and the last of cg_kept_steps, and a step that is `apart`, sum them over
+// the sites, which removes the rounding errors so far.
 void BlockCgSolver::step(int k, bool apart) {
     BlockState *const state = state_.data();
     const SpinorBlock p = some(p_[k]), r = some(r_), ap = some(ap_), between = some(between_);
@@ -113,7 +115,7 @@ void BlockCgSolver::step(int k, bool apart) {
         take_basis();
 }
 
-// The residuals in a new basis. What is known of them then is measured: the rotation has rounded weak ones.
+// Takes the residuals in a new basis. <R, R> is then summed again, because the rotation has rounded small residuals.
 void BlockCgSolver::take_basis() {
     BlockState *const state = state_.data();
     const SpinorBlock r = some(r_);
@@ -145,14 +147,14 @@ ChunkLoop &BlockCgSolver::chunks() {
         device_.agree("the start of the iteration of several sources", [&] {
             loop = std::make_unique<ChunkLoop>(device_, chunk,
                                                std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(BlockHead)}},
-                                               device_.ranks() == nullptr); // else the host adds up matrices
+                                               device_.ranks() == nullptr); // else the host adds matrices of ranks
         });
     }
     return *loop;
 }
 
-// Of so many steps: links are read once for all sources. Gram matrices and rotations of each step, and its part of the
-// update of solutions.
+// Adds the work of so many steps: the operator with links read once for all sources, Gram matrices, rotations, and the
+// step's part of the update of solutions.
 void BlockCgSolver::add_work(int steps, SourcesReport &report) const {
     const double n = double(open_.size()), sites = r_.sites(), spinor = spinor_bytes(sloppy_->spec().spinor);
     report.flops += steps * (n * sloppy_->flops(Epilogue::normal) + 5 * dense_flops(int(n), int(n), int(sites)));
@@ -218,7 +220,7 @@ void BlockCgSolver::put_head(const Open &open, const SourcesReport &report) {
     device_.copy_to_device(state_.data(), &head, sizeof head);
 }
 
-// The residuals as loaded become an orthonormal basis.
+// Turns the residuals in r_ into an orthonormal basis.
 void BlockCgSolver::orthonormalize() {
     const SpinorBlock r = some(r_);
     gram_of_all_ranks(r, r, state_.data()->r_r);
@@ -226,7 +228,7 @@ void BlockCgSolver::orthonormalize() {
     take_basis();
 }
 
-// From r_, along it.
+// The first directions are the residuals r_.
 void BlockCgSolver::start(const Open &open, const SourcesReport &report) {
     open_ = open;
     put_head(open, report);
@@ -235,8 +237,9 @@ void BlockCgSolver::start(const Open &open, const SourcesReport &report) {
     device_.copy_on_device(p.data, r.data, p.bytes());
 }
 
-// From r_, computed afresh for `open` among those that iterated, with directions conjugate to the last ones; and the
-// first step, whose matrices do not follow from those before. Returns whether and why the iteration has ended with it.
+// r_ holds true residuals of the sources `open`, which are some of those that iterated before. Makes directions that
+// are conjugate to the last ones and does the first step along them. (Its matrices cannot be computed from those of the
+// step before.) Returns why the iteration ends with this step, or `running`.
 CgStop BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
     BlockState *const state = state_.data();
     const SpinorBlock before = some(p_[last_]), ap = some(ap_);
@@ -276,7 +279,7 @@ CgStop BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
 
 // ---- a solve ------------------------------------------------------------------------------------------------------
 
-// Those that iterate together: sources that are finite and not zero.
+// Returns the sources that iterate together: those that are finite and not zero.
 BlockCgSolver::Open BlockCgSolver::load_sources(SourcesReport &report) {
     Open open;
     for (int k = 0; k < count(); ++k) {
@@ -297,7 +300,7 @@ BlockCgSolver::Open BlockCgSolver::load_sources(SourcesReport &report) {
     return open;
 }
 
-// |b - A x|^2 of sources first to first + count; the residuals themselves stay in residual_.
+// |b - A x|^2 of `count` sources from `first` on. The residuals themselves stay in residual_.
 std::vector<double> BlockCgSolver::true_residuals(int first, int count) {
     residual(device_, *full_, limits_.shift, b_.block().from(first).first(count), x_.block().from(first).first(count),
              full_between_.block().first(count), residual_.block().first(count), nullptr);
@@ -308,8 +311,9 @@ std::vector<double> BlockCgSolver::true_residuals(int first, int count) {
     return rr;
 }
 
-// Those that have not reached their tolerance; their residuals are in r_. stopped: those of them that have no steps
-// left, without. stop: why the last steps ended; a source that is done says nothing of what the others have gained.
+// Returns the sources that have not reached their tolerance, and puts their residuals into r_. Those that have no steps
+// left go to `stopped` instead. stop: why the last steps ended. If they ended because one source was done
+// (source_done), a residual that has not fallen much does not count as a failure of the others.
 BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, CgStop stop, SourcesReport &report, Open &stopped) {
     Open left;
     const int most = full_->takes_several() ? residuals_at_once : 1;

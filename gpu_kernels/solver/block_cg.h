@@ -4,11 +4,12 @@
 //              the lighter the mass
 //   lock_step  each source in its own; the steps of a solve for each
 //
-// The sloppy precision iterates. When all residuals have fallen by reliable_delta they are recomputed in double from
-// the links as handed over, and the iteration goes on in directions conjugate to its last ones. A source that has
-// reached its tolerance or its limit is then left out. Where tolerances differ, residuals are recomputed as soon as one
-// source is done and another is far from its tolerance. A source whose residual no longer falls, or for which a
-// relative residual is asked, goes through conjugate gradient (cg.h) alone, from the solution so far.
+// The sloppy precision iterates. When all residuals have fallen by reliable_delta, they are recomputed in double from
+// the links as handed over. The iteration goes on in directions that are conjugate to the last ones. A source that has
+// reached its tolerance or its limit of iterations is left out from then on. If tolerances differ, residuals are also
+// recomputed as soon as one source is done and another is far from its tolerance. Two kinds of sources are solved alone
+// by conjugate gradient (cg.h), from the solution so far: those whose residual no longer falls, and those with a
+// tolerance for the relative residual.
 #pragma once
 #include "gpu_kernels/blas/block_steps.h"
 #include "gpu_kernels/solver/cg.h"
@@ -17,11 +18,11 @@ namespace milcgpu {
 
 enum class Together { block, lock_step };
 
-// Whether there is a solution, or one so far.
+// Whether x holds a solution, or the best one so far.
 inline bool is_answer(Status s) {
     return s == Status::ok || s == Status::not_converged || s == Status::precision_floor;
 }
-// Of these two, in this order, the status that stands for both.
+// Of two sources: whether the status `second` is to be reported instead of `first`.
 inline bool is_graver(Status second, Status first) {
     return is_answer(first) && (!is_answer(second) || (first == Status::ok && second != Status::ok));
 }
@@ -37,28 +38,28 @@ struct SourcesLimits {
 };
 
 struct SourcesReport {
-    Status status = Status::ok; // of the first source without a solution, else of the first that is not ok
+    Status status = Status::ok; // of the first source without a solution; if all have one, of the first that is not ok
     std::string message;
     int steps_together = 0, reliable_updates = 0;
     double seconds = 0, flops = 0, bytes = 0; // of the whole solve, compulsory bytes
-    std::vector<CgReport> sources;            // steps of those together are counted for each
+    std::vector<CgReport> sources;            // a step of several sources together counts as a step of each
 };
 
 class BlockCgSolver {
   public:
-    // sloppy: what iterates together. single: for one source, of the same parity and full operator; it must outlive
-    // this one.
+    // sloppy: the operator that iterates on all sources. single: the solver for sources that are solved alone. It has
+    // the same parity and full operator, and must outlive this object.
     BlockCgSolver(Device &, const Operator &full, const Operator &sloppy, int sources, CgSolver &single);
 
-    int sources() const { return b_.sources(); } // that there is room for
+    int sources() const { return b_.sources(); } // the most that there is room for
     const OperatorSpec &spec() const { return sloppy_->spec(); }
     const SpinorBlock &all_sources() const { return b_; }
     const SpinorBlock &all_solutions() const { return x_; }
     SpinorBlock source(int k) const { return b_[k]; }   // double, to be filled before solve
     SpinorBlock solution(int k) const { return x_[k]; } // double: guess before, solution after
 
-    // The first sources, as many as there are tolerances. A source with NaN or infinity, in it or in its guess, has the
-    // status nan_or_inf, and its solution is left as it is; the others are solved.
+    // Solves for as many sources as there are tolerances, from the first one on. If a source or its guess has NaN or
+    // infinity, its status is nan_or_inf and its solution stays as it is. The others are solved.
     SourcesReport solve(const SourcesLimits &, const CgProgress &);
 
     std::vector<Region> stands_on(bool residual_alone) const; // as CgSolver's
@@ -99,14 +100,14 @@ class BlockCgSolver {
     SpinorField r_, p_[cg_kept_steps], ap_, between_;
     DeviceArray<BlockState> state_;
     DeviceArray<double> gram_room_, sums_;
-    std::unique_ptr<ChunkLoop> loops_[most_block + 1]; // by how many iterate together
-    Open open_;                                        // that iterate
-    // Of all sources: |b|^2, the smallest |b - A x|^2 so far, evaluations that did not lower it, and |r| of the system
-    // as given over |r| here.
+    std::unique_ptr<ChunkLoop> loops_[most_block + 1]; // index: how many sources iterate together
+    Open open_;                                        // the sources that iterate now
+    // For each source: |b|^2; the smallest |b - A x|^2 so far; how many true residuals in a row were no smaller; and
+    // the unit of its vectors (a vector here times scale_ is the vector of the caller's system).
     std::vector<double> source_rr_, best_rr_;
     std::vector<int> without_gain_;
     std::vector<double> scale_;
-    int last_ = 0; // where the directions of the last step are
+    int last_ = 0; // index in p_ of the directions of the last step
     SourcesLimits limits_;
 };
 

@@ -124,8 +124,8 @@ double CgSolver::read(const double *device_value) const {
     return value;
 }
 
-// Norm of the source and the unit of the sloppy system: a power of two that makes vectors of order 1, whatever the
-// units of the source. False when the source is zero.
+// Computes the norm of the source and the unit of the sloppy system: a power of two that makes its vectors of order 1.
+// Returns false if the source is zero.
 bool CgSolver::load_source(CgReport &report) {
     norm_squared(device_, b_, sums_.data());
     source_rr_ = read(sums_.data());
@@ -140,9 +140,9 @@ bool CgSolver::load_source(CgReport &report) {
     return true;
 }
 
-// The precise level, where it is not double, rounds the solution to its precision: that is what the caller gets. The
-// relative residual is evaluated where it is asked for; else it is 1, as MILC reports it. Checksums are taken of the
-// links as handed over, where the residual is likely to be what the solution stands on.
+// If the precise level is not double, the solution is first rounded to its precision, because that is what the caller
+// gets. The relative residual is computed if there is a tolerance for it; else it is 1, as MILC reports it.
+// likely_the_last: also takes the checksums of the links as handed over, if the residual is computed with them.
 CgSolver::Residual CgSolver::true_residual(Level &level, bool likely_the_last) {
     const bool check = &level == &full_ && likely_the_last && full_.A->takes_checksums();
     uint64_t *const checksums = check ? limits_.checksums : nullptr;
@@ -169,7 +169,7 @@ bool CgSolver::accepted(const Residual &r) const {
 
 // ---- an iteration -------------------------------------------------------------------------------------------------
 
-// x += alpha p, p = r + beta p for the last `steps` iterations, or, stopped, for those since the last time.
+// x += alpha p, p = r + beta p for the last `steps` iterations. stopped: for all iterations since the last such call.
 void CgSolver::bring_up(int steps, bool stopped) {
     SolutionVectors vectors{};
     for (int k = 0; k < cg_kept_steps; ++k)
@@ -179,8 +179,8 @@ void CgSolver::bring_up(int steps, bool stopped) {
     update_solutions(device_, vectors, state_.data(), steps, stopped, goes_on ? sloppy_->A->send_out() : SendOut{});
 }
 
-// cg_kept_steps iterations; the first goes along p, the others along r. With a relative residual each is judged by
-// that, which needs the solution of every iteration.
+// A chunk is cg_kept_steps iterations. The first applies A to p, the others to r. With a tolerance for the relative
+// residual, each iteration updates x and computes that residual.
 ChunkLoop &CgSolver::chunks() {
     const bool relative = limits_.relative_tolerance > 0;
     std::unique_ptr<ChunkLoop> &loop = sloppy_->loop[relative];
@@ -208,7 +208,7 @@ ChunkLoop &CgSolver::chunks() {
     return *loop;
 }
 
-// Iterates until the device says stop, and adds what that did to the solution.
+// Iterates until the device says stop, and brings the solution up to date.
 CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
     ChunkLoop &loop = chunks();
     if (!(limits_.relative_tolerance > 0))
@@ -239,7 +239,7 @@ CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
                                     : "<p, A p> is not positive: the operator has a zero or negative eigenvalue",
                                 report.steps);
     }
-    if (!(limits_.relative_tolerance > 0)) // else it is up to date
+    if (!(limits_.relative_tolerance > 0)) // else every iteration has updated x
         bring_up(0, true);
     return last_.stop;
 }
@@ -256,7 +256,7 @@ int CgSolver::steps_left(const CgReport &report) const {
                     most_iterations() - report.iterations);
 }
 
-// The part of the state that the host decides.
+// The part of the state that the host sets.
 CgState CgSolver::begin_state(int iteration_limit, double target) const {
     CgState state{};
     state.waits = device_.waits();
@@ -272,7 +272,7 @@ CgState CgSolver::begin_state(int iteration_limit, double target) const {
     return state;
 }
 
-// From precise_->residual, along it.
+// Starts from precise_->residual, which is also the first direction.
 void CgSolver::start(double target, const CgReport &report) {
     put(begin_state(steps_left(report), target));
     convert_spinor(device_, precise_->residual, sloppy_->start(), 1 / scale_, nullptr);
@@ -289,8 +289,8 @@ void CgSolver::start_afresh(CgReport &report) {
     start(target_rr() * at * at, report);
 }
 
-// A reliable update. False where the direction is worth nothing after it: the residual moved by more than half
-// precision may cost, and there is something finer.
+// A reliable update. Returns false if the residual has changed too much for half precision. The solver has then changed
+// to a finer precision, and must start with a new direction.
 bool CgSolver::update_reliably(CgReport &report) {
     ++report.reliable_updates;
     put(begin_state(steps_left(report), target_rr()));
@@ -315,7 +315,8 @@ void CgSolver::change_to_finer() {
     sloppy_ = fine_.get();
 }
 
-// Whether the solve is to start in the precise precision, and memory suffices for its vectors, which are then there.
+// Whether the solve is to start in double and go down to single later. If so, allocates the vectors for it. Returns
+// false if memory does not suffice.
 bool CgSolver::prepare_descent() {
     if (limits_.tolerance <= 0 || limits_.relative_tolerance > 0 ||
         !ladder::must_descend(*precise_->A, *given_->A, sloppy_->A->spec().spinor, limits_.shift))
@@ -330,8 +331,8 @@ bool CgSolver::prepare_descent() {
     return top_ != nullptr;
 }
 
-// From the precise precision to the one below, with the residual and the direction as they are. False where the
-// iteration ended for another reason.
+// Goes from double to the precision below, with the same residual and direction. Returns false if the iteration in
+// double ended for another reason than its target.
 bool CgSolver::go_down(CgStop stop, const CgReport &report) {
     sloppy_ = below_;
     below_ = nullptr;
@@ -348,7 +349,7 @@ bool CgSolver::go_down(CgStop stop, const CgReport &report) {
 
 // ---- a solve ------------------------------------------------------------------------------------------------------
 
-// What ends the solve after an evaluation of the residual, if anything does.
+// Whether the solve ends after a true residual. The reason goes into the report.
 bool CgSolver::ended(const Residual &residual, CgStop stop, int without_gain, CgReport &report) const {
     const bool fresh = pure() || stop == CgStop::iteration_limit;
     if (accepted(residual))
@@ -388,14 +389,14 @@ void CgSolver::count_work(CgReport &report) const {
     report.bytes += residuals * precise_->A->bytes(Epilogue::residual);
 }
 
-// Fills what is known at the end; the last word on the residual is in double, from the links as handed over.
+// Fills in the report. The residual that it states is computed in double, from the links as handed over.
 void CgSolver::finish(CgReport &report, const Residual *last_full) {
     const Residual residual = last_full != nullptr ? *last_full : true_residual(full_, true);
     report.true_residual = std::sqrt(residual.rr / source_rr_);
     report.relative_residual = residual.relative;
     report.checked_links = residual.checked;
     const bool stopped_early = report.status == Status::not_converged || report.status == Status::precision_floor;
-    if (stopped_early && accepted(residual)) { // the precise level, coarser than double, could not tell
+    if (stopped_early && accepted(residual)) { // the precise level is coarser than double and did not see it
         report.status = Status::ok;
         report.message.clear();
     }
@@ -419,7 +420,7 @@ CgReport CgSolver::solve(const CgLimits &limits, const CgProgress &progress) {
         change_to_finer();
     double best_rr = INFINITY;
     int without_gain = 0;
-    CgStop stop = CgStop::iteration_limit; // nothing before: start afresh
+    CgStop stop = CgStop::iteration_limit; // the first pass starts without an old direction
     for (;;) {
         Residual residual = true_residual(*precise_, stop == CgStop::target);
         bool full = precise_ == &full_;

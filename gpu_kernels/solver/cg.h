@@ -1,11 +1,12 @@
 // Conjugate gradient for A x = b, A = shift +- B^dag B (operators/normal_operator.h), in one precision or two.
 //
-// Two launches an iteration, the two halves of A. docs/cg.md gives the scheme in symbols: seven iterations of eight
-// apply A to the residual and carry s = A p by recursion, the eighth brings p and x up for all of them, in double, and
-// the next starts from p. Sums are finished by the launch that follows.
+// Two launches an iteration, the two halves of A. docs/cg.md gives the scheme in symbols. A is applied to p once in
+// eight iterations, and to the residual in the seven others, where s = A p follows by recursion. After the eighth
+// iteration p and x are updated for all eight in one pass, in double. The sums of a launch are finished by the next
+// launch.
 //
-// Two precisions: iterate in the sloppy one; when its residual has fallen by reliable_delta, recompute it in the
-// precise one, and go on with a search direction corrected for the jump (reliable update, blas.h). Which precision
+// Two precisions: the sloppy one iterates. When its residual has fallen by reliable_delta, the residual is recomputed
+// in the precise one, and the direction is corrected for the difference (reliable update, blas.h). Which precision
 // iterates when: precision_ladder.h.
 #pragma once
 #include "gpu_kernels/operators/normal_operator.h"
@@ -15,19 +16,19 @@ namespace milcgpu {
 
 using Operator = std::shared_ptr<const NormalOperator>;
 
-// An iteration: v is p or r (p where they differ), r_new may be r.
+// An iteration. A is applied to v, which is the direction p or the residual r. r_new may be the same field as r.
 //   B v                                2 spinors, and the links    <p, A p>, alpha
 //   s = A v (+ beta s), r -= alpha s   5 spinors, and the links    |r|^2, beta; judged
 struct CgIteration {
     const NormalOperator *A;
     SpinorBlock v, r, r_new, s, between;
-    bool judge = true; // false where relative_residual does it
+    bool judge = true; // false if relative_residual judges the iteration
     CgState *state;
     const DeferredSums *sums; // nullptr: each launch finishes its own
-    // With sums: the iteration before has deferred its last sum, and nothing came in between; the same holds for this
-    // one and the next.
+    // With sums. pending: the iteration before has deferred its last sum, and no launch came in between. defer: this
+    // iteration defers its last sum to the next one.
     bool pending, defer;
-    bool sent = false; // the neighbours have been sent v (NormalOperator::send)
+    bool sent = false; // the neighbours already have v (NormalOperator::send)
 };
 void iterate(Device &, const CgIteration &);
 
@@ -48,8 +49,8 @@ struct CgReport {
     int steps = 0;      // CG steps
     int restarts = 0;   // (re)starts with a fresh direction, the first one included
     int reliable_updates = 0;
-    int steps_in_precise = 0;     // before going down to single, on very light masses
-    int steps_in_half = 0;        // before the change to single precision, where the sloppy precision is half
+    int steps_in_precise = 0;     // in double, before the change to single, on very light masses
+    int steps_in_half = 0;        // if the sloppy precision is half: before the change to single, if there was one
     double source_norm = 0;       // |b|
     double true_residual = 0;     // |b - A x| / |b| in double, from the links as handed over
     double relative_residual = 0; // MILC's relative residual of x, evaluated likewise
@@ -66,8 +67,8 @@ using CgProgress = std::function<void(int step, double relative_residual)>;
 
 struct CgOperators {
     Operator precise, sloppy;
-    Operator full; // that true residuals are computed with: vectors in double, links as handed over
-    // What a solver in half precision changes to when that is not enough; asked for when first needed. May be empty.
+    Operator full; // for true residuals: vectors in double, links as handed over
+    // Makes the operator to go on with if half precision is not enough. Called when it is first needed. May be empty.
     std::function<Operator()> finer;
 };
 
@@ -82,35 +83,36 @@ class CgSolver {
     // itself is in the report's status.
     CgReport solve(const CgLimits &limits, const CgProgress &progress);
 
-    // The resident data that the last solve stands on: all that it used, or what the true residual was computed with.
+    // The data on the device that the last solve depends on: all that it used, or (residual_alone) only those that the
+    // true residual was computed with.
     std::vector<Region> stands_on(bool residual_alone) const;
-    // What its report says that it stands on: where it did not converge, all that it used. With the checksums that the
-    // true residual took on the way.
+    // The same by the solve's report: if it converged, the data of the true residual, else all. Includes the checksums
+    // that were taken while the true residual was computed.
     std::vector<Region> stands_on(const CgReport &) const;
 
-    // Bytes that a solver of these precisions allocates, with links as handed over in `full`; and those that a solve
-    // adds where it gives up half precision or starts in the precise one.
+    // Bytes that a solver of these precisions allocates; `full` is the precision of the links as handed over.
+    // later_bytes: what a solve adds if it gives up half precision or starts in double.
     static size_t workspace_bytes(const Geometry &, const OperatorSpec &precise, const OperatorSpec &sloppy,
                                   Precision full, int components = 1);
     static size_t later_bytes(const Geometry &, const OperatorSpec &precise, const OperatorSpec &sloppy,
                               int components = 1);
 
   private:
-    // Residuals with one operator.
+    // What a residual with one operator needs.
     struct Level {
         Operator A;
         SpinorField between, residual;
     };
-    // The precision that iterates: its vectors and its recorded launches.
+    // A precision that iterates: its vectors and its recorded launches.
     struct Sloppy {
         Operator A;
-        SpinorField r;                      // cg_kept_steps of them
+        SpinorField r;                      // of the last cg_kept_steps iterations
         SpinorField s, between;             // s: A times the direction
         SpinorField copy;                   // of the direction, where vectors are not double
         SpinorField fresh_residual;         // where there are reliable updates
         std::unique_ptr<ChunkLoop> loop[2]; // without and with the relative residual
         SpinorBlock before(int k) const { return r[(k + cg_kept_steps - 1) % cg_kept_steps]; }
-        SpinorBlock start() const { return before(0); } // where the first iteration looks for the residual
+        SpinorBlock start() const { return before(0); } // where the first iteration expects the residual
     };
     struct Residual {
         double rr, relative;
@@ -119,7 +121,7 @@ class CgSolver {
     Level make_level(const Operator &) const;
     std::unique_ptr<Sloppy> make_sloppy(const Operator &) const;
 
-    // The stretches of a solve.
+    // A solve is a row of stretches of iterations, with a true residual between them.
     void start(double target, const CgReport &report);
     void start_afresh(CgReport &report);
     bool update_reliably(CgReport &report);
@@ -134,7 +136,7 @@ class CgSolver {
     CgState begin_state(int iteration_limit, double target) const;
     void put(const CgState &state) { device_.copy_to_device(state_.data(), &state, sizeof state); }
 
-    // Residuals and what follows from them.
+    // Residuals, and decisions that are made from them.
     bool load_source(CgReport &report);
     Residual true_residual(Level &level, bool likely_the_last);
     bool accepted(const Residual &residual) const;
@@ -153,13 +155,13 @@ class CgSolver {
     Device &device_;
     std::function<Operator()> finer_;
     SpinorField b_, x_, direction_;        // double; the direction in the units of the sloppy system
-    SpinorField precise_b_, precise_x_;    // where the precise vectors are not double; empty otherwise
-    Level full_, lower_;                   // lower_: the precise level where it is not the full one
+    SpinorField precise_b_, precise_x_;    // only if the precise vectors are not double
+    Level full_, lower_;                   // lower_: the precise level, if it is not the full one
     Level *precise_;                       // &full_ or &lower_
-    std::unique_ptr<Sloppy> given_, fine_; // fine_: in place of half, from the first time that it was needed
-    std::unique_ptr<Sloppy> top_;          // in the precise precision, where a solve descends
+    std::unique_ptr<Sloppy> given_, fine_; // fine_: replaces half precision once that was not enough
+    std::unique_ptr<Sloppy> top_;          // double, for a solve that starts in double and goes down
     Sloppy *sloppy_;                       // the one that iterates
-    Sloppy *below_ = nullptr;              // what top_ goes down to, while it iterates
+    Sloppy *below_ = nullptr;              // where the solve goes on after top_; nullptr if top_ does not iterate
     DeviceArray<CgState> state_;
     DeviceArray<double> sums_;
     DeferredSums deferred_;

@@ -1,6 +1,6 @@
-// The loop of every iteration here. Launches come in chunks, recorded once; the scalars stay on the device. The host
-// queues one chunk ahead and looks at the chunk before it: 100 microseconds of work or more, so that launches hide
-// behind work and few steps are queued in vain. A chunk that is queued after the end does nothing.
+// The loop of every solver. A chunk is a few iterations, recorded once and replayed; the scalars stay on the device.
+// The host queues one chunk ahead of the one whose scalars it looks at. A chunk is 100 microseconds of work or more, so
+// the GPU never waits for the host. A chunk that is queued after the end does nothing.
 #pragma once
 #include "gpu_kernels/backend/device.h"
 #include <functional>
@@ -16,7 +16,7 @@ class ChunkLoop {
         const void *data;
         size_t bytes;
     };
-    // recorded: the host has no work between the launches of a chunk.
+    // recorded: false if the host has work between the launches of a chunk.
     ChunkLoop(Device &device, std::function<void()> chunk, std::vector<Piece> pieces, bool recorded = true)
         : device_(device), pieces_(std::move(pieces)), chunk_(device, std::move(chunk), recorded) {
         for (const Piece &piece : pieces_)
@@ -25,8 +25,8 @@ class ChunkLoop {
                  [&device](unsigned char *p) { device.release_pinned(p); }};
     }
 
-    // What the host makes of a look: whether the loop has ended, and how many iterations there were so far. These must
-    // grow from look to look: scalars that were changed from outside could keep the loop going for ever.
+    // What the host reads from the scalars: whether the loop has ended, and the iterations so far. This number must
+    // grow from look to look. Otherwise the scalars were changed from outside, and the loop might never end.
     struct Look {
         bool ended;
         int iterations;
@@ -43,7 +43,7 @@ class ChunkLoop {
                 before = look.iterations;
                 continue;
             }
-            device_.wait(1 - slot_); // its copies must not land later
+            device_.wait(1 - slot_); // or its copies would arrive later
             if (look.ended)
                 return;
             throw Error(Status::corrupted, "the iteration stopped without a reason: its scalars on the device were "
@@ -51,8 +51,8 @@ class ChunkLoop {
         }
     }
 
-    // Piece k after the chunk that is looked at, and, once the loop has ended, after the chunk that was queued
-    // meanwhile.
+    // seen: piece k after the chunk that the host looks at. last: once the loop has ended, piece k after the chunk that
+    // was already queued behind it.
     template <class T> const T *seen(int k) const { return reinterpret_cast<const T *>(place(slot_, k)); }
     template <class T> const T *last(int k) const { return reinterpret_cast<const T *>(place(1 - slot_, k)); }
 

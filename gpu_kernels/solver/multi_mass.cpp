@@ -62,15 +62,15 @@ std::vector<Region> MultiMassSolver::stands_on(bool residual_alone) const {
     return all;
 }
 
-// Iteration k of a chunk, as in cg.cpp; the new residual is written beside the old one. The direction of the base is
-// that of its shift, which stays to the end.
+// Iteration k of a chunk, as in cg.cpp. The new residual does not overwrite the old one, because the shifts need all
+// residuals of a chunk. The base system is the shift with the smallest offset, so their directions are the same field.
 void MultiMassSolver::step(Stage &stage, int k) {
     const SpinorBlock r = stage.r[(k + cg_kept_steps - 1) % cg_kept_steps];
     milcgpu::iterate(device_, {stage.A.get(), k == 0 ? stage.p[base_] : r, r, stage.r[k], stage.s, stage.between, true,
                                state_.data(), &deferred_, k > 0, k<cg_kept_steps - 1, k> 0});
 }
 
-// Scale and base are part of what was recorded.
+// The loop was recorded with a scale and a base. If one of them has changed, it is recorded again.
 ChunkLoop &MultiMassSolver::chunks(Stage &stage) {
     if (!stage.loop || stage.loop_scale != scale_ || stage.loop_base != base_) {
         const auto chunk = [this, &stage, scale = scale_] {
@@ -89,7 +89,7 @@ ChunkLoop &MultiMassSolver::chunks(Stage &stage) {
     return *stage.loop;
 }
 
-// False when the source is zero.
+// Returns false if the source is zero.
 bool MultiMassSolver::start(MultiMassReport &report) {
     const SpinorField &b = source();
     norm_squared(device_, b, sum_.data());
@@ -118,14 +118,14 @@ bool MultiMassSolver::start(MultiMassReport &report) {
         shift.zeta = shift.ratio = shift.alpha_before = 1;
         shift.active = 1;
         const double target = end * end * unit;
-        base.target_rr = s == 0 ? target : std::fmin(base.target_rr, target); // then all are there
+        base.target_rr = s == 0 ? target : std::fmin(base.target_rr, target); // the base goes on for all
     }
-    for (int s = 0; s < shifts.count; ++s) // the base leaves last
+    for (int s = 0; s < shifts.count; ++s) // the base must not leave before the others
         shifts.shift[base_].target_rr = std::fmin(shifts.shift[base_].target_rr, shifts.shift[s].target_rr);
     device_.copy_to_device(state_.data(), &base, sizeof base);
     device_.copy_to_device(shift_state_.data(), &shifts, sizeof shifts);
     const Stage &first = stages_[0];
-    const SpinorBlock r = first.r[cg_kept_steps - 1]; // where the first iteration looks for it
+    const SpinorBlock r = first.r[cg_kept_steps - 1]; // where the first iteration expects it
     convert_spinor(device_, b, r, 1 / scale_, nullptr);
     for (int s = 0; s < first.p.sources(); ++s)
         convert_spinor(device_, r, first.p[s], 1, nullptr);
@@ -133,7 +133,7 @@ bool MultiMassSolver::start(MultiMassReport &report) {
     return true;
 }
 
-// Until every shift has left, in one precision after the other.
+// Iterates in one precision after the other until every shift has left.
 CgStop MultiMassSolver::iterate(const CgProgress &progress, MultiMassReport &report) {
     double tightest = INFINITY;
     for (const ShiftLimits &shift : limits_.shifts)
@@ -151,14 +151,14 @@ CgStop MultiMassSolver::iterate(const CgProgress &progress, MultiMassReport &rep
     }
 }
 
-// `steps` iterations of one system, without direction and solution.
+// The work of `steps` iterations of one system, without that on direction and solution.
 void MultiMassSolver::add_work(const NormalOperator &A, double steps, MultiMassReport &report) const {
     report.flops += steps * A.flops(Epilogue::step);
     report.bytes += steps * A.bytes(Epilogue::step);
 }
 
-// Vectors of the shifts, a pass for cg_kept_steps iterations: their residuals once for all shifts, p of the shared
-// precision (both counted as that of the start), x double.
+// The work on the vectors of the shifts, one pass in cg_kept_steps iterations. It reads the residuals once for all
+// shifts; p has the precision of the iteration (counted as that of the first stage), x is in double.
 void MultiMassSolver::add_work_of_shifts(MultiMassReport &report) const {
     const double sites = source().sites(), shared_spinor = spinor_bytes(stages_[0].A->spec().spinor),
                  shift_spinors = 2.0 * (shared_spinor + spinor_bytes(Precision::double_));
@@ -169,7 +169,7 @@ void MultiMassSolver::add_work_of_shifts(MultiMassReport &report) const {
     }
 }
 
-// The same vectors in a coarser precision; scalars stay what they are.
+// Copies the vectors into a coarser precision. The scalars do not change.
 void MultiMassSolver::go_down(const Stage &from, Stage &to) {
     const int last = cg_kept_steps - 1;
     convert_spinor(device_, from.r[last], to.r[last], 1, nullptr);
@@ -177,11 +177,11 @@ void MultiMassSolver::go_down(const Stage &from, Stage &to) {
         convert_spinor(device_, from.p[s], to.p[s], 1, nullptr);
 }
 
-// Returns running when the residual has fallen below leave_at, relative to the source, or every shift has left.
+// Returns `running` if the residual has fallen below leave_at, relative to the source, or if every shift has left.
 CgStop MultiMassSolver::iterate_stage(Stage &stage, double leave_at, const CgProgress &progress,
                                       MultiMassReport &report) {
     ChunkLoop &loop = chunks(stage);
-    const int begun = report.steps; // by the stages before
+    const int begun = report.steps; // in the stages before
     loop.run([&]() -> ChunkLoop::Look {
         const CgState &base = *loop.seen<CgState>(0);
         const ShiftState &shifts = *loop.seen<ShiftState>(1);
@@ -193,7 +193,7 @@ CgStop MultiMassSolver::iterate_stage(Stage &stage, double leave_at, const CgPro
             active += shifts.shift[s].active;
         return {!(base.stop == CgStop::running && active > 0 && residual >= leave_at), base.iterations - begun};
     });
-    const CgState &base = *loop.last<CgState>(0); // the chunk queued meanwhile may have gone further
+    const CgState &base = *loop.last<CgState>(0); // the chunk that was already queued may have gone further
     report.steps = base.iterations;
     for (size_t s = 0; s < report.shifts.size(); ++s)
         report.shifts[s].shared_steps = loop.last<ShiftState>(1)->shift[s].steps;

@@ -1,15 +1,17 @@
-// Multi-mass conjugate gradient: (offset_i + B^dag B) x_i = b for all i from zero guesses in one Krylov space
-// (blas/shifts.h), then every x_i brought to its own tolerance from its own true residual, where it is not there yet.
+// Multi-mass conjugate gradient: (offset_i + B^dag B) x_i = b for all i. First a shared iteration: all x_i from zero
+// guesses in one Krylov space (blas/shifts.h). Then a refinement of every x_i whose true residual is still above its
+// tolerance.
 //
-// The shared iteration may go down in precision as the residual falls: an operator that is off by delta moves the
-// residuals by delta times the direction, which shrinks with them. So it starts in double and runs on in single and
-// half for the last decades, and the shifts stay collinear to their tolerance (inexact Krylov methods: van den Eshof
-// and Sleijpen, SIAM J. Matrix Anal. Appl. 26 (2004) 125). Solutions are kept in double throughout. An iteration that
-// starts in single or half leaves the shifts at what that resolves, so it goes no further than shared_tolerance.
+// The shared iteration may go down in precision as the residual falls. An error delta of the operator changes the
+// residuals by delta times the direction, and the direction shrinks with the residuals. So the iteration starts in
+// double and ends in single and half, and the residuals of the shifts stay parallel to within their tolerance (inexact
+// Krylov methods: van den Eshof and Sleijpen, SIAM J. Matrix Anal. Appl. 26 (2004) 125). Solutions are always in
+// double. An iteration that starts in single or half cannot get below the rounding errors of that precision, so it ends
+// at shared_tolerance.
 //
-// Refinement (multi_mass_refine.cpp) takes the shifts together: A_i d_i = b - A_i x_i in single precision for all that
-// are not done, links loaded once for four of them; then true residuals again. Shifts that this does not settle go
-// through conjugate gradient (cg.h) one by one.
+// The refinement (multi_mass_refine.cpp) solves A_i d_i = b - A_i x_i in single precision for all shifts that are not
+// done, at the same time. Links are loaded once for four of them. True residuals follow. Shifts that are still not done
+// are solved by conjugate gradient (cg.h) one by one.
 #pragma once
 #include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/solver/cg.h"
@@ -23,13 +25,13 @@ struct ShiftLimits {
 };
 
 struct MultiMassLimits {
-    std::vector<ShiftLimits> shifts;   // in any order
-    int max_iterations = 1000;         // of the shared iteration, and between restarts of each refinement
-    int max_restarts = 5;              // of each refinement; 0: no refinement. None either after max_iterations
-    double leave_tolerance = INFINITY; // a shift stays in the shared iteration until its residual is below this, too
-    double shared_tolerance = 0; // where the shared iteration ends, for tolerances below it; 0: as the tolerances say
+    std::vector<ShiftLimits> shifts; // in any order
+    int max_iterations = 1000;       // of the shared iteration, and between restarts of each refinement
+    int max_restarts = 5;            // of each refinement; 0: no refinement. There is none after max_iterations either
+    double leave_tolerance = INFINITY; // a shift does not leave the shared iteration above this
+    double shared_tolerance = 0;       // replaces tolerances that are below it in the shared iteration; 0: none
 
-    // What ends the shared iteration for a shift, and for all of them.
+    // The residual at which a shift leaves the shared iteration, and at which the iteration ends.
     double end_of(const ShiftLimits &shift) const {
         return std::fmax(shift.tolerance > 0 ? shift.tolerance : shift.relative_tolerance, shared_tolerance);
     }
@@ -52,9 +54,9 @@ struct MultiMassReport {
 
 class MultiMassSolver {
   public:
-    // stages: the operator in the precisions of the shared iteration, coarser and coarser. full: that true residuals
-    // are computed with. single: for the refinement together; empty: there is none. refiner: a solver of the same
-    // parity and full operator; it must outlive this one.
+    // stages: the operator in the precisions of the shared iteration, the finest first. full: the operator of true
+    // residuals. single: the operator of the refinement of several shifts; empty: shifts are refined one by one.
+    // refiner: the solver for that. It has the same parity and full operator, and must outlive this object.
     MultiMassSolver(Device &, const std::vector<Operator> &stages, const Operator &full, const Operator &single,
                     int shifts, CgSolver &refiner);
 
@@ -65,25 +67,25 @@ class MultiMassSolver {
     int shifts() const { return x_.sources(); }
     std::vector<Region> stands_on(bool residual_alone) const; // as CgSolver's
 
-    // Bytes that a solver of these stages allocates, its refiner not included.
+    // Bytes that a solver of these stages allocates, without those of `refiner`.
     static size_t workspace_bytes(const Geometry &, const std::vector<OperatorSpec> &stages, int shifts,
                                   bool refines_together);
 
   private:
-    // One precision of the shared iteration: its vectors and its recorded launches.
+    // A precision of the shared iteration: its vectors and its recorded launches.
     struct Stage {
         Operator A;
-        SpinorField p;                   // a source a shift
+        SpinorField p;                   // one source for each shift
         SpinorField r;                   // cg_kept_steps of them
         SpinorField s, between;          // s: A times the direction of the base
         std::unique_ptr<ChunkLoop> loop; // cg_kept_steps iterations and the update of the shifts
-        double loop_scale = 0;           // that it was recorded with
+        double loop_scale = 0;           // the scale that the loop was recorded with
         int loop_base = 0;
     };
-    // The refinement together: each field has a source a shift.
+    // The refinement of several shifts: each field has one source for each shift.
     struct Batch {
         SpinorField r[cg_kept_steps], s, between, copy;
-        SpinorField own_p; // where the shared iteration's is not in double
+        SpinorField own_p; // only if that of the shared iteration is not in double
         SpinorBlock p;
         DeviceArray<CgState> states;
         std::unique_ptr<ChunkLoop> loop;
@@ -108,7 +110,7 @@ class MultiMassSolver {
     Device &device_;
     Operator full_, single_;
     CgSolver &refiner_;
-    SpinorField x_; // double, a source a shift
+    SpinorField x_; // double, one source for each shift
     std::vector<Stage> stages_;
     DeviceArray<CgState> state_;
     DeferredSums deferred_;

@@ -22,7 +22,7 @@ void MultiMassSolver::make_batch() {
     batch->s = single_->vectors(device_, owner, n);
     batch->copy = single_->vectors(device_, owner, n);
     batch->between = single_->between(device_, owner, n);
-    // The shared iteration has no more use for its directions.
+    // The shared iteration has ended, so its directions can be overwritten.
     if (stages_[0].A->spec().spinor != Precision::double_)
         batch->own_p = full_->vectors(device_, owner, n);
     batch->p = batch->own_p ? batch->own_p : stages_[0].p;
@@ -30,7 +30,7 @@ void MultiMassSolver::make_batch() {
     batch_ = std::move(batch);
 }
 
-// Residuals of all shifts that are not settled, and the start of their refinement. Returns how many there are.
+// Computes the true residuals of all shifts that are not done, and starts their refinement. Returns how many these are.
 int MultiMassSolver::open_batch(std::vector<bool> &settled, MultiMassReport &report) {
     std::vector<CgState> states(shifts());
     const double bb = report.source_norm * report.source_norm;

@@ -73,7 +73,7 @@ template <class T> MILCGPU_HD void adjoint_multiply_subtract(Vector<T> &acc, con
 }
 
 // c += a b
-template <class T> MILCGPU_HD void multiply_add(Matrix<T> &c, const Matrix<T> &a, const Matrix<T> &b) {
+template <class T> MILCGPU_HD_ONCE void multiply_add(Matrix<T> &c, const Matrix<T> &a, const Matrix<T> &b) {
     MILCGPU_UNROLL
     for (int row = 0; row < 3; ++row)
         MILCGPU_UNROLL
@@ -101,7 +101,7 @@ template <class T> MILCGPU_HD Matrix<T> operator*(const Matrix<T> &a, const Matr
 
 // sum += a b c^dag, one row after the other, and sum += a^dag b c, one column after the other: no matrix lies between.
 template <class T>
-MILCGPU_HD void add_staple_up(Matrix<T> &sum, const Matrix<T> &a, const Matrix<T> &b, const Matrix<T> &c) {
+MILCGPU_HD_ONCE void add_staple_up(Matrix<T> &sum, const Matrix<T> &a, const Matrix<T> &b, const Matrix<T> &c) {
     MILCGPU_UNROLL
     for (int row = 0; row < 3; ++row) {
         Complex<T> ab[3] = {};
@@ -118,7 +118,7 @@ MILCGPU_HD void add_staple_up(Matrix<T> &sum, const Matrix<T> &a, const Matrix<T
     }
 }
 template <class T>
-MILCGPU_HD void add_staple_down(Matrix<T> &sum, const Matrix<T> &a, const Matrix<T> &b, const Matrix<T> &c) {
+MILCGPU_HD_ONCE void add_staple_down(Matrix<T> &sum, const Matrix<T> &a, const Matrix<T> &b, const Matrix<T> &c) {
     MILCGPU_UNROLL
     for (int column = 0; column < 3; ++column) {
         Complex<T> bc[3] = {};

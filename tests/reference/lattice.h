@@ -37,9 +37,11 @@ struct Lattice {
 
     // The site that lies `hops` steps along `dir`; a negative number steps backwards.
     int neighbour(int site, int dir, int hops) const {
-        auto x = coordinates(site);
-        x[dir] += hops;
-        return this->site(x);
+        int step = 1;
+        for (int d = 0; d < dir; d++)
+            step *= n[d];
+        const int x = site / step % n[dir];
+        return site + (((x + hops) % n[dir] + n[dir]) % n[dir] - x) * step;
     }
 };
 
