@@ -187,10 +187,6 @@ struct SumLaunch {
 template <class Body, class = void> struct has_parts : std::false_type {};
 template <class Body> struct has_parts<Body, std::void_t<typename Body::Part>> : std::true_type {};
 
-// A body with in_pairs is always split in two on the GPU (run_sum_in_pairs).
-template <class Body, class = void> struct in_pairs : std::false_type {};
-template <class Body> struct in_pairs<Body, std::enable_if_t<Body::in_pairs>> : std::true_type {};
-
 // A body can have several kernels that do the same: Body::kernels, kernel(), which of them (from 0), and
 // of_kernel<k>(i), of which of_kernel<0>(i) is operator()(i). As branches of one kernel they cost each other about 1 %.
 template <class Body, class = void> struct kernels_of : std::integral_constant<int, 1> {};
@@ -254,8 +250,8 @@ void finish_sources_over_ranks(Device &device, const GlobalSum<N> &sum, const Bo
 } // namespace cuda
 #endif
 
-// finish(sum over i of body(i)). min_blocks: blocks of 256 threads (in pairs: of 128) that must fit on an SM, which
-// limits the registers of a thread.
+// finish(sum over i of body(i)). min_blocks: blocks of 256 threads that must fit on an SM, which limits the registers
+// of a thread.
 template <int N, int min_blocks = 1, class Body, class Last, class Before = NothingPending>
 void launch_sum(Device &device, int n, const Body &body, const Last &finish, const SumLaunch &how,
                 const Before &pending = {}) {
@@ -265,21 +261,14 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
     const bool in_parts = parts_exist && n < device.parts_below();
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu()) {
-        const int threads = in_pairs<Body>::value  ? 2 * tile_sites
-                            : in_parts             ? site_parts * tile_sites
-                            : device.block() > 0   ? device.block()
-                                                   : how.block;
-        const int sites_a_block = in_parts || in_pairs<Body>::value ? tile_sites : threads;
+        const int threads = in_parts ? site_parts * tile_sites : device.block() > 0 ? device.block() : how.block;
+        const int sites_a_block = in_parts ? tile_sites : threads;
         const auto start = [&](bool finish_later, const Before &before) {
             const int blocks = (n + sites_a_block - 1) / sites_a_block + before.blocks(threads);
             if constexpr (exchanges<Body>::value) {
                 auto *kernel = in_parts ? cuda::run_sum_cut<N, min_blocks, true, Body, Before>
                                         : cuda::run_sum_cut<N, min_blocks, false, Body, Before>;
                 cuda::start(device, how.what, blocks, threads, kernel, body, n, sum, finish.wanted(), how.gate, before);
-            } else if constexpr (in_pairs<Body>::value) {
-                cuda::start(device, how.what, blocks, threads,
-                            cuda::run_sum_in_pairs<N, min_blocks, Body, Last, Before>, body, finish, n, sum,
-                            finish_later, how.gate, before);
             } else {
                 auto *kernel = cuda::run_sum<N, min_blocks, 0, Body, Last, Before>;
                 if constexpr (kernels_of<Body>::value == 3)

@@ -215,59 +215,6 @@ __global__ void __launch_bounds__(site_parts *tile_sites, 2)
     add_up(finish, sum, threadIdx.x < tile_sites, block + 1, block / group_tiles, shared);
 }
 
-// Two threads a site, in different warps of a block of one tile: thread k does part k, passes what the other one ends,
-// and ends the rest. Body: of_pair(i, k), with kept and given, and complete_half(i, k, kept, received).
-template <int N, int min_blocks, class Body, class Last, class Before>
-__global__ void __launch_bounds__(2 *tile_sites, min_blocks)
-    run_sum_in_pairs(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
-                     const Before pending) {
-    wait_for_previous();
-    if (gate != nullptr && *gate == 0)
-        return;
-    const int block = finish_pending(pending);
-    if (block < 0)
-        return;
-    using Half = typename Body::Half;
-    using Real = typename Body::Real;
-    constexpr int numbers = sizeof(Half) / sizeof(Real);
-    __shared__ Real passed[2][numbers][tile_sites];
-    __shared__ Sums<N> shared[2 * tile_sites / 32], seconds[tile_sites];
-    const int lane = threadIdx.x % tile_sites, k = threadIdx.x / tile_sites, i = block * tile_sites + lane;
-    Half kept = {};
-    if (i < n) {
-        const auto of_pair = body.of_pair(i, k);
-        Real given[numbers];
-        memcpy(given, &of_pair.given, sizeof given);
-        MILCGPU_UNROLL
-        for (int j = 0; j < numbers; ++j)
-            passed[k][j][lane] = given[j];
-        kept = of_pair.kept;
-    }
-    __syncthreads();
-    Sums<N> s = {};
-    if (i < n) {
-        Real words[numbers];
-        MILCGPU_UNROLL
-        for (int j = 0; j < numbers; ++j)
-            words[j] = passed[1 - k][j][lane];
-        Half received;
-        memcpy(&received, words, sizeof received);
-        s = body.complete_half(i, k, kept, received);
-    }
-    if (!finish.wanted())
-        return;
-    if (k == 1)
-        seconds[lane] = s;
-    __syncthreads();
-    if (k == 0) {
-        s.add(seconds[lane]);
-        post_warp(sum, i, s, defer);
-    }
-    if (defer)
-        return;
-    add_up(finish, sum, k == 0, block + 1, block / group_tiles, shared);
-}
-
 // Sums of several sources at once. A block has a tile of sites with up to 4 threads a site, each for Body::together
 // sources, so that what they share (links) is found in L1; `groups` blocks have the sources of a tile.
 template <int N, int min_blocks, class Body, class Last>

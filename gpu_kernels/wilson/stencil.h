@@ -6,6 +6,7 @@
 // coalesced. Several sources: a thread does one or two of them at a site, with one decoded link for both; the others of
 // its block find the links in L1.
 #pragma once
+#include "gpu_kernels/backend/reduce_pairs.h"
 #include "gpu_kernels/dslash/sources.h"
 #include "gpu_kernels/halo/pieces.h"
 #include "gpu_kernels/su3/reconstruct.h"
@@ -237,14 +238,13 @@ template <class Spinor> struct DotEnding {
     }
 };
 
-// Form: WilsonHop or WilsonMatrixForm. The endings of the staggered operator that add a x take -v. in_pairs: two threads
-// a site on the GPU, one for each pair of directions (reduce.h); each ends a chirality.
-template <class Form, class Spinor, class End_, bool in_pairs_> struct WilsonStencil : Form {
+// Form: WilsonHop or WilsonMatrixForm. The endings of the staggered operator that add a x take -v. By of_pair and
+// complete_half, two threads share a site (reduce_pairs.h): each does a pair of directions and ends a chirality.
+template <class Form, class Spinor, class End_> struct WilsonStencil : Form {
     using End = End_;
     using typename Form::Real;
     using typename Form::Vec;
     using Half = HalfWilsonVector<Real>;
-    static constexpr bool in_pairs = in_pairs_;
     End end;
     Real turn; // 1 or -1
     void fill(const WilsonCall &call, Epilogue epilogue, const End &of_first) {
@@ -344,9 +344,13 @@ void launch_wilson_one(Device &device, const WilsonCall &call, Epilogue epilogue
                         call.defer};
     const auto start = [&](auto form, const auto &end, const auto &finish, const auto &pending) {
         using End = std::decay_t<decltype(end)>;
-        WilsonStencil<decltype(form), Spinor, End, Shape::in_pairs> body{};
+        WilsonStencil<decltype(form), Spinor, End> body{};
         body.fill(call, epilogue, end);
-        launch_sum<End::sums, Shape::min_blocks>(device, call.lattice.sites(call.parity), body, finish, how, pending);
+        const int sites = call.lattice.sites(call.parity);
+        if constexpr (Shape::in_pairs)
+            launch_sum_in_pairs<End::sums, Shape::min_blocks>(device, sites, body, finish, how, pending);
+        else
+            launch_sum<End::sums, Shape::min_blocks>(device, sites, body, finish, how, pending);
     };
     const SumFinish plain{call.sum, call.cg, call.along_p};
     const StepFinish step{{}, call.cg, call.judge};
@@ -377,7 +381,7 @@ template <class Spinor, int reals, class Shape>
 void launch_wilson_of_sources(Device &device, const WilsonCall &call, Epilogue epilogue) {
     const auto start = [&](auto form, const auto &end, const auto &finish) {
         using End = std::decay_t<decltype(end)>;
-        WilsonSources<WilsonStencil<decltype(form), Spinor, End, false>, Shape::together> body{};
+        WilsonSources<WilsonStencil<decltype(form), Spinor, End>, Shape::together> body{};
         body.first.fill(call, epilogue, end);
         body.source_bytes = call.in.source_bytes;
         body.cg = call.cg, body.gate = call.gate;
