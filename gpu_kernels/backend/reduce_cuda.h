@@ -131,33 +131,85 @@ template <int N> __device__ __forceinline__ bool add_deferred(const GlobalSum<N>
     return true;
 }
 
-// The first blocks add and finish the deferred sum. The other blocks get their index among the blocks with sites.
-template <int N, class Last> __device__ __forceinline__ int finish_pending(const Pending<N, Last> &pending) {
-    const int block = static_cast<int>(blockIdx.x) - pending.blocks(blockDim.x);
-    if (block >= 0)
-        return block;
-    Sums<N> total;
-    if (add_deferred(pending.sum, blockIdx.x, total) && threadIdx.x == 0)
-        pending.finish(total);
-    return -1;
-}
-__device__ __forceinline__ int finish_pending(NothingPending) { return blockIdx.x; }
-template <class First, class Second>
-__device__ __forceinline__ int finish_pending(const EitherPending<First, Second> &pending) {
-    return pending.first.any() ? finish_pending(pending.first) : finish_pending(pending.second);
+// Called by all threads of a block, at most once in a launch. Replaces numbers[0] to numbers[count - 1] in shared
+// memory by their sums over all ranks. If there are at most widest_sum numbers, only the first thread may read them.
+template <int most> __device__ __forceinline__ void add_over_peers(Peers *p, double *numbers, int count) {
+    __shared__ double all[most_peers][most];
+    __syncthreads();
+    const unsigned turn = p->sums % 2;
+    const int posters = p->posters;
+    RelayBox *const relay = p->relay;
+    for (int j = threadIdx.x; j < count * posters; j += blockDim.x)
+        milcgpu::post(p->posted_at[j / count]->of[turn][p->place][j % count], numbers[j % count]);
+    if (relay != nullptr) {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            fence_system();
+            *static_cast<volatile unsigned long long *>(&relay->sums_posted) =
+                (p->sums + 1ull) << RelayBox::count_bits | count;
+        }
+    }
+    for (int j = threadIdx.x; j < count * posters; j += blockDim.x) {
+        const int rank = j / count;
+        double &place = p->posted->of[turn][rank][j % count];
+        const volatile PostedBits *const at = reinterpret_cast<const volatile PostedBits *>(&place);
+        PostedBits seen = unknown_bits;
+        wait_for_peer(p, Wait::sum_of_rank, rank, 0, [&] { return (seen = *at) != unknown_bits; });
+        all[rank][j % count] = bit_cast<double>(seen);
+        *reinterpret_cast<volatile PostedBits *>(&place) = unknown_bits;
+    }
+    __syncthreads();
+    constexpr bool few = most <= widest_sum; // then the first thread adds them alone
+    for (int k = few ? 0 : threadIdx.x; k < count && (!few || threadIdx.x == 0); k += few ? 1 : blockDim.x) {
+        double total = all[0][k];
+        for (int rank = 1; rank < posters; ++rank)
+            total += all[rank][k];
+        numbers[k] = total;
+    }
+    if (!few)
+        __syncthreads();
+    if (threadIdx.x == 0)
+        p->sums += 1;
 }
 
-// kernel: of the body's, where it has several.
+// The work of the first blocks of a launch (Pending): they add and finish the deferred sum, without the host. peers:
+// nullptr if there is one rank.
+template <int N, class Last>
+__device__ __forceinline__ void finish_pending(const Pending<N, Last> &pending, Peers *peers) {
+    __shared__ Sums<N> shared;
+    Sums<N> total;
+    if (!add_deferred(pending.sum, blockIdx.x, total))
+        return;
+    if (peers != nullptr) {
+        if (threadIdx.x == 0)
+            shared = total;
+        add_over_peers<N>(peers, shared.v, N);
+        total = shared;
+    }
+    if (threadIdx.x == 0)
+        pending.finish(total);
+}
+__device__ __forceinline__ void finish_pending(NothingPending, Peers *) {}
+template <class First, class Second>
+__device__ __forceinline__ void finish_pending(const EitherPending<First, Second> &pending, Peers *peers) {
+    if (pending.first.any())
+        finish_pending(pending.first, peers);
+    else
+        finish_pending(pending.second, peers);
+}
+
+// kernel: of the body's, where it has several. pending_blocks: how many blocks finish the pending sum. (The division
+// that computes it delayed every block: D in single precision took 1 % longer.)
 template <int N, int min_blocks, int kernel, class Body, class Last, class Before>
 __global__ void __launch_bounds__(max_block, min_blocks)
     run_sum(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
-            const Before pending) {
+            int pending_blocks, const Before pending) {
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    const int block = finish_pending(pending);
+    const int block = static_cast<int>(blockIdx.x) - pending_blocks;
     if (block < 0)
-        return;
+        return finish_pending(pending, nullptr);
     __shared__ Sums<N> shared[max_block / 32];
     const int i = block * blockDim.x + threadIdx.x;
     Sums<N> s = {};
@@ -182,13 +234,13 @@ __global__ void __launch_bounds__(max_block, min_blocks)
 template <int N, class Body, class Last, class Before>
 __global__ void __launch_bounds__(site_parts *tile_sites, 2)
     run_sum_in_parts(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
-                     const Before pending) {
+                     int pending_blocks, const Before pending) {
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    const int block = finish_pending(pending);
+    const int block = static_cast<int>(blockIdx.x) - pending_blocks;
     if (block < 0)
-        return;
+        return finish_pending(pending, nullptr);
     using Part = typename Body::Part;
     __shared__ Sums<N> shared[site_parts * tile_sites / 32];
     __shared__ Part parts[site_parts - 1][tile_sites];
@@ -300,47 +352,6 @@ __global__ void __launch_bounds__(max_block)
         totals[source] = own;
 }
 
-// Called by all threads of a block, at most once in a launch. Replaces numbers[0] to numbers[count - 1] in shared
-// memory by their sums over all ranks. If there are at most widest_sum numbers, only the first thread may read them.
-template <int most> __device__ __forceinline__ void add_over_peers(Peers *p, double *numbers, int count) {
-    __shared__ double all[most_peers][most];
-    __syncthreads();
-    const unsigned turn = p->sums % 2;
-    const int posters = p->posters;
-    RelayBox *const relay = p->relay;
-    for (int j = threadIdx.x; j < count * posters; j += blockDim.x)
-        milcgpu::post(p->posted_at[j / count]->of[turn][p->place][j % count], numbers[j % count]);
-    if (relay != nullptr) {
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            fence_system();
-            *static_cast<volatile unsigned long long *>(&relay->sums_posted) =
-                (p->sums + 1ull) << RelayBox::count_bits | count;
-        }
-    }
-    for (int j = threadIdx.x; j < count * posters; j += blockDim.x) {
-        const int rank = j / count;
-        double &place = p->posted->of[turn][rank][j % count];
-        const volatile PostedBits *const at = reinterpret_cast<const volatile PostedBits *>(&place);
-        PostedBits seen = unknown_bits;
-        wait_for_peer(p, Wait::sum_of_rank, rank, 0, [&] { return (seen = *at) != unknown_bits; });
-        all[rank][j % count] = bit_cast<double>(seen);
-        *reinterpret_cast<volatile PostedBits *>(&place) = unknown_bits;
-    }
-    __syncthreads();
-    constexpr bool few = most <= widest_sum; // then the first thread adds them alone
-    for (int k = few ? 0 : threadIdx.x; k < count && (!few || threadIdx.x == 0); k += few ? 1 : blockDim.x) {
-        double total = all[0][k];
-        for (int rank = 1; rank < posters; ++rank)
-            total += all[rank][k];
-        numbers[k] = total;
-    }
-    if (!few)
-        __syncthreads();
-    if (threadIdx.x == 0)
-        p->sums += 1;
-}
-
 // One block: adds the sums of this rank to those of the others and calls finish for each source. peers: nullptr if
 // `totals` are sums over all ranks already.
 template <int N, class Body, class Last>
@@ -366,31 +377,6 @@ template <int N, class Last> __global__ void finish_with(const Last finish, cons
         finish(*total);
 }
 
-// The work of the Pending blocks, without the host. peers: nullptr if there is one rank.
-template <int N, class Last>
-__device__ __forceinline__ void finish_pending_of_ranks(const Pending<N, Last> &pending, Peers *peers) {
-    __shared__ Sums<N> shared;
-    Sums<N> total;
-    if (!add_deferred(pending.sum, blockIdx.x, total))
-        return;
-    if (peers != nullptr) {
-        if (threadIdx.x == 0)
-            shared = total;
-        add_over_peers<N>(peers, shared.v, N);
-        total = shared;
-    }
-    if (threadIdx.x == 0)
-        pending.finish(total);
-}
-__device__ __forceinline__ void finish_pending_of_ranks(NothingPending, Peers *) {}
-template <class First, class Second>
-__device__ __forceinline__ void finish_pending_of_ranks(const EitherPending<First, Second> &pending, Peers *peers) {
-    if (pending.first.any())
-        finish_pending_of_ranks(pending.first, peers);
-    else
-        finish_pending_of_ranks(pending.second, peers);
-}
-
 // A launch of Pending blocks only.
 template <int N, class Last>
 __global__ void __launch_bounds__(max_block)
@@ -398,7 +384,7 @@ __global__ void __launch_bounds__(max_block)
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    finish_pending_of_ranks(Pending<N, Last>{sum, finish}, peers);
+    finish_pending(Pending<N, Last>{sum, finish}, peers);
 }
 
 // A launch over the sites of a box that is cut. The sum is deferred. The body has exchange (a PeerLaunch), parity (of
@@ -406,9 +392,10 @@ __global__ void __launch_bounds__(max_block)
 // part).
 template <int N, int min_blocks, bool in_parts, class Body, class Before>
 __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
-    run_sum_cut(const Body body, int n, const GlobalSum<N> sum, bool wanted, const int *gate, const Before pending) {
+    run_sum_cut(const Body body, int n, const GlobalSum<N> sum, bool wanted, const int *gate, int pending_blocks,
+                const Before pending) {
     const PeerLaunch &exchange = body.exchange;
-    const int block = static_cast<int>(blockIdx.x) - pending.blocks(blockDim.x);
+    const int block = static_cast<int>(blockIdx.x) - pending_blocks;
     const int turn = in_parts ? block : block * (blockDim.x / tile_sites) + threadIdx.x / tile_sites;
     const int tile = turn >= 0 && turn < sum.shape.tiles ? exchange.tile(turn) : sum.shape.tiles;
     wait_for_previous(); // what was read above never changes
@@ -423,7 +410,7 @@ __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
     if (!open)
         return;
     if (block < 0)
-        return finish_pending_of_ranks(pending, exchange.map.peers);
+        return finish_pending(pending, exchange.map.peers);
     const int i = tile * tile_sites + threadIdx.x % tile_sites;
     Sums<N> s = {};
     if constexpr (in_parts) {
