@@ -373,25 +373,36 @@ template <class Work> void run_one_block(Device &device, const Work &work, const
 MILCGPU_HD const Complex<double> *alpha_of(const BlockState *s, int step, double) { return s->alpha[step]; }
 MILCGPU_HD const Complex<float> *alpha_of(const BlockState *s, int step, float) { return s->alpha_in_single[step]; }
 
-// Each thread has one site of all sources, or of up to `most` sources.
-template <class S, int most> struct UpdateBlock {
-    using Real = typename S::Real;
+// What an update of solutions works on. P: directions of iteration k at k mod cg_kept_steps.
+struct SolutionUpdate {
     SourceAddresses<most_block> p[cg_kept_steps];
     unsigned char *x; // of source 0
     size_t source_bytes, stride;
     const BlockState *s;
-    int steps, first;
+    int steps;
     bool stopped;
+    // The iterations whose directions are to be added, up to the last one; 0: nothing is to be done.
+    MILCGPU_HD int pending() const {
+        if ((s->active != 0) == stopped || s->stop == CgStop::nan_or_inf || (stopped && s->iterations == 0))
+            return 0;
+        return stopped ? (s->iterations + cg_kept_steps - 1) % cg_kept_steps + 1 : steps;
+    }
+    // Where the directions of the k-th of them lie.
+    MILCGPU_HD int place_of(int k, int pending) const { return (s->iterations - pending + k) % cg_kept_steps; }
+    MILCGPU_HD unsigned char *solution(int j) const { return x + s->place[j] * source_bytes; }
+};
+
+// Each thread has one site of all sources, or of up to `most` sources.
+template <class S, int most> struct UpdateBlock : SolutionUpdate {
+    using Real = typename S::Real;
+    int first;
     MILCGPU_HD void operator()(int i) const {
-        const int n = s->sources, iterations = s->iterations;
-        if ((s->active != 0) == stopped || s->stop == CgStop::nan_or_inf)
-            return;
-        const int pending = stopped ? (iterations + cg_kept_steps - 1) % cg_kept_steps + 1 : steps;
-        if (stopped && iterations == 0)
+        const int n = s->sources, steps_to_add = pending();
+        if (steps_to_add == 0)
             return;
         Vector<Real> sum[most] = {};
-        for (int k = 0; k < pending; ++k) {
-            const int step = (iterations - pending + k) % cg_kept_steps;
+        for (int k = 0; k < steps_to_add; ++k) {
+            const int step = place_of(k, steps_to_add);
             const Complex<Real> *const alpha = alpha_of(s, step, Real()) + first;
             MILCGPU_UNROLL_TWICE // loads the next direction meanwhile
                 for (int source = 0; source < n; ++source) {
@@ -408,14 +419,81 @@ template <class S, int most> struct UpdateBlock {
         }
         MILCGPU_UNROLL
         for (int j = 0; j < most; ++j)
-            if (first + j < n) {
-                unsigned char *const to = x + s->place[first + j] * source_bytes;
-                store_spinor<SpinorDouble>(to, stride, i,
-                                           load_spinor<SpinorDouble, Reuse::written>(to, stride, i) +
+            if (first + j < n)
+                store_spinor<SpinorDouble>(solution(first + j), stride, i,
+                                           load_spinor<SpinorDouble, Reuse::written>(solution(first + j), stride, i) +
                                                s->scale[first + j] * convert<double>(sum[j]));
-            }
     }
 };
+
+#if defined(MILCGPU_WITH_CUDA)
+// The same in single precision: a thread has two sites of a colour, which it loads as 16 bytes, and all sources. So
+// directions are read once. Coefficients wait in shared memory, as rows of `most`.
+constexpr int update_threads = 128;
+template <int most>
+__global__ void __launch_bounds__(update_threads, most > 12 ? 3 : 4)
+    update_pairs(const SolutionUpdate u, int sites, int blocks_a_colour) {
+    cuda::wait_for_previous();
+    constexpr int ahead = 4; // directions that are loaded ahead
+    __shared__ float4 rows[cg_kept_steps * most][most / 2];
+    const BlockState *const s = u.s;
+    const int n = s->sources, pending = u.pending(), count = pending * n;
+    if (count == 0)
+        return;
+    for (int k = threadIdx.x; k < count * most; k += update_threads) {
+        const int row = k / most, j = k % most, step = row / n, i = row - step * n;
+        reinterpret_cast<Complex<float> *>(rows[row])[j] =
+            j < n ? s->alpha_in_single[u.place_of(step, pending)][i * n + j] : Complex<float>{0, 0};
+    }
+    __syncthreads();
+    const int colour = blockIdx.x / blocks_a_colour;
+    const int pair = (blockIdx.x - colour * blocks_a_colour) * update_threads + threadIdx.x, site = 2 * pair;
+    if (site >= sites)
+        return;
+    const size_t at = (colour * u.stride + site) * sizeof(Complex<float>);
+    int step = 0, source = 0; // of the direction that is loaded next
+    const auto load = [&] {
+        const unsigned char *const from = u.p[u.place_of(step, pending)][source] + at;
+        if (++source == n)
+            source = 0, ++step;
+        return __ldg(reinterpret_cast<const float4 *>(from));
+    };
+    float4 direction[ahead];
+    MILCGPU_UNROLL
+    for (int k = 0; k < ahead; ++k)
+        direction[k] = k < count ? load() : float4{};
+    Complex<float> sum[most][2] = {};
+    for (int first = 0; first < count; first += ahead)
+        MILCGPU_UNROLL
+    for (int k = 0; k < ahead; ++k) {
+        if (first + k >= count)
+            break;
+        const float4 v = direction[k];
+        if (first + k + ahead < count)
+            direction[k] = load();
+        MILCGPU_UNROLL
+        for (int j = 0; j < most; j += 2) {
+            const float4 a = rows[first + k][j / 2];
+            sum[j][0] = plus(sum[j][0], {a.x, a.y}, {v.x, v.y});
+            sum[j][1] = plus(sum[j][1], {a.x, a.y}, {v.z, v.w});
+            sum[j + 1][0] = plus(sum[j + 1][0], {a.z, a.w}, {v.x, v.y});
+            sum[j + 1][1] = plus(sum[j + 1][1], {a.z, a.w}, {v.z, v.w});
+        }
+    }
+    MILCGPU_UNROLL
+    for (int j = 0; j < most; ++j)
+        if (j < n) {
+            double2 *const to = reinterpret_cast<double2 *>(u.solution(j)) + colour * u.stride + site;
+            const double scale = s->scale[j];
+            MILCGPU_UNROLL
+            for (int k = 0; k < 2; ++k)
+                if (site + k < sites) {
+                    const double2 before = to[k];
+                    to[k] = make_double2(before.x + scale * double(sum[j][k].re), before.y + scale * double(sum[j][k].im));
+                }
+        }
+}
+#endif
 
 } // namespace
 
@@ -432,27 +510,38 @@ void block_redirect(Device &device, BlockState *state, const BlockRedirect &how)
 }
 
 void update_block_solutions(Device &device, const BlockSolutions &v, const BlockState *state, int steps, bool stopped) {
+    SolutionUpdate update{};
+    for (int k = 0; k < cg_kept_steps; ++k)
+        update.p[k] = v.p[k];
+    update.x = v.x.data, update.source_bytes = v.x.source_bytes;
+    update.stride = v.p[0].stride;
+    update.s = state, update.steps = steps, update.stopped = stopped;
+    const int n = v.p[0].sources, sites = v.p[0].sites;
+#if defined(MILCGPU_WITH_CUDA)
+    if (device.on_gpu() && v.p[0].precision == Precision::single) {
+        const int blocks = ((sites + 1) / 2 + update_threads - 1) / update_threads; // of a colour
+        const auto start = [&](auto most) {
+            cuda::start(device, "update solutions of a block", 3 * blocks, update_threads,
+                        update_pairs<decltype(most)::value>, update, sites, blocks);
+        };
+        n <= 4    ? start(std::integral_constant<int, 4>())
+        : n <= 8  ? start(std::integral_constant<int, 8>())
+        : n <= 12 ? start(std::integral_constant<int, 12>())
+                  : start(std::integral_constant<int, 16>());
+        return;
+    }
+#endif
     for_precision(v.p[0].precision, [&](auto format) {
         using S = decltype(format);
-        const int n = v.p[0].sources;
         const auto start = [&](auto most) {
-            UpdateBlock<S, decltype(most)::value> body{};
-            for (int k = 0; k < cg_kept_steps; ++k)
-                body.p[k] = v.p[k];
-            body.x = v.x.data, body.source_bytes = v.x.source_bytes;
-            body.stride = v.p[0].stride;
-            body.s = state, body.steps = steps, body.stopped = stopped;
-            for (body.first = 0; body.first < n; body.first += most)
-                launch(device, v.p[0].sites, body, "update solutions of a block");
+            UpdateBlock<S, decltype(most)::value> body{update, 0};
+            for (; body.first < n; body.first += most)
+                launch(device, sites, body, "update solutions of a block");
         };
         if (n <= 4)
             start(std::integral_constant<int, 4>());
-        else if (n <= 8 || std::is_same<S, SpinorDouble>::value)
-            start(std::integral_constant<int, 8>());
-        else if (n <= 12)
-            start(std::integral_constant<int, 12>());
         else
-            start(std::integral_constant<int, 16>());
+            start(std::integral_constant<int, 8>());
     });
 }
 
