@@ -434,7 +434,8 @@ template <int most>
 __global__ void __launch_bounds__(update_threads, most > 12 ? 3 : 4)
     update_pairs(const SolutionUpdate u, int sites, int blocks_a_colour) {
     cuda::wait_for_previous();
-    constexpr int ahead = 4; // directions that are loaded ahead
+    constexpr int ahead = 8;     // directions that are loaded ahead
+    constexpr int at_once = 4; // solutions
     __shared__ float4 rows[cg_kept_steps * most][most / 2];
     const BlockState *const s = u.s;
     const int n = s->sources, pending = u.pending(), count = pending * n;
@@ -480,18 +481,30 @@ __global__ void __launch_bounds__(update_threads, most > 12 ? 3 : 4)
             sum[j + 1][1] = plus(sum[j + 1][1], {a.z, a.w}, {v.z, v.w});
         }
     }
+    const auto solution = [&](int j) {
+        return reinterpret_cast<double2 *>(u.solution(j < n ? j : n - 1)) + colour * u.stride + site;
+    };
+    const bool both = site + 1 < sites;
     MILCGPU_UNROLL
-    for (int j = 0; j < most; ++j)
-        if (j < n) {
-            double2 *const to = reinterpret_cast<double2 *>(u.solution(j)) + colour * u.stride + site;
-            const double scale = s->scale[j];
+    for (int first = 0; first < most; first += at_once) {
+        double2 x[at_once][2];
+        MILCGPU_UNROLL
+        for (int j = 0; j < at_once; ++j)
+            MILCGPU_UNROLL
+        for (int k = 0; k < 2; ++k)
+            x[j][k] = solution(first + j)[both ? k : 0];
+        MILCGPU_UNROLL
+        for (int j = 0; j < at_once; ++j) {
+            if (first + j >= n)
+                break;
+            const double scale = s->scale[first + j];
             MILCGPU_UNROLL
             for (int k = 0; k < 2; ++k)
-                if (site + k < sites) {
-                    const double2 before = to[k];
-                    to[k] = make_double2(before.x + scale * double(sum[j][k].re), before.y + scale * double(sum[j][k].im));
-                }
+                if (k == 0 || both)
+                    solution(first + j)[k] = make_double2(x[j][k].x + scale * double(sum[first + j][k].re),
+                                                          x[j][k].y + scale * double(sum[first + j][k].im));
         }
+    }
 }
 #endif
 
