@@ -339,14 +339,18 @@ void launch_sum_sources(Device &device, int n, int sources, const Body &body, co
         }
 }
 
-// Several sources without sums. On the GPU a thread does up to Body::together sources of a site, and loads links once
-// for them: body.of<count>(i, which). Body::blocks: blocks of 64 threads that must fit on an SM. gate: as in SumLaunch.
+// Several sources without sums. On the GPU a thread does up to Body::together sources of a site, an even number, and
+// loads links once for them: body.of<count>(i, which, how many). Threads share the sources evenly. Body::blocks(count):
+// blocks of 64 threads that must fit on an SM. gate: as in SumLaunch.
 template <class Body>
 void launch_sources(Device &device, int n, int sources, const Body &body, const int *gate, const char *what) {
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu()) {
-        const int tiles = (n + tile_sites - 1) / tile_sites, groups = (sources + Body::together - 1) / Body::together;
-        cuda::start(device, what, tiles * groups, tile_sites, cuda::run_sources<Body>, body, n, sources, gate);
+        const int tiles = (n + tile_sites - 1) / tile_sites;
+        const int threads = (sources + Body::together - 1) / Body::together; // of a site, at least
+        const int a_thread = (sources + threads - 1) / threads, groups = (sources + a_thread - 1) / a_thread;
+        cuda::start(device, what, tiles * groups, tile_sites, cuda::kernel_of_sources<Body>(a_thread), body, n, sources,
+                    a_thread, gate);
         return;
     }
 #endif

@@ -304,27 +304,33 @@ __global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
                tile / group_tiles, shared);
 }
 
-// Several sources without sums. A block has one tile of sites for Body::together sources. The next blocks have the
-// other sources.
-template <class Body>
-__global__ void __launch_bounds__(tile_sites, Body::blocks)
-    run_sources(const Body body, int n, int sources, const int *gate) {
-    constexpr int most = Body::together;
+// Several sources without sums. A block has one tile of sites for `a_thread` sources, for which there is a kernel of
+// `count`. The next blocks have the other sources. All blocks run the same code: a mixture made 6 sources in single 1.6
+// times slower.
+template <class Body, int count>
+__global__ void __launch_bounds__(tile_sites, Body::blocks(count))
+    run_sources(const Body body, int n, int sources, int a_thread, const int *gate) {
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    const int groups = (sources + most - 1) / most, tile = blockIdx.x / groups, first = blockIdx.x % groups * most;
-    const int i = tile * tile_sites + threadIdx.x, count = min(sources - first, most);
+    const int groups = (sources + a_thread - 1) / a_thread, tile = blockIdx.x / groups,
+              first = blockIdx.x % groups * a_thread;
+    const int i = tile * tile_sites + threadIdx.x, wanted = min(sources - first, a_thread);
     if (i >= n)
         return;
-    Sources<most> own;
+    Sources<count> own;
     MILCGPU_UNROLL
-    for (int r = 0; r < most; ++r)
-        own.k[r] = first + min(r, count - 1);
-    if (sources <= 2) // all blocks run the same code: a mixture made 6 sources in single 1.6 times slower
-        body.template of<2>(i, own, count);
-    else
-        body.template of<most>(i, own, count);
+    for (int r = 0; r < count; ++r)
+        own.k[r] = first + min(r, wanted - 1);
+    body.template of<count>(i, own, wanted);
+}
+// The kernels for 2, 4, ... up to Body::together sources a thread.
+template <class Body, int count = Body::together>
+void (*kernel_of_sources(int a_thread))(const Body, int, int, int, const int *) {
+    if constexpr (count > 2)
+        if (a_thread <= count - 2)
+            return kernel_of_sources<Body, count - 2>(a_thread);
+    return run_sources<Body, count>;
 }
 
 // Adds the sum that the launch before has deferred: the sum of this rank. Runs with Pending::blocks blocks.

@@ -96,6 +96,7 @@ void launch_sources_stencil(Device &device, const DslashCall &call, Epilogue epi
     if (call.cg == nullptr) {
         TogetherStencil<Spinor, SourcesHops<Where, Spinor, link, reals>, Shape> body{};
         fill(body);
+        body.set_unit();
         start_together(device, call, epilogue, sites, body, "launch dslash on several sources, no sums");
     } else {
         with_ending_of_sources<Spinor, Where>(call, epilogue, [&](const auto &end, const auto &finish) {
@@ -160,7 +161,7 @@ void add_sources_rows(std::vector<DslashKernel> &table, const char *file) {
                              false,
                              launch_sources_stencil<Where, Spinor, link, reals, min_blocks, Shape>,
                              file,
-                             {tile_sites, Shape::blocks, Shape::together}});
+                             {tile_sites, Shape::blocks(Shape::together), Shape::together}});
     });
 }
 
