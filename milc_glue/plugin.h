@@ -95,6 +95,9 @@ void milcgpu_plugin_leaves(milcgpu_routine routine, const char *why);
 /* Whether the colours of a set of propagators are to be solved in one call, where MILC would solve one after the other
  * (MILCGPU_GATHER). Says so once. */
 int milcgpu_plugin_gathers(void);
+/* Whether M x = b for these masses is to be solved mass by mass, on the even sites alone (UML), where MILC would solve
+ * for all of them together, on the even and on the odd sites (MILCGPU_GATHER). Says so once. */
+int milcgpu_plugin_mass_by_mass(int n, const double *masses);
 /* MILCGPU_COMPARE: 0 not set, 1 compare, 2 strict. */
 int milcgpu_plugin_compare(void);
 

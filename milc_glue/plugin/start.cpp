@@ -2,6 +2,7 @@
 #include "milc_glue/plugin/rank_start.h"
 #include "milc_glue/plugin/solve.h"
 #include "milc_glue/start_context.h"
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -234,6 +235,21 @@ int milcgpu_plugin_gathers(void) {
     const bool yes = p.active() && !p.settings.is("MILCGPU_GATHER", "0");
     if (yes && !std::exchange(p.said_gathers, true))
         p.say(1, "all colours of a set of propagators are solved in one call (MILCGPU_GATHER=0: one after the other)");
+    return yes;
+}
+int milcgpu_plugin_mass_by_mass(int n, const double *masses) {
+    Plugin &p = plugin();
+    // The steps of a solve are as 1 / mass, or fewer for masses that are lighter than the spectrum. Together all masses
+    // take those of the lightest, for either parity.
+    constexpr double parities = 2;
+    const double lightest = *std::min_element(masses, masses + n);
+    double steps = 0; // of those of the lightest
+    for (int i = 0; i < n; ++i)
+        steps += lightest / masses[i];
+    const bool yes = p.active() && !p.settings.is("MILCGPU_GATHER", "0") && lightest > 0 && steps <= parities;
+    if (yes && !std::exchange(p.said_mass_by_mass, true))
+        p.say(1, "masses of a set that lie far apart are solved one by one, on the even sites alone (MILCGPU_GATHER=0: "
+                 "together, on both parities)");
     return yes;
 }
 int milcgpu_plugin_compare(void) { return plugin().compare; }
