@@ -1,8 +1,8 @@
 /* mat_invert_field, mat_invert_uml_field, mat_invert_block, ks_dirac_adj_op_inplace; on master (MILCGPU_MASTER)
  * mat_invert_cg_field, mat_invert_uml_field, mat_invert_block_uml, ks_dirac_adj_op_inplace; mat_invert_multi: M x = b
- * by solves of M^dag M on both parities, or mass by mass. Source and guess go to the device once, and the solution comes back once; what
- * MILC does between its solves is done there. The lines, counters and quark_invert_control are those of MILC's routine
- * with the solves of solve.c.
+ * by solves of M^dag M on both parities, or mass by mass. Source and guess go to the device once, and the solution
+ * comes back once; what MILC does between its solves is done there. The lines, counters and quark_invert_control are
+ * those of MILC's routine with the solves of solve.c.
  *
  * Not with deflation, not inv_type CGZ and MG: MILC's routine then calls the solves of solve.c. */
 #include "solve.h"
