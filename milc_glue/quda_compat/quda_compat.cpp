@@ -61,8 +61,6 @@ bool start(const char *function, int precision) {
     for (const int r : {MILCGPU_LAPLACIAN, MILCGPU_APE_SMEAR, MILCGPU_GRADIENT_FLOW, MILCGPU_MAT_INVERT,
                         MILCGPU_HYP_SMEAR, MILCGPU_WILSON_DSLASH, MILCGPU_DIRAC_MESON, MILCGPU_DIRAC_OPEN_MESON})
         milc.left[r] = "MILC's own: not taken over by this door";
-    if (lattice.ranks > 1)
-        milc.left[MILCGPU_CLOVER_SOLVE] = "one rank alone";
     milc.site_map = order.data();
     started_with = precision;
     const int begun = milcgpu_plugin_start(&milc);

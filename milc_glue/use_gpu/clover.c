@@ -6,9 +6,8 @@ int __real_bicgilu_cl_field_cpu(wilson_vector *, wilson_vector *, quark_invert_c
 void __real_dslash_w_field(wilson_vector *, wilson_vector *, int, int) MILCGPU_ORIGINAL;
 
 void milcgpu_clover_left(const char **left) {
-    const char *const several = numnodes() > 1 ? "MILC's own on several ranks" : NULL;
-    left[MILCGPU_CLOVER_SOLVE] = __real_bicgilu_cl_field_cpu == NULL ? MILCGPU_ABSENT : several;
-    left[MILCGPU_WILSON_DSLASH] = __real_dslash_w_field == NULL ? MILCGPU_ABSENT : several;
+    left[MILCGPU_CLOVER_SOLVE] = __real_bicgilu_cl_field_cpu == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_WILSON_DSLASH] = __real_dslash_w_field == NULL ? MILCGPU_ABSENT : NULL;
 }
 
 static milcgpu_field field_of(const wilson_vector *f) {

@@ -8,6 +8,7 @@
 //   stopped   the last rank stops in the middle: the others say so, in words, and end
 //   killed    the last rank is killed in the middle
 //   plugin    the start of the plugin for MILC, and its tables (plugin.cpp)
+//   clover    the plugin's clover solves and D of Wilson fermions on all ranks, and the same on a rank alone
 //   nodes     the same solve, on two nodes with two ranks each
 //   quda      MILC's own GPU switches (quda.cpp)
 //   lost      the last rank stops where the plugin's ranks decide: the plugin ends the job
@@ -15,6 +16,7 @@
 #include "milc_glue/milcgpu_laplace.h"
 #include "milc_glue/milcgpu_mpi.h"
 #include "milc_glue/milcgpu_wilson.h"
+#include "milc_glue/plugin.h"
 #include "milc_glue/start_context.h"
 #include "tests/failing_new.h"
 #include "tests/mpi_ranks/parts.h"
@@ -361,6 +363,79 @@ void wilson(const milcgpu_messages &table) {
     check(distance(many.x, one.x, table.rank) < 1e-10, "the solution");
 }
 
+// What MILC's clover programs call: the solve of `wilson`, D, comparisons, and what happens to one rank alone.
+void clover(const milcgpu_messages &table, const milcgpu_messages &decisions) {
+    const milcgpu_layout cut = layout_of(table), whole = whole_of(cut);
+    const bool is_last = table.rank == table.size - 1;
+    const WilsonSolved one = wilson_on(whole);
+    const std::vector<double> source = field_of(cut, 24, 1u << 31, 1);
+    std::vector<double> gauge = field_of(cut, 72, 0, 0.5), b = source, x = source;
+    const auto field = [](std::vector<double> &data) { return milcgpu_field{data.data(), MILCGPU_DOUBLE, 0}; };
+    setenv("MILCGPU_PRECISION", "double-single", 1);
+    check(start_as_milc(table, decisions) == 1, "the start");
+    milcgpu_plugin_clover_call call{};
+    call.mixed = MILCGPU_MIXED_AUTO;
+    call.links = field(gauge);
+    call.kappa = 0.1, call.clover = 0.2, call.tolerance = 1e-11;
+    call.max_iterations = 1000, call.max_restarts = 5;
+    call.source = field(b), call.solution = field(x);
+    milcgpu_solve_report report{};
+    const auto solves = [&] {
+        x = source;
+        report = {};
+        return milcgpu_plugin_clover_solve(&call, &report) == 1 && report.true_residual < 1e-11;
+    };
+    check(solves(), "the solve");
+    check(std::abs(report.iterations - one.report.iterations) <= 1, "iterations");
+    check(distance(x, one.x, table.rank) < 1e-10, "the solution");
+    std::vector<double> theirs = x;
+    check(milcgpu_plugin_compare_clover(&call, report.iterations, 1, field(theirs), report.iterations, 1) == 1,
+          "a comparison with the same solution");
+    if (is_last)
+        theirs[0] += 1;
+    check(milcgpu_plugin_compare_clover(&call, report.iterations, 1, field(theirs), report.iterations, 1) == 1,
+          "MILC's solution may be the worse one");
+    theirs[0] = x[0];
+    x[0] += is_last ? 1 : 0;
+    check(milcgpu_plugin_compare_clover(&call, report.iterations, 1, field(theirs), report.iterations, 1) == 0,
+          "one that is wrong on one rank is wrong on all");
+
+    // D, of one rank to rounding.
+    std::vector<double> links_of_all = field_of(whole, 72, 0, 0.5), d_of_all = field_of(whole, 24, 1u << 31, 1);
+    const milcgpu_field u = field(links_of_all), of_all = field(d_of_all);
+    const milcgpu_operator what{MILCGPU_DOUBLE, 0, 0};
+    milcgpu_context *context = nullptr;
+    milcgpu_wilson *alone = nullptr;
+    check(milcgpu_init(&whole, nullptr, &context) == MILCGPU_OK &&
+              milcgpu_wilson_create(context, &alone) == MILCGPU_OK && milcgpu_wilson_load(alone, &u) == MILCGPU_OK &&
+              milcgpu_wilson_dslash(alone, &what, -1, MILCGPU_EVEN_AND_ODD, &of_all, &of_all) == MILCGPU_OK,
+          milcgpu_last_error());
+    milcgpu_wilson_destroy(alone);
+    milcgpu_finalize(context);
+    std::vector<double> d = source;
+    check(milcgpu_plugin_wilson_dslash(field(gauge), -1, MILCGPU_EVEN_AND_ODD, field(d), field(d)) == 1, "D");
+    check(distance(d, d_of_all, table.rank) < 1e-14, "D has the numbers of one rank");
+    theirs = d;
+    check(milcgpu_plugin_compare_wilson_dslash(source.data(), d.data(), theirs.data(), 1, 1) == 1, "D compared");
+    if (is_last)
+        theirs[7] += 1e-9;
+    check(milcgpu_plugin_compare_wilson_dslash(source.data(), d.data(), theirs.data(), 1, 1) == 0,
+          "D that differs on one rank differs on all");
+
+    // Links of one rank change, as at a boundary; its memory is short.
+    for (double &link : gauge)
+        link *= is_last ? 0.9 : 1;
+    check(solves() && distance(x, one.x, table.rank) > 1e-7, "other links on one rank are loaded on all");
+    for (double &link : gauge)
+        link = is_last ? link / 0.9 : link;
+    if (is_last)
+        milcgpu_plugin_inject_fault(MILCGPU_FAULT_ALLOCATION);
+    check(solves() && distance(x, one.x, table.rank) < 1e-10, "memory that is short on one rank");
+    b.back() = is_last ? NAN : b.back();
+    check(!solves() && x == source, "a source with NaN on one rank is refused on all");
+    milcgpu_plugin_exit();
+}
+
 // The last rank does not come any more. The others find out and say it.
 void missed(Ranks &ranks, int signal) {
     ranks.gathered("before", 1);
@@ -413,7 +488,7 @@ int main(int argc, char **argv) {
     } else if (what == "quda") {
         MPI_Comm job = MPI_COMM_WORLD;
         quda_door(table, &job);
-    } else if (what == "plugin" || what == "lost") {
+    } else if (what == "plugin" || what == "lost" || what == "clover") {
         MPI_Comm other;
         milcgpu_mpi_own(MPI_COMM_WORLD, &other);
         milcgpu_messages decisions = milcgpu_mpi_messages(&other, node_rank, node_size);
@@ -422,7 +497,8 @@ int main(int argc, char **argv) {
             std::this_thread::sleep_for(std::chrono::milliseconds(300)); // launchers drop what is not yet forwarded
             MPI_Abort(MPI_COMM_WORLD, 3);
         };
-        what == "plugin" ? start_plugin(table, decisions) : lose_a_rank(table, decisions);
+        const auto part = what == "plugin" ? start_plugin : what == "lost" ? lose_a_rank : clover;
+        part(table, decisions);
         MPI_Comm_free(&other);
     } else
         check(false, "no such part: " + what);
