@@ -1,6 +1,7 @@
 // Messages that leave from GPU memory and arrive there, or in what stands for it on the host backend: results are those
 // of one rank, and where the message passing does not do that well, all ranks find out at their start and say why.
 #include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/halo/message_groups.h"
 #include "tests/cut_support.h"
 #include <cstddef>
 
@@ -266,4 +267,23 @@ TEST_CASE("a table of message functions from before messages in GPU memory is ta
     }
     CHECK(all_ended(start(old - 8), Status::bad_argument, "milcgpu_messages.struct_size is "));
     CHECK(all_ended(start(sizeof(milcgpu_messages) + 8), Status::bad_argument, "milcgpu_messages.struct_size is "));
+}
+
+TEST_CASE(
+    "messages through the host go in groups: every byte once, in order, and parts of a piece as on its other side",
+    "[ranks][gpu_mpi][sanitize]") {
+    const auto text_of_groups = [](const std::vector<size_t> &pieces, size_t most) {
+        std::string text;
+        for (const MessageGroup &group : groups_of(pieces, most)) {
+            text += format("[%zu", group.first);
+            for (const MessageGroup::Part &part : group.parts)
+                text += format(" %d:%zu+%zu", part.piece, part.first, part.bytes);
+            text += format(" =%zu]", group.bytes);
+        }
+        return text;
+    };
+    CHECK(text_of_groups({}, 16) == "");
+    CHECK(text_of_groups({32, 0, 16, 48}, 1000) == "[0 0:0+32 2:32+16 3:48+48 =96]");
+    CHECK(text_of_groups({32, 16, 64}, 48) == "[0 0:0+32 1:32+16 =48][48 2:48+48 =48][96 2:96+16 =16]");
+    CHECK(text_of_groups({80}, 32) == "[0 0:0+32 =32][32 0:32+32 =32][64 0:64+16 =16]");
 }

@@ -255,7 +255,6 @@ void Device::copy_to_pinned_later(void *to, const void *from, size_t bytes) {
 }
 
 void Device::copy_from_pinned_later(void *to, const void *from, size_t bytes) {
-    transfers_.to_device_bytes += bytes;
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         raise(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, as_stream(stream_)), "copy to the GPU");

@@ -1,7 +1,9 @@
 #include "gpu_kernels/backend/lasting_memory.h"
 #include "gpu_kernels/blas/for_precision.h"
+#include "gpu_kernels/halo/message_groups.h"
 #include "gpu_kernels/halo/pieces.h"
 #include <cstring>
+#include <list>
 
 namespace milcgpu {
 
@@ -164,49 +166,70 @@ void Halo::send_to_peers(const SpinorBlock &field, int parity) {
 void Halo::send_to_peers(const SpinorBlock &, int) {}
 #endif
 
-bool Halo::is_own(const Pieces &pieces, int k) const {
-    const Pieces::Piece &piece = pieces.piece[k];
-    return neighbour_[piece.mu][piece.side] == ranks_.rank();
-}
-
-// From GPU memory what a rank sends to itself goes by the queue.
+// From GPU memory what a rank sends to itself goes by the queue. Through the host all groups are begun before one is
+// waited for: neighbours with other boxes may have other groups.
 void Halo::pass_messages(const char *phase, const Buffers &buffers, const Pieces &pieces, size_t packed) {
     if (ranks_.size() == 1)
         return;
+    constexpr size_t most_group_bytes = size_t(1) << 20; // a bus takes 40 us for it
     unsigned char *const out = buffers.messages.sent.get(), *const in = buffers.messages.received.get();
     const size_t bytes = pieces.elements_of_all() * packed;
-    std::vector<Message> messages;
-    std::vector<Part> parts;
-    for (int k = 0; k < pieces.count; ++k) {
-        const Pieces::Piece &piece = pieces.piece[k];
-        const int from = piece.side, to = 1 - piece.side; // its ghosts behind are what it sends ahead
-        const Part part{piece.begin * packed, piece.count() * packed};
-        parts.push_back(part);
-        if (gpu_messages_ && is_own(pieces, k)) {
-            device_.copy_on_device(in + part.first, out + part.first, part.bytes);
-            continue;
-        }
-        messages.push_back(
-            {neighbour_[piece.mu][to], out + part.first, nullptr, part.bytes, k, face_names[2 * piece.mu + to]});
-        messages.push_back(
-            {neighbour_[piece.mu][from], nullptr, in + part.first, part.bytes, k, face_names[2 * piece.mu + from]});
-    }
-    if (buffers.out.data() != nullptr)
-        device_.copy_to_host(out, buffers.out.data(), bytes);
-    else if (gpu_messages_)
+    const bool through_host = buffers.out.data() != nullptr;
+    std::vector<size_t> bytes_of_pieces;
+    for (int k = 0; k < pieces.count; ++k)
+        bytes_of_pieces.push_back(pieces.piece[k].count() * packed);
+    const std::vector<MessageGroup> groups =
+        groups_of(bytes_of_pieces, through_host ? most_group_bytes : std::max(bytes, size_t(1)));
+    const auto to_host = [&](size_t g) {
+        if (!through_host || g >= groups.size())
+            return;
+        device_.copy_to_pinned_later(out + groups[g].first, buffers.out.data() + groups[g].first, groups[g].bytes);
+        device_.record(g % 2);
+    };
+    to_host(0);
+    to_host(1);
+    if (gpu_messages_)
         device_.synchronize();
     const auto both = std::make_shared<MessageRoom>(buffers.messages);
-    Exchange(ranks_, phase, messages, both).finish();
-    if (check_ && gpu_messages_) {
+    std::list<Exchange> under_way;
+    for (size_t g = 0; g < groups.size(); ++g) {
+        std::vector<Message> messages;
+        for (const MessageGroup::Part &part : groups[g].parts) {
+            const Pieces::Piece &piece = pieces.piece[part.piece];
+            const int from = piece.side, to = 1 - piece.side; // its ghosts behind are what it sends ahead
+            if (gpu_messages_ && neighbour_[piece.mu][from] == ranks_.rank()) {
+                device_.copy_on_device(in + part.first, out + part.first, part.bytes);
+                continue;
+            }
+            messages.push_back({neighbour_[piece.mu][to], out + part.first, nullptr, part.bytes, part.piece,
+                                face_names[2 * piece.mu + to]});
+            messages.push_back({neighbour_[piece.mu][from], nullptr, in + part.first, part.bytes, part.piece,
+                                face_names[2 * piece.mu + from]});
+        }
+        if (through_host)
+            device_.wait(g % 2);
+        to_host(g + 2);
+        under_way.emplace_back(ranks_, phase, messages, both);
+    }
+    for (const MessageGroup &group : groups) {
+        under_way.front().finish();
+        under_way.pop_front();
+        if (through_host)
+            device_.copy_from_pinned_later(buffers.in.data() + group.first, in + group.first, group.bytes);
+    }
+    if (!check_)
+        return;
+    std::vector<Part> parts;
+    for (int k = 0; k < pieces.count; ++k)
+        parts.push_back({pieces.piece[k].begin * packed, pieces.piece[k].count() * packed});
+    if (gpu_messages_) {
         std::vector<unsigned char> sent(bytes), received(bytes);
         device_.copy_to_host(sent.data(), out, bytes);
         device_.copy_to_host(received.data(), in, bytes);
         check_messages(phase, sent.data(), received.data(), pieces, parts);
-    } else if (check_) {
+    } else {
         check_messages(phase, out, in, pieces, parts);
     }
-    if (buffers.in.data() != nullptr)
-        device_.copy_from_pinned_later(buffers.in.data(), in, bytes);
 }
 
 void Halo::check_messages(const char *phase, const unsigned char *sent, const unsigned char *received,

@@ -103,7 +103,6 @@ class Halo {
     void pass_messages(const char *phase, const Buffers &buffers, const Pieces &pieces, size_t packed);
     void check_messages(const char *phase, const unsigned char *sent, const unsigned char *received,
                         const Pieces &pieces, const std::vector<Part> &parts);
-    bool is_own(const Pieces &pieces, int k) const; // a piece that this rank sends to itself
     void send_to_peers(const SpinorBlock &field, int parity);
     // Of all ghosts of several vectors: 4 in double, 8 in single.
     size_t slot_bytes() const { return 4 * geometry_.ghost_sites() * spinor_bytes(Precision::double_); }
