@@ -25,13 +25,15 @@ static wilson_vector *copy_of(const wilson_vector *f) {
 
 /* MILC's line at the end of a solve. */
 static void say_end(const quark_invert_control *qic, int iterations, double seconds) {
-    if (iterations == 0)
+    if (iterations == 0) { /* node0_printf is an `if` */
         node0_printf("BICGILU: NO iterations taken size_r= %.2e rel %.2e\n", qic->final_rsq, qic->final_relrsq);
+    }
 #ifdef CGTIME
-    else
+    else {
         node0_printf("CGTIME: time = %.2e (bicgilu) size_r= %.2e relr= %.2e iters= %d MF = %.1f\n", seconds,
                      qic->final_rsq, qic->final_relrsq, iterations,
                      8742.0 * iterations * even_sites_on_node / (seconds * 1e6));
+    }
 #endif
     (void)seconds;
     fflush(stdout);
