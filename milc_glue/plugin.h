@@ -296,8 +296,8 @@ int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *s
                                  void *user, milcgpu_flow_report *report);
 
 /* ---- clover fermions: M x = b with MILC's clover matrix (milcgpu_wilson.h), as bicgilu_cl_field: by the system of the
- * even sites, whose tolerances these are. One rank. The links stay on the device, and are loaded again where their
- * content is another one: every call looks at all of them. */
+ * even sites, whose tolerances these are. The links stay on the device, and are loaded again where their content is
+ * another one: every call looks at all of them. */
 typedef struct {
     int mixed;                            /* milcgpu_mixed */
     milcgpu_field links;                  /* a member of the sites, or packed, without phases */
@@ -310,7 +310,7 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
 int milcgpu_plugin_compare_clover(const milcgpu_plugin_clover_call *call, int iterations, double seconds,
                                   milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds);
 
-/* destination = D_sign source on the sites of `parity` (EVEN, ODD or both), as milcgpu_wilson_dslash. One rank. */
+/* destination = D_sign source on the sites of `parity` (EVEN, ODD or both), as milcgpu_wilson_dslash. */
 int milcgpu_plugin_wilson_dslash(milcgpu_field links, int sign, int parity, milcgpu_field source,
                                  milcgpu_field destination);
 /* Fields of wilson_vectors on all sites. source: the field that was read; differences are relative to it. */

@@ -76,11 +76,14 @@ inline milcgpu_field field_of(const std::vector<double> &data) {
     return {const_cast<double *>(data.data()), MILCGPU_DOUBLE, 0};
 }
 
-// On all ranks of a cut lattice.
+// On all ranks of a cut lattice. prepare: what their messages go by.
 inline std::vector<Ending> on_cut(const Fields &fields, const Cut &cut, milcgpu::Backend backend,
-                                  const std::function<void(Here &, Ending &)> &work) {
+                                  const std::function<void(Here &, Ending &)> &work,
+                                  const std::function<void(Mailroom &)> &prepare = {}) {
     const Environment environment{{"MILCGPU_SHARE_GPU", "1"}};
     Mailroom room(cut.ranks());
+    if (prepare)
+        prepare(room);
     return on_threads(cut.ranks(), [&](int rank, Ending &ending) {
         const milcgpu_messages table = room.table(rank);
         milcgpu_layout layout = layout_on_grid(cut.whole, cut.grid, rank);

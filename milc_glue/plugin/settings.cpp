@@ -40,6 +40,10 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},
         {"MILCGPU_VERIFY", "0 1", "1", "1: checksums of what lies on the device, with every solve"},
         {"MILCGPU_DIRECT", "1 0", "1", "0: ghosts and sums go over the host, as between hosts"},
+        {"MILCGPU_GPU_MPI", "auto 0 1", "auto",
+         "messages between GPUs that do not reach each other. auto: from GPU memory where MPI says that it takes that, "
+         "and "
+         "a test shows it; 0: through the host; 1: also where MPI does not say so, which may crash it"},
         {"MILCGPU_SHARE_GPU", "0 1", "0", "1: ranks may share a GPU; for tests"},
         {"MILCGPU_CHECK_HALO", "0 1", "0", "1: a checksum with every message between ranks"},
         {"MILCGPU_TIMEOUT", "the numbers above 0", "60", "seconds that a rank waits for another one", is_seconds},

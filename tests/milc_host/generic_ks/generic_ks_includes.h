@@ -16,11 +16,9 @@ enum { ODD = 1, EVEN = 2, EVENANDODD = 3 };
 enum { XUP, YUP, ZUP, TUP };
 enum { OFF, ON };
 enum { CONTINUE = 10, FRESH };
-#define node0_printf(...)                                                                                              \
-    do {                                                                                                               \
-        if (this_node == 0)                                                                                            \
-            printf(__VA_ARGS__);                                                                                       \
-    } while (0)
+#define node0_printf                                                                                                   \
+    if (this_node == 0)                                                                                                \
+    printf /* as in MILC: an else behind it may be its own */
 
 typedef struct {
     Real real, imag;
