@@ -313,12 +313,14 @@ $(O)/obj/tests/test_mpi_ranks.cpp.o: private last_flags := $(test_flags) -DMPI_R
 $(program_tests): private last_flags := $(test_flags) -DMILCGPU_PROGRAMS='"$(abspath $(O))/"' -DMILCGPU_MPIRUN='"$(mpirun)"'
 $(O)/obj/tests/test_faults.cpp.o: private last_flags := $(test_flags) $(if $(fault_program),-DMILCGPU_CUDA_FAULTS='"$(abspath $(fault_program))"')
 $(O)/obj/examples/ranks.cpp.o: private last_flags := $(mpi_compile)
-# They call what computes. One has kernels of its own.
-$(bench_objects) $(filter-out %/gemm_ladder.cpp.o,$(main_objects)): private last_flags := -O1
+# They call what computes. Two have kernels of their own.
+with_kernels  := $(call objects,examples/gemm_ladder.cpp examples/bench_stream.cpp)
+$(filter-out $(with_kernels),$(bench_objects) $(main_objects)): private last_flags := -O1
 $(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all
 
-# The one example with kernels in it. Products of four warps are in machine code for sm_90a only.
+# Products of four warps are in machine code for sm_90a only.
 ifeq ($(variant),cuda)
+$(O)/obj/examples/bench_stream.cpp.o: private cxx := $(compile_cu) -x cu
 $(O)/obj/examples/gemm_ladder.cpp.o: private cxx := $(subst compute_90$(comma)code=sm_90,compute_90a$(comma)code=sm_90a,$(compile_cu)) -x cu
 endif
 
