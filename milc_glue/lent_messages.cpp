@@ -3,7 +3,9 @@
 #include "milc_glue/start_context.h"
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 
 namespace milcgpu {
 
@@ -20,6 +22,9 @@ class LentMessages : public Messenger {
                                 m->receive != nullptr ? static_cast<char *>(m->receive) + at : nullptr,
                                 std::min(m->bytes - at, most_bytes_), m->tag});
         return table_.start(table_.user, static_cast<int>(list.size()), list.data(), &handle);
+    }
+    OnDevice on_device() const override {
+        return {table_.gpu_memory != 0, table_.gpu_memory_by != nullptr ? table_.gpu_memory_by : ""};
     }
     int test(void *handle, bool &done) override {
         int is_done = 0;
@@ -43,10 +48,19 @@ std::optional<double> seconds_of(const std::string &text) {
     return seconds;
 }
 
-std::unique_ptr<Ranks> ranks_of(const milcgpu_messages *table, size_t most_bytes) {
-    if (table == nullptr)
+milcgpu_messages whole_table(const milcgpu_messages *given) {
+    milcgpu_messages table{};
+    if (given->struct_size != offsetof(milcgpu_messages, gpu_memory)) // of glue from before it
+        require_size(given->struct_size, sizeof table, "milcgpu_messages");
+    std::memcpy(&table, given, given->struct_size);
+    table.struct_size = sizeof table;
+    return table;
+}
+
+std::unique_ptr<Ranks> ranks_of(const milcgpu_messages *given, size_t most_bytes) {
+    if (given == nullptr)
         return std::make_unique<Ranks>();
-    require_size(table->struct_size, sizeof *table, "milcgpu_messages");
+    const milcgpu_messages whole = whole_table(given), *const table = &whole;
     if (table->size < 1 || table->rank < 0 || table->rank >= table->size)
         refuse(format("layout.messages: rank %d of %d: ranks are 0 to size - 1", table->rank, table->size));
     if (table->node_rank < 0 || table->node_rank >= table->node_size)

@@ -18,6 +18,12 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#if defined(OPEN_MPI) && defined(__has_include)
+#if __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
+#endif
 
 typedef struct {
     int count;
@@ -84,9 +90,36 @@ static inline int milcgpu_mpi_own(MPI_Comm of, MPI_Comm *own) {
     return MPI_Comm_dup(of, own) == MPI_SUCCESS && MPI_Comm_set_errhandler(*own, MPI_ERRORS_RETURN) == MPI_SUCCESS;
 }
 
+/* Whether this MPI takes addresses in GPU memory, as it says of itself: an MPI that does not may crash with one. by:
+ * what says so; NULL: nothing does. Cray's MPI is an MPICH that goes by a variable, too. */
+static inline int milcgpu_mpi_gpu_memory(const char **by) {
+    int says = 0;
+    *by = NULL;
+#if defined(OMPI_HAVE_MPI_EXT_CUDA)
+    *by = "MPIX_Query_cuda_support()";
+    says = MPIX_Query_cuda_support() == 1;
+#elif defined(MPICH_VERSION)
+    {
+        const char *set = getenv("MPICH_GPU_SUPPORT_ENABLED");
+        if (set != NULL)
+            *by = "MPICH_GPU_SUPPORT_ENABLED";
+        says = set != NULL && strcmp(set, "1") == 0;
+#if defined(MPIX_GPU_SUPPORT_CUDA)
+        if (set == NULL || says) {
+            *by = "MPIX_GPU_query_support()";
+            says = MPIX_GPU_query_support(MPIX_GPU_SUPPORT_CUDA, &says) == MPI_SUCCESS && says;
+        }
+#endif
+    }
+#endif
+    return says;
+}
+
 static inline milcgpu_messages milcgpu_mpi_messages(MPI_Comm *communicator, int node_rank, int node_size) {
     milcgpu_messages table = {
-        sizeof table, 0, 1, node_rank, node_size, communicator, milcgpu_mpi_start, milcgpu_mpi_test, milcgpu_mpi_abort};
+        sizeof table,      0, 1, node_rank, node_size, communicator, milcgpu_mpi_start, milcgpu_mpi_test,
+        milcgpu_mpi_abort, 0, 0};
+    table.gpu_memory = milcgpu_mpi_gpu_memory(&table.gpu_memory_by);
     MPI_Comm_rank(*communicator, &table.rank);
     MPI_Comm_size(*communicator, &table.size);
     return table;

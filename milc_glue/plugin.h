@@ -74,6 +74,13 @@ typedef struct {
     const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */
 } milcgpu_milc;
 
+/* As a program begins, if it likes: a thread of its own makes the GPU ready, while MILC reads its input and its
+ * lattice. Nothing is decided or said yet. node_rank: among the ranks of the whole program on this host. */
+void milcgpu_plugin_wake(int node_rank);
+/* What MILC's check_unitarity returns for the links of `sites` sites, whose first links lie `pitch` bytes apart: the
+ * largest deviation of a row from length 1, or of two rows from being orthogonal. Before the start, too. 1 where MILC's
+ * own is wanted (MILCGPU_OFF, MILCGPU_COMPARE), or a number is not finite. */
+double milcgpu_plugin_unitarity(const void *first, size_t pitch, size_t sites, int in_double);
 /* 1: routines are taken over; 0: MILC runs by itself (MILCGPU_OFF, or an error that was said); -1: there was no memory,
  * which was said: it can be tried again. */
 int milcgpu_plugin_start(const milcgpu_milc *milc);
@@ -95,6 +102,9 @@ void milcgpu_plugin_leaves(milcgpu_routine routine, const char *why);
 /* Whether the colours of a set of propagators are to be solved in one call, where MILC would solve one after the other
  * (MILCGPU_GATHER). Says so once. */
 int milcgpu_plugin_gathers(void);
+/* Whether M x = b for these masses is to be solved mass by mass, on the even sites alone (UML), where MILC would solve
+ * for all of them together, on the even and on the odd sites (MILCGPU_GATHER). Says so once. */
+int milcgpu_plugin_mass_by_mass(int n, const double *masses);
 /* MILCGPU_COMPARE: 0 not set, 1 compare, 2 strict. */
 int milcgpu_plugin_compare(void);
 
@@ -286,8 +296,8 @@ int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *s
                                  void *user, milcgpu_flow_report *report);
 
 /* ---- clover fermions: M x = b with MILC's clover matrix (milcgpu_wilson.h), as bicgilu_cl_field: by the system of the
- * even sites, whose tolerances these are. One rank. The links stay on the device, and are loaded again where their
- * content is another one: every call looks at all of them. */
+ * even sites, whose tolerances these are. The links stay on the device, and are loaded again where their content is
+ * another one: every call looks at all of them. */
 typedef struct {
     int mixed;                            /* milcgpu_mixed */
     milcgpu_field links;                  /* a member of the sites, or packed, without phases */
@@ -300,7 +310,7 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
 int milcgpu_plugin_compare_clover(const milcgpu_plugin_clover_call *call, int iterations, double seconds,
                                   milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds);
 
-/* destination = D_sign source on the sites of `parity` (EVEN, ODD or both), as milcgpu_wilson_dslash. One rank. */
+/* destination = D_sign source on the sites of `parity` (EVEN, ODD or both), as milcgpu_wilson_dslash. */
 int milcgpu_plugin_wilson_dslash(milcgpu_field links, int sign, int parity, milcgpu_field source,
                                  milcgpu_field destination);
 /* Fields of wilson_vectors on all sites. source: the field that was read; differences are relative to it. */

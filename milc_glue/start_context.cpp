@@ -50,6 +50,16 @@ bool choose(const char *name, const char *by_default, const char *off) {
     return choice == "1";
 }
 
+GpuMessages choose_gpu_messages() {
+    const std::string set = environment("MILCGPU_GPU_MPI");
+    if (set != "" && set != "auto" && set != "0" && set != "1")
+        refuse(
+            format("MILCGPU_GPU_MPI=%s: must be 0 (messages go through the host), 1 (they leave from GPU memory if a "
+                   "test pattern does) or auto (only if MPI says that it takes that)",
+                   set.c_str()));
+    return set == "0" ? GpuMessages::never : set == "1" ? GpuMessages::tried : GpuMessages::where_said;
+}
+
 double choose_time_limit() {
     const std::string set = environment("MILCGPU_TIMEOUT");
     const std::optional<double> seconds = set.empty() ? Ranks::default_time_limit : seconds_of(set);
@@ -107,8 +117,12 @@ std::string open_halo(milcgpu_context &context, bool share) {
         refused = "ranks share a GPU (MILCGPU_SHARE_GPU=1), where no kernel may wait for another rank";
     }
     bool direct = true;
-    ranks.agree("the start", [&] { direct = choose("MILCGPU_DIRECT", "1", "ghosts and sums go over the host"); });
-    return context.halo->open(refused, direct);
+    GpuMessages gpu_messages = GpuMessages::where_said;
+    ranks.agree("the start", [&] {
+        direct = choose("MILCGPU_DIRECT", "1", "ghosts and sums go over the host");
+        gpu_messages = choose_gpu_messages();
+    });
+    return context.halo->open(refused, direct, gpu_messages);
 }
 
 } // namespace
@@ -230,7 +244,8 @@ void milcgpu::start_context(const milcgpu_layout &layout, const milcgpu_options 
     std::string transport;
     if (context.halo)
         transport = open_halo(context, share);
-    if (context.device->on_gpu() && !transport.empty())
+    const bool is_worth_a_line = context.device->on_gpu() || (context.halo && context.halo->tried_gpu_messages());
+    if (is_worth_a_line && !transport.empty())
         context.tell(1, [&] { return transport; });
     context.tell(1, [&] {
         const Box &box = context.box;

@@ -34,6 +34,9 @@ int threads_of(const char *said, const milcgpu_messages *messages, int now, int 
 std::optional<double> seconds_of(const std::string &text);
 std::optional<int> directions_of(const std::string &text); // bit mu: direction mu; "0": none
 
+// A table as this library knows it, of one that may be older. Throws Error(bad_argument).
+milcgpu_messages whole_table(const milcgpu_messages *given);
+
 // Ranks that pass their messages by the caller's table, which is copied. nullptr: one rank. Throws Error(bad_argument)
 // where the table cannot be used. most_bytes: longer messages go in pieces.
 constexpr size_t most_message_bytes = size_t{1} << 30;

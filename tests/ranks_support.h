@@ -2,6 +2,8 @@
 // thread-safe: threads leave what they found in arrays, and the test looks at these when they have ended.
 #pragma once
 #include "examples/boxes.h"
+#include "gpu_kernels/backend/cuda_handles.h"
+#include "gpu_kernels/backend/lasting_memory.h"
 #include "milc_glue/start_context.h"
 #include "tests/support.h"
 #include <chrono>
@@ -18,7 +20,8 @@ namespace tests {
 // only then is it done for the sender.
 class Mailroom {
   public:
-    explicit Mailroom(int size) : size_(size), counters_(static_cast<size_t>(size)) {}
+    explicit Mailroom(int size)
+        : size_(size), counters_(static_cast<size_t>(size)), says_gpu_memory_(static_cast<size_t>(size)) {}
     Mailroom(const Mailroom &) = delete;
 
     milcgpu_messages table(int rank) {
@@ -26,6 +29,8 @@ class Mailroom {
         table.struct_size = sizeof table;
         table.rank = table.node_rank = rank;
         table.size = table.node_size = size_;
+        table.gpu_memory = says_gpu_memory_[rank];
+        table.gpu_memory_by = "the mailroom";
         table.user = &counters_[rank];
         counters_[rank].room = this, counters_[rank].rank = rank;
         table.start = [](void *user, int count, const milcgpu_message *messages, void **handle) {
@@ -47,8 +52,16 @@ class Mailroom {
     // A bit of the next message of at least so many bytes arrives wrong at this rank.
     void corrupt(int rank, size_t bytes) { counters_[rank].corrupt_from = bytes; }
 
+    // Messages in the memory of a GPU, or what stands for it on the host backend. What a rank's table says of them
+    // (no), before it is handed out; what becomes of those that a rank starts or takes; how many there were.
+    enum class OnGpu { fine, wrong, never, refused };
+    void say_gpu_memory(int rank, bool yes) { says_gpu_memory_[rank] = yes; }
+    void on_gpu(int rank, OnGpu what) { counters_[rank].on_gpu = what; }
+    long gpu_messages() const { return gpu_messages_; }
+
   private:
     struct Counters {
+        OnGpu on_gpu = OnGpu::fine;
         Mailroom *room = nullptr;
         int rank = 0, start_code = 0, test_code = 0;
         long calls = 0;
@@ -74,6 +87,12 @@ class Mailroom {
         if (counters.start_code != 0)
             return counters.start_code;
         const std::lock_guard<std::mutex> lock(mutex_);
+        for (const milcgpu_message *m = messages; m != messages + count; ++m) {
+            const bool is_on_gpu = milcgpu::is_lasting_on_device(m->send != nullptr ? m->send : m->receive);
+            gpu_messages_ += is_on_gpu;
+            if (is_on_gpu && counters.on_gpu == OnGpu::refused)
+                return 77;
+        }
         auto *made = new Handle;
         for (const milcgpu_message *m = messages; m != messages + count; ++m) {
             largest_ = std::max(largest_, m->bytes);
@@ -100,14 +119,20 @@ class Mailroom {
         for (const Handle::Half &half : handle->halves) {
             auto &sent = lines_[half.line].sent;
             const auto found = sent.find(half.number);
-            if (half.receive == nullptr ? found != sent.end() : found == sent.end()) {
+            const bool is_on_gpu = half.receive != nullptr && milcgpu::is_lasting_on_device(half.receive);
+            if ((half.receive == nullptr ? found != sent.end() : found == sent.end()) ||
+                (is_on_gpu && counters.on_gpu == OnGpu::never)) {
                 open.push_back(half);
             } else if (half.receive != nullptr) {
                 if (found->second.second != half.bytes)
                     return 99; // the two ranks disagree
-                std::memcpy(half.receive, found->second.first, half.bytes);
-                if (counters.corrupt_from != 0 && half.bytes >= counters.corrupt_from) {
-                    static_cast<unsigned char *>(half.receive)[half.bytes / 2] ^= 4;
+                copy(half.receive, found->second.first, half.bytes);
+                const bool once = counters.corrupt_from != 0 && half.bytes >= counters.corrupt_from;
+                if (once || (is_on_gpu && counters.on_gpu == OnGpu::wrong)) {
+                    unsigned char byte;
+                    copy(&byte, static_cast<unsigned char *>(half.receive) + half.bytes / 2, 1);
+                    byte ^= 4;
+                    copy(static_cast<unsigned char *>(half.receive) + half.bytes / 2, &byte, 1);
                     counters.corrupt_from = 0;
                 }
                 sent.erase(found);
@@ -120,9 +145,21 @@ class Mailroom {
         return 0;
     }
 
+    // Either may be in a GPU's memory.
+    static void copy(void *to, const void *from, size_t bytes) {
+#if defined(MILCGPU_WITH_CUDA)
+        const bool on_gpu = milcgpu::is_lasting_on_device(to) || milcgpu::is_lasting_on_device(from);
+        if (on_gpu && milcgpu::Device::gpu_count() > 0 && cudaMemcpy(to, from, bytes, cudaMemcpyDefault) == cudaSuccess)
+            return;
+#endif
+        std::memcpy(to, from, bytes);
+    }
+
     int size_;
     std::vector<Counters> counters_;
+    std::vector<int> says_gpu_memory_;
     std::mutex mutex_;
+    long gpu_messages_ = 0;
     std::map<Line, Lines> lines_;
     size_t largest_ = 0;
 };

@@ -1,61 +1,8 @@
 #include "gpu_kernels/backend/copy_queue.h"
 #include "gpu_kernels/backend/cuda_handles.h"
-#include <cstdlib>
 #include <cstring>
-#include <mutex>
-#include <vector>
 
 namespace milcgpu {
-
-namespace {
-
-struct Shared {
-    unsigned char *data;
-    size_t bytes;
-    bool pinned;
-};
-std::mutex spare_mutex;
-std::vector<Shared> &spare_memory() { // never destroyed: contexts may end after this file's variables
-    static auto *const spare = new std::vector<Shared>;
-    return *spare;
-}
-
-unsigned char *take_spare(size_t bytes, bool pinned) {
-    const std::lock_guard<std::mutex> lock(spare_mutex);
-    std::vector<Shared> &spare = spare_memory();
-    for (auto one = spare.begin(); one != spare.end(); ++one)
-        if (one->bytes == bytes && one->pinned == pinned) {
-            unsigned char *const data = one->data;
-            spare.erase(one);
-            return data;
-        }
-    return nullptr;
-}
-
-} // namespace
-
-unsigned char *take_shared(Device &device, size_t bytes) {
-    void *data = take_spare(bytes, device.on_gpu());
-    if (data == nullptr && !device.on_gpu())
-        data = std::malloc(bytes);
-#if defined(MILCGPU_WITH_CUDA)
-    if (data == nullptr && device.on_gpu() &&
-        cudaHostAlloc(&data, bytes, cudaHostAllocMapped | cudaHostAllocPortable) != cudaSuccess) {
-        cudaGetLastError();
-        data = nullptr;
-    }
-#endif
-    if (data == nullptr)
-        throw Error(Status::no_memory,
-                    format("%.1f MiB of host memory that kernels reach do not fit", bytes / 1048576.0));
-    std::memset(data, 0, bytes);
-    return static_cast<unsigned char *>(data);
-}
-
-void keep_shared(Device &device, unsigned char *data, size_t bytes) {
-    const std::lock_guard<std::mutex> lock(spare_mutex);
-    spare_memory().push_back({data, bytes, device.on_gpu()});
-}
 
 #if defined(MILCGPU_WITH_CUDA)
 

@@ -153,6 +153,7 @@ class Device {
     // Pinned host memory that a sequence may copy into (asynchronously), and markers to wait for. Memory that is
     // released is kept for the next request of that size, because pinning takes as long as a solve on a small lattice.
     void copy_to_pinned_later(void *to, const void *from, size_t bytes);
+    void copy_from_pinned_later(void *to, const void *from, size_t bytes);
     void *allocate_pinned(size_t bytes);
     void release_pinned(void *data) noexcept;
     // Pins memory of the caller, which makes copies faster. Does nothing on the host backend.

@@ -254,6 +254,16 @@ void Device::copy_to_pinned_later(void *to, const void *from, size_t bytes) {
     std::memcpy(to, from, bytes);
 }
 
+void Device::copy_from_pinned_later(void *to, const void *from, size_t bytes) {
+#if defined(MILCGPU_WITH_CUDA)
+    if (on_gpu()) {
+        raise(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, as_stream(stream_)), "copy to the GPU");
+        return;
+    }
+#endif
+    std::memcpy(to, from, bytes);
+}
+
 void *Device::allocate_pinned(size_t bytes) {
     for (Pinned &piece : own_pinned_)
         if (piece.spare && piece.bytes == bytes) {

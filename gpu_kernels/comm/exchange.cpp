@@ -27,8 +27,8 @@ Exchange::Exchange(Ranks &ranks, const char *phase, const std::vector<Message> &
     : Exchange(ranks, phase, checked(ranks, phase, messages), buffers, Checked()) {}
 
 Exchange::Exchange(Ranks &ranks, const char *phase, const std::vector<Message> &messages,
-                   const std::shared_ptr<const void> &buffers, Checked)
-    : ranks_(ranks), phase_(phase) {
+                   const std::shared_ptr<const void> &buffers, Checked, bool may_fail)
+    : ranks_(ranks), phase_(phase), may_fail_(may_fail) {
     ranks_.throw_if_broken();
     copy_to_self(messages);
     try {
@@ -82,10 +82,9 @@ void Exchange::start(std::vector<Message> messages, const std::shared_ptr<const 
         try {
             const int code = ranks_.messenger_->start(first, part.messages, part.handle);
             if (code != 0)
-                ranks_.fail(Status::comm,
-                            format("%s, %s: the caller's message passing could not start messages with rank %d (%s): "
-                                   "code %d. All ranks must end",
-                                   phase_, ranks_.name().c_str(), part.peer, part.directions.c_str(), code));
+                fail(Status::comm,
+                     format("the caller's message passing could not start messages with rank %d (%s): code %d",
+                            part.peer, part.directions.c_str(), code));
         } catch (...) { // some may have begun
             Ranks::keep_for_ever(parts);
             throw;
@@ -104,6 +103,13 @@ Exchange::~Exchange() {
     leave();
 }
 
+// Where the ranks break with it, their error names all of them.
+void Exchange::fail(Status status, const std::string &what) {
+    if (may_fail_)
+        throw Error(status, what);
+    ranks_.fail(status, format("%s, %s: %s. All ranks must end", phase_, ranks_.name().c_str(), what.c_str()));
+}
+
 void Exchange::leave() noexcept { ranks_.left_.splice(ranks_.left_.end(), parts_); }
 
 // Forgets what is done.
@@ -113,10 +119,8 @@ void Exchange::look() {
         bool is_done = false;
         const int code = ranks_.messenger_->test(part->handle, is_done);
         if (code != 0)
-            ranks_.fail(Status::comm,
-                        format("%s, %s: the caller's message passing failed in messages with rank %d (%s): code %d. "
-                               "All ranks must end",
-                               phase_, ranks_.name().c_str(), part->peer, part->directions.c_str(), code));
+            fail(Status::comm, format("the caller's message passing failed in messages with rank %d (%s): code %d",
+                                      part->peer, part->directions.c_str(), code));
         part = is_done ? parts_.erase(part) : std::next(part);
     }
 }
@@ -128,16 +132,46 @@ bool Exchange::done() {
     const double now = wall_seconds();
     if (first_look_seconds_ == 0)
         first_look_seconds_ = now;
-    if (now - first_look_seconds_ > ranks_.time_limit_seconds_) {
-        std::string missed;
-        for (const Ranks::Part &part : parts_)
-            missed += format("%srank %d (%s)", missed.empty() ? "" : ", ", part.peer, part.directions.c_str());
+    if (now - first_look_seconds_ > ranks_.time_limit_seconds_)
         ranks_.fail(Status::timed_out,
                     format("%s, %s: waited %g s for messages with %s. Is it still running, and in the same call? All "
                            "ranks must end; where a rank may be that late, raise MILCGPU_TIMEOUT (seconds)",
-                           phase_, ranks_.name().c_str(), ranks_.time_limit_seconds_, missed.c_str()));
-    }
+                           phase_, ranks_.name().c_str(), ranks_.time_limit_seconds_, missed().c_str()));
     return false;
+}
+
+// Whose messages have not come.
+std::string Exchange::missed() const {
+    std::string list;
+    for (const Ranks::Part &part : parts_)
+        list += format("%srank %d (%s)", list.empty() ? "" : ", ", part.peer, part.directions.c_str());
+    return list;
+}
+
+Ranks::Tried Ranks::try_messages(const char *phase, const std::vector<Message> &messages,
+                                 const std::shared_ptr<const void> &buffers, double seconds) {
+    std::unique_ptr<Exchange> tried;
+    Tried end{Status::ok, ""};
+    try {
+        tried.reset(new Exchange(*this, phase, checked(*this, phase, messages), buffers, Exchange::Checked(), true));
+        const double begin = wall_seconds();
+        bool done = false, late = false;
+        wait_for([&] {
+            tried->look();
+            done = tried->parts_.empty();
+            late = !done && wall_seconds() - begin > seconds;
+            return done || late;
+        });
+        if (late)
+            end = {Status::timed_out,
+                   format("messages with %s did not come within %g s", tried->missed().c_str(), seconds)};
+    } catch (const Error &error) {
+        throw_if_broken();
+        end = {error.status(), error.what()};
+    }
+    if (tried)
+        keep_for_ever(tried->parts_);
+    return end;
 }
 
 // Looks without a pause while the answer may be near, and leaves the cores to others after that: there may be more

@@ -30,7 +30,13 @@ struct Message {
 // The caller's message passing. Codes other than 0 are failures.
 class Messenger {
   public:
+    // Whether addresses may be of a GPU's memory, as it says of itself; by: what says so.
+    struct OnDevice {
+        bool allowed;
+        std::string by;
+    };
     virtual ~Messenger() = default;
+    virtual OnDevice on_device() const { return {false, ""}; }
     virtual int start(const Message *messages, int count, void *&handle) = 0;
     virtual int test(void *handle, bool &done) = 0; // the handle is gone when it is done
 };
@@ -59,6 +65,19 @@ class Ranks {
     [[noreturn]] void give_up(Status status, const std::string &what) { fail(status, what); }
 
     void throw_if_broken() const; // what broke it
+
+    Messenger::OnDevice messages_on_device() const {
+        return messenger_ ? messenger_->on_device() : Messenger::OnDevice{false, ""};
+    }
+    // Messages that may fail: where they do, or are not there after so many seconds, the answer is why, and these ranks
+    // are as they were. No other message may have their tags then, and what they reach is never freed. Else the answer
+    // is OK.
+    struct Tried {
+        Status status;
+        std::string why;
+    };
+    Tried try_messages(const char *phase, const std::vector<Message> &messages,
+                       const std::shared_ptr<const void> &buffers, double seconds);
 
     // all: `bytes` of every rank, in the order of ranks. phase, here and below: what it is for, in errors; a literal.
     void all_gather(const char *phase, const void *mine, void *all, size_t bytes);
@@ -118,15 +137,19 @@ class Exchange {
 
   private:
     friend class Gather;
+    friend class Ranks;
     struct Checked {};
     Exchange(Ranks &ranks, const char *phase, const std::vector<Message> &messages,
-             const std::shared_ptr<const void> &buffers, Checked);
+             const std::shared_ptr<const void> &buffers, Checked, bool may_fail = false);
+    [[noreturn]] void fail(Status status, const std::string &what);
+    std::string missed() const;
     void copy_to_self(const std::vector<Message> &messages);
     void start(std::vector<Message> messages, const std::shared_ptr<const void> &buffers);
     void look();
     void leave() noexcept; // what is on its way, to the ranks
     Ranks &ranks_;
     const char *phase_;
+    bool may_fail_ = false;        // of try_messages: the ranks are not broken then
     std::list<Ranks::Part> parts_; // not done
     double first_look_seconds_ = 0;
 };

@@ -1,6 +1,9 @@
+#include "gpu_kernels/backend/lasting_memory.h"
 #include "gpu_kernels/blas/for_precision.h"
+#include "gpu_kernels/halo/message_groups.h"
 #include "gpu_kernels/halo/pieces.h"
 #include <cstring>
+#include <list>
 
 namespace milcgpu {
 
@@ -102,19 +105,39 @@ template <class Function> void for_element(const LinkField &links, const Functio
 } // namespace
 
 // Where the only neighbour is this rank itself, what goes out is what comes in.
-Halo::Buffers::Buffers(Device &device, bool to_others, size_t bytes) {
-    if (device.on_gpu() || !to_others)
-        out = DeviceArray<unsigned char>(device, bytes, "halo");
-    if (device.on_gpu() && to_others)
-        in = DeviceArray<unsigned char>(device, bytes, "halo");
-    if (to_others) {
-        out_on_host = std::make_shared<std::vector<unsigned char>>(bytes);
-        in_on_host = std::make_shared<std::vector<unsigned char>>(bytes);
-    }
-}
-unsigned char *Halo::Buffers::to_fill() const { return out.data() != nullptr ? out.data() : out_on_host->data(); }
 const unsigned char *Halo::Buffers::filled() const {
-    return in.data() != nullptr ? in.data() : in_on_host ? in_on_host->data() : out.data();
+    return in.data() != nullptr ? in.data() : messages.received ? messages.received.get() : out.data();
+}
+
+Halo::MessageRoom Halo::message_room(size_t bytes) {
+    if (ranks_.size() == 1)
+        return {};
+    const Lasting kind = gpu_messages_ ? Lasting::device : Lasting::shared;
+    return {lasting_memory(device_, kind, bytes), lasting_memory(device_, kind, bytes), bytes};
+}
+
+Halo::Buffers Halo::room_for(size_t bytes, const MessageRoom &messages) {
+    Buffers room;
+    room.messages = messages;
+    const bool apart = device_.on_gpu() && !gpu_messages_; // kernels and messages have memory of their own
+    if (apart || ranks_.size() == 1)
+        room.out = DeviceArray<unsigned char>(device_, bytes, "halo");
+    if (apart && ranks_.size() > 1)
+        room.in = DeviceArray<unsigned char>(device_, bytes, "halo");
+    return room;
+}
+
+// Memory for messages is kept: to pin it takes as long as many exchanges. In powers of two, so that it is seldom made.
+Halo::Buffers Halo::larger_room(size_t bytes) {
+    if (ranks_.size() > 1 && larger_.bytes < bytes) {
+        device_.synchronize();
+        larger_ = {};
+        size_t room = slot_bytes();
+        while (room < bytes)
+            room *= 2;
+        larger_ = message_room(room);
+    }
+    return room_for(bytes, larger_);
 }
 
 PeerLaunch Halo::before_dslash(const SpinorBlock &in, int parity, bool sent, bool send_out) {
@@ -143,36 +166,74 @@ void Halo::send_to_peers(const SpinorBlock &field, int parity) {
 void Halo::send_to_peers(const SpinorBlock &, int) {}
 #endif
 
+// From GPU memory what a rank sends to itself goes by the queue. Through the host all groups are begun before one is
+// waited for: neighbours with other boxes may have other groups.
 void Halo::pass_messages(const char *phase, const Buffers &buffers, const Pieces &pieces, size_t packed) {
     if (ranks_.size() == 1)
         return;
-    std::vector<unsigned char> &out = *buffers.out_on_host, &in = *buffers.in_on_host;
+    constexpr size_t most_group_bytes = size_t(1) << 20; // a bus takes 40 us for it
+    unsigned char *const out = buffers.messages.sent.get(), *const in = buffers.messages.received.get();
     const size_t bytes = pieces.elements_of_all() * packed;
-    std::vector<Message> messages;
-    std::vector<Part> parts;
-    for (int k = 0; k < pieces.count; ++k) {
-        const Pieces::Piece &piece = pieces.piece[k];
-        const int from = piece.side, to = 1 - piece.side; // its ghosts behind are what it sends ahead
-        const Part part{piece.begin * packed, piece.count() * packed};
-        messages.push_back(
-            {neighbour_[piece.mu][to], &out[part.first], nullptr, part.bytes, k, face_names[2 * piece.mu + to]});
-        messages.push_back(
-            {neighbour_[piece.mu][from], nullptr, &in[part.first], part.bytes, k, face_names[2 * piece.mu + from]});
-        parts.push_back(part);
+    const bool through_host = buffers.out.data() != nullptr;
+    std::vector<size_t> bytes_of_pieces;
+    for (int k = 0; k < pieces.count; ++k)
+        bytes_of_pieces.push_back(pieces.piece[k].count() * packed);
+    const std::vector<MessageGroup> groups =
+        groups_of(bytes_of_pieces, through_host ? most_group_bytes : std::max(bytes, size_t(1)));
+    const auto to_host = [&](size_t g) {
+        if (!through_host || g >= groups.size())
+            return;
+        device_.copy_to_pinned_later(out + groups[g].first, buffers.out.data() + groups[g].first, groups[g].bytes);
+        device_.record(g % 2);
+    };
+    to_host(0);
+    to_host(1);
+    if (gpu_messages_)
+        device_.synchronize();
+    const auto both = std::make_shared<MessageRoom>(buffers.messages);
+    std::list<Exchange> under_way;
+    for (size_t g = 0; g < groups.size(); ++g) {
+        std::vector<Message> messages;
+        for (const MessageGroup::Part &part : groups[g].parts) {
+            const Pieces::Piece &piece = pieces.piece[part.piece];
+            const int from = piece.side, to = 1 - piece.side; // its ghosts behind are what it sends ahead
+            if (gpu_messages_ && neighbour_[piece.mu][from] == ranks_.rank()) {
+                device_.copy_on_device(in + part.first, out + part.first, part.bytes);
+                continue;
+            }
+            messages.push_back({neighbour_[piece.mu][to], out + part.first, nullptr, part.bytes, part.piece,
+                                face_names[2 * piece.mu + to]});
+            messages.push_back({neighbour_[piece.mu][from], nullptr, in + part.first, part.bytes, part.piece,
+                                face_names[2 * piece.mu + from]});
+        }
+        if (through_host)
+            device_.wait(g % 2);
+        to_host(g + 2);
+        under_way.emplace_back(ranks_, phase, messages, both);
     }
-    if (device_.on_gpu())
-        device_.copy_to_host(out.data(), buffers.out.data(), bytes);
-    const auto both = std::make_shared<std::pair<decltype(buffers.out_on_host), decltype(buffers.in_on_host)>>(
-        buffers.out_on_host, buffers.in_on_host);
-    Exchange(ranks_, phase, messages, both).finish();
-    if (check_)
-        check_messages(phase, buffers, pieces, parts);
-    if (device_.on_gpu())
-        device_.copy_to_device(buffers.in.data(), in.data(), bytes);
+    for (const MessageGroup &group : groups) {
+        under_way.front().finish();
+        under_way.pop_front();
+        if (through_host)
+            device_.copy_from_pinned_later(buffers.in.data() + group.first, in + group.first, group.bytes);
+    }
+    if (!check_)
+        return;
+    std::vector<Part> parts;
+    for (int k = 0; k < pieces.count; ++k)
+        parts.push_back({pieces.piece[k].begin * packed, pieces.piece[k].count() * packed});
+    if (gpu_messages_) {
+        std::vector<unsigned char> sent(bytes), received(bytes);
+        device_.copy_to_host(sent.data(), out, bytes);
+        device_.copy_to_host(received.data(), in, bytes);
+        check_messages(phase, sent.data(), received.data(), pieces, parts);
+    } else {
+        check_messages(phase, out, in, pieces, parts);
+    }
 }
 
-void Halo::check_messages(const char *phase, const Buffers &buffers, const Pieces &pieces,
-                          const std::vector<Part> &parts) {
+void Halo::check_messages(const char *phase, const unsigned char *sent, const unsigned char *received,
+                          const Pieces &pieces, const std::vector<Part> &parts) {
     const auto sum_of = [](const unsigned char *data, size_t bytes) {
         uint64_t sum = 1;
         for (size_t at = 0; at < bytes; at += sizeof(uint32_t)) { // pieces are of whole words
@@ -188,7 +249,7 @@ void Halo::check_messages(const char *phase, const Buffers &buffers, const Piece
         const Pieces::Piece &piece = pieces.piece[k];
         const int from = piece.side, to = 1 - piece.side;
         uint64_t &mine = (*sums)[2 * k], &theirs = (*sums)[2 * k + 1];
-        mine = sum_of(&(*buffers.out_on_host)[parts[k].first], parts[k].bytes);
+        mine = sum_of(sent + parts[k].first, parts[k].bytes);
         messages.push_back({neighbour_[piece.mu][to], &mine, nullptr, sizeof mine, k, face_names[2 * piece.mu + to]});
         messages.push_back(
             {neighbour_[piece.mu][from], nullptr, &theirs, sizeof theirs, k, face_names[2 * piece.mu + from]});
@@ -197,7 +258,7 @@ void Halo::check_messages(const char *phase, const Buffers &buffers, const Piece
     ranks_.agree(phase, [&] {
         for (int k = 0; k < pieces.count; ++k) {
             const Pieces::Piece &piece = pieces.piece[k];
-            if (sum_of(&(*buffers.in_on_host)[parts[k].first], parts[k].bytes) != (*sums)[2 * k + 1])
+            if (sum_of(received + parts[k].first, parts[k].bytes) != (*sums)[2 * k + 1])
                 throw Error(Status::comm,
                             format("%s: %zu bytes from %s (%s) are not what it sent (MILCGPU_CHECK_HALO=1). Message "
                                    "passing or memory fails: see the MPI's transports, or use other hosts",

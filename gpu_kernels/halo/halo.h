@@ -9,11 +9,15 @@
 // On the host backend, and for what is not a single vector, the sites that a neighbour needs make a piece a face
 // (pieces.h). GPUs that all reach each other's memory store pieces straight into the neighbours' slots, and take from
 // there what belongs behind the sites of a field: the element's bytes are read and written twice. Elsewhere pieces are
-// gathered in a buffer, travel as messages, and are put behind the sites.
+// gathered in a buffer, travel as messages, and are put behind the sites. Messages leave from GPU memory and arrive
+// there where the message passing takes that (gpu_messages.h), else from pinned memory of the host. Ghosts and sums
+// that the host passes on while kernels wait always do the latter: message passing may copy by the CUDA runtime, where
+// nothing may wait for these kernels.
 //
 // With `check` a checksum travels after each message, and a message that arrived otherwise than it was sent is
 // Error(comm) on all ranks.
 #pragma once
+#include "gpu_kernels/halo/gpu_messages.h"
 #include "gpu_kernels/halo/peer_memory.h"
 #include "gpu_kernels/halo/send_site.h"
 #include "gpu_kernels/halo/wide_box.h"
@@ -30,11 +34,17 @@ class Halo {
     // outlive it.
     Halo(Device &device, Ranks &ranks, const Geometry &geometry, const std::array<std::array<int, 2>, 4> &neighbour,
          bool check = false);
+    ~Halo(); // waits for the queue
+    Halo(const Halo &) = delete;
 
     // All ranks together, before anything else: opens the GPUs' memory to each other and makes room. refused: why no
     // kernel of this rank may wait for another one; empty: it may. direct: whether its GPU is to reach others' memory.
     // Returns how ghosts and sums travel, and why, in words; the same on all ranks.
-    std::string open(const std::string &refused, bool direct);
+    std::string open(const std::string &refused, bool direct, GpuMessages gpu_messages = GpuMessages::where_said);
+    // Whether messages were to leave from GPU memory, and if they do.
+    bool tried_gpu_messages() const { return tried_gpu_messages_; }
+    bool gpu_messages() const { return gpu_messages_; }
+    const std::string &how_messages_travel() const { return how_messages_travel_; }
 
     // Before D of `in`, which lives on the sites of `parity`: its ghosts are there then, or with the launch for which
     // this is. sent: the launch before has made `in` and sent them. send_out: this launch makes the `in` of the next.
@@ -76,11 +86,14 @@ class Halo {
     void from_ahead(int mu, const void *from, void *to, size_t bytes);
 
   private:
-    struct Buffers { // what goes out and what comes in: on the device, and for messages on the host
-        DeviceArray<unsigned char> out, in;
-        std::shared_ptr<std::vector<unsigned char>> out_on_host, in_on_host;
-        Buffers(Device &device, bool to_others, size_t bytes);
-        unsigned char *to_fill() const;
+    struct MessageRoom { // where messages lie; empty: this rank is its only neighbour
+        std::shared_ptr<unsigned char> sent, received;
+        size_t bytes = 0;
+    };
+    struct Buffers {                        // what goes out and what comes in
+        DeviceArray<unsigned char> out, in; // for kernels, where messages lie on the host
+        MessageRoom messages;
+        unsigned char *to_fill() const { return out.data() != nullptr ? out.data() : messages.sent.get(); }
         const unsigned char *filled() const; // by pass()
     };
     template <class Field> void fill(const char *phase, const WideBox &, const MarginPart &, const Field &wide);
@@ -88,13 +101,16 @@ class Halo {
         size_t first, bytes;
     };
     void pass_messages(const char *phase, const Buffers &buffers, const Pieces &pieces, size_t packed);
-    void check_messages(const char *phase, const Buffers &buffers, const Pieces &pieces,
-                        const std::vector<Part> &parts);
+    void check_messages(const char *phase, const unsigned char *sent, const unsigned char *received,
+                        const Pieces &pieces, const std::vector<Part> &parts);
     void send_to_peers(const SpinorBlock &field, int parity);
     // Of all ghosts of several vectors: 4 in double, 8 in single.
     size_t slot_bytes() const { return 4 * geometry_.ghost_sites() * spinor_bytes(Precision::double_); }
     bool by_peers() const { return device_.peers() != nullptr && !peers_->relays(); }
-    Buffers room_for(size_t bytes) const { return {device_, ranks_.size() > 1, bytes}; }
+    MessageRoom message_room(size_t bytes);
+    Buffers room_for(size_t bytes, const MessageRoom &messages);
+    Buffers larger_room(size_t bytes);
+    void find_gpu_messages(GpuMessages asked);
     void make_orders();
     std::string how_it_travels() const;
     Device &device_;
@@ -103,6 +119,9 @@ class Halo {
     std::array<std::array<int, 2>, 4> neighbour_;
     bool check_;
     std::optional<Buffers> buffers_; // a slot's worth, for messages
+    MessageRoom larger_;             // for more than that; as large as was needed so far
+    bool gpu_messages_ = false, tried_gpu_messages_ = false;
+    std::string how_messages_travel_;
     std::unique_ptr<PeerMemory> peers_;
     PeerLaunch launches_[2]; // over the sites of a parity
     DeviceArray<int> tiles_[2];

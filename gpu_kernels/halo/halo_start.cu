@@ -12,7 +12,16 @@ Halo::Halo(Device &device, Ranks &ranks, const Geometry &geometry, const std::ar
 // quarter of a site's. Two H200s, time of an iteration at 16384 sites: 17 to 44 % less, at 32768 3 to 11 % less.
 constexpr int parts_below_with_peers = 33000;
 
-std::string Halo::open(const std::string &asked, bool direct) {
+// Memory for messages is taken by others then (lasting_memory.h).
+Halo::~Halo() {
+    try {
+        device_.make_current();
+        device_.synchronize();
+    } catch (const Error &) { // a lost GPU reads nothing
+    }
+}
+
+std::string Halo::open(const std::string &asked, bool direct, GpuMessages gpu_messages) {
     std::string refused = check_ ? "MILCGPU_CHECK_HALO=1 asks for checksums of messages" : asked;
     const auto &extent = geometry_.lattice().extent; // where a ghost lies is known from the rank's own box
     for (const auto &other :
@@ -31,15 +40,50 @@ std::string Halo::open(const std::string &asked, bool direct) {
     }
     peers_ = std::make_unique<PeerMemory>(device_, ranks_, wanted, ranks_.time_limit());
     device_.set_peers(peers_->on_device());
+    if (!by_peers() && ranks_.size() > 1)
+        find_gpu_messages(gpu_messages);
     device_.agree("memory for ghosts", [&] {
-        if (!by_peers())
-            buffers_.emplace(room_for(slot_bytes()));
+        if (!by_peers() && !buffers_)
+            buffers_.emplace(room_for(slot_bytes(), message_room(slot_bytes())));
         if (device_.peers() != nullptr)
             make_orders();
     });
     if (device_.peers() != nullptr)
         device_.set_parts_below(parts_below_with_peers);
     return how_it_travels();
+}
+
+void Halo::find_gpu_messages(GpuMessages asked) {
+    std::string why = why_no_gpu_messages(ranks_, asked);
+    tried_gpu_messages_ = why.empty();
+    if (tried_gpu_messages_) {
+        MessageRoom room;
+        std::string refused;
+        gpu_messages_ = true;
+        try {
+            room = message_room(slot_bytes());
+        } catch (const Error &error) {
+            refused = error.what();
+        }
+        std::array<int, Peers::faces> neighbour;
+        for (int face = 0; face < Peers::faces; ++face)
+            neighbour[face] = geometry_.lattice().cut(face / 2) ? neighbour_[face / 2][face % 2] : -1;
+        const GpuMessagesFound found =
+            try_gpu_messages(device_, ranks_, neighbour, room.sent, room.received, slot_bytes(), refused);
+        gpu_messages_ = found.work;
+        why = found.why;
+        if (gpu_messages_)
+            buffers_.emplace(room_for(slot_bytes(), room));
+    }
+    std::string directions;
+    for (int mu = 0; mu < 4; ++mu)
+        if (geometry_.cut(mu) && neighbour_[mu][0] != ranks_.rank())
+            directions += std::string(directions.empty() ? "" : ", ") + "xyzt"[mu];
+    how_messages_travel_ = format("; messages in %s: %s (%s)", directions.c_str(),
+                                  gpu_messages_      ? "from GPU memory into GPU memory"
+                                  : device_.on_gpu() ? "through pinned memory of the host"
+                                                     : "through memory of the host",
+                                  why.c_str());
 }
 
 std::string Halo::how_it_travels() const {
@@ -53,7 +97,7 @@ std::string Halo::how_it_travels() const {
     };
     const std::string cut = "cut in " + listed([](int) { return true; }) + ": ";
     if (!peers_->why_not().empty())
-        return cut + "ghosts and sums go over the host: " + peers_->why_not();
+        return cut + "ghosts and sums go over the host: " + peers_->why_not() + how_messages_travel_;
     if (reached.sums)
         return cut + "kernels store ghosts and sums into the memory of the other ranks";
     const std::string direct = listed([&](int mu) { return reached.direct[mu] == reached.all[mu]; });
@@ -62,7 +106,7 @@ std::string Halo::how_it_travels() const {
         if (reached.direct[mu] != 0 && reached.direct[mu] != reached.all[mu])
             how += format("ghosts in %c go so at %d of %d faces; ", "xyzt"[mu], reached.direct[mu], reached.all[mu]);
     return cut + how + (how.empty() ? "ghosts and sums go" : "all else goes") +
-           " over the host while kernels work: " + reached.why;
+           " over the host while kernels work: " + reached.why + how_messages_travel_;
 }
 
 // Tiles with sites that a neighbour needs, which are those that need a neighbour's, come after a part of the others: by

@@ -141,7 +141,7 @@ template <int bytes, class Ends> void Halo::pass(const char *phase, const Pieces
     if (!Ends::fits_slot)
         device_.agree("memory for a halo", [&] {
             if (total > slot_bytes())
-                room.emplace(room_for(total));
+                room.emplace(larger_room(total));
         });
     const Buffers &buffers = room ? *room : *buffers_;
     launch(device_, n, ToBuffer<bytes, Ends>{ends, pieces, buffers.to_fill()}, "gather for the neighbours");

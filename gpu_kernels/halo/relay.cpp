@@ -1,4 +1,5 @@
 #include "gpu_kernels/halo/relay.h"
+#include "gpu_kernels/backend/lasting_memory.h"
 #include <cmath>
 #include <cstring>
 
@@ -30,7 +31,7 @@ Relay::Relay(Device &device, Ranks &ranks, const std::array<Face, Peers::faces> 
             else
                 ranges_.push_back({face.first, face.end});
         }
-    unsigned char *const data = take_shared(device, of_box + 4 * of_vector_);
+    unsigned char *const data = take_lasting(device, Lasting::shared, of_box + 4 * of_vector_);
     memory_ = {data, [](unsigned char *) {}};
     box_ = reinterpret_cast<RelayBox *>(data);
     std::memset(&box_->in, 0xFF, sizeof box_->in);
@@ -44,7 +45,7 @@ Relay::Relay(Device &device, Ranks &ranks, const std::array<Face, Peers::faces> 
 Relay::~Relay() {
     copies_.reset();
     if (!given_up_ && passing_.empty() && !sum_)
-        keep_shared(device_, memory_.get(), of_box + 4 * of_vector_);
+        keep_lasting(memory_.get());
 }
 
 bool Relay::look() {

@@ -36,7 +36,7 @@ std::vector<Agreement::Word> Agreement::passed(const Word &mine) {
     return all;
 }
 
-std::vector<Agreement::Word> Agreement::answers(int64_t number, uint64_t bits) {
+std::vector<Agreement::Word> Agreement::answers(int64_t number, const Words &bits) {
     const std::vector<Word> all = passed({number, bits, call_, 0, ""});
     for (int rank = 0; rank < size(); ++rank)
         if (all[rank].gave_up != 0) {
@@ -50,7 +50,7 @@ void Agreement::give_up(const char *why) noexcept {
     if (size() == 1 || broken_ || others_gave_up_)
         return;
     try {
-        Word word{0, 0, call_, 1, ""};
+        Word word{0, {}, call_, 1, ""};
         std::snprintf(word.why, sizeof word.why, "%s", why);
         at_head_ = true; // the others may be in a wait of their own, which ends first
         passed(word);
@@ -61,17 +61,19 @@ void Agreement::give_up(const char *why) noexcept {
 
 int64_t Agreement::largest(int64_t mine) {
     int64_t found = mine;
-    for (const Word &word : answers(mine, 0))
+    for (const Word &word : answers(mine, {}))
         found = std::max(found, word.number);
     return found;
 }
 
-uint64_t Agreement::common(uint64_t bits) {
+Agreement::Words Agreement::common(const Words &bits) {
+    Words all = bits;
     if (size() == 1)
-        return bits;
+        return all;
     for (const Word &word : answers(0, bits))
-        bits &= word.bits;
-    return bits;
+        for (size_t k = 0; k < all.size(); ++k)
+            all[k] &= word.bits[k];
+    return all;
 }
 
 namespace {
@@ -91,7 +93,7 @@ Text text_of(const std::string &words) {
 milcgpu_status Agreement::operator()(milcgpu_status mine) {
     if (size() == 1)
         return mine;
-    const std::vector<Word> all = answers(mine, 0);
+    const std::vector<Word> all = answers(mine, {});
     int worst = 0;
     bool alike = true;
     for (int rank = 1; rank < size(); ++rank) {
@@ -139,7 +141,7 @@ std::string Agreement::of_rank_0(const std::string &mine) {
 void Agreement::add(double *values, int count) {
     if (size() == 1)
         return;
-    answers(0, 0);
+    answers(0, {});
     ranks_->set_time_limit(limit());
     ask([&] {
         ranks_->add_in_rank_order(phase, values, count);

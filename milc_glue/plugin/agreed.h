@@ -3,6 +3,7 @@
 #pragma once
 #include "gpu_kernels/comm/ranks.h"
 #include "milc_glue/milcgpu.h"
+#include <array>
 #include <cstdint>
 
 namespace milcgpu {
@@ -33,7 +34,10 @@ class Agreement {
     // The same of a status. Where ranks have different ones, milcgpu_last_error() then has the words of the rank with
     // the largest, on all of them.
     milcgpu_status operator()(milcgpu_status mine);
-    uint64_t common(uint64_t bits); // those that every rank has set
+    // Bits that every rank has set, of several words in one gather: all that a call asks at its head.
+    using Words = std::array<uint64_t, 8>;
+    Words common(const Words &bits);
+    uint64_t common(uint64_t bits) { return common(Words{bits})[0]; }
     // The words of the lowest rank that has some, with its name in front unless all have the same; empty: none has.
     std::string words(const std::string &mine);
     std::string of_rank_0(const std::string &mine);
@@ -42,7 +46,7 @@ class Agreement {
     template <class T> std::vector<T> gathered(const T &mine) {
         if (size() == 1)
             return {mine};
-        answers(0, 0);
+        answers(0, {});
         return passed_on(mine);
     }
 
@@ -54,7 +58,7 @@ class Agreement {
     static constexpr const char *phase = "answers of all ranks";
     struct Word {
         int64_t number;
-        uint64_t bits;
+        Words bits;
         int64_t call;
         int32_t gave_up;
         char why[100];
@@ -73,7 +77,7 @@ class Agreement {
     }
     double limit();
     int64_t largest(int64_t mine);
-    std::vector<Word> answers(int64_t number, uint64_t bits);
+    std::vector<Word> answers(int64_t number, const Words &bits);
     std::vector<Word> passed(const Word &mine);
 
     std::unique_ptr<Ranks> ranks_; // nullptr: one rank

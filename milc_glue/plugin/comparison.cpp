@@ -148,8 +148,8 @@ int milcgpu_plugin_compare_clover(const milcgpu_plugin_clover_call *call, int it
     return compared_by(MILCGPU_CLOVER_SOLVE, [&] {
         Plugin &p = plugin();
         const double ours = clover_residual(p, *call, call->solution), theirs = clover_residual(p, *call, cpu_solution);
-        const Difference d =
-            difference_of(records_of(p, call->solution.data, 24), records_of(p, cpu_solution.data, 24), p.in_double());
+        const Difference d = of_all_ranks(p, difference_of(records_of(p, call->solution.data, 24),
+                                                           records_of(p, cpu_solution.data, 24), p.in_double()));
         const double asked = std::hypot(call->tolerance, p.in_double() ? 0 : 2e-7);
         return line(p, MILCGPU_CLOVER_SOLVE,
                     format("kappa %.6g: iterations CPU %d GPU %d, true residual CPU %.3e GPU %.3e, difference %.2e",
@@ -221,8 +221,9 @@ int milcgpu_plugin_compare_wilson_dslash(const void *source, const void *gpu, co
     return compared_by(MILCGPU_WILSON_DSLASH, [&] {
         Plugin &p = plugin();
         const HostRecords x = records_of(p, source, 24);
-        const Difference d = difference_of(records_of(p, gpu, 24), records_of(p, cpu, 24), p.in_double());
-        const double size = difference_of(x, x, p.in_double()).size;
+        const Difference d =
+            of_all_ranks(p, difference_of(records_of(p, gpu, 24), records_of(p, cpu, 24), p.in_double()));
+        const double size = of_all_ranks(p, difference_of(x, x, p.in_double())).size;
         return field_line(p, MILCGPU_WILSON_DSLASH, "field", d.difference == 0 ? 0 : d.difference / size,
                           p.in_double() ? 1e-14 : 1e-5, seconds, cpu_seconds);
     });

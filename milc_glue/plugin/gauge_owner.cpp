@@ -30,25 +30,37 @@ milcgpu_status GaugeOwner::save(int one, const milcgpu_field &to) const {
     return one == MILCGPU_LINKS ? milcgpu_gauge_save(gauge_, &to) : milcgpu_momenta_save(gauge_, &to);
 }
 
-milcgpu_status GaugeOwner::on_device(const milcgpu_plugin_lattice &lattice, int what, uint64_t &moved) {
+milcgpu_status GaugeOwner::on_device(const milcgpu_plugin_lattice &lattice, int what, uint64_t &moved, bool *also) {
     if (gauge_ == nullptr) {
         const milcgpu_status made = agreed_(milcgpu_gauge_create(context_, real_, &gauge_));
         if (made != MILCGPU_OK)
             return made;
     }
     lattice_ = lattice;
+    uint64_t hash[2] = {}, same = 0; // same: what MILC has not written
+    int looked_at = 0;
     for (const int one : members) {
         Member &m = member(one);
         if ((what & one) == 0 || m.newer == Newer::device)
             continue;
-        const uint64_t hash = hash_records(records(one));
-        if (!agreed_(m.newer != Newer::neither || m.hash != hash)) // on no rank has MILC written
+        looked_at |= one;
+        hash[one == MILCGPU_MOMENTA] = hash_records(records(one));
+        same |= m.newer == Newer::neither && m.hash == hash[one == MILCGPU_MOMENTA] ? one : 0;
+    }
+    if (looked_at != 0 || also != nullptr) {
+        const Agreement::Words all = agreed_.common({same, also != nullptr && *also});
+        same = all[0];
+        if (also != nullptr)
+            *also = all[1] != 0;
+    }
+    for (const int one : members) {
+        if ((looked_at & ~same & one) == 0) // on no rank has MILC written
             continue;
-        m.newer = Newer::host;
+        member(one).newer = Newer::host;
         const milcgpu_status loaded = agreed_(load(one));
         if (loaded != MILCGPU_OK)
             return loaded;
-        m = {Newer::neither, hash};
+        member(one) = {Newer::neither, hash[one == MILCGPU_MOMENTA]};
         moved += records(one).count * records(one).bytes;
     }
     return MILCGPU_OK;

@@ -20,8 +20,10 @@ class GaugeOwner {
     GaugeOwner &operator=(const GaugeOwner &) = delete;
 
     // The device has what MILC has, links with phases in; `what` is MILCGPU_LINKS, MILCGPU_MOMENTA or both. Where both
-    // sides are equal, a hash of the host's field tells whether MILC has written since. moved: bytes, added to.
-    milcgpu_status on_device(const milcgpu_plugin_lattice &, int what, uint64_t &moved);
+    // sides are equal, a hash of the host's field tells whether MILC has written since. moved: bytes, added to. also: a
+    // question of the call's own, for the same gather: in, whether it holds here, out, whether on all ranks; nullptr:
+    // none.
+    milcgpu_status on_device(const milcgpu_plugin_lattice &, int what, uint64_t &moved, bool *also = nullptr);
     milcgpu_gauge *handle() const { return gauge_; }
 
     void device_wrote(int what, bool poison); // poison: fills the host's old copy with NaN, for tests

@@ -38,10 +38,11 @@ class Inversion {
         Outcome outcome = solve(MILCGPU_EVEN, even);
         if (outcome != Outcome::done)
             return outcome;
-        links = p_.links_for(call_.solve.fat, call_.solve.lng);
+        const auto head = p_.links_at_head(call_.solve.fat, call_.solve.lng, &made_of_);
+        links = head.set;
         if (links == nullptr)
             return Outcome::failed;
-        if (p_.agreed(links->content() != made_of_))
+        if (!head.same_content)
             return Outcome::from_start;
         if (call_.odd_from_even != 0)
             status = each(status, [&](int k) {
@@ -105,7 +106,7 @@ class Inversion {
         };
         for (int k = 0; k < call_.n; ++k)
             reports[k] = {}, reports[k].struct_size = sizeof *reports;
-        const Outcome outcome = solve_until_done(p_, account_, {call, call_.n, reports, once, true, made_of_});
+        const Outcome outcome = solve_until_done(p_, account_, {call, call_.n, reports, once, true, made_of_, nullptr});
         if (outcome == Outcome::from_start) // a bit may have flipped in a source
             p_.quarks->drop_all();
         return outcome == Outcome::out_of_memory ? failed(MILCGPU_NO_MEMORY) : outcome;
@@ -171,10 +172,12 @@ int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgp
         RoutineAccount &account = p.ledger[MILCGPU_MAT_INVERT];
         const Stopwatch watch(account.seconds);
         const int index = p.vectors.find(x.data);
-        const bool resident = p.vectors.active() && !p.agreed(index < 0 || !p.vectors.holds(index, both));
+        const auto head =
+            p.links_at_head(fat, lng, nullptr, p.vectors.active() && index >= 0 && p.vectors.holds(index, both));
+        const bool resident = head.also;
         if (!resident)
             p.vectors.to_host(x.data);
-        const LinkSet *links = p.links_for(fat, lng);
+        const LinkSet *const links = head.set;
         if (links == nullptr)
             return false;
         std::shared_ptr<QuarkField> read, made;

@@ -41,10 +41,10 @@ uint64_t LinkCache::with_addresses(const void *fat, const void *lng) const {
     return bits;
 }
 
-LinkSet &LinkCache::slot_for(const void *fat, const void *lng) {
-    const uint64_t bits = agreed_.common(with_addresses(fat, lng));
-    if (bits != 0) {
-        LinkSet &set = *sets_[first_bit(bits)];
+// had_them: sets with these addresses, on all ranks.
+LinkSet &LinkCache::set_for(const void *fat, const void *lng, uint64_t had_them) {
+    if (had_them != 0) {
+        LinkSet &set = *sets_[first_bit(had_them)];
         set.used = ++clock_;
         return set;
     }
@@ -52,6 +52,21 @@ LinkSet &LinkCache::slot_for(const void *fat, const void *lng) {
         drop_oldest(nullptr);
     sets_.push_back(std::make_unique<LinkSet>(LinkSet{fat, lng, {}, false, false, nullptr, ++clock_, 0, 0}));
     return *sets_.back();
+}
+
+// Those that are there come first, as long as all are where they were; then they are too new to be dropped for others.
+std::vector<LinkSet *> LinkCache::slots_for(const std::vector<Addresses> &wanted) {
+    const auto is_wanted = [&](size_t k) { return wanted[k].first != nullptr && wanted[k].second != nullptr; };
+    Agreement::Words had_them{};
+    for (size_t k = 0; k < wanted.size(); ++k)
+        had_them[k] = is_wanted(k) ? with_addresses(wanted[k].first, wanted[k].second) : 0;
+    had_them = agreed_.common(had_them);
+    std::vector<LinkSet *> slots(wanted.size(), nullptr);
+    for (const bool are_new : {false, true})
+        for (size_t k = 0; k < wanted.size(); ++k)
+            if (is_wanted(k) && (had_them[k] == 0) == are_new)
+                slots[k] = &set_for(wanted[k].first, wanted[k].second, had_them[k]);
+    return slots;
 }
 
 void LinkCache::keep(LinkSet &set, const void *fat, const void *lng) {
@@ -116,38 +131,61 @@ uint64_t LinkCache::matching(const void *fat, const void *lng, bool all) const {
     return bits;
 }
 
-// The set with the content of these, as far as one call looks; nullptr: none has it on all ranks.
-LinkSet *LinkCache::current(const void *fat, const void *lng, bool alone) {
-    if (alone) {
-        const auto found = std::find_if(sets_.begin(), sets_.end(), [&](const auto &set) {
-            return set->alone && set->loaded && set->fat == fat && set->lng == lng;
-        });
-        return agreed_(found == sets_.end()) ? nullptr : found->get();
+uint64_t LinkCache::look(const void *fat, const void *lng) const {
+    const uint64_t had_them = with_addresses(fat, lng) << first_addresses;
+    if (!are_alone(fat, lng))
+        return had_them | matching(fat, lng, looks_at_all()) | (looks_at_all() ? whole_bit : 0);
+    uint64_t bits = had_them | are_alone_bit;
+    for (size_t k = 0; k < sets_.size(); ++k) {
+        const LinkSet &set = *sets_[k];
+        bits |= static_cast<uint64_t>(set.alone && set.loaded && set.fat == fat && set.lng == lng) << first_alone << k;
     }
-    for (const bool all : {false, true}) {
-        if (!all && looks_at_all())
-            continue;
-        const uint64_t bits = agreed_.common(matching(fat, lng, all));
-        if (bits == 0)
-            continue;
-        LinkSet &set = *sets_[first_bit(bits)];
-        set.turn = all ? set.turn : (set.turn + 1) % hash_parts;
-        set.unseen = all ? 0 : hash_parts - 1;
-        return &set;
-    }
-    return nullptr;
+    return bits;
 }
 
-milcgpu_status LinkCache::ready(const void *fat, const void *lng, LinkSet *&set) {
-    const bool alone = !alone_.empty() && agreed_.common(are_alone(fat, lng)) != 0;
-    set = current(fat, lng, alone);
+uint64_t LinkCache::with_content(uint64_t look, uint64_t content) const {
+    const uint64_t found = (look | look >> first_alone) & any_set;
+    uint64_t bits = 0;
+    for (size_t k = 0; k < sets_.size(); ++k)
+        bits |= static_cast<uint64_t>((found >> k & 1) != 0 && sets_[k]->content() == content) << k;
+    return bits;
+}
+
+bool LinkCache::is_among(const LinkSet &set, uint64_t sets) const {
+    size_t k = 0;
+    while (sets_[k].get() != &set)
+        ++k;
+    return (sets >> k & 1) != 0;
+}
+
+// The set with the content of these, as far as one call looks; nullptr: none has it on all ranks.
+LinkSet *LinkCache::current(const void *fat, const void *lng, uint64_t common) {
+    const bool alone = (common & are_alone_bit) != 0;
+    uint64_t bits = (alone ? common >> first_alone : common) & any_set;
+    bool all = (common & whole_bit) != 0;
+    if (bits == 0 && !alone && !all && !sets_.empty()) {
+        all = true;
+        bits = agreed_.common(matching(fat, lng, true));
+    }
+    if (bits == 0)
+        return nullptr;
+    LinkSet &set = *sets_[first_bit(bits)];
+    if (!alone) {
+        set.turn = all ? set.turn : (set.turn + 1) % hash_parts;
+        set.unseen = all ? 0 : hash_parts - 1;
+    }
+    return &set;
+}
+
+milcgpu_status LinkCache::ready(const void *fat, const void *lng, LinkSet *&set, uint64_t common) {
+    set = current(fat, lng, common);
     if (set != nullptr) {
         set->used = ++clock_;
         return MILCGPU_OK;
     }
-    if (alone)
+    if ((common & are_alone_bit) != 0)
         return MILCGPU_CORRUPTED;
-    LinkSet &slot = slot_for(fat, lng);
+    LinkSet &slot = set_for(fat, lng, common >> first_addresses & any_set);
     const milcgpu_status status = load(slot, fat, lng);
     if (status == MILCGPU_OK) {
         keep(slot, fat, lng);

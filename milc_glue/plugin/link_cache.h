@@ -42,14 +42,29 @@ class LinkCache {
     LinkCache(const LinkCache &) = delete;
     LinkCache &operator=(const LinkCache &) = delete;
 
+    // What this rank has of these addresses. What all ranks have in common, by a gather in which other questions go
+    // along (Agreement::common), is for ready() and the others below; sets must be as they were.
+    uint64_t look(const void *fat, const void *lng) const;
+    // Whether all ranks have a set with these, without a second look.
+    static bool found(uint64_t common) { return (common & (any_set | any_set << first_alone)) != 0; }
+    // Of the sets that a look of this rank has found, those with this content; and whether one is among the common
+    // ones.
+    uint64_t with_content(uint64_t look, uint64_t content) const;
+    bool is_among(const LinkSet &set, uint64_t sets) const;
+
     // The device's set with the content that the host's links have now, as far as this call looks at them; loaded where
     // there is none.
-    milcgpu_status ready(const void *fat, const void *lng, LinkSet *&set);
+    milcgpu_status ready(const void *fat, const void *lng, LinkSet *&set, uint64_t common);
+    milcgpu_status ready(const void *fat, const void *lng, LinkSet *&set) {
+        return ready(fat, lng, set, agreed_.common(look(fat, lng)));
+    }
     bool looks_at_all() const { return sites_ < whole_below_; }
 
-    // Where new content of these addresses goes: the set that had them, an unused one, or in place of the oldest. It is
-    // the newest then, so that a slot for other addresses does not take its place.
-    LinkSet &slot_for(const void *fat, const void *lng);
+    // Where new content of these addresses goes, of up to most_link_sets: sets that had them, unused ones, or in place
+    // of the oldest. They are the newest then, so that a slot for other addresses does not take their place. nullptr
+    // where an address is.
+    using Addresses = std::pair<const void *, const void *>; // fat, long
+    std::vector<LinkSet *> slots_for(const std::vector<Addresses> &wanted);
     // The set holds what the host's links hold now.
     void keep(LinkSet &set, const void *fat, const void *lng);
     // The set holds the links of these addresses, which are not filled: nothing is read there, also where the set has
@@ -68,14 +83,21 @@ class LinkCache {
     // the links (all: of any set, by all of them).
     uint64_t matching(const void *fat, const void *lng, bool all) const;
     uint64_t with_addresses(const void *fat, const void *lng) const;
-    LinkSet *current(const void *fat, const void *lng, bool alone);
+    LinkSet *current(const void *fat, const void *lng, uint64_t common);
+    LinkSet &set_for(const void *fat, const void *lng, uint64_t had_them);
+    // Bits of a look: a set each that matches; of those that hold all there is; of those that had these addresses.
+    static constexpr int first_alone = most_link_sets, first_addresses = 2 * most_link_sets;
+    static constexpr uint64_t any_set = (uint64_t{1} << most_link_sets) - 1,
+                              are_alone_bit = uint64_t{1}
+                                              << 3 * most_link_sets, // what the device holds is all there is
+        whole_bit = are_alone_bit << 1;                              // all of the links were looked at
     milcgpu_status load(LinkSet &set, const void *fat, const void *lng);
 
     Agreement &agreed_;
     milcgpu_context *context_;
     int sites_, real_, whole_below_;
     std::vector<std::unique_ptr<LinkSet>> sets_;
-    std::vector<std::pair<const void *, const void *>> alone_; // addresses, fat and long
+    std::vector<Addresses> alone_;
     long clock_ = 0;
 };
 

@@ -1,5 +1,6 @@
 // Making and moving links.
 #include "milc_glue/plugin/state.h"
+#include <algorithm>
 
 using namespace milcgpu;
 
@@ -29,15 +30,16 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
         const milcgpu_hisq_links hisq{wanted(vs), wanted(ys), wanted(ws)};
         const auto attempt = [&] {
             std::vector<milcgpu_fatlink_set> sets;
-            std::vector<LinkSet *> kept;
+            std::vector<LinkCache::Addresses> wanted_slots;
+            for (int k = 0; k < std::min(n, static_cast<int>(most_link_sets)); ++k)
+                wanted_slots.emplace_back(fats[k].data, lngs[k].data);
+            std::vector<LinkSet *> kept = p.links->slots_for(wanted_slots);
+            kept.resize(n, nullptr);
             for (int k = 0; k < n; ++k) {
-                const bool keeps =
-                    fats[k].data != nullptr && lngs[k].data != nullptr && k < static_cast<int>(most_link_sets);
-                kept.push_back(keeps ? &p.links->slot_for(fats[k].data, lngs[k].data) : nullptr);
-                if (keeps)
+                if (kept[k] != nullptr)
                     kept[k]->loaded = false; // not what it was, whatever happens
                 sets.push_back({eps[k], alone ? nullptr : wanted(fats[k]), alone ? nullptr : wanted(lngs[k]),
-                                keeps ? &kept[k]->handle : nullptr});
+                                kept[k] != nullptr ? &kept[k]->handle : nullptr});
             }
             report->struct_size = sizeof *report;
             const milcgpu_status status = p.agreed(

@@ -68,20 +68,28 @@ struct FatLinks {
 
 // Their handles on the device, nullptr where none are given. NO_MEMORY: the device does not hold both.
 milcgpu_status ready(const FatLinks &of, milcgpu_links *(&handles)[2]) {
-    LinkCache &cache = *plugin().links;
-    const auto find = [&](int k, milcgpu_links *&handle) {
+    Plugin &p = plugin();
+    LinkCache &cache = *p.links;
+    const auto find = [&](int k, milcgpu_links *&handle, uint64_t common) {
         LinkSet *set = nullptr;
-        const milcgpu_status status = cache.ready(of.fat[k], of.lng[k], set);
+        const milcgpu_status status = cache.ready(of.fat[k], of.lng[k], set, common);
         handle = status == MILCGPU_OK ? set->handle : nullptr;
         return status;
     };
+    const auto look = [&](int k) { return of.fat[k] != nullptr ? cache.look(of.fat[k], of.lng[k]) : 0; };
+    if (of.fat[0] == nullptr && of.fat[1] == nullptr)
+        return MILCGPU_OK;
+    const Agreement::Words seen = p.agreed.common({look(0), look(1)});
+    const auto is_there = [&](int k) { return of.fat[k] == nullptr || LinkCache::found(seen[k]); };
+    const bool both_there = is_there(0) && is_there(1); // else sets may move
     for (const int k : {0, 1})
         if (of.fat[k] != nullptr)
-            if (const milcgpu_status status = find(k, handles[k]))
+            if (const milcgpu_status status =
+                    find(k, handles[k], k == 0 || both_there ? seen[k] : p.agreed.common(look(k))))
                 return status;
     milcgpu_links *still = handles[0];
-    if (of.fat[0] != nullptr && of.fat[1] != nullptr) // the second may have taken the place of the first
-        if (const milcgpu_status status = find(0, still))
+    if (of.fat[0] != nullptr && of.fat[1] != nullptr && !both_there) // the second may have taken the place of the first
+        if (const milcgpu_status status = find(0, still, p.agreed.common(look(0))))
             return status;
     return still == handles[0] ? MILCGPU_OK : MILCGPU_NO_MEMORY;
 }

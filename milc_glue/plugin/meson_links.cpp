@@ -17,16 +17,22 @@ bool MesonLinksCache::holds(Set &set, const HostRecords &links) const {
     return set.hash[part] == hash_part(links, part);
 }
 
-// The first set that every rank has from these addresses, which are each rank's own.
-std::vector<MesonLinksCache::Set>::iterator MesonLinksCache::found(const void *links, const int *origin) {
-    uint64_t bits = 0;
+// The first set that every rank has from these addresses, which are each rank's own. same: on all of them with this
+// content.
+std::vector<MesonLinksCache::Set>::iterator MesonLinksCache::found(const HostRecords &links, const int *origin,
+                                                                   bool &same) {
+    uint64_t with_addresses = 0, holding = 0;
     for (size_t k = 0; k < sets_.size(); ++k)
-        bits |= static_cast<uint64_t>(sets_[k].links == links && std::equal(origin, origin + 4, sets_[k].origin)) << k;
-    bits = agreed_.common(bits);
-    auto set = sets_.begin();
-    while (set != sets_.end() && (bits >> (set - sets_.begin()) & 1) == 0)
-        ++set;
-    return set;
+        if (sets_[k].links == links.data && std::equal(origin, origin + 4, sets_[k].origin)) {
+            with_addresses |= uint64_t{1} << k;
+            holding |= static_cast<uint64_t>(holds(sets_[k], links)) << k;
+        }
+    const Agreement::Words all = agreed_.common({with_addresses, holding});
+    size_t k = 0;
+    while (k < sets_.size() && (all[0] >> k & 1) == 0)
+        ++k;
+    same = (all[1] >> k & 1) != 0;
+    return sets_.begin() + k;
 }
 
 milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origin, milcgpu_meson_links *&handle,
@@ -38,8 +44,9 @@ milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origi
         return status;
     }
     const int none[4] = {-1, -1, -1, -1}, *const wanted = origin != nullptr ? origin : none;
-    auto old = found(links.data, wanted);
-    if (old != sets_.end() && !agreed_(!holds(*old, links))) {
+    bool same = false;
+    auto old = found(links, wanted, same);
+    if (same) {
         old->used = ++clock_;
         handle = old->handle;
         return MILCGPU_OK;

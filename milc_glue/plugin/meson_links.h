@@ -37,7 +37,7 @@ class MesonLinksCache {
         Look look = Look::as_set; // the next time
     };
     bool holds(Set &set, const HostRecords &links) const;
-    std::vector<Set>::iterator found(const void *links, const int *origin);
+    std::vector<Set>::iterator found(const HostRecords &links, const int *origin, bool &same);
     Agreement &agreed_;
     milcgpu_context *context_;
     int real_;

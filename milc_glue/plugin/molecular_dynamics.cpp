@@ -11,9 +11,11 @@ void take_report(RoutineAccount &account, const milcgpu_force_report &report) {
     account.to_host += report.bytes_to_host;
 }
 
-// `work` on the device's copies of `reads`; `writes` of them are the device's from then on.
+// `work` on the device's copies of `reads`; `writes` of them are the device's from then on. It is told whether `asked`
+// holds on all ranks; empty: nothing is asked.
 template <class Work>
-int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int reads, int writes, const Work &work) {
+int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int reads, int writes,
+             const std::function<bool()> &asked, const Work &work) {
     return done_by(routine, [&] {
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[routine];
@@ -21,8 +23,10 @@ int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int
         if (writes & MILCGPU_LINKS)
             p.known.clear();
         const auto attempt = [&] {
-            const milcgpu_status ready = p.gauge->on_device(*lattice, reads, account.to_device);
-            return p.agreed(ready != MILCGPU_OK ? ready : work(p.gauge->handle(), account));
+            bool holds = asked && asked();
+            const milcgpu_status ready =
+                p.gauge->on_device(*lattice, reads, account.to_device, asked ? &holds : nullptr);
+            return p.agreed(ready != MILCGPU_OK ? ready : work(p.gauge->handle(), account, holds));
         };
         milcgpu_status status = with_links_dropped(routine, attempt);
         if (status == MILCGPU_CORRUPTED) {
@@ -38,6 +42,12 @@ int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int
         ++account.calls;
         return true;
     });
+}
+
+template <class Work>
+int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int reads, int writes, const Work &work) {
+    return on_gauge(routine, lattice, reads, writes, {},
+                    [&](milcgpu_gauge *gauge, RoutineAccount &account, bool) { return work(gauge, account); });
 }
 
 // to += constant from, vectors of the host.
@@ -101,17 +111,18 @@ int milcgpu_plugin_gauge_force(const milcgpu_plugin_lattice *lattice, const milc
 
 int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const milcgpu_force_spec *spec,
                                  const milcgpu_field *x, milcgpu_force_report *report) {
-    const auto on_device = [&](const ResidentVectors &vectors) {
+    const auto on_device = [&] {
+        const ResidentVectors &vectors = plugin().vectors;
         bool all = vectors.run_of(x, spec->n_terms) == 0;
         for (int t = 0; all && t < spec->n_terms; ++t)
             all = vectors.holds(t, MILCGPU_EVEN + MILCGPU_ODD);
-        return !plugin().agreed(!all);
+        return all;
     };
-    const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account) {
+    const auto work = [&](milcgpu_gauge *gauge, RoutineAccount &account, bool on_device_everywhere) {
         ResidentVectors &vectors = plugin().vectors;
         *report = empty_report();
         milcgpu_status status;
-        if (on_device(vectors)) {
+        if (on_device_everywhere) {
             status = milcgpu_force_of_vectors(gauge, spec, vectors.handle(), report);
         } else {
             vectors.all_to_host();
@@ -122,7 +133,7 @@ int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const mi
         take_report(account, *report);
         return status;
     };
-    return on_gauge(MILCGPU_FERMION_FORCE, lattice, MILCGPU_LINKS | MILCGPU_MOMENTA, MILCGPU_MOMENTA, work);
+    return on_gauge(MILCGPU_FERMION_FORCE, lattice, MILCGPU_LINKS | MILCGPU_MOMENTA, MILCGPU_MOMENTA, on_device, work);
 }
 
 int milcgpu_plugin_reunitarize(const milcgpu_plugin_lattice *lattice, double tolerance,

@@ -30,7 +30,8 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_RESIDENT", "1 0 nan", "1",
          "1: gauge field and momenta stay on the device; 0: they are copied back after every routine; nan: for tests, "
          "old copies on the host are overwritten"},
-        {"MILCGPU_GATHER", "1 0", "1", "1: all colours of a set of propagators are solved in one call (ks_spectrum)"},
+        {"MILCGPU_GATHER", "1 0", "1",
+         "1: all colours of a set of propagators are solved in one call (ks_spectrum), masses far apart one by one"},
         {"MILCGPU_FIELDS", "auto keep load", "auto",
          "keep: quark fields stay on the device from one routine to the next; load: every routine loads what it reads; "
          "auto: keep on a GPU with 4 threads of the host or more"},
@@ -39,6 +40,10 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},
         {"MILCGPU_VERIFY", "0 1", "1", "1: checksums of what lies on the device, with every solve"},
         {"MILCGPU_DIRECT", "1 0", "1", "0: ghosts and sums go over the host, as between hosts"},
+        {"MILCGPU_GPU_MPI", "auto 0 1", "auto",
+         "messages between GPUs that do not reach each other. auto: from GPU memory where MPI says that it takes that, "
+         "and "
+         "a test shows it; 0: through the host; 1: also where MPI does not say so, which may crash it"},
         {"MILCGPU_SHARE_GPU", "0 1", "0", "1: ranks may share a GPU; for tests"},
         {"MILCGPU_CHECK_HALO", "0 1", "0", "1: a checksum with every message between ranks"},
         {"MILCGPU_TIMEOUT", "the numbers above 0", "60", "seconds that a rank waits for another one", is_seconds},

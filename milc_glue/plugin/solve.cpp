@@ -48,19 +48,12 @@ template <class Spec> size_t bytes_of(const Plugin &p, const Spec &spec) {
     return plan.packed + plan.vectors;
 }
 
-// Whether this solve's answer is there already: the solution that a multi-mass call left in these addresses, for this
-// source and these links, none of them changed since, on any rank.
-const KnownSolution *known_for(Plugin &p, const milcgpu_plugin_solve_call &call) {
-    if (p.known.empty())
-        return nullptr;
-    const KnownSolution *found = p.known.find(call, p.parity_of(call.source, call.parity),
-                                              p.parity_of(call.solution, call.parity), p.in_double() ? 1e-13 : 1e-6);
-    if (p.agreed(found == nullptr))
-        return nullptr;
-    const LinkSet *links = p.links_for(call.fat, call.lng);
-    if (links == nullptr || p.agreed(links->content() != found->links))
-        return nullptr;
-    return found;
+// The answer of this solve, if a multi-mass call left it in these addresses, for this source, neither of them changed
+// since, as far as this rank knows; the links are to be compared.
+const KnownSolution *known_for(const Plugin &p, const milcgpu_plugin_solve_call &call) {
+    return p.known.empty() ? nullptr
+                           : p.known.find(call, p.parity_of(call.source, call.parity),
+                                          p.parity_of(call.solution, call.parity), p.in_double() ? 1e-13 : 1e-6);
 }
 
 // `work`, again with fewer sets of links on the device for as long as memory is short.
@@ -92,9 +85,9 @@ milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
     return spec;
 }
 
-// Of n calls that differ in source and solution.
+// Of n calls that differ in source and solution. links: of the calls; nullptr: they are looked for.
 bool solve_all(Plugin &p, RoutineAccount &account, int n, const milcgpu_plugin_solve_call *calls,
-               milcgpu_solve_report *reports) {
+               milcgpu_solve_report *reports, LinkSet *links) {
     std::vector<milcgpu_field> sources, solutions;
     for (int k = 0; k < n; ++k) {
         p.vectors.to_host(calls[k].source.data);
@@ -105,7 +98,7 @@ bool solve_all(Plugin &p, RoutineAccount &account, int n, const milcgpu_plugin_s
         return milcgpu_solve_sources(p.context, links, &spec, MILCGPU_TOGETHER_AUTO, n, sources.data(),
                                      solutions.data(), of_sources);
     };
-    if (solve_until_done(p, account, {*calls, n, reports, once, false, 0}) != Outcome::done)
+    if (solve_until_done(p, account, {*calls, n, reports, once, false, 0, links}) != Outcome::done)
         return false;
     account.calls += n;
     return true;
@@ -132,12 +125,17 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
     const milcgpu_plugin_solve_call &call = what.call;
     Mending mending(p, call.routine, call.mixed);
     std::vector<int> iterations(what.n, 0);
+    LinkSet *given = what.links;
     while (p.context != nullptr) {
-        LinkSet *links = p.links_for(call.fat, call.lng);
-        if (links == nullptr)
-            return Outcome::failed;
-        if (what.on_device && p.agreed(links->content() != what.made_of))
-            return Outcome::from_start;
+        LinkSet *links = std::exchange(given, nullptr);
+        if (links == nullptr) {
+            const auto head = p.links_at_head(call.fat, call.lng, what.on_device ? &what.made_of : nullptr);
+            links = head.set;
+            if (links == nullptr)
+                return Outcome::failed;
+            if (what.on_device && !head.same_content)
+                return Outcome::from_start;
+        }
         LinkWatch looks(*p.links, *links, call.fat, call.lng, p.watch_threads);
         SolveUnderWay under_way{p, looks};
         milcgpu_solve_spec spec = solve_spec(p, mending.policy(), call);
@@ -188,9 +186,13 @@ int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_re
         const Stopwatch watch(account.seconds);
         *report = {};
         report->struct_size = sizeof *report;
-        if (!(call->tolerance > 0) && !(call->relative_tolerance > 0))
+        if (p.context == nullptr || (!(call->tolerance > 0) && !(call->relative_tolerance > 0)))
             return false; // MILC then does one iteration's worth; nothing to gain
-        if (const KnownSolution *k = known_for(p, *call)) {
+        const KnownSolution *const k = known_for(p, *call);
+        const auto head = p.links_at_head(call->fat, call->lng, k != nullptr ? &k->links : nullptr);
+        if (head.set == nullptr)
+            return false;
+        if (head.same_content) {
             ++account.calls;
             ++account.known;
             report->iterations = k->zero_source ? 0 : std::max(1, k->report.iterations); // as MILC counts
@@ -199,7 +201,7 @@ int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_re
             report->relative_residual = call->relative_tolerance > 0 ? k->report.relative_residual : 1;
             return true;
         }
-        return solve_all(p, account, 1, call, report);
+        return solve_all(p, account, 1, call, report, head.set);
     });
 }
 
@@ -212,7 +214,7 @@ int milcgpu_plugin_solve_sources(int n, const milcgpu_plugin_solve_call *calls, 
             reports[k] = {}, reports[k].struct_size = sizeof *reports;
         if (!(calls->tolerance > 0) && !(calls->relative_tolerance > 0))
             return false;
-        return solve_all(p, account, n, calls, reports);
+        return solve_all(p, account, n, calls, reports, nullptr);
     });
 }
 
@@ -232,7 +234,9 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
         // The number of the first; -1: they go to the host.
         const bool stay = p.vectors.active();
         int resident = stay ? p.vectors.take(call->solutions, call->n_shifts) : -1;
-        if (stay && p.agreed(resident < 0) && resident >= 0) {
+        const auto head = p.links_at_head(call->fat, call->lng, nullptr, resident >= 0);
+        LinkSet *found = head.set;
+        if (resident >= 0 && !head.also) {
             p.vectors.all_to_host();
             p.vectors.end();
             resident = -1;
@@ -244,8 +248,8 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             resident >= 0 ? p.vectors.holds_no_more(resident + i, call->parity)
                           : p.vectors.to_host(call->solutions[i].data);
         Mending mending(p, MILCGPU_KS_MULTICG, call->mixed);
-        for (;;) {
-            LinkSet *links = p.links_for(call->fat, call->lng);
+        for (;; found = p.links_for(call->fat, call->lng)) {
+            LinkSet *const links = found;
             if (links == nullptr)
                 return false;
             LinkWatch looks(*p.links, *links, call->fat, call->lng, p.watch_threads);
@@ -301,12 +305,14 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[MILCGPU_DSLASH];
         const Stopwatch watch(account.seconds);
-        LinkSet *links = p.links_for(fat, lng);
+        const int other = MILCGPU_EVEN + MILCGPU_ODD - parity, index = p.vectors.find(source.data);
+        const bool resident =
+            p.vectors.active() && index >= 0 && source.data == destination.data && p.vectors.holds(index, other);
+        const auto head = p.links_at_head(fat, lng, nullptr, resident);
+        LinkSet *links = head.set;
         if (links == nullptr)
             return false;
-        const int other = MILCGPU_EVEN + MILCGPU_ODD - parity, index = p.vectors.find(source.data);
-        const bool resident = index >= 0 && source.data == destination.data && p.vectors.holds(index, other);
-        if (p.vectors.active() && !p.agreed(!resident) &&
+        if (head.also &&
             p.agreed(milcgpu_vectors_dslash(p.vectors.handle(), index, links->handle, parity)) == MILCGPU_OK) {
             p.vectors.now_holds(index, parity, p.poisons());
             ++account.calls;

@@ -15,7 +15,8 @@ enum class Outcome {
 
 // One solve for n sources by `once`, which is the library's, again with other links, precisions or less memory in use
 // where that is called for. reports: n. Fields of the host are the sources as they are for any links, and a solve goes
-// on after links were loaded again; on_device: sources were made of `made_of`, a set's content, and it does not.
+// on after links were loaded again; on_device: sources were made of `made_of`, a set's content, and it does not. links:
+// those to begin with; nullptr: they are looked for.
 struct SolveOfSources {
     const milcgpu_plugin_solve_call &call;
     int n;
@@ -23,6 +24,7 @@ struct SolveOfSources {
     const std::function<milcgpu_status(milcgpu_links *, const milcgpu_solve_spec &, milcgpu_solve_report *)> &once;
     bool on_device;
     uint64_t made_of;
+    LinkSet *links;
 };
 Outcome solve_until_done(Plugin &, RoutineAccount &, const SolveOfSources &);
 

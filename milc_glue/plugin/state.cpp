@@ -158,18 +158,27 @@ void Plugin::drop() {
     context = nullptr;
 }
 
-LinkSet *Plugin::links_for(const void *fat, const void *lng) {
-    LinkSet *set = nullptr;
-    const milcgpu_status status = links->ready(fat, lng, set);
-    if (status == MILCGPU_OK)
-        return set;
+Plugin::LinksAtHead Plugin::links_at_head(const void *fat, const void *lng, const uint64_t *content, bool also) {
+    constexpr uint64_t asks_for_content = 1, also_bit = 2;
+    const uint64_t look = links->look(fat, lng);
+    const Agreement::Words all = agreed.common({look, content != nullptr ? links->with_content(look, *content) : 0,
+                                                (content != nullptr ? asks_for_content : 0) | (also ? also_bit : 0)});
+    LinksAtHead head{nullptr, false, (all[2] & also_bit) != 0};
+    const milcgpu_status status = links->ready(fat, lng, head.set, all[0]);
+    if (status == MILCGPU_OK) {
+        if ((all[2] & asks_for_content) != 0)
+            head.same_content = LinkCache::found(all[0]) ? links->is_among(*head.set, all[1])
+                                                         : !agreed(head.set->content() != *content);
+        return head;
+    }
+    head.set = nullptr;
     if (agreed.common(links->are_alone(fat, lng)) != 0) {
         say(1, "links that were made on the device, and never copied, are no longer there: they are made again");
-        return nullptr;
+        return head;
     }
     say(0, reason());
     end_context_after(status);
-    return nullptr;
+    return head;
 }
 
 void Plugin::end_context_after(int status) {

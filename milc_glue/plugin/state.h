@@ -36,7 +36,8 @@ struct Plugin {
     const Policy *policy = nullptr; // of solves that ask for none, and of all where MILCGPU_PRECISION is set
     int verbosity = 1, compare = 0, reconstruct = 18;
     int watch_threads = 0; // that look at links while a GPU solves
-    bool takes_dslash = false, retreated = false, floor_was_said = false, said_gathers = false;
+    bool takes_dslash = false, retreated = false, floor_was_said = false, said_gathers = false,
+         said_mass_by_mass = false;
 
     std::unique_ptr<LinkCache> links;
     std::unique_ptr<GaugeOwner> gauge;
@@ -68,7 +69,14 @@ struct Plugin {
     void drop();                                 // the same without a copy of what only the device has
     void lose_solutions(const std::string &why); // says it; an empty why: none are lost
     // The device's links with the content of these; nullptr, and said, where they could not be loaded.
-    LinkSet *links_for(const void *fat, const void *lng);
+    LinkSet *links_for(const void *fat, const void *lng) { return links_at_head(fat, lng).set; }
+    // The same at the head of a call, with what else it asks of all ranks, in one gather (one more where links are
+    // loaded). content: what something was made of, LinkSet::content().
+    struct LinksAtHead {
+        LinkSet *set;
+        bool same_content, also; // on all ranks
+    };
+    LinksAtHead links_at_head(const void *fat, const void *lng, const uint64_t *content = nullptr, bool also = true);
     // Whether the context is of no more use after this status.
     bool ends_context(int status) const {
         return status == MILCGPU_DEVICE_LOST || status == MILCGPU_COMM ||

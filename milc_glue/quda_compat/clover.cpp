@@ -2,8 +2,8 @@
 // interface has D_- where MILC has D_+ = gamma_5 D_- gamma_5.
 #include "milc_glue/quda_compat/internal.h"
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
-#include <vector>
 
 using namespace milcgpu::quda;
 
@@ -25,11 +25,11 @@ void times_gamma_5(int precision, const void *from, void *to) {
         times_gamma_5(static_cast<const double *>(from), static_cast<double *>(to));
 }
 
+using Room = std::unique_ptr<void, decltype(&std::free)>;
+
 // Why a call cannot be done; nullptr: it can.
 const char *refusal(int precision, double kappa, const void *links, const void *source, const void *solution) {
     return lattice.ranks == 0                                             ? "called before qudaInit"
-           : lattice.ranks > 1                                            ? "Wilson fermions need one rank that has "
-                                                                            "all of the lattice"
            : precision != 1 && precision != 2                             ? "precision must be 1 (float) or 2 (double)"
            : links == nullptr || source == nullptr || solution == nullptr ? "links and vectors must not be NULL"
            : !(kappa > 0)                                                 ? "kappa must be above 0"
@@ -50,8 +50,14 @@ extern "C" void qudaCloverInvert(int external_precision, int, double kappa, doub
             complain("qudaCloverInvert", why);
             return false;
         }
-        std::vector<double> room((reals * bytes_of(external_precision) + 7) / 8);
-        times_gamma_5(external_precision, source, room.data());
+        if (!start("qudaCloverInvert", external_precision))
+            return false;
+        const Room room(milcgpu::host_room(reals * bytes_of(external_precision)), std::free);
+        if (milcgpu_plugin_agreed(room == nullptr) != 0) { // on one rank is on all
+            complain("qudaCloverInvert", "no room in the host's memory");
+            return false;
+        }
+        times_gamma_5(external_precision, source, room.get());
         std::memset(solution, 0, reals * bytes_of(external_precision)); // MILC hands over no guess
         milcgpu_plugin_clover_call call{};
         call.mixed = inv_args.mixed_precision;
@@ -60,7 +66,7 @@ extern "C" void qudaCloverInvert(int external_precision, int, double kappa, doub
         call.clover = clover_coeff / kappa;
         call.tolerance = target_residual;
         call.relative_tolerance = target_fermilab_residual;
-        call.source = packed(room.data(), external_precision);
+        call.source = packed(room.get(), external_precision);
         call.solution = packed(solution, external_precision);
         call.max_restarts = 1;
         milcgpu_solve_report report{};

@@ -61,8 +61,6 @@ bool start(const char *function, int precision) {
     for (const int r : {MILCGPU_LAPLACIAN, MILCGPU_APE_SMEAR, MILCGPU_GRADIENT_FLOW, MILCGPU_MAT_INVERT,
                         MILCGPU_HYP_SMEAR, MILCGPU_WILSON_DSLASH, MILCGPU_DIRAC_MESON, MILCGPU_DIRAC_OPEN_MESON})
         milc.left[r] = "MILC's own: not taken over by this door";
-    if (lattice.ranks > 1)
-        milc.left[MILCGPU_CLOVER_SOLVE] = "one rank alone";
     milc.site_map = order.data();
     started_with = precision;
     const int begun = milcgpu_plugin_start(&milc);
@@ -150,7 +148,11 @@ void qudaSetMPICommHandle(void *) {} // of a MILC without mpi.h; others lend mes
 
 void milcgpu_quda_lend(const void *tables, const milcgpu_milc_box *box) {
     guarded(__func__, [&] {
-        std::copy_n(static_cast<const milcgpu_messages *>(tables), MILCGPU_QUDA_TABLES, lattice.messages);
+        const auto *next = static_cast<const unsigned char *>(tables); // they may be of an older size
+        for (milcgpu_messages &table : lattice.messages) {
+            table = milcgpu::whole_table(reinterpret_cast<const milcgpu_messages *>(next));
+            next += reinterpret_cast<const milcgpu_messages *>(next)->struct_size;
+        }
         lattice.messenger = milcgpu::ranks_of(&lattice.messages[MILCGPU_QUDA_TABLES - 1]);
         if (const char *limit = std::getenv("MILCGPU_TIMEOUT"))
             lattice.messenger->set_time_limit(milcgpu::seconds_of(limit).value_or(milcgpu::Ranks::default_time_limit));

@@ -6,9 +6,8 @@ int __real_bicgilu_cl_field_cpu(wilson_vector *, wilson_vector *, quark_invert_c
 void __real_dslash_w_field(wilson_vector *, wilson_vector *, int, int) MILCGPU_ORIGINAL;
 
 void milcgpu_clover_left(const char **left) {
-    const char *const several = numnodes() > 1 ? "MILC's own on several ranks" : NULL;
-    left[MILCGPU_CLOVER_SOLVE] = __real_bicgilu_cl_field_cpu == NULL ? MILCGPU_ABSENT : several;
-    left[MILCGPU_WILSON_DSLASH] = __real_dslash_w_field == NULL ? MILCGPU_ABSENT : several;
+    left[MILCGPU_CLOVER_SOLVE] = __real_bicgilu_cl_field_cpu == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_WILSON_DSLASH] = __real_dslash_w_field == NULL ? MILCGPU_ABSENT : NULL;
 }
 
 static milcgpu_field field_of(const wilson_vector *f) {
@@ -26,13 +25,15 @@ static wilson_vector *copy_of(const wilson_vector *f) {
 
 /* MILC's line at the end of a solve. */
 static void say_end(const quark_invert_control *qic, int iterations, double seconds) {
-    if (iterations == 0)
+    if (iterations == 0) { /* node0_printf is an `if` */
         node0_printf("BICGILU: NO iterations taken size_r= %.2e rel %.2e\n", qic->final_rsq, qic->final_relrsq);
+    }
 #ifdef CGTIME
-    else
+    else {
         node0_printf("CGTIME: time = %.2e (bicgilu) size_r= %.2e relr= %.2e iters= %d MF = %.1f\n", seconds,
                      qic->final_rsq, qic->final_relrsq, iterations,
                      8742.0 * iterations * even_sites_on_node / (seconds * 1e6));
+    }
 #endif
     (void)seconds;
     fflush(stdout);

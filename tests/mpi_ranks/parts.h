@@ -13,6 +13,7 @@ inline void check(bool holds, const std::string &what) {
     std::printf("wrong: %s\n", what.c_str());
 }
 
+int start_as_milc(const milcgpu_messages &library, const milcgpu_messages &decisions);
 void start_plugin(const milcgpu_messages &library, const milcgpu_messages &decisions);
 void lose_a_rank(const milcgpu_messages &library, const milcgpu_messages &decisions);
 // job: points to the MPI_Comm of the ranks.

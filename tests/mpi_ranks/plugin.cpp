@@ -36,6 +36,11 @@ struct Milc {
 
 } // namespace
 
+int start_as_milc(const milcgpu_messages &library, const milcgpu_messages &decisions) {
+    const Milc milc(library, decisions);
+    return milcgpu_plugin_start(&milc.milc);
+}
+
 void start_plugin(const milcgpu_messages &library, const milcgpu_messages &decisions) {
     const bool is_last = library.rank == library.size - 1;
     Milc milc(library, decisions);

@@ -8,6 +8,8 @@
 //   stopped   the last rank stops in the middle: the others say so, in words, and end
 //   killed    the last rank is killed in the middle
 //   plugin    the start of the plugin for MILC, and its tables (plugin.cpp)
+//   clover    the plugin's clover solves and D of Wilson fermions on all ranks, and the same on a rank alone
+//   heads     how many gathers the plugin's ranks make before a call begins its work
 //   nodes     the same solve, on two nodes with two ranks each
 //   quda      MILC's own GPU switches (quda.cpp)
 //   lost      the last rank stops where the plugin's ranks decide: the plugin ends the job
@@ -15,6 +17,7 @@
 #include "milc_glue/milcgpu_laplace.h"
 #include "milc_glue/milcgpu_mpi.h"
 #include "milc_glue/milcgpu_wilson.h"
+#include "milc_glue/plugin.h"
 #include "milc_glue/start_context.h"
 #include "tests/failing_new.h"
 #include "tests/mpi_ranks/parts.h"
@@ -361,6 +364,191 @@ void wilson(const milcgpu_messages &table) {
     check(distance(many.x, one.x, table.rank) < 1e-10, "the solution");
 }
 
+// What MILC's clover programs call: the solve of `wilson`, D, comparisons, and what happens to one rank alone.
+void clover(const milcgpu_messages &table, const milcgpu_messages &decisions) {
+    const milcgpu_layout cut = layout_of(table), whole = whole_of(cut);
+    const bool is_last = table.rank == table.size - 1;
+    const WilsonSolved one = wilson_on(whole);
+    const std::vector<double> source = field_of(cut, 24, 1u << 31, 1);
+    std::vector<double> gauge = field_of(cut, 72, 0, 0.5), b = source, x = source;
+    const auto field = [](std::vector<double> &data) { return milcgpu_field{data.data(), MILCGPU_DOUBLE, 0}; };
+    setenv("MILCGPU_PRECISION", "double-single", 1);
+    check(start_as_milc(table, decisions) == 1, "the start");
+    milcgpu_plugin_clover_call call{};
+    call.mixed = MILCGPU_MIXED_AUTO;
+    call.links = field(gauge);
+    call.kappa = 0.1, call.clover = 0.2, call.tolerance = 1e-11;
+    call.max_iterations = 1000, call.max_restarts = 5;
+    call.source = field(b), call.solution = field(x);
+    milcgpu_solve_report report{};
+    const auto solves = [&] {
+        x = source;
+        report = {};
+        return milcgpu_plugin_clover_solve(&call, &report) == 1 && report.true_residual < 1e-11;
+    };
+    check(solves(), "the solve");
+    check(std::abs(report.iterations - one.report.iterations) <= 1, "iterations");
+    check(distance(x, one.x, table.rank) < 1e-10, "the solution");
+    std::vector<double> theirs = x;
+    check(milcgpu_plugin_compare_clover(&call, report.iterations, 1, field(theirs), report.iterations, 1) == 1,
+          "a comparison with the same solution");
+    if (is_last)
+        theirs[0] += 1;
+    check(milcgpu_plugin_compare_clover(&call, report.iterations, 1, field(theirs), report.iterations, 1) == 1,
+          "MILC's solution may be the worse one");
+    theirs[0] = x[0];
+    x[0] += is_last ? 1 : 0;
+    check(milcgpu_plugin_compare_clover(&call, report.iterations, 1, field(theirs), report.iterations, 1) == 0,
+          "one that is wrong on one rank is wrong on all");
+
+    // D, of one rank to rounding.
+    std::vector<double> links_of_all = field_of(whole, 72, 0, 0.5), d_of_all = field_of(whole, 24, 1u << 31, 1);
+    const milcgpu_field u = field(links_of_all), of_all = field(d_of_all);
+    const milcgpu_operator what{MILCGPU_DOUBLE, 0, 0};
+    milcgpu_context *context = nullptr;
+    milcgpu_wilson *alone = nullptr;
+    check(milcgpu_init(&whole, nullptr, &context) == MILCGPU_OK &&
+              milcgpu_wilson_create(context, &alone) == MILCGPU_OK && milcgpu_wilson_load(alone, &u) == MILCGPU_OK &&
+              milcgpu_wilson_dslash(alone, &what, -1, MILCGPU_EVEN_AND_ODD, &of_all, &of_all) == MILCGPU_OK,
+          milcgpu_last_error());
+    milcgpu_wilson_destroy(alone);
+    milcgpu_finalize(context);
+    std::vector<double> d = source;
+    check(milcgpu_plugin_wilson_dslash(field(gauge), -1, MILCGPU_EVEN_AND_ODD, field(d), field(d)) == 1, "D");
+    check(distance(d, d_of_all, table.rank) < 1e-14, "D has the numbers of one rank");
+    theirs = d;
+    check(milcgpu_plugin_compare_wilson_dslash(source.data(), d.data(), theirs.data(), 1, 1) == 1, "D compared");
+    if (is_last)
+        theirs[7] += 1e-9;
+    check(milcgpu_plugin_compare_wilson_dslash(source.data(), d.data(), theirs.data(), 1, 1) == 0,
+          "D that differs on one rank differs on all");
+
+    // Links of one rank change, as at a boundary; its memory is short.
+    for (double &link : gauge)
+        link *= is_last ? 0.9 : 1;
+    check(solves() && distance(x, one.x, table.rank) > 1e-7, "other links on one rank are loaded on all");
+    for (double &link : gauge)
+        link = is_last ? link / 0.9 : link;
+    if (is_last)
+        milcgpu_plugin_inject_fault(MILCGPU_FAULT_ALLOCATION);
+    check(solves() && distance(x, one.x, table.rank) < 1e-10, "memory that is short on one rank");
+    b.back() = is_last ? NAN : b.back();
+    check(!solves() && x == source, "a source with NaN on one rank is refused on all");
+    milcgpu_plugin_exit();
+}
+
+// Every start of messages, in order: 'D' of the plugin's decisions, 'L' of the library.
+std::string starts;
+
+template <char whose> milcgpu_messages counted(const milcgpu_messages &table) {
+    static milcgpu_messages real;
+    real = table;
+    milcgpu_messages lent = table;
+    lent.start = [](void *user, int count, const milcgpu_message *messages, void **handle) {
+        starts += whose;
+        return real.start(user, count, messages, handle);
+    };
+    return lent;
+}
+
+// What all ranks agree on before any of them acts: one gather a call, which is a start for every other rank.
+void heads(const milcgpu_messages &table, const milcgpu_messages &decisions) {
+    static milcgpu_messages library = counted<'L'>(table), plugin = counted<'D'>(decisions);
+    const milcgpu_layout cut = layout_of(table);
+    check(start_as_milc(library, plugin) == 1, "the start");
+    const auto field = [](const std::vector<double> &data) {
+        return milcgpu_field{const_cast<double *>(data.data()), MILCGPU_DOUBLE, 0};
+    };
+    const auto call = [&](const char *what, int gathers, bool reaches_the_library, const auto &work) {
+        starts.clear();
+        const bool done = work();
+        const size_t first = std::min(starts.find('L'), starts.size());
+        check(done, std::string(what) + ": " + milcgpu_last_error());
+        check(first == size_t(gathers * (table.size - 1)),
+              std::string(what) + ": " + std::to_string(first) + " starts of messages at its head, " + starts);
+        check((first < starts.size()) == reaches_the_library, std::string(what) + ": the library");
+    };
+    const std::vector<double> gauge = field_of(cut, 72, 0, 0.5), b = field_of(cut, 6, 1u << 31, 1),
+                              dirac = field_of(cut, 24, 1u << 29, 1);
+    std::vector<double> momenta = field_of(cut, 40, 1u << 28, 1), fat[2] = {gauge, gauge}, lng[2] = {gauge, gauge},
+                        x[2] = {b, b}, to = dirac, links = gauge;
+
+    milcgpu_fatlink_spec paths;
+    milcgpu_asqtad_spec(0.9, &paths);
+    paths.unitarity = -1;
+    const double eps[2] = {0, -0.1};
+    void *const fats[2] = {fat[0].data(), fat[1].data()}, *const lngs[2] = {lng[0].data(), lng[1].data()};
+    milcgpu_fatlink_report of_links{};
+    for (const char *what : {"links", "links again"})
+        call(what, 1, true, [&] {
+            return milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &paths, gauge.data(), 2, eps, fats, lngs, nullptr,
+                                        nullptr, nullptr, 0, &of_links) == 1;
+        });
+
+    milcgpu_plugin_solve_call one{};
+    one.routine = MILCGPU_KS_CONGRAD;
+    one.mixed = MILCGPU_MIXED_AUTO;
+    one.fat = fats[0], one.lng = lngs[0];
+    one.parity = MILCGPU_EVEN;
+    one.mass = 0.3, one.tolerance = 1e-8;
+    one.max_iterations = 500, one.max_restarts = 5;
+    one.source = field(b), one.solution = field(x[0]);
+    milcgpu_solve_report report{};
+    call("a solve", 1, true, [&] { return milcgpu_plugin_solve(&one, &report) == 1; });
+
+    const double offsets[2] = {0.36, 1}, tolerances[2] = {1e-10, 1e-10}, none[2] = {0, 0};
+    const milcgpu_field solutions[2] = {field(x[0]), field(x[1])};
+    milcgpu_plugin_multi_mass_call several{};
+    several.mixed = MILCGPU_MIXED_AUTO;
+    several.fat = fats[0], several.lng = lngs[0];
+    several.parity = MILCGPU_EVEN;
+    several.n_shifts = 2;
+    several.offsets = offsets, several.tolerances = tolerances, several.relative_tolerances = none;
+    several.max_iterations = 500, several.max_restarts = 5;
+    several.source = field(b), several.solutions = solutions;
+    milcgpu_shift_report shifts[2]{};
+    milcgpu_multi_mass_report masses{};
+    call("several masses", 1, true, [&] { return milcgpu_plugin_multi_mass(&several, shifts, &masses) == 1; });
+    call("a solve whose solution is known", 1, false,
+         [&] { return milcgpu_plugin_solve(&one, &report) == 1 && report.true_residual < 1e-8; });
+    x[1][0] += table.rank == 0 ? 0.5 : 0;
+    one.mass = 0.5, one.solution = field(x[1]);
+    call("a solve whose solution one rank does not know", 1, true,
+         [&] { return milcgpu_plugin_solve(&one, &report) == 1; });
+    milcgpu_plugin_vectors_begin(2, 0);
+    call("several masses that stay", 1, true,
+         [&] { return milcgpu_plugin_multi_mass(&several, shifts, &masses) == 1; });
+    for (const int k : {0, 1})
+        call("D of a solution that stays", 1, true,
+             [&] { return milcgpu_plugin_dslash(fats[0], lngs[0], MILCGPU_ODD, solutions[k], solutions[k]) == 1; });
+
+    const milcgpu_plugin_lattice sites{field(links), field(momenta)};
+    const milcgpu_loops loops{1, -0.05, 0};
+    milcgpu_plugin_gauge_force(&sites, &loops, 6, 0.01); // makes room for the gauge field
+    call("the gauge force", 1, true, [&] {
+        momenta[5] += table.rank == 0 ? 0.1 : 0; // written by MILC on one rank
+        return milcgpu_plugin_gauge_force(&sites, &loops, 6, 0.01) == 1;
+    });
+    const double residues[2] = {0.1, 0.2};
+    milcgpu_force_spec force{};
+    force.struct_size = sizeof force;
+    force.links = &paths;
+    force.eps = 0.01, force.n_terms = 2, force.residues = residues;
+    milcgpu_force_report of_force{};
+    call("the force of fermions", 1, true,
+         [&] { return milcgpu_plugin_fermion_force(&sites, &force, solutions, &of_force) == 1; });
+    milcgpu_plugin_vectors_end();
+    milcgpu_plugin_clover_call matrix{};
+    matrix.mixed = MILCGPU_MIXED_AUTO;
+    matrix.links = field(gauge);
+    matrix.kappa = 0.1, matrix.clover = 0.2, matrix.tolerance = 1e-9;
+    matrix.max_iterations = 500, matrix.max_restarts = 5;
+    matrix.source = field(dirac), matrix.solution = field(to);
+    for (const char *what : {"a clover solve", "a clover solve with known links"})
+        call(what, 1, true, [&] { return milcgpu_plugin_clover_solve(&matrix, &report) == 1; });
+    milcgpu_plugin_exit();
+}
+
 // The last rank does not come any more. The others find out and say it.
 void missed(Ranks &ranks, int signal) {
     ranks.gathered("before", 1);
@@ -413,7 +601,7 @@ int main(int argc, char **argv) {
     } else if (what == "quda") {
         MPI_Comm job = MPI_COMM_WORLD;
         quda_door(table, &job);
-    } else if (what == "plugin" || what == "lost") {
+    } else if (what == "plugin" || what == "lost" || what == "clover" || what == "heads") {
         MPI_Comm other;
         milcgpu_mpi_own(MPI_COMM_WORLD, &other);
         milcgpu_messages decisions = milcgpu_mpi_messages(&other, node_rank, node_size);
@@ -422,7 +610,11 @@ int main(int argc, char **argv) {
             std::this_thread::sleep_for(std::chrono::milliseconds(300)); // launchers drop what is not yet forwarded
             MPI_Abort(MPI_COMM_WORLD, 3);
         };
-        what == "plugin" ? start_plugin(table, decisions) : lose_a_rank(table, decisions);
+        const auto part = what == "plugin"   ? start_plugin
+                          : what == "lost"   ? lose_a_rank
+                          : what == "clover" ? clover
+                                             : heads;
+        part(table, decisions);
         MPI_Comm_free(&other);
     } else
         check(false, "no such part: " + what);

@@ -2,6 +2,7 @@
 #define MPI_COMMS // as MILC's Makefile says it
 #include "examples/boxes.h"
 #include "milc_glue/milcgpu_mesons.h"
+#include "milc_glue/milcgpu_wilson.h"
 #include "milc_glue/quda_compat/quda_milc_interface.h"
 #include "tests/mpi_ranks/parts.h"
 #include <algorithm>
@@ -222,6 +223,58 @@ void measurements(const Field &gauge, const Field &quark, const Field &other, co
     check(difference(sums_here, sums) < 1e-13, "correlators");
 }
 
+// qudaCloverInvert, whose vectors are gamma_5 times MILC's, against the whole lattice on this rank alone.
+void clover(const Field &gauge, const Field &source, const std::vector<size_t> &places) {
+    const double kappa = 0.1, coefficient = 0.02, tolerance = 1e-11;
+    const auto gamma_5 = [](std::vector<double> field) {
+        for (size_t k = 0; k < field.size(); ++k)
+            field[k] *= k % 24 < 12 ? 1 : -1;
+        return field;
+    };
+    milcgpu_layout alone{};
+    alone.struct_size = sizeof alone;
+    const int whole[4] = {nx, ny, nz, nt};
+    std::copy_n(whole, 4, alone.extent);
+    std::vector<double> x(source.all.size(), 0.0), rotated = gamma_5(source.all);
+    const auto lent = [](const std::vector<double> &data) {
+        return milcgpu_field{const_cast<double *>(data.data()), MILCGPU_DOUBLE, 0};
+    };
+    const milcgpu_field u = lent(gauge.all), b = lent(rotated), solution = lent(x);
+    const milcgpu_wilson_spec spec{sizeof spec, kappa, coefficient / kappa, 1, MILCGPU_WILSON_BICGSTAB};
+    milcgpu_solve_spec how{};
+    how.struct_size = sizeof how;
+    how.parity = MILCGPU_EVEN;
+    how.tolerance = tolerance;
+    how.max_iterations = 1000, how.max_restarts = 1;
+    how.precise.precision = MILCGPU_DOUBLE;
+    milcgpu_solve_report report{};
+    report.struct_size = sizeof report;
+    milcgpu_context *context = nullptr;
+    milcgpu_wilson *handle = nullptr;
+    check(milcgpu_init(&alone, nullptr, &context) == MILCGPU_OK &&
+              milcgpu_wilson_create(context, &handle) == MILCGPU_OK && milcgpu_wilson_load(handle, &u) == MILCGPU_OK &&
+              milcgpu_wilson_solve(handle, &spec, &how, &b, &solution, &report) == MILCGPU_OK,
+          milcgpu_last_error());
+    milcgpu_wilson_destroy(handle);
+    milcgpu_finalize(context);
+
+    QudaInvertArgs_t invert{};
+    invert.max_iter = 1000;
+    std::vector<double> here = source.mine, solved(here.size(), NAN);
+    double residual = 1, fermilab = 0;
+    int iterations = -1;
+    qudaCloverInvert(2, 2, kappa, coefficient, invert, tolerance, 0, gauge.mine.data(), nullptr, nullptr, here.data(),
+                     solved.data(), &residual, &fermilab, &iterations);
+    check(residual < tolerance && fermilab == 1, "the true residual of a clover solve: " + std::to_string(residual));
+    check(std::abs(iterations - report.iterations) <= 1, "iterations of a clover solve");
+    check(difference(gamma_5(solved), source.part(places, x)) < 1e-10, "the solution of a clover solve");
+    // The Fermilab residual, which is of the whole lattice.
+    qudaCloverInvert(2, 2, kappa, coefficient, invert, 0, tolerance, gauge.mine.data(), nullptr, nullptr, here.data(),
+                     solved.data(), &residual, &fermilab, &iterations);
+    check(fermilab < tolerance, "the Fermilab residual");
+    check(difference(gamma_5(solved), source.part(places, x)) < 1e-10, "the solution by the Fermilab residual");
+}
+
 } // namespace
 
 void quda_door(const milcgpu_messages &table, void *job) {
@@ -314,5 +367,6 @@ void quda_door(const milcgpu_messages &table, void *job) {
 
     observables(gauge, momenta);
     measurements(gauge, b, Field(places, volume, 6, 6, 1), places);
+    clover(gauge, Field(places, volume, 24, 7, 1), places);
     qudaFinalize();
 }

@@ -33,11 +33,9 @@ extern int nx, ny, nz, nt, this_node, total_steps, exp_order, stapleflag, steps_
 extern size_t volume, sites_on_node, even_sites_on_node;
 extern Real stepsize, stoptime, local_tol, dist;
 
-#define node0_printf(...)                                                                                              \
-    do {                                                                                                               \
-        if (this_node == 0)                                                                                            \
-            printf(__VA_ARGS__);                                                                                       \
-    } while (0)
+#define node0_printf                                                                                                   \
+    if (this_node == 0)                                                                                                \
+    printf /* as in MILC: an else behind it may be its own */
 
 int node_index(int x, int y, int z, int t);
 int node_number(int x, int y, int z, int t);

@@ -16,11 +16,9 @@ enum { ODD = 1, EVEN = 2, EVENANDODD = 3 };
 enum { XUP, YUP, ZUP, TUP };
 enum { OFF, ON };
 enum { CONTINUE = 10, FRESH };
-#define node0_printf(...)                                                                                              \
-    do {                                                                                                               \
-        if (this_node == 0)                                                                                            \
-            printf(__VA_ARGS__);                                                                                       \
-    } while (0)
+#define node0_printf                                                                                                   \
+    if (this_node == 0)                                                                                                \
+    printf /* as in MILC: an else behind it may be its own */
 
 typedef struct {
     Real real, imag;
@@ -131,6 +129,7 @@ void meson_open_mom(wilson_propagator **prop, spin_wilson_vector *src1, spin_wil
                     int p_index[], int gout[], int gin[], int meson_phase[], Real meson_factor[], int corr_index[],
                     int r0[]);
 su3_matrix *create_G_from_site(void);
+Real check_unitarity(void);
 su3_matrix *create_G(void);
 void destroy_G(su3_matrix *links);
 void gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real gauge_fix_tol);

@@ -1,0 +1,141 @@
+#include "gpu_kernels/halo/gpu_messages.h"
+#include <algorithm>
+#include <cstring>
+
+namespace milcgpu {
+
+namespace {
+
+constexpr const char *phase = "a test of messages from GPU memory";
+constexpr double most_seconds = 5;
+constexpr int first_tag = Ranks::tags - 2 * Peers::faces; // nothing else has these
+
+struct Verdict {
+    size_t bytes;        // of room
+    bool failed, waited; // waited: for a rank that may have more to say
+    char why[200];
+};
+
+// Words of a message: of the rank that sends it, and of the face where it arrives.
+uint32_t pattern(int rank, int face, size_t word) {
+    uint64_t bits =
+        (uint64_t(rank) << 40 | uint64_t(face) << 32 | word) * 0x9E3779B97F4A7C15ull + 0xD1B54A32D192ED03ull;
+    bits = (bits ^ bits >> 29) * 0xBF58476D1CE4E5B9ull;
+    return static_cast<uint32_t>(bits >> 32);
+}
+
+// Of a face's part of the room: a short message, then a long one, because message passing treats them differently.
+struct Parts {
+    size_t words; // of a part
+    explicit Parts(size_t bytes) : words(bytes / Peers::faces / 16 * 4) {}
+    size_t words_short() const { return std::min(words / 2, size_t(64)); }
+    size_t first_byte(int face, bool is_long) const {
+        return sizeof(uint32_t) * (face * words + (is_long ? words_short() : 0));
+    }
+    size_t bytes(bool is_long) const { return sizeof(uint32_t) * (is_long ? words - words_short() : words_short()); }
+};
+
+std::vector<uint32_t> patterns(const int (&rank_of_face)[Peers::faces], const Parts &parts, bool arriving) {
+    std::vector<uint32_t> all(Peers::faces * parts.words);
+    for (int face = 0; face < Peers::faces; ++face)
+        for (size_t k = 0; k < parts.words; ++k)
+            all[face * parts.words + k] = pattern(rank_of_face[face], arriving ? face : face ^ 1, k);
+    return all;
+}
+
+} // namespace
+
+std::string why_no_gpu_messages(Ranks &ranks, GpuMessages asked) {
+    struct Answer {
+        GpuMessages asked;
+        bool allowed;
+        char by[120];
+    };
+    const Messenger::OnDevice said = ranks.messages_on_device();
+    Answer mine{asked, said.allowed, ""};
+    std::snprintf(mine.by, sizeof mine.by, "%s", said.by.c_str());
+    const std::vector<Answer> all = ranks.gathered(phase, mine);
+    for (const Answer &answer : all)
+        if (answer.asked == GpuMessages::never)
+            return "MILCGPU_GPU_MPI=0";
+    for (int rank = 0; rank < ranks.size(); ++rank)
+        if (all[rank].asked == GpuMessages::where_said && !all[rank].allowed)
+            return all[rank].by[0] == '\0' ? "the message passing does not say that it takes addresses of a GPU"
+                                           : format("%s: no", all[rank].by);
+    return "";
+}
+
+GpuMessagesFound try_gpu_messages(Device &device, Ranks &ranks, const std::array<int, Peers::faces> &neighbour,
+                                  const std::shared_ptr<unsigned char> &sent,
+                                  const std::shared_ptr<unsigned char> &received, size_t bytes,
+                                  const std::string &refused) {
+    Verdict mine{bytes, !refused.empty(), false, ""};
+    std::snprintf(mine.why, sizeof mine.why, "%s", refused.c_str());
+    const auto note = [&](bool waited, const std::string &why) {
+        mine.failed = true, mine.waited = waited;
+        std::snprintf(mine.why, sizeof mine.why, "%s", why.c_str());
+    };
+    // Others wait for this rank's messages: what fails is said below.
+    const std::vector<Verdict> before = ranks.gathered(phase, mine);
+    const auto least = std::min_element(before.begin(), before.end(),
+                                        [](const Verdict &a, const Verdict &b) { return a.bytes < b.bytes; });
+    const Parts parts(least->bytes); // there may be boxes of several sizes
+    const bool all_can = std::none_of(before.begin(), before.end(), [](const Verdict &one) { return one.failed; });
+    if (all_can)
+        try {
+            int own[Peers::faces], theirs[Peers::faces];
+            std::vector<Message> messages;
+            for (int face = 0; face < Peers::faces; ++face) {
+                own[face] = ranks.rank(), theirs[face] = neighbour[face];
+                if (neighbour[face] < 0 || neighbour[face] == ranks.rank())
+                    continue;
+                for (const bool is_long : {false, true}) {
+                    const int tag = first_tag + (is_long ? Peers::faces : 0);
+                    const size_t at = parts.first_byte(face, is_long), size = parts.bytes(is_long);
+                    messages.push_back(
+                        {neighbour[face], sent.get() + at, nullptr, size, tag + (face ^ 1), face_names[face]});
+                    messages.push_back(
+                        {neighbour[face], nullptr, received.get() + at, size, tag + face, face_names[face]});
+                }
+            }
+            const std::vector<uint32_t> out = patterns(own, parts, false), expected = patterns(theirs, parts, true);
+            std::vector<uint32_t> in(out.size());
+            std::transform(expected.begin(), expected.end(), in.begin(), [](uint32_t word) { return ~word; });
+            device.copy_to_device(sent.get(), out.data(), out.size() * sizeof out[0]);
+            device.copy_to_device(received.get(), in.data(), in.size() * sizeof in[0]);
+            device.synchronize();
+            const auto both = std::make_shared<std::pair<decltype(sent), decltype(received)>>(sent, received);
+            const Ranks::Tried tried =
+                ranks.try_messages(phase, messages, both, std::min(most_seconds, ranks.time_limit() / 4));
+            if (tried.status != Status::ok) {
+                note(tried.status == Status::timed_out, tried.why);
+            } else {
+                device.copy_to_host(in.data(), received.get(), in.size() * sizeof in[0]);
+                for (int face = 0; face < Peers::faces && !mine.failed; ++face) {
+                    if (neighbour[face] < 0 || neighbour[face] == ranks.rank())
+                        continue;
+                    size_t wrong = 0;
+                    for (size_t k = 0; k < parts.words; ++k)
+                        wrong += in[face * parts.words + k] != expected[face * parts.words + k];
+                    if (wrong != 0)
+                        note(false, format("of %zu words from rank %d (%s) %zu came wrong", parts.words,
+                                           neighbour[face], face_names[face], wrong));
+                }
+            }
+        } catch (const Error &error) {
+            ranks.throw_if_broken();
+            note(false, error.what());
+        }
+    const std::vector<Verdict> verdicts = all_can ? ranks.gathered(phase, mine) : before;
+    int worst = -1;
+    for (int rank = ranks.size() - 1; rank >= 0; --rank) // the lowest that knows most
+        if (verdicts[rank].failed && (worst < 0 || verdicts[worst].waited || !verdicts[rank].waited))
+            worst = rank;
+    if (worst >= 0)
+        return {false, ranks.name(worst) + ": " + verdicts[worst].why};
+    const Messenger::OnDevice said = ranks.messages_on_device();
+    const std::string trust = !said.allowed ? "MILCGPU_GPU_MPI=1" : said.by.empty() ? "said so" : said.by + ": yes";
+    return {true, trust + "; a test pattern came whole on all ranks"};
+}
+
+} // namespace milcgpu

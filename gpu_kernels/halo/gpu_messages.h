@@ -1,0 +1,34 @@
+// Whether messages may leave from a GPU's memory and arrive in it (GPU-aware MPI): what the message passing says of
+// itself, and a pattern that neighbours send to each other. On the host backend the memory that stands for the GPU's is
+// taken, so all of this is the same there.
+//
+// A message passing that does not know such memory may crash with its address. So it is tried only where it says that
+// it does, or where the caller asks for it.
+#pragma once
+#include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/comm/ranks.h"
+#include <array>
+
+namespace milcgpu {
+
+// MILCGPU_GPU_MPI: 0, auto, 1
+enum class GpuMessages { never, where_said, tried };
+
+struct GpuMessagesFound {
+    bool work;
+    std::string why; // they do, or do not, in words
+};
+
+// The same on all ranks, which call together. asked: of this rank; the most careful one counts. Words without a test:
+// why there is none; empty: it is to be made.
+std::string why_no_gpu_messages(Ranks &ranks, GpuMessages asked);
+
+// The test. neighbour[face]: the rank there, face = 2 mu + side; -1, or this rank: no messages go there. sent,
+// received: `bytes` each (at least 4096), of the memory that messages are to lie in. refused: why this rank cannot;
+// empty: it can. Not longer than a few seconds.
+GpuMessagesFound try_gpu_messages(Device &device, Ranks &ranks, const std::array<int, Peers::faces> &neighbour,
+                                  const std::shared_ptr<unsigned char> &sent,
+                                  const std::shared_ptr<unsigned char> &received, size_t bytes,
+                                  const std::string &refused);
+
+} // namespace milcgpu
