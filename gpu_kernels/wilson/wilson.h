@@ -62,7 +62,7 @@ struct WilsonKernel {
     void (*whole)(Device &, const WilsonCall &, Epilogue); // launches one source on a lattice that is not cut
     void (*launch_several)(Device &, const WilsonCall &, Epilogue);
     const char *file;
-    LaunchShape one, several; // several: blocks of 256 threads, as for one
+    LaunchShape one, several; // WilsonShape in stencil.h
     // On a lattice that is cut, one source: fills the ghosts that the call reads, and launches it.
     void (*send)(const WilsonCall &) = nullptr;
     void (*cut)(Device &, const WilsonCall &, Epilogue) = nullptr;
