@@ -34,41 +34,32 @@ template <int k, class T> MILCGPU_HD Vector<T> add_turned(const Vector<T> &y, T 
     return {{add_turned<k>(y.c[0], s, x.c[0]), add_turned<k>(y.c[1], s, x.c[1]), add_turned<k>(y.c[2], s, x.c[2])}};
 }
 
-// (G_mu b)_row = i^turn b_column
-template <int mu, int row> struct GammaRow {
-    static constexpr int column = mu < 2 ? 1 - row : row;
-    static constexpr int turn = mu == 0 ? 1 : mu == 1 ? (row == 0 ? 2 : 0) : mu == 2 ? (row == 0 ? 1 : 3) : 0;
+// In each direction (G_mu b)_0 = +-i^power b_k, (G_mu b)_1 = +-i^power b_l, with power 1 in x and z, 0 in y and t. In x
+// and y k, l are 1, 0, in z and t 0, 1. Where the lower vectors are taken in the order k, l, directions of one power
+// differ in signs alone, and one piece of code serves both.
+MILCGPU_HD constexpr int gamma_power(int mu) { return mu % 2 == 0 ? 1 : 0; }
+MILCGPU_HD constexpr bool gamma_crosses(int mu) { return mu < 2; } // k, l are 1, 0
+
+// s times the signs.
+template <class T> struct GammaSigns {
+    T first, second;
+    MILCGPU_HD GammaSigns(int mu, T s) : first(mu == 1 ? -s : s), second(mu == 2 ? -s : s) {}
 };
 
-// The upper half of (1 + s gamma_mu) psi.
-template <int mu, class T> MILCGPU_HD HalfWilsonVector<T> project(const WilsonVector<T> &psi, T s) {
-    using First = GammaRow<mu, 0>;
-    using Second = GammaRow<mu, 1>;
-    return {{add_turned<First::turn>(psi.d[0], s, psi.d[2 + First::column]),
-             add_turned<Second::turn>(psi.d[1], s, psi.d[2 + Second::column])}};
+// The upper half of (1 + s gamma_mu) psi, whose lower vectors are in the order of mu.
+template <int power, class T>
+MILCGPU_HD HalfWilsonVector<T> project(const WilsonVector<T> &psi, const GammaSigns<T> &s) {
+    return {{add_turned<power>(psi.d[0], s.first, psi.d[2]), add_turned<power>(psi.d[1], s.second, psi.d[3])}};
 }
 
-// sum += the spinor whose upper half is h and whose lower half is s G_mu^dag h.
-template <int mu, class T> MILCGPU_HD void add_both_halves(WilsonVector<T> &sum, const HalfWilsonVector<T> &h, T s) {
-    using First = GammaRow<mu, 0>;
-    using Second = GammaRow<mu, 1>;
-    sum.d[0] = sum.d[0] + h.d[0];
-    sum.d[1] = sum.d[1] + h.d[1];
-    Vector<T> &first = sum.d[2 + First::column], &second = sum.d[2 + Second::column];
-    first = add_turned<(4 - First::turn) % 4>(first, s, h.d[0]);
-    second = add_turned<(4 - Second::turn) % 4>(second, s, h.d[1]);
-}
-
-// sum -= the same.
-template <int mu, class T>
-MILCGPU_HD void subtract_both_halves(WilsonVector<T> &sum, const HalfWilsonVector<T> &h, T s) {
-    using First = GammaRow<mu, 0>;
-    using Second = GammaRow<mu, 1>;
-    sum.d[0] = sum.d[0] - h.d[0];
-    sum.d[1] = sum.d[1] - h.d[1];
-    Vector<T> &first = sum.d[2 + First::column], &second = sum.d[2 + Second::column];
-    first = add_turned<(4 - First::turn) % 4>(first, -s, h.d[0]);
-    second = add_turned<(4 - Second::turn) % 4>(second, -s, h.d[1]);
+// sum +-= (plus: +) the spinor whose upper half is h and whose lower half is s G_mu^dag h; in the order of mu.
+template <int power, bool plus, class T>
+MILCGPU_HD void add_both_halves(WilsonVector<T> &sum, const HalfWilsonVector<T> &h, const GammaSigns<T> &s) {
+    constexpr int back = (4 - power) % 4;
+    sum.d[0] = plus ? sum.d[0] + h.d[0] : sum.d[0] - h.d[0];
+    sum.d[1] = plus ? sum.d[1] + h.d[1] : sum.d[1] - h.d[1];
+    sum.d[2] = add_turned<back>(sum.d[2], plus ? s.first : -s.first, h.d[0]);
+    sum.d[3] = add_turned<back>(sum.d[3], plus ? s.second : -s.second, h.d[1]);
 }
 
 } // namespace milcgpu

@@ -1,11 +1,12 @@
 // The stencil of wilson.h, once, and its launches. A translation unit a precision (double.cu, single.cu, half.cu)
 // (for cut lattices double_cut.cu ...) instantiates it for its spinor format and all reconstructions.
 //
-// One thread a site. Each link is read once in a launch (streaming loads) and decoded once for both colour vectors of
+// One thread a site, or two. Each link is read once in a launch (streaming loads) and decoded once for both colour vectors of
 // the half spinor; each spinor is read 8 times, through the caches: consecutive sites of a stripe keep all loads
 // coalesced. Several sources: a thread does one or two of them at a site, with one decoded link for both; the others of
 // its block find the links in L1.
 #pragma once
+#include "gpu_kernels/backend/reduce_pairs.h"
 #include "gpu_kernels/dslash/sources.h"
 #include "gpu_kernels/halo/pieces.h"
 #include "gpu_kernels/su3/reconstruct.h"
@@ -67,13 +68,6 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
             clover = CloverView<link>(*call.clover);
     }
 
-    template <Reuse reuse = Reuse::keep> MILCGPU_HD Vec load(const unsigned char *field, int i) const {
-        Vec psi;
-        MILCGPU_UNROLL
-        for (int d = 0; d < spins; ++d)
-            psi.d[d] = load_spinor<Spinor, reuse>(field, stride, d * component + i);
-        return psi;
-    }
     MILCGPU_HD Link<link, reals> load_link_of(int other, int mu, int i) const {
         return Link<link, reals>(load_link<link, reals, of_links>(links[other] + mu * link_block, component, i));
     }
@@ -83,84 +77,109 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
             return lattice.cut(mu) && at >= lattice.first_ghost;
         return false;
     }
+    // With the lower vectors in the order of mu (gamma.h).
+    MILCGPU_HD Vec load_for(int mu, const unsigned char *field, int i) const {
+        const int first = gamma_crosses(mu) ? 3 : 2, component_ = static_cast<int>(component);
+        return {{load_spinor<Spinor>(field, stride, i), load_spinor<Spinor>(field, stride, component_ + i),
+                 load_spinor<Spinor>(field, stride, first * component_ + i),
+                 load_spinor<Spinor>(field, stride, (5 - first) * component_ + i)}};
+    }
     // What a site needs of its neighbour ahead: the upper half of (1 + s gamma_mu) psi.
-    template <int mu> MILCGPU_HD HalfWilsonVector<Real> half_ahead(const unsigned char *from, int at) const {
+    template <int power> MILCGPU_HD HalfWilsonVector<Real> half_ahead(int mu, const unsigned char *from, int at) const {
         if constexpr (std::is_same<Where, CutLattice>::value)
             if (is_ghost(mu, at))
                 return ghosts.load(at);
-        return project<mu>(load(from, at), sign);
+        return project<power>(load_for(mu, from, at), GammaSigns<Real>(mu, sign));
     }
     // And of the one behind: that of - U^dag (1 - s gamma_mu) psi, with its link.
-    template <int mu>
-    MILCGPU_HD HalfWilsonVector<Real> half_behind(const unsigned char *from, int at, const Link<link, reals> &u) const {
-        const HalfWilsonVector<Real> h = project<mu>(load(from, at), -sign);
+    template <int power>
+    MILCGPU_HD HalfWilsonVector<Real> half_behind(int mu, const unsigned char *from, int at,
+                                                  const Link<link, reals> &u) const {
+        const HalfWilsonVector<Real> h = project<power>(load_for(mu, from, at), GammaSigns<Real>(mu, -sign));
         HalfWilsonVector<Real> moved = {};
         u.subtract_backward(moved.d[0], h.d[0]);
         u.subtract_backward(moved.d[1], h.d[1]);
         return moved;
     }
 
-    // Both terms of direction mu to sum[r] of `count` sources, which lie at from[r]; one where the lattice is cut.
-    template <int mu, int count>
+    // Both terms of direction mu to sum[r], in the order of mu, of `count` sources, which lie at from[r]; one where the
+    // lattice is cut.
+    template <int power, int count>
     MILCGPU_HD void add_direction(Vec (&sum)[count], const unsigned char *const (&from)[count], const Site &site,
-                                  int i) const {
+                                  int mu, int i) const {
         const int forward = lattice.forward(site, mu, 1), backward = lattice.backward(site, mu, 1);
+        const GammaSigns<Real> signs(mu, sign);
         const auto ahead = load_link_of(0, mu, i);
         MILCGPU_UNROLL
         for (int r = 0; r < count; ++r) {
-            const HalfWilsonVector<Real> h = half_ahead<mu>(from[r], forward);
+            const HalfWilsonVector<Real> h = half_ahead<power>(mu, from[r], forward);
             HalfWilsonVector<Real> moved = {};
             ahead.add_forward(moved.d[0], h.d[0]);
             ahead.add_forward(moved.d[1], h.d[1]);
-            add_both_halves<mu>(sum[r], moved, sign);
+            add_both_halves<power, true>(sum[r], moved, signs);
         }
+        const GammaSigns<Real> opposite(mu, -sign);
         if constexpr (std::is_same<Where, CutLattice>::value)
             if (is_ghost(mu, backward))
-                return subtract_both_halves<mu>(sum[0], ghosts.load(backward), -sign);
+                return add_both_halves<power, false>(sum[0], ghosts.load(backward), opposite);
         const auto behind = load_link_of(1, mu, backward);
         MILCGPU_UNROLL
         for (int r = 0; r < count; ++r)
-            subtract_both_halves<mu>(sum[r], half_behind<mu>(from[r], backward, behind), -sign);
+            add_both_halves<power, false>(sum[r], half_behind<power>(mu, from[r], backward, behind), opposite);
+    }
+    // Directions 2 pair and 2 pair + 1, which have one order.
+    template <int count>
+    MILCGPU_HD void add_pair(Vec (&sum)[count], const unsigned char *const (&from)[count], const Site &site, int pair,
+                             int i) const {
+        add_direction<gamma_power(0)>(sum, from, site, 2 * pair, i);
+        add_direction<gamma_power(1)>(sum, from, site, 2 * pair + 1, i);
     }
 
     template <int count>
     MILCGPU_HD_ONCE void all(int i, const unsigned char *const (&from)[count], Vec (&sum)[count]) const {
         const Site site = lattice.site(parity, i);
-        add_direction<0>(sum, from, site, i);
-        add_direction<1>(sum, from, site, i);
-        add_direction<2>(sum, from, site, i);
-        add_direction<3>(sum, from, site, i);
+        add_pair(sum, from, site, 0, i);
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r)
+            sum[r] = {{sum[r].d[0], sum[r].d[1], sum[r].d[3], sum[r].d[2]}};
+        add_pair(sum, from, site, 1, i);
     }
 
-    // v = C v
-    MILCGPU_HD void multiply_by_clover(int i, Vec &v) const {
-        if (clover.data == nullptr)
-            return;
-        MILCGPU_UNROLL
-        for (int chirality = 0; chirality < 2; ++chirality)
-            multiply(clover.template load<of_links>(parity, chirality, i), v.d[2 * chirality], v.d[2 * chirality + 1]);
+    // The sum of one pair of directions: spins 2 pair and 2 pair + 1, which thread `pair` of a site ends, and the others.
+    struct OfPair {
+        HalfWilsonVector<Real> kept, given;
+    };
+    MILCGPU_HD OfPair of_pair(int i, int pair) const {
+        const unsigned char *const from[1] = {in};
+        Vec sum[1] = {};
+        add_pair(sum, from, lattice.site(parity, i), pair, i);
+        const HalfWilsonVector<Real> upper = {{sum[0].d[0], sum[0].d[1]}}, lower = {{sum[0].d[2], sum[0].d[3]}};
+        if (pair == 0)
+            return {upper, {{lower.d[1], lower.d[0]}}};
+        return {lower, upper};
+    }
+
+    // v = C v, of the spins of a chirality.
+    MILCGPU_HD void multiply_by_clover(int i, int chirality, HalfWilsonVector<Real> &v) const {
+        if (clover.data != nullptr)
+            multiply(clover.template load<of_links>(parity, chirality, i), v.d[0], v.d[1]);
     }
 };
 
-// v = C D_s in. made() makes it of the sum of the hops, for the source that lies `offset` bytes behind the first.
-// any_term: false where C is known to be 1.
-template <class Where, class Spinor, int reals, Reuse of_links, bool any_term = true>
+// v = C D_s in. made() makes a chirality of it of the sum of the hops, for the source that lies `offset` bytes behind
+// the first.
+template <class Where, class Spinor, int reals, Reuse of_links>
 struct WilsonHop : WilsonHops<Where, Spinor, reals, of_links> {
     using Base = WilsonHops<Where, Spinor, reals, of_links>;
     using typename Base::Real;
-    using typename Base::Vec;
     Real scale; // of the links
     void fill(const WilsonCall &call) {
         Base::fill(call);
         scale = static_cast<Real>(call.links->scale);
     }
-    MILCGPU_HD Vec made(int i, size_t, const Vec &sum) const {
-        Vec v;
-        MILCGPU_UNROLL
-        for (int d = 0; d < spins; ++d)
-            v.d[d] = scale * sum.d[d];
-        if constexpr (any_term)
-            this->multiply_by_clover(i, v);
+    MILCGPU_HD HalfWilsonVector<Real> made(int i, size_t, int chirality, const HalfWilsonVector<Real> &hops) const {
+        HalfWilsonVector<Real> v = {{scale * hops.d[0], scale * hops.d[1]}};
+        this->multiply_by_clover(i, chirality, v);
         return v;
     }
 };
@@ -170,7 +189,6 @@ template <class Where, class Spinor, int reals, Reuse of_links>
 struct WilsonMatrixForm : WilsonHops<Where, Spinor, reals, of_links> {
     using Base = WilsonHops<Where, Spinor, reals, of_links>;
     using typename Base::Real;
-    using typename Base::Vec;
     Real factor; // with the scale of the links
     const unsigned char *own;
     void fill(const WilsonCall &call) {
@@ -178,13 +196,14 @@ struct WilsonMatrixForm : WilsonHops<Where, Spinor, reals, of_links> {
         factor = static_cast<Real>(call.factor * call.links->scale);
         own = call.own.data;
     }
-    MILCGPU_HD Vec made(int i, size_t offset, const Vec &sum) const {
-        Vec v = this->template load<Reuse::written>(own + offset, i);
-        this->multiply_by_clover(i, v);
-        MILCGPU_UNROLL
-        for (int d = 0; d < spins; ++d)
-            v.d[d] = v.d[d] - factor * sum.d[d];
-        return v;
+    MILCGPU_HD HalfWilsonVector<Real> made(int i, size_t offset, int chirality,
+                                           const HalfWilsonVector<Real> &hops) const {
+        const auto load = [&](int spin) {
+            return load_spinor<Spinor, Reuse::written>(own + offset, this->stride, spin * this->component + i);
+        };
+        HalfWilsonVector<Real> v = {{load(2 * chirality), load(2 * chirality + 1)}};
+        this->multiply_by_clover(i, chirality, v);
+        return {{v.d[0] - factor * hops.d[0], v.d[1] - factor * hops.d[1]}};
     }
 };
 
@@ -219,12 +238,15 @@ template <class Spinor> struct DotEnding {
     }
 };
 
-// Form: WilsonHop or WilsonMatrixForm. The endings of the staggered operator that add a x take -v.
+// Form: WilsonHop or WilsonMatrixForm. The endings of the staggered operator that add a x take -v. By of_pair and
+// complete_half, two threads share a site (reduce_pairs.h): each does a pair of directions and ends a chirality.
 template <class Form, class Spinor, class End_> struct WilsonStencil : Form {
     using End = End_;
+    using typename Form::Real;
     using typename Form::Vec;
+    using Half = HalfWilsonVector<Real>;
     End end;
-    typename Spinor::Real turn; // 1 or -1
+    Real turn; // 1 or -1
     void fill(const WilsonCall &call, Epilogue epilogue, const End &of_first) {
         Form::fill(call);
         end = of_first;
@@ -236,14 +258,23 @@ template <class Form, class Spinor, class End_> struct WilsonStencil : Form {
         this->all(i, from, sum);
         return complete(i, 0, sum[0], end);
     }
+    MILCGPU_HD Sums<End::sums> complete_half(int i, int pair, const Half &kept, const Half &received) const {
+        return complete(i, 0, pair, {{kept.d[0] + received.d[0], kept.d[1] + received.d[1]}}, end);
+    }
     // What follows the hops, for the source that lies `offset` bytes behind the first; `own` is its ending.
     MILCGPU_HD Sums<End::sums> complete(int i, size_t offset, const Vec &hops, const End &own) const {
-        const Vec v = this->made(i, offset, hops);
+        Sums<End::sums> sum = complete(i, offset, 0, {{hops.d[0], hops.d[1]}}, own);
+        sum.add(complete(i, offset, 1, {{hops.d[2], hops.d[3]}}, own));
+        return sum;
+    }
+    MILCGPU_HD Sums<End::sums> complete(int i, size_t offset, int chirality, const Half &hops, const End &own) const {
+        const Half v = this->made(i, offset, chirality, hops);
         Sums<End::sums> sum = {};
         MILCGPU_UNROLL
-        for (int d = 0; d < spins; ++d) {
+        for (int k = 0; k < 2; ++k) {
             StoredSpinor<Spinor> made;
-            sum.add(own(this->stride, static_cast<int>(d * this->component) + i, turn * v.d[d], made));
+            const int at = (2 * chirality + k) * static_cast<int>(this->component) + i;
+            sum.add(own(this->stride, at, turn * v.d[k], made));
         }
         return sum;
     }
@@ -298,10 +329,12 @@ struct StoreDots {
     }
 };
 
-// How a precision is launched on the GPU. One source: blocks of 256 threads that must fit on an SM, which bounds the
-// registers a thread, and threads a block. Several: the same bound, and sources a thread.
-template <int min_blocks_, int block_, int min_blocks_of_sources_, int together_> struct WilsonShape {
-    static constexpr int min_blocks = min_blocks_, block = block_;
+// How a row is launched on the GPU. One source: threads a block, how many blocks must fit on an SM, which bounds the
+// registers of a thread (of 256 threads; in pairs of 128, as they have), and whether two threads share a site. Several
+// sources: blocks of 256 threads that must fit, and sources a thread.
+template <int min_blocks_, bool in_pairs_, int min_blocks_of_sources_, int together_> struct WilsonShape {
+    static constexpr int min_blocks = min_blocks_, block = 128;
+    static constexpr bool in_pairs = in_pairs_;
     static constexpr int min_blocks_of_sources = min_blocks_of_sources_, together = together_;
 };
 
@@ -313,7 +346,11 @@ void launch_wilson_one(Device &device, const WilsonCall &call, Epilogue epilogue
         using End = std::decay_t<decltype(end)>;
         WilsonStencil<decltype(form), Spinor, End> body{};
         body.fill(call, epilogue, end);
-        launch_sum<End::sums, Shape::min_blocks>(device, call.lattice.sites(call.parity), body, finish, how, pending);
+        const int sites = call.lattice.sites(call.parity);
+        if constexpr (Shape::in_pairs)
+            launch_sum_in_pairs<End::sums, Shape::min_blocks>(device, sites, body, finish, how, pending);
+        else
+            launch_sum<End::sums, Shape::min_blocks>(device, sites, body, finish, how, pending);
     };
     const SumFinish plain{call.sum, call.cg, call.along_p};
     const StepFinish step{{}, call.cg, call.judge};
@@ -327,10 +364,6 @@ void launch_wilson_one(Device &device, const WilsonCall &call, Epilogue epilogue
             start(form, PlainEnding<Spinor>{call.out.data}, SumFinish{nullptr, nullptr, false},
                   EitherPending<Pending<1, SumFinish>, Pending<2, StepFinish>>{of_plain, of_step});
         };
-        // Both C are one kernel, but for this row: with the term two blocks fit on an SM, without it three.
-        if constexpr (Spinor::precision == Precision::double_ && reals == 8)
-            if (call.clover == nullptr)
-                return hop(WilsonHop<Where, Spinor, reals, Reuse::stream, false>());
         return hop(WilsonHop<Where, Spinor, reals, Reuse::stream>());
     }
     const WilsonMatrixForm<Where, Spinor, reals, Reuse::stream> matrix{};
@@ -376,19 +409,17 @@ template <class Spinor, int reals> struct HalvesToSend {
     static constexpr bool fits_slot = true;
     static constexpr int vector_bytes = StoredSpinor<Stored>::bytes, bytes = 2 * vector_bytes;
     Hops hops;
-    template <int mu> MILCGPU_HD Half half(int side, int i) const { // side 0: for the rank ahead, who has it behind
-        return side == 0 ? hops.template half_behind<mu>(hops.in, i, hops.load_link_of(1, mu, i))
-                         : hops.template half_ahead<mu>(hops.in, i);
+    template <int power>
+    MILCGPU_HD Half half(int mu, int side, int i) const { // side 0: for the rank ahead, who has it behind
+        return side == 0 ? hops.template half_behind<power>(mu, hops.in, i, hops.load_link_of(1, mu, i))
+                         : hops.template half_ahead<power>(mu, hops.in, i);
     }
     MILCGPU_HD void load(const Pieces::Piece &piece, int e, uint32_t *w) const {
         Site s;
         if (!hops.lattice.sent(1 - hops.parity, piece.mu, piece.side, 0, e, s))
             return;
-        const int i = s.index(), side = piece.side;
-        const Half h = piece.mu == 0   ? half<0>(side, i)
-                       : piece.mu == 1 ? half<1>(side, i)
-                       : piece.mu == 2 ? half<2>(side, i)
-                                       : half<3>(side, i);
+        const Half h = gamma_power(piece.mu) == 1 ? half<1>(piece.mu, piece.side, s.index())
+                                                  : half<0>(piece.mu, piece.side, s.index());
         Stored::encode(h.d[0], w);
         Stored::encode(h.d[1], w + vector_bytes / 4);
     }
@@ -412,38 +443,42 @@ template <class Spinor, int reals> void send_halves(const WilsonCall &call) {
 }
 
 // The rows of one precision. On cut lattices they take one source.
-template <class Where, class Spinor, class Shape>
-void add_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    const auto add = [&](auto reals) {
-        table.push_back({Spinor::precision,
-                         reals,
-                         launch_wilson_one<Where, Spinor, reals, Shape>,
-                         nullptr,
-                         file,
-                         {Shape::block, Shape::min_blocks, 1},
-                         {sources_a_block * tile_sites, Shape::min_blocks_of_sources, Shape::together}});
-        WilsonKernel &row = table.back();
-        if constexpr (std::is_same<Where, OnThisBackend>::value)
-            row.launch_several = launch_wilson_of_sources<Spinor, reals, Shape>;
-        if constexpr (std::is_same<Where, CutLattice>::value)
-            row.send = send_halves<Spinor, reals>;
-    };
-    add(std::integral_constant<int, 18>());
-    add(std::integral_constant<int, 12>());
-    add(std::integral_constant<int, 8>());
+template <class Where, class Spinor, int reals, class Shape>
+void add_wilson_row(std::vector<WilsonKernel> &table, const char *file) {
+    table.push_back({Spinor::precision,
+                     reals,
+                     launch_wilson_one<Where, Spinor, reals, Shape>,
+                     nullptr,
+                     file,
+                     {Shape::block, Shape::min_blocks, 1},
+                     {sources_a_block * tile_sites, Shape::min_blocks_of_sources, Shape::together}});
+    WilsonKernel &row = table.back();
+    if constexpr (std::is_same<Where, OnThisBackend>::value)
+        row.launch_several = launch_wilson_of_sources<Spinor, reals, Shape>;
+    if constexpr (std::is_same<Where, CutLattice>::value)
+        row.send = send_halves<Spinor, reals>;
 }
 
-// In double registers are not bounded: few threads with many loads in flight. In single and half 2 blocks of 256
-// threads an SM leave 128 registers. In half links are 16-bit fixed point, spinors an exponent a colour vector;
-// arithmetic is in single.
+// In double two threads share a site: half as much work a thread leaves less of the GPU idle at the end of a launch.
+// The same in single with 18 reals; with fewer, and in half, instructions count, and threads in pairs have more.
+// Otherwise 2 blocks of 256 threads an SM leave 128 registers. In half links are 16-bit fixed point, spinors an exponent
+// a colour vector; arithmetic is in single.
 template <class Where> void double_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    add_wilson_rows<Where, SpinorDouble, WilsonShape<1, 128, 1, 1>>(table, file);
+    using Shape = WilsonShape<3, true, 1, 1>;
+    add_wilson_row<Where, SpinorDouble, 18, Shape>(table, file);
+    add_wilson_row<Where, SpinorDouble, 12, Shape>(table, file);
+    add_wilson_row<Where, SpinorDouble, 8, Shape>(table, file);
 }
 template <class Where> void single_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    add_wilson_rows<Where, SpinorSingle, WilsonShape<2, 128, 2, 2>>(table, file);
+    add_wilson_row<Where, SpinorSingle, 18, WilsonShape<4, true, 2, 2>>(table, file);
+    add_wilson_row<Where, SpinorSingle, 12, WilsonShape<2, false, 2, 2>>(table, file);
+    add_wilson_row<Where, SpinorSingle, 8, WilsonShape<2, false, 2, 2>>(table, file);
 }
 template <class Where> void half_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    add_wilson_rows<Where, SpinorHalf, WilsonShape<2, 128, 2, 2>>(table, file);
+    using Shape = WilsonShape<2, false, 2, 2>;
+    add_wilson_row<Where, SpinorHalf, 18, Shape>(table, file);
+    add_wilson_row<Where, SpinorHalf, 12, Shape>(table, file);
+    add_wilson_row<Where, SpinorHalf, 8, Shape>(table, file);
 }
 
 } // namespace milcgpu

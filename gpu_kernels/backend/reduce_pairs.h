@@ -1,0 +1,96 @@
+// Launches that sum over their sites (reduce.h) with two threads a site. Thread k of a site does half k of its work in
+// another warp than the other thread, passes what that one ends, and ends the rest. Half as much work a thread leaves
+// less of the GPU idle at the end of a launch, and more warps wait for memory at the same time.
+//
+// Body: operator() as in reduce.h, for the host; Real; Half, some Reals; of_pair(i, k), with two Halves `kept` and
+// `given`; complete_half(i, k, kept, received), the sums of its half.
+#pragma once
+#include "gpu_kernels/backend/reduce.h"
+
+namespace milcgpu {
+
+#if defined(MILCGPU_WITH_CUDA)
+namespace cuda {
+
+// A block has one tile.
+template <int N, int min_blocks, class Body, class Last, class Before>
+__global__ void __launch_bounds__(2 *tile_sites, min_blocks)
+    run_sum_in_pairs(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
+                     const Before pending) {
+    wait_for_previous();
+    if (gate != nullptr && *gate == 0)
+        return;
+    const int block = finish_pending(pending);
+    if (block < 0)
+        return;
+    using Half = typename Body::Half;
+    using Real = typename Body::Real;
+    constexpr int numbers = sizeof(Half) / sizeof(Real);
+    __shared__ Real passed[2][numbers][tile_sites];
+    __shared__ Sums<N> shared[2 * tile_sites / 32], of_second[tile_sites];
+    const int lane = threadIdx.x % tile_sites, k = threadIdx.x / tile_sites, i = block * tile_sites + lane;
+    Half kept = {};
+    if (i < n) {
+        const auto of_pair = body.of_pair(i, k);
+        Real given[numbers];
+        memcpy(given, &of_pair.given, sizeof given);
+        MILCGPU_UNROLL
+        for (int j = 0; j < numbers; ++j)
+            passed[k][j][lane] = given[j];
+        kept = of_pair.kept;
+    }
+    __syncthreads();
+    Sums<N> s = {};
+    if (i < n) {
+        Real numbers_received[numbers];
+        MILCGPU_UNROLL
+        for (int j = 0; j < numbers; ++j)
+            numbers_received[j] = passed[1 - k][j][lane];
+        Half received;
+        memcpy(&received, numbers_received, sizeof received);
+        s = body.complete_half(i, k, kept, received);
+    }
+    if (!finish.wanted())
+        return;
+    if (k == 1)
+        of_second[lane] = s;
+    __syncthreads();
+    if (k == 0) {
+        s.add(of_second[lane]);
+        post_warp(sum, i, s, defer);
+    }
+    if (defer)
+        return;
+    add_up(finish, sum, k == 0, block + 1, block / group_tiles, shared);
+}
+
+} // namespace cuda
+#endif
+
+// As launch_sum. min_blocks: blocks of 128 threads that must fit on an SM, which limits the registers of a thread.
+template <int N, int min_blocks, class Body, class Last, class Before = NothingPending>
+void launch_sum_in_pairs(Device &device, int n, const Body &body, const Last &finish, const SumLaunch &how,
+                         const Before &pending = {}) {
+    const GlobalSum<N> sum = global_sum<N>(device, n, how.defer);
+    const bool defer = how.defer != nullptr;
+#if defined(MILCGPU_WITH_CUDA)
+    if (device.on_gpu()) {
+        const auto start = [&](bool finish_later, const Before &before) {
+            constexpr int threads = 2 * tile_sites;
+            cuda::start(device, how.what, sum.shape.tiles + before.blocks(threads), threads,
+                        cuda::run_sum_in_pairs<N, min_blocks, Body, Last, Before>, body, finish, n, sum, finish_later,
+                        how.gate, before);
+        };
+        if (device.ranks() == nullptr)
+            return start(defer, pending);
+        cuda::finish_over_ranks(device, pending, how.gate);
+        start(true, none_of(pending));
+        if (!defer && finish.wanted())
+            cuda::finish_over_ranks(device, sum, finish, how.gate);
+        return;
+    }
+#endif
+    host::run_sum<N>(device, n, body, finish, how.gate, sum, defer, pending);
+}
+
+} // namespace milcgpu
