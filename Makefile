@@ -148,6 +148,10 @@ tag           := $(shell echo '$(TESTS)' | grep -x '\[[a-z_]*\]')
 tagged        := $(if $(tag),$(shell grep -lF '$(tag)' tests/*.cpp))
 test_sources  := $(if $(tagged),tests/main.cpp tests/failing_new.cpp $(tagged),$(wildcard tests/*.cpp))
 tests_of       = $(filter $(1:%=tests/test_%.cpp),$(test_sources))
+# Two programs, which run side by side: tests that start other programs, and tests of the library.
+starting_tests := $(call tests_of,docs install milc_build milc_host mpi_ranks programs spectrum)
+library_tests  := $(filter-out $(starting_tests) tests/main.cpp tests/failing_new.cpp,$(test_sources))
+test_runs      := $(if $(library_tests),milcgpu_tests) $(if $(starting_tests),program_tests)
 # An example with a main is a program; the other examples/*.cpp are helpers for programs and tests, which take from the
 # archive what they need: ranks.cpp, and MPI with it, are in the programs only.
 main_sources  := $(sort $(shell grep -lE '^ *int +main\>' /dev/null $(wildcard examples/*.cpp)))
@@ -188,12 +192,12 @@ mpirun       := $(if $(mpi_programs),$(wildcard $(dir $(shell command -v $(if $(
 fault_program := $(if $(filter cuda,$(variant)),$(O)/cuda_faults)
 fault_objects := $(call objects,$(wildcard tests/cuda_faults/*.cpp))
 
-# What the tests that are built run.
+# What the tests that start programs start.
 test_programs := $(if $(call tests_of,milc_host),$(host_programs)) $(if $(call tests_of,mpi_ranks),$(mpi_list)) \
-                   $(if $(call tests_of,programs spectrum),$(mpi_programs)) $(if $(call tests_of,faults),$(fault_program))
+                   $(if $(call tests_of,programs spectrum),$(mpi_programs))
 
 # ---- targets ------------------------------------------------------------------------------------------------------
-.PHONY: all lib demo check bench dense pictures install uninstall list-kernels clean help needs FORCE
+.PHONY: all lib demo check check-milcgpu_tests check-program_tests bench dense pictures install uninstall list-kernels clean help needs FORCE
 
 all: lib $(programs) ## the library and the example programs (the default)
 
@@ -209,9 +213,15 @@ demo: $(demo_programs) | needs ## make a lattice, solve on it in every precision
 	$(draw) build/demo_spectrum.csv; \
 	exit $$status
 
-check: $(O)/milcgpu_tests $(libraries) $(test_programs) | needs ## build and run the tests; the last line is 'N passed, N failed'
-	@{ OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $(O)/milcgpu_tests $(TESTS) 2>&1; echo $$? >$(O)/check.status; } | tee $(O)/check.log; \
-	awk -v status="$$(cat $(O)/check.status)" '$(count_tests)' $(O)/check.log
+check: $(test_runs:%=check-%) ## build and run the tests; the last line is 'N passed, N failed'
+	@cat $(test_runs:%=$(O)/%.counts) | awk '$(add_counts)'
+
+check-milcgpu_tests: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program)) | needs
+	@$(call run_tests,milcgpu_tests)
+
+# On a GPU not at once with the others, some of which need all of its memory.
+check-program_tests: $(O)/program_tests $(libraries) $(test_programs) | needs $(if $(gpus),$(filter check-milcgpu_tests,$(test_runs:%=check-%)))
+	@$(call run_tests,program_tests)
 
 bench: $(O)/bench ## time every operation against the copy bandwidth; build/bench.csv and pictures (BENCH="--quick": its options)
 	@status=0; $(O)/bench --csv build/bench.csv $(BENCH) || status=$$?; \
@@ -253,13 +263,18 @@ help: ## this list
 # Never a failure: the pictures are a courtesy.
 draw := sh examples/draw.sh
 
-# Check the test program's own counts against its exit status. A run that crashed before it could count, that failed
-# after it did (a leak found at exit), or in which no test passed or was skipped is at least one failure. The line is
-# printed again only where the program's own is not already right and last.
-count_tests = /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$$/ { passed = $$1; failed = $$3; skipped = $$5; last = NR } \
-  END { wrong = failed + 0 == 0 && (status != 0 || passed + skipped == 0); failed += wrong; \
-        if (wrong || last != NR) printf "%d passed, %d failed%s\n", passed, failed, \
-                                        (skipped + 0 ? ", " skipped " skipped" : ""); exit failed > 0 }
+# What a test program says is shown when it has ended. Its counts are checked against its exit status: a run that crashed
+# before it could count, or that failed after it did (a leak found at exit), is at least one failure. So is a run of both
+# in which no test passed or was skipped.
+run_tests = echo '  TEST  $(O)/$(1)'; \
+  OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $(O)/$(1) $(TESTS) >$(O)/$(1).log 2>&1; \
+  awk -v status=$$? -v counts=$(O)/$(1).counts '$(take_counts)' $(O)/$(1).log
+take_counts = /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$$/ { passed = $$1; failed = $$3; skipped = $$5; next } { print } \
+  END { if (status != 0 && failed + 0 == 0) failed = 1; print passed + 0, failed + 0, skipped + 0 >counts; \
+        printf "$(1): %d passed, %d failed, %d skipped\n", passed, failed, skipped }
+add_counts = { passed += $$1; failed += $$2; skipped += $$3 } \
+  END { if (passed + failed + skipped == 0) failed = 1; \
+        printf "%d passed, %d failed%s\n", passed, failed, (skipped > 0 ? ", " skipped " skipped" : ""); exit failed > 0 }
 
 # ---- rules --------------------------------------------------------------------------------------------------------
 # demo and check install what is missing before anything is compiled; the other targets never install.
@@ -298,12 +313,14 @@ $(O)/obj/tests/test_mpi_ranks.cpp.o: private last_flags := $(test_flags) -DMPI_R
 $(program_tests): private last_flags := $(test_flags) -DMILCGPU_PROGRAMS='"$(abspath $(O))/"' -DMILCGPU_MPIRUN='"$(mpirun)"'
 $(O)/obj/tests/test_faults.cpp.o: private last_flags := $(test_flags) $(if $(fault_program),-DMILCGPU_CUDA_FAULTS='"$(abspath $(fault_program))"')
 $(O)/obj/examples/ranks.cpp.o: private last_flags := $(mpi_compile)
-# They call what computes. One has kernels of its own.
-$(bench_objects) $(filter-out %/gemm_ladder.cpp.o,$(main_objects)): private last_flags := -O1
+# They call what computes. Two have kernels of their own.
+with_kernels  := $(call objects,examples/gemm_ladder.cpp examples/bench_stream.cpp)
+$(filter-out $(with_kernels),$(bench_objects) $(main_objects)): private last_flags := -O1
 $(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all
 
-# The one example with kernels in it. Products of four warps are in machine code for sm_90a only.
+# Products of four warps are in machine code for sm_90a only.
 ifeq ($(variant),cuda)
+$(O)/obj/examples/bench_stream.cpp.o: private cxx := $(compile_cu) -x cu
 $(O)/obj/examples/gemm_ladder.cpp.o: private cxx := $(subst compute_90$(comma)code=sm_90,compute_90a$(comma)code=sm_90a,$(compile_cu)) -x cu
 endif
 
@@ -349,11 +366,14 @@ $(programs): $(O)/%: $(O)/obj/examples/%.cpp.o $(aside) $(O)/libmilcgpu.a
 	$(Q)$(link) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %bench.a,$^) $(aside) $(O)/libmilcgpu.a $(LDLIBS) $(mpi_link) -ldl
 
 # The library's objects come first: inline functions that tests have, too, are then those that it was compiled with.
-$(O)/milcgpu_tests: $(lib_objects) $(test_objects) $(if $(call tests_of,sweep),$(O)/obj/bench.a) $(aside) $(quda_objects) $(O)/test_list
+test_main := $(call objects,tests/main.cpp tests/failing_new.cpp)
+$(O)/milcgpu_tests: $(lib_objects) $(test_main) $(call objects,$(library_tests)) $(if $(call tests_of,sweep),$(O)/obj/bench.a) $(aside) $(quda_objects)
+$(O)/program_tests: $(test_main) $(call objects,$(starting_tests)) $(aside) $(O)/libmilcgpu.a
+$(O)/milcgpu_tests $(O)/program_tests: $(O)/test_list
 	@echo '  LINK  $@'
 	$(Q)$(link) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(catch_libs) $(LDLIBS)
 
-# Which tests are in the program: linked again when others are asked for.
+# Which tests are in the programs: linked again when others are asked for.
 $(O)/test_list: FORCE
 	@mkdir -p $(@D); echo '$(test_sources)' | cmp -s - $@ || echo '$(test_sources)' >$@
 

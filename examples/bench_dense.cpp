@@ -1,10 +1,13 @@
-// Gram matrices and rotations of many fields, with the time of cuBLAS's fastest form beside them. cuBLAS has the same
-// fields as tall matrices; its strided batches leave out the sum over them that a Gram matrix still needs.
+// Gram matrices and rotations of many fields, with the time of cuBLAS's fastest form beside them, and of plain kernels
+// that move the same bytes. cuBLAS has the same fields as tall matrices; its strided batches leave out the sum over
+// them that a Gram matrix still needs.
 #include "examples/bench.h"
+#include "examples/bench_stream.h"
 #include "examples/cublas.h"
 #include "gpu_kernels/dense/dense.h"
 #include "reorder/spinor_reorder.h"
 #include "tests/reference/su3.h"
+#include <numeric>
 
 namespace examples {
 using namespace milcgpu;
@@ -199,6 +202,57 @@ class Dense {
             line(add ? "rotate+" : "rotate", p, n, m, seconds, double(n + (add ? 2 : 1) * m) * sites_ * spinor_bytes(p),
                  cublas, error);
         }
+        if (device_.on_gpu())
+            plain(p, x, y);
+    }
+
+    // The plain kernels, in the fastest of their launch shapes. Last, as they spoil y.
+    void plain(Precision p, const SpinorBlock &x, const SpinorBlock &y) {
+        const Stream all_x{x.data, x.bytes()}, all_y{y.data, y.bytes()};
+        const DeviceArray<uint32_t> sums(device_, most_stream_blocks, "bench");
+        const auto row = [&](const std::string &kind, int n, int m, int spinors, double error, const auto &launch) {
+            double seconds = 0;
+            for (int shape = 0; shape < stream_shapes; ++shape) {
+                const double s = time_recorded([&] { launch(shape); });
+                seconds = shape == 0 ? s : std::min(seconds, s);
+            }
+            bench_.table.row({"dense", format("%s %d x %d", kind.c_str(), n, m), name(p)},
+                             {seconds, 0, double(spinors) * sites_ * spinor_bytes(p)}, error, 0);
+        };
+        const auto sum = [&](const Stream &a, const Stream &b, int shape) {
+            const int count = plain_read(device_, shape, a, b, sums.data());
+            const std::vector<uint32_t> of_block = sums.to_host();
+            return std::accumulate(of_block.begin(), of_block.begin() + count, uint32_t(0));
+        };
+        const auto sum_on_host = [&](const Stream &a) {
+            std::vector<uint32_t> words(a.bytes / sizeof(uint32_t));
+            device_.copy_to_host(words.data(), a.data, a.bytes);
+            return std::accumulate(words.begin(), words.end(), uint32_t(0));
+        };
+        const uint32_t right_x = sum_on_host(all_x), right_y = sum_on_host(all_y);
+        double errors[2] = {}, copied = 0, twice = 0;
+        for (int shape = 0; shape < stream_shapes; ++shape) {
+            errors[0] += sum(all_x, all_y, shape) != right_x + right_y;
+            errors[1] += sum(all_x, {}, shape) != right_x;
+        }
+        const int n = x.sources, m = y.sources;
+        row("plain read", n, m, n + m, errors[0],
+            [&](int shape) { plain_read(device_, shape, all_x, all_y, sums.data()); });
+        if (n == m)
+            row("plain read xx", n, n, n, errors[1],
+                [&](int shape) { plain_read(device_, shape, all_x, {}, sums.data()); });
+        const uint32_t beginning = sum_on_host({all_x.data, all_y.bytes});
+        for (int shape = 0; shape < stream_shapes; ++shape) {
+            device_.fill_zero(all_y.data, all_y.bytes);
+            plain_write(device_, shape, all_x, all_y, false, sums.data());
+            copied += sum_on_host(all_y) != beginning;
+            plain_write(device_, shape, all_x, all_y, true, sums.data());
+            twice += sum_on_host(all_y) != 0;
+        }
+        row("plain copy", n, m, n + m, copied,
+            [&](int shape) { plain_write(device_, shape, all_x, all_y, false, sums.data()); });
+        row("plain copy+", n, m, n + 2 * m, twice,
+            [&](int shape) { plain_write(device_, shape, all_x, all_y, true, sums.data()); });
     }
 
     const Bench &bench_;

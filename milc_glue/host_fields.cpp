@@ -89,6 +89,31 @@ template <class Real> double worst(const Real *a, const Real *b, size_t matrices
     return largest;
 }
 
+template <class Real> double unitarity(const std::complex<Real> *row) { // three rows of three
+    double largest = 0;
+    for (int a = 0; a < 3; ++a)
+        for (int b = a; b < 3; ++b) {
+            std::complex<double> product = 0;
+            for (int k = 0; k < 3; ++k)
+                product += std::complex<double>(row[3 * a + k]) * std::conj(std::complex<double>(row[3 * b + k]));
+            const double off = a == b ? std::fabs(std::sqrt(product.real()) - 1) : std::abs(product);
+            largest = std::fmax(largest, off < INFINITY ? off : INFINITY); // NaN too
+        }
+    return largest;
+}
+
+template <class Real> double worst_of(const HostRecords &links) {
+    double largest = 0;
+#pragma omp parallel for reduction(max : largest)
+    for (size_t i = 0; i < links.count; ++i) {
+        std::complex<Real> matrices[4 * 9];
+        std::memcpy(matrices, record(links, i), sizeof matrices);
+        for (int mu = 0; mu < 4; ++mu)
+            largest = std::fmax(largest, unitarity(matrices + 9 * mu));
+    }
+    return largest;
+}
+
 template <class Real>
 void adjoint_links(const std::complex<Real> *links, const MilcSites &sites, int hops, std::complex<Real> *to) {
     const int *n = sites.extent;
@@ -173,6 +198,10 @@ Difference difference_of(const HostRecords &a, const HostRecords &b, bool in_dou
 double worst_link_difference(const void *a, const void *b, size_t matrices, bool in_double) {
     return in_double ? worst(static_cast<const double *>(a), static_cast<const double *>(b), matrices)
                      : worst(static_cast<const float *>(a), static_cast<const float *>(b), matrices);
+}
+
+double worst_unitarity(const HostRecords &links, bool in_double) {
+    return in_double ? worst_of<double>(links) : worst_of<float>(links);
 }
 
 void *host_room(size_t bytes) {

@@ -74,6 +74,13 @@ typedef struct {
     const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */
 } milcgpu_milc;
 
+/* As a program begins, if it likes: a thread of its own makes the GPU ready, while MILC reads its input and its
+ * lattice. Nothing is decided or said yet. node_rank: among the ranks of the whole program on this host. */
+void milcgpu_plugin_wake(int node_rank);
+/* What MILC's check_unitarity returns for the links of `sites` sites, whose first links lie `pitch` bytes apart: the
+ * largest deviation of a row from length 1, or of two rows from being orthogonal. Before the start, too. 1 where MILC's
+ * own is wanted (MILCGPU_OFF, MILCGPU_COMPARE), or a number is not finite. */
+double milcgpu_plugin_unitarity(const void *first, size_t pitch, size_t sites, int in_double);
 /* 1: routines are taken over; 0: MILC runs by itself (MILCGPU_OFF, or an error that was said); -1: there was no memory,
  * which was said: it can be tried again. */
 int milcgpu_plugin_start(const milcgpu_milc *milc);
@@ -95,6 +102,9 @@ void milcgpu_plugin_leaves(milcgpu_routine routine, const char *why);
 /* Whether the colours of a set of propagators are to be solved in one call, where MILC would solve one after the other
  * (MILCGPU_GATHER). Says so once. */
 int milcgpu_plugin_gathers(void);
+/* Whether M x = b for these masses is to be solved mass by mass, on the even sites alone (UML), where MILC would solve
+ * for all of them together, on the even and on the odd sites (MILCGPU_GATHER). Says so once. */
+int milcgpu_plugin_mass_by_mass(int n, const double *masses);
 /* MILCGPU_COMPARE: 0 not set, 1 compare, 2 strict. */
 int milcgpu_plugin_compare(void);
 

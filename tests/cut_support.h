@@ -136,6 +136,15 @@ inline const Cut over_ranks[] = {{{4, 4, 4, 12}, {1, 1, 1, 3}, 0},
                                  {{4, 4, 6, 8}, {1, 1, 2, 1}, 0},
                                  {{4, 4, 4, 8}, {1, 1, 1, 2}, 0, 1}};
 
+// The largest difference of count elements from a to b, relative to the largest element of b.
+inline double largest_difference(const std::vector<double> &a, const std::vector<double> &b, size_t first,
+                                 size_t count) {
+    double off = 0, largest = 0;
+    for (size_t k = first; k < first + count; ++k)
+        off = worse(off, std::fabs(a[k] - b[k])), largest = std::fmax(largest, std::fabs(b[k]));
+    return off / largest;
+}
+
 // compare(what make finds on a cut lattice, and on a whole one), over ranks and emulated with every mask. Inputs are
 // made for a lattice; where nothing was written there is -7.
 template <class Inputs, class Make, class Compare> void on_all_cuts(const Make &make, const Compare &compare) {
@@ -155,7 +164,7 @@ template <class Inputs, class Make, class Compare> void on_all_cuts(const Make &
                 for (const char *direct : ways(backend)) {
                     const Environment way{{"MILCGPU_DIRECT", direct}};
                     CAPTURE(text_of(cut), name(backend), direct);
-                    compare(make(inputs, cut, backend, well), expected);
+                    compare(make(inputs, cut, backend, well), expected, backend);
                     CHECK(well);
                 }
         }

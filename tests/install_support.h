@@ -23,7 +23,7 @@ inline Said shell(const std::string &command) {
     return result;
 }
 
-// build/<variant>/milcgpu_tests, beside the libraries.
+// build/<variant>, where this program and the libraries are.
 inline std::filesystem::path build_folder() { return std::filesystem::read_symlink("/proc/self/exe").parent_path(); }
 inline std::filesystem::path source_tree() { return build_folder() / "../.."; }
 

@@ -1,5 +1,6 @@
 // The gauge Laplace operator on lattices that are cut, over ranks (threads here) and emulated on one: D and M have the
-// bits of a lattice that is whole, solves agree within rounding, and what one rank cannot do fails on all.
+// bits of a lattice that is whole (several vectors on a GPU: within rounding), solves agree within rounding, and what
+// one rank cannot do fails on all.
 #include "milc_glue/milcgpu_laplace.h"
 #include "tests/cut_support.h"
 #include "tests/mesons_support.h"
@@ -92,8 +93,24 @@ std::vector<double> all_of_laplace(const Inputs &inputs, const Cut &cut, milcgpu
 
 TEST_CASE("Laplace on a cut lattice has the bits of the whole one, over ranks and emulated with every mask",
           "[ranks][cut][operators][laplace]") {
-    on_all_cuts<Inputs>(all_of_laplace, [](const std::vector<double> &got, const std::vector<double> &expected) {
-        CHECK(same_bits(got, expected));
+    // On a whole lattice a GPU does several vectors in a kernel of their own, which rounds otherwise. Measured on an
+    // H200.
+    constexpr double error_of_several[] = {4.8e-16, 2.6e-7, 3.6e-6};
+    on_all_cuts<Inputs>(all_of_laplace, [&](const std::vector<double> &got, const std::vector<double> &expected,
+                                            milcgpu::Backend backend) {
+        if (backend == milcgpu::Backend::host) {
+            CHECK(same_bits(got, expected));
+            return;
+        }
+        const size_t size = expected.size() / (2 * 9 * 4 + 1);
+        for (size_t field = 0; field < 2 * 9 * 4 + 1; ++field) { // 9: precisions and reconstructions
+            CAPTURE(field);
+            const double allowed =
+                field % 4 == 0 && field < 2 * 9 * 4
+                    ? 0
+                    : times_measured * (field < 2 * 9 * 4 ? error_of_several[field / 12 % 3] : 4.8e-16);
+            CHECK(largest_difference(got, expected, field * size, size) <= allowed);
+        }
     });
 }
 

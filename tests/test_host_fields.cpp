@@ -6,6 +6,29 @@
 
 using namespace milcgpu;
 
+TEST_CASE("links that are farthest from unitary", "[host_fields][sanitize]") {
+    constexpr size_t sites = 50, reals = 4 * 18, pitch = reals + 3; // of a structure
+    std::vector<double> links(sites * pitch, 7);
+    for (size_t i = 0; i < sites; ++i)
+        for (size_t k = 0; k < reals; ++k)
+            links[i * pitch + k] = k % 18 == 0 || k % 18 == 8 || k % 18 == 16; // unit matrices
+    const auto worst = [&] {
+        return worst_unitarity({links.data(), sites, reals * sizeof(double), pitch * sizeof(double)}, true);
+    };
+    CHECK(worst() == 0);
+    double *const last = &links[(sites - 1) * pitch + 3 * 18];
+    last[16] = 1.25; // a row that is too long
+    CHECK(worst() == 0.25);
+    last[16] = 1, last[6] = -0.5; // rows 0 and 1
+    CHECK(worst() == Approx(0.5));
+    last[6] = 0, last[13] = 0.375; // rows 0 and 2
+    CHECK(worst() == Approx(0.375));
+    last[12] = last[13] = 0, last[15] = 0.125; // rows 1 and 2
+    CHECK(worst() == Approx(0.125));
+    last[15] = std::nan("");
+    CHECK(worst() == INFINITY);
+}
+
 TEST_CASE("hash of records: every bit, its place, the pitch, the parts", "[host_fields][sanitize]") {
     const size_t count = 2500, words = 9, gap = 2; // two pieces and a bit, blocks that are not full
     std::vector<uint64_t> strided(count * (words + gap), 77), packed(count * words);

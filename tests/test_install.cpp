@@ -211,7 +211,7 @@ TEST_CASE("install: uninstall removes what was installed, and nothing else", "[i
                              "' 'LIBDIR=" + (prefix / "lib").string() + "'";
     const auto install = [&](const std::string &version) {
         return shell("cd " + source_tree().string() + " && env " + here + " sh milc_glue/install/install.sh " +
-                     build_folder().string() + " " + version + " " + (build_folder() / "milcgpu_tests").string() +
+                     build_folder().string() + " " + version + " " + (build_folder() / "program_tests").string() +
                      " no_such");
     };
     const fs::path root = stage.path.string() + prefix.string();
@@ -233,7 +233,7 @@ TEST_CASE("install: uninstall removes what was installed, and nothing else", "[i
     CHECK(fs::read_symlink(root / "lib/libmilcgpu.so") == "libmilcgpu.so." MILCGPU_VERSION);
     CHECK_FALSE(fs::exists(root / "bin/milcgpu-of-before"));
     CHECK_FALSE(fs::exists(root / "share/modulefiles/milcgpu/0.2.7"));
-    CHECK(fs::exists(root / "bin/milcgpu-milcgpu-tests"));
+    CHECK(fs::exists(root / "bin/milcgpu-program-tests"));
     CHECK(fs::exists(root / "share/doc/milcgpu/LICENSE"));
     CHECK(tree(root).size() > before.size() + 60);
     // Paths in files are those of the prefix, without DESTDIR.

@@ -118,12 +118,17 @@ TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC'
             const Run r = inverts(program, setting, "none");
             if (std::string(setting) == "MILCGPU_OFF=1")
                 continue;
-            CHECK(r.calls("mat_invert").first == 20);            // six of them M^dag of a mass
-            CHECK(r.calls("ks_congrad_parity").first == 4 + 12); // CGZ, deflation; several masses
+            CHECK(r.calls("mat_invert").first == 14 + 9 + 3);       // M^dag of a mass; masses far apart
+            CHECK(r.calls("ks_congrad_parity").first == 4 + 3 * 6); // CGZ, deflation; several masses
+            CHECK(r.count("masses of a set that lie far apart are solved one by one") == 1);
             CHECK(r.calls("ks_congrad_block_parity").first == 8);
         }
     // A line for each source and parity, as through the solves alone, and for all masses. A zero source has none.
-    CHECK(inverts("hisq-P2", "MILCGPU_COMPARE=0", "none").count("CONGRAD5: time = ") == 2 * 13 - 2 + 4 + 8 + 16);
+    CHECK(inverts("hisq-P2", "MILCGPU_COMPARE=0", "none").count("CONGRAD5: time = ") ==
+          2 * 13 - 2 + 4 + 8 + 3 * 8 + 3 * 2);
+    const Run together = inverts("hisq-P2", "MILCGPU_GATHER=0", "none");
+    CHECK(together.calls("ks_multicg_offset_field").first == 4 * 2);
+    CHECK_FALSE(together.says("masses of a set that lie far apart"));
     for (const char *setting :
          {"MILCGPU_PRECISION=double-half", "MILCGPU_RESIDENT=nan", "MILC_HOST_LAYOUT=shuffled", "MILCGPU_EMULATE=yt"})
         inverts("hisq-P2", setting, "none");
@@ -215,9 +220,24 @@ TEST_CASE("milc_host: measurements and M x = b with the routines of MILC's maste
             CHECK(inverts.status == 0);
             CHECK(inverts.says("\n0 of "));
             CHECK_FALSE(inverts.says("BEYOND TOLERANCE"));
-            CHECK_FALSE(inverts.says("inversion"));         // master has no titles
-            CHECK(inverts.calls("mat_invert").first == 18); // six of them M^dag of a mass
+            CHECK_FALSE(inverts.says("inversion"));                 // master has no titles
+            CHECK(inverts.calls("mat_invert").first == 12 + 6 + 3); // M^dag of a mass; masses far apart
         }
+}
+
+TEST_CASE("milc_host: auxiliary links that MILC does not want are not copied", "[milc_host]") {
+    constexpr double megabytes = 4 * 384 * 18 * sizeof(double) * 1e-6, fields = 4, with_auxiliary = fields + 2;
+    for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict", "MILCGPU_OFF=1"}) {
+        const Run r = run("hisq-P2", std::string("MILCGPU_BACKEND=host ") + setting, "auxiliary");
+        INFO(setting << "\n" << r.output);
+        CHECK(r.status == 0);
+        CHECK(r.says("0 of 36 checks wrong"));
+        if (std::string(setting) == "MILCGPU_COMPARE=0")
+            CHECK(r.megabytes_from("create_hisq_links_milc") ==
+                  Approx((fields + 2 * with_auxiliary) * megabytes).margin(0.051));
+        if (std::string(setting) == "MILCGPU_COMPARE=strict")
+            CHECK(r.megabytes_from("create_hisq_links_milc") == Approx(3 * with_auxiliary * megabytes).margin(0.051));
+    }
 }
 
 TEST_CASE("milc_host: gauge fixing and APE smearing, MILC's lines and links", "[milc_host][measurements]") {
@@ -231,6 +251,8 @@ TEST_CASE("milc_host: gauge fixing and APE smearing, MILC's lines and links", "[
             const bool compares = std::string(setting) == "MILCGPU_COMPARE=strict";
             CHECK(r.count("GFIX: Ended at step 25. ") == (compares ? 3 : 2));
             CHECK(r.count("step 19 av gf action ") >= 4);
+            // MILC's own for a link that fails, in compare mode, and where nothing is taken over; and to compare with.
+            CHECK(r.count("Unitarity problem") == 2);
             if (std::string(setting) == "MILCGPU_OFF=1")
                 continue;
             CHECK(r.calls("gaugefix") == std::make_pair(3L, compares ? 3L : 0L));

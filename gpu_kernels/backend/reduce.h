@@ -74,21 +74,21 @@ template <int N, class Last> struct Pending {
     Last finish;
     MILCGPU_HD bool any() const { return sum.slots != nullptr; }
     // How many blocks add it; each group takes 64 threads.
-    MILCGPU_HD int blocks(int threads) const {
+    int blocks(int threads) const {
         const int groups_a_block = threads / tile_sites;
         return any() ? (sum.shape.groups + groups_a_block - 1) / groups_a_block : 0;
     }
 };
 struct NothingPending {
     MILCGPU_HD bool any() const { return false; }
-    MILCGPU_HD int blocks(int) const { return 0; }
+    int blocks(int) const { return 0; }
 };
 // One of two, where only the launch knows which: at most one has slots. A kernel for both is half of two kernels.
 template <class First, class Second> struct EitherPending {
     First first;
     Second second;
     MILCGPU_HD bool any() const { return first.any() || second.any(); }
-    MILCGPU_HD int blocks(int threads) const { return first.blocks(threads) + second.blocks(threads); }
+    int blocks(int threads) const { return first.blocks(threads) + second.blocks(threads); }
 };
 
 template <int N, class Last> Pending<N, Last> none_of(Pending<N, Last> pending) {
@@ -264,11 +264,13 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
         const int threads = in_parts ? site_parts * tile_sites : device.block() > 0 ? device.block() : how.block;
         const int sites_a_block = in_parts ? tile_sites : threads;
         const auto start = [&](bool finish_later, const Before &before) {
-            const int blocks = (n + sites_a_block - 1) / sites_a_block + before.blocks(threads);
+            const int pending_blocks = before.blocks(threads);
+            const int blocks = pending_blocks + (n + sites_a_block - 1) / sites_a_block;
             if constexpr (exchanges<Body>::value) {
                 auto *kernel = in_parts ? cuda::run_sum_cut<N, min_blocks, true, Body, Before>
                                         : cuda::run_sum_cut<N, min_blocks, false, Body, Before>;
-                cuda::start(device, how.what, blocks, threads, kernel, body, n, sum, finish.wanted(), how.gate, before);
+                cuda::start(device, how.what, blocks, threads, kernel, body, n, sum, finish.wanted(), how.gate,
+                            pending_blocks, before);
             } else {
                 auto *kernel = cuda::run_sum<N, min_blocks, 0, Body, Last, Before>;
                 if constexpr (kernels_of<Body>::value == 3)
@@ -278,7 +280,7 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
                 if constexpr (parts_exist)
                     kernel = in_parts ? cuda::run_sum_in_parts<N, Body, Last, Before> : kernel;
                 cuda::start(device, how.what, blocks, threads, kernel, body, finish, n, sum, finish_later, how.gate,
-                            before);
+                            pending_blocks, before);
             }
         };
         if (device.ranks() == nullptr && !exchanges<Body>::value)
@@ -337,14 +339,18 @@ void launch_sum_sources(Device &device, int n, int sources, const Body &body, co
         }
 }
 
-// Several sources without sums. On the GPU a thread does up to Body::together sources of a site, and loads links once
-// for them: body.of<count>(i, which). Body::blocks: blocks of 64 threads that must fit on an SM. gate: as in SumLaunch.
+// Several sources without sums. On the GPU a thread does up to Body::together sources of a site, an even number, and
+// loads links once for them: body.of<count>(i, which, how many). Threads share the sources evenly. Body::blocks(count):
+// blocks of 64 threads that must fit on an SM. gate: as in SumLaunch.
 template <class Body>
 void launch_sources(Device &device, int n, int sources, const Body &body, const int *gate, const char *what) {
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu()) {
-        const int tiles = (n + tile_sites - 1) / tile_sites, groups = (sources + Body::together - 1) / Body::together;
-        cuda::start(device, what, tiles * groups, tile_sites, cuda::run_sources<Body>, body, n, sources, gate);
+        const int tiles = (n + tile_sites - 1) / tile_sites;
+        const int threads = (sources + Body::together - 1) / Body::together; // of a site, at least
+        const int a_thread = (sources + threads - 1) / threads, groups = (sources + a_thread - 1) / a_thread;
+        cuda::start(device, what, tiles * groups, tile_sites, cuda::kernel_of_sources<Body>(a_thread), body, n, sources,
+                    a_thread, gate);
         return;
     }
 #endif

@@ -59,7 +59,7 @@ __device__ __forceinline__ Sums<N> take(bool mine, Sums<N> *slots, int count, Wa
                 }
                 ++looks;
             } while (missing & (looks < most_looks));
-            given_up |= missing;
+            given_up |= looks >= most_looks; // (`missing` here cost D in single precision 4 to 8 bytes of spills)
             MILCGPU_UNROLL
             for (int j = 0; j < at_once; ++j) {
                 const int at = first + j * tile_sites;
@@ -131,33 +131,85 @@ template <int N> __device__ __forceinline__ bool add_deferred(const GlobalSum<N>
     return true;
 }
 
-// The first blocks add and finish the deferred sum. The other blocks get their index among the blocks with sites.
-template <int N, class Last> __device__ __forceinline__ int finish_pending(const Pending<N, Last> &pending) {
-    const int block = static_cast<int>(blockIdx.x) - pending.blocks(blockDim.x);
-    if (block >= 0)
-        return block;
-    Sums<N> total;
-    if (add_deferred(pending.sum, blockIdx.x, total) && threadIdx.x == 0)
-        pending.finish(total);
-    return -1;
-}
-__device__ __forceinline__ int finish_pending(NothingPending) { return blockIdx.x; }
-template <class First, class Second>
-__device__ __forceinline__ int finish_pending(const EitherPending<First, Second> &pending) {
-    return pending.first.any() ? finish_pending(pending.first) : finish_pending(pending.second);
+// Called by all threads of a block, at most once in a launch. Replaces numbers[0] to numbers[count - 1] in shared
+// memory by their sums over all ranks. If there are at most widest_sum numbers, only the first thread may read them.
+template <int most> __device__ __forceinline__ void add_over_peers(Peers *p, double *numbers, int count) {
+    __shared__ double all[most_peers][most];
+    __syncthreads();
+    const unsigned turn = p->sums % 2;
+    const int posters = p->posters;
+    RelayBox *const relay = p->relay;
+    for (int j = threadIdx.x; j < count * posters; j += blockDim.x)
+        milcgpu::post(p->posted_at[j / count]->of[turn][p->place][j % count], numbers[j % count]);
+    if (relay != nullptr) {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            fence_system();
+            *static_cast<volatile unsigned long long *>(&relay->sums_posted) =
+                (p->sums + 1ull) << RelayBox::count_bits | count;
+        }
+    }
+    for (int j = threadIdx.x; j < count * posters; j += blockDim.x) {
+        const int rank = j / count;
+        double &place = p->posted->of[turn][rank][j % count];
+        const volatile PostedBits *const at = reinterpret_cast<const volatile PostedBits *>(&place);
+        PostedBits seen = unknown_bits;
+        wait_for_peer(p, Wait::sum_of_rank, rank, 0, [&] { return (seen = *at) != unknown_bits; });
+        all[rank][j % count] = bit_cast<double>(seen);
+        *reinterpret_cast<volatile PostedBits *>(&place) = unknown_bits;
+    }
+    __syncthreads();
+    constexpr bool few = most <= widest_sum; // then the first thread adds them alone
+    for (int k = few ? 0 : threadIdx.x; k < count && (!few || threadIdx.x == 0); k += few ? 1 : blockDim.x) {
+        double total = all[0][k];
+        for (int rank = 1; rank < posters; ++rank)
+            total += all[rank][k];
+        numbers[k] = total;
+    }
+    if (!few)
+        __syncthreads();
+    if (threadIdx.x == 0)
+        p->sums += 1;
 }
 
-// kernel: of the body's, where it has several.
+// The work of the first blocks of a launch (Pending): they add and finish the deferred sum, without the host. peers:
+// nullptr if there is one rank.
+template <int N, class Last>
+__device__ __forceinline__ void finish_pending(const Pending<N, Last> &pending, Peers *peers) {
+    __shared__ Sums<N> shared;
+    Sums<N> total;
+    if (!add_deferred(pending.sum, blockIdx.x, total))
+        return;
+    if (peers != nullptr) {
+        if (threadIdx.x == 0)
+            shared = total;
+        add_over_peers<N>(peers, shared.v, N);
+        total = shared;
+    }
+    if (threadIdx.x == 0)
+        pending.finish(total);
+}
+__device__ __forceinline__ void finish_pending(NothingPending, Peers *) {}
+template <class First, class Second>
+__device__ __forceinline__ void finish_pending(const EitherPending<First, Second> &pending, Peers *peers) {
+    if (pending.first.any())
+        finish_pending(pending.first, peers);
+    else
+        finish_pending(pending.second, peers);
+}
+
+// kernel: of the body's, where it has several. pending_blocks: how many blocks finish the pending sum. (The division
+// that computes it delayed every block: D in single precision took 1 % longer.)
 template <int N, int min_blocks, int kernel, class Body, class Last, class Before>
 __global__ void __launch_bounds__(max_block, min_blocks)
     run_sum(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
-            const Before pending) {
+            int pending_blocks, const Before pending) {
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    const int block = finish_pending(pending);
+    const int block = static_cast<int>(blockIdx.x) - pending_blocks;
     if (block < 0)
-        return;
+        return finish_pending(pending, nullptr);
     __shared__ Sums<N> shared[max_block / 32];
     const int i = block * blockDim.x + threadIdx.x;
     Sums<N> s = {};
@@ -182,13 +234,13 @@ __global__ void __launch_bounds__(max_block, min_blocks)
 template <int N, class Body, class Last, class Before>
 __global__ void __launch_bounds__(site_parts *tile_sites, 2)
     run_sum_in_parts(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
-                     const Before pending) {
+                     int pending_blocks, const Before pending) {
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    const int block = finish_pending(pending);
+    const int block = static_cast<int>(blockIdx.x) - pending_blocks;
     if (block < 0)
-        return;
+        return finish_pending(pending, nullptr);
     using Part = typename Body::Part;
     __shared__ Sums<N> shared[site_parts * tile_sites / 32];
     __shared__ Part parts[site_parts - 1][tile_sites];
@@ -252,27 +304,33 @@ __global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
                tile / group_tiles, shared);
 }
 
-// Several sources without sums. A block has one tile of sites for Body::together sources. The next blocks have the
-// other sources.
-template <class Body>
-__global__ void __launch_bounds__(tile_sites, Body::blocks)
-    run_sources(const Body body, int n, int sources, const int *gate) {
-    constexpr int most = Body::together;
+// Several sources without sums. A block has one tile of sites for `a_thread` sources, for which there is a kernel of
+// `count`. The next blocks have the other sources. All blocks run the same code: a mixture made 6 sources in single 1.6
+// times slower.
+template <class Body, int count>
+__global__ void __launch_bounds__(tile_sites, Body::blocks(count))
+    run_sources(const Body body, int n, int sources, int a_thread, const int *gate) {
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    const int groups = (sources + most - 1) / most, tile = blockIdx.x / groups, first = blockIdx.x % groups * most;
-    const int i = tile * tile_sites + threadIdx.x, count = min(sources - first, most);
+    const int groups = (sources + a_thread - 1) / a_thread, tile = blockIdx.x / groups,
+              first = blockIdx.x % groups * a_thread;
+    const int i = tile * tile_sites + threadIdx.x, wanted = min(sources - first, a_thread);
     if (i >= n)
         return;
-    Sources<most> own;
+    Sources<count> own;
     MILCGPU_UNROLL
-    for (int r = 0; r < most; ++r)
-        own.k[r] = first + min(r, count - 1);
-    if (sources <= 2) // all blocks run the same code: a mixture made 6 sources in single 1.6 times slower
-        body.template of<2>(i, own, count);
-    else
-        body.template of<most>(i, own, count);
+    for (int r = 0; r < count; ++r)
+        own.k[r] = first + min(r, wanted - 1);
+    body.template of<count>(i, own, wanted);
+}
+// The kernels for 2, 4, ... up to Body::together sources a thread.
+template <class Body, int count = Body::together>
+void (*kernel_of_sources(int a_thread))(const Body, int, int, int, const int *) {
+    if constexpr (count > 2)
+        if (a_thread <= count - 2)
+            return kernel_of_sources<Body, count - 2>(a_thread);
+    return run_sources<Body, count>;
 }
 
 // Adds the sum that the launch before has deferred: the sum of this rank. Runs with Pending::blocks blocks.
@@ -300,47 +358,6 @@ __global__ void __launch_bounds__(max_block)
         totals[source] = own;
 }
 
-// Called by all threads of a block, at most once in a launch. Replaces numbers[0] to numbers[count - 1] in shared
-// memory by their sums over all ranks. If there are at most widest_sum numbers, only the first thread may read them.
-template <int most> __device__ __forceinline__ void add_over_peers(Peers *p, double *numbers, int count) {
-    __shared__ double all[most_peers][most];
-    __syncthreads();
-    const unsigned turn = p->sums % 2;
-    const int posters = p->posters;
-    RelayBox *const relay = p->relay;
-    for (int j = threadIdx.x; j < count * posters; j += blockDim.x)
-        milcgpu::post(p->posted_at[j / count]->of[turn][p->place][j % count], numbers[j % count]);
-    if (relay != nullptr) {
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            fence_system();
-            *static_cast<volatile unsigned long long *>(&relay->sums_posted) =
-                (p->sums + 1ull) << RelayBox::count_bits | count;
-        }
-    }
-    for (int j = threadIdx.x; j < count * posters; j += blockDim.x) {
-        const int rank = j / count;
-        double &place = p->posted->of[turn][rank][j % count];
-        const volatile PostedBits *const at = reinterpret_cast<const volatile PostedBits *>(&place);
-        PostedBits seen = unknown_bits;
-        wait_for_peer(p, Wait::sum_of_rank, rank, 0, [&] { return (seen = *at) != unknown_bits; });
-        all[rank][j % count] = bit_cast<double>(seen);
-        *reinterpret_cast<volatile PostedBits *>(&place) = unknown_bits;
-    }
-    __syncthreads();
-    constexpr bool few = most <= widest_sum; // then the first thread adds them alone
-    for (int k = few ? 0 : threadIdx.x; k < count && (!few || threadIdx.x == 0); k += few ? 1 : blockDim.x) {
-        double total = all[0][k];
-        for (int rank = 1; rank < posters; ++rank)
-            total += all[rank][k];
-        numbers[k] = total;
-    }
-    if (!few)
-        __syncthreads();
-    if (threadIdx.x == 0)
-        p->sums += 1;
-}
-
 // One block: adds the sums of this rank to those of the others and calls finish for each source. peers: nullptr if
 // `totals` are sums over all ranks already.
 template <int N, class Body, class Last>
@@ -366,31 +383,6 @@ template <int N, class Last> __global__ void finish_with(const Last finish, cons
         finish(*total);
 }
 
-// The work of the Pending blocks, without the host. peers: nullptr if there is one rank.
-template <int N, class Last>
-__device__ __forceinline__ void finish_pending_of_ranks(const Pending<N, Last> &pending, Peers *peers) {
-    __shared__ Sums<N> shared;
-    Sums<N> total;
-    if (!add_deferred(pending.sum, blockIdx.x, total))
-        return;
-    if (peers != nullptr) {
-        if (threadIdx.x == 0)
-            shared = total;
-        add_over_peers<N>(peers, shared.v, N);
-        total = shared;
-    }
-    if (threadIdx.x == 0)
-        pending.finish(total);
-}
-__device__ __forceinline__ void finish_pending_of_ranks(NothingPending, Peers *) {}
-template <class First, class Second>
-__device__ __forceinline__ void finish_pending_of_ranks(const EitherPending<First, Second> &pending, Peers *peers) {
-    if (pending.first.any())
-        finish_pending_of_ranks(pending.first, peers);
-    else
-        finish_pending_of_ranks(pending.second, peers);
-}
-
 // A launch of Pending blocks only.
 template <int N, class Last>
 __global__ void __launch_bounds__(max_block)
@@ -398,7 +390,7 @@ __global__ void __launch_bounds__(max_block)
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    finish_pending_of_ranks(Pending<N, Last>{sum, finish}, peers);
+    finish_pending(Pending<N, Last>{sum, finish}, peers);
 }
 
 // A launch over the sites of a box that is cut. The sum is deferred. The body has exchange (a PeerLaunch), parity (of
@@ -406,9 +398,10 @@ __global__ void __launch_bounds__(max_block)
 // part).
 template <int N, int min_blocks, bool in_parts, class Body, class Before>
 __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
-    run_sum_cut(const Body body, int n, const GlobalSum<N> sum, bool wanted, const int *gate, const Before pending) {
+    run_sum_cut(const Body body, int n, const GlobalSum<N> sum, bool wanted, const int *gate, int pending_blocks,
+                const Before pending) {
     const PeerLaunch &exchange = body.exchange;
-    const int block = static_cast<int>(blockIdx.x) - pending.blocks(blockDim.x);
+    const int block = static_cast<int>(blockIdx.x) - pending_blocks;
     const int turn = in_parts ? block : block * (blockDim.x / tile_sites) + threadIdx.x / tile_sites;
     const int tile = turn >= 0 && turn < sum.shape.tiles ? exchange.tile(turn) : sum.shape.tiles;
     wait_for_previous(); // what was read above never changes
@@ -423,7 +416,7 @@ __global__ void __launch_bounds__(max_block, in_parts ? 2 : min_blocks)
     if (!open)
         return;
     if (block < 0)
-        return finish_pending_of_ranks(pending, exchange.map.peers);
+        return finish_pending(pending, exchange.map.peers);
     const int i = tile * tile_sites + threadIdx.x % tile_sites;
     Sums<N> s = {};
     if constexpr (in_parts) {

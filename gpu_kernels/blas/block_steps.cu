@@ -35,7 +35,10 @@ struct Block { // each thread has one element
 struct Room { // a and b are the room of an elimination; for a new basis c and d, too
     BlockState::Matrix a, b, c, d, r_r, p_p, delta, inverse, beta, moved;
     double one_over[most_block]; // 1 / the diagonal element before the elimination; 0 if that was not positive
-    float left[most_block];      // pivots divided by that element; -1: the row is done
+    // Pivots divided by that element; -1: the row is done. Two of them: before a step of the elimination, and after it.
+    float left[2][most_block];
+    double rr[most_block], target_rr[most_block], largest_rr[most_block]; // as BlockHead's
+    double over_target[most_block];                                       // |r|^2 / target
 };
 
 MILCGPU_HD Number unit(bool one) { return {one ? 1.0 : 0.0, 0}; }
@@ -46,25 +49,27 @@ template <class Team> MILCGPU_HD void start_pivots(const Team &team, Room &room,
     team.each(most_block, 1, [=](int i, int) {
         const double x = i < n ? r->a[i * n + i].re : 0;
         r->one_over[i] = x > 0 ? 1 / x : 0;
-        r->left[i] = x > 0 ? 1.0f : -1.0f;
+        r->left[0][i] = x > 0 ? 1.0f : -1.0f;
     });
 }
 // The row with the largest pivot, which is eliminated next; -1: no pivot is above `weakest`. A row with NaN is never
-// taken.
-MILCGPU_HD int next_pivot(const Room &room, float weakest) {
-    int p = -1;
-    float best = weakest;
+// taken. The last four bits of a pivot make place for the row, so that one maximum finds both, in four steps.
+MILCGPU_HD int next_pivot(const float (&left)[most_block], float weakest) {
+    static_assert(most_block == 16, "a row takes four bits");
+    uint32_t best[most_block];
     MILCGPU_UNROLL
-    for (int i = 0; i < most_block; ++i) {
-        const float left = room.left[i];
-        p = left > best ? i : p;
-        best = left > best ? left : best;
-    }
-    return p;
+    for (int i = 0; i < most_block; ++i)
+        best[i] = left[i] > weakest ? (bit_cast<uint32_t>(left[i]) & ~15u) | (15u - i) : 0u;
+    MILCGPU_UNROLL
+    for (int apart = most_block / 2; apart > 0; apart /= 2)
+        MILCGPU_UNROLL
+    for (int i = 0; i < apart; ++i)
+        best[i] = best[i] > best[i + apart] ? best[i] : best[i + apart];
+    return best[0] != 0 ? 15 - static_cast<int>(best[0] & 15u) : -1;
 }
-// The new left[i] after a step of the elimination, when the diagonal element of row i has become x.
-MILCGPU_HD float pivot_left(const Room &room, int i, int taken, double x) {
-    return i == taken || room.left[i] < 0 ? -1.0f : static_cast<float>(x * room.one_over[i]);
+// What is left of row i after a step of the elimination, when its diagonal element has become x.
+MILCGPU_HD float pivot_left(const Room &room, float before, int i, int taken, double x) {
+    return i == taken || before < 0 ? -1.0f : static_cast<float>(x * room.one_over[i]);
 }
 
 // room.inverse = inverse of the hermitian n x n matrix room.a by Gauss-Jordan elimination. Only rows and columns with
@@ -73,17 +78,19 @@ template <class Team> MILCGPU_HD void invert(const Team &team, Room &room, int n
     Number *a = room.a, *next = room.b;
     Room *const r = &room;
     start_pivots(team, room, n);
-    int done = 0;
-    for (int p; (p = next_pivot(room, static_cast<float>(weakest))) >= 0; done |= 1 << p) {
+    int done = 0, turn = 0;
+    for (int p; (p = next_pivot(r->left[turn], static_cast<float>(weakest))) >= 0; done |= 1 << p, turn ^= 1) {
         const double inverse = 1 / a[p * n + p].re;
         team.each(n, n, [=](int i, int j) {
             const Number row = inverse * a[p * n + j], column = a[i * n + p];
-            next[i * n + j] = i == p && j == p ? Number{inverse, 0}
-                              : i == p         ? row
-                              : j == p         ? -inverse * column
-                                               : minus(a[i * n + j], column, row);
+            const Number v = i == p && j == p ? Number{inverse, 0}
+                             : i == p         ? row
+                             : j == p         ? -inverse * column
+                                              : minus(a[i * n + j], column, row);
+            next[i * n + j] = v;
+            if (i == j)
+                r->left[turn ^ 1][i] = pivot_left(*r, r->left[turn][i], i, p, v.re);
         });
-        team.each(n, 1, [=](int i, int) { r->left[i] = pivot_left(*r, i, p, next[i * n + i].re); });
         Number *const before = a;
         a = next, next = before;
     }
@@ -99,19 +106,20 @@ template <class Team> MILCGPU_HD void orthonormalize(const Team &team, Room &roo
     Room *const r = &room;
     start_pivots(team, room, n);
     team.each(n, n, [=](int i, int j) { rows[i * n + j] = unit(i == j); });
-    int done = 0;
-    for (int p; (p = next_pivot(room, static_cast<float>(weakest))) >= 0;) {
+    int done = 0, turn = 0;
+    for (int p; (p = next_pivot(r->left[turn], static_cast<float>(weakest))) >= 0; turn ^= 1) {
         done |= 1 << p;
         const double inverse = 1 / a[p * n + p].re;
         const int are_done = done;
         team.each(n, n, [=](int i, int j) {
             const int k = i * n + j;
             const bool left = (are_done >> i & 1) == 0;
-            const Number part = inverse * a[i * n + p];
-            next[k] = left ? minus(a[k], part, a[p * n + j]) : a[k];
+            const Number part = inverse * a[i * n + p], v = left ? minus(a[k], part, a[p * n + j]) : a[k];
+            next[k] = v;
             next_rows[k] = left ? minus(rows[k], part, rows[p * n + j]) : rows[k];
+            if (i == j)
+                r->left[turn ^ 1][i] = pivot_left(*r, r->left[turn][i], i, p, v.re);
         });
-        team.each(n, 1, [=](int i, int) { r->left[i] = pivot_left(*r, i, p, next[i * n + i].re); });
         Number *const before = a, *const rows_before = rows;
         a = next, next = before;
         rows = next_rows, next_rows = rows_before;
@@ -225,12 +233,12 @@ struct StepLength {
         team.each(n, n, [=](int i, int j) {
             const int k = i * n + j;
             const Number bp_bp = s->bp_bp[k];
-            r->moved[k] = s->shift * s->p_p[k] + (s->sign < 0 ? Number{-bp_bp.re, -bp_bp.im} : bp_bp);
+            const Number shifted = s->shift * s->p_p[k];
+            const Number ap_p = shifted + (s->sign < 0 ? Number{-bp_bp.re, -bp_bp.im} : bp_bp);
+            r->moved[k] = ap_p;
             r->r_r[k] = right[k], r->delta[k] = s->delta[k];
-        });
-        team.each(1, 1, [=](int, int) {
-            for (int k = 0; k < n * n; k += n + 1)
-                s->negative |= r->moved[k].re < -weakest_of_steps * s->shift * s->p_p[k].re;
+            if (i == j && ap_p.re < -weakest_of_steps * shifted.re)
+                s->negative = 1;
         });
         invert_some(team, room, s, r->moved);
         team.each(n, n, [=](int i, int j) {
@@ -257,17 +265,20 @@ struct StepLength {
 // taken for convergence.
 struct Judge {
     BlockHead *head;
+    const Room *room;
     MILCGPU_HD void operator()(int, int) const {
         BlockHead &s = *head;
+        const double factor = s.reliable_factor;
         bool finite = true, done = true, any_done = false, fallen = true;
         double highest = 0;
         for (int j = 0; j < s.sources; ++j) {
-            const bool at_target = s.rr[j] < s.target_rr[j];
-            finite = finite && s.rr[j] < INFINITY;
-            highest = fmax(highest, s.rr[j] / s.target_rr[j]);
+            const double rr = room->rr[j];
+            const bool at_target = rr < room->target_rr[j];
+            finite = finite && rr < INFINITY;
+            highest = fmax(highest, room->over_target[j]);
             done = done && at_target;
             any_done = any_done || at_target;
-            fallen = fallen && (at_target || s.rr[j] < s.reliable_factor * s.largest_rr[j]);
+            fallen = fallen && (at_target || rr < factor * room->largest_rr[j]);
         }
         ++s.iterations;
         if (s.lowest_at == 0 || highest < s.lowest)
@@ -313,9 +324,12 @@ struct NextDirection {
                                             : unit(false));
         });
         team.each(n, 1, [=](int j, int) { // r_j = sum over i of R_i delta_ij
-            s->rr[j] = adjoint_product(r->delta, r->moved, j, j, n).re;
-            s->largest_rr[j] = fmax(s->largest_rr[j], s->rr[j]);
-            if (lock_step && s->rr[j] < s->target_rr[j])
+            const double rr = adjoint_product(r->delta, r->moved, j, j, n).re, target = s->target_rr[j];
+            const double largest = fmax(s->largest_rr[j], rr);
+            s->rr[j] = r->rr[j] = rr;
+            s->largest_rr[j] = r->largest_rr[j] = largest;
+            r->target_rr[j] = target, r->over_target[j] = rr / target;
+            if (lock_step && rr < target)
                 r->beta[j * n + j] = unit(false);
         });
         if (new_basis) {
@@ -329,7 +343,7 @@ struct NextDirection {
             });
             move_p_p(team, room, s);
         }
-        team.each(1, 1, Judge{s});
+        team.each(1, 1, Judge{s, r});
     }
 };
 
@@ -373,25 +387,36 @@ template <class Work> void run_one_block(Device &device, const Work &work, const
 MILCGPU_HD const Complex<double> *alpha_of(const BlockState *s, int step, double) { return s->alpha[step]; }
 MILCGPU_HD const Complex<float> *alpha_of(const BlockState *s, int step, float) { return s->alpha_in_single[step]; }
 
-// Each thread has one site of all sources, or of up to `most` sources.
-template <class S, int most> struct UpdateBlock {
-    using Real = typename S::Real;
+// What an update of solutions works on. P: directions of iteration k at k mod cg_kept_steps.
+struct SolutionUpdate {
     SourceAddresses<most_block> p[cg_kept_steps];
     unsigned char *x; // of source 0
     size_t source_bytes, stride;
     const BlockState *s;
-    int steps, first;
+    int steps;
     bool stopped;
+    // The iterations whose directions are to be added, up to the last one; 0: nothing is to be done.
+    MILCGPU_HD int pending() const {
+        if ((s->active != 0) == stopped || s->stop == CgStop::nan_or_inf || (stopped && s->iterations == 0))
+            return 0;
+        return stopped ? (s->iterations + cg_kept_steps - 1) % cg_kept_steps + 1 : steps;
+    }
+    // Where the directions of the k-th of them lie.
+    MILCGPU_HD int place_of(int k, int pending) const { return (s->iterations - pending + k) % cg_kept_steps; }
+    MILCGPU_HD unsigned char *solution(int j) const { return x + s->place[j] * source_bytes; }
+};
+
+// Each thread has one site of all sources, or of up to `most` sources.
+template <class S, int most> struct UpdateBlock : SolutionUpdate {
+    using Real = typename S::Real;
+    int first;
     MILCGPU_HD void operator()(int i) const {
-        const int n = s->sources, iterations = s->iterations;
-        if ((s->active != 0) == stopped || s->stop == CgStop::nan_or_inf)
-            return;
-        const int pending = stopped ? (iterations + cg_kept_steps - 1) % cg_kept_steps + 1 : steps;
-        if (stopped && iterations == 0)
+        const int n = s->sources, steps_to_add = pending();
+        if (steps_to_add == 0)
             return;
         Vector<Real> sum[most] = {};
-        for (int k = 0; k < pending; ++k) {
-            const int step = (iterations - pending + k) % cg_kept_steps;
+        for (int k = 0; k < steps_to_add; ++k) {
+            const int step = place_of(k, steps_to_add);
             const Complex<Real> *const alpha = alpha_of(s, step, Real()) + first;
             MILCGPU_UNROLL_TWICE // loads the next direction meanwhile
                 for (int source = 0; source < n; ++source) {
@@ -408,14 +433,94 @@ template <class S, int most> struct UpdateBlock {
         }
         MILCGPU_UNROLL
         for (int j = 0; j < most; ++j)
-            if (first + j < n) {
-                unsigned char *const to = x + s->place[first + j] * source_bytes;
-                store_spinor<SpinorDouble>(to, stride, i,
-                                           load_spinor<SpinorDouble, Reuse::written>(to, stride, i) +
+            if (first + j < n)
+                store_spinor<SpinorDouble>(solution(first + j), stride, i,
+                                           load_spinor<SpinorDouble, Reuse::written>(solution(first + j), stride, i) +
                                                s->scale[first + j] * convert<double>(sum[j]));
-            }
     }
 };
+
+#if defined(MILCGPU_WITH_CUDA)
+// The same in single precision: a thread has two sites of a colour, which it loads as 16 bytes, and all sources. So
+// directions are read once. Coefficients wait in shared memory, as rows of `most`.
+constexpr int update_threads = 128;
+template <int most>
+__global__ void __launch_bounds__(update_threads, most > 12 ? 3 : 4)
+    update_pairs(const SolutionUpdate u, int sites, int blocks_a_colour) {
+    cuda::wait_for_previous();
+    constexpr int ahead = 8;     // directions that are loaded ahead
+    constexpr int at_once = 4; // solutions
+    __shared__ float4 rows[cg_kept_steps * most][most / 2];
+    const BlockState *const s = u.s;
+    const int n = s->sources, pending = u.pending(), count = pending * n;
+    if (count == 0)
+        return;
+    for (int k = threadIdx.x; k < count * most; k += update_threads) {
+        const int row = k / most, j = k % most, step = row / n, i = row - step * n;
+        reinterpret_cast<Complex<float> *>(rows[row])[j] =
+            j < n ? s->alpha_in_single[u.place_of(step, pending)][i * n + j] : Complex<float>{0, 0};
+    }
+    __syncthreads();
+    const int colour = blockIdx.x / blocks_a_colour;
+    const int pair = (blockIdx.x - colour * blocks_a_colour) * update_threads + threadIdx.x, site = 2 * pair;
+    if (site >= sites)
+        return;
+    const size_t at = (colour * u.stride + site) * sizeof(Complex<float>);
+    int step = 0, source = 0; // of the direction that is loaded next
+    const auto load = [&] {
+        const unsigned char *const from = u.p[u.place_of(step, pending)][source] + at;
+        if (++source == n)
+            source = 0, ++step;
+        return __ldg(reinterpret_cast<const float4 *>(from));
+    };
+    float4 direction[ahead];
+    MILCGPU_UNROLL
+    for (int k = 0; k < ahead; ++k)
+        direction[k] = k < count ? load() : float4{};
+    Complex<float> sum[most][2] = {};
+    for (int first = 0; first < count; first += ahead)
+        MILCGPU_UNROLL
+    for (int k = 0; k < ahead; ++k) {
+        if (first + k >= count)
+            break;
+        const float4 v = direction[k];
+        if (first + k + ahead < count)
+            direction[k] = load();
+        MILCGPU_UNROLL
+        for (int j = 0; j < most; j += 2) {
+            const float4 a = rows[first + k][j / 2];
+            sum[j][0] = plus(sum[j][0], {a.x, a.y}, {v.x, v.y});
+            sum[j][1] = plus(sum[j][1], {a.x, a.y}, {v.z, v.w});
+            sum[j + 1][0] = plus(sum[j + 1][0], {a.z, a.w}, {v.x, v.y});
+            sum[j + 1][1] = plus(sum[j + 1][1], {a.z, a.w}, {v.z, v.w});
+        }
+    }
+    const auto solution = [&](int j) {
+        return reinterpret_cast<double2 *>(u.solution(j < n ? j : n - 1)) + colour * u.stride + site;
+    };
+    const bool both = site + 1 < sites;
+    MILCGPU_UNROLL
+    for (int first = 0; first < most; first += at_once) {
+        double2 x[at_once][2];
+        MILCGPU_UNROLL
+        for (int j = 0; j < at_once; ++j)
+            MILCGPU_UNROLL
+        for (int k = 0; k < 2; ++k)
+            x[j][k] = solution(first + j)[both ? k : 0];
+        MILCGPU_UNROLL
+        for (int j = 0; j < at_once; ++j) {
+            if (first + j >= n)
+                break;
+            const double scale = s->scale[first + j];
+            MILCGPU_UNROLL
+            for (int k = 0; k < 2; ++k)
+                if (k == 0 || both)
+                    solution(first + j)[k] = make_double2(x[j][k].x + scale * double(sum[first + j][k].re),
+                                                          x[j][k].y + scale * double(sum[first + j][k].im));
+        }
+    }
+}
+#endif
 
 } // namespace
 
@@ -432,27 +537,38 @@ void block_redirect(Device &device, BlockState *state, const BlockRedirect &how)
 }
 
 void update_block_solutions(Device &device, const BlockSolutions &v, const BlockState *state, int steps, bool stopped) {
+    SolutionUpdate update{};
+    for (int k = 0; k < cg_kept_steps; ++k)
+        update.p[k] = v.p[k];
+    update.x = v.x.data, update.source_bytes = v.x.source_bytes;
+    update.stride = v.p[0].stride;
+    update.s = state, update.steps = steps, update.stopped = stopped;
+    const int n = v.p[0].sources, sites = v.p[0].sites;
+#if defined(MILCGPU_WITH_CUDA)
+    if (device.on_gpu() && v.p[0].precision == Precision::single) {
+        const int blocks = ((sites + 1) / 2 + update_threads - 1) / update_threads; // of a colour
+        const auto start = [&](auto most) {
+            cuda::start(device, "update solutions of a block", 3 * blocks, update_threads,
+                        update_pairs<decltype(most)::value>, update, sites, blocks);
+        };
+        n <= 4    ? start(std::integral_constant<int, 4>())
+        : n <= 8  ? start(std::integral_constant<int, 8>())
+        : n <= 12 ? start(std::integral_constant<int, 12>())
+                  : start(std::integral_constant<int, 16>());
+        return;
+    }
+#endif
     for_precision(v.p[0].precision, [&](auto format) {
         using S = decltype(format);
-        const int n = v.p[0].sources;
         const auto start = [&](auto most) {
-            UpdateBlock<S, decltype(most)::value> body{};
-            for (int k = 0; k < cg_kept_steps; ++k)
-                body.p[k] = v.p[k];
-            body.x = v.x.data, body.source_bytes = v.x.source_bytes;
-            body.stride = v.p[0].stride;
-            body.s = state, body.steps = steps, body.stopped = stopped;
-            for (body.first = 0; body.first < n; body.first += most)
-                launch(device, v.p[0].sites, body, "update solutions of a block");
+            UpdateBlock<S, decltype(most)::value> body{update, 0};
+            for (; body.first < n; body.first += most)
+                launch(device, sites, body, "update solutions of a block");
         };
         if (n <= 4)
             start(std::integral_constant<int, 4>());
-        else if (n <= 8 || std::is_same<S, SpinorDouble>::value)
-            start(std::integral_constant<int, 8>());
-        else if (n <= 12)
-            start(std::integral_constant<int, 12>());
         else
-            start(std::integral_constant<int, 16>());
+            start(std::integral_constant<int, 8>());
     });
 }
 

@@ -87,20 +87,21 @@ template <class Where, class Spinor, Precision link, int reals, Kept of_links, c
         }
     };
 
+    // Long links first: single and half precision take up to 4 % less time than with fat links first.
     // At: Where, or Lattice, for sites that have no neighbour among ghosts. ghosts.neighbour(hops, at): the neighbour
     // with this index.
     template <class At, Kept kept = of_links, class Ghosts>
     MILCGPU_HD_ONCE void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i, Ghosts &ghosts) const {
         const At &where = lattice;
         const int forward = where.forward(site, mu, 1), backward = where.backward(site, mu, 1);
-        this->template fat_link<kept>(seen, 0, mu, i).add_forward(sum.fat, ghosts.neighbour(*this, forward));
-        this->template fat_link<kept>(seen, 1, mu, backward)
-            .subtract_backward(sum.fat, ghosts.neighbour(*this, backward));
         const int hops = lattice.third_hop[mu];
         const int forward3 = where.forward(site, mu, hops), backward3 = where.backward(site, mu, hops);
         this->template long_link<kept>(seen, 0, mu, i).add_forward(sum.lng, ghosts.neighbour(*this, forward3));
         this->template long_link<kept>(seen, 1, mu, backward3)
             .subtract_backward(sum.lng, ghosts.neighbour(*this, backward3));
+        this->template fat_link<kept>(seen, 0, mu, i).add_forward(sum.fat, ghosts.neighbour(*this, forward));
+        this->template fat_link<kept>(seen, 1, mu, backward)
+            .subtract_backward(sum.fat, ghosts.neighbour(*this, backward));
     }
 
     MILCGPU_HD Part part(int i, int mu) const {
@@ -151,14 +152,41 @@ template <class Where, class Spinor, Precision link, int reals, Kept of_links, c
 };
 
 // D of several sources, which lie `source_bytes` apart. Each link is loaded and decoded once for all sources of a
-// thread.
+// thread. Fat and long links have one sum, in units of the fat links' scale, because registers decide how many sources
+// a thread can take.
 template <class Where, class Spinor, Precision link, int reals>
 struct SourcesHops : Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks> {
     using Base = Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks>;
-    using typename Base::Part;
+    using typename Base::Real;
     using typename Base::Seen;
     using typename Base::Vec;
     size_t source_bytes;
+    Real unit, long_in_units;
+
+    // After fat_scale and long_scale have been set. Fat links that are all zero may have the scale 0.
+    void set_unit() {
+        unit = this->fat_scale != 0 ? this->fat_scale : Real(1);
+        long_in_units = this->long_scale / unit;
+    }
+
+    struct Part {
+        Vec sum;
+    };
+    MILCGPU_HD Vec scaled(const Part &part) const { return unit * part.sum; }
+
+    using LongLink = Link<link, reals>;
+    MILCGPU_HD LongLink scaled_long_link(Seen &seen, int other, int mu, int i) const {
+        LongLink l = this->long_link(seen, other, mu, i);
+        if constexpr (!LongLink::pivoted)
+            l.scale(long_in_units);
+        return l;
+    }
+    MILCGPU_HD Vec beside_long_link(const Vec &x) const {
+        if constexpr (LongLink::pivoted)
+            return long_in_units * x;
+        else
+            return x;
+    }
 
     // sum[r] belongs to source own.k[r]. at_once: for how many directions data may be loaded at the same time.
     template <int at_once, int count, int most>
@@ -170,7 +198,7 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks> {
         const auto each = [&](int at, const auto &add) {
             MILCGPU_UNROLL
             for (int r = 0; r < count; ++r)
-                add(sum[r], load_spinor<Spinor>(from[r], this->stride, at));
+                add(sum[r].sum, load_spinor<Spinor>(from[r], this->stride, at));
         };
         const Site site = this->lattice.site(this->parity, i);
         Seen seen;
@@ -183,13 +211,13 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks> {
                       forward3 = this->lattice.forward(site, mu, hops),
                       backward3 = this->lattice.backward(site, mu, hops);
             const auto fat_ahead = this->fat_link(seen, 0, mu, i);
-            each(forward, [&](Part &part, const Vec &x) { fat_ahead.add_forward(part.fat, x); });
+            each(forward, [&](Vec &to, const Vec &x) { fat_ahead.add_forward(to, x); });
             const auto fat_behind = this->fat_link(seen, 1, mu, backward);
-            each(backward, [&](Part &part, const Vec &x) { fat_behind.subtract_backward(part.fat, x); });
-            const auto long_ahead = this->long_link(seen, 0, mu, i);
-            each(forward3, [&](Part &part, const Vec &x) { long_ahead.add_forward(part.lng, x); });
-            const auto long_behind = this->long_link(seen, 1, mu, backward3);
-            each(backward3, [&](Part &part, const Vec &x) { long_behind.subtract_backward(part.lng, x); });
+            each(backward, [&](Vec &to, const Vec &x) { fat_behind.subtract_backward(to, x); });
+            const auto long_ahead = scaled_long_link(seen, 0, mu, i);
+            each(forward3, [&](Vec &to, const Vec &x) { long_ahead.add_forward(to, beside_long_link(x)); });
+            const auto long_behind = scaled_long_link(seen, 1, mu, backward3);
+            each(backward3, [&](Vec &to, const Vec &x) { long_behind.subtract_backward(to, beside_long_link(x)); });
         }
     }
 };

@@ -1,15 +1,18 @@
 // The rows of the dslash table by spinor precision, with their launch shapes: blocks of 256 threads that must fit on an
 // SM, which bounds the registers a thread, and threads a block. Blocks of 128 threads: 64 and 256 were no faster.
 //
-// Several sources without sums: a thread does four sources, in blocks of 64 threads, 6 of which fit on an SM (168
-// registers; in double 4 blocks, 255 registers). With 8 sources and more, two sources per thread were 15 to 30 %
-// slower, one source twice as slow. Blocks that hold several sources of a tile side by side were no faster. Loading all
-// directions at once is faster in single precision only. In a conjugate gradient, with sums, a thread does one source:
-// four were 3 to 20 % slower at 16^4, because one block adds the sums of its four sources one after the other.
+// Several sources without sums, in blocks of 64 threads: in single and half a thread does up to 6 sources in 128
+// registers (8 blocks on an SM), or 8 in 168; in double 4 in 255. In a conjugate gradient, with sums, a thread does one
+// source: four were 3 to 20 % slower at 16^4, because one block adds the sums of its four sources one after the other.
 #pragma once
 #include "gpu_kernels/dslash/stencil.h"
 
 namespace milcgpu {
+
+struct SixOrEightSources {
+    static constexpr int together = 8, directions = 1;
+    static constexpr int blocks(int count) { return count > 6 ? 6 : 8; }
+};
 
 // Double precision: 16-byte loads by nature. The arithmetic of one site needs about 120 registers; few threads with
 // many independent loads in flight serve the memory better than many with few (80 registers: 9 % slower with 13 reals),
@@ -31,7 +34,7 @@ template <class Where> void single_rows(std::vector<DslashKernel> &table, const 
     add_rows<Where, SpinorSingle, Precision::double_, 2, 128>(table, file);
     add_rows<Where, SpinorSingle, Precision::single, 3, 128>(table, file);
     add_rows<Where, SpinorSingle, Precision::half, 3, 128>(table, file);
-    add_sources_rows<Where, SpinorSingle, Precision::single, 3, SourcesShape<4, 6, 4>>(table, file);
+    add_sources_rows<Where, SpinorSingle, Precision::single, 3, SixOrEightSources>(table, file);
 }
 
 // Half precision: links 16-bit fixed point, spinors one 16-byte word of six 20-bit numbers and their exponent;
@@ -44,7 +47,7 @@ template <class Where> void half_rows(std::vector<DslashKernel> &table, const ch
     add_rows<Where, SpinorHalf, Precision::double_, 2, 128>(table, file);
     add_rows<Where, SpinorHalf, Precision::single, 4, 128>(table, file);
     add_rows<Where, SpinorHalf, Precision::half, 4, 128>(table, file);
-    add_sources_rows<Where, SpinorHalf, Precision::half, 3, SourcesShape<4, 6, 1>>(table, file);
+    add_sources_rows<Where, SpinorHalf, Precision::half, 3, SixOrEightSources>(table, file);
 }
 
 } // namespace milcgpu

@@ -20,16 +20,17 @@ template <class Stencil> struct SourcesStencil {
     }
 };
 
-// Several sources without sums. A thread does `together` of them, and `blocks` blocks of 64 threads fit on an SM.
-// directions: for how many of them data may be loaded at the same time.
+// Several sources without sums. A thread does up to `together` of them. blocks(count): how many blocks of 64 threads
+// with `count` sources each fit on an SM. directions: for how many of them data may be loaded at the same time.
 template <int together_, int blocks_, int directions_> struct SourcesShape {
-    static constexpr int together = together_, blocks = blocks_, directions = directions_;
+    static constexpr int together = together_, directions = directions_;
+    static constexpr int blocks(int) { return blocks_; }
 };
 template <class Spinor, class Hops, class Shape> struct TogetherStencil : Hops, Shape {
     using typename Hops::Part;
     Ending<Spinor> end; // of source 0
     // Sources own.k[r], r < wanted.
-    template <int count, int most> MILCGPU_HD void of(int i, const Sources<most> &own, int wanted = count) const {
+    template <int count> MILCGPU_HD void of(int i, const Sources<count> &own, int wanted = count) const {
         Part part[count] = {};
         this->template all<Shape::directions>(i, own, part);
         MILCGPU_UNROLL

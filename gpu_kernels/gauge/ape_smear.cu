@@ -4,7 +4,7 @@
 #include "gpu_kernels/gauge/gauge_fix.h"
 #include "gpu_kernels/gauge/su2.h"
 #include "gpu_kernels/links/gram_schmidt.h"
-#include "gpu_kernels/links/staples.h"
+#include "gpu_kernels/links/staple_products.h"
 
 namespace milcgpu {
 
@@ -25,24 +25,29 @@ template <Precision p> struct ApeSmear {
         if (!item.valid)
             return {{0}};
         const int mu = item.part;
-        const Staples<p, 18> staples{lattice, u, mu, {}, false};
         const Site x = lattice.site(item.parity, item.i);
         Matrix<Real> sum = {};
         int count = 0;
-        for (int k = 0; k < 3; ++k) {
-            const int nu = staples.other(k);
+        MILCGPU_ROLLED // unrolled, loads would be moved together, and registers spill
+            for (int k = 0; k < 3; ++k) {
+            const int nu = k + (k >= mu), opposite = 1 - item.parity;
             if (mu < 3 && nu == 3 && !staples_in_time)
                 continue;
-            staples.add_staple(sum, x, item.parity, nu, u, mu);
+            const int ahead = lattice.forward(x, mu, 1), up = lattice.forward(x, nu, 1);
+            add_staple_up(sum, Elements(u, item.parity, nu, item.i), Elements(u, opposite, mu, up),
+                          Elements(u, opposite, nu, ahead));
+            const Site down = lattice.hop(x, nu, -1);
+            add_staple_down(sum, Elements(u, opposite, nu, down.index()), Elements(u, opposite, mu, down.index()),
+                            Elements(u, item.parity, nu, lattice.forward(down, mu, 1)));
             count += 2;
         }
-        const double sign = phased ? phases.sign(x, mu) : 1, norm = 1 / (1 + weight * count);
-        Matrix<double> v = times(sign * norm, convert<double>(u.load(item.parity, mu, item.i)));
-        multiply_add(v, (phased ? -sign : sign) * weight * norm, convert<double>(sum));
+        const double sign = phased ? phases.sign(x, mu) : 1, norm = sign / (1 + weight * count);
+        Matrix<double> v = times(norm, convert<double>(u.load(item.parity, mu, item.i)));
+        multiply_add(v, (phased ? -weight : weight) * norm, convert<double>(sum));
         Matrix<double> w = v;
         if (most_hits > 0)
             gram_schmidt(w);
-        const bool good = most_hits == 0 || project_by_hits(v, w, most_hits, tolerance);
+        const bool good = most_hits == 0 || project_by_hits<true>(v, w, most_hits, tolerance);
         to.store(item.parity, mu, item.own, convert<Real>(times(sign, w)));
         return {{good ? 0.0 : 1.0}};
     }
@@ -53,7 +58,7 @@ template <Precision p> struct ApeSmear {
 double ape_smear_bytes(Precision p) { return 8 * link_bytes(p, 18); }
 double ape_smear_flops(const ApeSpec &spec) {
     const double staples = (spec.staples_in_time ? 18 : 12) + 6;
-    return staples * 414 + 4 * (190 + 198 + spec.most_hits * (2 * 84 + 20.0));
+    return staples * 414 + 4 * (190 + 198 + spec.most_hits * (84 + 56 + 20.0));
 }
 
 double ape_smear(Device &device, const WideBox &box, const LinkField &u, const ApeSpec &spec, const LinkField &to) {
@@ -71,7 +76,8 @@ double ape_smear(Device &device, const WideBox &box, const LinkField &u, const A
                                        spec.weight,
                                        spec.tolerance,
                                        spec.most_hits};
-        sums = sum_to_host<1>(device, work.threads(), body, "APE smearing");
+        constexpr int blocks = 2; // 128 registers: that gives 16 warps a multiprocessor, which this needs
+        sums = sum_to_host<1, blocks>(device, work.threads(), body, "APE smearing");
     });
     return sums.v[0];
 }

@@ -57,7 +57,7 @@ template <Precision p> struct HypLevel {
         Matrix<double> w = times(sign, convert<double>(link)), v = times(1 - alpha, w);
         multiply_add(v, (phased ? -sign : sign) * alpha / (2 * level),
                      convert<double>(staples_of(x, item.parity, mu, other)));
-        project_by_hits(v, w, hits, 0);
+        project_by_hits<false>(v, w, hits, 0); // links may be rounded to single precision
         to.store(item.parity, mu, item.own, convert<Real>(times(sign, w)));
     }
 };

@@ -183,7 +183,7 @@ void add_laplace_rows_of_sources(std::vector<LaplaceKernel> &table, const char *
                          max_shifts,
                          launch_laplace_of_sources<Spinor, reals, directions, min_blocks, Shape>,
                          file,
-                         {tile_sites, Shape::blocks, Shape::together}});
+                         {tile_sites, Shape::blocks(Shape::together), Shape::together}});
     });
 }
 

@@ -4,6 +4,15 @@
 
 namespace milcgpu {
 
+// 1 / sqrt(x), to one unit in the last place on the GPU
+MILCGPU_HD double reciprocal_root(double x) {
+#if MILCGPU_ON_DEVICE
+    return rsqrt(x);
+#else
+    return 1 / sqrt(x);
+#endif
+}
+
 MILCGPU_HD Matrix<double> times(double factor, Matrix<double> m) {
     MILCGPU_UNROLL
     for (int k = 0; k < 9; ++k)
@@ -16,7 +25,7 @@ MILCGPU_HD double row_norm(const Matrix<double> &u, int row) {
 }
 
 MILCGPU_HD void normalise_row(Matrix<double> &u, int row, double size2) {
-    const double scale = 1 / sqrt(size2);
+    const double scale = reciprocal_root(size2);
     MILCGPU_UNROLL
     for (int k = 0; k < 3; ++k)
         u.e[row][k] = scale * u.e[row][k];

@@ -101,6 +101,16 @@ template <Precision p, int reals> struct Link {
         }
     }
 
+    // The link times a number. Where row 0 and column 0 are all that is known, vectors are multiplied instead.
+    MILCGPU_HD void scale(Real s) {
+        static_assert(!pivoted, "a pivoted link cannot be scaled");
+        MILCGPU_UNROLL
+        for (int row = 0; row < 3; ++row)
+            MILCGPU_UNROLL
+        for (int k = 0; k < 3; ++k)
+            u.e[row][k] = s * u.e[row][k];
+    }
+
     // acc += L x
     template <class T> MILCGPU_HD void add_forward(Vector<T> &acc, const Vector<T> &x) const {
         if constexpr (pivoted) {

@@ -30,7 +30,8 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_RESIDENT", "1 0 nan", "1",
          "1: gauge field and momenta stay on the device; 0: they are copied back after every routine; nan: for tests, "
          "old copies on the host are overwritten"},
-        {"MILCGPU_GATHER", "1 0", "1", "1: all colours of a set of propagators are solved in one call (ks_spectrum)"},
+        {"MILCGPU_GATHER", "1 0", "1",
+         "1: all colours of a set of propagators are solved in one call (ks_spectrum), masses far apart one by one"},
         {"MILCGPU_FIELDS", "auto keep load", "auto",
          "keep: quark fields stay on the device from one routine to the next; load: every routine loads what it reads; "
          "auto: keep on a GPU with 4 threads of the host or more"},

@@ -1,9 +1,13 @@
 // Start and exit: what is taken over, and the tables that say so.
+#include "gpu_kernels/backend/wake.h"
 #include "milc_glue/plugin/rank_start.h"
 #include "milc_glue/plugin/solve.h"
 #include "milc_glue/start_context.h"
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <thread>
 #include <utility>
 
 using namespace milcgpu;
@@ -83,6 +87,22 @@ void print_start(Plugin &p, const milcgpu_milc &milc) {
         p.say(1, std::string("memory of one set of links and a solve:\n") + plan);
 }
 
+// Before the start, where a setting that is refused is not said yet.
+std::optional<Settings> settings_if_good() {
+    try {
+        return Settings::of_environment();
+    } catch (const Error &) {
+        return {};
+    }
+}
+
+// Started by milcgpu_plugin_wake(). The process does not exit in the middle of it.
+std::thread waking;
+void wait_until_awake() {
+    if (waking.joinable())
+        waking.join();
+}
+
 bool tables_are_due = false;
 
 // What the door said at the start, for a table that comes when it has retreated.
@@ -149,7 +169,36 @@ int refused(const Plugin &p, const std::string &why) {
 
 extern "C" {
 
+void milcgpu_plugin_wake(int node_rank) {
+    answer_of("the GPU's early start", "It starts with the first routine", 0, [&] {
+        const std::optional<Settings> settings = settings_if_good();
+        if (!settings || settings->is_on("MILCGPU_OFF") || settings->is("MILCGPU_BACKEND", "host") || waking.joinable())
+            return 0;
+        const int given = settings->is_given("MILCGPU_DEVICE") ? std::stoi((*settings)["MILCGPU_DEVICE"]) : -1;
+        waking = std::thread([given, node_rank] {
+            const int count = given < 0 ? Device::gpu_count() : 0;
+            if (given >= 0 || count > 0)
+                wake(given >= 0 ? given : node_rank % count);
+        });
+        std::atexit(wait_until_awake);
+        return 0;
+    });
+}
+
+double milcgpu_plugin_unitarity(const void *first, size_t pitch, size_t sites, int in_double) {
+    constexpr double refused = 1;
+    return answer_of("check_unitarity", "MILC's own routine does this call", refused, [&] {
+        const std::optional<Settings> settings = settings_if_good();
+        if (!settings || settings->is_on("MILCGPU_OFF") || !settings->is("MILCGPU_COMPARE", "0"))
+            return refused;
+        const size_t bytes = 4 * 18 * (in_double != 0 ? sizeof(double) : sizeof(float));
+        const double worst = worst_unitarity({first, sites, bytes, pitch}, in_double != 0);
+        return worst < refused ? worst : refused;
+    });
+}
+
 int milcgpu_plugin_start(const milcgpu_milc *milc) {
+    wait_until_awake();
     Plugin &p = plugin();
     const char *after = milc->own_routines != 0 ? "MILC runs on the CPU" : "It could not be done";
     const int started = common_answer_of("start", after, -1, [&] {
@@ -234,6 +283,21 @@ int milcgpu_plugin_gathers(void) {
     const bool yes = p.active() && !p.settings.is("MILCGPU_GATHER", "0");
     if (yes && !std::exchange(p.said_gathers, true))
         p.say(1, "all colours of a set of propagators are solved in one call (MILCGPU_GATHER=0: one after the other)");
+    return yes;
+}
+int milcgpu_plugin_mass_by_mass(int n, const double *masses) {
+    Plugin &p = plugin();
+    // The steps of a solve are as 1 / mass, or fewer for masses that are lighter than the spectrum. Together all masses
+    // take those of the lightest, for either parity.
+    constexpr double parities = 2;
+    const double lightest = *std::min_element(masses, masses + n);
+    double steps = 0; // of those of the lightest
+    for (int i = 0; i < n; ++i)
+        steps += lightest / masses[i];
+    const bool yes = p.active() && !p.settings.is("MILCGPU_GATHER", "0") && lightest > 0 && steps <= parities;
+    if (yes && !std::exchange(p.said_mass_by_mass, true))
+        p.say(1, "masses of a set that lie far apart are solved one by one, on the even sites alone (MILCGPU_GATHER=0: "
+                 "together, on both parities)");
     return yes;
 }
 int milcgpu_plugin_compare(void) { return plugin().compare; }

@@ -36,7 +36,8 @@ struct Plugin {
     const Policy *policy = nullptr; // of solves that ask for none, and of all where MILCGPU_PRECISION is set
     int verbosity = 1, compare = 0, reconstruct = 18;
     int watch_threads = 0; // that look at links while a GPU solves
-    bool takes_dslash = false, retreated = false, floor_was_said = false, said_gathers = false;
+    bool takes_dslash = false, retreated = false, floor_was_said = false, said_gathers = false,
+         said_mass_by_mass = false;
 
     std::unique_ptr<LinkCache> links;
     std::unique_ptr<GaugeOwner> gauge;

@@ -9,6 +9,20 @@ void __real_create_hisq_links_milc(info_t *, fn_links_t **, fn_links_t **, hisq_
 void destroy_hisq_links_milc(ks_action_paths_hisq *, hisq_auxiliary_t *, fn_links_t **, fn_links_t *)
     __attribute__((weak));
 
+void __real_fermion_links_want_aux(int) MILCGPU_ORIGINAL;
+
+/* MILC destroys the auxiliary links at once where a program has said that it does not want them: measurements. They are
+ * not filled then, unless links were made that keep theirs, which a program may make anew at any time. */
+static int aux_wanted = 1, aux_ever_kept = 0;
+void __wrap_fermion_links_want_aux(int request) {
+    aux_wanted = request;
+    __real_fermion_links_want_aux(request);
+}
+static int fills_auxiliary(int want_deps) {
+    aux_ever_kept = aux_ever_kept || aux_wanted;
+    return aux_ever_kept || want_deps || milcgpu_plugin_compare();
+}
+
 int milcgpu_has_hisq(void) { return __real_create_hisq_links_milc != NULL; }
 
 /* create_fn_links without filling the fields with zeros. */
@@ -60,8 +74,9 @@ int milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *s
     *spec = hisq_spec_of(ap);
     return can_make(ap);
 }
+/* fill: the auxiliary links, too. */
 static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_auxiliary_t *aux,
-                     const ks_action_paths_hisq *ap, const su3_matrix *links, int alone) {
+                     const ks_action_paths_hisq *ap, const su3_matrix *links, int alone, int fill) {
     milcgpu_fatlink_spec spec = hisq_spec_of(ap);
     milcgpu_fatlink_report report;
     void *fat[MAX_NAIK], *lng[MAX_NAIK];
@@ -73,11 +88,11 @@ static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_au
         eps[i] = i == 0 ? 0 : ap->eps_naik[i];
         fn[i]->eps_naik = eps[i];
     }
-    if (!milcgpu_md_lent(links) && !alone) /* read by MILC's fermion force alone */
+    if (!milcgpu_md_lent(links) && fill) /* read by MILC's fermion force alone */
         milcgpu_plugin_gather_links(links, 4 * sizeof(su3_matrix), aux->U_link);
     if (!milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, milcgpu_md_lent(links) ? NULL : links, ap->n_naiks, eps, fat,
-                              lng, alone ? NULL : aux->V_link, alone ? NULL : aux->Y_unitlink,
-                              alone || aux->WeqY ? NULL : aux->W_unitlink, alone, &report))
+                              lng, fill ? aux->V_link : NULL, fill ? aux->Y_unitlink : NULL,
+                              fill && !aux->WeqY ? aux->W_unitlink : NULL, alone, &report))
         return 0;
     INFO_HISQ_SVD_COUNTER(info) += (int)report.svd_links;
     info->final_flop = milcgpu_fat_flops(&ap->p1) + milcgpu_fat_flops(&ap->p2) + milcgpu_long_flops();
@@ -145,7 +160,7 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
     for (i = 0; i < ap->n_naiks; i++)
         fn[i] = new_fn_links();
     *fn_deps = want_deps ? new_fn_links() : NULL;
-    done = make_hisq(info, fn, *fn_deps, *aux, ap, links, alone);
+    done = make_hisq(info, fn, *fn_deps, *aux, ap, links, alone, !alone && fills_auxiliary(want_deps));
     if (!done) {
         destroy_hisq_links_milc(ap, *aux, fn, *fn_deps);
         cpu_hisq(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
@@ -193,6 +208,6 @@ void milcgpu_fill_hisq(su3_matrix *links) {
     info_t info;
     memset(&info, 0, sizeof info);
     if (!milcgpu_takes_over() ||
-        !make_hisq(&info, milcgpu_unfilled.fn, NULL, milcgpu_unfilled.aux, milcgpu_unfilled.hisq, links, 0))
+        !make_hisq(&info, milcgpu_unfilled.fn, NULL, milcgpu_unfilled.aux, milcgpu_unfilled.hisq, links, 0, 1))
         fill_hisq_by_cpu(links);
 }

@@ -1,8 +1,8 @@
 /* mat_invert_field, mat_invert_uml_field, mat_invert_block, ks_dirac_adj_op_inplace; on master (MILCGPU_MASTER)
  * mat_invert_cg_field, mat_invert_uml_field, mat_invert_block_uml, ks_dirac_adj_op_inplace; mat_invert_multi: M x = b
- * by solves of M^dag M on both parities. Source and guess go to the device once, and the solution comes back once; what
- * MILC does between its solves is done there. The lines, counters and quark_invert_control are those of MILC's routine
- * with the solves of solve.c.
+ * by solves of M^dag M on both parities, or mass by mass. Source and guess go to the device once, and the solution
+ * comes back once; what MILC does between its solves is done there. The lines, counters and quark_invert_control are
+ * those of MILC's routine with the solves of solve.c.
  *
  * Not with deflation, not inv_type CGZ and MG: MILC's routine then calls the solves of solve.c. */
 #include "solve.h"
@@ -216,12 +216,42 @@ void __wrap_ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_
     free(cpu_dst);
 }
 
-/* MILC's own, in which the solutions of several masses stay on the device until M^dag of each comes back. */
+/* Each mass by itself on the even sites, from zero, as MILC does it for two. */
+static int mass_by_mass(su3_vector *src, su3_vector **dst, const ks_param *ksp, int num_masses,
+                        quark_invert_control *qic, imp_ferm_links_t **fn_multi) {
+    int i, iterations = 0;
+    for (i = 0; i < num_masses; i++) {
+        memset(dst[i], 0, even_sites_on_node * sizeof(su3_vector));
+        iterations += __wrap_mat_invert_uml_field(src, dst[i], &qic[i], ksp[i].mass, fn_multi[i]);
+    }
+    return iterations;
+}
+
+/* Where the input asks for UML and fewer steps are needed in all. */
+static int mass_by_mass_pays(const ks_param *ksp, int num_masses, const quark_invert_control *qic,
+                             imp_ferm_links_t **fn_multi) {
+    double masses[num_masses > 0 ? num_masses : 1];
+    int i;
+    for (i = 0; i < num_masses; i++) {
+#ifndef MILCGPU_MASTER /* whose input has no such choice */
+        if (qic[i].inv_type != UMLTYPE)
+            return 0;
+#endif
+        if (!takes(&qic[i], 1, ksp[i].mass, fn_multi[i]))
+            return 0;
+        masses[i] = ksp[i].mass;
+    }
+    return num_masses > 2 && milcgpu_plugin_mass_by_mass(num_masses, masses);
+}
+
+/* Else MILC's own, in which the solutions of several masses stay on the device until M^dag of each comes back. */
 int __wrap_mat_invert_multi(su3_vector *src, su3_vector **dst, ks_param *ksp, int num_masses, quark_invert_control *qic,
                             imp_ferm_links_t **fn_multi) {
     const int stay = num_masses > 0 && milcgpu_takes_over() && milcgpu_plugin_takes_dslash();
     const int counted = total_iters;
     int iterations;
+    if (mass_by_mass_pays(ksp, num_masses, qic, fn_multi))
+        return mass_by_mass(src, dst, ksp, num_masses, qic, fn_multi);
     if (stay)
         milcgpu_plugin_vectors_begin(num_masses, 1);
     iterations = __real_mat_invert_multi(src, dst, ksp, num_masses, qic, fn_multi);

@@ -139,16 +139,19 @@ static void try_adjoint(fn_links_t *fn, const char *fault) {
     }
 }
 
-/* Three masses; the last may have other links, for which it is solved again. */
-static void try_multi(fn_links_t *fn, fn_links_t *fn_last) {
+/* Three masses; the last may have other links, for which it is solved again. Masses close to each other are solved
+ * together, those far apart one by one. */
+static void try_multi(fn_links_t *fn, fn_links_t *fn_last, int far_apart, enum inv_type inverter) {
     su3_vector *src = random_field(250), *x[3], *y[3];
-    ks_param ksp[3] = {{0.3}, {0.1}, {0.2}};
+    ks_param ksp[3] = {{0.3}, {far_apart ? 0.1 : 0.25}, {far_apart ? 0.2 : 0.27}};
     quark_invert_control qic[3], other[3];
     fn_links_t *fn_multi[3] = {fn, fn, fn_last};
     int i;
     for (i = 0; i < 3; i++) {
         x[i] = random_field(251 + i), y[i] = copy(x[i]);
-        other[i] = qic[i] = control(EVENANDODD);
+        qic[i] = control(EVENANDODD);
+        qic[i].inv_type = inverter;
+        other[i] = qic[i];
     }
     mat_invert_multi(src, x, ksp, 3, qic, fn_multi);
     milcgpu_plugin_original(MILCGPU_MAT_INVERT, 1);
@@ -176,8 +179,12 @@ void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault) {
     try_sources_of_one_parity(fn);
     try_guess(fn);
     try_adjoint(fn, fault);
-    try_multi(fn, fn);
-    try_multi(fn, fn_last);
+    try_multi(fn, fn, 0, UMLTYPE);
+    try_multi(fn, fn_last, 0, UMLTYPE);
+    try_multi(fn, fn_last, 1, UMLTYPE);
+#ifndef MILC_HOST_MASTER
+    try_multi(fn, fn, 1, CGTYPE); /* not what was asked for: together */
+#endif
     param.eigen_param.Nvecs = 2; /* there are some, and nobody asks for them */
     try_invert(1, UMLTYPE, 0.1, fn, 0, "none");
     try_invert(1, UMLTYPE, 0.1, fn, 1, "none");

@@ -173,6 +173,8 @@ void load_fn_links_cpu(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_ma
         load_fn_backlinks(fn);
 }
 
+void fermion_links_want_aux(int) {}
+
 void create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
                             ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
     *aux = static_cast<hisq_auxiliary_t *>(std::calloc(1, sizeof(hisq_auxiliary_t)));

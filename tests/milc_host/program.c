@@ -38,6 +38,7 @@ void __real_load_fatlinks_cpu(info_t *, su3_matrix *, ks_component_paths *, su3_
 void __real_load_lnglinks(info_t *, su3_matrix *, ks_component_paths *, su3_matrix *);
 void __real_gaugefix(int, Real, int, Real);
 su3_matrix *__real_ape_smear_4D(Real, int);
+Real __real_check_unitarity(void);
 void __real_create_hisq_links_milc(info_t *, fn_links_t **, fn_links_t **, hisq_auxiliary_t **, ks_action_paths_hisq *,
                                    su3_matrix *, int, int);
 
@@ -441,9 +442,19 @@ static void try_ape(Real weight, int iterations) {
     check(links_differ(ours, theirs) < (MILC_PRECISION == 1 ? 1e-4 : 1e-11), "APE smearing", iterations);
     destroy_G(ours), destroy_G(theirs);
 }
+/* MILC's own names a link that fails. */
+static void try_unitarity(void) {
+    Real *const element = &lattice[17].link[2].e[1][1].real;
+    const double d = fabs(check_unitarity() - __real_check_unitarity());
+    check(d < (MILC_PRECISION == 1 ? 1e-7 : 1e-15), "unitarity", d);
+    *element += 0.1;
+    check(check_unitarity() == __real_check_unitarity(), "a link that is not unitary", 0);
+    *element -= 0.1;
+}
 static void gauge_everything(void) {
     fill_gauge_field(200);
     rephase(OFF);
+    try_unitarity();
     try_ape(0.3, 2);
     try_ape(0.3, 0);
     try_ape(0.3, -1);
@@ -453,6 +464,35 @@ static void gauge_everything(void) {
     rephase(OFF);
     try_gauge(8, 25, 0);
     try_gauge(ZUP, 1, 2e-6);
+}
+
+/* Links of a program that wants no auxiliary ones, then some, then none again. */
+static void auxiliary(void) {
+    ks_action_paths asqtad;
+    ks_action_paths_hisq hisq;
+    su3_matrix *links;
+    int wants;
+    fill_gauge_field(600);
+    fill_action(&asqtad, &hisq);
+    links = create_G_from_site();
+    for (wants = 0; wants < 3; wants++) {
+        fn_links_t *fn[MAX_NAIK], *deps, *other[MAX_NAIK], *other_deps;
+        hisq_auxiliary_t *aux, *other_aux;
+        info_t info = {0};
+        fermion_links_want_aux(wants % 2);
+        create_hisq_links_milc(&info, fn, &deps, &aux, &hisq, links, 0, 1);
+        __real_create_hisq_links_milc(&info, other, &other_deps, &other_aux, &hisq, links, 0, 1);
+        check_links(fn[0], other[0]);
+        check_links(fn[1], other[1]);
+        if (wants > 0) {
+            check(links_differ(aux->U_link, links) == 0, "U", wants);
+            check(links_differ(aux->V_link, other_aux->V_link) < link_limit, "V", wants);
+            check(links_differ(aux->W_unitlink, other_aux->W_unitlink) < link_limit, "W", wants);
+        }
+        destroy_hisq_links_milc(&hisq, aux, fn, deps);
+        destroy_hisq_links_milc(&hisq, other_aux, other, other_deps);
+    }
+    free(links);
 }
 
 /* inverts.c or measurements.c, with links of their own. */
@@ -501,6 +541,11 @@ int main(int argc, char **argv) {
         fill_gauge_field(500);
         rephase(OFF);
         (strcmp(fault, "dirac") == 0 ? try_dirac : try_clover)(argc > 2 ? argv[2] : "none");
+        printf("%d of %d checks wrong\n", failures, checks);
+        normal_exit(failures != 0);
+    }
+    if (strcmp(fault, "auxiliary") == 0) {
+        auxiliary();
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }

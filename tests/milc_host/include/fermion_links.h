@@ -34,6 +34,7 @@ typedef struct {
 } info_t;
 #define INFO_HISQ_SVD_COUNTER(info) ((info)->count1)
 
+void fermion_links_want_aux(int request);
 fn_links_t *create_fn_links(void);
 void init_ferm_links(fn_links_t *fn);
 link_phase_info_t *create_link_phase_info(void);

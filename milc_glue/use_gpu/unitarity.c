@@ -1,0 +1,14 @@
+/* check_unitarity: after a lattice was read MILC tests all links twice, on one thread. Here all threads of the host do
+ * it. Where a link fails, MILC's own says which one, and ends the run. */
+#include "glue.h"
+
+Real __real_check_unitarity(void) MILCGPU_ORIGINAL;
+
+#define MOST_DEVIATION 1e-4 /* that MILC goes on with */
+
+Real __wrap_check_unitarity(void) {
+    double worst = 1;
+    if (numnodes() == 1) /* else the ranks of a host share its threads, and have not said yet how */
+        worst = milcgpu_plugin_unitarity(lattice[0].link, sizeof(site), sites_on_node, MILC_PRECISION == 2);
+    return worst <= MOST_DEVIATION ? (Real)worst : __real_check_unitarity();
+}
