@@ -83,7 +83,7 @@ int plain_read(Device &device, int shape, const Stream &x, const Stream &y, uint
 void plain_write(Device &device, int shape, const Stream &x, const Stream &y, bool onto, uint32_t *aside) {
     cuda::start(device, "plain write", processors << shape / 2, threads,
                 shape % 2 == 0 ? onto ? write_words<4, true> : write_words<4, false>
-                : onto         ? write_words<8, true>
+                : onto ? write_words<8, true>
                                : write_words<8, false>,
                 Chunks(x), Chunks(y), aside);
 }

@@ -13,8 +13,8 @@ struct Stream { // a multiple of 16 bytes of the device's memory
 
 constexpr int stream_shapes = 6, most_stream_blocks = 528; // launch shapes to choose the fastest of
 
-// On the GPU alone. sums: room for most_stream_blocks numbers on the device. As many as are returned add up, modulo 2^32,
-// to the sum of all 32-bit words.
+// On the GPU alone. sums: room for most_stream_blocks numbers on the device. As many as are returned add up, modulo
+// 2^32, to the sum of all 32-bit words.
 int plain_read(milcgpu::Device &, int shape, const Stream &x, const Stream &y, uint32_t *sums);
 // All of x is read. Its beginning goes to y, as it is or, word by word, y ^= x. aside: room as above, for nothing.
 void plain_write(milcgpu::Device &, int shape, const Stream &x, const Stream &y, bool onto, uint32_t *aside);

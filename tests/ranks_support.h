@@ -58,6 +58,7 @@ class Mailroom {
     void say_gpu_memory(int rank, bool yes) { says_gpu_memory_[rank] = yes; }
     void on_gpu(int rank, OnGpu what) { counters_[rank].on_gpu = what; }
     long gpu_messages() const { return gpu_messages_; }
+    const void *gpu_address() const { return gpu_address_; } // where one of them was to arrive
 
   private:
     struct Counters {
@@ -90,6 +91,7 @@ class Mailroom {
         for (const milcgpu_message *m = messages; m != messages + count; ++m) {
             const bool is_on_gpu = milcgpu::is_lasting_on_device(m->send != nullptr ? m->send : m->receive);
             gpu_messages_ += is_on_gpu;
+            gpu_address_ = is_on_gpu && m->receive != nullptr ? m->receive : gpu_address_;
             if (is_on_gpu && counters.on_gpu == OnGpu::refused)
                 return 77;
         }
@@ -160,6 +162,7 @@ class Mailroom {
     std::vector<int> says_gpu_memory_;
     std::mutex mutex_;
     long gpu_messages_ = 0;
+    const void *gpu_address_ = nullptr;
     std::map<Line, Lines> lines_;
     size_t largest_ = 0;
 };

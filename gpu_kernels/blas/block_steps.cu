@@ -35,10 +35,7 @@ struct Block { // each thread has one element
 struct Room { // a and b are the room of an elimination; for a new basis c and d, too
     BlockState::Matrix a, b, c, d, r_r, p_p, delta, inverse, beta, moved;
     double one_over[most_block]; // 1 / the diagonal element before the elimination; 0 if that was not positive
-    // Pivots divided by that element; -1: the row is done. Two of them: before a step of the elimination, and after it.
-    float left[2][most_block];
-    double rr[most_block], target_rr[most_block], largest_rr[most_block]; // as BlockHead's
-    double over_target[most_block];                                       // |r|^2 / target
+    float left[most_block];      // pivots divided by that element; -1: the row is done
 };
 
 MILCGPU_HD Number unit(bool one) { return {one ? 1.0 : 0.0, 0}; }
@@ -49,27 +46,25 @@ template <class Team> MILCGPU_HD void start_pivots(const Team &team, Room &room,
     team.each(most_block, 1, [=](int i, int) {
         const double x = i < n ? r->a[i * n + i].re : 0;
         r->one_over[i] = x > 0 ? 1 / x : 0;
-        r->left[0][i] = x > 0 ? 1.0f : -1.0f;
+        r->left[i] = x > 0 ? 1.0f : -1.0f;
     });
 }
 // The row with the largest pivot, which is eliminated next; -1: no pivot is above `weakest`. A row with NaN is never
-// taken. The last four bits of a pivot make place for the row, so that one maximum finds both, in four steps.
-MILCGPU_HD int next_pivot(const float (&left)[most_block], float weakest) {
-    static_assert(most_block == 16, "a row takes four bits");
-    uint32_t best[most_block];
+// taken.
+MILCGPU_HD int next_pivot(const Room &room, float weakest) {
+    int p = -1;
+    float best = weakest;
     MILCGPU_UNROLL
-    for (int i = 0; i < most_block; ++i)
-        best[i] = left[i] > weakest ? (bit_cast<uint32_t>(left[i]) & ~15u) | (15u - i) : 0u;
-    MILCGPU_UNROLL
-    for (int apart = most_block / 2; apart > 0; apart /= 2)
-        MILCGPU_UNROLL
-    for (int i = 0; i < apart; ++i)
-        best[i] = best[i] > best[i + apart] ? best[i] : best[i + apart];
-    return best[0] != 0 ? 15 - static_cast<int>(best[0] & 15u) : -1;
+    for (int i = 0; i < most_block; ++i) {
+        const float left = room.left[i];
+        p = left > best ? i : p;
+        best = left > best ? left : best;
+    }
+    return p;
 }
-// What is left of row i after a step of the elimination, when its diagonal element has become x.
-MILCGPU_HD float pivot_left(const Room &room, float before, int i, int taken, double x) {
-    return i == taken || before < 0 ? -1.0f : static_cast<float>(x * room.one_over[i]);
+// The new left[i] after a step of the elimination, when the diagonal element of row i has become x.
+MILCGPU_HD float pivot_left(const Room &room, int i, int taken, double x) {
+    return i == taken || room.left[i] < 0 ? -1.0f : static_cast<float>(x * room.one_over[i]);
 }
 
 // room.inverse = inverse of the hermitian n x n matrix room.a by Gauss-Jordan elimination. Only rows and columns with
@@ -78,19 +73,17 @@ template <class Team> MILCGPU_HD void invert(const Team &team, Room &room, int n
     Number *a = room.a, *next = room.b;
     Room *const r = &room;
     start_pivots(team, room, n);
-    int done = 0, turn = 0;
-    for (int p; (p = next_pivot(r->left[turn], static_cast<float>(weakest))) >= 0; done |= 1 << p, turn ^= 1) {
+    int done = 0;
+    for (int p; (p = next_pivot(room, static_cast<float>(weakest))) >= 0; done |= 1 << p) {
         const double inverse = 1 / a[p * n + p].re;
         team.each(n, n, [=](int i, int j) {
             const Number row = inverse * a[p * n + j], column = a[i * n + p];
-            const Number v = i == p && j == p ? Number{inverse, 0}
-                             : i == p         ? row
-                             : j == p         ? -inverse * column
-                                              : minus(a[i * n + j], column, row);
-            next[i * n + j] = v;
-            if (i == j)
-                r->left[turn ^ 1][i] = pivot_left(*r, r->left[turn][i], i, p, v.re);
+            next[i * n + j] = i == p && j == p ? Number{inverse, 0}
+                              : i == p         ? row
+                              : j == p         ? -inverse * column
+                                               : minus(a[i * n + j], column, row);
         });
+        team.each(n, 1, [=](int i, int) { r->left[i] = pivot_left(*r, i, p, next[i * n + i].re); });
         Number *const before = a;
         a = next, next = before;
     }
@@ -106,20 +99,19 @@ template <class Team> MILCGPU_HD void orthonormalize(const Team &team, Room &roo
     Room *const r = &room;
     start_pivots(team, room, n);
     team.each(n, n, [=](int i, int j) { rows[i * n + j] = unit(i == j); });
-    int done = 0, turn = 0;
-    for (int p; (p = next_pivot(r->left[turn], static_cast<float>(weakest))) >= 0; turn ^= 1) {
+    int done = 0;
+    for (int p; (p = next_pivot(room, static_cast<float>(weakest))) >= 0;) {
         done |= 1 << p;
         const double inverse = 1 / a[p * n + p].re;
         const int are_done = done;
         team.each(n, n, [=](int i, int j) {
             const int k = i * n + j;
             const bool left = (are_done >> i & 1) == 0;
-            const Number part = inverse * a[i * n + p], v = left ? minus(a[k], part, a[p * n + j]) : a[k];
-            next[k] = v;
+            const Number part = inverse * a[i * n + p];
+            next[k] = left ? minus(a[k], part, a[p * n + j]) : a[k];
             next_rows[k] = left ? minus(rows[k], part, rows[p * n + j]) : rows[k];
-            if (i == j)
-                r->left[turn ^ 1][i] = pivot_left(*r, r->left[turn][i], i, p, v.re);
         });
+        team.each(n, 1, [=](int i, int) { r->left[i] = pivot_left(*r, i, p, next[i * n + i].re); });
         Number *const before = a, *const rows_before = rows;
         a = next, next = before;
         rows = next_rows, next_rows = rows_before;
@@ -233,12 +225,12 @@ struct StepLength {
         team.each(n, n, [=](int i, int j) {
             const int k = i * n + j;
             const Number bp_bp = s->bp_bp[k];
-            const Number shifted = s->shift * s->p_p[k];
-            const Number ap_p = shifted + (s->sign < 0 ? Number{-bp_bp.re, -bp_bp.im} : bp_bp);
-            r->moved[k] = ap_p;
+            r->moved[k] = s->shift * s->p_p[k] + (s->sign < 0 ? Number{-bp_bp.re, -bp_bp.im} : bp_bp);
             r->r_r[k] = right[k], r->delta[k] = s->delta[k];
-            if (i == j && ap_p.re < -weakest_of_steps * shifted.re)
-                s->negative = 1;
+        });
+        team.each(1, 1, [=](int, int) {
+            for (int k = 0; k < n * n; k += n + 1)
+                s->negative |= r->moved[k].re < -weakest_of_steps * s->shift * s->p_p[k].re;
         });
         invert_some(team, room, s, r->moved);
         team.each(n, n, [=](int i, int j) {
@@ -265,20 +257,17 @@ struct StepLength {
 // taken for convergence.
 struct Judge {
     BlockHead *head;
-    const Room *room;
     MILCGPU_HD void operator()(int, int) const {
         BlockHead &s = *head;
-        const double factor = s.reliable_factor;
         bool finite = true, done = true, any_done = false, fallen = true;
         double highest = 0;
         for (int j = 0; j < s.sources; ++j) {
-            const double rr = room->rr[j];
-            const bool at_target = rr < room->target_rr[j];
-            finite = finite && rr < INFINITY;
-            highest = fmax(highest, room->over_target[j]);
+            const bool at_target = s.rr[j] < s.target_rr[j];
+            finite = finite && s.rr[j] < INFINITY;
+            highest = fmax(highest, s.rr[j] / s.target_rr[j]);
             done = done && at_target;
             any_done = any_done || at_target;
-            fallen = fallen && (at_target || rr < factor * room->largest_rr[j]);
+            fallen = fallen && (at_target || s.rr[j] < s.reliable_factor * s.largest_rr[j]);
         }
         ++s.iterations;
         if (s.lowest_at == 0 || highest < s.lowest)
@@ -324,12 +313,9 @@ struct NextDirection {
                                             : unit(false));
         });
         team.each(n, 1, [=](int j, int) { // r_j = sum over i of R_i delta_ij
-            const double rr = adjoint_product(r->delta, r->moved, j, j, n).re, target = s->target_rr[j];
-            const double largest = fmax(s->largest_rr[j], rr);
-            s->rr[j] = r->rr[j] = rr;
-            s->largest_rr[j] = r->largest_rr[j] = largest;
-            r->target_rr[j] = target, r->over_target[j] = rr / target;
-            if (lock_step && rr < target)
+            s->rr[j] = adjoint_product(r->delta, r->moved, j, j, n).re;
+            s->largest_rr[j] = fmax(s->largest_rr[j], s->rr[j]);
+            if (lock_step && s->rr[j] < s->target_rr[j])
                 r->beta[j * n + j] = unit(false);
         });
         if (new_basis) {
@@ -343,7 +329,7 @@ struct NextDirection {
             });
             move_p_p(team, room, s);
         }
-        team.each(1, 1, Judge{s, r});
+        team.each(1, 1, Judge{s});
     }
 };
 

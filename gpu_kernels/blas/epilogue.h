@@ -66,19 +66,6 @@ struct HalfCall {
     }
 };
 
-// A half of a step of block conjugate gradient (block_steps.h) with all that the step does at a site. Matrices are as
-// gram's, on the device.
-//   without r   out = B in                             *gram = <out, out>
-//   with r      r += (a x + B^dag in) minus_alpha      *gram = <r, r>, in = B x
-struct BlockHalfCall {
-    SpinorBlock in, out{}, x{}, r{};
-    double a = 0;
-    const Complex<double> *minus_alpha = nullptr;
-    Complex<double> *gram;
-    unsigned char *room; // of the bytes of `in`, for sums
-    const int *gate;     // if this is 0 on the device, nothing is done
-};
-
 // How the GPU launches a row of a stencil's table. block: threads per block. min_blocks: how many blocks of 256 threads
 // (with several sources, of 64) must fit on a multiprocessor. sources: how many a thread does. Whether four threads
 // share a site is decided by Device::parts_below.

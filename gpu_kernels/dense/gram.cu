@@ -1,23 +1,26 @@
-// Gram matrices. The sites are cut into slices, a block of threads each; a warp holds the whole matrix of up to 32 x 32
-// in registers, so fields come from memory once and nothing but sums passes through shared memory. conj(x) y is two
-// real products of twice the length: Re from (re, im) times (re, im), Im from (re, im) times (im, -re).
+// Gram matrices. The sites are cut into slices, a block of threads each. One warp, or two, hold the whole matrix of up
+// to 32 x 32 in registers, so fields come from memory once and nothing but sums passes through shared memory.
 //
-// Sums: a warp over its steps in order, the warps of a block by a tree, the blocks in order (sum_slices).
+// conj(a + i b) (c + i d) takes three real products: a c, b d, (a + b) (d - c). Re is the sum of the first two, Im the
+// third and the first less the second. Up to 8 fields are no work, so real and imaginary parts are rows of their own.
+//
+// Sums: a warp over its steps in order, the warps of a block in order, the blocks in order (sum_slices).
 #include "gpu_kernels/blas/for_precision.h"
 #include "gpu_kernels/dense/dense.h"
 #if defined(MILCGPU_WITH_CUDA)
 #include "gpu_kernels/dense/chunks_cuda.h"
+#include <type_traits>
 #endif
 
 namespace milcgpu {
 
 namespace {
 
-// Tiles of 8 x 8 along a side of the matrix that a warp has.
+// Tiles of 8 x 8 along a side of the matrix.
 int tiles_of(int sources) { return sources <= 8 ? 1 : sources <= 16 ? 2 : 4; }
-MILCGPU_HD constexpr int blocks_a_processor(int tiles) { return tiles == 4 ? 1 : 2; }
+MILCGPU_HD constexpr int sums_together(int tiles) { return tiles == 4 ? 16 : 8; } // by a block that adds up slices
 // One wave of blocks on an H100 or H200. Of no other GPU is it asked how many it holds: the sums depend on it.
-MILCGPU_HD constexpr int most_slices(int tiles) { return 132 * blocks_a_processor(tiles); }
+MILCGPU_HD constexpr int most_slices(int tiles) { return tiles == 1 ? 264 : 132; }
 
 struct GramShape {
     int tiles, row_blocks, column_blocks;
@@ -33,32 +36,69 @@ struct GramShape {
 // conj(x) y for a step: 8 chunks of each source, 4 of them side by side in a warp.
 constexpr int step_chunks = 8;
 
-template <int tiles, bool same> struct Ring {                                  // of stages that are copied ahead
-    static constexpr int loads = (same ? tiles : 2 * tiles) * step_chunks / 4; // chunks of a thread in a stage
-    static constexpr int stage_bytes = loads * 16 * cuda::dense_threads;
-    static constexpr int room = (tiles == 4 ? 192 : 96) * 1024;
-    static constexpr int stages = room / stage_bytes < 6 ? room / stage_bytes : 6;
-    static constexpr int bytes = stages * stage_bytes;
+// Warps that share what they copy are a team; each has some 16 x 8 pieces of the matrix. same: below the diagonal they
+// follow from those above.
+template <class S, int tiles_, bool same_> struct Gram {
+    using Storage = S;
+    static constexpr int tiles = tiles_;
+    static constexpr bool same = same_;
+    static constexpr int team = tiles == 4 ? 2 : 1, warps = tiles == 2 ? 12 : 8, teams = warps / team;
+    static constexpr int threads = 32 * warps;
+    static constexpr int blocks = tiles == 1 && S::precision != Precision::double_ ? 2 : 1; // on a processor
+    static constexpr int slices = 132 * blocks;
+    static_assert(slices <= most_slices(tiles));
+    static constexpr int numbers = 4 * tiles * tiles; // of a thread, if it had the whole matrix
+    // The ring of stages that are copied ahead.
+    static constexpr int lines = (same ? tiles : 2 * tiles) * step_chunks / 4; // of a stage: four fields each
+    static constexpr int stage_bytes = teams * lines * 32 * 16;
+    static constexpr int room = (blocks == 2 ? 96 : 160) * 1024;
+    static constexpr int stages = room / stage_bytes < 8 ? room / stage_bytes : 8;
+    static constexpr int sums_bytes = teams * numbers * 32 * int(sizeof(double));
+    static constexpr int bytes = stages * stage_bytes < sums_bytes ? sums_bytes : stages * stage_bytes;
+    // The pieces of a warp of the team: which tiles of columns, and which pairs of tiles of rows.
+    static constexpr int pieces = tiles == 1 ? 1 : tiles == 2 ? 2 : same ? 3 : 4;
+    static __device__ constexpr int row_pair(int warp, int piece) {
+        return tiles < 4 ? 0 : same ? warp * (piece > 0) : piece / 2;
+    }
+    static __device__ constexpr int column(int warp, int piece) {
+        return tiles < 4 ? piece : !same ? 2 * warp + piece % 2 : warp == 0 ? piece : piece == 0 ? 3 : piece + 1;
+    }
+    static __device__ constexpr bool takes_row(int warp, int tile) {
+        bool takes = false;
+        for (int piece = 0; piece < pieces; ++piece)
+            takes = takes || row_pair(warp, piece) == tile / 2 || (same && column(warp, piece) == tile);
+        return takes;
+    }
+    static __device__ constexpr bool takes_column(int warp, int tile) {
+        bool takes = false;
+        for (int piece = 0; piece < pieces; ++piece)
+            takes = takes || column(warp, piece) == tile;
+        return takes;
+    }
 };
 
-template <class S, int tiles, bool same>
-__global__ void __launch_bounds__(cuda::dense_threads, blocks_a_processor(tiles))
+template <class G>
+__global__ void __launch_bounds__(G::threads, G::blocks)
     gram_slices(const cuda::DenseView x, const cuda::DenseView y, int row_blocks, int column_blocks, const int *gate,
                 double *sums) {
     cuda::wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
+    using S = typename G::Storage;
     using Chunk = cuda::Chunk<S>;
-    using R = Ring<tiles, same>;
+    using Number = Complex<double>;
+    constexpr int tiles = G::tiles;
+    constexpr bool same = G::same;
     extern __shared__ uint4 ring[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, quad = lane % 4;
+    const int team = warp / G::team, member = warp % G::team;
     const int blocks = row_blocks * column_blocks, block = blockIdx.x % blocks, slice = blockIdx.x / blocks;
     // In copies a thread has a chunk of eight of a field, and of the field that is four behind.
     const int x_first = block / column_blocks * 8 * tiles + lane / 8;
     const int y_first = block % column_blocks * 8 * tiles + lane / 8;
-    // A warp stays in one stripe, so that from step to step its addresses grow by a constant.
-    const int warps = gridDim.x / blocks * cuda::dense_warps, index = slice * cuda::dense_warps + warp;
-    const int stripe = index % Chunk::stripes, steps_apart = warps / Chunk::stripes;
+    // A team stays in one stripe, so that from step to step its addresses grow by a constant.
+    const int teams = gridDim.x / blocks * G::teams, index = slice * G::teams + team;
+    const int stripe = index % Chunk::stripes, steps_apart = teams / Chunk::stripes;
     const int steps = (x.sites - 1) / (step_chunks * Chunk::sites) + 1, first = index / Chunk::stripes;
     const int count = first < steps_apart ? (steps - first + steps_apart - 1) / steps_apart : 0;
     int left = x.sites - (first * step_chunks + lane % 8) * Chunk::sites; // sites from the next chunk on
@@ -68,103 +108,124 @@ __global__ void __launch_bounds__(cuda::dense_threads, blocks_a_processor(tiles)
         y.data + y_first * y.source_bytes + stripe * (y.stripe_bytes - x.stripe_bytes) + start;
     // Lines of eight chunks, a field each; in every other one the halves change places, which gives a warp's reads all
     // banks.
-    uint4 *const mine = ring + warp * R::stages * R::loads * 32, *const filled = mine + (lane ^ (lane / 8 % 2 * 4));
+    uint4 *const mine = ring + team * G::stages * G::lines * 32, *const filled = mine + (lane ^ (lane / 8 % 2 * 4));
 
     const auto copy_fields = [&](uint4 *to, const cuda::DenseView &from, const unsigned char *chunk, int source) {
         const int valid = Chunk::valid(left);
         MILCGPU_UNROLL
-        for (int k = 0; k < 2 * tiles; ++k, chunk += 4 * from.source_bytes)
-            cuda::copy_ahead(to + k * 32, chunk, source + 4 * k < from.sources ? valid : 0);
+        for (int k = 0; k < 2 * tiles; k += G::team) {
+            const int four = k + member;
+            cuda::copy_ahead(to + four * 32, chunk + four * 4 * from.source_bytes,
+                             source + 4 * four < from.sources ? valid : 0);
+        }
     };
     const auto copy_step = [&](int stage) {
-        copy_fields(filled + stage * R::loads * 32, x, x_next, x_first);
+        copy_fields(filled + stage * G::lines * 32, x, x_next, x_first);
         if (!same)
-            copy_fields(filled + (stage * R::loads + 2 * tiles) * 32, y, y_next, y_first);
+            copy_fields(filled + (stage * G::lines + 2 * tiles) * 32, y, y_next, y_first);
         cuda::end_of_stage();
         const int bytes = steps_apart * step_chunks * Chunk::bytes;
         x_next += bytes, y_next += bytes;
         left -= steps_apart * step_chunks * Chunk::sites;
     };
-
-    double sum[tiles][tiles][2][2] = {};       // [row tile][column tile][re, im][column]
-    double by_re[2][2] = {}, by_im[2][2] = {}; // one tile: (re, im) of x as 16 rows, times re and im of y
-    for (int k = 0; k < R::stages - 1; ++k)
+    for (int k = 0; k < G::stages - 1; ++k)
         copy_step(k);
-    for (int k = 0, stage = 0; k < count; ++k) {
-        cuda::wait_for_stage<R::stages - 2>();
-        __syncwarp();
-        copy_step(stage > 0 ? stage - 1 : R::stages - 1);
-        const uint4 *const lines = mine + stage * R::loads * 32 + row * 8 + quad;
-        const auto take = [&](int half, Complex<double>(*a)[Chunk::numbers], Complex<double>(*b)[Chunk::numbers]) {
+
+    double *const shared = reinterpret_cast<double *>(ring);
+    const auto sum_pieces = [&](auto which) {
+        constexpr int me = decltype(which)::value; // in the team
+        double sum[G::pieces][3][2][2] = {};       // [piece][product][row tile; one tile: re, im][column]
+        for (int k = 0, stage = 0; k < count; ++k) {
+            cuda::wait_for_stage<G::stages - 2>();
+            cuda::wait_for_team<G::team>(team);
+            copy_step(stage > 0 ? stage - 1 : G::stages - 1);
+            const uint4 *const lines = mine + stage * G::lines * 32 + row * 8 + quad;
+            // Two numbers of a field at a time, for products of 8: of one chunk, or of two that are four apart.
+            constexpr bool of_one = Chunk::numbers == 2;
+            constexpr int sets = of_one ? 2 : Chunk::numbers;
+            const auto take = [&](int line, int set, Number(&to)[2]) {
+                const uint4 *const chunk = lines + line * 32;
+                Number v[2][Chunk::numbers];
+                cuda::decode(S(), chunk[((of_one ? set : 0) ^ row % 2) * 4], v[0]);
+                if (!of_one)
+                    cuda::decode(S(), chunk[(1 ^ row % 2) * 4], v[1]);
+                to[0] = v[0][of_one ? 0 : set], to[1] = of_one ? v[0][Chunk::numbers - 1] : v[1][set];
+            };
             MILCGPU_UNROLL
-            for (int t = 0; t < tiles; ++t) {
-                const uint4 *const chunk = lines + 2 * t * 32 + (half ^ row % 2) * 4;
-                cuda::decode(S(), chunk[0], a[t]);
-                if (!same)
-                    cuda::decode(S(), chunk[2 * tiles * 32], b[t]);
-            }
-        };
-        if constexpr (tiles == 1) {
-            Complex<double> a[2][1][Chunk::numbers], b[2][1][Chunk::numbers];
-            take(0, a[0], b[0]), take(1, a[1], b[1]);
-            MILCGPU_UNROLL
-            for (int number = 0; number < Chunk::numbers; ++number) {
-                const Complex<double> u = a[0][0][number], v = a[1][0][number];
-                const Complex<double> p = same ? u : b[0][0][number], q = same ? v : b[1][0][number];
-                cuda::multiply_16(by_re[0], by_re[1], {u.re, v.re}, {u.im, v.im}, {p.re, q.re});
-                cuda::multiply_16(by_im[0], by_im[1], {u.re, v.re}, {u.im, v.im}, {p.im, q.im});
-            }
-        } else {
-            MILCGPU_UNROLL
-            for (int half = 0; half < 2; ++half) {
-                Complex<double> a[tiles][Chunk::numbers], b[tiles][Chunk::numbers];
-                take(half, a, b);
+            for (int set = 0; set < sets; ++set) {
+                Number a[tiles][2], b[tiles][2];
                 MILCGPU_UNROLL
-                for (int c = 0; c < tiles; ++c)
+                for (int t = 0; t < tiles; ++t) {
+                    if (G::takes_row(me, t))
+                        take(2 * t, set, a[t]);
+                    if (same)
+                        b[t][0] = a[t][0], b[t][1] = a[t][1];
+                    else if (G::takes_column(me, t))
+                        take(2 * (tiles + t), set, b[t]);
+                }
+                if constexpr (tiles == 1) {
+                    const Number re = {a[0][0].re, a[0][1].re}, im = {a[0][0].im, a[0][1].im};
+                    cuda::multiply_16(sum[0][0][0], sum[0][0][1], re, im, {b[0][0].re, b[0][1].re});
+                    cuda::multiply_16(sum[0][1][0], sum[0][1][1], re, im, {b[0][0].im, b[0][1].im});
+                } else {
                     MILCGPU_UNROLL
-                for (int number = 0; number < Chunk::numbers; ++number) {
-                    const Complex<double> v = same ? a[c][number] : b[c][number], turned = {v.im, cuda::negative(v.re)};
-                    MILCGPU_UNROLL
-                    for (int r = 0; r < tiles; r += 2)
-                        if (!same || c >= r) { // below the diagonal they follow from those above
-                            cuda::multiply_16(sum[r][c][0], sum[r + 1][c][0], a[r][number], a[r + 1][number], v);
-                            cuda::multiply_16(sum[r][c][1], sum[r + 1][c][1], a[r][number], a[r + 1][number], turned);
+                    for (int product = 0; product < 3; ++product) {
+                        const auto left_of = [product](const Number &v) {
+                            return product == 0 ? v.re : product == 1 ? v.im : v.re + v.im;
+                        };
+                        const auto right_of = [product](const Number &v) {
+                            return product == 0 ? v.re : product == 1 ? v.im : v.im - v.re;
+                        };
+                        Number l[tiles], r[tiles];
+                        MILCGPU_UNROLL
+                        for (int t = 0; t < tiles; ++t)
+                            l[t] = {left_of(a[t][0]), left_of(a[t][1])}, r[t] = {right_of(b[t][0]), right_of(b[t][1])};
+                        MILCGPU_UNROLL
+                        for (int piece = 0; piece < G::pieces; ++piece) {
+                            const int t = 2 * G::row_pair(me, piece);
+                            cuda::multiply_16(sum[piece][product][0], sum[piece][product][1], l[t], l[t + 1],
+                                              r[G::column(me, piece)]);
                         }
+                    }
                 }
             }
+            stage = stage + 1 < G::stages ? stage + 1 : 0;
         }
-        stage = stage + 1 < R::stages ? stage + 1 : 0;
-    }
-    if constexpr (tiles == 1)
+        cuda::wait_for_stage<0>();
+        __syncthreads();
+        double *const to = shared + team * G::numbers * 32 + lane;
         MILCGPU_UNROLL
-    for (int k = 0; k < 2; ++k) {
-        sum[0][0][0][k] = by_re[0][k] + by_im[1][k];
-        sum[0][0][1][k] = by_im[0][k] - by_re[1][k];
-    }
+        for (int piece = 0; piece < G::pieces; ++piece)
+            MILCGPU_UNROLL
+        for (int r = 0; r < (tiles == 1 ? 1 : 2); ++r)
+            MILCGPU_UNROLL
+        for (int k = 0; k < 2; ++k) {
+            const auto &of = sum[piece];
+            double *const number =
+                to + (((2 * G::row_pair(me, piece) + r) * tiles + G::column(me, piece)) * 4 + k) * 32;
+            number[0] = tiles == 1 ? of[0][0][k] + of[1][1][k] : of[0][r][k] + of[1][r][k];
+            number[64] = tiles == 1 ? of[1][0][k] - of[0][1][k] : of[2][r][k] + of[0][r][k] - of[1][r][k];
+        }
+    };
+    if (member == 0)
+        sum_pieces(std::integral_constant<int, 0>());
+    else
+        sum_pieces(std::integral_constant<int, G::team - 1>());
 
-    constexpr int numbers = tiles * tiles * 4;
-    double *const flat = &sum[0][0][0][0], *const shared = reinterpret_cast<double *>(ring);
-    cuda::wait_for_stage<0>();
-    MILCGPU_UNROLL
-    for (int half = cuda::dense_warps / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (warp >= half && warp < 2 * half)
-            MILCGPU_UNROLL
-        for (int k = 0; k < numbers; ++k)
-            shared[((warp - half) * numbers + k) * 32 + lane] = flat[k];
-        __syncthreads();
-        if (warp < half)
-            MILCGPU_UNROLL
-        for (int k = 0; k < numbers; ++k)
-            flat[k] += shared[(warp * numbers + k) * 32 + lane];
-    }
-    if (warp == 0)
+    __syncthreads();
+    for (int k = threadIdx.x; k < G::numbers * 32; k += G::threads) {
+        const int i = k / 128 / tiles, j = k / 128 % tiles;
+        if (same && i / 2 * 2 > j)
+            continue; // below the diagonal
+        double total = 0;
         MILCGPU_UNROLL
-    for (int k = 0; k < numbers; ++k)
-        sums[(size_t(blockIdx.x) * numbers + k) * 32 + lane] = flat[k];
+        for (int t = 0; t < G::teams; ++t)
+            total += shared[t * G::numbers * 32 + k];
+        sums[size_t(blockIdx.x) * G::numbers * 32 + k] = total;
+    }
 }
 
-// Adds up the slices: 32 of the numbers a block, each by 8 threads that take every eighth slice.
+// Adds up the slices: a few of the numbers a block, each by many threads that take every so many slices.
 template <int tiles>
 __global__ void __launch_bounds__(cuda::dense_threads)
     sum_slices(const double *sums, int slices, int blocks, int column_blocks, int n, int m, bool same, const int *gate,
@@ -172,28 +233,35 @@ __global__ void __launch_bounds__(cuda::dense_threads)
     cuda::wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    constexpr int numbers = tiles * tiles * 4, parts = cuda::dense_warps, most = most_slices(tiles) / parts + 1;
-    __shared__ double of_part[parts][32];
-    const int lane = threadIdx.x % 32, part = threadIdx.x / 32;
+    constexpr int together = sums_together(tiles), parts = cuda::dense_threads / together;
+    constexpr int most = most_slices(tiles) / parts + 1, numbers = 4 * tiles * tiles;
+    __shared__ double of_part[parts][together + 1];
+    const int part = threadIdx.x / together, first = blockIdx.x * together;
+    const size_t apart = size_t(blocks) * numbers * 32;
     double v[most]; // all loads at once
     MILCGPU_UNROLL
     for (int k = 0; k < most; ++k)
-        v[k] = part + k * parts < slices ? sums[(size_t(part + k * parts) * gridDim.x + blockIdx.x) * 32 + lane] : 0;
+        v[k] = part + k * parts < slices ? sums[(part + k * parts) * apart + first + threadIdx.x % together] : 0;
     MILCGPU_UNROLL
     for (int k = 1; k < most; ++k)
         v[0] += v[k];
-    of_part[part][lane] = v[0];
+    of_part[part][threadIdx.x % together] = v[0];
     __syncthreads();
-    if (part > 0)
+    if (threadIdx.x >= 32)
         return;
-    double total = of_part[0][lane];
+    constexpr int shares = 32 / together; // threads of a number
+    const int at = first + threadIdx.x / shares;
+    double total = 0;
     MILCGPU_UNROLL
-    for (int k = 1; k < parts; ++k)
-        total += of_part[k][lane];
-    const int block = blockIdx.x / numbers, number = blockIdx.x % numbers, im = number / 2 % 2;
+    for (int k = 0; k < parts / shares; ++k)
+        total += of_part[threadIdx.x % shares * (parts / shares) + k][threadIdx.x / shares];
+    MILCGPU_UNROLL
+    for (int k = 1; k < shares; k *= 2)
+        total += __shfl_xor_sync(~0u, total, k);
+    const int block = at / 32 / numbers, number = at / 32 % numbers, lane = at % 32, im = number / 2 % 2;
     const int i = (block / column_blocks * tiles + number / 4 / tiles) * 8 + lane / 4;
     const int j = (block % column_blocks * tiles + number / 4 % tiles) * 8 + lane % 4 * 2 + number % 2;
-    if (i >= n || j >= m || (same && i > j))
+    if (threadIdx.x % shares > 0 || i >= n || j >= m || (same && i > j))
         return;
     g[2 * (i * m + j) + im] = same && i == j && im == 1 ? 0 : total;
     if (same && i < j)
@@ -205,16 +273,20 @@ void gram_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock &y, con
     const GramShape shape(x.sources, y.sources);
     const bool same = x.data == y.data && x.sources == y.sources && shape.blocks() == 1;
     const int steps = (x.sites - 1) / (step_chunks * cuda::Chunk<S>::sites) + 1;
-    const int slices = std::min(most_slices(tiles), cuda::Chunk<S>::stripes * (steps / cuda::dense_warps + 1));
-    const auto start = [&](auto kernel, size_t shared_bytes) {
-        cuda::start_with_shared(device, "gram", slices * shape.blocks(), cuda::dense_threads, shared_bytes, kernel,
+    const auto start = [&](auto all) {
+        using G = decltype(all);
+        const int slices = std::min(G::slices, cuda::Chunk<S>::stripes * (steps / G::teams + 1));
+        cuda::start_with_shared(device, "gram", slices * shape.blocks(), G::threads, G::bytes, gram_slices<G>,
                                 cuda::DenseView(x), cuda::DenseView(y), shape.row_blocks, shape.column_blocks, gate,
                                 room);
+        cuda::start(device, "sums of gram", shape.numbers() / sums_together(tiles), cuda::dense_threads,
+                    sum_slices<tiles>, room, slices, shape.blocks(), shape.column_blocks, x.sources, y.sources, same,
+                    gate, g);
     };
-    same ? start(gram_slices<S, tiles, true>, Ring<tiles, true>::bytes)
-         : start(gram_slices<S, tiles, false>, Ring<tiles, false>::bytes);
-    cuda::start(device, "sums of gram", shape.numbers() / 32, cuda::dense_threads, sum_slices<tiles>, room, slices,
-                shape.blocks(), shape.column_blocks, x.sources, y.sources, same, gate, g);
+    if (same)
+        start(Gram<S, tiles, true>());
+    else
+        start(Gram<S, tiles, false>());
 }
 
 #endif

@@ -22,16 +22,6 @@ struct DslashCall : HalfCall {
     PeerLaunch exchange{};      // from Halo::before_dslash, if the lattice is cut
 };
 
-// A half of a step of block conjugate gradient (blas/epilogue.h), on this lattice.
-struct BlockDslashCall : BlockHalfCall {
-    CutLattice lattice;
-    int parity;
-    const LinkField *fat, *lng;
-};
-// Whether that can be done in one launch. Others take D, gram and rotate.
-bool takes_block_half(const Device &, const CutLattice &, Precision spinor, Precision link, int sources);
-void block_half(Device &, const BlockDslashCall &);
-
 struct DslashKernel {
     Precision spinor, link;
     int reals; // of a long link

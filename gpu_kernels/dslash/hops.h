@@ -87,21 +87,28 @@ template <class Where, class Spinor, Precision link, int reals, Kept of_links, c
         }
     };
 
-    // Long links first: single and half precision take up to 4 % less time than with fat links first.
+    // In single and half precision long links come first, which takes up to 4 % less time. In double it takes up to 2 %
+    // more.
     // At: Where, or Lattice, for sites that have no neighbour among ghosts. ghosts.neighbour(hops, at): the neighbour
     // with this index.
     template <class At, Kept kept = of_links, class Ghosts>
     MILCGPU_HD_ONCE void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i, Ghosts &ghosts) const {
         const At &where = lattice;
         const int forward = where.forward(site, mu, 1), backward = where.backward(site, mu, 1);
+        const auto add_fat = [&] {
+            this->template fat_link<kept>(seen, 0, mu, i).add_forward(sum.fat, ghosts.neighbour(*this, forward));
+            this->template fat_link<kept>(seen, 1, mu, backward)
+                .subtract_backward(sum.fat, ghosts.neighbour(*this, backward));
+        };
+        if constexpr (Spinor::precision == Precision::double_)
+            add_fat();
         const int hops = lattice.third_hop[mu];
         const int forward3 = where.forward(site, mu, hops), backward3 = where.backward(site, mu, hops);
         this->template long_link<kept>(seen, 0, mu, i).add_forward(sum.lng, ghosts.neighbour(*this, forward3));
         this->template long_link<kept>(seen, 1, mu, backward3)
             .subtract_backward(sum.lng, ghosts.neighbour(*this, backward3));
-        this->template fat_link<kept>(seen, 0, mu, i).add_forward(sum.fat, ghosts.neighbour(*this, forward));
-        this->template fat_link<kept>(seen, 1, mu, backward)
-            .subtract_backward(sum.fat, ghosts.neighbour(*this, backward));
+        if constexpr (Spinor::precision != Precision::double_)
+            add_fat();
     }
 
     MILCGPU_HD Part part(int i, int mu) const {

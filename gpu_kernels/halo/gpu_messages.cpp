@@ -35,13 +35,62 @@ struct Parts {
     size_t bytes(bool is_long) const { return sizeof(uint32_t) * (is_long ? words - words_short() : words_short()); }
 };
 
-std::vector<uint32_t> patterns(const int (&rank_of_face)[Peers::faces], const Parts &parts, bool arriving) {
-    std::vector<uint32_t> all(Peers::faces * parts.words);
-    for (int face = 0; face < Peers::faces; ++face)
-        for (size_t k = 0; k < parts.words; ++k)
-            all[face * parts.words + k] = pattern(rank_of_face[face], arriving ? face : face ^ 1, k);
-    return all;
-}
+// The test of this rank. Throws where the ranks are broken, or the device is lost.
+class PatternTest {
+  public:
+    PatternTest(Device &device, Ranks &ranks, const std::array<int, Peers::faces> &neighbour, size_t bytes)
+        : device_(device), ranks_(ranks), neighbour_(neighbour), parts_(bytes) {}
+
+    // Everything else than the pattern lies in `received` before.
+    void lay_out(unsigned char *sent, unsigned char *received) const {
+        std::vector<uint32_t> out(Peers::faces * parts_.words), in(out.size());
+        for (int face = 0; face < Peers::faces; ++face)
+            for (size_t k = 0; k < parts_.words; ++k) {
+                out[face * parts_.words + k] = pattern(ranks_.rank(), face ^ 1, k);
+                in[face * parts_.words + k] = ~expected(face, k);
+            }
+        device_.copy_to_device(sent, out.data(), out.size() * sizeof out[0]);
+        device_.copy_to_device(received, in.data(), in.size() * sizeof in[0]);
+        device_.synchronize();
+    }
+
+    std::vector<Message> messages(unsigned char *sent, unsigned char *received) const {
+        std::vector<Message> list;
+        for (int face = 0; face < Peers::faces; ++face)
+            for (const bool is_long : {false, true}) {
+                const int tag = first_tag + (is_long ? Peers::faces : 0), peer = neighbour_[face];
+                const size_t at = parts_.first_byte(face, is_long), size = parts_.bytes(is_long);
+                if (!is_reached(face))
+                    continue;
+                list.push_back({peer, sent + at, nullptr, size, tag + (face ^ 1), face_names[face]});
+                list.push_back({peer, nullptr, received + at, size, tag + face, face_names[face]});
+            }
+        return list;
+    }
+
+    // Empty: all came whole.
+    std::string what_is_wrong(const unsigned char *received) const {
+        std::vector<uint32_t> in(Peers::faces * parts_.words);
+        device_.copy_to_host(in.data(), received, in.size() * sizeof in[0]);
+        for (int face = 0; face < Peers::faces; ++face) {
+            size_t wrong = 0;
+            for (size_t k = 0; k < parts_.words && is_reached(face); ++k)
+                wrong += in[face * parts_.words + k] != expected(face, k);
+            if (wrong != 0)
+                return format("of %zu words from rank %d (%s) %zu came wrong", parts_.words, neighbour_[face],
+                              face_names[face], wrong);
+        }
+        return "";
+    }
+
+  private:
+    bool is_reached(int face) const { return neighbour_[face] >= 0 && neighbour_[face] != ranks_.rank(); }
+    uint32_t expected(int face, size_t word) const { return pattern(neighbour_[face], face, word); }
+    Device &device_;
+    Ranks &ranks_;
+    std::array<int, Peers::faces> neighbour_;
+    Parts parts_;
+};
 
 } // namespace
 
@@ -79,50 +128,19 @@ GpuMessagesFound try_gpu_messages(Device &device, Ranks &ranks, const std::array
     const std::vector<Verdict> before = ranks.gathered(phase, mine);
     const auto least = std::min_element(before.begin(), before.end(),
                                         [](const Verdict &a, const Verdict &b) { return a.bytes < b.bytes; });
-    const Parts parts(least->bytes); // there may be boxes of several sizes
     const bool all_can = std::none_of(before.begin(), before.end(), [](const Verdict &one) { return one.failed; });
     if (all_can)
         try {
-            int own[Peers::faces], theirs[Peers::faces];
-            std::vector<Message> messages;
-            for (int face = 0; face < Peers::faces; ++face) {
-                own[face] = ranks.rank(), theirs[face] = neighbour[face];
-                if (neighbour[face] < 0 || neighbour[face] == ranks.rank())
-                    continue;
-                for (const bool is_long : {false, true}) {
-                    const int tag = first_tag + (is_long ? Peers::faces : 0);
-                    const size_t at = parts.first_byte(face, is_long), size = parts.bytes(is_long);
-                    messages.push_back(
-                        {neighbour[face], sent.get() + at, nullptr, size, tag + (face ^ 1), face_names[face]});
-                    messages.push_back(
-                        {neighbour[face], nullptr, received.get() + at, size, tag + face, face_names[face]});
-                }
-            }
-            const std::vector<uint32_t> out = patterns(own, parts, false), expected = patterns(theirs, parts, true);
-            std::vector<uint32_t> in(out.size());
-            std::transform(expected.begin(), expected.end(), in.begin(), [](uint32_t word) { return ~word; });
-            device.copy_to_device(sent.get(), out.data(), out.size() * sizeof out[0]);
-            device.copy_to_device(received.get(), in.data(), in.size() * sizeof in[0]);
-            device.synchronize();
-            const auto both = std::make_shared<std::pair<decltype(sent), decltype(received)>>(sent, received);
-            const Ranks::Tried tried =
-                ranks.try_messages(phase, messages, both, std::min(most_seconds, ranks.time_limit() / 4));
-            if (tried.status != Status::ok) {
-                note(tried.status == Status::timed_out, tried.why);
-            } else {
-                device.copy_to_host(in.data(), received.get(), in.size() * sizeof in[0]);
-                for (int face = 0; face < Peers::faces && !mine.failed; ++face) {
-                    if (neighbour[face] < 0 || neighbour[face] == ranks.rank())
-                        continue;
-                    size_t wrong = 0;
-                    for (size_t k = 0; k < parts.words; ++k)
-                        wrong += in[face * parts.words + k] != expected[face * parts.words + k];
-                    if (wrong != 0)
-                        note(false, format("of %zu words from rank %d (%s) %zu came wrong", parts.words,
-                                           neighbour[face], face_names[face], wrong));
-                }
-            }
-        } catch (const Error &error) {
+            const PatternTest test(device, ranks, neighbour, least->bytes); // there may be boxes of several sizes
+            test.lay_out(sent.get(), received.get());
+            using Memory = std::shared_ptr<unsigned char>;
+            const auto both = std::make_shared<std::pair<Memory, Memory>>(sent, received);
+            const Ranks::Tried tried = ranks.try_messages(phase, test.messages(sent.get(), received.get()), both,
+                                                          std::min(most_seconds, ranks.time_limit() / 4));
+            const std::string why = tried.status != Status::ok ? tried.why : test.what_is_wrong(received.get());
+            if (!why.empty())
+                note(tried.status == Status::timed_out, why);
+        } catch (const std::exception &error) {
             ranks.throw_if_broken();
             note(false, error.what());
         }

@@ -34,10 +34,6 @@ class NormalOperator {
     // that of call.cg. call.checksums may be set only for residual, and only if takes_checksums().
     virtual void second_half(Device &, const HalfCall &, Epilogue) const = 0;
 
-    // Whether a half of a step of block conjugate gradient is one launch, and that launch.
-    virtual bool takes_block_half(const Device &, int) const { return false; }
-    virtual void block_half(Device &, const BlockHalfCall &) const {}
-
     // Only if the neighbours' GPUs are reached directly. send: sends the ghosts of x, before a first_half with in_sent.
     // send_out: lets another launch send the ghosts of a vector that it computes, in place of send().
     virtual void send(Device &, const SpinorBlock &) const {}

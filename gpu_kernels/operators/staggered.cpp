@@ -38,15 +38,6 @@ void StaggeredOperator::second_half(Device &device, const HalfCall &half, Epilog
     launch(device, half, epilogue, parity());
 }
 
-void StaggeredOperator::block_half(Device &device, const BlockHalfCall &half) const {
-    BlockDslashCall call{};
-    static_cast<BlockHalfCall &>(call) = half;
-    call.lattice = geometry().lattice();
-    call.parity = half.r ? parity() : 1 - parity();
-    call.fat = links_.fat, call.lng = links_.lng;
-    milcgpu::block_half(device, call);
-}
-
 void StaggeredOperator::send(Device &, const SpinorBlock &x) const {
     if (halo_ != nullptr)
         halo_->send(x, parity());

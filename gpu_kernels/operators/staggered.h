@@ -13,10 +13,6 @@ class StaggeredOperator : public NormalOperator {
     StaggeredOperator(const Geometry &, int parity, const OperatorSpec &, const LinkPair &, Halo *halo = nullptr);
     void first_half(Device &, const HalfCall &) const override;
     void second_half(Device &, const HalfCall &, Epilogue) const override;
-    bool takes_block_half(const Device &device, int sources) const override {
-        return milcgpu::takes_block_half(device, geometry().lattice(), spec().spinor, spec().link, sources);
-    }
-    void block_half(Device &, const BlockHalfCall &) const override;
     void send(Device &, const SpinorBlock &x) const override;
     SendOut send_out() const override;
     SpinorField between(Device &, const char *owner, int sources = 1) const override;

@@ -99,38 +99,20 @@ void BlockCgSolver::step(int k, bool apart) {
         gram_of_all_ranks(p, r, state->p_r);
     }
     HalfCall call;
-    BlockHalfCall half{};
-    call.gate = half.gate = &state->active;
-    half.room = ap.data;
-    if (takes_halves()) {
-        half.in = p, half.out = between, half.gram = state->bp_bp;
-        sloppy_->block_half(device_, half);
-    } else {
-        call.in = p, call.out = between;
-        sloppy_->first_half(device_, call);
-        gram_of_all_ranks(between, between, state->bp_bp);
-    }
+    call.gate = &state->active;
+    call.in = p, call.out = between;
+    sloppy_->first_half(device_, call);
+    gram_of_all_ranks(between, between, state->bp_bp);
     block_step_length(device_, state, first ? From::sums : From::before);
-    if (takes_halves() && !last) {
-        half.in = between, half.x = p, half.r = r, half.a = limits_.shift;
-        half.minus_alpha = state->minus_alpha, half.gram = state->r_r;
-        sloppy_->block_half(device_, half);
-    } else {
-        apply_second_half(call, p, ap);
-        rotate(device_, ap, state->minus_alpha, r, r, &state->active);
-        gram_of_all_ranks(r, r, state->r_r);
-    }
+    call.in = between, call.out = ap, call.x = p, call.a = limits_.shift;
+    sloppy_->second_half(device_, call, Epilogue::normal);
+    rotate(device_, ap, state->minus_alpha, r, r, &state->active);
+    gram_of_all_ranks(r, r, state->r_r);
     if (last)
         gram_of_all_ranks(ap, r, state->ap_r);
     block_direction(device_, state, last ? From::sums : From::before, last);
     if (last)
         take_basis();
-}
-
-// ap = A p, after the first half.
-void BlockCgSolver::apply_second_half(HalfCall call, const SpinorBlock &p, const SpinorBlock &ap) {
-    call.in = some(between_), call.out = ap, call.x = p, call.a = limits_.shift;
-    sloppy_->second_half(device_, call, Epilogue::normal);
 }
 
 // Takes the residuals in a new basis. <R, R> is then summed again, because the rotation has rounded small residuals.
@@ -261,12 +243,6 @@ void BlockCgSolver::start(const Open &open, const SourcesReport &report) {
 CgStop BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
     BlockState *const state = state_.data();
     const SpinorBlock before = some(p_[last_]), ap = some(ap_);
-    if (takes_halves()) { // most steps do not store A P
-        HalfCall call;
-        call.in = before, call.out = some(between_);
-        sloppy_->first_half(device_, call);
-        apply_second_half(call, before, ap);
-    }
     BlockRedirect how{};
     how.directions = static_cast<int>(open_.size());
     how.sources = static_cast<int>(open.size());

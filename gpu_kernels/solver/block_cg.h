@@ -81,10 +81,7 @@ class BlockCgSolver {
     void solve_alone(int source, const CgProgress &, SourcesReport &);
     void orthonormalize();
     void take_basis();
-    // Whether the halves of a step are a launch each.
-    bool takes_halves() const { return sloppy_->takes_block_half(device_, int(open_.size())); }
     void step(int k, bool apart);
-    void apply_second_half(HalfCall, const SpinorBlock &p, const SpinorBlock &ap);
     void add_to_solutions(int steps, bool stopped);
     void gram_of_all_ranks(const SpinorBlock &, const SpinorBlock &, BlockState::Matrix &);
     ChunkLoop &chunks();
