@@ -16,13 +16,13 @@ namespace cuda {
 template <int N, int min_blocks, class Body, class Last, class Before>
 __global__ void __launch_bounds__(2 *tile_sites, min_blocks)
     run_sum_in_pairs(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
-                     const Before pending) {
+                     int pending_blocks, const Before pending) {
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    const int block = finish_pending(pending);
+    const int block = static_cast<int>(blockIdx.x) - pending_blocks;
     if (block < 0)
-        return;
+        return finish_pending(pending, nullptr);
     using Half = typename Body::Half;
     using Real = typename Body::Real;
     constexpr int numbers = sizeof(Half) / sizeof(Real);
@@ -77,9 +77,10 @@ void launch_sum_in_pairs(Device &device, int n, const Body &body, const Last &fi
     if (device.on_gpu()) {
         const auto start = [&](bool finish_later, const Before &before) {
             constexpr int threads = 2 * tile_sites;
-            cuda::start(device, how.what, sum.shape.tiles + before.blocks(threads), threads,
+            const int pending_blocks = before.blocks(threads);
+            cuda::start(device, how.what, pending_blocks + sum.shape.tiles, threads,
                         cuda::run_sum_in_pairs<N, min_blocks, Body, Last, Before>, body, finish, n, sum, finish_later,
-                        how.gate, before);
+                        how.gate, pending_blocks, before);
         };
         if (device.ranks() == nullptr)
             return start(defer, pending);

@@ -1,10 +1,10 @@
 // The stencil of wilson.h, once, and its launches. A translation unit a precision (double.cu, single.cu, half.cu)
 // (for cut lattices double_cut.cu ...) instantiates it for its spinor format and all reconstructions.
 //
-// One thread a site, or two. Each link is read once in a launch (streaming loads) and decoded once for both colour vectors of
-// the half spinor; each spinor is read 8 times, through the caches: consecutive sites of a stripe keep all loads
-// coalesced. Several sources: a thread does one or two of them at a site, with one decoded link for both; the others of
-// its block find the links in L1.
+// One thread a site, or two. Each link is read once in a launch (streaming loads) and decoded once for both colour
+// vectors of the half spinor; each spinor is read 8 times, through the caches: consecutive sites of a stripe keep all
+// loads coalesced. Several sources: a thread does one or two of them at a site, with one decoded link for both; the
+// others of its block find the links in L1.
 #pragma once
 #include "gpu_kernels/backend/reduce_pairs.h"
 #include "gpu_kernels/dslash/sources.h"
@@ -145,7 +145,8 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
         add_pair(sum, from, site, 1, i);
     }
 
-    // The sum of one pair of directions: spins 2 pair and 2 pair + 1, which thread `pair` of a site ends, and the others.
+    // The sum of one pair of directions: spins 2 pair and 2 pair + 1, which thread `pair` of a site ends, and the
+    // others.
     struct OfPair {
         HalfWilsonVector<Real> kept, given;
     };
@@ -461,8 +462,8 @@ void add_wilson_row(std::vector<WilsonKernel> &table, const char *file) {
 
 // In double two threads share a site: half as much work a thread leaves less of the GPU idle at the end of a launch.
 // The same in single with 18 reals; with fewer, and in half, instructions count, and threads in pairs have more.
-// Otherwise 2 blocks of 256 threads an SM leave 128 registers. In half links are 16-bit fixed point, spinors an exponent
-// a colour vector; arithmetic is in single.
+// Otherwise 2 blocks of 256 threads an SM leave 128 registers. In half links are 16-bit fixed point, spinors an
+// exponent a colour vector; arithmetic is in single.
 template <class Where> void double_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
     using Shape = WilsonShape<3, true, 1, 1>;
     add_wilson_row<Where, SpinorDouble, 18, Shape>(table, file);
