@@ -74,9 +74,6 @@ typedef struct {
     const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */
 } milcgpu_milc;
 
-/* As a program begins, if it likes: a thread of its own makes the GPU ready, while MILC reads its input and its
- * lattice. Nothing is decided or said yet. node_rank: among the ranks of the whole program on this host. */
-void milcgpu_plugin_wake(int node_rank);
 /* What MILC's check_unitarity returns for the links of `sites` sites, whose first links lie `pitch` bytes apart: the
  * largest deviation of a row from length 1, or of two rows from being orthogonal. Before the start, too. 1 where MILC's
  * own is wanted (MILCGPU_OFF, MILCGPU_COMPARE), or a number is not finite. */

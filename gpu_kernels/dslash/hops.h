@@ -159,14 +159,16 @@ template <class Where, class Spinor, Precision link, int reals, Kept of_links, c
 };
 
 // D of several sources, which lie `source_bytes` apart. Each link is loaded and decoded once for all sources of a
-// thread. Fat and long links have one sum, in units of the fat links' scale, because registers decide how many sources
-// a thread can take.
+// thread. In single and half, fat and long links have one sum, in units of the fat links' scale: registers decide how
+// many sources a thread can take. In double they have two, as with one source: true residuals are computed with it.
 template <class Where, class Spinor, Precision link, int reals>
 struct SourcesHops : Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks> {
     using Base = Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks>;
     using typename Base::Real;
     using typename Base::Seen;
     using typename Base::Vec;
+    using LongLink = Link<link, reals>;
+    static constexpr bool one_sum = Spinor::precision != Precision::double_;
     size_t source_bytes;
     Real unit, long_in_units;
 
@@ -176,20 +178,30 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks> {
         long_in_units = this->long_scale / unit;
     }
 
-    struct Part {
+    struct OneSum {
         Vec sum;
+        MILCGPU_HD Vec &of_fat() { return sum; }
+        MILCGPU_HD Vec &of_long() { return sum; }
     };
-    MILCGPU_HD Vec scaled(const Part &part) const { return unit * part.sum; }
-
-    using LongLink = Link<link, reals>;
-    MILCGPU_HD LongLink scaled_long_link(Seen &seen, int other, int mu, int i) const {
+    struct TwoSums : Base::Part {
+        MILCGPU_HD Vec &of_fat() { return this->fat; }
+        MILCGPU_HD Vec &of_long() { return this->lng; }
+    };
+    using Part = std::conditional_t<one_sum, OneSum, TwoSums>;
+    MILCGPU_HD Vec scaled(const Part &part) const {
+        if constexpr (one_sum)
+            return unit * part.sum;
+        else
+            return Base::scaled(part);
+    }
+    MILCGPU_HD LongLink long_link_in_units(Seen &seen, int other, int mu, int i) const {
         LongLink l = this->long_link(seen, other, mu, i);
-        if constexpr (!LongLink::pivoted)
+        if constexpr (one_sum && !LongLink::pivoted)
             l.scale(long_in_units);
         return l;
     }
     MILCGPU_HD Vec beside_long_link(const Vec &x) const {
-        if constexpr (LongLink::pivoted)
+        if constexpr (one_sum && LongLink::pivoted)
             return long_in_units * x;
         else
             return x;
@@ -205,7 +217,7 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks> {
         const auto each = [&](int at, const auto &add) {
             MILCGPU_UNROLL
             for (int r = 0; r < count; ++r)
-                add(sum[r].sum, load_spinor<Spinor>(from[r], this->stride, at));
+                add(sum[r], load_spinor<Spinor>(from[r], this->stride, at));
         };
         const Site site = this->lattice.site(this->parity, i);
         Seen seen;
@@ -218,13 +230,17 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks> {
                       forward3 = this->lattice.forward(site, mu, hops),
                       backward3 = this->lattice.backward(site, mu, hops);
             const auto fat_ahead = this->fat_link(seen, 0, mu, i);
-            each(forward, [&](Vec &to, const Vec &x) { fat_ahead.add_forward(to, x); });
+            each(forward, [&](Part &part, const Vec &x) { fat_ahead.add_forward(part.of_fat(), x); });
             const auto fat_behind = this->fat_link(seen, 1, mu, backward);
-            each(backward, [&](Vec &to, const Vec &x) { fat_behind.subtract_backward(to, x); });
-            const auto long_ahead = scaled_long_link(seen, 0, mu, i);
-            each(forward3, [&](Vec &to, const Vec &x) { long_ahead.add_forward(to, beside_long_link(x)); });
-            const auto long_behind = scaled_long_link(seen, 1, mu, backward3);
-            each(backward3, [&](Vec &to, const Vec &x) { long_behind.subtract_backward(to, beside_long_link(x)); });
+            each(backward, [&](Part &part, const Vec &x) { fat_behind.subtract_backward(part.of_fat(), x); });
+            const auto long_ahead = long_link_in_units(seen, 0, mu, i);
+            each(forward3, [&](Part &part, const Vec &x) {
+                long_ahead.add_forward(part.of_long(), beside_long_link(x));
+            });
+            const auto long_behind = long_link_in_units(seen, 1, mu, backward3);
+            each(backward3, [&](Part &part, const Vec &x) {
+                long_behind.subtract_backward(part.of_long(), beside_long_link(x));
+            });
         }
     }
 };

@@ -76,7 +76,7 @@ double ape_smear(Device &device, const WideBox &box, const LinkField &u, const A
                                        spec.weight,
                                        spec.tolerance,
                                        spec.most_hits};
-        constexpr int blocks = 2; // 128 registers: that gives 16 warps a multiprocessor, which this needs
+        constexpr int blocks = precision == Precision::double_ ? 1 : 2; // with 128 registers double spills
         sums = sum_to_host<1, blocks>(device, work.threads(), body, "APE smearing");
     });
     return sums.v[0];

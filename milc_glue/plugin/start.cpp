@@ -1,5 +1,4 @@
 // Start and exit: what is taken over, and the tables that say so.
-#include "gpu_kernels/backend/wake.h"
 #include "milc_glue/plugin/rank_start.h"
 #include "milc_glue/plugin/solve.h"
 #include "milc_glue/start_context.h"
@@ -7,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
-#include <thread>
 #include <utility>
 
 using namespace milcgpu;
@@ -96,13 +94,6 @@ std::optional<Settings> settings_if_good() {
     }
 }
 
-// Started by milcgpu_plugin_wake(). The process does not exit in the middle of it.
-std::thread waking;
-void wait_until_awake() {
-    if (waking.joinable())
-        waking.join();
-}
-
 bool tables_are_due = false;
 
 // What the door said at the start, for a table that comes when it has retreated.
@@ -169,22 +160,6 @@ int refused(const Plugin &p, const std::string &why) {
 
 extern "C" {
 
-void milcgpu_plugin_wake(int node_rank) {
-    answer_of("the GPU's early start", "It starts with the first routine", 0, [&] {
-        const std::optional<Settings> settings = settings_if_good();
-        if (!settings || settings->is_on("MILCGPU_OFF") || settings->is("MILCGPU_BACKEND", "host") || waking.joinable())
-            return 0;
-        const int given = settings->is_given("MILCGPU_DEVICE") ? std::stoi((*settings)["MILCGPU_DEVICE"]) : -1;
-        waking = std::thread([given, node_rank] {
-            const int count = given < 0 ? Device::gpu_count() : 0;
-            if (given >= 0 || count > 0)
-                wake(given >= 0 ? given : node_rank % count);
-        });
-        std::atexit(wait_until_awake);
-        return 0;
-    });
-}
-
 double milcgpu_plugin_unitarity(const void *first, size_t pitch, size_t sites, int in_double) {
     constexpr double refused = 1;
     return answer_of("check_unitarity", "MILC's own routine does this call", refused, [&] {
@@ -198,7 +173,6 @@ double milcgpu_plugin_unitarity(const void *first, size_t pitch, size_t sites, i
 }
 
 int milcgpu_plugin_start(const milcgpu_milc *milc) {
-    wait_until_awake();
     Plugin &p = plugin();
     const char *after = milc->own_routines != 0 ? "MILC runs on the CPU" : "It could not be done";
     const int started = common_answer_of("start", after, -1, [&] {

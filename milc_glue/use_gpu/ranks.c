@@ -56,8 +56,6 @@ static void give_communicators_back(void) {
 }
 #else
 
-enum { node_rank = 0 };
-
 void milcgpu_describe_ranks(milcgpu_milc *milc) {
     milc->ranks = numnodes();
     milc->rank = mynode();
@@ -91,7 +89,6 @@ static void give_communicators_back(void) {}
 void __wrap_initialize_machine(int *argc, char ***argv) {
     __real_initialize_machine(argc, argv);
     find_node_rank();
-    milcgpu_plugin_wake(node_rank);
 }
 
 /* Handlers of exit() run when no message passes any more. */
