@@ -434,7 +434,7 @@ template <int most>
 __global__ void __launch_bounds__(update_threads, most > 12 ? 3 : 4)
     update_pairs(const SolutionUpdate u, int sites, int blocks_a_colour) {
     cuda::wait_for_previous();
-    constexpr int ahead = 8;     // directions that are loaded ahead
+    constexpr int ahead = 8;   // directions that are loaded ahead
     constexpr int at_once = 4; // solutions
     __shared__ float4 rows[cg_kept_steps * most][most / 2];
     const BlockState *const s = u.s;

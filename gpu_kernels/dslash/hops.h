@@ -234,13 +234,11 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks> {
             const auto fat_behind = this->fat_link(seen, 1, mu, backward);
             each(backward, [&](Part &part, const Vec &x) { fat_behind.subtract_backward(part.of_fat(), x); });
             const auto long_ahead = long_link_in_units(seen, 0, mu, i);
-            each(forward3, [&](Part &part, const Vec &x) {
-                long_ahead.add_forward(part.of_long(), beside_long_link(x));
-            });
+            each(forward3,
+                 [&](Part &part, const Vec &x) { long_ahead.add_forward(part.of_long(), beside_long_link(x)); });
             const auto long_behind = long_link_in_units(seen, 1, mu, backward3);
-            each(backward3, [&](Part &part, const Vec &x) {
-                long_behind.subtract_backward(part.of_long(), beside_long_link(x));
-            });
+            each(backward3,
+                 [&](Part &part, const Vec &x) { long_behind.subtract_backward(part.of_long(), beside_long_link(x)); });
         }
     }
 };

@@ -1,17 +1,24 @@
 // The rows of the dslash table by spinor precision, with their launch shapes: blocks of 256 threads that must fit on an
 // SM, which bounds the registers a thread, and threads a block. Blocks of 128 threads: 64 and 256 were no faster.
 //
-// Several sources without sums, in blocks of 64 threads: in single and half a thread does up to 6 sources in 128
-// registers (8 blocks on an SM), or 8 in 168; in double 4 in 255. In a conjugate gradient, with sums, a thread does one
-// source: four were 3 to 20 % slower at 16^4, because one block adds the sums of its four sources one after the other.
+// Several sources without sums, in blocks of 64 threads: in single and half a thread does 6 sources in 128 registers (8
+// blocks on an SM) and 8 in 168, in double 4 in 255. In a conjugate gradient, with sums, a thread does one source: four
+// were 3 to 20 % slower at 16^4, because one block adds the sums of its four sources one after the other.
 #pragma once
 #include "gpu_kernels/dslash/stencil.h"
 
 namespace milcgpu {
 
-struct SixOrEightSources {
-    static constexpr int together = 8, directions = 1;
-    static constexpr int blocks(int count) { return count > 6 ? 6 : 8; }
+// As SourcesShape in sources.h.
+struct SingleSources {
+    static constexpr int together = 8;
+    static constexpr int blocks(int count) { return count == 6 ? 8 : 6; }
+    static constexpr int directions(int count) { return count <= 2 ? 4 : 1; }
+};
+struct HalfSources {
+    static constexpr int together = 8;
+    static constexpr int blocks(int count) { return count == 4 || count == 6 ? 8 : 6; }
+    static constexpr int directions(int) { return 1; }
 };
 
 // Double precision: 16-byte loads by nature. The arithmetic of one site needs about 120 registers; few threads with
@@ -34,7 +41,7 @@ template <class Where> void single_rows(std::vector<DslashKernel> &table, const 
     add_rows<Where, SpinorSingle, Precision::double_, 2, 128>(table, file);
     add_rows<Where, SpinorSingle, Precision::single, 3, 128>(table, file);
     add_rows<Where, SpinorSingle, Precision::half, 3, 128>(table, file);
-    add_sources_rows<Where, SpinorSingle, Precision::single, 3, SixOrEightSources>(table, file);
+    add_sources_rows<Where, SpinorSingle, Precision::single, 3, SingleSources>(table, file);
 }
 
 // Half precision: links 16-bit fixed point, spinors one 16-byte word of six 20-bit numbers and their exponent;
@@ -47,7 +54,7 @@ template <class Where> void half_rows(std::vector<DslashKernel> &table, const ch
     add_rows<Where, SpinorHalf, Precision::double_, 2, 128>(table, file);
     add_rows<Where, SpinorHalf, Precision::single, 4, 128>(table, file);
     add_rows<Where, SpinorHalf, Precision::half, 4, 128>(table, file);
-    add_sources_rows<Where, SpinorHalf, Precision::half, 3, SixOrEightSources>(table, file);
+    add_sources_rows<Where, SpinorHalf, Precision::half, 3, HalfSources>(table, file);
 }
 
 } // namespace milcgpu

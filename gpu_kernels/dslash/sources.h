@@ -20,11 +20,12 @@ template <class Stencil> struct SourcesStencil {
     }
 };
 
-// Several sources without sums. A thread does up to `together` of them. blocks(count): how many blocks of 64 threads
-// with `count` sources each fit on an SM. directions: for how many of them data may be loaded at the same time.
+// Several sources without sums. A thread does `count` of them, up to `together`. Then so many blocks of 64 threads fit
+// on an SM, and for so many directions data may be loaded at the same time.
 template <int together_, int blocks_, int directions_> struct SourcesShape {
-    static constexpr int together = together_, directions = directions_;
+    static constexpr int together = together_;
     static constexpr int blocks(int) { return blocks_; }
+    static constexpr int directions(int) { return directions_; }
 };
 template <class Spinor, class Hops, class Shape> struct TogetherStencil : Hops, Shape {
     using typename Hops::Part;
@@ -32,7 +33,7 @@ template <class Spinor, class Hops, class Shape> struct TogetherStencil : Hops, 
     // Sources own.k[r], r < wanted.
     template <int count> MILCGPU_HD void of(int i, const Sources<count> &own, int wanted = count) const {
         Part part[count] = {};
-        this->template all<Shape::directions>(i, own, part);
+        this->template all<Shape::directions(count)>(i, own, part);
         MILCGPU_UNROLL
         for (int r = 0; r < count; ++r)
             if (r < wanted) {
