@@ -216,7 +216,7 @@ class Dense {
                 const double s = time_recorded([&] { launch(shape); });
                 seconds = shape == 0 ? s : std::min(seconds, s);
             }
-            bench_.table.row({"dense", format("%s %d x %d", kind.c_str(), n, m), name(p)},
+            bench_.table.row({"plain", format("%s %d x %d", kind.c_str(), n, m), name(p)},
                              {seconds, 0, double(spinors) * sites_ * spinor_bytes(p)}, error, 0);
         };
         const auto sum = [&](const Stream &a, const Stream &b, int shape) {
@@ -236,11 +236,9 @@ class Dense {
             errors[1] += sum(all_x, {}, shape) != right_x;
         }
         const int n = x.sources, m = y.sources;
-        row("plain read", n, m, n + m, errors[0],
-            [&](int shape) { plain_read(device_, shape, all_x, all_y, sums.data()); });
+        row("read", n, m, n + m, errors[0], [&](int shape) { plain_read(device_, shape, all_x, all_y, sums.data()); });
         if (n == m)
-            row("plain read xx", n, n, n, errors[1],
-                [&](int shape) { plain_read(device_, shape, all_x, {}, sums.data()); });
+            row("read xx", n, n, n, errors[1], [&](int shape) { plain_read(device_, shape, all_x, {}, sums.data()); });
         const uint32_t beginning = sum_on_host({all_x.data, all_y.bytes});
         for (int shape = 0; shape < stream_shapes; ++shape) {
             device_.fill_zero(all_y.data, all_y.bytes);
@@ -249,9 +247,9 @@ class Dense {
             plain_write(device_, shape, all_x, all_y, true, sums.data());
             twice += sum_on_host(all_y) != 0;
         }
-        row("plain copy", n, m, n + m, copied,
+        row("copy", n, m, n + m, copied,
             [&](int shape) { plain_write(device_, shape, all_x, all_y, false, sums.data()); });
-        row("plain copy+", n, m, n + 2 * m, twice,
+        row("copy+", n, m, n + 2 * m, twice,
             [&](int shape) { plain_write(device_, shape, all_x, all_y, true, sums.data()); });
     }
 

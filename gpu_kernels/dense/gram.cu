@@ -18,7 +18,7 @@ namespace {
 
 // Tiles of 8 x 8 along a side of the matrix.
 int tiles_of(int sources) { return sources <= 8 ? 1 : sources <= 16 ? 2 : 4; }
-MILCGPU_HD constexpr int sums_together(int tiles) { return tiles == 4 ? 16 : 8; } // by a block that adds up slices
+constexpr int sums_together = 8; // by a block that adds up slices
 // One wave of blocks on an H100 or H200. Of no other GPU is it asked how many it holds: the sums depend on it.
 MILCGPU_HD constexpr int most_slices(int tiles) { return tiles == 1 ? 264 : 132; }
 
@@ -42,8 +42,8 @@ template <class S, int tiles_, bool same_> struct Gram {
     using Storage = S;
     static constexpr int tiles = tiles_;
     static constexpr bool same = same_;
-    static constexpr int team = tiles == 4 ? 2 : 1, warps = tiles == 2 ? 12 : 8, teams = warps / team;
-    static constexpr int threads = 32 * warps;
+    static constexpr int team = tiles == 4 ? 2 : 1, warps = cuda::dense_warps, teams = warps / team;
+    static constexpr int threads = cuda::dense_threads;
     static constexpr int blocks = tiles == 1 && S::precision != Precision::double_ ? 2 : 1; // on a processor
     static constexpr int slices = 132 * blocks;
     static_assert(slices <= most_slices(tiles));
@@ -233,7 +233,7 @@ __global__ void __launch_bounds__(cuda::dense_threads)
     cuda::wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    constexpr int together = sums_together(tiles), parts = cuda::dense_threads / together;
+    constexpr int together = sums_together, parts = cuda::dense_threads / together;
     constexpr int most = most_slices(tiles) / parts + 1, numbers = 4 * tiles * tiles;
     __shared__ double of_part[parts][together + 1];
     const int part = threadIdx.x / together, first = blockIdx.x * together;
@@ -279,9 +279,8 @@ void gram_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock &y, con
         cuda::start_with_shared(device, "gram", slices * shape.blocks(), G::threads, G::bytes, gram_slices<G>,
                                 cuda::DenseView(x), cuda::DenseView(y), shape.row_blocks, shape.column_blocks, gate,
                                 room);
-        cuda::start(device, "sums of gram", shape.numbers() / sums_together(tiles), cuda::dense_threads,
-                    sum_slices<tiles>, room, slices, shape.blocks(), shape.column_blocks, x.sources, y.sources, same,
-                    gate, g);
+        cuda::start(device, "sums of gram", shape.numbers() / sums_together, cuda::dense_threads, sum_slices<tiles>,
+                    room, slices, shape.blocks(), shape.column_blocks, x.sources, y.sources, same, gate, g);
     };
     if (same)
         start(Gram<S, tiles, true>());

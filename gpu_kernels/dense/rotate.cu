@@ -13,24 +13,27 @@ namespace {
 
 #if defined(MILCGPU_WITH_CUDA)
 
-// The rows of a warp: tiles of 8 numbers of a field, in two chunks a thread. (One chunk in single precision where there
-// are 32 columns: two would take too many registers, and its two numbers are the pair of tiles that the matrix units
-// take.)
+// The rows of a warp: tiles of 8 numbers of a field, in two chunks a thread. Where there are 32 columns it is one in
+// single precision: two would take too many registers, and its two numbers are the pair of tiles that the matrix units
+// take. In double it is four, so that the small matrix is read half as often.
 template <class S, int columns> struct Rows {
     using Real = typename S::Real;
-    static constexpr int chunks = columns == 4 && cuda::Chunk<S>::numbers == 2 ? 1 : 2;
+    static constexpr bool wide = columns == 4;
+    static constexpr int chunks = wide && cuda::Chunk<S>::numbers == 2   ? 1
+                                  : wide && cuda::Chunk<S>::numbers == 1 ? 4
+                                                                         : 2;
     static constexpr int tiles = chunks * cuda::Chunk<S>::numbers;
     static constexpr int sites = 8 * chunks * cuda::Chunk<S>::sites, bytes = 8 * chunks * cuda::Chunk<S>::bytes;
-    static constexpr int stages = chunks == 2 ? 6 : 10;
+    static constexpr int stages = chunks == 1 ? 10 : chunks == 2 ? 6 : 5;
     static constexpr int slots = (stages + 2) * chunks; // of a warp: for what is copied, and for results
     static constexpr int ring_bytes = slots * cuda::Chunk<S>::bytes * cuda::dense_threads;
 };
 
 // Blocks on a processor, by the registers that a thread needs.
 template <class S, int columns>
-constexpr int blocks_at_once = S::precision == Precision::half ? (columns == 4 ? 1 : 2)
-                               : columns == 1                  ? 3
-                                                               : 2;
+constexpr int blocks_at_once = columns == 4 && S::precision != Precision::single ? 1
+                               : columns == 1 && S::precision != Precision::half ? 3
+                                                                                 : 2;
 
 template <class S, int columns, bool add>
 __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns>)
