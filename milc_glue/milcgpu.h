@@ -183,7 +183,7 @@ typedef struct {
     double seconds;        /* the whole call */
     double solver_seconds; /* without copies and reordering of source, guess and solution */
     double gflops, gbytes_per_second;        /* of solver_seconds; compulsory bytes */
-    int reconstruct, sloppy_reconstruct;     /* reals a long link that were used */
+    int reconstruct, sloppy_reconstruct;     /* reals of a long link that were used */
     uint64_t bytes_to_device, bytes_to_host; /* over the bus in this call */
     uint64_t links_version;
     char message[400]; /* empty when all is well */
@@ -279,8 +279,8 @@ typedef struct {
     milcgpu_operator shared;  /* the shared iteration. Double is MILC's own way. Started in single or half, it ends at
                                  shared_tolerance, and the refinement does the rest */
     milcgpu_operator sloppy;  /* the coarsest precision that the shared iteration goes down to as its residual falls
-                                 (double, then  single, then half), and what refinements iterate in. precision 0: as
-                                 shared. Fastest: shared double,  sloppy single or half */
+                                 (double, then single, then half), and what refinements iterate in. precision 0: as
+                                 shared. Fastest: shared double, sloppy single or half */
     milcgpu_operator precise; /* of the refinement, as in milcgpu_solve_spec; precision 0: double */
     double leave_tolerance;   /* a shift leaves the shared iteration only when its residual is also below this; 0: it
                                  leaves at its own tolerance. 1e-16: all stay to the end, as in MILC's CPU routine */
@@ -328,7 +328,7 @@ typedef struct {
     int precision;    /* of the arithmetic and of the resulting links: MILCGPU_DOUBLE or MILCGPU_SINGLE; 0: as the gauge
                          field */
     int reconstruct;  /* reals of a gauge link while staples are made, 18 or 12; 0: 18. 12 needs links that are +-SU(3)
-                         to  rounding, and is only used for the first level */
+                         to rounding, and is only used for the first level */
     int phases_out;   /* 0: the gauge links carry staggered phases and boundary sign; 1: they do not, and both are
                          multiplied in */
     double unitarity; /* gauge links with an element of |U U^dag - 1| above this are refused; 0: 1e-4; negative: not

@@ -73,5 +73,7 @@ int main(int argc, char **argv) {
     const int status = Catch::Session().run(argc, argv);
     if (counts.run_ended)
         print_counts();
-    return status;
+    // The tests that are asked for may all be in the other program: no failure of this one, as in version 2.
+    const bool none = counts.run_ended && counts.passed + counts.failed + counts.skipped == 0;
+    return none ? 0 : status;
 }
