@@ -13,12 +13,12 @@ namespace milcgpu {
 struct SingleSources {
     static constexpr int together = 8;
     static constexpr int blocks(int count) { return count == 6 ? 8 : 6; }
-    static constexpr int directions(int count) { return count <= 2 ? 4 : 1; }
+    MILCGPU_HD static constexpr int directions(int count) { return count <= 2 ? 4 : 1; }
 };
 struct HalfSources {
     static constexpr int together = 8;
     static constexpr int blocks(int count) { return count == 4 || count == 6 ? 8 : 6; }
-    static constexpr int directions(int) { return 1; }
+    MILCGPU_HD static constexpr int directions(int) { return 1; }
 };
 
 // Double precision: 16-byte loads by nature. The arithmetic of one site needs about 120 registers; few threads with

@@ -25,7 +25,7 @@ template <class Stencil> struct SourcesStencil {
 template <int together_, int blocks_, int directions_> struct SourcesShape {
     static constexpr int together = together_;
     static constexpr int blocks(int) { return blocks_; }
-    static constexpr int directions(int) { return directions_; }
+    MILCGPU_HD static constexpr int directions(int) { return directions_; }
 };
 template <class Spinor, class Hops, class Shape> struct TogetherStencil : Hops, Shape {
     using typename Hops::Part;
