@@ -39,7 +39,8 @@ Difference difference_of(const HostRecords &a, const HostRecords &b, bool in_dou
 // Largest |a - b| / |b| (Frobenius) of a 3x3 matrix; `matrices` of them, packed. Infinite where one is not finite.
 double worst_link_difference(const void *a, const void *b, size_t matrices, bool in_double);
 
-// Records of 3x3 matrices, four each: the largest | |row| - 1 | or |<row, other row>|. Infinite where one is not finite.
+// Records of 3x3 matrices, four each: the largest | |row| - 1 | or |<row, other row>|. Infinite where one is not
+// finite.
 double worst_unitarity(const HostRecords &links, bool in_double);
 
 // Memory for free(), in large pages where it is large and the system has them. nullptr when there is none.

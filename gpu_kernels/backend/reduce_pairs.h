@@ -14,7 +14,7 @@ namespace cuda {
 
 // A block has one tile.
 template <int N, int min_blocks, class Body, class Last, class Before>
-__global__ void __launch_bounds__(2 *tile_sites, min_blocks)
+__global__ void __launch_bounds__(2 * tile_sites, min_blocks)
     run_sum_in_pairs(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
                      int pending_blocks, const Before pending) {
     wait_for_previous();
