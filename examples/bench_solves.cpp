@@ -148,17 +148,21 @@ void bench_sources(const Bench &bench) {
         int together;
     };
     constexpr Way ways[] = {{"block", MILCGPU_BLOCK}, {"lock-step", MILCGPU_LOCK_STEP}};
+    constexpr int most = 16;
     const int reals = bench.settings.reals == 0 ? 13 : bench.settings.reals;
-    for (const Precision sloppy : {Precision::double_, Precision::single})
-        for (const int n : {2, 4, 8, 12, 16})
+    std::vector<std::vector<double>> b;
+    for (int k = 0; k < most; ++k)
+        b.push_back(deal_vector(ranks, bench.system.lattice, random_on_first(ranks, bench.system.lattice, 2 + k)));
+    for (const PrecisionPair &pair : precision_pairs()) {
+        if (pair.precise != MILCGPU_DOUBLE || pair.sloppy == MILCGPU_DOUBLE ||
+            (bench.settings.pairs != "all" && bench.settings.pairs != pair.name))
+            continue;
+        for (const int n : {2, 4, 8, 12, most})
             for (const Way &way : ways) {
                 if (bench.settings.quick && (n != 12 || way.together != MILCGPU_BLOCK))
                     continue;
-                const Operation what{"solve", format("%d %s", reals, way.name), format("double/%s", name(sloppy)), n};
-                std::vector<std::vector<double>> b, x;
-                for (int k = 0; k < n; ++k)
-                    b.push_back(
-                        deal_vector(ranks, bench.system.lattice, random_on_first(ranks, bench.system.lattice, 2 + k)));
+                const Operation what{"solve", format("%d %s", reals, way.name), pair.name, n};
+                std::vector<std::vector<double>> x;
                 milcgpu_solve_spec spec{};
                 spec.struct_size = sizeof spec;
                 spec.parity = MILCGPU_EVEN;
@@ -166,11 +170,9 @@ void bench_sources(const Bench &bench) {
                 spec.tolerance = bench.settings.tolerance;
                 spec.max_iterations = 20000;
                 spec.max_restarts = 5;
-                spec.precise.precision = MILCGPU_DOUBLE;
-                spec.sloppy.precision = 1 + static_cast<int>(sloppy);
+                spec.precise.precision = pair.precise;
+                spec.sloppy.precision = pair.sloppy;
                 spec.sloppy.reconstruct = reals;
-                if (sloppy == Precision::double_)
-                    spec.precise.reconstruct = reals;
                 std::vector<milcgpu_solve_report> reports(n);
                 Cost best{INFINITY, 0, 0};
                 for (int run = 0; run < (bench.on_gpu() ? 2 : 1); ++run) {
@@ -204,6 +206,7 @@ void bench_sources(const Bench &bench) {
                 }
                 bench.table.row(what, best, worst, spec.tolerance);
             }
+    }
 }
 
 } // namespace examples

@@ -20,6 +20,6 @@ set ylabel "milliseconds per source, whole call"
 set key top right opaque
 set offsets 0, 0, graph 0.25, 0
 solves(way, sloppy) = "< grep '^solve,".reals." ".way.",double/".sloppy.",[0-9]*,".lattice.",' '".csv."'".nothing
-plot for [w=1:2] for [n=1:2] solves(word("block lock-step", w), word("double single", n)) using 4:($8/1000) \
-    with linespoints linetype 2*w+n-2 title word("block lock-step", w).", double/".word("double single", n)
+plot for [w=1:2] for [n=1:2] solves(word("block lock-step", w), word("single half", n)) using 4:($8/1000) \
+    with linespoints linetype 2*w+n-2 title word("block lock-step", w).", double/".word("single half", n)
 unset multiplot
