@@ -54,7 +54,9 @@ template <class S, int tiles_, bool same_> struct Gram {
     static constexpr int room = (blocks == 2 ? 96 : 160) * 1024;
     static constexpr int stages = room / stage_bytes < 8 ? room / stage_bytes : 8;
     static constexpr int sums_bytes = teams * numbers * 32 * int(sizeof(double));
-    static constexpr int bytes = stages * stage_bytes < sums_bytes ? sums_bytes : stages * stage_bytes;
+    static constexpr int bytes = stages * stage_bytes;
+    static constexpr int sums_apart = bytes / teams / int(sizeof(double)); // each team's sums are in its own ring
+    static_assert(sums_bytes <= bytes);
     // The pieces of a warp of the team: which tiles of columns, and which pairs of tiles of rows.
     static constexpr int pieces = tiles == 1 ? 1 : tiles == 2 ? 2 : same ? 3 : 4;
     static __device__ constexpr int row_pair(int warp, int piece) {
@@ -192,8 +194,8 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
             stage = stage + 1 < G::stages ? stage + 1 : 0;
         }
         cuda::wait_for_stage<0>();
-        __syncthreads();
-        double *const to = shared + team * G::numbers * 32 + lane;
+        cuda::wait_for_team<G::team>(team);
+        double *const to = shared + team * G::sums_apart + lane;
         MILCGPU_UNROLL
         for (int piece = 0; piece < G::pieces; ++piece)
             MILCGPU_UNROLL
@@ -220,7 +222,7 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
         double total = 0;
         MILCGPU_UNROLL
         for (int t = 0; t < G::teams; ++t)
-            total += shared[t * G::numbers * 32 + k];
+            total += shared[t * G::sums_apart + k];
         sums[size_t(blockIdx.x) * G::numbers * 32 + k] = total;
     }
 }
