@@ -1,4 +1,5 @@
 #include "milc_glue/host_fields.h"
+#include "gpu_kernels/links/gram_schmidt.h"
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -202,6 +203,24 @@ double worst_link_difference(const void *a, const void *b, size_t matrices, bool
 
 double worst_unitarity(const HostRecords &links, bool in_double) {
     return in_double ? worst_of<double>(links) : worst_of<float>(links);
+}
+
+size_t reunitarize_records(void *first, size_t count, size_t pitch, double tolerance) {
+    size_t left = 0;
+#pragma omp parallel for reduction(+ : left)
+    for (size_t i = 0; i < count; ++i) {
+        unsigned char *const at = static_cast<unsigned char *>(first) + i * pitch;
+        Matrix<double> links[4];
+        std::memcpy(links, at, sizeof links);
+        bool good = true;
+        for (Matrix<double> &link : links)
+            for (const double deviation : gram_schmidt(link).d)
+                good = good && deviation < tolerance;
+        if (good)
+            std::memcpy(at, links, sizeof links);
+        left += !good;
+    }
+    return left;
 }
 
 void *host_room(size_t bytes) {

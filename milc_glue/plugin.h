@@ -78,6 +78,9 @@ typedef struct {
  * largest deviation of a row from length 1, or of two rows from being orthogonal. Before the start, too. 1 where MILC's
  * own is wanted (MILCGPU_OFF, MILCGPU_COMPARE), or a number is not finite. */
 double milcgpu_plugin_unitarity(const void *first, size_t pitch, size_t sites, int in_double);
+/* What MILC's reunitarize_cpu does with these links, in double. 0 where links are left, for MILC's own: it says which
+ * deviate. Also where MILC's own is wanted, as above. */
+int milcgpu_plugin_make_unitary(void *first, size_t pitch, size_t sites);
 /* 1: routines are taken over; 0: MILC runs by itself (MILCGPU_OFF, or an error that was said); -1: there was no memory,
  * which was said: it can be tried again. */
 int milcgpu_plugin_start(const milcgpu_milc *milc);

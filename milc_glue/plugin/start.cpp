@@ -94,6 +94,12 @@ std::optional<Settings> settings_if_good() {
     }
 }
 
+// Whether MILC's own does what the glue does at any time.
+bool only_original() {
+    const std::optional<Settings> settings = settings_if_good();
+    return !settings || settings->is_on("MILCGPU_OFF") || !settings->is("MILCGPU_COMPARE", "0");
+}
+
 bool tables_are_due = false;
 
 // What the door said at the start, for a table that comes when it has retreated.
@@ -163,13 +169,18 @@ extern "C" {
 double milcgpu_plugin_unitarity(const void *first, size_t pitch, size_t sites, int in_double) {
     constexpr double refused = 1;
     return answer_of("check_unitarity", "MILC's own routine does this call", refused, [&] {
-        const std::optional<Settings> settings = settings_if_good();
-        if (!settings || settings->is_on("MILCGPU_OFF") || !settings->is("MILCGPU_COMPARE", "0"))
+        if (only_original())
             return refused;
         const size_t bytes = 4 * 18 * (in_double != 0 ? sizeof(double) : sizeof(float));
         const double worst = worst_unitarity({first, sites, bytes, pitch}, in_double != 0);
         return worst < refused ? worst : refused;
     });
+}
+
+int milcgpu_plugin_make_unitary(void *first, size_t pitch, size_t sites) {
+    constexpr double tolerance = 1e-4; // MILC's
+    return answer_of("reunitarize_cpu", "MILC's own routine does this call", 0,
+                     [&] { return !only_original() && reunitarize_records(first, sites, pitch, tolerance) == 0; });
 }
 
 int milcgpu_plugin_start(const milcgpu_milc *milc) {

@@ -155,6 +155,9 @@ void load_fn_backlinks(fn_links_t *fn) {
     fn->lngback = back_links(fn->lng, 3);
 }
 
+su3_matrix *get_fatbacklinks(fn_links_t *fn) { return fn->fatback; }
+su3_matrix *get_lngbacklinks(fn_links_t *fn) { return fn->lngback; }
+
 void load_fatlinks_cpu(info_t *info, su3_matrix *fat, ks_component_paths *p, su3_matrix *links) {
     info->final_flop = 61632.0 * volume;
     store(reference::fat_links(here(), gauge(links), coefficients(*p)), fat);

@@ -337,13 +337,14 @@ static void twist(fn_links_t *fn) {
     }
 }
 
-static void check_links(const fn_links_t *a, const fn_links_t *b) {
+static void check_links(fn_links_t *a, fn_links_t *b) {
+    const su3_matrix *const fatback = get_fatbacklinks(a), *const lngback = get_lngbacklinks(a);
     check(links_differ(a->fat, b->fat) < link_limit, "fat links", links_differ(a->fat, b->fat));
     check(links_differ(a->lng, b->lng) < link_limit, "long links", links_differ(a->lng, b->lng));
-    check((a->fatback == NULL) == (b->fatback == NULL), "whether there are back links", 0);
+    check((fatback == NULL) == (b->fatback == NULL), "whether there are back links", 0);
     if (b->fatback != NULL) {
-        check(links_differ(a->fatback, b->fatback) < link_limit, "backward fat links", 0);
-        check(links_differ(a->lngback, b->lngback) < link_limit, "backward long links", 0);
+        check(links_differ(fatback, b->fatback) < link_limit, "backward fat links", 0);
+        check(links_differ(lngback, b->lngback) < link_limit, "backward long links", 0);
     }
 }
 
