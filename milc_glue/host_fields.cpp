@@ -115,6 +115,20 @@ template <class Real> double worst_of(const HostRecords &links) {
     return largest;
 }
 
+template <class Real> uint32_t sum_of_floats(const HostRecords &links) {
+    constexpr int matrices = 4, in_matrix = 18, in_two_rows = 12;
+    uint32_t sum = 0;
+#pragma omp parallel for reduction(+ : sum)
+    for (size_t i = 0; i < links.count; ++i) {
+        Real reals[matrices * in_matrix];
+        std::memcpy(reals, record(links, i), sizeof reals);
+        for (int mu = 0; mu < matrices; ++mu)
+            for (int k = 0; k < in_two_rows; ++k)
+                sum += bit_cast<uint32_t>(static_cast<float>(reals[in_matrix * mu + k]));
+    }
+    return sum;
+}
+
 template <class Real>
 void adjoint_links(const std::complex<Real> *links, const MilcSites &sites, int hops, std::complex<Real> *to) {
     const int *n = sites.extent;
@@ -221,6 +235,10 @@ size_t reunitarize_records(void *first, size_t count, size_t pitch, double toler
         left += !good;
     }
     return left;
+}
+
+uint32_t nersc_sum(const HostRecords &links, bool in_double) {
+    return in_double ? sum_of_floats<double>(links) : sum_of_floats<float>(links);
 }
 
 void *host_room(size_t bytes) {

@@ -6,6 +6,7 @@
  * in one Krylov space (milcgpu_plugin_mass_by_mass). Not where propagators are read as guesses: MILC then solves source
  * by source. */
 #include "glue.h"
+#include "../include/imp_ferm_links.h"
 #include <ks_spectrum_includes.h>
 
 typedef int solve_set(enum set_type, enum inv_type, int, int[], char[][MAXFILENAME], int[], char[][MAXFILENAME],
@@ -39,14 +40,14 @@ static int links_stay(const Real boundary_phase[4], const int origin[4]) {
     return origin[TUP] == 0;
 }
 
-/* Whether each mass of a set is solved by itself. MILC ends the run where their sources are not one. */
+/* Whether each mass of a set is solved by itself. MILC ends the run where their sources are not one. check: 1 where the
+ * input says yes. */
 static int parts(enum set_type set, enum inv_type inverter, int propagators, const int *start,
                  ks_prop_field *const *sources, const quark_invert_control *control, const ks_param *parameters,
                  int check) {
     double masses[propagators > 0 ? propagators : 1];
     int k;
-    if (set != MULTIMASS_SET || inverter != UMLTYPE || check != CHECK_YES || propagators < 1 ||
-        !all_fresh(propagators, start))
+    if (set != MULTIMASS_SET || inverter != UMLTYPE || check != 1 || propagators < 1 || !all_fresh(propagators, start))
         return 0;
     for (k = 0; k < propagators; k++) {
         if (sources[k] != sources[0] || control[k].inv_type != UMLTYPE ||
@@ -62,8 +63,8 @@ int __wrap_solve_ksprop(enum set_type set, enum inv_type inverter, int propagato
                         ks_prop_field *solutions[], ks_prop_field *sources[], quark_source *my_sources[],
                         quark_invert_control control[], ks_param parameters[], Real charge, Real boundary_phase[],
                         int origin[4], int check) {
-    const int one_by_one = links_stay(boundary_phase, origin) &&
-                           parts(set, inverter, propagators, start, sources, control, parameters, check);
+    const int one_by_one = parts(set, inverter, propagators, start, sources, control, parameters, check) &&
+                           links_stay(boundary_phase, origin);
     const int n = one_by_one ? 1 : propagators;
     int first, iterations = 0;
     set = one_by_one ? MULTICOLORSOURCE_SET : gathered(set, inverter, propagators, start);
