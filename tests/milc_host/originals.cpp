@@ -139,16 +139,6 @@ void destroy_fn_backlinks(fn_links_t *fn) {
     fn->fatback = fn->lngback = nullptr;
 }
 
-void destroy_fn_links(fn_links_t *fn) {
-    if (fn == nullptr)
-        return;
-    destroy_fn_backlinks(fn);
-    std::free(fn->phase);
-    std::free(fn->fat);
-    std::free(fn->lng);
-    std::free(fn);
-}
-
 void load_fn_backlinks(fn_links_t *fn) {
     destroy_fn_backlinks(fn);
     fn->fatback = back_links(fn->fat, 1);
