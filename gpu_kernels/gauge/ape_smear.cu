@@ -71,7 +71,9 @@ void ape_smear(Device &device, const WideBox &box, const LinkField &u, const Ape
     for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         const MatrixView<precision> from(u), into(to);
-        const auto run = [&](const auto &body) { launch_bounded<128, 4>(device, work.threads(), body, "APE smearing"); };
+        const auto run = [&](const auto &body) {
+            launch_bounded<128, 4>(device, work.threads(), body, "APE smearing");
+        };
         // Two kernels: with phases, registers spill.
         if (spec.signs == Signs::phases_in)
             run(ApeSmear<precision, true>{work, lattice, from, into, phases, spec.staples_in_time, spec.weight,

@@ -6,6 +6,7 @@
  * in one Krylov space (milcgpu_plugin_mass_by_mass). Not where propagators are read as guesses: MILC then solves source
  * by source. */
 #include "glue.h"
+
 #include "../include/imp_ferm_links.h"
 #include <ks_spectrum_includes.h>
 
