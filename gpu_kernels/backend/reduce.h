@@ -227,7 +227,25 @@ void finish_over_ranks(Device &device, const EitherPending<First, Second> &pendi
     finish_over_ranks(device, pending.second, gate);
 }
 
-// The same for several sources at once.
+// A launch that sums: start(finish later, pending). with_peers: it takes part in exchanges with peers. Where the launch
+// cannot finish a sum over the ranks, that comes behind it, and the pending sum before it.
+template <bool with_peers, int N, class Last, class Before, class Start>
+void start_sum(Device &device, const GlobalSum<N> &sum, const Last &finish, const SumLaunch &how, const Before &pending,
+               const Start &start) {
+    const bool defer = how.defer != nullptr;
+    if (device.ranks() == nullptr && !with_peers)
+        return start(defer, pending);
+    if (with_peers && !device.needs_host()) {
+        start(true, pending);
+    } else {
+        finish_over_ranks(device, pending, how.gate);
+        start(true, none_of(pending));
+    }
+    if (!defer && finish.wanted())
+        finish_over_ranks(device, sum, finish, how.gate);
+}
+
+// The end of the sums of several sources at once.
 template <int N, class Body, class Last>
 void finish_sources_over_ranks(Device &device, const GlobalSum<N> &sum, const Body &body, const Last &finish,
                                int sources) {
@@ -283,17 +301,7 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
                             pending_blocks, before);
             }
         };
-        if (device.ranks() == nullptr && !exchanges<Body>::value)
-            return start(defer, pending);
-        if (exchanges<Body>::value && !device.needs_host()) {
-            start(true, pending);
-        } else {
-            cuda::finish_over_ranks(device, pending, how.gate);
-            start(true, none_of(pending));
-        }
-        if (!defer && finish.wanted())
-            cuda::finish_over_ranks(device, sum, finish, how.gate);
-        return;
+        return cuda::start_sum<exchanges<Body>::value>(device, sum, finish, how, pending, start);
     }
 #endif
     if constexpr (parts_exist)

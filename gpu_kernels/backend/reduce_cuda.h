@@ -198,18 +198,30 @@ __device__ __forceinline__ void finish_pending(const EitherPending<First, Second
         finish_pending(pending.second, peers);
 }
 
+// The head of a launch that sums. Returns true if this is a block with sites, with its number among these. Else it is
+// done: it has finished the pending sum, or the launch is skipped.
+template <class Before>
+__device__ __forceinline__ bool has_sites(const int *gate, int pending_blocks, const Before &pending, int &block) {
+    wait_for_previous();
+    if (gate != nullptr && *gate == 0)
+        return false;
+    block = static_cast<int>(blockIdx.x) - pending_blocks;
+    if (block < 0) {
+        finish_pending(pending, nullptr);
+        return false;
+    }
+    return true;
+}
+
 // kernel: of the body's, where it has several. pending_blocks: how many blocks finish the pending sum. (The division
 // that computes it delayed every block: D in single precision took 1 % longer.)
 template <int N, int min_blocks, int kernel, class Body, class Last, class Before>
 __global__ void __launch_bounds__(max_block, min_blocks)
     run_sum(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
             int pending_blocks, const Before pending) {
-    wait_for_previous();
-    if (gate != nullptr && *gate == 0)
+    int block;
+    if (!has_sites(gate, pending_blocks, pending, block))
         return;
-    const int block = static_cast<int>(blockIdx.x) - pending_blocks;
-    if (block < 0)
-        return finish_pending(pending, nullptr);
     __shared__ Sums<N> shared[max_block / 32];
     const int i = block * blockDim.x + threadIdx.x;
     Sums<N> s = {};
@@ -235,12 +247,9 @@ template <int N, class Body, class Last, class Before>
 __global__ void __launch_bounds__(site_parts *tile_sites, 2)
     run_sum_in_parts(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
                      int pending_blocks, const Before pending) {
-    wait_for_previous();
-    if (gate != nullptr && *gate == 0)
+    int block;
+    if (!has_sites(gate, pending_blocks, pending, block))
         return;
-    const int block = static_cast<int>(blockIdx.x) - pending_blocks;
-    if (block < 0)
-        return finish_pending(pending, nullptr);
     using Part = typename Body::Part;
     __shared__ Sums<N> shared[site_parts * tile_sites / 32];
     __shared__ Part parts[site_parts - 1][tile_sites];
