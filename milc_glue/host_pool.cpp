@@ -142,7 +142,7 @@ void copy_bytes(void *to, const void *from, size_t bytes) {
 }
 
 size_t idle_bytes_of_host() {
-    constexpr size_t share = 8;
+    constexpr size_t share = 32; // several programs may run on a host, one a GPU
     return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) / share;
 }
 
