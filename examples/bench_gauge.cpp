@@ -69,7 +69,9 @@ class Gauge {
     void ape(Precision p, bool staples_in_time) {
         const ApeSpec spec{0.05, staples_in_time, 10, 1e-5, Signs::phases_out};
         const LinkField u = up(p), to(device(), p, 18, geometry_, "bench");
-        const double t = seconds([&] { ape_smear(device(), box_, u, spec, to); });
+        const DeviceArray<uint64_t> failures(device(), 1, "bench");
+        device().fill_zero(failures.data(), failures.bytes());
+        const double t = seconds([&] { ape_smear(device(), box_, u, spec, to, failures.data()); });
         int failed = 0;
         row(staples_in_time ? "APE step, all staples" : "APE step", p, t, ape_smear_flops(spec), ape_smear_bytes(p),
             down(to),

@@ -193,22 +193,28 @@ milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *s
                                {"spec.phases_out", double(spec->phases_out)}};
             });
         need_links(g);
-        double failed = 0;
+        double failed = 0; // of all ranks
         if (spec->times > 0) {
             WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
             LinkField from, to;
+            DeviceArray<uint64_t> count;
             g.device().agree("memory for APE smearing", [&] {
+                count = {g.device(), 1, "APE smearing"};
                 to = around.room_on_box("APE smearing");
                 if (spec->times > 1)
                     from = around.room_on_box("APE smearing");
             });
             g.device().timer_start();
-            failed = ape_smear(g.device(), around.box(), around.of(g.u, ape_reach), ape, to);
+            g.device().fill_zero(count.data(), count.bytes());
+            ape_smear(g.device(), around.box(), around.of(g.u, ape_reach), ape, to, count.data());
             for (int k = 1; k < spec->times; ++k) {
                 std::swap(from, to);
-                failed += ape_smear(g.device(), around.box(), around.of(from, ape_reach), ape, to);
+                ape_smear(g.device(), around.box(), around.of(from, ape_reach), ape, to, count.data());
             }
             filled.kernel_seconds = g.device().timer_stop_seconds();
+            failed = static_cast<double>(count.to_host()[0]);
+            if (g.device().ranks() != nullptr)
+                g.device().ranks()->add_in_rank_order("APE smearing", &failed, 1);
             checked_gauge_field(g.device(), g.geometry(), to, -1);
             filled.flops = ape_smear_flops(ape) * spec->times * g.geometry().volume();
             g.u = std::move(to);

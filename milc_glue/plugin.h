@@ -74,10 +74,26 @@ typedef struct {
     const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */
 } milcgpu_milc;
 
+/* As a program begins, on one rank: memory for fields comes from blocks from here on (host_pool.h), and a thread of its
+ * own makes the GPU ready while MILC reads its input and its lattice. Nothing is said yet. */
+void milcgpu_plugin_begin(void);
+void milcgpu_plugin_wake(void);
+/* A block; NULL: take memory as without milcgpu. block_free: 1: it was a block. block_bytes: 0: it is none. */
+void *milcgpu_plugin_block(size_t bytes, int zeros);
+int milcgpu_plugin_block_free(void *block);
+size_t milcgpu_plugin_block_bytes(const void *block);
+/* memset and memcpy; 0: not done. */
+int milcgpu_plugin_fill(void *to, int byte, size_t bytes);
+int milcgpu_plugin_copy(void *to, const void *from, size_t bytes);
 /* What MILC's check_unitarity returns for the links of `sites` sites, whose first links lie `pitch` bytes apart: the
  * largest deviation of a row from length 1, or of two rows from being orthogonal. Before the start, too. 1 where MILC's
  * own is wanted (MILCGPU_OFF, MILCGPU_COMPARE), or a number is not finite. */
 double milcgpu_plugin_unitarity(const void *first, size_t pitch, size_t sites, int in_double);
+/* What MILC's reunitarize_cpu does with these links, in double. 0 where links are left, for MILC's own: it says which
+ * deviate. Also where MILC's own is wanted, as above. */
+int milcgpu_plugin_make_unitary(void *first, size_t pitch, size_t sites);
+/* NERSC's checksum of a lattice: the 32-bit sum of the first two rows of all links, as floats. 0: not made. */
+int milcgpu_plugin_nersc_sum(const void *first, size_t pitch, size_t sites, int in_double, uint32_t *sum);
 /* 1: routines are taken over; 0: MILC runs by itself (MILCGPU_OFF, or an error that was said); -1: there was no memory,
  * which was said: it can be tried again. */
 int milcgpu_plugin_start(const milcgpu_milc *milc);

@@ -29,6 +29,47 @@ TEST_CASE("links that are farthest from unitary", "[host_fields][sanitize]") {
     CHECK(worst() == INFINITY);
 }
 
+TEST_CASE("links back to SU(3) as MILC does it, those that are far from it stay", "[host_fields][sanitize]") {
+    constexpr size_t sites = 50, reals = 4 * 18, pitch = reals + 3;
+    std::vector<double> links(sites * pitch, 7);
+    reference::Rng rng(7);
+    for (size_t i = 0; i < sites; ++i)
+        for (size_t k = 0; k < reals; ++k)
+            links[i * pitch + k] =
+                (k % 18 == 0 || k % 18 == 8 || k % 18 == 16) + 1e-6 * (1e-19 * static_cast<double>(rng()) - 0.9);
+    const HostRecords records{links.data(), sites, reals * sizeof(double), pitch * sizeof(double)};
+    CHECK(worst_unitarity(records, true) > 1e-7);
+    links[3 * pitch + 5] += 0.1;
+    const std::vector<double> before = links;
+    CHECK(reunitarize_records(links.data(), sites, pitch * sizeof(double), 1e-4) == 1);
+    CHECK(std::equal(&links[3 * pitch], &links[4 * pitch], &before[3 * pitch]));
+    for (const size_t i : {size_t{0}, sites - 1}) {
+        CHECK(worst_unitarity({&links[i * pitch], 1, records.bytes, records.pitch}, true) < 1e-15);
+        for (size_t k = 0; k < pitch; ++k)
+            CHECK(std::fabs(links[i * pitch + k] - before[i * pitch + k]) < (k < reals ? 1e-5 : 1e-300));
+    }
+}
+
+TEST_CASE("NERSC's checksum: the first two rows as floats", "[host_fields][sanitize]") {
+    constexpr size_t sites = 20, reals = 4 * 18, pitch = reals + 1;
+    std::vector<double> links(sites * pitch, 3);
+    std::vector<float> floats(links.begin(), links.end());
+    const auto sum = [&](bool in_double) {
+        const size_t bytes = in_double ? sizeof(double) : sizeof(float);
+        return nersc_sum(
+            {in_double ? static_cast<const void *>(links.data()) : floats.data(), sites, reals * bytes, pitch * bytes},
+            in_double);
+    };
+    const uint32_t of_three = 0x40400000u; // the bits of 3.0f
+    CHECK(sum(true) == static_cast<uint32_t>(sites * 4 * 12 * uint64_t{of_three}));
+    CHECK(sum(false) == sum(true));
+    const uint32_t before = sum(true);
+    links[5 * pitch + 18 + 11] = 1; // the last real of row 1: bits 0x3F800000
+    CHECK(sum(true) == before - of_three + 0x3F800000u);
+    links[5 * pitch + 18 + 12] = 1; // row 2 is no part of it
+    CHECK(sum(true) == before - of_three + 0x3F800000u);
+}
+
 TEST_CASE("hash of records: every bit, its place, the pitch, the parts", "[host_fields][sanitize]") {
     const size_t count = 2500, words = 9, gap = 2; // two pieces and a bit, blocks that are not full
     std::vector<uint64_t> strided(count * (words + gap), 77), packed(count * words);

@@ -470,7 +470,9 @@ TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MI
             // Fermion links: of the two measurements, none of the trajectory.
             const char *const links = program[0] == 'h' ? "create_hisq_links_milc" : "load_fn_links";
             CHECK(resident.megabytes_from(links) < 0.6 * copied.megabytes_from(links));
-            CHECK(resident.calls("load_fn_backlinks").first < copied.calls("load_fn_backlinks").first);
+            // Back links, fat and long, are made where a measurement reads them.
+            CHECK(resident.calls("load_fn_backlinks").first == 4);
+            CHECK(copied.calls("load_fn_backlinks").first == 4);
         }
 }
 

@@ -10,20 +10,21 @@ namespace milcgpu {
 
 namespace {
 
-template <Precision p> struct ApeSmear {
+template <Precision p, bool phased> struct ApeSmear {
     using Real = typename LinkReal<p>::Real;
     SitesAndParts work;
     Lattice lattice;
     MatrixView<p> u, to;
     Phases phases;
-    bool phased, staples_in_time;
+    bool staples_in_time;
     double weight, tolerance;
     int most_hits;
+    uint64_t *failed;
 
-    MILCGPU_HD Sums<1> operator()(int thread) const {
+    MILCGPU_HD void operator()(int thread) const {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
-            return {{0}};
+            return;
         const int mu = item.part;
         const Site x = lattice.site(item.parity, item.i);
         Matrix<Real> sum = {};
@@ -41,15 +42,16 @@ template <Precision p> struct ApeSmear {
                             Elements(u, item.parity, nu, lattice.forward(down, mu, 1)));
             count += 2;
         }
-        const double sign = phased ? phases.sign(x, mu) : 1, norm = sign / (1 + weight * count);
+        const bool negative = phased && phases.sign(x, mu) < 0;
+        const double norm = (negative ? -1 : 1) / (1 + weight * count);
         Matrix<double> v = times(norm, convert<double>(u.load(item.parity, mu, item.i)));
         multiply_add(v, (phased ? -weight : weight) * norm, convert<double>(sum));
         Matrix<double> w = v;
         if (most_hits > 0)
             gram_schmidt(w);
-        const bool good = most_hits == 0 || project_by_hits<true>(v, w, most_hits, tolerance);
-        to.store(item.parity, mu, item.own, convert<Real>(times(sign, w)));
-        return {{good ? 0.0 : 1.0}};
+        if (most_hits > 0 && !project_by_hits<true>(v, w, most_hits, tolerance))
+            atomic_add(failed, 1);
+        to.store(item.parity, mu, item.own, convert<Real>(times(negative ? -1 : 1, w)));
     }
 };
 
@@ -61,25 +63,25 @@ double ape_smear_flops(const ApeSpec &spec) {
     return staples * 414 + 4 * (190 + 198 + spec.most_hits * (84 + 56 + 20.0));
 }
 
-double ape_smear(Device &device, const WideBox &box, const LinkField &u, const ApeSpec &spec, const LinkField &to) {
+void ape_smear(Device &device, const WideBox &box, const LinkField &u, const ApeSpec &spec, const LinkField &to,
+               uint64_t *failed) {
     const SitesAndParts work = box.work(4);
-    Sums<1> sums = {};
+    const Lattice lattice = box.wide().lattice();
+    const Phases phases(box.box(), box.wide());
     for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
-        const ApeSmear<precision> body{work,
-                                       box.wide().lattice(),
-                                       MatrixView<precision>(u),
-                                       MatrixView<precision>(to),
-                                       Phases(box.box(), box.wide()),
-                                       spec.signs == Signs::phases_in,
-                                       spec.staples_in_time,
-                                       spec.weight,
-                                       spec.tolerance,
-                                       spec.most_hits};
-        constexpr int blocks = precision == Precision::double_ ? 1 : 2; // with 128 registers double spills
-        sums = sum_to_host<1, blocks>(device, work.threads(), body, "APE smearing");
+        const MatrixView<precision> from(u), into(to);
+        const auto run = [&](const auto &body) {
+            launch_bounded<128, 4>(device, work.threads(), body, "APE smearing");
+        };
+        // Two kernels: with phases, registers spill.
+        if (spec.signs == Signs::phases_in)
+            run(ApeSmear<precision, true>{work, lattice, from, into, phases, spec.staples_in_time, spec.weight,
+                                          spec.tolerance, spec.most_hits, failed});
+        else
+            run(ApeSmear<precision, false>{work, lattice, from, into, phases, spec.staples_in_time, spec.weight,
+                                           spec.tolerance, spec.most_hits, failed});
     });
-    return sums.v[0];
 }
 
 } // namespace milcgpu

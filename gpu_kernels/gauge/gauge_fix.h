@@ -37,8 +37,9 @@ struct ApeSpec {
     Signs signs;
 };
 constexpr int ape_reach = 1;
-// `to` is another field. Returns the number of links whose hits did not come to the tolerance.
-double ape_smear(Device &, const WideBox &, const LinkField &u, const ApeSpec &, const LinkField &to);
+// `to` is another field. Adds to *failed, on the device, the number of this rank's links whose hits did not come to the
+// tolerance.
+void ape_smear(Device &, const WideBox &, const LinkField &u, const ApeSpec &, const LinkField &to, uint64_t *failed);
 double ape_smear_bytes(Precision); // a site
 double ape_smear_flops(const ApeSpec &);
 

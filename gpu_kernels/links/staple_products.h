@@ -26,14 +26,19 @@ template <Precision p> class Elements {
             return whole_.e[row][column];
         } else {
             constexpr int bytes = sizeof(Complex<double>);
-            uint32_t words[bytes / 4];
             const int before = bytes * (3 * row + column);
-#if MILCGPU_STRIPES
-            load_word<bytes, Reuse::keep>(place<bytes>(block_, before, stride_, i_), words);
+#if MILCGPU_ON_DEVICE
+            const double2 v = load_as<Reuse::keep, double2>(place<bytes>(block_, before, stride_, i_));
+            return {v.x, v.y};
 #else
-            memcpy(words, block_ + i_ * link_bytes(p, 18) + before, bytes);
+            Complex<double> v;
+#if MILCGPU_STRIPES
+            memcpy(&v, place<bytes>(block_, before, stride_, i_), bytes);
+#else
+            memcpy(&v, block_ + i_ * link_bytes(p, 18) + before, bytes);
 #endif
-            return bit_cast<Complex<double>>(words);
+            return v;
+#endif
         }
     }
 

@@ -81,6 +81,9 @@ void milcgpu_plugin_gather_links(const void *first, size_t pitch, void *to) {
     gather_records(records, to);
 }
 
-void *milcgpu_plugin_room(size_t bytes) { return host_room(bytes); }
+void *milcgpu_plugin_room(size_t bytes) {
+    void *const block = milcgpu_plugin_block(bytes, 0);
+    return block != nullptr ? block : host_room(bytes);
+}
 
 } // extern "C"

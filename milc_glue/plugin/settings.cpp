@@ -35,6 +35,9 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_FIELDS", "auto keep load", "auto",
          "keep: quark fields stay on the device from one routine to the next; load: every routine loads what it reads; "
          "auto: keep on a GPU with 4 threads of the host or more"},
+        {"MILCGPU_POOL", "1 0", "1",
+         "1: memory for MILC's fields is cleared by all threads and kept when it is freed (one rank); 0: as MILC has "
+         "it"},
         {"MILCGPU_BACKEND", "auto cuda host", "auto", "auto: a GPU if there is one"},
         {"MILCGPU_DEVICE", "0 to 999", "0", "number of the GPU, as nvidia-smi -L counts them", is_device},
         {"MILCGPU_VERBOSE", "0 1 2", "1", "0: only errors; 1: tables; 2: a line a solve"},

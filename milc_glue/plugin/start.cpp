@@ -1,4 +1,6 @@
 // Start and exit: what is taken over, and the tables that say so.
+#include "gpu_kernels/backend/wake.h"
+#include "milc_glue/host_pool.h"
 #include "milc_glue/plugin/rank_start.h"
 #include "milc_glue/plugin/solve.h"
 #include "milc_glue/start_context.h"
@@ -6,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <thread>
 #include <utility>
 
 using namespace milcgpu;
@@ -94,6 +97,22 @@ std::optional<Settings> settings_if_good() {
     }
 }
 
+// Whether MILC's own does what the glue does at any time.
+bool only_original() {
+    const std::optional<Settings> settings = settings_if_good();
+    return !settings || settings->is_on("MILCGPU_OFF") || !settings->is("MILCGPU_COMPARE", "0");
+}
+
+// Lives as long as the process: MILC may free a field at any time.
+HostPool *pool = nullptr;
+
+// Started by milcgpu_plugin_wake(). The process does not exit in the middle of it.
+std::thread waking;
+void wait_until_awake() {
+    if (waking.joinable())
+        waking.join();
+}
+
 bool tables_are_due = false;
 
 // What the door said at the start, for a table that comes when it has retreated.
@@ -160,11 +179,51 @@ int refused(const Plugin &p, const std::string &why) {
 
 extern "C" {
 
+void milcgpu_plugin_begin(void) {
+    answer_of("the pool of memory", "Fields are allocated as MILC does it", 0, [] {
+        const std::optional<Settings> settings = settings_if_good();
+        if (settings && !settings->is_on("MILCGPU_OFF") && settings->is_on("MILCGPU_POOL") && pool == nullptr)
+            pool = new HostPool(idle_bytes_of_host());
+        return 0;
+    });
+}
+void *milcgpu_plugin_block(size_t bytes, int zeros) {
+    return pool == nullptr ? nullptr : answer_of("a field", "It is allocated as MILC does it", (void *)nullptr, [&] {
+        return pool->take(bytes, zeros != 0);
+    });
+}
+int milcgpu_plugin_block_free(void *block) { return pool != nullptr && pool->give_back(block); }
+size_t milcgpu_plugin_block_bytes(const void *block) { return pool != nullptr ? pool->bytes_of(block) : 0; }
+
+int milcgpu_plugin_fill(void *to, int byte, size_t bytes) {
+    if (pool == nullptr)
+        return 0;
+    fill_bytes(to, byte, bytes);
+    return 1;
+}
+int milcgpu_plugin_copy(void *to, const void *from, size_t bytes) {
+    if (pool == nullptr)
+        return 0;
+    copy_bytes(to, from, bytes);
+    return 1;
+}
+
+void milcgpu_plugin_wake(void) {
+    answer_of("the GPU's early start", "It starts with the first routine", 0, [] {
+        const std::optional<Settings> settings = settings_if_good();
+        if (!settings || settings->is_on("MILCGPU_OFF") || settings->is("MILCGPU_BACKEND", "host") || waking.joinable())
+            return 0;
+        const int ordinal = settings->is_given("MILCGPU_DEVICE") ? std::stoi((*settings)["MILCGPU_DEVICE"]) : 0;
+        waking = std::thread([ordinal] { wake(ordinal); });
+        std::atexit(wait_until_awake);
+        return 0;
+    });
+}
+
 double milcgpu_plugin_unitarity(const void *first, size_t pitch, size_t sites, int in_double) {
     constexpr double refused = 1;
     return answer_of("check_unitarity", "MILC's own routine does this call", refused, [&] {
-        const std::optional<Settings> settings = settings_if_good();
-        if (!settings || settings->is_on("MILCGPU_OFF") || !settings->is("MILCGPU_COMPARE", "0"))
+        if (only_original())
             return refused;
         const size_t bytes = 4 * 18 * (in_double != 0 ? sizeof(double) : sizeof(float));
         const double worst = worst_unitarity({first, sites, bytes, pitch}, in_double != 0);
@@ -172,7 +231,24 @@ double milcgpu_plugin_unitarity(const void *first, size_t pitch, size_t sites, i
     });
 }
 
+int milcgpu_plugin_make_unitary(void *first, size_t pitch, size_t sites) {
+    constexpr double tolerance = 1e-4; // MILC's
+    return answer_of("reunitarize_cpu", "MILC's own routine does this call", 0,
+                     [&] { return !only_original() && reunitarize_records(first, sites, pitch, tolerance) == 0; });
+}
+
+int milcgpu_plugin_nersc_sum(const void *first, size_t pitch, size_t sites, int in_double, uint32_t *sum) {
+    return answer_of("nersc_cksum", "MILC's own routine does this call", 0, [&] {
+        if (only_original())
+            return 0;
+        const size_t bytes = 4 * 18 * (in_double != 0 ? sizeof(double) : sizeof(float));
+        *sum = nersc_sum({first, sites, bytes, pitch}, in_double != 0);
+        return 1;
+    });
+}
+
 int milcgpu_plugin_start(const milcgpu_milc *milc) {
+    wait_until_awake();
     Plugin &p = plugin();
     const char *after = milc->own_routines != 0 ? "MILC runs on the CPU" : "It could not be done";
     const int started = common_answer_of("start", after, -1, [&] {

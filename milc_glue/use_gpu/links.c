@@ -110,13 +110,42 @@ void milcgpu_leave_links_unfilled(fn_links_t *fn, int want_back) {
 }
 
 /* Back links as MILC has them, each in a field of MILC's own making. On several ranks they come from the neighbours:
- * then MILC's routine makes them. */
+ * then MILC's routine makes them.
+ *
+ * Only D on the CPU reads them, so they are owed until MILC asks for them (get_fatbacklinks, get_lngbacklinks). They
+ * are made from the links as they then are. MILC's twist of links changes both alike, and skips back links that are not
+ * there. */
 #pragma weak load_fn_backlinks
-void milcgpu_load_backlinks(fn_links_t *fn, int want_back) {
-    destroy_fn_backlinks(fn);
-    if (!want_back)
-        return;
-    if (numnodes() > 1) {
+su3_matrix *__real_get_fatbacklinks(fn_links_t *) MILCGPU_ORIGINAL;
+su3_matrix *__real_get_lngbacklinks(fn_links_t *) MILCGPU_ORIGINAL;
+void __real_boundary_twist_fn(fn_links_t *, int) MILCGPU_ORIGINAL;
+void __real_destroy_fn_links(fn_links_t *) MILCGPU_ORIGINAL;
+
+#define MOST_OWED (MAX_NAIK + 1)
+static fn_links_t *owed[MOST_OWED];
+static int twisting = 0;
+
+/* Its place in `owed`, or that of NULL, or -1. */
+static int place_of(const fn_links_t *fn) {
+    int k;
+    for (k = 0; k < MOST_OWED; k++)
+        if (owed[k] == fn)
+            return k;
+    return -1;
+}
+
+static int owes(fn_links_t *fn) {
+    int k = place_of(fn);
+    if (k < 0)
+        k = place_of(NULL);
+    if (k < 0 || __real_get_fatbacklinks == NULL || __real_get_lngbacklinks == NULL || milcgpu_plugin_compare())
+        return 0;
+    owed[k] = fn;
+    return 1;
+}
+
+static void make_backlinks(fn_links_t *fn) {
+    if (numnodes() > 1 || !milcgpu_takes_over()) {
         load_fn_backlinks(fn);
         return;
     }
@@ -124,6 +153,44 @@ void milcgpu_load_backlinks(fn_links_t *fn, int want_back) {
     fn->lngback = (su3_matrix *)milcgpu_room(LINK_BYTES, "backward long links");
     milcgpu_plugin_back_links(fn->fat, 1, fn->fatback);
     milcgpu_plugin_back_links(fn->lng, 3, fn->lngback);
+}
+
+static void forget_owed(const fn_links_t *fn) {
+    const int k = place_of(fn);
+    if (k >= 0)
+        owed[k] = NULL;
+}
+
+void milcgpu_load_backlinks(fn_links_t *fn, int want_back) {
+    destroy_fn_backlinks(fn);
+    forget_owed(fn);
+    if (want_back && (numnodes() > 1 || !owes(fn)))
+        make_backlinks(fn);
+}
+
+static void pay(fn_links_t *fn) {
+    if (twisting || fn == NULL || fn->fatback != NULL || place_of(fn) < 0)
+        return;
+    forget_owed(fn);
+    make_backlinks(fn);
+}
+su3_matrix *__wrap_get_fatbacklinks(fn_links_t *fn) {
+    pay(fn);
+    return __real_get_fatbacklinks(fn);
+}
+su3_matrix *__wrap_get_lngbacklinks(fn_links_t *fn) {
+    pay(fn);
+    return __real_get_lngbacklinks(fn);
+}
+void __wrap_destroy_fn_links(fn_links_t *fn) {
+    if (fn != NULL)
+        forget_owed(fn);
+    __real_destroy_fn_links(fn);
+}
+void __wrap_boundary_twist_fn(fn_links_t *fn, int flag) {
+    twisting++;
+    __real_boundary_twist_fn(fn, flag);
+    twisting--;
 }
 
 /* Whether there is room for n fields of links to compare with. MILC's routines make them, and end the run where there

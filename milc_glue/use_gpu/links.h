@@ -22,7 +22,7 @@ double milcgpu_long_flops(void);
 int milcgpu_make_links(milcgpu_routine routine, info_t *info, su3_matrix *fat, su3_matrix *lng,
                        const ks_component_paths *p, const su3_matrix *links, int alone);
 
-/* Back links as MILC has them, each in a field of MILC's own making. */
+/* Back links as MILC has them, each in a field of MILC's own making, now or when MILC asks for them. */
 void milcgpu_load_backlinks(fn_links_t *fn, int want_back);
 
 /* Whether there is room for n fields of links to compare with. MILC's routines make them, and end the run where there

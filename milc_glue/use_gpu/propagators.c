@@ -2,9 +2,12 @@
  * by colour, three calls of ks_congrad_block_field; all colours in one call cost less, and it has a set type for that.
  * Compiles in programs that have that set type: the make fragment asks.
  *
- * Not for sets of several masses: one call has all masses of a source already. Not where propagators are read as
- * guesses: MILC then solves source by source. */
+ * A set of several masses goes mass by mass, all colours in one call, where that costs less than all masses of a colour
+ * in one Krylov space (milcgpu_plugin_mass_by_mass). Not where propagators are read as guesses: MILC then solves source
+ * by source. */
 #include "glue.h"
+
+#include "../include/imp_ferm_links.h"
 #include <ks_spectrum_includes.h>
 
 typedef int solve_set(enum set_type, enum inv_type, int, int[], char[][MAXFILENAME], int[], char[][MAXFILENAME],
@@ -13,16 +16,47 @@ typedef int solve_set(enum set_type, enum inv_type, int, int[], char[][MAXFILENA
 solve_set __real_solve_ksprop MILCGPU_ORIGINAL;
 solve_set __wrap_solve_ksprop;
 
-/* The set with all colours of its sources that does the same, or the set itself. */
-static enum set_type gathered(enum set_type set, enum inv_type inverter, int propagators, const int *start) {
+static int all_fresh(int propagators, const int *start) {
     int k;
     for (k = 0; k < propagators; k++)
         if (start[k] != FRESH)
-            return set;
-    if ((inverter != UMLTYPE && inverter != CGTYPE) || (set != MULTISOURCE_SET && set != SINGLES_SET) ||
-        (set == SINGLES_SET && propagators != 1))
+            return 0;
+    return 1;
+}
+
+/* The set with all colours of its sources that does the same, or the set itself. */
+static enum set_type gathered(enum set_type set, enum inv_type inverter, int propagators, const int *start) {
+    if (!all_fresh(propagators, start) || (inverter != UMLTYPE && inverter != CGTYPE) ||
+        (set != MULTISOURCE_SET && set != SINGLES_SET) || (set == SINGLES_SET && propagators != 1))
         return set;
     return milcgpu_takes_over() && milcgpu_plugin_gathers() ? MULTICOLORSOURCE_SET : set;
+}
+
+/* Else MILC changes the links before each set and after it. */
+static int links_stay(const Real boundary_phase[4], const int origin[4]) {
+    int dir;
+    for (dir = 0; dir < 4; dir++)
+        if (boundary_phase[dir] != 0 || origin[dir] % 2 != 0)
+            return 0;
+    return origin[TUP] == 0;
+}
+
+/* Whether each mass of a set is solved by itself. MILC ends the run where their sources are not one. check: 1 where the
+ * input says yes. */
+static int parts(enum set_type set, enum inv_type inverter, int propagators, const int *start,
+                 ks_prop_field *const *sources, const quark_invert_control *control, const ks_param *parameters,
+                 int check) {
+    double masses[propagators > 0 ? propagators : 1];
+    int k;
+    if (set != MULTIMASS_SET || inverter != UMLTYPE || check != 1 || propagators < 1 || !all_fresh(propagators, start))
+        return 0;
+    for (k = 0; k < propagators; k++) {
+        if (sources[k] != sources[0] || control[k].inv_type != UMLTYPE ||
+            (param.eigen_param.Nvecs > 0 && control[k].deflate))
+            return 0;
+        masses[k] = parameters[k].mass;
+    }
+    return milcgpu_takes_over() && milcgpu_plugin_gathers() && milcgpu_plugin_mass_by_mass(propagators, masses);
 }
 
 int __wrap_solve_ksprop(enum set_type set, enum inv_type inverter, int propagators, int start[],
@@ -30,7 +64,14 @@ int __wrap_solve_ksprop(enum set_type set, enum inv_type inverter, int propagato
                         ks_prop_field *solutions[], ks_prop_field *sources[], quark_source *my_sources[],
                         quark_invert_control control[], ks_param parameters[], Real charge, Real boundary_phase[],
                         int origin[4], int check) {
-    return __real_solve_ksprop(gathered(set, inverter, propagators, start), inverter, propagators, start, start_file,
-                               save, save_file, solutions, sources, my_sources, control, parameters, charge,
-                               boundary_phase, origin, check);
+    const int one_by_one = parts(set, inverter, propagators, start, sources, control, parameters, check) &&
+                           links_stay(boundary_phase, origin);
+    const int n = one_by_one ? 1 : propagators;
+    int first, iterations = 0;
+    set = one_by_one ? MULTICOLORSOURCE_SET : gathered(set, inverter, propagators, start);
+    for (first = 0; first == 0 || first < propagators; first += n)
+        iterations += __real_solve_ksprop(set, inverter, n, start + first, start_file + first, save + first,
+                                          save_file + first, solutions + first, sources + first, my_sources + first,
+                                          control + first, parameters + first, charge, boundary_phase, origin, check);
+    return iterations;
 }

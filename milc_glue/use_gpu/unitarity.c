@@ -1,8 +1,11 @@
-/* check_unitarity: after a lattice was read MILC tests all links twice, on one thread. Here all threads of the host do
- * it. Where a link fails, MILC's own says which one, and ends the run. */
+/* check_unitarity, reunitarize_cpu, nersc_cksum: after a lattice was read MILC makes a checksum, tests all links,
+ * brings them to double precision, and tests them again, on one thread or on threads that wait for each other. Here all
+ * threads of the host do it. Where a link fails, MILC's own says which one, and ends the run. */
 #include "glue.h"
 
 Real __real_check_unitarity(void) MILCGPU_ORIGINAL;
+void __real_reunitarize_cpu(void) MILCGPU_ORIGINAL;
+uint32_t __real_nersc_cksum(void) MILCGPU_ORIGINAL;
 
 #define MOST_DEVIATION 1e-4 /* that MILC goes on with */
 
@@ -11,4 +14,18 @@ Real __wrap_check_unitarity(void) {
     if (numnodes() == 1) /* else the ranks of a host share its threads, and have not said yet how */
         worst = milcgpu_plugin_unitarity(lattice[0].link, sizeof(site), sites_on_node, MILC_PRECISION == 2);
     return worst <= MOST_DEVIATION ? (Real)worst : __real_check_unitarity();
+}
+
+void __wrap_reunitarize_cpu(void) {
+    if (numnodes() > 1 || MILC_PRECISION != 2 ||
+        !milcgpu_plugin_make_unitary(lattice[0].link, sizeof(site), sites_on_node))
+        __real_reunitarize_cpu();
+}
+
+uint32_t __wrap_nersc_cksum(void) {
+    uint32_t sum;
+    return numnodes() == 1 &&
+                   milcgpu_plugin_nersc_sum(lattice[0].link, sizeof(site), sites_on_node, MILC_PRECISION == 2, &sum)
+               ? sum
+               : __real_nersc_cksum();
 }

@@ -139,21 +139,14 @@ void destroy_fn_backlinks(fn_links_t *fn) {
     fn->fatback = fn->lngback = nullptr;
 }
 
-void destroy_fn_links(fn_links_t *fn) {
-    if (fn == nullptr)
-        return;
-    destroy_fn_backlinks(fn);
-    std::free(fn->phase);
-    std::free(fn->fat);
-    std::free(fn->lng);
-    std::free(fn);
-}
-
 void load_fn_backlinks(fn_links_t *fn) {
     destroy_fn_backlinks(fn);
     fn->fatback = back_links(fn->fat, 1);
     fn->lngback = back_links(fn->lng, 3);
 }
+
+su3_matrix *get_fatbacklinks(fn_links_t *fn) { return fn->fatback; }
+su3_matrix *get_lngbacklinks(fn_links_t *fn) { return fn->lngback; }
 
 void load_fatlinks_cpu(info_t *info, su3_matrix *fat, ks_component_paths *p, su3_matrix *links) {
     info->final_flop = 61632.0 * volume;

@@ -169,6 +169,17 @@ void eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, int nter
     momenta_to_sites(h);
 }
 
+// Not in the file of those that call it, as in MILC: else it could not be wrapped.
+void destroy_fn_links(fn_links_t *fn) {
+    if (fn == nullptr)
+        return;
+    destroy_fn_backlinks(fn);
+    std::free(fn->phase);
+    std::free(fn->fat);
+    std::free(fn->lng);
+    std::free(fn);
+}
+
 void reunitarize_cpu(void) {
     Gauge u = links_of_sites();
     for (reference::Matrix &m : u)

@@ -39,6 +39,7 @@ void __real_load_lnglinks(info_t *, su3_matrix *, ks_component_paths *, su3_matr
 void __real_gaugefix(int, Real, int, Real);
 su3_matrix *__real_ape_smear_4D(Real, int);
 Real __real_check_unitarity(void);
+void __real_reunitarize_cpu(void);
 void __real_create_hisq_links_milc(info_t *, fn_links_t **, fn_links_t **, hisq_auxiliary_t **, ks_action_paths_hisq *,
                                    su3_matrix *, int, int);
 
@@ -292,6 +293,53 @@ static void try_set(fn_links_t *fn, enum set_type set, enum inv_type inverter, i
         free(sources[j]->v), free(solutions[j]->v);
 }
 
+/* A set of several masses: each by itself, with all colours, unless MILC changes the links for it (origin). */
+static void try_masses(fn_links_t *fn, int origin_t, int own_sources, int start, enum set_type expected) {
+    const Real masses[3] = {0.1, 0.4, 0.9};
+    ks_prop_field source[2], solution[3], *solutions[3], *sources[3];
+    quark_invert_control qic[3] = {control(EVEN), control(EVEN), control(EVEN)};
+    ks_param parameters[3] = {{masses[0]}, {masses[1]}, {masses[2]}};
+    Real phases[4] = {0, 0, 0, 0};
+    int starts[3] = {start, start, start}, origin[4] = {2, 0, 0, origin_t}, color, j;
+    for (j = 0; j < 3; j++) {
+        solution[j].nc = 3;
+        solution[j].v = malloc(3 * sizeof(su3_vector *));
+        solutions[j] = &solution[j];
+        sources[j] = &source[own_sources && j == 2];
+        for (color = 0; color < 3; color++)
+            solution[j].v[color] = random_field(170 + 3 * j + color);
+    }
+    for (j = 0; j < 2; j++) {
+        source[j].nc = 3;
+        source[j].v = malloc(3 * sizeof(su3_vector *));
+        for (color = 0; color < 3; color++)
+            source[j].v[color] = random_field(160 + color);
+    }
+    set_links = fn;
+    for (j = 0; j < 3; j++)
+        qic[j].inv_type = UMLTYPE;
+    solve_ksprop(MULTIMASS_SET, UMLTYPE, 3, starts, NULL, NULL, NULL, solutions, sources, NULL, qic, parameters, 0,
+                 phases, origin, 1);
+    check(solved_set == expected, "set type of several masses", solved_set);
+    for (j = 0; j < 3; j++)
+        for (color = 0; color < 3; color++) {
+            su3_vector *y = random_field(170 + 3 * j + color);
+            if (solved_set == MULTICOLORSOURCE_SET) {
+                __real_ks_congrad_parity_cpu(source[0].v[color], y, &qic[j], masses[j], fn);
+                check(difference(solution[j].v[color], y, 6 * sites_on_node) < allowed(masses[j]),
+                      "solution of a mass of a set", color);
+            }
+            free(y), free(solution[j].v[color]);
+        }
+    for (j = 0; j < 2; j++) {
+        for (color = 0; color < 3; color++)
+            free(source[j].v[color]);
+        free(source[j].v);
+    }
+    for (j = 0; j < 3; j++)
+        free(solution[j].v);
+}
+
 static void try_sets(fn_links_t *fn) {
     const char *gather = getenv("MILCGPU_GATHER");
     const int all = milcgpu_plugin_active() && (gather == NULL || gather[0] == '1');
@@ -302,7 +350,11 @@ static void try_sets(fn_links_t *fn) {
     try_set(fn, SINGLES_SET, UMLTYPE, 2, FRESH, SINGLES_SET); /* may be of two masses */
     try_set(fn, MULTISOURCE_SET, UMLTYPE, 2, CONTINUE, MULTISOURCE_SET);
     try_set(fn, MULTISOURCE_SET, CGZTYPE, 2, FRESH, MULTISOURCE_SET);
-    try_set(fn, MULTIMASS_SET, UMLTYPE, 2, FRESH, MULTIMASS_SET);
+    try_set(fn, MULTIMASS_SET, UMLTYPE, 2, FRESH, MULTIMASS_SET); /* of two sources, which MILC refuses */
+    try_masses(fn, 0, 0, FRESH, all ? MULTICOLORSOURCE_SET : MULTIMASS_SET);
+    try_masses(fn, 2, 0, FRESH, MULTIMASS_SET);
+    try_masses(fn, 0, 1, FRESH, MULTIMASS_SET);
+    try_masses(fn, 0, 0, CONTINUE, MULTIMASS_SET);
 }
 
 static void try_dslash(fn_links_t *fn) {
@@ -337,13 +389,14 @@ static void twist(fn_links_t *fn) {
     }
 }
 
-static void check_links(const fn_links_t *a, const fn_links_t *b) {
+static void check_links(fn_links_t *a, fn_links_t *b) {
+    const su3_matrix *const fatback = get_fatbacklinks(a), *const lngback = get_lngbacklinks(a);
     check(links_differ(a->fat, b->fat) < link_limit, "fat links", links_differ(a->fat, b->fat));
     check(links_differ(a->lng, b->lng) < link_limit, "long links", links_differ(a->lng, b->lng));
-    check((a->fatback == NULL) == (b->fatback == NULL), "whether there are back links", 0);
+    check((fatback == NULL) == (b->fatback == NULL), "whether there are back links", 0);
     if (b->fatback != NULL) {
-        check(links_differ(a->fatback, b->fatback) < link_limit, "backward fat links", 0);
-        check(links_differ(a->lngback, b->lngback) < link_limit, "backward long links", 0);
+        check(links_differ(fatback, b->fatback) < link_limit, "backward fat links", 0);
+        check(links_differ(lngback, b->lngback) < link_limit, "backward long links", 0);
     }
 }
 
@@ -442,6 +495,17 @@ static void try_ape(Real weight, int iterations) {
     check(links_differ(ours, theirs) < (MILC_PRECISION == 1 ? 1e-4 : 1e-11), "APE smearing", iterations);
     destroy_G(ours), destroy_G(theirs);
 }
+static void try_reunitarize(void) {
+    su3_matrix *const before = create_G_from_site(), *ours, *theirs;
+    reunitarize_cpu();
+    ours = create_G_from_site();
+    put_links(before);
+    __real_reunitarize_cpu();
+    theirs = create_G_from_site();
+    check(links_differ(ours, theirs) < (MILC_PRECISION == 1 ? 1e-7 : 1e-15), "links back to SU(3)", 0);
+    put_links(before);
+    free(before), free(ours), free(theirs);
+}
 /* MILC's own names a link that fails. */
 static void try_unitarity(void) {
     Real *const element = &lattice[17].link[2].e[1][1].real;
@@ -455,6 +519,7 @@ static void gauge_everything(void) {
     fill_gauge_field(200);
     rephase(OFF);
     try_unitarity();
+    try_reunitarize();
     try_ape(0.3, 2);
     try_ape(0.3, 0);
     try_ape(0.3, -1);

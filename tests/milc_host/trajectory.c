@@ -65,8 +65,8 @@ static void measure_fermion_links(void) {
     printf("trajectory fermion links %.17g %.17g back %.17g %.17g\n",
            digest((const Real *)fn->fat, 4 * sizeof(su3_matrix), 72),
            digest((const Real *)fn->lng, 4 * sizeof(su3_matrix), 72),
-           digest((const Real *)fn->fatback, 4 * sizeof(su3_matrix), 72),
-           digest((const Real *)fn->lngback, 4 * sizeof(su3_matrix), 72));
+           digest((const Real *)get_fatbacklinks(fn), 4 * sizeof(su3_matrix), 72),
+           digest((const Real *)get_lngbacklinks(fn), 4 * sizeof(su3_matrix), 72));
 }
 
 /* As a measurement does it: phases out, links out of the sites themselves. */

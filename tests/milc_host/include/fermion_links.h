@@ -41,6 +41,8 @@ link_phase_info_t *create_link_phase_info(void);
 void destroy_fn_links(fn_links_t *fn);
 void load_fn_backlinks(fn_links_t *fn);
 void destroy_fn_backlinks(fn_links_t *fn);
+su3_matrix *get_fatbacklinks(fn_links_t *fn);
+su3_matrix *get_lngbacklinks(fn_links_t *fn);
 void load_fn_links_cpu(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_matrix *links, int want_back);
 void load_fatlinks_cpu(info_t *info, su3_matrix *fat, ks_component_paths *p, su3_matrix *links);
 void load_lnglinks(info_t *info, su3_matrix *lng, ks_component_paths *p, su3_matrix *links);
