@@ -313,31 +313,26 @@ __global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
                tile / group_tiles, shared);
 }
 
-// Several sources without sums. A block has one tile of sites for `a_thread` sources, for which there is a kernel of
-// `count`. The next blocks have the other sources. All blocks run the same code: a mixture made 6 sources in single 1.6
-// times slower.
+// Several sources without sums. A block has one tile of sites for `count` sources. The next blocks have the other
+// sources. All blocks run the same code: a mixture made 6 sources in single 1.6 times slower. So the last block of a
+// tile may compute sources once more that the block before it stores.
 template <class Body, int count>
 __global__ void __launch_bounds__(tile_sites, Body::blocks(count))
-    run_sources(const Body body, int n, int sources, int a_thread, const int *gate) {
+    run_sources(const Body body, int n, int sources, const int *gate) {
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    const int groups = (sources + a_thread - 1) / a_thread, tile = blockIdx.x / groups,
-              first = blockIdx.x % groups * a_thread;
-    const int i = tile * tile_sites + threadIdx.x, wanted = min(sources - first, a_thread);
-    if (i >= n)
-        return;
-    Sources<count> own;
-    MILCGPU_UNROLL
-    for (int r = 0; r < count; ++r)
-        own.k[r] = first + min(r, wanted - 1);
-    body.template of<count>(i, own, wanted);
+    const int groups = (sources + count - 1) / count, tile = blockIdx.x / groups, first = blockIdx.x % groups * count;
+    const int i = tile * tile_sites + threadIdx.x, skipped = max(first + count - sources, 0);
+    const bool twice = sources < count;
+    if (i < n)
+        body.of(i, Sources<count>{twice ? 0 : first - skipped, skipped, twice});
 }
 // The kernels for 2, 4, ... up to Body::together sources a thread.
 template <class Body, int count = Body::together>
-void (*kernel_of_sources(int a_thread))(const Body, int, int, int, const int *) {
+void (*kernel_of_sources(int a_thread))(const Body, int, int, const int *) {
     if constexpr (count > 2)
-        if (a_thread <= count - 2)
+        if (a_thread < count)
             return kernel_of_sources<Body, count - 2>(a_thread);
     return run_sources<Body, count>;
 }

@@ -63,16 +63,14 @@ struct SpinorHalf {
 
     static MILCGPU_HD void encode(const Vector<float> &x, uint32_t *w) {
         const float reals[6] = {x.c[0].re, x.c[0].im, x.c[1].re, x.c[1].im, x.c[2].re, x.c[2].im};
-        float largest = 0, check = 0;
+        float largest = fabsf(reals[0]);
         MILCGPU_UNROLL
-        for (int k = 0; k < 6; ++k) {
-            largest = fmaxf(largest, fabsf(reals[k]));
-            check += reals[k] * 0.0f; // NaN or infinity anywhere makes this NaN; fmaxf would drop a NaN
-        }
+        for (int k = 1; k < 6; ++k)
+            largest = larger_or_nan(largest, fabsf(reals[k]));
         // 2^e >= largest / (2^19 - 1): the exponent of largest, one more when its fraction is nearly 2.
         const uint32_t above = bit_cast<uint32_t>(largest * 1.000002f) >> 23;
         uint32_t exponent = above > 18u ? above - 18u : 1u;
-        if (!(check == 0.0f) || exponent > 231u) // 231: where offset in decode would overflow
+        if (exponent > 231u) // where offset in decode would overflow; infinity, NaN
             exponent = 255u;
         // 2^-(e - 127), as two factors so that neither leaves the range of normal floats.
         const uint32_t inverse = 254u - (exponent < 253u ? exponent : 253u);
@@ -92,6 +90,16 @@ struct SpinorHalf {
 
   private:
     static constexpr uint32_t magic = 0x4B000000u; // 2^23
+    // Of numbers that are not negative. If one is NaN, NaN without sign.
+    static MILCGPU_HD float larger_or_nan(float a, float b) {
+#if MILCGPU_ON_DEVICE && __CUDA_ARCH__ >= 800
+        float largest;
+        asm("max.NaN.f32 %0, %1, %2;" : "=f"(largest) : "f"(a), "f"(b));
+        return largest;
+#else
+        return a > b || a != a ? a : b;
+#endif
+    }
     static MILCGPU_HD uint32_t low_20(uint32_t w) {
 #if MILCGPU_ON_DEVICE
         uint32_t bits; // one instruction; the compiler makes two of it
