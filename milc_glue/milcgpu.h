@@ -85,17 +85,19 @@ typedef struct {
     void *user;               /* handed to each function */
     /* Starts `count` messages and sets *handle. The array `messages` may be gone after the call; the memory that its
      * entries point to stays until they are done. Returns 0 if they are started. Any other code gives COMM, and the
-     * table is not used again; except for the first messages in GPU memory, below, which may fail. */
+     * table is not used again. Exception: the test pattern in GPU memory, below, may fail. */
     int (*start)(void *user, int count, const milcgpu_message *messages, void **handle);
     /* Sets *done to 1 if all messages of a handle are done, and then frees the handle. Returns 0 for no error. */
     int (*test)(void *user, void *handle, int *done);
     /* Ends all ranks; may return. Only the glue for MILC calls it, where MILC itself would end. NULL: none. */
     void (*abort)(void *user, const char *why);
-    /* 1: `send` and `receive` may be addresses of a GPU, as the message passing says of itself. 0: they may not, or it
-     * does not say. If 1 (or MILCGPU_GPU_MPI=1), milcgpu_init sends a test pattern so; if it comes whole, messages go
-     * so later. A table may end before this member (struct_size); that is 0. */
+    /* 1: the message passing says that `send` and `receive` may be addresses in GPU memory. 0: it says no, or nothing.
+     * If 1 (or MILCGPU_GPU_MPI=1), milcgpu_init sends a test pattern from GPU memory into GPU memory. If it arrives
+     * whole on all ranks, later messages go that way. A table of an older header, which ends before this member
+     * (struct_size), counts as 0. */
     int gpu_memory;
-    const char *gpu_memory_by; /* what says so, for a line at the start; a literal. NULL: nothing does */
+    const char *gpu_memory_by; /* the function or variable that says so, for a line at the start; a string that stays.
+                                  NULL: none */
 } milcgpu_messages;
 
 /* The box of the lattice that this rank has. On one rank leave all members after site_map zero. */

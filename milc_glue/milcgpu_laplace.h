@@ -18,9 +18,9 @@
  * untouched on failure. Links have checksums, compared before they are used and after a solve. CORRUPTED means that a
  * bit flipped there, and that the handle is empty now. MILCGPU_VERIFY=0 turns this off.
  *
- * On several ranks these are calls of all ranks, each with the fields of its box, and otherwise with the same
- * arguments. D has the bits of one rank (docs/ranks.md says where it has not). Solves have its iterations, and their
- * reports are alike on all ranks, except seconds, bytes and rates.
+ * On several ranks these are calls of all ranks. Each rank gives the fields of its box; all other arguments must be the
+ * same on all. D has the bits that one rank would compute; of several vectors on GPUs it agrees to rounding. Solves
+ * take as many iterations as on one rank. Their reports are alike on all ranks, except seconds, bytes and rates.
  */
 #ifndef MILCGPU_LAPLACE_H
 #define MILCGPU_LAPLACE_H

@@ -18,9 +18,9 @@
  * checksums, compared before results are handed over. CORRUPTED means that a bit flipped there, and that the handle is
  * empty now. MILCGPU_VERIFY=0 turns this off.
  *
- * On several ranks these are calls of all ranks, each with the fields of its box, and otherwise with the same
- * arguments. D is that of one rank to rounding. Solves have its iterations, and their reports are alike on all ranks,
- * except seconds, bytes and rates.
+ * On several ranks these are calls of all ranks. Each rank gives the fields of its box; all other arguments must be the
+ * same on all. D agrees with that of one rank to rounding. Solves take as many iterations as on one rank. Their reports
+ * are alike on all ranks, except seconds, bytes and rates.
  *
  * A handle keeps the links, packed versions of them, the last clover term with its inverse, and the vectors of its last
  * solver: on V sites, in bytes, 576 V for links in double, 1152 V for the clover term and its inverse in double, for a

@@ -242,7 +242,7 @@ TEST_CASE("what measurements refuse, by name, and leave as it was", "[measuremen
         refused(shift(0, 0, 1, &nothing, &to), "one of host and device");
         refused(shift(0, 0, 1, &wrong, &to), "single precision");
         refused(shift(0, 0, 1, &no_content, &to), "is empty");
-        refused(shift(0, 0, 1, &from, &outside), "there are 2");
+        refused(shift(0, 0, 1, &from, &outside), "this set has vectors 0 to 1");
         const auto smear = [&](int hop, double width, int steps, int slice) {
             return milcgpu_gauss_smear(m.links, hop, width, steps, slice, 1, &to);
         };

@@ -3,9 +3,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <regex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -52,6 +54,51 @@ TEST_CASE("links in README.md and docs lead to files", "[docs]") {
             CHECK(std::filesystem::exists(page.parent_path() / (*found)[1].str()));
         }
     }
+}
+
+TEST_CASE("files include what docs/design.md allows their layer, and every exception there is one", "[docs]") {
+    const std::string design = text_of("docs/design.md");
+    // The line "    milc_glue -> gauge, mesons -> ...": later layers lie lower.
+    const size_t begin = design.find("\n    milc_glue -> ") + 1;
+    REQUIRE(begin != 0);
+    const std::string line = design.substr(begin, design.find('\n', begin) - begin);
+    std::map<std::string, int> layer_of;
+    int layer = 0;
+    const std::regex word("[a-z0-9_]+|->");
+    for (std::sregex_iterator found(line.begin(), line.end(), word), end; found != end; ++found)
+        if (found->str() == "->")
+            ++layer;
+        else
+            layer_of[found->str()] = layer;
+    std::set<std::pair<std::string, std::string>> exceptions, used; // folder, header
+    const std::regex takes("`([a-z0-9_]+)` takes\\s`([a-z0-9_/.]+)`");
+    for (std::sregex_iterator found(design.begin(), design.end(), takes), end; found != end; ++found)
+        exceptions.insert({(*found)[1], (*found)[2]});
+    const std::regex include("#include \"(?:gpu_kernels/)?(([a-z0-9_]+)/[a-z0-9_/.]+)\"");
+    int files = 0;
+    for (const char *root : {"gpu_kernels", "reorder", "milc_glue"})
+        for (const auto &file : std::filesystem::recursive_directory_iterator(root)) {
+            const std::string kind = file.path().extension();
+            if (kind != ".h" && kind != ".cu" && kind != ".cpp")
+                continue;
+            const std::filesystem::path inside = file.path().lexically_relative("gpu_kernels");
+            const std::string folder = root == std::string("gpu_kernels") ? inside.begin()->string() : root;
+            REQUIRE(layer_of.count(folder) == 1);
+            const std::string text = text_of(file.path());
+            for (std::sregex_iterator found(text.begin(), text.end(), include), end; found != end; ++found) {
+                const std::string header = (*found)[1], of = (*found)[2];
+                INFO(file.path() << ": " << header);
+                if (exceptions.count({folder, header}) == 1)
+                    used.insert({folder, header});
+                else if (layer_of.count(of) == 1)
+                    CHECK(layer_of[of] >= layer_of[folder]);
+                else
+                    CHECK(of.empty()); // a folder that is in no layer
+            }
+            ++files;
+        }
+    CHECK(files > 200); // so many there were when this was written
+    CHECK(used == exceptions);
 }
 
 TEST_CASE("each picture in docs is drawn from a table in docs, and stands on a page", "[docs]") {

@@ -3,12 +3,14 @@
 #include "examples/flow_scales.h"
 #include "examples/heatbath.h"
 #include "examples/lattice_file.h"
+#include "gpu_kernels/gauge/flow.h"
 #include "milc_glue/gauge.h"
 #include "milc_glue/milcgpu_flow.h"
 #include "tests/cut_support.h"
 #include "tests/reference/flow.h"
 #include "tests/reference/gauge_force.h"
 #include "tests/support.h"
+#include <algorithm>
 
 using namespace tests;
 using milcgpu::Backend;
@@ -39,6 +41,7 @@ template <class Real> struct Field {
     milcgpu_flow_report report{};
     std::vector<milcgpu_flow_point> points;
     int end_after = -1; // points
+    size_t in_flow = 0; // the largest number of bytes in use at a measurement
 
     Field(const reference::Lattice &lattice, Backend backend, bool without_phases = true, int block = 0)
         : session(lattice, backend, block, 0), phases_out(without_phases) {
@@ -72,6 +75,7 @@ template <class Real> struct Field {
     static int take(void *self, const milcgpu_flow_point *point) {
         Field &f = *static_cast<Field *>(self);
         f.points.push_back(*point);
+        f.in_flow = std::max(f.in_flow, f.gauge->device().used_bytes());
         return int(f.points.size()) == f.end_after;
     }
     milcgpu_status try_flow() {
@@ -449,6 +453,45 @@ TEST_CASE("a flow goes on where one has ended, and does not depend on the launch
                 CHECK(f.report.flops > 0);
             }
         }
+}
+
+TEST_CASE("a flow takes the memory that milcgpu_flow.h says", "[measurements]") {
+    const reference::Lattice &lattice = shapes[0];
+    for (const Backend backend : backends()) {
+        Field<double> f(lattice, backend);
+        f.load(smooth(lattice, 61));
+        milcgpu::Device &device = f.gauge->device();
+        const auto taken_by = [](size_t bytes) { return milcgpu::Device::allocated_bytes(bytes); };
+        const size_t links = taken_by(f.gauge->u.bytes()), momenta = taken_by(f.gauge->h.bytes());
+        size_t of_force = 0;
+        {
+            const milcgpu::GaugeForceSpace space(device, f.gauge->geometry(), milcgpu::Precision::double_,
+                                                 milcgpu::symanzik_loops);
+            of_force = taken_by(space.pieces.bytes()) + taken_by(space.rests.bytes());
+        }
+        const auto takes = [&](int integrator, int sets, int kept) {
+            for (const int action : {MILCGPU_FLOW_WILSON, MILCGPU_FLOW_SYMANZIK}) {
+                f.spec.integrator = integrator, f.spec.action = action;
+                f.flow(0.01, 0.02); // room for sums stays
+                const size_t before = device.used_bytes();
+                f.in_flow = 0;
+                f.flow(0.01, 0.02);
+                CAPTURE(name(backend), integrator, action);
+                const bool symanzik = action == MILCGPU_FLOW_SYMANZIK;
+                CHECK(f.in_flow - before == sets * links + (kept + symanzik) * momenta + symanzik * of_force);
+                CHECK(device.used_bytes() == before);
+            }
+        };
+        for (const int integrator : {MILCGPU_FLOW_LUSCHER, MILCGPU_FLOW_CK, MILCGPU_FLOW_BBB, MILCGPU_FLOW_CF3})
+            takes(integrator, 2, 1);
+        takes(MILCGPU_FLOW_RKMK3, 2, 3);
+        takes(MILCGPU_FLOW_RKMK4, 2, 4);
+        takes(MILCGPU_FLOW_RKMK5, 2, 6);
+        takes(MILCGPU_FLOW_RKMK8, 2, 13);
+        takes(MILCGPU_FLOW_ADAPT_LUSCHER, 3, 2);
+        takes(MILCGPU_FLOW_ADAPT_CF3, 3, 2);
+        takes(MILCGPU_FLOW_ADAPT_BS, 2, 4);
+    }
 }
 
 TEST_CASE("links are copied between handles; what flow and smearing refuse they say, and leave links as they were",

@@ -211,7 +211,18 @@ TEST_CASE("links made from a gauge handle are those made from the host's gauge f
         REQUIRE(t.load() == MILCGPU_OK);
         CHECK(make(made[1], false, 12) == MILCGPU_BAD_ARGUMENT);
         CHECK(t.says("reconstruct"));
+        const milcgpu_fatlink_spec good = t.how;
+        t.how.phases_out = 1;
+        CHECK(make(made[1], false, 0) == MILCGPU_BAD_ARGUMENT);
+        CHECK(t.says("phases_out"));
+        t.how = good, t.how.precision = MILCGPU_SINGLE;
+        CHECK(make(made[1], false, 0) == MILCGPU_BAD_ARGUMENT);
         CHECK(made[1][0] == std::vector<double>(t.links.size(), -7));
+        t.how = good, t.how.precision = MILCGPU_DOUBLE, t.how.unitarity = 1e-300; // which is not used
+        REQUIRE(make(made[1], false, 18) == MILCGPU_OK);
+        for (auto &field : made[1])
+            std::fill(field.begin(), field.end(), -7);
+        t.how = good;
         REQUIRE(make(made[0], true, 0) == MILCGPU_OK);
         REQUIRE(make(made[1], false, 0) == MILCGPU_OK);
         CHECK(report.bytes_to_device == 0);
