@@ -198,24 +198,33 @@ __device__ __forceinline__ void finish_pending(const EitherPending<First, Second
         finish_pending(pending.second, peers);
 }
 
+template <class Body> __device__ __forceinline__ auto prepare(const Body &body, int i) {
+    if constexpr (prepares<Body>::value)
+        return body.prepare(i);
+    else
+        return 0;
+}
+
 // kernel: of the body's, where it has several. pending_blocks: how many blocks finish the pending sum. (The division
 // that computes it delayed every block: D in single precision took 1 % longer.)
 template <int N, int min_blocks, int kernel, class Body, class Last, class Before>
 __global__ void __launch_bounds__(max_block, min_blocks)
     run_sum(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
             int pending_blocks, const Before pending) {
+    const int block = static_cast<int>(blockIdx.x) - pending_blocks, i = block * blockDim.x + threadIdx.x;
+    const auto prepared = prepare(body, block >= 0 && i < n ? i : 0);
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    const int block = static_cast<int>(blockIdx.x) - pending_blocks;
     if (block < 0)
         return finish_pending(pending, nullptr);
     __shared__ Sums<N> shared[max_block / 32];
-    const int i = block * blockDim.x + threadIdx.x;
     Sums<N> s = {};
     if (i < n) {
         if constexpr (kernel > 0)
             s = body.template of_kernel<kernel>(i);
+        else if constexpr (prepares<Body>::value)
+            s = body(i, prepared);
         else
             s = body(i);
     }

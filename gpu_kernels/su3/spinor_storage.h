@@ -49,10 +49,22 @@ struct SpinorHalf {
     static constexpr Precision precision = Precision::half;
     static constexpr int words = 1, word_bytes = 16;
 
+    // Before the exponent is applied: a real is scale * (what is in x - bias).
+    static constexpr float bias = 8388608.0f + 524288.0f; // 2^23 + 2^19
+    struct Biased {
+        Vector<float> x;
+        float scale;
+        MILCGPU_HD explicit Biased(const uint32_t *w)
+            : x{{{bit_cast<float>(low_20(w[0])), bit_cast<float>(low_20(w[1]))},
+                 {bit_cast<float>(low_20(w[2])), bit_cast<float>(low_20(w[3]))},
+                 {bit_cast<float>(high_12_and_8(w[0], w[1])), bit_cast<float>(high_12_and_8(w[2], w[3]))}}},
+              scale(scale_of(w)) {}
+    };
+
     static MILCGPU_HD Vector<float> decode(const uint32_t *w) {
         // A 20-bit number under the exponent of 2^23 is the float 2^23 + v: no integer conversion, which would run on
         // the quarter-rate pipe. The fused multiply-add removes 2^23 + 2^19 exactly, the scale being a power of two.
-        const float scale = bit_cast<float>(((w[1] << 7) & 0x78000000u) | ((w[3] << 3) & 0x07800000u));
+        const float scale = scale_of(w);
         const float offset = -(8388608.0f + 524288.0f) * scale;
         Vector<float> x;
         x.c[0] = {value(low_20(w[0]), scale, offset), value(low_20(w[1]), scale, offset)};
@@ -63,16 +75,14 @@ struct SpinorHalf {
 
     static MILCGPU_HD void encode(const Vector<float> &x, uint32_t *w) {
         const float reals[6] = {x.c[0].re, x.c[0].im, x.c[1].re, x.c[1].im, x.c[2].re, x.c[2].im};
-        float largest = 0, check = 0;
+        float largest = fabsf(reals[0]);
         MILCGPU_UNROLL
-        for (int k = 0; k < 6; ++k) {
-            largest = fmaxf(largest, fabsf(reals[k]));
-            check += reals[k] * 0.0f; // NaN or infinity anywhere makes this NaN; fmaxf would drop a NaN
-        }
+        for (int k = 1; k < 6; ++k)
+            largest = larger_or_nan(largest, fabsf(reals[k]));
         // 2^e >= largest / (2^19 - 1): the exponent of largest, one more when its fraction is nearly 2.
         const uint32_t above = bit_cast<uint32_t>(largest * 1.000002f) >> 23;
         uint32_t exponent = above > 18u ? above - 18u : 1u;
-        if (!(check == 0.0f) || exponent > 231u) // 231: where offset in decode would overflow
+        if (exponent > 231u) // where offset in decode would overflow; infinity, NaN
             exponent = 255u;
         // 2^-(e - 127), as two factors so that neither leaves the range of normal floats.
         const uint32_t inverse = 254u - (exponent < 253u ? exponent : 253u);
@@ -92,6 +102,16 @@ struct SpinorHalf {
 
   private:
     static constexpr uint32_t magic = 0x4B000000u; // 2^23
+    // Of numbers that are not negative. If one is NaN, NaN without sign.
+    static MILCGPU_HD float larger_or_nan(float a, float b) {
+#if MILCGPU_ON_DEVICE
+        float largest;
+        asm("max.NaN.f32 %0, %1, %2;" : "=f"(largest) : "f"(a), "f"(b));
+        return largest;
+#else
+        return a > b || a != a ? a : b;
+#endif
+    }
     static MILCGPU_HD uint32_t low_20(uint32_t w) {
 #if MILCGPU_ON_DEVICE
         uint32_t bits; // one instruction; the compiler makes two of it
@@ -108,6 +128,9 @@ struct SpinorHalf {
 #else
         return ((a >> 12) & 0xFFF00u) | b >> 24 | magic;
 #endif
+    }
+    static MILCGPU_HD float scale_of(const uint32_t *w) {
+        return bit_cast<float>(((w[1] << 7) & 0x78000000u) | ((w[3] << 3) & 0x07800000u));
     }
     static MILCGPU_HD float value(uint32_t bits, float scale, float offset) {
         return fmaf(bit_cast<float>(bits), scale, offset);
