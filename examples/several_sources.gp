@@ -19,7 +19,11 @@ plot for [n=1:3] d(word("double single half", n)) using 4:9 with linespoints lin
 set ylabel "milliseconds per source, whole call"
 set key top right opaque
 set offsets 0, 0, graph 0.25, 0
-solves(way, sloppy) = "< grep '^solve,".reals." ".way.",double/".sloppy.",[0-9]*,".lattice.",' '".csv."'".nothing
-plot for [w=1:2] for [n=1:2] solves(word("block lock-step", w), word("double single", n)) using 4:($8/1000) \
-    with linespoints linetype 2*w+n-2 title word("block lock-step", w).", double/".word("double single", n)
+solves(way) = "< grep '^solve,".reals." ".way.",double/single,[0-9]*,".lattice.",' '".csv."'".nothing
+# One source by itself: time of a step by the number of steps.
+alone(sloppy) = "< grep '^cg step,".reals.",double/".sloppy.",1,".lattice.",' '".csv."'".nothing
+plot for [w=1:2] solves(word("block lock-step", w)) using 4:($8/1000) with linespoints linetype w \
+        title word("block lock-step", w).", double/single", \
+    for [n=1:2] alone(word("single half", n)) using 4:($8*$14/1000) with points linetype n+2 pointsize 1.6 \
+        title "one source, double/".word("single half", n)
 unset multiplot

@@ -288,4 +288,32 @@ template <class Body> milcgpu_status guarded(milcgpu_context *context, const cha
     }
 }
 
+// Makes a handle of `what`, in double or single, for all ranks. argument: the name of `handle` in messages.
+template <class Handle>
+milcgpu_status make_handle(milcgpu_context *context, const char *function, const char *argument, int precision,
+                           const char *what, Handle **handle) {
+    if (handle != nullptr)
+        *handle = nullptr;
+    return guarded(context, function, [&] {
+        require(context, function, "context");
+        Precision real = Precision::double_;
+        agreed(
+            *context, function,
+            [&] {
+                require(handle, function, argument);
+                real = precision_of(precision, "precision");
+                if (real == Precision::half)
+                    refuse(format("precision is half: %s must be double or single", what));
+            },
+            [&] {
+                return Numbers{{"precision", double(precision)}};
+            });
+        std::unique_ptr<Handle> made;
+        const std::string memory = format("memory for %s", what);
+        context->device->agree(memory.c_str(), [&] { made = std::make_unique<Handle>(context, real); });
+        *handle = made.release();
+        return Status::ok;
+    });
+}
+
 } // namespace milcgpu

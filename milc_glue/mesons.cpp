@@ -192,29 +192,7 @@ struct InPlace {
 extern "C" {
 
 milcgpu_status milcgpu_meson_links_create(milcgpu_context *context, int precision, milcgpu_meson_links **links) {
-    constexpr const char *function = "milcgpu_meson_links_create";
-    if (links != nullptr)
-        *links = nullptr;
-    return guarded(context, function, [&] {
-        require(context, function, "context");
-        Precision real = Precision::double_;
-        agreed(
-            *context, function,
-            [&] {
-                require(links, function, "links");
-                real = precision_of(precision, "precision");
-                if (real == Precision::half)
-                    refuse("precision: links of a measurement are double or single");
-            },
-            [&] {
-                return Numbers{{"precision", double(precision)}};
-            });
-        std::unique_ptr<milcgpu_meson_links> made;
-        context->device->agree("memory for links of a measurement",
-                               [&] { made = std::make_unique<milcgpu_meson_links>(context, real); });
-        *links = made.release();
-        return Status::ok;
-    });
+    return make_handle(context, "milcgpu_meson_links_create", "links", precision, "links of a measurement", links);
 }
 
 void milcgpu_meson_links_destroy(milcgpu_meson_links *links) {

@@ -387,10 +387,10 @@ milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink
                                  const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
                                  milcgpu_fatlink_report *report);
 
-/* The largest number of bytes on the device while links of host_precision are loaded and `spec` is solved, in addition
- * to what is in use now: as a table in `text` (may be NULL) and as a total. A solve that has to change its precision on
- * the way takes more; that is the last line of the table. Links that do not fit into fewer reals are kept in 18, which
- * the table does not foresee. */
+/* The largest number of bytes on the device while links of host_precision are loaded and `spec` is solved, with what is
+ * in use now (the first line of the table): as a table in `text` (may be NULL) and as a total. A solve that has to
+ * change its precision on the way takes more; that is the last line of the table. Links that do not fit into fewer
+ * reals are kept in 18, which the table does not foresee. */
 milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec,
                                    char *text, size_t text_size, size_t *bytes);
 

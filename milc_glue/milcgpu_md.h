@@ -1,22 +1,27 @@
-/* milcgpu: molecular dynamics. A gauge field and its momenta that stay on the device, and what moves them.
+/* milcgpu: molecular dynamics. A gauge field and its momenta that stay on the device, and the functions that move them.
  *
- * Conventions are those of milcgpu.h and of MILC: links carry staggered phases and boundary sign. Momenta are MILC's
- * anti_hermitmat, 4 per site, 10 reals each: elements 01, 02, 12 as complex numbers, the three imaginary parts of the
- * diagonal, and one real that is not used. dU/dt = H U. Fields have the precision of the handle, which is also that of
- * the arithmetic.
+ * A step of a trajectory: milcgpu_gauge_force and milcgpu_force_of_vectors add to the momenta H, then
+ * milcgpu_update_links moves the links U by dU/dt = H U. No field is copied to the host on the way.
  *
- * Every function returns a status and says in milcgpu_last_error() what failed, where, and what to do. A
- * function that fails leaves links and momenta on the device as they were. Exceptions: DEVICE_LOST, and a load that had
- * started, whose field is empty then.
+ * Conventions are those of milcgpu.h and of MILC. Links carry staggered phases and boundary sign. Momenta are MILC's
+ * anti_hermitmat: 4 per site, 10 reals each. These are the elements 01, 02, 12 as complex numbers, then the imaginary
+ * parts of the elements 00, 11, 22, then one real that is not used. Links and momenta have the precision of the handle,
+ * and so has the arithmetic. Sums over sites are in double.
  *
- * Links and momenta have checksums, taken when a call has changed them, and compared before the next one uses them. If
- * they differ (a bit flipped) the status is CORRUPTED; nothing was done with the field, and it is empty.
- * MILCGPU_VERIFY=0 turns this off.
+ * Every function returns a status. milcgpu_last_error() then says what failed, where, and what to do. A function that
+ * fails leaves links and momenta on the device as they were, with three exceptions. After DEVICE_LOST they are lost. A
+ * load that fails after its arguments were accepted leaves its field empty: for example links that are not unitary. And
+ * CORRUPTED means that the field named in the message is empty.
  *
- * On several ranks every function with a milcgpu_gauge, D of milcgpu_vectors, and solves are calls of all ranks, with
- * the same numbers, each rank with its box. Fields get the bits that one rank would compute. Sums are those of all
- * ranks, the same on each. What fails on one rank fails on all. Flops, bytes and counts of links in a report are those
- * of this rank. The box may be as small as for a solve.
+ * Links and momenta have checksums. A call that changes a field takes its checksum at the end; the next call that uses
+ * the field compares. If they differ, because a bit flipped or other code wrote there, the status is CORRUPTED, nothing
+ * was done, and the field is empty. MILCGPU_VERIFY=0 turns this off.
+ *
+ * On several ranks, every function that takes a milcgpu_gauge is a call of all ranks, and so are solves,
+ * milcgpu_vectors_dslash, milcgpu_vector_minus_dslash and milcgpu_vectors_sum. Each rank gives the fields of its box;
+ * all other arguments must be the same on all ranks. What fails on one rank fails on all. Fields have the bits that one
+ * rank would compute. Sums are over all ranks, and have the same bits on each. Flops, bytes and counts of links in a
+ * report are those of this rank. The box may be as small as for a solve (milcgpu_layout).
  */
 #ifndef MILCGPU_MD_H
 #define MILCGPU_MD_H
@@ -27,31 +32,36 @@
 extern "C" {
 #endif
 
-typedef struct milcgpu_gauge milcgpu_gauge; /* links and momenta on the device of a context */
+typedef struct milcgpu_gauge milcgpu_gauge; /* a gauge field and its momenta on the device of a context */
 
-/* Links and momenta are empty at first. precision: MILCGPU_DOUBLE or MILCGPU_SINGLE. On failure *gauge is NULL. */
+/* Makes a handle. Links and momenta are empty at first. precision: MILCGPU_DOUBLE or MILCGPU_SINGLE. On failure *gauge
+ * is NULL. */
 milcgpu_status milcgpu_gauge_create(milcgpu_context *context, int precision, milcgpu_gauge **gauge);
 void milcgpu_gauge_destroy(milcgpu_gauge *gauge); /* before its context; NULL is legal */
 
-/* 4 links per site, in the handle's precision. Refused, with the place: NaN, infinity, and links with an element
- * of |U U^dag - 1| above `unitarity` (0: 1e-4; negative: not tested). */
+/* Copies the links to the device: 4 per site, in the handle's precision. NaN and infinity give NAN_OR_INF. A link whose
+ * U U^dag - 1 has an element above `unitarity` gives BAD_ARGUMENT (0: 1e-4; negative: not tested). Both messages name
+ * the place, and the links of the handle are then empty. */
 milcgpu_status milcgpu_gauge_load(milcgpu_gauge *gauge, const milcgpu_field *links, double unitarity);
-milcgpu_status milcgpu_gauge_save(milcgpu_gauge *gauge, const milcgpu_field *links);
-/* 4 momenta per site, pitch_bytes 0: 40 reals. NaN and infinity are refused. The real that is not used comes back as
+milcgpu_status milcgpu_gauge_save(milcgpu_gauge *gauge, const milcgpu_field *links); /* copies them back */
+/* The same for momenta: 4 per site, 40 reals, in the handle's precision. NaN, infinity, and momenta so large that their
+ * action overflows give NAN_OR_INF, and the momenta of the handle are then empty. The tenth real comes back as it was
  * loaded, or as 0. */
 milcgpu_status milcgpu_momenta_load(milcgpu_gauge *gauge, const milcgpu_field *momenta);
 milcgpu_status milcgpu_momenta_save(milcgpu_gauge *gauge, const milcgpu_field *momenta);
-/* Grow with every change; 0: none loaded. */
+/* Version numbers. Each call that changes the field makes its number larger. 0: the field is empty. */
 uint64_t milcgpu_gauge_version(const milcgpu_gauge *gauge);
 uint64_t milcgpu_momenta_version(const milcgpu_gauge *gauge);
 
-/* milcgpu_fat_links from the links of the handle, in its precision: no gauge field is copied. precision, reconstruct
- * and phases_out of spec must be 0. Unitarity is not tested again. */
+/* milcgpu_fat_links from the links of the handle, in its precision. No gauge field is copied. spec: its reconstruct
+ * must be 0 or 18, its precision 0 or that of the handle, its phases_out 0. Its unitarity is not used: links were
+ * tested when they were loaded. */
 milcgpu_status milcgpu_gauge_links(milcgpu_gauge *gauge, const milcgpu_fatlink_spec *spec,
                                    const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
                                    milcgpu_fatlink_report *report);
 
-/* The terms of one eps_naik. Sets are in the order of the terms. */
+/* HISQ: terms of the fermion force that share a correction eps_naik of the Naik term. Example: a charm quark with 5
+ * terms behind light and strange quarks with 9 terms has the two sets {0, 9} and {eps_naik of charm, 5}. */
 typedef struct {
     double eps_naik;
     int n_terms; /* may be 0 */
@@ -59,34 +69,38 @@ typedef struct {
 
 typedef struct {
     size_t struct_size;
-    const milcgpu_fatlink_spec *links; /* how D's links are made of the gauge field: milcgpu_asqtad_spec,
-                                          milcgpu_hisq_spec. Its precision, reconstruct and unitarity are not used;
-                                          special_unitary is NOT_BUILT */
-    double eps; /* MD step: H += 2 eps TA(U F), F the derivative of sum_t residue_t <X_t even, D X_t odd>, real part */
-    int n_terms;
-    const double *residues;
-    int n_sets; /* HISQ: sets of eps_naik; their terms add up to n_terms. 0: one set, eps_naik 0 */
+    const milcgpu_fatlink_spec *links; /* how the links of D are made from the gauge field: milcgpu_asqtad_spec or
+                                          milcgpu_hisq_spec. Its precision, reconstruct and unitarity are not used.
+                                          special_unitary 1 gives NOT_BUILT, phases_out 1 BAD_ARGUMENT */
+    double eps;                        /* MD step */
+    int n_terms;                       /* terms of the rational function; 0: the force is zero */
+    const double *residues;            /* n_terms of them */
+    int n_sets;                        /* HISQ: sets, in the order of the terms; their n_terms add up to the n_terms
+                                          above. 0: one set with eps_naik 0. asqtad: 0 */
     const milcgpu_force_set *sets;
-    double filter; /* HISQ: if the smallest eigenvalue of V^dag V is below this, all are increased by it (MILC's
-                      HISQ_FORCE_FILTER). 0: 5e-5; negative: none */
+    double filter; /* HISQ: where the smallest eigenvalue of V^dag V is below this, it is added to all three eigenvalues
+                      before the derivative is taken (MILC's HISQ_FORCE_FILTER). 0: 5e-5; negative: never */
 } milcgpu_force_spec;
 
 typedef struct {
     size_t struct_size;
     int status;
     double seconds;        /* the whole call */
-    double kernel_seconds; /* of it, without copies: device events */
-    double flops, gflops;  /* done; per kernel second */
+    double kernel_seconds; /* kernels alone, by device events; copies of fields are not in it */
+    double flops, gflops;  /* floating-point operations; 1e9 of them per kernel second */
     uint64_t bytes_to_device, bytes_to_host;
-    uint64_t svd_links, filtered_links; /* links that needed singular values in the unitarization or its derivative;
-                                           links that the filter changed */
-    char message[400];
+    uint64_t svd_links;      /* HISQ: links that needed singular values. A link counts twice if both its unitarization
+                                and the derivative of that needed them */
+    uint64_t filtered_links; /* HISQ: links that the filter changed */
+    char message[400];       /* of a failure; empty when all is well */
 } milcgpu_force_report;
 
-/* Colour vectors that stay on the device, numbered from 0, on both parities. Each parity of each vector is empty until
- * something is put there; an empty one is refused. Vectors that were loaded, made by milcgpu_vector_minus_dslash or
- * solved for by milcgpu_solve_vectors have a checksum, which is compared before they are used. CORRUPTED means that a
- * bit flipped there, and that the vector is empty now. Solutions of several masses, and D of them, have none. */
+/* Colour vectors that stay on the device, numbered from 0. Each has an even and an odd part. A part is empty until
+ * something is put there, and an empty part that is to be read gives BAD_ARGUMENT. Host fields may be double or single;
+ * they are converted to the precision of the vectors.
+ *
+ * A part has a checksum, which is compared before each use, unless milcgpu_multi_mass_to or milcgpu_vectors_dslash
+ * wrote it. CORRUPTED means that a bit flipped in this part, and that it is empty now. */
 typedef struct milcgpu_vectors milcgpu_vectors;
 
 /* One vector of a set. */
@@ -98,78 +112,103 @@ typedef struct {
 /* precision: MILCGPU_DOUBLE or MILCGPU_SINGLE; count: 1 to 1000. On failure *vectors is NULL. */
 milcgpu_status milcgpu_vectors_create(milcgpu_context *context, int precision, int count, milcgpu_vectors **vectors);
 void milcgpu_vectors_destroy(milcgpu_vectors *vectors); /* before its context; NULL is legal */
+/* Copies one part to the device: the sites of `parity`, MILCGPU_EVEN or MILCGPU_ODD. Values are not tested; a function
+ * that uses them finds NaN. */
 milcgpu_status milcgpu_vectors_load(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *from);
-/* parity: MILCGPU_EVEN + MILCGPU_ODD for both; both are checked before the first is written. */
+/* Copies one part back, or both (MILCGPU_EVEN + MILCGPU_ODD). If one of both cannot be read, nothing is written. */
 milcgpu_status milcgpu_vectors_save(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *to);
-/* Vector `index` on `parity` = D of the same vector on the other one. */
+/* One part of a vector from its other part: vector `index` on `parity` = D of the same vector on the other parity.
+ * Example: after a solve on even sites, MILCGPU_ODD gives the D X that the fermion force wants. Links are used in the
+ * precision of the vectors, with 18 reals. */
 milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcgpu_links *links, int parity);
-/* On the sites of `parity`: to = scale (a x - D y). M^dag y with x = y, a = 2 m, scale 1. `to` must not
- * be x, and may be y; on failure it may be empty on these sites. All have one context and precision. */
+/* to = scale (a x - D y) on the sites of `parity`. Example: x = y, a = 2 m, scale 1 gives M^dag y. `to` must not be x,
+ * and may be y. x, y and `to` belong to one context and have one precision. On failure this part of `to` may be empty.
+ * Links as for milcgpu_vectors_dslash. */
 milcgpu_status milcgpu_vector_minus_dslash(milcgpu_links *links, int parity, double scale, double a, milcgpu_vector x,
                                            milcgpu_vector y, milcgpu_vector to);
-/* to = sum over k < count of weights[k] times vector first + k, on `parity`, added in double: a rational function
- * without its constant. The other sites of `to` keep their content; on failure all do. */
+/* to = sum over k < count of weights[k] times vector first + k, on `parity`, added in double. With the residues as
+ * weights this is a rational function without its constant term. Sites of the other parity keep their content. On
+ * failure, for example NAN_OR_INF, all of `to` does. */
 milcgpu_status milcgpu_vectors_sum(milcgpu_vectors *vectors, int first, int count, const double *weights, int parity,
                                    const milcgpu_field *to);
-/* milcgpu_multi_mass with the solutions in the vectors first, first + 1, ... Where milcgpu_multi_mass leaves its fields
- * untouched, these vectors are untouched. */
+/* milcgpu_multi_mass, but the solutions stay on the device: shift i goes to vector first + i. Where milcgpu_multi_mass
+ * leaves its fields untouched, these vectors are untouched. */
 milcgpu_status milcgpu_multi_mass_to(milcgpu_context *context, milcgpu_links *links,
                                      const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
                                      milcgpu_vectors *to, int first, milcgpu_multi_mass_report *report);
 
-/* milcgpu_solve_sources for vectors: sources[k] and the guess solutions[k] are on the device, and solutions stay there.
- * Where milcgpu_solve_sources leaves its fields untouched, these vectors are untouched. All solutions must be different
- * vectors, and none may be a source. */
+/* milcgpu_solve_sources, but sources, guesses and solutions are vectors on the device. solutions[k] holds the guess on
+ * entry, so it must not be empty: load zeros if there is no guess. Where milcgpu_solve_sources leaves its fields
+ * untouched, these vectors are untouched. All solutions must be different vectors, and none may be a source. */
 milcgpu_status milcgpu_solve_vectors(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
                                      int together, int n, const milcgpu_vector *sources,
                                      const milcgpu_vector *solutions, milcgpu_solve_report *reports);
 
-/* The force of the fermions. x: n_terms fields on both parities: the solution on even sites, D of it on odd ones.
- * Momenta are written when the whole force is known and finite; NAN_OR_INF leaves them untouched. report may be NULL.
- */
+/* Adds the force of the fermions: H <- H + 2 eps TA(U q^dag), with TA(A) = (A - A^dag) / 2 - trace / 3. q is the
+ * derivative by the links of
+ *
+ *     S = 2 Re sum_t residue_t <X_t on even sites, D X_t on odd sites>,   dS = 2 Re sum over links of tr(q^dag dU).
+ *
+ * x: n_terms fields of the host on all sites, double or single. On even sites field t is the solution for pole t, on
+ * odd sites D of it. Momenta are written only when the whole force is known and finite. NAN_OR_INF leaves them
+ * untouched. report may be NULL.
+ *
+ * asqtad: Orginos, Toussaint, Sugar, hep-lat/9903032. HISQ: Follana et al., hep-lat/0610092; Bazavov et al.,
+ * arXiv:1004.0342. RHMC: Clark, Kennedy, hep-lat/0409134. */
 milcgpu_status milcgpu_fermion_force(milcgpu_gauge *gauge, const milcgpu_force_spec *spec, const milcgpu_field *x,
                                      milcgpu_force_report *report);
 
-/* The same from the vectors 0 to n_terms - 1, which must have the handle's precision. */
+/* The same from the vectors 0 to n_terms - 1 on the device. They must have the handle's precision. */
 milcgpu_status milcgpu_force_of_vectors(milcgpu_gauge *gauge, const milcgpu_force_spec *spec,
                                         const milcgpu_vectors *vectors, milcgpu_force_report *report);
 
-/* Coefficients of the gauge action: beta / 3 times the sum over sites and loops of coefficient (3 - Re tr loop). A site
- * has 6 plaquettes, 12 rectangles of two links by one, and 16 bent loops (x y z -x -y -z). Coefficients are those for
- * links without phases: MILC's get_loop_coeff(). */
+/* Coefficients of the gauge action
+ *     S = beta / 3 sum over sites and loops of coefficient (3 - Re tr loop).
+ * A site has 6 plaquettes, 12 rectangles of two links by one, and 16 bent loops (for example x y z -x -y -z).
+ * Coefficients are those for links without phases, as MILC's get_loop_coeff() gives them. Luescher, Weisz, Commun.
+ * Math. Phys. 97 (1985) 59; Alford et al., hep-lat/9507010; with HISQ quarks Hart et al., arXiv:0812.0503. */
 typedef struct {
     double plaquette, rectangle, bent;
 } milcgpu_loops;
 
-/* H += eps times the force of the gauge action. report may be NULL. */
+/* Adds the force of the gauge action: H <- H - eps (beta / 3) TA(U P). P is the sum over the paths that close a loop
+ * with the link U, each times its coefficient. The result is not tested for overflow; milcgpu_momentum_action finds it.
+ * report may be NULL. */
 milcgpu_status milcgpu_gauge_force(milcgpu_gauge *gauge, const milcgpu_loops *loops, double beta, double eps,
                                    milcgpu_force_report *report);
 
-/* U <- exp(eps H) U, the exponential to the given order, 1 to 16. MILC uses 8 in ks_imp_rhmc and 6 in ks_imp_dyn.
- * report may be NULL. */
+/* U <- exp(eps H) U, with the series of the exponential up to `order`, 1 to 16. MILC takes 8 in ks_imp_rhmc and 6 in
+ * ks_imp_dyn. The result is not tested: momenta that are far too large make links that overflow, and the next action or
+ * fermion force gives NAN_OR_INF. report may be NULL. */
 milcgpu_status milcgpu_update_links(milcgpu_gauge *gauge, double eps, int order, milcgpu_force_report *report);
 
 typedef struct {
     size_t struct_size;
-    uint64_t failed;                                 /* links that are too far from SU(3); they are left as they are */
-    long long first_failed;                          /* 4 i + direction, site i in the order of milcgpu.h; -1: none.
-                                                        On several ranks: of this rank */
-    double largest_deviation, mean_square_deviation; /* of MILC's four tests per link */
+    uint64_t failed;              /* links that are too far from SU(3); they stay as they are */
+    long long first_failed;       /* the first of them: 4 i + direction, site i in the order of milcgpu.h; -1: none. On
+                                     several ranks it is the first one of this rank; the other members are of all */
+    double largest_deviation;     /* the largest of MILC's four tests of a link, over all links; NaN if a link has it */
+    double mean_square_deviation; /* mean of their squares, over all tests of all links */
 } milcgpu_reunitarize_report;
 
-/* Brings the links back to SU(3) as MILC does: Gram-Schmidt of rows 0 and 1, row 2 from them. tolerance 0: MILC's 1e-4.
- * The status is OK even if links failed; the caller decides by the report, which must not be NULL. */
+/* Brings links that rounding has moved away back to SU(3), as MILC does. Row 0 is normalized, row 1 made orthogonal to
+ * it and normalized, row 2 is the conjugate of their cross product; signs from phases stay. A link that fails one of
+ * four tests by more than the tolerance (0: MILC's 1e-4) stays as it is. The tests, r being a row: | |r0|^2 - 1 |,
+ * |<r0, r1>|^2, | |r1|^2 - 1 |, |r2 - new r2|^2. The status is OK even if links fail: look at the report, which must
+ * not be NULL. */
 milcgpu_status milcgpu_reunitarize(milcgpu_gauge *gauge, double tolerance, milcgpu_reunitarize_report *report);
 
-/* Sum over sites and loops of coefficient (3 - Re tr loop), without beta / 3. NAN_OR_INF if it is not finite. On
- * failure *action is untouched, here and in the functions below. */
+/* Sum over sites and loops of coefficient (3 - Re tr loop). The caller multiplies by beta / 3. A result that is not
+ * finite gives NAN_OR_INF. On failure *action is untouched; the same holds for the results of the functions below. */
 milcgpu_status milcgpu_gauge_action(milcgpu_gauge *gauge, const milcgpu_loops *loops, double *action);
-/* Sum over links of |H|^2 / 2 - 4. */
+/* Sum over links of |H|^2 / 2 - 4, |H|^2 = sum of all |H_ab|^2. This is MILC's: 4 is the mean of the first term for
+ * momenta drawn with weight exp(-|H|^2 / 2). */
 milcgpu_status milcgpu_momentum_action(milcgpu_gauge *gauge, double *action);
-/* Means of Re tr of the plaquettes in space and of those with time: MILC's d_plaquette, -3 on unit links with phases.
- */
+/* Mean of Re tr of the plaquettes in the three planes of space, and of those in the three planes with time: MILC's
+ * d_plaquette. Phases are not taken out, so unit links with phases give -3. */
 milcgpu_status milcgpu_plaquettes(milcgpu_gauge *gauge, double *space, double *time);
-/* Real and imaginary part of the mean trace of the lines in time: MILC's ploop, -3 on unit links with phases. */
+/* Mean over space of the trace of the product of the time links: MILC's ploop. The boundary sign is not taken out, so
+ * unit links with it give -3. */
 milcgpu_status milcgpu_polyakov_loop(milcgpu_gauge *gauge, double *real, double *imaginary);
 
 #ifdef __cplusplus

@@ -1,5 +1,7 @@
-/* What both doors for MILC ask of MILC's side; MILC's compiler is the one that finds its mpi.h. MILCGPU_HAS_MPI: this
- * MILC passes messages by MPI, or by QMP on top of it. */
+/* milcgpu: what the glue for MILC needs on MILC's side. It belongs to the glue, is compiled by MILC's build, and is no
+ * interface for other programs.
+ *
+ * MILCGPU_HAS_MPI is defined if this MILC passes messages by MPI, or by QMP over MPI, and its compiler finds mpi.h. */
 #ifndef MILCGPU_MILC_H
 #define MILCGPU_MILC_H
 
@@ -18,14 +20,18 @@
 #endif
 #include <stddef.h>
 
-/* What a rank has of the lattice, as in milcgpu_layout. */
+/* The box of the lattice that a rank has, with the members of milcgpu_layout: its extents, those of the whole lattice,
+ * its first site, and in each direction the rank behind [0] and the rank ahead [1]. */
 typedef struct {
     int extent[4], whole[4], origin[4], neighbour[4][2];
 } milcgpu_milc_box;
 
-/* From the coordinates of this rank's sites (`place` gives those of site i, in MILC's order) and MILC's node_number():
- * not from get_logical_coordinate(), which is wrong where QMP numbers its ranks in another order (-qmp-logic-map). 0:
- * the sites are no box. */
+/* Finds the box of `rank`, which has `sites` sites. place(x, rank, i) gives the coordinates of its site i in MILC's
+ * order (MILC's get_coords), node_number those of the rank that has a site. Returns 1, or 0 if the sites do not fill a
+ * box.
+ *
+ * MILC's get_logical_coordinate() is not asked: it is wrong if QMP numbers its ranks in another order
+ * (-qmp-logic-map). */
 static inline int milcgpu_find_box(const int whole[4], int rank, size_t sites,
                                    void (*place)(int x[4], int rank, size_t i),
                                    int (*node_number)(int x, int y, int z, int t), milcgpu_milc_box *box) {

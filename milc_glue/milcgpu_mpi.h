@@ -1,17 +1,23 @@
-/* Message passing by MPI for milcgpu_layout::messages. The library contains no MPI. A program includes this file, is
- * compiled with its own mpi.h, and so lends its MPI to the library. C or C++.
+/* milcgpu: message passing by MPI, for milcgpu_layout::messages. C or C++.
  *
- *     MPI_Comm mine; // stays where it is until milcgpu_finalize
+ * The library contains no MPI. A program on several ranks includes this header, compiles it with its own mpi.h, and so
+ * lends its MPI to the library:
+ *
+ *     MPI_Comm mine; // must not move until milcgpu_finalize: the table keeps its address
  *     int node_rank, node_size;
  *     milcgpu_mpi_own(MPI_COMM_WORLD, &mine);
  *     milcgpu_mpi_node(MPI_COMM_WORLD, &node_rank, &node_size);
  *     milcgpu_messages messages = milcgpu_mpi_messages(&mine, node_rank, node_size);
+ *     layout.messages = &messages;
+ *
+ * The library calls MPI only inside its own functions, in the thread that calls them. MPI_Init is enough, or
+ * MPI_Init_thread with MPI_THREAD_FUNNELED if that thread is the main one.
  */
 #ifndef MILCGPU_MPI_H
 #define MILCGPU_MPI_H
 
 #ifdef __cplusplus
-#define OMPI_SKIP_MPICXX 1 /* not the C++ bindings of old */
+#define OMPI_SKIP_MPICXX 1 /* without MPI's former C++ bindings */
 #define MPICH_SKIP_MPICXX 1
 #endif
 #include "milcgpu.h"
@@ -25,11 +31,13 @@
 #endif
 #endif
 
+/* The requests of one start, until they are done. */
 typedef struct {
     int count;
-    MPI_Request *requests; /* in the same piece of memory */
+    MPI_Request *requests; /* behind this struct, in the same allocation */
 } milcgpu_mpi_pending;
 
+/* milcgpu_messages::start: all receives, then all sends. Returns MPI's error code, 0 for none. */
 static inline int milcgpu_mpi_start(void *user, int count, const milcgpu_message *messages, void **handle) {
     const MPI_Comm comm = *(MPI_Comm *)user;
     const milcgpu_message *m, *end = messages + count;
@@ -40,8 +48,8 @@ static inline int milcgpu_mpi_start(void *user, int count, const milcgpu_message
         return MPI_ERR_NO_MEM;
     pending->count = 0;
     pending->requests = (MPI_Request *)(pending + 1);
-    for (m = messages; m < end && code == MPI_SUCCESS;
-         m++) /* first, so that nothing arrives before its place is known */
+    /* Receives come first: what arrives then goes to its place at once, without a copy inside MPI. */
+    for (m = messages; m < end && code == MPI_SUCCESS; m++)
         if (m->receive != NULL)
             code = MPI_Irecv(m->receive, (int)m->bytes, MPI_BYTE, m->peer, m->tag, comm,
                              &pending->requests[pending->count++]);
@@ -49,11 +57,13 @@ static inline int milcgpu_mpi_start(void *user, int count, const milcgpu_message
         if (m->send != NULL)
             code = MPI_Isend(m->send, (int)m->bytes, MPI_BYTE, m->peer, m->tag, comm,
                              &pending->requests[pending->count++]);
-    /* If one could not start, the others may still arrive. So nothing is freed; all ranks end. */
+    /* If one message could not be started, the others may still arrive. So their requests are not freed here; the
+     * library does not use the table again. */
     *handle = pending;
     return code;
 }
 
+/* milcgpu_messages::test. Does not wait. */
 static inline int milcgpu_mpi_test(void *user, void *handle, int *done) {
     milcgpu_mpi_pending *pending = (milcgpu_mpi_pending *)handle;
     const int code = MPI_Testall(pending->count, pending->requests, done, MPI_STATUSES_IGNORE);
@@ -63,17 +73,19 @@ static inline int milcgpu_mpi_test(void *user, void *handle, int *done) {
     return code;
 }
 
+/* milcgpu_messages::abort: prints why, then ends all ranks. */
 static inline void milcgpu_mpi_abort(void *user, const char *why) {
     double spoken;
     fprintf(stderr, "milcgpu: %s\n", why);
     fflush(NULL);
     for (spoken = MPI_Wtime(); MPI_Wtime() < spoken + 0.3;)
-        ; /* launchers drop what they have not yet forwarded when a rank aborts */
+        ; /* mpirun drops what it has not yet forwarded when a rank aborts: give it time */
     MPI_Abort(*(MPI_Comm *)user, 1);
 }
 
-/* The number of this rank among those ranks of a communicator that are on this host. Give MPI_COMM_WORLD, so that two
- * jobs of one program do not take the same GPU. A call of all ranks of the communicator. If MPI cannot tell: 0 of 1. */
+/* Numbers the ranks of `of` that run on one host: this rank is *rank of *size. The library picks the GPU by it. Give
+ * MPI_COMM_WORLD even if the lattice uses a part of the ranks; otherwise two lattices on one host would share a GPU. A
+ * call of all ranks of `of`. If MPI cannot tell: 0 of 1. */
 static inline void milcgpu_mpi_node(MPI_Comm of, int *rank, int *size) {
     MPI_Comm node;
     *rank = 0, *size = 1;
@@ -84,14 +96,16 @@ static inline void milcgpu_mpi_node(MPI_Comm of, int *rank, int *size) {
     MPI_Comm_free(&node);
 }
 
-/* Makes a communicator of milcgpu's own, apart from the caller's messages, which returns errors. Returns 0 if MPI gives
- * none. A call of all ranks of `of`. */
+/* Makes a communicator for milcgpu alone, so that its messages never mix with those of the program. Its errors come
+ * back as codes. Returns 1, or 0 if MPI gives none. A call of all ranks of `of`, which are those that share the
+ * lattice. Free it with MPI_Comm_free after milcgpu_finalize. */
 static inline int milcgpu_mpi_own(MPI_Comm of, MPI_Comm *own) {
     return MPI_Comm_dup(of, own) == MPI_SUCCESS && MPI_Comm_set_errhandler(*own, MPI_ERRORS_RETURN) == MPI_SUCCESS;
 }
 
-/* Whether this MPI takes addresses in GPU memory, as it says of itself: an MPI that does not may crash with one. by:
- * what says so; NULL: nothing does. Cray's MPI is an MPICH that goes by a variable, too. */
+/* Returns 1 if this MPI says that it takes addresses in GPU memory, else 0: an MPI that does not may crash if it gets
+ * one. *by: the function or variable that says so, for a line at the start; NULL: this MPI has none. Open MPI and MPICH
+ * have a function. Cray's MPI, an MPICH, goes by the variable MPICH_GPU_SUPPORT_ENABLED. */
 static inline int milcgpu_mpi_gpu_memory(const char **by) {
     int says = 0;
     *by = NULL;
@@ -115,6 +129,8 @@ static inline int milcgpu_mpi_gpu_memory(const char **by) {
     return says;
 }
 
+/* The table for milcgpu_layout::messages. *communicator: from milcgpu_mpi_own. It must stay at its address, and must
+ * not be freed, until milcgpu_finalize. node_rank, node_size: from milcgpu_mpi_node. */
 static inline milcgpu_messages milcgpu_mpi_messages(MPI_Comm *communicator, int node_rank, int node_size) {
     milcgpu_messages table = {
         sizeof table,      0, 1, node_rank, node_size, communicator, milcgpu_mpi_start, milcgpu_mpi_test,

@@ -209,28 +209,7 @@ template <class Look> void save(milcgpu_gauge &gauge, const char *function, cons
 extern "C" {
 
 milcgpu_status milcgpu_gauge_create(milcgpu_context *context, int precision, milcgpu_gauge **gauge) {
-    if (gauge != nullptr)
-        *gauge = nullptr;
-    return guarded(context, "milcgpu_gauge_create", [&] {
-        require(context, "milcgpu_gauge_create", "context");
-        Precision real = Precision::double_;
-        agreed(
-            *context, "milcgpu_gauge_create",
-            [&] {
-                require(gauge, "milcgpu_gauge_create", "gauge");
-                real = precision_of(precision, "precision");
-                if (real == Precision::half)
-                    refuse("precision: gauge fields are double or single");
-            },
-            [&] {
-                return Numbers{{"precision", double(precision)}};
-            });
-        std::unique_ptr<milcgpu_gauge> made;
-        context->device->agree("memory for a gauge field",
-                               [&] { made = std::make_unique<milcgpu_gauge>(context, real); });
-        *gauge = made.release();
-        return Status::ok;
-    });
+    return make_handle(context, "milcgpu_gauge_create", "gauge", precision, "a gauge field", gauge);
 }
 
 void milcgpu_gauge_destroy(milcgpu_gauge *gauge) {

@@ -9,7 +9,7 @@ using namespace milcgpu;
 
 void milcgpu::need_vectors(const milcgpu_vectors &vectors, int first, int count) {
     if (first < 0 || count < 0 || first > vectors.count() - count)
-        refuse(format("vectors %d to %d: there are %d", first, first + count - 1, vectors.count()));
+        refuse(format("vectors %d to %d: this set has vectors 0 to %d", first, first + count - 1, vectors.count() - 1));
 }
 
 namespace {
@@ -194,17 +194,32 @@ milcgpu_status milcgpu_vector_minus_dslash(milcgpu_links *links, int parity, dou
 milcgpu_status milcgpu_vectors_sum(milcgpu_vectors *vectors, int first, int count, const double *weights, int parity,
                                    const milcgpu_field *to) {
     return with_vectors(vectors, "milcgpu_vectors_sum", [&](milcgpu_vectors &v) {
-        const int on = parity_index(parity);
-        if (count < 1)
-            refuse(format("count %d: there is nothing to add", count));
-        need_filled(v, first, count, on);
-        require(weights, "milcgpu_vectors_sum", "weights");
-        const HostField host = host_field(to, 6, "to");
+        int on = 0;
+        HostField host{};
+        const auto look = [&] {
+            on = parity_index(parity);
+            if (count < 1)
+                refuse(format("count is %d: at least 1", count));
+            need_filled(v, first, count, on);
+            require(weights, "milcgpu_vectors_sum", "weights");
+            host = host_field(to, 6, "to");
+        };
+        agreed(*v.context, "milcgpu_vectors_sum", look, [&] {
+            return Numbers{{"first", double(first)}, {"count", double(count)}, {"parity", double(parity)}};
+        });
+        Numbers numbers;
+        for (int k = 0; k < count; ++k)
+            numbers.push_back({"a weight", weights[k]});
+        check_alike(*v.context, numbers);
         Device &device = *v.context->device;
-        const SpinorField sum(device, v.parity[on].precision(), v.context->geometry, on, "sum of vectors");
+        SpinorField sum;
+        DeviceArray<double> on_device;
+        device.agree("memory for a sum of vectors", [&] {
+            sum = {device, v.parity[on].precision(), v.context->geometry, on, "sum of vectors"};
+            on_device = {device, static_cast<size_t>(count), "weights"};
+        });
         SpinorBlock terms = v.parity[on].block().from(first);
         terms.sources = count;
-        const DeviceArray<double> on_device(device, count, "weights");
         device.copy_to_device(on_device.data(), weights, on_device.bytes());
         weighted_sum(device, terms, on_device.data(), sum);
         require_finite(device, sum, on, "sum of vectors");

@@ -121,6 +121,25 @@ TEST_CASE("vectors: a solve of them has the bits of a solve of the host's fields
     }
 }
 
+TEST_CASE("vectors: host fields in another precision are converted", "[measurements][invert]") {
+    const reference::Lattice lattice{{4, 4, 2, 4}};
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend);
+        const Vectors<double> v(session, 1);
+        std::vector<float> host = reference::vector_to_milc<float>(lattice, random_fermion(lattice, 333));
+        std::vector<double> in_double(host.size());
+        std::vector<float> in_float(host.size());
+        milcgpu_field fields[] = {Session<float>::field(host), Session<double>::field(in_double),
+                                  Session<float>::field(in_float)};
+        for (const int parity : parities)
+            REQUIRE(milcgpu_vectors_load(v.handle, 0, parity, &fields[0]) == MILCGPU_OK);
+        for (const int k : {1, 2})
+            REQUIRE(milcgpu_vectors_save(v.handle, 0, both_parities, &fields[k]) == MILCGPU_OK);
+        CHECK(in_double == std::vector<double>(host.begin(), host.end()));
+        CHECK(in_float == host);
+    }
+}
+
 TEST_CASE("vectors over ranks and on emulated cuts: M^dag has the bits of one rank, and checksums hold",
           "[measurements][invert][ranks][cut]") {
     const Extents whole{4, 4, 4, 8};
@@ -173,6 +192,51 @@ TEST_CASE("vectors over ranks and on emulated cuts: M^dag has the bits of one ra
     }
 }
 
+TEST_CASE("sums of vectors over ranks: the bits of one rank, and what fails on one rank fails on all",
+          "[measurements][invert][ranks][cut]") {
+    const Extents whole{4, 4, 2, 8};
+    const Fields fields = fields_on(whole, false);
+    enum class Twist { none, weight, count, place, nan };
+    const auto sums_on = [&](const Cut &cut, Backend backend, Twist twist, std::vector<double> &sums) {
+        sums.assign(fields.source.size(), -7);
+        return on_cut(fields, cut, backend, [&](Here &here, Ending &ending) {
+            milcgpu_vectors *handle = nullptr;
+            demand(milcgpu_vectors_create(here.context, MILCGPU_DOUBLE, 2, &handle));
+            const std::unique_ptr<milcgpu_vectors, void (*)(milcgpu_vectors *)> end(handle, milcgpu_vectors_destroy);
+            const bool twisted = here.rank() == 1;
+            if (twisted && twist == Twist::nan)
+                here.source[6 * 3] = NAN;
+            const milcgpu_field from = field_of(here.source),
+                                second{here.fat.data(), MILCGPU_DOUBLE, 72 * sizeof(double)}; // any six reals a site
+            demand(milcgpu_vectors_load(handle, 0, MILCGPU_EVEN, &from));
+            demand(milcgpu_vectors_load(handle, 1, MILCGPU_EVEN, &second));
+            const double weights[] = {0.3, twisted && twist == Twist::weight ? 0.8 : 0.7};
+            std::vector<double> host(here.source.size(), -7);
+            const milcgpu_field to = field_of(host);
+            ending.status = milcgpu_vectors_sum(handle, 0, twisted && twist == Twist::count ? 1 : 2, weights,
+                                                MILCGPU_EVEN, twisted && twist == Twist::place ? nullptr : &to);
+            ending.text = milcgpu_last_error();
+            Fields::put(sums, host, here.places);
+        });
+    };
+    const Cut two{whole, {1, 1, 1, 2}, 0};
+    for (const Backend backend : backends()) {
+        std::vector<double> one, many;
+        CHECK(all_well(sums_on({whole, {1, 1, 1, 1}, 0}, backend, Twist::none, one)));
+        CHECK(all_well(sums_on(two, backend, Twist::none, many)));
+        CHECK(same_bits(many, one));
+        CHECK(std::count(one.begin(), one.end(), -7.0) == static_cast<long>(one.size() / 2)); // odd sites
+        const auto fails = [&](Twist twist, Status status, const char *what) {
+            CHECK(all_ended(sums_on(two, backend, twist, many), status, what));
+            CHECK(std::count(many.begin(), many.end(), -7.0) == static_cast<long>(many.size()));
+        };
+        fails(Twist::weight, Status::bad_argument, "a weight");
+        fails(Twist::count, Status::bad_argument, "count");
+        fails(Twist::place, Status::bad_argument, "to");
+        fails(Twist::nan, Status::nan_or_inf, "sum of vectors");
+    }
+}
+
 TEST_CASE("vectors: what is refused, and a bit that flips in one", "[measurements][invert][faults]") {
     const reference::Lattice lattice{{4, 4, 2, 4}};
     const AsqtadLinks links = asqtad_links(lattice, 331);
@@ -189,7 +253,7 @@ TEST_CASE("vectors: what is refused, and a bit that flips in one", "[measurement
         CHECK(minus(v[0], v[0], {nullptr, 0}) == MILCGPU_BAD_ARGUMENT);
         CHECK(minus({nullptr, 0}, v[0], v[1]) == MILCGPU_BAD_ARGUMENT);
         CHECK(minus(v[0], v[0], v[3]) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("vectors 3 to 3: there are 3"));
+        CHECK(says("vectors 3 to 3: this set has vectors 0 to 2"));
         CHECK(minus(v[0], v[0], v[0]) == MILCGPU_BAD_ARGUMENT);
         CHECK(says("it is x, too"));
         CHECK(minus(v[2], v[0], v[1]) == MILCGPU_BAD_ARGUMENT);

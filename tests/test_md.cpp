@@ -469,7 +469,7 @@ TEST_CASE("solutions that stay on the device: multi-mass, D and force give the b
         CHECK(milcgpu_vectors_dslash(v, 1, d.session.links, MILCGPU_ODD) == MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_multi_mass_to(d.session.context, d.session.links, &solve, &source, v, 1, nullptr) ==
               MILCGPU_BAD_ARGUMENT);
-        CHECK(d.says("vectors 1 to 3: there are 3"));
+        CHECK(d.says("vectors 1 to 3: this set has vectors 0 to 2"));
         REQUIRE(milcgpu_multi_mass_to(d.session.context, d.session.links, &solve, &source, v, 0, nullptr) ==
                 MILCGPU_OK);
         CHECK(milcgpu_force_of_vectors(d.gauge, &d.spec, v, nullptr) == MILCGPU_BAD_ARGUMENT);

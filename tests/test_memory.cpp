@@ -356,6 +356,7 @@ TEST_CASE("memory plans: what a solve takes, and no more; no overflow up to the 
             const milcgpu::MemoryPlan plan = milcgpu::solve_plan(milcgpu::Geometry(lattice.n), Precision::double_, {},
                                                                  spec_of(precise), spec_of(sloppy));
             CHECK(device.used_bytes() == in_use + plan.links + plan.packed + plan.vectors);
+            CHECK(planned == in_use + plan.total());
             CHECK(device.peak_bytes() <= planned + 2048); // sums while links are looked at
         }
     // Bytes a site: links 2 * 4 * 18 reals, as many again for the raw copy of one of the two; 14 vectors a parity.

@@ -54,6 +54,18 @@ MILCGPU_HD uint32_t multiply_high(uint32_t a, uint32_t b) {
 #endif
 }
 
+// The same value, of which the compiler does not know where it comes from: it cannot compute it anew where it is used,
+// nor take what is computed from it out of a loop.
+template <class T> MILCGPU_HD T opaque(T value) {
+#if MILCGPU_ON_DEVICE
+    if constexpr (sizeof(T) == 8)
+        asm volatile("" : "+l"(value));
+    else
+        asm volatile("" : "+r"(value));
+#endif
+    return value;
+}
+
 // Reciprocal and square root of normal numbers: two units in the last place on the GPU, without branches, IEEE
 // elsewhere. A negative number under the root counts as zero.
 MILCGPU_HD float reciprocal(float x) {
@@ -160,25 +172,28 @@ template <int Bytes> void store_word(unsigned char *to, const uint32_t *from) { 
 
 // The place of a word of site i in an array striped over `stride` sites. before: bytes of earlier words of a site, a
 // multiple of `word`. Index arithmetic is in 32 bits for speed, so arrays have at most 2^32 words.
-template <int word, class Byte> MILCGPU_HD Byte *place(Byte *array, int before, size_t stride, size_t i) {
-    return array + size_t(before / word * static_cast<uint32_t>(stride) + static_cast<uint32_t>(i)) * word;
+// short_way: keeps the compiler from computing the place in 64 bits, which takes up to four times the instructions.
+template <int word, bool short_way = false, class Byte>
+MILCGPU_HD Byte *place(Byte *array, int before, size_t stride, size_t i) {
+    const uint32_t index = before / word * static_cast<uint32_t>(stride) + static_cast<uint32_t>(i);
+    return array + size_t(short_way ? opaque(index) : index) * word;
 }
 
 // Element i of an array of `stride` elements. An element of `bytes` bytes is stored in words of `word` bytes; the rest
 // is stored in shorter words.
-template <int bytes, int word, Reuse reuse>
+template <int bytes, int word, Reuse reuse, bool short_way = false>
 MILCGPU_HD void load_element(const unsigned char *array, size_t stride, size_t i, uint32_t *to) {
 #if MILCGPU_STRIPES
     constexpr int rest = bytes % word;
     MILCGPU_UNROLL
     for (int k = 0; k < bytes / word; ++k)
-        load_word<word, reuse>(place<word>(array, k * word, stride, i), to + k * word / 4);
+        load_word<word, reuse>(place<word, short_way>(array, k * word, stride, i), to + k * word / 4);
     if constexpr ((rest & 8) != 0)
-        load_word<8, reuse>(place<8>(array, bytes & ~15, stride, i), to + (bytes & ~15) / 4);
+        load_word<8, reuse>(place<8, short_way>(array, bytes & ~15, stride, i), to + (bytes & ~15) / 4);
     if constexpr ((rest & 4) != 0)
-        load_word<4, reuse>(place<4>(array, bytes & ~7, stride, i), to + (bytes & ~7) / 4);
+        load_word<4, reuse>(place<4, short_way>(array, bytes & ~7, stride, i), to + (bytes & ~7) / 4);
     if constexpr ((rest & 2) != 0)
-        load_word<2, reuse>(place<2>(array, bytes & ~3, stride, i), to + (bytes & ~3) / 4);
+        load_word<2, reuse>(place<2, short_way>(array, bytes & ~3, stride, i), to + (bytes & ~3) / 4);
 #else
     constexpr int elements_ahead = 8, cache_line = 64;
     static_cast<void>(stride);

@@ -35,8 +35,26 @@ template <int N> struct Sums {
     }
 };
 
-// The sources of a thread.
-template <int count> struct Sources { int k[count]; };
+// The sources of a thread, one after the other; the first one twice, if there are fewer than `count`. The first
+// `skipped` are computed, because a thread does a fixed number of them, but not stored.
+template <int count> struct Sources {
+    int first, skipped;
+    bool twice;
+    MILCGPU_HD int k(int r) const { return r > 0 && twice ? first + r - 1 : first + r; }
+    MILCGPU_HD bool mine(int r) const { return r >= skipped; }
+    // The fields of these sources, which lie `bytes` apart, by steps: the compiler would compute a product for each one
+    // again and again.
+    MILCGPU_HD const unsigned char *first_of(const unsigned char *field, size_t bytes) const {
+        return opaque(field + first * bytes);
+    }
+    MILCGPU_HD size_t to_second(size_t bytes) const { return twice ? 0 : bytes; }
+    MILCGPU_HD void all_of(const unsigned char *field, size_t bytes, const unsigned char *(&fields)[count]) const {
+        fields[0] = first_of(field, bytes);
+        MILCGPU_UNROLL
+        for (int r = 1; r < count; ++r)
+            fields[r] = fields[r - 1] + (r == 1 ? to_second(bytes) : bytes);
+    }
+};
 
 // What a body does for a site without reading memory can run while the launch before ends: it has Body::Prepared,
 // prepare(i), and operator()(i, what that made) besides operator()(i).
@@ -232,7 +250,25 @@ void finish_over_ranks(Device &device, const EitherPending<First, Second> &pendi
     finish_over_ranks(device, pending.second, gate);
 }
 
-// The same for several sources at once.
+// A launch that sums: start(finish later, pending). with_peers: it takes part in exchanges with peers. Where the launch
+// cannot finish a sum over the ranks, that comes behind it, and the pending sum before it.
+template <bool with_peers, int N, class Last, class Before, class Start>
+void start_sum(Device &device, const GlobalSum<N> &sum, const Last &finish, const SumLaunch &how, const Before &pending,
+               const Start &start) {
+    const bool defer = how.defer != nullptr;
+    if (device.ranks() == nullptr && !with_peers)
+        return start(defer, pending);
+    if (with_peers && !device.needs_host()) {
+        start(true, pending);
+    } else {
+        finish_over_ranks(device, pending, how.gate);
+        start(true, none_of(pending));
+    }
+    if (!defer && finish.wanted())
+        finish_over_ranks(device, sum, finish, how.gate);
+}
+
+// The end of the sums of several sources at once.
 template <int N, class Body, class Last>
 void finish_sources_over_ranks(Device &device, const GlobalSum<N> &sum, const Body &body, const Last &finish,
                                int sources) {
@@ -288,17 +324,7 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
                             pending_blocks, before);
             }
         };
-        if (device.ranks() == nullptr && !exchanges<Body>::value)
-            return start(defer, pending);
-        if (exchanges<Body>::value && !device.needs_host()) {
-            start(true, pending);
-        } else {
-            cuda::finish_over_ranks(device, pending, how.gate);
-            start(true, none_of(pending));
-        }
-        if (!defer && finish.wanted())
-            cuda::finish_over_ranks(device, sum, finish, how.gate);
-        return;
+        return cuda::start_sum<exchanges<Body>::value>(device, sum, finish, how, pending, start);
     }
 #endif
     if constexpr (parts_exist)
@@ -345,17 +371,18 @@ void launch_sum_sources(Device &device, int n, int sources, const Body &body, co
 }
 
 // Several sources without sums. On the GPU a thread does up to Body::together sources of a site, an even number, and
-// loads links once for them: body.of<count>(i, which, how many). Threads share the sources evenly. Body::blocks(count):
-// blocks of 64 threads that must fit on an SM. gate: as in SumLaunch.
+// loads links once for them: body.of(i, which). Threads share the sources evenly. Body::blocks(count): blocks of 64
+// threads that must fit on an SM. gate: as in SumLaunch.
 template <class Body>
 void launch_sources(Device &device, int n, int sources, const Body &body, const int *gate, const char *what) {
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu()) {
         const int tiles = (n + tile_sites - 1) / tile_sites;
         const int threads = (sources + Body::together - 1) / Body::together; // of a site, at least
-        const int a_thread = (sources + threads - 1) / threads, groups = (sources + a_thread - 1) / a_thread;
+        const int a_thread = (sources + 2 * threads - 1) / (2 * threads) * 2;
+        const int groups = (sources + a_thread - 1) / a_thread;
         cuda::start(device, what, tiles * groups, tile_sites, cuda::kernel_of_sources<Body>(a_thread), body, n, sources,
-                    a_thread, gate);
+                    gate);
         return;
     }
 #endif
@@ -365,7 +392,7 @@ void launch_sources(Device &device, int n, int sources, const Body &body, const 
     for (int source = 0; source < sources; ++source) {
 #pragma omp parallel for schedule(static)
         for (int i = 0; i < n; ++i)
-            body.template of<1>(i, Sources<1>{source});
+            body.of(i, Sources<1>{source, 0, false});
     }
 }
 

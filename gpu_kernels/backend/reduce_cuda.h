@@ -205,19 +205,32 @@ template <class Body> __device__ __forceinline__ auto prepare(const Body &body, 
         return 0;
 }
 
+// The head of a launch that sums. Returns true if this is a block with sites, with its number among these. Else it is
+// done: it has finished the pending sum, or the launch is skipped.
+template <class Before>
+__device__ __forceinline__ bool has_sites(const int *gate, int pending_blocks, const Before &pending, int &block) {
+    wait_for_previous();
+    if (gate != nullptr && *gate == 0)
+        return false;
+    block = static_cast<int>(blockIdx.x) - pending_blocks;
+    if (block < 0) {
+        finish_pending(pending, nullptr);
+        return false;
+    }
+    return true;
+}
+
 // kernel: of the body's, where it has several. pending_blocks: how many blocks finish the pending sum. (The division
 // that computes it delayed every block: D in single precision took 1 % longer.)
 template <int N, int min_blocks, int kernel, class Body, class Last, class Before>
 __global__ void __launch_bounds__(max_block, min_blocks)
     run_sum(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
             int pending_blocks, const Before pending) {
-    const int block = static_cast<int>(blockIdx.x) - pending_blocks, i = block * blockDim.x + threadIdx.x;
+    int block = static_cast<int>(blockIdx.x) - pending_blocks;
+    const int i = block * blockDim.x + threadIdx.x;
     const auto prepared = prepare(body, block >= 0 && i < n ? i : 0);
-    wait_for_previous();
-    if (gate != nullptr && *gate == 0)
+    if (!has_sites(gate, pending_blocks, pending, block))
         return;
-    if (block < 0)
-        return finish_pending(pending, nullptr);
     __shared__ Sums<N> shared[max_block / 32];
     Sums<N> s = {};
     if (i < n) {
@@ -244,12 +257,9 @@ template <int N, class Body, class Last, class Before>
 __global__ void __launch_bounds__(site_parts *tile_sites, 2)
     run_sum_in_parts(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
                      int pending_blocks, const Before pending) {
-    wait_for_previous();
-    if (gate != nullptr && *gate == 0)
+    int block;
+    if (!has_sites(gate, pending_blocks, pending, block))
         return;
-    const int block = static_cast<int>(blockIdx.x) - pending_blocks;
-    if (block < 0)
-        return finish_pending(pending, nullptr);
     using Part = typename Body::Part;
     __shared__ Sums<N> shared[site_parts * tile_sites / 32];
     __shared__ Part parts[site_parts - 1][tile_sites];
@@ -313,31 +323,26 @@ __global__ void __launch_bounds__(sources_a_block *tile_sites, min_blocks)
                tile / group_tiles, shared);
 }
 
-// Several sources without sums. A block has one tile of sites for `a_thread` sources, for which there is a kernel of
-// `count`. The next blocks have the other sources. All blocks run the same code: a mixture made 6 sources in single 1.6
-// times slower.
+// Several sources without sums. A block has one tile of sites for `count` sources. The next blocks have the other
+// sources. All blocks run the same code: a mixture made 6 sources in single 1.6 times slower. So the last block of a
+// tile may compute sources once more that the block before it stores.
 template <class Body, int count>
 __global__ void __launch_bounds__(tile_sites, Body::blocks(count))
-    run_sources(const Body body, int n, int sources, int a_thread, const int *gate) {
+    run_sources(const Body body, int n, int sources, const int *gate) {
     wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    const int groups = (sources + a_thread - 1) / a_thread, tile = blockIdx.x / groups,
-              first = blockIdx.x % groups * a_thread;
-    const int i = tile * tile_sites + threadIdx.x, wanted = min(sources - first, a_thread);
-    if (i >= n)
-        return;
-    Sources<count> own;
-    MILCGPU_UNROLL
-    for (int r = 0; r < count; ++r)
-        own.k[r] = first + min(r, wanted - 1);
-    body.template of<count>(i, own, wanted);
+    const int groups = (sources + count - 1) / count, tile = blockIdx.x / groups, first = blockIdx.x % groups * count;
+    const int i = tile * tile_sites + threadIdx.x, skipped = max(first + count - sources, 0);
+    const bool twice = sources < count;
+    if (i < n)
+        body.of(i, Sources<count>{twice ? 0 : first - skipped, skipped, twice});
 }
 // The kernels for 2, 4, ... up to Body::together sources a thread.
 template <class Body, int count = Body::together>
-void (*kernel_of_sources(int a_thread))(const Body, int, int, int, const int *) {
+void (*kernel_of_sources(int a_thread))(const Body, int, int, const int *) {
     if constexpr (count > 2)
-        if (a_thread <= count - 2)
+        if (a_thread < count)
             return kernel_of_sources<Body, count - 2>(a_thread);
     return run_sources<Body, count>;
 }

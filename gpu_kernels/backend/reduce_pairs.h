@@ -18,14 +18,11 @@ template <int N, int min_blocks, class Body, class Last, class Before>
 __global__ void __launch_bounds__(2 * tile_sites, min_blocks)
     run_sum_in_pairs(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
                      int pending_blocks, const Before pending) {
-    const int block = static_cast<int>(blockIdx.x) - pending_blocks;
+    int block = static_cast<int>(blockIdx.x) - pending_blocks;
     const int lane = threadIdx.x % tile_sites, k = threadIdx.x / tile_sites, i = block * tile_sites + lane;
     const auto prepared = body.prepare_pair(block >= 0 && i < n ? i : 0, k);
-    wait_for_previous();
-    if (gate != nullptr && *gate == 0)
+    if (!has_sites(gate, pending_blocks, pending, block))
         return;
-    if (block < 0)
-        return finish_pending(pending, nullptr);
     using Half = typename Body::Half;
     using Real = typename Body::Real;
     constexpr int numbers = sizeof(Half) / sizeof(Real);
@@ -75,7 +72,6 @@ template <int N, int min_blocks, class Body, class Last, class Before = NothingP
 void launch_sum_in_pairs(Device &device, int n, const Body &body, const Last &finish, const SumLaunch &how,
                          bool starts_early, const Before &pending = {}) {
     const GlobalSum<N> sum = global_sum<N>(device, n, how.defer);
-    const bool defer = how.defer != nullptr;
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu()) {
         const auto start = [&](bool finish_later, const Before &before) {
@@ -85,17 +81,11 @@ void launch_sum_in_pairs(Device &device, int n, const Body &body, const Last &fi
                            cuda::run_sum_in_pairs<N, min_blocks, Body, Last, Before>, body, finish, n, sum,
                            finish_later, how.gate, pending_blocks, before);
         };
-        if (device.ranks() == nullptr)
-            return start(defer, pending);
-        cuda::finish_over_ranks(device, pending, how.gate);
-        start(true, none_of(pending));
-        if (!defer && finish.wanted())
-            cuda::finish_over_ranks(device, sum, finish, how.gate);
-        return;
+        return cuda::start_sum<false>(device, sum, finish, how, pending, start);
     }
 #endif
     static_cast<void>(starts_early);
-    host::run_sum<N>(device, n, body, finish, how.gate, sum, defer, pending);
+    host::run_sum<N>(device, n, body, finish, how.gate, sum, how.defer != nullptr, pending);
 }
 
 } // namespace milcgpu

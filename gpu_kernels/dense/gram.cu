@@ -54,7 +54,9 @@ template <class S, int tiles_, bool same_> struct Gram {
     static constexpr int room = (blocks == 2 ? 96 : 160) * 1024;
     static constexpr int stages = room / stage_bytes < 8 ? room / stage_bytes : 8;
     static constexpr int sums_bytes = teams * numbers * 32 * int(sizeof(double));
-    static constexpr int bytes = stages * stage_bytes < sums_bytes ? sums_bytes : stages * stage_bytes;
+    static constexpr int bytes = stages * stage_bytes;
+    static constexpr int sums_apart = bytes / teams / int(sizeof(double)); // each team's sums are in its own ring
+    static_assert(sums_bytes <= bytes);
     // The pieces of a warp of the team: which tiles of columns, and which pairs of tiles of rows.
     static constexpr int pieces = tiles == 1 ? 1 : tiles == 2 ? 2 : same ? 3 : 4;
     static __device__ constexpr int row_pair(int warp, int piece) {
@@ -132,14 +134,21 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
         copy_step(k);
 
     double *const shared = reinterpret_cast<double *>(ring);
-    const auto sum_pieces = [&](auto which) {
-        constexpr int me = decltype(which)::value; // in the team
-        double sum[G::pieces][3][2][2] = {};       // [piece][product][row tile; one tile: re, im][column]
-        for (int k = 0, stage = 0; k < count; ++k) {
-            cuda::wait_for_stage<G::stages - 2>();
-            cuda::wait_for_team<G::team>(team);
-            copy_step(stage > 0 ? stage - 1 : G::stages - 1);
-            const uint4 *const lines = mine + stage * G::lines * 32 + row * 8 + quad;
+    // All warps of a team pass the same barriers, so only the arithmetic between them is a warp's own.
+    const auto as_member = [member](const auto &work) {
+        if (member == 0)
+            work(std::integral_constant<int, 0>());
+        else
+            work(std::integral_constant<int, G::team - 1>());
+    };
+    double sum[G::pieces][3][2][2] = {}; // [piece][product][row tile; one tile: re, im][column]
+    for (int k = 0, stage = 0; k < count; ++k) {
+        cuda::wait_for_stage<G::stages - 2>();
+        cuda::wait_for_team<G::team>(team);
+        copy_step(stage > 0 ? stage - 1 : G::stages - 1);
+        const uint4 *const lines = mine + stage * G::lines * 32 + row * 8 + quad;
+        as_member([&](auto which) {
+            constexpr int me = decltype(which)::value; // in the team
             // Two numbers of a field at a time, for products of 8: of one chunk, or of two that are four apart.
             constexpr bool of_one = Chunk::numbers == 2;
             constexpr int sets = of_one ? 2 : Chunk::numbers;
@@ -189,11 +198,14 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
                     }
                 }
             }
-            stage = stage + 1 < G::stages ? stage + 1 : 0;
-        }
-        cuda::wait_for_stage<0>();
-        __syncthreads();
-        double *const to = shared + team * G::numbers * 32 + lane;
+        });
+        stage = stage + 1 < G::stages ? stage + 1 : 0;
+    }
+    cuda::wait_for_stage<0>();
+    cuda::wait_for_team<G::team>(team);
+    double *const to = shared + team * G::sums_apart + lane;
+    as_member([&](auto which) {
+        constexpr int me = decltype(which)::value;
         MILCGPU_UNROLL
         for (int piece = 0; piece < G::pieces; ++piece)
             MILCGPU_UNROLL
@@ -206,11 +218,7 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
             number[0] = tiles == 1 ? of[0][0][k] + of[1][1][k] : of[0][r][k] + of[1][r][k];
             number[64] = tiles == 1 ? of[1][0][k] - of[0][1][k] : of[2][r][k] + of[0][r][k] - of[1][r][k];
         }
-    };
-    if (member == 0)
-        sum_pieces(std::integral_constant<int, 0>());
-    else
-        sum_pieces(std::integral_constant<int, G::team - 1>());
+    });
 
     __syncthreads();
     for (int k = threadIdx.x; k < G::numbers * 32; k += G::threads) {
@@ -220,7 +228,7 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
         double total = 0;
         MILCGPU_UNROLL
         for (int t = 0; t < G::teams; ++t)
-            total += shared[t * G::numbers * 32 + k];
+            total += shared[t * G::sums_apart + k];
         sums[size_t(blockIdx.x) * G::numbers * 32 + k] = total;
     }
 }

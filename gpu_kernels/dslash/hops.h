@@ -194,11 +194,11 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks> {
         else
             return Base::scaled(part);
     }
-    MILCGPU_HD LongLink long_link_in_units(Seen &seen, int other, int mu, int i) const {
-        LongLink l = this->long_link(seen, other, mu, i);
+    MILCGPU_HD auto in_units(const LongLink &l) const {
         if constexpr (one_sum && !LongLink::pivoted)
-            l.scale(long_in_units);
-        return l;
+            return l.times(long_in_units);
+        else
+            return l;
     }
     MILCGPU_HD Vec beside_long_link(const Vec &x) const {
         if constexpr (one_sum && LongLink::pivoted)
@@ -207,36 +207,55 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks> {
             return x;
     }
 
-    // sum[r] belongs to source own.k[r]. at_once: for how many directions data may be loaded at the same time.
-    template <int at_once, int count, int most>
-    MILCGPU_HD void all(int i, const Sources<most> &own, Part (&sum)[count]) const {
-        const unsigned char *from[count];
-        MILCGPU_UNROLL
-        for (int r = 0; r < count; ++r)
-            from[r] = this->in + own.k[r] * source_bytes;
+    // sum[r] belongs to source own.k(r). at_once: for how many directions data may be loaded at the same time.
+    // addresses: those of the sources stay in registers; if not, each hop steps from one source to the next.
+    //
+    // A thread has few registers and is limited by its instructions. So each direction computes anew what it can, in 32
+    // bits where that is enough: see opaque, InTurn.
+    template <int at_once, bool addresses, int count>
+    MILCGPU_HD void all(int i, const Sources<count> &own, Part (&sum)[count]) const {
+        const unsigned char *const first = own.first_of(this->in, source_bytes);
+        const size_t to_second = own.to_second(source_bytes);
+        [[maybe_unused]] const unsigned char *from[count];
+        if constexpr (addresses)
+            own.all_of(this->in, source_bytes, from);
         const auto each = [&](int at, const auto &add) {
+            const unsigned char *next = first;
             MILCGPU_UNROLL
-            for (int r = 0; r < count; ++r)
-                add(sum[r], load_spinor<Spinor>(from[r], this->stride, at));
+            for (int r = 0; r < count; ++r) {
+                if constexpr (addresses)
+                    next = from[r];
+                add(sum[r], load_spinor<Spinor>(next, this->stride, at));
+                next += r == 0 ? to_second : source_bytes;
+            }
         };
-        const Site site = this->lattice.site(this->parity, i);
-        Seen seen;
+        const uint32_t link_stride = opaque(static_cast<uint32_t>(this->link_stride));
+        const auto link_at = [&](auto reals_of, const unsigned char *block, int at) {
+            constexpr int n = decltype(reals_of)::value;
+            return Link<link, n>(load_link<link, n, Reuse::keep, true>(opaque(block), link_stride, at));
+        };
+        const std::integral_constant<int, 18> of_fat;
+        const std::integral_constant<int, reals> of_long;
+        auto site = this->lattice.in_turn(this->lattice.site(this->parity, i));
 #if MILCGPU_ON_DEVICE
 #pragma unroll at_once
 #endif
         for (int mu = 0; mu < 4; ++mu) {
+            this->lattice.turn_to(site, mu);
+            const size_t fat_before = mu * this->fat_block, long_before = mu * this->long_block;
             const int hops = this->lattice.third_hop[mu];
             const int forward = this->lattice.forward(site, mu, 1), backward = this->lattice.backward(site, mu, 1),
                       forward3 = this->lattice.forward(site, mu, hops),
                       backward3 = this->lattice.backward(site, mu, hops);
-            const auto fat_ahead = this->fat_link(seen, 0, mu, i);
+            const int here = opaque(i);
+            const auto fat_ahead = link_at(of_fat, this->fat[0] + fat_before, here);
             each(forward, [&](Part &part, const Vec &x) { fat_ahead.add_forward(part.of_fat(), x); });
-            const auto fat_behind = this->fat_link(seen, 1, mu, backward);
+            const auto fat_behind = link_at(of_fat, this->fat[1] + fat_before, backward);
             each(backward, [&](Part &part, const Vec &x) { fat_behind.subtract_backward(part.of_fat(), x); });
-            const auto long_ahead = long_link_in_units(seen, 0, mu, i);
+            const auto long_ahead = in_units(link_at(of_long, this->lng[0] + long_before, here));
             each(forward3,
                  [&](Part &part, const Vec &x) { long_ahead.add_forward(part.of_long(), beside_long_link(x)); });
-            const auto long_behind = long_link_in_units(seen, 1, mu, backward3);
+            const auto long_behind = in_units(link_at(of_long, this->lng[1] + long_before, backward3));
             each(backward3,
                  [&](Part &part, const Vec &x) { long_behind.subtract_backward(part.of_long(), beside_long_link(x)); });
         }

@@ -2,8 +2,10 @@
 // SM, which bounds the registers a thread, and threads a block. Blocks of 128 threads: 64 and 256 were no faster.
 //
 // Several sources without sums, in blocks of 64 threads: in single and half a thread does 6 sources in 128 registers (8
-// blocks on an SM) and 8 in 168, in double 4 in 255. In a conjugate gradient, with sums, a thread does one source: four
-// were 3 to 20 % slower at 16^4, because one block adds the sums of its four sources one after the other.
+// blocks on an SM) and 8 in 168, in double 4 in 255. The addresses of the sources stay in registers where that was
+// faster: in double by 4 %, in half precision by 1 to 3 %, but not with six, where they do not fit. In a conjugate
+// gradient, with sums, a thread does one source: four were 3 to 20 % slower at 16^4, because one block adds the sums of
+// its four sources one after the other.
 #pragma once
 #include "gpu_kernels/dslash/stencil.h"
 
@@ -14,11 +16,13 @@ struct SingleSources {
     static constexpr int together = 8;
     static constexpr int blocks(int count) { return count == 6 ? 8 : 6; }
     MILCGPU_HD static constexpr int directions(int count) { return count <= 2 ? 4 : 1; }
+    MILCGPU_HD static constexpr bool addresses(int) { return false; }
 };
 struct HalfSources {
     static constexpr int together = 8;
     static constexpr int blocks(int count) { return count == 4 || count == 6 ? 8 : 6; }
     MILCGPU_HD static constexpr int directions(int) { return 1; }
+    MILCGPU_HD static constexpr bool addresses(int count) { return count != 6; }
 };
 
 // Double precision: 16-byte loads by nature. The arithmetic of one site needs about 120 registers; few threads with

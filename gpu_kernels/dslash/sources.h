@@ -21,24 +21,25 @@ template <class Stencil> struct SourcesStencil {
 };
 
 // Several sources without sums. A thread does `count` of them, up to `together`. Then so many blocks of 64 threads fit
-// on an SM, and for so many directions data may be loaded at the same time.
+// on an SM, for so many directions data may be loaded at the same time, and the addresses of the sources stay in
+// registers or not.
 template <int together_, int blocks_, int directions_> struct SourcesShape {
     static constexpr int together = together_;
     static constexpr int blocks(int) { return blocks_; }
     MILCGPU_HD static constexpr int directions(int) { return directions_; }
+    MILCGPU_HD static constexpr bool addresses(int) { return true; }
 };
 template <class Spinor, class Hops, class Shape> struct TogetherStencil : Hops, Shape {
     using typename Hops::Part;
     Ending<Spinor> end; // of source 0
-    // Sources own.k[r], r < wanted.
-    template <int count> MILCGPU_HD void of(int i, const Sources<count> &own, int wanted = count) const {
+    template <int count> MILCGPU_HD void of(int i, const Sources<count> &own) const {
         Part part[count] = {};
-        this->template all<Shape::directions(count)>(i, own, part);
+        this->template all<Shape::directions(count), Shape::addresses(count)>(i, own, part);
         MILCGPU_UNROLL
         for (int r = 0; r < count; ++r)
-            if (r < wanted) {
+            if (own.mine(r)) {
                 StoredSpinor<Spinor> made;
-                end.of_source(own.k[r], own.k[r] * this->source_bytes)(this->stride, i, this->scaled(part[r]), made);
+                end.of_source(own.k(r), own.k(r) * this->source_bytes)(this->stride, i, this->scaled(part[r]), made);
             }
     }
 };

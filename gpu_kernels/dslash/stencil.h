@@ -9,19 +9,17 @@
 
 namespace milcgpu {
 
-// Which links stay in the L2 cache from one launch to the next. Links that take most of the cache would push each other
-// and the vectors out. On 16^4 with a cache of 50 MB:
-// - All links together take at most 0.8 of the cache (single, half): they stay. Steps take 10 to 24 % less time.
-// - They take at least 1.25 of it, the fat links at most 0.8 (double, 18 and 13 reals): fat links stay; 4 % less time.
-// - In between (double, 9 reals) a step would take 7 % more time, so all links stream.
-// - D alone, with links of less than half of the cache (half precision): nothing is pushed out, so all links stream and
-//   leave the L1 cache to the vectors; 5 to 10 % less time.
-inline Kept kept_links(const Device &device, const DslashCall &call, Epilogue epilogue) {
+// Which links stay in the L2 cache from one launch to the next. On 16^4 and an H200 (60 MiB):
+// - All links together take at most 0.8 of the cache (single, half): they stay. Steps take 10 to 25 % less time.
+// - They do not fit in it, and the fat links take at most 0.8 of it (double, 18, 13 and 12 reals): fat links stay; D
+//   alone takes 3 to 6 % less time. All of them would push each other and the vectors out: 10 % more.
+// - In between (double, 9 and 8 reals) much of them stays unasked, and all links stream. Where fat links were kept, a
+//   whole solve took 7 % more time.
+inline Kept kept_links(const Device &device, const DslashCall &call) {
     const double cache = device.cache_bytes(), fat = call.fat->bytes(), all = fat + call.lng->bytes();
-    const bool alone = call.cg == nullptr && epilogue == Epilogue::plain;
     if (all <= 0.8 * cache)
-        return alone && all <= 0.5 * cache ? Kept::none : Kept::all;
-    return all >= 1.25 * cache && fat <= 0.8 * cache ? Kept::fat : Kept::none;
+        return Kept::all;
+    return all >= cache && fat <= 0.8 * cache ? Kept::fat : Kept::none;
 }
 
 template <class Body>
@@ -53,7 +51,7 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
             body.exchange = call.exchange;
         body.stride = call.in.stride;
         body.in = call.in.data;
-        body.kept = kept_links(device, call, epilogue);
+        body.kept = kept_links(device, call);
         body.end = end;
         const SumLaunch how{"launch dslash", call.cg != nullptr ? &call.cg->active : call.gate, block, call.defer};
         launch_sum<sums, min_blocks>(device, call.lattice.sites(call.parity), body, finish, how, pending);

@@ -94,12 +94,29 @@ struct Lattice {
         return to;
     }
 
-    // Checkerboard index of the site `hops` (0 < hops < extent) further along +mu or -mu, periodic.
-    MILCGPU_HD int forward(const Site &s, int mu, int hops) const {
+    // A site in a loop over mu = 0, 1, 2, 3, for which turn_to(s, mu) is called in this order. It takes fewer registers
+    // than all coordinates.
+    struct InTurn {
+        int x; // along mu
+        int lexicographic;
+        uint32_t rest; // lexicographic / (the extents up to mu)
+        MILCGPU_HD int along(int) const { return x; }
+    };
+    MILCGPU_HD InTurn in_turn(const Site &s) const {
+        return {0, s.lexicographic, static_cast<uint32_t>(s.lexicographic)};
+    }
+    MILCGPU_HD void turn_to(InTurn &s, int mu) const {
+        const uint32_t q = mu < 3 ? divide[mu].quotient(s.rest) : 0;
+        s.x = static_cast<int>(s.rest - q * static_cast<uint32_t>(extent[mu]));
+        s.rest = q;
+    }
+
+    // Checkerboard index of the site `hops` (0 < hops < extent) further along +mu or -mu, periodic. At: Site or InTurn.
+    template <class At> MILCGPU_HD int forward(const At &s, int mu, int hops) const {
         const int wrap = s.along(mu) + hops >= extent[mu] ? extent[mu] : 0;
         return (s.lexicographic + (hops - wrap) * stride_lexicographic[mu]) >> 1;
     }
-    MILCGPU_HD int backward(const Site &s, int mu, int hops) const {
+    template <class At> MILCGPU_HD int backward(const At &s, int mu, int hops) const {
         const int wrap = s.along(mu) < hops ? extent[mu] : 0;
         return (s.lexicographic - (hops - wrap) * stride_lexicographic[mu]) >> 1;
     }
@@ -133,6 +150,11 @@ struct CutLattice : Lattice {
                 ghost[mu][side] = first;
         }
     }
+    // All coordinates are needed where a neighbour may be a ghost.
+    using InTurn = Site;
+    MILCGPU_HD InTurn in_turn(const Site &s) const { return s; }
+    MILCGPU_HD void turn_to(InTurn &, int) const {}
+
     MILCGPU_HD bool cut(int mu) const { return ghost[mu][0] != 0; }
     MILCGPU_HD bool is_cut() const { return cut(0) || cut(1) || cut(2) || cut(3); }
 

@@ -86,13 +86,11 @@ struct LaplaceSourcesHops : LaplaceHops<Lattice, Spinor, reals, directions, Reus
     using typename LaplaceHops<Lattice, Spinor, reals, directions, Reuse::keep>::Vec;
     size_t source_bytes;
 
-    // sum[r]: of source own.k[r]. at_once: directions whose loads may be on their way together.
-    template <int at_once, int count, int most>
-    MILCGPU_HD void all(int i, const Sources<most> &own, Vec (&sum)[count]) const {
+    // sum[r]: of source own.k(r). at_once: directions whose loads may be on their way together.
+    template <int at_once, bool, int count>
+    MILCGPU_HD void all(int i, const Sources<count> &own, Vec (&sum)[count]) const {
         const unsigned char *from[count];
-        MILCGPU_UNROLL
-        for (int r = 0; r < count; ++r)
-            from[r] = this->in + own.k[r] * source_bytes;
+        own.all_of(this->in, source_bytes, from);
         const Site site = this->lattice.site(this->parity, i);
 #if MILCGPU_ON_DEVICE
 #pragma unroll at_once

@@ -71,10 +71,10 @@ template <Precision p, int reals> struct RawLink {
 };
 
 // block: start of the words of one (parity, mu); see the head of this file.
-template <Precision p, int reals, Reuse reuse = Reuse::stream>
+template <Precision p, int reals, Reuse reuse = Reuse::stream, bool short_way = false>
 MILCGPU_HD RawLink<p, reals> load_link(const unsigned char *block, size_t stride, size_t i) {
     RawLink<p, reals> raw;
-    load_element<raw.bytes, 16, reuse>(block, stride, i, raw.w);
+    load_element<raw.bytes, 16, reuse, short_way>(block, stride, i, raw.w);
     return raw;
 }
 

@@ -101,14 +101,23 @@ template <Precision p, int reals> struct Link {
         }
     }
 
-    // The link times a number. Where row 0 and column 0 are all that is known, vectors are multiplied instead.
-    MILCGPU_HD void scale(Real s) {
+    MILCGPU_HD explicit Link(const Matrix<Real> &whole) : u(whole), det{1, 0}, f{0, 0}, with_0(0), with_1(0) {}
+
+    // The link times a number, with the determinant in row 2: for a link that many vectors are multiplied with. Where
+    // row 0 and column 0 are all that is known, vectors are multiplied instead.
+    MILCGPU_HD Link<p, 18> times(Real s) const {
         static_assert(!pivoted, "a pivoted link cannot be scaled");
+        Matrix<Real> m;
         MILCGPU_UNROLL
-        for (int row = 0; row < 3; ++row)
-            MILCGPU_UNROLL
-        for (int k = 0; k < 3; ++k)
-            u.e[row][k] = s * u.e[row][k];
+        for (int k = 0; k < 3; ++k) {
+            m.e[0][k] = s * u.e[0][k];
+            m.e[1][k] = s * u.e[1][k];
+            if constexpr (reals == 13)
+                m.e[2][k] = (s * det) * u.e[2][k];
+            else
+                m.e[2][k] = (s * det.re) * u.e[2][k];
+        }
+        return Link<p, 18>(m);
     }
 
     // acc += L x

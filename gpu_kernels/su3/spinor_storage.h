@@ -104,7 +104,7 @@ struct SpinorHalf {
     static constexpr uint32_t magic = 0x4B000000u; // 2^23
     // Of numbers that are not negative. If one is NaN, NaN without sign.
     static MILCGPU_HD float larger_or_nan(float a, float b) {
-#if MILCGPU_ON_DEVICE
+#if MILCGPU_ON_DEVICE && __CUDA_ARCH__ >= 800
         float largest;
         asm("max.NaN.f32 %0, %1, %2;" : "=f"(largest) : "f"(a), "f"(b));
         return largest;
