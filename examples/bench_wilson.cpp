@@ -85,6 +85,7 @@ class Wilson : Operators {
         call.lattice = geometry_.lattice();
         call.parity = 0;
         call.links = &u;
+        call.links_at_rest = true;
         call.form = end.form;
         call.in = in, call.out = out;
         if (clover)

@@ -24,10 +24,10 @@ __device__ __forceinline__ void wait_for_previous() {
 #endif
 }
 
-// shared_bytes: dynamic shared memory of the kernel.
+// shared_bytes: dynamic shared memory of the kernel. starts_early: it may start while the launch before ends.
 template <class... Parameters, class... Arguments>
-void start_with_shared(Device &device, const char *what, int blocks, int threads, size_t shared_bytes,
-                       void (*kernel)(Parameters...), const Arguments &...arguments) {
+void start_as(Device &device, const char *what, int blocks, int threads, size_t shared_bytes, bool starts_early,
+              void (*kernel)(Parameters...), const Arguments &...arguments) {
     cudaLaunchAttribute early;
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
@@ -35,12 +35,18 @@ void start_with_shared(Device &device, const char *what, int blocks, int threads
     config.gridDim = dim3(blocks), config.blockDim = dim3(threads);
     config.dynamicSmemBytes = shared_bytes;
     config.stream = static_cast<cudaStream_t>(device.stream());
-    config.attrs = &early, config.numAttrs = device.starts_early() ? 1 : 0;
+    config.attrs = &early, config.numAttrs = starts_early && device.starts_early() ? 1 : 0;
     device.before_launch_of(reinterpret_cast<const void *>(kernel));
     if (shared_bytes > 48 * 1024) // CUDA allows more only on request
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
     cudaLaunchKernelEx(&config, kernel, arguments...);
     device.check_launch(what);
+}
+
+template <class... Parameters, class... Arguments>
+void start_with_shared(Device &device, const char *what, int blocks, int threads, size_t shared_bytes,
+                       void (*kernel)(Parameters...), const Arguments &...arguments) {
+    start_as(device, what, blocks, threads, shared_bytes, true, kernel, arguments...);
 }
 
 template <class... Parameters, class... Arguments>

@@ -56,6 +56,11 @@ template <int count> struct Sources {
     }
 };
 
+// What a body does for a site without reading memory can run while the launch before ends: it has Body::Prepared,
+// prepare(i), and operator()(i, what that made) besides operator()(i).
+template <class Body, class = void> struct prepares : std::false_type {};
+template <class Body> struct prepares<Body, std::void_t<typename Body::Prepared>> : std::true_type {};
+
 struct Finish {
     MILCGPU_HD bool wanted() const { return true; }
 };

@@ -198,6 +198,13 @@ __device__ __forceinline__ void finish_pending(const EitherPending<First, Second
         finish_pending(pending.second, peers);
 }
 
+template <class Body> __device__ __forceinline__ auto prepare(const Body &body, int i) {
+    if constexpr (prepares<Body>::value)
+        return body.prepare(i);
+    else
+        return 0;
+}
+
 // The head of a launch that sums. Returns true if this is a block with sites, with its number among these. Else it is
 // done: it has finished the pending sum, or the launch is skipped.
 template <class Before>
@@ -219,15 +226,18 @@ template <int N, int min_blocks, int kernel, class Body, class Last, class Befor
 __global__ void __launch_bounds__(max_block, min_blocks)
     run_sum(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
             int pending_blocks, const Before pending) {
-    int block;
+    int block = static_cast<int>(blockIdx.x) - pending_blocks;
+    const int i = block * blockDim.x + threadIdx.x;
+    const auto prepared = prepare(body, block >= 0 && i < n ? i : 0);
     if (!has_sites(gate, pending_blocks, pending, block))
         return;
     __shared__ Sums<N> shared[max_block / 32];
-    const int i = block * blockDim.x + threadIdx.x;
     Sums<N> s = {};
     if (i < n) {
         if constexpr (kernel > 0)
             s = body.template of_kernel<kernel>(i);
+        else if constexpr (prepares<Body>::value)
+            s = body(i, prepared);
         else
             s = body(i);
     }

@@ -2,8 +2,9 @@
 // another warp than the other thread, passes what that one ends, and ends the rest. Half as much work a thread leaves
 // less of the GPU idle at the end of a launch, and more warps wait for memory at the same time.
 //
-// Body: operator() as in reduce.h, for the host; Real; Half, some Reals; of_pair(i, k), with two Halves `kept` and
-// `given`; complete_half(i, k, kept, received), the sums of its half.
+// Body: operator() as in reduce.h, for the host; Real; Half, some Reals; prepare_pair(i, k), which may run before the
+// launch before has ended; of_pair(i, k, what that made), with two Halves `kept` and `given`; complete_half(i, k, kept,
+// received), the sums of its half.
 #pragma once
 #include "gpu_kernels/backend/reduce.h"
 
@@ -17,7 +18,9 @@ template <int N, int min_blocks, class Body, class Last, class Before>
 __global__ void __launch_bounds__(2 * tile_sites, min_blocks)
     run_sum_in_pairs(const Body body, const Last finish, int n, const GlobalSum<N> sum, bool defer, const int *gate,
                      int pending_blocks, const Before pending) {
-    int block;
+    int block = static_cast<int>(blockIdx.x) - pending_blocks;
+    const int lane = threadIdx.x % tile_sites, k = threadIdx.x / tile_sites, i = block * tile_sites + lane;
+    const auto prepared = body.prepare_pair(block >= 0 && i < n ? i : 0, k);
     if (!has_sites(gate, pending_blocks, pending, block))
         return;
     using Half = typename Body::Half;
@@ -25,10 +28,9 @@ __global__ void __launch_bounds__(2 * tile_sites, min_blocks)
     constexpr int numbers = sizeof(Half) / sizeof(Real);
     __shared__ Real passed[2][numbers][tile_sites];
     __shared__ Sums<N> shared[2 * tile_sites / 32], of_second[tile_sites];
-    const int lane = threadIdx.x % tile_sites, k = threadIdx.x / tile_sites, i = block * tile_sites + lane;
     Half kept = {};
     if (i < n) {
-        const auto of_pair = body.of_pair(i, k);
+        const auto of_pair = body.of_pair(i, k, prepared);
         Real given[numbers];
         memcpy(given, &of_pair.given, sizeof given);
         MILCGPU_UNROLL
@@ -65,22 +67,24 @@ __global__ void __launch_bounds__(2 * tile_sites, min_blocks)
 #endif
 
 // As launch_sum. min_blocks: blocks of 128 threads that must fit on an SM, which limits the registers of a thread.
+// starts_early: the launch before writes nothing that prepare_pair reads.
 template <int N, int min_blocks, class Body, class Last, class Before = NothingPending>
 void launch_sum_in_pairs(Device &device, int n, const Body &body, const Last &finish, const SumLaunch &how,
-                         const Before &pending = {}) {
+                         bool starts_early, const Before &pending = {}) {
     const GlobalSum<N> sum = global_sum<N>(device, n, how.defer);
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu()) {
         const auto start = [&](bool finish_later, const Before &before) {
             constexpr int threads = 2 * tile_sites;
             const int pending_blocks = before.blocks(threads);
-            cuda::start(device, how.what, pending_blocks + sum.shape.tiles, threads,
-                        cuda::run_sum_in_pairs<N, min_blocks, Body, Last, Before>, body, finish, n, sum, finish_later,
-                        how.gate, pending_blocks, before);
+            cuda::start_as(device, how.what, pending_blocks + sum.shape.tiles, threads, 0, starts_early,
+                           cuda::run_sum_in_pairs<N, min_blocks, Body, Last, Before>, body, finish, n, sum,
+                           finish_later, how.gate, pending_blocks, before);
         };
         return cuda::start_sum<false>(device, sum, finish, how, pending, start);
     }
 #endif
+    static_cast<void>(starts_early);
     host::run_sum<N>(device, n, body, finish, how.gate, sum, how.defer != nullptr, pending);
 }
 

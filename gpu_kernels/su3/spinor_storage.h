@@ -49,10 +49,22 @@ struct SpinorHalf {
     static constexpr Precision precision = Precision::half;
     static constexpr int words = 1, word_bytes = 16;
 
+    // Before the exponent is applied: a real is scale * (what is in x - bias).
+    static constexpr float bias = 8388608.0f + 524288.0f; // 2^23 + 2^19
+    struct Biased {
+        Vector<float> x;
+        float scale;
+        MILCGPU_HD explicit Biased(const uint32_t *w)
+            : x{{{bit_cast<float>(low_20(w[0])), bit_cast<float>(low_20(w[1]))},
+                 {bit_cast<float>(low_20(w[2])), bit_cast<float>(low_20(w[3]))},
+                 {bit_cast<float>(high_12_and_8(w[0], w[1])), bit_cast<float>(high_12_and_8(w[2], w[3]))}}},
+              scale(scale_of(w)) {}
+    };
+
     static MILCGPU_HD Vector<float> decode(const uint32_t *w) {
         // A 20-bit number under the exponent of 2^23 is the float 2^23 + v: no integer conversion, which would run on
         // the quarter-rate pipe. The fused multiply-add removes 2^23 + 2^19 exactly, the scale being a power of two.
-        const float scale = bit_cast<float>(((w[1] << 7) & 0x78000000u) | ((w[3] << 3) & 0x07800000u));
+        const float scale = scale_of(w);
         const float offset = -(8388608.0f + 524288.0f) * scale;
         Vector<float> x;
         x.c[0] = {value(low_20(w[0]), scale, offset), value(low_20(w[1]), scale, offset)};
@@ -116,6 +128,9 @@ struct SpinorHalf {
 #else
         return ((a >> 12) & 0xFFF00u) | b >> 24 | magic;
 #endif
+    }
+    static MILCGPU_HD float scale_of(const uint32_t *w) {
+        return bit_cast<float>(((w[1] << 7) & 0x78000000u) | ((w[3] << 3) & 0x07800000u));
     }
     static MILCGPU_HD float value(uint32_t bits, float scale, float offset) {
         return fmaf(bit_cast<float>(bits), scale, offset);

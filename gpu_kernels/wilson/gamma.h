@@ -46,12 +46,6 @@ template <class T> struct GammaSigns {
     MILCGPU_HD GammaSigns(int mu, T s) : first(mu == 1 ? -s : s), second(mu == 2 ? -s : s) {}
 };
 
-// The upper half of (1 + s gamma_mu) psi, whose lower vectors are in the order of mu.
-template <int power, class T>
-MILCGPU_HD HalfWilsonVector<T> project(const WilsonVector<T> &psi, const GammaSigns<T> &s) {
-    return {{add_turned<power>(psi.d[0], s.first, psi.d[2]), add_turned<power>(psi.d[1], s.second, psi.d[3])}};
-}
-
 // sum +-= (plus: +) the spinor whose upper half is h and whose lower half is s G_mu^dag h; in the order of mu.
 template <int power, bool plus, class T>
 MILCGPU_HD void add_both_halves(WilsonVector<T> &sum, const HalfWilsonVector<T> &h, const GammaSigns<T> &s) {

@@ -36,6 +36,30 @@ template <class Real> struct GhostHalves<CutLattice, Real> {
     }
 };
 
+// y + s i^power x, of vectors as they are stored. In half precision both are made floats without their bias being
+// subtracted, and it is subtracted once, from the sum: a fused multiply-add for each real of y and x. Where the
+// exponent of x is the larger one, this rounds y to half a unit of x.
+template <int power, class Spinor>
+MILCGPU_HD Vector<typename Spinor::Real> add_turned(const StoredSpinor<Spinor> &y, typename Spinor::Real s,
+                                                    const StoredSpinor<Spinor> &x) {
+    if constexpr (std::is_same<Spinor, SpinorHalf>::value) {
+        const SpinorHalf::Biased a(y.w), b(x.w);
+        constexpr float bias = SpinorHalf::bias;
+        const float of_x = s * b.scale, of_y = -bias * a.scale;
+        const float offset_re = fmaf(power == 0 ? -bias : bias, of_x, of_y), offset_im = fmaf(-bias, of_x, of_y);
+        Vector<float> sum;
+        MILCGPU_UNROLL
+        for (int c = 0; c < 3; ++c) {
+            const Complex<float> turned = times_i(b.x.c[c], power), own = a.x.c[c];
+            sum.c[c] = {fmaf(turned.re, of_x, fmaf(own.re, a.scale, offset_re)),
+                        fmaf(turned.im, of_x, fmaf(own.im, a.scale, offset_im))};
+        }
+        return sum;
+    } else {
+        return add_turned<power>(Spinor::decode(y.w), s, Spinor::decode(x.w));
+    }
+}
+
 // D_s at a site. Where: Lattice, or CutLattice.
 template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHops {
     static constexpr Precision link = Spinor::precision;
@@ -68,48 +92,74 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
             clover = CloverView<link>(*call.clover);
     }
 
-    MILCGPU_HD Link<link, reals> load_link_of(int other, int mu, int i) const {
-        return Link<link, reals>(load_link<link, reals, of_links>(links[other] + mu * link_block, component, i));
+    using Raw = RawLink<link, reals>;
+    using LinkOf = Link<link, reals>;
+    MILCGPU_HD Raw load_raw(int other, int mu, int i) const {
+        return load_link<link, reals, of_links>(links[other] + mu * link_block, component, i);
     }
+    MILCGPU_HD LinkOf load_link_of(int other, int mu, int i) const { return LinkOf(load_raw(other, mu, i)); }
 
     MILCGPU_HD bool is_ghost([[maybe_unused]] int mu, [[maybe_unused]] int at) const {
         if constexpr (std::is_same<Where, CutLattice>::value)
             return lattice.cut(mu) && at >= lattice.first_ghost;
         return false;
     }
-    // With the lower vectors in the order of mu (gamma.h).
-    MILCGPU_HD Vec load_for(int mu, const unsigned char *field, int i) const {
+    // The upper half of (1 + s gamma_mu) psi at a site, for s with these signs.
+    template <int power>
+    MILCGPU_HD HalfWilsonVector<Real> projected(int mu, const unsigned char *field, int i,
+                                                const GammaSigns<Real> &s) const {
         const int first = gamma_crosses(mu) ? 3 : 2, component_ = static_cast<int>(component);
-        return {{load_spinor<Spinor>(field, stride, i), load_spinor<Spinor>(field, stride, component_ + i),
-                 load_spinor<Spinor>(field, stride, first * component_ + i),
-                 load_spinor<Spinor>(field, stride, (5 - first) * component_ + i)}};
+        StoredSpinor<Spinor> psi[spins]; // the lower vectors in the order of mu (gamma.h)
+        const int at[spins] = {i, component_ + i, first * component_ + i, (5 - first) * component_ + i};
+        MILCGPU_UNROLL
+        for (int d = 0; d < spins; ++d)
+            load_element<StoredSpinor<Spinor>::bytes, Spinor::word_bytes, Reuse::keep>(field, stride, at[d], psi[d].w);
+        return {
+            {add_turned<power, Spinor>(psi[0], s.first, psi[2]), add_turned<power, Spinor>(psi[1], s.second, psi[3])}};
     }
-    // What a site needs of its neighbour ahead: the upper half of (1 + s gamma_mu) psi.
+    // What a site needs of its neighbour ahead.
     template <int power> MILCGPU_HD HalfWilsonVector<Real> half_ahead(int mu, const unsigned char *from, int at) const {
         if constexpr (std::is_same<Where, CutLattice>::value)
             if (is_ghost(mu, at))
                 return ghosts.load(at);
-        return project<power>(load_for(mu, from, at), GammaSigns<Real>(mu, sign));
+        return projected<power>(mu, from, at, GammaSigns<Real>(mu, sign));
     }
     // And of the one behind: that of - U^dag (1 - s gamma_mu) psi, with its link.
     template <int power>
-    MILCGPU_HD HalfWilsonVector<Real> half_behind(int mu, const unsigned char *from, int at,
-                                                  const Link<link, reals> &u) const {
-        const HalfWilsonVector<Real> h = project<power>(load_for(mu, from, at), GammaSigns<Real>(mu, -sign));
+    MILCGPU_HD HalfWilsonVector<Real> half_behind(int mu, const unsigned char *from, int at, const LinkOf &u) const {
+        const HalfWilsonVector<Real> h = projected<power>(mu, from, at, GammaSigns<Real>(mu, -sign));
         HalfWilsonVector<Real> moved = {};
         u.subtract_backward(moved.d[0], h.d[0]);
         u.subtract_backward(moved.d[1], h.d[1]);
         return moved;
     }
 
+    // Of a site in directions 2 pair and 2 pair + 1, which have one order: where its neighbours are.
+    struct Near {
+        int forward[2], backward[2];
+    };
+    MILCGPU_HD Near near(const Site &site, int pair) const {
+        const int mu = 2 * pair;
+        return {{lattice.forward(site, mu, 1), lattice.forward(site, mu + 1, 1)},
+                {lattice.backward(site, mu, 1), lattice.backward(site, mu + 1, 1)}};
+    }
+    // The links of a direction.
+    struct Links {
+        Raw ahead, behind;
+    };
+    MILCGPU_HD Links load_links(int mu, int i, int backward) const {
+        return {load_raw(0, mu, i), load_raw(1, mu, backward)};
+    }
+    // Not where the site behind may be a ghost, which has none.
+    static constexpr bool loads_both = !std::is_same<Where, CutLattice>::value;
+
     // Both terms of direction mu to sum[r], in the order of mu, of `count` sources, which lie at from[r]; one where the
-    // lattice is cut.
+    // lattice is cut. loaded: the links of mu, or nullptr.
     template <int power, int count>
-    MILCGPU_HD void add_direction(Vec (&sum)[count], const unsigned char *const (&from)[count], const Site &site,
-                                  int mu, int i) const {
-        const int forward = lattice.forward(site, mu, 1), backward = lattice.backward(site, mu, 1);
+    MILCGPU_HD void add_direction(Vec (&sum)[count], const unsigned char *const (&from)[count], int mu, int i,
+                                  int forward, int backward, const Links *loaded) const {
         const GammaSigns<Real> signs(mu, sign);
-        const auto ahead = load_link_of(0, mu, i);
+        const LinkOf ahead(loaded != nullptr ? loaded->ahead : load_raw(0, mu, i));
         MILCGPU_UNROLL
         for (int r = 0; r < count; ++r) {
             const HalfWilsonVector<Real> h = half_ahead<power>(mu, from[r], forward);
@@ -122,27 +172,43 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
         if constexpr (std::is_same<Where, CutLattice>::value)
             if (is_ghost(mu, backward))
                 return add_both_halves<power, false>(sum[0], ghosts.load(backward), opposite);
-        const auto behind = load_link_of(1, mu, backward);
+        const LinkOf behind(loaded != nullptr ? loaded->behind : load_raw(1, mu, backward));
         MILCGPU_UNROLL
         for (int r = 0; r < count; ++r)
             add_both_halves<power, false>(sum[r], half_behind<power>(mu, from[r], backward, behind), opposite);
     }
-    // Directions 2 pair and 2 pair + 1, which have one order.
+    // Directions 2 pair and 2 pair + 1. loaded: the links of the first, or nullptr.
     template <int count>
-    MILCGPU_HD void add_pair(Vec (&sum)[count], const unsigned char *const (&from)[count], const Site &site, int pair,
-                             int i) const {
-        add_direction<gamma_power(0)>(sum, from, site, 2 * pair, i);
-        add_direction<gamma_power(1)>(sum, from, site, 2 * pair + 1, i);
+    MILCGPU_HD void add_pair(Vec (&sum)[count], const unsigned char *const (&from)[count], const Near &near, int pair,
+                             int i, const Links *loaded = nullptr) const {
+        const int mu = 2 * pair;
+        Links first, second;
+        if constexpr (loads_both)
+            first = loaded != nullptr ? *loaded : load_links(mu, i, near.backward[0]);
+        add_direction<gamma_power(0)>(sum, from, mu, i, near.forward[0], near.backward[0],
+                                      loads_both ? &first : nullptr);
+        if constexpr (loads_both)
+            second = load_links(mu + 1, i, near.backward[1]);
+        add_direction<gamma_power(1)>(sum, from, mu + 1, i, near.forward[1], near.backward[1],
+                                      loads_both ? &second : nullptr);
     }
 
-    template <int count>
-    MILCGPU_HD_ONCE void all(int i, const unsigned char *const (&from)[count], Vec (&sum)[count]) const {
+    // What needs no memory: the neighbours in all directions.
+    struct Prepared {
+        Near near[2];
+    };
+    MILCGPU_HD Prepared prepare(int i) const {
         const Site site = lattice.site(parity, i);
-        add_pair(sum, from, site, 0, i);
+        return {{near(site, 0), near(site, 1)}};
+    }
+    template <int count>
+    MILCGPU_HD_ONCE void all(int i, const Prepared &prepared, const unsigned char *const (&from)[count],
+                             Vec (&sum)[count]) const {
+        add_pair(sum, from, prepared.near[0], 0, i);
         MILCGPU_UNROLL
         for (int r = 0; r < count; ++r)
             sum[r] = {{sum[r].d[0], sum[r].d[1], sum[r].d[3], sum[r].d[2]}};
-        add_pair(sum, from, site, 1, i);
+        add_pair(sum, from, prepared.near[1], 1, i);
     }
 
     // The sum of one pair of directions: spins 2 pair and 2 pair + 1, which thread `pair` of a site ends, and the
@@ -150,10 +216,22 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
     struct OfPair {
         HalfWilsonVector<Real> kept, given;
     };
-    MILCGPU_HD OfPair of_pair(int i, int pair) const {
+    // With the first links.
+    struct PreparedPair {
+        Near near;
+        Links links;
+    };
+    MILCGPU_HD PreparedPair prepare_pair(int i, int pair) const {
+        PreparedPair made;
+        made.near = near(lattice.site(parity, i), pair);
+        if constexpr (loads_both)
+            made.links = load_links(2 * pair, i, made.near.backward[0]);
+        return made;
+    }
+    MILCGPU_HD OfPair of_pair(int i, int pair, const PreparedPair &prepared) const {
         const unsigned char *const from[1] = {in};
         Vec sum[1] = {};
-        add_pair(sum, from, lattice.site(parity, i), pair, i);
+        add_pair(sum, from, prepared.near, pair, i, loads_both ? &prepared.links : nullptr);
         const HalfWilsonVector<Real> upper = {{sum[0].d[0], sum[0].d[1]}}, lower = {{sum[0].d[2], sum[0].d[3]}};
         if (pair == 0)
             return {upper, {{lower.d[1], lower.d[0]}}};
@@ -173,7 +251,8 @@ template <class Where, class Spinor, int reals, Reuse of_links>
 struct WilsonHop : WilsonHops<Where, Spinor, reals, of_links> {
     using Base = WilsonHops<Where, Spinor, reals, of_links>;
     using typename Base::Real;
-    Real scale; // of the links
+    static constexpr bool is_plain = true; // in every row
+    Real scale;                            // of the links
     void fill(const WilsonCall &call) {
         Base::fill(call);
         scale = static_cast<Real>(call.links->scale);
@@ -190,6 +269,7 @@ template <class Where, class Spinor, int reals, Reuse of_links>
 struct WilsonMatrixForm : WilsonHops<Where, Spinor, reals, of_links> {
     using Base = WilsonHops<Where, Spinor, reals, of_links>;
     using typename Base::Real;
+    static constexpr bool is_plain = false;
     Real factor; // with the scale of the links
     const unsigned char *own;
     void fill(const WilsonCall &call) {
@@ -253,10 +333,11 @@ template <class Form, class Spinor, class End_> struct WilsonStencil : Form {
         end = of_first;
         turn = epilogue == Epilogue::plain ? 1 : -1;
     }
-    MILCGPU_HD Sums<End::sums> operator()(int i) const {
+    MILCGPU_HD Sums<End::sums> operator()(int i) const { return (*this)(i, this->prepare(i)); }
+    MILCGPU_HD Sums<End::sums> operator()(int i, const typename Form::Prepared &prepared) const {
         const unsigned char *const from[1] = {this->in};
         Vec sum[1] = {};
-        this->all(i, from, sum);
+        this->all(i, prepared, from, sum);
         return complete(i, 0, sum[0], end);
     }
     MILCGPU_HD Sums<End::sums> complete_half(int i, int pair, const Half &kept, const Half &received) const {
@@ -275,7 +356,7 @@ template <class Form, class Spinor, class End_> struct WilsonStencil : Form {
         for (int k = 0; k < 2; ++k) {
             StoredSpinor<Spinor> made;
             const int at = (2 * chirality + k) * static_cast<int>(this->component) + i;
-            sum.add(own(this->stride, at, turn * v.d[k], made));
+            sum.add(own(this->stride, at, Form::is_plain ? v.d[k] : turn * v.d[k], made));
         }
         return sum;
     }
@@ -313,7 +394,7 @@ template <class Stencil, int together_> struct WilsonSources {
         if (!any)
             return;
         typename Stencil::Vec hops[count] = {};
-        first.all(i, from, hops);
+        first.all(i, first.prepare(i), from, hops);
         MILCGPU_UNROLL
         for (int r = 0; r < count; ++r)
             if (open[r])
@@ -333,8 +414,8 @@ struct StoreDots {
 // How a row is launched on the GPU. One source: threads a block, how many blocks must fit on an SM, which bounds the
 // registers of a thread (of 256 threads; in pairs of 128, as they have), and whether two threads share a site. Several
 // sources: blocks of 256 threads that must fit, and sources a thread.
-template <int min_blocks_, bool in_pairs_, int min_blocks_of_sources_, int together_> struct WilsonShape {
-    static constexpr int min_blocks = min_blocks_, block = 128;
+template <int block_, int min_blocks_, bool in_pairs_, int min_blocks_of_sources_, int together_> struct WilsonShape {
+    static constexpr int block = block_, min_blocks = min_blocks_;
     static constexpr bool in_pairs = in_pairs_;
     static constexpr int min_blocks_of_sources = min_blocks_of_sources_, together = together_;
 };
@@ -349,7 +430,8 @@ void launch_wilson_one(Device &device, const WilsonCall &call, Epilogue epilogue
         body.fill(call, epilogue, end);
         const int sites = call.lattice.sites(call.parity);
         if constexpr (Shape::in_pairs)
-            launch_sum_in_pairs<End::sums, Shape::min_blocks>(device, sites, body, finish, how, pending);
+            launch_sum_in_pairs<End::sums, Shape::min_blocks>(device, sites, body, finish, how, call.links_at_rest,
+                                                              pending);
         else
             launch_sum<End::sums, Shape::min_blocks>(device, sites, body, finish, how, pending);
     };
@@ -465,21 +547,20 @@ void add_wilson_row(std::vector<WilsonKernel> &table, const char *file) {
 // Otherwise 2 blocks of 256 threads an SM leave 128 registers. In half links are 16-bit fixed point, spinors an
 // exponent a colour vector; arithmetic is in single.
 template <class Where> void double_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    using Shape = WilsonShape<3, true, 1, 1>;
+    using Shape = WilsonShape<128, 3, true, 1, 1>;
     add_wilson_row<Where, SpinorDouble, 18, Shape>(table, file);
     add_wilson_row<Where, SpinorDouble, 12, Shape>(table, file);
     add_wilson_row<Where, SpinorDouble, 8, Shape>(table, file);
 }
 template <class Where> void single_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    add_wilson_row<Where, SpinorSingle, 18, WilsonShape<4, true, 2, 2>>(table, file);
-    add_wilson_row<Where, SpinorSingle, 12, WilsonShape<2, false, 2, 2>>(table, file);
-    add_wilson_row<Where, SpinorSingle, 8, WilsonShape<2, false, 2, 2>>(table, file);
+    add_wilson_row<Where, SpinorSingle, 18, WilsonShape<128, 4, true, 2, 2>>(table, file);
+    add_wilson_row<Where, SpinorSingle, 12, WilsonShape<128, 4, true, 2, 2>>(table, file);
+    add_wilson_row<Where, SpinorSingle, 8, WilsonShape<64, 2, false, 2, 2>>(table, file);
 }
 template <class Where> void half_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    using Shape = WilsonShape<2, false, 2, 2>;
-    add_wilson_row<Where, SpinorHalf, 18, Shape>(table, file);
-    add_wilson_row<Where, SpinorHalf, 12, Shape>(table, file);
-    add_wilson_row<Where, SpinorHalf, 8, Shape>(table, file);
+    add_wilson_row<Where, SpinorHalf, 18, WilsonShape<64, 2, false, 2, 2>>(table, file);
+    add_wilson_row<Where, SpinorHalf, 12, WilsonShape<256, 2, false, 2, 2>>(table, file);
+    add_wilson_row<Where, SpinorHalf, 8, WilsonShape<256, 2, false, 2, 2>>(table, file);
 }
 
 } // namespace milcgpu

@@ -52,8 +52,10 @@ struct WilsonCall : HalfCall {
     const CloverField *clover = nullptr;
     SpinorBlock own{};       // matrix
     bool after_step = false; // hop: `pending` is a step's, else that of plain before it
-    SpinorBlock with{};      // dot; none: <with, out> is 0
-    double *dots = nullptr;  // on the device, 3 sums: the row "dot" is asked for. Epilogue::plain
+    // The launch before this one on the device does not write the links: then some are loaded before it has ended.
+    bool links_at_rest = false;
+    SpinorBlock with{};     // dot; none: <with, out> is 0
+    double *dots = nullptr; // on the device, 3 sums: the row "dot" is asked for. Epilogue::plain
 };
 
 struct WilsonKernel {
