@@ -77,14 +77,6 @@ template <int pending> __device__ __forceinline__ void wait_for_stage() {
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
-// All threads of a team of warps wait for each other; of a larger team by the barrier behind that of the block.
-template <int warps> __device__ __forceinline__ void wait_for_team(int team) {
-    if (warps == 1)
-        __syncwarp();
-    else
-        asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "n"(warps * 32) : "memory");
-}
-
 __device__ __forceinline__ double negative(double x) { // by the integer unit; the others are busy
     return __hiloint2double(__double2hiint(x) ^ 0x80000000, __double2loint(x));
 }

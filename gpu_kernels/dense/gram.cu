@@ -46,8 +46,8 @@ template <class S, int tiles_, bool same_> struct Gram {
     static constexpr int threads = cuda::dense_threads;
     static constexpr int blocks = tiles == 1 && S::precision != Precision::double_ ? 2 : 1; // on a processor
     static constexpr int slices = 132 * blocks;
-    static_assert(slices <= most_slices(tiles));
-    static constexpr int numbers = 4 * tiles * tiles; // of a thread, if it had the whole matrix
+    static_assert(slices <= most_slices(tiles) && slices % 3 == 0); // each of up to three stripes has as many teams
+    static constexpr int numbers = 4 * tiles * tiles;               // of a thread, if it had the whole matrix
     // The ring of stages that are copied ahead.
     static constexpr int lines = (same ? tiles : 2 * tiles) * step_chunks / 4; // of a stage: four fields each
     static constexpr int stage_bytes = teams * lines * 32 * 16;
@@ -102,7 +102,9 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
     const int teams = gridDim.x / blocks * G::teams, index = slice * G::teams + team;
     const int stripe = index % Chunk::stripes, steps_apart = teams / Chunk::stripes;
     const int steps = (x.sites - 1) / (step_chunks * Chunk::sites) + 1, first = index / Chunk::stripes;
-    const int count = first < steps_apart ? (steps - first + steps_apart - 1) / steps_apart : 0;
+    const int most = (steps - 1) / steps_apart + 1;
+    // Teams of two warps share the barriers of the block, so all have as many steps; the last may have no sites.
+    const int count = G::team > 1 ? most : first < steps_apart ? (steps - first + steps_apart - 1) / steps_apart : 0;
     int left = x.sites - (first * step_chunks + lane % 8) * Chunk::sites; // sites from the next chunk on
     const size_t start = stripe * x.stripe_bytes + (first * step_chunks + lane % 8) * size_t(Chunk::bytes);
     const unsigned char *x_next = x.data + x_first * x.source_bytes + start;
@@ -134,7 +136,14 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
         copy_step(k);
 
     double *const shared = reinterpret_cast<double *>(ring);
-    // All warps of a team pass the same barriers, so only the arithmetic between them is a warp's own.
+    // A barrier of the block, because racecheck reports hazards with barriers of two warps.
+    const auto wait_for_team = [] {
+        if (G::team == 1)
+            __syncwarp();
+        else
+            __syncthreads();
+    };
+    // All warps pass the same barriers, so only the arithmetic between them is a warp's own.
     const auto as_member = [member](const auto &work) {
         if (member == 0)
             work(std::integral_constant<int, 0>());
@@ -144,7 +153,7 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
     double sum[G::pieces][3][2][2] = {}; // [piece][product][row tile; one tile: re, im][column]
     for (int k = 0, stage = 0; k < count; ++k) {
         cuda::wait_for_stage<G::stages - 2>();
-        cuda::wait_for_team<G::team>(team);
+        wait_for_team();
         copy_step(stage > 0 ? stage - 1 : G::stages - 1);
         const uint4 *const lines = mine + stage * G::lines * 32 + row * 8 + quad;
         as_member([&](auto which) {
@@ -202,7 +211,7 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
         stage = stage + 1 < G::stages ? stage + 1 : 0;
     }
     cuda::wait_for_stage<0>();
-    cuda::wait_for_team<G::team>(team);
+    wait_for_team();
     double *const to = shared + team * G::sums_apart + lane;
     as_member([&](auto which) {
         constexpr int me = decltype(which)::value;
