@@ -8,7 +8,7 @@ set multiplot layout 1,3 margins 0.07,0.985,0.29,0.86 spacing 0.015,0 \
     title "Operations on ".last("lattice")." beside the bandwidth of the device's copy\n".where
 set logscale xy
 set xrange [0.2:60]
-slowest = real(system("grep ',".last("lattice").",' '".csv."' | cut -d, -f9 | sort -g | awk '$1 > 0' | head -n 1"))
+slowest = real(system("awk -F, '$5 == \"".last("lattice")."\" && $9 > 0 && (!m || $9 < m) {m = $9} END {print m}' '".csv."'"))
 set yrange [slowest/1.5:copy*15]
 set xlabel "flops per compulsory byte"
 set key at screen 0.5, screen 0.02 center bottom maxrows 4 Left reverse samplen 2

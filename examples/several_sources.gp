@@ -4,7 +4,7 @@ height = 560
 load "examples/style.gp"
 lattice = last("lattice")
 # The number of reals of a long link that the solves were done with.
-reals = system("grep '^solve,' '".csv."' | head -n 1 | cut -d, -f2 | cut -d' ' -f1")
+reals = system("grep -m 1 '^solve,' '".csv."' | cut -d, -f2 | cut -d' ' -f1")
 set multiplot layout 1,2 title "Several sources at once, ".lattice.", long links of ".reals." reals\n".where
 set xlabel "sources"
 set xrange [0:17]

@@ -6,7 +6,7 @@ set xlabel "sites of the lattice"
 set ylabel "microseconds per step"
 set format x "10^{%L}"
 # The number of reals of a long link that all lattices have.
-reals = system("grep '^cg step,' '".csv."' | head -n 1 | cut -d, -f2")
+reals = system("grep -m 1 '^cg step,' '".csv."' | cut -d, -f2")
 set title "Step of conjugate gradient, long links of ".reals." reals\n".where
 set key left top Left reverse
 sites(which) = real(system("grep '^cg step,' '".csv."' | cut -d, -f16 | sort -g | ".which." -n 1"))
