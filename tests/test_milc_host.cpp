@@ -98,6 +98,19 @@ TEST_CASE("milc_host: every routine gives what MILC's own gives", "[milc_host][s
         }
 }
 
+TEST_CASE("milc_host: large blocks of MILC's memory come from the pool, and from glibc where it is off",
+          "[milc_host][sanitize]") {
+    const std::string host = "MILCGPU_BACKEND=host ";
+    for (const char *program : {"asqtad-P1", "hisq-P2"})
+        for (const auto &[setting, from] :
+             {std::pair("", "pool"), std::pair("MILCGPU_POOL=0", "glibc"), std::pair("MILCGPU_OFF=1", "glibc")}) {
+            const Run r = run(program, host + setting, std::string("memory ") + from);
+            INFO(program << " " << setting << "\n" << r.output);
+            CHECK(r.status == 0);
+            CHECK(r.says("0 of 9 checks wrong"));
+        }
+}
+
 TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC's lines and counters",
           "[milc_host][measurements][invert]") {
     const auto inverts = [](const char *program, const std::string &setting, const std::string &fault) {

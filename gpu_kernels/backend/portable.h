@@ -54,8 +54,8 @@ MILCGPU_HD uint32_t multiply_high(uint32_t a, uint32_t b) {
 #endif
 }
 
-// The same value, of which the compiler does not know where it comes from: it cannot compute it anew where it is used,
-// nor take what is computed from it out of a loop.
+// The same value. The compiler does not see where it comes from, so it cannot compute it again where it is used,
+// nor move what is computed from it out of a loop.
 template <class T> MILCGPU_HD T opaque(T value) {
 #if MILCGPU_ON_DEVICE
     if constexpr (sizeof(T) == 8)

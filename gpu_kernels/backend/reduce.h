@@ -35,8 +35,9 @@ template <int N> struct Sums {
     }
 };
 
-// The sources of a thread, one after the other; the first one twice, if there are fewer than `count`. The first
-// `skipped` are computed, because a thread does a fixed number of them, but not stored.
+// The `count` sources of a thread, which lie one after the other. If the call has fewer sources than that, the first one
+// is done twice. A thread always computes `count` of them. It does not store the first `skipped`: another thread does,
+// or they are there twice.
 template <int count> struct Sources {
     int first, skipped;
     bool twice;

@@ -65,7 +65,7 @@ struct SpinorHalf {
         // A 20-bit number under the exponent of 2^23 is the float 2^23 + v: no integer conversion, which would run on
         // the quarter-rate pipe. The fused multiply-add removes 2^23 + 2^19 exactly, the scale being a power of two.
         const float scale = scale_of(w);
-        const float offset = -(8388608.0f + 524288.0f) * scale;
+        const float offset = -bias * scale;
         Vector<float> x;
         x.c[0] = {value(low_20(w[0]), scale, offset), value(low_20(w[1]), scale, offset)};
         x.c[1] = {value(low_20(w[2]), scale, offset), value(low_20(w[3]), scale, offset)};

@@ -6,6 +6,7 @@
  *   program inverts [a fault: none, device, memory, flip]: M x = b alone, in inverts.c
  *   program clover [a fault: none, device, memory, flip]: solves with the clover matrix, in clover.c
  *   program dirac [a fault: none, device, memory, flip]: D and contractions of Dirac fields, in clover.c
+ *   program memory [pool, or glibc]: where large blocks of memory come from
  *   program measurements: measurements.c alone
  *   program gauge: gauge fixing and APE smearing alone
  *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
@@ -585,6 +586,40 @@ static void alone(int inverts, const char *fault) {
     destroy_fn_links(fn);
 }
 
+/* Blocks of the pool begin at whole large pages, those of glibc behind a header. */
+static int of_pool(const void *block) { return (size_t)block % ((size_t)2 << 20) == 0; }
+
+static int all_are(const unsigned char *block, size_t bytes, int value) {
+    size_t k;
+    for (k = 0; k < bytes; k++)
+        if (block[k] != value)
+            return 0;
+    return 1;
+}
+
+static void try_memory(int pooled) {
+    const size_t large = (size_t)5 << 20, larger = (size_t)11 << 20;
+    unsigned char *volatile a = malloc(large), *volatile b, *volatile small = malloc(1000);
+    check(of_pool(a) == pooled, "where a large block comes from", pooled);
+    check(!of_pool(small), "where a small block comes from", 0);
+    memset(a, 7, large);
+    check(all_are(a, large, 7), "memset of a large block", 0);
+    b = malloc(large);
+    memcpy(b, a, large);
+    check(all_are(b, large, 7), "memcpy of a large block", 0);
+    free(a);
+    a = calloc(large / 8, 8); /* of the pool: the block that was freed */
+    check(of_pool(a) == pooled, "where calloc's block comes from", pooled);
+    check(all_are(a, large, 0), "calloc's zeros", 0);
+    b = realloc(b, larger);
+    check(of_pool(b) == pooled, "where realloc's block comes from", pooled);
+    check(all_are(b, large, 7), "what realloc keeps of a larger block", 0);
+    b = realloc(b, 1000);
+    check(all_are(b, 1000, 7), "what realloc keeps of a smaller block", 0);
+    free(a), free(b), free(small);
+    free(NULL);
+}
+
 int main(int argc, char **argv) {
     const char *fault = argc > 1 ? argv[1] : "none";
     ks_action_paths asqtad;
@@ -594,6 +629,11 @@ int main(int argc, char **argv) {
     if (strcmp(fault, "trajectory") == 0) {
         trajectory(argc > 2 ? argv[2] : "none", argc > 3 ? argv[3] : "");
         normal_exit(0);
+    }
+    if (strcmp(fault, "memory") == 0 && argc > 2) {
+        try_memory(strcmp(argv[2], "pool") == 0);
+        printf("%d of %d checks wrong\n", failures, checks);
+        normal_exit(failures != 0);
     }
     nx = 4, ny = 6, nz = 4, nt = 4;
     make_lattice();
