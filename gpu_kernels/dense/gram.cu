@@ -3,6 +3,8 @@
 //
 // conj(a + i b) (c + i d) takes three real products: a c, b d, (a + b) (d - c). Re is the sum of the first two, Im the
 // third and the first less the second. Up to 8 fields are no work, so real and imaginary parts are rows of their own.
+// So they are where 12 fields are multiplied with themselves: the matrix of these 24 rows is symmetric, and three
+// products give one half of it (six otherwise). The same with 4 fields and one product.
 //
 // Sums: a warp over its steps in order, the warps of a block in order, the blocks in order (sum_slices).
 #include "gpu_kernels/blas/for_precision.h"
@@ -37,11 +39,12 @@ struct GramShape {
 constexpr int step_chunks = 8;
 
 // Warps that share what they copy are a team; each has some 16 x 8 pieces of the matrix. same: below the diagonal they
-// follow from those above.
-template <class S, int tiles_, bool same_> struct Gram {
+// follow from those above. fours: fields of a side, in fours.
+template <class S, int fours_, bool same_> struct Gram {
     using Storage = S;
-    static constexpr int tiles = tiles_;
+    static constexpr int fours = fours_, tiles = fours <= 2 ? 1 : fours <= 4 ? 2 : 4;
     static constexpr bool same = same_;
+    static constexpr bool of_parts = same && (fours == 1 || fours == 3); // all parts are rows, in `fours` tiles
     static constexpr int team = tiles == 4 ? 2 : 1, warps = cuda::dense_warps, teams = warps / team;
     static constexpr int threads = cuda::dense_threads;
     static constexpr int blocks = tiles == 1 && S::precision != Precision::double_ ? 2 : 1; // on a processor
@@ -49,16 +52,17 @@ template <class S, int tiles_, bool same_> struct Gram {
     static_assert(slices <= most_slices(tiles) && slices % 3 == 0); // each of up to three stripes has as many teams
     static constexpr int numbers = 4 * tiles * tiles;               // of a thread, if it had the whole matrix
     // The ring of stages that are copied ahead.
-    static constexpr int lines = (same ? tiles : 2 * tiles) * step_chunks / 4; // of a stage: four fields each
+    static constexpr int lines = (same ? 1 : 2) * fours * step_chunks / 8; // of a stage: four fields each
     static constexpr int stage_bytes = teams * lines * 32 * 16;
     static constexpr int room = (blocks == 2 ? 96 : 160) * 1024;
     static constexpr int stages = room / stage_bytes < 8 ? room / stage_bytes : 8;
-    static constexpr int sums_bytes = teams * numbers * 32 * int(sizeof(double));
+    static constexpr int own_numbers = of_parts ? 4 * fours : numbers; // that a thread leaves
+    static constexpr int sums_bytes = teams * own_numbers * 32 * int(sizeof(double));
     static constexpr int bytes = stages * stage_bytes;
     static constexpr int sums_apart = bytes / teams / int(sizeof(double)); // each team's sums are in its own ring
     static_assert(sums_bytes <= bytes);
     // The pieces of a warp of the team: which tiles of columns, and which pairs of tiles of rows.
-    static constexpr int pieces = tiles == 1 ? 1 : tiles == 2 ? 2 : same ? 3 : 4;
+    static constexpr int pieces = of_parts ? fours : tiles == 1 ? 1 : tiles == 2 ? 2 : same ? 3 : 4;
     static __device__ constexpr int row_pair(int warp, int piece) {
         return tiles < 4 ? 0 : same ? warp * (piece > 0) : piece / 2;
     }
@@ -77,7 +81,23 @@ template <class S, int tiles_, bool same_> struct Gram {
             takes = takes || column(warp, piece) == tile;
         return takes;
     }
+    // of_parts: a piece has this tile of columns, and of rows this tile and the next. So each pair of tiles is in one.
+    static __device__ constexpr int part_row(int piece, int which) { return (piece + which) % fours; }
 };
+
+// Where element (row, column) of the matrix of real and imaginary parts is among the pieces that a team has left.
+template <class G> __device__ int place_of_part(int row, int column) {
+    int at = 0;
+    MILCGPU_UNROLL
+    for (int k = 0; k < 2 * G::pieces; ++k) {
+        const int r = G::part_row(k / 2, k % 2), c = k / 2;
+        if (r == row / 8 && c == column / 8)
+            at = k * 64 + row % 8 * 8 + column % 8;
+        else if (c == row / 8 && r == column / 8)
+            at = k * 64 + column % 8 * 8 + row % 8;
+    }
+    return at;
+}
 
 template <class G>
 __global__ void __launch_bounds__(G::threads, G::blocks)
@@ -117,7 +137,7 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
     const auto copy_fields = [&](uint4 *to, const cuda::DenseView &from, const unsigned char *chunk, int source) {
         const int valid = Chunk::valid(left);
         MILCGPU_UNROLL
-        for (int k = 0; k < 2 * tiles; k += G::team) {
+        for (int k = 0; k < G::fours; k += G::team) {
             const int four = k + member;
             cuda::copy_ahead(to + four * 32, chunk + four * 4 * from.source_bytes,
                              source + 4 * four < from.sources ? valid : 0);
@@ -126,7 +146,7 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
     const auto copy_step = [&](int stage) {
         copy_fields(filled + stage * G::lines * 32, x, x_next, x_first);
         if (!same)
-            copy_fields(filled + (stage * G::lines + 2 * tiles) * 32, y, y_next, y_first);
+            copy_fields(filled + (stage * G::lines + G::fours) * 32, y, y_next, y_first);
         cuda::end_of_stage();
         const int bytes = steps_apart * step_chunks * Chunk::bytes;
         x_next += bytes, y_next += bytes;
@@ -150,84 +170,114 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
         else
             work(std::integral_constant<int, G::team - 1>());
     };
-    double sum[G::pieces][3][2][2] = {}; // [piece][product][row tile; one tile: re, im][column]
+    // [piece][product][row tile; one tile: re, im][column]
+    double sum[G::pieces][G::of_parts ? 1 : 3][2][2] = {};
+    // of_parts: a thread's row of each tile is a part of this field.
+    int part_field[G::fours];
+    MILCGPU_UNROLL
+    for (int t = 0; t < G::fours; ++t)
+        part_field[t] = (8 * t + row) % (4 * G::fours);
     for (int k = 0, stage = 0; k < count; ++k) {
         cuda::wait_for_stage<G::stages - 2>();
         wait_for_team();
         copy_step(stage > 0 ? stage - 1 : G::stages - 1);
         const uint4 *const lines = mine + stage * G::lines * 32 + row * 8 + quad;
-        as_member([&](auto which) {
-            constexpr int me = decltype(which)::value; // in the team
-            // Two numbers of a field at a time, for products of 8: of one chunk, or of two that are four apart.
-            constexpr bool of_one = Chunk::numbers == 2;
-            constexpr int sets = of_one ? 2 : Chunk::numbers;
-            const auto take = [&](int line, int set, Number(&to)[2]) {
-                const uint4 *const chunk = lines + line * 32;
-                Number v[2][Chunk::numbers];
-                cuda::decode(S(), chunk[((of_one ? set : 0) ^ row % 2) * 4], v[0]);
-                if (!of_one)
-                    cuda::decode(S(), chunk[(1 ^ row % 2) * 4], v[1]);
-                to[0] = v[0][of_one ? 0 : set], to[1] = of_one ? v[0][Chunk::numbers - 1] : v[1][set];
-            };
+        // Two numbers of a field at a time, for products of 8: of one chunk, or of two that are four apart.
+        constexpr bool of_one = Chunk::numbers == 2;
+        constexpr int sets = of_one ? 2 : Chunk::numbers;
+        const auto take = [&](const uint4 *chunk, int set, auto(&to)[2]) {
+            std::decay_t<decltype(to[0])> v[2][Chunk::numbers];
+            cuda::decode(S(), chunk[((of_one ? set : 0) ^ row % 2) * 4], v[0]);
+            if (!of_one)
+                cuda::decode(S(), chunk[(1 ^ row % 2) * 4], v[1]);
+            to[0] = v[0][of_one ? 0 : set], to[1] = of_one ? v[0][Chunk::numbers - 1] : v[1][set];
+        };
+        if constexpr (G::of_parts) {
             MILCGPU_UNROLL
             for (int set = 0; set < sets; ++set) {
-                Number a[tiles][2], b[tiles][2];
+                Number parts[G::fours];
                 MILCGPU_UNROLL
-                for (int t = 0; t < tiles; ++t) {
-                    if (G::takes_row(me, t))
-                        take(2 * t, set, a[t]);
-                    if (same)
-                        b[t][0] = a[t][0], b[t][1] = a[t][1];
-                    else if (G::takes_column(me, t))
-                        take(2 * (tiles + t), set, b[t]);
+                for (int t = 0; t < G::fours; ++t) {
+                    Complex<typename S::Real> v[2];
+                    take(lines + (part_field[t] - row) * 8, set, v);
+                    const bool im = 8 * t + row >= 4 * G::fours;
+                    parts[t] = {double(im ? v[0].im : v[0].re), double(im ? v[1].im : v[1].re)};
                 }
-                if constexpr (tiles == 1) {
-                    const Number re = {a[0][0].re, a[0][1].re}, im = {a[0][0].im, a[0][1].im};
-                    cuda::multiply_16(sum[0][0][0], sum[0][0][1], re, im, {b[0][0].re, b[0][1].re});
-                    cuda::multiply_16(sum[0][1][0], sum[0][1][1], re, im, {b[0][0].im, b[0][1].im});
-                } else {
+                MILCGPU_UNROLL
+                for (int piece = 0; piece < G::pieces; ++piece)
+                    cuda::multiply_16(sum[piece][0][0], sum[piece][0][1], parts[G::part_row(piece, 0)],
+                                      parts[G::part_row(piece, 1)], parts[piece]);
+            }
+        } else {
+            as_member([&](auto which) {
+                constexpr int me = decltype(which)::value; // in the team
+                MILCGPU_UNROLL
+                for (int set = 0; set < sets; ++set) {
+                    Number a[tiles][2], b[tiles][2];
                     MILCGPU_UNROLL
-                    for (int product = 0; product < 3; ++product) {
-                        const auto left_of = [product](const Number &v) {
-                            return product == 0 ? v.re : product == 1 ? v.im : v.re + v.im;
-                        };
-                        const auto right_of = [product](const Number &v) {
-                            return product == 0 ? v.re : product == 1 ? v.im : v.im - v.re;
-                        };
-                        Number l[tiles], r[tiles];
+                    for (int t = 0; t < tiles; ++t) {
+                        if (G::takes_row(me, t))
+                            take(lines + 2 * t * 32, set, a[t]);
+                        if (same)
+                            b[t][0] = a[t][0], b[t][1] = a[t][1];
+                        else if (G::takes_column(me, t))
+                            take(lines + 2 * (tiles + t) * 32, set, b[t]);
+                    }
+                    if constexpr (tiles == 1) {
+                        const Number re = {a[0][0].re, a[0][1].re}, im = {a[0][0].im, a[0][1].im};
+                        cuda::multiply_16(sum[0][0][0], sum[0][0][1], re, im, {b[0][0].re, b[0][1].re});
+                        cuda::multiply_16(sum[0][1][0], sum[0][1][1], re, im, {b[0][0].im, b[0][1].im});
+                    } else {
                         MILCGPU_UNROLL
-                        for (int t = 0; t < tiles; ++t)
-                            l[t] = {left_of(a[t][0]), left_of(a[t][1])}, r[t] = {right_of(b[t][0]), right_of(b[t][1])};
-                        MILCGPU_UNROLL
-                        for (int piece = 0; piece < G::pieces; ++piece) {
-                            const int t = 2 * G::row_pair(me, piece);
-                            cuda::multiply_16(sum[piece][product][0], sum[piece][product][1], l[t], l[t + 1],
-                                              r[G::column(me, piece)]);
+                        for (int product = 0; product < 3; ++product) {
+                            const auto left_of = [product](const Number &v) {
+                                return product == 0 ? v.re : product == 1 ? v.im : v.re + v.im;
+                            };
+                            const auto right_of = [product](const Number &v) {
+                                return product == 0 ? v.re : product == 1 ? v.im : v.im - v.re;
+                            };
+                            Number l[tiles], r[tiles];
+                            MILCGPU_UNROLL
+                            for (int t = 0; t < tiles; ++t)
+                                l[t] = {left_of(a[t][0]), left_of(a[t][1])},
+                                r[t] = {right_of(b[t][0]), right_of(b[t][1])};
+                            MILCGPU_UNROLL
+                            for (int piece = 0; piece < G::pieces; ++piece) {
+                                const int t = 2 * G::row_pair(me, piece);
+                                cuda::multiply_16(sum[piece][product][0], sum[piece][product][1], l[t], l[t + 1],
+                                                  r[G::column(me, piece)]);
+                            }
                         }
                     }
                 }
-            }
-        });
+            });
+        }
         stage = stage + 1 < G::stages ? stage + 1 : 0;
     }
     cuda::wait_for_stage<0>();
     wait_for_team();
     double *const to = shared + team * G::sums_apart + lane;
-    as_member([&](auto which) {
-        constexpr int me = decltype(which)::value;
+    if constexpr (G::of_parts) {
         MILCGPU_UNROLL
-        for (int piece = 0; piece < G::pieces; ++piece)
+        for (int k = 0; k < 4 * G::pieces; ++k)
+            to[lane + k / 2 * 64 + k % 2] = sum[k / 4][0][k / 2 % 2][k % 2];
+    } else {
+        as_member([&](auto which) {
+            constexpr int me = decltype(which)::value;
             MILCGPU_UNROLL
-        for (int r = 0; r < (tiles == 1 ? 1 : 2); ++r)
-            MILCGPU_UNROLL
-        for (int k = 0; k < 2; ++k) {
-            const auto &of = sum[piece];
-            double *const number =
-                to + (((2 * G::row_pair(me, piece) + r) * tiles + G::column(me, piece)) * 4 + k) * 32;
-            number[0] = tiles == 1 ? of[0][0][k] + of[1][1][k] : of[0][r][k] + of[1][r][k];
-            number[64] = tiles == 1 ? of[1][0][k] - of[0][1][k] : of[2][r][k] + of[0][r][k] - of[1][r][k];
-        }
-    });
+            for (int piece = 0; piece < G::pieces; ++piece)
+                MILCGPU_UNROLL
+            for (int r = 0; r < (tiles == 1 ? 1 : 2); ++r)
+                MILCGPU_UNROLL
+            for (int k = 0; k < 2; ++k) {
+                const auto &of = sum[piece];
+                double *const number =
+                    to + (((2 * G::row_pair(me, piece) + r) * tiles + G::column(me, piece)) * 4 + k) * 32;
+                number[0] = tiles == 1 ? of[0][0][k] + of[1][1][k] : of[0][r][k] + of[1][r][k];
+                number[64] = tiles == 1 ? of[1][0][k] - of[0][1][k] : of[2][r][k] + of[0][r][k] - of[1][r][k];
+            }
+        });
+    }
 
     __syncthreads();
     for (int k = threadIdx.x; k < G::numbers * 32; k += G::threads) {
@@ -235,9 +285,23 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
         if (same && i / 2 * 2 > j)
             continue; // below the diagonal
         double total = 0;
-        MILCGPU_UNROLL
-        for (int t = 0; t < G::teams; ++t)
-            total += shared[t * G::sums_apart + k];
+        if constexpr (G::of_parts) {
+            constexpr int n = 4 * G::fours;
+            const int from = i * 8 + k % 32 / 4, to_column = j * 8 + k % 4 * 2 + k / 32 % 2, im = k / 64 % 2;
+            if (from > to_column || to_column >= n)
+                continue;
+            const int one = place_of_part<G>(from, to_column + im * n);
+            const int other = place_of_part<G>(from + n, to_column + (1 - im) * n);
+            MILCGPU_UNROLL
+            for (int t = 0; t < G::teams; ++t) {
+                const double *const of = shared + t * G::sums_apart;
+                total += im == 1 ? of[one] - of[other] : of[one] + of[other];
+            }
+        } else {
+            MILCGPU_UNROLL
+            for (int t = 0; t < G::teams; ++t)
+                total += shared[t * G::sums_apart + k];
+        }
         sums[size_t(blockIdx.x) * G::numbers * 32 + k] = total;
     }
 }
@@ -285,7 +349,7 @@ __global__ void __launch_bounds__(cuda::dense_threads)
         g[2 * (j * m + i) + im] = im == 1 ? -total : total;
 }
 
-template <class S, int tiles>
+template <class S, int fours>
 void gram_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock &y, const int *gate, double *g, double *room) {
     const GramShape shape(x.sources, y.sources);
     const bool same = x.data == y.data && x.sources == y.sources && shape.blocks() == 1;
@@ -296,13 +360,13 @@ void gram_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock &y, con
         cuda::start_with_shared(device, "gram", slices * shape.blocks(), G::threads, G::bytes, gram_slices<G>,
                                 cuda::DenseView(x), cuda::DenseView(y), shape.row_blocks, shape.column_blocks, gate,
                                 room);
-        cuda::start(device, "sums of gram", shape.numbers() / sums_together, cuda::dense_threads, sum_slices<tiles>,
+        cuda::start(device, "sums of gram", shape.numbers() / sums_together, cuda::dense_threads, sum_slices<G::tiles>,
                     room, slices, shape.blocks(), shape.column_blocks, x.sources, y.sources, same, gate, g);
     };
     if (same)
-        start(Gram<S, tiles, true>());
+        start(Gram<S, fours, true>());
     else
-        start(Gram<S, tiles, false>());
+        start(Gram<S, fours + fours % 2, false>());
 }
 
 #endif
@@ -365,10 +429,12 @@ void gram(Device &device, const SpinorBlock &x, const SpinorBlock &y, Complex<do
             if (room == nullptr)
                 own = DeviceArray<double>(device, gram_room(x.sources, y.sources), "gram");
             double *const sums = room == nullptr ? own.data() : room, *const to = &g->re;
-            const int tiles = GramShape(x.sources, y.sources).tiles;
-            tiles == 1   ? gram_on_gpu<S, 1>(device, x, y, gate, to, sums)
-            : tiles == 2 ? gram_on_gpu<S, 2>(device, x, y, gate, to, sums)
-                         : gram_on_gpu<S, 4>(device, x, y, gate, to, sums);
+            const int most = std::max(x.sources, y.sources);
+            most <= 4    ? gram_on_gpu<S, 1>(device, x, y, gate, to, sums)
+            : most <= 8  ? gram_on_gpu<S, 2>(device, x, y, gate, to, sums)
+            : most <= 12 ? gram_on_gpu<S, 3>(device, x, y, gate, to, sums)
+            : most <= 16 ? gram_on_gpu<S, 4>(device, x, y, gate, to, sums)
+                         : gram_on_gpu<S, 8>(device, x, y, gate, to, sums);
             return;
         }
 #endif
