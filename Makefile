@@ -81,6 +81,7 @@ ifeq ($(origin HOST_ARCH),undefined)
 HOST_ARCH := $(if $(filter x86_64,$(shell uname -m)),x86-64-v3)
 endif
 
+# Warnings are errors for the compilers that this was tried with. What a newer one warns of must not stop a user's build.
 # No -Werror under the sanitizers: their instrumentation makes gcc's flow warnings report what is not there, above all
 # -Wmaybe-uninitialized (the gcc manual, "Instrumentation Options", advises against the two together).
 host_flags := -fPIC -fopenmp $(if $(HOST_ARCH),-march=$(HOST_ARCH)) -Wall -Wextra
@@ -91,7 +92,7 @@ ifeq ($(SANITIZE),1)
   host_flags += $(sanitizers) -fno-sanitize-recover=undefined -fno-omit-frame-pointer -Wno-maybe-uninitialized
 else
   optimize   := -O3
-  host_flags += -Werror
+  host_flags += $(if $(filter 12 13 14,$(firstword $(subst ., ,$(shell $(CXX) -dumpversion 2>/dev/null)))),-Werror)
 endif
 host_flags := $(strip $(host_flags) $(CXXFLAGS))
 cpp_flags  := -I. -Imilc_glue $(if $(filter 1,$(STRIPED)),-DMILCGPU_STRIPED) $(CPPFLAGS)

@@ -295,3 +295,19 @@ TEST_CASE("install: make install takes what is built, and builds nothing", "[ins
     CHECK(shell(in_tree).says("build/cuda and build/host are both built: say which to install, CUDA=1 or CUDA=0"));
     CHECK(shell(in_tree + " CUDA=0").says("build/host is not built, not whole or older"));
 }
+
+TEST_CASE("install: warnings stop the build with compilers that were tried, not with newer ones", "[install]") {
+    const Folder folder;
+    const std::string compiler = (folder.path / "compiler").string();
+    const auto line_of = [&](const char *version) {
+        write(folder.path / "compiler", std::string("#!/bin/sh\necho ") + version + "\n");
+        return shell("chmod +x " + compiler + " && unset CUDA ARCH SANITIZE STRIPED CXXFLAGS; cd " +
+                     source_tree().string() + " && make -n CUDA=0 MPI=0 CXX=" + compiler +
+                     " O=" + (folder.path / "o").string() + " lib");
+    };
+    for (const char *tried : {"12", "13", "14.2.0"})
+        CHECK(line_of(tried).says(" -Werror"));
+    const Said newer = line_of("99");
+    CHECK(newer.says(compiler + " -std=c++17"));
+    CHECK_FALSE(newer.says("-Werror"));
+}
