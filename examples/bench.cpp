@@ -8,6 +8,7 @@
 #include "examples/arguments.h"
 #include "examples/heatbath.h"
 #include "examples/sweep.h"
+#include <algorithm>
 #include <sstream>
 
 using namespace milcgpu;

@@ -7,6 +7,7 @@
 #include "gpu_kernels/dense/dense.h"
 #include "reorder/spinor_reorder.h"
 #include "tests/reference/su3.h"
+#include <algorithm>
 #include <numeric>
 
 namespace examples {

@@ -3,6 +3,7 @@
 #include "gpu_kernels/dslash/dslash.h"
 #include "gpu_kernels/operators/normal_operator.h"
 #include "reorder/resident_links.h"
+#include <algorithm>
 #include <tuple>
 
 namespace examples {

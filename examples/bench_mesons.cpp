@@ -5,6 +5,7 @@
 #include "gpu_kernels/mesons/mesons.h"
 #include "reorder/resident_links.h"
 #include "tests/reference/mesons.h"
+#include <algorithm>
 
 namespace examples {
 using namespace milcgpu;

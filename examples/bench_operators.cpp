@@ -4,6 +4,7 @@
 #include "gpu_kernels/operators/laplace.h"
 #include "gpu_kernels/solver/cg.h"
 #include "tests/reference/laplace.h"
+#include <algorithm>
 
 namespace examples {
 using namespace milcgpu;

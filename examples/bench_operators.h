@@ -2,6 +2,7 @@
 #pragma once
 #include "examples/bench.h"
 #include "reorder/resident_links.h"
+#include <functional>
 
 namespace examples {
 

@@ -1,5 +1,6 @@
 // Whole solves by the C interface: one source, several sources, several masses.
 #include "examples/bench.h"
+#include <algorithm>
 
 namespace examples {
 using namespace milcgpu;

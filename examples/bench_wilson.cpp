@@ -5,6 +5,7 @@
 #include "gpu_kernels/solver/bicgstab.h"
 #include "gpu_kernels/solver/cg.h"
 #include "tests/reference/wilson.h"
+#include <algorithm>
 
 namespace examples {
 using namespace milcgpu;

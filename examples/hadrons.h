@@ -13,6 +13,8 @@
 #include "examples/system.h"
 #include "milc_glue/milcgpu_gauge.h"
 #include "milc_glue/milcgpu_mesons.h"
+#include <functional>
+#include <memory>
 
 namespace examples {
 

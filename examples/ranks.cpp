@@ -1,5 +1,6 @@
 // Built with MPI (MILCGPU_WITH_MPI) or without.
 #include "examples/ranks.h"
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

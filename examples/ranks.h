@@ -5,6 +5,8 @@
 #include "examples/arguments.h"
 #include "examples/boxes.h"
 #include "examples/origin.h"
+#include <algorithm>
+#include <functional>
 #include <memory>
 
 namespace examples {

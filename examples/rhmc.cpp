@@ -9,6 +9,7 @@
 #include "examples/rational.h"
 #include "examples/system.h"
 #include "milc_glue/milcgpu_md.h"
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>

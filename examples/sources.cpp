@@ -4,6 +4,7 @@
 // arguments.
 #include "examples/arguments.h"
 #include "examples/system.h"
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>

@@ -8,6 +8,7 @@
 #include "examples/hadrons.h"
 #include "examples/heatbath.h"
 #include "examples/progress.h"
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>

@@ -1,4 +1,5 @@
 #include "examples/sweep.h"
+#include <algorithm>
 #include <climits>
 #include <cmath>
 

@@ -1,6 +1,7 @@
 // Launch shapes other than those of the tables, which stay as they are: what a person would gain by changing them.
 #pragma once
 #include "examples/table.h"
+#include <functional>
 
 namespace examples {
 

@@ -1,4 +1,5 @@
 #include "examples/table.h"
+#include <algorithm>
 #include <sstream>
 
 namespace examples {

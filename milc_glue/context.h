@@ -8,7 +8,9 @@
 #include "gpu_kernels/solver/multi_mass.h"
 #include "milc_glue/milcgpu.h"
 #include "reorder/resident_links.h"
+#include <functional>
 #include <list>
+#include <memory>
 #include <set>
 
 namespace milcgpu {

@@ -3,6 +3,7 @@
 #include "gpu_kernels/wilson/contract.h"
 #include "milc_glue/mesons.h"
 #include "milc_glue/milcgpu_dirac.h"
+#include <algorithm>
 #include <cmath>
 #include <optional>
 

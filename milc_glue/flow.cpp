@@ -3,6 +3,7 @@
 #include "milc_glue/fat_links.h"
 #include "milc_glue/gauge.h"
 #include "milc_glue/milcgpu_flow.h"
+#include <algorithm>
 #include <limits>
 
 using namespace milcgpu;

@@ -1,6 +1,7 @@
 // The C interface to gpu_kernels/mesons: links of a measurement, shifts, spin-taste operators, smearing.
 #include "milc_glue/mesons.h"
 #include "milc_glue/fat_links.h"
+#include <algorithm>
 #include <cmath>
 #include <optional>
 

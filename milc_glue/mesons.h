@@ -5,6 +5,7 @@
 #include "milc_glue/context.h"
 #include "milc_glue/milcgpu_mesons.h"
 #include "milc_glue/vectors.h"
+#include <memory>
 
 namespace milcgpu {
 struct LaplaceKept; // laplace.cpp

@@ -3,6 +3,7 @@
 #include "milc_glue/fat_links.h"
 #include "milc_glue/gauge.h"
 #include "milc_glue/vectors.h"
+#include <algorithm>
 #include <cmath>
 
 using namespace milcgpu;

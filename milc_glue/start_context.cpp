@@ -1,6 +1,7 @@
 // The start of a context: settings, what the ranks compare, the device.
 #include "milc_glue/start_context.h"
 #include "milc_glue/verify.h"
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>

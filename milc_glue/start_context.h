@@ -2,6 +2,7 @@
 #pragma once
 #include "gpu_kernels/comm/boxes.h"
 #include "milc_glue/milcgpu.h"
+#include <memory>
 
 namespace milcgpu {
 

@@ -2,6 +2,7 @@
 #pragma once
 #include "milc_glue/context.h"
 #include "milc_glue/milcgpu_md.h"
+#include <functional>
 #include <optional>
 
 struct milcgpu_vectors {

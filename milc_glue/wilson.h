@@ -6,6 +6,7 @@
 #include "milc_glue/context.h"
 #include "milc_glue/milcgpu_wilson.h"
 #include "reorder/link_reorder.h"
+#include <memory>
 
 namespace milcgpu {
 

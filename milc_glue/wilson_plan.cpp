@@ -1,6 +1,7 @@
 // What a solve for Wilson fermions holds on the device, from the extents alone.
 #include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/wilson.h"
+#include <algorithm>
 
 using namespace milcgpu;
 

@@ -3,7 +3,9 @@
 #include "milc_glue/context.h"
 #include "tests/plugin_support.h"
 #include "tests/ranks_support.h"
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace tests {
 

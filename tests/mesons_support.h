@@ -4,6 +4,7 @@
 #include "milc_glue/mesons.h"
 #include "tests/reference/mesons.h"
 #include "tests/support.h"
+#include <algorithm>
 
 namespace tests {
 

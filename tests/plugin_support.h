@@ -3,6 +3,7 @@
 #pragma once
 #include "milc_glue/plugin/solve.h"
 #include "tests/support.h"
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <unistd.h>

@@ -6,10 +6,12 @@
 #include "gpu_kernels/backend/lasting_memory.h"
 #include "milc_glue/start_context.h"
 #include "tests/support.h"
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <tuple>

@@ -6,6 +6,7 @@
 #include "milc_glue/plugin/rank_start.h"
 #include "tests/plugin_support.h"
 #include "tests/ranks_support.h"
+#include <algorithm>
 #include <cmath>
 
 namespace {

@@ -3,6 +3,7 @@
 #include "milc_glue/plugin/meson_links.h"
 #include "tests/cut_support.h"
 #include "tests/mesons_support.h"
+#include <algorithm>
 
 using namespace tests;
 

@@ -2,6 +2,7 @@
 // site, NaN in one field, the same bits again.
 #include "gpu_kernels/dense/dense.h"
 #include "tests/support.h"
+#include <algorithm>
 #include <complex>
 #include <cstring>
 

@@ -4,6 +4,7 @@
 #include "milc_glue/milcgpu_dirac.h"
 #include "tests/cut_support.h"
 #include "tests/reference/dirac.h"
+#include <algorithm>
 
 using namespace tests;
 using milcgpu::Backend;

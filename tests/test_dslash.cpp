@@ -3,6 +3,7 @@
 #include "gpu_kernels/operators/staggered.h"
 #include "gpu_kernels/solver/cg.h"
 #include "tests/support.h"
+#include <algorithm>
 #include <functional>
 
 using namespace milcgpu;

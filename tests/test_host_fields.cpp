@@ -1,6 +1,7 @@
 // Hashes, differences and copies of MILC's fields in the host's memory, and the residual that they serve.
 #include "milc_glue/host_fields.h"
 #include "tests/support.h"
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 

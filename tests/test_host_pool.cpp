@@ -1,6 +1,7 @@
 // The pool of large blocks for MILC's fields.
 #include "milc_glue/host_pool.h"
 #include "tests/support.h"
+#include <algorithm>
 #include <cstring>
 
 using namespace milcgpu;

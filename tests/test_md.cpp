@@ -4,6 +4,7 @@
 #include "tests/reference/forces.h"
 #include "tests/reference/gauge_force.h"
 #include "tests/support.h"
+#include <algorithm>
 
 using namespace tests;
 using milcgpu::Backend;

@@ -1,6 +1,7 @@
 // The plugin behind the use_gpu glue: what no run of a MILC-shaped program can show.
 #include "tests/failing_new.h"
 #include "tests/plugin_support.h"
+#include <algorithm>
 
 using namespace tests;
 

@@ -3,6 +3,7 @@
 #include "milc_glue/context.h"
 #include "tests/mesons_support.h"
 #include "tests/plugin_support.h"
+#include <algorithm>
 
 using namespace tests;
 

@@ -4,6 +4,7 @@
 #include "milc_glue/plugin.h"
 #include "tests/quda_support.h"
 #include "tests/run_support.h"
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>

@@ -6,6 +6,7 @@
 #include "tests/reference/forces.h"
 #include "tests/reference/gauge_fix.h"
 #include "tests/reference/gauge_force.h"
+#include <algorithm>
 #include <cstring>
 
 using namespace tests;

@@ -4,6 +4,7 @@
 #include "tests/mesons_support.h"
 #include "tests/quda_support.h"
 #include "tests/run_support.h"
+#include <algorithm>
 #include <cmath>
 
 using namespace tests;

@@ -1,6 +1,7 @@
 // What goes wrong on one rank alone, while all work together: every rank hears of it in words, none hangs, and where
 // the ranks can go on they do.
 #include "tests/cut_support.h"
+#include <algorithm>
 #include <cmath>
 
 using namespace milcgpu;

@@ -3,6 +3,7 @@
 #include "milc_glue/context.h"
 #include "tests/plugin_support.h"
 #include "tests/ranks_support.h"
+#include <algorithm>
 
 using namespace tests;
 using namespace milcgpu;

@@ -1,6 +1,7 @@
 // What the host passes on between GPUs that do not reach each other. Here the test does what kernels would do.
 #include "gpu_kernels/halo/relay.h"
 #include "tests/ranks_support.h"
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 

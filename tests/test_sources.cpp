@@ -4,6 +4,7 @@
 #include "milc_glue/context.h"
 #include "tests/cut_support.h"
 #include "tests/support.h"
+#include <algorithm>
 
 using namespace tests;
 using milcgpu::Backend;

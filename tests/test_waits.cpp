@@ -2,6 +2,7 @@
 #include "gpu_kernels/operators/staggered.h"
 #include "reorder/resident_links.h"
 #include "tests/cut_support.h"
+#include <algorithm>
 
 using namespace milcgpu;
 using namespace tests;

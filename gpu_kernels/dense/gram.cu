@@ -9,6 +9,7 @@
 // Sums: a warp over its steps in order, the warps of a block in order, the blocks in order (sum_slices).
 #include "gpu_kernels/blas/for_precision.h"
 #include "gpu_kernels/dense/dense.h"
+#include <algorithm>
 #if defined(MILCGPU_WITH_CUDA)
 #include "gpu_kernels/dense/chunks_cuda.h"
 #include <type_traits>

@@ -14,6 +14,7 @@
 //   Math. Lett. 2 (1989) 321
 #pragma once
 #include "gpu_kernels/gauge/flow.h"
+#include <memory>
 
 namespace milcgpu {
 

@@ -6,6 +6,7 @@
 #pragma once
 #include "gpu_kernels/operators/linear_operator.h"
 #include "gpu_kernels/wilson/wilson.h"
+#include <memory>
 
 namespace milcgpu {
 

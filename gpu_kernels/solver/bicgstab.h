@@ -14,6 +14,8 @@
 #include "gpu_kernels/blas/bicgstab.h"
 #include "gpu_kernels/operators/linear_operator.h"
 #include "gpu_kernels/solver/chunk_loop.h"
+#include <functional>
+#include <memory>
 
 namespace milcgpu {
 

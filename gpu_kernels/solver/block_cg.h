@@ -13,6 +13,7 @@
 #pragma once
 #include "gpu_kernels/blas/block_steps.h"
 #include "gpu_kernels/solver/cg.h"
+#include <memory>
 
 namespace milcgpu {
 

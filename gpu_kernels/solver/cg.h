@@ -11,6 +11,8 @@
 #pragma once
 #include "gpu_kernels/operators/normal_operator.h"
 #include "gpu_kernels/solver/chunk_loop.h"
+#include <functional>
+#include <memory>
 
 namespace milcgpu {
 

@@ -15,6 +15,7 @@
 #pragma once
 #include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/solver/cg.h"
+#include <memory>
 
 namespace milcgpu {
 

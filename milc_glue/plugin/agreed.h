@@ -5,6 +5,7 @@
 #include "milc_glue/milcgpu.h"
 #include <array>
 #include <cstdint>
+#include <memory>
 
 namespace milcgpu {
 

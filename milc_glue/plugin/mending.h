@@ -1,6 +1,7 @@
 // A solve that is tried again after an error: with links that are loaded anew, or in another precision.
 #pragma once
 #include "milc_glue/plugin/state.h"
+#include <functional>
 #include <utility>
 
 namespace milcgpu {

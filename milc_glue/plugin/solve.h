@@ -1,6 +1,7 @@
 // A call of the library's solver, and what errors ask for.
 #pragma once
 #include "milc_glue/plugin/state.h"
+#include <functional>
 
 namespace milcgpu {
 

@@ -14,6 +14,7 @@
 #include "milc_glue/plugin/resident_vectors.h"
 #include "milc_glue/plugin/settings.h"
 #include "milc_glue/plugin/wilson_links.h"
+#include <memory>
 
 namespace milcgpu {
 

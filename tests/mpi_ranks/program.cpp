@@ -21,6 +21,7 @@
 #include "milc_glue/start_context.h"
 #include "tests/failing_new.h"
 #include "tests/mpi_ranks/parts.h"
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
