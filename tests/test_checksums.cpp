@@ -66,10 +66,8 @@ struct Looked {
     }
     Checksums expected() const { return {links.full().fat->checksum, links.full().lng->checksum}; }
     Checksums of_a_pass() {
-        Checksums now;
-        for (const auto [k, field] : {std::make_pair(0, links.full().fat), std::make_pair(1, links.full().lng)})
-            now[k] = checksum(device, field->block(0, 0), field->bytes());
-        return now;
+        const auto of = [&](const LinkField &field) { return checksum(device, field.block(0, 0), field.bytes()); };
+        return {of(*links.full().fat), of(*links.full().lng)};
     }
 };
 
