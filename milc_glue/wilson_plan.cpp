@@ -41,14 +41,11 @@ MemoryPlan milcgpu_wilson::plan(const WilsonParameters &of, int method, const Op
                     (precise == full ? 0 : field(precise.spinor)) + (sloppy == precise ? 0 : field(sloppy.spinor));
     if (sources > 1) {
         const OperatorSpec several = ladder::of_several(sloppy);
-        const int at_once = BlockCgSolver::residuals_at_once;
         need(several, plan.packed, plan.terms);
         plan.vectors += BlockCgSolver::workspace_bytes(geometry(), several, sources, wilson_components) +
-                        field(full.spinor, at_once);
+                        field(full.spinor, sources);
         if (!(several == full))
             plan.vectors += field(several.spinor) + field(several.spinor, sources);
-        else if (sources > at_once)
-            plan.vectors += field(full.spinor, sources);
     }
     if (sloppy.spinor == Precision::half && precise.spinor != Precision::half) {
         need({Precision::single, Precision::single, sloppy.reals}, plan.more, plan.more);

@@ -43,8 +43,8 @@ BlockCgSolver::BlockCgSolver(Device &device, const Operator &full, const Operato
     : device_(device), full_(full), sloppy_(sloppy), single_(single) {
     b_ = full->vectors(device, owner, sources);
     x_ = full->vectors(device, owner, sources);
-    residual_ = full->vectors(device, owner, residuals_at_once);
-    full_between_ = full->between(device, owner, residuals_at_once);
+    residual_ = full->vectors(device, owner, sources);
+    full_between_ = full->between(device, owner, sources);
     r_ = sloppy->vectors(device, owner, sources);
     for (SpinorField &p : p_)
         p = sloppy->vectors(device, owner, sources);
@@ -52,7 +52,7 @@ BlockCgSolver::BlockCgSolver(Device &device, const Operator &full, const Operato
     between_ = sloppy->between(device, owner, sources);
     state_ = DeviceArray<BlockState>(device, 1, owner);
     gram_room_ = DeviceArray<double>(device, gram_room(sources, sources), owner);
-    sums_ = DeviceArray<double>(device, residuals_at_once, owner);
+    sums_ = DeviceArray<double>(device, sources, owner);
 }
 
 size_t BlockCgSolver::workspace_bytes(const Geometry &geometry, const OperatorSpec &sloppy, int sources,
@@ -60,10 +60,10 @@ size_t BlockCgSolver::workspace_bytes(const Geometry &geometry, const OperatorSp
     const auto field = [&](Precision p, int count) {
         return Device::allocated_bytes(SpinorField::bytes_of(p, geometry, count, components));
     };
-    return 2 * field(Precision::double_, sources) + 2 * field(Precision::double_, residuals_at_once) +
-           (cg_kept_steps + 3) * field(sloppy.spinor, sources) + Device::allocated_bytes(sizeof(BlockState)) +
+    return 4 * field(Precision::double_, sources) + (cg_kept_steps + 3) * field(sloppy.spinor, sources) +
+           Device::allocated_bytes(sizeof(BlockState)) +
            Device::allocated_bytes(gram_room(sources, sources) * sizeof(double)) +
-           Device::allocated_bytes(residuals_at_once * sizeof(double));
+           Device::allocated_bytes(sources * sizeof(double));
 }
 
 std::vector<Region> BlockCgSolver::stands_on(bool residual_alone) const {
@@ -88,12 +88,13 @@ void BlockCgSolver::gram_of_all_ranks(const SpinorBlock &x, const SpinorBlock &y
 }
 
 // A step along the directions p_[k]. The caller makes the next directions. Most steps compute <P, R> and <A P, R> from
-// the matrices of the step before. The first and the last of cg_kept_steps, and a step that is `apart`, sum them over
-// the sites, which removes the rounding errors so far.
-void BlockCgSolver::step(int k, bool apart) {
+// the matrices of the step before. The first and the last of cg_kept_steps sum them over the sites, which removes the
+// rounding errors so far; the last one also takes a new basis. after_update: the directions follow true residuals, which
+// are not orthogonal to the directions before, so this step sums both.
+void BlockCgSolver::step(int k, bool after_update) {
     BlockState *const state = state_.data();
     const SpinorBlock p = some(p_[k]), r = some(r_), ap = some(ap_), between = some(between_);
-    const bool first = apart || k == 0, last = apart || k == cg_kept_steps - 1;
+    const bool last = k == cg_kept_steps - 1, first = k == 0;
     if (first) {
         gram_of_all_ranks(p, p, state->p_p);
         gram_of_all_ranks(p, r, state->p_r);
@@ -108,9 +109,9 @@ void BlockCgSolver::step(int k, bool apart) {
     sloppy_->second_half(device_, call, Epilogue::normal);
     rotate(device_, ap, state->minus_alpha, r, r, &state->active);
     gram_of_all_ranks(r, r, state->r_r);
-    if (last)
+    if (last || after_update)
         gram_of_all_ranks(ap, r, state->ap_r);
-    block_direction(device_, state, last ? From::sums : From::before, last);
+    block_direction(device_, state, last || after_update ? From::sums : From::before, last);
     if (last)
         take_basis();
 }
@@ -132,20 +133,26 @@ void BlockCgSolver::add_to_solutions(int steps, bool stopped) {
     update_block_solutions(device_, vectors, state_.data(), steps, stopped);
 }
 
+// A loop of cg_kept_steps steps has several chunks, so that few steps are queued behind the last one. Then the first of
+// these chunks again, for use after a reliable update.
 ChunkLoop &BlockCgSolver::chunks() {
     std::unique_ptr<ChunkLoop> &loop = loops_[open_.size()];
     if (!loop) {
-        const auto chunk = [this] {
-            for (int k = 0; k < cg_kept_steps; ++k) {
-                step(k, false);
+        const auto chunk = [this](int first, bool after_update) {
+            for (int k = first; k < first + steps_a_chunk; ++k) {
+                step(k, after_update && k == 0);
                 if (k == cg_kept_steps - 1)
                     add_to_solutions(cg_kept_steps, false);
                 rotate(device_, some(p_[k]), state_.data()->beta, some(p_[(k + 1) % cg_kept_steps]), some(r_),
                        &state_.data()->active);
             }
         };
+        std::vector<std::function<void()>> all;
+        for (int first = 0; first < cg_kept_steps; first += steps_a_chunk)
+            all.push_back([=] { chunk(first, false); });
+        all.push_back([=] { chunk(0, true); });
         device_.agree("the start of the iteration of several sources", [&] {
-            loop = std::make_unique<ChunkLoop>(device_, chunk,
+            loop = std::make_unique<ChunkLoop>(device_, all,
                                                std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(BlockHead)}},
                                                device_.ranks() == nullptr); // else the host adds matrices of ranks
         });
@@ -164,9 +171,11 @@ void BlockCgSolver::add_work(int steps, SourcesReport &report) const {
         steps * (of_links + n * sites * (passes * spinor + 2.0 * spinor_bytes(Precision::double_) / cg_kept_steps));
 }
 
-CgStop BlockCgSolver::iterate(const CgProgress &progress, SourcesReport &report) {
+CgStop BlockCgSolver::iterate(bool after_update, const CgProgress &progress, SourcesReport &report) {
     ChunkLoop &loop = chunks();
-    loop.run([&]() -> ChunkLoop::Look {
+    constexpr int in_turn = cg_kept_steps / steps_a_chunk;
+    const auto which = [=](int k) { return after_update && k == 0 ? in_turn : k % in_turn; };
+    const auto look = [&]() -> ChunkLoop::Look {
         const BlockHead &seen = *loop.seen<BlockHead>(0);
         double largest = 0;
         for (int j = 0; j < seen.sources; ++j)
@@ -174,7 +183,8 @@ CgStop BlockCgSolver::iterate(const CgProgress &progress, SourcesReport &report)
         if (progress)
             progress(report.steps_together + seen.iterations, largest);
         return {seen.active == 0, seen.iterations};
-    });
+    };
+    loop.run(look, which);
     const BlockHead &last = *loop.seen<BlockHead>(0);
     add_to_solutions(0, true);
     last_ = (last.iterations + cg_kept_steps - 1) % cg_kept_steps;
@@ -238,9 +248,8 @@ void BlockCgSolver::start(const Open &open, const SourcesReport &report) {
 }
 
 // r_ holds true residuals of the sources `open`, which are some of those that iterated before. Makes directions that
-// are conjugate to the last ones and does the first step along them. (Its matrices cannot be computed from those of the
-// step before.) Returns why the iteration ends with this step, or `running`.
-CgStop BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
+// are conjugate to the last ones.
+void BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
     BlockState *const state = state_.data();
     const SpinorBlock before = some(p_[last_]), ap = some(ap_);
     BlockRedirect how{};
@@ -257,24 +266,9 @@ CgStop BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
     rotate(device_, before, state->beta, moved, r);
     if (moved.data != p.data)
         device_.copy_on_device(p.data, moved.data, p.bytes());
-    step(0, true);
-    BlockHead head;
-    device_.copy_to_host(&head, state, sizeof head);
-    add_to_solutions(1, head.active == 0);
-    ++report.steps_together;
     ++report.reliable_updates;
-    add_work(1, report);
-    for (const int k : open) {
-        CgReport &own = report.sources[k];
-        ++own.steps, ++own.iterations, ++own.reliable_updates;
-    }
-    last_ = 0;
-    if (head.active == 0)
-        return head.stop;
-    rotate(device_, p, state->beta, p, r);
-    head.iterations = 0;
-    device_.copy_to_device(state, &head, sizeof head);
-    return CgStop::running;
+    for (const int k : open)
+        ++report.sources[k].reliable_updates;
 }
 
 // ---- a solve ------------------------------------------------------------------------------------------------------
@@ -300,14 +294,23 @@ BlockCgSolver::Open BlockCgSolver::load_sources(SourcesReport &report) {
     return open;
 }
 
-// |b - A x|^2 of `count` sources from `first` on. The residuals themselves stay in residual_.
-std::vector<double> BlockCgSolver::true_residuals(int first, int count) {
-    residual(device_, *full_, limits_.shift, b_.block().from(first).first(count), x_.block().from(first).first(count),
-             full_between_.block().first(count), residual_.block().first(count), nullptr);
+// Computes b - A x of the sources `open`, one behind the other in residual_, and puts them in units of scale_ into r_.
+// Returns |b - A x|^2.
+std::vector<double> BlockCgSolver::true_residuals(const Open &open) {
+    const int count = static_cast<int>(open.size()), most = full_->takes_several() ? count : 1;
+    for (int done = 0, some = 1; done < count; done += some, some = 1) {
+        const int first = open[done];
+        while (some < most && done + some < count && open[done + some] == first + some)
+            ++some;
+        residual(device_, *full_, limits_.shift, b_.block().from(first).first(some), x_.block().from(first).first(some),
+                 full_between_.block().first(some), residual_.block().from(done).first(some), nullptr);
+    }
+    SourceScales how{};
     for (int j = 0; j < count; ++j)
-        norm_squared(device_, residual_[j], sums_.data() + j);
-    std::vector<double> rr = sums_.to_host();
-    rr.resize(count);
+        how.scale[j] = scale_[open[j]] > 0 ? 1 / scale_[open[j]] : 0, how.from[j] = j;
+    convert_sources(device_, residual_, r_.block().first(count), how, sums_.data());
+    std::vector<double> rr(count);
+    device_.copy_to_host(rr.data(), sums_.data(), count * sizeof rr[0]);
     return rr;
 }
 
@@ -316,35 +319,32 @@ std::vector<double> BlockCgSolver::true_residuals(int first, int count) {
 // (source_done), a residual that has not fallen much does not count as a failure of the others.
 BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, CgStop stop, SourcesReport &report, Open &stopped) {
     Open left;
-    const int most = full_->takes_several() ? residuals_at_once : 1;
-    for (size_t next = 0; next < open.size();) {
-        const int first = open[next];
-        int count = 1;
-        while (count < most && next + count < open.size() && open[next + count] == first + count)
-            ++count;
-        const std::vector<double> all = true_residuals(first, count);
-        next += count;
-        for (int k = first; k < first + count; ++k) {
-            CgReport &own = report.sources[k];
-            const double rr = all[k - first], tolerance = limits_.tolerances[k];
-            own.true_residual = std::sqrt(rr / source_rr_[k]);
-            own.relative_residual = 1; // not asked for
-            if (rr < tolerance * tolerance * source_rr_[k])
-                continue;
-            if (steps_left(k, report) <= 0) {
-                stopped.push_back(k);
-                continue;
-            }
-            without_gain_[k] = rr < 0.5 * best_rr_[k] ? 0 : without_gain_[k] + (stop != CgStop::source_done);
-            best_rr_[k] = std::fmin(best_rr_[k], rr);
-            if (scale_[k] == 0 && rr < INFINITY)
-                scale_[k] = unit_of(rr, full_->geometry().global_volume() / 2);
-            if (rr < INFINITY)
-                convert_spinor(device_, residual_[k - first], r_[static_cast<int>(left.size())], 1 / scale_[k],
-                               nullptr);
-            left.push_back(k);
+    SourceScales how{};
+    bool in_place = true; // the residuals of `left` already are where they belong
+    const std::vector<double> all = true_residuals(open);
+    for (int j = 0; j < int(open.size()); ++j) {
+        const int k = open[j];
+        CgReport &own = report.sources[k];
+        const double rr = all[j], tolerance = limits_.tolerances[k];
+        own.true_residual = std::sqrt(rr / source_rr_[k]);
+        own.relative_residual = 1; // not asked for
+        if (rr < tolerance * tolerance * source_rr_[k])
+            continue;
+        if (steps_left(k, report) <= 0) {
+            stopped.push_back(k);
+            continue;
         }
+        without_gain_[k] = rr < 0.5 * best_rr_[k] ? 0 : without_gain_[k] + (stop != CgStop::source_done);
+        best_rr_[k] = std::fmin(best_rr_[k], rr);
+        const int place = static_cast<int>(left.size());
+        in_place = in_place && place == j && scale_[k] > 0;
+        if (scale_[k] == 0 && rr < INFINITY)
+            scale_[k] = unit_of(rr, full_->geometry().global_volume() / 2);
+        how.scale[place] = 1 / scale_[k], how.from[place] = j;
+        left.push_back(k);
     }
+    if (!in_place && !left.empty())
+        convert_sources(device_, residual_, r_.block().first(static_cast<int>(left.size())), how, nullptr);
     return left;
 }
 
@@ -394,13 +394,11 @@ SourcesReport BlockCgSolver::solve(const SourcesLimits &limits, const CgProgress
             alone.insert(alone.end(), open.begin(), open.end());
             open.clear();
         } else if (!open.empty()) {
-            stop = CgStop::running;
             if (first)
                 start(open, report);
             else
-                stop = update_reliably(open, report);
-            if (stop == CgStop::running)
-                stop = iterate(progress, report);
+                update_reliably(open, report);
+            stop = iterate(!first, progress, report);
         }
     }
     for (const int k : alone)

@@ -65,7 +65,6 @@ class BlockCgSolver {
 
     std::vector<Region> stands_on(bool residual_alone) const; // as CgSolver's
 
-    static constexpr int residuals_at_once = 4; // of which links are loaded once, with little room
     // Bytes that a solver allocates, its single one not included.
     static size_t workspace_bytes(const Geometry &, const OperatorSpec &sloppy, int sources, int components = 1);
 
@@ -73,16 +72,17 @@ class BlockCgSolver {
     // Sources that iterate together, in the order of their fields: numbers among all.
     using Open = std::vector<int>;
     Open load_sources(SourcesReport &);
-    std::vector<double> true_residuals(int first, int count);
+    std::vector<double> true_residuals(const Open &);
     Open still_open(const Open &, CgStop, SourcesReport &, Open &stopped);
     void put_head(const Open &, const SourcesReport &);
     void start(const Open &, const SourcesReport &);
-    CgStop update_reliably(const Open &, SourcesReport &);
-    CgStop iterate(const CgProgress &, SourcesReport &);
+    void update_reliably(const Open &, SourcesReport &);
+    CgStop iterate(bool after_update, const CgProgress &, SourcesReport &);
     void solve_alone(int source, const CgProgress &, SourcesReport &);
     void orthonormalize();
     void take_basis();
-    void step(int k, bool apart);
+    void step(int k, bool after_update);
+    static constexpr int steps_a_chunk = 2; // a divisor of cg_kept_steps
     void add_to_solutions(int steps, bool stopped);
     void gram_of_all_ranks(const SpinorBlock &, const SpinorBlock &, BlockState::Matrix &);
     ChunkLoop &chunks();
@@ -96,8 +96,7 @@ class BlockCgSolver {
     Device &device_;
     Operator full_, sloppy_;
     CgSolver &single_;
-    SpinorField b_, x_;                   // double
-    SpinorField residual_, full_between_; // double, of residuals_at_once sources
+    SpinorField b_, x_, residual_, full_between_; // double
     SpinorField r_, p_[cg_kept_steps], ap_, between_;
     DeviceArray<BlockState> state_;
     DeviceArray<double> gram_room_, sums_;

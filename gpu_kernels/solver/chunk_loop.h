@@ -1,8 +1,10 @@
 // The loop of every solver. A chunk is a few iterations, recorded once and replayed; the scalars stay on the device.
 // The host queues one chunk ahead of the one whose scalars it looks at. A chunk is 100 microseconds of work or more, so
-// the GPU never waits for the host. A chunk that is queued after the end does nothing.
+// the GPU never waits for the host. A chunk that is queued after the end does nothing. A loop may have several chunks
+// that it replays in some order.
 #pragma once
 #include "gpu_kernels/backend/device.h"
+#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -18,7 +20,12 @@ class ChunkLoop {
     };
     // recorded: false if the host has work between the launches of a chunk.
     ChunkLoop(Device &device, std::function<void()> chunk, std::vector<Piece> pieces, bool recorded = true)
-        : device_(device), pieces_(std::move(pieces)), chunk_(device, std::move(chunk), recorded) {
+        : ChunkLoop(device, std::vector<std::function<void()>>{std::move(chunk)}, std::move(pieces), recorded) {}
+    ChunkLoop(Device &device, const std::vector<std::function<void()>> &chunks, std::vector<Piece> pieces,
+              bool recorded = true)
+        : device_(device), pieces_(std::move(pieces)) {
+        for (const auto &chunk : chunks)
+            chunks_.emplace_back(device, chunk, recorded);
         for (const Piece &piece : pieces_)
             bytes_ += (piece.bytes + alignment - 1) / alignment * alignment;
         seen_ = {static_cast<unsigned char *>(device.allocate_pinned(2 * bytes_)),
@@ -31,9 +38,15 @@ class ChunkLoop {
         bool ended;
         int iterations;
     };
-    // Queues chunks until look(), which looks at seen(), says that the loop has ended.
+    // Queues chunks until look(), which looks at seen(), says that the loop has ended. The k-th of them is chunk
+    // which(k).
     template <class LookAt> void run(const LookAt &look_at) {
+        run(look_at, [](int) { return 0; });
+    }
+    template <class LookAt, class Which> void run(const LookAt &look_at, const Which &which) {
         slot_ = 0;
+        int queued = 0;
+        const auto queue = [&](int slot) { queue_chunk(which(queued++), slot); };
         queue(0);
         for (int before = 0;; slot_ = 1 - slot_) {
             queue(1 - slot_);
@@ -64,8 +77,8 @@ class ChunkLoop {
             at += (pieces_[before].bytes + alignment - 1) / alignment * alignment;
         return at;
     }
-    void queue(int slot) {
-        chunk_.run();
+    void queue_chunk(int which, int slot) {
+        chunks_[which].run();
         for (size_t k = 0; k < pieces_.size(); ++k)
             device_.copy_to_pinned_later(place(slot, static_cast<int>(k)), pieces_[k].data, pieces_[k].bytes);
         device_.record(slot);
@@ -73,7 +86,7 @@ class ChunkLoop {
 
     Device &device_;
     std::vector<Piece> pieces_;
-    Device::Sequence chunk_;
+    std::deque<Device::Sequence> chunks_;
     size_t bytes_ = 0; // of all pieces
     int slot_ = 0;
     std::unique_ptr<unsigned char, std::function<void(unsigned char *)>> seen_; // pinned, twice
