@@ -10,14 +10,6 @@ namespace milcgpu {
 // y = scale * x, between any two precisions; *sum (device, may be nullptr) = |y|^2 before y is rounded. 2 spinors.
 void convert_spinor(Device &, const SpinorBlock &x, const SpinorBlock &y, double scale, double *sum);
 
-// y_k = scale[k] x_from[k] between any two precisions, up to 16 sources; sums[k] (device; nullptr: not wanted) =
-// |x_from[k]|^2. 2 spinors a source.
-struct SourceScales {
-    double scale[16];
-    int from[16];
-};
-void convert_sources(Device &, const SpinorBlock &x, const SpinorBlock &y, const SourceScales &how, double *sums);
-
 // *sum = |x|^2 (device). 1 spinor.
 void norm_squared(Device &, const SpinorBlock &x, double *sum);
 

@@ -427,15 +427,16 @@ template <class S, int most> struct UpdateBlock : SolutionUpdate {
 };
 
 #if defined(MILCGPU_WITH_CUDA)
-// The same in single precision: a thread has two sites of a colour, which it loads as 16 bytes, and all sources. So
-// directions are read once. Coefficients wait in shared memory, as rows of `most`.
+// The same in single precision: a thread has one or two pairs of sites of a colour, each of which it loads as 16 bytes,
+// and all sources. So directions are read once. Coefficients wait in shared memory, as rows of `most`; with two pairs
+// each is read half as often.
 constexpr int update_threads = 128;
-template <int most>
-__global__ void __launch_bounds__(update_threads, most > 12 ? 3 : 4)
+template <int most, int pairs>
+__global__ void __launch_bounds__(update_threads, most > 8 ? 3 : 4)
     update_pairs(const SolutionUpdate u, int sites, int blocks_a_colour) {
     cuda::wait_for_previous();
-    constexpr int ahead = 8;   // directions that are loaded ahead
-    constexpr int at_once = 4; // solutions
+    constexpr int ahead = 8 / pairs; // directions that are loaded ahead
+    constexpr int at_once = 4;       // solutions
     __shared__ float4 rows[cg_kept_steps * most][most / 2];
     const BlockState *const s = u.s;
     const int n = s->sources, pending = u.pending(), count = pending * n;
@@ -447,62 +448,83 @@ __global__ void __launch_bounds__(update_threads, most > 12 ? 3 : 4)
             j < n ? s->alpha_in_single[u.place_of(step, pending)][i * n + j] : Complex<float>{0, 0};
     }
     __syncthreads();
-    const int colour = blockIdx.x / blocks_a_colour;
-    const int pair = (blockIdx.x - colour * blocks_a_colour) * update_threads + threadIdx.x, site = 2 * pair;
-    if (site >= sites)
+    // The pairs of a warp lie one behind the other, first one of each thread, then the others.
+    const int colour = blockIdx.x / blocks_a_colour, warp = threadIdx.x / 32;
+    const int site = (blockIdx.x - colour * blocks_a_colour) * 2 * pairs * update_threads + warp * 64 * pairs +
+                     2 * (threadIdx.x % 32);
+    bool there[pairs];
+    MILCGPU_UNROLL
+    for (int q = 0; q < pairs; ++q)
+        there[q] = site + 64 * q < sites;
+    if (!there[0])
         return;
     const size_t at = (colour * u.stride + site) * sizeof(Complex<float>);
     int step = 0, source = 0; // of the direction that is loaded next
-    const auto load = [&] {
+    const auto load = [&](float4(&to)[pairs]) {
         const unsigned char *const from = u.p[u.place_of(step, pending)][source] + at;
         if (++source == n)
             source = 0, ++step;
-        return __ldg(reinterpret_cast<const float4 *>(from));
+        MILCGPU_UNROLL
+        for (int q = 0; q < pairs; ++q)
+            if (there[q])
+                to[q] = __ldg(reinterpret_cast<const float4 *>(from + q * 64 * sizeof(Complex<float>)));
     };
-    float4 direction[ahead];
+    float4 direction[ahead][pairs] = {};
     MILCGPU_UNROLL
     for (int k = 0; k < ahead; ++k)
-        direction[k] = k < count ? load() : float4{};
-    Complex<float> sum[most][2] = {};
+        if (k < count)
+            load(direction[k]);
+    Complex<float> sum[most][2 * pairs] = {};
     for (int first = 0; first < count; first += ahead)
         MILCGPU_UNROLL
     for (int k = 0; k < ahead; ++k) {
         if (first + k >= count)
             break;
-        const float4 v = direction[k];
+        Complex<float> v[2 * pairs];
+        MILCGPU_UNROLL
+        for (int q = 0; q < pairs; ++q)
+            v[2 * q] = {direction[k][q].x, direction[k][q].y}, v[2 * q + 1] = {direction[k][q].z, direction[k][q].w};
         if (first + k + ahead < count)
-            direction[k] = load();
+            load(direction[k]);
         MILCGPU_UNROLL
         for (int j = 0; j < most; j += 2) {
             const float4 a = rows[first + k][j / 2];
-            sum[j][0] = plus(sum[j][0], {a.x, a.y}, {v.x, v.y});
-            sum[j][1] = plus(sum[j][1], {a.x, a.y}, {v.z, v.w});
-            sum[j + 1][0] = plus(sum[j + 1][0], {a.z, a.w}, {v.x, v.y});
-            sum[j + 1][1] = plus(sum[j + 1][1], {a.z, a.w}, {v.z, v.w});
+            MILCGPU_UNROLL
+            for (int q = 0; q < 2 * pairs; ++q) {
+                sum[j][q] = plus(sum[j][q], {a.x, a.y}, v[q]);
+                sum[j + 1][q] = plus(sum[j + 1][q], {a.z, a.w}, v[q]);
+            }
         }
     }
-    const auto solution = [&](int j) {
-        return reinterpret_cast<double2 *>(u.solution(j < n ? j : n - 1)) + colour * u.stride + site;
-    };
-    const bool both = site + 1 < sites;
     MILCGPU_UNROLL
-    for (int first = 0; first < most; first += at_once) {
-        double2 x[at_once][2];
+    for (int q = 0; q < pairs; ++q) {
+        if (!there[q])
+            break;
+        const int first_site = site + 64 * q;
+        const bool both = first_site + 1 < sites;
+        const auto solution = [&](int j) {
+            return reinterpret_cast<double2 *>(u.solution(j < n ? j : n - 1)) + colour * u.stride + first_site;
+        };
         MILCGPU_UNROLL
-        for (int j = 0; j < at_once; ++j)
+        for (int first = 0; first < most; first += at_once) {
+            double2 x[at_once][2];
             MILCGPU_UNROLL
-        for (int k = 0; k < 2; ++k)
-            x[j][k] = solution(first + j)[both ? k : 0];
-        MILCGPU_UNROLL
-        for (int j = 0; j < at_once; ++j) {
-            if (first + j >= n)
-                break;
-            const double scale = s->scale[first + j];
-            MILCGPU_UNROLL
+            for (int j = 0; j < at_once; ++j)
+                MILCGPU_UNROLL
             for (int k = 0; k < 2; ++k)
-                if (k == 0 || both)
-                    solution(first + j)[k] = make_double2(x[j][k].x + scale * double(sum[first + j][k].re),
-                                                          x[j][k].y + scale * double(sum[first + j][k].im));
+                x[j][k] = solution(first + j)[both ? k : 0];
+            MILCGPU_UNROLL
+            for (int j = 0; j < at_once; ++j) {
+                if (first + j >= n)
+                    break;
+                const double scale = s->scale[first + j];
+                MILCGPU_UNROLL
+                for (int k = 0; k < 2; ++k)
+                    if (k == 0 || both)
+                        solution(first + j)[k] =
+                            make_double2(x[j][k].x + scale * double(sum[first + j][2 * q + k].re),
+                                         x[j][k].y + scale * double(sum[first + j][2 * q + k].im));
+            }
         }
     }
 }
@@ -532,10 +554,11 @@ void update_block_solutions(Device &device, const BlockSolutions &v, const Block
     const int n = v.p[0].sources, sites = v.p[0].sites;
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu() && v.p[0].precision == Precision::single) {
-        const int blocks = ((sites + 1) / 2 + update_threads - 1) / update_threads; // of a colour
         const auto start = [&](auto most) {
+            constexpr int pairs = decltype(most)::value > 12 ? 1 : 2; // more would not fit in registers
+            const int blocks = (sites - 1) / (2 * pairs * update_threads) + 1; // of a colour
             cuda::start(device, "update solutions of a block", 3 * blocks, update_threads,
-                        update_pairs<decltype(most)::value>, update, sites, blocks);
+                        update_pairs<decltype(most)::value, pairs>, update, sites, blocks);
         };
         n <= 4    ? start(std::integral_constant<int, 4>())
         : n <= 8  ? start(std::integral_constant<int, 8>())

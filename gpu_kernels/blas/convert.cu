@@ -17,25 +17,6 @@ template <class X, class Y> struct Convert {
     }
 };
 
-// Several sources, which lie `bytes` apart.
-template <class X, class Y> struct ConvertSources {
-    static constexpr int together = 1;
-    SpinorBlock x, y;
-    SourceScales how;
-    MILCGPU_HD bool open(int) const { return true; }
-    MILCGPU_HD Sums<1> operator()(int i, int k) const {
-        const Vector<double> v =
-            convert<double>(load_spinor<X, Reuse::written>(x.data + how.from[k] * x.source_bytes, x.stride, i));
-        store_spinor<Y>(y.data + k * y.source_bytes, y.stride, i, convert<typename Y::Real>(how.scale[k] * v));
-        return {{norm(v)}};
-    }
-};
-struct StoreSumOfSource {
-    double *sums;
-    MILCGPU_HD bool wanted() const { return sums != nullptr; }
-    MILCGPU_HD void operator()(const Sums<1> &total, int k) const { sums[k] = total.v[0]; }
-};
-
 template <class X> struct Norm {
     SpinorView<X> x;
     MILCGPU_HD Sums<1> operator()(int i) const { return {{norm(convert<double>(x.load(i)))}}; }
@@ -63,17 +44,6 @@ void convert_spinor(Device &device, const SpinorBlock &x, const SpinorBlock &y, 
                           Convert<decltype(from), decltype(to)>{SpinorView<decltype(from)>(x),
                                                                 SpinorView<decltype(to)>(y), scale},
                           StoreSum{sum}, {"convert a spinor"});
-        });
-    });
-}
-
-void convert_sources(Device &device, const SpinorBlock &x, const SpinorBlock &y, const SourceScales &how,
-                     double *sums) {
-    for_precision(x.precision, [&](auto from) {
-        for_precision(y.precision, [&](auto to) {
-            launch_sum_sources<1, 1>(device, x.sites, y.sources,
-                                     ConvertSources<decltype(from), decltype(to)>{x, y, how}, StoreSumOfSource{sums},
-                                     "convert sources");
         });
     });
 }
