@@ -167,7 +167,10 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks> {
     using typename Base::Real;
     using typename Base::Seen;
     using typename Base::Vec;
+    using Format = Spinor;
     using LongLink = Link<link, reals>;
+    static constexpr int long_reals = reals;
+    static constexpr Precision link_precision = link;
     static constexpr bool one_sum = Spinor::precision != Precision::double_;
     size_t source_bytes;
     Real unit, long_in_units;

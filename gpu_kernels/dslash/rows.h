@@ -13,13 +13,13 @@ namespace milcgpu {
 
 // As SourcesShape in sources.h.
 struct SingleSources {
-    static constexpr int together = 8;
+    static constexpr int together = 8, sharing = 6;
     static constexpr int blocks(int count) { return count == 6 ? 8 : 6; }
     MILCGPU_HD static constexpr int directions(int count) { return count <= 2 ? 4 : 1; }
     MILCGPU_HD static constexpr bool addresses(int) { return false; }
 };
 struct HalfSources {
-    static constexpr int together = 8;
+    static constexpr int together = 8, sharing = 0;
     static constexpr int blocks(int count) { return count == 4 || count == 6 ? 8 : 6; }
     MILCGPU_HD static constexpr int directions(int) { return 1; }
     MILCGPU_HD static constexpr bool addresses(int count) { return count != 6; }

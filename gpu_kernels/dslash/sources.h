@@ -1,6 +1,7 @@
 // Several sources at once, for any stencil. They share lattice and links, and lie `source_bytes` apart.
 #pragma once
 #include "gpu_kernels/dslash/endings.h"
+#include "gpu_kernels/dslash/shared_links.h"
 
 namespace milcgpu {
 
@@ -24,7 +25,7 @@ template <class Stencil> struct SourcesStencil {
 // on an SM, for so many directions data may be loaded at the same time, and the addresses of the sources stay in
 // registers or not.
 template <int together_, int blocks_, int directions_> struct SourcesShape {
-    static constexpr int together = together_;
+    static constexpr int together = together_, sharing = 0;
     static constexpr int blocks(int) { return blocks_; }
     MILCGPU_HD static constexpr int directions(int) { return directions_; }
     MILCGPU_HD static constexpr bool addresses(int) { return true; }
@@ -42,7 +43,39 @@ template <class Spinor, class Hops, class Shape> struct TogetherStencil : Hops, 
                 end.of_source(own.k(r), own.k(r) * this->source_bytes)(this->stride, i, this->scaled(part[r]), made);
             }
     }
+#if defined(MILCGPU_WITH_CUDA)
+    // Two warps that share links (shared_links.h). there: this thread's site counts.
+    template <int count, class Ring>
+    __device__ __forceinline__ void of_sharing(int i, bool there, const Sources<count> &own, Ring &ring) const {
+        Part part[count] = {};
+        cuda::all_sharing_links(*this, i, own, ring, part);
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r)
+            if (own.mine(r) && there) {
+                StoredSpinor<Spinor> made;
+                end.of_source(own.k(r), own.k(r) * this->source_bytes)(this->stride, i, this->scaled(part[r]), made);
+            }
+    }
+#endif
 };
+
+#if defined(MILCGPU_WITH_CUDA)
+namespace cuda {
+// `count` sources a warp, which shares its 32 sites and their links with one other.
+template <class Body, class Ring, int count>
+__global__ void __launch_bounds__(tile_sites, Body::blocks(count))
+    run_sources_sharing_links(const Body body, int n, int sources, const int *gate) {
+    wait_for_previous();
+    if (gate != nullptr && *gate == 0)
+        return;
+    __shared__ Ring ring;
+    constexpr int sites = tile_sites / Ring::warps;
+    const int first = threadIdx.x / sites * count, skipped = max(first + count - sources, 0);
+    const int i = blockIdx.x * sites + threadIdx.x % sites;
+    body.of_sharing(min(i, n - 1), i < n, Sources<count>{first - skipped, skipped, false}, ring);
+}
+} // namespace cuda
+#endif
 
 template <class Last> struct SourcesFinish {
     Last first;
@@ -78,7 +111,19 @@ void start_together(Device &device, const HalfCall &call, Epilogue epilogue, int
                     TogetherStencil<Spinor, Hops, Shape> &body, const char *what) {
     body.source_bytes = call.in.source_bytes;
     body.end = {epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha};
-    launch_sources(device, sites, call.in.sources, body, call.gate, what);
+    const int sources = call.in.sources;
+#if defined(MILCGPU_WITH_CUDA)
+    using Body = TogetherStencil<Spinor, Hops, Shape>;
+    constexpr int most = Shape::sharing; // sources of a warp
+    if constexpr (most > 0)
+        if (device.on_gpu() && sources > Shape::together && sources <= 2 * most) {
+            using Ring = cuda::LinkRing<Hops::link_precision, Hops::long_reals>;
+            constexpr int a_block = tile_sites / Ring::warps;
+            return cuda::start(device, what, (sites - 1) / a_block + 1, tile_sites,
+                               cuda::run_sources_sharing_links<Body, Ring, most>, body, sites, sources, call.gate);
+        }
+#endif
+    launch_sources(device, sites, sources, body, call.gate, what);
 }
 
 } // namespace milcgpu
