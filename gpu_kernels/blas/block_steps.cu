@@ -9,8 +9,16 @@ namespace {
 using Number = Complex<double>;
 
 // A team of threads that works on small matrices. each(rows, columns, f) calls f(i, j) for all elements, in any order,
-// and returns when all calls are done.
+// and returns when all calls are done. beside(f) calls f() once; the team need not wait for it, but does at the next
+// each(). largest(f): the largest f(i) of i < most_block.
 struct Alone {
+    template <class Function> MILCGPU_HD void beside(const Function &f) const { f(); }
+    template <class Function> MILCGPU_HD uint32_t largest(const Function &f) const {
+        uint32_t best = 0;
+        for (int i = 0; i < most_block; ++i)
+            best = f(i) > best ? f(i) : best;
+        return best;
+    }
     template <class Function> MILCGPU_HD void each(int rows, int columns, const Function &f) const {
         for (int i = 0; i < rows; ++i)
             for (int j = 0; j < columns; ++j)
@@ -29,13 +37,34 @@ struct Block { // each thread has one element
         static_cast<void>(rows), static_cast<void>(columns), static_cast<void>(f);
 #endif
     }
+    template <class Function> MILCGPU_HD void beside(const Function &f) const { // the thread with the least to do
+#if MILCGPU_ON_DEVICE
+        if (threadIdx.x == most_block * most_block - 1)
+            f();
+#else
+        static_cast<void>(f);
+#endif
+    }
+    template <class Function> MILCGPU_HD uint32_t largest(const Function &f) const { // in each warp
+#if MILCGPU_ON_DEVICE
+        return __reduce_max_sync(~0u, f(threadIdx.x % most_block));
+#else
+        static_cast<void>(f);
+        return 0;
+#endif
+    }
 };
 #endif
 
 struct Room { // a and b are the room of an elimination; for a new basis c and d, too
     BlockState::Matrix a, b, c, d, r_r, p_p, delta, inverse, beta, moved;
     double one_over[most_block]; // 1 / the diagonal element before the elimination; 0 if that was not positive
-    float left[most_block];      // pivots divided by that element; -1: the row is done
+    float left[2][most_block];   // pivots divided by that element, before and after a step; 0: the row is done
+    struct {                     // of a source, what judge() asks
+        double over_target;
+        bool finite, at_target, fallen;
+    } judged[most_block];
+    bool negative[most_block]; // <p, A p> < 0
 };
 
 MILCGPU_HD Number unit(bool one) { return {one ? 1.0 : 0.0, 0}; }
@@ -46,46 +75,47 @@ template <class Team> MILCGPU_HD void start_pivots(const Team &team, Room &room,
     team.each(most_block, 1, [=](int i, int) {
         const double x = i < n ? r->a[i * n + i].re : 0;
         r->one_over[i] = x > 0 ? 1 / x : 0;
-        r->left[i] = x > 0 ? 1.0f : -1.0f;
+        r->left[0][i] = x > 0 ? 1.0f : 0.0f;
     });
 }
 // The row with the largest pivot, which is eliminated next; -1: no pivot is above `weakest`. A row with NaN is never
-// taken.
-MILCGPU_HD int next_pivot(const Room &room, float weakest) {
-    int p = -1;
-    float best = weakest;
-    MILCGPU_UNROLL
-    for (int i = 0; i < most_block; ++i) {
-        const float left = room.left[i];
-        p = left > best ? i : p;
-        best = left > best ? left : best;
-    }
-    return p;
+// taken. The order of floats that are not negative is that of their bits; the last four give way to the row.
+template <class Team> MILCGPU_HD int next_pivot(const Team &team, const float *left, float weakest) {
+    const uint32_t best = team.largest([=](int i) {
+        const uint32_t bits = left[i] > weakest ? bit_cast<uint32_t>(left[i]) : 0;
+        return bits == 0 ? 0 : (bits & ~15u) | (most_block - 1 - i);
+    });
+    return best == 0 ? -1 : most_block - 1 - static_cast<int>(best & 15u);
 }
-// The new left[i] after a step of the elimination, when the diagonal element of row i has become x.
-MILCGPU_HD float pivot_left(const Room &room, int i, int taken, double x) {
-    return i == taken || room.left[i] < 0 ? -1.0f : static_cast<float>(x * room.one_over[i]);
+// What is left of row i after a step of the elimination, when its diagonal element has become x.
+MILCGPU_HD float pivot_left(const Room &room, const float *before, int i, int taken, double x) {
+    return i == taken || !(before[i] > 0) ? 0.0f : static_cast<float>(x * room.one_over[i]);
 }
 
 // room.inverse = inverse of the hermitian n x n matrix room.a by Gauss-Jordan elimination. Only rows and columns with
 // pivots above `weakest` are inverted; the others become zero.
 template <class Team> MILCGPU_HD void invert(const Team &team, Room &room, int n, double weakest) {
     Number *a = room.a, *next = room.b;
+    float *left = room.left[0], *next_left = room.left[1];
     Room *const r = &room;
     start_pivots(team, room, n);
     int done = 0;
-    for (int p; (p = next_pivot(room, static_cast<float>(weakest))) >= 0; done |= 1 << p) {
-        const double inverse = 1 / a[p * n + p].re;
+    for (int p; (p = next_pivot(team, left, static_cast<float>(weakest))) >= 0; done |= 1 << p) {
+        const double inverse = reciprocal(a[p * n + p].re);
         team.each(n, n, [=](int i, int j) {
             const Number row = inverse * a[p * n + j], column = a[i * n + p];
-            next[i * n + j] = i == p && j == p ? Number{inverse, 0}
-                              : i == p         ? row
-                              : j == p         ? -inverse * column
-                                               : minus(a[i * n + j], column, row);
+            const Number made = i == p && j == p ? Number{inverse, 0}
+                                : i == p         ? row
+                                : j == p         ? -inverse * column
+                                                 : minus(a[i * n + j], column, row);
+            next[i * n + j] = made;
+            if (i == j)
+                next_left[i] = pivot_left(*r, left, i, p, made.re);
         });
-        team.each(n, 1, [=](int i, int) { r->left[i] = pivot_left(*r, i, p, next[i * n + i].re); });
         Number *const before = a;
         a = next, next = before;
+        float *const left_before = left;
+        left = next_left, next_left = left_before;
     }
     team.each(n, n, [=](int i, int j) {
         r->inverse[i * n + j] = (done >> i & done >> j & 1) != 0 ? a[i * n + j] : unit(false);
@@ -96,25 +126,29 @@ template <class Team> MILCGPU_HD void invert(const Team &team, Room &room, int n
 // pivots above `weakest` count; the other columns of m are zero.
 template <class Team> MILCGPU_HD void orthonormalize(const Team &team, Room &room, int n, double weakest) {
     Number *a = room.a, *next = room.b, *rows = room.c, *next_rows = room.d; // rows a rows^dag becomes diagonal
+    float *left = room.left[0], *next_left = room.left[1];
     Room *const r = &room;
     start_pivots(team, room, n);
     team.each(n, n, [=](int i, int j) { rows[i * n + j] = unit(i == j); });
     int done = 0;
-    for (int p; (p = next_pivot(room, static_cast<float>(weakest))) >= 0;) {
+    for (int p; (p = next_pivot(team, left, static_cast<float>(weakest))) >= 0;) {
         done |= 1 << p;
-        const double inverse = 1 / a[p * n + p].re;
+        const double inverse = reciprocal(a[p * n + p].re);
         const int are_done = done;
         team.each(n, n, [=](int i, int j) {
             const int k = i * n + j;
-            const bool left = (are_done >> i & 1) == 0;
-            const Number part = inverse * a[i * n + p];
-            next[k] = left ? minus(a[k], part, a[p * n + j]) : a[k];
-            next_rows[k] = left ? minus(rows[k], part, rows[p * n + j]) : rows[k];
+            const bool is_left = (are_done >> i & 1) == 0;
+            const Number part = inverse * a[i * n + p], made = is_left ? minus(a[k], part, a[p * n + j]) : a[k];
+            next[k] = made;
+            next_rows[k] = is_left ? minus(rows[k], part, rows[p * n + j]) : rows[k];
+            if (i == j)
+                next_left[i] = pivot_left(*r, left, i, p, made.re);
         });
-        team.each(n, 1, [=](int i, int) { r->left[i] = pivot_left(*r, i, p, next[i * n + i].re); });
         Number *const before = a, *const rows_before = rows;
         a = next, next = before;
         rows = next_rows, next_rows = rows_before;
+        float *const left_before = left;
+        left = next_left, next_left = left_before;
     }
     team.each(n, n, [=](int i, int j) {
         r->inverse[i * n + j] =
@@ -227,10 +261,13 @@ struct StepLength {
             const Number bp_bp = s->bp_bp[k];
             r->moved[k] = s->shift * s->p_p[k] + (s->sign < 0 ? Number{-bp_bp.re, -bp_bp.im} : bp_bp);
             r->r_r[k] = right[k], r->delta[k] = s->delta[k];
+            if (i == j)
+                r->negative[i] = r->moved[k].re < -weakest_of_steps * s->shift * s->p_p[k].re;
         });
-        team.each(1, 1, [=](int, int) {
-            for (int k = 0; k < n * n; k += n + 1)
-                s->negative |= r->moved[k].re < -weakest_of_steps * s->shift * s->p_p[k].re;
+        team.beside([=] {
+            for (int i = 0; i < n; ++i)
+                if (r->negative[i])
+                    s->negative = 1;
         });
         invert_some(team, room, s, r->moved);
         team.each(n, n, [=](int i, int j) {
@@ -245,48 +282,44 @@ struct StepLength {
             s->minus_alpha[k] = -1.0 * v;
         });
         const int place = s->iterations % cg_kept_steps;
-        team.each(n, n, [=](int i, int j) {
-            const Number v = product(r->moved, r->delta, i, j, n, n);
-            s->alpha[place][i * n + j] = v;
-            s->alpha_in_single[place][i * n + j] = convert<float>(v);
+        team.each(n, most_block, [=](int i, int j) {
+            const Number v = j < n ? product(r->moved, r->delta, i, j, n, n) : unit(false);
+            s->alpha[place][i * most_block + j] = v;
+            s->alpha_in_single[place][i * most_block + j] = convert<float>(v);
         });
     }
 };
 
 // Counts and judges the iteration. NaN is tested for first, and every later test is false for NaN. So NaN is never
 // taken for convergence.
-struct Judge {
-    BlockHead *head;
-    MILCGPU_HD void operator()(int, int) const {
-        BlockHead &s = *head;
-        bool finite = true, done = true, any_done = false, fallen = true;
-        double highest = 0;
-        for (int j = 0; j < s.sources; ++j) {
-            const bool at_target = s.rr[j] < s.target_rr[j];
-            finite = finite && s.rr[j] < INFINITY;
-            highest = fmax(highest, s.rr[j] / s.target_rr[j]);
-            done = done && at_target;
-            any_done = any_done || at_target;
-            fallen = fallen && (at_target || s.rr[j] < s.reliable_factor * s.largest_rr[j]);
-        }
-        ++s.iterations;
-        if (s.lowest_at == 0 || highest < s.lowest)
-            s.lowest = highest, s.lowest_at = s.iterations;
-        if (!finite)
-            s.stop = CgStop::nan_or_inf;
-        else if (done)
-            s.stop = CgStop::target;
-        else if (s.negative != 0)
-            s.stop = CgStop::not_positive;
-        else if (any_done && highest > s.leave)
-            s.stop = CgStop::source_done;
-        else if (fallen || s.iterations - s.lowest_at > s.stall)
-            s.stop = CgStop::reliable_update;
-        else if (s.iterations >= s.iteration_limit)
-            s.stop = CgStop::iteration_limit;
-        s.active = s.stop == CgStop::running;
+MILCGPU_HD void judge(BlockHead &s, const Room &room) {
+    bool finite = true, done = true, any_done = false, fallen = true;
+    double highest = 0;
+    for (int j = 0; j < s.sources; ++j) {
+        const auto &source = room.judged[j];
+        finite = finite && source.finite;
+        highest = fmax(highest, source.over_target);
+        done = done && source.at_target;
+        any_done = any_done || source.at_target;
+        fallen = fallen && source.fallen;
     }
-};
+    ++s.iterations;
+    if (s.lowest_at == 0 || highest < s.lowest)
+        s.lowest = highest, s.lowest_at = s.iterations;
+    if (!finite)
+        s.stop = CgStop::nan_or_inf;
+    else if (done)
+        s.stop = CgStop::target;
+    else if (s.negative != 0)
+        s.stop = CgStop::not_positive;
+    else if (any_done && highest > s.leave)
+        s.stop = CgStop::source_done;
+    else if (fallen || s.iterations - s.lowest_at > s.stall)
+        s.stop = CgStop::reliable_update;
+    else if (s.iterations >= s.iteration_limit)
+        s.stop = CgStop::iteration_limit;
+    s.active = s.stop == CgStop::running;
+}
 
 struct NextDirection {
     BlockState *state;
@@ -313,11 +346,15 @@ struct NextDirection {
                                             : unit(false));
         });
         team.each(n, 1, [=](int j, int) { // r_j = sum over i of R_i delta_ij
-            s->rr[j] = adjoint_product(r->delta, r->moved, j, j, n).re;
-            s->largest_rr[j] = fmax(s->largest_rr[j], s->rr[j]);
-            if (lock_step && s->rr[j] < s->target_rr[j])
+            const double rr = adjoint_product(r->delta, r->moved, j, j, n).re, target = s->target_rr[j];
+            const double largest = fmax(s->largest_rr[j], rr);
+            s->rr[j] = rr, s->largest_rr[j] = largest;
+            const bool at_target = rr < target;
+            r->judged[j] = {rr / target, rr < INFINITY, at_target, at_target || rr < s->reliable_factor * largest};
+            if (lock_step && at_target)
                 r->beta[j * n + j] = unit(false);
         });
+        team.beside([=] { judge(*s, *r); });
         if (new_basis) {
             change_basis(team, room, s);
             team.each(n, n, [=](int i, int j) { s->beta[i * n + j] = product(r->beta, s->basis, i, j, n, n); });
@@ -329,7 +366,6 @@ struct NextDirection {
             });
             move_p_p(team, room, s);
         }
-        team.each(1, 1, Judge{s});
     }
 };
 
@@ -375,9 +411,8 @@ MILCGPU_HD const Complex<float> *alpha_of(const BlockState *s, int step, float) 
 
 // What an update of solutions works on. P: directions of iteration k at k mod cg_kept_steps.
 struct SolutionUpdate {
-    SourceAddresses<most_block> p[cg_kept_steps];
-    unsigned char *x; // of source 0
-    size_t source_bytes, stride;
+    unsigned char *p[cg_kept_steps], *x; // of source 0
+    size_t direction_bytes, source_bytes, stride;
     const BlockState *s;
     int steps;
     bool stopped;
@@ -406,11 +441,11 @@ template <class S, int most> struct UpdateBlock : SolutionUpdate {
             const Complex<Real> *const alpha = alpha_of(s, step, Real()) + first;
             MILCGPU_UNROLL_TWICE // loads the next direction meanwhile
                 for (int source = 0; source < n; ++source) {
-                const Vector<Real> direction = load_spinor<S>(p[step][source], stride, i);
+                const Vector<Real> direction = load_spinor<S>(p[step] + source * direction_bytes, stride, i);
                 MILCGPU_UNROLL
                 for (int j = 0; j < most; ++j)
                     if (first + j < n) {
-                        const Complex<Real> a = alpha[source * n + j];
+                        const Complex<Real> a = alpha[source * most_block + j];
                         MILCGPU_UNROLL
                         for (int c = 0; c < 3; ++c)
                             sum[j].c[c] = plus(sum[j].c[c], a, direction.c[c]);
@@ -433,7 +468,7 @@ template <class S, int most> struct UpdateBlock : SolutionUpdate {
 constexpr int update_threads = 128;
 template <int most, int pairs>
 __global__ void __launch_bounds__(update_threads, most > 8 ? 3 : 4)
-    update_pairs(const SolutionUpdate u, int sites, int blocks_a_colour) {
+    update_pairs(const __grid_constant__ SolutionUpdate u, int sites, int blocks_a_colour) {
     cuda::wait_for_previous();
     constexpr int ahead = 8 / pairs; // directions that are loaded ahead
     constexpr int at_once = 4;       // solutions
@@ -442,12 +477,8 @@ __global__ void __launch_bounds__(update_threads, most > 8 ? 3 : 4)
     const int n = s->sources, pending = u.pending(), count = pending * n;
     if (count == 0)
         return;
-    for (int k = threadIdx.x; k < count * most; k += update_threads) {
-        const int row = k / most, j = k % most, step = row / n, i = row - step * n;
-        reinterpret_cast<Complex<float> *>(rows[row])[j] =
-            j < n ? s->alpha_in_single[u.place_of(step, pending)][i * n + j] : Complex<float>{0, 0};
-    }
-    __syncthreads();
+    const int first_place = u.place_of(0, pending);
+    const auto place_of = [&](int step) { return (first_place + step) % cg_kept_steps; };
     // The pairs of a warp lie one behind the other, first one of each thread, then the others.
     const int colour = blockIdx.x / blocks_a_colour, warp = threadIdx.x / 32;
     const int site = (blockIdx.x - colour * blocks_a_colour) * 2 * pairs * update_threads + warp * 64 * pairs +
@@ -456,24 +487,32 @@ __global__ void __launch_bounds__(update_threads, most > 8 ? 3 : 4)
     MILCGPU_UNROLL
     for (int q = 0; q < pairs; ++q)
         there[q] = site + 64 * q < sites;
-    if (!there[0])
-        return;
     const size_t at = (colour * u.stride + site) * sizeof(Complex<float>);
-    int step = 0, source = 0; // of the direction that is loaded next
+    const unsigned char *next = u.p[first_place] + at; // the direction that is loaded next
+    int step = 0, source = 0;
     const auto load = [&](float4(&to)[pairs]) {
-        const unsigned char *const from = u.p[u.place_of(step, pending)][source] + at;
-        if (++source == n)
-            source = 0, ++step;
         MILCGPU_UNROLL
         for (int q = 0; q < pairs; ++q)
             if (there[q])
-                to[q] = __ldg(reinterpret_cast<const float4 *>(from + q * 64 * sizeof(Complex<float>)));
+                to[q] = __ldg(reinterpret_cast<const float4 *>(next + q * 64 * sizeof(Complex<float>)));
+        next += u.direction_bytes;
+        if (++source == n)
+            source = 0, next = u.p[place_of(++step)] + at;
     };
     float4 direction[ahead][pairs] = {};
     MILCGPU_UNROLL
     for (int k = 0; k < ahead; ++k)
         if (k < count)
             load(direction[k]);
+    MILCGPU_UNROLL
+    for (int of_step = 0; of_step < cg_kept_steps; ++of_step)
+        if (of_step < pending)
+            for (int k = threadIdx.x; k < n * most / 2; k += update_threads)
+                rows[of_step * n + k / (most / 2)][k % (most / 2)] = reinterpret_cast<const float4 *>(
+                    s->alpha_in_single[place_of(of_step)])[k / (most / 2) * (most_block / 2) + k % (most / 2)];
+    __syncthreads();
+    if (!there[0])
+        return;
     Complex<float> sum[most][2 * pairs] = {};
     for (int first = 0; first < count; first += ahead)
         MILCGPU_UNROLL
@@ -547,7 +586,8 @@ void block_redirect(Device &device, BlockState *state, const BlockRedirect &how)
 void update_block_solutions(Device &device, const BlockSolutions &v, const BlockState *state, int steps, bool stopped) {
     SolutionUpdate update{};
     for (int k = 0; k < cg_kept_steps; ++k)
-        update.p[k] = v.p[k];
+        update.p[k] = v.p[k].data;
+    update.direction_bytes = v.p[0].source_bytes;
     update.x = v.x.data, update.source_bytes = v.x.source_bytes;
     update.stride = v.p[0].stride;
     update.s = state, update.steps = steps, update.stopped = stopped;

@@ -50,8 +50,8 @@ struct BlockState : BlockHead {
     Matrix r_r_inverse, ap_p_inverse;                        // of the well-conditioned part; 0 in the rest
     Matrix minus_alpha, beta;
     Matrix basis, delta;         // M, and R delta = residuals
-    Matrix alpha[cg_kept_steps]; // alpha delta of iteration k at k mod cg_kept_steps
-    Complex<float> alpha_in_single[cg_kept_steps][most_block * most_block];
+    Matrix alpha[cg_kept_steps]; // alpha delta of iteration k at k mod cg_kept_steps; rows of most_block
+    alignas(16) Complex<float> alpha_in_single[cg_kept_steps][most_block * most_block];
 };
 
 // How <P, R> and <A P, R> of a step are found. before: computed from the matrices of the step before; rounding errors

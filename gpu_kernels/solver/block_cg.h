@@ -82,7 +82,7 @@ class BlockCgSolver {
     void orthonormalize();
     void take_basis();
     void step(int k, bool after_update);
-    static constexpr int steps_a_chunk = 2; // a divisor of cg_kept_steps
+    static constexpr int steps_a_chunk = 4; // a divisor of cg_kept_steps
     void add_to_solutions(int steps, bool stopped);
     void gram_of_all_ranks(const SpinorBlock &, const SpinorBlock &, BlockState::Matrix &);
     ChunkLoop &chunks();
