@@ -102,6 +102,13 @@ Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()
         raise(cudaEventCreateWithFlags(&event, k < 2 ? cudaEventDisableTiming : cudaEventDefault), "create an event");
         events_[k] = event;
     }
+    raise(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create a stream");
+    side_stream_ = stream;
+    for (void *&side_event : side_events_) {
+        cudaEvent_t event;
+        raise(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "create an event");
+        side_event = event;
+    }
     make_letters();
 #else
     throw Error(Status::bad_argument,
@@ -129,6 +136,9 @@ Device::~Device() {
     for (void *event : staging_events_)
         if (event != nullptr)
             cudaEventDestroy(as_event(event));
+    for (void *event : side_events_)
+        if (event != nullptr)
+            cudaEventDestroy(as_event(event));
     for (void *pinned : {staging_, static_cast<void *>(waits_)})
         if (pinned != nullptr)
             cudaFreeHost(pinned);
@@ -138,10 +148,11 @@ Device::~Device() {
     for (void *host : pinned_)
         if (on_gpu())
             cudaHostUnregister(host);
-    if (stream_ != nullptr) {
-        cudaStreamSynchronize(as_stream(stream_));
-        cudaStreamDestroy(as_stream(stream_));
-    }
+    for (void *stream : {stream_, side_stream_})
+        if (stream != nullptr) {
+            cudaStreamSynchronize(as_stream(stream));
+            cudaStreamDestroy(as_stream(stream));
+        }
     if (pool_ != nullptr)
         cudaMemPoolDestroy(static_cast<cudaMemPool_t>(pool_));
 #endif

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace milcgpu {
@@ -131,8 +132,14 @@ class Device {
     // If `work` fails on one rank, this throws the same error on all ranks (Ranks::agree). phase: a literal.
     void agree(const char *phase, const std::function<void()> &work);
 
-    // Whether a launch may start while the one before it ends: on sm_90 and newer, with kernels compiled for it.
-    bool starts_early() const { return starts_early_; }
+    // Whether the next launch may start while the one before it ends: on sm_90 and newer, with kernels compiled for it,
+    // and if it follows that one alone (aside). To be asked once for each launch.
+    bool next_starts_early() { return !std::exchange(next_waits_, false) && starts_early_; }
+
+    // What `launches` queues may run beside what is queued after this call. Both wait for what was queued before. What
+    // is queued after rejoin() waits for both. In between there may be no second call, no allocation and no copy.
+    void aside(const std::function<void()> &launches);
+    void rejoin();
 
     // A sequence of launches that is recorded once and replayed. On the GPU it is a CUDA graph. On the host backend,
     // and if the host has work between launches (needs_host(), or `recorded` is false), the calls are made again.
@@ -233,6 +240,8 @@ class Device {
     std::set<const void *> launched_; // kernels that were launched before; empty without meanwhile_
     bool recording_ = false;
     Peers *peers_ = nullptr;
+    void *side_stream_ = nullptr, *side_events_[2] = {nullptr, nullptr}; // of aside()
+    bool next_waits_ = false;
 };
 
 // How many slots a sum over n items needs (reduce.h).

@@ -35,7 +35,7 @@ void start_as(Device &device, const char *what, int blocks, int threads, size_t 
     config.gridDim = dim3(blocks), config.blockDim = dim3(threads);
     config.dynamicSmemBytes = shared_bytes;
     config.stream = static_cast<cudaStream_t>(device.stream());
-    config.attrs = &early, config.numAttrs = starts_early && device.starts_early() ? 1 : 0;
+    config.attrs = &early, config.numAttrs = device.next_starts_early() && starts_early ? 1 : 0;
     device.before_launch_of(reinterpret_cast<const void *>(kernel));
     if (shared_bytes > 48 * 1024) // CUDA allows more only on request
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));

@@ -56,6 +56,37 @@ void Device::Sequence::run() {
     launches_();
 }
 
+void Device::aside(const std::function<void()> &launches) {
+#if defined(MILCGPU_WITH_CUDA)
+    if (on_gpu()) {
+        raise(cudaEventRecord(as_event(side_events_[0]), as_stream(stream_)), "record an event");
+        raise(cudaStreamWaitEvent(as_stream(side_stream_), as_event(side_events_[0]), 0), "wait for an event");
+        std::swap(stream_, side_stream_);
+        next_waits_ = true;
+        try {
+            launches();
+        } catch (...) {
+            std::swap(stream_, side_stream_);
+            throw;
+        }
+        std::swap(stream_, side_stream_);
+        next_waits_ = true;
+        raise(cudaEventRecord(as_event(side_events_[1]), as_stream(side_stream_)), "record an event");
+        return;
+    }
+#endif
+    launches();
+}
+
+void Device::rejoin() {
+#if defined(MILCGPU_WITH_CUDA)
+    if (on_gpu()) {
+        raise(cudaStreamWaitEvent(as_stream(stream_), as_event(side_events_[1]), 0), "wait for an event");
+        next_waits_ = true;
+    }
+#endif
+}
+
 void Device::add_over_ranks(double *values, int count) {
     if (ranks_ != nullptr)
         ranks_->add_in_rank_order("a sum over all sites", values, count);

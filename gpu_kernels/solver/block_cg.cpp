@@ -104,10 +104,19 @@ void BlockCgSolver::step(int k, bool after_update) {
     call.gate = &state->active;
     call.in = p, call.out = between;
     sloppy_->first_half(device_, call);
-    gram_of_all_ranks(between, between, state->bp_bp);
-    block_step_length(device_, state, first ? From::sums : From::before);
+    const auto length = [&] {
+        gram_of_all_ranks(between, between, state->bp_bp);
+        block_step_length(device_, state, first ? From::sums : From::before);
+    };
+    const bool beside = device_.ranks() == nullptr; // the second half does not need the length of the step
+    if (beside)
+        device_.aside(length);
+    else
+        length();
     call.in = between, call.out = ap, call.x = p, call.a = limits_.shift;
     sloppy_->second_half(device_, call, Epilogue::normal);
+    if (beside)
+        device_.rejoin();
     rotate(device_, ap, state->minus_alpha, r, r, &state->active);
     gram_of_all_ranks(r, r, state->r_r);
     if (last || after_update)
