@@ -75,7 +75,7 @@ template <class Team> MILCGPU_HD void start_pivots(const Team &team, Room &room,
     team.each(most_block, 1, [=](int i, int) {
         const double x = i < n ? r->a[i * n + i].re : 0;
         r->one_over[i] = x > 0 ? 1 / x : 0;
-        r->left[0][i] = x > 0 ? 1.0f : 0.0f;
+        r->left[0][i] = r->left[1][i] = x > 0 ? 1.0f : 0.0f;
     });
 }
 // The row with the largest pivot, which is eliminated next; -1: no pivot is above `weakest`. A row with NaN is never
