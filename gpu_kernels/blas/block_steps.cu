@@ -219,7 +219,7 @@ struct Start {
         team.each(n, n, [=](int i, int j) {
             r->r_r[i * n + j] = s->r_r[i * n + j];
             r->delta[i * n + j] = unit(i == j);
-            s->beta[i * n + j] = unit(false);
+            s->beta[i * n + j] = s->p_p[i * n + j] = unit(false); // there are no directions
         });
         team.each(n, 1, [=](int j, int) { s->rr[j] = s->largest_rr[j] = r->r_r[j * n + j].re; });
         change_basis(team, room, s);

@@ -286,10 +286,11 @@ void BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
 // Returns the sources that iterate together: those that are finite and not zero.
 BlockCgSolver::Open BlockCgSolver::load_sources(SourcesReport &report) {
     Open open;
+    for (int k = 0; k < count(); ++k)
+        norm_squared(device_, b_[k], sums_.data() + k);
+    device_.copy_to_host(source_rr_.data(), sums_.data(), count() * sizeof source_rr_[0]);
     for (int k = 0; k < count(); ++k) {
         CgReport &own = report.sources[k];
-        norm_squared(device_, b_[k], sums_.data());
-        source_rr_[k] = sums_.to_host()[0];
         own.source_norm = std::sqrt(source_rr_[k]);
         own.restarts = 1;
         note_not_finite(own, [&] {
