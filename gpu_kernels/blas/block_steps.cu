@@ -560,9 +560,8 @@ __global__ void __launch_bounds__(update_threads, most > 8 ? 3 : 4)
                 MILCGPU_UNROLL
                 for (int k = 0; k < 2; ++k)
                     if (k == 0 || both)
-                        solution(first + j)[k] =
-                            make_double2(x[j][k].x + scale * double(sum[first + j][2 * q + k].re),
-                                         x[j][k].y + scale * double(sum[first + j][2 * q + k].im));
+                        solution(first + j)[k] = make_double2(x[j][k].x + scale * double(sum[first + j][2 * q + k].re),
+                                                              x[j][k].y + scale * double(sum[first + j][2 * q + k].im));
             }
         }
     }
@@ -595,7 +594,7 @@ void update_block_solutions(Device &device, const BlockSolutions &v, const Block
 #if defined(MILCGPU_WITH_CUDA)
     if (device.on_gpu() && v.p[0].precision == Precision::single) {
         const auto start = [&](auto most) {
-            constexpr int pairs = decltype(most)::value > 12 ? 1 : 2; // more would not fit in registers
+            constexpr int pairs = decltype(most)::value > 12 ? 1 : 2;          // more would not fit in registers
             const int blocks = (sites - 1) / (2 * pairs * update_threads) + 1; // of a colour
             cuda::start(device, "update solutions of a block", 3 * blocks, update_threads,
                         update_pairs<decltype(most)::value, pairs>, update, sites, blocks);

@@ -31,8 +31,8 @@ void convert_sources(Device &device, const SpinorBlock &x, const SpinorBlock &y,
                      double *sums) {
     for_precision(y.precision, [&](auto to) {
         using Y = decltype(to);
-        launch_sum_sources<1, 1>(device, x.sites, y.sources, ConvertSources<Y>{x, y, how},
-                                 StoreSumOfSource{sums}, "convert sources");
+        launch_sum_sources<1, 1>(device, x.sites, y.sources, ConvertSources<Y>{x, y, how}, StoreSumOfSource{sums},
+                                 "convert sources");
     });
 }
 

@@ -23,7 +23,8 @@ template <class Stencil> struct SourcesStencil {
 
 // Several sources without sums. A thread does `count` of them, up to `together`. Then so many blocks of 64 threads fit
 // on an SM, for so many directions data may be loaded at the same time, and the addresses of the sources stay in
-// registers or not.
+// registers or not. sharing: more sources than `together`, up to twice so many, are done by two warps that share links,
+// `sharing` each (shared_links.h); 0: by blocks of their own.
 template <int together_, int blocks_, int directions_> struct SourcesShape {
     static constexpr int together = together_, sharing = 0;
     static constexpr int blocks(int) { return blocks_; }

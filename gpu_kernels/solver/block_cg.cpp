@@ -90,8 +90,8 @@ void BlockCgSolver::gram_of_all_ranks(const SpinorBlock &x, const SpinorBlock &y
 
 // A step along the directions p_[k]. The caller makes the next directions. Most steps compute <P, R> and <A P, R> from
 // the matrices of the step before. The first and the last of cg_kept_steps sum them over the sites, which removes the
-// rounding errors so far; the last one also takes a new basis. after_update: the directions follow true residuals, which
-// are not orthogonal to the directions before, so this step sums both.
+// rounding errors so far; the last one also takes a new basis. after_update: the directions follow true residuals,
+// which are not orthogonal to the directions before, so this step sums both.
 void BlockCgSolver::step(int k, bool after_update) {
     BlockState *const state = state_.data();
     const SpinorBlock p = some(p_[k]), r = some(r_), ap = some(ap_), between = some(between_);
