@@ -1,5 +1,8 @@
 #include "gpu_kernels/blas/block_steps.h"
 #include "gpu_kernels/blas/for_precision.h"
+#if defined(MILCGPU_WITH_CUDA)
+#include "gpu_kernels/dense/chunks_cuda.h"
+#endif
 #include <type_traits>
 
 namespace milcgpu {
@@ -464,15 +467,17 @@ template <class S, int most> struct UpdateBlock : SolutionUpdate {
 #if defined(MILCGPU_WITH_CUDA)
 // The same in single precision: a thread has one or two pairs of sites of a colour, each of which it loads as 16 bytes,
 // and all sources. So directions are read once. Coefficients wait in shared memory, as rows of `most`; with two pairs
-// each is read half as often.
+// each is read half as often. Directions are copied ahead to shared memory, a place for each thread: loads ahead into
+// registers were waited for all together, since the compiler counts them together.
 constexpr int update_threads = 128;
 template <int most, int pairs>
 __global__ void __launch_bounds__(update_threads, most > 8 ? 3 : 4)
     update_pairs(const __grid_constant__ SolutionUpdate u, int sites, int blocks_a_colour) {
     cuda::wait_for_previous();
-    constexpr int ahead = 8 / pairs; // directions that are loaded ahead
-    constexpr int at_once = 4;       // solutions
+    constexpr int stages = 8;
+    constexpr int at_once = 4; // solutions
     __shared__ float4 rows[cg_kept_steps * most][most / 2];
+    __shared__ uint4 ring[stages][pairs][update_threads];
     const BlockState *const s = u.s;
     const int n = s->sources, pending = u.pending(), count = pending * n;
     if (count == 0)
@@ -483,27 +488,28 @@ __global__ void __launch_bounds__(update_threads, most > 8 ? 3 : 4)
     const int colour = blockIdx.x / blocks_a_colour, warp = threadIdx.x / 32;
     const int site = (blockIdx.x - colour * blocks_a_colour) * 2 * pairs * update_threads + warp * 64 * pairs +
                      2 * (threadIdx.x % 32);
-    bool there[pairs];
+    int valid[pairs]; // bytes of a pair that are of the field
     MILCGPU_UNROLL
     for (int q = 0; q < pairs; ++q)
-        there[q] = site + 64 * q < sites;
-    const size_t at = (colour * u.stride + site) * sizeof(Complex<float>);
-    const unsigned char *next = u.p[first_place] + at; // the direction that is loaded next
-    int step = 0, source = 0;
-    const auto load = [&](float4(&to)[pairs]) {
-        MILCGPU_UNROLL
-        for (int q = 0; q < pairs; ++q)
-            if (there[q])
-                to[q] = __ldg(reinterpret_cast<const float4 *>(next + q * 64 * sizeof(Complex<float>)));
-        next += u.direction_bytes;
-        if (++source == n)
-            source = 0, next = u.p[place_of(++step)] + at;
+        valid[q] = cuda::Chunk<SpinorSingle>::valid(sites - site - 64 * q);
+    const size_t at = opaque((colour * u.stride + site) * sizeof(Complex<float>));
+    const unsigned char *next = u.p[first_place] + at; // the direction that is copied next
+    int step = 0, source = 0, copied = 0;
+    const auto copy = [&] {
+        if (copied < count) {
+            MILCGPU_UNROLL
+            for (int q = 0; q < pairs; ++q)
+                cuda::copy_ahead(&ring[copied % stages][q][threadIdx.x], next + q * 64 * sizeof(Complex<float>),
+                                 valid[q]);
+            next += u.direction_bytes;
+            if (++source == n)
+                source = 0, next = u.p[place_of(++step)] + at;
+        }
+        ++copied;
+        cuda::end_of_stage();
     };
-    float4 direction[ahead][pairs] = {};
-    MILCGPU_UNROLL
-    for (int k = 0; k < ahead; ++k)
-        if (k < count)
-            load(direction[k]);
+    for (int k = 0; k < stages - 1; ++k)
+        copy();
     MILCGPU_UNROLL
     for (int of_step = 0; of_step < cg_kept_steps; ++of_step)
         if (of_step < pending)
@@ -511,23 +517,18 @@ __global__ void __launch_bounds__(update_threads, most > 8 ? 3 : 4)
                 rows[of_step * n + k / (most / 2)][k % (most / 2)] = reinterpret_cast<const float4 *>(
                     s->alpha_in_single[place_of(of_step)])[k / (most / 2) * (most_block / 2) + k % (most / 2)];
     __syncthreads();
-    if (!there[0])
-        return;
     Complex<float> sum[most][2 * pairs] = {};
-    for (int first = 0; first < count; first += ahead)
-        MILCGPU_UNROLL
-    for (int k = 0; k < ahead; ++k) {
-        if (first + k >= count)
-            break;
+    MILCGPU_ROLLED
+    for (int k = 0; k < count; ++k) {
+        cuda::wait_for_stage<stages - 2>();
         Complex<float> v[2 * pairs];
         MILCGPU_UNROLL
         for (int q = 0; q < pairs; ++q)
-            v[2 * q] = {direction[k][q].x, direction[k][q].y}, v[2 * q + 1] = {direction[k][q].z, direction[k][q].w};
-        if (first + k + ahead < count)
-            load(direction[k]);
+            cuda::decode(SpinorSingle(), ring[k % stages][q][threadIdx.x], v + 2 * q);
+        copy(); // to the place that was taken a turn ago
         MILCGPU_UNROLL
         for (int j = 0; j < most; j += 2) {
-            const float4 a = rows[first + k][j / 2];
+            const float4 a = rows[k][j / 2];
             MILCGPU_UNROLL
             for (int q = 0; q < 2 * pairs; ++q) {
                 sum[j][q] = plus(sum[j][q], {a.x, a.y}, v[q]);
@@ -537,7 +538,7 @@ __global__ void __launch_bounds__(update_threads, most > 8 ? 3 : 4)
     }
     MILCGPU_UNROLL
     for (int q = 0; q < pairs; ++q) {
-        if (!there[q])
+        if (valid[q] == 0)
             break;
         const int first_site = site + 64 * q;
         const bool both = first_site + 1 < sites;
