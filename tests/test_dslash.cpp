@@ -177,10 +177,17 @@ struct Bench {
         for (int k = 0; k < sources; ++k)
             sum_error = worse(sum_error, std::fabs(after[k].curvature - (active(k) ? (k + 1) * (k + 1) * size : 0)) /
                                              ((k + 1) * (k + 1) * size));
-        const double error = error_of(out, d_in, z, parity);
+        double error = error_of(out, d_in, z, parity);
         call.cg = nullptr;
         dslash(device, call, row.epilogue);
-        return {worse(error, error_of(out, d_in, d_in, parity)), sum_error};
+        error = worse(error, error_of(out, d_in, d_in, parity));
+        for (const int more : {11, 16}) { // two warps share links, or do not
+            const SpinorField from = upload(in, 1 - parity, row.spinor, more), to = upload(z, parity, row.spinor, more);
+            call.in = from, call.out = to;
+            dslash(device, call, row.epilogue);
+            error = worse(error, error_of(to, d_in, d_in, parity));
+        }
+        return {error, sum_error};
     }
     // Some iterations of conjugate gradient from z, each launch's sum finished by the next one or by itself.
     std::pair<CgState, reference::Fermion> iterations(Precision precision, bool deferred) {
