@@ -107,7 +107,7 @@ SourcesReport solve_some(milcgpu_context &context, milcgpu_links &links, const S
                     fields.sources[first + k].read(context, a.parity, solver.source(k));
                 verification.source_loaded(solver.all_sources().first(count));
                 for (int k = 0; k < count; ++k)
-                    fields.solutions[first + k].read(context, a.parity, solver.solution(k));
+                    fields.solutions[first + k].read_guess(context, a.parity, solver.solution(k));
             });
             return solver.solve(limits, progress);
         },

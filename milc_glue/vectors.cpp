@@ -69,6 +69,13 @@ void VectorPlace::read(milcgpu_context &context, int parity, const SpinorBlock &
     convert_spinor(*context.device, vectors_->parity[parity][index_], to, 1, nullptr);
 }
 
+void VectorPlace::read_guess(milcgpu_context &context, int parity, const SpinorBlock &to) const {
+    if (vectors_ == nullptr && context.reorder->is_zero(host_, parity))
+        context.device->fill_zero(to.data, to.bytes());
+    else
+        read(context, parity, to);
+}
+
 void VectorPlace::write(milcgpu_context &context, int parity, const SpinorBlock &from) const {
     if (vectors_ == nullptr)
         return context.reorder->to_host(from, parity, host_);

@@ -3,6 +3,8 @@
 // spinor_bytes() written.
 #include "gpu_kernels/backend/launch.h"
 #include "reorder/spinor_reorder.h"
+#include <algorithm>
+#include <cstring>
 
 namespace milcgpu {
 
@@ -104,6 +106,28 @@ SpinorReorder::Span SpinorReorder::span(const HostField &field, int parity) cons
     if (map_.data() != nullptr)
         return {data, geometry_.volume(), first};
     return {data + first * field.pitch_bytes, geometry_.sites(parity), 0};
+}
+
+bool SpinorReorder::is_zero(const HostField &field, int parity) const {
+    const Span s = span(field, parity);
+    const size_t words = record_bytes(field.real) / sizeof(uint64_t);
+    const auto bits_of = [&](int record) {
+        uint64_t bits = 0, word;
+        for (size_t k = 0; k < words; ++k) {
+            std::memcpy(&word, s.host + record * field.pitch_bytes + k * sizeof word, sizeof word);
+            bits |= word;
+        }
+        return bits;
+    };
+    const int records = static_cast<int>(s.records), looked_at = std::min(records, 64);
+    for (int k = 0; k < looked_at; ++k) // a guess that is not zero is seldom zero there
+        if (bits_of(k) != 0)
+            return false;
+    uint64_t bits = 0;
+#pragma omp parallel for schedule(static) reduction(| : bits)
+    for (int k = looked_at; k < records; ++k)
+        bits |= bits_of(k);
+    return bits == 0;
 }
 
 void SpinorReorder::to_device(const HostField &from, int parity, const SpinorBlock &to) {

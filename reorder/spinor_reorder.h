@@ -34,6 +34,8 @@ class SpinorReorder {
   public:
     // components: colour vectors of a site, which records and spinor fields have.
     SpinorReorder(Device &device, const SiteMap &map, const Geometry &geometry, int components = 1);
+    // Whether all bits of the records that to_device would read are zero: then nothing needs to travel.
+    bool is_zero(const HostField &, int parity) const;
     // Reads the records of `parity` only (identity map) or all records (site map).
     void to_device(const HostField &from, int parity, const SpinorBlock &to);
     // Writes the records of `parity`; all others keep their content.
