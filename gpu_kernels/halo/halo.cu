@@ -287,10 +287,9 @@ void Halo::exchange(const SpinorBlock &field, int parity, int layers, int direct
         const size_t room = slot_bytes() / Element<bytes>::packed;
         for (int k = 0, count; k < field.sources && of_source > 0; k += count) {
             count = std::min(field.sources - k, static_cast<int>(room / of_source));
-            pass<bytes>(
-                "the halo of a vector", pieces_of(count),
-                GhostsOfVector<bytes, word>{lattice, parity, layers, field[k].data, field.stride, field.source_bytes,
-                                            active.from(k)});
+            pass<bytes>("the halo of a vector", pieces_of(count),
+                        GhostsOfVector<bytes, word>{lattice, parity, layers, field[k].data, field.stride,
+                                                    field.source_bytes, active.from(k)});
         }
     });
 }

@@ -94,8 +94,9 @@ struct PartOfPieces {
 // Takes what the exchange before has brought to this rank's slot, and sends the next part straight into the neighbours'
 // slots (peers.h). There are two slots, so neither waits for the other.
 template <int bytes, class Ends>
-__global__ void __launch_bounds__(max_block) pass_elements(const Ends ends, const Pieces pieces, const PartOfPieces sent,
-                                                           const PartOfPieces taken, Peers *peers) {
+__global__ void __launch_bounds__(max_block)
+    pass_elements(const Ends ends, const Pieces pieces, const PartOfPieces sent, const PartOfPieces taken,
+                  Peers *peers) {
     wait_for_previous();
     const unsigned exchange = exchanges_so_far(peers);
     wait_for_neighbours(peers, exchange); // so all have read the slot that is filled now, and filled this rank's
