@@ -297,7 +297,7 @@ milcgpu_status milcgpu_force_of_vectors(milcgpu_gauge *gauge, const milcgpu_forc
         const auto first_ones = [&](const ForceArguments &a) {
             SpinorBlock x[2] = {vectors->parity[0], vectors->parity[1]};
             x[0].sources = x[1].sources = spec->n_terms;
-            fermion_force(g, *spec, a, {x[0], x[1]}, filled);
+            with_new_ghosts(*vectors, spec->n_terms, [&] { fermion_force(g, *spec, a, {x[0], x[1]}, filled); });
         };
         return force_of(g, "milcgpu_force_of_vectors", spec, look, first_ones);
     });

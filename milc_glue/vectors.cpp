@@ -54,6 +54,21 @@ void milcgpu::now_filled(milcgpu_vectors &vectors, int first, int count, int par
     }
 }
 
+void milcgpu::with_new_ghosts(const milcgpu_vectors &vectors, int count, const std::function<void()> &work) {
+    if (!vectors.context->geometry.is_cut())
+        return work();
+    std::vector<std::pair<int, int>> with_sums; // parity and index
+    for (const int parity : {0, 1})
+        for (int k = 0; k < count; ++k)
+            if (vectors.sums[parity][k]) {
+                with_sums.push_back({parity, k});
+                vectors.sums[parity][k].reset();
+            }
+    work();
+    for (const auto &[parity, k] : with_sums)
+        vectors.sums[parity][k] = checksum_of(vectors, k, parity);
+}
+
 VectorPlace::VectorPlace(const milcgpu_context *context, const milcgpu_vector &vector, const char *what)
     : vectors_(vector.of), index_(vector.index) {
     require(vectors_, what, "the vectors");

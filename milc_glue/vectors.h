@@ -9,8 +9,8 @@ struct milcgpu_vectors {
     milcgpu_context *context;
     milcgpu::SpinorField parity[2]; // a source a vector
     mutable std::vector<bool> filled[2];
-    std::vector<std::optional<uint64_t>> sums[2]; // checksums, of those that have one
-    milcgpu::DeviceArray<uint64_t> room;          // for a checksum: a look at a vector needs no memory
+    mutable std::vector<std::optional<uint64_t>> sums[2]; // checksums, of those that have one
+    milcgpu::DeviceArray<uint64_t> room;                  // for a checksum: a look at a vector needs no memory
     milcgpu_vectors(milcgpu_context *of, milcgpu::Precision p, int count)
         : context(of), parity{{*of->device, p, of->geometry, 0, "vectors", count},
                               {*of->device, p, of->geometry, 1, "vectors", count}},
@@ -31,6 +31,9 @@ void need_filled(const milcgpu_vectors &vectors, int first, int count, int parit
 void begin_filling(milcgpu_vectors &vectors, int first, int count, int parity);
 // with_sums: their checksums are taken.
 void now_filled(milcgpu_vectors &vectors, int first, int count, int parity, bool with_sums);
+// Does work that fills ghosts of the first `count` vectors, which are part of their checksums. Where it throws, these
+// vectors have none any more.
+void with_new_ghosts(const milcgpu_vectors &vectors, int count, const std::function<void()> &work);
 
 // A colour vector where a solve finds it and leaves it: in the host's memory, or on the device.
 class VectorPlace {

@@ -52,7 +52,9 @@ struct Handle {
         demand(milcgpu_momenta_save(gauge, &to));
         return saved;
     }
-    milcgpu_status force(bool hisq, milcgpu_force_report &report, double eps = 0.03) {
+    // vectors: where x lies on the device; nullptr: it comes from the host
+    milcgpu_status force(bool hisq, milcgpu_force_report &report, double eps = 0.03,
+                         const milcgpu_vectors *vectors = nullptr) {
         milcgpu_fatlink_spec how;
         hisq ? milcgpu_hisq_spec(&how) : milcgpu_asqtad_spec(0.9, &how);
         how.svd_relative = 1e-15; // so that some links go by singular values
@@ -62,7 +64,8 @@ struct Handle {
         const milcgpu_field fields[terms] = {field_of(x[0]), field_of(x[1]), field_of(x[2])};
         report = {};
         report.struct_size = sizeof report;
-        return milcgpu_fermion_force(gauge, &spec, fields, &report);
+        return vectors != nullptr ? milcgpu_force_of_vectors(gauge, &spec, vectors, &report)
+                                  : milcgpu_fermion_force(gauge, &spec, fields, &report);
     }
 };
 
@@ -180,6 +183,36 @@ TEST_CASE("forces, updates and links of a trajectory over ranks have the bits of
             const Made many = made_on(state, cut, backend, well);
             CHECK(well);
             check_same(many, one);
+        }
+}
+
+TEST_CASE("a force takes the same vectors on the device twice, over ranks and on emulated cuts", "[ranks][cut][md]") {
+    const State state({4, 4, 4, 8});
+    for (const Backend backend : backends())
+        for (const Cut &cut : {Cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0}, Cut{{4, 4, 4, 8}, {1, 1, 1, 1}, 10}}) {
+            CAPTURE(text_of(cut), name(backend));
+            CHECK(all_well(on_cut(state.fields, cut, backend, [&](Here &here, Ending &) {
+                Handle h(here, state);
+                milcgpu_vectors *vectors = nullptr;
+                demand(milcgpu_vectors_create(here.context, MILCGPU_DOUBLE, terms, &vectors));
+                const std::unique_ptr<milcgpu_vectors, void (*)(milcgpu_vectors *)> end(vectors,
+                                                                                        milcgpu_vectors_destroy);
+                for (int t = 0; t < terms; ++t)
+                    for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
+                        const milcgpu_field from = field_of(h.x[t]);
+                        demand(milcgpu_vectors_load(vectors, t, parity, &from));
+                    }
+                milcgpu_force_report report;
+                h.load();
+                demand(h.force(true, report));
+                const std::vector<double> wanted = h.saved_momenta();
+                for (int time = 0; time < 2; ++time) {
+                    h.load();
+                    demand(h.force(true, report, 0.03, vectors));
+                    if (!same_bits(h.saved_momenta(), wanted))
+                        throw Error(Status::corrupted, "the force is another one");
+                }
+            })));
         }
 }
 

@@ -11,12 +11,16 @@ namespace {
 
 // Ghosts of a vector of a parity, of each of its sources, and the sites that neighbours have as such.
 template <int bytes, int word> struct GhostsOfVector {
-    static constexpr bool fits_slot = true;
+    static constexpr bool fits_slot = true, chosen = true;
     CutLattice lattice;
     int parity;
     int layers;          // of the ghosts
     unsigned char *data; // of source 0
     size_t stride, source_bytes;
+    ActiveSources active = {};
+    MILCGPU_HD bool wanted(const Pieces::Piece &piece, int e) const {
+        return active.has(e / (layers * lattice.layer[piece.mu]));
+    }
     // What the neighbour has as the ghost of a place in a face.
     MILCGPU_HD void load_sent(int mu, int side, int place, const unsigned char *from, uint32_t *w) const {
         const int away = place / lattice.layer[mu];
@@ -38,7 +42,7 @@ template <int bytes, int word> struct GhostsOfVector {
 
 // The nearest links behind, of the direction in which they lie behind. Kind of a piece: parity.
 template <int bytes> struct LinksBehind {
-    static constexpr bool fits_slot = true; // of up to 3 layers
+    static constexpr bool fits_slot = true, chosen = false; // fits: up to 3 layers
     CutLattice lattice;
     unsigned char *data; // block (0, 0)
     size_t stride, block_bytes;
@@ -140,9 +144,10 @@ Halo::Buffers Halo::larger_room(size_t bytes) {
     return room_for(bytes, larger_);
 }
 
-PeerLaunch Halo::before_dslash(const SpinorBlock &in, int parity, bool sent, bool send_out) {
+PeerLaunch Halo::before_dslash(const SpinorBlock &in, int parity, bool sent, bool send_out,
+                               const ActiveSources &active) {
     if (device_.peers() == nullptr || in.sources > 1) {
-        exchange(in, parity);
+        exchange(in, parity, active);
         return {};
     }
     if (!sent)
@@ -268,7 +273,7 @@ void Halo::check_messages(const char *phase, const unsigned char *sent, const un
     });
 }
 
-void Halo::exchange(const SpinorBlock &field, int parity, int layers, int directions) {
+void Halo::exchange(const SpinorBlock &field, int parity, int layers, int directions, const ActiveSources &active) {
     const CutLattice &lattice = geometry_.lattice();
     const auto pieces_of = [&](int sources) {
         Pieces pieces;
@@ -282,9 +287,9 @@ void Halo::exchange(const SpinorBlock &field, int parity, int layers, int direct
         const size_t room = slot_bytes() / Element<bytes>::packed;
         for (int k = 0, count; k < field.sources && of_source > 0; k += count) {
             count = std::min(field.sources - k, static_cast<int>(room / of_source));
-            pass<bytes>(
-                "the halo of a vector", pieces_of(count),
-                GhostsOfVector<bytes, word>{lattice, parity, layers, field[k].data, field.stride, field.source_bytes});
+            pass<bytes>("the halo of a vector", pieces_of(count),
+                        GhostsOfVector<bytes, word>{lattice, parity, layers, field[k].data, field.stride,
+                                                    field.source_bytes, active.from(k)});
         }
     });
 }

@@ -28,6 +28,18 @@ namespace milcgpu {
 
 struct Pieces;
 
+// Which of several sources are worked on: those whose number on the device is not 0, one number a source, so many bytes
+// apart. The same on all ranks.
+struct ActiveSources {
+    const int *first = nullptr; // nullptr: all
+    size_t bytes = 0;
+    MILCGPU_HD bool has(int k) const { return first == nullptr || *at(k) != 0; }
+    ActiveSources from(int k) const { return {first == nullptr ? nullptr : at(k), bytes}; }
+    MILCGPU_HD const int *at(int k) const {
+        return reinterpret_cast<const int *>(reinterpret_cast<const char *>(first) + k * bytes);
+    }
+};
+
 class Halo {
   public:
     // neighbour[mu]: the rank behind [0] and the rank ahead [1], read where mu is cut. Device, ranks and geometry must
@@ -48,7 +60,8 @@ class Halo {
 
     // Before D of `in`, which lives on the sites of `parity`: its ghosts are there then, or with the launch for which
     // this is. sent: the launch before has made `in` and sent them. send_out: this launch makes the `in` of the next.
-    PeerLaunch before_dslash(const SpinorBlock &in, int parity, bool sent = false, bool send_out = false);
+    PeerLaunch before_dslash(const SpinorBlock &in, int parity, bool sent = false, bool send_out = false,
+                             const ActiveSources &active = {});
 
     // To peers, where there are any: before a launch that is told `sent`. And how a launch does that itself.
     void send(const SpinorBlock &in, int parity) {
@@ -60,9 +73,12 @@ class Halo {
     }
 
     // Fills ghosts of `field`, which lives on the sites of `parity`, of all its sources, a slot's worth at a time: all
-    // of them, or the nearest `layers` in the first so many directions.
-    void exchange(const SpinorBlock &field, int parity) { exchange(field, parity, geometry_.lattice().depth, 4); }
-    void exchange(const SpinorBlock &field, int parity, int layers, int directions);
+    // of them, or the nearest `layers` in the first so many directions. Ghosts of sources that are not active may stay
+    // as they are.
+    void exchange(const SpinorBlock &field, int parity, const ActiveSources &active = {}) {
+        exchange(field, parity, geometry_.lattice().depth, 4, active);
+    }
+    void exchange(const SpinorBlock &field, int parity, int layers, int directions, const ActiveSources &active = {});
     // The host has a part in these exchanges, so that no launches with them between are recorded.
     bool needs_host() const { return ranks_.size() > 1 && !by_peers(); }
     // Fills what the backward terms of D read: of the links of each direction mu that is cut, on both parities, the

@@ -47,7 +47,8 @@ struct Pieces {
 
 // Ends: load(piece, e, element) takes what is sent in the place of element e of a piece, store puts what has come.
 // fits_slot: all pieces together are never more than a slot. Else ranks agree on the room each time, because boxes of
-// several sizes may need it on some ranks only.
+// several sizes may need it on some ranks only. chosen: only the elements with wanted(piece, e) travel where kernels
+// store them into the neighbour's memory; the ranks must agree which these are.
 template <int bytes, class Ends> struct ToBuffer {
     Ends ends;
     Pieces pieces;
@@ -85,36 +86,44 @@ template <class Function> __device__ void for_own(int n, const Function &functio
         function(j);
 }
 
-// Elements first to first + n - 1 of all pieces, straight into the neighbours' slots (peers.h).
-template <int bytes, class Ends>
-__global__ void __launch_bounds__(max_block)
-    send_elements(const Ends ends, const Pieces pieces, int first, int n, Peers *peers) {
-    wait_for_previous();
-    const unsigned exchange = exchanges_so_far(peers);
-    wait_for_neighbours(peers, exchange); // so all have read the slot that is filled now
-    const size_t slot = (exchange + 1) % 2 * peers->slot_bytes;
-    for_own(n, [&](int j) {
-        const Pieces::Piece &piece = pieces.of(first + j);
-        Element<bytes> e = {};
-        ends.load(piece, first + j - piece.begin, e.w);
-        e.store(peers->face[2 * piece.mu + 1 - piece.side].slots + slot, n, j);
-    });
-    end_of_exchange(peers, [&](unsigned sent) { tell_neighbours(peers, sent); });
-}
+// A part of all pieces, from element `first` on; count 0: nothing.
+struct PartOfPieces {
+    int first, count;
+};
 
+// Takes what the exchange before has brought to this rank's slot, and sends the next part straight into the neighbours'
+// slots (peers.h). There are two slots, so neither waits for the other.
 template <int bytes, class Ends>
 __global__ void __launch_bounds__(max_block)
-    take_elements(const Ends ends, const Pieces pieces, int first, int n, Peers *peers) {
+    pass_elements(const Ends ends, const Pieces pieces, const PartOfPieces sent, const PartOfPieces taken,
+                  Peers *peers) {
     wait_for_previous();
     const unsigned exchange = exchanges_so_far(peers);
-    wait_for_neighbours(peers, exchange);
-    const unsigned char *const slot = peers->slots + exchange % 2 * peers->slot_bytes;
-    for_own(n, [&](int j) {
-        const Pieces::Piece &piece = pieces.of(first + j);
-        Element<bytes> e;
-        e.load(slot, n, j);
-        ends.store(piece, first + j - piece.begin, e.w);
+    wait_for_neighbours(peers, exchange); // so all have read the slot that is filled now, and filled this rank's
+    const auto for_elements = [&](const PartOfPieces &part, const auto &function) {
+        for_own(part.count, [&](int j) {
+            const Pieces::Piece &piece = pieces.of(part.first + j);
+            const int e = part.first + j - piece.begin;
+            if constexpr (Ends::chosen)
+                if (!ends.wanted(piece, e))
+                    return;
+            function(j, piece, e);
+        });
+    };
+    const size_t filled = (exchange + 1) % 2 * peers->slot_bytes;
+    for_elements(sent, [&](int j, const Pieces::Piece &piece, int e) {
+        Element<bytes> element = {};
+        ends.load(piece, e, element.w);
+        element.store(peers->face[2 * piece.mu + 1 - piece.side].slots + filled, sent.count, j);
     });
+    const unsigned char *const slot = peers->slots + exchange % 2 * peers->slot_bytes;
+    for_elements(taken, [&](int j, const Pieces::Piece &piece, int e) {
+        Element<bytes> element;
+        element.load(slot, taken.count, j);
+        ends.store(piece, e, element.w);
+    });
+    if (sent.count > 0)
+        end_of_exchange(peers, [&](unsigned number) { tell_neighbours(peers, number); });
 }
 
 } // namespace cuda
@@ -126,13 +135,14 @@ template <int bytes, class Ends> void Halo::pass(const char *phase, const Pieces
 #if defined(MILCGPU_WITH_CUDA)
     if (by_peers()) {
         const int at_once = static_cast<int>(slot_bytes() / packed);
-        for (int first = 0; first < n; first += at_once) {
-            const int count = std::min(at_once, n - first), blocks = cuda::exchange_blocks(count);
-            cuda::start(device_, "send to the neighbours", blocks, max_block, cuda::send_elements<bytes, Ends>, ends,
-                        pieces, first, count, device_.peers());
-            cuda::start(device_, "take from the neighbours", blocks, max_block, cuda::take_elements<bytes, Ends>, ends,
-                        pieces, first, count, device_.peers());
-        }
+        cuda::PartOfPieces sent{0, 0};
+        do {
+            const cuda::PartOfPieces taken = sent;
+            sent = {taken.first + taken.count, std::min(at_once, n - taken.first - taken.count)};
+            const int blocks = cuda::exchange_blocks(std::max(sent.count, taken.count));
+            cuda::start(device_, "exchange with the neighbours", blocks, max_block, cuda::pass_elements<bytes, Ends>,
+                        ends, pieces, sent, taken, device_.peers());
+        } while (sent.count > 0);
         return;
     }
 #endif

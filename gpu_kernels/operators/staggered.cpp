@@ -25,8 +25,10 @@ void StaggeredOperator::launch(Device &device, const HalfCall &half, Epilogue ep
     D.parity = parity;
     D.fat = links_.fat, D.lng = links_.lng;
     check_call(D, epilogue);
-    if (halo_ != nullptr)
-        D.exchange = halo_->before_dslash(half.in, 1 - parity, half.in_sent, half.send_out);
+    if (halo_ != nullptr) {
+        const ActiveSources active{half.cg != nullptr ? &half.cg->active : nullptr, sizeof(CgState)};
+        D.exchange = halo_->before_dslash(half.in, 1 - parity, half.in_sent, half.send_out, active);
+    }
     kernel(epilogue, half).launch(device, D, epilogue);
 }
 
