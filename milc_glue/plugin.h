@@ -85,6 +85,9 @@ size_t milcgpu_plugin_block_bytes(const void *block);
 /* memset and memcpy; 0: not done. */
 int milcgpu_plugin_fill(void *to, int byte, size_t bytes);
 int milcgpu_plugin_copy(void *to, const void *from, size_t bytes);
+/* part(what, from, to) for pieces of 0 ... n - 1, by all threads. -1: not done, for the reasons for which there are no
+ * blocks; else the results of `part`, or-ed. */
+int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what);
 /* What MILC's check_unitarity returns for the links of `sites` sites, whose first links lie `pitch` bytes apart: the
  * largest deviation of a row from length 1, or of two rows from being orthogonal. Before the start, too. 1 where MILC's
  * own is wanted (MILCGPU_OFF, MILCGPU_COMPARE), or a number is not finite. */

@@ -111,6 +111,47 @@ TEST_CASE("milc_host: large blocks of MILC's memory come from the pool, and from
         }
 }
 
+TEST_CASE("milc_host: all threads make MILC's tables of neighbours and its random numbers", "[milc_host][sanitize]") {
+    const std::string host = "MILCGPU_BACKEND=host ", wrong = " of 19 checks wrong";
+    const auto set_up = [&](const std::string &setting, const char *broken) {
+        const Run r = run("hisq-P2", host + setting, std::string("set_up ") + broken);
+        UNSCOPED_INFO(setting << " " << broken << "\n" << r.output);
+        return r;
+    };
+    for (const char *program : {"asqtad-P1", "hisq-P2"})
+        for (const char *setting : {"", "MILC_HOST_LAYOUT=shuffled "}) {
+            const Run r = run(program, host + setting, "set_up");
+            INFO(program << " " << setting << "\n" << r.output);
+            CHECK(r.status == 0);
+            CHECK(r.says("0" + wrong));
+            CHECK(r.says("MILC's own: 0 entries, 0 seeds"));
+            CHECK(r.count("seeded again") == 1);
+        }
+    for (const char *setting : {"MILCGPU_POOL=0", "MILCGPU_OFF=1", "MILC_HOST_RANKS=2"}) { // 18 tables of 384 sites
+        const Run r = set_up(setting, "none");
+        CHECK(r.says("0" + wrong));
+        CHECK(r.says("MILC's own: 6912 entries, 768 seeds"));
+        CHECK(r.count("seeded again") == 1);
+    }
+    // MILC says what is wrong with a map, and ends the run.
+    for (const auto &[broken, words] : {std::pair("outside", "a map leaves the lattice"),
+                                        std::pair("parity", "a map changes the parity"),
+                                        std::pair("inverse", "a map is not its inverse")}) {
+        const Run r = set_up("", broken);
+        CHECK(r.status != 0);
+        CHECK(r.says("MILC's own: 0 entries, 0 seeds"));
+        CHECK(r.says(words));
+    }
+    // A MILC that keeps its tables in another way: no run with wrong neighbours.
+    for (const char *tables : {"MILC_HOST_TABLES=swapped", "MILC_HOST_TABLES=more"}) {
+        const Run r = set_up(tables, "none");
+        CHECK(r.status != 0);
+        CHECK(r.says("milcgpu: MILC keeps its tables of neighbours in another way than milcgpu knows: the run ends"));
+        CHECK_FALSE(r.says("checks wrong"));
+        CHECK(set_up(std::string("MILCGPU_POOL=0 ") + tables, "none").says("0" + wrong));
+    }
+}
+
 TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC's lines and counters",
           "[milc_host][measurements][invert]") {
     const auto inverts = [](const char *program, const std::string &setting, const std::string &fault) {

@@ -208,6 +208,17 @@ int milcgpu_plugin_copy(void *to, const void *from, size_t bytes) {
     return 1;
 }
 
+int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what) {
+    if (pool == nullptr)
+        return -1;
+    constexpr size_t piece = 2048;
+    int results = 0;
+#pragma omp parallel for reduction(| : results)
+    for (size_t from = 0; from < n; from += piece)
+        results |= part(what, from, std::min(from + piece, n));
+    return results;
+}
+
 void milcgpu_plugin_wake(void) {
     answer_of("the GPU's early start", "It starts with the first routine", 0, [] {
         const std::optional<Settings> settings = settings_if_good();

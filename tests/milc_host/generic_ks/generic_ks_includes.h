@@ -3,6 +3,7 @@
 #define GENERIC_KS_INCLUDES_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,6 +15,7 @@ typedef double Real;
 
 enum { ODD = 1, EVEN = 2, EVENANDODD = 3 };
 enum { XUP, YUP, ZUP, TUP };
+#define OPP_DIR(d) (7 - (d))
 enum { OFF, ON };
 enum { CONTINUE = 10, FRESH };
 #define node0_printf                                                                                                   \
@@ -47,8 +49,15 @@ typedef struct {
 } anti_hermitmat;
 
 typedef struct {
+    uint32_t state, step;
+} double_prn;
+#define SITERAND 1
+
+typedef struct {
     short x, y, z, t;
     char parity;
+    uint32_t index;
+    double_prn site_prn;
     su3_matrix link[4], old_link[4];
     anti_hermitmat mom[4];
     Real phase[4];
@@ -105,6 +114,27 @@ int node_number(int x, int y, int z, int t);
 void initialize_machine(int *argc, char ***argv);
 void normal_exit(int status);
 void terminate(int status);
+
+/* Tables of neighbours, and random numbers. */
+#define FORWARDS 1
+#define BACKWARDS (-1)
+#define OWN_INVERSE 0
+#define WANT_INVERSE 1
+#define NO_INVERSE 2
+#define ALLOW_EVEN_ODD 0
+#define NO_EVEN_ODD 1
+#define SAME_PARITY 0
+#define SWITCH_PARITY 1
+#define SCRAMBLE_PARITY 2
+typedef void (*neighbour_map)(int, int, int, int, int *, int, int *, int *, int *, int *);
+typedef struct {
+    int unused;
+} msg_tag;
+void make_nn_gathers(void);
+int make_gather(neighbour_map map, int *args, int inverse, int want_even_odd, int parity_conserve);
+msg_tag *start_gather_field(void *field, size_t size, int index, int parity, char **dest);
+void initialize_prn(double_prn *prn, uint32_t seed, uint32_t index);
+void initialize_site_prn_from_seed(uint32_t seed);
 
 void report_status(quark_invert_control *qic);
 int ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
