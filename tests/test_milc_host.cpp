@@ -152,6 +152,35 @@ TEST_CASE("milc_host: all threads make MILC's tables of neighbours and its rando
     }
 }
 
+TEST_CASE("milc_host: all threads read a lattice file of MILC's", "[milc_host][sanitize]") {
+    const std::string host = "MILCGPU_BACKEND=host ";
+    const auto read = [&](const std::string &program, const std::string &setting, const std::string &what) {
+        const std::string file = std::string(MILC_HOST_PROGRAMS) + program + "/" + what + ".lat";
+        const Run r = run(program, host + setting, "lattice_file " + file + " " + what);
+        UNSCOPED_INFO(program << " " << setting << " " << what << "\n" << r.output);
+        return r;
+    };
+    for (const char *program : {"asqtad-P1", "hisq-P2"})
+        for (const char *what : {"natural", "reversed", "listed", "reversed-listed"}) {
+            const Run ours = read(program, "MILC_HOST_LAYOUT=shuffled", what), milcs = read(program, "MILCGPU_POOL=0", what);
+            CHECK(ours.says("\n0 of 2 checks wrong"));
+            CHECK(ours.says("MILC's own: 0 sites"));
+            CHECK(milcs.says("MILC's own: 384 sites"));
+            CHECK(ours.says(" OK\n"));
+            // All that MILC prints of the file.
+            const auto upto = [](const Run &r) { return r.output.substr(0, r.output.find("MILC's own")); };
+            CHECK(upto(ours) == upto(milcs));
+            CHECK(ours.says("Time stamp of a test\nChecksums "));
+        }
+    const Run bad = read("hisq-P2", "", "bad");
+    CHECK(bad.says("are others"));
+    CHECK(bad.says("MILC's own: 0 sites"));
+    const Run shorter = read("hisq-P2", "", "short");
+    CHECK(shorter.status != 0);
+    CHECK(shorter.says("a lattice file ends early"));
+    CHECK_FALSE(shorter.says("Restored"));
+}
+
 TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC's lines and counters",
           "[milc_host][measurements][invert]") {
     const auto inverts = [](const char *program, const std::string &setting, const std::string &fault) {

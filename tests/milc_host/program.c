@@ -8,6 +8,7 @@
  *   program dirac [a fault: none, device, memory, flip]: D and contractions of Dirac fields, in clover.c
  *   program memory [pool, or glibc]: where large blocks of memory come from
  *   program set_up [none, or the rule that a map breaks: outside, parity, inverse]: in set_up.c
+ *   program lattice_file FILE [natural, reversed, listed, both of these, short, bad]: in set_up.c
  *   program measurements: measurements.c alone
  *   program gauge: gauge fixing and APE smearing alone
  *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
@@ -27,6 +28,7 @@ void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
 void inject(const char *fault);
 void trajectory(const char *fault, const char *at);
 void try_set_up(const char *broken);
+void try_lattice_file(const char *name, const char *what);
 void try_measurements(fn_links_t *fn);
 void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault);
 void try_clover(const char *fault);
@@ -639,8 +641,11 @@ int main(int argc, char **argv) {
     }
     nx = 4, ny = 6, nz = 4, nt = 4;
     make_lattice();
-    if (strcmp(fault, "set_up") == 0) {
-        try_set_up(argc > 2 ? argv[2] : "none");
+    if (strcmp(fault, "set_up") == 0 || (strcmp(fault, "lattice_file") == 0 && argc > 3)) {
+        if (strcmp(fault, "set_up") == 0)
+            try_set_up(argc > 2 ? argv[2] : "none");
+        else
+            try_lattice_file(argv[2], argv[3]);
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }

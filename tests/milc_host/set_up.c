@@ -1,10 +1,12 @@
-/* What MILC does as it begins: tables of neighbours, and the sites' random numbers. */
+/* What MILC does as it begins: tables of neighbours, the sites' random numbers, and its lattice from a file. */
+#define _XOPEN_SOURCE 700 /* ftruncate */
 #include "../generic_ks/generic_ks_includes.h"
 #include <string.h>
+#include <unistd.h>
 
 void check(int good, const char *what, double value);
 
-extern size_t sites_tabulated, sites_seeded; /* by MILC's own */
+extern size_t sites_tabulated, sites_seeded, sites_read; /* by MILC's own */
 
 static void third(int x, int y, int z, int t, int *args, int fb, int *x2, int *y2, int *z2, int *t2) {
     const int extent[4] = {nx, ny, nz, nt};
@@ -58,6 +60,75 @@ static void try_seeds(void) {
     }
     check(wrong == 0, "random numbers of the sites", wrong);
     initialize_site_prn_from_seed(77); /* MILC warns */
+}
+
+/* A link's number: others for each site, matrix and element, and exact as a float. */
+static float number_of(int site_number, int k) { return (float)((site_number * 72 + k) * 37 % 65521) / 1024 - 20; }
+
+static void put(FILE *f, uint32_t w, int turned_round) {
+    unsigned char b[4];
+    memcpy(b, &w, 4);
+    if (turned_round)
+        fputc(b[3], f), fputc(b[2], f), fputc(b[1], f), fputc(b[0], f);
+    else
+        fwrite(b, 1, 4, f);
+}
+
+/* The k-th site of the file. */
+static int in_file(int k, int listed) { return listed ? (int)((7 * (size_t)k + 5) % volume) : k; }
+
+/* what: reversed or listed, or both; short: by a float; bad: a checksum; else natural. */
+static void write_file(const char *name, const char *what) {
+    const int turned_round = strstr(what, "reversed") != NULL, listed = strstr(what, "listed") != NULL;
+    const int extents[4] = {nx, ny, nz, nt};
+    char stamp[64] = "of a test";
+    uint32_t sums[2] = {0, 0};
+    FILE *f = fopen(name, "wb");
+    size_t rank, n = 0;
+    int k, pass;
+    put(f, GAUGE_VERSION_NUMBER, turned_round);
+    for (k = 0; k < 4; k++)
+        put(f, extents[k], turned_round);
+    fwrite(stamp, 1, sizeof stamp, f);
+    put(f, listed, turned_round);
+    for (rank = 0; listed && rank < volume; rank++)
+        put(f, in_file((int)rank, 1), turned_round);
+    for (pass = 0; pass < 2; pass++) {
+        for (rank = n = 0; rank < volume; rank++)
+            for (k = 0; k < 72; k++, n++) {
+                const float value = number_of(in_file((int)rank, listed), k);
+                uint32_t w, i;
+                memcpy(&w, &value, 4);
+                if (pass == 1)
+                    put(f, w, turned_round);
+                for (i = 0; pass == 0 && i < 2; i++) {
+                    const int turn = (int)(n % (i == 0 ? 29 : 31));
+                    sums[i] ^= turn == 0 ? w : w << turn | w >> (32 - turn);
+                }
+            }
+        if (pass == 0)
+            put(f, sums[0] + (strcmp(what, "bad") == 0), turned_round), put(f, sums[1], turned_round);
+        if (pass == 1 && strcmp(what, "short") == 0 && fseek(f, -4, SEEK_CUR) == 0)
+            fflush(f), check(ftruncate(fileno(f), ftell(f)) == 0, "a short file", 0);
+    }
+    fclose(f);
+}
+
+void try_lattice_file(const char *name, const char *what) {
+    gauge_file *gf;
+    size_t i;
+    int k, wrong = 0;
+    write_file(name, what);
+    for (i = 0; i < volume; i++)
+        memset(lattice[i].link, 0, sizeof lattice[i].link);
+    gf = restore_serial(name);
+    remove(name);
+    for (i = 0; i < volume; i++)
+        for (k = 0; k < 72; k++)
+            wrong += ((const Real *)lattice[i].link)[k] != number_of((int)lattice[i].index, k);
+    check(wrong == 0, "links of a file", wrong);
+    check(gf->header->dims[1] == ny && gf->rank2rcv == NULL, "the header that MILC keeps", gf->header->dims[1]);
+    printf("MILC's own: %lu sites\n", (unsigned long)sites_read);
 }
 
 void try_set_up(const char *what) {

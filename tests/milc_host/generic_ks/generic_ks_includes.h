@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/types.h>
 
 #if MILC_PRECISION == 1
 typedef float Real;
@@ -135,6 +136,29 @@ int make_gather(neighbour_map map, int *args, int inverse, int want_even_odd, in
 msg_tag *start_gather_field(void *field, size_t size, int index, int parity, char **dest);
 void initialize_prn(double_prn *prn, uint32_t seed, uint32_t index);
 void initialize_site_prn_from_seed(uint32_t seed);
+
+/* Lattice files. */
+#define GAUGE_VERSION_NUMBER 20103
+typedef struct {
+    int magic_number;
+    char time_stamp[64];
+    int dims[4], header_bytes, order;
+} gauge_header;
+typedef struct {
+    uint32_t sum31, sum29;
+} gauge_check;
+typedef struct {
+    FILE *fp;
+    gauge_header *header;
+    char *filename;
+    int byterevflag, *rank2rcv;
+    gauge_check check;
+} gauge_file;
+int g_seek(FILE *stream, off_t offset, int whence);
+gauge_file *r_serial_i(const char *filename);
+void r_serial_f(gauge_file *gf);
+void read_checksum(int parallel, gauge_file *gf, gauge_check *made);
+gauge_file *restore_serial(const char *filename);
 
 void report_status(quark_invert_control *qic);
 int ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
