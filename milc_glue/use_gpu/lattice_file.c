@@ -78,7 +78,8 @@ static gauge_file *restore(const char *name, int file) {
     const off_t list_bytes = gf->rank2rcv != NULL ? (off_t)(volume * sizeof(int32_t)) : 0;
     const off_t sums_at = gf->header->header_bytes + list_bytes;
     reading r = {file, sums_at + (off_t)sizeof gf->check, gf, 0, 0};
-    const int done = milcgpu_plugin_by_all_threads(volume, read_part, &r) == 0 && g_seek(gf->fp, sums_at, SEEK_SET) >= 0;
+    const int done =
+        milcgpu_plugin_by_all_threads(volume, read_part, &r) == 0 && g_seek(gf->fp, sums_at, SEEK_SET) >= 0;
     if (done) {
         gauge_check made;
         made.sum29 = r.sum29;
@@ -94,7 +95,8 @@ static gauge_file *restore(const char *name, int file) {
 
 gauge_file *__wrap_restore_serial(const char *name) {
     gauge_file *gf = NULL;
-    const int file = numnodes() == 1 && milcgpu_plugin_by_all_threads(0, read_part, NULL) == 0 ? open(name, O_RDONLY) : -1;
+    const int file =
+        numnodes() == 1 && milcgpu_plugin_by_all_threads(0, read_part, NULL) == 0 ? open(name, O_RDONLY) : -1;
     if (file >= 0) {
         if (is_known(file))
             gf = restore(name, file);

@@ -3,9 +3,7 @@
 #include "../generic_ks/generic_ks_includes.h"
 #include <string.h>
 
-static struct {
-    int *neighbour;
-} *tables;
+static struct { int *neighbour; } * tables;
 static int n_tables;
 size_t sites_tabulated; /* by this file */
 
@@ -90,7 +88,8 @@ void make_nn_gathers(void) {
 }
 
 msg_tag *start_gather_field(void *field, size_t size, int index, int parity, char **dest) {
-    const size_t from = parity == ODD ? even_sites_on_node : 0, to = parity == EVEN ? even_sites_on_node : sites_on_node;
+    const size_t from = parity == ODD ? even_sites_on_node : 0,
+                 to = parity == EVEN ? even_sites_on_node : sites_on_node;
     size_t i;
     for (i = from; i < to; i++)
         dest[i] = (char *)field + tables[index].neighbour[i] * size;

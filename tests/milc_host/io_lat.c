@@ -1,5 +1,5 @@
-/* Lattice files of MILC's version 5: number, extents, time stamp, order of the sites, [their list], two checksums, links
- * as floats. */
+/* Lattice files of MILC's version 5: number, extents, time stamp, order of the sites, [their list], two checksums,
+ * links as floats. */
 #include "../generic_ks/generic_ks_includes.h"
 #include <string.h>
 
@@ -62,7 +62,7 @@ void read_checksum(int parallel, gauge_file *gf, gauge_check *made) {
     gf->check.sum29 = word_of(gf);
     gf->check.sum31 = word_of(gf);
     printf(gf->check.sum29 == made->sum29 && gf->check.sum31 == made->sum31 ? "Checksums %x %x OK\n"
-                                                                           : "Checksums %x %x are others\n",
+                                                                            : "Checksums %x %x are others\n",
            made->sum29, made->sum31);
 }
 
