@@ -201,6 +201,7 @@ void milcgpu_plugin_gather_links(const void *first, size_t pitch, void *to);
 /* Room for a field of links, for free(): in large pages where the system has them, because MILC makes such fields anew
  * for every step, and touching them first costs more than making the links. NULL when there is none. */
 void *milcgpu_plugin_room(size_t bytes);
+void *milcgpu_plugin_untouched_room(size_t bytes); /* its pages come as somebody writes them, if ever */
 
 /* One line each, and an entry for the summary. 1: within tolerance. For the solver: residuals of both solutions are
  * recomputed in double and compared with what was asked; the difference with what the residuals allow. */

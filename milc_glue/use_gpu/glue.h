@@ -30,6 +30,8 @@ int milcgpu_takes_over(void);
 
 /* Memory for what MILC's own routine allocates, too. Where there is none, the run ends, as MILC's routine ends it. */
 void *milcgpu_room(size_t bytes, const char *what);
+/* The same of fields that will probably not be written: their pages come as somebody does. */
+void *milcgpu_untouched_room(size_t bytes, const char *what);
 
 /* Memory for what MILC's own routine does without. All ranks call it; NULL on all of them where there is none on one,
  * after one line that says what is left out: "no room in the host's memory for `what`". */

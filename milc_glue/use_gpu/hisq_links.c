@@ -35,15 +35,17 @@ static fn_links_t *new_fn_links(void) {
     return fn;
 }
 
-static hisq_auxiliary_t *create_auxiliary(const ks_action_paths_hisq *ap) {
+/* used: whether they will be filled. */
+static hisq_auxiliary_t *create_auxiliary(const ks_action_paths_hisq *ap, int used) {
+    void *(*const make)(size_t, const char *) = used ? milcgpu_room : milcgpu_untouched_room;
     hisq_auxiliary_t *aux = (hisq_auxiliary_t *)milcgpu_room(sizeof(hisq_auxiliary_t), "HISQ auxiliary links");
     memset(aux, 0, sizeof *aux);
     aux->phases_in = 1;
     aux->WeqY = ap->ugroup == UNITARIZE_U3;
-    aux->U_link = (su3_matrix *)milcgpu_room(LINK_BYTES, "U links");
-    aux->V_link = (su3_matrix *)milcgpu_room(LINK_BYTES, "V links");
-    aux->Y_unitlink = (su3_matrix *)milcgpu_room(LINK_BYTES, "Y links");
-    aux->W_unitlink = aux->WeqY ? aux->Y_unitlink : (su3_matrix *)milcgpu_room(LINK_BYTES, "W links");
+    aux->U_link = (su3_matrix *)make(LINK_BYTES, "U links");
+    aux->V_link = (su3_matrix *)make(LINK_BYTES, "V links");
+    aux->Y_unitlink = (su3_matrix *)make(LINK_BYTES, "Y links");
+    aux->W_unitlink = aux->WeqY ? aux->Y_unitlink : (su3_matrix *)make(LINK_BYTES, "W links");
     return aux;
 }
 
@@ -145,7 +147,7 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
                                    ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
     const int alone = milcgpu_md_links_alone() && !want_deps && ap->n_naiks <= MILCGPU_MOST_LINK_SETS;
     double seconds;
-    int i, done;
+    int i, fill, done;
     memset(&milcgpu_unfilled, 0, sizeof milcgpu_unfilled);
     if (!milcgpu_takes_over() ||
         !milcgpu_serves_routine(
@@ -156,11 +158,12 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
         return;
     }
     seconds = -milcgpu_plugin_seconds();
-    *aux = create_auxiliary(ap);
+    fill = !alone && fills_auxiliary(want_deps);
+    *aux = create_auxiliary(ap, alone || fill);
     for (i = 0; i < ap->n_naiks; i++)
         fn[i] = new_fn_links();
     *fn_deps = want_deps ? new_fn_links() : NULL;
-    done = make_hisq(info, fn, *fn_deps, *aux, ap, links, alone, !alone && fills_auxiliary(want_deps));
+    done = make_hisq(info, fn, *fn_deps, *aux, ap, links, alone, fill);
     if (!done) {
         destroy_hisq_links_milc(ap, *aux, fn, *fn_deps);
         cpu_hisq(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
