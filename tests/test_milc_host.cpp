@@ -325,6 +325,27 @@ TEST_CASE("milc_host: auxiliary links that MILC does not want are not copied", "
     }
 }
 
+TEST_CASE("milc_host: links of a program that measures are on the device alone until MILC reads them", "[milc_host]") {
+    const auto waiting = [](const char *program, const std::string &setting, const std::string &fault) {
+        const Run r = run(program, "MILCGPU_BACKEND=host " + setting, "waiting " + fault);
+        UNSCOPED_INFO(program << " " << setting << " " << fault << "\n" << r.output);
+        CHECK(r.status == 0);
+        CHECK(r.says("\n0 of "));
+        return r;
+    };
+    for (const char *program : {"hisq-P1", "hisq-P2"}) {
+        const Run r = waiting(program, "MILCGPU_RESIDENT=nan", "none");
+        for (const char *line : {"made: they wait 1\n", "used: they wait 1\n", "read: they wait 0\n"})
+            CHECK(r.says(line));
+        CHECK(r.calls("create_hisq_links_milc").second == 0);
+        waiting(program, "MILCGPU_RESIDENT=1", "none");
+    }
+    for (const char *setting : {"MILCGPU_RESIDENT=0", "MILCGPU_COMPARE=strict", "MILCGPU_OFF=1"})
+        CHECK(waiting("hisq-P2", setting, "none").says("made: they wait 0\n"));
+    for (const char *fault : {"device", "memory", "flip"})
+        CHECK(waiting("hisq-P2", "MILCGPU_RESIDENT=nan", fault).says("made: they wait 1\n"));
+}
+
 TEST_CASE("milc_host: gauge fixing and APE smearing, MILC's lines and links", "[milc_host][measurements]") {
     for (const char *program : {"asqtad-P1", "hisq-P2"})
         for (const char *setting : {"MILCGPU_COMPARE=0", "MILCGPU_COMPARE=strict", "MILCGPU_OFF=1"}) {

@@ -71,9 +71,12 @@ void milcgpu_md_need(int what, const char *who);
  * were some. */
 void milcgpu_need_vectors(void);
 int milcgpu_fill_links(void);
+/* The same of links that wait for somebody to read them (links.h). */
+int milcgpu_fill_waiting(void);
 static inline void milcgpu_need_fields(void) {
     milcgpu_need_vectors();
     milcgpu_fill_links();
+    milcgpu_fill_waiting();
 }
 
 /* Whether links that are made now are for the device alone; whether there are such links; their fields are filled from

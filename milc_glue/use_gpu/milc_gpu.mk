@@ -30,7 +30,7 @@ milcgpu_wrapped_always := initialize_machine normal_exit check_unitarity reunita
   restore_serial
 milcgpu_wrapped := ks_congrad_parity_cpu ks_congrad_block_parity_cpu ks_congrad_site ks_congrad ks_multicg_offset_field_cpu \
   dslash_fn_field load_fn_links_cpu load_fatlinks_cpu load_lnglinks create_hisq_links_milc create_G_from_site \
-  fermion_links_want_aux get_fatbacklinks get_lngbacklinks destroy_fn_links boundary_twist_fn \
+  fermion_links_want_aux get_fatlinks get_lnglinks get_fatbacklinks get_lngbacklinks destroy_fn_links boundary_twist_fn \
   $(milcgpu_wrapped_always) gaugefix ape_smear_4D bicgilu_cl_field_cpu bicgilu_w_field dslash_w_field \
   meson_cont_mom meson_open_mom
 # Of wilson_flow.

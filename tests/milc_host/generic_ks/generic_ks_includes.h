@@ -93,6 +93,7 @@ typedef struct {
 
 typedef struct {
     double bdry_phase[4];
+    int r0[4];
 } link_phase_info_t;
 
 typedef struct {
