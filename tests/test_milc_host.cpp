@@ -2,9 +2,11 @@
 // and looks at what they say.
 #include "tests/install_support.h"
 #include "tests/support.h"
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <omp.h>
 #include <sstream>
 #include <string>
 
@@ -150,6 +152,19 @@ TEST_CASE("milc_host: all threads make MILC's tables of neighbours and its rando
         CHECK_FALSE(r.says("checks wrong"));
         CHECK(set_up(std::string("MILCGPU_POOL=0 ") + tables, "none").says("0" + wrong));
     }
+}
+
+TEST_CASE("milc_host: a core is left to the thread that starts the GPU", "[milc_host]") {
+    const int cores = std::max(omp_get_num_procs(), 3); // of as many threads, one is spared
+    const auto threads = [&](const std::string &setting) {
+        const Run r = run("hisq-P2", milcgpu::format("OMP_NUM_THREADS=%d ", cores) + setting, "threads");
+        UNSCOPED_INFO(setting << "\n" << r.output);
+        CHECK(r.says(milcgpu::format("threads then: %d\n", cores)));
+        return r;
+    };
+    CHECK(threads("").says(milcgpu::format("threads while the GPU starts: %d\n", cores - 1)));
+    CHECK(threads("MILCGPU_BACKEND=host").says(milcgpu::format("threads while the GPU starts: %d\n", cores)));
+    CHECK(threads("MILCGPU_OFF=1").says(milcgpu::format("threads while the GPU starts: %d\n", cores)));
 }
 
 TEST_CASE("milc_host: all threads read a lattice file of MILC's", "[milc_host][sanitize]") {

@@ -25,7 +25,7 @@ $(error milcgpu: libmilcgpu.so or milcgpu.h is missing in $(or $(MILCGPU_LIB),$(
   (in its source tree: make lib), or leave its word out of this line)
 endif
 
-milcgpu_wrapped_always := initialize_machine normal_exit check_unitarity reunitarize_cpu nersc_cksum phaseset \
+milcgpu_wrapped_always := initialize_machine normal_exit check_unitarity reunitarize_cpu nersc_cksum \
   malloc calloc realloc free memset memcpy make_nn_gathers make_gather initialize_site_prn_from_seed \
   restore_serial
 milcgpu_wrapped := ks_congrad_parity_cpu ks_congrad_block_parity_cpu ks_congrad_site ks_congrad ks_multicg_offset_field_cpu \

@@ -8,17 +8,20 @@
  *   program dirac [a fault: none, device, memory, flip]: D and contractions of Dirac fields, in clover.c
  *   program memory [pool, or glibc]: where large blocks of memory come from
  *   program waiting [a fault: none, device, memory, flip]: links that nobody reads
+ *   program threads: how many OpenMP has
  *   program set_up [none, or the rule that a map breaks: outside, parity, inverse]: in set_up.c
  *   program lattice_file FILE [natural, reversed, listed, both of these, short, bad]: in set_up.c
  *   program measurements: measurements.c alone
  *   program gauge: gauge fixing and APE smearing alone
  *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
  */
+#define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 #include "../include/umethod.h"
 #include "ks_spectrum_includes.h"
 #include "plugin.h"
+#include <dlfcn.h>
 #include <math.h>
 #include <quark_action.h>
 #include <string.h>
@@ -715,6 +718,19 @@ static void try_memory(int pooled) {
     free(NULL);
 }
 
+/* As MILC's loops would use them. */
+static int openmp_threads(void) {
+    int (*const asked)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "omp_get_max_threads");
+    return asked != NULL ? asked() : 0;
+}
+
+static void try_threads(void) {
+    printf("threads while the GPU starts: %d\n", openmp_threads());
+    fill_gauge_field(900);
+    free(create_G_from_site()); /* the first routine */
+    printf("threads then: %d\n", openmp_threads());
+}
+
 int main(int argc, char **argv) {
     const char *fault = argc > 1 ? argv[1] : "none";
     ks_action_paths asqtad;
@@ -732,6 +748,10 @@ int main(int argc, char **argv) {
     }
     nx = 4, ny = 6, nz = 4, nt = 4;
     make_lattice();
+    if (strcmp(fault, "threads") == 0) {
+        try_threads();
+        normal_exit(0);
+    }
     if (strcmp(fault, "set_up") == 0 || (strcmp(fault, "lattice_file") == 0 && argc > 3)) {
         if (strcmp(fault, "set_up") == 0)
             try_set_up(argc > 2 ? argv[2] : "none");
