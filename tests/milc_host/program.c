@@ -637,7 +637,9 @@ static void waiting(const char *fault) {
     check_sets(&ours, &milcs);
     printf("read: they wait %d\n", wait(&ours));
     solve_with(&ours, &milcs);
-    make_sets(&later, &milcs_later, &hisq, 810); /* as others wait */
+    drop_sets(&ours, &hisq);
+    drop_sets(&milcs, &hisq);
+    make_sets(&later, &milcs_later, &hisq, 810); /* these wait as the next are made */
     make_sets(&ours, &milcs, &hisq, 820);
     check_sets(&later, &milcs_later);
     drop_sets(&later, &hisq);

@@ -129,6 +129,7 @@ void try_lattice_file(const char *name, const char *what) {
     check(wrong == 0, "links of a file", wrong);
     check(gf->header->dims[1] == ny && gf->rank2rcv == NULL, "the header that MILC keeps", gf->header->dims[1]);
     printf("MILC's own: %lu sites\n", (unsigned long)sites_read);
+    free(gf->header), free(gf);
 }
 
 void try_set_up(const char *what) {
