@@ -90,7 +90,11 @@ static gauge_file *restore(const char *name, int file) {
         fflush(stdout);
     }
     r_serial_f(gf);
-    return done ? gf : NULL;
+    if (done)
+        return gf;
+    free(gf->header);
+    free(gf);
+    return NULL;
 }
 
 gauge_file *__wrap_restore_serial(const char *name) {
