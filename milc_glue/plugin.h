@@ -85,6 +85,9 @@ size_t milcgpu_plugin_block_bytes(const void *block);
 /* memset and memcpy; 0: not done. */
 int milcgpu_plugin_fill(void *to, int byte, size_t bytes);
 int milcgpu_plugin_copy(void *to, const void *from, size_t bytes);
+/* part(what, from, to) for pieces of 0 ... n - 1, by all threads. -1: not done, for the reasons for which there are no
+ * blocks; else the results of `part`, or-ed. */
+int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what);
 /* What MILC's check_unitarity returns for the links of `sites` sites, whose first links lie `pitch` bytes apart: the
  * largest deviation of a row from length 1, or of two rows from being orthogonal. Before the start, too. 1 where MILC's
  * own is wanted (MILCGPU_OFF, MILCGPU_COMPARE), or a number is not finite. */
@@ -198,6 +201,7 @@ void milcgpu_plugin_gather_links(const void *first, size_t pitch, void *to);
 /* Room for a field of links, for free(): in large pages where the system has them, because MILC makes such fields anew
  * for every step, and touching them first costs more than making the links. NULL when there is none. */
 void *milcgpu_plugin_room(size_t bytes);
+void *milcgpu_plugin_untouched_room(size_t bytes); /* its pages come as somebody writes them, if ever */
 
 /* One line each, and an entry for the summary. 1: within tolerance. For the solver: residuals of both solutions are
  * recomputed in double and compared with what was asked; the difference with what the residuals allow. */

@@ -85,5 +85,6 @@ void *milcgpu_plugin_room(size_t bytes) {
     void *const block = milcgpu_plugin_block(bytes, 0);
     return block != nullptr ? block : host_room(bytes);
 }
+void *milcgpu_plugin_untouched_room(size_t bytes) { return host_room(bytes); }
 
 } // extern "C"

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <omp.h>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -106,11 +107,23 @@ bool only_original() {
 // Lives as long as the process: MILC may free a field at any time.
 HostPool *pool = nullptr;
 
-// Started by milcgpu_plugin_wake(). The process does not exit in the middle of it.
+// Started by milcgpu_plugin_wake(). The process does not exit in the middle of it. Where OpenMP has a thread for each
+// core, MILC's loops have one less meanwhile: all would wait for the one that shares its core.
 std::thread waking;
+int threads_then = 0; // 0: as they were
+void spare_a_thread() {
+    const int threads = omp_get_max_threads();
+    if (threads < omp_get_num_procs() || threads < 3)
+        return;
+    threads_then = threads;
+    omp_set_num_threads(threads - 1);
+}
 void wait_until_awake() {
     if (waking.joinable())
         waking.join();
+    if (threads_then != 0 && omp_get_max_threads() == threads_then - 1)
+        omp_set_num_threads(threads_then);
+    threads_then = 0;
 }
 
 bool tables_are_due = false;
@@ -208,6 +221,17 @@ int milcgpu_plugin_copy(void *to, const void *from, size_t bytes) {
     return 1;
 }
 
+int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what) {
+    if (pool == nullptr)
+        return -1;
+    constexpr size_t piece = 2048;
+    int results = 0;
+#pragma omp parallel for reduction(| : results)
+    for (size_t from = 0; from < n; from += piece)
+        results |= part(what, from, std::min(from + piece, n));
+    return results;
+}
+
 void milcgpu_plugin_wake(void) {
     answer_of("the GPU's early start", "It starts with the first routine", 0, [] {
         const std::optional<Settings> settings = settings_if_good();
@@ -215,6 +239,7 @@ void milcgpu_plugin_wake(void) {
             return 0;
         const int ordinal = settings->is_given("MILCGPU_DEVICE") ? std::stoi((*settings)["MILCGPU_DEVICE"]) : 0;
         waking = std::thread([ordinal] { wake(ordinal); });
+        spare_a_thread();
         std::atexit(wait_until_awake);
         return 0;
     });

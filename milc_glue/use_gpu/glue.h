@@ -30,10 +30,15 @@ int milcgpu_takes_over(void);
 
 /* Memory for what MILC's own routine allocates, too. Where there is none, the run ends, as MILC's routine ends it. */
 void *milcgpu_room(size_t bytes, const char *what);
+/* The same of fields that will probably not be written: their pages come as somebody does. */
+void *milcgpu_untouched_room(size_t bytes, const char *what);
 
 /* Memory for what MILC's own routine does without. All ranks call it; NULL on all of them where there is none on one,
  * after one line that says what is left out: "no room in the host's memory for `what`". */
 void *milcgpu_spare_room(size_t bytes, const char *what);
+
+/* The table for which MILC's make_gather asks malloc, in setup.c; NULL: it asks for none. */
+void *milcgpu_next_table(void);
 
 /* Fills milcgpu_milc's `left`: what this program does not have, or MILC's own must do. */
 void milcgpu_solves_left(const char **left);
@@ -66,9 +71,12 @@ void milcgpu_md_need(int what, const char *who);
  * were some. */
 void milcgpu_need_vectors(void);
 int milcgpu_fill_links(void);
+/* The same of links that wait for somebody to read them (links.h). */
+int milcgpu_fill_waiting(void);
 static inline void milcgpu_need_fields(void) {
     milcgpu_need_vectors();
     milcgpu_fill_links();
+    milcgpu_fill_waiting();
 }
 
 /* Whether links that are made now are for the device alone; whether there are such links; their fields are filled from

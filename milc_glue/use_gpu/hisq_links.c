@@ -26,24 +26,27 @@ static int fills_auxiliary(int want_deps) {
 int milcgpu_has_hisq(void) { return __real_create_hisq_links_milc != NULL; }
 
 /* create_fn_links without filling the fields with zeros. */
-static fn_links_t *new_fn_links(void) {
+static fn_links_t *new_fn_links_by(void *(*make)(size_t, const char *)) {
     fn_links_t *fn = (fn_links_t *)milcgpu_room(sizeof(fn_links_t), "fn links");
     init_ferm_links(fn);
     fn->phase = create_link_phase_info();
-    fn->fat = (su3_matrix *)milcgpu_room(LINK_BYTES, "fat links");
-    fn->lng = (su3_matrix *)milcgpu_room(LINK_BYTES, "long links");
+    fn->fat = (su3_matrix *)make(LINK_BYTES, "fat links");
+    fn->lng = (su3_matrix *)make(LINK_BYTES, "long links");
     return fn;
 }
+static fn_links_t *new_fn_links(void) { return new_fn_links_by(milcgpu_room); }
 
-static hisq_auxiliary_t *create_auxiliary(const ks_action_paths_hisq *ap) {
+/* used: whether they will be filled. */
+static hisq_auxiliary_t *create_auxiliary(const ks_action_paths_hisq *ap, int used) {
+    void *(*const make)(size_t, const char *) = used ? milcgpu_room : milcgpu_untouched_room;
     hisq_auxiliary_t *aux = (hisq_auxiliary_t *)milcgpu_room(sizeof(hisq_auxiliary_t), "HISQ auxiliary links");
     memset(aux, 0, sizeof *aux);
     aux->phases_in = 1;
     aux->WeqY = ap->ugroup == UNITARIZE_U3;
-    aux->U_link = (su3_matrix *)milcgpu_room(LINK_BYTES, "U links");
-    aux->V_link = (su3_matrix *)milcgpu_room(LINK_BYTES, "V links");
-    aux->Y_unitlink = (su3_matrix *)milcgpu_room(LINK_BYTES, "Y links");
-    aux->W_unitlink = aux->WeqY ? aux->Y_unitlink : (su3_matrix *)milcgpu_room(LINK_BYTES, "W links");
+    aux->U_link = (su3_matrix *)make(LINK_BYTES, "U links");
+    aux->V_link = (su3_matrix *)make(LINK_BYTES, "V links");
+    aux->Y_unitlink = (su3_matrix *)make(LINK_BYTES, "Y links");
+    aux->W_unitlink = aux->WeqY ? aux->Y_unitlink : (su3_matrix *)make(LINK_BYTES, "W links");
     return aux;
 }
 
@@ -141,11 +144,120 @@ static void compare_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, con
     destroy_hisq_links_milc(ap, cpu_aux, cpu_fn, cpu_deps);
 }
 
+/* By MILC's routine, which makes fields of its own. aux: NULL where nobody wants them. */
+static void fill_by_cpu(fn_links_t **to, int n, hisq_auxiliary_t *aux, ks_action_paths_hisq *ap, su3_matrix *links) {
+    info_t info;
+    fn_links_t *fn[MAX_NAIK], *deps = NULL;
+    hisq_auxiliary_t *made;
+    int i;
+    memset(&info, 0, sizeof info);
+    cpu_hisq(&info, fn, &deps, &made, ap, links, 0, 0);
+    for (i = 0; i < n; i++) {
+        memcpy(to[i]->fat, fn[i]->fat, LINK_BYTES);
+        memcpy(to[i]->lng, fn[i]->lng, LINK_BYTES);
+    }
+    if (aux != NULL) {
+        memcpy(aux->U_link, made->U_link, LINK_BYTES);
+        memcpy(aux->V_link, made->V_link, LINK_BYTES);
+        memcpy(aux->Y_unitlink, made->Y_unitlink, LINK_BYTES);
+        memcpy(aux->W_unitlink, made->W_unitlink, LINK_BYTES);
+    }
+    destroy_hisq_links_milc(ap, made, fn, deps);
+}
+
+/* ---- links that wait for somebody to read them --------------------------------------------------------------------
+ */
+
+static struct {
+    int n, want_back;           /* n 0: none */
+    fn_links_t *fn[MAX_NAIK];   /* NULL: destroyed since */
+    ks_action_paths_hisq *hisq; /* MILC's, there as long as the links */
+    su3_matrix *made_of;        /* a copy of the gauge links */
+} waiting;
+
+static void wait_no_more(void) {
+    free(waiting.made_of);
+    memset(&waiting, 0, sizeof waiting);
+}
+
+/* Where links would not wait, auxiliary ones are wanted, or they are compared. NULL: they do not wait. */
+static su3_matrix *copy_to_wait(const ks_action_paths_hisq *ap, const su3_matrix *links) {
+    su3_matrix *copy = NULL;
+    if (numnodes() == 1 && milcgpu_plugin_resident() && milcgpu_reads_are_known() && !milcgpu_md_lent(links) &&
+        ap->n_naiks <= MILCGPU_MOST_LINK_SETS)
+        copy = (su3_matrix *)milcgpu_plugin_room(LINK_BYTES);
+    if (copy != NULL)
+        memcpy(copy, links, LINK_BYTES);
+    return copy;
+}
+
+static void let_wait(fn_links_t **fn, ks_action_paths_hisq *ap, su3_matrix *made_of, int want_back) {
+    int i;
+    for (i = 0; i < ap->n_naiks; i++) {
+        milcgpu_leave_unfilled(fn[i]->fat);
+        milcgpu_leave_unfilled(fn[i]->lng);
+        waiting.fn[i] = fn[i];
+    }
+    waiting.n = ap->n_naiks;
+    waiting.want_back = want_back;
+    waiting.hisq = ap;
+    waiting.made_of = made_of;
+}
+
+static int waiting_place_of(const fn_links_t *fn) {
+    int i;
+    for (i = 0; i < waiting.n; i++)
+        if (fn != NULL && waiting.fn[i] == fn)
+            return i;
+    return -1;
+}
+
+int milcgpu_fill_waiting(void) {
+    const int n = waiting.n;
+    fn_links_t *fn[MAX_NAIK];
+    info_t info;
+    int i;
+    if (n == 0)
+        return 0;
+    waiting.n = 0; /* the routines below ask for links, too */
+    memset(&info, 0, sizeof info);
+    for (i = 0; i < n; i++)
+        fn[i] = waiting.fn[i] != NULL ? waiting.fn[i] : new_fn_links();
+    if (!milcgpu_takes_over() || !make_hisq(&info, fn, NULL, NULL, waiting.hisq, waiting.made_of, 0, 0))
+        fill_by_cpu(fn, n, NULL, waiting.hisq, waiting.made_of);
+    for (i = 0; i < n; i++)
+        if (waiting.fn[i] != NULL)
+            milcgpu_load_backlinks(fn[i], waiting.want_back);
+        else
+            destroy_fn_links(fn[i]);
+    wait_no_more();
+    return 1;
+}
+
+void milcgpu_fill_waiting_of(const fn_links_t *fn) {
+    if (waiting_place_of(fn) >= 0)
+        milcgpu_fill_waiting();
+}
+
+void milcgpu_forget_waiting(const fn_links_t *fn) {
+    const int place = waiting_place_of(fn);
+    int i;
+    if (place < 0)
+        return;
+    waiting.fn[place] = NULL;
+    for (i = 0; i < waiting.n; i++)
+        if (waiting.fn[i] != NULL)
+            return;
+    wait_no_more();
+}
+
 void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
                                    ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
     const int alone = milcgpu_md_links_alone() && !want_deps && ap->n_naiks <= MILCGPU_MOST_LINK_SETS;
+    su3_matrix *made_of = NULL;
     double seconds;
-    int i, done;
+    int i, fill, done;
+    milcgpu_fill_waiting(); /* these take their place on the device */
     memset(&milcgpu_unfilled, 0, sizeof milcgpu_unfilled);
     if (!milcgpu_takes_over() ||
         !milcgpu_serves_routine(
@@ -156,17 +268,23 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
         return;
     }
     seconds = -milcgpu_plugin_seconds();
-    *aux = create_auxiliary(ap);
+    fill = !alone && fills_auxiliary(want_deps);
+    if (!alone && !fill)
+        made_of = copy_to_wait(ap, links);
+    *aux = create_auxiliary(ap, alone || fill);
     for (i = 0; i < ap->n_naiks; i++)
-        fn[i] = new_fn_links();
+        fn[i] = made_of != NULL ? new_fn_links_by(milcgpu_untouched_room) : new_fn_links();
     *fn_deps = want_deps ? new_fn_links() : NULL;
-    done = make_hisq(info, fn, *fn_deps, *aux, ap, links, alone, !alone && fills_auxiliary(want_deps));
+    done = make_hisq(info, fn, *fn_deps, *aux, ap, links, alone || made_of != NULL, fill);
     if (!done) {
+        free(made_of);
         destroy_hisq_links_milc(ap, *aux, fn, *fn_deps);
         cpu_hisq(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
         return;
     }
-    for (i = 0; i < ap->n_naiks; i++)
+    if (made_of != NULL)
+        let_wait(fn, ap, made_of, want_back);
+    for (i = 0; i < ap->n_naiks && made_of == NULL; i++)
         alone ? milcgpu_leave_links_unfilled(fn[i], want_back) : milcgpu_load_backlinks(fn[i], want_back);
     if (want_deps)
         milcgpu_load_backlinks(*fn_deps, want_back);
@@ -185,29 +303,10 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
         compare_hisq(info, fn, *fn_deps, *aux, ap, links, want_back, seconds);
 }
 
-/* By MILC's routine, which makes fields of its own. */
-static void fill_hisq_by_cpu(su3_matrix *links) {
-    info_t info;
-    fn_links_t *fn[MAX_NAIK], *deps = NULL;
-    hisq_auxiliary_t *aux = milcgpu_unfilled.aux, *made;
-    int i;
-    memset(&info, 0, sizeof info);
-    cpu_hisq(&info, fn, &deps, &made, milcgpu_unfilled.hisq, links, 0, 0);
-    for (i = 0; i < milcgpu_unfilled.n; i++) {
-        memcpy(milcgpu_unfilled.fn[i]->fat, fn[i]->fat, LINK_BYTES);
-        memcpy(milcgpu_unfilled.fn[i]->lng, fn[i]->lng, LINK_BYTES);
-    }
-    memcpy(aux->U_link, made->U_link, LINK_BYTES);
-    memcpy(aux->V_link, made->V_link, LINK_BYTES);
-    memcpy(aux->Y_unitlink, made->Y_unitlink, LINK_BYTES);
-    memcpy(aux->W_unitlink, made->W_unitlink, LINK_BYTES);
-    destroy_hisq_links_milc(milcgpu_unfilled.hisq, made, fn, deps);
-}
-
 void milcgpu_fill_hisq(su3_matrix *links) {
     info_t info;
     memset(&info, 0, sizeof info);
     if (!milcgpu_takes_over() ||
         !make_hisq(&info, milcgpu_unfilled.fn, NULL, milcgpu_unfilled.aux, milcgpu_unfilled.hisq, links, 0, 1))
-        fill_hisq_by_cpu(links);
+        fill_by_cpu(milcgpu_unfilled.fn, milcgpu_unfilled.n, milcgpu_unfilled.aux, milcgpu_unfilled.hisq, links);
 }

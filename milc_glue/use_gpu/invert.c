@@ -119,7 +119,8 @@ static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_contro
     call.n = n;
     call.sources = sources;
     call.solutions = solutions;
-    done = milcgpu_plugin_invert(&call, even, odd);
+    done = milcgpu_plugin_invert(&call, even, odd) ||
+           (milcgpu_fill_waiting() && milcgpu_takes_over() && milcgpu_plugin_invert(&call, even, odd));
     seconds += milcgpu_plugin_seconds();
     if (done) {
         int even_iterations;

@@ -78,7 +78,8 @@ int milcgpu_make_links(milcgpu_routine routine, info_t *info, su3_matrix *fat, s
     void *fats = fat, *lngs = lng;
     milcgpu_fatlink_report report;
     double seconds = -milcgpu_plugin_seconds();
-    if (fat == NULL) { /* no staples then */
+    milcgpu_fill_waiting(); /* new links take their place on the device */
+    if (fat == NULL) {      /* no staples then */
         const milcgpu_paths straight = {0, spec.paths.naik, 0, 0, 0, 0};
         spec.paths = straight;
     }
@@ -116,6 +117,8 @@ void milcgpu_leave_links_unfilled(fn_links_t *fn, int want_back) {
  * are made from the links as they then are. MILC's twist of links changes both alike, and skips back links that are not
  * there. */
 #pragma weak load_fn_backlinks
+su3_matrix *__real_get_fatlinks(fn_links_t *) MILCGPU_ORIGINAL;
+su3_matrix *__real_get_lnglinks(fn_links_t *) MILCGPU_ORIGINAL;
 su3_matrix *__real_get_fatbacklinks(fn_links_t *) MILCGPU_ORIGINAL;
 su3_matrix *__real_get_lngbacklinks(fn_links_t *) MILCGPU_ORIGINAL;
 void __real_boundary_twist_fn(fn_links_t *, int) MILCGPU_ORIGINAL;
@@ -169,10 +172,26 @@ void milcgpu_load_backlinks(fn_links_t *fn, int want_back) {
 }
 
 static void pay(fn_links_t *fn) {
-    if (twisting || fn == NULL || fn->fatback != NULL || place_of(fn) < 0)
+    if (twisting)
+        return;
+    milcgpu_fill_waiting_of(fn);
+    if (fn == NULL || fn->fatback != NULL || place_of(fn) < 0)
         return;
     forget_owed(fn);
     make_backlinks(fn);
+}
+int milcgpu_reads_are_known(void) { return __real_get_fatlinks != NULL && __real_get_lnglinks != NULL; }
+static void fill_to_read(const fn_links_t *fn) {
+    if (!twisting)
+        milcgpu_fill_waiting_of(fn);
+}
+su3_matrix *__wrap_get_fatlinks(fn_links_t *fn) {
+    fill_to_read(fn);
+    return __real_get_fatlinks(fn);
+}
+su3_matrix *__wrap_get_lnglinks(fn_links_t *fn) {
+    fill_to_read(fn);
+    return __real_get_lnglinks(fn);
 }
 su3_matrix *__wrap_get_fatbacklinks(fn_links_t *fn) {
     pay(fn);
@@ -183,11 +202,23 @@ su3_matrix *__wrap_get_lngbacklinks(fn_links_t *fn) {
     return __real_get_lngbacklinks(fn);
 }
 void __wrap_destroy_fn_links(fn_links_t *fn) {
-    if (fn != NULL)
+    if (fn != NULL) {
         forget_owed(fn);
+        milcgpu_forget_waiting(fn);
+    }
     __real_destroy_fn_links(fn);
 }
+/* No phase, and an origin that keeps MILC's signs: MILC asks for the links and leaves them as they are. */
+static int twists_nothing(const fn_links_t *fn) {
+    const link_phase_info_t *phase = fn != NULL ? fn->phase : NULL;
+    int dir, nothing = phase != NULL && phase->r0[TUP] == 0;
+    for (dir = 0; nothing && dir < 4; dir++)
+        nothing = phase->bdry_phase[dir] == 0 && phase->r0[dir] % 2 == 0;
+    return nothing;
+}
 void __wrap_boundary_twist_fn(fn_links_t *fn, int flag) {
+    if (!twists_nothing(fn))
+        milcgpu_fill_waiting_of(fn);
     twisting++;
     __real_boundary_twist_fn(fn, flag);
     twisting--;

@@ -43,4 +43,10 @@ void milcgpu_leave_unfilled(su3_matrix *field);
 void milcgpu_leave_links_unfilled(fn_links_t *fn, int want_back);
 void milcgpu_fill_hisq(su3_matrix *links); /* but for the backward links */
 
+/* HISQ links of a program that measures: on the device alone until MILC asks for one of their fields (get_fatlinks and
+ * the like), which nearly none does. */
+void milcgpu_fill_waiting_of(const fn_links_t *fn);
+void milcgpu_forget_waiting(const fn_links_t *fn); /* MILC destroys them */
+int milcgpu_reads_are_known(void);                 /* whether it asks in this program */
+
 #endif

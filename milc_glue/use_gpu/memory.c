@@ -15,7 +15,7 @@ void *__real_memcpy(void *, const void *, size_t);
 #define LARGE ((size_t)4 << 20) /* the plugin has no smaller blocks */
 
 void *__wrap_malloc(size_t bytes) {
-    void *p = bytes >= LARGE ? milcgpu_plugin_block(bytes, 0) : NULL;
+    void *p = bytes >= LARGE ? milcgpu_plugin_block(bytes, 0) : bytes == 0 ? milcgpu_next_table() : NULL;
     return p != NULL ? p : __real_malloc(bytes);
 }
 

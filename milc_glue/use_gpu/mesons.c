@@ -49,8 +49,10 @@ void milcgpu_mesons_left(const char **left) {
     left[MILCGPU_LAPLACIAN] = __real_laplacian_v_field == NULL ? MILCGPU_ABSENT : NULL;
 }
 
+/* The fermion links have few readers here, which ask for them. */
 static int takes(void) {
-    milcgpu_need_fields();
+    milcgpu_need_vectors();
+    milcgpu_fill_links();
     return milcgpu_takes_over();
 }
 
@@ -114,6 +116,8 @@ static void operator_by(int with_fn, imp_ferm_links_t *fn, int index, int *r0, s
     seconds = -milcgpu_plugin_seconds();
     if (!fat)
         phases_into_ape_links(r0);
+    else
+        milcgpu_fill_waiting();
     done = milcgpu_plugin_spin_taste(ape_links, !MILCGPU_IS_MASTER, fat ? fn->fat : NULL, fat ? fn->lng : NULL, index,
                                      r0, milcgpu_vector_field(src), milcgpu_vector_field(dest));
     seconds += milcgpu_plugin_seconds();
@@ -268,6 +272,8 @@ static int contract(double *sums, su3_vector *src1, su3_vector *src2, int no_q_m
         const void *const fat[2] = {fat_of[0] ? fn_src1->fat : NULL, fat_of[1] ? fn_src2->fat : NULL};
         const void *const lng[2] = {fat_of[0] ? fn_src1->lng : NULL, fat_of[1] ? fn_src2->lng : NULL};
         milcgpu_meson_spec spec;
+        if (fat_of[0] || fat_of[1])
+            milcgpu_fill_waiting();
         memset(&spec, 0, sizeof spec);
         spec.struct_size = sizeof spec;
         memcpy(spec.origin, r0, sizeof spec.origin);

@@ -25,11 +25,12 @@ $(error milcgpu: libmilcgpu.so or milcgpu.h is missing in $(or $(MILCGPU_LIB),$(
   (in its source tree: make lib), or leave its word out of this line)
 endif
 
-milcgpu_wrapped_always := initialize_machine normal_exit check_unitarity reunitarize_cpu nersc_cksum phaseset \
-  malloc calloc realloc free memset memcpy
+milcgpu_wrapped_always := initialize_machine normal_exit check_unitarity reunitarize_cpu nersc_cksum \
+  malloc calloc realloc free memset memcpy make_nn_gathers make_gather initialize_site_prn_from_seed \
+  restore_serial
 milcgpu_wrapped := ks_congrad_parity_cpu ks_congrad_block_parity_cpu ks_congrad_site ks_congrad ks_multicg_offset_field_cpu \
   dslash_fn_field load_fn_links_cpu load_fatlinks_cpu load_lnglinks create_hisq_links_milc create_G_from_site \
-  fermion_links_want_aux get_fatbacklinks get_lngbacklinks destroy_fn_links boundary_twist_fn \
+  fermion_links_want_aux get_fatlinks get_lnglinks get_fatbacklinks get_lngbacklinks destroy_fn_links boundary_twist_fn \
   $(milcgpu_wrapped_always) gaugefix ape_smear_4D bicgilu_cl_field_cpu bicgilu_w_field dslash_w_field \
   meson_cont_mom meson_open_mom
 # Of wilson_flow.
@@ -51,7 +52,7 @@ milcgpu_wrapped_mesons_master := spin_taste_op_fn
 milcgpu_wrapped_inverts := mat_invert_uml_field ks_dirac_adj_op_inplace mat_invert_multi
 milcgpu_wrapped_inverts_develop := mat_invert_field mat_invert_block
 milcgpu_wrapped_inverts_master := mat_invert_cg_field mat_invert_block_uml
-milcgpu_objects := $(addprefix milcgpu_,start.o ranks.o unitarity.o memory.o solve.o invert.o links.o hisq_links.o gauge_fix.o clover.o dirac_mesons.o propagators.o md.o updates.o \
+milcgpu_objects := $(addprefix milcgpu_,start.o ranks.o unitarity.o memory.o setup.o lattice_file.o solve.o invert.o links.o hisq_links.o gauge_fix.o clover.o dirac_mesons.o propagators.o md.o updates.o \
   fermion_force.o mesons.o gradient_flow.o hyp.o)
 milcgpu_flags    = $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc))
 
@@ -83,7 +84,7 @@ milcgpu_start.o: $(milcgpu_here)start.c milcgpu-always
 	  : >milcgpu_link;; \
 	esac
 	$(milcgpu_compile)
-milcgpu_ranks.o milcgpu_unitarity.o milcgpu_memory.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_start.o
+milcgpu_ranks.o milcgpu_unitarity.o milcgpu_memory.o milcgpu_setup.o milcgpu_lattice_file.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_start.o
 	$(milcgpu_compile)
 milcgpu_solve.o milcgpu_links.o milcgpu_hisq_links.o milcgpu_gauge_fix.o milcgpu_clover.o milcgpu_dirac_mesons.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_start.o
 	@$(milcgpu_compile_staggered)

@@ -89,16 +89,10 @@ static void give_communicators_back(void) {}
 void __wrap_initialize_machine(int *argc, char ***argv) {
     __real_initialize_machine(argc, argv);
     find_node_rank();
-    if (numnodes() == 1)
+    if (numnodes() == 1) {
         milcgpu_plugin_begin();
-}
-
-/* The end of MILC's set-up. During it the start of the GPU and MILC's own allocations would wait for each other. */
-void __real_phaseset(void) MILCGPU_ORIGINAL;
-void __wrap_phaseset(void) {
-    __real_phaseset();
-    if (numnodes() == 1)
         milcgpu_plugin_wake();
+    }
 }
 
 /* Handlers of exit() run when no message passes any more. */

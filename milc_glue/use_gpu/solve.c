@@ -116,7 +116,10 @@ static int cpu_solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest,
 }
 
 /* After a failure: links that only the device had, and may have no more. 1: it can be tried again with MILC's. */
-static int links_made_again(void) { return milcgpu_fill_links() && milcgpu_takes_over(); }
+static int links_made_again(void) {
+    const int filled = milcgpu_fill_links();
+    return (milcgpu_fill_waiting() || filled) && milcgpu_takes_over();
+}
 
 /* cpu_dest: the guess, and then MILC's solution of what `qic` asks. */
 static void compare_solve(const milcgpu_plugin_solve_call *call, int iterations, double seconds, su3_vector *src,

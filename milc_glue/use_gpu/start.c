@@ -32,13 +32,16 @@ void *milcgpu_spare_room(size_t bytes, const char *what) {
     return p;
 }
 
-void *milcgpu_room(size_t bytes, const char *what) {
-    void *p = room(bytes);
+static void *or_end(void *p, size_t bytes, const char *what) {
     if (p == NULL) {
         say_no_room(bytes, what, ", which MILC needs, too: the run ends");
         milcgpu_stop_all_ranks();
     }
     return p;
+}
+void *milcgpu_room(size_t bytes, const char *what) { return or_end(room(bytes), bytes, what); }
+void *milcgpu_untouched_room(size_t bytes, const char *what) {
+    return or_end(milcgpu_plugin_untouched_room(bytes), bytes, what);
 }
 
 void milcgpu_judge(int good) {
@@ -60,34 +63,48 @@ void milcgpu_need_vectors(void) {
         milcgpu_end_of_run();
 }
 
+typedef struct {
+    const int *extent, *origin;
+    int *map;
+} map_work;
+
+/* 1: MILC contradicts itself. */
+static int map_part(void *what, size_t from, size_t to) {
+    const map_work *w = (const map_work *)what;
+    size_t l;
+    for (l = from; l < to; l++) {
+        const size_t row = l / w->extent[0], plane = row / w->extent[1];
+        const int x = w->origin[0] + l % w->extent[0], y = w->origin[1] + row % w->extent[1];
+        const int z = w->origin[2] + plane % w->extent[2], t = w->origin[3] + plane / w->extent[2];
+        const int odd = (x + y + z + t) % 2;
+        const size_t i = node_index(x, y, z, t);
+        if (i >= sites_on_node || (i >= even_sites_on_node) != odd || lattice[i].x != x || lattice[i].y != y ||
+            lattice[i].z != z || lattice[i].t != t || node_number(x, y, z, t) != mynode())
+            return 1;
+        w->map[odd ? (l + sites_on_node) / 2 : l / 2] = (int)i;
+    }
+    return 0;
+}
+
 /* MILC's index of every site of the box, even sites of the whole lattice first, x fastest; NULL where MILC contradicts
  * itself, has odd extents, or there is no room: MILC then runs by itself. */
 static int *site_map(milcgpu_milc *milc) {
-    const int *extent = milc->extent, *origin = milc->origin;
-    int x, y, z, t;
-    size_t l = 0;
-    int *map;
+    map_work work = {milc->extent, milc->origin, NULL};
+    int contradicts;
     if ((nx | ny | nz | nt) % 2 != 0 || !milcgpu_describe_box(milc))
         return NULL;
-    map = (int *)room(sites_on_node * sizeof(int));
-    if (map == NULL)
+    work.map = (int *)room(sites_on_node * sizeof(int));
+    if (work.map == NULL) {
         say_no_room(sites_on_node * sizeof(int), "the site map", "");
-    for (t = origin[3]; map != NULL && t < origin[3] + extent[3]; t++)
-        for (z = origin[2]; z < origin[2] + extent[2]; z++)
-            for (y = origin[1]; y < origin[1] + extent[1]; y++)
-                for (x = origin[0]; x < origin[0] + extent[0]; x++, l++) {
-                    const int odd = (x + y + z + t) % 2;
-                    const size_t k = odd ? (l + sites_on_node) / 2 : l / 2;
-                    const size_t i = node_index(x, y, z, t);
-                    if (i >= sites_on_node || (i >= even_sites_on_node) != odd || lattice[i].x != x ||
-                        lattice[i].y != y || lattice[i].z != z || lattice[i].t != t ||
-                        node_number(x, y, z, t) != mynode()) {
-                        free(map);
-                        return NULL;
-                    }
-                    map[k] = (int)i;
-                }
-    return map;
+        return NULL;
+    }
+    contradicts = milcgpu_plugin_by_all_threads(sites_on_node, map_part, &work);
+    if (contradicts < 0)
+        contradicts = map_part(&work, 0, sites_on_node);
+    if (contradicts == 0)
+        return work.map;
+    free(work.map);
+    return NULL;
 }
 
 #ifndef MILCGPU_SERVES

@@ -28,9 +28,9 @@ void report_status(quark_invert_control *) {}
 
 int ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
                           imp_ferm_links_t *fn) {
-    const auto result =
-        reference::conjugate_gradient(here(), gauge(fn->fat), gauge(fn->lng), mass, qic->parity == EVEN ? 0 : 1,
-                                      fermion(src), fermion(dest), qic->resid, qic->max * qic->nrestart);
+    const auto result = reference::conjugate_gradient(here(), gauge(get_fatlinks(fn)), gauge(get_lnglinks(fn)), mass,
+                                                      qic->parity == EVEN ? 0 : 1, fermion(src), fermion(dest),
+                                                      qic->resid, qic->max * qic->nrestart);
     store(result.x, qic->parity, dest);
     qic->final_rsq = qic->size_r = result.residual * result.residual;
     qic->final_relrsq = qic->size_relr = 1;
@@ -107,7 +107,7 @@ int ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_param *ks
 }
 
 void dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_ferm_links_t *fn) {
-    store(reference::dslash(here(), gauge(fn->fat), gauge(fn->lng), fermion(src)), parity, dest);
+    store(reference::dslash(here(), gauge(get_fatlinks(fn)), gauge(get_lnglinks(fn)), fermion(src)), parity, dest);
 }
 
 su3_matrix *create_G_from_site(void) {
@@ -145,8 +145,21 @@ void load_fn_backlinks(fn_links_t *fn) {
     fn->lngback = back_links(fn->lng, 3);
 }
 
-su3_matrix *get_fatbacklinks(fn_links_t *fn) { return fn->fatback; }
-su3_matrix *get_lngbacklinks(fn_links_t *fn) { return fn->lngback; }
+// The sign of the last time slice, for a phase of 1 in t; MILC asks for the links before it looks at the phases.
+void boundary_twist_fn(fn_links_t *fn, int) {
+    su3_matrix *const fat = get_fatlinks(fn), *const lng = get_lnglinks(fn);
+    su3_matrix *const back[2] = {get_fatbacklinks(fn), get_lngbacklinks(fn)};
+    if (fn->phase->bdry_phase[TUP] == 0)
+        return;
+    std::free(back[0] != nullptr ? fn->fatback : nullptr);
+    std::free(back[1] != nullptr ? fn->lngback : nullptr);
+    fn->fatback = fn->lngback = nullptr;
+    for (size_t i = 0; i < volume; ++i)
+        for (su3_matrix *const link : {lattice[i].t == nt - 1 ? &fat[4 * i + TUP] : nullptr,
+                                       lattice[i].t >= nt - 3 ? &lng[4 * i + TUP] : nullptr})
+            for (int k = 0; link != nullptr && k < 18; ++k)
+                reinterpret_cast<Real *>(link)[k] *= -1;
+}
 
 void load_fatlinks_cpu(info_t *info, su3_matrix *fat, ks_component_paths *p, su3_matrix *links) {
     info->final_flop = 61632.0 * volume;

@@ -30,7 +30,7 @@ reference::Fermion apply(su3_matrix *links, imp_ferm_links_t *fn, int index, int
     constexpr unsigned bits[16] = {1, 2, 4, 8, 15, 6, 5, 3, 9, 10, 12, 14, 13, 11, 7, 0};
     for (const int kind : {forward_fn, backward_fn})
         if (is(kind, index))
-            return current(fn->fat, kind, index, field);
+            return current(get_fatlinks(fn), kind, index, field);
     for (const int kind : {forward_ape, backward_ape})
         if (is(kind, index))
             return current(links, kind, index, field);

@@ -7,15 +7,21 @@
  *   program clover [a fault: none, device, memory, flip]: solves with the clover matrix, in clover.c
  *   program dirac [a fault: none, device, memory, flip]: D and contractions of Dirac fields, in clover.c
  *   program memory [pool, or glibc]: where large blocks of memory come from
+ *   program waiting [a fault: none, device, memory, flip]: links that nobody reads
+ *   program threads: how many OpenMP has
+ *   program set_up [none, or the rule that a map breaks: outside, parity, inverse]: in set_up.c
+ *   program lattice_file FILE [natural, reversed, listed, both of these, short, bad]: in set_up.c
  *   program measurements: measurements.c alone
  *   program gauge: gauge fixing and APE smearing alone
  *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
  */
+#define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "../generic_ks/generic_ks_includes.h"
 #include "../include/fermion_links.h"
 #include "../include/umethod.h"
 #include "ks_spectrum_includes.h"
 #include "plugin.h"
+#include <dlfcn.h>
 #include <math.h>
 #include <quark_action.h>
 #include <string.h>
@@ -25,6 +31,8 @@ void fill_gauge_field(unsigned long seed);
 void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
 void inject(const char *fault);
 void trajectory(const char *fault, const char *at);
+void try_set_up(const char *broken);
+void try_lattice_file(const char *name, const char *what);
 void try_measurements(fn_links_t *fn);
 void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault);
 void try_clover(const char *fault);
@@ -392,8 +400,9 @@ static void twist(fn_links_t *fn) {
 
 static void check_links(fn_links_t *a, fn_links_t *b) {
     const su3_matrix *const fatback = get_fatbacklinks(a), *const lngback = get_lngbacklinks(a);
-    check(links_differ(a->fat, b->fat) < link_limit, "fat links", links_differ(a->fat, b->fat));
-    check(links_differ(a->lng, b->lng) < link_limit, "long links", links_differ(a->lng, b->lng));
+    const su3_matrix *const fat = get_fatlinks(a), *const lng = get_lnglinks(a);
+    check(links_differ(fat, b->fat) < link_limit, "fat links", links_differ(fat, b->fat));
+    check(links_differ(lng, b->lng) < link_limit, "long links", links_differ(lng, b->lng));
     check((fatback == NULL) == (b->fatback == NULL), "whether there are back links", 0);
     if (b->fatback != NULL) {
         check(links_differ(fatback, b->fatback) < link_limit, "backward fat links", 0);
@@ -561,6 +570,97 @@ static void auxiliary(void) {
     free(links);
 }
 
+/* Links of a program that wants no auxiliary ones: on the device alone until MILC reads them. */
+typedef struct {
+    fn_links_t *fn[MAX_NAIK], *deps;
+    hisq_auxiliary_t *aux;
+} link_sets;
+
+static void make_sets(link_sets *ours, link_sets *milcs, ks_action_paths_hisq *hisq, unsigned long seed) {
+    info_t info = {0};
+    su3_matrix *links;
+    fill_gauge_field(seed);
+    links = create_G_from_site();
+    create_hisq_links_milc(&info, ours->fn, &ours->deps, &ours->aux, hisq, links, 0, 1);
+    __real_create_hisq_links_milc(&info, milcs->fn, &milcs->deps, &milcs->aux, hisq, links, 0, 1);
+    memset(links, 0, 4 * sites_on_node * sizeof(su3_matrix));
+    free(links);
+    fill_gauge_field(seed + 1000); /* nobody makes them from the sites again */
+}
+
+static void drop_sets(link_sets *sets, const ks_action_paths_hisq *hisq) {
+    ks_action_paths_hisq of_those = *hisq;
+    while (of_those.n_naiks > 0 && sets->fn[of_those.n_naiks - 1] == NULL)
+        of_those.n_naiks--;
+    destroy_hisq_links_milc(&of_those, sets->aux, sets->fn, sets->deps);
+}
+
+/* With MILCGPU_RESIDENT=nan what is not filled is NaN. */
+static int wait(const link_sets *sets) {
+    const Real a = sets->fn[0]->fat[5].e[1][2].imag, b = sets->fn[1]->lng[7].e[0][0].real;
+    return a != a && b != b;
+}
+
+static void solve_with(const link_sets *ours, const link_sets *milcs) {
+    su3_vector *src = random_field(801), *x = random_field(802), *y = copy(x);
+    const Real mass = 0.3;
+    int k;
+    for (k = 0; k < 2; k++) {
+        quark_invert_control qic = control(EVEN), other = qic;
+        ks_congrad_parity_cpu(src, x, &qic, mass, ours->fn[k]);
+        __real_ks_congrad_parity_cpu(src, y, &other, mass, milcs->fn[k]);
+        check(difference(x, y, 6 * sites_on_node) < allowed(mass), "a solve with them", k);
+        dslash_fn_field(src, x, EVENANDODD, ours->fn[k]);
+        __real_dslash_fn_field(src, y, EVENANDODD, milcs->fn[k]);
+        check(difference(x, y, 6 * sites_on_node) < (MILC_PRECISION == 1 ? 1e-5 : 1e-13), "D with them", k);
+    }
+    free(src), free(x), free(y);
+}
+
+static void check_sets(link_sets *ours, link_sets *milcs) {
+    check_links(ours->fn[0], milcs->fn[0]);
+    check_links(ours->fn[1], milcs->fn[1]);
+}
+
+static void waiting(const char *fault) {
+    ks_action_paths asqtad;
+    ks_action_paths_hisq hisq;
+    link_sets ours, milcs, later, milcs_later;
+    fermion_links_want_aux(0);
+    fill_action(&asqtad, &hisq);
+    make_sets(&ours, &milcs, &hisq, 800);
+    boundary_twist_fn(ours.fn[0], 1); /* without a phase */
+    printf("made: they wait %d\n", wait(&ours));
+    inject(fault);
+    solve_with(&ours, &milcs);
+    printf("used: they wait %d\n", wait(&ours));
+    check_sets(&ours, &milcs);
+    printf("read: they wait %d\n", wait(&ours));
+    solve_with(&ours, &milcs);
+    drop_sets(&ours, &hisq);
+    drop_sets(&milcs, &hisq);
+    make_sets(&later, &milcs_later, &hisq, 810); /* these wait as the next are made */
+    make_sets(&ours, &milcs, &hisq, 820);
+    check_sets(&later, &milcs_later);
+    drop_sets(&later, &hisq);
+    drop_sets(&milcs_later, &hisq);
+    ours.fn[0]->phase->bdry_phase[TUP] = milcs.fn[0]->phase->bdry_phase[TUP] = 1;
+    boundary_twist_fn(ours.fn[0], 1);
+    boundary_twist_fn(milcs.fn[0], 1);
+    solve_with(&ours, &milcs);
+    drop_sets(&ours, &hisq);
+    drop_sets(&milcs, &hisq);
+    make_sets(&ours, &milcs, &hisq, 830);
+    destroy_fn_links(ours.fn[1]);
+    ours.fn[1] = NULL;
+    check_links(ours.fn[0], milcs.fn[0]);
+    drop_sets(&ours, &hisq);
+    drop_sets(&milcs, &hisq);
+    make_sets(&ours, &milcs, &hisq, 840); /* nobody reads them */
+    drop_sets(&ours, &hisq);
+    drop_sets(&milcs, &hisq);
+}
+
 /* inverts.c or measurements.c, with links of their own. */
 static void alone(int inverts, const char *fault) {
     ks_action_paths asqtad;
@@ -620,6 +720,19 @@ static void try_memory(int pooled) {
     free(NULL);
 }
 
+/* As MILC's loops would use them. */
+static int openmp_threads(void) {
+    int (*const asked)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "omp_get_max_threads");
+    return asked != NULL ? asked() : 0;
+}
+
+static void try_threads(void) {
+    printf("threads while the GPU starts: %d\n", openmp_threads());
+    fill_gauge_field(900);
+    free(create_G_from_site()); /* the first routine */
+    printf("threads then: %d\n", openmp_threads());
+}
+
 int main(int argc, char **argv) {
     const char *fault = argc > 1 ? argv[1] : "none";
     ks_action_paths asqtad;
@@ -637,6 +750,18 @@ int main(int argc, char **argv) {
     }
     nx = 4, ny = 6, nz = 4, nt = 4;
     make_lattice();
+    if (strcmp(fault, "threads") == 0) {
+        try_threads();
+        normal_exit(0);
+    }
+    if (strcmp(fault, "set_up") == 0 || (strcmp(fault, "lattice_file") == 0 && argc > 3)) {
+        if (strcmp(fault, "set_up") == 0)
+            try_set_up(argc > 2 ? argv[2] : "none");
+        else
+            try_lattice_file(argv[2], argv[3]);
+        printf("%d of %d checks wrong\n", failures, checks);
+        normal_exit(failures != 0);
+    }
     if (strcmp(fault, "inverts") == 0 || strcmp(fault, "measurements") == 0) {
         alone(strcmp(fault, "inverts") == 0, argc > 2 ? argv[2] : "none");
         printf("%d of %d checks wrong\n", failures, checks);
@@ -649,8 +774,11 @@ int main(int argc, char **argv) {
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }
-    if (strcmp(fault, "auxiliary") == 0) {
-        auxiliary();
+    if (strcmp(fault, "auxiliary") == 0 || strcmp(fault, "waiting") == 0) {
+        if (strcmp(fault, "auxiliary") == 0)
+            auxiliary();
+        else
+            waiting(argc > 2 ? argv[2] : "none");
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }

@@ -3,8 +3,10 @@
 #define GENERIC_KS_INCLUDES_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/types.h>
 
 #if MILC_PRECISION == 1
 typedef float Real;
@@ -14,6 +16,7 @@ typedef double Real;
 
 enum { ODD = 1, EVEN = 2, EVENANDODD = 3 };
 enum { XUP, YUP, ZUP, TUP };
+#define OPP_DIR(d) (7 - (d))
 enum { OFF, ON };
 enum { CONTINUE = 10, FRESH };
 #define node0_printf                                                                                                   \
@@ -47,8 +50,15 @@ typedef struct {
 } anti_hermitmat;
 
 typedef struct {
+    uint32_t state, step;
+} double_prn;
+#define SITERAND 1
+
+typedef struct {
     short x, y, z, t;
     char parity;
+    uint32_t index;
+    double_prn site_prn;
     su3_matrix link[4], old_link[4];
     anti_hermitmat mom[4];
     Real phase[4];
@@ -83,6 +93,7 @@ typedef struct {
 
 typedef struct {
     double bdry_phase[4];
+    int r0[4];
 } link_phase_info_t;
 
 typedef struct {
@@ -105,6 +116,50 @@ int node_number(int x, int y, int z, int t);
 void initialize_machine(int *argc, char ***argv);
 void normal_exit(int status);
 void terminate(int status);
+
+/* Tables of neighbours, and random numbers. */
+#define FORWARDS 1
+#define BACKWARDS (-1)
+#define OWN_INVERSE 0
+#define WANT_INVERSE 1
+#define NO_INVERSE 2
+#define ALLOW_EVEN_ODD 0
+#define NO_EVEN_ODD 1
+#define SAME_PARITY 0
+#define SWITCH_PARITY 1
+#define SCRAMBLE_PARITY 2
+typedef void (*neighbour_map)(int, int, int, int, int *, int, int *, int *, int *, int *);
+typedef struct {
+    int unused;
+} msg_tag;
+void make_nn_gathers(void);
+int make_gather(neighbour_map map, int *args, int inverse, int want_even_odd, int parity_conserve);
+msg_tag *start_gather_field(void *field, size_t size, int index, int parity, char **dest);
+void initialize_prn(double_prn *prn, uint32_t seed, uint32_t index);
+void initialize_site_prn_from_seed(uint32_t seed);
+
+/* Lattice files. */
+#define GAUGE_VERSION_NUMBER 20103
+typedef struct {
+    int magic_number;
+    char time_stamp[64];
+    int dims[4], header_bytes, order;
+} gauge_header;
+typedef struct {
+    uint32_t sum31, sum29;
+} gauge_check;
+typedef struct {
+    FILE *fp;
+    gauge_header *header;
+    char *filename;
+    int byterevflag, *rank2rcv;
+    gauge_check check;
+} gauge_file;
+int g_seek(FILE *stream, off_t offset, int whence);
+gauge_file *r_serial_i(const char *filename);
+void r_serial_f(gauge_file *gf);
+void read_checksum(int parallel, gauge_file *gf, gauge_check *made);
+gauge_file *restore_serial(const char *filename);
 
 void report_status(quark_invert_control *qic);
 int ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
