@@ -133,6 +133,7 @@ WRAP(begins, cudaStreamCreateWithFlags, (cudaStream_t * s, unsigned f), s, f)
 WRAP(ends, cudaStreamQuery, (cudaStream_t s), s)
 WRAP(ends, cudaStreamDestroy, (cudaStream_t s), s)
 WRAP(ends, cudaStreamSynchronize, (cudaStream_t s), s)
+WRAP(begins, cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned f), s, e, f)
 
 // Those that have to do more.
 DECLARE_REAL(cudaGetLastError);
