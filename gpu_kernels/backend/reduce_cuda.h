@@ -184,7 +184,8 @@ __device__ __forceinline__ void finish_pending(const Pending<N, Last> &pending, 
         if (threadIdx.x == 0)
             shared = total;
         add_over_peers<N>(peers, shared.v, N);
-        total = shared;
+        if (threadIdx.x == 0)
+            total = shared;
     }
     if (threadIdx.x == 0)
         pending.finish(total);
