@@ -1,7 +1,7 @@
 #include "gpu_kernels/blas/block_steps.h"
 #include "gpu_kernels/blas/for_precision.h"
 #if defined(MILCGPU_WITH_CUDA)
-#include "gpu_kernels/dense/chunks_cuda.h"
+#include "gpu_kernels/backend/copy_ahead_cuda.h"
 #endif
 #include <type_traits>
 
@@ -490,8 +490,10 @@ __global__ void __launch_bounds__(update_threads, most > 8 ? 3 : 4)
                      2 * (threadIdx.x % 32);
     int valid[pairs]; // bytes of a pair that are of the field
     MILCGPU_UNROLL
-    for (int q = 0; q < pairs; ++q)
-        valid[q] = cuda::Chunk<SpinorSingle>::valid(sites - site - 64 * q);
+    for (int q = 0; q < pairs; ++q) {
+        const int left = sites - site - 64 * q;
+        valid[q] = left >= 2 ? 16 : left > 0 ? 8 : 0;
+    }
     const size_t at = opaque((colour * u.stride + site) * sizeof(Complex<float>));
     const unsigned char *next = u.p[first_place] + at; // the direction that is copied next
     int step = 0, source = 0, copied = 0;
@@ -523,8 +525,10 @@ __global__ void __launch_bounds__(update_threads, most > 8 ? 3 : 4)
         cuda::wait_for_stage<stages - 2>();
         Complex<float> v[2 * pairs];
         MILCGPU_UNROLL
-        for (int q = 0; q < pairs; ++q)
-            cuda::decode(SpinorSingle(), ring[k % stages][q][threadIdx.x], v + 2 * q);
+        for (int q = 0; q < pairs; ++q) {
+            const float4 two = bit_cast<float4>(ring[k % stages][q][threadIdx.x]);
+            v[2 * q] = {two.x, two.y}, v[2 * q + 1] = {two.z, two.w};
+        }
         copy(); // to the place that was taken a turn ago
         MILCGPU_UNROLL
         for (int j = 0; j < most; j += 2) {

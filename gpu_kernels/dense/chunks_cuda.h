@@ -6,6 +6,7 @@
 // its threads read each other's chunks from shared memory, in another order but in all its banks. (Each thread copying
 // its own chunk, pieces of 32 bytes, had half to two thirds of the bandwidth.)
 #pragma once
+#include "gpu_kernels/backend/copy_ahead_cuda.h"
 #include "gpu_kernels/backend/launch.h"
 #include "gpu_kernels/su3/fields.h"
 
@@ -65,17 +66,6 @@ struct DenseView {
         : data(b.data), source_bytes(b.source_bytes),
           stripe_bytes(b.stride * (b.precision == Precision::single ? 8 : 16)), sources(b.sources), sites(b.sites) {}
 };
-
-// 16 bytes to shared memory, behind the thread's back: `valid` of them are read, the others are zero.
-__device__ __forceinline__ void copy_ahead(uint4 *shared, const unsigned char *from, int valid) {
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid) : "memory");
-}
-__device__ __forceinline__ void end_of_stage() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// All stages but the last `pending` ones have arrived.
-template <int pending> __device__ __forceinline__ void wait_for_stage() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
 
 __device__ __forceinline__ double negative(double x) { // by the integer unit; the others are busy
     return __hiloint2double(__double2hiint(x) ^ 0x80000000, __double2loint(x));

@@ -5,16 +5,9 @@
 #include "gpu_kernels/dslash/hops.h"
 
 #if defined(MILCGPU_WITH_CUDA)
-namespace milcgpu::cuda {
+#include "gpu_kernels/backend/copy_ahead_cuda.h"
 
-// `bytes` (16, 8 or 4) to shared memory, behind the thread's back.
-template <int bytes> __device__ __forceinline__ void copy_word_ahead(void *shared, const void *from) {
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    if constexpr (bytes == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(bytes) : "memory");
-}
+namespace milcgpu::cuda {
 
 // The links of 32 sites for four hops. Words of 16 bytes; the last one may be filled in part.
 template <Precision link, int reals> struct LinkRing {
@@ -90,17 +83,16 @@ __device__ __forceinline__ void all_sharing_links(const Hops &hops, int i, const
     const std::integral_constant<int, 1> fat_behind;
     const std::integral_constant<int, 2> long_ahead;
     const std::integral_constant<int, 3> long_behind;
-    const auto end_of_copy = [] { asm volatile("cp.async.commit_group;" ::: "memory"); };
     // The links of this hop are there, and those of the hop before have been taken by both warps.
     const auto wait = [] {
-        asm volatile("cp.async.wait_group %0;" ::"n"(Ring::stages - 2) : "memory");
+        wait_for_stage<Ring::stages - 2>();
         __syncthreads();
     };
     auto site = lattice.in_turn(lattice.site(hops.parity, i));
     lattice.turn_to(site, 0);
-    copy(fat_ahead, 0, site), end_of_copy();
-    copy(fat_behind, 0, site), end_of_copy();
-    copy(long_ahead, 0, site), end_of_copy();
+    copy(fat_ahead, 0, site), end_of_stage();
+    copy(fat_behind, 0, site), end_of_stage();
+    copy(long_ahead, 0, site), end_of_stage();
     MILCGPU_ROLLED
     for (int mu = 0; mu < 4; ++mu) {
         const int third = lattice.third_hop[mu];
@@ -115,7 +107,7 @@ __device__ __forceinline__ void all_sharing_links(const Hops &hops, int i, const
         };
         load(lattice.forward(site, mu, 1), x);
         wait();
-        copy(long_behind, mu, site), end_of_copy();
+        copy(long_behind, mu, site), end_of_stage();
         {
             const auto link = ring.template take<18>(0);
             each([&](Part &part, const Vec &v) { link.add_forward(part.of_fat(), v); });
@@ -124,7 +116,7 @@ __device__ __forceinline__ void all_sharing_links(const Hops &hops, int i, const
         wait();
         if (mu < 3)
             copy(fat_ahead, mu + 1, next);
-        end_of_copy();
+        end_of_stage();
         {
             const auto link = ring.template take<18>(1);
             each([&](Part &part, const Vec &v) { link.subtract_backward(part.of_fat(), v); });
@@ -133,7 +125,7 @@ __device__ __forceinline__ void all_sharing_links(const Hops &hops, int i, const
         wait();
         if (mu < 3)
             copy(fat_behind, mu + 1, next);
-        end_of_copy();
+        end_of_stage();
         {
             const auto link = hops.in_units(ring.template take<reals>(2));
             each([&](Part &part, const Vec &v) { link.add_forward(part.of_long(), hops.beside_long_link(v)); });
@@ -142,7 +134,7 @@ __device__ __forceinline__ void all_sharing_links(const Hops &hops, int i, const
         wait();
         if (mu < 3)
             copy(long_ahead, mu + 1, next);
-        end_of_copy();
+        end_of_stage();
         {
             const auto link = hops.in_units(ring.template take<reals>(3));
             each([&](Part &part, const Vec &v) { link.subtract_backward(part.of_long(), hops.beside_long_link(v)); });

@@ -165,8 +165,7 @@ static void fill_by_cpu(fn_links_t **to, int n, hisq_auxiliary_t *aux, ks_action
     destroy_hisq_links_milc(ap, made, fn, deps);
 }
 
-/* ---- links that wait for somebody to read them --------------------------------------------------------------------
- */
+/* ---- links that wait for somebody to read them ---- */
 
 static struct {
     int n, want_back;           /* n 0: none */
@@ -180,7 +179,9 @@ static void wait_no_more(void) {
     memset(&waiting, 0, sizeof waiting);
 }
 
-/* Where links would not wait, auxiliary ones are wanted, or they are compared. NULL: they do not wait. */
+/* A copy of the gauge links, of which links that wait can be made later. NULL: these links do not wait. They wait on
+ * one rank, where fields may stay on the device, where MILC's reads of links are known, and if the gauge links are not
+ * those of a trajectory. */
 static su3_matrix *copy_to_wait(const ks_action_paths_hisq *ap, const su3_matrix *links) {
     su3_matrix *copy = NULL;
     if (numnodes() == 1 && milcgpu_plugin_resident() && milcgpu_reads_are_known() && !milcgpu_md_lent(links) &&
