@@ -22,7 +22,7 @@ struct CloverVersion {
     CloverPair pair() const { return {term.get(), inverse.get()}; }
 };
 
-class EvenOdd; // wilson.cpp
+class EvenOdd; // wilson_solves.cpp
 
 } // namespace milcgpu
 

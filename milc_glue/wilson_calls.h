@@ -1,0 +1,108 @@
+// What all calls for Wilson fermions share: checks of arguments, vectors, the way into a handle.
+#pragma once
+#include "milc_glue/wilson.h"
+#include <cmath>
+
+namespace milcgpu {
+
+constexpr int reals_of_vector = 6 * wilson_components;
+constexpr OperatorSpec in_double = {Precision::double_, Precision::double_, 18};
+
+inline WilsonParameters parameters_of(const milcgpu_wilson_spec *spec, const char *function) {
+    require(spec, function, "spec");
+    require_size(spec->struct_size, sizeof *spec, "milcgpu_wilson_spec");
+    if (!(spec->kappa > 0 && spec->kappa < 1))
+        refuse(format("spec.kappa is %g: must be above 0 and below 1", spec->kappa));
+    if (!(std::fabs(spec->clover) < 1e6))
+        refuse(format("spec.clover is %g: must be a number of the size of 1; 0: Wilson fermions", spec->clover));
+    if (spec->method != MILCGPU_WILSON_BICGSTAB && spec->method != MILCGPU_WILSON_CG)
+        refuse(format("spec.method is %d: must be MILCGPU_WILSON_BICGSTAB (0) or MILCGPU_WILSON_CG (1)", spec->method));
+    if (spec->even_odd != 0 && spec->even_odd != 1)
+        refuse(format("spec.even_odd is %d: must be 0 or 1", spec->even_odd));
+    return {spec->kappa, spec->kappa * spec->clover};
+}
+
+// And what ranks must have alike of a spec.
+inline Numbers with_parameters(Numbers numbers, const milcgpu_wilson_spec &spec) {
+    numbers.insert(numbers.end(), {{"spec.kappa", spec.kappa},
+                                   {"spec.clover", spec.clover},
+                                   {"spec.method", double(spec.method)},
+                                   {"spec.even_odd", double(spec.even_odd)}});
+    return numbers;
+}
+
+// Throws Error(nan_or_inf) that names the first site and spin with NaN or infinity, where there is one.
+inline void require_finite_vector(Device &device, const SpinorBlock &x, int parity, const char *what) {
+    DeviceArray<double> sum;
+    device.agree("room for a norm", [&] { sum = {device, 1, "norm of a vector"}; });
+    norm_squared(device, x, sum.data());
+    if (sum.to_host()[0] < INFINITY)
+        return;
+    for (int d = 0; d < x.components; ++d)
+        require_finite(device, x.component(d), parity, format("%s, spin %d", what, d).c_str());
+    throw Error(Status::nan_or_inf,
+                format("%s: its norm overflows on %s sites; use smaller units", what, parity == 0 ? "even" : "odd"));
+}
+
+// WilsonVectors of a call on both parities, in one precision.
+struct WilsonVectors {
+    SpinorField on[2];
+    WilsonVectors(milcgpu_wilson &w, Precision precision, const char *owner) {
+        w.device().agree("memory for Wilson vectors", [&] {
+            for (int parity = 0; parity < 2; ++parity)
+                on[parity] = SpinorField(w.device(), precision, w.geometry(), parity, owner, 1, wilson_components);
+        });
+    }
+    void load(milcgpu_wilson &w, const HostField &from, int parity, const char *what) {
+        w.device().agree("the loading of a vector", [&] { w.reorder.to_device(from, parity, on[parity]); });
+        require_finite_vector(w.device(), on[parity], parity, what);
+    }
+};
+
+// out = D_sign in on `parity`, or, with `own`, own - factor D_sign in.
+inline WilsonCall call_on(const milcgpu_wilson &w, const LinkField &links, int parity, int sign, const SpinorBlock &in,
+                          const SpinorBlock &out) {
+    WilsonCall call{};
+    call.lattice = w.halo() != nullptr ? w.halo()->lattice : w.geometry().lattice();
+    call.halo = w.halo();
+    call.parity = parity;
+    call.links = &links;
+    call.form = WilsonForm::hop;
+    call.sign = sign;
+    call.in = in, call.out = out;
+    return call;
+}
+inline WilsonCall call_on(const milcgpu_wilson &w, const LinkField &links, int parity, int sign, const SpinorBlock &in,
+                          const SpinorBlock &out, const SpinorBlock &own, double factor) {
+    WilsonCall call = call_on(w, links, parity, sign, in, out);
+    call.form = WilsonForm::matrix;
+    call.own = own, call.factor = factor;
+    return call;
+}
+
+inline void need_links(const milcgpu_wilson &w) {
+    if (!w.loaded)
+        refuse("there are no links: load them first (milcgpu_wilson_load)");
+}
+
+inline void check_unused(bool unused, const char *what) {
+    if (!unused)
+        refuse(format("%s must be 0: calls for Wilson fermions do not take it", what));
+}
+
+template <class Spec> CgProgress progress_of(const Spec &how) {
+    if (how.progress == nullptr)
+        return {};
+    return [&how](int step, double residual) { how.progress(how.user, step, residual); };
+}
+
+// body(wilson) with its context's device current and its errors as a status.
+template <class Body> milcgpu_status with_wilson(milcgpu_wilson *wilson, const char *function, const Body &body) {
+    return guarded(wilson != nullptr ? wilson->context : nullptr, function, [&] {
+        require(wilson, function, "wilson");
+        const milcgpu_wilson::Call call(*wilson);
+        return body(*wilson);
+    });
+}
+
+} // namespace milcgpu
