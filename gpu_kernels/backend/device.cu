@@ -67,6 +67,7 @@ Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()
                     format("cuda backend: GPU %d asked for, %d visible (check nvidia-smi and CUDA_VISIBLE_DEVICES, or "
                            "set MILCGPU_BACKEND=host)",
                            ordinal, count));
+    cudaGetLastError(); // see make_current()
     raise(cudaSetDevice(ordinal), "select the GPU");
     cudaDeviceProp properties;
     raise(cudaGetDeviceProperties(&properties, ordinal), "read the GPU's properties");
@@ -118,8 +119,10 @@ Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()
 
 void Device::make_current() {
 #if defined(MILCGPU_WITH_CUDA)
-    if (on_gpu())
-        raise(cudaSetDevice(ordinal_), "select the GPU");
+    if (!on_gpu())
+        return;
+    cudaGetLastError(); // what another part of the program left is not an error of the launches that follow
+    raise(cudaSetDevice(ordinal_), "select the GPU");
 #endif
 }
 

@@ -19,7 +19,8 @@ Device::Sequence::Sequence(Device &device, std::function<void()> launches, [[may
         launches_();
     } catch (...) {
         device.recording_ = false;
-        cudaStreamEndCapture(as_stream(device.stream_), &graph);
+        if (cudaStreamEndCapture(as_stream(device.stream_), &graph) != cudaSuccess)
+            cudaGetLastError(); // as where launches aside were not joined; the error that is thrown says what failed
         if (graph != nullptr)
             cudaGraphDestroy(graph);
         throw;

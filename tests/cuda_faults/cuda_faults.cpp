@@ -162,6 +162,14 @@ int main(int argc, char **argv) {
             stop(step.name);
         std::printf("%-18s %ld calls\n", step.name, planted::calls());
         session.close();
+        prepare(step, session);
+        std::vector<Field> again = untouched(step);
+        planted::leave_an_error();
+        std::snprintf(where, sizeof where, "%s", step.name);
+        const milcgpu_status next = step.run(session, again);
+        table.check(next == MILCGPU_OK && right(step, again, expected), "an error from elsewhere was taken for its own",
+                    next);
+        session.close();
         for (const Mode mode : {Mode::once, Mode::ever_after})
             for (long n = 0; trial(step, n, mode, expected, table); ++n)
                 ;

@@ -183,3 +183,5 @@ extern "C" cudaError_t __wrap_cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *
     *g = nullptr;
     return error;
 }
+
+void planted::leave_an_error() { __real_cudaSetDevice(1 << 20); }

@@ -27,6 +27,7 @@ void count_only(); // nothing fails; calls() counts
 bool lift();
 const char *failed_call();
 long calls();
+void leave_an_error(); // of CUDA, as another part of a program may
 bool was_allocation();
 
 // Whether, since plant(), anything was copied from the device to an output, or to a buffer on the way there.
