@@ -346,7 +346,7 @@ TEST_CASE("every call of the CUDA runtime that fails in turn", "[faults]") {
 #if defined(MILCGPU_CUDA_FAULTS)
     if (milcgpu::Device::gpu_count() == 0)
         SKIP_TEST("no GPU");
-    CHECK(std::system(MILCGPU_CUDA_FAULTS) == 0);
+    CHECK(std::system(MILCGPU_CUDA_FAULTS " --list | xargs -n 1 -P 6 " MILCGPU_CUDA_FAULTS) == 0);
 #else
     SKIP_TEST("a build without nvcc");
 #endif

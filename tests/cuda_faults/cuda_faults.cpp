@@ -1,7 +1,7 @@
 // Every call of the CUDA runtime failing in turn, in every entry of the C interface that works on the device: no hang,
 // no wrong result called right, a message that names the step, outputs untouched unless they were being copied out, the
 // next call right after NO_MEMORY, a new context right after DEVICE_LOST. Needs a GPU; prints 'N passed, N failed'.
-// Arguments: names of steps; none: all.
+// Arguments: names of steps; none: all; --list: prints the names.
 #include "tests/cuda_faults/steps.h"
 #include "tests/cuda_faults/wrap.h"
 #include <csignal>
@@ -132,6 +132,11 @@ bool trial(const Step &step, long n, Mode mode, const std::vector<Field> &expect
 } // namespace
 
 int main(int argc, char **argv) {
+    if (argc == 2 && std::strcmp(argv[1], "--list") == 0) {
+        for (const Step &step : steps())
+            std::printf("%s\n", step.name);
+        return 0;
+    }
     std::vector<Step> chosen;
     for (int k = 1; k < argc; ++k) {
         const size_t before = chosen.size();
