@@ -240,6 +240,37 @@ TEST_CASE("Rotations are the sums over all fields, also onto what is there and i
             }
 }
 
+TEST_CASE("Two rotations in one go are what they are one after the other", "[dense][sanitize]") {
+    for (const Backend backend : backends())
+        for (const Precision precision : precisions)
+            for (const int n : {1, 3, 4, 8, 9, 12, 16}) {
+                Device device(backend, 0);
+                const Geometry box = n == 9 ? Geometry({8, 16, 16, 23}) : odd_box;
+                const Fields x(device, precision, box, n % 2, n, 1), p(device, precision, box, n % 2, n, 2);
+                Fields y(device, precision, box, n % 2, n, 3), z(device, precision, box, n % 2, n, 4);
+                const auto c = random_matrix(n, n), before = y.numbers(), untouched = z.numbers();
+                auto d = c;
+                std::reverse(d.begin(), d.end());
+                const DeviceArray<Complex<double>> first(device, c.size(), "test"), second(device, c.size(), "test");
+                device.copy_to_device(first.data(), c.data(), c.size() * sizeof(Number));
+                device.copy_to_device(second.data(), d.data(), d.size() * sizeof(Number));
+                const DeviceArray<int> gate(device, 1, "test");
+                CAPTURE(name(backend), name(precision), n);
+                for (const int open : {0, 1}) {
+                    device.copy_to_device(gate.data(), &open, sizeof open);
+                    rotate_twice(device, x, first.data(), y, p, second.data(), z, gate.data());
+                    const auto residuals = y.get();
+                    if (open == 0) {
+                        CHECK(residuals == before);
+                        CHECK(z.get() == untouched);
+                    } else {
+                        CHECK(error_of_rotation(residuals, x, c, n, &before) <= rotation_error(precision));
+                        CHECK(error_of_rotation(z.get(), p, d, n, &residuals) <= rotation_error(precision));
+                    }
+                }
+            }
+}
+
 TEST_CASE("Dense algebra on more sites than are worked on at once", "[dense]") {
     const Geometry large({16, 16, 16, 23});
     for (const Backend backend : backends())
@@ -323,4 +354,16 @@ TEST_CASE("Dense algebra refuses what it cannot do", "[dense]") {
     CHECK_THROWS_AS(rotate(device, none, c.data(), x), Error);
     CHECK_THROWS_AS(rotate(device, x, c.data(), x), Error);              // too many to do it in place
     CHECK_THROWS_AS(rotate(device, all.from(30), c.data(), all), Error); // they overlap
+    const auto twice = [&](const SpinorBlock &a, const SpinorBlock &y, const SpinorBlock &p, const SpinorBlock &z) {
+        rotate_twice(device, a, c.data(), y, p, c.data(), z);
+    };
+    const SpinorBlock a = all.first(2), b = all.from(2).first(2), e = all.from(4).first(2), f = all.from(6).first(2);
+    CHECK_NOTHROW(twice(a, b, e, f));
+    CHECK_THROWS_AS(twice(all.first(17), all.first(17), all.first(17), all.from(20).first(17)), Error); // too many
+    CHECK_THROWS_AS(twice(none, none, none, none), Error);
+    CHECK_THROWS_AS(twice(a, b, e, odd), Error);
+    CHECK_THROWS_AS(twice(a, b, half, f), Error);
+    CHECK_THROWS_AS(twice(a, all.first(3), e, f), Error);
+    for (const SpinorBlock &overlapped : {a, b, e})
+        CHECK_THROWS_AS(twice(a, b, e, overlapped), Error);
 }

@@ -242,8 +242,6 @@ struct InBasis {
             const int k = i * n + j;
             r->r_r[k] = s->r_r[k], r->p_p[k] = s->p_p[k], r->beta[k] = s->beta[k];
         });
-        invert_some(team, room, s, r->r_r);
-        team.each(n, n, [=](int i, int j) { s->r_r_inverse[i * n + j] = r->inverse[i * n + j]; });
         move_p_p(team, room, s);
     }
 };
@@ -276,6 +274,7 @@ struct StepLength {
         team.each(n, n, [=](int i, int j) {
             const int k = i * n + j;
             s->ap_p_inverse[k] = r->inverse[k];
+            s->ap_p[k] = r->moved[k];
             Number v = {0, 0};
             if (!lock_step)
                 v = product(r->inverse, r->r_r, i, j, n, n);
@@ -334,17 +333,39 @@ struct NextDirection {
             return;
         const int n = s->sources;
         const bool lock_step = s->lock_step != 0;
-        const double sign = given ? -1 : 1;
-        const Number *const left = given ? s->ap_p_inverse : s->r_r_inverse, *const right = given ? s->ap_r : s->r_r;
-        team.each(n, n, [=](int i, int j) {
-            const int k = i * n + j;
-            r->a[k] = left[k], r->b[k] = right[k];
-            r->r_r[k] = s->r_r[k], r->p_p[k] = s->p_p[k], r->delta[k] = s->delta[k];
-        });
+        // room.b = <A P, R'>
+        if (given) {
+            team.each(n, n, [=](int i, int j) {
+                const int k = i * n + j;
+                r->a[k] = s->ap_p_inverse[k], r->b[k] = s->ap_r[k];
+                r->r_r[k] = s->r_r[k], r->p_p[k] = s->p_p[k], r->delta[k] = s->delta[k];
+            });
+        } else {
+            team.each(n, n, [=](int i, int j) {
+                const int k = i * n + j;
+                const bool left_out = lock_step && i != j;
+                r->a[k] = s->ap_p_inverse[k];
+                r->d[k] = left_out ? unit(false) : s->ap_p[k];
+                r->c[k] = left_out ? unit(false) : s->ap_ap[k];
+                r->inverse[k] = left_out ? unit(false) : s->minus_alpha[k];
+                r->r_r[k] = s->r_r[k], r->p_p[k] = s->p_p[k], r->delta[k] = s->delta[k];
+            });
+            team.each(n, n, [=](int i, int j) {
+                const int k = i * n + j;
+                const Number changed = product(r->c, r->inverse, i, j, n, n);
+                r->b[k] = r->d[k] + changed, r->moved[k] = r->d[k] + 0.5 * changed;
+            });
+            team.each(n, n, [=](int i, int j) { r->beta[i * n + j] = adjoint_product(r->inverse, r->moved, i, j, n); });
+            team.each(n, n, [=](int i, int j) {
+                const int k = i * n + j;
+                r->r_r[k] = r->r_r[k] + r->beta[k] + conj(r->beta[j * n + i]);
+                s->r_r[k] = r->r_r[k];
+            });
+        }
         team.each(n, n, [=](int i, int j) {
             const int k = i * n + j;
             r->moved[k] = product(r->r_r, r->delta, i, j, n, n);
-            r->beta[k] = sign * (!lock_step ? product(r->a, r->b, i, j, n, n)
+            r->beta[k] = -1.0 * (!lock_step ? product(r->a, r->b, i, j, n, n)
                                  : i == j   ? r->a[k] * r->b[k]
                                             : unit(false));
         });
@@ -362,11 +383,7 @@ struct NextDirection {
             change_basis(team, room, s);
             team.each(n, n, [=](int i, int j) { s->beta[i * n + j] = product(r->beta, s->basis, i, j, n, n); });
         } else {
-            invert_some(team, room, s, r->r_r);
-            team.each(n, n, [=](int i, int j) {
-                s->r_r_inverse[i * n + j] = r->inverse[i * n + j];
-                s->beta[i * n + j] = r->beta[i * n + j];
-            });
+            team.each(n, n, [=](int i, int j) { s->beta[i * n + j] = r->beta[i * n + j]; });
             move_p_p(team, room, s);
         }
     }
@@ -580,8 +597,8 @@ void block_in_basis(Device &device, BlockState *state) { run_one_block(device, I
 void block_step_length(Device &device, BlockState *state, From p_r) {
     run_one_block(device, StepLength{state, p_r == From::sums}, "step of a block");
 }
-void block_direction(Device &device, BlockState *state, From ap_r, bool new_basis) {
-    run_one_block(device, NextDirection{state, ap_r == From::sums, new_basis}, "direction of a block");
+void block_direction(Device &device, BlockState *state, From from, bool new_basis) {
+    run_one_block(device, NextDirection{state, from == From::sums, new_basis}, "direction of a block");
 }
 void block_redirect(Device &device, BlockState *state, const BlockRedirect &how) {
     run_one_block(device, Redirect{state, how}, "new direction of a block");

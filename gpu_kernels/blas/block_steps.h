@@ -45,17 +45,17 @@ struct BlockHead {
 
 struct BlockState : BlockHead {
     using Matrix = Complex<double>[most_block * most_block]; // [row][column], rows one behind the other
-    Matrix r_r, p_p, bp_bp;                                  // <R, R>, <P, P>, <B P, B P>
-    Matrix p_r, ap_r;                                        // <P, R>, <A P, R>
-    Matrix r_r_inverse, ap_p_inverse;                        // of the well-conditioned part; 0 in the rest
+    Matrix r_r, p_p, bp_bp;    // <R, R>, <P, P>, <B P, B P>
+    Matrix p_r, ap_r, ap_ap;   // <P, R>, <A P, R>, <A P, A P>
+    Matrix ap_p, ap_p_inverse; // the inverse is of the well-conditioned part; 0 in the rest
     Matrix minus_alpha, beta;
     Matrix basis, delta;         // M, and R delta = residuals
     Matrix alpha[cg_kept_steps]; // alpha delta of iteration k at k mod cg_kept_steps; rows of most_block
     alignas(16) Complex<float> alpha_in_single[cg_kept_steps][most_block * most_block];
 };
 
-// How <P, R> and <A P, R> of a step are found. before: computed from the matrices of the step before; rounding errors
-// add up from step to step. sums: summed over the sites (p_r and ap_r).
+// How <P, R> and, after it, <R', R'> and <A P, R'> of a step are found. before: computed from matrices that the step
+// already has; rounding errors add up from step to step. sums: summed over the sites.
 enum class From { before, sums };
 
 // Needs r_r. Computes `basis` for a new set of residuals R.
@@ -65,10 +65,11 @@ void block_start(Device &, BlockState *);
 void block_in_basis(Device &, BlockState *);
 // Needs bp_bp, and with From::sums p_r. Computes alpha and -alpha.
 void block_step_length(Device &, BlockState *, From p_r);
-// Needs r_r of the new residuals, and with From::sums ap_r. Computes beta; counts and judges the iteration. Without a
-// new basis it also computes p_p. With a new basis, the caller must take the residuals in `basis` next; beta is for
-// these.
-void block_direction(Device &, BlockState *, From ap_r, bool new_basis);
+// Computes beta; counts and judges the iteration. With From::before the residuals need not be there yet: it needs ap_ap,
+// and computes r_r of the new residuals from <R', R'> = <R, R> - alpha^dag <A P, R> - <R, A P> alpha + alpha^dag <A P, A
+// P> alpha and <A P, R> = <A P, P>. With From::sums it needs r_r and ap_r of the new residuals. Without a new basis it
+// also computes p_p. With a new basis, the caller must take the residuals in `basis` next; beta is for these.
+void block_direction(Device &, BlockState *, From, bool new_basis);
 // Needs ap_r of `sources` true residuals with the `directions` directions of the last step. Computes beta for new
 // directions that are conjugate to those. from[j], in lock-step: which direction belongs to residual j.
 struct BlockRedirect {

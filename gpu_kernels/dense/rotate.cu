@@ -5,6 +5,7 @@
 #include "gpu_kernels/dense/dense.h"
 #if defined(MILCGPU_WITH_CUDA)
 #include "gpu_kernels/dense/chunks_cuda.h"
+#include <type_traits>
 #endif
 
 namespace milcgpu {
@@ -17,7 +18,6 @@ namespace {
 // single precision: two would take too many registers, and its two numbers are the pair of tiles that the matrix units
 // take. In double it is four, so that the small matrix is read half as often.
 template <class S, int columns> struct Rows {
-    using Real = typename S::Real;
     static constexpr bool wide = columns == 4;
     static constexpr int chunks = wide && cuda::Chunk<S>::numbers == 2   ? 1
                                   : wide && cuda::Chunk<S>::numbers == 1 ? 4
@@ -29,21 +29,28 @@ template <class S, int columns> struct Rows {
     static constexpr int ring_bytes = slots * cuda::Chunk<S>::bytes * cuda::dense_threads;
 };
 
+// What the results of rotate_twice are made of: fields p, a matrix, and where they go.
+struct Second {
+    cuda::DenseView p, z;
+    const Complex<double> *matrix;
+};
+
 // Blocks on a processor, by the registers that a thread needs.
 template <class S, int columns>
 constexpr int blocks_at_once = columns == 4 && S::precision != Precision::single ? 1
                                : columns == 1 && S::precision != Precision::half ? 3
                                                                                  : 2;
 
-template <class S, int columns, bool add>
+// Real: of the sums. twice: the sums with `plus` are results, and go on with the fields of `second` to the next ones.
+template <class S, class Real, int columns, bool add, bool twice>
 __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns>)
     rotate_rows(const cuda::DenseView x, const cuda::DenseView y, const cuda::DenseView plus, const Complex<double> *c,
-                int column_blocks, const int *gate) {
+                int column_blocks, const int *gate, const Second second) {
+    static_assert(add || !twice);
     cuda::wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
     using R = Rows<S, columns>;
-    using Real = typename R::Real;
     using Chunk = cuda::Chunk<S>;
     using Factor = decltype(cuda::factor(Complex<Real>()));
     extern __shared__ uint4 ring[];
@@ -68,10 +75,12 @@ __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns
     };
     const unsigned char *x_tile = tile_of(x, moved_field);
     unsigned char *y_tile = tile_of(y, first_column + 2 * moved_field);
+    unsigned char *z_tile = twice ? tile_of(second.z, first_column + 2 * moved_field) : nullptr;
     int left = x.sites - first * R::sites - moved_row * Chunk::sites; // sites from the first chunk of the tile on
 
     // The copies run ahead: their tile, its fields of x, then those of `plus` where this thread will write y.
     const unsigned char *next = x_tile, *plus_ahead = tile_of(plus, first_column + 2 * moved_field);
+    const unsigned char *p_tile = twice ? tile_of(second.p, moved_field) : nullptr, *p_next = p_tile;
     int filled = 0, taken = 0, stage = 0, left_ahead = left, tiles_ahead = tiles;
     const auto copy_chunks = [&](const unsigned char *from, bool there) {
         MILCGPU_UNROLL
@@ -85,14 +94,17 @@ __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns
             if (!add || result < 0) {
                 copy_chunks(next, 4 * stage + moved_field < x.sources);
                 next += 4 * x.source_bytes;
+            } else if (twice && result >= 2 * columns) {
+                copy_chunks(p_next, 4 * (result - 2 * columns) + moved_field < x.sources);
+                p_next += 4 * second.p.source_bytes;
             } else {
                 const int j = result / 2 * 8 + result % 2;
                 copy_chunks(plus_ahead + j * plus.source_bytes, first_column + 2 * moved_field + j < y.sources);
             }
-            if (++stage == quads + (add ? 2 * columns : 0)) {
+            if (++stage == (twice ? 2 : 1) * quads + (add ? 2 * columns : 0)) {
                 stage = 0, --tiles_ahead, left_ahead -= apart * R::sites;
-                x_tile += apart * R::bytes, plus_ahead += apart * R::bytes;
-                next = x_tile;
+                x_tile += apart * R::bytes, plus_ahead += apart * R::bytes, p_tile += apart * R::bytes;
+                next = x_tile, p_next = p_tile;
             }
         }
         cuda::end_of_stage();
@@ -108,69 +120,101 @@ __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns
     };
     for (int k = 0; k < R::stages - 1; ++k)
         copy_stage();
-    for (int k = threadIdx.x; k < quads * columns * 32; k += cuda::dense_threads) { // as threads will take it
-        const int i = k / 32 / columns * 4 + k % 4, j = first_column + k / 32 % columns * 8 + k % 32 / 4;
-        const bool there = i < x.sources && j < y.sources;
-        matrix[k] = cuda::factor(convert<Real>(there ? c[i * y.sources + j] : Complex<double>{}));
-    }
+    const auto put_matrix = [&](Factor *to, const Complex<double> *from) { // as threads will take it
+        for (int k = threadIdx.x; k < quads * columns * 32; k += cuda::dense_threads) {
+            const int i = k / 32 / columns * 4 + k % 4, j = first_column + k / 32 % columns * 8 + k % 32 / 4;
+            const bool there = i < x.sources && j < y.sources;
+            to[k] = cuda::factor(convert<Real>(there ? from[i * y.sources + j] : Complex<double>{}));
+        }
+    };
+    put_matrix(matrix, c);
+    if (twice)
+        put_matrix(matrix + quads * columns * 32, second.matrix);
     __syncthreads();
 
-    for (int tile = 0; tile < tiles; ++tile, y_tile += apart * R::bytes, left -= apart * R::sites) {
+    for (int tile = 0; tile < tiles; ++tile, left -= apart * R::sites) {
         Real sum[R::tiles][columns][2][2] = {}; // [row tile][column tile][re, im][column]
-        for (int k = 0; k < quads; ++k) {
-            Complex<Real> numbers[R::tiles];
-            take_stage(numbers);
-            copy_stage();
-            MILCGPU_UNROLL
-            for (int r = 0; r < R::tiles; r += 2) {
-                const Factor a = cuda::factor(numbers[r]), a_below = cuda::factor(numbers[r + 1]);
+        const auto add_products = [&](const Factor *with) {
+            for (int k = 0; k < quads; ++k) {
+                Complex<Real> numbers[R::tiles];
+                take_stage(numbers);
+                copy_stage();
                 MILCGPU_UNROLL
-                for (int t = 0; t < columns; ++t) {
-                    const Factor b = matrix[(k * columns + t) * 32 + lane];
-                    const Factor re = {b.re, cuda::negative(b.im)}, im = {b.im, b.re};
-                    cuda::multiply_16(sum[r][t][0], sum[r + 1][t][0], a, a_below, re);
-                    cuda::multiply_16(sum[r][t][1], sum[r + 1][t][1], a, a_below, im);
+                for (int r = 0; r < R::tiles; r += 2) {
+                    const Factor a = cuda::factor(numbers[r]), a_below = cuda::factor(numbers[r + 1]);
+                    MILCGPU_UNROLL
+                    for (int t = 0; t < columns; ++t) {
+                        const Factor b = with[(k * columns + t) * 32 + lane];
+                        const Factor re = {b.re, cuda::negative(b.im)}, im = {b.im, b.re};
+                        cuda::multiply_16(sum[r][t][0], sum[r + 1][t][0], a, a_below, re);
+                        cuda::multiply_16(sum[r][t][1], sum[r + 1][t][1], a, a_below, im);
+                    }
                 }
             }
-        }
-        MILCGPU_UNROLL
-        for (int result = 0; result < 2 * columns; ++result) {
-            const int j = result / 2 * 8 + result % 2, slot = (R::stages + result % 2) * R::chunks;
-            Complex<Real> v[R::tiles] = {};
-            if (add) {
-                take_stage(v);
-                copy_stage();
+        };
+        const auto results = [&](const cuda::DenseView &to, unsigned char *to_tile, auto with_plus) {
+            constexpr bool adds = decltype(with_plus)::value;
+            MILCGPU_UNROLL
+            for (int result = 0; result < 2 * columns; ++result) {
+                const int j = result / 2 * 8 + result % 2, slot = (R::stages + result % 2) * R::chunks;
+                Complex<Real> v[R::tiles] = {};
+                if (adds) {
+                    take_stage(v);
+                    copy_stage();
+                }
+                Complex<typename S::Real> rounded[R::tiles];
+                MILCGPU_UNROLL
+                for (int r = 0; r < R::tiles; ++r) {
+                    Real &re = sum[r][result / 2][0][result % 2], &im = sum[r][result / 2][1][result % 2];
+                    if (adds)
+                        re += v[r].re, im += v[r].im;
+                    rounded[r] = convert<typename S::Real>(Complex<Real>{re, im});
+                }
+                MILCGPU_UNROLL
+                for (int k = 0; k < R::chunks; ++k)
+                    mine[(slot + k) * 32] = cuda::encode(S(), rounded + k * Chunk::numbers);
+                __syncwarp();
+                MILCGPU_UNROLL
+                for (int k = 0; k < R::chunks; ++k)
+                    cuda::store(to_tile + j * to.source_bytes + k * 8 * Chunk::bytes, moved[(slot + k) * 32],
+                                first_column + 2 * moved_field + j < to.sources
+                                    ? Chunk::valid(left - k * 8 * Chunk::sites)
+                                    : 0);
             }
-            MILCGPU_UNROLL
-            for (int r = 0; r < R::tiles; ++r) {
-                const Complex<Real> s = {sum[r][result / 2][0][result % 2], sum[r][result / 2][1][result % 2]};
-                v[r] = add ? v[r] + s : s;
-            }
-            MILCGPU_UNROLL
-            for (int k = 0; k < R::chunks; ++k)
-                mine[(slot + k) * 32] = cuda::encode(S(), v + k * Chunk::numbers);
-            __syncwarp();
-            MILCGPU_UNROLL
-            for (int k = 0; k < R::chunks; ++k)
-                cuda::store(y_tile + j * y.source_bytes + k * 8 * Chunk::bytes, moved[(slot + k) * 32],
-                            first_column + 2 * moved_field + j < y.sources ? Chunk::valid(left - k * 8 * Chunk::sites)
-                                                                           : 0);
+        };
+        add_products(matrix);
+        results(y, y_tile, std::integral_constant<bool, add>());
+        y_tile += apart * R::bytes;
+        if constexpr (twice) {
+            add_products(matrix + quads * columns * 32);
+            results(second.z, z_tile, std::false_type());
+            z_tile += apart * R::bytes;
         }
     }
 }
 
-template <class S, int columns>
-void rotate_on_gpu(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
-                   const SpinorBlock &plus, const int *gate) {
+template <class S, class Real, int columns, bool add, bool twice>
+void start_rotation(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
+                    const SpinorBlock &plus, const Second &second, const int *gate) {
     const int column_blocks = (y.sources - 1) / (8 * columns) + 1, quads = (x.sources + 3) / 4;
     const int tiles = (x.sites - 1) / Rows<S, columns>::sites + 1;
     // As many as an H200 holds: each warp goes on to other sites.
     const int blocks =
         std::min(132 * blocks_at_once<S, columns>, cuda::Chunk<S>::stripes * ((tiles - 1) / cuda::dense_warps + 1));
-    cuda::start_with_shared(device, "rotate", blocks * column_blocks, cuda::dense_threads,
-                            Rows<S, columns>::ring_bytes + quads * columns * 32 * sizeof(Complex<double>),
-                            plus ? rotate_rows<S, columns, true> : rotate_rows<S, columns, false>, cuda::DenseView(x),
-                            cuda::DenseView(y), cuda::DenseView(plus ? plus : y), c, column_blocks, gate);
+    cuda::start_with_shared(device, twice ? "rotate twice" : "rotate", blocks * column_blocks, cuda::dense_threads,
+                            Rows<S, columns>::ring_bytes +
+                                (twice ? 2 : 1) * quads * columns * 32 * sizeof(Complex<double>),
+                            rotate_rows<S, Real, columns, add, twice>, cuda::DenseView(x), cuda::DenseView(y),
+                            cuda::DenseView(plus), c, column_blocks, gate, second);
+}
+
+template <class S, int columns>
+void rotate_on_gpu(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
+                   const SpinorBlock &plus, const int *gate) {
+    const Second none = {cuda::DenseView(y), cuda::DenseView(y), nullptr};
+    using Real = typename S::Real;
+    plus ? start_rotation<S, Real, columns, true, false>(device, x, c, y, plus, none, gate)
+         : start_rotation<S, Real, columns, false, false>(device, x, c, y, y, none, gate);
 }
 
 #endif
@@ -191,6 +235,12 @@ void rotate_on_host(const SpinorBlock &x, const Complex<double> *c, const Spinor
             store_spinor<S>(y[j].data, y.stride, site, convert<typename S::Real>(sum));
         }
     });
+}
+
+// Throws unless rotate_twice takes this field beside x.
+void require_as(const SpinorBlock &x, const SpinorBlock &field) {
+    if (field.precision != x.precision || field.sites != x.sites || field.sources != x.sources)
+        throw Error(Status::bad_argument, "rotate_twice: fields of two precisions, numbers of sites or of fields");
 }
 
 } // namespace
@@ -223,6 +273,31 @@ void rotate(Device &device, const SpinorBlock &x, const Complex<double> *c, cons
         if (gate == nullptr || *gate != 0)
             rotate_on_host<S>(x, c, y, plus);
     });
+}
+
+void rotate_twice(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
+                  const SpinorBlock &p, const Complex<double> *d, const SpinorBlock &z, const int *gate) {
+    require_as(x, y), require_as(x, p), require_as(x, z);
+    if (x.sources < 1 || x.sources > most_rotated_twice)
+        throw Error(Status::bad_argument,
+                    format("rotate_twice: %d fields: 1 to %d", x.sources, most_rotated_twice));
+    for (const SpinorBlock &other : {x, y, p})
+        if (z.data < other.data + other.bytes() && other.data < z.data + z.bytes())
+            throw Error(Status::bad_argument, "rotate_twice: the last results overlap other fields");
+#if defined(MILCGPU_WITH_CUDA)
+    const auto start = [&](auto format) {
+        using S = decltype(format);
+        const Second second = {cuda::DenseView(p), cuda::DenseView(z), d};
+        x.sources <= 8 ? start_rotation<S, double, 1, true, true>(device, x, c, y, y, second, gate)
+                       : start_rotation<S, double, 2, true, true>(device, x, c, y, y, second, gate);
+    };
+    if (device.on_gpu() && x.precision == Precision::single)
+        return start(SpinorSingle());
+    if (device.on_gpu() && x.precision == Precision::double_)
+        return start(SpinorDouble());
+#endif
+    rotate(device, x, c, y, y, gate);
+    rotate(device, p, d, z, y, gate);
 }
 
 } // namespace milcgpu

@@ -88,13 +88,15 @@ void BlockCgSolver::gram_of_all_ranks(const SpinorBlock &x, const SpinorBlock &y
     device_.copy_to_device(on_device, sums, count * sizeof *sums);
 }
 
-// A step along the directions p_[k]. The caller makes the next directions. Most steps compute <P, R> and <A P, R> from
-// the matrices of the step before. The first and the last of cg_kept_steps sum them over the sites, which removes the
-// rounding errors so far; the last one also takes a new basis. after_update: the directions follow true residuals,
-// which are not orthogonal to the directions before, so this step sums both.
+// A step along the directions p_[k], and the next directions. Most steps compute <P, R>, <R', R'> and <A P, R'> from
+// matrices that they have before the residuals change. So residuals and directions change in one launch. The first and
+// the last of cg_kept_steps sum over the sites, which removes the rounding errors so far; the last one also takes a new
+// basis. after_update: the directions follow true residuals, which are not orthogonal to the directions before, so this
+// step sums both.
 void BlockCgSolver::step(int k, bool after_update) {
     BlockState *const state = state_.data();
     const SpinorBlock p = some(p_[k]), r = some(r_), ap = some(ap_), between = some(between_);
+    const SpinorBlock next = some(p_[(k + 1) % cg_kept_steps]);
     const bool last = k == cg_kept_steps - 1, first = k == 0;
     if (first) {
         gram_of_all_ranks(p, p, state->p_p);
@@ -117,13 +119,21 @@ void BlockCgSolver::step(int k, bool after_update) {
     sloppy_->second_half(device_, call, Epilogue::normal);
     if (beside)
         device_.rejoin();
+    if (!last && !after_update) {
+        gram_of_all_ranks(ap, ap, state->ap_ap);
+        block_direction(device_, state, From::before, false);
+        rotate_twice(device_, ap, state->minus_alpha, r, p, state->beta, next, &state->active);
+        return;
+    }
     rotate(device_, ap, state->minus_alpha, r, r, &state->active);
     gram_of_all_ranks(r, r, state->r_r);
-    if (last || after_update)
-        gram_of_all_ranks(ap, r, state->ap_r);
-    block_direction(device_, state, last || after_update ? From::sums : From::before, last);
-    if (last)
+    gram_of_all_ranks(ap, r, state->ap_r);
+    block_direction(device_, state, From::sums, last);
+    if (last) {
         take_basis();
+        add_to_solutions(cg_kept_steps, false);
+    }
+    rotate(device_, p, state->beta, next, r, &state->active);
 }
 
 // Takes the residuals in a new basis. <R, R> is then summed again, because the rotation has rounded small residuals.
@@ -149,13 +159,8 @@ ChunkLoop &BlockCgSolver::chunks() {
     std::unique_ptr<ChunkLoop> &loop = loops_[open_.size()];
     if (!loop) {
         const auto chunk = [this](int first, bool after_update) {
-            for (int k = first; k < first + steps_a_chunk; ++k) {
+            for (int k = first; k < first + steps_a_chunk; ++k)
                 step(k, after_update && k == 0);
-                if (k == cg_kept_steps - 1)
-                    add_to_solutions(cg_kept_steps, false);
-                rotate(device_, some(p_[k]), state_.data()->beta, some(p_[(k + 1) % cg_kept_steps]), some(r_),
-                       &state_.data()->active);
-            }
         };
         std::vector<std::function<void()>> all;
         for (int first = 0; first < cg_kept_steps; first += steps_a_chunk)
