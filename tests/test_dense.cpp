@@ -248,26 +248,38 @@ TEST_CASE("Two rotations in one go are what they are one after the other", "[den
                 const Geometry box = n == 9 ? Geometry({8, 16, 16, 23}) : odd_box;
                 const Fields x(device, precision, box, n % 2, n, 1), p(device, precision, box, n % 2, n, 2);
                 Fields y(device, precision, box, n % 2, n, 3), z(device, precision, box, n % 2, n, 4);
-                const auto c = random_matrix(n, n), before = y.numbers(), untouched = z.numbers();
-                auto d = c;
-                std::reverse(d.begin(), d.end());
-                const DeviceArray<Complex<double>> first(device, c.size(), "test"), second(device, c.size(), "test");
-                device.copy_to_device(first.data(), c.data(), c.size() * sizeof(Number));
-                device.copy_to_device(second.data(), d.data(), d.size() * sizeof(Number));
+                // both: what y and x, as fields of one block, give where y is taken by a matrix, too
+                Fields both(device, precision, box, n % 2, 2 * n, 5);
+                const auto matrices = random_matrix(3 * n, n);
+                const auto part = [&](int k) {
+                    return std::vector<Number>(matrices.begin() + k * n * n, matrices.begin() + (k + 1) * n * n);
+                };
+                const auto c = part(1), d = part(2);
+                const std::vector<Number> mixed(matrices.begin(), matrices.begin() + 2 * n * n);
+                const DeviceArray<Complex<double>> on_device(device, matrices.size(), "test");
+                device.copy_to_device(on_device.data(), matrices.data(), matrices.size() * sizeof(Number));
                 const DeviceArray<int> gate(device, 1, "test");
-                CAPTURE(name(backend), name(precision), n);
-                for (const int open : {0, 1}) {
+                const auto rotate_them = [&](bool mix, int open) {
                     device.copy_to_device(gate.data(), &open, sizeof open);
-                    rotate_twice(device, x, first.data(), y, p, second.data(), z, gate.data());
-                    const auto residuals = y.get();
-                    if (open == 0) {
-                        CHECK(residuals == before);
-                        CHECK(z.get() == untouched);
-                    } else {
-                        CHECK(error_of_rotation(residuals, x, c, n, &before) <= rotation_error(precision));
-                        CHECK(error_of_rotation(z.get(), p, d, n, &residuals) <= rotation_error(precision));
-                    }
-                }
+                    rotate_twice(device, x, on_device.data() + n * n, y, mix ? on_device.data() : nullptr, p,
+                                 on_device.data() + 2 * n * n, z, gate.data());
+                };
+                CAPTURE(name(backend), name(precision), n);
+                const auto before = y.numbers(), untouched = z.numbers();
+                rotate_them(false, 0);
+                CHECK(y.get() == before);
+                CHECK(z.get() == untouched);
+                rotate_them(false, 1);
+                const auto after = y.get();
+                CHECK(error_of_rotation(after, x, c, n, &before) <= rotation_error(precision));
+                CHECK(error_of_rotation(z.get(), p, d, n, &after) <= rotation_error(precision));
+                auto numbers = after;
+                numbers.insert(numbers.end(), x.numbers().begin(), x.numbers().end());
+                both.put(numbers);
+                rotate_them(true, 1);
+                const auto last = y.get();
+                CHECK(error_of_rotation(last, both, mixed, n, nullptr) <= rotation_error(precision));
+                CHECK(error_of_rotation(z.get(), p, d, n, &last) <= rotation_error(precision));
             }
 }
 
@@ -355,7 +367,7 @@ TEST_CASE("Dense algebra refuses what it cannot do", "[dense]") {
     CHECK_THROWS_AS(rotate(device, x, c.data(), x), Error);              // too many to do it in place
     CHECK_THROWS_AS(rotate(device, all.from(30), c.data(), all), Error); // they overlap
     const auto twice = [&](const SpinorBlock &a, const SpinorBlock &y, const SpinorBlock &p, const SpinorBlock &z) {
-        rotate_twice(device, a, c.data(), y, p, c.data(), z);
+        rotate_twice(device, a, c.data(), y, nullptr, p, c.data(), z);
     };
     const SpinorBlock a = all.first(2), b = all.from(2).first(2), e = all.from(4).first(2), f = all.from(6).first(2);
     CHECK_NOTHROW(twice(a, b, e, f));

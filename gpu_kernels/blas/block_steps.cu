@@ -222,27 +222,9 @@ struct Start {
         team.each(n, n, [=](int i, int j) {
             r->r_r[i * n + j] = s->r_r[i * n + j];
             r->delta[i * n + j] = unit(i == j);
-            s->beta[i * n + j] = s->p_p[i * n + j] = unit(false); // there are no directions
         });
         team.each(n, 1, [=](int j, int) { s->rr[j] = s->largest_rr[j] = r->r_r[j * n + j].re; });
         change_basis(team, room, s);
-    }
-};
-
-// Sets what follows from <R, R> of the residuals in their new basis, and from directions P = R.
-struct InBasis {
-    BlockState *state;
-    template <class Team> MILCGPU_HD void operator()(const Team &team, Room &room) const {
-        BlockState *const s = state;
-        Room *const r = &room;
-        if (s->active == 0)
-            return;
-        const int n = s->sources;
-        team.each(n, n, [=](int i, int j) {
-            const int k = i * n + j;
-            r->r_r[k] = s->r_r[k], r->p_p[k] = s->p_p[k], r->beta[k] = s->beta[k];
-        });
-        move_p_p(team, room, s);
     }
 };
 
@@ -333,42 +315,35 @@ struct NextDirection {
             return;
         const int n = s->sources;
         const bool lock_step = s->lock_step != 0;
-        // room.b = <A P, R'>
-        if (given) {
-            team.each(n, n, [=](int i, int j) {
-                const int k = i * n + j;
-                r->a[k] = s->ap_p_inverse[k], r->b[k] = s->ap_r[k];
-                r->r_r[k] = s->r_r[k], r->p_p[k] = s->p_p[k], r->delta[k] = s->delta[k];
-            });
-        } else {
-            team.each(n, n, [=](int i, int j) {
-                const int k = i * n + j;
-                const bool left_out = lock_step && i != j;
-                r->a[k] = s->ap_p_inverse[k];
-                r->d[k] = left_out ? unit(false) : s->ap_p[k];
-                r->c[k] = left_out ? unit(false) : s->ap_ap[k];
-                r->inverse[k] = left_out ? unit(false) : s->minus_alpha[k];
-                r->r_r[k] = s->r_r[k], r->p_p[k] = s->p_p[k], r->delta[k] = s->delta[k];
-            });
-            team.each(n, n, [=](int i, int j) {
-                const int k = i * n + j;
-                const Number changed = product(r->c, r->inverse, i, j, n, n);
-                r->b[k] = r->d[k] + changed, r->moved[k] = r->d[k] + 0.5 * changed;
-            });
-            team.each(n, n, [=](int i, int j) { r->beta[i * n + j] = adjoint_product(r->inverse, r->moved, i, j, n); });
-            team.each(n, n, [=](int i, int j) {
-                const int k = i * n + j;
-                r->r_r[k] = r->r_r[k] + r->beta[k] + conj(r->beta[j * n + i]);
-                s->r_r[k] = r->r_r[k];
-            });
-        }
+        const Number *const ap_r = given ? s->ap_r : s->ap_p;
         team.each(n, n, [=](int i, int j) {
             const int k = i * n + j;
-            r->moved[k] = product(r->r_r, r->delta, i, j, n, n);
-            r->beta[k] = -1.0 * (!lock_step ? product(r->a, r->b, i, j, n, n)
-                                 : i == j   ? r->a[k] * r->b[k]
+            const bool left_out = lock_step && i != j;
+            r->a[k] = s->ap_p_inverse[k];
+            r->b[k] = left_out ? unit(false) : ap_r[k];
+            r->c[k] = left_out ? unit(false) : s->ap_ap[k];
+            r->inverse[k] = left_out ? unit(false) : s->minus_alpha[k];
+            r->r_r[k] = s->r_r[k], r->p_p[k] = s->p_p[k], r->delta[k] = s->delta[k];
+        });
+        team.each(n, n, [=](int i, int j) {
+            const int k = i * n + j;
+            const Number change = product(r->c, r->inverse, i, j, n, n);
+            r->moved[k] = r->b[k] + 0.5 * change;
+            r->d[k] = r->b[k] + change; // <A P, R'>
+        });
+        team.each(n, n, [=](int i, int j) {
+            const int k = i * n + j;
+            r->c[k] = adjoint_product(r->inverse, r->moved, i, j, n);
+            r->beta[k] = -1.0 * (!lock_step ? product(r->a, r->d, i, j, n, n)
+                                 : i == j   ? r->a[k] * r->d[k]
                                             : unit(false));
         });
+        team.each(n, n, [=](int i, int j) {
+            const int k = i * n + j;
+            r->r_r[k] = r->r_r[k] + r->c[k] + conj(r->c[j * n + i]);
+            s->r_r[k] = r->r_r[k];
+        });
+        team.each(n, n, [=](int i, int j) { r->moved[i * n + j] = product(r->r_r, r->delta, i, j, n, n); });
         team.each(n, 1, [=](int j, int) { // r_j = sum over i of R_i delta_ij
             const double rr = adjoint_product(r->delta, r->moved, j, j, n).re, target = s->target_rr[j];
             const double largest = fmax(s->largest_rr[j], rr);
@@ -381,7 +356,14 @@ struct NextDirection {
         team.beside([=] { judge(*s, *r); });
         if (new_basis) {
             change_basis(team, room, s);
-            team.each(n, n, [=](int i, int j) { s->beta[i * n + j] = product(r->beta, s->basis, i, j, n, n); });
+            team.each(n, n, [=](int i, int j) {
+                const int k = i * n + j;
+                r->a[k] = s->basis[k], r->b[k] = s->minus_alpha[k];
+            });
+            team.each(n, n, [=](int i, int j) {
+                s->beta[i * n + j] = product(r->beta, r->a, i, j, n, n);
+                s->minus_alpha[i * n + j] = product(r->b, r->a, i, j, n, n);
+            });
         } else {
             team.each(n, n, [=](int i, int j) { s->beta[i * n + j] = r->beta[i * n + j]; });
             move_p_p(team, room, s);
@@ -593,12 +575,11 @@ __global__ void __launch_bounds__(update_threads, most > 8 ? 3 : 4)
 } // namespace
 
 void block_start(Device &device, BlockState *state) { run_one_block(device, Start{state}, "start of a block"); }
-void block_in_basis(Device &device, BlockState *state) { run_one_block(device, InBasis{state}, "basis of a block"); }
 void block_step_length(Device &device, BlockState *state, From p_r) {
     run_one_block(device, StepLength{state, p_r == From::sums}, "step of a block");
 }
-void block_direction(Device &device, BlockState *state, From from, bool new_basis) {
-    run_one_block(device, NextDirection{state, from == From::sums, new_basis}, "direction of a block");
+void block_direction(Device &device, BlockState *state, From ap_r, bool new_basis) {
+    run_one_block(device, NextDirection{state, ap_r == From::sums, new_basis}, "direction of a block");
 }
 void block_redirect(Device &device, BlockState *state, const BlockRedirect &how) {
     run_one_block(device, Redirect{state, how}, "new direction of a block");

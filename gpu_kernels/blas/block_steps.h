@@ -54,22 +54,19 @@ struct BlockState : BlockHead {
     alignas(16) Complex<float> alpha_in_single[cg_kept_steps][most_block * most_block];
 };
 
-// How <P, R> and, after it, <R', R'> and <A P, R'> of a step are found. before: computed from matrices that the step
-// already has; rounding errors add up from step to step. sums: summed over the sites.
+// How <P, R> and <A P, R> of a step are found. before: as they are if R is orthogonal to all directions before, and
+// these are conjugate to P: <R, R> and <A P, P>; rounding errors add up from step to step. sums: summed over the sites.
 enum class From { before, sums };
 
-// Needs r_r. Computes `basis` for a new set of residuals R.
+// Needs r_r. Computes `basis` for a new set of residuals R. There are no directions.
 void block_start(Device &, BlockState *);
-// Needs r_r of the residuals in the new basis. Sets everything that follows from it; after block_start with directions
-// P = R.
-void block_in_basis(Device &, BlockState *);
-// Needs bp_bp, and with From::sums p_r. Computes alpha and -alpha.
+// Needs p_p and bp_bp, and with From::sums p_r. Computes alpha and -alpha.
 void block_step_length(Device &, BlockState *, From p_r);
-// Computes beta; counts and judges the iteration. With From::before the residuals need not be there yet: it needs ap_ap,
-// and computes r_r of the new residuals from <R', R'> = <R, R> - alpha^dag <A P, R> - <R, A P> alpha + alpha^dag <A P, A
-// P> alpha and <A P, R> = <A P, P>. With From::sums it needs r_r and ap_r of the new residuals. Without a new basis it
-// also computes p_p. With a new basis, the caller must take the residuals in `basis` next; beta is for these.
-void block_direction(Device &, BlockState *, From, bool new_basis);
+// Needs ap_ap, and with From::sums ap_r, of the residuals before the step. Computes beta, and r_r of the residuals after
+// it: <R', R'> = <R, R> - alpha^dag <A P, R> - <R, A P> alpha + alpha^dag <A P, A P> alpha. Counts and judges the
+// iteration. new_basis: computes `basis`, too, in which the caller must take R'; minus_alpha and beta are then in that
+// basis. Without one it also computes p_p.
+void block_direction(Device &, BlockState *, From ap_r, bool new_basis);
 // Needs ap_r of `sources` true residuals with the `directions` directions of the last step. Computes beta for new
 // directions that are conjugate to those. from[j], in lock-step: which direction belongs to residual j.
 struct BlockRedirect {

@@ -37,12 +37,13 @@ std::vector<Complex<double>> gram_over_ranks(Device &, const SpinorBlock &x, con
 void rotate(Device &, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
             const SpinorBlock &plus = {}, const int *gate = nullptr);
 
-// y_j += sum_i x_i c[i][j], then z_j = y_j + sum_i p_i d[i][j]: N <= 16 fields each. z must not overlap the others. On the
-// GPU both are formed in double, and y and z rounded once. Bytes a site: 5 N spinors; flops a site: 48 N N. Throws
+// y_j += sum_i x_i c[i][j], or with m y_j = sum_i y_i m[i][j] + x_i c[i][j]; then z_j = y_j + sum_i p_i d[i][j]. N <=
+// most_rotated_twice fields each, z apart from the others. Sums are in double, and y and z are rounded once. Bytes a site: 5 N spinors; flops a site: 48 N N, or 72 N N. Throws
 // Error(bad_argument).
 constexpr int most_rotated_twice = 16;
-void rotate_twice(Device &, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y, const SpinorBlock &p,
-                  const Complex<double> *d, const SpinorBlock &z, const int *gate = nullptr);
+void rotate_twice(Device &, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
+                  const Complex<double> *m, const SpinorBlock &p, const Complex<double> *d, const SpinorBlock &z,
+                  const int *gate = nullptr);
 
 constexpr double dense_flops(int n, int m, int sites) { return 24.0 * n * m * sites; }
 

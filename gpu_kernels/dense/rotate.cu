@@ -29,24 +29,30 @@ template <class S, int columns> struct Rows {
     static constexpr int ring_bytes = slots * cuda::Chunk<S>::bytes * cuda::dense_threads;
 };
 
-// What the results of rotate_twice are made of: fields p, a matrix, and where they go.
+// What rotate_twice has besides: the matrix by which y itself is taken, fields p and their matrix, and where the second
+// results go.
 struct Second {
+    const Complex<double> *of_y;
     cuda::DenseView p, z;
-    const Complex<double> *matrix;
+    const Complex<double> *of_p;
 };
 
-// Blocks on a processor, by the registers that a thread needs.
-template <class S, int columns>
-constexpr int blocks_at_once = columns == 4 && S::precision != Precision::single ? 1
-                               : columns == 1 && S::precision != Precision::half ? 3
-                                                                                 : 2;
+// plain: y = x c. plus: y = plus + x c. twice: the same with y for plus, then z = y + p d. mixed: y = y m + x c, then z.
+enum class Form { plain, plus, twice, mixed };
 
-// Real: of the sums. twice: the sums with `plus` are results, and go on with the fields of `second` to the next ones.
-template <class S, class Real, int columns, bool add, bool twice>
-__global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns>)
+// Blocks on a processor, by the registers that a thread needs.
+template <class S, int columns, Form form = Form::plain>
+constexpr int blocks_at_once = columns == 4 && S::precision != Precision::single                           ? 1
+                               : columns == 1 && S::precision != Precision::half && form <= Form::plus ? 3
+                                                                                                           : 2;
+
+// Real: of the sums.
+template <class S, class Real, int columns, Form form>
+__global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns, form>)
     rotate_rows(const cuda::DenseView x, const cuda::DenseView y, const cuda::DenseView plus, const Complex<double> *c,
                 int column_blocks, const int *gate, const Second second) {
-    static_assert(add || !twice);
+    constexpr bool mixed = form == Form::mixed, add = form == Form::plus || form == Form::twice;
+    constexpr bool twice = form == Form::twice || mixed;
     cuda::wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
@@ -78,9 +84,12 @@ __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns
     unsigned char *z_tile = twice ? tile_of(second.z, first_column + 2 * moved_field) : nullptr;
     int left = x.sites - first * R::sites - moved_row * Chunk::sites; // sites from the first chunk of the tile on
 
-    // The copies run ahead: their tile, its fields of x, then those of `plus` where this thread will write y.
-    const unsigned char *next = x_tile, *plus_ahead = tile_of(plus, first_column + 2 * moved_field);
-    const unsigned char *p_tile = twice ? tile_of(second.p, moved_field) : nullptr, *p_next = p_tile;
+    // The copies run ahead: their tile, its fields of y if these are mixed, those of x, of `plus` where this thread will
+    // write y, of p.
+    const unsigned char *x_ahead = x_tile, *y_ahead = tile_of(y, moved_field);
+    const unsigned char *plus_ahead = tile_of(plus, first_column + 2 * moved_field);
+    const unsigned char *p_ahead = twice ? tile_of(second.p, moved_field) : nullptr;
+    const int x_from = mixed ? quads : 0, plus_from = x_from + quads, p_from = plus_from + (add ? 2 * columns : 0);
     int filled = 0, taken = 0, stage = 0, left_ahead = left, tiles_ahead = tiles;
     const auto copy_chunks = [&](const unsigned char *from, bool there) {
         MILCGPU_UNROLL
@@ -88,23 +97,27 @@ __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns
             cuda::copy_ahead(moved + (filled * R::chunks + k) * 32, from + k * 8 * Chunk::bytes,
                              there ? Chunk::valid(left_ahead - k * 8 * Chunk::sites) : 0);
     };
+    const auto copy_four = [&](const unsigned char *from, const cuda::DenseView &view, int four) {
+        copy_chunks(from + four * 4 * view.source_bytes, 4 * four + moved_field < x.sources);
+    };
     const auto copy_stage = [&] {
         if (tiles_ahead > 0) {
-            const int result = stage - quads; // of y
-            if (!add || result < 0) {
-                copy_chunks(next, 4 * stage + moved_field < x.sources);
-                next += 4 * x.source_bytes;
-            } else if (twice && result >= 2 * columns) {
-                copy_chunks(p_next, 4 * (result - 2 * columns) + moved_field < x.sources);
-                p_next += 4 * second.p.source_bytes;
-            } else {
-                const int j = result / 2 * 8 + result % 2;
+            if (mixed && stage < x_from) {
+                copy_four(y_ahead, y, stage);
+            } else if (!twice && !add) {
+                copy_four(x_ahead, x, stage);
+            } else if (stage < plus_from) {
+                copy_four(x_ahead, x, stage - x_from);
+            } else if (add && stage < p_from) {
+                const int result = stage - plus_from, j = result / 2 * 8 + result % 2; // of y
                 copy_chunks(plus_ahead + j * plus.source_bytes, first_column + 2 * moved_field + j < y.sources);
+            } else {
+                copy_four(p_ahead, second.p, stage - p_from);
             }
-            if (++stage == (twice ? 2 : 1) * quads + (add ? 2 * columns : 0)) {
+            if (++stage == p_from + (twice ? quads : 0)) {
                 stage = 0, --tiles_ahead, left_ahead -= apart * R::sites;
-                x_tile += apart * R::bytes, plus_ahead += apart * R::bytes, p_tile += apart * R::bytes;
-                next = x_tile, p_next = p_tile;
+                x_ahead += apart * R::bytes, y_ahead += apart * R::bytes;
+                plus_ahead += apart * R::bytes, p_ahead += apart * R::bytes;
             }
         }
         cuda::end_of_stage();
@@ -127,9 +140,12 @@ __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns
             to[k] = cuda::factor(convert<Real>(there ? from[i * y.sources + j] : Complex<double>{}));
         }
     };
+    const int apart_in_room = quads * columns * 32; // from a matrix to the next: of x, p, y
     put_matrix(matrix, c);
     if (twice)
-        put_matrix(matrix + quads * columns * 32, second.matrix);
+        put_matrix(matrix + apart_in_room, second.of_p);
+    if (mixed)
+        put_matrix(matrix + 2 * apart_in_room, second.of_y);
     __syncthreads();
 
     for (int tile = 0; tile < tiles; ++tile, left -= apart * R::sites) {
@@ -182,39 +198,42 @@ __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns
                                     : 0);
             }
         };
+        if (mixed)
+            add_products(matrix + 2 * apart_in_room);
         add_products(matrix);
         results(y, y_tile, std::integral_constant<bool, add>());
         y_tile += apart * R::bytes;
         if constexpr (twice) {
-            add_products(matrix + quads * columns * 32);
+            add_products(matrix + apart_in_room);
             results(second.z, z_tile, std::false_type());
             z_tile += apart * R::bytes;
         }
     }
 }
 
-template <class S, class Real, int columns, bool add, bool twice>
+template <class S, class Real, int columns, Form form>
 void start_rotation(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
                     const SpinorBlock &plus, const Second &second, const int *gate) {
     const int column_blocks = (y.sources - 1) / (8 * columns) + 1, quads = (x.sources + 3) / 4;
     const int tiles = (x.sites - 1) / Rows<S, columns>::sites + 1;
     // As many as an H200 holds: each warp goes on to other sites.
     const int blocks =
-        std::min(132 * blocks_at_once<S, columns>, cuda::Chunk<S>::stripes * ((tiles - 1) / cuda::dense_warps + 1));
-    cuda::start_with_shared(device, twice ? "rotate twice" : "rotate", blocks * column_blocks, cuda::dense_threads,
-                            Rows<S, columns>::ring_bytes +
-                                (twice ? 2 : 1) * quads * columns * 32 * sizeof(Complex<double>),
-                            rotate_rows<S, Real, columns, add, twice>, cuda::DenseView(x), cuda::DenseView(y),
+        std::min(132 * blocks_at_once<S, columns, form>, cuda::Chunk<S>::stripes * ((tiles - 1) / cuda::dense_warps + 1));
+    constexpr int matrices = form == Form::mixed ? 3 : form == Form::twice ? 2 : 1;
+    cuda::start_with_shared(device, matrices > 1 ? "rotate twice" : "rotate", blocks * column_blocks,
+                            cuda::dense_threads,
+                            Rows<S, columns>::ring_bytes + matrices * quads * columns * 32 * sizeof(Complex<double>),
+                            rotate_rows<S, Real, columns, form>, cuda::DenseView(x), cuda::DenseView(y),
                             cuda::DenseView(plus), c, column_blocks, gate, second);
 }
 
 template <class S, int columns>
 void rotate_on_gpu(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
                    const SpinorBlock &plus, const int *gate) {
-    const Second none = {cuda::DenseView(y), cuda::DenseView(y), nullptr};
+    const Second none = {nullptr, cuda::DenseView(y), cuda::DenseView(y), nullptr};
     using Real = typename S::Real;
-    plus ? start_rotation<S, Real, columns, true, false>(device, x, c, y, plus, none, gate)
-         : start_rotation<S, Real, columns, false, false>(device, x, c, y, y, none, gate);
+    plus ? start_rotation<S, Real, columns, Form::plus>(device, x, c, y, plus, none, gate)
+         : start_rotation<S, Real, columns, Form::plain>(device, x, c, y, y, none, gate);
 }
 
 #endif
@@ -234,6 +253,36 @@ void rotate_on_host(const SpinorBlock &x, const Complex<double> *c, const Spinor
                     sum.c[colour] = plus(sum.c[colour], from[i].c[colour], c[i * y.sources + j]);
             store_spinor<S>(y[j].data, y.stride, site, convert<typename S::Real>(sum));
         }
+    });
+}
+
+template <class S>
+void rotate_twice_on_host(const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
+                          const Complex<double> *m, const SpinorBlock &p, const Complex<double> *d,
+                          const SpinorBlock &z) {
+    using Vectors = Vector<double>[most_rotated_twice];
+    const int n = x.sources;
+    run_on_host(x.sites, [&](int site) {
+        const auto load = [&](const SpinorBlock &from, Vectors &to) {
+            for (int i = 0; i < n; ++i)
+                to[i] = convert<double>(load_spinor<S>(from[i].data, from.stride, site));
+        };
+        const auto add = [&](const Vectors &from, const Complex<double> *matrix, Vectors &to) {
+            for (int i = 0; i < n; ++i)
+                for (int j = 0; j < n; ++j)
+                    for (int colour = 0; colour < 3; ++colour)
+                        to[j].c[colour] = plus(to[j].c[colour], from[i].c[colour], matrix[i * n + j]);
+        };
+        const auto store = [&](const Vectors &from, const SpinorBlock &to) {
+            for (int j = 0; j < n; ++j)
+                store_spinor<S>(to[j].data, to.stride, site, convert<typename S::Real>(from[j]));
+        };
+        Vectors from, sum = {};
+        load(y, m != nullptr ? from : sum);
+        if (m != nullptr)
+            add(from, m, sum);
+        load(x, from), add(from, c, sum), store(sum, y);
+        load(p, from), add(from, d, sum), store(sum, z);
     });
 }
 
@@ -276,28 +325,35 @@ void rotate(Device &device, const SpinorBlock &x, const Complex<double> *c, cons
 }
 
 void rotate_twice(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
-                  const SpinorBlock &p, const Complex<double> *d, const SpinorBlock &z, const int *gate) {
+                  const Complex<double> *m, const SpinorBlock &p, const Complex<double> *d, const SpinorBlock &z,
+                  const int *gate) {
     require_as(x, y), require_as(x, p), require_as(x, z);
     if (x.sources < 1 || x.sources > most_rotated_twice)
-        throw Error(Status::bad_argument,
-                    format("rotate_twice: %d fields: 1 to %d", x.sources, most_rotated_twice));
+        throw Error(Status::bad_argument, format("rotate_twice: %d fields: 1 to %d", x.sources, most_rotated_twice));
     for (const SpinorBlock &other : {x, y, p})
         if (z.data < other.data + other.bytes() && other.data < z.data + z.bytes())
             throw Error(Status::bad_argument, "rotate_twice: the last results overlap other fields");
 #if defined(MILCGPU_WITH_CUDA)
-    const auto start = [&](auto format) {
+    const auto start = [&](auto format, auto columns) {
         using S = decltype(format);
-        const Second second = {cuda::DenseView(p), cuda::DenseView(z), d};
-        x.sources <= 8 ? start_rotation<S, double, 1, true, true>(device, x, c, y, y, second, gate)
-                       : start_rotation<S, double, 2, true, true>(device, x, c, y, y, second, gate);
+        constexpr int n = decltype(columns)::value;
+        const Second second = {m, cuda::DenseView(p), cuda::DenseView(z), d};
+        m != nullptr ? start_rotation<S, double, n, Form::mixed>(device, x, c, y, y, second, gate)
+                     : start_rotation<S, double, n, Form::twice>(device, x, c, y, y, second, gate);
     };
-    if (device.on_gpu() && x.precision == Precision::single)
-        return start(SpinorSingle());
-    if (device.on_gpu() && x.precision == Precision::double_)
-        return start(SpinorDouble());
 #endif
-    rotate(device, x, c, y, y, gate);
-    rotate(device, p, d, z, y, gate);
+    for_precision(x.precision, [&](auto format) {
+#if defined(MILCGPU_WITH_CUDA)
+        if (device.on_gpu()) {
+            x.sources <= 8 ? start(format, std::integral_constant<int, 1>())
+                           : start(format, std::integral_constant<int, 2>());
+            return;
+        }
+#endif
+        static_cast<void>(device);
+        if (gate == nullptr || *gate != 0)
+            rotate_twice_on_host<decltype(format)>(x, c, y, m, p, d, z);
+    });
 }
 
 } // namespace milcgpu

@@ -88,61 +88,45 @@ void BlockCgSolver::gram_of_all_ranks(const SpinorBlock &x, const SpinorBlock &y
     device_.copy_to_device(on_device, sums, count * sizeof *sums);
 }
 
-// A step along the directions p_[k], and the next directions. Most steps compute <P, R>, <R', R'> and <A P, R'> from
-// matrices that they have before the residuals change. So residuals and directions change in one launch. The first and
-// the last of cg_kept_steps sum over the sites, which removes the rounding errors so far; the last one also takes a new
-// basis. after_update: the directions follow true residuals, which are not orthogonal to the directions before, so this
-// step sums both.
+// A step along the directions p_[k], and the next directions. <R', R'> and beta follow from matrices of the step before
+// the residuals change, so residuals and directions change in one launch. Most steps also compute <P, P>, <P, R> and
+// <A P, R> from other matrices. The first of cg_kept_steps sums <P, P>, <P, R> and <R, R> over the sites, and the last
+// <A P, R>, which removes the rounding errors so far; the last one also takes a new basis. after_update: the directions
+// follow true residuals, which are not orthogonal to the directions before, so this step sums all of them.
 void BlockCgSolver::step(int k, bool after_update) {
     BlockState *const state = state_.data();
     const SpinorBlock p = some(p_[k]), r = some(r_), ap = some(ap_), between = some(between_);
     const SpinorBlock next = some(p_[(k + 1) % cg_kept_steps]);
-    const bool last = k == cg_kept_steps - 1, first = k == 0;
-    if (first) {
-        gram_of_all_ranks(p, p, state->p_p);
-        gram_of_all_ranks(p, r, state->p_r);
-    }
+    const bool last = k == cg_kept_steps - 1, first = k == 0, sums = last || after_update;
+    // What the halves of A do not need is done beside them.
+    const bool beside = device_.ranks() == nullptr;
+    const auto aside = [&](const auto &work) { beside ? device_.aside(work) : work(); };
+    if (first)
+        aside([&] {
+            gram_of_all_ranks(r, r, state->r_r);
+            gram_of_all_ranks(p, p, state->p_p);
+            gram_of_all_ranks(p, r, state->p_r);
+        });
     HalfCall call;
     call.gate = &state->active;
     call.in = p, call.out = between;
     sloppy_->first_half(device_, call);
-    const auto length = [&] {
+    aside([&] {
         gram_of_all_ranks(between, between, state->bp_bp);
         block_step_length(device_, state, first ? From::sums : From::before);
-    };
-    const bool beside = device_.ranks() == nullptr; // the second half does not need the length of the step
-    if (beside)
-        device_.aside(length);
-    else
-        length();
+    });
     call.in = between, call.out = ap, call.x = p, call.a = limits_.shift;
     sloppy_->second_half(device_, call, Epilogue::normal);
     if (beside)
         device_.rejoin();
-    if (!last && !after_update) {
-        gram_of_all_ranks(ap, ap, state->ap_ap);
-        block_direction(device_, state, From::before, false);
-        rotate_twice(device_, ap, state->minus_alpha, r, p, state->beta, next, &state->active);
-        return;
-    }
-    rotate(device_, ap, state->minus_alpha, r, r, &state->active);
-    gram_of_all_ranks(r, r, state->r_r);
-    gram_of_all_ranks(ap, r, state->ap_r);
-    block_direction(device_, state, From::sums, last);
-    if (last) {
-        take_basis();
-        add_to_solutions(cg_kept_steps, false);
-    }
-    rotate(device_, p, state->beta, next, r, &state->active);
-}
-
-// Takes the residuals in a new basis. <R, R> is then summed again, because the rotation has rounded small residuals.
-void BlockCgSolver::take_basis() {
-    BlockState *const state = state_.data();
-    const SpinorBlock r = some(r_);
-    rotate(device_, r, state->basis, r, {}, &state->active);
-    gram_of_all_ranks(r, r, state->r_r);
-    block_in_basis(device_, state);
+    gram_of_all_ranks(ap, ap, state->ap_ap);
+    if (sums)
+        gram_of_all_ranks(ap, r, state->ap_r);
+    block_direction(device_, state, sums ? From::sums : From::before, last);
+    if (last)
+        add_to_solutions(cg_kept_steps, false); // before p_[0] changes
+    rotate_twice(device_, ap, state->minus_alpha, r, last ? state->basis : nullptr, p, state->beta, next,
+                 &state->active);
 }
 
 void BlockCgSolver::add_to_solutions(int steps, bool stopped) {
@@ -247,10 +231,11 @@ void BlockCgSolver::put_head(const Open &open, const SourcesReport &report) {
 
 // Turns the residuals in r_ into an orthonormal basis.
 void BlockCgSolver::orthonormalize() {
+    BlockState *const state = state_.data();
     const SpinorBlock r = some(r_);
-    gram_of_all_ranks(r, r, state_.data()->r_r);
-    block_start(device_, state_.data());
-    take_basis();
+    gram_of_all_ranks(r, r, state->r_r);
+    block_start(device_, state);
+    rotate(device_, r, state->basis, r);
 }
 
 // The first directions are the residuals r_.

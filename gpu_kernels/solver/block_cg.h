@@ -80,7 +80,6 @@ class BlockCgSolver {
     CgStop iterate(bool after_update, const CgProgress &, SourcesReport &);
     void solve_alone(int source, const CgProgress &, SourcesReport &);
     void orthonormalize();
-    void take_basis();
     void step(int k, bool after_update);
     static constexpr int steps_a_chunk = 4; // a divisor of cg_kept_steps
     void add_to_solutions(int steps, bool stopped);
