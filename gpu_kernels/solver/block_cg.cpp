@@ -216,7 +216,11 @@ void BlockCgSolver::put_head(const Open &open, const SourcesReport &report) {
     head.stall = stall_after(sloppy_->lowest(limits_.shift));
     const Precision p = sloppy_->spec().spinor;
     head.weakest = weakest_pivot(p);
-    const double delta = limits_.reliable_delta > 0 ? limits_.reliable_delta : ladder::reliable_delta(p);
+    double over_target = 0;
+    for (const int k : open)
+        over_target = std::fmax(over_target, report.sources[k].true_residual / tolerance(k));
+    const double delta =
+        limits_.reliable_delta > 0 ? limits_.reliable_delta : ladder::reliable_delta_of_several(p, over_target);
     head.reliable_factor = sloppy_->spec() == full_->spec() ? 0 : delta * delta;
     for (int j = 0; j < head.sources; ++j) {
         const int k = open[j];
