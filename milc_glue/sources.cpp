@@ -102,22 +102,27 @@ SourcesReport solve_some(milcgpu_context &context, milcgpu_links &links, const S
     const SourcesReport r = verified(
         context, links,
         [&](Verification &verification) {
+            int zero = 1; // all guesses
             device.agree("the loading of sources", [&] {
                 for (int k = 0; k < count; ++k)
                     fields.sources[first + k].read(context, a.parity, solver.source(k));
                 verification.source_loaded(solver.all_sources().first(count));
                 for (int k = 0; k < count; ++k)
-                    fields.solutions[first + k].read_guess(context, a.parity, solver.solution(k));
+                    zero &= fields.solutions[first + k].read_guess(context, a.parity, solver.solution(k));
             });
+            for (const int there : context.ranks->gathered("guesses of sources", zero))
+                zero &= there;
+            limits.zero_guesses = zero != 0;
             return solver.solve(limits, progress);
         },
         [&](const SourcesReport &report) { return solver.stands_on(report.status == Status::ok); });
     // From here on nothing but the copies themselves can fail.
     device.agree("the copy of solutions", [&] {
-        for (int k = 0; k < count; ++k) {
-            if (is_answer(r.sources[k].status))
-                fields.solutions[first + k].write(context, a.parity, solver.solution(k));
-        }
+        device.in_a_row([&] {
+            for (int k = 0; k < count; ++k)
+                if (is_answer(r.sources[k].status))
+                    fields.solutions[first + k].write(context, a.parity, solver.solution(k));
+        });
     });
     return r;
 }

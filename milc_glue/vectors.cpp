@@ -84,11 +84,13 @@ void VectorPlace::read(milcgpu_context &context, int parity, const SpinorBlock &
     convert_spinor(*context.device, vectors_->parity[parity][index_], to, 1, nullptr);
 }
 
-void VectorPlace::read_guess(milcgpu_context &context, int parity, const SpinorBlock &to) const {
-    if (vectors_ == nullptr && context.reorder->is_zero(host_, parity))
+bool VectorPlace::read_guess(milcgpu_context &context, int parity, const SpinorBlock &to) const {
+    const bool zero = vectors_ == nullptr && context.reorder->is_zero(host_, parity);
+    if (zero)
         context.device->fill_zero(to.data, to.bytes());
     else
         read(context, parity, to);
+    return zero;
 }
 
 void VectorPlace::write(milcgpu_context &context, int parity, const SpinorBlock &from) const {

@@ -42,7 +42,8 @@ class VectorPlace {
     // Throws where there is no such vector of this context.
     VectorPlace(const milcgpu_context *, const milcgpu_vector &, const char *what);
     void read(milcgpu_context &, int parity, const SpinorBlock &to) const;
-    void read_guess(milcgpu_context &, int parity, const SpinorBlock &to) const; // the same; often it is zero
+    bool read_guess(milcgpu_context &, int parity,
+                    const SpinorBlock &to) const; // the same; true if it is known as zero
     void write(milcgpu_context &, int parity, const SpinorBlock &from) const;
     bool is(const VectorPlace &other) const {
         return vectors_ != nullptr && vectors_ == other.vectors_ && index_ == other.index_;

@@ -136,15 +136,12 @@ Device::~Device() {
     for (void *event : events_)
         if (event != nullptr)
             cudaEventDestroy(as_event(event));
-    for (void *event : staging_events_)
-        if (event != nullptr)
-            cudaEventDestroy(as_event(event));
+    staging_.reset();
     for (void *event : side_events_)
         if (event != nullptr)
             cudaEventDestroy(as_event(event));
-    for (void *pinned : {staging_, static_cast<void *>(waits_)})
-        if (pinned != nullptr)
-            cudaFreeHost(pinned);
+    if (waits_ != nullptr)
+        cudaFreeHost(waits_);
     for (const Pinned &piece : own_pinned_)
         if (on_gpu())
             cudaFreeHost(piece.data);

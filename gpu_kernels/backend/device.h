@@ -70,6 +70,9 @@ class Device {
     // does not touch the host's memory if earlier work has failed.
     void copy_rows_to_device(void *to, const void *from, size_t pitch, size_t width, size_t rows);
     void copy_rows_to_host(void *to, const void *from, size_t pitch, size_t width, size_t rows);
+    // Copies by copy_rows_to_host within `copies` need not wait for each other: the bus goes on with the next one while
+    // threads empty the buffers of one. They are complete when this returns.
+    void in_a_row(const std::function<void()> &copies);
     // Waits for all queued work and allocates the buffers for a copy of `bytes`. After that, a copy of up to so many
     // bytes to the host fails only if the GPU is lost meanwhile.
     void prepare_to_host(size_t bytes);
@@ -137,7 +140,8 @@ class Device {
     bool next_starts_early() { return !std::exchange(next_waits_, false) && starts_early_; }
 
     // What `launches` queues may run beside what is queued after this call. Both wait for what was queued before. What
-    // is queued after rejoin() waits for both. In between there may be no second call, no allocation and no copy.
+    // is queued after rejoin() waits for both. A second call before that queues its launches behind those of the first.
+    // In between there may be no allocation and no copy.
     void aside(const std::function<void()> &launches);
     void rejoin();
 
@@ -190,13 +194,15 @@ class Device {
     void check_waits();
     bool is_pinned(const void *host) const;
     bool goes_directly(const void *host, size_t bytes) const;
-    unsigned char *staging(int slot); // waits until the bus no longer uses it
+    int next_buffer(); // of staging_
     void make_letters();
     void wait_for_all();
     void wait_for_event(void *event); // nullptr: for all that is queued
     struct Rows;
+    struct Staging;
     void stage_to_device(void *to, const Rows &from);
     void stage_to_host(const Rows &to, const void *from);
+    void take_arrivals(size_t left); // until so many are under way
     struct Allocation {
         size_t bytes, asked_bytes; // what it takes, and what was asked for
         std::string owner;
@@ -223,8 +229,7 @@ class Device {
     void *events_[4] = {nullptr, nullptr, nullptr, nullptr};
     unsigned char *letters_ = nullptr; // pinned, of own_pinned_
     int letters_sent_ = 0;             // since the last wait for all
-    void *staging_ = nullptr;          // staging_slots pinned buffers, made when first needed
-    void *staging_events_[3] = {nullptr, nullptr, nullptr};
+    std::shared_ptr<Staging> staging_; // pinned buffers, made when first needed
     double clock_start_ = 0;
     bool starts_early_ = false;
     WaitReport *waits_ = nullptr;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <omp.h>
 
 namespace milcgpu {
@@ -12,7 +13,7 @@ namespace milcgpu {
 namespace {
 
 constexpr size_t staging_bytes = size_t(4) << 20; // of each pinned buffer
-constexpr int staging_slots = 3;
+constexpr int staging_slots = 6;
 constexpr size_t least_staged = size_t(1) << 17; // bytes; smaller copies are as fast by the driver
 constexpr size_t letter_bytes = 8192;
 constexpr int most_letters = 16; // copies to the device that nothing waits for; one more is for those to the host
@@ -55,6 +56,29 @@ struct Device::Rows {
             }
         }
     }
+};
+
+struct Device::Staging {
+    unsigned char *buffers = nullptr; // pinned
+    void *events[staging_slots] = {}; // the bus no longer uses this buffer
+    int next = 0;                     // buffer to be used
+    struct Arrival {                  // bytes [at, at + bytes) of `to` are on their way to buffer `slot`
+        Rows to;
+        size_t at, bytes;
+        int slot;
+    };
+    std::deque<Arrival> arrivals;
+    bool in_a_row = false;
+    unsigned char *buffer(int slot) const { return buffers + slot * staging_bytes; }
+#if defined(MILCGPU_WITH_CUDA)
+    ~Staging() {
+        for (void *event : events)
+            if (event != nullptr)
+                cudaEventDestroy(as_event(event));
+        if (buffers != nullptr)
+            cudaFreeHost(buffers);
+    }
+#endif
 };
 
 void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
@@ -161,9 +185,11 @@ bool Device::goes_directly(const void *host, size_t bytes) const {
 }
 
 void Device::make_staging() {
-    if (staging_ != nullptr)
+    if (staging_ == nullptr)
+        staging_ = std::make_shared<Staging>();
+    if (staging_->buffers != nullptr)
         return;
-    for (void *&event : staging_events_)
+    for (void *&event : staging_->events)
         if (event == nullptr) {
             cudaEvent_t made;
             raise(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "create an event");
@@ -171,55 +197,88 @@ void Device::make_staging() {
         }
     if (meanwhile_) // allocating may wait for kernels that wait for the host
         wait_for_event(nullptr);
-    raise(cudaMallocHost(&staging_, staging_slots * staging_bytes), "allocate pinned host memory");
+    void *buffers = nullptr;
+    raise(cudaMallocHost(&buffers, staging_slots * staging_bytes), "allocate pinned host memory");
+    staging_->buffers = static_cast<unsigned char *>(buffers);
 }
 
-unsigned char *Device::staging(int slot) {
+// Waits until the bus no longer uses the buffer.
+int Device::next_buffer() {
     make_staging();
-    wait_for_event(staging_events_[slot]);
-    return static_cast<unsigned char *>(staging_) + slot * staging_bytes;
+    const int slot = staging_->next;
+    wait_for_event(staging_->events[slot]);
+    staging_->next = (slot + 1) % staging_slots;
+    return slot;
 }
 
 // Returns when the host's memory has been read. The last buffers may still be copied to the device.
 void Device::stage_to_device(void *to, const Rows &from) {
-    size_t done = 0;
-    for (int slot = 0; done < from.bytes(); slot = (slot + 1) % staging_slots) {
+    if (staging_ != nullptr)
+        take_arrivals(0);
+    for (size_t done = 0; done < from.bytes();) {
         const size_t n = std::min(staging_bytes, from.bytes() - done);
-        unsigned char *buffer = staging(slot);
-        from.copy(buffer, done, n, true);
-        raise(cudaMemcpyAsync(static_cast<unsigned char *>(to) + done, buffer, n, cudaMemcpyHostToDevice,
-                              as_stream(stream_)),
+        const int slot = next_buffer();
+        from.copy(staging_->buffer(slot), done, n, true);
+        raise(cudaMemcpyAsync(static_cast<unsigned char *>(to) + done, staging_->buffer(slot), n,
+                              cudaMemcpyHostToDevice, as_stream(stream_)),
               "copy to the GPU");
-        raise(cudaEventRecord(as_event(staging_events_[slot]), as_stream(stream_)), "record an event");
+        raise(cudaEventRecord(as_event(staging_->events[slot]), as_stream(stream_)), "record an event");
         done += n;
     }
 }
 
 void Device::stage_to_host(const Rows &to, const void *from) {
-    const size_t pieces = (to.bytes() + staging_bytes - 1) / staging_bytes;
-    const auto length = [&](size_t k) { return std::min(staging_bytes, to.bytes() - k * staging_bytes); };
-    for (size_t k = 0; k < pieces + staging_slots - 1; ++k) {
-        if (k < pieces) {
-            const int slot = k % staging_slots;
-            raise(cudaMemcpyAsync(staging(slot), static_cast<const unsigned char *>(from) + k * staging_bytes,
-                                  length(k), cudaMemcpyDeviceToHost, as_stream(stream_)),
+    make_staging();
+    try {
+        for (size_t at = 0; at < to.bytes(); at += staging_bytes) {
+            take_arrivals(staging_slots - 1);
+            const size_t n = std::min(staging_bytes, to.bytes() - at);
+            const int slot = next_buffer();
+            raise(cudaMemcpyAsync(staging_->buffer(slot), static_cast<const unsigned char *>(from) + at, n,
+                                  cudaMemcpyDeviceToHost, as_stream(stream_)),
                   "copy to the host");
-            raise(cudaEventRecord(as_event(staging_events_[slot]), as_stream(stream_)), "record an event");
+            raise(cudaEventRecord(as_event(staging_->events[slot]), as_stream(stream_)), "record an event");
+            staging_->arrivals.push_back({to, at, n, slot});
         }
-        if (k + 1 >= staging_slots) {
-            const size_t ready = k + 1 - staging_slots;
-            unsigned char *const arrived = staging(ready % staging_slots);
-            if (ready == 0)
-                check_waits(); // before the first byte is written
-            to.copy(arrived, ready * staging_bytes, length(ready), false);
-        }
+        if (!staging_->in_a_row)
+            take_arrivals(0);
+    } catch (...) {
+        staging_->arrivals.clear();
+        throw;
     }
+}
+
+void Device::take_arrivals(size_t left) {
+    for (std::deque<Staging::Arrival> &all = staging_->arrivals; all.size() > left; all.pop_front()) {
+        const Staging::Arrival &first = all.front();
+        wait_for_event(staging_->events[first.slot]);
+        if (first.at == 0)
+            check_waits(); // before the first byte is written
+        first.to.copy(staging_->buffer(first.slot), first.at, first.bytes, false);
+    }
+}
+
+void Device::in_a_row(const std::function<void()> &copies) {
+    if (!on_gpu())
+        return copies();
+    make_staging();
+    staging_->in_a_row = true;
+    try {
+        copies();
+        take_arrivals(0);
+    } catch (...) {
+        staging_->arrivals.clear();
+        staging_->in_a_row = false;
+        throw;
+    }
+    staging_->in_a_row = false;
 }
 #else
 bool Device::goes_directly(const void *, size_t) const { return true; }
 void Device::make_staging() {}
 void Device::stage_to_device(void *, const Rows &) {}
 void Device::stage_to_host(const Rows &, const void *) {}
+void Device::in_a_row(const std::function<void()> &copies) { copies(); }
 #endif
 
 void Device::copy_on_device(void *to, const void *from, size_t bytes) {

@@ -45,8 +45,8 @@ struct BlockHead {
 
 struct BlockState : BlockHead {
     using Matrix = Complex<double>[most_block * most_block]; // [row][column], rows one behind the other
-    Matrix r_r, p_p, bp_bp;    // <R, R>, <P, P>, <B P, B P>
-    Matrix p_r, ap_r, ap_ap;   // <P, R>, <A P, R>, <A P, A P>
+    Matrix r_r, p_p, bp_bp;                                  // <R, R>, <P, P>, <B P, B P>
+    Matrix p_r, ap_r, ap_ap;                                 // <P, R>, <A P, R>, <A P, A P>
     Matrix ap_p, ap_p_inverse; // the inverse is of the well-conditioned part; 0 in the rest
     Matrix minus_alpha, beta;
     Matrix basis, delta;         // M, and R delta = residuals
@@ -62,8 +62,8 @@ enum class From { before, sums };
 void block_start(Device &, BlockState *);
 // Needs p_p and bp_bp, and with From::sums p_r. Computes alpha and -alpha.
 void block_step_length(Device &, BlockState *, From p_r);
-// Needs ap_ap, and with From::sums ap_r, of the residuals before the step. Computes beta, and r_r of the residuals after
-// it: <R', R'> = <R, R> - alpha^dag <A P, R> - <R, A P> alpha + alpha^dag <A P, A P> alpha. Counts and judges the
+// Needs ap_ap, and with From::sums ap_r, of the residuals before the step. Computes beta, and r_r of the residuals
+// after it: <R', R'> = <R, R> - alpha^dag <A P, R> - <R, A P> alpha + alpha^dag <A P, A P> alpha. Counts and judges the
 // iteration. new_basis: computes `basis`, too, in which the caller must take R'; minus_alpha and beta are then in that
 // basis. Without one it also computes p_p.
 void block_direction(Device &, BlockState *, From ap_r, bool new_basis);

@@ -32,14 +32,14 @@ size_t gram_room(int x_sources, int y_sources);
 std::vector<Complex<double>> gram_over_ranks(Device &, const SpinorBlock &x, const SpinorBlock &y);
 
 // y_j = plus_j + sum_i x_i c[i][j], where there is a `plus`, M fields. c: N x M. y may be x itself where N = M <=
-// dense_block, and it may be `plus`; otherwise they must not overlap. gate: as above. Bytes a site: N + M spinors, and M
-// of `plus`; flops a site: 24 N M. Throws Error(bad_argument).
+// dense_block, and it may be `plus`; otherwise they must not overlap. gate: as above. Bytes a site: N + M spinors, and
+// M of `plus`; flops a site: 24 N M. Throws Error(bad_argument).
 void rotate(Device &, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
             const SpinorBlock &plus = {}, const int *gate = nullptr);
 
 // y_j += sum_i x_i c[i][j], or with m y_j = sum_i y_i m[i][j] + x_i c[i][j]; then z_j = y_j + sum_i p_i d[i][j]. N <=
-// most_rotated_twice fields each, z apart from the others. Sums are in double, and y and z are rounded once. Bytes a site: 5 N spinors; flops a site: 48 N N, or 72 N N. Throws
-// Error(bad_argument).
+// most_rotated_twice fields each, z apart from the others. Sums are in double, and y and z are rounded once. Bytes a
+// site: 5 N spinors; flops a site: 48 N N, or 72 N N. Throws Error(bad_argument).
 constexpr int most_rotated_twice = 16;
 void rotate_twice(Device &, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
                   const Complex<double> *m, const SpinorBlock &p, const Complex<double> *d, const SpinorBlock &z,

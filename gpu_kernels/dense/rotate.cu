@@ -37,14 +37,15 @@ struct Second {
     const Complex<double> *of_p;
 };
 
-// plain: y = x c. plus: y = plus + x c. twice: the same with y for plus, then z = y + p d. mixed: y = y m + x c, then z.
+// plain: y = x c. plus: y = plus + x c. twice: the same with y for plus, then z = y + p d. mixed: y = y m + x c, then
+// z.
 enum class Form { plain, plus, twice, mixed };
 
 // Blocks on a processor, by the registers that a thread needs.
 template <class S, int columns, Form form = Form::plain>
-constexpr int blocks_at_once = columns == 4 && S::precision != Precision::single                           ? 1
-                               : columns == 1 && S::precision != Precision::half && form <= Form::plus ? 3
-                                                                                                           : 2;
+constexpr int blocks_at_once = columns == 4 && S::precision != Precision::single                      ? 1
+                               : columns == 1 && S::precision != Precision::half &&form <= Form::plus ? 3
+                                                                                                      : 2;
 
 // Real: of the sums.
 template <class S, class Real, int columns, Form form>
@@ -84,8 +85,8 @@ __global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns
     unsigned char *z_tile = twice ? tile_of(second.z, first_column + 2 * moved_field) : nullptr;
     int left = x.sites - first * R::sites - moved_row * Chunk::sites; // sites from the first chunk of the tile on
 
-    // The copies run ahead: their tile, its fields of y if these are mixed, those of x, of `plus` where this thread will
-    // write y, of p.
+    // The copies run ahead: their tile, its fields of y if these are mixed, those of x, of `plus` where this thread
+    // will write y, of p.
     const unsigned char *x_ahead = x_tile, *y_ahead = tile_of(y, moved_field);
     const unsigned char *plus_ahead = tile_of(plus, first_column + 2 * moved_field);
     const unsigned char *p_ahead = twice ? tile_of(second.p, moved_field) : nullptr;
@@ -217,8 +218,8 @@ void start_rotation(Device &device, const SpinorBlock &x, const Complex<double> 
     const int column_blocks = (y.sources - 1) / (8 * columns) + 1, quads = (x.sources + 3) / 4;
     const int tiles = (x.sites - 1) / Rows<S, columns>::sites + 1;
     // As many as an H200 holds: each warp goes on to other sites.
-    const int blocks =
-        std::min(132 * blocks_at_once<S, columns, form>, cuda::Chunk<S>::stripes * ((tiles - 1) / cuda::dense_warps + 1));
+    const int blocks = std::min(132 * blocks_at_once<S, columns, form>,
+                                cuda::Chunk<S>::stripes * ((tiles - 1) / cuda::dense_warps + 1));
     constexpr int matrices = form == Form::mixed ? 3 : form == Form::twice ? 2 : 1;
     cuda::start_with_shared(device, matrices > 1 ? "rotate twice" : "rotate", blocks * column_blocks,
                             cuda::dense_threads,

@@ -300,15 +300,19 @@ BlockCgSolver::Open BlockCgSolver::load_sources(SourcesReport &report) {
 }
 
 // Computes b - A x of the sources `open`, one behind the other in residual_, and puts them in units of scale_ into r_.
-// Returns |b - A x|^2.
-std::vector<double> BlockCgSolver::true_residuals(const Open &open) {
+// Returns |b - A x|^2. of_zero: all x are zero.
+std::vector<double> BlockCgSolver::true_residuals(const Open &open, bool of_zero) {
     const int count = static_cast<int>(open.size()), most = full_->takes_several() ? count : 1;
     for (int done = 0, some = 1; done < count; done += some, some = 1) {
         const int first = open[done];
         while (some < most && done + some < count && open[done + some] == first + some)
             ++some;
-        residual(device_, *full_, limits_.shift, b_.block().from(first).first(some), x_.block().from(first).first(some),
-                 full_between_.block().first(some), residual_.block().from(done).first(some), nullptr);
+        if (of_zero)
+            device_.copy_on_device(residual_[done].data, b_[first].data, some * b_.block().source_bytes);
+        else
+            residual(device_, *full_, limits_.shift, b_.block().from(first).first(some),
+                     x_.block().from(first).first(some), full_between_.block().first(some),
+                     residual_.block().from(done).first(some), nullptr);
     }
     SourceScales how{};
     for (int j = 0; j < count; ++j)
@@ -322,11 +326,12 @@ std::vector<double> BlockCgSolver::true_residuals(const Open &open) {
 // Returns the sources that have not reached their tolerance, and puts their residuals into r_. Those that have no steps
 // left go to `stopped` instead. stop: why the last steps ended. If they ended because one source was done
 // (source_done), a residual that has not fallen much does not count as a failure of the others.
-BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, CgStop stop, SourcesReport &report, Open &stopped) {
+BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, bool of_zero, CgStop stop, SourcesReport &report,
+                                              Open &stopped) {
     Open left;
     SourceScales how{};
     bool in_place = true; // the residuals of `left` already are where they belong
-    const std::vector<double> all = true_residuals(open);
+    const std::vector<double> all = true_residuals(open, of_zero);
     for (int j = 0; j < int(open.size()); ++j) {
         const int k = open[j];
         CgReport &own = report.sources[k];
@@ -391,7 +396,7 @@ SourcesReport BlockCgSolver::solve(const SourcesLimits &limits, const CgProgress
         alone = std::exchange(open, {});
     CgStop stop = CgStop::running;
     for (bool first = true; !open.empty(); first = false) {
-        open = still_open(open, stop, report, alone);
+        open = still_open(open, first && limits_.zero_guesses, stop, report, alone);
         const bool stuck = std::any_of(open.begin(), open.end(), [&](int k) {
             return without_gain_[k] >= ladder::patience || !(scale_[k] > 0) || !(best_rr_[k] < INFINITY);
         });

@@ -35,7 +35,8 @@ struct SourcesLimits {
     std::vector<int> max_iterations;           // as CgLimits', one a source
     double relative_tolerance = 0;             // of MILC's relative residual; 0 = not tested
     int max_restarts = 5;                      // as CgLimits'
-    double reliable_delta = 0, jump_limit = 0; // as CgLimits'
+    double reliable_delta = 0, jump_limit = 0; // as CgLimits'; default: ladder::reliable_delta_of_several
+    bool zero_guesses = false;                 // known on all ranks: so the first residuals are the sources
 };
 
 struct SourcesReport {
@@ -72,8 +73,8 @@ class BlockCgSolver {
     // Sources that iterate together, in the order of their fields: numbers among all.
     using Open = std::vector<int>;
     Open load_sources(SourcesReport &);
-    std::vector<double> true_residuals(const Open &);
-    Open still_open(const Open &, CgStop, SourcesReport &, Open &stopped);
+    std::vector<double> true_residuals(const Open &, bool of_zero);
+    Open still_open(const Open &, bool of_zero, CgStop, SourcesReport &, Open &stopped);
     void put_head(const Open &, const SourcesReport &);
     void start(const Open &, const SourcesReport &);
     void update_reliably(const Open &, SourcesReport &);
