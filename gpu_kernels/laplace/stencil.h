@@ -38,24 +38,25 @@ template <class Where, class Spinor, int reals, int directions, Reuse of_links> 
     struct Links {
         Raw ahead, behind;
     };
-    // Both terms of direction mu to sum[r] of `count` sources, which lie at from[r]. loaded: the links of mu, or nullptr.
-    template <int count>
-    MILCGPU_HD void add_direction(Vec (&sum)[count], const unsigned char *const (&from)[count], int mu, int i,
-                                  int forward, int backward, const Links *loaded = nullptr) const {
-        using LinkOf = Link<precision, reals>;
-        const LinkOf ahead(loaded != nullptr ? loaded->ahead : load_raw(0, mu, i));
+    using LinkOf = Link<precision, reals>;
+    // Both terms of a direction to sum[r] of `count` sources, which lie at from[r]. behind(): the link of that term.
+    template <int count, class Behind>
+    MILCGPU_HD void add_terms(Vec (&sum)[count], const unsigned char *const (&from)[count], int forward, int backward,
+                              const LinkOf &ahead, const Behind &behind) const {
         MILCGPU_UNROLL
         for (int r = 0; r < count; ++r)
             ahead.add_forward(sum[r], load_spinor<Spinor>(from[r], stride, forward));
-        const LinkOf behind(loaded != nullptr ? loaded->behind : load_raw(1, mu, backward));
+        const LinkOf u = behind();
         MILCGPU_UNROLL
         for (int r = 0; r < count; ++r) // the sign goes into the multiplications
-            behind.subtract_backward(sum[r], Real(-1) * load_spinor<Spinor>(from[r], stride, backward));
+            u.subtract_backward(sum[r], Real(-1) * load_spinor<Spinor>(from[r], stride, backward));
     }
     template <int count>
     MILCGPU_HD void add_direction(Vec (&sum)[count], const unsigned char *const (&from)[count], const Site &site,
                                   int mu, int i) const {
-        add_direction(sum, from, mu, i, lattice.forward(site, mu, 1), lattice.backward(site, mu, 1));
+        const int forward = lattice.forward(site, mu, 1), backward = lattice.backward(site, mu, 1);
+        add_terms(sum, from, forward, backward, LinkOf(load_raw(0, mu, i)),
+                  [&] { return LinkOf(load_raw(1, mu, backward)); });
     }
 
     // The neighbours in all directions, and the first links.
@@ -80,6 +81,7 @@ struct LaplaceStencil : LaplaceHops<Where, Spinor, reals, directions, of_links>,
                         Preparing<typename LaplaceHops<Where, Spinor, reals, directions, of_links>::Start,
                                   std::is_same<Where, Lattice>::value> {
     using Base = LaplaceHops<Where, Spinor, reals, directions, of_links>;
+    using typename Base::LinkOf;
     using typename Base::Start;
     using typename Base::Part;
     using typename Base::Vec;
@@ -99,9 +101,12 @@ struct LaplaceStencil : LaplaceHops<Where, Spinor, reals, directions, of_links>,
         const unsigned char *const from[1] = {this->in};
         Vec sum[1] = {};
         MILCGPU_UNROLL
-        for (int mu = 0; mu < directions; ++mu)
-            this->add_direction(sum, from, mu, i, prepared.forward[mu], prepared.backward[mu],
-                                mu == 0 ? &prepared.links : nullptr);
+        for (int mu = 0; mu < directions; ++mu) {
+            const int backward = prepared.backward[mu];
+            this->add_terms(sum, from, prepared.forward[mu], backward,
+                            LinkOf(mu == 0 ? prepared.links.ahead : this->load_raw(0, mu, i)),
+                            [&] { return LinkOf(mu == 0 ? prepared.links.behind : this->load_raw(1, mu, backward)); });
+        }
         return complete(i, sum[0]);
     }
     MILCGPU_HD Part part(int i, int mu) const {
