@@ -45,6 +45,7 @@ class Laplace : Operators {
         call.directions = directions;
         call.links = &links;
         call.kappa = kappa_;
+        call.links_at_rest = true;
         return call;
     }
     static double bytes(Precision p, int reals, int directions, Epilogue end, size_t sites, int sources) {

@@ -183,6 +183,7 @@ void apply(milcgpu_meson_links &links, const LinkField &field, int directions, d
             call.in = in[1 - on].block().first(count), call.out = out[on].block().from(first).first(count);
             call.x = in[on].block().first(count);
             call.a = 1;
+            call.links_at_rest = true; // the vectors came after them
             laplace(device, call, matrix ? Epilogue::normal : Epilogue::plain);
         }
     }

@@ -57,10 +57,13 @@ template <int count> struct Sources {
     }
 };
 
-// What a body does for a site without reading memory can run while the launch before ends: it has Body::Prepared,
-// prepare(i), and operator()(i, what that made) besides operator()(i).
+// What a body does for a site without reading what the launch before writes can run while that one ends: it has
+// Body::Prepared, prepare(i), and operator()(i, what that made) besides operator()(i).
 template <class Body, class = void> struct prepares : std::false_type {};
 template <class Body> struct prepares<Body, std::void_t<typename Body::Prepared>> : std::true_type {};
+// The base of a body that prepares in some of its instances.
+template <class What, bool does> struct Preparing {};
+template <class What> struct Preparing<What, true> { using Prepared = What; };
 
 struct Finish {
     MILCGPU_HD bool wanted() const { return true; }
@@ -204,6 +207,7 @@ struct SumLaunch {
     const int *gate = nullptr; // a flag on the device; 0 there skips the whole launch
     int block = 128;           // threads a block on the GPU
     double *defer = nullptr; // slots for a sum that the next launch gets as `pending`; nullptr: this launch finishes it
+    bool starts_early = true; // false: the launch before may write what the body prepares from
 };
 
 // A heavy body can be split: several threads then share a site. It has Body::Part, part(i, k) and complete(i, sum of
@@ -321,8 +325,8 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
                                                   : kernel;
                 if constexpr (parts_exist)
                     kernel = in_parts ? cuda::run_sum_in_parts<N, Body, Last, Before> : kernel;
-                cuda::start(device, how.what, blocks, threads, kernel, body, finish, n, sum, finish_later, how.gate,
-                            pending_blocks, before);
+                cuda::start_as(device, how.what, blocks, threads, 0, how.starts_early, kernel, body, finish, n, sum,
+                               finish_later, how.gate, pending_blocks, before);
             }
         };
         return cuda::start_sum<exchanges<Body>::value>(device, sum, finish, how, pending, start);

@@ -27,6 +27,8 @@ struct LaplaceCall : HalfCall {
     int directions;     // 3 or 4
     const LinkField *links; // precision of the vectors
     double kappa;
+    // The launch before this one on the device does not write the links: then some are loaded before it has ended.
+    bool links_at_rest = false;
 };
 
 struct LaplaceKernel {

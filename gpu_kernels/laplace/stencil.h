@@ -3,7 +3,7 @@
 //
 // One thread a site (four on small lattices, one a direction). Each link is read once in a launch (streaming loads);
 // each vector up to 8 times, through the caches. 3 or 4 directions are known when this is compiled: all loads of a site
-// can be on their way together.
+// can be on their way together. While the launch before ends, a thread finds its neighbours and loads the links of x.
 #pragma once
 #include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/dslash/sources.h"
@@ -30,29 +30,59 @@ template <class Where, class Spinor, int reals, int directions, Reuse of_links> 
 
     MILCGPU_HD Vec scaled(const Part &part) const { return scale * part; }
 
-    MILCGPU_HD Link<precision, reals> link(int other, int mu, int i) const {
-        return Link<precision, reals>(
-            load_link<precision, reals, of_links>(links[other] + mu * link_block, link_stride, i));
+    using Raw = RawLink<precision, reals>;
+    MILCGPU_HD Raw load_raw(int other, int mu, int i) const {
+        return load_link<precision, reals, of_links>(links[other] + mu * link_block, link_stride, i);
     }
-    // Both terms of direction mu to sum[r] of `count` sources, which lie at from[r].
+    // The links of a direction.
+    struct Links {
+        Raw ahead, behind;
+    };
+    using LinkOf = Link<precision, reals>;
+    // Both terms of a direction to sum[r] of `count` sources, which lie at from[r]. behind(): the link of that term.
+    template <int count, class Behind>
+    MILCGPU_HD void add_terms(Vec (&sum)[count], const unsigned char *const (&from)[count], int forward, int backward,
+                              const LinkOf &ahead, const Behind &behind) const {
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r)
+            ahead.add_forward(sum[r], load_spinor<Spinor>(from[r], stride, forward));
+        const LinkOf u = behind();
+        MILCGPU_UNROLL
+        for (int r = 0; r < count; ++r) // the sign goes into the multiplications
+            u.subtract_backward(sum[r], Real(-1) * load_spinor<Spinor>(from[r], stride, backward));
+    }
     template <int count>
     MILCGPU_HD void add_direction(Vec (&sum)[count], const unsigned char *const (&from)[count], const Site &site,
                                   int mu, int i) const {
         const int forward = lattice.forward(site, mu, 1), backward = lattice.backward(site, mu, 1);
-        const auto ahead = link(0, mu, i);
+        add_terms(sum, from, forward, backward, LinkOf(load_raw(0, mu, i)),
+                  [&] { return LinkOf(load_raw(1, mu, backward)); });
+    }
+
+    // The neighbours in all directions, and the first links.
+    struct Start {
+        int forward[directions], backward[directions];
+        Links links;
+    };
+    MILCGPU_HD Start prepare(int i) const {
+        const Site site = lattice.site(parity, i);
+        Start made;
         MILCGPU_UNROLL
-        for (int r = 0; r < count; ++r)
-            ahead.add_forward(sum[r], load_spinor<Spinor>(from[r], stride, forward));
-        const auto behind = link(1, mu, backward);
-        MILCGPU_UNROLL
-        for (int r = 0; r < count; ++r) // the sign goes into the multiplications
-            behind.subtract_backward(sum[r], Real(-1) * load_spinor<Spinor>(from[r], stride, backward));
+        for (int mu = 0; mu < directions; ++mu)
+            made.forward[mu] = lattice.forward(site, mu, 1), made.backward[mu] = lattice.backward(site, mu, 1);
+        made.links = {load_raw(0, 0, i), load_raw(1, 0, made.backward[0])};
+        return made;
     }
 };
 
+// Cut lattices do not prepare: there the launch before sends ghosts, and registers are short.
 template <class Where, class Spinor, int reals, int directions, class End, Reuse of_links>
-struct LaplaceStencil : LaplaceHops<Where, Spinor, reals, directions, of_links> {
+struct LaplaceStencil : LaplaceHops<Where, Spinor, reals, directions, of_links>,
+                        Preparing<typename LaplaceHops<Where, Spinor, reals, directions, of_links>::Start,
+                                  std::is_same<Where, Lattice>::value> {
     using Base = LaplaceHops<Where, Spinor, reals, directions, of_links>;
+    using typename Base::LinkOf;
+    using typename Base::Start;
     using typename Base::Part;
     using typename Base::Vec;
     End end;
@@ -66,6 +96,18 @@ struct LaplaceStencil : LaplaceHops<Where, Spinor, reals, directions, of_links> 
         for (int mu = 0; mu < directions; ++mu)
             this->add_direction(sum, from, site, mu, i);
         return sum[0];
+    }
+    MILCGPU_HD Sums<End::sums> operator()(int i, const Start &prepared) const {
+        const unsigned char *const from[1] = {this->in};
+        Vec sum[1] = {};
+        MILCGPU_UNROLL
+        for (int mu = 0; mu < directions; ++mu) {
+            const int backward = prepared.backward[mu];
+            this->add_terms(sum, from, prepared.forward[mu], backward,
+                            LinkOf(mu == 0 ? prepared.links.ahead : this->load_raw(0, mu, i)),
+                            [&] { return LinkOf(mu == 0 ? prepared.links.behind : this->load_raw(1, mu, backward)); });
+        }
+        return complete(i, sum[0]);
     }
     MILCGPU_HD Part part(int i, int mu) const {
         const unsigned char *const from[1] = {this->in};
@@ -120,7 +162,8 @@ void launch_laplace(Device &device, const LaplaceCall &call, Epilogue epilogue) 
         LaplaceStencil<Where, Spinor, reals, directions, decltype(end), Reuse::stream> body{};
         fill_hops(body, call);
         body.end = end;
-        const SumLaunch how{"launch laplace", call.cg != nullptr ? &call.cg->active : call.gate, block, call.defer};
+        const SumLaunch how{"launch laplace", call.cg != nullptr ? &call.cg->active : call.gate, block, call.defer,
+                            call.links_at_rest || !prepares<decltype(body)>::value};
         launch_sum<decltype(end)::sums, min_blocks>(device, call.lattice.sites(call.parity), body, finish, how,
                                                     pending);
     };
@@ -146,20 +189,23 @@ void launch_laplace_of_sources(Device &device, const LaplaceCall &call, Epilogue
 }
 
 // The rows of one precision: 3 reconstructions x 3 and 4 directions x 4 epilogues, for one source or for several.
-template <class Add> void for_laplace_rows(const Add &add) {
-    const auto add_reals = [&](auto reals) {
-        for (const EpilogueTraits &end : epilogues) {
-            add(reals, std::integral_constant<int, 3>(), end.epilogue);
-            add(reals, std::integral_constant<int, 4>(), end.epilogue);
-        }
-    };
-    add_reals(std::integral_constant<int, 18>());
-    add_reals(std::integral_constant<int, 12>());
-    add_reals(std::integral_constant<int, 8>());
+template <int reals, class Add> void for_laplace_rows_of(const Add &add) {
+    for (const EpilogueTraits &end : epilogues) {
+        add(std::integral_constant<int, 3>(), end.epilogue);
+        add(std::integral_constant<int, 4>(), end.epilogue);
+    }
 }
-template <class Where, class Spinor, int min_blocks, int block>
+template <class Add> void for_laplace_rows(const Add &add) {
+    const auto of_reals = [&](auto reals) {
+        for_laplace_rows_of<reals>([&](auto directions, Epilogue end) { add(reals, directions, end); });
+    };
+    of_reals(std::integral_constant<int, 18>());
+    of_reals(std::integral_constant<int, 12>());
+    of_reals(std::integral_constant<int, 8>());
+}
+template <class Where, class Spinor, int reals, int min_blocks, int block>
 void add_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    for_laplace_rows([&](auto reals, auto directions, Epilogue end) {
+    for_laplace_rows_of<reals>([&](auto directions, Epilogue end) {
         table.push_back({Spinor::precision,
                          reals,
                          directions,
@@ -185,17 +231,22 @@ void add_laplace_rows_of_sources(std::vector<LaplaceKernel> &table, const char *
     });
 }
 
-// As for staggered D (dslash/rows.h): in double registers are not bounded, because few threads with many loads on their
-// way serve the memory better than many with few. In single 3 blocks of 256 threads an SM leave 80 registers, in half 4
-// leave 64. In half links are 16-bit fixed point, vectors as in su3/spinor_storage.h, arithmetic in single.
+// 2 blocks of 256 threads an SM leave 128 registers to a thread, 3 leave 80, 4 leave 64. In half links are 16-bit fixed
+// point, vectors as in su3/spinor_storage.h, arithmetic in single.
 template <class Where> void double_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    add_laplace_rows<Where, SpinorDouble, 1, 128>(table, file);
+    add_laplace_rows<Where, SpinorDouble, 18, 1, 128>(table, file);
+    add_laplace_rows<Where, SpinorDouble, 12, 2, 64>(table, file);
+    add_laplace_rows<Where, SpinorDouble, 8, 2, 64>(table, file);
 }
 template <class Where> void single_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    add_laplace_rows<Where, SpinorSingle, 3, 128>(table, file);
+    add_laplace_rows<Where, SpinorSingle, 18, 3, 128>(table, file);
+    add_laplace_rows<Where, SpinorSingle, 12, 3, 128>(table, file);
+    add_laplace_rows<Where, SpinorSingle, 8, 4, 64>(table, file);
 }
 template <class Where> void half_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    add_laplace_rows<Where, SpinorHalf, 4, 128>(table, file);
+    add_laplace_rows<Where, SpinorHalf, 18, 4, 128>(table, file);
+    add_laplace_rows<Where, SpinorHalf, 12, 4, 256>(table, file);
+    add_laplace_rows<Where, SpinorHalf, 8, 4, 256>(table, file);
 }
 
 } // namespace milcgpu

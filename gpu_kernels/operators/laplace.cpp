@@ -29,7 +29,8 @@ LaplaceOperator::LaplaceOperator(const Geometry &geometry, int parity, const Ope
     find_laplace(spec.spinor, spec.reals, directions, Epilogue::residual);
 }
 
-void LaplaceOperator::launch(Device &device, const HalfCall &half, Epilogue epilogue, int to) const {
+void LaplaceOperator::launch(Device &device, const HalfCall &half, Epilogue epilogue, int to,
+                             bool links_at_rest) const {
     LaplaceCall call{};
     static_cast<HalfCall &>(call) = half;
     call.lattice = geometry().lattice();
@@ -38,15 +39,18 @@ void LaplaceOperator::launch(Device &device, const HalfCall &half, Epilogue epil
     call.directions = directions_;
     call.links = links_;
     call.kappa = kappa_;
+    call.links_at_rest = links_at_rest;
     laplace(device, call, epilogue);
 }
 
 void LaplaceOperator::first_half(Device &device, const HalfCall &half) const {
-    launch(device, half, Epilogue::plain, 1 - parity());
+    // With one of these the launch before is another D's, or one of a solve.
+    const bool in_solve = half.pending != nullptr || half.gate != nullptr || half.cg != nullptr;
+    launch(device, half, Epilogue::plain, 1 - parity(), in_solve);
 }
 
 void LaplaceOperator::second_half(Device &device, const HalfCall &half, Epilogue epilogue) const {
-    launch(device, half, epilogue, parity());
+    launch(device, half, epilogue, parity(), true); // the launch before is that of the first half
 }
 
 void LaplaceOperator::add_neighbours(Device &device, int on, const SpinorBlock &z, const SpinorBlock &in,
@@ -55,7 +59,7 @@ void LaplaceOperator::add_neighbours(Device &device, int on, const SpinorBlock &
     call.in = in, call.out = out;
     call.x = z, call.z = z;
     call.a = 0, call.alpha = 1;
-    launch(device, call, Epilogue::residual, on);
+    launch(device, call, Epilogue::residual, on, false);
 }
 
 void LaplaceOperator::residual_on(Device &device, int on, const SpinorBlock &b, const SpinorBlock &x,
@@ -65,7 +69,7 @@ void LaplaceOperator::residual_on(Device &device, int on, const SpinorBlock &b, 
     call.x = x, call.z = b;
     call.a = 1, call.alpha = 1;
     call.sum = sum;
-    launch(device, call, Epilogue::residual, on);
+    launch(device, call, Epilogue::residual, on, false);
 }
 
 SpinorField LaplaceOperator::between(Device &device, const char *owner, int sources) const {

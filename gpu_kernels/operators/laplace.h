@@ -51,7 +51,7 @@ class LaplaceOperator : public NormalOperator {
                      const SpinorBlock &out, double *sum) const;
 
   private:
-    void launch(Device &, const HalfCall &, Epilogue, int to) const; // to the sites of parity `to`
+    void launch(Device &, const HalfCall &, Epilogue, int to, bool links_at_rest) const; // to the sites of parity `to`
     const LinkField *links_;
     int directions_;
     double kappa_;

@@ -321,14 +321,12 @@ template <class Spinor> struct DotEnding {
 
 // Whether a launch finds neighbours before the launch before has ended (prepares, in reduce.h). The step in half does
 // not: it takes 42 to 45 us without, 46 to 49 with (24^3 x 32, H200).
-template <class AllNear, bool early> struct FindsEarly {};
-template <class AllNear> struct FindsEarly<AllNear, true> { using Prepared = AllNear; };
 template <class Spinor, class End> constexpr bool finds_early = Spinor::precision != Precision::half || End::sums != 2;
 
 // Form: WilsonHop or WilsonMatrixForm. The endings of the staggered operator that add a x take -v. By of_pair and
 // complete_half, two threads share a site (reduce_pairs.h): each does a pair of directions and ends a chirality.
 template <class Form, class Spinor, class End_>
-struct WilsonStencil : Form, FindsEarly<typename Form::AllNear, finds_early<Spinor, End_>> {
+struct WilsonStencil : Form, Preparing<typename Form::AllNear, finds_early<Spinor, End_>> {
     using End = End_;
     using typename Form::Real;
     using typename Form::Vec;
