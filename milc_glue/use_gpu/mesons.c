@@ -35,6 +35,10 @@ void __real_laplacian_v_field(su3_vector *, su3_matrix *, int) MILCGPU_ORIGINAL;
 #pragma weak forward_index
 #pragma weak backward_index
 #pragma weak rephase_field_offset
+#ifndef MILCGPU_MASTER
+void gauss_smear_delete_2link_cpu(void);
+#pragma weak gauss_smear_delete_2link_cpu
+#endif
 
 void milcgpu_mesons_left(const char **left) {
     left[MILCGPU_MESON_CONT] = __real_ks_meson_cont_mom == NULL ? MILCGPU_ABSENT : NULL;
@@ -178,14 +182,27 @@ void __wrap_shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_
 /* ---- smearing ---------------------------------------------------------------------------------------------------- */
 
 static int smeared_on_device = 0;
+static int smearing_served = 0;
+
+/* develop keeps products of two links for its next smearing. A rank makes them again if the links have another address
+ * than last time, and sends messages then. On several ranks that may be so on some ranks only, and they wait for the
+ * others for ever. Without products from last time all ranks make them. */
+static void smear_by_milc(su3_vector *src, su3_matrix *t_links, Real width, int iters, int t0) {
+#ifndef MILCGPU_MASTER
+    if (smearing_served && numnodes() > 1 && gauss_smear_delete_2link_cpu != NULL)
+        gauss_smear_delete_2link_cpu();
+#endif
+    __real_gauss_smear_v_field(src, t_links, width, iters, t0);
+}
 
 void __wrap_gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width, int iters, int t0) {
     su3_vector *cpu;
     double seconds, cpu_seconds;
     if (t_links == NULL || iters < 1 || !takes()) {
-        __real_gauss_smear_v_field(src, t_links, width, iters, t0);
+        smear_by_milc(src, t_links, width, iters, t0);
         return;
     }
+    smearing_served = 1;
     cpu = to_compare(src);
     seconds = -milcgpu_plugin_seconds();
     if (milcgpu_plugin_gauss_smear(t_links, width, iters, t0 == ALL_T_SLICES ? -1 : t0, milcgpu_vector_field(src))) {
@@ -198,14 +215,14 @@ void __wrap_gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width
         if (cpu == NULL)
             return;
         cpu_seconds = own(MILCGPU_GAUSS_SMEAR, 1);
-        __real_gauss_smear_v_field(cpu, t_links, width, iters, t0);
+        smear_by_milc(cpu, t_links, width, iters, t0);
         cpu_seconds += own(MILCGPU_GAUSS_SMEAR, 0);
         compared(MILCGPU_GAUSS_SMEAR, src, cpu, seconds, cpu_seconds);
         return;
     }
     free(cpu);
     own(MILCGPU_GAUSS_SMEAR, 1);
-    __real_gauss_smear_v_field(src, t_links, width, iters, t0);
+    smear_by_milc(src, t_links, width, iters, t0);
     own(MILCGPU_GAUSS_SMEAR, 0);
 }
 
@@ -219,7 +236,7 @@ void __wrap_laplacian_v_field(su3_vector *src, su3_matrix *t_links, int t0) {
         smeared_on_device) { /* MILC's products of links are not there: its smearing makes them */
         su3_vector *unused = (su3_vector *)milcgpu_room(sites_on_node * sizeof(su3_vector), "products of links");
         memcpy(unused, src, sites_on_node * sizeof(su3_vector));
-        __real_gauss_smear_v_field(unused, t_links, 1, 1, ALL_T_SLICES);
+        smear_by_milc(unused, t_links, 1, 1, ALL_T_SLICES);
         free(unused);
     }
     __real_laplacian_v_field(src, t_links, t0);

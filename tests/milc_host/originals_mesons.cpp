@@ -113,7 +113,18 @@ void spin_taste_op(int index, int r0[], su3_vector *dest, read_vector *src) {
     store(apply(nullptr, index, r0, fermion(src)), EVENANDODD, dest);
 }
 
+#ifndef MILC_HOST_MASTER
+// Products of two links of the last smearing. On several ranks they may be there on some of them only.
+static bool products = false;
+void gauss_smear_delete_2link_cpu() { products = false; }
+#endif
+
 void gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width, int iters, int t0) {
+#ifndef MILC_HOST_MASTER
+    if (products && numnodes() > 1)
+        std::printf("smearing with products that other ranks may not have\n");
+    products = true;
+#endif
     reference::Fermion field = fermion(src);
     for (int k = 0; k < iters; ++k) {
         const reference::Fermion more = reference::laplacian(here(), gauge(t_links), 2, t0, field);

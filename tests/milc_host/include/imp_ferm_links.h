@@ -38,6 +38,7 @@ void rephase_field_offset(su3_matrix *links, int flag, int *status_now, int r0[]
 void spin_taste_op(int index, int r0[], su3_vector *dest, read_vector *src);
 void spin_taste_op_ape_fn(imp_ferm_links_t *fn, int index, int r0[], su3_vector *dest, read_vector *src);
 void gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width, int iters, int t0);
+void gauss_smear_delete_2link_cpu();
 void laplacian_v_field(su3_vector *src, su3_matrix *t_links, int t0);
 void ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2, int no_q_momenta, int **q_momstore,
                        char **q_parity, int no_spin_taste_corr, int num_corr_mom[], int **corr_table, int p_index[],
