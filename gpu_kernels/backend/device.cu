@@ -1,5 +1,6 @@
 #include "gpu_kernels/backend/cuda_handles.h"
 #include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/backend/l2_sides.h"
 #include "gpu_kernels/backend/reduce.h"
 #include "gpu_kernels/comm/ranks.h"
 #include <cstdlib>
@@ -111,6 +112,7 @@ Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()
         side_event = event;
     }
     make_letters();
+    l2_sides(*this); // measures them: a recorded launch could not
 #else
     throw Error(Status::bad_argument,
                 "cuda backend: this library was built without nvcc; build it with nvcc or set MILCGPU_BACKEND=host");

@@ -189,23 +189,20 @@ void launch_laplace_of_sources(Device &device, const LaplaceCall &call, Epilogue
 }
 
 // The rows of one precision: 3 reconstructions x 3 and 4 directions x 4 epilogues, for one source or for several.
-template <int reals, class Add> void for_laplace_rows_of(const Add &add) {
-    for (const EpilogueTraits &end : epilogues) {
-        add(std::integral_constant<int, 3>(), end.epilogue);
-        add(std::integral_constant<int, 4>(), end.epilogue);
-    }
-}
 template <class Add> void for_laplace_rows(const Add &add) {
-    const auto of_reals = [&](auto reals) {
-        for_laplace_rows_of<reals>([&](auto directions, Epilogue end) { add(reals, directions, end); });
+    const auto add_reals = [&](auto reals) {
+        for (const EpilogueTraits &end : epilogues) {
+            add(reals, std::integral_constant<int, 3>(), end.epilogue);
+            add(reals, std::integral_constant<int, 4>(), end.epilogue);
+        }
     };
-    of_reals(std::integral_constant<int, 18>());
-    of_reals(std::integral_constant<int, 12>());
-    of_reals(std::integral_constant<int, 8>());
+    add_reals(std::integral_constant<int, 18>());
+    add_reals(std::integral_constant<int, 12>());
+    add_reals(std::integral_constant<int, 8>());
 }
-template <class Where, class Spinor, int reals, int min_blocks, int block>
+template <class Where, class Spinor, int min_blocks, int block>
 void add_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    for_laplace_rows_of<reals>([&](auto directions, Epilogue end) {
+    for_laplace_rows([&](auto reals, auto directions, Epilogue end) {
         table.push_back({Spinor::precision,
                          reals,
                          directions,
@@ -231,22 +228,16 @@ void add_laplace_rows_of_sources(std::vector<LaplaceKernel> &table, const char *
     });
 }
 
-// 2 blocks of 256 threads an SM leave 128 registers to a thread, 3 leave 80, 4 leave 64. In half links are 16-bit fixed
-// point, vectors as in su3/spinor_storage.h, arithmetic in single.
+// In double 2 blocks of 256 threads an SM leave 128 registers to a thread, in single and half 4 leave 64. In half links
+// are 16-bit fixed point, vectors as in su3/spinor_storage.h, arithmetic in single.
 template <class Where> void double_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    add_laplace_rows<Where, SpinorDouble, 18, 1, 128>(table, file);
-    add_laplace_rows<Where, SpinorDouble, 12, 2, 64>(table, file);
-    add_laplace_rows<Where, SpinorDouble, 8, 2, 64>(table, file);
+    add_laplace_rows<Where, SpinorDouble, 2, 64>(table, file);
 }
 template <class Where> void single_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    add_laplace_rows<Where, SpinorSingle, 18, 3, 128>(table, file);
-    add_laplace_rows<Where, SpinorSingle, 12, 3, 128>(table, file);
-    add_laplace_rows<Where, SpinorSingle, 8, 4, 64>(table, file);
+    add_laplace_rows<Where, SpinorSingle, 4, 128>(table, file);
 }
 template <class Where> void half_laplace_rows(std::vector<LaplaceKernel> &table, const char *file) {
-    add_laplace_rows<Where, SpinorHalf, 18, 4, 128>(table, file);
-    add_laplace_rows<Where, SpinorHalf, 12, 4, 256>(table, file);
-    add_laplace_rows<Where, SpinorHalf, 8, 4, 256>(table, file);
+    add_laplace_rows<Where, SpinorHalf, 4, 256>(table, file);
 }
 
 } // namespace milcgpu
