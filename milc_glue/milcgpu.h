@@ -157,7 +157,8 @@ typedef struct {
     milcgpu_operator precise;  /* the solution is kept and residuals are recomputed in this */
     milcgpu_operator sloppy;   /* iterations run in this; precision 0: as precise */
     double reliable_delta; /* the residual is recomputed when the sloppy one has fallen by this factor; 0: 0.3 for half,
-                              else 0.1 */
+                              else 0.1; for several sources together 0.3 while rounding errors of the sloppy precision
+                              are larger than what is asked for, then 0.03 */
     double jump_limit; /* for sloppy half precision on light masses: if a recomputed residual differs from the expected
                           one by more than this part of it, the rest of the solve runs in single. If that is certain
                           beforehand, the whole solve does. 0: 0.5; 1e9: half precision in any case */

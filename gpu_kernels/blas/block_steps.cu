@@ -345,8 +345,8 @@ struct NextDirection {
         });
         team.each(n, n, [=](int i, int j) { r->moved[i * n + j] = product(r->r_r, r->delta, i, j, n, n); });
         team.each(n, 1, [=](int j, int) { // r_j = sum over i of R_i delta_ij
-            const double rr = adjoint_product(r->delta, r->moved, j, j, n).re, target = s->target_rr[j];
-            const double largest = fmax(s->largest_rr[j], rr);
+            const double sum = adjoint_product(r->delta, r->moved, j, j, n).re, target = s->target_rr[j];
+            const double rr = sum < 0 ? 0 : sum, largest = fmax(s->largest_rr[j], rr); // rounding; NaN stays
             s->rr[j] = rr, s->largest_rr[j] = largest;
             const bool at_target = rr < target;
             r->judged[j] = {rr / target, rr < INFINITY, at_target, at_target || rr < s->reliable_factor * largest};

@@ -159,13 +159,13 @@ ChunkLoop &BlockCgSolver::chunks() {
     return *loop;
 }
 
-// Adds the work of so many steps: the operator with links read once for all sources, Gram matrices, rotations, and the
-// step's part of the update of solutions.
+// Adds the work of so many steps: the operator with links read once for all sources, Gram matrices, both rotations, and
+// the step's part of the update of solutions.
 void BlockCgSolver::add_work(int steps, SourcesReport &report) const {
     const double n = double(open_.size()), sites = r_.sites(), spinor = spinor_bytes(sloppy_->spec().spinor);
     report.flops += steps * (n * sloppy_->flops(Epilogue::normal) + 5 * dense_flops(int(n), int(n), int(sites)));
     const double of_links = sloppy_->bytes(Epilogue::normal) - sloppy_->passes(Epilogue::normal) * spinor * sites;
-    const double passes = sloppy_->passes(Epilogue::normal) + 2 * 1 + 2 * 3 + 1;
+    const double passes = sloppy_->passes(Epilogue::normal) + 2 * 1 + 5 + 1;
     report.bytes +=
         steps * (of_links + n * sites * (passes * spinor + 2.0 * spinor_bytes(Precision::double_) / cg_kept_steps));
 }
