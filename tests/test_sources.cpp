@@ -94,6 +94,30 @@ TEST_CASE("any number of sources, each precision: true residuals by the referenc
     }
 }
 
+TEST_CASE("sources at one mass after another take the steps that they take alone", "[sources]") {
+    const reference::Lattice lattice{{4, 6, 4, 8}};
+    const AsqtadLinks links = asqtad_links(lattice, 61);
+    const auto fields = random_sources(lattice, 3);
+    for (const Backend backend : backends()) {
+        const auto steps = [&](Session<double> &session, double mass) {
+            Sources all(lattice, fields);
+            CAPTURE(milcgpu::name(backend), mass, milcgpu_last_error());
+            const milcgpu_solve_spec spec = solve_spec(mass, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+            CHECK(all.solve(session, spec, MILCGPU_BLOCK) == MILCGPU_OK);
+            CHECK(residual(lattice, links, mass, fields[0], all.solution(0)) < 1e-10);
+            return all.reports[0].steps;
+        };
+        Session<double> shared(lattice, backend);
+        REQUIRE(shared.load(links.fat, links.lng) == MILCGPU_OK);
+        for (const double mass : {0.2, 0.05, 0.2}) {
+            Session<double> own(lattice, backend);
+            REQUIRE(own.load(links.fat, links.lng) == MILCGPU_OK);
+            const int alone = steps(own, mass);
+            CHECK(steps(shared, mass) == alone);
+        }
+    }
+}
+
 TEST_CASE("sources that depend on each other, that are zero or hold NaN: the others do not see them", "[sources]") {
     const reference::Lattice lattice{{4, 6, 4, 8}};
     const AsqtadLinks links = asqtad_links(lattice, 61);

@@ -140,6 +140,11 @@ void BlockCgSolver::add_to_solutions(int steps, bool stopped) {
 // A loop of cg_kept_steps steps has several chunks, so that few steps are queued behind the last one. Then the first of
 // these chunks again, for use after a reliable update.
 ChunkLoop &BlockCgSolver::chunks() {
+    if (shift_of_loops_ != limits_.shift) { // a recorded launch has it as a number
+        for (std::unique_ptr<ChunkLoop> &loop : loops_)
+            loop.reset();
+        shift_of_loops_ = limits_.shift;
+    }
     std::unique_ptr<ChunkLoop> &loop = loops_[open_.size()];
     if (!loop) {
         const auto chunk = [this](int first, bool after_update) {

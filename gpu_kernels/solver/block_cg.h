@@ -101,6 +101,7 @@ class BlockCgSolver {
     DeviceArray<BlockState> state_;
     DeviceArray<double> gram_room_, sums_;
     std::unique_ptr<ChunkLoop> loops_[most_block + 1]; // index: how many sources iterate together
+    double shift_of_loops_ = 0;                        // with which they were recorded
     Open open_;                                        // the sources that iterate now
     // For each source: |b|^2; the smallest |b - A x|^2 so far; how many true residuals in a row were no smaller; and
     // the unit of its vectors (a vector here times scale_ is the vector of the caller's system).
