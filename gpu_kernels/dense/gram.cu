@@ -23,22 +23,21 @@ namespace milcgpu {
 
 namespace {
 
-// Tiles of 8 x 8 along a side of the matrix, and what a slice leaves of it: [re, im][row][column].
+// The matrix in blocks of tiles of 8 x 8. Of a block a slice leaves [re, im][row][column].
 MILCGPU_HD constexpr int tiles_of(int sources) { return sources <= 8 ? 1 : sources <= 16 ? 2 : 4; }
-MILCGPU_HD constexpr int numbers_of(int tiles) { return 128 * tiles * tiles; }
-MILCGPU_HD constexpr int place(int tiles, int i, int j, int im) { return (im * 8 * tiles + i) * 8 * tiles + j; }
-constexpr int sums_together = 8; // by a block that adds up slices
+struct GramBlock {
+    int tiles, column_tiles;
+    // 32 x 32 are two blocks, because sums of three products fill the registers; unless half of it is enough.
+    MILCGPU_HD constexpr GramBlock(int tiles, bool same)
+        : tiles(tiles), column_tiles(tiles == 4 && !same ? 2 : tiles) {}
+    MILCGPU_HD constexpr int numbers() const { return 128 * tiles * column_tiles; }
+    MILCGPU_HD constexpr int place(int i, int j, int im) const { return (im * 8 * tiles + i) * 8 * column_tiles + j; }
+    MILCGPU_HD constexpr int rows_of(int n) const { return (n + 8 * tiles - 1) / (8 * tiles); } // of blocks
+    MILCGPU_HD constexpr int columns_of(int m) const { return (m + 8 * column_tiles - 1) / (8 * column_tiles); }
+};
+constexpr int sums_together = 8; // by a block of threads that adds up slices
 // One wave of blocks on an H100 or H200. Of no other GPU is it asked how many it holds: the sums depend on it.
 MILCGPU_HD constexpr int most_slices(int tiles) { return tiles == 1 ? 264 : 132; }
-
-struct GramShape {
-    int tiles, row_blocks, column_blocks;
-    GramShape(int n, int m)
-        : tiles(tiles_of(std::max(n, m))), row_blocks((n + 8 * tiles - 1) / (8 * tiles)),
-          column_blocks((m + 8 * tiles - 1) / (8 * tiles)) {}
-    int blocks() const { return row_blocks * column_blocks; }
-    int numbers() const { return numbers_of(tiles) * blocks(); } // that a slice leaves
-};
 
 #if defined(MILCGPU_WITH_CUDA)
 
@@ -71,6 +70,7 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
     int left = x.sites - first * Chunk::sites; // sites from the next chunk on
     const unsigned char *x_next = x.data + stripe * x.stripe_bytes + size_t(first) * Chunk::bytes;
     const unsigned char *y_next = y.data + stripe * y.stripe_bytes + size_t(first) * Chunk::bytes;
+    const int count = left > 0 ? (left - 1) / (apart * Chunk::sites) + 1 : 0;
     uint4 next[fields];
     const auto load = [&] {
         MILCGPU_UNROLL
@@ -86,8 +86,6 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
     };
     load();
     double sum[numbers] = {}; // same: re, and below the diagonal im of what is above; else re, im
-    const int count =
-        left + apart * Chunk::sites > 0 ? (left + apart * Chunk::sites - 1) / (apart * Chunk::sites) + 1 : 0;
     for (int step = 0; step < count; ++step) {
         Complex<double> v[fields][Chunk::numbers];
         MILCGPU_UNROLL
@@ -130,7 +128,8 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
         const int above = i;
         i = j, j = above, im = 1;
     }
-    sums[size_t(blockIdx.x) * numbers_of(1) + place(1, i, j, im)] = total;
+    constexpr GramBlock block(1, same);
+    sums[size_t(blockIdx.x) * block.numbers() + block.place(i, j, im)] = total;
 }
 
 // conj(x) y for a step: 8 chunks of each source, 4 of them side by side in a warp.
@@ -140,34 +139,35 @@ constexpr int step_chunks = 8;
 // of a side, in fours. same: what is below the diagonal follows from what is above.
 template <class S, int fours_, bool same_> struct Gram {
     using Storage = S;
-    static constexpr int fours = fours_, tiles = tiles_of(4 * fours);
     static constexpr bool same = same_;
+    static constexpr GramBlock block = GramBlock(tiles_of(4 * fours_), same);
+    static constexpr int tiles = block.tiles, column_tiles = block.column_tiles;
+    static constexpr int fours = fours_, y_fours = same ? 0 : column_tiles < tiles ? fours / 2 : fours;
     // Real and imaginary parts as rows of their own, for which no sums are needed: up to 8 fields, and same up to 16.
     static constexpr bool of_parts = tiles == 1 || (tiles == 2 && same);
-    // Three real products have 48 registers for 16 x 16, so 32 x 32 is four, unless half of it is enough.
-    static constexpr int products = tiles == 4 && !same ? 4 : 3;
     static constexpr int warps = cuda::dense_warps, threads = cuda::dense_threads;
     static constexpr int blocks = tiles == 1 && S::precision != Precision::double_ ? 2 : 1; // on a processor
-    static constexpr int slices = 132 * blocks;
+    static constexpr int slices = 132 * blocks / (tiles / column_tiles);
     static_assert(slices <= most_slices(tiles) && slices % 3 == 0); // each of up to three stripes has as many warps
     // The ring of stages that are copied ahead.
-    static constexpr int lines = (same ? 1 : 2) * fours * step_chunks / 8; // of a stage: four fields each
+    static constexpr int lines = (fours + y_fours) * step_chunks / 8; // of a stage: four fields each
     static constexpr int stage_bytes = warps * lines * 32 * 16;
     static constexpr int room = (blocks == 2 ? 96 : 160) * 1024;
     static constexpr int stages = room / stage_bytes < 8 ? room / stage_bytes : 8;
     static constexpr int bytes = stages * stage_bytes;
     static constexpr int sums_apart = bytes / warps / int(sizeof(double)); // each warp's sums are in its own ring
-    static_assert(numbers_of(tiles) <= sums_apart);
-    static constexpr int pieces = tiles == 2 ? 2 : same ? 5 : 8;
+    static_assert(block.numbers() <= sums_apart);
+    static constexpr bool half = tiles == 4 && same; // what is above the diagonal, and the transpose of a tile
+    static constexpr int pieces = half ? 5 : tiles / 2 * column_tiles;
     static __device__ constexpr int row_of(int piece, int which) {
-        constexpr int of_same[5][2] = {{0, 2}, {0, 1}, {1, 2}, {0, 1}, {2, 3}};
-        return tiles == 2 ? which : same ? of_same[piece][which] : piece / 4 * 2 + which;
+        constexpr int of_half[5][2] = {{0, 2}, {0, 1}, {1, 2}, {0, 1}, {2, 3}};
+        return half ? of_half[piece][which] : piece / column_tiles * 2 + which;
     }
     static __device__ constexpr int column_of(int piece) {
-        constexpr int of_same[5] = {0, 1, 2, 3, 3};
-        return tiles == 2 ? piece : same ? of_same[piece] : piece % 4;
+        constexpr int of_half[5] = {0, 1, 2, 3, 3};
+        return half ? of_half[piece] : piece % column_tiles;
     }
-    static constexpr int sums = of_parts ? 2 * tiles : pieces * (products == 4 ? 2 : 3);
+    static constexpr int sums = of_parts ? 2 * tiles : 3 * pieces;
 };
 
 template <class G>
@@ -180,14 +180,15 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
     using S = typename G::Storage;
     using Chunk = cuda::Chunk<S>;
     using Pair = Complex<double>; // two numbers that a product sums over
-    constexpr int tiles = G::tiles;
+    constexpr GramBlock of_sums = G::block;
+    constexpr int tiles = G::tiles, column_tiles = G::column_tiles;
     constexpr bool same = G::same;
     extern __shared__ uint4 ring[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, quad = lane % 4;
     const int blocks = row_blocks * column_blocks, block = blockIdx.x % blocks, slice = blockIdx.x / blocks;
     // In copies a thread has a chunk of eight of a field, and of the field that is four behind.
     const int x_first = block / column_blocks * 8 * tiles + lane / 8;
-    const int y_first = block % column_blocks * 8 * tiles + lane / 8;
+    const int y_first = block % column_blocks * 8 * column_tiles + lane / 8;
     // A warp stays in one stripe, so that from step to step its addresses grow by a constant.
     const int warps = gridDim.x / blocks * G::warps, index = slice * G::warps + warp;
     const int stripe = index % Chunk::stripes, steps_apart = warps / Chunk::stripes;
@@ -202,17 +203,18 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
     // banks.
     uint4 *const mine = ring + warp * G::stages * G::lines * 32, *const filled = mine + (lane ^ (lane / 8 % 2 * 4));
 
-    const auto copy_fields = [&](uint4 *to, const cuda::DenseView &from, const unsigned char *chunk, int source) {
+    const auto copy_fields = [&](uint4 *to, int fours, const cuda::DenseView &from, const unsigned char *chunk,
+                                 int source) {
         const int valid = Chunk::valid(left);
         MILCGPU_UNROLL
-        for (int four = 0; four < G::fours; ++four)
+        for (int four = 0; four < fours; ++four)
             cuda::copy_ahead(to + four * 32, chunk + four * 4 * from.source_bytes,
                              source + 4 * four < from.sources ? valid : 0);
     };
     const auto copy_step = [&](int stage) {
-        copy_fields(filled + stage * G::lines * 32, x, x_next, x_first);
-        if (!same)
-            copy_fields(filled + (stage * G::lines + G::fours) * 32, y, y_next, y_first);
+        uint4 *const to = filled + stage * G::lines * 32;
+        copy_fields(to, G::fours, x, x_next, x_first);
+        copy_fields(to + G::fours * 32, G::y_fours, y, y_next, y_first);
         cuda::end_of_stage();
         const int bytes = steps_apart * step_chunks * Chunk::bytes;
         x_next += bytes, y_next += bytes;
@@ -247,15 +249,16 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
         };
         MILCGPU_UNROLL
         for (int set = 0; set < sets; ++set) {
-            Pair re[tiles], im[tiles], y_re[tiles], y_im[tiles];
+            Pair re[tiles], im[tiles], y_re[column_tiles], y_im[column_tiles];
             MILCGPU_UNROLL
-            for (int t = 0; t < tiles; ++t) {
+            for (int t = 0; t < tiles; ++t)
                 take(0, t, set, re[t], im[t]);
+            MILCGPU_UNROLL
+            for (int t = 0; t < column_tiles; ++t)
                 if (same)
                     y_re[t] = re[t], y_im[t] = im[t];
                 else
                     take(G::fours, t, set, y_re[t], y_im[t]);
-            }
             if constexpr (tiles == 1) {
                 multiply(0, re[0], im[0], y_re[0]);
                 multiply(1, re[0], im[0], y_im[0]);
@@ -265,18 +268,6 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
                 multiply(1, re[0], im[0], re[0]);
                 multiply(2, im[0], re[1], im[0]);
                 multiply(3, re[0], re[1], im[1]);
-            } else if constexpr (G::products == 4) {
-                MILCGPU_UNROLL
-                for (int piece = 0; piece < G::pieces; ++piece) {
-                    const int r = G::row_of(piece, 0), below = G::row_of(piece, 1), c = G::column_of(piece);
-                    multiply(2 * piece, re[r], re[below], y_re[c]);
-                    multiply(2 * piece + 1, re[r], re[below], y_im[c]);
-                    multiply(2 * piece, im[r], im[below], y_im[c]);
-                    const auto minus = [](const Pair &v) -> Pair {
-                        return {cuda::negative(v.re), cuda::negative(v.im)};
-                    };
-                    multiply(2 * piece + 1, minus(im[r]), minus(im[below]), y_re[c]);
-                }
             } else {
                 MILCGPU_UNROLL
                 for (int product = 0; product < 3; ++product) {
@@ -286,10 +277,13 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
                     const auto right_of = [&](int t) {
                         return product == 0 ? y_re[t] : product == 1 ? y_im[t] : y_im[t] - y_re[t];
                     };
-                    Pair l[tiles], r[tiles];
+                    Pair l[tiles], r[column_tiles];
                     MILCGPU_UNROLL
                     for (int t = 0; t < tiles; ++t)
-                        l[t] = left_of(t), r[t] = right_of(t);
+                        l[t] = left_of(t);
+                    MILCGPU_UNROLL
+                    for (int t = 0; t < column_tiles; ++t)
+                        r[t] = right_of(t);
                     MILCGPU_UNROLL
                     for (int piece = 0; piece < G::pieces; ++piece)
                         multiply(3 * piece + product, l[G::row_of(piece, 0)], l[G::row_of(piece, 1)],
@@ -305,9 +299,9 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
     double *const shared = reinterpret_cast<double *>(ring), *const of_warp = shared + warp * G::sums_apart;
     const auto put = [&](int i, int j, int im, double v) {
         if (same && i > j && !G::of_parts) // of the other half of the diagonal
-            of_warp[place(tiles, j, i, im)] = im == 1 ? -v : v;
+            of_warp[of_sums.place(j, i, im)] = im == 1 ? -v : v;
         else
-            of_warp[place(tiles, i, j, im)] = v;
+            of_warp[of_sums.place(i, j, im)] = v;
     };
     MILCGPU_UNROLL
     for (int k = 0; k < 2; ++k) {
@@ -326,43 +320,42 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
                 MILCGPU_UNROLL
             for (int which = 0; which < 2; ++which) {
                 const int i = 8 * G::row_of(piece, which) + row, j = 8 * G::column_of(piece) + column;
-                constexpr int n = G::sums / G::pieces;
-                const double a = sum[n * piece][which][k], b = sum[n * piece + 1][which][k];
-                if constexpr (n == 2)
-                    put(i, j, 0, a), put(i, j, 1, b);
-                else
-                    put(i, j, 0, a + b), put(i, j, 1, sum[n * piece + 2][which][k] + a - b);
+                const double a = sum[3 * piece][which][k], b = sum[3 * piece + 1][which][k];
+                put(i, j, 0, a + b), put(i, j, 1, sum[3 * piece + 2][which][k] + a - b);
             }
         }
     }
     __syncthreads();
-    for (int k = threadIdx.x; k < numbers_of(tiles); k += G::threads) {
-        const int i = k / (8 * tiles) % (8 * tiles), j = k % (8 * tiles), im = k / (64 * tiles * tiles);
+    for (int k = threadIdx.x; k < of_sums.numbers(); k += G::threads) {
+        constexpr int rows = 8 * tiles, columns = 8 * column_tiles;
+        const int i = k / columns % rows, j = k % columns, im = k / columns / rows;
         if (same && i > j)
             continue;
         double total = 0;
         MILCGPU_UNROLL
         for (int w = 0; w < G::warps; ++w) {
             const double *const of = shared + w * G::sums_apart;
-            total += same && G::of_parts && tiles == 2 && im == 1 ? of[k] - of[place(tiles, j, i, im)] : of[k];
+            total += same && G::of_parts && tiles == 2 && im == 1 ? of[k] - of[of_sums.place(j, i, im)] : of[k];
         }
-        sums[size_t(blockIdx.x) * numbers_of(tiles) + k] = total;
+        sums[size_t(blockIdx.x) * of_sums.numbers() + k] = total;
     }
 }
 
 // Adds up the slices: a few of the numbers a block, each by many threads that take every so many slices.
-template <int tiles>
+template <int tiles, bool same>
 __global__ void __launch_bounds__(cuda::dense_threads)
-    sum_slices(const double *sums, int slices, int blocks, int column_blocks, int n, int m, bool same, const int *gate,
+    sum_slices(const double *sums, int slices, int blocks, int column_blocks, int n, int m, const int *gate,
                double *g) {
     cuda::wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
+    constexpr GramBlock of(tiles, same);
+    constexpr int rows = 8 * of.tiles, columns = 8 * of.column_tiles;
     constexpr int together = sums_together, parts = cuda::dense_threads / together;
-    constexpr int most = most_slices(tiles) / parts + 1, side = 8 * tiles;
+    constexpr int most = most_slices(tiles) / parts + 1;
     __shared__ double of_part[parts][together + 1];
     const int part = threadIdx.x / together, first = blockIdx.x * together;
-    const size_t apart = size_t(blocks) * numbers_of(tiles);
+    const size_t apart = size_t(blocks) * of.numbers();
     double v[most]; // all loads at once
     MILCGPU_UNROLL
     for (int k = 0; k < most; ++k)
@@ -383,8 +376,9 @@ __global__ void __launch_bounds__(cuda::dense_threads)
     MILCGPU_UNROLL
     for (int k = 1; k < shares; k *= 2)
         total += __shfl_xor_sync(~0u, total, k);
-    const int block = at / numbers_of(tiles), im = at / side / side % 2;
-    const int i = block / column_blocks * side + at / side % side, j = block % column_blocks * side + at % side;
+    const int block = at / of.numbers(), im = at / columns / rows % 2;
+    const int i = block / column_blocks * rows + at / columns % rows,
+              j = block % column_blocks * columns + at % columns;
     if (threadIdx.x % shares > 0 || i >= n || j >= m || (same && i > j))
         return;
     g[2 * (i * m + j) + im] = same && i == j && im == 1 ? 0 : total;
@@ -392,33 +386,26 @@ __global__ void __launch_bounds__(cuda::dense_threads)
         g[2 * (j * m + i) + im] = im == 1 ? -total : total;
 }
 
-template <class S, int fours>
+template <class S, int fours, bool same>
 void gram_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock &y, const int *gate, double *g, double *room) {
-    const GramShape shape(x.sources, y.sources);
-    const bool same = x.data == y.data && x.sources == y.sources && shape.blocks() == 1;
+    constexpr int tiles = tiles_of(4 * fours);
+    constexpr GramBlock block(tiles, same);
+    const int column_blocks = block.columns_of(y.sources), row_blocks = block.rows_of(x.sources);
+    const int blocks = row_blocks * column_blocks, chunks = (x.sites - 1) / cuda::Chunk<S>::sites + 1;
     const cuda::DenseView left(x), right(y);
-    const int chunks = (x.sites - 1) / cuda::Chunk<S>::sites + 1;
-    const auto start = [&](auto constant) {
-        constexpr bool of_same = decltype(constant)::value;
-        int slices;
-        if constexpr (fours == 1) {
-            slices = std::min(most_slices(1), cuda::Chunk<S>::stripes * ((chunks - 1) / cuda::dense_threads + 1));
-            cuda::start(device, "gram", slices, cuda::dense_threads, gram_of_few<S, of_same>, left, right, gate, room);
-        } else {
-            using G = Gram<S, fours, of_same>;
-            const int steps = (chunks - 1) / step_chunks + 1;
-            slices = std::min(G::slices, cuda::Chunk<S>::stripes * (steps / G::warps + 1));
-            cuda::start_with_shared(device, "gram", slices * shape.blocks(), G::threads, G::bytes, gram_slices<G>, left,
-                                    right, shape.row_blocks, shape.column_blocks, gate, room);
-        }
-        cuda::start(device, "sums of gram", shape.numbers() / sums_together, cuda::dense_threads,
-                    sum_slices<tiles_of(4 * fours)>, room, slices, shape.blocks(), shape.column_blocks, x.sources,
-                    y.sources, same, gate, g);
-    };
-    if (same)
-        start(std::true_type());
-    else
-        start(std::false_type());
+    int slices;
+    if constexpr (fours == 1) {
+        slices = std::min(most_slices(1), cuda::Chunk<S>::stripes * ((chunks - 1) / cuda::dense_threads + 1));
+        cuda::start(device, "gram", slices, cuda::dense_threads, gram_of_few<S, same>, left, right, gate, room);
+    } else {
+        using G = Gram<S, fours, same>;
+        const int steps = (chunks - 1) / step_chunks + 1;
+        slices = std::min(G::slices, cuda::Chunk<S>::stripes * (steps / G::warps + 1));
+        cuda::start_with_shared(device, "gram", slices * blocks, G::threads, G::bytes, gram_slices<G>, left, right,
+                                row_blocks, column_blocks, gate, room);
+    }
+    cuda::start(device, "sums of gram", blocks * block.numbers() / sums_together, cuda::dense_threads,
+                sum_slices<tiles, same>, room, slices, blocks, column_blocks, x.sources, y.sources, gate, g);
 }
 
 #endif
@@ -466,8 +453,9 @@ void check(const SpinorBlock &x, const SpinorBlock &y) {
 } // namespace
 
 size_t gram_room(int x_sources, int y_sources) {
-    const GramShape shape(x_sources, y_sources);
-    return size_t(most_slices(shape.tiles)) * shape.numbers();
+    const int tiles = tiles_of(std::max(x_sources, y_sources));
+    const GramBlock block(tiles, true); // blocks of half the size have half as many slices
+    return size_t(most_slices(tiles)) * block.numbers() * block.rows_of(x_sources) * block.columns_of(y_sources);
 }
 
 void gram(Device &device, const SpinorBlock &x, const SpinorBlock &y, Complex<double> *g, double *room,
@@ -482,11 +470,18 @@ void gram(Device &device, const SpinorBlock &x, const SpinorBlock &y, Complex<do
                 own = DeviceArray<double>(device, gram_room(x.sources, y.sources), "gram");
             double *const sums = room == nullptr ? own.data() : room, *const to = &g->re;
             const int most = std::max(x.sources, y.sources);
-            most <= 4    ? gram_on_gpu<S, 1>(device, x, y, gate, to, sums)
-            : most <= 8  ? gram_on_gpu<S, 2>(device, x, y, gate, to, sums)
-            : most <= 12 ? gram_on_gpu<S, 3>(device, x, y, gate, to, sums)
-            : most <= 16 ? gram_on_gpu<S, 4>(device, x, y, gate, to, sums)
-                         : gram_on_gpu<S, 8>(device, x, y, gate, to, sums);
+            const auto start = [&](auto same) {
+                constexpr bool of_same = decltype(same)::value;
+                most <= 4    ? gram_on_gpu<S, 1, of_same>(device, x, y, gate, to, sums)
+                : most <= 8  ? gram_on_gpu<S, 2, of_same>(device, x, y, gate, to, sums)
+                : most <= 12 ? gram_on_gpu<S, 3, of_same>(device, x, y, gate, to, sums)
+                : most <= 16 ? gram_on_gpu<S, 4, of_same>(device, x, y, gate, to, sums)
+                             : gram_on_gpu<S, 8, of_same>(device, x, y, gate, to, sums);
+            };
+            if (x.data == y.data && x.sources == y.sources && most <= dense_block)
+                start(std::true_type());
+            else
+                start(std::false_type());
             return;
         }
 #endif
