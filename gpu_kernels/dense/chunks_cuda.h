@@ -94,81 +94,40 @@ __device__ __forceinline__ void multiply_16(double (&d)[2], double (&below)[2], 
 #endif
 }
 
-// d += a b for two tiles of rows (16 x 8) and one of columns (8 x 8), or half as many terms: of a thread are rows lane
-// / 4 and the one that is 8 below, column lane / 4, terms lane % 4 and that plus 4.
-template <class Real> struct Rows;
-template <class Real> struct Column;
-template <> struct Rows<double> {
-    Complex<double> row, below;
-    __device__ __forceinline__ void set(int four, double v, double v_below) {
-        if (four == 0)
-            row = {v, 0}, below = {v_below, 0};
-        else
-            row.im = v, below.im = v_below;
-    }
-};
-template <> struct Column<double> { double one, other; };
-__device__ __forceinline__ Column<double> negative(const Column<double> &c) {
-    return {negative(c.one), negative(c.other)};
-}
-template <int terms>
-__device__ __forceinline__ void multiply(double (&d)[2][2], const Rows<double> &a, const Column<double> &b) {
-    multiply_16(d[0], d[1], a.row, a.below, {b.one, b.other});
-}
-
-// In single, TF32 keeps 10 bits of a fraction, so a number is the sum of two of these, exactly if the first is rounded
-// to nearest; of their four products the smallest, 2^-24, is left out. The units cut what they add up, so each product
-// is summed by itself and added to the others in FP32, which rounds.
+// The same in single. TF32 keeps 10 bits of a fraction, so a number is the sum of two of these, exactly if the first is
+// rounded to nearest; of their four products the smallest, 2^-24, is left out. The units cut what they add up, so each
+// product is summed by itself and added to the others in FP32, which rounds.
 struct TwoTf32 {
     float high, low;
+    TwoTf32() = default;
     // Of a NaN, whose bits may run over in `high`, `low` is one.
     explicit __device__ __forceinline__ TwoTf32(float x)
         : high(bit_cast<float>((bit_cast<uint32_t>(x) + 0x1000u) & 0xffffe000u)), low(x - high) {}
 };
-template <> struct Rows<float> {
-    float high[4], low[4]; // row, below of the first four terms, of the others
-    __device__ __forceinline__ void set(int four, float v, float v_below) {
-        const TwoTf32 parts(v), of_below(v_below);
-        high[2 * four] = parts.high, high[2 * four + 1] = of_below.high;
-        low[2 * four] = parts.low, low[2 * four + 1] = of_below.low;
-    }
-};
-template <> struct alignas(16) Column<float> {
-    float high[2], low[2];
-    Column() = default;
-    __device__ __forceinline__ Column(float one, float other) {
-        const TwoTf32 a(one), b(other);
-        high[0] = a.high, high[1] = b.high, low[0] = a.low, low[1] = b.low;
-    }
-};
-__device__ __forceinline__ Column<float> negative(Column<float> c) {
+__device__ __forceinline__ TwoTf32 negative(TwoTf32 x) {
+    x.high = -x.high, x.low = -x.low;
+    return x;
+}
+// A number as multiply_16 takes it.
+__device__ __forceinline__ Complex<double> factor(Complex<double> v) { return v; }
+__device__ __forceinline__ Complex<TwoTf32> factor(Complex<float> v) { return {TwoTf32(v.re), TwoTf32(v.im)}; }
+__device__ __forceinline__ void multiply_tf32(float (&d)[2], float (&below)[2], float a, float a_below, float a_im,
+                                              float a_im_below, float b, float b_im) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(below[0]), "+f"(below[1])
+        : "r"(bit_cast<uint32_t>(a)), "r"(bit_cast<uint32_t>(a_below)), "r"(bit_cast<uint32_t>(a_im)),
+          "r"(bit_cast<uint32_t>(a_im_below)), "r"(bit_cast<uint32_t>(b)), "r"(bit_cast<uint32_t>(b_im)));
+}
+__device__ __forceinline__ void multiply_16(float (&d)[2], float (&below)[2], const Complex<TwoTf32> &a,
+                                            const Complex<TwoTf32> &a_below, const Complex<TwoTf32> &b) {
+    float sum[2] = {}, sum_below[2] = {};
+    multiply_tf32(sum, sum_below, a.re.low, a_below.re.low, a.im.low, a_below.im.low, b.re.high, b.im.high);
+    multiply_tf32(sum, sum_below, a.re.high, a_below.re.high, a.im.high, a_below.im.high, b.re.low, b.im.low);
+    multiply_tf32(sum, sum_below, a.re.high, a_below.re.high, a.im.high, a_below.im.high, b.re.high, b.im.high);
     MILCGPU_UNROLL
     for (int k = 0; k < 2; ++k)
-        c.high[k] = -c.high[k], c.low[k] = -c.low[k];
-    return c;
-}
-template <int terms>
-__device__ __forceinline__ void multiply_tf32(float (&d)[2][2], const float (&a)[4], const float (&b)[2]) {
-    const auto bits = [](float x) { return bit_cast<uint32_t>(x); };
-    if (terms == 8)
-        asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-            "{%0, %1, %2, %3};"
-            : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[1][0]), "+f"(d[1][1])
-            : "r"(bits(a[0])), "r"(bits(a[1])), "r"(bits(a[2])), "r"(bits(a[3])), "r"(bits(b[0])), "r"(bits(b[1])));
-    else
-        asm("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-            : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[1][0]), "+f"(d[1][1])
-            : "r"(bits(a[0])), "r"(bits(a[1])), "r"(bits(b[0])));
-}
-template <int terms>
-__device__ __forceinline__ void multiply(float (&d)[2][2], const Rows<float> &a, const Column<float> &b) {
-    float sum[2][2] = {};
-    multiply_tf32<terms>(sum, a.low, b.high);
-    multiply_tf32<terms>(sum, a.high, b.low);
-    multiply_tf32<terms>(sum, a.high, b.high);
-    MILCGPU_UNROLL
-    for (int k = 0; k < 2; ++k)
-        d[k][0] += sum[k][0], d[k][1] += sum[k][1];
+        d[k] += sum[k], below[k] += sum_below[k];
 }
 
 } // namespace milcgpu::cuda

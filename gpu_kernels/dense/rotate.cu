@@ -1,8 +1,8 @@
 // Fields times a small matrix, which waits in shared memory. Fields are read from memory once and written once.
 //
-// Up to 16 results in single precision: plain multiplications, two sites of a colour a thread. All else by the matrix
-// units: a warp has some sites of a colour (half precision: of all three) for up to 32 of the results in registers, and
-// sums over the fields eight at a time.
+// Up to 16 results in single precision, and up to 4 in half: plain multiplications. All else by the matrix units: a
+// warp has 16 sites of a colour (half precision: 8 sites of three) for up to 32 of the results in registers, and sums
+// over the fields four at a time, straight from the registers from which the matrix units take them.
 #include "gpu_kernels/blas/for_precision.h"
 #include "gpu_kernels/dense/dense.h"
 #if defined(MILCGPU_WITH_CUDA)
@@ -15,19 +15,18 @@ namespace {
 
 #if defined(MILCGPU_WITH_CUDA)
 
-// Two sites of a colour, in one chunk, a thread. `ahead` fields are loaded before they are needed.
+// A chunk a thread. `ahead` fields are loaded before they are needed.
 template <int columns> struct Plain {
     static constexpr int ahead = 4, blocks = columns == 4 ? 3 : 2; // on a processor
 };
 
-template <int columns, bool add>
+template <class S, int columns, bool add>
 __global__ void __launch_bounds__(cuda::dense_threads, Plain<columns>::blocks)
     rotate_plainly(const cuda::DenseView x, const cuda::DenseView y, const cuda::DenseView plus,
                    const Complex<double> *c, const int *gate) {
     cuda::wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    using S = SpinorSingle;
     using Chunk = cuda::Chunk<S>;
     constexpr int ahead = Plain<columns>::ahead, threads = cuda::dense_threads;
     extern __shared__ float4 matrix[]; // [field][pair of columns]
@@ -42,10 +41,11 @@ __global__ void __launch_bounds__(cuda::dense_threads, Plain<columns>::blocks)
     uint4 next[ahead];
     const auto load = [&](const unsigned char *chunk, int field, int left_there) {
         MILCGPU_UNROLL
-        for (int k = 0; k < ahead; ++k)
-            next[k] = left_there > 0 && field + k < x.sources
-                          ? *reinterpret_cast<const uint4 *>(chunk + (field + k) * x.source_bytes)
-                          : uint4{};
+        for (int k = 0; k < ahead; ++k) {
+            next[k] = {};
+            if (field + k < x.sources && left_there > 0)
+                next[k] = *reinterpret_cast<const uint4 *>(chunk + (field + k) * x.source_bytes);
+        }
     };
     load(x_chunk, 0, left);
     for (int k = threadIdx.x; k < groups * ahead * columns; k += threads) {
@@ -62,20 +62,22 @@ __global__ void __launch_bounds__(cuda::dense_threads, Plain<columns>::blocks)
         asm volatile("" : "+l"(y_apart), "+l"(plus_apart)); // so that their multiples take no registers in the loop
         Complex<float> sum[columns][Chunk::numbers];
         MILCGPU_UNROLL
-        for (int j = 0; j < columns; ++j)
-            cuda::decode(S(),
-                         add && j < y.sources ? *reinterpret_cast<const uint4 *>(plus_chunk + j * plus_apart) : uint4{},
-                         sum[j]);
+        for (int j = 0; j < columns; ++j) {
+            uint4 v = {};
+            if (add && j < y.sources)
+                v = *reinterpret_cast<const uint4 *>(plus_chunk + j * plus_apart);
+            cuda::decode(S(), v, sum[j]);
+        }
 #pragma unroll 1
         for (int group = 0; group < groups; ++group) {
             Complex<float> v[ahead][Chunk::numbers];
             MILCGPU_UNROLL
             for (int k = 0; k < ahead; ++k)
                 cuda::decode(S(), next[k], v[k]);
-            if (group + 1 < groups)
-                load(x_chunk, (group + 1) * ahead, left);
-            else
-                load(x_chunk + step, 0, left - apart * Chunk::sites);
+            // One load for both: in a branch its result would be waited for.
+            const bool last = group + 1 == groups;
+            load(last ? x_chunk + step : x_chunk, last ? 0 : (group + 1) * ahead,
+                 last ? left - apart * Chunk::sites : left);
             MILCGPU_UNROLL
             for (int k = 0; k < ahead; ++k)
                 MILCGPU_UNROLL
@@ -83,8 +85,13 @@ __global__ void __launch_bounds__(cuda::dense_threads, Plain<columns>::blocks)
                 const float4 m = matrix[((group * ahead + k) * columns + j) / 2];
                 MILCGPU_UNROLL
                 for (int l = 0; l < Chunk::numbers; ++l) {
-                    sum[j][l] = milcgpu::plus(sum[j][l], v[k][l], {m.x, m.y});
-                    sum[j + 1][l] = milcgpu::plus(sum[j + 1][l], v[k][l], {m.z, m.w});
+                    sum[j][l].re += v[k][l].re * m.x, sum[j][l].im += v[k][l].re * m.y;
+                    sum[j + 1][l].re += v[k][l].re * m.z, sum[j + 1][l].im += v[k][l].re * m.w;
+                }
+                MILCGPU_UNROLL
+                for (int l = 0; l < Chunk::numbers; ++l) {
+                    sum[j][l].re -= v[k][l].im * m.y, sum[j][l].im += v[k][l].im * m.x;
+                    sum[j + 1][l].re -= v[k][l].im * m.w, sum[j + 1][l].im += v[k][l].im * m.z;
                 }
             }
         }
@@ -96,47 +103,53 @@ __global__ void __launch_bounds__(cuda::dense_threads, Plain<columns>::blocks)
     }
 }
 
-template <int columns>
+template <class S, int columns>
 void rotate_plainly_on_gpu(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
                            const SpinorBlock &plus, const int *gate) {
-    using Chunk = cuda::Chunk<SpinorSingle>;
+    using Chunk = cuda::Chunk<S>;
     constexpr int ahead = Plain<columns>::ahead;
     const int chunks = (x.sites - 1) / Chunk::sites + 1;
     const int blocks =
         std::min(132 * Plain<columns>::blocks, Chunk::stripes * ((chunks - 1) / cuda::dense_threads + 1));
     cuda::start_with_shared(device, "rotate", blocks, cuda::dense_threads,
                             (x.sources + ahead - 1) / ahead * ahead * columns * sizeof(Complex<float>),
-                            plus ? rotate_plainly<columns, true> : rotate_plainly<columns, false>, cuda::DenseView(x),
-                            cuda::DenseView(y), cuda::DenseView(plus ? plus : y), c, gate);
+                            plus ? rotate_plainly<S, columns, true> : rotate_plainly<S, columns, false>,
+                            cuda::DenseView(x), cuda::DenseView(y), cuda::DenseView(plus ? plus : y), c, gate);
 }
 
-// A warp's tile: so many times 8 chunks of each field. Shapes as measured.
-template <class S, int columns_> struct Rotation {
-    using Storage = S;
+// The rows of a warp: tiles of 8 numbers of a field, in two chunks a thread. Where there are 32 columns it is one in
+// single precision: two would take too many registers, and its two numbers are the pair of tiles that the matrix units
+// take. In double it is four, so that the small matrix is read half as often.
+template <class S, int columns> struct Rows {
     using Real = typename S::Real;
-    static constexpr int columns = columns_; // tiles of 8
-    static constexpr bool narrow = columns == 1, wide = columns == 4, in_double = S::precision == Precision::double_;
-    static constexpr int chunks = in_double && wide ? 4 : 2;
-    static constexpr int blocks = wide ? 1 : 2; // on a processor
-    static constexpr int stages = narrow || S::precision == Precision::single ? 8 : chunks == 4 ? 5 : 6;
-    static constexpr int rows = chunks * cuda::Chunk<S>::numbers; // tiles of 8 numbers of a field
+    static constexpr bool wide = columns == 4;
+    static constexpr int chunks = wide && cuda::Chunk<S>::numbers == 2   ? 1
+                                  : wide && cuda::Chunk<S>::numbers == 1 ? 4
+                                                                         : 2;
+    static constexpr int tiles = chunks * cuda::Chunk<S>::numbers;
     static constexpr int sites = 8 * chunks * cuda::Chunk<S>::sites, bytes = 8 * chunks * cuda::Chunk<S>::bytes;
+    static constexpr int stages = chunks == 1 ? 10 : chunks == 2 ? 6 : 5;
     static constexpr int slots = (stages + 2) * chunks; // of a warp: for what is copied, and for results
     static constexpr int ring_bytes = slots * cuda::Chunk<S>::bytes * cuda::dense_threads;
 };
 
-template <class R, bool add>
-__global__ void __launch_bounds__(cuda::dense_threads, R::blocks)
+// Blocks on a processor, by the registers that a thread needs.
+template <class S, int columns>
+constexpr int blocks_at_once = columns == 4 && S::precision != Precision::single ? 1
+                               : columns == 1 && S::precision != Precision::half ? 3
+                                                                                 : 2;
+
+template <class S, int columns, bool add>
+__global__ void __launch_bounds__(cuda::dense_threads, blocks_at_once<S, columns>)
     rotate_rows(const cuda::DenseView x, const cuda::DenseView y, const cuda::DenseView plus, const Complex<double> *c,
                 int column_blocks, const int *gate) {
     cuda::wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    using S = typename R::Storage;
+    using R = Rows<S, columns>;
     using Real = typename R::Real;
     using Chunk = cuda::Chunk<S>;
-    using Column = cuda::Column<Real>;
-    constexpr int columns = R::columns, chunks = R::chunks, pairs = R::rows / 2;
+    using Factor = decltype(cuda::factor(Complex<Real>()));
     extern __shared__ uint4 ring[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, quad = lane % 4;
     const int first_column = blockIdx.x % column_blocks * 8 * columns;
@@ -145,11 +158,11 @@ __global__ void __launch_bounds__(cuda::dense_threads, R::blocks)
     uint4 *const lines = ring + warp * R::slots * 32, *const mine = lines + quad * 8 + (row ^ 2 * quad);
     const int moved_field = lane / 8, moved_row = lane % 8;
     uint4 *const moved = lines + moved_field * 8 + (moved_row ^ 2 * moved_field);
-    Column *const matrix = reinterpret_cast<Column *>(ring + R::ring_bytes / 16);
+    Factor *const matrix = reinterpret_cast<Factor *>(ring + R::ring_bytes / 16);
 
     // A warp stays in one stripe, so that from tile to tile its addresses grow by a constant.
-    const int warps = gridDim.x / column_blocks * cuda::dense_warps,
-              index = blockIdx.x / column_blocks * cuda::dense_warps + warp;
+    const int warps = gridDim.x / column_blocks * cuda::dense_warps;
+    const int index = blockIdx.x / column_blocks * cuda::dense_warps + warp;
     const int stripe = index % Chunk::stripes, apart = warps / Chunk::stripes, first = index / Chunk::stripes;
     const int tiles = first < apart ? (((x.sites - 1) / R::sites - first) + apart) / apart : 0; // of this warp
     // What this thread copies and stores: of four fields at a time one, of eight chunks one.
@@ -157,33 +170,33 @@ __global__ void __launch_bounds__(cuda::dense_threads, R::blocks)
     const auto tile_of = [&](const cuda::DenseView &view, int field) {
         return view.data + field * view.source_bytes + stripe * view.stripe_bytes + start;
     };
+    const unsigned char *x_tile = tile_of(x, moved_field);
     unsigned char *y_tile = tile_of(y, first_column + 2 * moved_field);
-    int left = x.sites - first * R::sites; // sites from the tile on
+    int left = x.sites - first * R::sites - moved_row * Chunk::sites; // sites from the first chunk of the tile on
 
-    // The copies run ahead: their tile, its fields of x, then those of `plus` where this thread will write y. Where
-    // there are too few fields it is the last one once more: its factors are zero, or it is not stored. What lies
-    // behind the last site is copied too: a tile ends where the stride does, or before.
-    static_assert(64 % R::sites == 0, "strides are multiples of 64");
-    const unsigned char *x_ahead = tile_of(x, moved_field), *plus_ahead = tile_of(plus, 0);
-    const size_t to_last = (min(4 * quads - 4 + moved_field, x.sources - 1) - moved_field) * x.source_bytes;
-    const unsigned char *next = quads == 1 ? x_ahead + to_last : x_ahead;
-    int filled = 0, taken = 0, stage = 0, tiles_ahead = tiles;
+    // The copies run ahead: their tile, its fields of x, then those of `plus` where this thread will write y.
+    const unsigned char *next = x_tile, *plus_ahead = tile_of(plus, first_column + 2 * moved_field);
+    int filled = 0, taken = 0, stage = 0, left_ahead = left, tiles_ahead = tiles;
+    const auto copy_chunks = [&](const unsigned char *from, bool there) {
+        MILCGPU_UNROLL
+        for (int k = 0; k < R::chunks; ++k)
+            cuda::copy_ahead(moved + (filled * R::chunks + k) * 32, from + k * 8 * Chunk::bytes,
+                             there ? Chunk::valid(left_ahead - k * 8 * Chunk::sites) : 0);
+    };
     const auto copy_stage = [&] {
         if (tiles_ahead > 0) {
-            const unsigned char *from = next;
-            if (add && stage >= quads) {
-                const int result = stage - quads, j = first_column + result / 2 * 8 + result % 2 + 2 * moved_field;
-                from = plus_ahead + min(j, plus.sources - 1) * plus.source_bytes;
+            const int result = stage - quads; // of y
+            if (!add || result < 0) {
+                copy_chunks(next, 4 * stage + moved_field < x.sources);
+                next += 4 * x.source_bytes;
+            } else {
+                const int j = result / 2 * 8 + result % 2;
+                copy_chunks(plus_ahead + j * plus.source_bytes, first_column + 2 * moved_field + j < y.sources);
             }
-            MILCGPU_UNROLL
-            for (int k = 0; k < chunks; ++k)
-                cuda::copy_ahead(moved + (filled * chunks + k) * 32, from + k * 8 * Chunk::bytes, Chunk::bytes);
-            next += 4 * x.source_bytes;
-            if (++stage == quads - 1)
-                next = x_ahead + to_last;
-            if (stage == quads + (add ? 2 * columns : 0)) {
-                stage = 0, --tiles_ahead, x_ahead += apart * R::bytes, plus_ahead += apart * R::bytes;
-                next = quads == 1 ? x_ahead + to_last : x_ahead;
+            if (++stage == quads + (add ? 2 * columns : 0)) {
+                stage = 0, --tiles_ahead, left_ahead -= apart * R::sites;
+                x_tile += apart * R::bytes, plus_ahead += apart * R::bytes;
+                next = x_tile;
             }
         }
         cuda::end_of_stage();
@@ -193,82 +206,59 @@ __global__ void __launch_bounds__(cuda::dense_threads, R::blocks)
         cuda::wait_for_stage<R::stages - 2>();
         __syncwarp();
         MILCGPU_UNROLL
-        for (int k = 0; k < chunks; ++k)
-            cuda::decode(S(), mine[(taken * chunks + k) * 32], to + k * Chunk::numbers);
+        for (int k = 0; k < R::chunks; ++k)
+            cuda::decode(S(), mine[(taken * R::chunks + k) * 32], to + k * Chunk::numbers);
         taken = taken + 1 < R::stages ? taken + 1 : 0;
     };
     for (int k = 0; k < R::stages - 1; ++k)
         copy_stage();
-    for (int k = threadIdx.x; k < (quads + 1) / 2 * columns * 32; k += cuda::dense_threads) { // as threads will take it
-        const int i = k / 32 / columns * 8 + k % 4, j = first_column + k / 32 % columns * 8 + k % 32 / 4;
-        const auto at = [&](int field) {
-            return convert<Real>(field < x.sources && j < y.sources ? c[field * y.sources + j] : Complex<double>{});
-        };
-        const Complex<Real> one = at(i), other = at(i + 4);
-        Column *const to = matrix + k / 32 * 64 + k % 32;
-        to[0] = {one.re, other.re}, to[32] = {one.im, other.im};
+    for (int k = threadIdx.x; k < quads * columns * 32; k += cuda::dense_threads) { // as threads will take it
+        const int i = k / 32 / columns * 4 + k % 4, j = first_column + k / 32 % columns * 8 + k % 32 / 4;
+        const bool there = i < x.sources && j < y.sources;
+        matrix[k] = cuda::factor(convert<Real>(there ? c[i * y.sources + j] : Complex<double>{}));
     }
     __syncthreads();
 
     for (int tile = 0; tile < tiles; ++tile, y_tile += apart * R::bytes, left -= apart * R::sites) {
-        Real sum[pairs][columns][2][2][2] = {}; // [two tiles of rows][tile of columns][re, im][row][column]
-        const auto add_fields = [&](auto how_many, int k) {
-            constexpr int fields = decltype(how_many)::value;
-            cuda::Rows<Real> re[pairs], im[pairs];
+        Real sum[R::tiles][columns][2][2] = {}; // [row tile][column tile][re, im][column]
+        for (int k = 0; k < quads; ++k) {
+            Complex<Real> numbers[R::tiles];
+            take_stage(numbers);
+            copy_stage();
             MILCGPU_UNROLL
-            for (int f = 0; f < fields / 4; ++f) {
-                Complex<Real> numbers[R::rows];
-                take_stage(numbers);
-                copy_stage();
+            for (int r = 0; r < R::tiles; r += 2) {
+                const Factor a = cuda::factor(numbers[r]), a_below = cuda::factor(numbers[r + 1]);
                 MILCGPU_UNROLL
-                for (int r = 0; r < pairs; ++r) {
-                    re[r].set(f, numbers[2 * r].re, numbers[2 * r + 1].re);
-                    im[r].set(f, numbers[2 * r].im, numbers[2 * r + 1].im);
+                for (int t = 0; t < columns; ++t) {
+                    const Factor b = matrix[(k * columns + t) * 32 + lane];
+                    const Factor re = {b.re, cuda::negative(b.im)}, im = {b.im, b.re};
+                    cuda::multiply_16(sum[r][t][0], sum[r + 1][t][0], a, a_below, re);
+                    cuda::multiply_16(sum[r][t][1], sum[r + 1][t][1], a, a_below, im);
                 }
             }
-            MILCGPU_UNROLL
-            for (int t = 0; t < columns; ++t) {
-                const Column *const factors = matrix + (k * columns + t) * 64 + lane;
-                const Column c_re = factors[0], c_im = factors[32], turned = cuda::negative(c_im);
-                MILCGPU_UNROLL
-                for (int r = 0; r < pairs; ++r) {
-                    cuda::multiply<fields>(sum[r][t][0], re[r], c_re);
-                    cuda::multiply<fields>(sum[r][t][1], re[r], c_im);
-                    cuda::multiply<fields>(sum[r][t][1], im[r], c_re);
-                    cuda::multiply<fields>(sum[r][t][0], im[r], turned);
-                }
-            }
-        };
-        for (int k = 0; k < quads / 2; ++k)
-            add_fields(std::integral_constant<int, 8>(), k);
-        if (quads % 2 != 0)
-            add_fields(std::integral_constant<int, 4>(), quads / 2);
-
-        const bool whole = left >= R::sites;
+        }
         MILCGPU_UNROLL
         for (int result = 0; result < 2 * columns; ++result) {
-            const int t = result / 2, of_two = result % 2, slot = (R::stages + of_two) * chunks;
-            Complex<Real> v[R::rows] = {};
+            const int j = result / 2 * 8 + result % 2, slot = (R::stages + result % 2) * R::chunks;
+            Complex<Real> v[R::tiles] = {};
             if (add) {
                 take_stage(v);
                 copy_stage();
             }
             MILCGPU_UNROLL
-            for (int r = 0; r < R::rows; ++r) {
-                const Complex<Real> s = {sum[r / 2][t][0][r % 2][of_two], sum[r / 2][t][1][r % 2][of_two]};
+            for (int r = 0; r < R::tiles; ++r) {
+                const Complex<Real> s = {sum[r][result / 2][0][result % 2], sum[r][result / 2][1][result % 2]};
                 v[r] = add ? v[r] + s : s;
             }
             MILCGPU_UNROLL
-            for (int k = 0; k < chunks; ++k)
+            for (int k = 0; k < R::chunks; ++k)
                 mine[(slot + k) * 32] = cuda::encode(S(), v + k * Chunk::numbers);
             __syncwarp();
-            const int j = t * 8 + of_two;
-            if (first_column + 2 * moved_field + j >= y.sources)
-                continue;
             MILCGPU_UNROLL
-            for (int k = 0; k < chunks; ++k)
+            for (int k = 0; k < R::chunks; ++k)
                 cuda::store(y_tile + j * y.source_bytes + k * 8 * Chunk::bytes, moved[(slot + k) * 32],
-                            whole ? Chunk::bytes : Chunk::valid(left - (k * 8 + moved_row) * Chunk::sites));
+                            first_column + 2 * moved_field + j < y.sources ? Chunk::valid(left - k * 8 * Chunk::sites)
+                                                                           : 0);
         }
     }
 }
@@ -276,15 +266,15 @@ __global__ void __launch_bounds__(cuda::dense_threads, R::blocks)
 template <class S, int columns>
 void rotate_on_gpu(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
                    const SpinorBlock &plus, const int *gate) {
-    using R = Rotation<S, columns>;
-    const int column_blocks = (y.sources - 1) / (8 * columns) + 1, eights = (x.sources + 7) / 8;
-    const int tiles = (x.sites - 1) / R::sites + 1;
+    const int column_blocks = (y.sources - 1) / (8 * columns) + 1, quads = (x.sources + 3) / 4;
+    const int tiles = (x.sites - 1) / Rows<S, columns>::sites + 1;
     // As many as an H200 holds: each warp goes on to other sites.
-    const int blocks = std::min(132 * R::blocks, cuda::Chunk<S>::stripes * ((tiles - 1) / cuda::dense_warps + 1));
+    const int blocks =
+        std::min(132 * blocks_at_once<S, columns>, cuda::Chunk<S>::stripes * ((tiles - 1) / cuda::dense_warps + 1));
     cuda::start_with_shared(device, "rotate", blocks * column_blocks, cuda::dense_threads,
-                            R::ring_bytes + eights * columns * 64 * sizeof(cuda::Column<typename R::Real>),
-                            plus ? rotate_rows<R, true> : rotate_rows<R, false>, cuda::DenseView(x), cuda::DenseView(y),
-                            cuda::DenseView(plus ? plus : y), c, column_blocks, gate);
+                            Rows<S, columns>::ring_bytes + quads * columns * 32 * sizeof(Complex<double>),
+                            plus ? rotate_rows<S, columns, true> : rotate_rows<S, columns, false>, cuda::DenseView(x),
+                            cuda::DenseView(y), cuda::DenseView(plus ? plus : y), c, column_blocks, gate);
 }
 
 #endif
@@ -328,11 +318,13 @@ void rotate(Device &device, const SpinorBlock &x, const Complex<double> *c, cons
 #if defined(MILCGPU_WITH_CUDA)
         if (device.on_gpu()) {
             if constexpr (S::precision == Precision::single)
-                y.sources <= 4    ? rotate_plainly_on_gpu<4>(device, x, c, y, plus, gate)
-                : y.sources <= 8  ? rotate_plainly_on_gpu<8>(device, x, c, y, plus, gate)
-                : y.sources <= 12 ? rotate_plainly_on_gpu<12>(device, x, c, y, plus, gate)
-                : y.sources <= 16 ? rotate_plainly_on_gpu<16>(device, x, c, y, plus, gate)
+                y.sources <= 4    ? rotate_plainly_on_gpu<S, 4>(device, x, c, y, plus, gate)
+                : y.sources <= 8  ? rotate_plainly_on_gpu<S, 8>(device, x, c, y, plus, gate)
+                : y.sources <= 12 ? rotate_plainly_on_gpu<S, 12>(device, x, c, y, plus, gate)
+                : y.sources <= 16 ? rotate_plainly_on_gpu<S, 16>(device, x, c, y, plus, gate)
                                   : rotate_on_gpu<S, 4>(device, x, c, y, plus, gate);
+            else if (S::precision == Precision::half && y.sources <= 4)
+                rotate_plainly_on_gpu<SpinorHalf, 4>(device, x, c, y, plus, gate);
             else
                 y.sources <= 8    ? rotate_on_gpu<S, 1>(device, x, c, y, plus, gate)
                 : y.sources <= 16 ? rotate_on_gpu<S, 2>(device, x, c, y, plus, gate)
