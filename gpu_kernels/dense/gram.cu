@@ -4,10 +4,9 @@
 // What limits is memory and, in single precision, the matrix units. conj(a + i b) (c + i d) takes
 // - three real products, a c, b d, (a + b) (d - c): Re is the sum of the first two, Im the third and the first less the
 //   second. The sums of factors cost as much as a tenth to a fifth of the products.
-// - four where 32 x 32 leave no registers for a third sum.
-// - Fields with themselves: Re is symmetric, and Im is a d less its transpose. So up to 16 fields take ten products of
-// 8 x
-//   8 tiles instead of twelve, and no sums of factors.
+// - four for 32 x 32 in double, which leave no registers for a third sum.
+// - Fields with themselves: Re is symmetric, and Im is a d less its transpose. So 16 fields take ten products of 8 x 8
+//   tiles instead of twelve, and no sums of factors. 12 fields have 24 rows of parts, three tiles: six products.
 // - Up to 8 fields are no work: real and imaginary parts are rows of their own. Up to 4 do without the matrix units.
 //
 // Sums: a warp over its steps in order, the warps of a block in order, the blocks in order (sum_slices).
@@ -23,17 +22,14 @@ namespace milcgpu {
 
 namespace {
 
-// The matrix in blocks of tiles of 8 x 8. Of a block a slice leaves [re, im][row][column].
+// Tiles of 8 x 8 along a side of the matrix, or of a block of it.
 MILCGPU_HD constexpr int tiles_of(int sources) { return sources <= 8 ? 1 : sources <= 16 ? 2 : 4; }
+// Of a block a slice leaves [re, im][row][column].
 struct GramBlock {
-    int tiles, column_tiles;
-    // 32 x 32 are two blocks, because sums of three products fill the registers; unless half of it is enough.
-    MILCGPU_HD constexpr GramBlock(int tiles, bool same)
-        : tiles(tiles), column_tiles(tiles == 4 && !same ? 2 : tiles) {}
-    MILCGPU_HD constexpr int numbers() const { return 128 * tiles * column_tiles; }
-    MILCGPU_HD constexpr int place(int i, int j, int im) const { return (im * 8 * tiles + i) * 8 * column_tiles + j; }
-    MILCGPU_HD constexpr int rows_of(int n) const { return (n + 8 * tiles - 1) / (8 * tiles); } // of blocks
-    MILCGPU_HD constexpr int columns_of(int m) const { return (m + 8 * column_tiles - 1) / (8 * column_tiles); }
+    int rows, columns;
+    MILCGPU_HD constexpr GramBlock(int tiles, int column_tiles) : rows(8 * tiles), columns(8 * column_tiles) {}
+    MILCGPU_HD constexpr int numbers() const { return 2 * rows * columns; }
+    MILCGPU_HD constexpr int place(int i, int j, int im) const { return (im * rows + i) * columns + j; }
 };
 constexpr int sums_together = 8; // by a block of threads that adds up slices
 // One wave of blocks on an H100 or H200. Of no other GPU is it asked how many it holds: the sums depend on it.
@@ -57,6 +53,8 @@ template <int half, int bit, int n> __device__ __forceinline__ void add_over_lan
     if constexpr (bit > 1)
         add_over_lanes<half / 2, bit / 2>(sum, lane);
 }
+// same: re of the matrix and, below the diagonal, im of what is above; else re, im.
+template <bool same> constexpr int numbers_of_few = same ? few *few : 2 * few *few;
 template <class S, bool same>
 __global__ void __launch_bounds__(cuda::dense_threads, 2)
     gram_of_few(const cuda::DenseView x, const cuda::DenseView y, const int *gate, double *sums) {
@@ -64,39 +62,43 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
     if (gate != nullptr && *gate == 0)
         return;
     using Chunk = cuda::Chunk<S>;
-    constexpr int fields = same ? few : 2 * few, numbers = few * fields;
+    constexpr int fields = same ? few : 2 * few, numbers = numbers_of_few<same>;
     const int stripe = blockIdx.x % Chunk::stripes, apart = gridDim.x / Chunk::stripes * cuda::dense_threads;
-    const int first = blockIdx.x / Chunk::stripes * cuda::dense_threads + threadIdx.x;
-    int left = x.sites - first * Chunk::sites; // sites from the next chunk on
-    const unsigned char *x_next = x.data + stripe * x.stripe_bytes + size_t(first) * Chunk::bytes;
-    const unsigned char *y_next = y.data + stripe * y.stripe_bytes + size_t(first) * Chunk::bytes;
-    const int count = left > 0 ? (left - 1) / (apart * Chunk::sites) + 1 : 0;
+    const int chunks = (x.sites - 1) / Chunk::sites + 1;
+    int chunk = blockIdx.x / Chunk::stripes * cuda::dense_threads + threadIdx.x;
+    const unsigned char *x_next = x.data + stripe * x.stripe_bytes + size_t(chunk) * Chunk::bytes;
+    const unsigned char *y_next = y.data + stripe * y.stripe_bytes + size_t(chunk) * Chunk::bytes;
+    int left = x.sites - chunk * Chunk::sites; // sites from the next chunk on
     uint4 next[fields];
     const auto load = [&] {
         MILCGPU_UNROLL
         for (int k = 0; k < fields; ++k) {
             const cuda::DenseView &of = k < few ? x : y;
-            next[k] = {};
-            if (left > 0 && k % few < of.sources)
-                next[k] = *reinterpret_cast<const uint4 *>((k < few ? x_next : y_next) + k % few * of.source_bytes);
-            if (left < Chunk::sites) // in single precision, half of a chunk
+            next[k] = left > 0 && k % few < of.sources
+                          ? *reinterpret_cast<const uint4 *>((k < few ? x_next : y_next) + k % few * of.source_bytes)
+                          : uint4{};
+            if (left < Chunk::sites && left > 0) // in single precision, half of a chunk
                 next[k].z = next[k].w = 0;
         }
         left -= apart * Chunk::sites, x_next += size_t(apart) * Chunk::bytes, y_next += size_t(apart) * Chunk::bytes;
     };
     load();
-    double sum[numbers] = {}; // same: re, and below the diagonal im of what is above; else re, im
-    for (int step = 0; step < count; ++step) {
+    double sum[numbers] = {};
+    for (; chunk < chunks; chunk += apart) {
+        uint4 raw[fields];
+        MILCGPU_UNROLL
+        for (int k = 0; k < fields; ++k)
+            raw[k] = next[k];
+        load();
         Complex<double> v[fields][Chunk::numbers];
         MILCGPU_UNROLL
         for (int k = 0; k < fields; ++k) {
-            Complex<typename S::Real> numbers_of_chunk[Chunk::numbers];
-            cuda::decode(S(), next[k], numbers_of_chunk);
+            Complex<typename S::Real> of_chunk[Chunk::numbers];
+            cuda::decode(S(), raw[k], of_chunk);
             MILCGPU_UNROLL
             for (int l = 0; l < Chunk::numbers; ++l)
-                v[k][l] = convert<double>(numbers_of_chunk[l]);
+                v[k][l] = convert<double>(of_chunk[l]);
         }
-        load();
         MILCGPU_UNROLL
         for (int l = 0; l < Chunk::numbers; ++l)
             MILCGPU_UNROLL
@@ -104,7 +106,7 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
             MILCGPU_UNROLL
         for (int j = same ? i : 0; j < few; ++j) {
             const Complex<double> &a = v[i][l], &b = v[same ? j : few + j][l];
-            double &re = sum[i * few + j], &im = sum[same ? j * few + i : few * few + i * few + j];
+            double &re = sum[i * few + j], &im = sum[same ? j * few + i : (few + i) * few + j];
             re += a.re * b.re, re += a.im * b.im;
             if (!same || i != j)
                 im += a.re * b.im, im -= a.im * b.re;
@@ -123,13 +125,47 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
     MILCGPU_UNROLL
     for (int warp = 0; warp < cuda::dense_warps; ++warp)
         total += of_warp[warp][threadIdx.x];
-    int i = threadIdx.x / few % few, j = threadIdx.x % few, im = threadIdx.x / few / few;
-    if (same && i > j) {
-        const int above = i;
-        i = j, j = above, im = 1;
-    }
-    constexpr GramBlock block(1, same);
-    sums[size_t(blockIdx.x) * block.numbers() + block.place(i, j, im)] = total;
+    sums[blockIdx.x * numbers + threadIdx.x] = total;
+}
+
+// Adds up the slices of gram_of_few, in one block.
+constexpr int threads_of_few = 512;
+template <bool same>
+__global__ void __launch_bounds__(threads_of_few)
+    sum_few(const double *sums, int slices, int n, int m, const int *gate, double *g) {
+    cuda::wait_for_previous();
+    if (gate != nullptr && *gate == 0)
+        return;
+    constexpr int numbers = numbers_of_few<same>, parts = threads_of_few / numbers;
+    constexpr int most = (most_slices(1) - 1) / parts + 1;
+    __shared__ double of_part[parts][numbers + 1];
+    const int number = threadIdx.x % numbers, part = threadIdx.x / numbers;
+    double v[most]; // all loads at once
+    MILCGPU_UNROLL
+    for (int k = 0; k < most; ++k)
+        v[k] = part + k * parts < slices ? sums[(part + k * parts) * numbers + number] : 0;
+    MILCGPU_UNROLL
+    for (int k = 1; k < most; ++k)
+        v[0] += v[k];
+    of_part[part][number] = v[0];
+    __syncthreads();
+    const int i = number / few % few, j = number % few;
+    if (threadIdx.x >= numbers || i >= n || j >= m)
+        return;
+    double t[4] = {};
+    MILCGPU_UNROLL
+    for (int k = 0; k < parts; ++k)
+        t[k % 4] += of_part[k][number];
+    const double total = (t[0] + t[1]) + (t[2] + t[3]);
+    double *const here = g + 2 * (i * m + j), *const across = g + 2 * (j * m + i);
+    if (!same)
+        here[number / few / few] = total;
+    else if (i > j)
+        here[1] = -total, across[1] = total;
+    else
+        here[0] = across[0] = total;
+    if (same && i == j)
+        here[1] = 0;
 }
 
 // conj(x) y for a step: 8 chunks of each source, 4 of them side by side in a warp.
@@ -140,8 +176,13 @@ constexpr int step_chunks = 8;
 template <class S, int fours_, bool same_> struct Gram {
     using Storage = S;
     static constexpr bool same = same_;
-    static constexpr GramBlock block = GramBlock(tiles_of(4 * fours_), same);
-    static constexpr int tiles = block.tiles, column_tiles = block.column_tiles;
+    static constexpr int tiles = tiles_of(4 * fours_);
+    // The sums of three products for 32 x 32 take all registers. In double that is four, as memory takes longer. Else a
+    // block has half of the columns, and x is read twice, once from the L2 cache.
+    static constexpr bool of_half = tiles == 4 && same; // what is above the diagonal, and the transpose of a tile
+    static constexpr int products = tiles == 4 && !same && S::precision == Precision::double_ ? 4 : 3;
+    static constexpr int column_tiles = tiles == 4 && !same && products == 3 ? 2 : tiles;
+    static constexpr GramBlock block = GramBlock(tiles, column_tiles);
     static constexpr int fours = fours_, y_fours = same ? 0 : column_tiles < tiles ? fours / 2 : fours;
     // Real and imaginary parts as rows of their own, for which no sums are needed: up to 8 fields, and same up to 16.
     static constexpr bool of_parts = tiles == 1 || (tiles == 2 && same);
@@ -156,18 +197,19 @@ template <class S, int fours_, bool same_> struct Gram {
     static constexpr int stages = room / stage_bytes < 8 ? room / stage_bytes : 8;
     static constexpr int bytes = stages * stage_bytes;
     static constexpr int sums_apart = bytes / warps / int(sizeof(double)); // each warp's sums are in its own ring
-    static_assert(block.numbers() <= sums_apart);
-    static constexpr bool half = tiles == 4 && same; // what is above the diagonal, and the transpose of a tile
-    static constexpr int pieces = half ? 5 : tiles / 2 * column_tiles;
+    static_assert(block.numbers() <= sums_apart && 24 * 24 <= sums_apart);
+    static constexpr int pieces = of_half ? 5 : tiles / 2 * column_tiles;
     static __device__ constexpr int row_of(int piece, int which) {
-        constexpr int of_half[5][2] = {{0, 2}, {0, 1}, {1, 2}, {0, 1}, {2, 3}};
-        return half ? of_half[piece][which] : piece / column_tiles * 2 + which;
+        constexpr int above[5][2] = {{0, 2}, {0, 1}, {1, 2}, {0, 1}, {2, 3}};
+        return of_half ? above[piece][which] : piece / column_tiles * 2 + which;
     }
     static __device__ constexpr int column_of(int piece) {
-        constexpr int of_half[5] = {0, 1, 2, 3, 3};
-        return half ? of_half[piece] : piece % column_tiles;
+        constexpr int above[5] = {0, 1, 2, 3, 3};
+        return of_half ? above[piece] : piece % column_tiles;
     }
-    static constexpr int sums = of_parts ? 2 * tiles : 3 * pieces;
+    static constexpr int of_piece = products == 4 ? 2 : 3; // sums
+    static constexpr int sums = of_parts ? (fours == 3 ? 3 : 2 * tiles) : of_piece * pieces;
+    static constexpr bool of_24 = of_parts && fours == 3; // rows, in three tiles
 };
 
 template <class G>
@@ -233,9 +275,8 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
         // with four fields, rows from the fifth on are the others once more, and nothing of them is kept.
         constexpr bool of_one = Chunk::numbers == 2;
         constexpr int sets = of_one ? 2 : Chunk::numbers;
-        const auto take = [&](int line, int tile, int set, Pair &re, Pair &im) {
-            const int field = 8 * tile + (2 * tile + 1 == G::fours ? row % 4 : row);
-            const uint4 *const chunk = lines + line * 32 + field * 8 + quad;
+        const auto take = [&](int field, int set, Pair &re, Pair &im) {
+            const uint4 *const chunk = lines + field * 8 + quad;
             Complex<typename S::Real> v[2][Chunk::numbers];
             cuda::decode(S(), chunk[((of_one ? set : 0) ^ row % 2) * 4], v[0]);
             if (!of_one)
@@ -244,21 +285,37 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
             const auto two = convert<double>(of_one ? v[0][Chunk::numbers - 1] : v[1][set]);
             re = {one.re, two.re}, im = {one.im, two.im};
         };
+        const auto field_of = [&](int tile) { return 8 * tile + (2 * tile + 1 == G::fours ? row % 4 : row); };
         const auto multiply = [&](int to, const Pair &a, const Pair &a_below, const Pair &b) {
             cuda::multiply_16(sum[to][0], sum[to][1], a, a_below, b);
         };
-        MILCGPU_UNROLL
+        if constexpr (G::of_24) {
+            MILCGPU_UNROLL
+            for (int set = 0; set < sets; ++set) {
+                Pair parts[3];
+                MILCGPU_UNROLL
+                for (int t = 0; t < 3; ++t) {
+                    Pair re, im;
+                    take((8 * t + row) % 12, set, re, im);
+                    parts[t] = 8 * t + row < 12 ? re : im;
+                }
+                MILCGPU_UNROLL
+                for (int t = 0; t < 3; ++t)
+                    multiply(t, parts[t], parts[(t + 1) % 3], parts[t]);
+            }
+        } else
+            MILCGPU_UNROLL
         for (int set = 0; set < sets; ++set) {
             Pair re[tiles], im[tiles], y_re[column_tiles], y_im[column_tiles];
             MILCGPU_UNROLL
             for (int t = 0; t < tiles; ++t)
-                take(0, t, set, re[t], im[t]);
+                take(field_of(t), set, re[t], im[t]);
             MILCGPU_UNROLL
             for (int t = 0; t < column_tiles; ++t)
                 if (same)
                     y_re[t] = re[t], y_im[t] = im[t];
                 else
-                    take(G::fours, t, set, y_re[t], y_im[t]);
+                    take(4 * G::fours + field_of(t), set, y_re[t], y_im[t]);
             if constexpr (tiles == 1) {
                 multiply(0, re[0], im[0], y_re[0]);
                 multiply(1, re[0], im[0], y_im[0]);
@@ -268,6 +325,18 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
                 multiply(1, re[0], im[0], re[0]);
                 multiply(2, im[0], re[1], im[0]);
                 multiply(3, re[0], re[1], im[1]);
+            } else if constexpr (G::products == 4) {
+                MILCGPU_UNROLL
+                for (int piece = 0; piece < G::pieces; ++piece) {
+                    const int r = G::row_of(piece, 0), below = G::row_of(piece, 1), c = G::column_of(piece);
+                    const auto minus = [](const Pair &v) -> Pair {
+                        return {cuda::negative(v.re), cuda::negative(v.im)};
+                    };
+                    multiply(2 * piece, re[r], re[below], y_re[c]);
+                    multiply(2 * piece + 1, re[r], re[below], y_im[c]);
+                    multiply(2 * piece, im[r], im[below], y_im[c]);
+                    multiply(2 * piece + 1, minus(im[r]), minus(im[below]), y_re[c]);
+                }
             } else {
                 MILCGPU_UNROLL
                 for (int product = 0; product < 3; ++product) {
@@ -298,7 +367,7 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
     // of_parts of two tiles: im is re * im, not yet less its transpose.
     double *const shared = reinterpret_cast<double *>(ring), *const of_warp = shared + warp * G::sums_apart;
     const auto put = [&](int i, int j, int im, double v) {
-        if (same && i > j && !G::of_parts) // of the other half of the diagonal
+        if (same && i / 8 > j / 8 && !G::of_parts) // of the other half of the diagonal
             of_warp[of_sums.place(j, i, im)] = im == 1 ? -v : v;
         else
             of_warp[of_sums.place(i, j, im)] = v;
@@ -306,7 +375,14 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
     MILCGPU_UNROLL
     for (int k = 0; k < 2; ++k) {
         const int column = 2 * quad + k;
-        if constexpr (tiles == 1) {
+        if constexpr (G::of_24) { // all of the symmetric matrix of 24 x 24
+            MILCGPU_UNROLL
+            for (int t = 0; t < 3; ++t) {
+                const int j = 8 * t + column, below = (t + 1) % 3 * 8 + row;
+                of_warp[(8 * t + row) * 24 + j] = sum[t][0][k];
+                of_warp[below * 24 + j] = of_warp[j * 24 + below] = sum[t][1][k];
+            }
+        } else if constexpr (tiles == 1) {
             put(row, column, 0, sum[0][0][k] + sum[1][1][k]);
             put(row, column, 1, sum[1][0][k] - sum[0][1][k]);
         } else if constexpr (G::of_parts) {
@@ -320,37 +396,51 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
                 MILCGPU_UNROLL
             for (int which = 0; which < 2; ++which) {
                 const int i = 8 * G::row_of(piece, which) + row, j = 8 * G::column_of(piece) + column;
-                const double a = sum[3 * piece][which][k], b = sum[3 * piece + 1][which][k];
-                put(i, j, 0, a + b), put(i, j, 1, sum[3 * piece + 2][which][k] + a - b);
+                const auto *const of = sum + G::of_piece * piece;
+                const double a = of[0][which][k], b = of[1][which][k];
+                put(i, j, 0, G::products == 4 ? a : a + b);
+                put(i, j, 1, G::products == 4 ? b : of[G::of_piece - 1][which][k] + a - b);
             }
         }
     }
     __syncthreads();
     for (int k = threadIdx.x; k < of_sums.numbers(); k += G::threads) {
-        constexpr int rows = 8 * tiles, columns = 8 * column_tiles;
-        const int i = k / columns % rows, j = k % columns, im = k / columns / rows;
-        if (same && i > j)
+        const int i = k / of_sums.columns % of_sums.rows, j = k % of_sums.columns,
+                  im = k / of_sums.columns / of_sums.rows;
+        if (same && i / 8 > j / 8)
             continue;
+        // Re or Im is what is at `one`, and with parts more or less what is at `other`.
+        const bool two = same && tiles == 2 && (G::of_24 || im == 1);
+        int one = k, other = of_sums.place(j, i, im);
+        if (G::of_24) {
+            if (i >= 12 || j >= 12)
+                one = other = 0; // nothing
+            else
+                one = i * 24 + j + 12 * im, other = (12 + i) * 24 + j + 12 * (1 - im);
+        }
         double total = 0;
         MILCGPU_UNROLL
         for (int w = 0; w < G::warps; ++w) {
             const double *const of = shared + w * G::sums_apart;
-            total += same && G::of_parts && tiles == 2 && im == 1 ? of[k] - of[of_sums.place(j, i, im)] : of[k];
+            total += !two ? of[one] : im == 1 ? of[one] - of[other] : of[one] + of[other];
         }
         sums[size_t(blockIdx.x) * of_sums.numbers() + k] = total;
     }
 }
 
 // Adds up the slices: a few of the numbers a block, each by many threads that take every so many slices.
-template <int tiles, bool same>
+template <int tiles, int column_tiles, bool same>
 __global__ void __launch_bounds__(cuda::dense_threads)
     sum_slices(const double *sums, int slices, int blocks, int column_blocks, int n, int m, const int *gate,
                double *g) {
     cuda::wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    constexpr GramBlock of(tiles, same);
-    constexpr int rows = 8 * of.tiles, columns = 8 * of.column_tiles;
+    constexpr GramBlock of(tiles, column_tiles);
+    const int row = blockIdx.x * sums_together / of.columns % of.rows,
+              tile = blockIdx.x * sums_together % of.columns / 8;
+    if (same && row / 8 > tile)
+        return;
     constexpr int together = sums_together, parts = cuda::dense_threads / together;
     constexpr int most = most_slices(tiles) / parts + 1;
     __shared__ double of_part[parts][together + 1];
@@ -376,9 +466,9 @@ __global__ void __launch_bounds__(cuda::dense_threads)
     MILCGPU_UNROLL
     for (int k = 1; k < shares; k *= 2)
         total += __shfl_xor_sync(~0u, total, k);
-    const int block = at / of.numbers(), im = at / columns / rows % 2;
-    const int i = block / column_blocks * rows + at / columns % rows,
-              j = block % column_blocks * columns + at % columns;
+    const int block = at / of.numbers(), im = at / of.columns / of.rows % 2;
+    const int i = block / column_blocks * of.rows + at / of.columns % of.rows;
+    const int j = block % column_blocks * of.columns + at % of.columns;
     if (threadIdx.x % shares > 0 || i >= n || j >= m || (same && i > j))
         return;
     g[2 * (i * m + j) + im] = same && i == j && im == 1 ? 0 : total;
@@ -386,26 +476,28 @@ __global__ void __launch_bounds__(cuda::dense_threads)
         g[2 * (j * m + i) + im] = im == 1 ? -total : total;
 }
 
+template <class S, bool same>
+void gram_of_few_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock &y, const int *gate, double *g,
+                        double *room) {
+    const int chunks = (x.sites - 1) / cuda::Chunk<S>::sites + 1;
+    const int slices = std::min(most_slices(1), cuda::Chunk<S>::stripes * ((chunks - 1) / cuda::dense_threads + 1));
+    cuda::start(device, "gram", slices, cuda::dense_threads, gram_of_few<S, same>, cuda::DenseView(x),
+                cuda::DenseView(y), gate, room);
+    cuda::start(device, "sums of gram", 1, threads_of_few, sum_few<same>, room, slices, x.sources, y.sources, gate, g);
+}
+
 template <class S, int fours, bool same>
 void gram_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock &y, const int *gate, double *g, double *room) {
-    constexpr int tiles = tiles_of(4 * fours);
-    constexpr GramBlock block(tiles, same);
-    const int column_blocks = block.columns_of(y.sources), row_blocks = block.rows_of(x.sources);
-    const int blocks = row_blocks * column_blocks, chunks = (x.sites - 1) / cuda::Chunk<S>::sites + 1;
-    const cuda::DenseView left(x), right(y);
-    int slices;
-    if constexpr (fours == 1) {
-        slices = std::min(most_slices(1), cuda::Chunk<S>::stripes * ((chunks - 1) / cuda::dense_threads + 1));
-        cuda::start(device, "gram", slices, cuda::dense_threads, gram_of_few<S, same>, left, right, gate, room);
-    } else {
-        using G = Gram<S, fours, same>;
-        const int steps = (chunks - 1) / step_chunks + 1;
-        slices = std::min(G::slices, cuda::Chunk<S>::stripes * (steps / G::warps + 1));
-        cuda::start_with_shared(device, "gram", slices * blocks, G::threads, G::bytes, gram_slices<G>, left, right,
-                                row_blocks, column_blocks, gate, room);
-    }
-    cuda::start(device, "sums of gram", blocks * block.numbers() / sums_together, cuda::dense_threads,
-                sum_slices<tiles, same>, room, slices, blocks, column_blocks, x.sources, y.sources, gate, g);
+    using G = Gram<S, fours, same>;
+    const int column_blocks = (y.sources - 1) / G::block.columns + 1, row_blocks = (x.sources - 1) / G::block.rows + 1;
+    const int blocks = row_blocks * column_blocks;
+    const int steps = (x.sites - 1) / (step_chunks * cuda::Chunk<S>::sites) + 1;
+    const int slices = std::min(G::slices, cuda::Chunk<S>::stripes * (steps / G::warps + 1));
+    cuda::start_with_shared(device, "gram", slices * blocks, G::threads, G::bytes, gram_slices<G>, cuda::DenseView(x),
+                            cuda::DenseView(y), row_blocks, column_blocks, gate, room);
+    cuda::start(device, "sums of gram", blocks * G::block.numbers() / sums_together, cuda::dense_threads,
+                sum_slices<G::tiles, G::column_tiles, same>, room, slices, blocks, column_blocks, x.sources, y.sources,
+                gate, g);
 }
 
 #endif
@@ -453,9 +545,10 @@ void check(const SpinorBlock &x, const SpinorBlock &y) {
 } // namespace
 
 size_t gram_room(int x_sources, int y_sources) {
-    const int tiles = tiles_of(std::max(x_sources, y_sources));
-    const GramBlock block(tiles, true); // blocks of half the size have half as many slices
-    return size_t(most_slices(tiles)) * block.numbers() * block.rows_of(x_sources) * block.columns_of(y_sources);
+    const int tiles = tiles_of(std::max(x_sources, y_sources)), side = 8 * tiles;
+    // In blocks of half the columns there are half as many slices.
+    const int blocks = ((x_sources - 1) / side + 1) * ((y_sources - 1) / side + 1);
+    return size_t(most_slices(tiles)) * blocks * GramBlock(tiles, tiles).numbers();
 }
 
 void gram(Device &device, const SpinorBlock &x, const SpinorBlock &y, Complex<double> *g, double *room,
@@ -472,8 +565,11 @@ void gram(Device &device, const SpinorBlock &x, const SpinorBlock &y, Complex<do
             const int most = std::max(x.sources, y.sources);
             const auto start = [&](auto same) {
                 constexpr bool of_same = decltype(same)::value;
-                most <= 4    ? gram_on_gpu<S, 1, of_same>(device, x, y, gate, to, sums)
-                : most <= 8  ? gram_on_gpu<S, 2, of_same>(device, x, y, gate, to, sums)
+                // Two sides of half precision, three numbers a chunk, take too many registers.
+                if constexpr (of_same || S::precision != Precision::half)
+                    if (most <= few)
+                        return gram_of_few_on_gpu<S, of_same>(device, x, y, gate, to, sums);
+                most <= 8    ? gram_on_gpu<S, 2, of_same>(device, x, y, gate, to, sums)
                 : most <= 12 ? gram_on_gpu<S, 3, of_same>(device, x, y, gate, to, sums)
                 : most <= 16 ? gram_on_gpu<S, 4, of_same>(device, x, y, gate, to, sums)
                              : gram_on_gpu<S, 8, of_same>(device, x, y, gate, to, sums);
