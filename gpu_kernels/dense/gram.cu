@@ -1,10 +1,13 @@
-// Gram matrices. The sites are cut into slices, a block of threads each. One warp, or two, hold the whole matrix of up
-// to 32 x 32 in registers, so fields come from memory once and nothing but sums passes through shared memory.
+// Gram matrices. The sites are cut into slices, a block of threads each. A warp holds the whole matrix of up to 32 x 32
+// in registers, so fields come from memory once and nothing but sums passes through shared memory.
 //
-// conj(a + i b) (c + i d) takes three real products: a c, b d, (a + b) (d - c). Re is the sum of the first two, Im the
-// third and the first less the second. Up to 8 fields are no work, so real and imaginary parts are rows of their own.
-// So they are where 12 fields are multiplied with themselves: the matrix of these 24 rows is symmetric, and three
-// products give one half of it (six otherwise). The same with 4 fields and one product.
+// What limits is memory and, in single precision, the matrix units. conj(a + i b) (c + i d) takes
+// - three real products, a c, b d, (a + b) (d - c): Re is the sum of the first two, Im the third and the first less the
+//   second. The sums of factors cost as much as a tenth to a fifth of the products.
+// - four for 32 x 32 in double, which leave no registers for a third sum.
+// - Fields with themselves: Re is symmetric, and Im is a d less its transpose. So 16 fields take ten products of 8 x 8
+//   tiles instead of twelve, and no sums of factors. 12 fields have 24 rows of parts, three tiles: six products.
+// - Up to 8 fields are no work: real and imaginary parts are rows of their own. Up to 4 do without the matrix units.
 //
 // Sums: a warp over its steps in order, the warps of a block in order, the blocks in order (sum_slices).
 #include "gpu_kernels/blas/for_precision.h"
@@ -19,86 +22,195 @@ namespace milcgpu {
 
 namespace {
 
-// Tiles of 8 x 8 along a side of the matrix.
-int tiles_of(int sources) { return sources <= 8 ? 1 : sources <= 16 ? 2 : 4; }
-constexpr int sums_together = 8; // by a block that adds up slices
+// Tiles of 8 x 8 along a side of the matrix, or of a block of it.
+MILCGPU_HD constexpr int tiles_of(int sources) { return sources <= 8 ? 1 : sources <= 16 ? 2 : 4; }
+// Of a block a slice leaves [re, im][row][column].
+struct GramBlock {
+    int rows, columns;
+    MILCGPU_HD constexpr GramBlock(int tiles, int column_tiles) : rows(8 * tiles), columns(8 * column_tiles) {}
+    MILCGPU_HD constexpr int numbers() const { return 2 * rows * columns; }
+    MILCGPU_HD constexpr int place(int i, int j, int im) const { return (im * rows + i) * columns + j; }
+};
+constexpr int sums_together = 8; // by a block of threads that adds up slices
 // One wave of blocks on an H100 or H200. Of no other GPU is it asked how many it holds: the sums depend on it.
 MILCGPU_HD constexpr int most_slices(int tiles) { return tiles == 1 ? 264 : 132; }
 
-struct GramShape {
-    int tiles, row_blocks, column_blocks;
-    GramShape(int n, int m)
-        : tiles(tiles_of(std::max(n, m))), row_blocks((n + 8 * tiles - 1) / (8 * tiles)),
-          column_blocks((m + 8 * tiles - 1) / (8 * tiles)) {}
-    int blocks() const { return row_blocks * column_blocks; }
-    int numbers() const { return 128 * tiles * tiles * blocks(); } // that a slice leaves
-};
-
 #if defined(MILCGPU_WITH_CUDA)
+
+// Up to four fields: a thread has a chunk of each in registers, and the matrix with plain multiplications, of which the
+// matrix units would waste half.
+constexpr int few = 4;
+template <int half, int bit, int n> __device__ __forceinline__ void add_over_lanes(double (&sum)[n], int lane) {
+    // Lanes whose `bit` differs share their sums: one keeps the first half of them, the other the second.
+    if constexpr (half > 0) {
+        MILCGPU_UNROLL
+        for (int k = 0; k < half; ++k) {
+            const double mine = lane & bit ? sum[k + half] : sum[k], other = lane & bit ? sum[k] : sum[k + half];
+            sum[k] = mine + __shfl_xor_sync(~0u, other, bit);
+        }
+    } else
+        sum[0] += __shfl_xor_sync(~0u, sum[0], bit);
+    if constexpr (bit > 1)
+        add_over_lanes<half / 2, bit / 2>(sum, lane);
+}
+// same: re of the matrix and, below the diagonal, im of what is above; else re, im.
+template <bool same> constexpr int numbers_of_few = same ? few *few : 2 * few *few;
+template <class S, bool same>
+__global__ void __launch_bounds__(cuda::dense_threads, 2)
+    gram_of_few(const cuda::DenseView x, const cuda::DenseView y, const int *gate, double *sums) {
+    cuda::wait_for_previous();
+    if (gate != nullptr && *gate == 0)
+        return;
+    using Chunk = cuda::Chunk<S>;
+    constexpr int fields = same ? few : 2 * few, numbers = numbers_of_few<same>;
+    const int stripe = blockIdx.x % Chunk::stripes, apart = gridDim.x / Chunk::stripes * cuda::dense_threads;
+    const int chunks = (x.sites - 1) / Chunk::sites + 1;
+    int chunk = blockIdx.x / Chunk::stripes * cuda::dense_threads + threadIdx.x;
+    const unsigned char *x_next = x.data + stripe * x.stripe_bytes + size_t(chunk) * Chunk::bytes;
+    const unsigned char *y_next = y.data + stripe * y.stripe_bytes + size_t(chunk) * Chunk::bytes;
+    int left = x.sites - chunk * Chunk::sites; // sites from the next chunk on
+    uint4 next[fields];
+    const auto load = [&] {
+        MILCGPU_UNROLL
+        for (int k = 0; k < fields; ++k) {
+            const cuda::DenseView &of = k < few ? x : y;
+            next[k] = left > 0 && k % few < of.sources
+                          ? *reinterpret_cast<const uint4 *>((k < few ? x_next : y_next) + k % few * of.source_bytes)
+                          : uint4{};
+            if (left < Chunk::sites && left > 0) // in single precision, half of a chunk
+                next[k].z = next[k].w = 0;
+        }
+        left -= apart * Chunk::sites, x_next += size_t(apart) * Chunk::bytes, y_next += size_t(apart) * Chunk::bytes;
+    };
+    load();
+    double sum[numbers] = {};
+    for (; chunk < chunks; chunk += apart) {
+        uint4 raw[fields];
+        MILCGPU_UNROLL
+        for (int k = 0; k < fields; ++k)
+            raw[k] = next[k];
+        load();
+        Complex<double> v[fields][Chunk::numbers];
+        MILCGPU_UNROLL
+        for (int k = 0; k < fields; ++k) {
+            Complex<typename S::Real> of_chunk[Chunk::numbers];
+            cuda::decode(S(), raw[k], of_chunk);
+            MILCGPU_UNROLL
+            for (int l = 0; l < Chunk::numbers; ++l)
+                v[k][l] = convert<double>(of_chunk[l]);
+        }
+        MILCGPU_UNROLL
+        for (int l = 0; l < Chunk::numbers; ++l)
+            MILCGPU_UNROLL
+        for (int i = 0; i < few; ++i)
+            MILCGPU_UNROLL
+        for (int j = same ? i : 0; j < few; ++j) {
+            const Complex<double> &a = v[i][l], &b = v[same ? j : few + j][l];
+            double &re = sum[i * few + j], &im = sum[same ? j * few + i : (few + i) * few + j];
+            re += a.re * b.re, re += a.im * b.im;
+            if (!same || i != j)
+                im += a.re * b.im, im -= a.im * b.re;
+        }
+    }
+    __shared__ double of_warp[cuda::dense_warps][numbers];
+    constexpr int lanes = 32 / numbers; // that have a number
+    const int lane = threadIdx.x % 32;
+    add_over_lanes<numbers / 2, 16>(sum, lane);
+    if (lane % lanes == 0)
+        of_warp[threadIdx.x / 32][lane / lanes] = sum[0];
+    __syncthreads();
+    if (threadIdx.x >= numbers)
+        return;
+    double total = 0;
+    MILCGPU_UNROLL
+    for (int warp = 0; warp < cuda::dense_warps; ++warp)
+        total += of_warp[warp][threadIdx.x];
+    sums[blockIdx.x * numbers + threadIdx.x] = total;
+}
+
+// Adds up the slices of gram_of_few, in one block.
+constexpr int threads_of_few = 512;
+template <bool same>
+__global__ void __launch_bounds__(threads_of_few)
+    sum_few(const double *sums, int slices, int n, int m, const int *gate, double *g) {
+    cuda::wait_for_previous();
+    if (gate != nullptr && *gate == 0)
+        return;
+    constexpr int numbers = numbers_of_few<same>, parts = threads_of_few / numbers;
+    constexpr int most = (most_slices(1) - 1) / parts + 1;
+    __shared__ double of_part[parts][numbers + 1];
+    const int number = threadIdx.x % numbers, part = threadIdx.x / numbers;
+    double v[most]; // all loads at once
+    MILCGPU_UNROLL
+    for (int k = 0; k < most; ++k)
+        v[k] = part + k * parts < slices ? sums[(part + k * parts) * numbers + number] : 0;
+    MILCGPU_UNROLL
+    for (int k = 1; k < most; ++k)
+        v[0] += v[k];
+    of_part[part][number] = v[0];
+    __syncthreads();
+    const int i = number / few % few, j = number % few;
+    if (threadIdx.x >= numbers || i >= n || j >= m)
+        return;
+    double t[4] = {};
+    MILCGPU_UNROLL
+    for (int k = 0; k < parts; ++k)
+        t[k % 4] += of_part[k][number];
+    const double total = (t[0] + t[1]) + (t[2] + t[3]);
+    double *const here = g + 2 * (i * m + j), *const across = g + 2 * (j * m + i);
+    if (!same)
+        here[number / few / few] = total;
+    else if (i > j)
+        here[1] = -total, across[1] = total;
+    else
+        here[0] = across[0] = total;
+    if (same && i == j)
+        here[1] = 0;
+}
 
 // conj(x) y for a step: 8 chunks of each source, 4 of them side by side in a warp.
 constexpr int step_chunks = 8;
 
-// Warps that share what they copy are a team; each has some 16 x 8 pieces of the matrix. same: below the diagonal they
-// follow from those above. fours: fields of a side, in fours.
+// Each warp has the whole matrix in registers, in pieces of 16 x 8: two tiles of rows and one of columns. fours: fields
+// of a side, in fours. same: what is below the diagonal follows from what is above.
 template <class S, int fours_, bool same_> struct Gram {
     using Storage = S;
-    static constexpr int fours = fours_, tiles = fours <= 2 ? 1 : fours <= 4 ? 2 : 4;
     static constexpr bool same = same_;
-    static constexpr bool of_parts = same && (fours == 1 || fours == 3); // all parts are rows, in `fours` tiles
-    static constexpr int team = tiles == 4 ? 2 : 1, warps = cuda::dense_warps, teams = warps / team;
-    static constexpr int threads = cuda::dense_threads;
+    static constexpr int tiles = tiles_of(4 * fours_);
+    // The sums of three products for 32 x 32 take all registers. In double that is four, as memory takes longer. Else a
+    // block has half of the columns, and x is read twice, once from the L2 cache.
+    static constexpr bool of_half = tiles == 4 && same; // what is above the diagonal, and the transpose of a tile
+    static constexpr int products = tiles == 4 && !same && S::precision == Precision::double_ ? 4 : 3;
+    static constexpr int column_tiles = tiles == 4 && !same && products == 3 ? 2 : tiles;
+    static constexpr GramBlock block = GramBlock(tiles, column_tiles);
+    static constexpr int fours = fours_, y_fours = same ? 0 : column_tiles < tiles ? fours / 2 : fours;
+    // Real and imaginary parts as rows of their own, for which no sums are needed: up to 8 fields, and same up to 16.
+    static constexpr bool of_parts = tiles == 1 || (tiles == 2 && same);
+    static constexpr int warps = cuda::dense_warps, threads = cuda::dense_threads;
     static constexpr int blocks = tiles == 1 && S::precision != Precision::double_ ? 2 : 1; // on a processor
-    static constexpr int slices = 132 * blocks;
-    static_assert(slices <= most_slices(tiles) && slices % 3 == 0); // each of up to three stripes has as many teams
-    static constexpr int numbers = 4 * tiles * tiles;               // of a thread, if it had the whole matrix
+    static constexpr int slices = 132 * blocks / (tiles / column_tiles);
+    static_assert(slices <= most_slices(tiles) && slices % 3 == 0); // each of up to three stripes has as many warps
     // The ring of stages that are copied ahead.
-    static constexpr int lines = (same ? 1 : 2) * fours * step_chunks / 8; // of a stage: four fields each
-    static constexpr int stage_bytes = teams * lines * 32 * 16;
+    static constexpr int lines = (fours + y_fours) * step_chunks / 8; // of a stage: four fields each
+    static constexpr int stage_bytes = warps * lines * 32 * 16;
     static constexpr int room = (blocks == 2 ? 96 : 160) * 1024;
     static constexpr int stages = room / stage_bytes < 8 ? room / stage_bytes : 8;
-    static constexpr int own_numbers = of_parts ? 4 * fours : numbers; // that a thread leaves
-    static constexpr int sums_bytes = teams * own_numbers * 32 * int(sizeof(double));
     static constexpr int bytes = stages * stage_bytes;
-    static constexpr int sums_apart = bytes / teams / int(sizeof(double)); // each team's sums are in its own ring
-    static_assert(sums_bytes <= bytes);
-    // The pieces of a warp of the team: which tiles of columns, and which pairs of tiles of rows.
-    static constexpr int pieces = of_parts ? fours : tiles == 1 ? 1 : tiles == 2 ? 2 : same ? 3 : 4;
-    static __device__ constexpr int row_pair(int warp, int piece) {
-        return tiles < 4 ? 0 : same ? warp * (piece > 0) : piece / 2;
+    static constexpr int sums_apart = bytes / warps / int(sizeof(double)); // each warp's sums are in its own ring
+    static_assert(block.numbers() <= sums_apart && 24 * 24 <= sums_apart);
+    static constexpr int pieces = of_half ? 5 : tiles / 2 * column_tiles;
+    static __device__ constexpr int row_of(int piece, int which) {
+        constexpr int above[5][2] = {{0, 2}, {0, 1}, {1, 2}, {0, 1}, {2, 3}};
+        return of_half ? above[piece][which] : piece / column_tiles * 2 + which;
     }
-    static __device__ constexpr int column(int warp, int piece) {
-        return tiles < 4 ? piece : !same ? 2 * warp + piece % 2 : warp == 0 ? piece : piece == 0 ? 3 : piece + 1;
+    static __device__ constexpr int column_of(int piece) {
+        constexpr int above[5] = {0, 1, 2, 3, 3};
+        return of_half ? above[piece] : piece % column_tiles;
     }
-    static __device__ constexpr bool takes_row(int warp, int tile) {
-        bool takes = false;
-        for (int piece = 0; piece < pieces; ++piece)
-            takes = takes || row_pair(warp, piece) == tile / 2 || (same && column(warp, piece) == tile);
-        return takes;
-    }
-    static __device__ constexpr bool takes_column(int warp, int tile) {
-        bool takes = false;
-        for (int piece = 0; piece < pieces; ++piece)
-            takes = takes || column(warp, piece) == tile;
-        return takes;
-    }
-    // of_parts: a piece has this tile of columns, and of rows this tile and the next. So each pair of tiles is in one.
-    static __device__ constexpr int part_row(int piece, int which) { return (piece + which) % fours; }
+    static constexpr int of_piece = products == 4 ? 2 : 3; // sums
+    static constexpr int sums = of_parts ? (fours == 3 ? 3 : 2 * tiles) : of_piece * pieces;
+    static constexpr bool of_24 = of_parts && fours == 3; // rows, in three tiles
 };
-
-// Where element (row, column) of the matrix of real and imaginary parts is among the pieces that a team has left.
-template <class G> __device__ int place_of_part(int row, int column) {
-    int at = 0;
-    MILCGPU_UNROLL
-    for (int k = 0; k < 2 * G::pieces; ++k) {
-        const int r = G::part_row(k / 2, k % 2), c = k / 2;
-        if (r == row / 8 && c == column / 8)
-            at = k * 64 + row % 8 * 8 + column % 8;
-        else if (c == row / 8 && r == column / 8)
-            at = k * 64 + column % 8 * 8 + row % 8;
-    }
-    return at;
-}
 
 template <class G>
 __global__ void __launch_bounds__(G::threads, G::blocks)
@@ -109,23 +221,21 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
         return;
     using S = typename G::Storage;
     using Chunk = cuda::Chunk<S>;
-    using Number = Complex<double>;
-    constexpr int tiles = G::tiles;
+    using Pair = Complex<double>; // two numbers that a product sums over
+    constexpr GramBlock of_sums = G::block;
+    constexpr int tiles = G::tiles, column_tiles = G::column_tiles;
     constexpr bool same = G::same;
     extern __shared__ uint4 ring[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, quad = lane % 4;
-    const int team = warp / G::team, member = warp % G::team;
     const int blocks = row_blocks * column_blocks, block = blockIdx.x % blocks, slice = blockIdx.x / blocks;
     // In copies a thread has a chunk of eight of a field, and of the field that is four behind.
     const int x_first = block / column_blocks * 8 * tiles + lane / 8;
-    const int y_first = block % column_blocks * 8 * tiles + lane / 8;
-    // A team stays in one stripe, so that from step to step its addresses grow by a constant.
-    const int teams = gridDim.x / blocks * G::teams, index = slice * G::teams + team;
-    const int stripe = index % Chunk::stripes, steps_apart = teams / Chunk::stripes;
+    const int y_first = block % column_blocks * 8 * column_tiles + lane / 8;
+    // A warp stays in one stripe, so that from step to step its addresses grow by a constant.
+    const int warps = gridDim.x / blocks * G::warps, index = slice * G::warps + warp;
+    const int stripe = index % Chunk::stripes, steps_apart = warps / Chunk::stripes;
     const int steps = (x.sites - 1) / (step_chunks * Chunk::sites) + 1, first = index / Chunk::stripes;
-    const int most = (steps - 1) / steps_apart + 1;
-    // Teams of two warps share the barriers of the block, so all have as many steps; the last may have no sites.
-    const int count = G::team > 1 ? most : first < steps_apart ? (steps - first + steps_apart - 1) / steps_apart : 0;
+    const int count = first < steps_apart ? (steps - first + steps_apart - 1) / steps_apart : 0;
     int left = x.sites - (first * step_chunks + lane % 8) * Chunk::sites; // sites from the next chunk on
     const size_t start = stripe * x.stripe_bytes + (first * step_chunks + lane % 8) * size_t(Chunk::bytes);
     const unsigned char *x_next = x.data + x_first * x.source_bytes + start;
@@ -133,21 +243,20 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
         y.data + y_first * y.source_bytes + stripe * (y.stripe_bytes - x.stripe_bytes) + start;
     // Lines of eight chunks, a field each; in every other one the halves change places, which gives a warp's reads all
     // banks.
-    uint4 *const mine = ring + team * G::stages * G::lines * 32, *const filled = mine + (lane ^ (lane / 8 % 2 * 4));
+    uint4 *const mine = ring + warp * G::stages * G::lines * 32, *const filled = mine + (lane ^ (lane / 8 % 2 * 4));
 
-    const auto copy_fields = [&](uint4 *to, const cuda::DenseView &from, const unsigned char *chunk, int source) {
+    const auto copy_fields = [&](uint4 *to, int fours, const cuda::DenseView &from, const unsigned char *chunk,
+                                 int source) {
         const int valid = Chunk::valid(left);
         MILCGPU_UNROLL
-        for (int k = 0; k < G::fours; k += G::team) {
-            const int four = k + member;
+        for (int four = 0; four < fours; ++four)
             cuda::copy_ahead(to + four * 32, chunk + four * 4 * from.source_bytes,
                              source + 4 * four < from.sources ? valid : 0);
-        }
     };
     const auto copy_step = [&](int stage) {
-        copy_fields(filled + stage * G::lines * 32, x, x_next, x_first);
-        if (!same)
-            copy_fields(filled + (stage * G::lines + G::fours) * 32, y, y_next, y_first);
+        uint4 *const to = filled + stage * G::lines * 32;
+        copy_fields(to, G::fours, x, x_next, x_first);
+        copy_fields(to + G::fours * 32, G::y_fours, y, y_next, y_first);
         cuda::end_of_stage();
         const int bytes = steps_apart * step_chunks * Chunk::bytes;
         x_next += bytes, y_next += bytes;
@@ -156,170 +265,187 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
     for (int k = 0; k < G::stages - 1; ++k)
         copy_step(k);
 
-    double *const shared = reinterpret_cast<double *>(ring);
-    // A barrier of the block, because racecheck reports hazards with barriers of two warps.
-    const auto wait_for_team = [] {
-        if (G::team == 1)
-            __syncwarp();
-        else
-            __syncthreads();
-    };
-    // All warps pass the same barriers, so only the arithmetic between them is a warp's own.
-    const auto as_member = [member](const auto &work) {
-        if (member == 0)
-            work(std::integral_constant<int, 0>());
-        else
-            work(std::integral_constant<int, G::team - 1>());
-    };
-    // [piece][product][row tile; one tile: re, im][column]
-    double sum[G::pieces][G::of_parts ? 1 : 3][2][2] = {};
-    // of_parts: a thread's row of each tile is a part of this field.
-    int part_field[G::fours];
-    MILCGPU_UNROLL
-    for (int t = 0; t < G::fours; ++t)
-        part_field[t] = (8 * t + row) % (4 * G::fours);
+    double sum[G::sums][2][2] = {}; // [][row tile][column]
     for (int k = 0, stage = 0; k < count; ++k) {
         cuda::wait_for_stage<G::stages - 2>();
-        wait_for_team();
+        __syncwarp();
         copy_step(stage > 0 ? stage - 1 : G::stages - 1);
-        const uint4 *const lines = mine + stage * G::lines * 32 + row * 8 + quad;
-        // Two numbers of a field at a time, for products of 8: of one chunk, or of two that are four apart.
+        const uint4 *const lines = mine + stage * G::lines * 32;
+        // Two numbers of a field at a time, for products of 8: of one chunk, or of two that are four apart. Of a tile
+        // with four fields, rows from the fifth on are the others once more, and nothing of them is kept.
         constexpr bool of_one = Chunk::numbers == 2;
         constexpr int sets = of_one ? 2 : Chunk::numbers;
-        const auto take = [&](const uint4 *chunk, int set, auto(&to)[2]) {
-            std::decay_t<decltype(to[0])> v[2][Chunk::numbers];
+        const auto take = [&](int field, int set, Pair &re, Pair &im) {
+            const uint4 *const chunk = lines + field * 8 + quad;
+            Complex<typename S::Real> v[2][Chunk::numbers];
             cuda::decode(S(), chunk[((of_one ? set : 0) ^ row % 2) * 4], v[0]);
             if (!of_one)
                 cuda::decode(S(), chunk[(1 ^ row % 2) * 4], v[1]);
-            to[0] = v[0][of_one ? 0 : set], to[1] = of_one ? v[0][Chunk::numbers - 1] : v[1][set];
+            const auto one = convert<double>(v[0][of_one ? 0 : set]);
+            const auto two = convert<double>(of_one ? v[0][Chunk::numbers - 1] : v[1][set]);
+            re = {one.re, two.re}, im = {one.im, two.im};
         };
-        if constexpr (G::of_parts) {
+        const auto field_of = [&](int tile) { return 8 * tile + (2 * tile + 1 == G::fours ? row % 4 : row); };
+        const auto multiply = [&](int to, const Pair &a, const Pair &a_below, const Pair &b) {
+            cuda::multiply_16(sum[to][0], sum[to][1], a, a_below, b);
+        };
+        if constexpr (G::of_24) {
             MILCGPU_UNROLL
             for (int set = 0; set < sets; ++set) {
-                Number parts[G::fours];
+                Pair parts[3];
                 MILCGPU_UNROLL
-                for (int t = 0; t < G::fours; ++t) {
-                    Complex<typename S::Real> v[2];
-                    take(lines + (part_field[t] - row) * 8, set, v);
-                    const bool im = 8 * t + row >= 4 * G::fours;
-                    parts[t] = {double(im ? v[0].im : v[0].re), double(im ? v[1].im : v[1].re)};
+                for (int t = 0; t < 3; ++t) {
+                    Pair re, im;
+                    take((8 * t + row) % 12, set, re, im);
+                    parts[t] = 8 * t + row < 12 ? re : im;
                 }
                 MILCGPU_UNROLL
-                for (int piece = 0; piece < G::pieces; ++piece)
-                    cuda::multiply_16(sum[piece][0][0], sum[piece][0][1], parts[G::part_row(piece, 0)],
-                                      parts[G::part_row(piece, 1)], parts[piece]);
+                for (int t = 0; t < 3; ++t)
+                    multiply(t, parts[t], parts[(t + 1) % 3], parts[t]);
             }
-        } else {
-            as_member([&](auto which) {
-                constexpr int me = decltype(which)::value; // in the team
+        } else
+            MILCGPU_UNROLL
+        for (int set = 0; set < sets; ++set) {
+            Pair re[tiles], im[tiles], y_re[column_tiles], y_im[column_tiles];
+            MILCGPU_UNROLL
+            for (int t = 0; t < tiles; ++t)
+                take(field_of(t), set, re[t], im[t]);
+            MILCGPU_UNROLL
+            for (int t = 0; t < column_tiles; ++t)
+                if (same)
+                    y_re[t] = re[t], y_im[t] = im[t];
+                else
+                    take(4 * G::fours + field_of(t), set, y_re[t], y_im[t]);
+            if constexpr (tiles == 1) {
+                multiply(0, re[0], im[0], y_re[0]);
+                multiply(1, re[0], im[0], y_im[0]);
+            } else if constexpr (G::of_parts) { // re * re + im * im: columns of tile 1, then those of tile 0
+                multiply(0, re[0], re[1], re[1]);
+                multiply(0, im[0], im[1], im[1]);
+                multiply(1, re[0], im[0], re[0]);
+                multiply(2, im[0], re[1], im[0]);
+                multiply(3, re[0], re[1], im[1]);
+            } else if constexpr (G::products == 4) {
                 MILCGPU_UNROLL
-                for (int set = 0; set < sets; ++set) {
-                    Number a[tiles][2], b[tiles][2];
-                    MILCGPU_UNROLL
-                    for (int t = 0; t < tiles; ++t) {
-                        if (G::takes_row(me, t))
-                            take(lines + 2 * t * 32, set, a[t]);
-                        if (same)
-                            b[t][0] = a[t][0], b[t][1] = a[t][1];
-                        else if (G::takes_column(me, t))
-                            take(lines + 2 * (tiles + t) * 32, set, b[t]);
-                    }
-                    if constexpr (tiles == 1) {
-                        const Number re = {a[0][0].re, a[0][1].re}, im = {a[0][0].im, a[0][1].im};
-                        cuda::multiply_16(sum[0][0][0], sum[0][0][1], re, im, {b[0][0].re, b[0][1].re});
-                        cuda::multiply_16(sum[0][1][0], sum[0][1][1], re, im, {b[0][0].im, b[0][1].im});
-                    } else {
-                        MILCGPU_UNROLL
-                        for (int product = 0; product < 3; ++product) {
-                            const auto left_of = [product](const Number &v) {
-                                return product == 0 ? v.re : product == 1 ? v.im : v.re + v.im;
-                            };
-                            const auto right_of = [product](const Number &v) {
-                                return product == 0 ? v.re : product == 1 ? v.im : v.im - v.re;
-                            };
-                            Number l[tiles], r[tiles];
-                            MILCGPU_UNROLL
-                            for (int t = 0; t < tiles; ++t)
-                                l[t] = {left_of(a[t][0]), left_of(a[t][1])},
-                                r[t] = {right_of(b[t][0]), right_of(b[t][1])};
-                            MILCGPU_UNROLL
-                            for (int piece = 0; piece < G::pieces; ++piece) {
-                                const int t = 2 * G::row_pair(me, piece);
-                                cuda::multiply_16(sum[piece][product][0], sum[piece][product][1], l[t], l[t + 1],
-                                                  r[G::column(me, piece)]);
-                            }
-                        }
-                    }
+                for (int piece = 0; piece < G::pieces; ++piece) {
+                    const int r = G::row_of(piece, 0), below = G::row_of(piece, 1), c = G::column_of(piece);
+                    const auto minus = [](const Pair &v) -> Pair {
+                        return {cuda::negative(v.re), cuda::negative(v.im)};
+                    };
+                    multiply(2 * piece, re[r], re[below], y_re[c]);
+                    multiply(2 * piece + 1, re[r], re[below], y_im[c]);
+                    multiply(2 * piece, im[r], im[below], y_im[c]);
+                    multiply(2 * piece + 1, minus(im[r]), minus(im[below]), y_re[c]);
                 }
-            });
+            } else {
+                MILCGPU_UNROLL
+                for (int product = 0; product < 3; ++product) {
+                    const auto left_of = [&](int t) {
+                        return product == 0 ? re[t] : product == 1 ? im[t] : re[t] + im[t];
+                    };
+                    const auto right_of = [&](int t) {
+                        return product == 0 ? y_re[t] : product == 1 ? y_im[t] : y_im[t] - y_re[t];
+                    };
+                    Pair l[tiles], r[column_tiles];
+                    MILCGPU_UNROLL
+                    for (int t = 0; t < tiles; ++t)
+                        l[t] = left_of(t);
+                    MILCGPU_UNROLL
+                    for (int t = 0; t < column_tiles; ++t)
+                        r[t] = right_of(t);
+                    MILCGPU_UNROLL
+                    for (int piece = 0; piece < G::pieces; ++piece)
+                        multiply(3 * piece + product, l[G::row_of(piece, 0)], l[G::row_of(piece, 1)],
+                                 r[G::column_of(piece)]);
+                }
+            }
         }
         stage = stage + 1 < G::stages ? stage + 1 : 0;
     }
     cuda::wait_for_stage<0>();
-    wait_for_team();
-    double *const to = shared + team * G::sums_apart + lane;
-    if constexpr (G::of_parts) {
-        MILCGPU_UNROLL
-        for (int k = 0; k < 4 * G::pieces; ++k)
-            to[lane + k / 2 * 64 + k % 2] = sum[k / 4][0][k / 2 % 2][k % 2];
-    } else {
-        as_member([&](auto which) {
-            constexpr int me = decltype(which)::value;
+    __syncwarp();
+    // of_parts of two tiles: im is re * im, not yet less its transpose.
+    double *const shared = reinterpret_cast<double *>(ring), *const of_warp = shared + warp * G::sums_apart;
+    const auto put = [&](int i, int j, int im, double v) {
+        if (same && i / 8 > j / 8 && !G::of_parts) // of the other half of the diagonal
+            of_warp[of_sums.place(j, i, im)] = im == 1 ? -v : v;
+        else
+            of_warp[of_sums.place(i, j, im)] = v;
+    };
+    MILCGPU_UNROLL
+    for (int k = 0; k < 2; ++k) {
+        const int column = 2 * quad + k;
+        if constexpr (G::of_24) { // all of the symmetric matrix of 24 x 24
+            MILCGPU_UNROLL
+            for (int t = 0; t < 3; ++t) {
+                const int j = 8 * t + column, below = (t + 1) % 3 * 8 + row;
+                of_warp[(8 * t + row) * 24 + j] = sum[t][0][k];
+                of_warp[below * 24 + j] = of_warp[j * 24 + below] = sum[t][1][k];
+            }
+        } else if constexpr (tiles == 1) {
+            put(row, column, 0, sum[0][0][k] + sum[1][1][k]);
+            put(row, column, 1, sum[1][0][k] - sum[0][1][k]);
+        } else if constexpr (G::of_parts) {
+            put(row, 8 + column, 0, sum[0][0][k]), put(8 + row, 8 + column, 0, sum[0][1][k]);
+            put(row, column, 0, sum[1][0][k] + sum[2][0][k]);
+            put(column, row, 1, sum[1][1][k]), put(8 + row, column, 1, sum[2][1][k]);
+            put(row, 8 + column, 1, sum[3][0][k]), put(8 + row, 8 + column, 1, sum[3][1][k]);
+        } else {
             MILCGPU_UNROLL
             for (int piece = 0; piece < G::pieces; ++piece)
                 MILCGPU_UNROLL
-            for (int r = 0; r < (tiles == 1 ? 1 : 2); ++r)
-                MILCGPU_UNROLL
-            for (int k = 0; k < 2; ++k) {
-                const auto &of = sum[piece];
-                double *const number =
-                    to + (((2 * G::row_pair(me, piece) + r) * tiles + G::column(me, piece)) * 4 + k) * 32;
-                number[0] = tiles == 1 ? of[0][0][k] + of[1][1][k] : of[0][r][k] + of[1][r][k];
-                number[64] = tiles == 1 ? of[1][0][k] - of[0][1][k] : of[2][r][k] + of[0][r][k] - of[1][r][k];
+            for (int which = 0; which < 2; ++which) {
+                const int i = 8 * G::row_of(piece, which) + row, j = 8 * G::column_of(piece) + column;
+                const auto *const of = sum + G::of_piece * piece;
+                const double a = of[0][which][k], b = of[1][which][k];
+                put(i, j, 0, G::products == 4 ? a : a + b);
+                put(i, j, 1, G::products == 4 ? b : of[G::of_piece - 1][which][k] + a - b);
             }
-        });
-    }
-
-    __syncthreads();
-    for (int k = threadIdx.x; k < G::numbers * 32; k += G::threads) {
-        const int i = k / 128 / tiles, j = k / 128 % tiles;
-        if (same && i / 2 * 2 > j)
-            continue; // below the diagonal
-        double total = 0;
-        if constexpr (G::of_parts) {
-            constexpr int n = 4 * G::fours;
-            const int from = i * 8 + k % 32 / 4, to_column = j * 8 + k % 4 * 2 + k / 32 % 2, im = k / 64 % 2;
-            if (from > to_column || to_column >= n)
-                continue;
-            const int one = place_of_part<G>(from, to_column + im * n);
-            const int other = place_of_part<G>(from + n, to_column + (1 - im) * n);
-            MILCGPU_UNROLL
-            for (int t = 0; t < G::teams; ++t) {
-                const double *const of = shared + t * G::sums_apart;
-                total += im == 1 ? of[one] - of[other] : of[one] + of[other];
-            }
-        } else {
-            MILCGPU_UNROLL
-            for (int t = 0; t < G::teams; ++t)
-                total += shared[t * G::sums_apart + k];
         }
-        sums[size_t(blockIdx.x) * G::numbers * 32 + k] = total;
+    }
+    __syncthreads();
+    for (int k = threadIdx.x; k < of_sums.numbers(); k += G::threads) {
+        const int i = k / of_sums.columns % of_sums.rows, j = k % of_sums.columns,
+                  im = k / of_sums.columns / of_sums.rows;
+        if (same && i / 8 > j / 8)
+            continue;
+        // Re or Im is what is at `one`, and with parts more or less what is at `other`.
+        const bool two = same && tiles == 2 && (G::of_24 || im == 1);
+        int one = k, other = of_sums.place(j, i, im);
+        if (G::of_24) {
+            if (i >= 12 || j >= 12)
+                one = other = 0; // nothing
+            else
+                one = i * 24 + j + 12 * im, other = (12 + i) * 24 + j + 12 * (1 - im);
+        }
+        double total = 0;
+        MILCGPU_UNROLL
+        for (int w = 0; w < G::warps; ++w) {
+            const double *const of = shared + w * G::sums_apart;
+            total += !two ? of[one] : im == 1 ? of[one] - of[other] : of[one] + of[other];
+        }
+        sums[size_t(blockIdx.x) * of_sums.numbers() + k] = total;
     }
 }
 
 // Adds up the slices: a few of the numbers a block, each by many threads that take every so many slices.
-template <int tiles>
+template <int tiles, int column_tiles, bool same>
 __global__ void __launch_bounds__(cuda::dense_threads)
-    sum_slices(const double *sums, int slices, int blocks, int column_blocks, int n, int m, bool same, const int *gate,
+    sum_slices(const double *sums, int slices, int blocks, int column_blocks, int n, int m, const int *gate,
                double *g) {
     cuda::wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
+    constexpr GramBlock of(tiles, column_tiles);
+    const int row = blockIdx.x * sums_together / of.columns % of.rows,
+              tile = blockIdx.x * sums_together % of.columns / 8;
+    if (same && row / 8 > tile)
+        return;
     constexpr int together = sums_together, parts = cuda::dense_threads / together;
-    constexpr int most = most_slices(tiles) / parts + 1, numbers = 4 * tiles * tiles;
+    constexpr int most = most_slices(tiles) / parts + 1;
     __shared__ double of_part[parts][together + 1];
     const int part = threadIdx.x / together, first = blockIdx.x * together;
-    const size_t apart = size_t(blocks) * numbers * 32;
+    const size_t apart = size_t(blocks) * of.numbers();
     double v[most]; // all loads at once
     MILCGPU_UNROLL
     for (int k = 0; k < most; ++k)
@@ -340,9 +466,9 @@ __global__ void __launch_bounds__(cuda::dense_threads)
     MILCGPU_UNROLL
     for (int k = 1; k < shares; k *= 2)
         total += __shfl_xor_sync(~0u, total, k);
-    const int block = at / 32 / numbers, number = at / 32 % numbers, lane = at % 32, im = number / 2 % 2;
-    const int i = (block / column_blocks * tiles + number / 4 / tiles) * 8 + lane / 4;
-    const int j = (block % column_blocks * tiles + number / 4 % tiles) * 8 + lane % 4 * 2 + number % 2;
+    const int block = at / of.numbers(), im = at / of.columns / of.rows % 2;
+    const int i = block / column_blocks * of.rows + at / of.columns % of.rows;
+    const int j = block % column_blocks * of.columns + at % of.columns;
     if (threadIdx.x % shares > 0 || i >= n || j >= m || (same && i > j))
         return;
     g[2 * (i * m + j) + im] = same && i == j && im == 1 ? 0 : total;
@@ -350,24 +476,28 @@ __global__ void __launch_bounds__(cuda::dense_threads)
         g[2 * (j * m + i) + im] = im == 1 ? -total : total;
 }
 
-template <class S, int fours>
+template <class S, bool same>
+void gram_of_few_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock &y, const int *gate, double *g,
+                        double *room) {
+    const int chunks = (x.sites - 1) / cuda::Chunk<S>::sites + 1;
+    const int slices = std::min(most_slices(1), cuda::Chunk<S>::stripes * ((chunks - 1) / cuda::dense_threads + 1));
+    cuda::start(device, "gram", slices, cuda::dense_threads, gram_of_few<S, same>, cuda::DenseView(x),
+                cuda::DenseView(y), gate, room);
+    cuda::start(device, "sums of gram", 1, threads_of_few, sum_few<same>, room, slices, x.sources, y.sources, gate, g);
+}
+
+template <class S, int fours, bool same>
 void gram_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock &y, const int *gate, double *g, double *room) {
-    const GramShape shape(x.sources, y.sources);
-    const bool same = x.data == y.data && x.sources == y.sources && shape.blocks() == 1;
+    using G = Gram<S, fours, same>;
+    const int column_blocks = (y.sources - 1) / G::block.columns + 1, row_blocks = (x.sources - 1) / G::block.rows + 1;
+    const int blocks = row_blocks * column_blocks;
     const int steps = (x.sites - 1) / (step_chunks * cuda::Chunk<S>::sites) + 1;
-    const auto start = [&](auto all) {
-        using G = decltype(all);
-        const int slices = std::min(G::slices, cuda::Chunk<S>::stripes * (steps / G::teams + 1));
-        cuda::start_with_shared(device, "gram", slices * shape.blocks(), G::threads, G::bytes, gram_slices<G>,
-                                cuda::DenseView(x), cuda::DenseView(y), shape.row_blocks, shape.column_blocks, gate,
-                                room);
-        cuda::start(device, "sums of gram", shape.numbers() / sums_together, cuda::dense_threads, sum_slices<G::tiles>,
-                    room, slices, shape.blocks(), shape.column_blocks, x.sources, y.sources, same, gate, g);
-    };
-    if (same)
-        start(Gram<S, fours, true>());
-    else
-        start(Gram<S, fours + fours % 2, false>());
+    const int slices = std::min(G::slices, cuda::Chunk<S>::stripes * (steps / G::warps + 1));
+    cuda::start_with_shared(device, "gram", slices * blocks, G::threads, G::bytes, gram_slices<G>, cuda::DenseView(x),
+                            cuda::DenseView(y), row_blocks, column_blocks, gate, room);
+    cuda::start(device, "sums of gram", blocks * G::block.numbers() / sums_together, cuda::dense_threads,
+                sum_slices<G::tiles, G::column_tiles, same>, room, slices, blocks, column_blocks, x.sources, y.sources,
+                gate, g);
 }
 
 #endif
@@ -415,8 +545,10 @@ void check(const SpinorBlock &x, const SpinorBlock &y) {
 } // namespace
 
 size_t gram_room(int x_sources, int y_sources) {
-    const GramShape shape(x_sources, y_sources);
-    return size_t(most_slices(shape.tiles)) * shape.numbers();
+    const int tiles = tiles_of(std::max(x_sources, y_sources)), side = 8 * tiles;
+    // In blocks of half the columns there are half as many slices.
+    const int blocks = ((x_sources - 1) / side + 1) * ((y_sources - 1) / side + 1);
+    return size_t(most_slices(tiles)) * blocks * GramBlock(tiles, tiles).numbers();
 }
 
 void gram(Device &device, const SpinorBlock &x, const SpinorBlock &y, Complex<double> *g, double *room,
@@ -431,11 +563,21 @@ void gram(Device &device, const SpinorBlock &x, const SpinorBlock &y, Complex<do
                 own = DeviceArray<double>(device, gram_room(x.sources, y.sources), "gram");
             double *const sums = room == nullptr ? own.data() : room, *const to = &g->re;
             const int most = std::max(x.sources, y.sources);
-            most <= 4    ? gram_on_gpu<S, 1>(device, x, y, gate, to, sums)
-            : most <= 8  ? gram_on_gpu<S, 2>(device, x, y, gate, to, sums)
-            : most <= 12 ? gram_on_gpu<S, 3>(device, x, y, gate, to, sums)
-            : most <= 16 ? gram_on_gpu<S, 4>(device, x, y, gate, to, sums)
-                         : gram_on_gpu<S, 8>(device, x, y, gate, to, sums);
+            const auto start = [&](auto same) {
+                constexpr bool of_same = decltype(same)::value;
+                // Two sides of half precision, three numbers a chunk, take too many registers.
+                if constexpr (of_same || S::precision != Precision::half)
+                    if (most <= few)
+                        return gram_of_few_on_gpu<S, of_same>(device, x, y, gate, to, sums);
+                most <= 8    ? gram_on_gpu<S, 2, of_same>(device, x, y, gate, to, sums)
+                : most <= 12 ? gram_on_gpu<S, 3, of_same>(device, x, y, gate, to, sums)
+                : most <= 16 ? gram_on_gpu<S, 4, of_same>(device, x, y, gate, to, sums)
+                             : gram_on_gpu<S, 8, of_same>(device, x, y, gate, to, sums);
+            };
+            if (x.data == y.data && x.sources == y.sources && most <= dense_block)
+                start(std::true_type());
+            else
+                start(std::false_type());
             return;
         }
 #endif

@@ -1,6 +1,8 @@
-// Fields times a small matrix. A warp has 16 sites of a colour (half precision: 8 sites of three) for up to 32 of the
-// results in registers, and sums over the fields four at a time. So these are read from memory once, straight into the
-// registers from which the matrix units take them, and written once; the matrix waits in shared memory.
+// Fields times a small matrix, which waits in shared memory. Fields are read from memory once and written once.
+//
+// Up to 16 results in single precision, and up to 4 in half: plain multiplications. All else by the matrix units: a
+// warp has 16 sites of a colour (half precision: 8 sites of three) for up to 32 of the results in registers, and sums
+// over the fields four at a time, straight from the registers from which the matrix units take them.
 #include "gpu_kernels/blas/for_precision.h"
 #include "gpu_kernels/dense/dense.h"
 #if defined(MILCGPU_WITH_CUDA)
@@ -13,6 +15,108 @@ namespace milcgpu {
 namespace {
 
 #if defined(MILCGPU_WITH_CUDA)
+
+// A chunk a thread. `ahead` fields are loaded before they are needed.
+template <int columns> struct Plain {
+    static constexpr int ahead = 4, blocks = columns == 4 ? 3 : 2; // on a processor
+};
+
+template <class S, int columns, bool add>
+__global__ void __launch_bounds__(cuda::dense_threads, Plain<columns>::blocks)
+    rotate_plainly(const cuda::DenseView x, const cuda::DenseView y, const cuda::DenseView plus,
+                   const Complex<double> *c, const int *gate) {
+    cuda::wait_for_previous();
+    if (gate != nullptr && *gate == 0)
+        return;
+    using Chunk = cuda::Chunk<S>;
+    constexpr int ahead = Plain<columns>::ahead, threads = cuda::dense_threads;
+    extern __shared__ float4 matrix[]; // [field][pair of columns]
+    const int groups = (x.sources + ahead - 1) / ahead;
+    const int stripe = blockIdx.x % Chunk::stripes, apart = gridDim.x / Chunk::stripes * threads;
+    const int first = blockIdx.x / Chunk::stripes * threads + threadIdx.x;
+    int left = x.sites - first * Chunk::sites; // sites from the chunk on
+    const auto chunk_of = [&](const cuda::DenseView &view) {
+        return view.data + stripe * view.stripe_bytes + first * size_t(Chunk::bytes);
+    };
+    unsigned char *x_chunk = chunk_of(x), *y_chunk = chunk_of(y), *plus_chunk = chunk_of(plus);
+    uint4 next[ahead];
+    const auto load = [&](const unsigned char *chunk, int field, int left_there) {
+        MILCGPU_UNROLL
+        for (int k = 0; k < ahead; ++k) {
+            next[k] = {};
+            if (field + k < x.sources && left_there > 0)
+                next[k] = *reinterpret_cast<const uint4 *>(chunk + (field + k) * x.source_bytes);
+        }
+    };
+    load(x_chunk, 0, left);
+    for (int k = threadIdx.x; k < groups * ahead * columns; k += threads) {
+        const int i = k / columns, j = k % columns;
+        const bool there = i < x.sources && j < y.sources;
+        reinterpret_cast<Complex<float> *>(matrix)[k] =
+            convert<float>(there ? c[i * y.sources + j] : Complex<double>{});
+    }
+    __syncthreads();
+
+    const size_t step = apart * size_t(Chunk::bytes);
+    for (; left > 0; left -= apart * Chunk::sites) {
+        size_t y_apart = y.source_bytes, plus_apart = plus.source_bytes;
+        asm volatile("" : "+l"(y_apart), "+l"(plus_apart)); // so that their multiples take no registers in the loop
+        Complex<float> sum[columns][Chunk::numbers];
+        MILCGPU_UNROLL
+        for (int j = 0; j < columns; ++j) {
+            uint4 v = {};
+            if (add && j < y.sources)
+                v = *reinterpret_cast<const uint4 *>(plus_chunk + j * plus_apart);
+            cuda::decode(S(), v, sum[j]);
+        }
+#pragma unroll 1
+        for (int group = 0; group < groups; ++group) {
+            Complex<float> v[ahead][Chunk::numbers];
+            MILCGPU_UNROLL
+            for (int k = 0; k < ahead; ++k)
+                cuda::decode(S(), next[k], v[k]);
+            // One load for both: in a branch its result would be waited for.
+            const bool last = group + 1 == groups;
+            load(last ? x_chunk + step : x_chunk, last ? 0 : (group + 1) * ahead,
+                 last ? left - apart * Chunk::sites : left);
+            MILCGPU_UNROLL
+            for (int k = 0; k < ahead; ++k)
+                MILCGPU_UNROLL
+            for (int j = 0; j < columns; j += 2) {
+                const float4 m = matrix[((group * ahead + k) * columns + j) / 2];
+                MILCGPU_UNROLL
+                for (int l = 0; l < Chunk::numbers; ++l) {
+                    sum[j][l].re += v[k][l].re * m.x, sum[j][l].im += v[k][l].re * m.y;
+                    sum[j + 1][l].re += v[k][l].re * m.z, sum[j + 1][l].im += v[k][l].re * m.w;
+                }
+                MILCGPU_UNROLL
+                for (int l = 0; l < Chunk::numbers; ++l) {
+                    sum[j][l].re -= v[k][l].im * m.y, sum[j][l].im += v[k][l].im * m.x;
+                    sum[j + 1][l].re -= v[k][l].im * m.w, sum[j + 1][l].im += v[k][l].im * m.z;
+                }
+            }
+        }
+        MILCGPU_UNROLL
+        for (int j = 0; j < columns; ++j)
+            if (j < y.sources)
+                cuda::store(y_chunk + j * y_apart, cuda::encode(S(), sum[j]), Chunk::valid(left));
+        x_chunk += step, y_chunk += step, plus_chunk += step;
+    }
+}
+
+template <class S, int columns>
+void rotate_plainly_on_gpu(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
+                           const SpinorBlock &plus, const int *gate) {
+    using Chunk = cuda::Chunk<S>;
+    constexpr int ahead = Plain<columns>::ahead;
+    const int chunks = (x.sites - 1) / Chunk::sites + 1;
+    const int blocks =
+        std::min(132 * Plain<columns>::blocks, Chunk::stripes * ((chunks - 1) / cuda::dense_threads + 1));
+    cuda::start_with_shared(device, "rotate", blocks, cuda::dense_threads,
+                            (x.sources + ahead - 1) / ahead * ahead * columns * sizeof(Complex<float>),
+                            plus ? rotate_plainly<S, columns, true> : rotate_plainly<S, columns, false>,
+                            cuda::DenseView(x), cuda::DenseView(y), cuda::DenseView(plus ? plus : y), c, gate);
+}
 
 // The rows of a warp: tiles of 8 numbers of a field, in two chunks a thread. Where there are 32 columns it is one in
 // single precision: two would take too many registers, and its two numbers are the pair of tiles that the matrix units
@@ -313,9 +417,18 @@ void rotate(Device &device, const SpinorBlock &x, const Complex<double> *c, cons
         using S = decltype(format);
 #if defined(MILCGPU_WITH_CUDA)
         if (device.on_gpu()) {
-            y.sources <= 8    ? rotate_on_gpu<S, 1>(device, x, c, y, plus, gate)
-            : y.sources <= 16 ? rotate_on_gpu<S, 2>(device, x, c, y, plus, gate)
-                              : rotate_on_gpu<S, 4>(device, x, c, y, plus, gate);
+            if constexpr (S::precision == Precision::single)
+                y.sources <= 4    ? rotate_plainly_on_gpu<S, 4>(device, x, c, y, plus, gate)
+                : y.sources <= 8  ? rotate_plainly_on_gpu<S, 8>(device, x, c, y, plus, gate)
+                : y.sources <= 12 ? rotate_plainly_on_gpu<S, 12>(device, x, c, y, plus, gate)
+                : y.sources <= 16 ? rotate_plainly_on_gpu<S, 16>(device, x, c, y, plus, gate)
+                                  : rotate_on_gpu<S, 4>(device, x, c, y, plus, gate);
+            else if (S::precision == Precision::half && y.sources <= 4)
+                rotate_plainly_on_gpu<SpinorHalf, 4>(device, x, c, y, plus, gate);
+            else
+                y.sources <= 8    ? rotate_on_gpu<S, 1>(device, x, c, y, plus, gate)
+                : y.sources <= 16 ? rotate_on_gpu<S, 2>(device, x, c, y, plus, gate)
+                                  : rotate_on_gpu<S, 4>(device, x, c, y, plus, gate);
             return;
         }
 #endif
