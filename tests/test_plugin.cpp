@@ -242,3 +242,61 @@ TEST_CASE("plugin: glue of the same interface is served, another one refused in 
               (served == 0));
     }
 }
+
+TEST_CASE("plugin: adaptive flows of a MILC in single are computed in double", "[plugin][measurements]") {
+    for (const Backend backend : tests::backends()) {
+        const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}};
+        INFO(backend_name(backend));
+        const reference::Lattice lattice{{4, 4, 4, 4}};
+        const size_t pitch = 75; // reals of a site, as in MILC's structure
+        const auto links = reference::links_to_milc<float>(lattice, reference::near_unit_gauge(lattice, 0.4, 8));
+        // {lengths of all steps, links at the end} of PRECISION 1 or 2, from the same links
+        const auto flow = [&](auto real, int precision, int integrator) {
+            using Real = decltype(real);
+            Milc milc(lattice);
+            milcgpu_milc described = milc.described();
+            described.precision = precision;
+            REQUIRE(milcgpu_plugin_start(&described) == 1);
+            std::vector<Real> sites(pitch * lattice.volume(), Real(7));
+            for (size_t k = 0; k < links.size(); ++k)
+                sites[pitch * (k / 72) + k % 72] = Real(links[k]);
+            milcgpu_flow_spec spec;
+            milcgpu_flow_defaults(&spec);
+            spec.integrator = integrator;
+            spec.stop = 0.4, spec.tolerance = 1e-3;
+            spec.phases_out = spec.as_milc = 1;
+            std::vector<double> made;
+            const auto listen = [](void *user, const milcgpu_flow_point *point) {
+                static_cast<std::vector<double> *>(user)->push_back(point->step);
+                return 0;
+            };
+            milcgpu_flow_report report{};
+            const milcgpu_field field = {sites.data(), precision == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE,
+                                         pitch * sizeof(Real)};
+            REQUIRE(milcgpu_plugin_gradient_flow(field, &spec, listen, &made, &report) == 1);
+            std::vector<double> end;
+            for (size_t k = 0; k < sites.size(); ++k) {
+                if (k % pitch < 72)
+                    end.push_back(double(sites[k]));
+                else
+                    CHECK(sites[k] == 7); // what else is in a site
+            }
+            return std::pair(made, end);
+        };
+        for (const int integrator : {MILCGPU_FLOW_ADAPT_LUSCHER, MILCGPU_FLOW_ADAPT_BS, MILCGPU_FLOW_LUSCHER}) {
+            const auto in_single = flow(float(), 1, integrator), in_double = flow(double(), 2, integrator);
+            const bool adaptive = integrator != MILCGPU_FLOW_LUSCHER;
+            INFO("integrator " << integrator);
+            REQUIRE(in_single.first.size() == in_double.first.size());
+            CHECK(in_single.first.size() > 4);
+            double differ = 0, rounded = 0;
+            for (size_t k = 0; k < in_single.first.size(); ++k)
+                differ = tests::worse(differ, std::abs(in_single.first[k] - in_double.first[k]));
+            CHECK((!adaptive || differ == 0));
+            for (size_t k = 0; k < in_double.second.size(); ++k)
+                rounded = tests::worse(rounded, std::abs(in_single.second[k] - double(float(in_double.second[k]))));
+            CHECK((rounded == 0) == adaptive); // each link rounded once
+            CHECK(rounded < 1e-6);
+        }
+    }
+}

@@ -1,7 +1,10 @@
 // Gauge fixing, APE and HYP smearing and the gradient flow of links that MILC has on the host. They go to the device
-// for the call alone.
+// for the call alone. Flows with adaptive steps are in double: rounding in single changes each step a little, and what
+// is left for the last one much more.
+#include "gpu_kernels/gauge/flow_integrators.h"
 #include "gpu_kernels/gauge/gauge_fix.h"
 #include "milc_glue/plugin/state.h"
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -15,26 +18,54 @@ struct Handle {
     ~Handle() { milcgpu_gauge_destroy(gauge); }
 };
 
+size_t pitch_of(const Plugin &p, const milcgpu_field &links) {
+    return links.pitch_bytes != 0 ? links.pitch_bytes : p.bytes_of(72);
+}
+
+milcgpu_status load(Plugin &p, milcgpu_gauge *gauge, bool widened, const milcgpu_field &from) {
+    if (!widened)
+        return milcgpu_gauge_load(gauge, &from, -1); // MILC takes what it has
+    const std::unique_ptr<double[]> wide(new (std::nothrow) double[size_t(72) * p.sites]);
+    if (p.agreed(wide == nullptr))
+        return MILCGPU_NO_MEMORY;
+    const size_t pitch = pitch_of(p, from);
+#pragma omp parallel for
+    for (int i = 0; i < p.sites; ++i) {
+        const float *site = reinterpret_cast<const float *>(static_cast<const unsigned char *>(from.data) + i * pitch);
+        std::copy(site, site + 72, &wide[size_t(72) * i]);
+    }
+    const milcgpu_field compact = {wide.get(), MILCGPU_DOUBLE, 0};
+    return milcgpu_gauge_load(gauge, &compact, -1);
+}
+
 // Into MILC's own links, which must not be changed in part: MILC's routine would go on from them.
-milcgpu_status save_as_a_whole(Plugin &p, milcgpu_gauge *gauge, const milcgpu_field &to) {
-    const size_t bytes = p.bytes_of(72);
+milcgpu_status save_as_a_whole(Plugin &p, milcgpu_gauge *gauge, bool widened, const milcgpu_field &to) {
+    const size_t bytes = widened ? 72 * sizeof(double) : p.bytes_of(72);
     const std::unique_ptr<unsigned char[]> made(new (std::nothrow) unsigned char[bytes * p.sites]);
     if (p.agreed(made == nullptr))
         return MILCGPU_NO_MEMORY;
-    const milcgpu_field compact = {made.get(), p.real(), 0};
+    const milcgpu_field compact = {made.get(), widened ? MILCGPU_DOUBLE : p.real(), 0};
     const milcgpu_status status = p.agreed(milcgpu_gauge_save(gauge, &compact));
-    const size_t pitch = to.pitch_bytes != 0 ? to.pitch_bytes : bytes;
+    const size_t pitch = pitch_of(p, to);
     if (status == MILCGPU_OK)
 #pragma omp parallel for
-        for (int i = 0; i < p.sites; ++i)
-            std::memcpy(static_cast<unsigned char *>(to.data) + i * pitch, made.get() + i * bytes, bytes);
+        for (int i = 0; i < p.sites; ++i) {
+            unsigned char *const site = static_cast<unsigned char *>(to.data) + i * pitch;
+            const unsigned char *const link = made.get() + i * bytes;
+            if (widened)
+                std::transform(reinterpret_cast<const double *>(link), reinterpret_cast<const double *>(link) + 72,
+                               reinterpret_cast<float *>(site), [](double x) { return static_cast<float>(x); });
+            else
+                std::memcpy(site, link, bytes);
+        }
     return status;
 }
 
 // work(gauge): a call of the C interface on the links `from`, whose outcome goes to `to` where accept() says so.
+// widened: in double, though MILC is in single.
 template <class Work, class Accept>
-int on_links(milcgpu_routine routine, const milcgpu_field &from, const milcgpu_field &to, const Work &work,
-             const Accept &accept) {
+int on_links(milcgpu_routine routine, bool widened, const milcgpu_field &from, const milcgpu_field &to,
+             const Work &work, const Accept &accept) {
     return done_by(routine, [&] {
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[routine];
@@ -42,16 +73,16 @@ int on_links(milcgpu_routine routine, const milcgpu_field &from, const milcgpu_f
         bool accepted = false;
         const milcgpu_status status = with_links_dropped(routine, [&] {
             Handle handle;
-            milcgpu_status done = p.agreed(milcgpu_gauge_create(p.context, p.real(), &handle.gauge));
+            milcgpu_status done = p.agreed(milcgpu_gauge_create(p.context, widened ? MILCGPU_DOUBLE : p.real(), &handle.gauge));
             const auto then = [&](const auto &call) {
                 if (done == MILCGPU_OK)
                     done = p.agreed(call());
             };
-            then([&] { return milcgpu_gauge_load(handle.gauge, &from, -1); }); // MILC takes what it has
+            then([&] { return load(p, handle.gauge, widened, from); });
             then([&] { return work(handle.gauge, account); });
             accepted = done == MILCGPU_OK && !p.agreed(!accept());
             if (accepted)
-                done = to.data == from.data ? save_as_a_whole(p, handle.gauge, to)
+                done = to.data == from.data ? save_as_a_whole(p, handle.gauge, widened, to)
                                             : p.agreed(milcgpu_gauge_save(handle.gauge, &to));
             return done;
         });
@@ -61,7 +92,7 @@ int on_links(milcgpu_routine routine, const milcgpu_field &from, const milcgpu_f
         }
         if (!accepted)
             return false;
-        const size_t bytes = p.bytes_of(72) * p.sites;
+        const size_t bytes = (widened ? 72 * sizeof(double) : p.bytes_of(72)) * p.sites;
         ++account.calls;
         account.to_device += bytes, account.to_host += bytes;
         return true;
@@ -80,7 +111,7 @@ int milcgpu_plugin_gauge_fix(milcgpu_field links, const milcgpu_gauge_fix_spec *
         account.flops += report->flops;
         return status == MILCGPU_NOT_CONVERGED ? MILCGPU_OK : status; // MILC takes that, too
     };
-    return on_links(MILCGPU_GAUGE_FIX, links, links, work, [&] {
+    return on_links(MILCGPU_GAUGE_FIX, false, links, links, work, [&] {
         if (report->failed != 0)
             plugin().say(0, format("gaugefix: %llu links are too far from SU(3) to be made unitary",
                                    static_cast<unsigned long long>(report->failed)));
@@ -97,7 +128,7 @@ int milcgpu_plugin_ape_smear(milcgpu_field links, const milcgpu_ape_spec *spec, 
         account.flops += report.flops;
         return status;
     };
-    return on_links(MILCGPU_APE_SMEAR, links, to, work, [] { return true; });
+    return on_links(MILCGPU_APE_SMEAR, false, links, to, work, [] { return true; });
 }
 
 int milcgpu_plugin_hyp_smear(milcgpu_field links, const milcgpu_hyp_spec *spec, milcgpu_field to) {
@@ -108,7 +139,7 @@ int milcgpu_plugin_hyp_smear(milcgpu_field links, const milcgpu_hyp_spec *spec, 
         account.flops += report.flops;
         return status;
     };
-    return on_links(MILCGPU_HYP_SMEAR, links, to, work, [] { return true; });
+    return on_links(MILCGPU_HYP_SMEAR, false, links, to, work, [] { return true; });
 }
 
 int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *spec, milcgpu_flow_callback callback,
@@ -119,7 +150,9 @@ int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *s
         account.flops += report->flops;
         return status;
     };
-    return on_links(MILCGPU_GRADIENT_FLOW, links, links, work, [] { return true; });
+    const FlowIntegrator *const integrator = flow_integrator(spec->integrator);
+    const bool widened = !plugin().in_double() && integrator != nullptr && integrator->adaptive();
+    return on_links(MILCGPU_GRADIENT_FLOW, widened, links, links, work, [] { return true; });
 }
 
 } // extern "C"
