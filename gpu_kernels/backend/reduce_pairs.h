@@ -83,6 +83,7 @@ __global__ void __launch_bounds__(2 * tile_sites, min_blocks)
     __syncthreads();
     const int lane = threadIdx.x % tile_sites, k = threadIdx.x / tile_sites;
     int tile = claimed_tile[0], next = claimed_tile[1], i = tile * tile_sites + lane, block;
+    __syncthreads(); // all have read it: the loop writes it again
     auto prepared = body.prepare_pair(tile >= 0 && i < n ? i : 0, k);
     if (!has_sites(gate, pending_blocks, pending, block)) {
         if (claims)
