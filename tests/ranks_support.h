@@ -153,7 +153,9 @@ class Mailroom {
     static void copy(void *to, const void *from, size_t bytes) {
 #if defined(MILCGPU_WITH_CUDA)
         const bool on_gpu = milcgpu::is_lasting_on_device(to) || milcgpu::is_lasting_on_device(from);
-        if (on_gpu && milcgpu::Device::gpu_count() > 0 && cudaMemcpy(to, from, bytes, cudaMemcpyDefault) == cudaSuccess)
+        if (on_gpu && milcgpu::Device::gpu_count() > 0 &&
+            cudaMemcpy(to, from, bytes, cudaMemcpyDefault) == cudaSuccess &&
+            cudaStreamSynchronize(nullptr) == cudaSuccess) // cudaMemcpy within a GPU does not wait until it is done
             return;
 #endif
         std::memcpy(to, from, bytes);

@@ -138,9 +138,9 @@ TEST_CASE("messages in GPU memory: D, solves and links have the bits of messages
             const Fields fields = fields_on(cut.whole, false);
             const Environment way{{"MILCGPU_DIRECT", "0"}};
             const Made host = made_on(fields, cut, backend, {});
+            REQUIRE(host.well); // each with what its ranks said
             const Made gpu =
                 made_on(fields, cut, backend, [&](Mailroom &room) { all_say_gpu_memory(room, cut.ranks()); });
-            REQUIRE(host.well);
             REQUIRE(gpu.well);
             CHECK(host.gpu_messages == 0);
             // The recorded step of a solve on a GPU sends through the host, so links, margins and D are left.
