@@ -4,17 +4,18 @@
 //
 // N and M: 1 to most_dense fields, the sources of x and y. All are of one precision, double, single or half, and on the
 // sites of one parity. Small matrices are double, [row][column], in device memory. Gram matrices are products and sums
-// in double whatever the fields' precision. Rotations are formed in double for double fields, for others in single: on
-// the GPU from numbers in two parts of TF32 (H. Ootomo and R. Yokota, arXiv:2203.03341), to 4e-7 of the sum of |x_i
-// c_ij|; on the host in double.
+// in double whatever the fields' precision. Rotations are formed in double for double fields, for others in single, to
+// 4e-7 of the sum of |x_i c_ij|: on the GPU by plain multiplications or from numbers in two parts of TF32 (H. Ootomo
+// and R. Yokota, arXiv:2203.03341); on the host in double.
 #pragma once
 #include "gpu_kernels/su3/fields.h"
 
 namespace milcgpu {
 
 constexpr int most_dense = 128;
-// Up to so many fields are read once by gram, and rotated in place. More are cut into blocks of so many, and a field is
-// read once for each block of the other side.
+// Up to so many fields are read once by gram (but in single and half precision more than 16 of x twice, once from the
+// cache), and rotated in place. More are cut into blocks of so many, and a field is read once for each block of the
+// other side.
 constexpr int dense_block = 32;
 
 // g[i][j] = <x_i, y_j> = sum over sites and colours of conj(x_i) y_j: N x M numbers. Where y is x (data and number of
