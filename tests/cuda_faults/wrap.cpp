@@ -91,6 +91,7 @@ using namespace planted;
     extern "C" cudaError_t __wrap_##name parameters { return call(#name, Kind::kind, &__real_##name, __VA_ARGS__); }
 #define DECLARE_REAL(name) extern "C" __attribute__((weak)) decltype(name) __real_##name
 
+WRAP(begins, cudaDeviceGetAttribute, (int *v, cudaDeviceAttr a, int d), v, a, d)
 WRAP(begins, cudaDeviceEnablePeerAccess, (int d, unsigned f), d, f)
 WRAP(begins, cudaEventCreateWithFlags, (cudaEvent_t * e, unsigned f), e, f)
 WRAP(ends, cudaEventDestroy, (cudaEvent_t e), e)
@@ -98,6 +99,7 @@ WRAP(begins, cudaEventElapsedTime, (float *t, cudaEvent_t a, cudaEvent_t b), t, 
 WRAP(begins, cudaEventRecord, (cudaEvent_t e, cudaStream_t s), e, s)
 WRAP(ends, cudaEventQuery, (cudaEvent_t e), e)
 WRAP(ends, cudaEventSynchronize, (cudaEvent_t e), e)
+WRAP(ends, cudaFree, (void *p), p)
 WRAP(ends, cudaFreeAsync, (void *p, cudaStream_t s), p, s)
 WRAP(ends, cudaFreeHost, (void *p), p)
 WRAP(begins, cudaFuncGetAttributes, (cudaFuncAttributes * a, const void *f), a, f)
@@ -105,6 +107,7 @@ WRAP(begins, cudaFuncSetAttribute, (const void *f, cudaFuncAttribute a, int v), 
 WRAP(begins, cudaGetDevice, (int *d), d)
 WRAP(begins, cudaGetDeviceCount, (int *n), n)
 WRAP(begins, cudaGetDeviceProperties, (cudaDeviceProp * p, int d), p, d)
+WRAP(begins, cudaGetSymbolAddress, (void **p, const void *s), p, s)
 WRAP(ends, cudaGraphDestroy, (cudaGraph_t g), g)
 WRAP(ends, cudaGraphExecDestroy, (cudaGraphExec_t g), g)
 WRAP(begins, cudaGraphInstantiate, (cudaGraphExec_t * e, cudaGraph_t g, unsigned long long f), e, g, f)
@@ -125,6 +128,8 @@ WRAP(ends, cudaMemPoolDestroy, (cudaMemPool_t m), m)
 WRAP(begins, cudaMemPoolGetAttribute, (cudaMemPool_t m, cudaMemPoolAttr a, void *v), m, a, v)
 WRAP(begins, cudaMemPoolSetAttribute, (cudaMemPool_t m, cudaMemPoolAttr a, void *v), m, a, v)
 WRAP(ends, cudaMemPoolTrimTo, (cudaMemPool_t m, size_t n), m, n)
+WRAP(begins, cudaMemcpyToSymbolAsync,
+     (const void *to, const void *from, size_t n, size_t at, cudaMemcpyKind k, cudaStream_t s), to, from, n, at, k, s)
 WRAP(begins, cudaMemsetAsync, (void *p, int v, size_t n, cudaStream_t s), p, v, n, s)
 WRAP(begins, cudaPointerGetAttributes, (cudaPointerAttributes * a, const void *p), a, p)
 WRAP(begins, cudaSetDevice, (int d), d)
