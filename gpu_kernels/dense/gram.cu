@@ -6,7 +6,7 @@
 //   second. The sums of factors cost as much as a tenth to a fifth of the products.
 // - four for 32 x 32 in double, which leave no registers for a third sum.
 // - Fields with themselves: Re is symmetric, and Im is a d less its transpose. So 16 fields take ten products of 8 x 8
-//   tiles instead of twelve, and no sums of factors. 12 fields have 24 rows of parts, three tiles: six products.
+//   tiles instead of twelve, and no sums of factors.
 // - Up to 8 fields are no work: real and imaginary parts are rows of their own. Up to 4 do without the matrix units.
 //
 // Sums: a warp over its steps in order, the warps of a block in order, the blocks in order (sum_slices).
@@ -197,7 +197,7 @@ template <class S, int fours_, bool same_> struct Gram {
     static constexpr int stages = room / stage_bytes < 8 ? room / stage_bytes : 8;
     static constexpr int bytes = stages * stage_bytes;
     static constexpr int sums_apart = bytes / warps / int(sizeof(double)); // each warp's sums are in its own ring
-    static_assert(block.numbers() <= sums_apart && 24 * 24 <= sums_apart);
+    static_assert(block.numbers() <= sums_apart);
     static constexpr int pieces = of_half ? 5 : tiles / 2 * column_tiles;
     static __device__ constexpr int row_of(int piece, int which) {
         constexpr int above[5][2] = {{0, 2}, {0, 1}, {1, 2}, {0, 1}, {2, 3}};
@@ -208,8 +208,7 @@ template <class S, int fours_, bool same_> struct Gram {
         return of_half ? above[piece] : piece % column_tiles;
     }
     static constexpr int of_piece = products == 4 ? 2 : 3; // sums
-    static constexpr int sums = of_parts ? (fours == 3 ? 3 : 2 * tiles) : of_piece * pieces;
-    static constexpr bool of_24 = of_parts && fours == 3; // rows, in three tiles
+    static constexpr int sums = of_parts ? 2 * tiles : of_piece * pieces;
 };
 
 template <class G>
@@ -289,22 +288,7 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
         const auto multiply = [&](int to, const Pair &a, const Pair &a_below, const Pair &b) {
             cuda::multiply_16(sum[to][0], sum[to][1], a, a_below, b);
         };
-        if constexpr (G::of_24) {
-            MILCGPU_UNROLL
-            for (int set = 0; set < sets; ++set) {
-                Pair parts[3];
-                MILCGPU_UNROLL
-                for (int t = 0; t < 3; ++t) {
-                    Pair re, im;
-                    take((8 * t + row) % 12, set, re, im);
-                    parts[t] = 8 * t + row < 12 ? re : im;
-                }
-                MILCGPU_UNROLL
-                for (int t = 0; t < 3; ++t)
-                    multiply(t, parts[t], parts[(t + 1) % 3], parts[t]);
-            }
-        } else
-            MILCGPU_UNROLL
+        MILCGPU_UNROLL
         for (int set = 0; set < sets; ++set) {
             Pair re[tiles], im[tiles], y_re[column_tiles], y_im[column_tiles];
             MILCGPU_UNROLL
@@ -375,14 +359,7 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
     MILCGPU_UNROLL
     for (int k = 0; k < 2; ++k) {
         const int column = 2 * quad + k;
-        if constexpr (G::of_24) { // all of the symmetric matrix of 24 x 24
-            MILCGPU_UNROLL
-            for (int t = 0; t < 3; ++t) {
-                const int j = 8 * t + column, below = (t + 1) % 3 * 8 + row;
-                of_warp[(8 * t + row) * 24 + j] = sum[t][0][k];
-                of_warp[below * 24 + j] = of_warp[j * 24 + below] = sum[t][1][k];
-            }
-        } else if constexpr (tiles == 1) {
+        if constexpr (tiles == 1) {
             put(row, column, 0, sum[0][0][k] + sum[1][1][k]);
             put(row, column, 1, sum[1][0][k] - sum[0][1][k]);
         } else if constexpr (G::of_parts) {
@@ -409,20 +386,13 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
                   im = k / of_sums.columns / of_sums.rows;
         if (same && i / 8 > j / 8)
             continue;
-        // Re or Im is what is at `one`, and with parts more or less what is at `other`.
-        const bool two = same && tiles == 2 && (G::of_24 || im == 1);
-        int one = k, other = of_sums.place(j, i, im);
-        if (G::of_24) {
-            if (i >= 12 || j >= 12)
-                one = other = 0; // nothing
-            else
-                one = i * 24 + j + 12 * im, other = (12 + i) * 24 + j + 12 * (1 - im);
-        }
+        const bool less_transpose = same && tiles == 2 && im == 1;
+        const int other = of_sums.place(j, i, im);
         double total = 0;
         MILCGPU_UNROLL
         for (int w = 0; w < G::warps; ++w) {
             const double *const of = shared + w * G::sums_apart;
-            total += !two ? of[one] : im == 1 ? of[one] - of[other] : of[one] + of[other];
+            total += less_transpose ? of[k] - of[other] : of[k];
         }
         sums[size_t(blockIdx.x) * of_sums.numbers() + k] = total;
     }
