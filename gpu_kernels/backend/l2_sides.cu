@@ -1,7 +1,7 @@
 // Measures which SMs lie on which side of the L2 cache: an atomic takes as long as the way to the half that the byte
 // belongs to.
-#include "gpu_kernels/backend/l2_sides.h"
 #include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/backend/l2_sides.h"
 #include <algorithm>
 #include <cmath>
 #include <map>

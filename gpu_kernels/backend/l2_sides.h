@@ -27,7 +27,7 @@ struct alignas(128) TileClaims {
 };
 
 struct L2Sides {
-    const unsigned char *side = nullptr; // of each SM by its number, 0 or 1, on the GPU; nullptr: the sides are not known
+    const unsigned char *side = nullptr; // of each SM by its number, 0 or 1, on the GPU; nullptr: not known
     TileClaims *claims = nullptr;        // for the next launch, on the GPU
     int sms[2] = {0, 0};
 };

@@ -35,9 +35,9 @@ template <int N> struct Sums {
     }
 };
 
-// The `count` sources of a thread, which lie one after the other. If the call has fewer sources than that, the first one
-// is done twice. A thread always computes `count` of them. It does not store the first `skipped`: another thread does,
-// or they are there twice.
+// The `count` sources of a thread, which lie one after the other. If the call has fewer sources than that, the first
+// one is done twice. A thread always computes `count` of them. It does not store the first `skipped`: another thread
+// does, or they are there twice.
 template <int count> struct Sources {
     int first, skipped;
     bool twice;

@@ -82,8 +82,8 @@ struct LaplaceStencil : LaplaceHops<Where, Spinor, reals, directions, of_links>,
                                   std::is_same<Where, Lattice>::value> {
     using Base = LaplaceHops<Where, Spinor, reals, directions, of_links>;
     using typename Base::LinkOf;
-    using typename Base::Start;
     using typename Base::Part;
+    using typename Base::Start;
     using typename Base::Vec;
     End end;
 

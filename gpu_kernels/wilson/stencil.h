@@ -419,7 +419,8 @@ struct StoreDots {
 // How a row is launched on the GPU. One source: threads a block, how many blocks must fit on an SM, which bounds the
 // registers of a thread (of 256 threads; in pairs of 128, as they have), and whether two threads share a site. Several
 // sources: blocks of 256 threads that must fit, and sources a thread.
-// by_side: blocks of 128 threads that must fit where the hop is done in pairs by the sides of the L2 cache; 0: it is not.
+// by_side: blocks of 128 threads that must fit where the hop is done in pairs by the sides of the L2 cache; 0: it is
+// not.
 template <int block_, int min_blocks_, bool in_pairs_, int min_blocks_of_sources_, int together_, int by_side_ = 0>
 struct WilsonShape {
     static constexpr int block = block_, min_blocks = min_blocks_, by_side = by_side_;
@@ -437,7 +438,8 @@ void launch_wilson_one(Device &device, const WilsonCall &call, Epilogue epilogue
         body.fill(call, epilogue, end);
         const int sites = call.lattice.sites(call.parity);
         if constexpr (Shape::by_side > 0 && std::is_same<Where, Lattice>::value && decltype(form)::is_plain) {
-            const double a_site = 8.0 * link_bytes(Spinor::precision, reals) + 2.0 * spins * StoredSpinor<Spinor>::bytes;
+            const double a_site =
+                8.0 * link_bytes(Spinor::precision, reals) + 2.0 * spins * StoredSpinor<Spinor>::bytes;
             if (device.on_gpu() && call.clover == nullptr &&
                 launch_in_pairs_by_side<Shape::by_side>(device, sites, a_site * sites / call.lattice.extent[3], body,
                                                         how, call.links_at_rest, pending))

@@ -1,8 +1,8 @@
 // Gauge fixing, APE and HYP smearing and the gradient flow of links that MILC has on the host. They go to the device
 // for the call alone. Flows with adaptive steps are in double: rounding in single changes each step a little, and what
 // is left for the last one much more.
-#include "gpu_kernels/gauge/flow_integrators.h"
 #include "gpu_kernels/gauge/gauge_fix.h"
+#include "gpu_kernels/gauge/flow_integrators.h"
 #include "milc_glue/plugin/state.h"
 #include <algorithm>
 #include <cstring>
@@ -73,7 +73,8 @@ int on_links(milcgpu_routine routine, bool widened, const milcgpu_field &from, c
         bool accepted = false;
         const milcgpu_status status = with_links_dropped(routine, [&] {
             Handle handle;
-            milcgpu_status done = p.agreed(milcgpu_gauge_create(p.context, widened ? MILCGPU_DOUBLE : p.real(), &handle.gauge));
+            milcgpu_status done =
+                p.agreed(milcgpu_gauge_create(p.context, widened ? MILCGPU_DOUBLE : p.real(), &handle.gauge));
             const auto then = [&](const auto &call) {
                 if (done == MILCGPU_OK)
                     done = p.agreed(call());
