@@ -1,4 +1,4 @@
-// Every call of the CUDA runtime failing in turn, in every entry of the C interface that works on the device: no hang,
+// Every call of the CUDA runtime failing in turn, in entries of each kind of the C interface (steps.cpp): no hang,
 // no wrong result called right, a message that names the step, outputs untouched unless they were being copied out, the
 // next call right after NO_MEMORY, a new context right after DEVICE_LOST. Needs a GPU; prints 'N passed, N failed'.
 // Arguments: names of steps; none: all; --list: prints the names.

@@ -1,4 +1,5 @@
-// The entries of the C interface that work on the device, each as one step with its outputs, for faults on the way.
+// Entries of the C interface that work on the device, of each kind, each as one step with its outputs, for faults on
+// the way.
 #pragma once
 #include "milc_glue/milcgpu.h"
 #include <functional>
