@@ -90,14 +90,15 @@ void BlockCgSolver::gram_of_all_ranks(const SpinorBlock &x, const SpinorBlock &y
 
 // A step along the directions p_[k], and the next directions. <R', R'> and beta follow from matrices of the step before
 // the residuals change, so residuals and directions change in one launch. Most steps also compute <P, P>, <P, R> and
-// <A P, R> from other matrices. The first of cg_kept_steps sums <P, P>, <P, R> and <R, R> over the sites, and the last
-// <A P, R>, which removes the rounding errors so far; the last one also takes a new basis. after_update: the directions
-// follow true residuals, which are not orthogonal to the directions before, so this step sums all of them.
+// <A P, R> from other matrices. The first of cg_kept_steps sums <P, P>, <P, R> and <R, R> over the sites, and every
+// fourth one <A P, R>, which removes the rounding errors so far: where residuals fall fast, those of eight steps cost
+// up to three more. The last one also takes a new basis. after_update: the directions follow true residuals, which are
+// not orthogonal to the directions before, so this step sums all of them.
 void BlockCgSolver::step(int k, bool after_update) {
     BlockState *const state = state_.data();
     const SpinorBlock p = some(p_[k]), r = some(r_), ap = some(ap_), between = some(between_);
     const SpinorBlock next = some(p_[(k + 1) % cg_kept_steps]);
-    const bool last = k == cg_kept_steps - 1, first = k == 0, sums = last || after_update;
+    const bool last = k == cg_kept_steps - 1, first = k == 0, sums = k % 4 == 3 || after_update;
     // What the halves of A do not need is done beside them.
     const bool beside = device_.ranks() == nullptr;
     const auto aside = [&](const auto &work) { beside ? device_.aside(work) : work(); };
