@@ -14,6 +14,28 @@ namespace milcgpu {
 #if defined(MILCGPU_WITH_CUDA)
 namespace cuda {
 
+// What two threads of a site pass to each other, in shared memory, number by number: a warp's numbers have all banks.
+template <class Half, class Real> struct Passed {
+    static constexpr int count = sizeof(Half) / sizeof(Real);
+    Real numbers[2][count][tile_sites];
+    __device__ __forceinline__ void give(int k, int lane, const Half &half) {
+        Real given[count];
+        memcpy(given, &half, sizeof given);
+        MILCGPU_UNROLL
+        for (int j = 0; j < count; ++j)
+            numbers[k][j][lane] = given[j];
+    }
+    __device__ __forceinline__ Half taken(int k, int lane) const {
+        Real of_half[count];
+        MILCGPU_UNROLL
+        for (int j = 0; j < count; ++j)
+            of_half[j] = numbers[k][j][lane];
+        Half half;
+        memcpy(&half, of_half, sizeof half);
+        return half;
+    }
+};
+
 // A block has one tile.
 template <int N, int min_blocks, class Body, class Last, class Before>
 __global__ void __launch_bounds__(2 * tile_sites, min_blocks)
@@ -25,30 +47,18 @@ __global__ void __launch_bounds__(2 * tile_sites, min_blocks)
     if (!has_sites(gate, pending_blocks, pending, block))
         return;
     using Half = typename Body::Half;
-    using Real = typename Body::Real;
-    constexpr int numbers = sizeof(Half) / sizeof(Real);
-    __shared__ Real passed[2][numbers][tile_sites];
+    __shared__ Passed<Half, typename Body::Real> passed;
     __shared__ Sums<N> shared[2 * tile_sites / 32], of_second[tile_sites];
     Half kept = {};
     if (i < n) {
         const auto of_pair = body.of_pair(i, k, prepared);
-        Real given[numbers];
-        memcpy(given, &of_pair.given, sizeof given);
-        MILCGPU_UNROLL
-        for (int j = 0; j < numbers; ++j)
-            passed[k][j][lane] = given[j];
+        passed.give(k, lane, of_pair.given);
         kept = of_pair.kept;
     }
     __syncthreads();
     Sums<N> s = {};
     if (i < n) {
-        Real numbers_received[numbers];
-        MILCGPU_UNROLL
-        for (int j = 0; j < numbers; ++j)
-            numbers_received[j] = passed[1 - k][j][lane];
-        Half received;
-        memcpy(&received, numbers_received, sizeof received);
-        s = body.complete_half(i, k, kept, received);
+        s = body.complete_half(i, k, kept, passed.taken(1 - k, lane));
     }
     if (!finish.wanted())
         return;
@@ -91,9 +101,7 @@ __global__ void __launch_bounds__(2 * tile_sites, min_blocks)
         return;
     }
     using Half = typename Body::Half;
-    using Real = typename Body::Real;
-    constexpr int numbers = sizeof(Half) / sizeof(Real);
-    __shared__ Real passed[2][numbers][tile_sites];
+    __shared__ Passed<Half, typename Body::Real> passed;
     for (int turn = 0; tile >= 0; turn ^= 1) {
         unsigned claimed = 0;
         if (claims && next >= 0)
@@ -103,11 +111,7 @@ __global__ void __launch_bounds__(2 * tile_sites, min_blocks)
         Half kept = {};
         if (now < n) {
             const auto of_pair = body.of_pair(now, k, prepared);
-            Real given[numbers];
-            memcpy(given, &of_pair.given, sizeof given);
-            MILCGPU_UNROLL
-            for (int j = 0; j < numbers; ++j)
-                passed[k][j][lane] = given[j];
+            passed.give(k, lane, of_pair.given);
             kept = of_pair.kept;
         }
         prepared = body.prepare_pair(next >= 0 && i < n ? i : 0, k); // loads do not pass a branch: also without a tile
@@ -115,13 +119,7 @@ __global__ void __launch_bounds__(2 * tile_sites, min_blocks)
             claimed_tile[turn] = next >= 0 ? tiles.tile(who, claimed) : -1;
         __syncthreads();
         if (now < n) {
-            Real numbers_received[numbers];
-            MILCGPU_UNROLL
-            for (int j = 0; j < numbers; ++j)
-                numbers_received[j] = passed[1 - k][j][lane];
-            Half received;
-            memcpy(&received, numbers_received, sizeof received);
-            body.complete_half(now, k, kept, received);
+            body.complete_half(now, k, kept, passed.taken(1 - k, lane));
         }
         tile = next, next = claimed_tile[turn];
         __syncthreads();
