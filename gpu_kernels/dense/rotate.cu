@@ -147,9 +147,9 @@ enum class Form { plain, plus, twice, mixed };
 
 // Blocks on a processor, by the registers that a thread needs.
 template <class S, int columns, Form form = Form::plain>
-constexpr int blocks_at_once = columns == 4 && S::precision != Precision::single                      ? 1
-                               : columns == 1 && S::precision != Precision::half &&form <= Form::plus ? 3
-                                                                                                      : 2;
+constexpr int blocks_at_once = columns == 4 && S::precision != Precision::single                         ? 1
+                               : columns == 1 && S::precision != Precision::half && (form <= Form::plus) ? 3
+                                                                                                         : 2;
 
 // Real: of the sums.
 template <class S, class Real, int columns, Form form>

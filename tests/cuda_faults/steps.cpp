@@ -76,38 +76,42 @@ milcgpu_status first_failure(const std::vector<std::function<milcgpu_status()>> 
     return MILCGPU_OK;
 }
 
-milcgpu_status solve(Session &s, Field &x) {
+milcgpu_solve_spec a_solve(const milcgpu_operator &sloppy) {
     milcgpu_solve_spec spec{};
     spec.struct_size = sizeof spec;
     spec.parity = MILCGPU_EVEN;
-    spec.mass = 0.1, spec.tolerance = 1e-10;
+    spec.tolerance = 1e-10, spec.max_iterations = 1000, spec.max_restarts = 5;
+    spec.precise.precision = MILCGPU_DOUBLE, spec.sloppy = sloppy;
+    return spec;
+}
+
+milcgpu_multi_mass_spec several_masses(int n, const milcgpu_shift *shifts, int sloppy) {
+    milcgpu_multi_mass_spec spec{};
+    spec.struct_size = sizeof spec;
+    spec.parity = MILCGPU_EVEN;
+    spec.n_shifts = n, spec.shifts = shifts;
     spec.max_iterations = 1000, spec.max_restarts = 5;
-    spec.precise.precision = MILCGPU_DOUBLE;
-    spec.sloppy = {MILCGPU_HALF, 0, 13};
+    spec.shared.precision = MILCGPU_DOUBLE, spec.sloppy.precision = sloppy;
+    return spec;
+}
+
+milcgpu_status solve(Session &s, Field &x) {
+    milcgpu_solve_spec spec = a_solve({MILCGPU_HALF, 0, 13});
+    spec.mass = 0.1;
     const milcgpu_field from = field_of(host().source), to = field_of(x);
     return milcgpu_solve(s.context, s.links, &spec, &from, &to, nullptr);
 }
 
 milcgpu_status solve_several(Session &s, std::vector<Field> &x) {
     const milcgpu_shift shifts[] = {{0.04, 1e-10, 0}, {0.16, 1e-10, 0}, {1, 1e-10, 0}};
-    milcgpu_multi_mass_spec spec{};
-    spec.struct_size = sizeof spec;
-    spec.parity = MILCGPU_EVEN;
-    spec.n_shifts = 3, spec.shifts = shifts;
-    spec.max_iterations = 1000, spec.max_restarts = 5;
-    spec.shared.precision = MILCGPU_DOUBLE, spec.sloppy.precision = MILCGPU_HALF;
+    const milcgpu_multi_mass_spec spec = several_masses(3, shifts, MILCGPU_HALF);
     const milcgpu_field from = field_of(host().source), to[] = {field_of(x[0]), field_of(x[1]), field_of(x[2])};
     return milcgpu_multi_mass(s.context, s.links, &spec, &from, to, nullptr);
 }
 
 milcgpu_status solve_together(Session &s, std::vector<Field> &x) {
-    milcgpu_solve_spec spec{};
-    spec.struct_size = sizeof spec;
-    spec.parity = MILCGPU_EVEN;
-    spec.mass = 0.1, spec.tolerance = 1e-10;
-    spec.max_iterations = 1000, spec.max_restarts = 5;
-    spec.precise.precision = MILCGPU_DOUBLE;
-    spec.sloppy = {MILCGPU_SINGLE, 0, 13};
+    milcgpu_solve_spec spec = a_solve({MILCGPU_SINGLE, 0, 13});
+    spec.mass = 0.1;
     static Field second(host().source.rbegin(), host().source.rend());
     const milcgpu_field from[] = {field_of(host().source), field_of(second)}, to[] = {field_of(x[0]), field_of(x[1])};
     return milcgpu_solve_sources(s.context, s.links, &spec, MILCGPU_BLOCK, 2, from, to, nullptr);
@@ -170,12 +174,7 @@ milcgpu_status trajectory_step(Session &s, Field &out) {
 // Solutions of several masses stay on the device, their odd part follows, and a sum of them is read back.
 milcgpu_status vectors_on_device(Session &s, Field &out) {
     const milcgpu_shift shifts[] = {{0.04, 1e-10, 0}, {0.16, 1e-10, 0}};
-    milcgpu_multi_mass_spec spec{};
-    spec.struct_size = sizeof spec;
-    spec.parity = MILCGPU_EVEN;
-    spec.n_shifts = 2, spec.shifts = shifts;
-    spec.max_iterations = 1000, spec.max_restarts = 5;
-    spec.shared.precision = spec.sloppy.precision = MILCGPU_DOUBLE;
+    const milcgpu_multi_mass_spec spec = several_masses(2, shifts, MILCGPU_DOUBLE);
     const milcgpu_field from = field_of(host().source), to = field_of(out);
     const double weights[] = {0.5, 0.25};
     milcgpu_vectors *handle = nullptr;
@@ -201,13 +200,7 @@ milcgpu_status clover_solve(Session &s, std::vector<Field> &x, int method) {
     milcgpu_wilson_spec wilson{};
     wilson.struct_size = sizeof wilson;
     wilson.kappa = 0.1, wilson.clover = 1, wilson.method = method;
-    milcgpu_solve_spec spec{};
-    spec.struct_size = sizeof spec;
-    spec.parity = MILCGPU_EVEN;
-    spec.tolerance = 1e-10;
-    spec.max_iterations = 1000, spec.max_restarts = 5;
-    spec.precise.precision = MILCGPU_DOUBLE;
-    spec.sloppy = {MILCGPU_HALF, 0, 12};
+    const milcgpu_solve_spec spec = a_solve({MILCGPU_HALF, 0, 12});
     const milcgpu_field links = field_of(host().gauge), b = field_of(dirac_source()), from[] = {b, b};
     std::vector<milcgpu_field> to;
     for (Field &field : x)
