@@ -284,6 +284,7 @@ extern "C" milcgpu_status milcgpu_sources_plan(milcgpu_context *context, int hos
             plan = solve_plan(context->geometry, precision_of(host_precision, "host_precision"), {several}, a.precise,
                               a.sloppy);
             plan.vectors += BlockCgSolver::workspace_bytes(context->geometry, several, sources_at_once(n));
+            plan.more += BlockCgSolver::later_bytes(context->geometry, several, sources_at_once(n));
         }
         hand_over(*context, plan, text, text_size, bytes);
         return Status::ok;

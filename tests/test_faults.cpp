@@ -6,6 +6,7 @@
 #include "tests/failing_new.h"
 #include "tests/measured_steps.h"
 #include "tests/support.h"
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <omp.h>
@@ -96,13 +97,21 @@ milcgpu_status solve_several(Session<double> &session, Fields &out) {
     return milcgpu_multi_mass(session.context, session.links, &spec, &from, to, nullptr);
 }
 
-// Two sources in one Krylov space; they differ.
-milcgpu_status solve_together(Session<double> &session, Fields &out) {
-    const milcgpu_solve_spec spec = solve_spec(0.1, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
-    static const std::vector<double> second(the_system().source.rbegin(), the_system().source.rend());
-    const milcgpu_field from[] = {field_of(the_system().source), field_of(second)},
-                        to[] = {field_of(out[0]), field_of(out[1])};
-    return milcgpu_solve_sources(session.context, session.links, &spec, MILCGPU_BLOCK, 2, from, to, nullptr);
+// Sources in one Krylov space, as many as there are outputs; they differ.
+constexpr int most_sources = 8;
+milcgpu_status solve_together(Session<double> &session, Fields &out, double mass) {
+    const milcgpu_solve_spec spec = solve_spec(mass, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+    static const Fields sources = [] {
+        Fields all(most_sources, the_system().source);
+        for (size_t k = 0; k < all.size(); ++k)
+            std::rotate(all[k].begin(), all[k].begin() + 24 * k, all[k].end());
+        return all;
+    }();
+    milcgpu_field from[most_sources], to[most_sources];
+    for (size_t k = 0; k < out.size(); ++k)
+        from[k] = field_of(sources[k]), to[k] = field_of(out[k]);
+    return milcgpu_solve_sources(session.context, session.links, &spec, MILCGPU_BLOCK, int(out.size()), from, to,
+                                 nullptr);
 }
 
 // HISQ with V, Y and W, two sets on the host and one more in a handle.
@@ -177,7 +186,12 @@ std::vector<Entry> entries() {
          true,
          [](Session<double> &s, Fields &out) { return solve(s, out[0], 0.004, MILCGPU_SINGLE); }},
         {"multi_mass", {vector, vector}, true, solve_several},
-        {"solve_sources", {vector, vector}, true, solve_together},
+        {"solve_sources",
+         {vector, vector},
+         true,
+         [](Session<double> &s, Fields &out) { return solve_together(s, out, 0.1); }},
+        {"solve_sources that descends", std::vector<size_t>(most_sources, vector), true,
+         [](Session<double> &s, Fields &out) { return solve_together(s, out, 0.002); }},
         {"fat_links",
          {link, link, link, link, link, link, link},
          false,

@@ -94,6 +94,47 @@ TEST_CASE("any number of sources, each precision: true residuals by the referenc
     }
 }
 
+TEST_CASE("many sources of a very light mass start in double: its steps, in single where there is no memory for that",
+          "[sources]") {
+    const reference::Lattice lattice{{4, 6, 6, 8}};
+    const AsqtadLinks links = asqtad_links(lattice, 61);
+    const double light = 0.002, heavy = 0.01, tolerance = 1e-10;
+    const auto fields = random_sources(lattice, 8);
+    for (const Backend backend : backends()) {
+        CAPTURE(milcgpu::name(backend));
+        const auto solved = [&](Session<double> &session, int sloppy, double mass) {
+            Sources all(lattice, fields);
+            const milcgpu_solve_spec spec = solve_spec(mass, tolerance, MILCGPU_DOUBLE, sloppy);
+            CHECK(all.solve(session, spec, MILCGPU_BLOCK) == MILCGPU_OK);
+            CAPTURE(milcgpu_last_error());
+            for (int k = 0; k < all.count(); ++k)
+                CHECK(residual(lattice, links, mass, fields[k], all.solution(k)) < tolerance);
+            return all;
+        };
+        Session<double> session(lattice, backend);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        const int in_double = solved(session, MILCGPU_DOUBLE, light).reports[0].steps;
+        session.context->solvers.clear();
+        const Sources descended = solved(session, MILCGPU_SINGLE, light);
+        milcgpu::Device &device = *session.context->device;
+        // The first solve without the vectors in double.
+        const size_t later = milcgpu::BlockCgSolver::later_bytes(
+            session.context->geometry, {milcgpu::Precision::single, milcgpu::Precision::single, 18}, 8);
+        const size_t used = device.used_bytes();
+        session.context->solvers.clear();
+        device.set_memory_limit(used - later);
+        const Sources without = solved(session, MILCGPU_SINGLE, light);
+        CAPTURE(in_double, descended.reports[0].steps, without.reports[0].steps);
+        CHECK(descended.reports[0].steps <= (1 + times_measured * 0.15) * in_double);
+        CHECK(without.reports[0].steps > 2 * in_double); // 4.2 as measured
+        device.set_memory_limit(0);
+        solved(session, MILCGPU_SINGLE, heavy);
+        CHECK(device.used_bytes() == used - later);
+        CHECK(solved(session, MILCGPU_SINGLE, light).x == descended.x);
+        CHECK(device.used_bytes() == used);
+    }
+}
+
 TEST_CASE("sources at one mass after another take the steps that they take alone", "[sources]") {
     const reference::Lattice lattice{{4, 6, 4, 8}};
     const AsqtadLinks links = asqtad_links(lattice, 61);

@@ -26,6 +26,13 @@ int stall_after(double lowest) {
 // restart.
 constexpr double far_from_target = 100;
 
+size_t field_bytes(const Geometry &geometry, Precision p, int sources, int components) {
+    return Device::allocated_bytes(SpinorField::bytes_of(p, geometry, sources, components));
+}
+size_t level_bytes(const Geometry &geometry, Precision p, int sources, int components) {
+    return (cg_kept_steps + 3) * field_bytes(geometry, p, sources, components);
+}
+
 // NaN in one source gives that source its status. The others go on.
 template <class Work> void note_not_finite(CgReport &own, const Work &work) {
     try {
@@ -41,37 +48,47 @@ template <class Work> void note_not_finite(CgReport &own, const Work &work) {
 
 BlockCgSolver::BlockCgSolver(Device &device, const Operator &full, const Operator &sloppy, int sources,
                              CgSolver &single)
-    : device_(device), full_(full), sloppy_(sloppy), single_(single) {
+    : device_(device), full_(full), single_(single) {
     b_ = full->vectors(device, owner, sources);
     x_ = full->vectors(device, owner, sources);
     residual_ = full->vectors(device, owner, sources);
     full_between_ = full->between(device, owner, sources);
-    r_ = sloppy->vectors(device, owner, sources);
-    for (SpinorField &p : p_)
-        p = sloppy->vectors(device, owner, sources);
-    ap_ = sloppy->vectors(device, owner, sources);
-    between_ = sloppy->between(device, owner, sources);
+    sloppy_ = make_level(sloppy, sources);
+    level_ = sloppy_.get();
     state_ = DeviceArray<BlockState>(device, 1, owner);
     gram_room_ = DeviceArray<double>(device, gram_room(sources, sources), owner);
     sums_ = DeviceArray<double>(device, sources, owner);
 }
 
+std::unique_ptr<BlockCgSolver::Level> BlockCgSolver::make_level(const Operator &A, int sources) const {
+    auto level = std::make_unique<Level>();
+    level->A = A;
+    level->r = A->vectors(device_, owner, sources);
+    for (SpinorField &p : level->p)
+        p = A->vectors(device_, owner, sources);
+    level->ap = A->vectors(device_, owner, sources);
+    level->between = A->between(device_, owner, sources);
+    return level;
+}
+
 size_t BlockCgSolver::workspace_bytes(const Geometry &geometry, const OperatorSpec &sloppy, int sources,
                                       int components) {
-    const auto field = [&](Precision p, int count) {
-        return Device::allocated_bytes(SpinorField::bytes_of(p, geometry, count, components));
-    };
-    return 4 * field(Precision::double_, sources) + (cg_kept_steps + 3) * field(sloppy.spinor, sources) +
-           Device::allocated_bytes(sizeof(BlockState)) +
+    return 4 * field_bytes(geometry, Precision::double_, sources, components) +
+           level_bytes(geometry, sloppy.spinor, sources, components) + Device::allocated_bytes(sizeof(BlockState)) +
            Device::allocated_bytes(gram_room(sources, sources) * sizeof(double)) +
            Device::allocated_bytes(sources * sizeof(double));
+}
+
+size_t BlockCgSolver::later_bytes(const Geometry &geometry, const OperatorSpec &sloppy, int sources) {
+    const bool descends = sloppy.spinor == Precision::single && sources >= ladder::descend_together_from;
+    return descends ? level_bytes(geometry, Precision::double_, sources, 1) : 0;
 }
 
 std::vector<Region> BlockCgSolver::stands_on(bool residual_alone) const {
     std::vector<Region> all = single_.stands_on(residual_alone);
     join(all, full_->stands_on());
     if (!residual_alone)
-        join(all, sloppy_->stands_on());
+        join(all, sloppy_->A->stands_on());
     return all;
 }
 
@@ -88,16 +105,17 @@ void BlockCgSolver::gram_of_all_ranks(const SpinorBlock &x, const SpinorBlock &y
     device_.copy_to_device(on_device, sums, count * sizeof *sums);
 }
 
-// A step along the directions p_[k], and the next directions. <R', R'> and beta follow from matrices of the step before
-// the residuals change, so residuals and directions change in one launch. Most steps also compute <P, P>, <P, R> and
-// <A P, R> from other matrices. The first of cg_kept_steps sums <P, P>, <P, R> and <R, R> over the sites, and every
+// A step along the directions level_->p[k], and the next directions. <R', R'> and beta follow from matrices of the step
+// before the residuals change, so residuals and directions change in one launch. Most steps also compute <P, P>, <P, R>
+// and <A P, R> from other matrices. The first of cg_kept_steps sums <P, P>, <P, R> and <R, R> over the sites, and every
 // fourth one <A P, R>, which removes the rounding errors so far: where residuals fall fast, those of eight steps cost
 // up to three more. The last one also takes a new basis. after_update: the directions follow true residuals, which are
 // not orthogonal to the directions before, so this step sums all of them.
 void BlockCgSolver::step(int k, bool after_update) {
     BlockState *const state = state_.data();
-    const SpinorBlock p = some(p_[k]), r = some(r_), ap = some(ap_), between = some(between_);
-    const SpinorBlock next = some(p_[(k + 1) % cg_kept_steps]);
+    const SpinorBlock p = some(level_->p[k]), r = some(level_->r), ap = some(level_->ap),
+                      between = some(level_->between);
+    const SpinorBlock next = some(level_->p[(k + 1) % cg_kept_steps]);
     const bool last = k == cg_kept_steps - 1, first = k == 0, sums = k % 4 == 3 || after_update;
     // What the halves of A do not need is done beside them.
     const bool beside = device_.ranks() == nullptr;
@@ -111,13 +129,13 @@ void BlockCgSolver::step(int k, bool after_update) {
     HalfCall call;
     call.gate = &state->active;
     call.in = p, call.out = between;
-    sloppy_->first_half(device_, call);
+    level_->A->first_half(device_, call);
     aside([&] {
         gram_of_all_ranks(between, between, state->bp_bp);
         block_step_length(device_, state, first ? From::sums : From::before);
     });
     call.in = between, call.out = ap, call.x = p, call.a = limits_.shift;
-    sloppy_->second_half(device_, call, Epilogue::normal);
+    level_->A->second_half(device_, call, Epilogue::normal);
     if (beside)
         device_.rejoin();
     gram_of_all_ranks(ap, ap, state->ap_ap);
@@ -125,7 +143,7 @@ void BlockCgSolver::step(int k, bool after_update) {
         gram_of_all_ranks(ap, r, state->ap_r);
     block_direction(device_, state, sums ? From::sums : From::before, last);
     if (last)
-        add_to_solutions(cg_kept_steps, false); // before p_[0] changes
+        add_to_solutions(cg_kept_steps, false); // before p[0] changes
     rotate_twice(device_, ap, state->minus_alpha, r, last ? state->basis : nullptr, p, state->beta, next,
                  &state->active);
 }
@@ -133,7 +151,7 @@ void BlockCgSolver::step(int k, bool after_update) {
 void BlockCgSolver::add_to_solutions(int steps, bool stopped) {
     BlockSolutions vectors;
     for (int k = 0; k < cg_kept_steps; ++k)
-        vectors.p[k] = some(p_[k]);
+        vectors.p[k] = some(level_->p[k]);
     vectors.x = x_;
     update_block_solutions(device_, vectors, state_.data(), steps, stopped);
 }
@@ -141,12 +159,12 @@ void BlockCgSolver::add_to_solutions(int steps, bool stopped) {
 // A loop of cg_kept_steps steps has several chunks, so that few steps are queued behind the last one. Then the first of
 // these chunks again, for use after a reliable update.
 ChunkLoop &BlockCgSolver::chunks() {
-    if (shift_of_loops_ != limits_.shift) { // a recorded launch has it as a number
-        for (std::unique_ptr<ChunkLoop> &loop : loops_)
+    if (level_->shift_of_loops != limits_.shift) { // a recorded launch has it as a number
+        for (std::unique_ptr<ChunkLoop> &loop : level_->loops)
             loop.reset();
-        shift_of_loops_ = limits_.shift;
+        level_->shift_of_loops = limits_.shift;
     }
-    std::unique_ptr<ChunkLoop> &loop = loops_[open_.size()];
+    std::unique_ptr<ChunkLoop> &loop = level_->loops[open_.size()];
     if (!loop) {
         const auto chunk = [this](int first, bool after_update) {
             for (int k = first; k < first + steps_a_chunk; ++k)
@@ -168,10 +186,10 @@ ChunkLoop &BlockCgSolver::chunks() {
 // Adds the work of so many steps: the operator with links read once for all sources, Gram matrices, both rotations, and
 // the step's part of the update of solutions.
 void BlockCgSolver::add_work(int steps, SourcesReport &report) const {
-    const double n = double(open_.size()), sites = r_.sites(), spinor = spinor_bytes(sloppy_->spec().spinor);
-    report.flops += steps * (n * sloppy_->flops(Epilogue::normal) + 5 * dense_flops(int(n), int(n), int(sites)));
-    const double of_links = sloppy_->bytes(Epilogue::normal) - sloppy_->passes(Epilogue::normal) * spinor * sites;
-    const double passes = sloppy_->passes(Epilogue::normal) + 2 * 1 + 5 + 1;
+    const double n = double(open_.size()), sites = level_->r.sites(), spinor = spinor_bytes(level_->A->spec().spinor);
+    report.flops += steps * (n * level_->A->flops(Epilogue::normal) + 5 * dense_flops(int(n), int(n), int(sites)));
+    const double of_links = level_->A->bytes(Epilogue::normal) - level_->A->passes(Epilogue::normal) * spinor * sites;
+    const double passes = level_->A->passes(Epilogue::normal) + 2 * 1 + 5 + 1;
     report.bytes +=
         steps * (of_links + n * sites * (passes * spinor + 2.0 * spinor_bytes(Precision::double_) / cg_kept_steps));
 }
@@ -192,14 +210,15 @@ CgStop BlockCgSolver::iterate(bool after_update, const CgProgress &progress, Sou
     loop.run(look, which);
     const BlockHead &last = *loop.seen<BlockHead>(0);
     add_to_solutions(0, true);
-    last_ = (last.iterations + cg_kept_steps - 1) % cg_kept_steps;
+    level_->last = (last.iterations + cg_kept_steps - 1) % cg_kept_steps;
     report.steps_together += last.iterations;
     add_work(last.iterations, report);
     for (int j = 0; j < last.sources; ++j) {
         CgReport &own = report.sources[open_[j]];
         own.recursion_residual = std::sqrt(last.rr[j] / source_rr_[open_[j]]) * last.scale[j];
         own.steps += last.iterations, own.iterations += last.iterations;
-        own.steps_in_half += sloppy_->spec().spinor == Precision::half ? last.iterations : 0;
+        own.steps_in_precise += level_ == top_.get() ? last.iterations : 0;
+        own.steps_in_half += level_->A->spec().spinor == Precision::half ? last.iterations : 0;
     }
     return last.stop;
 }
@@ -213,24 +232,25 @@ void BlockCgSolver::put_head(const Open &open, const SourcesReport &report) {
     head.sources = static_cast<int>(open.size());
     head.lock_step = limits_.together == Together::lock_step;
     head.iteration_limit = steps_left(open.front(), report);
-    const auto tolerance = [&](int k) { return limits_.tolerances[k]; };
+    const double down = level_ == top_.get() ? ladder::go_down_at(ladder::Masses::several, Precision::single) : 1;
+    const auto tolerance = [&](int k) { return down * limits_.tolerances[k]; };
     const bool differ =
         std::any_of(open.begin(), open.end(), [&](int k) { return tolerance(k) != tolerance(open[0]); });
-    head.leave = differ ? far_from_target : INFINITY;
+    head.leave = differ && level_ == sloppy_.get() ? far_from_target : INFINITY;
     head.shift = limits_.shift;
-    head.sign = sloppy_->sign();
-    head.stall = stall_after(sloppy_->lowest(limits_.shift));
-    const Precision p = sloppy_->spec().spinor;
+    head.sign = level_->A->sign();
+    head.stall = stall_after(level_->A->lowest(limits_.shift));
+    const Precision p = level_->A->spec().spinor;
     head.weakest = weakest_pivot(p);
     double over_target = 0;
     for (const int k : open)
         over_target = std::fmax(over_target, report.sources[k].true_residual / tolerance(k));
     const double delta =
         limits_.reliable_delta > 0 ? limits_.reliable_delta : ladder::reliable_delta_of_several(p, over_target);
-    head.reliable_factor = sloppy_->spec() == full_->spec() ? 0 : delta * delta;
+    head.reliable_factor = level_->A->spec() == full_->spec() ? 0 : delta * delta;
     for (int j = 0; j < head.sources; ++j) {
         const int k = open[j];
-        const double target = limits_.tolerances[k] / scale_[k];
+        const double target = tolerance(k) / scale_[k];
         head.target_rr[j] = 0.8 * target * target * source_rr_[k];
         head.iteration_limit = std::min(head.iteration_limit, steps_left(k, report));
         head.place[j] = k;
@@ -239,29 +259,29 @@ void BlockCgSolver::put_head(const Open &open, const SourcesReport &report) {
     device_.copy_to_device(state_.data(), &head, sizeof head);
 }
 
-// Turns the residuals in r_ into an orthonormal basis.
+// Turns the residuals in level_->r into an orthonormal basis.
 void BlockCgSolver::orthonormalize() {
     BlockState *const state = state_.data();
-    const SpinorBlock r = some(r_);
+    const SpinorBlock r = some(level_->r);
     gram_of_all_ranks(r, r, state->r_r);
     block_start(device_, state);
     rotate(device_, r, state->basis, r);
 }
 
-// The first directions are the residuals r_.
+// The first directions are the residuals level_->r.
 void BlockCgSolver::start(const Open &open, const SourcesReport &report) {
     open_ = open;
     put_head(open, report);
     orthonormalize();
-    const SpinorBlock r = some(r_), p = some(p_[0]);
+    const SpinorBlock r = some(level_->r), p = some(level_->p[0]);
     device_.copy_on_device(p.data, r.data, p.bytes());
 }
 
-// r_ holds true residuals of the sources `open`, which are some of those that iterated before. Makes directions that
-// are conjugate to the last ones.
+// level_->r holds true residuals of the sources `open`, which are some of those that iterated before. Makes directions
+// that are conjugate to the last ones.
 void BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
     BlockState *const state = state_.data();
-    const SpinorBlock before = some(p_[last_]), ap = some(ap_);
+    const SpinorBlock before = some(level_->p[level_->last]), ap = some(level_->ap);
     BlockRedirect how{};
     how.directions = static_cast<int>(open_.size());
     how.sources = static_cast<int>(open.size());
@@ -269,7 +289,7 @@ void BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
         how.from[j] = static_cast<int>(std::find(open_.begin(), open_.end(), open[j]) - open_.begin());
     open_ = open;
     put_head(open, report);
-    const SpinorBlock r = some(r_), p = some(p_[0]), moved = some(p_[last_ == 0 ? 1 : 0]);
+    const SpinorBlock r = some(level_->r), p = some(level_->p[0]), moved = some(level_->p[level_->last == 0 ? 1 : 0]);
     orthonormalize();
     gram_of_all_ranks(ap, r, state->ap_r);
     block_redirect(device_, state, how);
@@ -279,6 +299,34 @@ void BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
     ++report.reliable_updates;
     for (const int k : open)
         ++report.sources[k].reliable_updates;
+}
+
+// Whether so many sources are to start in double and go down to single later. If so, allocates the vectors for it.
+// Returns false if memory does not suffice.
+bool BlockCgSolver::prepare_descent(int sources) {
+    if (limits_.together != Together::block || sources < ladder::descend_together_from || !full_->takes_several() ||
+        !ladder::must_descend(*full_, *full_, sloppy_->A->spec().spinor, limits_.shift, ladder::descend_together_above))
+        return false;
+    try {
+        if (!top_)
+            device_.agree("memory for the descent", [&] { top_ = make_level(full_, b_.sources()); });
+    } catch (const Error &error) {
+        if (error.status() != Status::no_memory)
+            throw;
+    }
+    return top_ != nullptr;
+}
+
+// Goes from double to the precision below. The next directions will be conjugate to the same ones as in double.
+void BlockCgSolver::go_down() {
+    Level &from = *level_;
+    level_ = sloppy_.get();
+    level_->last = 1; // p[0] is for the next directions
+    SourceScales as_they_are{};
+    for (int j = 0; j < int(open_.size()); ++j)
+        as_they_are.scale[j] = 1, as_they_are.from[j] = j;
+    convert_sources(device_, from.p[from.last], some(level_->p[level_->last]), as_they_are, nullptr);
+    convert_sources(device_, from.ap, some(level_->ap), as_they_are, nullptr);
 }
 
 // ---- a solve ------------------------------------------------------------------------------------------------------
@@ -305,8 +353,8 @@ BlockCgSolver::Open BlockCgSolver::load_sources(SourcesReport &report) {
     return open;
 }
 
-// Computes b - A x of the sources `open`, one behind the other in residual_, and puts them in units of scale_ into r_.
-// Returns |b - A x|^2. of_zero: all x are zero.
+// Computes b - A x of the sources `open`, one behind the other in residual_, and puts them in units of scale_ into
+// level_->r. Returns |b - A x|^2. of_zero: all x are zero.
 std::vector<double> BlockCgSolver::true_residuals(const Open &open, bool of_zero) {
     const int count = static_cast<int>(open.size()), most = full_->takes_several() ? count : 1;
     for (int done = 0, some = 1; done < count; done += some, some = 1) {
@@ -323,14 +371,14 @@ std::vector<double> BlockCgSolver::true_residuals(const Open &open, bool of_zero
     SourceScales how{};
     for (int j = 0; j < count; ++j)
         how.scale[j] = scale_[open[j]] > 0 ? 1 / scale_[open[j]] : 0, how.from[j] = j;
-    convert_sources(device_, residual_, r_.block().first(count), how, sums_.data());
+    convert_sources(device_, residual_, level_->r.block().first(count), how, sums_.data());
     std::vector<double> rr(count);
     device_.copy_to_host(rr.data(), sums_.data(), count * sizeof rr[0]);
     return rr;
 }
 
-// Returns the sources that have not reached their tolerance, and puts their residuals into r_. Those that have no steps
-// left go to `stopped` instead. stop: why the last steps ended. If they ended because one source was done
+// Returns the sources that have not reached their tolerance, and puts their residuals into level_->r. Those that have
+// no steps left go to `stopped` instead. stop: why the last steps ended. If they ended because one source was done
 // (source_done), a residual that has not fallen much does not count as a failure of the others.
 BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, bool of_zero, CgStop stop, SourcesReport &report,
                                               Open &stopped) {
@@ -360,7 +408,7 @@ BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, bool of_zero, Cg
         left.push_back(k);
     }
     if (!in_place && !left.empty())
-        convert_sources(device_, residual_, r_.block().first(static_cast<int>(left.size())), how, nullptr);
+        convert_sources(device_, residual_, level_->r.block().first(static_cast<int>(left.size())), how, nullptr);
     return left;
 }
 
@@ -384,7 +432,7 @@ void BlockCgSolver::solve_alone(int k, const CgProgress &progress, SourcesReport
     report.flops += own.flops;
     report.bytes += own.bytes;
     own.steps += before.steps, own.iterations += before.iterations;
-    own.steps_in_half += before.steps_in_half;
+    own.steps_in_precise += before.steps_in_precise, own.steps_in_half += before.steps_in_half;
     own.reliable_updates += before.reliable_updates;
 }
 
@@ -401,6 +449,7 @@ SourcesReport BlockCgSolver::solve(const SourcesLimits &limits, const CgProgress
     if (!together)
         alone = std::exchange(open, {});
     CgStop stop = CgStop::running;
+    level_ = prepare_descent(static_cast<int>(open.size())) ? top_.get() : sloppy_.get();
     for (bool first = true; !open.empty(); first = false) {
         open = still_open(open, first && limits_.zero_guesses, stop, report, alone);
         const bool stuck = std::any_of(open.begin(), open.end(), [&](int k) {
@@ -415,6 +464,8 @@ SourcesReport BlockCgSolver::solve(const SourcesLimits &limits, const CgProgress
             else
                 update_reliably(open, report);
             stop = iterate(!first, progress, report);
+            if (level_ == top_.get() && stop == CgStop::target)
+                go_down();
         }
     }
     for (const int k : alone)

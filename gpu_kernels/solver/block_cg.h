@@ -4,12 +4,12 @@
 //              the lighter the mass
 //   lock_step  each source in its own; the steps of a solve for each
 //
-// The sloppy precision iterates. When all residuals have fallen by reliable_delta, they are recomputed in double from
-// the links as handed over. The iteration goes on in directions that are conjugate to the last ones. A source that has
-// reached its tolerance or its limit of iterations is left out from then on. If tolerances differ, residuals are also
-// recomputed as soon as one source is done and another is far from its tolerance. Two kinds of sources are solved alone
-// by conjugate gradient (cg.h), from the solution so far: those whose residual no longer falls, and those with a
-// tolerance for the relative residual.
+// The sloppy precision iterates; many sources of a very light mass start in double (precision_ladder.h). When all
+// residuals have fallen by reliable_delta, they are recomputed in double from the links as handed over. The iteration
+// goes on in directions that are conjugate to the last ones. A source that has reached its tolerance or its limit of
+// iterations is left out from then on. If tolerances differ, residuals are also recomputed as soon as one source is
+// done and another is far from its tolerance. Two kinds of sources are solved alone by conjugate gradient (cg.h), from
+// the solution so far: those whose residual no longer falls, and those with a tolerance for the relative residual.
 #pragma once
 #include "gpu_kernels/blas/block_steps.h"
 #include "gpu_kernels/solver/cg.h"
@@ -54,7 +54,7 @@ class BlockCgSolver {
     BlockCgSolver(Device &, const Operator &full, const Operator &sloppy, int sources, CgSolver &single);
 
     int sources() const { return b_.sources(); } // the most that there is room for
-    const OperatorSpec &spec() const { return sloppy_->spec(); }
+    const OperatorSpec &spec() const { return sloppy_->A->spec(); }
     const SpinorBlock &all_sources() const { return b_; }
     const SpinorBlock &all_solutions() const { return x_; }
     SpinorBlock source(int k) const { return b_[k]; }   // double, to be filled before solve
@@ -68,16 +68,29 @@ class BlockCgSolver {
 
     // Bytes that a solver allocates, its single one not included.
     static size_t workspace_bytes(const Geometry &, const OperatorSpec &sloppy, int sources, int components = 1);
+    // What a solve of staggered fermions adds if it starts in double.
+    static size_t later_bytes(const Geometry &, const OperatorSpec &sloppy, int sources);
 
   private:
     // Sources that iterate together, in the order of their fields: numbers among all.
     using Open = std::vector<int>;
+    // A precision that iterates: its vectors and its recorded launches.
+    struct Level {
+        Operator A;
+        SpinorField r, p[cg_kept_steps], ap, between;
+        std::unique_ptr<ChunkLoop> loops[most_block + 1]; // index: how many sources iterate together
+        double shift_of_loops = 0;                        // with which they were recorded
+        int last = 0;                                     // index in p of the directions of the last step
+    };
+    std::unique_ptr<Level> make_level(const Operator &, int sources) const;
     Open load_sources(SourcesReport &);
     std::vector<double> true_residuals(const Open &, bool of_zero);
     Open still_open(const Open &, bool of_zero, CgStop, SourcesReport &, Open &stopped);
     void put_head(const Open &, const SourcesReport &);
     void start(const Open &, const SourcesReport &);
     void update_reliably(const Open &, SourcesReport &);
+    bool prepare_descent(int sources);
+    void go_down();
     CgStop iterate(bool after_update, const CgProgress &, SourcesReport &);
     void solve_alone(int source, const CgProgress &, SourcesReport &);
     void orthonormalize();
@@ -94,21 +107,19 @@ class BlockCgSolver {
     }
 
     Device &device_;
-    Operator full_, sloppy_;
+    Operator full_;
     CgSolver &single_;
     SpinorField b_, x_, residual_, full_between_; // double
-    SpinorField r_, p_[cg_kept_steps], ap_, between_;
+    std::unique_ptr<Level> sloppy_, top_;         // top_: in double; made when a solve first starts there
+    Level *level_ = nullptr;                      // that iterates now
     DeviceArray<BlockState> state_;
     DeviceArray<double> gram_room_, sums_;
-    std::unique_ptr<ChunkLoop> loops_[most_block + 1]; // index: how many sources iterate together
-    double shift_of_loops_ = 0;                        // with which they were recorded
-    Open open_;                                        // the sources that iterate now
+    Open open_; // the sources that iterate now
     // For each source: |b|^2; the smallest |b - A x|^2 so far; how many true residuals in a row were no smaller; and
     // the unit of its vectors (a vector here times scale_ is the vector of the caller's system).
     std::vector<double> source_rr_, best_rr_;
     std::vector<int> without_gain_;
     std::vector<double> scale_;
-    int last_ = 0; // index in p_ of the directions of the last step
     SourcesLimits limits_;
 };
 
