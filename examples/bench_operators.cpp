@@ -67,6 +67,11 @@ class Laplace : Operators {
             {t, double(sources * laplace_flops(directions, Epilogue::plain, sites)),
              bytes(p, reals, directions, Epilogue::plain, sites, sources)},
             down(out[0]), reference::vector_to_milc<double>(lattice_, wanted), times_measured * measured[index(p)]);
+        if (sources == 1) {
+            const size_t written = spinor_bytes(p) * sites;
+            plain_row(format("as Laplace %d directions %d", directions, reals), p,
+                      size_t(bytes(p, reals, directions, Epilogue::plain, sites, 1)) - written, written);
+        }
     }
     // r - alpha (p - D in), with alpha 1: what follows the second D of an iteration.
     void step(Precision p, int reals, int directions, const reference::Fermion &sum) {

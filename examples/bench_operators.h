@@ -1,7 +1,9 @@
 // What the operators of bench_operators.cpp and bench_wilson.cpp share.
 #pragma once
 #include "examples/bench.h"
+#include "examples/bench_stream.h"
 #include "reorder/resident_links.h"
+#include <cstring>
 #include <functional>
 
 namespace examples {
@@ -40,6 +42,30 @@ class Operators {
     void row(const Operation &operation, const Cost &cost, const Reals &made, const Reals &wanted, double tolerance) {
         bench_.table.row(operation, cost, difference(bench_.ranks, made, wanted, 6 * size_t(geometry_.sites(0))),
                          tolerance);
+    }
+    // After a row: a plain kernel that reads and writes as many bytes, in the fastest of its launch shapes. It is the
+    // limit with the start and the end of a launch in it.
+    void plain_row(const std::string &what, milcgpu::Precision p, size_t read, size_t written) {
+        if (!device().on_gpu() || bench_.settings.sweep_shapes)
+            return;
+        read = (read + 15) / 16 * 16, written = (written + 15) / 16 * 16;
+        std::vector<uint32_t> words(read / sizeof(uint32_t)), back(written / sizeof(uint32_t));
+        for (size_t k = 0; k < words.size(); ++k)
+            words[k] = static_cast<uint32_t>(k) * 2654435761u + 1;
+        const milcgpu::DeviceArray<unsigned char> from(device(), read, "bench"), to(device(), written, "bench");
+        const milcgpu::DeviceArray<uint32_t> aside(device(), most_stream_blocks, "bench");
+        device().copy_to_device(from.data(), words.data(), read);
+        double fastest = INFINITY, wrong = 0;
+        for (int shape = 0; shape < stream_shapes; ++shape) {
+            device().fill_zero(to.data(), written);
+            fastest = std::fmin(
+                fastest, seconds([&] {
+                    plain_write(device(), shape, {from.data(), read}, {to.data(), written}, false, aside.data());
+                }));
+            device().copy_to_host(back.data(), to.data(), written);
+            wrong += std::memcmp(back.data(), words.data(), written) != 0;
+        }
+        bench_.table.row({"plain", what, name(p)}, {fastest, 0, double(read + written)}, wrong, 0);
     }
     milcgpu::SpinorField up(const reference::Fermion &field, int parity, milcgpu::Precision p, int sources = 1) {
         milcgpu::SpinorField to(device(), p, geometry_, parity, "bench", sources);

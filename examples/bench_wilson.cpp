@@ -111,6 +111,11 @@ class Wilson : Operators {
                          {t, double(sources * wilson_flops(end, clover, sites)),
                           double(wilson_bytes(p, p, reals, end, clover, sites, sources))},
                          apart(wilson_down(out[sources - 1]), wanted), times_measured * measured[index(p)]);
+        if (hop && !clover && sources == 1) {
+            const size_t written = 4 * spinor_bytes(p) * sites;
+            plain_row(format("as Wilson %d", reals), p, wilson_bytes(p, p, reals, end, clover, sites, 1) - written,
+                      written);
+        }
     }
 
     // Of the even-odd system, from fields on the device; the time of a step, evaluations included. Solutions are held
