@@ -144,17 +144,45 @@ template <Precision p, int reals> struct Link {
     // acc -= L^dag x
     template <class T> MILCGPU_HD void subtract_backward(Vector<T> &acc, const Vector<T> &x) const {
         if constexpr (pivoted) {
+            acc = acc - backward(x);
+        } else if constexpr (reals == 18) {
+            adjoint_multiply_subtract(acc, convert<T>(u), x);
+        } else {
+            adjoint_multiply_subtract(acc, convert<T>(u), Vector<T>{{x.c[0], x.c[1], times_conj_det(x.c[2])}});
+        }
+    }
+
+    // L x and L^dag x. Where row 0 and column 0 are all that is known, no number is added to 0.
+    template <class T> MILCGPU_HD Vector<T> forward(const Vector<T> &x) const {
+        if constexpr (pivoted) {
+            const Pivoted<T> v(*this);
+            const Vector<T> y = exchange(x, with_0, with_1);
+            const Complex<T> p_ = plus(v.a2 * y.c[1], v.a3, y.c[2]);
+            const Complex<T> q = minus(conj(v.a2) * y.c[2], conj(v.a3), y.c[1]);
+            const Complex<T> w = minus(y.c[0], convert<T>(f), p_), g = times_det(q);
+            return {{plus(p_, v.a1, y.c[0]), plus(v.b1 * w, conj(v.c1), g), minus(v.c1 * w, conj(v.b1), g)}};
+        } else {
+            Vector<T> sum = {};
+            add_forward(sum, x);
+            return sum;
+        }
+    }
+    template <class T> MILCGPU_HD Vector<T> backward(const Vector<T> &x) const {
+        if constexpr (pivoted) {
             const Pivoted<T> v(*this);
             const Complex<T> w = plus(conj(v.b1) * x.c[1], conj(v.c1), x.c[2]);
             const Complex<T> h = minus(v.c1 * x.c[1], v.b1, x.c[2]);
             const Complex<T> p_ = minus(x.c[0], conj(convert<T>(f)), w), q = times_conj_det(h);
             const Vector<T> y = {
                 {plus(w, conj(v.a1), x.c[0]), minus(conj(v.a2) * p_, v.a3, q), plus(conj(v.a3) * p_, v.a2, q)}};
-            acc = acc - exchange(y, with_0, with_1);
-        } else if constexpr (reals == 18) {
-            adjoint_multiply_subtract(acc, convert<T>(u), x);
+            return exchange(y, with_0, with_1);
         } else {
-            adjoint_multiply_subtract(acc, convert<T>(u), Vector<T>{{x.c[0], x.c[1], times_conj_det(x.c[2])}});
+            Vector<T> sum = {};
+            subtract_backward(sum, x);
+            MILCGPU_UNROLL
+            for (int k = 0; k < 3; ++k)
+                sum.c[k] = {-sum.c[k].re, -sum.c[k].im};
+            return sum;
         }
     }
 

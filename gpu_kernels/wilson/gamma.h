@@ -46,14 +46,14 @@ template <class T> struct GammaSigns {
     MILCGPU_HD GammaSigns(int mu, T s) : first(mu == 1 ? -s : s), second(mu == 2 ? -s : s) {}
 };
 
-// sum +-= (plus: +) the spinor whose upper half is h and whose lower half is s G_mu^dag h; in the order of mu.
-template <int power, bool plus, class T>
+// sum += the spinor whose upper half is h and whose lower half is s G_mu^dag h; in the order of mu.
+template <int power, class T>
 MILCGPU_HD void add_both_halves(WilsonVector<T> &sum, const HalfWilsonVector<T> &h, const GammaSigns<T> &s) {
     constexpr int back = (4 - power) % 4;
-    sum.d[0] = plus ? sum.d[0] + h.d[0] : sum.d[0] - h.d[0];
-    sum.d[1] = plus ? sum.d[1] + h.d[1] : sum.d[1] - h.d[1];
-    sum.d[2] = add_turned<back>(sum.d[2], plus ? s.first : -s.first, h.d[0]);
-    sum.d[3] = add_turned<back>(sum.d[3], plus ? s.second : -s.second, h.d[1]);
+    sum.d[0] = sum.d[0] + h.d[0];
+    sum.d[1] = sum.d[1] + h.d[1];
+    sum.d[2] = add_turned<back>(sum.d[2], s.first, h.d[0]);
+    sum.d[3] = add_turned<back>(sum.d[3], s.second, h.d[1]);
 }
 
 } // namespace milcgpu

@@ -124,14 +124,11 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
                 return ghosts.load(at);
         return projected<power>(mu, from, at, GammaSigns<Real>(mu, sign));
     }
-    // And of the one behind: that of - U^dag (1 - s gamma_mu) psi, with its link.
+    // And of the one behind: that of U^dag (1 - s gamma_mu) psi, with its link.
     template <int power>
     MILCGPU_HD HalfWilsonVector<Real> half_behind(int mu, const unsigned char *from, int at, const LinkOf &u) const {
         const HalfWilsonVector<Real> h = projected<power>(mu, from, at, GammaSigns<Real>(mu, -sign));
-        HalfWilsonVector<Real> moved = {};
-        u.subtract_backward(moved.d[0], h.d[0]);
-        u.subtract_backward(moved.d[1], h.d[1]);
-        return moved;
+        return {{u.backward(h.d[0]), u.backward(h.d[1])}};
     }
 
     // Of a site in directions 2 pair and 2 pair + 1, which have one order: where its neighbours are.
@@ -163,19 +160,16 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
         MILCGPU_UNROLL
         for (int r = 0; r < count; ++r) {
             const HalfWilsonVector<Real> h = half_ahead<power>(mu, from[r], forward);
-            HalfWilsonVector<Real> moved = {};
-            ahead.add_forward(moved.d[0], h.d[0]);
-            ahead.add_forward(moved.d[1], h.d[1]);
-            add_both_halves<power, true>(sum[r], moved, signs);
+            add_both_halves<power>(sum[r], {{ahead.forward(h.d[0]), ahead.forward(h.d[1])}}, signs);
         }
         const GammaSigns<Real> opposite(mu, -sign);
         if constexpr (std::is_same<Where, CutLattice>::value)
             if (is_ghost(mu, backward))
-                return add_both_halves<power, false>(sum[0], ghosts.load(backward), opposite);
+                return add_both_halves<power>(sum[0], ghosts.load(backward), opposite);
         const LinkOf behind(loaded != nullptr ? loaded->behind : load_raw(1, mu, backward));
         MILCGPU_UNROLL
         for (int r = 0; r < count; ++r)
-            add_both_halves<power, false>(sum[r], half_behind<power>(mu, from[r], backward, behind), opposite);
+            add_both_halves<power>(sum[r], half_behind<power>(mu, from[r], backward, behind), opposite);
     }
     // Directions 2 pair and 2 pair + 1. loaded: the links of the first, or nullptr.
     template <int count>
@@ -221,9 +215,10 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
         Near near;
         Links links;
     };
-    MILCGPU_HD PreparedPair prepare_pair(int i, int pair) const {
+    MILCGPU_HD Near near_pair(int i, int pair) const { return near(lattice.site(parity, i), pair); }
+    MILCGPU_HD PreparedPair prepare_pair(int i, int pair, const Near &near) const {
         PreparedPair made;
-        made.near = near(lattice.site(parity, i), pair);
+        made.near = near;
         if constexpr (loads_both)
             made.links = load_links(2 * pair, i, made.near.backward[0]);
         return made;
@@ -420,11 +415,12 @@ struct StoreDots {
 // registers of a thread (of 256 threads; in pairs of 128, as they have), and whether two threads share a site. Several
 // sources: blocks of 256 threads that must fit, and sources a thread.
 // by_side: blocks of 128 threads that must fit where the hop is done in pairs by the sides of the L2 cache; 0: it is
-// not.
-template <int block_, int min_blocks_, bool in_pairs_, int min_blocks_of_sources_, int together_, int by_side_ = 0>
+// not. whole: see there (reduce_pairs.h).
+template <int block_, int min_blocks_, bool in_pairs_, int min_blocks_of_sources_, int together_, int by_side_ = 0,
+          bool whole_ = false>
 struct WilsonShape {
     static constexpr int block = block_, min_blocks = min_blocks_, by_side = by_side_;
-    static constexpr bool in_pairs = in_pairs_;
+    static constexpr bool in_pairs = in_pairs_, whole = whole_;
     static constexpr int min_blocks_of_sources = min_blocks_of_sources_, together = together_;
 };
 
@@ -441,8 +437,8 @@ void launch_wilson_one(Device &device, const WilsonCall &call, Epilogue epilogue
             const double a_site =
                 8.0 * link_bytes(Spinor::precision, reals) + 2.0 * spins * StoredSpinor<Spinor>::bytes;
             if (device.on_gpu() && call.clover == nullptr &&
-                launch_in_pairs_by_side<Shape::by_side>(device, sites, a_site * sites / call.lattice.extent[3], body,
-                                                        how, call.links_at_rest, pending))
+                launch_in_pairs_by_side<Shape::by_side, Shape::whole>(
+                    device, sites, a_site * sites / call.lattice.extent[3], body, how, call.links_at_rest, pending))
                 return;
         }
         if constexpr (Shape::in_pairs)
@@ -564,7 +560,7 @@ void add_wilson_row(std::vector<WilsonKernel> &table, const char *file) {
 // Otherwise 2 blocks of 256 threads an SM leave 128 registers. In half links are 16-bit fixed point, spinors an
 // exponent a colour vector; arithmetic is in single.
 template <class Where> void double_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    using Shape = WilsonShape<128, 3, true, 1, 1, 3>;
+    using Shape = WilsonShape<128, 3, true, 1, 1, 3, true>;
     add_wilson_row<Where, SpinorDouble, 18, WilsonShape<128, 3, true, 1, 1>>(table, file);
     add_wilson_row<Where, SpinorDouble, 12, Shape>(table, file);
     add_wilson_row<Where, SpinorDouble, 8, Shape>(table, file);
@@ -572,7 +568,7 @@ template <class Where> void double_wilson_rows(std::vector<WilsonKernel> &table,
 template <class Where> void single_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
     add_wilson_row<Where, SpinorSingle, 18, WilsonShape<128, 4, true, 2, 2, 4>>(table, file);
     add_wilson_row<Where, SpinorSingle, 12, WilsonShape<128, 4, true, 2, 2, 4>>(table, file);
-    add_wilson_row<Where, SpinorSingle, 8, WilsonShape<64, 2, false, 2, 2, 4>>(table, file);
+    add_wilson_row<Where, SpinorSingle, 8, WilsonShape<64, 2, false, 2, 2, 4, true>>(table, file);
 }
 template <class Where> void half_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
     add_wilson_row<Where, SpinorHalf, 18, WilsonShape<64, 2, false, 2, 2>>(table, file);
