@@ -10,6 +10,13 @@ __device__ __forceinline__ void copy_ahead(uint4 *shared, const unsigned char *f
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid) : "memory");
 }
+// 16 bytes, or zeros where there are none. It takes fewer instructions than a number of bytes.
+__device__ __forceinline__ void copy_ahead_if(unsigned shared, const unsigned char *from, bool there) {
+    asm volatile("{\n.reg .pred none;\nsetp.eq.u32 none, %2, 0;\n"
+                 "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, none;\n}" ::"r"(shared),
+                 "l"(from), "r"(unsigned(there))
+                 : "memory");
+}
 // A word of `bytes`: 16, 8 or 4.
 template <int bytes> __device__ __forceinline__ void copy_word_ahead(void *shared, const void *from) {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));

@@ -7,7 +7,8 @@
 // - four for 32 x 32 in double, which leave no registers for a third sum.
 // - Fields with themselves: Re is symmetric, and Im is a d less its transpose. So 16 fields take ten products of 8 x 8
 //   tiles instead of twelve, and no sums of factors.
-// - Up to 8 fields are no work: real and imaginary parts are rows of their own. Up to 4 do without the matrix units.
+// - Up to 8 fields are no work: real and imaginary parts are rows of their own, and so are those of 12 fields with
+//   themselves (six products). Up to 4 do without the matrix units.
 //
 // Sums: a warp over its steps in order, the warps of a block in order, the blocks in order (sum_slices).
 #include "gpu_kernels/blas/for_precision.h"
@@ -55,6 +56,10 @@ template <int half, int bit, int n> __device__ __forceinline__ void add_over_lan
 }
 // same: re of the matrix and, below the diagonal, im of what is above; else re, im.
 template <bool same> constexpr int numbers_of_few = same ? few *few : 2 * few *few;
+// The next chunks wait in registers, or for two sides of single precision in shared memory, two stages of them.
+template <class S, bool same> constexpr bool few_in_ring = S::precision == Precision::single && !same;
+template <class S, bool same>
+constexpr int few_bytes = few_in_ring<S, same> ? 2 * 2 * few * 16 * cuda::dense_threads : 0;
 template <class S, bool same>
 __global__ void __launch_bounds__(cuda::dense_threads, 2)
     gram_of_few(const cuda::DenseView x, const cuda::DenseView y, const int *gate, double *sums) {
@@ -68,28 +73,43 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
     int chunk = blockIdx.x / Chunk::stripes * cuda::dense_threads + threadIdx.x;
     const unsigned char *x_next = x.data + stripe * x.stripe_bytes + size_t(chunk) * Chunk::bytes;
     const unsigned char *y_next = y.data + stripe * y.stripe_bytes + size_t(chunk) * Chunk::bytes;
-    int left = x.sites - chunk * Chunk::sites; // sites from the next chunk on
+    int left = x.sites - chunk * Chunk::sites;   // sites from the next chunk on
+    extern __shared__ uint4 ring[];              // [stage][field][thread]
+    const auto in_ring = [&](int stage, int k) { // of this thread
+        return ring + (stage * fields + k) * cuda::dense_threads + threadIdx.x;
+    };
+    int filled = 0, taken = 0; // stages
     uint4 next[fields];
     const auto load = [&] {
         MILCGPU_UNROLL
         for (int k = 0; k < fields; ++k) {
             const cuda::DenseView &of = k < few ? x : y;
-            next[k] = left > 0 && k % few < of.sources
-                          ? *reinterpret_cast<const uint4 *>((k < few ? x_next : y_next) + k % few * of.source_bytes)
-                          : uint4{};
-            if (left < Chunk::sites && left > 0) // in single precision, half of a chunk
-                next[k].z = next[k].w = 0;
+            const unsigned char *const from = (k < few ? x_next : y_next) + k % few * of.source_bytes;
+            const bool there = left > 0 && k % few < of.sources;
+            if (few_in_ring<S, same>) {
+                cuda::copy_ahead(in_ring(filled, k), from, there ? Chunk::valid(left) : 0);
+            } else {
+                next[k] = there ? *reinterpret_cast<const uint4 *>(from) : uint4{};
+                if (left < Chunk::sites && left > 0) // in single precision, half of a chunk
+                    next[k].z = next[k].w = 0;
+            }
         }
+        if (few_in_ring<S, same>)
+            cuda::end_of_stage(), filled ^= 1;
         left -= apart * Chunk::sites, x_next += size_t(apart) * Chunk::bytes, y_next += size_t(apart) * Chunk::bytes;
     };
     load();
     double sum[numbers] = {};
     for (; chunk < chunks; chunk += apart) {
+        if (few_in_ring<S, same>)
+            cuda::wait_for_stage<0>();
         uint4 raw[fields];
         MILCGPU_UNROLL
         for (int k = 0; k < fields; ++k)
-            raw[k] = next[k];
-        load();
+            raw[k] = few_in_ring<S, same> ? *in_ring(taken, k) : next[k];
+        taken ^= 1;
+        if (!few_in_ring<S, same>)
+            load();
         Complex<double> v[fields][Chunk::numbers];
         MILCGPU_UNROLL
         for (int k = 0; k < fields; ++k) {
@@ -99,6 +119,8 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
             for (int l = 0; l < Chunk::numbers; ++l)
                 v[k][l] = convert<double>(of_chunk[l]);
         }
+        if (few_in_ring<S, same>)
+            load();
         MILCGPU_UNROLL
         for (int l = 0; l < Chunk::numbers; ++l)
             MILCGPU_UNROLL
@@ -185,19 +207,27 @@ template <class S, int fours_, bool same_> struct Gram {
     static constexpr GramBlock block = GramBlock(tiles, column_tiles);
     static constexpr int fours = fours_, y_fours = same ? 0 : column_tiles < tiles ? fours / 2 : fours;
     // Real and imaginary parts as rows of their own, for which no sums are needed: up to 8 fields, and same up to 16.
-    static constexpr bool of_parts = tiles == 1 || (tiles == 2 && same);
+    // 12 fields have 24 of them, a tile of real parts, one of four real and four imaginary parts, one of imaginary
+    // parts.
+    static constexpr bool of_parts = tiles == 1 || (tiles == 2 && same), of_24 = fours_ == 3 && same;
     static constexpr int warps = cuda::dense_warps, threads = cuda::dense_threads;
     static constexpr int blocks = tiles == 1 && S::precision != Precision::double_ ? 2 : 1; // on a processor
     static constexpr int slices = 132 * blocks / (tiles / column_tiles);
     static_assert(slices <= most_slices(tiles) && slices % 3 == 0); // each of up to three stripes has as many warps
-    // The ring of stages that are copied ahead.
+    // The ring of stages that are copied ahead. In single and half precision 48 KB on their way to a processor, or two
+    // stages, are faster than more.
+    static constexpr bool in_double = S::precision == Precision::double_;
     static constexpr int lines = (fours + y_fours) * step_chunks / 8; // of a stage: four fields each
     static constexpr int stage_bytes = warps * lines * 32 * 16;
-    static constexpr int room = (blocks == 2 ? 96 : 160) * 1024;
-    static constexpr int stages = room / stage_bytes < 8 ? room / stage_bytes : 8;
-    static constexpr int bytes = stages * stage_bytes;
-    static constexpr int sums_apart = bytes / warps / int(sizeof(double)); // each warp's sums are in its own ring
-    static_assert(block.numbers() <= sums_apart);
+    static constexpr int most_stages = in_double ? 160 * 1024 / stage_bytes : 1 + 48 * 1024 / (blocks * stage_bytes);
+    static constexpr int stages = std::min(8, in_double ? most_stages : std::max(3, most_stages));
+    // At the end each warp's sums are in its ring. What is asked for besides keeps more blocks than wanted from a
+    // processor, where another would have none.
+    static constexpr int sum_bytes = block.numbers() * int(sizeof(double)) * warps;
+    static constexpr int least_bytes = (blocks == 2 ? 77 : 115) * 1024;
+    static constexpr int bytes = std::max({stages * stage_bytes, sum_bytes, least_bytes});
+    static constexpr int of_warp = bytes / warps, sums_apart = of_warp / int(sizeof(double));
+    static_assert(of_warp % 128 == 0);
     static constexpr int pieces = of_half ? 5 : tiles / 2 * column_tiles;
     static __device__ constexpr int row_of(int piece, int which) {
         constexpr int above[5][2] = {{0, 2}, {0, 1}, {1, 2}, {0, 1}, {2, 3}};
@@ -208,7 +238,7 @@ template <class S, int fours_, bool same_> struct Gram {
         return of_half ? above[piece] : piece % column_tiles;
     }
     static constexpr int of_piece = products == 4 ? 2 : 3; // sums
-    static constexpr int sums = of_parts ? 2 * tiles : of_piece * pieces;
+    static constexpr int sums = of_24 ? 3 : of_parts ? 2 * tiles : of_piece * pieces;
 };
 
 template <class G>
@@ -242,7 +272,7 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
         y.data + y_first * y.source_bytes + stripe * (y.stripe_bytes - x.stripe_bytes) + start;
     // Lines of eight chunks, a field each; in every other one the halves change places, which gives a warp's reads all
     // banks.
-    uint4 *const mine = ring + warp * G::stages * G::lines * 32, *const filled = mine + (lane ^ (lane / 8 % 2 * 4));
+    uint4 *const mine = ring + warp * (G::of_warp / 16), *const filled = mine + (lane ^ (lane / 8 % 2 * 4));
 
     const auto copy_fields = [&](uint4 *to, int fours, const cuda::DenseView &from, const unsigned char *chunk,
                                  int source) {
@@ -274,15 +304,19 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
         // with four fields, rows from the fifth on are the others once more, and nothing of them is kept.
         constexpr bool of_one = Chunk::numbers == 2;
         constexpr int sets = of_one ? 2 : Chunk::numbers;
-        const auto take = [&](int field, int set, Pair &re, Pair &im) {
+        using Number = Complex<typename S::Real>;
+        const auto find = [&](int field, int set, Number &one, Number &two) {
             const uint4 *const chunk = lines + field * 8 + quad;
-            Complex<typename S::Real> v[2][Chunk::numbers];
+            Number v[2][Chunk::numbers];
             cuda::decode(S(), chunk[((of_one ? set : 0) ^ row % 2) * 4], v[0]);
             if (!of_one)
                 cuda::decode(S(), chunk[(1 ^ row % 2) * 4], v[1]);
-            const auto one = convert<double>(v[0][of_one ? 0 : set]);
-            const auto two = convert<double>(of_one ? v[0][Chunk::numbers - 1] : v[1][set]);
-            re = {one.re, two.re}, im = {one.im, two.im};
+            one = v[0][of_one ? 0 : set], two = of_one ? v[0][Chunk::numbers - 1] : v[1][set];
+        };
+        const auto take = [&](int field, int set, Pair &re, Pair &im) {
+            Number one, two;
+            find(field, set, one, two);
+            re = {double(one.re), double(two.re)}, im = {double(one.im), double(two.im)};
         };
         const auto field_of = [&](int tile) { return 8 * tile + (2 * tile + 1 == G::fours ? row % 4 : row); };
         const auto multiply = [&](int to, const Pair &a, const Pair &a_below, const Pair &b) {
@@ -290,57 +324,68 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
         };
         MILCGPU_UNROLL
         for (int set = 0; set < sets; ++set) {
-            Pair re[tiles], im[tiles], y_re[column_tiles], y_im[column_tiles];
-            MILCGPU_UNROLL
-            for (int t = 0; t < tiles; ++t)
-                take(field_of(t), set, re[t], im[t]);
-            MILCGPU_UNROLL
-            for (int t = 0; t < column_tiles; ++t)
-                if (same)
-                    y_re[t] = re[t], y_im[t] = im[t];
-                else
-                    take(4 * G::fours + field_of(t), set, y_re[t], y_im[t]);
-            if constexpr (tiles == 1) {
-                multiply(0, re[0], im[0], y_re[0]);
-                multiply(1, re[0], im[0], y_im[0]);
-            } else if constexpr (G::of_parts) { // re * re + im * im: columns of tile 1, then those of tile 0
-                multiply(0, re[0], re[1], re[1]);
-                multiply(0, im[0], im[1], im[1]);
-                multiply(1, re[0], im[0], re[0]);
-                multiply(2, im[0], re[1], im[0]);
-                multiply(3, re[0], re[1], im[1]);
-            } else if constexpr (G::products == 4) {
-                MILCGPU_UNROLL
-                for (int piece = 0; piece < G::pieces; ++piece) {
-                    const int r = G::row_of(piece, 0), below = G::row_of(piece, 1), c = G::column_of(piece);
-                    const auto minus = [](const Pair &v) -> Pair {
-                        return {cuda::negative(v.re), cuda::negative(v.im)};
-                    };
-                    multiply(2 * piece, re[r], re[below], y_re[c]);
-                    multiply(2 * piece + 1, re[r], re[below], y_im[c]);
-                    multiply(2 * piece, im[r], im[below], y_im[c]);
-                    multiply(2 * piece + 1, minus(im[r]), minus(im[below]), y_re[c]);
-                }
+            if constexpr (G::of_24) {
+                Pair re, im;
+                take(row, set, re, im);
+                Number one, two;
+                find(8 + row % 4, set, one, two);
+                const Pair middle = {double(row < 4 ? one.re : one.im), double(row < 4 ? two.re : two.im)};
+                multiply(0, re, im, re);
+                multiply(1, re, middle, middle);
+                multiply(2, middle, im, im);
             } else {
+                Pair re[tiles], im[tiles], y_re[column_tiles], y_im[column_tiles];
                 MILCGPU_UNROLL
-                for (int product = 0; product < 3; ++product) {
-                    const auto left_of = [&](int t) {
-                        return product == 0 ? re[t] : product == 1 ? im[t] : re[t] + im[t];
-                    };
-                    const auto right_of = [&](int t) {
-                        return product == 0 ? y_re[t] : product == 1 ? y_im[t] : y_im[t] - y_re[t];
-                    };
-                    Pair l[tiles], r[column_tiles];
+                for (int t = 0; t < tiles; ++t)
+                    take(field_of(t), set, re[t], im[t]);
+                MILCGPU_UNROLL
+                for (int t = 0; t < column_tiles; ++t)
+                    if (same)
+                        y_re[t] = re[t], y_im[t] = im[t];
+                    else
+                        take(4 * G::fours + field_of(t), set, y_re[t], y_im[t]);
+                if constexpr (tiles == 1) {
+                    multiply(0, re[0], im[0], y_re[0]);
+                    multiply(1, re[0], im[0], y_im[0]);
+                } else if constexpr (G::of_parts) { // re * re + im * im: columns of tile 1, then those of tile 0
+                    multiply(0, re[0], re[1], re[1]);
+                    multiply(0, im[0], im[1], im[1]);
+                    multiply(1, re[0], im[0], re[0]);
+                    multiply(2, im[0], re[1], im[0]);
+                    multiply(3, re[0], re[1], im[1]);
+                } else if constexpr (G::products == 4) {
                     MILCGPU_UNROLL
-                    for (int t = 0; t < tiles; ++t)
-                        l[t] = left_of(t);
+                    for (int piece = 0; piece < G::pieces; ++piece) {
+                        const int r = G::row_of(piece, 0), below = G::row_of(piece, 1), c = G::column_of(piece);
+                        const auto minus = [](const Pair &v) -> Pair {
+                            return {cuda::negative(v.re), cuda::negative(v.im)};
+                        };
+                        multiply(2 * piece, re[r], re[below], y_re[c]);
+                        multiply(2 * piece + 1, re[r], re[below], y_im[c]);
+                        multiply(2 * piece, im[r], im[below], y_im[c]);
+                        multiply(2 * piece + 1, minus(im[r]), minus(im[below]), y_re[c]);
+                    }
+                } else {
                     MILCGPU_UNROLL
-                    for (int t = 0; t < column_tiles; ++t)
-                        r[t] = right_of(t);
-                    MILCGPU_UNROLL
-                    for (int piece = 0; piece < G::pieces; ++piece)
-                        multiply(3 * piece + product, l[G::row_of(piece, 0)], l[G::row_of(piece, 1)],
-                                 r[G::column_of(piece)]);
+                    for (int product = 0; product < 3; ++product) {
+                        const auto left_of = [&](int t) {
+                            return product == 0 ? re[t] : product == 1 ? im[t] : re[t] + im[t];
+                        };
+                        const auto right_of = [&](int t) {
+                            return product == 0 ? y_re[t] : product == 1 ? y_im[t] : y_im[t] - y_re[t];
+                        };
+                        Pair l[tiles], r[column_tiles];
+                        MILCGPU_UNROLL
+                        for (int t = 0; t < tiles; ++t)
+                            l[t] = left_of(t);
+                        MILCGPU_UNROLL
+                        for (int t = 0; t < column_tiles; ++t)
+                            r[t] = right_of(t);
+                        MILCGPU_UNROLL
+                        for (int piece = 0; piece < G::pieces; ++piece)
+                            multiply(3 * piece + product, l[G::row_of(piece, 0)], l[G::row_of(piece, 1)],
+                                     r[G::column_of(piece)]);
+                    }
                 }
             }
         }
@@ -359,7 +404,18 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
     MILCGPU_UNROLL
     for (int k = 0; k < 2; ++k) {
         const int column = 2 * quad + k;
-        if constexpr (tiles == 1) {
+        if constexpr (G::of_24) {
+            // What im * im adds to fields 8 to 11, in other threads, is put four columns behind.
+            const int r = 8 + row % 4, c = 8 + column % 4;
+            put(row, column, 0, sum[0][0][k] + sum[2][1][k]), put(column, row, 1, sum[0][1][k]);
+            put(row, c, column / 4, sum[1][0][k]);
+            if (row < 4)
+                put(r, c, column / 4, sum[1][1][k]), put(r, column, 1, sum[2][0][k]);
+            else
+                put(column, r + 4, 0, sum[2][0][k]);
+            if (row >= 4 && column >= 4)
+                put(r, c + 4, 0, sum[1][1][k]);
+        } else if constexpr (tiles == 1) {
             put(row, column, 0, sum[0][0][k] + sum[1][1][k]);
             put(row, column, 1, sum[1][0][k] - sum[0][1][k]);
         } else if constexpr (G::of_parts) {
@@ -386,13 +442,13 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
                   im = k / of_sums.columns / of_sums.rows;
         if (same && i / 8 > j / 8)
             continue;
-        const bool less_transpose = same && tiles == 2 && im == 1;
+        const bool less_transpose = same && tiles == 2 && im == 1, more_behind = G::of_24 && im == 0 && j / 4 == 2;
         const int other = of_sums.place(j, i, im);
         double total = 0;
         MILCGPU_UNROLL
         for (int w = 0; w < G::warps; ++w) {
             const double *const of = shared + w * G::sums_apart;
-            total += less_transpose ? of[k] - of[other] : of[k];
+            total += less_transpose ? of[k] - of[other] : more_behind ? of[k] + of[k + 4] : of[k];
         }
         sums[size_t(blockIdx.x) * of_sums.numbers() + k] = total;
     }
@@ -451,8 +507,8 @@ void gram_of_few_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock 
                         double *room) {
     const int chunks = (x.sites - 1) / cuda::Chunk<S>::sites + 1;
     const int slices = std::min(most_slices(1), cuda::Chunk<S>::stripes * ((chunks - 1) / cuda::dense_threads + 1));
-    cuda::start(device, "gram", slices, cuda::dense_threads, gram_of_few<S, same>, cuda::DenseView(x),
-                cuda::DenseView(y), gate, room);
+    cuda::start_with_shared(device, "gram", slices, cuda::dense_threads, few_bytes<S, same>, gram_of_few<S, same>,
+                            cuda::DenseView(x), cuda::DenseView(y), gate, room);
     cuda::start(device, "sums of gram", 1, threads_of_few, sum_few<same>, room, slices, x.sources, y.sources, gate, g);
 }
 

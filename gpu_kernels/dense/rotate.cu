@@ -1,12 +1,14 @@
 // Fields times a small matrix, which waits in shared memory. Fields are read from memory once and written once.
 //
-// Up to 16 results in single precision, and up to 4 in half: plain multiplications. All else by the matrix units: a
-// warp has 16 sites of a colour (half precision: 8 sites of three) for up to 32 of the results in registers, and sums
-// over the fields four at a time, straight from the registers from which the matrix units take them.
+// Up to 16 results in single precision, and up to 4 in half: plain multiplications. More in single precision on an H100
+// or H200: products of four warps (four_warps_cuda.h). All else by the matrix units: a warp has 16 sites of a colour
+// (half precision: 8 sites of three) for up to 32 of the results in registers, and sums over the fields four at a time,
+// straight from the registers from which the matrix units take them.
 #include "gpu_kernels/blas/for_precision.h"
 #include "gpu_kernels/dense/dense.h"
 #if defined(MILCGPU_WITH_CUDA)
 #include "gpu_kernels/dense/chunks_cuda.h"
+#include "gpu_kernels/dense/four_warps_cuda.h"
 #include <type_traits>
 #endif
 
@@ -16,21 +18,29 @@ namespace {
 
 #if defined(MILCGPU_WITH_CUDA)
 
-// A chunk a thread. `ahead` fields are loaded before they are needed.
-template <int columns> struct Plain {
-    static constexpr int ahead = 4, blocks = columns == 4 ? 3 : 2; // on a processor
+// A chunk a thread. `ahead` fields at a time are loaded before they are needed: to a ring of stages in shared memory,
+// or to registers (where there is one stage). With what is added, and in half precision, registers are faster.
+template <class S, int columns, bool add> struct Plain {
+    static constexpr bool in_ring = S::precision == Precision::single && !add;
+    static constexpr int ahead = in_ring && columns == 16 ? 2 : 4;
+    static constexpr int stages = !in_ring ? 1 : columns == 8 ? 3 : columns == 16 ? 8 : 4;
+    static constexpr int stage_bytes = ahead * cuda::dense_threads * cuda::Chunk<S>::bytes;
+    static constexpr int ring_bytes = in_ring ? stages * stage_bytes : 0;
+    static constexpr int blocks = columns == 4 ? 3 : 2; // on a processor
 };
 
 template <class S, int columns, bool add>
-__global__ void __launch_bounds__(cuda::dense_threads, Plain<columns>::blocks)
+__global__ void __launch_bounds__(cuda::dense_threads, Plain<S, columns, add>::blocks)
     rotate_plainly(const cuda::DenseView x, const cuda::DenseView y, const cuda::DenseView plus,
                    const Complex<double> *c, const int *gate) {
     cuda::wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
     using Chunk = cuda::Chunk<S>;
-    constexpr int ahead = Plain<columns>::ahead, threads = cuda::dense_threads;
-    extern __shared__ float4 matrix[]; // [field][pair of columns]
+    using P = Plain<S, columns, add>;
+    constexpr int ahead = P::ahead, threads = cuda::dense_threads;
+    extern __shared__ uint4 ring[];
+    float4 *const matrix = reinterpret_cast<float4 *>(ring + P::ring_bytes / 16); // [field][pair of columns]
     const int groups = (x.sources + ahead - 1) / ahead;
     const int stripe = blockIdx.x % Chunk::stripes, apart = gridDim.x / Chunk::stripes * threads;
     const int first = blockIdx.x / Chunk::stripes * threads + threadIdx.x;
@@ -48,7 +58,32 @@ __global__ void __launch_bounds__(cuda::dense_threads, Plain<columns>::blocks)
                 next[k] = *reinterpret_cast<const uint4 *>(chunk + (field + k) * x.source_bytes);
         }
     };
-    load(x_chunk, 0, left);
+    // The ring: where this thread's chunks are, the stages that are taken next and that are free, and where chunks come
+    // from, with the fields that are left there.
+    unsigned chunks = cuda::in_shared(ring + threadIdx.x), now = 0, before = (P::stages - 1) * P::stage_bytes;
+    size_t x_apart = x.source_bytes;
+    if (P::in_ring)
+        cuda::keep(chunks), cuda::keep(x_apart);
+    const unsigned char *x_tile = x_chunk, *x_ahead = x_chunk;
+    int fields_ahead = x.sources, left_ahead = left;
+    const size_t step = apart * size_t(Chunk::bytes);
+    const auto copy_stage = [&](unsigned place) {
+        MILCGPU_UNROLL
+        for (int k = 0; k < ahead; ++k, x_ahead += x_apart)
+            cuda::copy_ahead_if(chunks + place + k * threads * Chunk::bytes, x_ahead,
+                                left_ahead > 0 && k < fields_ahead);
+        cuda::end_of_stage();
+        fields_ahead -= ahead;
+        if (fields_ahead <= 0)
+            x_ahead = x_tile += step, fields_ahead = x.sources, left_ahead -= apart * Chunk::sites;
+    };
+    if (P::in_ring) {
+        MILCGPU_UNROLL
+        for (int k = 0; k < P::stages - 1; ++k)
+            copy_stage(k * P::stage_bytes);
+    } else {
+        load(x_chunk, 0, left);
+    }
     for (int k = threadIdx.x; k < groups * ahead * columns; k += threads) {
         const int i = k / columns, j = k % columns;
         const bool there = i < x.sources && j < y.sources;
@@ -57,7 +92,6 @@ __global__ void __launch_bounds__(cuda::dense_threads, Plain<columns>::blocks)
     }
     __syncthreads();
 
-    const size_t step = apart * size_t(Chunk::bytes);
     for (; left > 0; left -= apart * Chunk::sites) {
         size_t y_apart = y.source_bytes, plus_apart = plus.source_bytes;
         asm volatile("" : "+l"(y_apart), "+l"(plus_apart)); // so that their multiples take no registers in the loop
@@ -72,13 +106,23 @@ __global__ void __launch_bounds__(cuda::dense_threads, Plain<columns>::blocks)
 #pragma unroll 1
         for (int group = 0; group < groups; ++group) {
             Complex<float> v[ahead][Chunk::numbers];
-            MILCGPU_UNROLL
-            for (int k = 0; k < ahead; ++k)
-                cuda::decode(S(), next[k], v[k]);
-            // One load for both: in a branch its result would be waited for.
-            const bool last = group + 1 == groups;
-            load(last ? x_chunk + step : x_chunk, last ? 0 : (group + 1) * ahead,
-                 last ? left - apart * Chunk::sites : left);
+            if constexpr (P::in_ring) {
+                cuda::wait_for_stage<P::stages - 2>();
+                MILCGPU_UNROLL
+                for (int k = 0; k < ahead; ++k)
+                    cuda::decode(S(), bit_cast<uint4>(cuda::read_shared(chunks + now + k * threads * Chunk::bytes)),
+                                 v[k]);
+                copy_stage(before);
+                before = now, now = now == (P::stages - 1) * P::stage_bytes ? 0 : now + P::stage_bytes;
+            } else {
+                MILCGPU_UNROLL
+                for (int k = 0; k < ahead; ++k)
+                    cuda::decode(S(), next[k], v[k]);
+                // One load for both: in a branch its result would be waited for.
+                const bool last = group + 1 == groups;
+                load(last ? x_chunk + step : x_chunk, last ? 0 : (group + 1) * ahead,
+                     last ? left - apart * Chunk::sites : left);
+            }
             MILCGPU_UNROLL
             for (int k = 0; k < ahead; ++k)
                 MILCGPU_UNROLL
@@ -104,18 +148,23 @@ __global__ void __launch_bounds__(cuda::dense_threads, Plain<columns>::blocks)
     }
 }
 
+template <class S, int columns, bool add>
+void start_plainly(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
+                   const SpinorBlock &plus, const int *gate) {
+    using Chunk = cuda::Chunk<S>;
+    using P = Plain<S, columns, add>;
+    const int chunks = (x.sites - 1) / Chunk::sites + 1, groups = (x.sources - 1) / P::ahead + 1;
+    const int blocks = std::min(132 * P::blocks, Chunk::stripes * ((chunks - 1) / cuda::dense_threads + 1));
+    cuda::start_with_shared(device, "rotate", blocks, cuda::dense_threads,
+                            P::ring_bytes + groups * P::ahead * columns * sizeof(Complex<float>),
+                            rotate_plainly<S, columns, add>, cuda::DenseView(x), cuda::DenseView(y),
+                            cuda::DenseView(plus), c, gate);
+}
 template <class S, int columns>
 void rotate_plainly_on_gpu(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
                            const SpinorBlock &plus, const int *gate) {
-    using Chunk = cuda::Chunk<S>;
-    constexpr int ahead = Plain<columns>::ahead;
-    const int chunks = (x.sites - 1) / Chunk::sites + 1;
-    const int blocks =
-        std::min(132 * Plain<columns>::blocks, Chunk::stripes * ((chunks - 1) / cuda::dense_threads + 1));
-    cuda::start_with_shared(device, "rotate", blocks, cuda::dense_threads,
-                            (x.sources + ahead - 1) / ahead * ahead * columns * sizeof(Complex<float>),
-                            plus ? rotate_plainly<S, columns, true> : rotate_plainly<S, columns, false>,
-                            cuda::DenseView(x), cuda::DenseView(y), cuda::DenseView(plus ? plus : y), c, gate);
+    plus ? start_plainly<S, columns, true>(device, x, c, y, plus, gate)
+         : start_plainly<S, columns, false>(device, x, c, y, y, gate);
 }
 
 // The rows of a warp: tiles of 8 numbers of a field, in two chunks a thread. Where there are 32 columns it is one in
@@ -332,6 +381,28 @@ void start_rotation(Device &device, const SpinorBlock &x, const Complex<double> 
                             cuda::DenseView(plus), c, column_blocks, gate, second);
 }
 
+// Whether the GPU has products of four warps and this program the machine code for them.
+bool has_four_warps() {
+#if defined(MILCGPU_SM_90A)
+    int gpu = 0, major = 0;
+    return cudaGetDevice(&gpu) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu) == cudaSuccess && major == 9;
+#else
+    return false;
+#endif
+}
+void start_four_warps(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
+                      const SpinorBlock &plus, const int *gate) {
+    using F = cuda::FourWarps;
+    const int column_blocks = (y.sources - 1) / F::results + 1, quads = (x.sources + 3) / 4;
+    const int tiles = (x.sites - 1) / F::tile_sites + 1;
+    const int blocks = std::min(132, SpinorSingle::words * ((tiles - 1) / F::warps + 1));
+    cuda::start_with_shared(
+        device, "rotate", blocks * column_blocks, F::threads, F::ring_bytes + quads * F::matrix_bytes,
+        plus ? cuda::rotate_by_four_warps<true> : cuda::rotate_by_four_warps<false>, cuda::DenseView(x),
+        cuda::DenseView(y), cuda::DenseView(plus ? plus : y), c, column_blocks, gate);
+}
+
 template <class S, int columns>
 void rotate_on_gpu(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
                    const SpinorBlock &plus, const int *gate) {
@@ -418,11 +489,12 @@ void rotate(Device &device, const SpinorBlock &x, const Complex<double> *c, cons
 #if defined(MILCGPU_WITH_CUDA)
         if (device.on_gpu()) {
             if constexpr (S::precision == Precision::single)
-                y.sources <= 4    ? rotate_plainly_on_gpu<S, 4>(device, x, c, y, plus, gate)
-                : y.sources <= 8  ? rotate_plainly_on_gpu<S, 8>(device, x, c, y, plus, gate)
-                : y.sources <= 12 ? rotate_plainly_on_gpu<S, 12>(device, x, c, y, plus, gate)
-                : y.sources <= 16 ? rotate_plainly_on_gpu<S, 16>(device, x, c, y, plus, gate)
-                                  : rotate_on_gpu<S, 4>(device, x, c, y, plus, gate);
+                y.sources <= 4     ? rotate_plainly_on_gpu<S, 4>(device, x, c, y, plus, gate)
+                : y.sources <= 8   ? rotate_plainly_on_gpu<S, 8>(device, x, c, y, plus, gate)
+                : y.sources <= 12  ? rotate_plainly_on_gpu<S, 12>(device, x, c, y, plus, gate)
+                : y.sources <= 16  ? rotate_plainly_on_gpu<S, 16>(device, x, c, y, plus, gate)
+                : has_four_warps() ? start_four_warps(device, x, c, y, plus, gate)
+                                   : rotate_on_gpu<S, 4>(device, x, c, y, plus, gate);
             else if (S::precision == Precision::half && y.sources <= 4)
                 rotate_plainly_on_gpu<SpinorHalf, 4>(device, x, c, y, plus, gate);
             else
