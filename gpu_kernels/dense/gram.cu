@@ -56,10 +56,6 @@ template <int half, int bit, int n> __device__ __forceinline__ void add_over_lan
 }
 // same: re of the matrix and, below the diagonal, im of what is above; else re, im.
 template <bool same> constexpr int numbers_of_few = same ? few *few : 2 * few *few;
-// The next chunks wait in registers, or for two sides of single precision in shared memory, two stages of them.
-template <class S, bool same> constexpr bool few_in_ring = S::precision == Precision::single && !same;
-template <class S, bool same>
-constexpr int few_bytes = few_in_ring<S, same> ? 2 * 2 * few * 16 * cuda::dense_threads : 0;
 template <class S, bool same>
 __global__ void __launch_bounds__(cuda::dense_threads, 2)
     gram_of_few(const cuda::DenseView x, const cuda::DenseView y, const int *gate, double *sums) {
@@ -73,43 +69,28 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
     int chunk = blockIdx.x / Chunk::stripes * cuda::dense_threads + threadIdx.x;
     const unsigned char *x_next = x.data + stripe * x.stripe_bytes + size_t(chunk) * Chunk::bytes;
     const unsigned char *y_next = y.data + stripe * y.stripe_bytes + size_t(chunk) * Chunk::bytes;
-    int left = x.sites - chunk * Chunk::sites;   // sites from the next chunk on
-    extern __shared__ uint4 ring[];              // [stage][field][thread]
-    const auto in_ring = [&](int stage, int k) { // of this thread
-        return ring + (stage * fields + k) * cuda::dense_threads + threadIdx.x;
-    };
-    int filled = 0, taken = 0; // stages
+    int left = x.sites - chunk * Chunk::sites; // sites from the next chunk on
     uint4 next[fields];
     const auto load = [&] {
         MILCGPU_UNROLL
         for (int k = 0; k < fields; ++k) {
             const cuda::DenseView &of = k < few ? x : y;
-            const unsigned char *const from = (k < few ? x_next : y_next) + k % few * of.source_bytes;
-            const bool there = left > 0 && k % few < of.sources;
-            if (few_in_ring<S, same>) {
-                cuda::copy_ahead(in_ring(filled, k), from, there ? Chunk::valid(left) : 0);
-            } else {
-                next[k] = there ? *reinterpret_cast<const uint4 *>(from) : uint4{};
-                if (left < Chunk::sites && left > 0) // in single precision, half of a chunk
-                    next[k].z = next[k].w = 0;
-            }
+            next[k] = left > 0 && k % few < of.sources
+                          ? *reinterpret_cast<const uint4 *>((k < few ? x_next : y_next) + k % few * of.source_bytes)
+                          : uint4{};
+            if (left < Chunk::sites && left > 0) // in single precision, half of a chunk
+                next[k].z = next[k].w = 0;
         }
-        if (few_in_ring<S, same>)
-            cuda::end_of_stage(), filled ^= 1;
         left -= apart * Chunk::sites, x_next += size_t(apart) * Chunk::bytes, y_next += size_t(apart) * Chunk::bytes;
     };
     load();
     double sum[numbers] = {};
     for (; chunk < chunks; chunk += apart) {
-        if (few_in_ring<S, same>)
-            cuda::wait_for_stage<0>();
         uint4 raw[fields];
         MILCGPU_UNROLL
         for (int k = 0; k < fields; ++k)
-            raw[k] = few_in_ring<S, same> ? *in_ring(taken, k) : next[k];
-        taken ^= 1;
-        if (!few_in_ring<S, same>)
-            load();
+            raw[k] = next[k];
+        load();
         Complex<double> v[fields][Chunk::numbers];
         MILCGPU_UNROLL
         for (int k = 0; k < fields; ++k) {
@@ -119,8 +100,6 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
             for (int l = 0; l < Chunk::numbers; ++l)
                 v[k][l] = convert<double>(of_chunk[l]);
         }
-        if (few_in_ring<S, same>)
-            load();
         MILCGPU_UNROLL
         for (int l = 0; l < Chunk::numbers; ++l)
             MILCGPU_UNROLL
@@ -214,13 +193,12 @@ template <class S, int fours_, bool same_> struct Gram {
     static constexpr int blocks = tiles == 1 && S::precision != Precision::double_ ? 2 : 1; // on a processor
     static constexpr int slices = 132 * blocks / (tiles / column_tiles);
     static_assert(slices <= most_slices(tiles) && slices % 3 == 0); // each of up to three stripes has as many warps
-    // The ring of stages that are copied ahead. In single and half precision 48 KB on their way to a processor, or two
-    // stages, are faster than more.
-    static constexpr bool in_double = S::precision == Precision::double_;
+    // The ring of stages that are copied ahead. 64 KB on their way to a processor in double, 48 else, or two stages,
+    // are faster than more.
+    static constexpr int ahead_bytes = (S::precision == Precision::double_ ? 64 : 48) * 1024 / blocks;
     static constexpr int lines = (fours + y_fours) * step_chunks / 8; // of a stage: four fields each
     static constexpr int stage_bytes = warps * lines * 32 * 16;
-    static constexpr int most_stages = in_double ? 160 * 1024 / stage_bytes : 1 + 48 * 1024 / (blocks * stage_bytes);
-    static constexpr int stages = std::min(8, in_double ? most_stages : std::max(3, most_stages));
+    static constexpr int stages = std::min(8, 1 + std::max(2, ahead_bytes / stage_bytes));
     // At the end each warp's sums are in its ring. What is asked for besides keeps more blocks than wanted from a
     // processor, where another would have none.
     static constexpr int sum_bytes = block.numbers() * int(sizeof(double)) * warps;
@@ -507,8 +485,8 @@ void gram_of_few_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock 
                         double *room) {
     const int chunks = (x.sites - 1) / cuda::Chunk<S>::sites + 1;
     const int slices = std::min(most_slices(1), cuda::Chunk<S>::stripes * ((chunks - 1) / cuda::dense_threads + 1));
-    cuda::start_with_shared(device, "gram", slices, cuda::dense_threads, few_bytes<S, same>, gram_of_few<S, same>,
-                            cuda::DenseView(x), cuda::DenseView(y), gate, room);
+    cuda::start(device, "gram", slices, cuda::dense_threads, gram_of_few<S, same>, cuda::DenseView(x),
+                cuda::DenseView(y), gate, room);
     cuda::start(device, "sums of gram", 1, threads_of_few, sum_few<same>, room, slices, x.sources, y.sources, gate, g);
 }
 
