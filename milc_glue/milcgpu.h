@@ -257,7 +257,8 @@ typedef enum {
  * relative tolerance is asked for, it is tested one source after the other. reports: n of them, or NULL. The status is
  * that of the first source without a solution, else that of the first that is not OK. Solutions are kept in double, and
  * residuals computed from the links as handed over, whatever spec.precise says. If spec.sloppy is half, the iteration
- * is in single, which is faster here. */
+ * is in single, which is faster here. Eight sources and more in one Krylov space start in double at very light masses
+ * (below about 0.0027), where the memory suffices for that. */
 milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
                                      int together, int n, const milcgpu_field *sources, const milcgpu_field *solutions,
                                      milcgpu_solve_report *reports);
