@@ -199,8 +199,8 @@ template <class S, int fours_, bool same_> struct Gram {
     static constexpr int lines = (fours + y_fours) * step_chunks / 8; // of a stage: four fields each
     static constexpr int stage_bytes = warps * lines * 32 * 16;
     static constexpr int stages = std::min(8, 1 + std::max(2, ahead_bytes / stage_bytes));
-    // At the end each warp's sums are in its ring. What is asked for besides keeps more blocks than wanted from a
-    // processor, where another would have none.
+    // At the end each warp's sums are in its ring. A block asks for at least `least_bytes`, so that no more than
+    // `blocks` of them fit on a processor. If more fitted, some processors would have them and others none.
     static constexpr int sum_bytes = block.numbers() * int(sizeof(double)) * warps;
     static constexpr int least_bytes = (blocks == 2 ? 77 : 115) * 1024;
     static constexpr int bytes = std::max({stages * stage_bytes, sum_bytes, least_bytes});

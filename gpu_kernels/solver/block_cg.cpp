@@ -302,10 +302,13 @@ void BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
 }
 
 // Whether so many sources are to start in double and go down to single later. If so, allocates the vectors for it.
-// Returns false if memory does not suffice.
+// Returns false if memory does not suffice, or if the tolerance is so loose that they would go down at once.
 bool BlockCgSolver::prepare_descent(int sources) {
     if (limits_.together != Together::block || sources < ladder::descend_together_from || !full_->takes_several() ||
         !ladder::must_descend(*full_, *full_, sloppy_->A->spec().spinor, limits_.shift, ladder::descend_together_above))
+        return false;
+    const double tightest = *std::min_element(limits_.tolerances.begin(), limits_.tolerances.end());
+    if (tightest * ladder::go_down_at(ladder::Masses::several, Precision::single) >= 1)
         return false;
     try {
         if (!top_)

@@ -55,9 +55,10 @@ constexpr double go_down_at(Masses masses, Precision to) {
 // cost steps.
 constexpr double descend_above = 3e-3;
 
-// The same for so many sources or more in one Krylov space. A double step takes 2.3 times as long. 8, 12, 16 sources at
-// 24^3 x 32 and mass 0.001 take 1.19, 1.32, 1.39 s with a descent and 1.49, 1.68, 2.00 without, at 0.002 1.14, 1.24,
-// 1.34 and 1.48, 1.73, 1.82. At mass 0.004 12 sources take 1.22 and 1.02, and 4 sources gain nothing at any mass.
+// Sources in one Krylov space start in double above this number, if they are so many. For fewer the saved steps do not
+// pay: a step in double takes 2.3 times as long as one in single. 8, 12, 16 sources at 24^3 x 32 and mass 0.001
+// take 1.19, 1.32, 1.39 s with a descent and 1.49, 1.68, 2.00 without, at 0.002 1.14, 1.24, 1.34 and 1.48, 1.73, 1.82.
+// At mass 0.004 12 sources take 1.22 and 1.02, and 4 sources gain nothing at any mass.
 constexpr double descend_together_above = 1e-2;
 constexpr int descend_together_from = 8;
 
