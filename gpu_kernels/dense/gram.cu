@@ -30,7 +30,8 @@ struct GramBlock {
     int rows, columns;
     MILCGPU_HD constexpr GramBlock(int tiles, int column_tiles) : rows(8 * tiles), columns(8 * column_tiles) {}
     MILCGPU_HD constexpr int numbers() const { return 2 * rows * columns; }
-    MILCGPU_HD constexpr int place(int i, int j, int im) const { return (im * rows + i) * columns + j; }
+    // In shared memory rows are one number apart, so that threads find a row, and a column, in all banks.
+    MILCGPU_HD constexpr int place(int i, int j, int im) const { return (im * rows + i) * (columns + 1) + j; }
 };
 constexpr int sums_together = 8; // by a block of threads that adds up slices
 // One wave of blocks on an H100 or H200. Of no other GPU is it asked how many it holds: the sums depend on it.
@@ -201,7 +202,7 @@ template <class S, int fours_, bool same_> struct Gram {
     static constexpr int stages = std::min(8, 1 + std::max(2, ahead_bytes / stage_bytes));
     // At the end each warp's sums are in its ring. A block asks for at least `least_bytes`, so that no more than
     // `blocks` of them fit on a processor. If more fitted, some processors would have them and others none.
-    static constexpr int sum_bytes = block.numbers() * int(sizeof(double)) * warps;
+    static constexpr int sum_bytes = block.place(block.rows, 0, 1) * int(sizeof(double)) * warps;
     static constexpr int least_bytes = (blocks == 2 ? 77 : 115) * 1024;
     static constexpr int bytes = std::max({stages * stage_bytes, sum_bytes, least_bytes});
     static constexpr int of_warp = bytes / warps, sums_apart = of_warp / int(sizeof(double));
@@ -421,12 +422,12 @@ __global__ void __launch_bounds__(G::threads, G::blocks)
         if (same && i / 8 > j / 8)
             continue;
         const bool less_transpose = same && tiles == 2 && im == 1, more_behind = G::of_24 && im == 0 && j / 4 == 2;
-        const int other = of_sums.place(j, i, im);
+        const int here = of_sums.place(i, j, im), other = of_sums.place(j, i, im);
         double total = 0;
         MILCGPU_UNROLL
         for (int w = 0; w < G::warps; ++w) {
             const double *const of = shared + w * G::sums_apart;
-            total += less_transpose ? of[k] - of[other] : more_behind ? of[k] + of[k + 4] : of[k];
+            total += less_transpose ? of[here] - of[other] : more_behind ? of[here] + of[here + 4] : of[here];
         }
         sums[size_t(blockIdx.x) * of_sums.numbers() + k] = total;
     }
