@@ -133,16 +133,26 @@ __global__ void __launch_bounds__(FourWarps::threads, 1)
 
     // Core matrices of 8 columns and 4 numbers, 128 bytes: two, of real and of imaginary parts of x, make 8 numbers,
     // and the next two have the next 8 columns. Columns are real and imaginary part of a result in turn.
-    for (int k = threadIdx.x; k < matrix_numbers; k += F::threads) {
-        const int i = k / F::matrix_numbers * 4 + k % 4, j = first_column + k / 64 % F::fours * 4 + k / 8 % 4;
-        const int of_x = k / 32 % 2, of_y = k / 4 % 2; // 1: imaginary part
-        double v = 0;
-        if (i < x.sources && j < y.sources) {
-            const Complex<double> *const from = c + i * y.sources + j;
-            v = of_x == of_y ? from->re : of_y == 1 ? from->im : -from->im;
+    static_assert(F::threads == F::matrix_numbers); // a thread has the same place for every four fields
+    const int i = threadIdx.x % 4, j = first_column + threadIdx.x / 64 * 4 + threadIdx.x / 8 % 4;
+    const bool im_of_x = threadIdx.x / 32 % 2 == 1, im_of_y = threadIdx.x / 4 % 2 == 1;
+    constexpr int at_once = 8; // loads that do not wait for each other
+    for (int four = 0; four < quads; four += at_once) {
+        double v[at_once];
+        MILCGPU_UNROLL
+        for (int k = 0; k < at_once; ++k) {
+            const int field = 4 * (four + k) + i;
+            v[k] = 0;
+            if (field < x.sources && j < y.sources)
+                v[k] = (&c[field * y.sources + j].re)[im_of_x == im_of_y ? 0 : 1];
         }
-        const TwoTf32 parts(static_cast<float>(v));
-        matrix[k] = parts.high, matrix[matrix_numbers + k] = parts.low;
+        MILCGPU_UNROLL
+        for (int k = 0; k < at_once; ++k) {
+            const TwoTf32 parts(static_cast<float>(im_of_x && !im_of_y ? -v[k] : v[k]));
+            float *const to = matrix + (four + k) * F::matrix_numbers + threadIdx.x;
+            if (four + k < quads)
+                to[0] = parts.high, to[matrix_numbers] = parts.low;
+        }
     }
     asm volatile("fence.proxy.async;" ::: "memory"); // the products read it another way
     __syncthreads();
