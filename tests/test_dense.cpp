@@ -287,20 +287,23 @@ TEST_CASE("Two rotations in one go are what they are one after the other", "[den
 }
 
 TEST_CASE("Dense algebra on more sites than are worked on at once", "[dense]") {
-    const Geometry large({16, 16, 16, 23});
-    for (const Backend backend : backends())
-        for (const Precision precision : precisions)
-            for (const Shape &shape : {Shape{3, 3}, Shape{9, 9}, Shape{2, 17}}) {
-                Device device(backend, 0);
-                const Fields x(device, precision, large, 0, shape.n, 3);
-                Fields y(device, precision, large, 0, shape.m, 4);
-                CAPTURE(name(backend), name(precision), shape.n, shape.m);
-                CHECK(error_of_gram(gram_of(device, x, y), x, y) <= gram_error(precision));
-                CHECK(error_of_gram(gram_of(device, x, x), x, x) <= gram_error(precision));
-                const auto c = random_matrix(shape.n, shape.m), before = y.numbers();
-                rotate_by(device, x, c, y, true);
-                CHECK(error_of_rotation(y.get(), x, c, shape.m, &before) <= rotation_error(precision));
-            }
+    // Without gaps between the stripes of a field, and with some.
+    for (const Geometry &large : {Geometry({16, 16, 16, 23}), Geometry({17, 16, 17, 21})})
+        for (const Backend backend : backends())
+            for (const Precision precision : precisions)
+                for (const Shape &shape : {Shape{3, 3}, Shape{9, 9}, Shape{2, 17}}) {
+                    Device device(backend, 0);
+                    const Fields x(device, precision, large, 0, shape.n, 3);
+                    Fields y(device, precision, large, 0, shape.m, 4);
+                    CAPTURE(name(backend), name(precision), large.stride(), shape.n, shape.m);
+                    CHECK(error_of_gram(gram_of(device, x, y), x, y) <= gram_error(precision));
+                    CHECK(error_of_gram(gram_of(device, x, x), x, x) <= gram_error(precision));
+                    const auto c = random_matrix(shape.n, shape.m), before = y.numbers();
+                    rotate_by(device, x, c, y, true);
+                    CHECK(error_of_rotation(y.get(), x, c, shape.m, &before) <= rotation_error(precision));
+                    rotate_by(device, x, c, y, false);
+                    CHECK(error_of_rotation(y.get(), x, c, shape.m, nullptr) <= rotation_error(precision));
+                }
 }
 
 TEST_CASE("NaN in one field stays in its rows and columns", "[dense]") {

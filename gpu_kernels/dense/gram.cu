@@ -57,17 +57,21 @@ template <int half, int bit, int n> __device__ __forceinline__ void add_over_lan
 }
 // same: re of the matrix and, below the diagonal, im of what is above; else re, im.
 template <bool same> constexpr int numbers_of_few = same ? few *few : 2 * few *few;
+// Measured: in single precision two sides are faster with fewer threads, which have more registers.
 template <class S, bool same>
-__global__ void __launch_bounds__(cuda::dense_threads, 2)
+constexpr int threads_of_few = S::precision == Precision::single && !same ? 192 : cuda::dense_threads;
+template <class S, bool same>
+__global__ void __launch_bounds__(threads_of_few<S, same>, 2)
     gram_of_few(const cuda::DenseView x, const cuda::DenseView y, const int *gate, double *sums) {
     cuda::wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
     using Chunk = cuda::Chunk<S>;
     constexpr int fields = same ? few : 2 * few, numbers = numbers_of_few<same>;
-    const int stripe = blockIdx.x % Chunk::stripes, apart = gridDim.x / Chunk::stripes * cuda::dense_threads;
+    constexpr int threads = threads_of_few<S, same>, warps = threads / 32;
+    const int stripe = blockIdx.x % Chunk::stripes, apart = gridDim.x / Chunk::stripes * threads;
     const int chunks = (x.sites - 1) / Chunk::sites + 1;
-    int chunk = blockIdx.x / Chunk::stripes * cuda::dense_threads + threadIdx.x;
+    int chunk = blockIdx.x / Chunk::stripes * threads + threadIdx.x;
     const unsigned char *x_next = x.data + stripe * x.stripe_bytes + size_t(chunk) * Chunk::bytes;
     const unsigned char *y_next = y.data + stripe * y.stripe_bytes + size_t(chunk) * Chunk::bytes;
     int left = x.sites - chunk * Chunk::sites; // sites from the next chunk on
@@ -114,7 +118,7 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
                 im += a.re * b.im, im -= a.im * b.re;
         }
     }
-    __shared__ double of_warp[cuda::dense_warps][numbers];
+    __shared__ double of_warp[warps][numbers];
     constexpr int lanes = 32 / numbers; // that have a number
     const int lane = threadIdx.x % 32;
     add_over_lanes<numbers / 2, 16>(sum, lane);
@@ -125,20 +129,20 @@ __global__ void __launch_bounds__(cuda::dense_threads, 2)
         return;
     double total = 0;
     MILCGPU_UNROLL
-    for (int warp = 0; warp < cuda::dense_warps; ++warp)
+    for (int warp = 0; warp < warps; ++warp)
         total += of_warp[warp][threadIdx.x];
     sums[blockIdx.x * numbers + threadIdx.x] = total;
 }
 
 // Adds up the slices of gram_of_few, in one block.
-constexpr int threads_of_few = 512;
+constexpr int threads_of_sum = 1024;
 template <bool same>
-__global__ void __launch_bounds__(threads_of_few)
+__global__ void __launch_bounds__(threads_of_sum)
     sum_few(const double *sums, int slices, int n, int m, const int *gate, double *g) {
     cuda::wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
-    constexpr int numbers = numbers_of_few<same>, parts = threads_of_few / numbers;
+    constexpr int numbers = numbers_of_few<same>, parts = threads_of_sum / numbers;
     constexpr int most = (most_slices(1) - 1) / parts + 1;
     __shared__ double of_part[parts][numbers + 1];
     const int number = threadIdx.x % numbers, part = threadIdx.x / numbers;
@@ -485,10 +489,11 @@ template <class S, bool same>
 void gram_of_few_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock &y, const int *gate, double *g,
                         double *room) {
     const int chunks = (x.sites - 1) / cuda::Chunk<S>::sites + 1;
-    const int slices = std::min(most_slices(1), cuda::Chunk<S>::stripes * ((chunks - 1) / cuda::dense_threads + 1));
-    cuda::start(device, "gram", slices, cuda::dense_threads, gram_of_few<S, same>, cuda::DenseView(x),
-                cuda::DenseView(y), gate, room);
-    cuda::start(device, "sums of gram", 1, threads_of_few, sum_few<same>, room, slices, x.sources, y.sources, gate, g);
+    constexpr int threads = threads_of_few<S, same>;
+    const int slices = std::min(most_slices(1), cuda::Chunk<S>::stripes * ((chunks - 1) / threads + 1));
+    cuda::start(device, "gram", slices, threads, gram_of_few<S, same>, cuda::DenseView(x), cuda::DenseView(y), gate,
+                room);
+    cuda::start(device, "sums of gram", 1, threads_of_sum, sum_few<same>, room, slices, x.sources, y.sources, gate, g);
 }
 
 template <class S, int fours, bool same>
