@@ -22,29 +22,28 @@ namespace {
 // or to registers (where there is one stage). With what is added, and in half precision, registers are faster.
 template <class S, int columns, bool add> struct Plain {
     static constexpr bool in_ring = S::precision == Precision::single && !add;
-    static constexpr int ahead = !in_ring ? 4 : columns == 4 ? 1 : columns == 8 ? 4 : 2;
-    static constexpr int stages = !in_ring ? 1 : columns == 4 ? 7 : columns == 8 ? 3 : 6;
-    static constexpr int threads = in_ring && columns == 12 ? 320 : cuda::dense_threads;
-    static constexpr int stage_bytes = ahead * threads * cuda::Chunk<S>::bytes;
+    static constexpr int ahead = !in_ring ? 4 : columns == 4 ? 1 : columns == 16 ? 2 : 4;
+    static constexpr int stages = !in_ring ? 1 : columns == 4 ? 7 : columns == 8 ? 3 : columns == 12 ? 4 : 6;
+    static constexpr int stage_bytes = ahead * cuda::dense_threads * cuda::Chunk<S>::bytes;
     static constexpr int ring_bytes = in_ring ? stages * stage_bytes : 0;
     static constexpr int blocks = columns == 4 && !in_ring ? 3 : 2; // on a processor
 };
 
 template <class S, int columns, bool add>
-__global__ void __launch_bounds__(Plain<S, columns, add>::threads, Plain<S, columns, add>::blocks)
-    rotate_plainly(const cuda::DenseView x, const cuda::DenseView y, const cuda::DenseView plus, int stripes,
+__global__ void __launch_bounds__(cuda::dense_threads, Plain<S, columns, add>::blocks)
+    rotate_plainly(const cuda::DenseView x, const cuda::DenseView y, const cuda::DenseView plus,
                    const Complex<double> *c, const int *gate) {
     cuda::wait_for_previous();
     if (gate != nullptr && *gate == 0)
         return;
     using Chunk = cuda::Chunk<S>;
     using P = Plain<S, columns, add>;
-    constexpr int ahead = P::ahead, threads = P::threads;
+    constexpr int ahead = P::ahead, threads = cuda::dense_threads;
     extern __shared__ uint4 ring[];
     float4 *const matrix = reinterpret_cast<float4 *>(ring + P::ring_bytes / 16); // [field][pair of columns]
     const int groups = (x.sources + ahead - 1) / ahead;
-    const int stripe = blockIdx.x % stripes, apart = gridDim.x / stripes * threads;
-    const int first = blockIdx.x / stripes * threads + threadIdx.x;
+    const int stripe = blockIdx.x % Chunk::stripes, apart = gridDim.x / Chunk::stripes * threads;
+    const int first = blockIdx.x / Chunk::stripes * threads + threadIdx.x;
     int left = x.sites - first * Chunk::sites; // sites from the chunk on
     const auto chunk_of = [&](const cuda::DenseView &view) {
         return view.data + stripe * view.stripe_bytes + first * size_t(Chunk::bytes);
@@ -154,17 +153,12 @@ void start_plainly(Device &device, const SpinorBlock &x, const Complex<double> *
                    const SpinorBlock &plus, const int *gate) {
     using Chunk = cuda::Chunk<S>;
     using P = Plain<S, columns, add>;
-    cuda::DenseView views[] = {cuda::DenseView(x), cuda::DenseView(y), cuda::DenseView(plus)};
-    // Stripes without gaps are one stripe, in the order of which memory is faster.
-    const auto has_gaps = [&](const SpinorBlock &b) { return b.stride != size_t(x.sites) || x.sites % Chunk::sites; };
-    const int stripes = has_gaps(x) || has_gaps(y) || has_gaps(plus) ? Chunk::stripes : 1;
-    for (cuda::DenseView &view : views)
-        view.sites *= Chunk::stripes / stripes;
-    const int chunks = (views[0].sites - 1) / Chunk::sites + 1, groups = (x.sources - 1) / P::ahead + 1;
-    const int blocks = std::min(132 * P::blocks, stripes * ((chunks - 1) / P::threads + 1));
-    cuda::start_with_shared(device, "rotate", blocks, P::threads,
+    const int chunks = (x.sites - 1) / Chunk::sites + 1, groups = (x.sources - 1) / P::ahead + 1;
+    const int blocks = std::min(132 * P::blocks, Chunk::stripes * ((chunks - 1) / cuda::dense_threads + 1));
+    cuda::start_with_shared(device, "rotate", blocks, cuda::dense_threads,
                             P::ring_bytes + groups * P::ahead * columns * sizeof(Complex<float>),
-                            rotate_plainly<S, columns, add>, views[0], views[1], views[2], stripes, c, gate);
+                            rotate_plainly<S, columns, add>, cuda::DenseView(x), cuda::DenseView(y),
+                            cuda::DenseView(plus), c, gate);
 }
 template <class S, int columns>
 void rotate_plainly_on_gpu(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
