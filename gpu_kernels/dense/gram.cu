@@ -30,7 +30,8 @@ struct GramBlock {
     int rows, columns;
     MILCGPU_HD constexpr GramBlock(int tiles, int column_tiles) : rows(8 * tiles), columns(8 * column_tiles) {}
     MILCGPU_HD constexpr int numbers() const { return 2 * rows * columns; }
-    // In shared memory rows are one number apart, so that threads find a row, and a column, in all banks.
+    // Where in shared memory. A row takes one number more than it has, so that not only the numbers of a row but also
+    // those of a column lie in different banks.
     MILCGPU_HD constexpr int place(int i, int j, int im) const { return (im * rows + i) * (columns + 1) + j; }
 };
 constexpr int sums_together = 8; // by a block of threads that adds up slices
@@ -57,7 +58,7 @@ template <int half, int bit, int n> __device__ __forceinline__ void add_over_lan
 }
 // same: re of the matrix and, below the diagonal, im of what is above; else re, im.
 template <bool same> constexpr int numbers_of_few = same ? few *few : 2 * few *few;
-// Measured: in single precision two sides are faster with fewer threads, which have more registers.
+// In single precision x with another y is faster with fewer threads, which may have more registers each (measured).
 template <class S, bool same>
 constexpr int threads_of_few = S::precision == Precision::single && !same ? 192 : cuda::dense_threads;
 template <class S, bool same>
