@@ -1,5 +1,6 @@
 // The C interface to gpu_kernels/links: checks, the order of the steps, copies back.
 #include "milc_glue/fat_links.h"
+#include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/gauge.h"
 #include <cmath>
 
@@ -140,7 +141,7 @@ class Maker {
     Maker(milcgpu_context &context, const milcgpu_fatlink_spec &spec, const FatLinkArguments &a,
           milcgpu_fatlink_report &report)
         : context_(context), device_(*context.device), spec_(spec), a_(a), report_(report), halo_(context.halo.get()),
-          around_(device_, context.geometry, halo_, a.precision) {}
+          around_(device_, context.geometry, halo_, a.precision), asked_(device_) {}
 
     // What a call holds on the device at its peak, for the message when that does not fit.
     std::string plan(int n_sets) const {
@@ -173,6 +174,7 @@ class Maker {
         report_.lean = space_->m.directions() < 3;
         if (spec_.hisq) {
             links = &make_unitary(*links, n_sets > 0, wanted);
+            asked_.unchanged(loaded, "gauge links");
             loaded = LinkField(); // its memory
         } else if (halo_ != nullptr) {
             timed([&] { links = &around_.of(*links, std::max(a_.paths.reach(), long_links_reach)); });
@@ -180,6 +182,10 @@ class Maker {
         for (int k = 0; k < n_sets; ++k)
             make_set(*links, sets, k);
         space_.reset();
+        asked_.unchanged(a_.resident != nullptr ? *a_.resident : loaded, "gauge links");
+        if (spec_.hisq)
+            asked_.unchanged(*links, "HISQ's W");
+        asked_.must_hold();
         fill_rates(n_sets);
         copy_out();
     }
@@ -209,6 +215,8 @@ class Maker {
         LinkField u;
         device_.agree("the loading of a gauge field", [&] {
             u = field(a_.gauge.real, "gauge links");
+            u.clear();
+            u.keep_sum();
             links_to_device(device_, a_.gauge, context_.map, context_.geometry, u);
         });
         LinkStatistics statistics = checked_gauge_field(device_, context_.geometry, u, spec_.unitarity);
@@ -220,6 +228,7 @@ class Maker {
             return u;
         statistics.mean_norm = 1; // SU(3): no scale
         PackedLinks packed = pack_links(device_, u, statistics, context_.geometry, a_.precision, reals, "gauge links");
+        asked_.unchanged(u, "gauge links");
         if (reals == 18 || packed.worst_error <= accepted_error(a_.precision)) {
             report_.reconstruct = reals;
             return std::move(packed.field);
@@ -243,6 +252,9 @@ class Maker {
             v = field(a_.precision, "HISQ links"), made = around_.room("HISQ links");
             if (keep_y)
                 y = field(a_.precision, "HISQ links");
+            for (LinkField *one : {&v, &y, &made})
+                if (one->bytes() > 0 && (halo_ == nullptr || one != &made)) // its margin is filled otherwise
+                    one->clear(), one->keep_sum();
         });
         const LinkField &w = kept(std::move(made));
         const UnitarizeSpec how = unitarize_spec(spec_);
@@ -250,6 +262,7 @@ class Maker {
             const LinkField &around = around_.of(links, a_.fat7.reach());
             fat_links(device_, around_.box(), around, a_.fat7, v, *space_);
             report_.svd_links = unitarize(device_, around_.box(), v, how, keep_y ? &y : nullptr, w);
+            asked_.unchanged(v, "HISQ's V");
             if (halo_ != nullptr && for_sets)
                 halo_->fill_margin(w, around_.box(), std::max(a_.paths.reach(), long_links_reach));
         });
@@ -289,8 +302,11 @@ class Maker {
             made = resident.full();
         } else {
             device_.agree("memory for fat and long links", [&] {
-                made.fat = &kept(field(a_.precision, "fat and long links"));
-                made.lng = &kept(field(a_.precision, "fat and long links"));
+                for (const LinkField **one : {&made.fat, &made.lng}) {
+                    LinkField room = field(a_.precision, "fat and long links");
+                    room.keep_sum();
+                    *one = &kept(std::move(room));
+                }
             });
             fill(*made.fat, *made.lng);
         }
@@ -324,7 +340,9 @@ class Maker {
             device_.prepare_to_host(room.bytes());
         });
         for (const Outgoing &field : outgoing_)
-            links_to_host(device_, *field.from, context_.map, context_.geometry, field.to, room);
+            device_.agree("the copy of links", [&] {
+                links_to_host(device_, *field.from, context_.map, context_.geometry, field.to, room);
+            });
     }
 
     milcgpu_context &context_;
@@ -338,6 +356,7 @@ class Maker {
     };
     Halo *halo_; // nullptr: the lattice is whole
     WithMargin around_;
+    AskedFields asked_;
     std::unique_ptr<StapleSpace> space_;
     const LinkField *fat_0_ = nullptr; // of the first set; the others need it
     std::list<LinkField> kept_;        // until they are copied out

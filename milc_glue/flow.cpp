@@ -124,7 +124,9 @@ class FlowRun {
     void commit() { // what the flow has made becomes the handle's links
         if (point_.steps == 0)
             return;
-        gauge_.u = flow_.take();
+        LinkField links = flow_.take();
+        need_links(gauge_);
+        gauge_.u = std::move(links);
         gauge_.links_changed();
     }
     void fill(milcgpu_flow_report &report) const {
@@ -221,7 +223,7 @@ milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_sp
                 method = checked(*spec, g.precision);
             },
             [&] { return numbers_of(*spec); });
-        need_links(g);
+        need_some_links(g);
         FlowRun run(g, *spec, method, callback, user);
         g.device().timer_start();
         finished = run.run();
@@ -258,10 +260,12 @@ milcgpu_status milcgpu_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_obs
             [&] {
                 return Numbers{{"phases_out", double(phases_out)}};
             });
-        need_links(g);
+        need_some_links(g);
         WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
-        *observables = handed_out(
-            flow_observables(g.device(), around.box(), around.of(g.u, flow_observables_reach), signs_of(phases_out)));
+        const FlowObservables found =
+            flow_observables(g.device(), around.box(), around.of(g.u, flow_observables_reach), signs_of(phases_out));
+        need_links(g);
+        *observables = handed_out(found);
     });
 }
 
@@ -283,7 +287,7 @@ milcgpu_status milcgpu_stout(milcgpu_gauge *gauge, const milcgpu_stout_spec *spe
                                {"spec.directions", double(spec->directions)},
                                {"spec.phases_out", double(spec->phases_out)}};
             });
-        need_links(g);
+        need_some_links(g);
         if (spec->times > 0) {
             g.device().timer_start();
             LinkField smeared = stout(g.device(), g.geometry(), g.context->halo.get(), g.u, signs_of(spec->phases_out),
@@ -291,6 +295,7 @@ milcgpu_status milcgpu_stout(milcgpu_gauge *gauge, const milcgpu_stout_spec *spe
             filled.kernel_seconds = g.device().timer_stop_seconds();
             checked_gauge_field(g.device(), g.geometry(), smeared, -1);
             filled.flops = stout_flops * spec->times * g.geometry().volume();
+            need_links(g);
             g.u = std::move(smeared);
             g.links_changed();
         }
@@ -309,7 +314,7 @@ milcgpu_status milcgpu_gauge_copy(milcgpu_gauge *from, milcgpu_gauge *to) {
         if (to == from)
             return;
         to->links_version = 0;
-        g.device().copy_on_device(to->u.block(0, 0), g.u.block(0, 0), g.u.bytes());
+        to->u.copy(g.u);
         to->links_changed();
     });
 }

@@ -15,28 +15,33 @@ struct milcgpu_gauge {
     uint64_t links_changes = 0, momenta_changes = 0; // the last version, also where there is none now
     milcgpu_gauge(milcgpu_context *of, milcgpu::Precision p)
         : context(of), precision(p), u(*of->device, p, 18, of->geometry.without_ghosts(), "gauge field"),
-          h(milcgpu::momenta(*of->device, p, of->geometry.without_ghosts())), sum(*of->device, 1, "checksums") {}
+          h(milcgpu::momenta(*of->device, p, of->geometry.without_ghosts())), sum(*of->device, 1, "checksums") {
+        for (milcgpu::LinkField *field : {&u, &h})
+            field->clear(), field->keep_sum();
+    }
     milcgpu::Device &device() const { return *context->device; }
     const milcgpu::Geometry &geometry() const { return context->geometry; }
-    void links_changed() { changed(u, links_version, links_changes); }
-    void momenta_changed() { changed(h, momenta_version, momenta_changes); }
+    // The end of a call that wrote a field: its checksum is that of what was put there, and all of it is there.
+    void links_changed() { changed(u, links_version, links_changes, "the gauge field"); }
+    void momenta_changed() { changed(h, momenta_version, momenta_changes, "the momenta"); }
 
     uint64_t checksum_of(const milcgpu::LinkField &field) const {
         return milcgpu::checksum(sum, field.block(0, 0), field.bytes());
     }
 
   private:
-    void changed(milcgpu::LinkField &field, uint64_t &version, uint64_t &changes) {
-        version = 0; // should the next line fail
-        device().agree("a checksum", [&] {
-            if (context->verify)
-                field.checksum = checksum_of(field);
-        });
-        version = ++changes;
-    }
+    void changed(milcgpu::LinkField &field, uint64_t &version, uint64_t &changes, const char *what);
 };
 
 namespace milcgpu {
+
+inline void need_content(const milcgpu_gauge &gauge, const LinkField &field, const char *what) {
+    if (gauge.context->verify && gauge.checksum_of(field) != field.checksum)
+        throw Error(Status::corrupted, format("the device no longer holds %s that was put there: a bit flipped, or "
+                                              "somebody wrote there. It is empty now, and so is what the call was "
+                                              "making of it: load it again",
+                                              what));
+}
 
 // The field is there, and is what the last call left there. Where it is not on one rank, it is empty on all of them
 // from then on.
@@ -45,11 +50,7 @@ inline void need_unchanged(milcgpu_gauge &gauge, const LinkField &field, uint64_
     const auto look = [&] {
         if (version == 0)
             refuse(empty);
-        if (gauge.context->verify && gauge.checksum_of(field) != field.checksum)
-            throw Error(Status::corrupted,
-                        format("the device no longer holds %s that the last call left there: a bit flipped, or "
-                               "somebody wrote there. It is empty now: load it again",
-                               what));
+        need_content(gauge, field, what);
     };
     try {
         gauge.device().agree("a look at resident fields", look);
@@ -59,14 +60,25 @@ inline void need_unchanged(milcgpu_gauge &gauge, const LinkField &field, uint64_
         throw;
     }
 }
+constexpr const char *no_links = "the gauge field is empty: load it first (milcgpu_gauge_load)",
+                     *no_momenta = "there are no momenta: load them first (milcgpu_momenta_load)";
+// Before a call that writes what is made of it elsewhere, and after it has been read for the last time: what a call
+// hands over stands on a field that did not change meanwhile.
 inline void need_links(milcgpu_gauge &gauge) {
-    need_unchanged(gauge, gauge.u, gauge.links_version, "the gauge field",
-                   "the gauge field is empty: load it first (milcgpu_gauge_load)");
+    need_unchanged(gauge, gauge.u, gauge.links_version, "the gauge field", no_links);
 }
 inline void need_momenta(milcgpu_gauge &gauge) {
-    need_unchanged(gauge, gauge.h, gauge.momenta_version, "the momenta",
-                   "there are no momenta: load them first (milcgpu_momenta_load)");
+    need_unchanged(gauge, gauge.h, gauge.momenta_version, "the momenta", no_momenta);
 }
+// Before a call that looks at the field at its end.
+inline void need_some(milcgpu_gauge &gauge, uint64_t version, const char *empty) {
+    gauge.device().agree("a look at resident fields", [&] {
+        if (version == 0)
+            refuse(empty);
+    });
+}
+inline void need_some_links(milcgpu_gauge &gauge) { need_some(gauge, gauge.links_version, no_links); }
+inline void need_some_momenta(milcgpu_gauge &gauge) { need_some(gauge, gauge.momenta_version, no_momenta); }
 
 // body(gauge), with its context's device current and its errors as a status. On many ranks all of them are here, and
 // what one may refuse alone is inside agreed().
@@ -109,3 +121,13 @@ milcgpu_status reported(milcgpu_gauge *gauge, const char *function, Report *repo
 }
 
 } // namespace milcgpu
+
+inline void milcgpu_gauge::changed(milcgpu::LinkField &field, uint64_t &version, uint64_t &changes, const char *what) {
+    version = 0; // should the next lines fail
+    device().agree("a checksum", [&] {
+        if (context->verify)
+            field.checksum = field.sum_of_content();
+        milcgpu::need_content(*this, field, what);
+    });
+    version = ++changes;
+}

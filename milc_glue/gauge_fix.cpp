@@ -1,5 +1,6 @@
 // The C interface to gauge fixing and APE smearing.
 #include "gpu_kernels/gauge/gauge_fix.h"
+#include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/fat_links.h"
 #include "milc_glue/gauge.h"
 #include "milc_glue/milcgpu_gauge.h"
@@ -36,7 +37,9 @@ class GaugeFixing {
         : gauge_(gauge), spec_(spec), condition_{15u & ~(1u << spec.direction), spec.boost, signs_of(spec.phases_out)},
           around_(gauge.device(), gauge.geometry(), gauge.context->halo.get(), gauge.precision) {
         gauge.device().agree("memory for gauge fixing", [&] { u_ = around_.room_on_box("gauge fixing"); });
-        gauge.device().copy_on_device(u_.block(0, 0), gauge.u.block(0, 0), u_.bytes());
+        u_.copy(gauge.u);
+        if (gauge.context->halo != nullptr)
+            u_.no_sum(); // steps are made on the wide box
     }
     // True: it ended by the tolerance.
     bool run(milcgpu_gauge_fix_report &report) {
@@ -64,6 +67,7 @@ class GaugeFixing {
         return at_end;
     }
     void commit() {
+        need_links(gauge_);
         gauge_.u = std::move(u_);
         gauge_.links_changed();
     }
@@ -150,7 +154,7 @@ milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_s
                                {"spec.reunitarize_every", double(full.reunitarize_every)},
                                {"spec.phases_out", double(full.phases_out)}};
             });
-        need_links(g);
+        need_some_links(g);
         GaugeFixing fixing(g, full);
         g.device().timer_start();
         finished = fixing.run(filled);
@@ -192,7 +196,7 @@ milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *s
                                {"spec.tolerance", spec->tolerance},
                                {"spec.phases_out", double(spec->phases_out)}};
             });
-        need_links(g);
+        need_some_links(g);
         double failed = 0; // of all ranks
         if (spec->times > 0) {
             WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
@@ -203,20 +207,28 @@ milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *s
                 to = around.room_on_box("APE smearing");
                 if (spec->times > 1)
                     from = around.room_on_box("APE smearing");
+                for (LinkField *field : {&from, &to})
+                    if (field->bytes() > 0)
+                        field->clear(), field->keep_sum();
             });
+            AskedFields asked(g.device());
             g.device().timer_start();
             g.device().fill_zero(count.data(), count.bytes());
             ape_smear(g.device(), around.box(), around.of(g.u, ape_reach), ape, to, count.data());
             for (int k = 1; k < spec->times; ++k) {
                 std::swap(from, to);
+                to.keep_sum(); // anew
                 ape_smear(g.device(), around.box(), around.of(from, ape_reach), ape, to, count.data());
+                asked.unchanged(from, "smeared links");
             }
+            asked.must_hold();
             filled.kernel_seconds = g.device().timer_stop_seconds();
             failed = static_cast<double>(count.to_host()[0]);
             if (g.device().ranks() != nullptr)
                 g.device().ranks()->add_in_rank_order("APE smearing", &failed, 1);
             checked_gauge_field(g.device(), g.geometry(), to, -1);
             filled.flops = ape_smear_flops(ape) * spec->times * g.geometry().volume();
+            need_links(g);
             g.u = std::move(to);
             g.links_changed();
         }
@@ -245,7 +257,7 @@ milcgpu_status milcgpu_hyp_smear(milcgpu_gauge *gauge, const milcgpu_hyp_spec *s
                                {"spec.hits", double(spec->hits)},
                                {"spec.phases_out", double(spec->phases_out)}};
             });
-        need_links(g);
+        need_some_links(g);
         if (spec->times > 0) {
             g.device().timer_start();
             LinkField made = hyp_smear(g.device(), g.geometry(), g.context->halo.get(), g.u, hyp);
@@ -254,6 +266,7 @@ milcgpu_status milcgpu_hyp_smear(milcgpu_gauge *gauge, const milcgpu_hyp_spec *s
             filled.kernel_seconds = g.device().timer_stop_seconds();
             checked_gauge_field(g.device(), g.geometry(), made, -1);
             filled.flops = hyp_smear_flops(hyp) * spec->times * g.geometry().volume();
+            need_links(g);
             g.u = std::move(made);
             g.links_changed();
         }

@@ -65,7 +65,7 @@ Links links_as_loaded(milcgpu_meson_links &links, LaplaceKept &kept) {
         links.halo()->exchange_backward(*made, hops);
         kept.on_box = made;
     }
-    links.unchanged(*kept.on_box);
+    links.uses(*kept.on_box);
     return kept.on_box;
 }
 
@@ -82,8 +82,10 @@ Links links_for(milcgpu_meson_links &links, LaplaceKept &kept, OperatorSpec &spe
         PackedLinks packed = pack_links(links.device(), *loaded, *kept.statistics, links.geometry(), spec.link,
                                         spec.reals, "packed gauge links");
         const bool holds = spec.reals == 18 || packed.worst_error <= accepted_error(spec.link);
-        if (holds && links.halo() != nullptr)
+        if (holds && links.halo() != nullptr) {
+            packed.field.no_sum(); // ghosts count
             links.halo()->exchange_backward(packed.field, hops);
+        }
         if (!holds)
             links.context->say(1,
                                format("gauge links: %d reals in %s precision do not hold these links (worst error of "
@@ -92,7 +94,7 @@ Links links_for(milcgpu_meson_links &links, LaplaceKept &kept, OperatorSpec &spe
         kept.packed[key] = holds ? std::make_shared<const LinkField>(std::move(packed.field)) : nullptr;
     }
     if (const Links held = kept.packed[key]) {
-        links.unchanged(*held);
+        links.uses(*held);
         return held;
     }
     spec.reals = 18;
@@ -190,6 +192,7 @@ void apply(milcgpu_meson_links &links, const LinkField &field, int directions, d
     for (const int on : parities)
         for (int k = 0; k < n; ++k)
             require_finite(device, out[on][k], on, "the result");
+    links.look_at_used();
     device.agree("the copy of results", [&] {
         for (const int on : parities)
             for (int k = 0; k < n; ++k)
@@ -463,7 +466,8 @@ void solve_group(milcgpu_meson_links &links, LaplaceKept &kept, Solver &solver, 
         }
     }
     group.finish(x, spec.tolerance, reports, first);
-    links.unchanged(*solver.full->held);
+    links.uses(*solver.full->held);
+    links.look_at_used();
     group.deliver(solutions, x, reports, first);
     for (int k = first; k < first + count; ++k) {
         meter.fill(reports[k]);
@@ -475,7 +479,7 @@ void solve_group(milcgpu_meson_links &links, LaplaceKept &kept, Solver &solver, 
 Status solve(milcgpu_meson_links &links, const milcgpu_laplace_solve_spec &spec, Arguments a, const Places &sources,
              const Places &solutions, std::vector<milcgpu_solve_report> &reports) {
     const int n = static_cast<int>(sources.size());
-    links.unchanged(links.u);
+    links.uses(links.u);
     const std::shared_ptr<LaplaceKept> kept = kept_with(links);
     Solver &solver = solver_for(links, kept, spec, a);
     const int groups = a.apart ? n : (n + most_block - 1) / most_block, most = (n + groups - 1) / groups;
@@ -528,7 +532,7 @@ extern "C" milcgpu_status milcgpu_laplace(milcgpu_meson_links *links, const milc
                            {"spec.kappa", kappa},      {"spec.what", code_of(what)},
                            {"parity", double(parity)}, {"n", double(n)}};
         });
-        l.unchanged(l.u);
+        l.uses(l.u);
         const std::shared_ptr<LaplaceKept> kept = kept_with(l);
         const Links held = links_for(l, *kept, what);
         apply(l, *held, spec->directions, kappa, whole, parities, read, made);

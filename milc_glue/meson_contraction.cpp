@@ -234,6 +234,7 @@ milcgpu_status milcgpu_contract(milcgpu_meson_links *links, const milcgpu_meson_
                     to + term.factor * times_i(signed_sum(of_classes + t, begin + t, n_t, c.terms[k].sign), term.phase);
             }
         }
+        l.look_at_used();
         add_correlators(device, added, "src1, src2 and links", correlators);
         return text;
     });

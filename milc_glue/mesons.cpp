@@ -1,5 +1,6 @@
 // The C interface to gpu_kernels/mesons: links of a measurement, shifts, spin-taste operators, smearing.
 #include "milc_glue/mesons.h"
+#include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/fat_links.h"
 #include <algorithm>
 #include <cmath>
@@ -7,15 +8,28 @@
 
 using namespace milcgpu;
 
-const LinkField &milcgpu_meson_links::unchanged(const LinkField &field) {
+void milcgpu_meson_links::look_at_used() {
     if (!context->verify)
-        return field;
+        return;
     const auto look = [&] {
-        const uint64_t now = checksum(device(), field.block(0, 0), field.bytes());
-        if (sums_.emplace(&field, now).first->second != now)
-            throw Error(Status::corrupted, "the device no longer holds the links of the measurement that were loaded, "
-                                           "or their products: a bit flipped, or somebody wrote there. They are gone "
-                                           "now: load the links again");
+        for (const LinkField *field : used_) {
+            const uint64_t expected = sums_.emplace(field, field->sum_of_content()).first->second;
+            if (checksum(device(), field->block(0, 0), field->bytes()) != expected)
+                throw Error(Status::corrupted,
+                            "the device no longer holds the links of the measurement that were loaded, or their "
+                            "products: a bit flipped, or somebody wrote there. They are gone now: load the links again");
+        }
+    };
+    const auto look_at_fat = [&] {
+        for (const auto &[fat, held] : used_fat_) {
+            const LinkField &field = *held.pair.fat;
+            if (checksum(device(), field.block(0, 0), field.bytes()) == field.checksum)
+                continue;
+            context->forget(fat, 0);
+            fat->links->clear();
+            throw Error(Status::corrupted, "the device no longer holds the fat links that were loaded: a bit flipped, or "
+                                           "somebody wrote there. They are gone now: update them and call again");
+        }
     };
     try {
         device().agree("a look at links of a measurement", look);
@@ -24,7 +38,7 @@ const LinkField &milcgpu_meson_links::unchanged(const LinkField &field) {
             clear();
         throw;
     }
-    return field;
+    device().agree("a look at fat links", look_at_fat);
 }
 
 void milcgpu::check_origin(const Geometry &geometry, const int *origin, int directions) {
@@ -42,15 +56,7 @@ void milcgpu::check_fat_links(milcgpu_meson_links &links, milcgpu_links *fat, co
 
 HeldFat milcgpu::fat_links_of(milcgpu_meson_links &links, milcgpu_links *fat) {
     HeldFat fetched{fat->links->held_version(links.precision, 18), {}};
-    const LinkField &held = *fetched.held.pair.fat;
-    links.device().agree("a look at fat links", [&] {
-        if (!links.context->verify || checksum(links.device(), held.block(0, 0), held.bytes()) == held.checksum)
-            return;
-        links.context->forget(fat, 0);
-        fat->links->clear();
-        throw Error(Status::corrupted, "the device no longer holds the fat links that were loaded: a bit flipped, or "
-                                       "somebody wrote there. They are gone now: update them and call again");
-    });
+    links.uses(fat, fetched.held);
     if (links.halo() == nullptr)
         return fetched;
     links.device().agree("memory for fat links with a margin",
@@ -93,7 +99,7 @@ Neighbours milcgpu::neighbours_of(milcgpu_meson_links &links, const SpinTaste &o
         what.behind = general || op.kind == SpinTaste::Kind::backward;
     }
     if (!op.fat)
-        links.unchanged(*what.links);
+        links.uses(*what.links);
     return what;
 }
 
@@ -128,7 +134,7 @@ struct Room {
 };
 
 const LinkField &links_in_space(milcgpu_meson_links &links, int hop) {
-    return links.unchanged(hop == 2 ? links.products.two_links() : links.u);
+    return links.uses(hop == 2 ? links.products.two_links() : links.u);
 }
 
 // Quark fields that a call reads, and those that it makes. look(): what else it refuses; numbers: what ranks must have
@@ -234,6 +240,8 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
         device.agree(function, [&] {
             if (links->halo() != nullptr)
                 on_box = links->links_on(geometry);
+            bare.clear();
+            bare.keep_sum();
             links_to_device(device, host, links->context->map, geometry, bare);
         });
         checked_gauge_field(device, geometry, bare, -1);
@@ -243,9 +251,15 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
                        {phases_of(0, spec->origin), phases_of(1, spec->origin), phases_of(2, spec->origin),
                         phases_of(3, spec->origin)},
                        links->t_sign(spec->origin), bare);
-        if (links->halo() != nullptr)
+        if (links->halo() != nullptr) {
+            AskedFields asked(device);
             links->halo()->extend(on_box, links->box, neighbours_margin, links->u);
-        links->unchanged(links->u);
+            asked.unchanged(on_box, "links");
+            asked.must_hold();
+        }
+        links->uses_nothing();
+        links->uses(links->u);
+        links->look_at_used();
         device.agree(function, [&] { device.synchronize(); });
         links->loaded = true;
         return Status::ok;
@@ -270,7 +284,7 @@ milcgpu_status milcgpu_shift_quarks(milcgpu_meson_links *links, int dir, int way
             return numbers;
         });
         Neighbours what;
-        what.links = &l.unchanged(l.u), what.first_slot = dir;
+        what.links = &l.uses(l.u), what.first_slot = dir;
         what.steps = corner_steps(1u << dir);
         what.ahead = way != MILCGPU_BACKWARD, what.behind = way != MILCGPU_FORWARD;
         what.neighbours = way == MILCGPU_SYMMETRIC ? 0.5 : 1;

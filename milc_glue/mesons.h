@@ -22,7 +22,7 @@ struct milcgpu_meson_links : milcgpu::Keeper {
     std::shared_ptr<milcgpu::LaplaceKept> laplace; // of the Laplace operator; made when first needed
     milcgpu_meson_links(milcgpu_context *of, milcgpu::Precision p)
         : Keeper(*of), context(of), precision(p), box(box_of(*of)), u(links_on(box.wide())),
-          products(*of->device, box.wide(), u, [this](const milcgpu::LinkField &made_of) { unchanged(made_of); }) {
+          products(*of->device, box.wide(), u, [this](const milcgpu::LinkField &made_of) { uses(made_of); }) {
         register_here();
     }
     ~milcgpu_meson_links() override = default;
@@ -55,9 +55,17 @@ struct milcgpu_meson_links : milcgpu::Keeper {
         context->say(2, "memory is short: products of links of measurements are given back");
         return true;
     }
-    // Throws where links or products are not what they were when they were first looked at; all are gone then, on all
-    // ranks.
-    const milcgpu::LinkField &unchanged(const milcgpu::LinkField &field);
+    // This call reads links or products.
+    const milcgpu::LinkField &uses(const milcgpu::LinkField &field) {
+        used_.insert(&field);
+        return field;
+    }
+    // Fat links of `fat`, held by this call.
+    void uses(milcgpu_links *fat, const milcgpu::HeldLinks &held) { used_fat_.emplace_back(fat, held); }
+    void uses_nothing() { used_.clear(), used_fat_.clear(); }
+    // After all that this call uses was read for the last time, before it hands anything over. Throws where it is not
+    // what was put there; it is gone then, on all ranks.
+    void look_at_used();
 
   private:
     static milcgpu::WideBox box_of(const milcgpu_context &context) {
@@ -66,6 +74,8 @@ struct milcgpu_meson_links : milcgpu::Keeper {
         return {*context.device, context.geometry, milcgpu::neighbours_margin};
     }
     std::map<const milcgpu::LinkField *, uint64_t> sums_;
+    std::set<const milcgpu::LinkField *> used_;
+    std::vector<std::pair<milcgpu_links *, milcgpu::HeldLinks>> used_fat_;
 };
 
 namespace milcgpu {
@@ -122,9 +132,15 @@ class Quarks {
 
 struct Busy {
     milcgpu_meson_links &links;
-    explicit Busy(milcgpu_meson_links &of) : links(of) { links.busy = true; }
+    explicit Busy(milcgpu_meson_links &of) : links(of) {
+        links.busy = true;
+        links.uses_nothing();
+    }
     Busy(const Busy &) = delete;
-    ~Busy() { links.busy = false; }
+    ~Busy() {
+        links.busy = false;
+        links.uses_nothing();
+    }
 };
 
 inline void need_links(const milcgpu_meson_links &links) {

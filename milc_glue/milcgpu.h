@@ -215,7 +215,9 @@ milcgpu_status milcgpu_pin(milcgpu_context *context, void *address, size_t bytes
 milcgpu_status milcgpu_unpin(milcgpu_context *context, void *address);
 
 /* Copies fat and long links (4 links per site each) to the device and checks them: NaN and infinity are refused, with
- * the place. The two fields have one precision. */
+ * the place. The two fields have one precision. They have a checksum from the caller's memory on, and so have the packed
+ * versions that solves make of them: a solve compares before it hands over a solution. A field that changes on its way
+ * to the device gives CORRUPTED. On lattices that are cut, checksums begin when the fields have their ghosts. */
 milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_field *fat, const milcgpu_field *lng,
                                     milcgpu_links **links);
 /* New content for the handle, in the same precision or another. The version grows exactly when the content changed, by
@@ -386,7 +388,10 @@ void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec);
  * be 0 (sets NULL) if one of HISQ's V, Y and W is wanted. A handle may be in one set only. Everything is made on the
  * device, which holds all results at once, and then copied out. So fields on the host are untouched on failure. If the
  * call is refused before the gauge field is read, handles of the sets are left as they are. After any other failure,
- * for example gauge links that are not unitary, all of them are empty, and those that were NULL are NULL again. */
+ * for example gauge links that are not unitary, all of them are empty, and those that were NULL are NULL again.
+ *
+ * Gauge links, HISQ's V, W and Y, and what is made have checksums; where one changed before the call ends, it gives
+ * CORRUPTED. Room for staples is not checked; on lattices that are cut, nor are copies with a margin. */
 milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink_spec *spec, const milcgpu_field *gauge,
                                  const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
                                  milcgpu_fatlink_report *report);

@@ -11,11 +11,18 @@
  * Every function returns a status. milcgpu_last_error() then says what failed, where, and what to do. A function that
  * fails leaves links and momenta on the device as they were, with three exceptions. After DEVICE_LOST they are lost. A
  * load that fails after its arguments were accepted leaves its field empty: for example links that are not unitary. And
- * CORRUPTED means that the field named in the message is empty.
+ * CORRUPTED means that the field named in the message is empty, and what the call was changing.
  *
- * Links and momenta have checksums. A call that changes a field takes its checksum at the end; the next call that uses
- * the field compares. If they differ, because a bit flipped or other code wrote there, the status is CORRUPTED, nothing
- * was done, and the field is empty. MILCGPU_VERIFY=0 turns this off.
+ * Links and momenta have checksums. A load adds up the caller's memory and what has arrived on the device, a save the
+ * other way round. Whatever writes links or momenta there keeps the checksum of what it writes, and each call compares
+ * when it has read a field for the last time, before it hands anything over. If they differ, because a bit flipped or
+ * other code wrote there, the status is CORRUPTED. The field is empty then, and so are links or momenta that the call
+ * was changing. MILCGPU_VERIFY=0 turns this off.
+ *
+ * Not checked is what lives within one call, from microseconds to milliseconds: room for staples and for pieces of
+ * loops, the vectors that milcgpu_fermion_force loads, sums over sites, numbers that control a launch. On lattices that
+ * are cut it is also copies with a margin, and what a force makes on them. Derivatives by links, and HISQ's V and W, are
+ * checked within a force; where they changed, momenta stay as they were, and the call can be repeated.
  *
  * On several ranks, every function that takes a milcgpu_gauge is a call of all ranks, and so are solves,
  * milcgpu_vectors_dslash, milcgpu_vector_minus_dslash and milcgpu_vectors_sum. Each rank gives the fields of its box;

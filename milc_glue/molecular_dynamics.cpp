@@ -1,5 +1,6 @@
 // The C interface to gpu_kernels/forces: a gauge field and momenta that stay on the device.
 #include "gpu_kernels/forces/fermion_force.h"
+#include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/fat_links.h"
 #include "milc_glue/gauge.h"
 #include "milc_glue/vectors.h"
@@ -87,6 +88,9 @@ LinkField derivative(milcgpu_gauge &gauge, WithMargin &around, bool hisq, const 
     LinkField v, w;
     device.agree("HISQ links for a force", [&] {
         v = around.room_on_box("HISQ links"), w = around.room("HISQ links");
+        v.keep_sum();
+        if (halo == nullptr)
+            clear_padding(device, w, box.wide()), w.keep_sum();
         fat_links(device, box, u, a.hisq.level_1, v, StapleSpace(device, box.wide(), gauge.precision));
         report.svd_links = unitarize(device, box, v, a.hisq.unitarize, nullptr, w);
     });
@@ -112,6 +116,7 @@ void fermion_force(milcgpu_gauge &gauge, const milcgpu_force_spec &spec, const F
                    milcgpu_force_report &report) {
     Device &device = gauge.device();
     const Geometry &geometry = gauge.geometry();
+    AskedFields asked(device);
     device.timer_start();
     const LinkField by_u = derivative_on_box(gauge, spec.links->hisq != 0, a, {x, a.residues}, report);
     const LinkStatistics look = link_statistics(device, by_u, geometry);
@@ -122,9 +127,13 @@ void fermion_force(milcgpu_gauge &gauge, const milcgpu_force_spec &spec, const F
                                "that are nearly singular",
                                place_of_link(look.first_bad).c_str()));
     });
+    gauge.momenta_version = 0; // they are empty where something below fails
     add_force(device, geometry, gauge.u, by_u, 2 * spec.eps, gauge.h);
     report.kernel_seconds = device.timer_stop_seconds();
     report.flops *= geometry.volume();
+    asked.used_up(by_u, "the derivative by the links");
+    asked.must_hold();
+    need_links(gauge);
     gauge.momenta_changed();
 }
 
@@ -159,7 +168,7 @@ auto force_of(milcgpu_gauge &gauge, const char *function, const milcgpu_force_sp
             numbers.push_back({"a path coefficient", c});
     check_alike(*gauge.context, numbers);
     need_links(gauge);
-    need_momenta(gauge);
+    need_some_momenta(gauge);
     if (spec->n_terms > 0)
         force(a);
     return [spec] { return format("%s force, %d terms", spec->links->hisq ? "HISQ" : "asqtad", spec->n_terms); };
@@ -187,12 +196,15 @@ Numbers numbers_of(const LoopCoefficients &c) {
 
 // look(): the host's field, or what is wrong with it.
 template <class Look>
-void load(milcgpu_gauge &gauge, const char *function, const LinkField &field, uint64_t &version, const Look &look) {
+void load(milcgpu_gauge &gauge, const char *function, LinkField &field, uint64_t &version, const Look &look) {
     HostField host{};
     agreed(*gauge.context, function, [&] { host = look(); });
     version = 0;
-    gauge.device().agree(function,
-                         [&] { links_to_device(gauge.device(), host, gauge.context->map, gauge.geometry(), field); });
+    gauge.device().agree(function, [&] {
+        field.clear();
+        field.keep_sum();
+        links_to_device(gauge.device(), host, gauge.context->map, gauge.geometry(), field);
+    });
 }
 template <class Look> void save(milcgpu_gauge &gauge, const char *function, const LinkField &field, const Look &look) {
     HostField host{};
@@ -202,7 +214,9 @@ template <class Look> void save(milcgpu_gauge &gauge, const char *function, cons
         room = room_for_links(gauge.device(), host.real, gauge.geometry().volume(), field.reals());
         gauge.device().prepare_to_host(room.bytes());
     });
-    links_to_host(gauge.device(), field, gauge.context->map, gauge.geometry(), host, room);
+    gauge.device().agree(function, [&] {
+        links_to_host(gauge.device(), field, gauge.context->map, gauge.geometry(), host, room);
+    });
 }
 
 } // namespace
@@ -320,15 +334,17 @@ milcgpu_status milcgpu_gauge_force(milcgpu_gauge *gauge, const milcgpu_loops *lo
                 return numbers;
             });
         need_links(g);
-        need_momenta(g);
+        need_some_momenta(g);
         WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
         std::unique_ptr<GaugeForceSpace> space;
         g.device().agree("memory for a gauge force",
                          [&] { space = std::make_unique<GaugeForceSpace>(g.device(), around.box(), g.precision, c); });
+        g.momenta_version = 0;
         g.device().timer_start();
         gauge_force(g.device(), around.box(), around.of(g.u, c.reach()), c, eps * beta / 3, g.h, *space);
         filled.kernel_seconds = g.device().timer_stop_seconds();
         filled.flops = gauge_force_flops(c) * g.geometry().volume();
+        need_links(g);
         g.momenta_changed();
         return [] { return std::string("gauge force"); };
     });
@@ -345,12 +361,14 @@ milcgpu_status milcgpu_update_links(milcgpu_gauge *gauge, double eps, int order,
             [&] {
                 return Numbers{{"eps", eps}, {"order", double(order)}};
             });
-        need_links(g);
+        need_some_links(g);
         need_momenta(g);
+        g.links_version = 0;
         g.device().timer_start();
         update_links(g.device(), g.geometry(), g.u, g.h, eps, order);
         filled.kernel_seconds = g.device().timer_stop_seconds();
         filled.flops = update_links_flops(order) * g.geometry().volume();
+        need_momenta(g);
         g.links_changed();
         return [] { return std::string("update of the links"); };
     });
@@ -369,7 +387,7 @@ milcgpu_status milcgpu_reunitarize(milcgpu_gauge *gauge, double tolerance, milcg
             [&] {
                 return Numbers{{"tolerance", tolerance}};
             });
-        need_links(g);
+        need_some_links(g);
         const ReunitarizeReport r = reunitarize(g.device(), g.geometry(), g.u, tolerance == 0 ? 1e-4 : tolerance);
         g.links_changed();
         *report = {sizeof *report, r.failed, r.first_failed, r.largest_deviation,
@@ -387,17 +405,21 @@ milcgpu_status milcgpu_gauge_action(milcgpu_gauge *gauge, const milcgpu_loops *l
                 require(action, "milcgpu_gauge_action", "action");
             },
             [&] { return numbers_of(c); });
-        need_links(g);
+        need_some_links(g);
         WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
-        hand_out(gauge_action(g.device(), around.box(), around.of(g.u, c.reach()), c), action);
+        const double found = gauge_action(g.device(), around.box(), around.of(g.u, c.reach()), c);
+        need_links(g);
+        hand_out(found, action);
     });
 }
 
 milcgpu_status milcgpu_momentum_action(milcgpu_gauge *gauge, double *action) {
     return with_gauge(gauge, "milcgpu_momentum_action", [&](milcgpu_gauge &g) {
         agreed(*g.context, "milcgpu_momentum_action", [&] { require(action, "milcgpu_momentum_action", "action"); });
+        need_some_momenta(g);
+        const double found = momentum_action(g.device(), g.geometry(), g.h);
         need_momenta(g);
-        hand_out(momentum_action(g.device(), g.geometry(), g.h), action);
+        hand_out(found, action);
     });
 }
 
@@ -407,9 +429,10 @@ milcgpu_status milcgpu_plaquettes(milcgpu_gauge *gauge, double *space, double *t
             require(space, "milcgpu_plaquettes", "space");
             require(time, "milcgpu_plaquettes", "time");
         });
-        need_links(g);
+        need_some_links(g);
         WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
         const PlaquetteMeans means = plaquettes(g.device(), around.box(), around.of(g.u, plaquettes_reach));
+        need_links(g);
         hand_out(means.time, time);
         hand_out(means.space, space);
     });
@@ -421,11 +444,12 @@ milcgpu_status milcgpu_polyakov_loop(milcgpu_gauge *gauge, double *real, double 
             require(real, "milcgpu_polyakov_loop", "real");
             require(imaginary, "milcgpu_polyakov_loop", "imaginary");
         });
-        need_links(g);
+        need_some_links(g);
         const milcgpu_context &context = *g.context;
         const Complex<double> mean =
             context.box.cut(3) ? polyakov_loop(g.device(), g.geometry(), g.u, *context.halo, ranks_of_a_line(context))
                                : polyakov_loop(g.device(), g.geometry(), g.u);
+        need_links(g);
         hand_out(mean.im, imaginary);
         hand_out(mean.re, real);
     });

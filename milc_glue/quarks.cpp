@@ -68,6 +68,7 @@ void Quarks::changes() {
 void Quarks::deliver(const FullVectors &made) {
     Device &device = links_.device();
     const SpinorBlock block[2] = {made.even, made.odd};
+    links_.look_at_used();
     changes();
     for (const int parity : {0, 1})
         for (int k = 0; k < n_; ++k)

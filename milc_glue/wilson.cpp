@@ -1,4 +1,5 @@
 // The handle of Wilson fermions: links, clover terms, operators, the last solver.
+#include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/fat_links.h"
 #include "milc_glue/wilson_calls.h"
 #include <cmath>
@@ -17,6 +18,8 @@ void milcgpu_wilson::load(const HostField &host) {
     LinkField given;
     device().agree("the loading of links", [&] {
         given = LinkField(device(), host.real, 18, geometry(), "links of Wilson fermions");
+        given.clear();
+        given.keep_sum();
         links_to_device(device(), host, context->map, geometry(), given);
     });
     statistics_ = checked_gauge_field(device(), geometry(), given, -1);
@@ -24,7 +27,10 @@ void milcgpu_wilson::load(const HostField &host) {
                                                 : pack_links(device(), given, statistics_, geometry(),
                                                              Precision::double_, 18, "links of Wilson fermions")
                                                       .field;
-    as_given_.checksum = checksum(device(), as_given_.block(0, 0), as_given_.bytes());
+    as_given_.checksum = as_given_.sum_of_content();
+    AskedFields asked(device());
+    asked.unchanged(host.real == Precision::double_ ? as_given_ : given, "links of Wilson fermions");
+    asked.must_hold();
     loaded = true;
 }
 
@@ -51,12 +57,12 @@ std::shared_ptr<const LinkField> milcgpu_wilson::version(OperatorSpec &spec) {
         versions_[asked] = nullptr;
         return version(spec);
     }
-    packed.field.checksum = checksum(device(), packed.field.block(0, 0), packed.field.bytes());
+    packed.field.checksum = packed.field.sum_of_content();
     return versions_[asked] = std::make_shared<const LinkField>(std::move(packed.field));
 }
 
 std::shared_ptr<const CloverField> milcgpu_wilson::with_checksum(CloverField made) const {
-    made.checksum = checksum(device(), made.block(0, 0), made.bytes());
+    made.checksum = made.kept_sum();
     return std::make_shared<const CloverField>(std::move(made));
 }
 

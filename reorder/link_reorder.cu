@@ -14,16 +14,36 @@ namespace {
 struct LinkArray {
     unsigned char *data; // block (parity, 0)
     size_t stride, block_bytes;
+    uint32_t piece; // of the block
+    KeptSum sum;
     template <Precision p, int reals> MILCGPU_HD RawLink<p, reals> load(int j) const {
         return load_link<p, reals>(data + (j % 4) * block_bytes, stride, j / 4);
     }
     template <Precision p, int reals> MILCGPU_HD void store(int j, const RawLink<p, reals> &raw) const {
         store_link<p, reals>(data + (j % 4) * block_bytes, stride, j / 4, raw);
+        add_to(sum, j, raw);
+    }
+    template <Precision p, int reals>
+    MILCGPU_HD void add_to(const KeptSum &of, int j, const RawLink<p, reals> &raw) const {
+        of.put<raw.bytes>(raw.w, piece + static_cast<uint32_t>(j % 4 * (block_bytes / 16)), stride, j / 4);
     }
 };
 
+// What a copy has seen, on both sides: the host's records as they lie in the raw copy (weigh_row), and the links.
+struct Seen {
+    uint64_t raw, links;
+};
+template <int bytes> MILCGPU_HD uint64_t weigh_record(const uint32_t *words, size_t record) {
+    uint64_t sum = 0;
+    MILCGPU_UNROLL
+    for (int k = 0; k < bytes / 8; ++k)
+        sum += weigh<2>(words + 2 * k, static_cast<uint32_t>(record * (bytes / 8) + k));
+    return sum;
+}
+
 LinkArray array_of(const LinkField &field, int parity) {
-    return {field.block(parity, 0), field.stride(), field.block_bytes()};
+    return {field.block(parity, 0), field.stride(), field.block_bytes(),
+            static_cast<uint32_t>((field.block(parity, 0) - field.block(0, 0)) / 16), field.kept()};
 }
 
 template <Precision p> MILCGPU_HD Matrix<double> full_link(const LinkArray &links, int j) {
@@ -33,25 +53,37 @@ template <Precision p> MILCGPU_HD Matrix<double> full_link(const LinkArray &link
 template <Precision p, int reals> struct CopyIn {
     const typename LinkReal<p>::Real *raw;
     const int *map;
+    size_t first; // record of the parity, where there is no map
     LinkArray to;
+    Seen *seen;
     MILCGPU_HD void operator()(int j) const {
-        const size_t site = map != nullptr ? map[j / 4] : j / 4;
+        const size_t site = map != nullptr ? map[j / 4] : j / 4, record = first + site * 4 + j % 4;
         RawLink<p, reals> link;
-        memcpy(link.w, raw + (site * 4 + j % 4) * reals, sizeof link.w);
+        memcpy(link.w, raw + record * reals, sizeof link.w);
         to.store<p, reals>(j, link);
+        atomic_add(&seen->raw, weigh_record<link.bytes>(link.w, record));
     }
 };
 
 template <Precision p, int reals, class HostReal> struct CopyOut {
     HostReal *raw;
     const int *map;
+    size_t first;
     LinkArray from;
+    Seen *seen;
     MILCGPU_HD void operator()(int j) const {
-        const size_t site = map != nullptr ? map[j / 4] : j / 4;
+        constexpr Precision host = sizeof(HostReal) == 8 ? Precision::double_ : Precision::single;
+        const size_t site = map != nullptr ? map[j / 4] : j / 4, record = first + site * 4 + j % 4;
         const RawLink<p, reals> link = from.load<p, reals>(j);
-        HostReal *to = raw + (site * 4 + j % 4) * reals;
-        for (int k = 0; k < reals; ++k)
-            to[k] = static_cast<HostReal>(link.get(k));
+        RawLink<host, reals> made;
+        if constexpr (host == p)
+            made = link;
+        else
+            for (int k = 0; k < reals; ++k)
+                made.set(k, link.get(k));
+        memcpy(raw + record * reals, made.w, sizeof made.w);
+        atomic_add(&seen->raw, weigh_record<made.bytes>(made.w, record));
+        from.add_to({&seen->links}, j, link);
     }
 };
 
@@ -151,12 +183,12 @@ struct PackCall {
     }
 };
 
-// Calls launch_one(integral constant of the reals, places of the parity's sites, reals to skip in the raw copy, links,
+// Calls launch_one(integral constant of the reals, places of the parity's sites, records to skip in the raw copy, links,
 // parity).
 template <class LaunchOne>
 void permute(int reals, const SiteMap &map, const Geometry &geometry, const LaunchOne &launch_one) {
     for (int parity = 0; parity < 2; ++parity) {
-        const size_t first = parity == 0 ? 0 : geometry.sites(0), skip = map.data() != nullptr ? 0 : first * 4 * reals;
+        const size_t first = parity == 0 ? 0 : geometry.sites(0), skip = map.data() != nullptr ? 0 : first * 4;
         const int *const places = map.data() != nullptr ? map.data() + first : nullptr;
         if (reals == 18)
             launch_one(std::integral_constant<int, 18>(), places, skip, 4 * geometry.sites(parity), parity);
@@ -172,34 +204,53 @@ void permute(int reals, const SiteMap &map, const Geometry &geometry, const Laun
 } // namespace
 
 DeviceArray<unsigned char> room_for_links(Device &device, Precision host_real, int sites, int reals) {
-    return {device, static_cast<size_t>(sites) * 4 * reals * real_bytes(host_real), "raw copy of host links"};
+    const size_t records = static_cast<size_t>(sites) * 4 * reals * real_bytes(host_real);
+    return {device, records + sizeof(Seen), "raw copy of host links"};
+}
+
+static Seen *seen_behind(const DeviceArray<unsigned char> &room) {
+    Seen *const seen = reinterpret_cast<Seen *>(room.data() + room.bytes() - sizeof(Seen));
+    room.device().fill_zero(seen, sizeof *seen);
+    return seen;
+}
+static Seen read(Device &device, const Seen *seen) {
+    Seen host;
+    device.copy_to_host(&host, seen, sizeof host);
+    return host;
 }
 
 void links_to_device(Device &device, const HostField &host, const SiteMap &map, const Geometry &geometry,
                      const LinkField &to) {
     const int sites = geometry.volume();
     const DeviceArray<unsigned char> raw = room_for_links(device, host.real, sites, to.reals());
-    device.copy_rows_to_device(raw.data(), host.data, host.pitch_bytes, 4 * to.reals() * real_bytes(host.real), sites);
+    Seen *const seen = seen_behind(raw);
+    uint64_t sent;
+    device.copy_rows_to_device(raw.data(), host.data, host.pitch_bytes, 4 * to.reals() * real_bytes(host.real), sites,
+                               &sent);
     permute(to.reals(), map, geometry, [&](auto reals, const int *places, size_t skip, int links, int parity) {
         for_real(host.real, [&](auto p) {
             using Real = typename LinkReal<decltype(p)::value>::Real;
             launch(device, links,
-                   CopyIn<decltype(p)::value, decltype(reals)::value>{reinterpret_cast<const Real *>(raw.data()) + skip,
-                                                                      places, array_of(to, parity)},
+                   CopyIn<decltype(p)::value, decltype(reals)::value>{reinterpret_cast<const Real *>(raw.data()),
+                                                                      places, skip, array_of(to, parity), seen},
                    "reorder links");
         });
     });
+    if (read(device, seen).raw != sent)
+        throw Error(Status::corrupted, "links or momenta changed on their way to the device: a bit flipped, or somebody "
+                                       "wrote there. Load them again");
 }
 
 void links_to_host(Device &device, const LinkField &from, const SiteMap &map, const Geometry &geometry,
                    const HostField &host, const DeviceArray<unsigned char> &room) {
-    permute(from.reals(), map, geometry, [&](auto reals, const int *places, size_t skip, int links, int parity) {
+    Seen *seen;
+    const auto to_raw = [&](auto reals, const int *places, size_t skip, int links, int parity) {
         for_real(from.precision(), [&](auto p) {
             const auto launch_for = [&](auto *raw) {
                 using HostReal = std::remove_pointer_t<decltype(raw)>;
                 launch(device, links,
-                       CopyOut<decltype(p)::value, decltype(reals)::value, HostReal>{raw + skip, places,
-                                                                                     array_of(from, parity)},
+                       CopyOut<decltype(p)::value, decltype(reals)::value, HostReal>{
+                           raw, places, skip, array_of(from, parity), seen},
                        "reorder links");
             };
             if (host.real == Precision::double_)
@@ -207,9 +258,26 @@ void links_to_host(Device &device, const LinkField &from, const SiteMap &map, co
             else
                 launch_for(reinterpret_cast<float *>(room.data()));
         });
-    });
-    device.copy_rows_to_host(host.data, room.data(), host.pitch_bytes, 4 * from.reals() * real_bytes(host.real),
-                             geometry.volume());
+    };
+    const auto changed = [](const char *where) {
+        throw Error(Status::corrupted, format("links or momenta changed %s: a bit flipped, or somebody wrote there. Make "
+                                              "or load them again",
+                                              where));
+    };
+    constexpr int tries = 3;
+    for (int k = 0; k < tries; ++k) {
+        seen = seen_behind(room);
+        permute(from.reals(), map, geometry, to_raw);
+        const Seen sent = read(device, seen);
+        if (from.keeps_sum() && from.sum_of_content() != sent.links)
+            changed("on the device");
+        uint64_t arrived;
+        device.copy_rows_to_host(host.data, room.data(), host.pitch_bytes, 4 * from.reals() * real_bytes(host.real),
+                                 geometry.volume(), &arrived);
+        if (arrived == sent.raw)
+            return;
+    }
+    changed("on their way to the host, in every try");
 }
 
 void links_to_host(Device &device, const LinkField &from, const SiteMap &map, const Geometry &geometry,
@@ -262,6 +330,8 @@ namespace {
 PackedLinks packed_here(Device &device, const LinkField &from, const LinkStatistics &statistics,
                         const Geometry &geometry, Precision precision, int reals, const char *owner) {
     PackedLinks packed{LinkField(device, precision, reals, geometry, owner), 0};
+    packed.field.clear();
+    packed.field.keep_sum();
     if (reals < 18)
         packed.field.scale = statistics.mean_norm;
     else if (precision == Precision::half)

@@ -38,14 +38,18 @@ bool ResidentLinks::update(const std::function<void(const LinkField &fat, const 
     const bool had_content = generation_ != 0;
     generation_ = 0; // empty if anything below fails
     device_.agree("the loading of links", [&] {
+        for (LinkField *field : {&fat_, &lng_})
+            field->keep_sum();
         make(fat_, lng_);
         for (LinkField *field : {&fat_, &lng_})
             clear_padding(device_, *field, geometry_); // each time: a bit may have flipped there
     });
     for (LinkField *field : {&fat_, &lng_}) {
-        if (halo_ != nullptr)
+        if (halo_ != nullptr) {
+            field->no_sum(); // ghosts count
             halo_->exchange_backward(*field, field == &fat_ ? fat_layers : long_layers);
-        field->checksum = milcgpu::checksum(device_, field->block(0, 0), field->bytes());
+        }
+        field->checksum = field->sum_of_content();
     }
     fat_statistics_ = examine(fat_, "fat");
     lng_statistics_ = examine(lng_, "long");
@@ -62,9 +66,11 @@ bool ResidentLinks::update(const std::function<void(const LinkField &fat, const 
 
 // With ghosts, and with the checksum that tells later whether the field is still what was put there.
 ResidentLinks::Packed ResidentLinks::keep(PackedLinks &packed, int layers) const {
-    if (halo_ != nullptr)
+    if (halo_ != nullptr) {
+        packed.field.no_sum(); // ghosts count
         halo_->exchange_backward(packed.field, layers);
-    packed.field.checksum = milcgpu::checksum(device_, packed.field.block(0, 0), packed.field.bytes());
+    }
+    packed.field.checksum = packed.field.sum_of_content();
     return std::make_shared<const LinkField>(std::move(packed.field));
 }
 

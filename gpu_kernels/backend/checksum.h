@@ -4,6 +4,7 @@
 #pragma once
 #include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/backend/portable.h"
+#include <cstring>
 
 namespace milcgpu {
 
@@ -39,10 +40,17 @@ template <int count> MILCGPU_HD uint64_t weigh(const uint32_t *words, uint32_t p
     return sum * (piece * 0x3C6EF372u + 1u);
 }
 
+// Of a word of 4 or 2 bytes that lies `at` bytes behind the beginning of a piece.
+template <int bytes> MILCGPU_HD uint64_t weigh_short(uint32_t word, uint32_t piece, uint64_t at) {
+    if constexpr (bytes == 2)
+        word = (word & 0xFFFFu) << (at % 4 * 8);
+    return weigh<1>(&word, piece + static_cast<uint32_t>(at / 16), static_cast<uint32_t>(at % 16 / 4));
+}
+
 // What element i of an array adds to the sum, for elements of `bytes` that load_element reads in words of 16 bytes.
 // piece: where in the region the array begins. A piece that holds 8 bytes of each of two elements counts half by half.
 template <int bytes> MILCGPU_HD uint64_t weigh_element(const uint32_t *words, uint32_t piece, size_t stride, size_t i) {
-    static_assert(bytes % 8 == 0, "elements of whole halves of a piece");
+    static_assert(bytes % 2 == 0, "elements of words of 2 bytes");
     uint64_t sum = 0;
 #if MILCGPU_STRIPES
     constexpr int whole = bytes / 16;
@@ -50,10 +58,19 @@ template <int bytes> MILCGPU_HD uint64_t weigh_element(const uint32_t *words, ui
     MILCGPU_UNROLL
     for (int k = 0; k < whole; ++k)
         sum += weigh<4>(words + 4 * k, piece + k * step + at);
-    if constexpr (bytes % 16 != 0)
+    if constexpr ((bytes & 8) != 0)
         sum += weigh<2>(words + 4 * whole, piece + whole * step + at / 2, at % 2 * 2);
+    if constexpr ((bytes & 4) != 0)
+        sum += weigh_short<4>(words[(bytes & ~7) / 4], piece, uint64_t(bytes & ~7) * stride + 4 * i);
+    if constexpr ((bytes & 2) != 0)
+        sum += weigh_short<2>(words[(bytes & ~3) / 4], piece, uint64_t(bytes & ~3) * stride + 2 * i);
 #else
     static_cast<void>(stride);
+    if constexpr (bytes % 8 != 0) {
+        for (int k = 0; k < bytes / 2; ++k)
+            sum += weigh_short<2>(words[k / 2] >> k % 2 * 16, piece, i * bytes + 2 * k);
+        return sum;
+    }
     const size_t first = i * (bytes / 8);            // half
     const int odd = bytes % 16 != 0 ? first % 2 : 0; // whether the first word is in the second half of its piece
     piece += static_cast<uint32_t>((first + odd) / 2);
@@ -62,6 +79,31 @@ template <int bytes> MILCGPU_HD uint64_t weigh_element(const uint32_t *words, ui
     if constexpr (bytes % 16 != 0)
         sum += odd ? weigh<2>(words, piece - 1, 2) : weigh<2>(words + bytes / 4 - 2, piece + bytes / 16);
 #endif
+    return sum;
+}
+
+// The checksum of an array that its writers keep on the device: they add what they store, and take away what they
+// replace. So it stays that of what was put there, whatever happens to the memory. It costs no access to the array.
+struct KeptSum {
+    uint64_t *sum = nullptr; // nullptr: it is not kept
+    template <int bytes>
+    MILCGPU_HD void put(const uint32_t *words, uint32_t piece, size_t stride, size_t i, bool away = false) const {
+        if (sum == nullptr)
+            return;
+        const uint64_t weight = weigh_element<bytes>(words, piece, stride, i);
+        atomic_add(sum, away ? 0 - weight : weight);
+    }
+};
+
+// Of bytes in a row, host memory: the sum over their halves of pieces, the first of which is number `first`. In other
+// order or place it is another number, so the same on both sides of a copy says that all of it has arrived.
+inline uint64_t weigh_row(const void *data, size_t bytes, size_t first) {
+    uint64_t sum = 0;
+    for (size_t k = 0; k < bytes / 8; ++k) {
+        uint32_t words[2];
+        memcpy(words, static_cast<const unsigned char *>(data) + 8 * k, 8);
+        sum += weigh<2>(words, static_cast<uint32_t>(first + k));
+    }
     return sum;
 }
 

@@ -68,8 +68,11 @@ class Device {
     void copy_to_host(void *to, const void *from, size_t bytes);
     // Rows of `width` bytes that lie `pitch` bytes apart on the host and without gaps on the device. copy_rows_to_host
     // does not touch the host's memory if earlier work has failed.
-    void copy_rows_to_device(void *to, const void *from, size_t pitch, size_t width, size_t rows);
-    void copy_rows_to_host(void *to, const void *from, size_t pitch, size_t width, size_t rows);
+    // sum: what weigh_row says of the host's rows in a row, if width is a multiple of 8; not within in_a_row().
+    void copy_rows_to_device(void *to, const void *from, size_t pitch, size_t width, size_t rows,
+                             uint64_t *sum = nullptr);
+    void copy_rows_to_host(void *to, const void *from, size_t pitch, size_t width, size_t rows,
+                           uint64_t *sum = nullptr);
     // Copies by copy_rows_to_host within `copies` need not wait for each other: the bus goes on with the next one while
     // threads empty the buffers of one. They are complete when this returns.
     void in_a_row(const std::function<void()> &copies);
@@ -97,6 +100,15 @@ class Device {
     // For tests: flips one bit of device memory. `bit` counts the bits of all arrays, one array after the other.
     // Returns the owner of the array.
     std::string flip_bit(size_t bit);
+    // For tests: `look` is called before each launch, copy and filling, with its name; empty: nothing is. Not while
+    // launches are recorded, nor for what it does itself.
+    void set_look(std::function<void(const char *what)> look) { look_ = std::move(look); }
+    void about_to(const char *what) {
+        if (look_ && !recording_ && !std::exchange(looking_, true)) {
+            look_(what);
+            looking_ = false;
+        }
+    }
 
     // Threads per block; 0: each kernel's own choice. Results do not depend on it.
     int block() const { return block_; }
@@ -188,7 +200,7 @@ class Device {
     void free_now(void *pointer) noexcept;
     bool fault_is_due(Fault fault);
     void fail_if_planted(); // before every wait
-    void read_rows(void *to, const void *from, size_t pitch, size_t width, size_t rows);
+    void read_rows(void *to, const void *from, size_t pitch, size_t width, size_t rows, uint64_t *sum = nullptr);
     void make_staging();
     void fill(void *to, int byte, size_t bytes);
     void raise(int cuda_error, const char *what);
@@ -202,8 +214,8 @@ class Device {
     void wait_for_event(void *event); // nullptr: for all that is queued
     struct Rows;
     struct Staging;
-    void stage_to_device(void *to, const Rows &from);
-    void stage_to_host(const Rows &to, const void *from);
+    void stage_to_device(void *to, const Rows &from, uint64_t *sum);
+    void stage_to_host(const Rows &to, const void *from, uint64_t *sum);
     void take_arrivals(size_t left); // until so many are under way
     struct Allocation {
         size_t bytes, asked_bytes; // what it takes, and what was asked for
@@ -245,7 +257,8 @@ class Device {
     Ranks *ranks_ = nullptr;
     std::function<bool()> meanwhile_;
     std::set<const void *> launched_; // kernels that were launched before; empty without meanwhile_
-    bool recording_ = false;
+    bool recording_ = false, looking_ = false;
+    std::function<void(const char *)> look_;
     Peers *peers_ = nullptr;
     void *side_stream_ = nullptr, *side_events_[2] = {nullptr, nullptr}; // of aside()
     bool next_waits_ = false;

@@ -36,6 +36,7 @@ void start_as(Device &device, const char *what, int blocks, int threads, size_t 
     config.dynamicSmemBytes = shared_bytes;
     config.stream = static_cast<cudaStream_t>(device.stream());
     config.attrs = &early, config.numAttrs = device.next_starts_early() && starts_early ? 1 : 0;
+    device.about_to(what);
     device.before_launch_of(reinterpret_cast<const void *>(kernel));
     if (shared_bytes > 48 * 1024) // CUDA allows more only on request
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
@@ -85,7 +86,8 @@ template <class Body> void launch(Device &device, int n, const Body &body, const
         return;
     }
 #endif
-    static_cast<void>(device), static_cast<void>(what), static_cast<void>(block);
+    static_cast<void>(block);
+    device.about_to(what);
     run_on_host(n, body);
 }
 
@@ -99,7 +101,7 @@ void launch_bounded(Device &device, int n, const Body &body, const char *what) {
         return;
     }
 #endif
-    static_cast<void>(device), static_cast<void>(what);
+    device.about_to(what);
     run_on_host(n, body);
 }
 

@@ -49,6 +49,7 @@ Device::Sequence::~Sequence() {
 void Device::Sequence::run() {
 #if defined(MILCGPU_WITH_CUDA)
     if (graph_ != nullptr) {
+        device_.about_to("launch a graph");
         device_.raise(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph_), as_stream(device_.stream_)),
                       "launch a graph");
         return;

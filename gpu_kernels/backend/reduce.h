@@ -332,6 +332,7 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
         return cuda::start_sum<exchanges<Body>::value>(device, sum, finish, how, pending, start);
     }
 #endif
+    device.about_to(how.what);
     if constexpr (parts_exist)
         if (in_parts) {
             const auto by_parts = [&body](int i) { // in the same order as the GPU
@@ -364,7 +365,7 @@ void launch_sum_sources(Device &device, int n, int sources, const Body &body, co
         return;
     }
 #endif
-    static_cast<void>(what);
+    device.about_to(what);
     for (int source = 0; source < sources; ++source)
         if (body.open(source)) {
             const GlobalSum<N> own = sum.of_source(source);
@@ -391,7 +392,7 @@ void launch_sources(Device &device, int n, int sources, const Body &body, const 
         return;
     }
 #endif
-    static_cast<void>(device), static_cast<void>(what);
+    device.about_to(what);
     if (gate != nullptr && *gate == 0)
         return;
     for (int source = 0; source < sources; ++source) {

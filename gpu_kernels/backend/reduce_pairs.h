@@ -177,6 +177,7 @@ void launch_sum_in_pairs(Device &device, int n, const Body &body, const Last &fi
     }
 #endif
     static_cast<void>(starts_early);
+    device.about_to(how.what);
     host::run_sum<N>(device, n, body, finish, how.gate, sum, how.defer != nullptr, pending);
 }
 

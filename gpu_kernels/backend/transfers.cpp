@@ -1,4 +1,5 @@
 // Copies between host and device, and pinned host memory.
+#include "gpu_kernels/backend/checksum.h"
 #include "gpu_kernels/backend/cuda_handles.h"
 #include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/backend/profile.h"
@@ -34,13 +35,15 @@ struct Device::Rows {
     unsigned char *data;
     size_t pitch, width, rows;
     size_t bytes() const { return width * rows; }
-    // Copies bytes [from, from + n) of the packed rows to or from `packed`, with several threads.
-    void copy(unsigned char *packed, size_t from, size_t n, bool to_packed) const {
+    // Copies bytes [from, from + n) of the packed rows to or from `packed` (nullptr: does not copy), with several
+    // threads. Where `sum` is given, what weigh_row says of them is added there.
+    void copy(unsigned char *packed, size_t from, size_t n, bool to_packed, uint64_t *sum) const {
         const size_t piece = 1 << 16;
         const long long pieces = static_cast<long long>((n + piece - 1) / piece);
         // More threads do not make the host's memory faster.
         const int threads = pieces > 4 ? std::min(omp_get_max_threads(), 16) : 1;
-#pragma omp parallel for schedule(static) num_threads(threads)
+        uint64_t of_all = 0;
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : of_all)
         for (long long k = 0; k < pieces; ++k) {
             size_t at = from + k * piece;
             const size_t end = std::min(at + piece, from + n);
@@ -48,13 +51,21 @@ struct Device::Rows {
                 const size_t row = pitch == width ? 0 : at / width, in_row = at - row * width;
                 const size_t length = pitch == width ? end - at : std::min(width - in_row, end - at);
                 unsigned char *host = data + row * pitch + in_row;
-                if (to_packed)
+                if (packed != nullptr && to_packed)
                     std::memcpy(packed + (at - from), host, length);
-                else
+                else if (packed != nullptr)
                     std::memcpy(host, packed + (at - from), length);
+                if (sum != nullptr)
+                    of_all += weigh_row(host, length, at / 8);
                 at += length;
             }
         }
+        if (sum != nullptr)
+            *sum += of_all;
+    }
+    void weigh(uint64_t *sum) const {
+        if (sum != nullptr)
+            copy(nullptr, 0, bytes(), true, sum);
     }
 };
 
@@ -66,6 +77,7 @@ struct Device::Staging {
         Rows to;
         size_t at, bytes;
         int slot;
+        uint64_t *sum; // as in copy()
     };
     std::deque<Arrival> arrivals;
     bool in_a_row = false;
@@ -81,8 +93,12 @@ struct Device::Staging {
 #endif
 };
 
-void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
+void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_t width, size_t rows, uint64_t *sum) {
+    const Rows host = {const_cast<unsigned char *>(static_cast<const unsigned char *>(from)), pitch, width, rows};
+    if (sum != nullptr)
+        *sum = 0;
     const ProfilerRange range("copy to the device");
+    about_to("copy to the device");
     transfers_.to_device_bytes += width * rows;
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu() && pitch == width && width * rows <= letter_bytes) {
@@ -90,6 +106,7 @@ void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_
             synchronize();
         unsigned char *const out = letters_ + letters_sent_ * letter_bytes;
         std::memcpy(out, from, width * rows);
+        host.weigh(sum);
         raise(cudaMemcpyAsync(to, out, width * rows, cudaMemcpyHostToDevice, as_stream(stream_)), "copy to the GPU");
         ++letters_sent_;
         return;
@@ -99,26 +116,26 @@ void Device::copy_rows_to_device(void *to, const void *from, size_t pitch, size_
                   ? cudaMemcpyAsync(to, from, width * rows, cudaMemcpyHostToDevice, as_stream(stream_))
                   : cudaMemcpy2DAsync(to, width, from, pitch, width, rows, cudaMemcpyHostToDevice, as_stream(stream_)),
               "copy to the GPU");
+        host.weigh(sum);
         synchronize();
         return;
     }
 #endif
-    const Rows host = {const_cast<unsigned char *>(static_cast<const unsigned char *>(from)), pitch, width, rows};
     if (on_gpu())
-        stage_to_device(to, host);
+        stage_to_device(to, host, sum);
     else
-        host.copy(static_cast<unsigned char *>(to), 0, host.bytes(), true);
+        host.copy(static_cast<unsigned char *>(to), 0, host.bytes(), true, sum);
 }
 
 // Staged copies wait for all earlier work before they write the host's memory. So nothing else has to wait here.
-void Device::copy_rows_to_host(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
+void Device::copy_rows_to_host(void *to, const void *from, size_t pitch, size_t width, size_t rows, uint64_t *sum) {
     if (on_gpu() && !goes_directly(to, width * rows)) {
         make_staging();
         fail_if_planted();
     } else {
         prepare_to_host(width * rows);
     }
-    read_rows(to, from, pitch, width, rows);
+    read_rows(to, from, pitch, width, rows, sum);
 }
 
 void Device::prepare_to_host(size_t bytes) {
@@ -131,8 +148,12 @@ void Device::prepare_to_host(size_t bytes) {
     synchronize();
 }
 
-void Device::read_rows(void *to, const void *from, size_t pitch, size_t width, size_t rows) {
+void Device::read_rows(void *to, const void *from, size_t pitch, size_t width, size_t rows, uint64_t *sum) {
+    const Rows host = {static_cast<unsigned char *>(to), pitch, width, rows};
+    if (sum != nullptr)
+        *sum = 0;
     const ProfilerRange range("copy to the host");
+    about_to("copy to the host");
     transfers_.to_host_bytes += width * rows;
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu() && pitch == width && width * rows <= letter_bytes) {
@@ -140,6 +161,7 @@ void Device::read_rows(void *to, const void *from, size_t pitch, size_t width, s
         raise(cudaMemcpyAsync(in, from, width * rows, cudaMemcpyDeviceToHost, as_stream(stream_)), "copy to the host");
         wait_for_all();
         std::memcpy(to, in, width * rows);
+        host.weigh(sum);
         return;
     }
     if (on_gpu() && goes_directly(to, width * rows)) {
@@ -148,14 +170,14 @@ void Device::read_rows(void *to, const void *from, size_t pitch, size_t width, s
                   : cudaMemcpy2DAsync(to, pitch, from, width, width, rows, cudaMemcpyDeviceToHost, as_stream(stream_)),
               "copy to the host");
         wait_for_all();
+        host.weigh(sum);
         return;
     }
 #endif
-    const Rows host = {static_cast<unsigned char *>(to), pitch, width, rows};
     if (on_gpu())
-        stage_to_host(host, from);
+        stage_to_host(host, from, sum);
     else
-        host.copy(static_cast<unsigned char *>(const_cast<void *>(from)), 0, host.bytes(), false);
+        host.copy(static_cast<unsigned char *>(const_cast<void *>(from)), 0, host.bytes(), false, sum);
 }
 
 void Device::make_letters() {
@@ -212,13 +234,13 @@ int Device::next_buffer() {
 }
 
 // Returns when the host's memory has been read. The last buffers may still be copied to the device.
-void Device::stage_to_device(void *to, const Rows &from) {
+void Device::stage_to_device(void *to, const Rows &from, uint64_t *sum) {
     if (staging_ != nullptr)
         take_arrivals(0);
     for (size_t done = 0; done < from.bytes();) {
         const size_t n = std::min(staging_bytes, from.bytes() - done);
         const int slot = next_buffer();
-        from.copy(staging_->buffer(slot), done, n, true);
+        from.copy(staging_->buffer(slot), done, n, true, sum);
         raise(cudaMemcpyAsync(static_cast<unsigned char *>(to) + done, staging_->buffer(slot), n,
                               cudaMemcpyHostToDevice, as_stream(stream_)),
               "copy to the GPU");
@@ -227,7 +249,7 @@ void Device::stage_to_device(void *to, const Rows &from) {
     }
 }
 
-void Device::stage_to_host(const Rows &to, const void *from) {
+void Device::stage_to_host(const Rows &to, const void *from, uint64_t *sum) {
     make_staging();
     try {
         for (size_t at = 0; at < to.bytes(); at += staging_bytes) {
@@ -238,7 +260,7 @@ void Device::stage_to_host(const Rows &to, const void *from) {
                                   cudaMemcpyDeviceToHost, as_stream(stream_)),
                   "copy to the host");
             raise(cudaEventRecord(as_event(staging_->events[slot]), as_stream(stream_)), "record an event");
-            staging_->arrivals.push_back({to, at, n, slot});
+            staging_->arrivals.push_back({to, at, n, slot, sum});
         }
         if (!staging_->in_a_row)
             take_arrivals(0);
@@ -254,7 +276,7 @@ void Device::take_arrivals(size_t left) {
         wait_for_event(staging_->events[first.slot]);
         if (first.at == 0)
             check_waits(); // before the first byte is written
-        first.to.copy(staging_->buffer(first.slot), first.at, first.bytes, false);
+        first.to.copy(staging_->buffer(first.slot), first.at, first.bytes, false, first.sum);
     }
 }
 
@@ -276,12 +298,13 @@ void Device::in_a_row(const std::function<void()> &copies) {
 #else
 bool Device::goes_directly(const void *, size_t) const { return true; }
 void Device::make_staging() {}
-void Device::stage_to_device(void *, const Rows &) {}
-void Device::stage_to_host(const Rows &, const void *) {}
+void Device::stage_to_device(void *, const Rows &, uint64_t *) {}
+void Device::stage_to_host(const Rows &, const void *, uint64_t *) {}
 void Device::in_a_row(const std::function<void()> &copies) { copies(); }
 #endif
 
 void Device::copy_on_device(void *to, const void *from, size_t bytes) {
+    about_to("copy on the device");
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         raise(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, as_stream(stream_)), "copy on the GPU");
@@ -294,6 +317,7 @@ void Device::copy_on_device(void *to, const void *from, size_t bytes) {
 void Device::fill_zero(void *to, size_t bytes) { fill(to, 0, bytes); }
 
 void Device::fill(void *to, int byte, size_t bytes) {
+    about_to("fill");
 #if defined(MILCGPU_WITH_CUDA)
     if (on_gpu()) {
         raise(cudaMemsetAsync(to, byte, bytes, as_stream(stream_)), "fill memory");

@@ -94,7 +94,7 @@ template <Precision p> struct ByLinks {
             add_middle(sum, y, item.parity);
         else
             add_sides(sum, y, item.parity, direction, b, slot);
-        M total = by_u.template load<Reuse::written>(item.parity, direction, item.i);
+        M total = by_u.take(item.parity, direction, item.i);
         multiply_add(total, unit, sum);
         by_u.store(item.parity, direction, item.i, total);
     }
@@ -102,7 +102,7 @@ template <Precision p> struct ByLinks {
   private:
     MILCGPU_HD void add_middle(M &sum, const Site &x, int parity) const {
         if (first == 0)
-            multiply_add(sum, one_link, q.load(parity, staples.mu, x.index()));
+            multiply_add(sum, one_link, q.template take<Reuse::keep>(parity, staples.mu, x.index()));
         for (int k = 0; k < count; ++k) {
             staples.add_upper(sum, x, parity, staples.other(first + k), n_up, k);
             staples.add_lower(sum, x, parity, staples.other(first + k), n_down, k);

@@ -1,4 +1,5 @@
 #include "gpu_kernels/forces/fermion_force.h"
+#include "gpu_kernels/su3/asked_fields.h"
 
 namespace milcgpu {
 
@@ -15,6 +16,8 @@ struct Steps {
     template <class... Fields> void make(Fields &...fields) const {
         device.agree("memory for a force",
                      [&] { ((fields = LinkField(device, precision, 18, box.wide(), "derivatives by links")), ...); });
+        if (halo == nullptr) // margins are filled otherwise
+            (fields.keep_sum(), ...);
     }
     std::unique_ptr<AdjointSpace> space(bool lepage) const {
         std::unique_ptr<AdjointSpace> made;
@@ -22,7 +25,6 @@ struct Steps {
                      [&] { made = std::make_unique<AdjointSpace>(device, box.wide(), precision, lepage); });
         return made;
     }
-    void clear(const LinkField &field) const { device.fill_zero(field.block(0, 0), field.bytes()); }
     void fill_margin(const LinkField &field, int layers) const {
         if (halo != nullptr)
             halo->fill_margin(field, box, layers);
@@ -35,6 +37,8 @@ struct Steps {
     }
 };
 
+constexpr const char *by_long_links = "derivatives by long links", *by_fat_links = "derivatives by fat links";
+
 std::vector<double> scaled(std::vector<double> values, double factor) {
     for (double &value : values)
         value *= factor;
@@ -46,19 +50,23 @@ std::vector<double> scaled(std::vector<double> values, double factor) {
 LinkField asqtad_derivative(Device &device, const WideBox &box, const LinkField &u, const PathCoefficients &paths,
                             const ForceTerms &terms, Halo *halo) {
     const Steps steps{device, box, u.precision(), halo};
+    AskedFields asked(device);
     LinkField by_fat, by_u;
     steps.fill_ghosts(terms.x);
     {
         LinkField by_long;
         steps.make(by_fat, by_u, by_long);
-        steps.clear(by_u);
+        by_u.clear();
         outer_products(device, box, terms.x, terms.residues, scaled(terms.residues, paths.naik), false, by_fat,
                        &by_long);
         steps.fill_margin(by_long, long_links_reach);
         long_links_adjoint(device, box, u, 1, by_long, by_u);
+        asked.used_up(by_long, by_long_links);
     }
     steps.fill_margin(by_fat, paths.reach());
     fat_links_adjoint(device, box, u, paths, by_fat, by_u, *steps.space(paths.lepage != 0));
+    asked.used_up(by_fat, by_fat_links);
+    asked.must_hold();
     return by_u;
 }
 
@@ -80,6 +88,7 @@ HisqDerivative hisq_derivative(Device &device, const WideBox &box, const LinkFie
     for (size_t t = 0; t < terms.residues.size(); ++t)
         long_weights[t] *= terms.residues[t], more_weights[t] *= terms.residues[t];
     const Steps steps{device, box, u.precision(), halo};
+    AskedFields asked(device);
     LinkField by_fat, by_w;
     steps.fill_ghosts(terms.x);
     steps.fill_margin(w, long_links_reach);
@@ -91,24 +100,30 @@ HisqDerivative hisq_derivative(Device &device, const WideBox &box, const LinkFie
         size_t first = 0;
         while (first < more_weights.size() && more_weights[first] == 0)
             ++first;
-        steps.clear(by_w);
+        by_w.clear();
         if (first < more_weights.size()) {
             const int skip = static_cast<int>(first);
             outer_products(device, box, {terms.x.even.from(skip), terms.x.odd.from(skip)},
                            {more_weights.begin() + skip, more_weights.end()}, {}, true, by_w, nullptr);
         }
         long_links_adjoint(device, box, w, 1, by_long, by_w);
+        asked.used_up(by_long, by_long_links);
     }
     const std::unique_ptr<AdjointSpace> space = steps.space(spec.level_1.lepage != 0 || spec.level_2.lepage != 0);
     steps.fill_margin(by_fat, spec.level_2.reach());
     fat_links_adjoint(device, box, w, spec.level_2, by_fat, by_w, *space);
+    asked.used_up(by_fat, by_fat_links);
+    asked.unchanged(w, "HISQ's W");
     UnitarizeAdjointCounts counts;
     device.agree("the derivative of a unitarization", [&] {
         counts = unitarize_adjoint(device, box, v, spec.unitarize, spec.filter, by_w); // by V from here on
     });
+    asked.used_up(v, "HISQ's V");
     steps.fill_margin(by_w, spec.level_1.reach());
-    steps.clear(by_fat); // by U from here on
+    by_fat.clear(); // by U from here on
     fat_links_adjoint(device, box, u, spec.level_1, by_w, by_fat, *space);
+    asked.used_up(by_w, "derivatives by HISQ's V");
+    asked.must_hold();
     return {std::move(by_fat), counts};
 }
 

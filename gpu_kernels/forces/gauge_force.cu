@@ -178,7 +178,7 @@ template <Precision p> struct AddGaugeForce {
         // Back from the end the loop is closed by U = V_b^dag with X_b^dag.
         const int parity = back, i = inner.index(begin);
         const Real times = plaquette_alone ? factor * plaquette : factor;
-        M h = matrix(momenta.load(parity, axis(b), i));
+        M h = matrix(momenta.take(parity, axis(b), i));
         multiply_add(h, -times, u.load(parity, axis(b), begin.index()) * (back ? adjoint(paths) : paths));
         momenta.store(parity, axis(b), i, traceless_antihermitian(h));
     }

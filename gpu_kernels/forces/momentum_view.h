@@ -53,15 +53,19 @@ template <Precision p> struct MomentumView {
     using Real = typename LinkReal<p>::Real;
     unsigned char *data;
     size_t stride, block_bytes;
-    explicit MomentumView(const LinkField &f) : data(f.block(0, 0)), stride(f.stride()), block_bytes(f.block_bytes()) {}
+    KeptSum sum;
+    explicit MomentumView(const LinkField &f)
+        : data(f.block(0, 0)), stride(f.stride()), block_bytes(f.block_bytes()), sum(f.kept()) {}
     MILCGPU_HD MomentumView(unsigned char *first_block, size_t stride_sites, size_t bytes_a_block)
         : data(first_block), stride(stride_sites), block_bytes(bytes_a_block) {}
     template <Reuse reuse = Reuse::written> MILCGPU_HD AntiHermitian<Real> load(int parity, int mu, int i) const {
+        return momentum(load_link<p, momentum_reals, reuse>(block(parity, mu), stride, i));
+    }
+    // As MatrixView::take.
+    template <Reuse reuse = Reuse::written> MILCGPU_HD AntiHermitian<Real> take(int parity, int mu, int i) const {
         const auto raw = load_link<p, momentum_reals, reuse>(block(parity, mu), stride, i);
-        return {{raw.get(0), raw.get(1)},
-                {raw.get(2), raw.get(3)},
-                {raw.get(4), raw.get(5)},
-                {raw.get(6), raw.get(7), raw.get(8)}};
+        sum.put<raw.bytes>(raw.w, piece(parity, mu), stride, i, true);
+        return momentum(raw);
     }
     MILCGPU_HD void store(int parity, int mu, int i, const AntiHermitian<Real> &h) const {
         const Real reals[momentum_reals] = {h.m01.re, h.m01.im,      h.m02.re,      h.m02.im,      h.m12.re,
@@ -71,9 +75,19 @@ template <Precision p> struct MomentumView {
         for (int k = 0; k < momentum_reals; ++k)
             raw.set(k, reals[k]);
         store_link<p, momentum_reals>(block(parity, mu), stride, i, raw);
+        sum.put<raw.bytes>(raw.w, piece(parity, mu), stride, i);
     }
 
   private:
+    static MILCGPU_HD AntiHermitian<Real> momentum(const RawLink<p, momentum_reals> &raw) {
+        return {{raw.get(0), raw.get(1)},
+                {raw.get(2), raw.get(3)},
+                {raw.get(4), raw.get(5)},
+                {raw.get(6), raw.get(7), raw.get(8)}};
+    }
+    MILCGPU_HD uint32_t piece(int parity, int mu) const {
+        return static_cast<uint32_t>((parity * 4 + mu) * (block_bytes / 16));
+    }
     MILCGPU_HD unsigned char *block(int parity, int mu) const { return data + (parity * 4 + mu) * block_bytes; }
 };
 

@@ -63,7 +63,7 @@ template <Precision p, class S, bool with_three, class L> struct OuterProducts {
   private:
     MILCGPU_HD void store(const MatrixView<p> &to, const SitesAndParts::Item &item, Matrix<Real> sum) const {
         if (add)
-            multiply_add(sum, Real(1), to.template load<Reuse::written>(item.parity, item.part, item.i));
+            multiply_add(sum, Real(1), to.take(item.parity, item.part, item.i));
         to.store(item.parity, item.part, item.i, sum);
     }
 };

@@ -29,7 +29,7 @@ template <Precision p> struct Reunitarize {
             return {{0, 0}};
         const double sign = phased ? phases.sign(lattice.site(item.parity, item.i), item.part) : 1;
         Matrix<double> link =
-            times(sign, convert<double>(u.template load<Reuse::written>(item.parity, item.part, item.i)));
+            times(sign, convert<double>(u.take(item.parity, item.part, item.i)));
         const Deviations deviations = gram_schmidt(link);
         double largest = 0, squares = 0;
         bool good = true;
@@ -41,11 +41,13 @@ template <Precision p> struct Reunitarize {
             squares += d * d;
         }
         atomic_max(&worst->bits, largest == largest ? bit_cast<uint32_t>(static_cast<float>(largest)) : 0x7FC00000u);
-        if (good)
+        if (good) {
             u.store(item.parity, item.part, item.i, convert<Real>(times(sign, link)));
-        else
+        } else {
+            u.put_back(item.parity, item.part, item.i);
             atomic_max(&worst->not_link,
                        ~static_cast<uint32_t>(4 * (item.i + item.parity * work.sites(0)) + item.part));
+        }
         return {{good ? 0.0 : 1.0, squares}};
     }
 };

@@ -115,8 +115,8 @@ template <Precision p> struct UnitarizeAdjoint {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
-        const M link = convert<double>(v.template load<Reuse::stream>(item.parity, item.part, item.own));
-        const M by_w = convert<double>(q.template load<Reuse::written>(item.parity, item.part, item.i));
+        const M link = convert<double>(v.template take<Reuse::stream>(item.parity, item.part, item.own));
+        const M by_w = convert<double>(q.take(item.parity, item.part, item.i));
         const M m = adjoint(by_w) * link;
         polar::GramMatrix gram(link);
         Derivative d;

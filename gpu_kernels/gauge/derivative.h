@@ -98,7 +98,7 @@ template <Precision p> struct AsKnown {
     MomentumView<p> z;
     explicit AsKnown(const Derivative &of) : z(*of.known) {}
     MILCGPU_HD AntiHermitian<Real> operator()(const SitesAndParts::Item &item, const Matrix<Real> &) const {
-        return z.template load<Reuse::stream>(item.parity, item.part, item.own);
+        return z.template take<Reuse::stream>(item.parity, item.part, item.own);
     }
 };
 

@@ -124,7 +124,7 @@ const FlowIntegrator *flow_integrator(int number) {
 GradientFlow::GradientFlow(Device &device, const Geometry &geometry, Halo *halo, const LinkField &start,
                            const FlowMethod &method)
     : device_(device), geometry_(geometry), method_(method), around_(device, geometry, halo, start.precision()),
-      now_(&start) {
+      start_(&start), now_(&start), asked_(device) {
     const FlowIntegrator &how = *method_.integrator;
     const bool low = how.low_storage();
     const int kept = low ? (how.adaptive() ? how.stages() - 1 : 1) : how.stages() + how.last_is_first();
@@ -136,7 +136,13 @@ GradientFlow::GradientFlow(Device &device, const Geometry &geometry, Halo *halo,
         if (by_gauge_force()) {
             z_ = momenta(device_, start.precision(), geometry_.without_ghosts());
             space_ = std::make_unique<GaugeForceSpace>(device_, around_.box(), start.precision(), symanzik_loops);
+            z_.keep_sum();
         }
+        for (LinkField &field : fields_)
+            field.clear(), field.keep_sum();
+        for (LinkField &k : k_)
+            if (one_way())
+                k.keep_sum();
     });
 }
 
@@ -149,7 +155,8 @@ Derivative GradientFlow::derivative_at(const LinkField &links) {
                                : 4 * 216 + (symanzik ? symanzik_staples_flops : staples_flops);
     return {around_.box(), u,
             method_.signs, StapleWeights::flow(method_.anisotropy),
-            symanzik,      by_gauge_force() ? &z_ : nullptr};
+            symanzik,      by_gauge_force() ? &z_ : nullptr,
+            one_way() && &links != start_};
 }
 
 SumOfStages GradientFlow::stages(const std::vector<double> &weights, double times) const {
@@ -170,13 +177,15 @@ double GradientFlow::low_storage_step(double eps) {
     const FlowIntegrator &how = *method_.integrator;
     const LinkField *from = now_;
     for (int stage = 0; stage < how.stages(); ++stage) {
-        const LinkField *to = nullptr;
-        for (const LinkField &field : fields_)
+        LinkField *to = nullptr;
+        for (LinkField &field : fields_)
             if (&field != from && !(how.adaptive() && &field == now_))
                 to = &field;
         const bool last = stage + 1 == how.stages();
         const LinkField *before = &k_[how.adaptive() ? std::max(0, stage - 1) : 0],
                         *next = last ? nullptr : &k_[how.adaptive() ? stage : 0];
+        if (!one_way())
+            to->keep_sum(); // anew
         low_storage_stage(device_, derivative_at(*from), how.keep[stage], before, next, -how.factor[stage] * eps,
                           method_.exp_order, *to);
         flops_ += exp_flops(method_.exp_order);
@@ -194,9 +203,10 @@ double GradientFlow::low_storage_step(double eps) {
 
 double GradientFlow::munthe_kaas_step(double eps) {
     const FlowIntegrator &how = *method_.integrator;
-    const LinkField &to = now_ == &fields_[0] ? fields_[1] : fields_[0];
+    LinkField &to = now_ == &fields_[0] ? fields_[1] : fields_[0];
     const int count = how.stages(), nested = how.one_commutator ? 1 : how.order;
     const auto move = [&](const SumOfStages &sum, double commutator) {
+        to.keep_sum(); // anew
         move_links(device_, geometry_, *now_, sum, commutator, method_.exp_order, to);
         flops_ += sum_of_stages_flops(static_cast<int>(sum.k.size())) + exp_flops(method_.exp_order);
     };
@@ -221,6 +231,10 @@ double GradientFlow::try_step(double eps) {
 }
 
 void GradientFlow::accept() {
+    if (!one_way()) {
+        asked_.unchanged(*now_, "links of a flow");
+        asked_.must_hold();
+    }
     now_ = tried_;
     first_known_ = method_.integrator->last_is_first();
     if (first_known_)
@@ -233,6 +247,15 @@ FlowObservables GradientFlow::observables() {
 }
 
 LinkField GradientFlow::take() {
+    if (one_way()) {
+        for (const LinkField &field : fields_)
+            if (&field != now_)
+                asked_.used_up(field, "links of a flow");
+        asked_.used_up(k_[0], "derivatives of a flow");
+    }
+    if (by_gauge_force())
+        asked_.used_up(z_, "derivatives of a flow");
+    asked_.must_hold();
     for (LinkField &field : fields_)
         if (&field == now_)
             return std::move(field);
@@ -267,18 +290,25 @@ void symanzik_derivative(Device &device, const WideBox &box, const LinkField &u,
 LinkField stout(Device &device, const Geometry &geometry, Halo *halo, const LinkField &u, Signs signs, double rho,
                 int directions, int times) {
     WithMargin around(device, geometry, halo, u.precision());
+    AskedFields asked(device);
     LinkField fields[2];
     device.agree("memory for smeared links", [&] {
-        for (int k = 0; k < std::min(times, 2); ++k)
+        for (int k = 0; k < std::min(times, 2); ++k) {
             fields[k] = around.room_on_box("smeared links");
+            fields[k].clear(), fields[k].keep_sum();
+        }
     });
     const LinkField *from = &u;
     for (int k = 0; k < times; ++k) {
         const LinkField &to = fields[k % 2];
-        const Derivative z{around.box(), around.of(*from, staples_reach), signs, StapleWeights::stout(rho, directions)};
+        Derivative z{around.box(), around.of(*from, staples_reach), signs, StapleWeights::stout(rho, directions)};
+        z.used_up = k > 0;
         low_storage_stage(device, z, 0, nullptr, nullptr, -1, 0, to);
         from = &to;
     }
+    if (times > 1)
+        asked.used_up(fields[times % 2], "smeared links");
+    asked.must_hold();
     return std::move(fields[(times + 1) % 2]);
 }
 

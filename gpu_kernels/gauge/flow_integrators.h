@@ -14,6 +14,7 @@
 //   Math. Lett. 2 (1989) 321
 #pragma once
 #include "gpu_kernels/gauge/flow.h"
+#include "gpu_kernels/su3/asked_fields.h"
 #include <memory>
 
 namespace milcgpu {
@@ -50,15 +51,18 @@ class GradientFlow {
     // start must outlive this.
     GradientFlow(Device &, const Geometry &, Halo *halo, const LinkField &start, const FlowMethod &);
     // A step that counts when it is accepted. Returns how far the solution of lower order is, 0 where there is none.
+    // Throws Error(corrupted) where links of a step are not what the step before left.
     double try_step(double eps);
     void accept();
     FlowObservables observables();
-    // The links where the flow has come; empty where no step was accepted. This is of no more use then.
+    // The links where the flow has come; empty where no step was accepted. This is of no more use then. Throws
+    // Error(corrupted) where what it worked with has changed.
     LinkField take();
     double flops() const { return flops_; } // done so far, a site
 
   private:
     Derivative derivative_at(const LinkField &links);
+    bool one_way() const { return method_.integrator->low_storage() && !method_.integrator->adaptive(); }
     bool by_gauge_force() const { return method_.symanzik && method_.anisotropy == 1; } // which has no weights
     double low_storage_step(double eps);
     double munthe_kaas_step(double eps);
@@ -73,7 +77,8 @@ class GradientFlow {
     std::vector<LinkField> k_;
     LinkField z_;
     std::unique_ptr<GaugeForceSpace> space_; // by gauge force
-    const LinkField *now_, *tried_ = nullptr;
+    const LinkField *start_, *now_, *tried_ = nullptr;
+    AskedFields asked_;
     bool first_known_ = false; // k_[0] is Z at now_
     double flops_ = 0;
 };

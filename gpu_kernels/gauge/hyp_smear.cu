@@ -8,6 +8,7 @@
 #include "gpu_kernels/gauge/su2.h"
 #include "gpu_kernels/links/gram_schmidt.h"
 #include "gpu_kernels/links/staples.h"
+#include "gpu_kernels/su3/asked_fields.h"
 
 namespace milcgpu {
 
@@ -94,7 +95,9 @@ static void hyp_level(Device &device, const WideBox &box, const LinkField &u, co
 LinkField hyp_smear(Device &device, const Geometry &geometry, Halo *halo, const LinkField &links, const HypSpec &spec) {
     WithMargin around(device, geometry, halo, links.precision());
     std::vector<WithMargin> beside;
-    LinkField levels[2][3], made;
+    AskedFields asked(device);
+    LinkField levels[2][3], made, *const fields[] = {&levels[0][0], &levels[0][1], &levels[0][2], &levels[1][0],
+                                                     &levels[1][1], &levels[1][2], &made};
     device.agree("memory for HYP smearing", [&] {
         for (int k = 0; k < 3; ++k) {
             beside.emplace_back(device, geometry, halo, links.precision());
@@ -103,6 +106,9 @@ LinkField hyp_smear(Device &device, const Geometry &geometry, Halo *halo, const 
                 levels[1][k] = around.room_on_box("HYP smearing, level 2");
         }
         made = around.room_on_box("HYP smearing");
+        for (LinkField *field : fields)
+            if (field->bytes() > 0)
+                field->clear(), field->keep_sum();
     });
     const LinkField &u = around.of(links, hyp_reach);
     const LinkField *lower[3] = {&u, &u, &u};
@@ -116,6 +122,9 @@ LinkField hyp_smear(Device &device, const Geometry &geometry, Halo *halo, const 
     if (!spec.in_space)
         rise(2);
     hyp_level(device, around.box(), u, spec, spec.in_space ? 2 : 3, -1, lower, made);
+    for (const LinkField *field : fields)
+        asked.unchanged(*field, "links of HYP smearing");
+    asked.must_hold();
     return made;
 }
 

@@ -20,10 +20,10 @@ template <Precision p, class GivesZ> struct LowStorageStage {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
-        const Matrix<Real> link = u.load(item.parity, item.part, item.i);
+        const Matrix<Real> link = u.template take<Reuse::keep>(item.parity, item.part, item.i);
         AntiHermitian<Real> h = derivative(item, link);
         if (keep != 0)
-            multiply_add(h, keep, k.load(item.parity, item.part, item.own));
+            multiply_add(h, keep, k.take(item.parity, item.part, item.own));
         if (next_wanted)
             next.store(item.parity, item.part, item.own, h);
         AntiHermitian<Real> exponent = {};
@@ -48,10 +48,13 @@ void low_storage_stage(Device &device, const Derivative &of, double keep, const 
         constexpr Precision precision = decltype(p)::value;
         using Real = typename LinkReal<precision>::Real;
         using Z = std::decay_t<decltype(gives_z)>;
+        MatrixView<precision> u(of.u);
+        if (!of.used_up)
+            u.sum = {};
         const LinkField &any = k != nullptr ? *k : next != nullptr ? *next : to; // not read or written where not wanted
         const LowStorageStage<precision, Z> body{work,
                                                  gives_z,
-                                                 MatrixView<precision>(of.u),
+                                                 u,
                                                  MatrixView<precision>(to),
                                                  MomentumView<precision>(any),
                                                  MomentumView<precision>(next != nullptr ? *next : any),

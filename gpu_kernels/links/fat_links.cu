@@ -66,7 +66,7 @@ template <Precision p, int reals, class View> struct FatLink {
         for (int k = 0; k < sigmas; ++k)
             staples.add_staple(sum, x, parity, staples.other(first_sigma + k), m, links_are_m ? staples.mu : k);
         typename Staples<p, reals>::M total =
-            add ? fat.template load<Reuse::written>(parity, staples.mu, item.own) : typename Staples<p, reals>::M{};
+            add ? fat.take(parity, staples.mu, item.own) : typename Staples<p, reals>::M{};
         multiply_add(total, staple, sum);
         if (!add)
             multiply_add(total, link, staples.u.load(parity, staples.mu, i));

@@ -32,7 +32,7 @@ template <Precision p> struct AddLinks {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
-        auto sum = a.template load<Reuse::written>(item.parity, item.part, item.own);
+        auto sum = a.take(item.parity, item.part, item.own);
         multiply_add(sum, factor, b.load(item.parity, item.part, item.i));
         to.store(item.parity, item.part, item.own, sum);
     }
@@ -51,7 +51,7 @@ template <Precision p> struct ApplyPhases {
             return;
         Matrix<typename LinkReal<p>::Real> minus = {};
         multiply_add(minus, typename LinkReal<p>::Real(-1),
-                     links.template load<Reuse::written>(item.parity, item.part, item.i));
+                     links.take(item.parity, item.part, item.i));
         links.store(item.parity, item.part, item.i, minus);
     }
 };
@@ -82,8 +82,11 @@ void add_links(Device &device, const WideBox &box, const LinkField &a, double fa
     const SitesAndParts work = box.work(4);
     for_real(a.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
+        MatrixView<precision> from(a);
+        if (a.block(0, 0) != to.block(0, 0))
+            from.sum = {}; // it stays
         launch(device, work.threads(),
-               AddLinks<precision>{work, MatrixView<precision>(a), MatrixView<precision>(b), MatrixView<precision>(to),
+               AddLinks<precision>{work, from, MatrixView<precision>(b), MatrixView<precision>(to),
                                    static_cast<typename LinkReal<precision>::Real>(factor)},
                "add links");
     });

@@ -24,7 +24,7 @@ template <Precision p> struct TurnLinks {
             return;
         Matrix<typename LinkReal<p>::Real> minus = {};
         multiply_add(minus, typename LinkReal<p>::Real(-1),
-                     links.template load<Reuse::written>(item.parity, mu, item.i));
+                     links.take(item.parity, mu, item.i));
         links.store(item.parity, mu, item.i, minus);
     }
 };

@@ -123,7 +123,11 @@ class LinkField {
     LinkField(Device &device, Precision precision, int reals, const Geometry &geometry, const char *owner,
               int directions = 4)
         : precision_(precision), reals_(reals), directions_(directions), stride_(geometry.stride()),
-          data_(device, bytes_of(precision, reals, geometry, directions), owner) {}
+          data_(device, room_of(precision, reals, geometry, directions), owner) {}
+    // What it allocates: its links, and behind them a piece for their checksum.
+    static size_t room_of(Precision precision, int reals, const Geometry &geometry, int directions = 4) {
+        return bytes_of(precision, reals, geometry, directions) + room_for_sum;
+    }
     static size_t bytes_of(Precision precision, int reals, const Geometry &geometry, int directions = 4) {
         return 2 * directions * geometry.stride() * link_bytes(precision, reals);
     }
@@ -131,7 +135,30 @@ class LinkField {
     int reals() const { return reals_; }
     int directions() const { return directions_; }
     size_t stride() const { return stride_; }
-    size_t bytes() const { return data_.bytes(); }
+    size_t bytes() const { return data_.bytes() == 0 ? 0 : data_.bytes() - room_for_sum; }
+    void clear() { data_.device().fill_zero(data_.data(), bytes()); }
+    // From here on those who write links keep the checksum of what they put here. What is here does not count: all links
+    // are written then, or all are zero. Padding counts, where the whole field is looked at: clear() it first.
+    void keep_sum() {
+        data_.device().fill_zero(data_.data() + bytes(), room_for_sum);
+        keeps_sum_ = true;
+    }
+    // Of another field of this kind and size, with its checksum.
+    void copy(const LinkField &from) {
+        data_.device().copy_on_device(data_.data(), from.data_.data(), data_.bytes());
+        keeps_sum_ = from.keeps_sum_;
+    }
+    void no_sum() { keeps_sum_ = false; } // others write here, as copies of boxes do
+    bool keeps_sum() const { return keeps_sum_; }
+    KeptSum kept() const { return {keeps_sum_ ? reinterpret_cast<uint64_t *>(data_.data() + bytes()) : nullptr}; }
+    // Of what was put here: as it was kept, else as it is found here. Waits.
+    uint64_t sum_of_content() const {
+        uint64_t sum;
+        if (!keeps_sum_)
+            return milcgpu::checksum(data_.device(), data_.data(), bytes());
+        data_.device().copy_to_host(&sum, kept().sum, sizeof sum);
+        return sum;
+    }
     unsigned char *block(int parity, int mu) const {
         return data_.data() + (parity * directions_ + mu) * block_bytes();
     }
@@ -142,10 +169,12 @@ class LinkField {
     bool padding_is_zero = false; // then who reads all links has read all that counts for the checksum
 
   private:
+    static constexpr size_t room_for_sum = 16;
     Precision precision_ = Precision::double_;
     int reals_ = 18;
     int directions_ = 4;
     size_t stride_ = 0;
+    bool keeps_sum_ = false;
     DeviceArray<unsigned char> data_;
 };
 

@@ -34,7 +34,7 @@ class CloverField {
     CloverField() = default;
     CloverField(Device &device, Precision precision, const Geometry &geometry, const char *owner)
         : precision_(precision), sites_{geometry.sites(0), geometry.sites(1)}, stride_(geometry.stride()),
-          data_(device, bytes_of(precision, geometry), owner) {
+          data_(device, bytes_of(precision, geometry) + room_for_sum, owner) {
         device.fill_zero(data_.data(), data_.bytes());
     }
     static size_t bytes_of(Precision precision, const Geometry &geometry) {
@@ -44,7 +44,14 @@ class CloverField {
     Precision precision() const { return precision_; }
     int sites(int parity) const { return sites_[parity]; }
     size_t stride() const { return stride_; }
-    size_t bytes() const { return data_.bytes(); }
+    size_t bytes() const { return data_.bytes() == 0 ? 0 : data_.bytes() - room_for_sum; }
+    // Writers keep the checksum of what they put here. From zero on: what is here does not count, and is written anew.
+    KeptSum kept() const { return {reinterpret_cast<uint64_t *>(data_.data() + bytes())}; }
+    uint64_t kept_sum() const {
+        uint64_t sum;
+        data_.device().copy_to_host(&sum, kept().sum, sizeof sum);
+        return sum;
+    }
     // The words of one chirality on the sites of one parity.
     unsigned char *block(int parity, int chirality) const {
         return data_.data() + (2 * parity + chirality) * block_bytes();
@@ -55,6 +62,7 @@ class CloverField {
 
   private:
     Precision precision_ = Precision::double_;
+    static constexpr size_t room_for_sum = 16;
     int sites_[2] = {0, 0};
     size_t stride_ = 0;
     DeviceArray<unsigned char> data_;
@@ -122,8 +130,10 @@ template <Precision p> struct CloverView {
     static constexpr int bytes = static_cast<int>(clover_block_bytes(p));
     unsigned char *data;
     size_t stride, block_bytes;
+    KeptSum sum;
     CloverView() = default;
-    explicit CloverView(const CloverField &f) : data(f.block(0, 0)), stride(f.stride()), block_bytes(f.block_bytes()) {}
+    explicit CloverView(const CloverField &f)
+        : data(f.block(0, 0)), stride(f.stride()), block_bytes(f.block_bytes()), sum(f.kept()) {}
 
     template <Reuse reuse = Reuse::stream> MILCGPU_HD CloverBlock<Real> load(int parity, int chirality, int i) const {
         uint32_t words[bytes / 4];
@@ -178,6 +188,7 @@ template <Precision p> struct CloverView {
             raw.set(k, p == Precision::half ? per_unit * reals[k] : reals[k]);
         memcpy(words, raw.w, sizeof raw.w);
         store_element<bytes, 16>(data + (2 * parity + chirality) * block_bytes, stride, i, words);
+        sum.put<bytes>(words, static_cast<uint32_t>((2 * parity + chirality) * (block_bytes / 16)), stride, i);
     }
 };
 

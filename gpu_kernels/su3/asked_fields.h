@@ -1,0 +1,26 @@
+// Whether fields whose writers keep their checksums (LinkField::keep_sum) are what was put there. A call asks of each
+// one when it has read it for the last time, and looks at the answers once, before it hands anything over. A bit that
+// flipped before the question changes the answer, whoever has read the field meanwhile.
+#pragma once
+#include "gpu_kernels/su3/fields.h"
+
+namespace milcgpu {
+
+class AskedFields {
+  public:
+    explicit AskedFields(Device &device);
+    // All that was put there is there at this moment of the queue. Reads the field. Fields without a kept checksum are
+    // not asked.
+    void unchanged(const LinkField &field, const char *name);
+    // All that was put there has been taken (MatrixView::take). Reads a number.
+    void used_up(const LinkField &field, const char *name);
+    // Throws Error(corrupted) with the names of fields that were not, on all ranks. Waits. Then it can be asked anew.
+    void must_hold();
+
+  private:
+    uint64_t *next(const LinkField &field, const char *name);
+    DeviceArray<uint64_t> sums_; // kept, found
+    std::vector<const char *> names_;
+};
+
+} // namespace milcgpu

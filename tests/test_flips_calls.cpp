@@ -1,0 +1,422 @@
+// Bits that flip in device memory at any launch or copy of any call: what a call hands over as right is right, or the
+// bit lay where the headers say that nothing is checked.
+#include "milc_glue/context.h"
+#include "milc_glue/milcgpu_flow.h"
+#include "milc_glue/milcgpu_gauge.h"
+#include "milc_glue/milcgpu_laplace.h"
+#include "milc_glue/milcgpu_mesons.h"
+#include "milc_glue/milcgpu_wilson.h"
+#include "tests/support.h"
+#include <cstdlib>
+#include <map>
+
+using namespace tests;
+
+namespace {
+
+using Reals = std::vector<double>;
+
+// What a call works on, made anew for each bit, and what it hands over.
+struct Calls {
+    reference::Lattice lattice;
+    Session<double> session;
+    milcgpu_gauge *gauge = nullptr, *copy = nullptr;
+    milcgpu_meson_links *meson_links = nullptr;
+    milcgpu_wilson *wilson = nullptr;
+    Reals u, bare, h, fat, lng;
+    std::vector<Reals> x;
+    milcgpu_fatlink_spec hisq{}, asqtad{};
+    const milcgpu_loops loops{1, -0.04, 0.0005};
+
+    Calls(const reference::Lattice &on, milcgpu::Backend backend) : lattice(on), session(on, backend, 0, 0) {
+        reference::Gauge links = reference::near_unit_gauge(lattice, 0.3, 11);
+        bare = reference::links_to_milc<double>(lattice, links);
+        reference::apply_phases(lattice, links);
+        u = reference::links_to_milc<double>(lattice, links);
+        reference::Rng rng(12);
+        h.resize(40 * size_t(lattice.volume()));
+        for (size_t k = 0; k < h.size(); ++k)
+            h[k] = k % 10 == 9 ? 0 : reference::uniform(rng) - 0.5;
+        const AsqtadLinks made = asqtad_links(lattice, 13);
+        fat = reference::links_to_milc<double>(lattice, made.fat);
+        lng = reference::links_to_milc<double>(lattice, made.lng);
+        for (int k = 0; k < 6; ++k)
+            x.push_back(reference::vector_to_milc<double>(lattice, random_fermion(lattice, 20 + k)));
+        milcgpu_hisq_spec(&hisq);
+        milcgpu_asqtad_spec(0.9, &asqtad);
+    }
+    ~Calls() {
+        milcgpu_gauge_destroy(gauge), milcgpu_gauge_destroy(copy);
+        milcgpu_meson_links_destroy(meson_links);
+        milcgpu_wilson_destroy(wilson);
+    }
+    static milcgpu_field field(Reals &data) { return Session<double>::field(data); }
+    void must(milcgpu_status status) const {
+        CAPTURE(milcgpu_last_error());
+        REQUIRE(status == MILCGPU_OK);
+    }
+    // Handles with content, before the call that is looked at.
+    void with_gauge() {
+        must(milcgpu_gauge_create(session.context, MILCGPU_DOUBLE, &gauge));
+        must(load());
+    }
+    milcgpu_status load() {
+        const milcgpu_field f = field(u), p = field(h);
+        const milcgpu_status status = milcgpu_gauge_load(gauge, &f, 0);
+        return status != MILCGPU_OK ? status : milcgpu_momenta_load(gauge, &p);
+    }
+    milcgpu_status load_links() {
+        const milcgpu_field f = field(fat), l = field(lng);
+        return milcgpu_links_create(session.context, &f, &l, &session.links);
+    }
+    milcgpu_status load_meson_links() {
+        const milcgpu_field f = field(bare);
+        const milcgpu_meson_links_spec spec{sizeof spec, 1, 0, {}};
+        return milcgpu_meson_links_load(meson_links, &spec, &f);
+    }
+    void with_meson_links() {
+        must(milcgpu_meson_links_create(session.context, MILCGPU_DOUBLE, &meson_links));
+        must(load_meson_links());
+    }
+    milcgpu_status load_wilson() {
+        const milcgpu_field f = field(bare);
+        return milcgpu_wilson_load(wilson, &f);
+    }
+    void with_wilson() {
+        must(milcgpu_wilson_create(session.context, &wilson));
+        must(load_wilson());
+    }
+    // What came out. It is read behind the call, with nothing planted.
+    Reals links() {
+        Reals out(u.size());
+        const milcgpu_field to = field(out);
+        return milcgpu_gauge_save(gauge, &to) == MILCGPU_OK ? out : Reals();
+    }
+    Reals momenta() {
+        Reals out(h.size());
+        const milcgpu_field to = field(out);
+        return milcgpu_momenta_save(gauge, &to) == MILCGPU_OK ? out : Reals();
+    }
+    milcgpu_status force(const milcgpu_fatlink_spec &links) {
+        const double residues[] = {0.7, -0.2};
+        const milcgpu_force_set sets[] = {{0, 1}, {-0.2, 1}};
+        milcgpu_force_spec spec{};
+        spec.struct_size = sizeof spec;
+        spec.links = &links, spec.eps = 0.03, spec.n_terms = 2, spec.residues = residues;
+        spec.n_sets = links.hisq ? 2 : 0, spec.sets = sets;
+        const milcgpu_field from[] = {field(x[0]), field(x[1])};
+        return milcgpu_fermion_force(gauge, &spec, from, nullptr);
+    }
+    milcgpu_status flow(int integrator, int action) {
+        milcgpu_flow_spec spec;
+        milcgpu_flow_defaults(&spec);
+        spec.integrator = integrator, spec.action = action, spec.step = 0.02, spec.stop = 0.04;
+        return milcgpu_gradient_flow(gauge, &spec, nullptr, nullptr, nullptr);
+    }
+};
+
+// before: what is there; call: while it runs a bit flips; result: empty where it is not there.
+struct Family {
+    const char *name;
+    std::function<void(Calls &)> before;
+    std::function<milcgpu_status(Calls &, Reals &result)> call;
+    double rounding; // relative to the largest number of the result
+};
+
+milcgpu_status solved(Calls &c, Reals &x, int n, int precise, int sloppy, int together) {
+    std::vector<milcgpu_field> from, to;
+    std::vector<Reals> made(n, Reals(c.x[0].size(), 0.0));
+    std::vector<milcgpu_solve_report> reports(n, empty_report());
+    for (int k = 0; k < n; ++k)
+        from.push_back(c.field(c.x[k])), to.push_back(c.field(made[k]));
+    const milcgpu_solve_spec spec = solve_spec(0.3, precise == MILCGPU_HALF ? 1e-3 : 1e-10, precise, sloppy);
+    const milcgpu_status status =
+        n == 1 ? milcgpu_solve(c.session.context, c.session.links, &spec, &from[0], &to[0], &reports[0])
+               : milcgpu_solve_sources(c.session.context, c.session.links, &spec, together, n, from.data(), to.data(),
+                                       reports.data());
+    for (const Reals &one : made)
+        x.insert(x.end(), one.begin(), one.end());
+    return status;
+}
+
+milcgpu_status wilson_solved(Calls &c, Reals &x, milcgpu_wilson_method method, double clover) {
+    Reals source(24 * size_t(c.lattice.volume()));
+    reference::Rng rng(31);
+    for (double &one : source)
+        one = reference::uniform(rng) - 0.5;
+    x.assign(source.size(), 0.0);
+    const milcgpu_wilson_spec spec{sizeof(milcgpu_wilson_spec), 0.11, clover, 0, method};
+    milcgpu_solve_spec how = solve_spec(0, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+    const milcgpu_field from = c.field(source), to = c.field(x);
+    milcgpu_solve_report report = empty_report();
+    return milcgpu_wilson_solve(c.wilson, &spec, &how, &from, &to, &report);
+}
+
+template <class Call> milcgpu_status of_quarks(Calls &c, Reals &out, const Call &call) {
+    out = c.x[0];
+    const milcgpu_field from = c.field(c.x[0]), to = c.field(out);
+    const milcgpu_quarks read{&from, nullptr, 0}, made{&to, nullptr, 0};
+    return call(read, made);
+}
+
+std::vector<Family> families() {
+    const auto gauge = [](Calls &c) { c.with_gauge(); };
+    const auto links_loaded = [](Calls &c) { c.must(c.load_links()); };
+    const auto meson = [](Calls &c) { c.with_meson_links(); };
+    const auto wilson = [](Calls &c) { c.with_wilson(); };
+    const auto moved = [](auto call) {
+        return [call](Calls &c, Reals &r) {
+            const milcgpu_status status = call(c);
+            if (status == MILCGPU_OK)
+                r = c.links();
+            return status;
+        };
+    };
+    const auto pushed = [](auto call) {
+        return [call](Calls &c, Reals &r) {
+            const milcgpu_status status = call(c);
+            if (status == MILCGPU_OK)
+                r = c.momenta();
+            return status;
+        };
+    };
+    const auto made_links = [](Calls &c, Reals &r, const milcgpu_fatlink_spec &spec, bool resident) {
+        r.assign(2 * c.u.size(), 0.0);
+        const milcgpu_field from = c.field(c.u), fat{r.data(), MILCGPU_DOUBLE, 0},
+                            lng{r.data() + c.u.size(), MILCGPU_DOUBLE, 0};
+        milcgpu_fatlink_set set{};
+        set.fat = &fat, set.lng = &lng;
+        return resident ? milcgpu_gauge_links(c.gauge, &spec, &set, 1, nullptr, nullptr)
+                        : milcgpu_fat_links(c.session.context, &spec, &from, &set, 1, nullptr, nullptr);
+    };
+    std::vector<Family> all;
+    const double exact = 1e-13, as_solved = 1e-8;
+    all.push_back({"links loaded, solve", [](Calls &) {},
+                   [](Calls &c, Reals &r) {
+                       const milcgpu_status status = c.load_links();
+                       return status != MILCGPU_OK ? status : solved(c, r, 1, MILCGPU_DOUBLE, MILCGPU_SINGLE, 0);
+                   },
+                   as_solved});
+    all.push_back({"links made, solve", gauge,
+                   [](Calls &c, Reals &r) {
+                       milcgpu_fatlink_set set{};
+                       set.links = &c.session.links;
+                       const milcgpu_status status = milcgpu_gauge_links(c.gauge, &c.hisq, &set, 1, nullptr, nullptr);
+                       return status != MILCGPU_OK ? status : solved(c, r, 1, MILCGPU_DOUBLE, MILCGPU_DOUBLE, 0);
+                   },
+                   as_solved});
+    all.push_back({"solve in double and half", links_loaded,
+                   [](Calls &c, Reals &r) { return solved(c, r, 1, MILCGPU_DOUBLE, MILCGPU_HALF, 0); }, as_solved});
+    all.push_back({"solve in half", links_loaded,
+                   [](Calls &c, Reals &r) { return solved(c, r, 1, MILCGPU_HALF, MILCGPU_HALF, 0); }, 5e-3});
+    all.push_back({"six sources in lock-step", links_loaded,
+                   [](Calls &c, Reals &r) { return solved(c, r, 6, MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_LOCK_STEP); },
+                   as_solved});
+    all.push_back({"HISQ links", [](Calls &) {},
+                   [=](Calls &c, Reals &r) { return made_links(c, r, c.hisq, false); }, exact});
+    all.push_back({"asqtad links of a handle", gauge,
+                   [=](Calls &c, Reals &r) { return made_links(c, r, c.asqtad, true); }, exact});
+    all.push_back({"gauge field and momenta loaded and saved",
+                   [](Calls &c) { c.must(milcgpu_gauge_create(c.session.context, MILCGPU_DOUBLE, &c.gauge)); },
+                   [](Calls &c, Reals &r) {
+                       milcgpu_status status = c.load();
+                       Reals p(c.h.size());
+                       r.assign(c.u.size(), 0.0);
+                       const milcgpu_field to_u = c.field(r), to_h = c.field(p);
+                       if (status == MILCGPU_OK)
+                           status = milcgpu_gauge_save(c.gauge, &to_u);
+                       if (status == MILCGPU_OK)
+                           status = milcgpu_momenta_save(c.gauge, &to_h);
+                       r.insert(r.end(), p.begin(), p.end());
+                       return status;
+                   },
+                   exact});
+    all.push_back({"HISQ force", gauge, pushed([](Calls &c) { return c.force(c.hisq); }), exact});
+    all.push_back({"asqtad force", gauge, pushed([](Calls &c) { return c.force(c.asqtad); }), exact});
+    all.push_back({"gauge force", gauge,
+                   pushed([](Calls &c) { return milcgpu_gauge_force(c.gauge, &c.loops, 5, 0.01, nullptr); }), exact});
+    all.push_back({"update", gauge, moved([](Calls &c) { return milcgpu_update_links(c.gauge, 0.01, 8, nullptr); }),
+                   exact});
+    all.push_back({"reunitarization", gauge, moved([](Calls &c) {
+                       milcgpu_reunitarize_report report{sizeof report, 0, 0, 0, 0};
+                       return milcgpu_reunitarize(c.gauge, 0, &report);
+                   }),
+                   exact});
+    all.push_back({"actions and loops", gauge,
+                   [](Calls &c, Reals &r) {
+                       r.assign(6, 0.0);
+                       milcgpu_status status = milcgpu_gauge_action(c.gauge, &c.loops, &r[0]);
+                       if (status == MILCGPU_OK)
+                           status = milcgpu_momentum_action(c.gauge, &r[1]);
+                       if (status == MILCGPU_OK)
+                           status = milcgpu_plaquettes(c.gauge, &r[2], &r[3]);
+                       if (status == MILCGPU_OK)
+                           status = milcgpu_polyakov_loop(c.gauge, &r[4], &r[5]);
+                       return status;
+                   },
+                   exact});
+    all.push_back({"flow", gauge,
+                   moved([](Calls &c) { return c.flow(MILCGPU_FLOW_LUSCHER, MILCGPU_FLOW_WILSON); }), exact});
+    all.push_back({"Symanzik flow, adaptive", gauge,
+                   moved([](Calls &c) { return c.flow(MILCGPU_FLOW_ADAPT_BS, MILCGPU_FLOW_SYMANZIK); }), exact});
+    all.push_back({"measurement of the gauge field", gauge,
+                   [](Calls &c, Reals &r) {
+                       milcgpu_observables o{};
+                       const milcgpu_status status = milcgpu_measure(c.gauge, 0, &o);
+                       r = {o.clover_t, o.clover_s, o.plaquette_t, o.plaquette_s, o.rectangle_t, o.rectangle_s, o.charge};
+                       return status;
+                   },
+                   exact});
+    all.push_back({"stout smearing", gauge, moved([](Calls &c) {
+                       const milcgpu_stout_spec spec{sizeof spec, 0.1, 3, 4, 0};
+                       return milcgpu_stout(c.gauge, &spec, nullptr);
+                   }),
+                   exact});
+    all.push_back({"APE smearing", gauge, moved([](Calls &c) {
+                       milcgpu_ape_spec spec{};
+                       spec.struct_size = sizeof spec, spec.weight = 0.2, spec.times = 2;
+                       return milcgpu_ape_smear(c.gauge, &spec, nullptr, nullptr);
+                   }),
+                   exact});
+    all.push_back({"HYP smearing", gauge, moved([](Calls &c) {
+                       const milcgpu_hyp_spec spec{sizeof spec, 0.75, 0.6, 0.3, 1, 4, 0, 0};
+                       return milcgpu_hyp_smear(c.gauge, &spec, nullptr);
+                   }),
+                   exact});
+    all.push_back({"gauge fixing", gauge, moved([](Calls &c) {
+                       milcgpu_gauge_fix_spec spec{};
+                       spec.struct_size = sizeof spec, spec.direction = 3, spec.most_steps = 3, spec.tolerance = -1;
+                       spec.reunitarize_every = 2;
+                       return milcgpu_gauge_fix(c.gauge, &spec, nullptr);
+                   }),
+                   exact});
+    all.push_back({"links of a measurement loaded, smearing",
+                   [](Calls &c) {
+                       c.must(milcgpu_meson_links_create(c.session.context, MILCGPU_DOUBLE, &c.meson_links));
+                   },
+                   [](Calls &c, Reals &r) {
+                       const milcgpu_status status = c.load_meson_links();
+                       r = c.x[0];
+                       const milcgpu_field field = c.field(r);
+                       const milcgpu_quarks quarks{&field, nullptr, 0};
+                       return status != MILCGPU_OK ? status
+                                                   : milcgpu_gauss_smear(c.meson_links, 2, 0.4, 3, -1, 1, &quarks);
+                   },
+                   exact});
+    all.push_back({"spin-taste operators", meson,
+                   [](Calls &c, Reals &r) {
+                       return of_quarks(c, r, [&](const milcgpu_quarks &from, const milcgpu_quarks &to) {
+                           const int origin[4] = {0, 0, 0, 0};
+                           return milcgpu_spin_taste(c.meson_links, nullptr, milcgpu_spin_taste_index("G5-G5X"), origin, 1,
+                                                     &from, &to);
+                       });
+                   },
+                   exact});
+    all.push_back({"four-link operator", meson,
+                   [](Calls &c, Reals &r) {
+                       return of_quarks(c, r, [&](const milcgpu_quarks &from, const milcgpu_quarks &to) {
+                           const int origin[4] = {0, 0, 0, 0};
+                           return milcgpu_spin_taste(c.meson_links, nullptr, milcgpu_spin_taste_index("G1-G5"), origin, 1,
+                                                     &from, &to);
+                       });
+                   },
+                   exact});
+    all.push_back({"Laplace solve", meson,
+                   [](Calls &c, Reals &r) {
+                       return of_quarks(c, r, [&](const milcgpu_quarks &from, const milcgpu_quarks &to) {
+                           milcgpu_laplace_solve_spec spec{};
+                           spec.struct_size = sizeof spec, spec.directions = 3, spec.kappa = 0.12;
+                           spec.tolerance = 1e-10, spec.max_iterations = 500, spec.max_restarts = 5;
+                           spec.precise.precision = MILCGPU_DOUBLE, spec.sloppy.precision = MILCGPU_SINGLE;
+                           milcgpu_solve_report report = empty_report();
+                           return milcgpu_laplace_solve(c.meson_links, &spec, 1, &from, &to, &report);
+                       });
+                   },
+                   as_solved});
+    all.push_back({"Wilson links loaded, solve",
+                   [](Calls &c) { c.must(milcgpu_wilson_create(c.session.context, &c.wilson)); },
+                   [](Calls &c, Reals &r) {
+                       const milcgpu_status status = c.load_wilson();
+                       return status != MILCGPU_OK ? status : wilson_solved(c, r, MILCGPU_WILSON_CG, 0);
+                   },
+                   as_solved});
+    all.push_back({"clover solve", wilson,
+                   [](Calls &c, Reals &r) { return wilson_solved(c, r, MILCGPU_WILSON_BICGSTAB, 1.2); }, as_solved});
+    return all;
+}
+
+// The largest difference relative to the largest number; infinite where one is not there.
+double distance(const Reals &a, const Reals &b) {
+    double largest = 0, most = 0;
+    if (a.size() != b.size())
+        return INFINITY;
+    for (size_t k = 0; k < a.size(); ++k) {
+        most = std::max(most, std::fabs(b[k]));
+        const double d = std::fabs(a[k] - b[k]);
+        largest = d <= largest ? largest : d;
+    }
+    return largest / most;
+}
+
+struct Run {
+    milcgpu_status status;
+    Reals result;
+    int looks;              // launches and copies
+    std::string owner, at;  // where the bit was, and before what it flipped
+};
+
+// flip_at: before which launch or copy; -1: none.
+Run run(const Family &family, const reference::Lattice &lattice, milcgpu::Backend backend, int flip_at, size_t bit) {
+    Calls calls(lattice, backend);
+    family.before(calls);
+    Run r{MILCGPU_OK, {}, 0, "", ""};
+    milcgpu::Device &device = *calls.session.context->device;
+    device.set_look([&](const char *what) {
+        if (r.looks++ == flip_at)
+            r.at = what, r.owner = device.flip_bit(bit);
+    });
+    r.status = family.call(calls, r.result);
+    device.set_look({});
+    return r;
+}
+
+} // namespace
+
+TEST_CASE("a bit that flips at any launch or copy of any call gives no wrong result that is called right",
+          "[faults][flips]") {
+    const char *asked = std::getenv("MILCGPU_FLIPS"), *only = std::getenv("MILCGPU_FLIPS_OF");
+    for (const milcgpu::Backend backend : backends()) {
+        const bool gpu = backend == milcgpu::Backend::cuda;
+        const reference::Lattice lattice{gpu ? std::array<int, 4>{8, 8, 8, 8} : std::array<int, 4>{4, 4, 4, 4}};
+        const std::vector<Family> all = families();
+        const int flips = asked != nullptr ? std::atoi(asked) : gpu ? 270 : 4 * static_cast<int>(all.size()),
+                  of_each = (flips + static_cast<int>(all.size()) - 1) / static_cast<int>(all.size());
+        reference::Rng rng(7);
+        int noticed = 0;
+        for (const Family &family : all) {
+            if (only != nullptr && std::string(family.name).find(only) == std::string::npos)
+                continue;
+            const Run clean = run(family, lattice, backend, -1, 0);
+            CAPTURE(milcgpu::name(backend), family.name, milcgpu_last_error());
+            REQUIRE(clean.status == MILCGPU_OK);
+            REQUIRE(clean.looks > 0);
+            int counts[3] = {0, 0, 0}; // harmless, noticed, silent
+            for (int k = 0; k < of_each; ++k) {
+                const size_t bit = rng() ^ rng() << 32;
+                const int at = static_cast<int>(rng() % clean.looks);
+                const Run r = run(family, lattice, backend, at, bit);
+                const double d = r.status == MILCGPU_OK ? distance(r.result, clean.result) : 0;
+                const bool silent = r.status == MILCGPU_OK && !r.result.empty() && !(d <= family.rounding);
+                ++counts[silent ? 2 : r.status == MILCGPU_OK && !r.result.empty() ? 0 : 1];
+                if (silent)
+                    std::printf("SILENT %s: %s, before %d of %d, %s: off by %.1e\n", family.name, r.owner.c_str(), at,
+                                clean.looks, r.at.c_str(), d);
+            }
+            std::printf("%s, %-42s %4d harmless %4d noticed %4d silent\n", milcgpu::name(backend), family.name, counts[0],
+                        counts[1], counts[2]);
+            noticed += counts[1];
+            CHECK(counts[2] == 0);
+        }
+        CHECK(noticed > 0);
+    }
+}
