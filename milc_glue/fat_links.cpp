@@ -141,7 +141,7 @@ class Maker {
     Maker(milcgpu_context &context, const milcgpu_fatlink_spec &spec, const FatLinkArguments &a,
           milcgpu_fatlink_report &report)
         : context_(context), device_(*context.device), spec_(spec), a_(a), report_(report), halo_(context.halo.get()),
-          around_(device_, context.geometry, halo_, a.precision), asked_(device_) {}
+          around_(device_, context.geometry, halo_, a.precision) {}
 
     // What a call holds on the device at its peak, for the message when that does not fit.
     std::string plan(int n_sets) const {
@@ -166,6 +166,7 @@ class Maker {
   private:
     // Everything is made on the device before anything is copied out: what fails leaves the host's fields untouched.
     void run(const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *wanted) {
+        asked_ = std::make_unique<AskedFields>(device_);
         LinkField loaded = a_.resident == nullptr ? gauge_links() : LinkField();
         const LinkField *links = a_.resident == nullptr ? &loaded : a_.resident;
         device_.agree("memory for staples",
@@ -174,7 +175,7 @@ class Maker {
         report_.lean = space_->m.directions() < 3;
         if (spec_.hisq) {
             links = &make_unitary(*links, n_sets > 0, wanted);
-            asked_.unchanged(loaded, "gauge links");
+            asked_->unchanged(loaded, "gauge links");
             loaded = LinkField(); // its memory
         } else if (halo_ != nullptr) {
             timed([&] { links = &around_.of(*links, std::max(a_.paths.reach(), long_links_reach)); });
@@ -182,10 +183,10 @@ class Maker {
         for (int k = 0; k < n_sets; ++k)
             make_set(*links, sets, k);
         space_.reset();
-        asked_.unchanged(a_.resident != nullptr ? *a_.resident : loaded, "gauge links");
+        asked_->unchanged(a_.resident != nullptr ? *a_.resident : loaded, "gauge links");
         if (spec_.hisq)
-            asked_.unchanged(*links, "HISQ's W");
-        asked_.must_hold();
+            asked_->unchanged(*links, "HISQ's W");
+        asked_->must_hold();
         fill_rates(n_sets);
         copy_out();
     }
@@ -228,7 +229,7 @@ class Maker {
             return u;
         statistics.mean_norm = 1; // SU(3): no scale
         PackedLinks packed = pack_links(device_, u, statistics, context_.geometry, a_.precision, reals, "gauge links");
-        asked_.unchanged(u, "gauge links");
+        asked_->unchanged(u, "gauge links");
         if (reals == 18 || packed.worst_error <= accepted_error(a_.precision)) {
             report_.reconstruct = reals;
             return std::move(packed.field);
@@ -262,7 +263,7 @@ class Maker {
             const LinkField &around = around_.of(links, a_.fat7.reach());
             fat_links(device_, around_.box(), around, a_.fat7, v, *space_);
             report_.svd_links = unitarize(device_, around_.box(), v, how, keep_y ? &y : nullptr, w);
-            asked_.unchanged(v, "HISQ's V");
+            asked_->unchanged(v, "HISQ's V");
             if (halo_ != nullptr && for_sets)
                 halo_->fill_margin(w, around_.box(), std::max(a_.paths.reach(), long_links_reach));
         });
@@ -356,7 +357,7 @@ class Maker {
     };
     Halo *halo_; // nullptr: the lattice is whole
     WithMargin around_;
-    AskedFields asked_;
+    std::unique_ptr<AskedFields> asked_;
     std::unique_ptr<StapleSpace> space_;
     const LinkField *fat_0_ = nullptr; // of the first set; the others need it
     std::list<LinkField> kept_;        // until they are copied out

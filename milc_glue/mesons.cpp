@@ -15,9 +15,10 @@ void milcgpu_meson_links::look_at_used() {
         for (const LinkField *field : used_) {
             const uint64_t expected = sums_.emplace(field, field->sum_of_content()).first->second;
             if (checksum(device(), field->block(0, 0), field->bytes()) != expected)
-                throw Error(Status::corrupted,
-                            "the device no longer holds the links of the measurement that were loaded, or their "
-                            "products: a bit flipped, or somebody wrote there. They are gone now: load the links again");
+                throw Error(
+                    Status::corrupted,
+                    "the device no longer holds the links of the measurement that were loaded, or their "
+                    "products: a bit flipped, or somebody wrote there. They are gone now: load the links again");
         }
     };
     const auto look_at_fat = [&] {
@@ -27,8 +28,9 @@ void milcgpu_meson_links::look_at_used() {
                 continue;
             context->forget(fat, 0);
             fat->links->clear();
-            throw Error(Status::corrupted, "the device no longer holds the fat links that were loaded: a bit flipped, or "
-                                           "somebody wrote there. They are gone now: update them and call again");
+            throw Error(Status::corrupted,
+                        "the device no longer holds the fat links that were loaded: a bit flipped, or "
+                        "somebody wrote there. They are gone now: update them and call again");
         }
     };
     try {

@@ -215,8 +215,8 @@ milcgpu_status milcgpu_pin(milcgpu_context *context, void *address, size_t bytes
 milcgpu_status milcgpu_unpin(milcgpu_context *context, void *address);
 
 /* Copies fat and long links (4 links per site each) to the device and checks them: NaN and infinity are refused, with
- * the place. The two fields have one precision. They have a checksum from the caller's memory on, and so have the packed
- * versions that solves make of them: a solve compares before it hands over a solution. A field that changes on its way
+ * the place. The two fields have one precision. They have checksums from the caller's memory on, and so have packed
+ * versions that solves make of them; a solve compares before it hands over a solution. A field that changes on its way
  * to the device gives CORRUPTED. On lattices that are cut, checksums begin when the fields have their ghosts. */
 milcgpu_status milcgpu_links_create(milcgpu_context *context, const milcgpu_field *fat, const milcgpu_field *lng,
                                     milcgpu_links **links);

@@ -19,10 +19,10 @@
  * other code wrote there, the status is CORRUPTED. The field is empty then, and so are links or momenta that the call
  * was changing. MILCGPU_VERIFY=0 turns this off.
  *
- * Not checked is what lives within one call, from microseconds to milliseconds: room for staples and for pieces of
- * loops, the vectors that milcgpu_fermion_force loads, sums over sites, numbers that control a launch. On lattices that
- * are cut it is also copies with a margin, and what a force makes on them. Derivatives by links, and HISQ's V and W, are
- * checked within a force; where they changed, momenta stay as they were, and the call can be repeated.
+ * Not checked is what lives within one call, for milliseconds at most: room for staples and for pieces of loops, the
+ * vectors that milcgpu_fermion_force loads, derivatives in adaptive and RKMK flows, sums, numbers that control a
+ * launch; on cut lattices, copies with a margin and what a force makes on them. Derivatives by links, and HISQ's V and
+ * W, are checked within a force; where they changed, momenta stay as they were, and the call can be repeated.
  *
  * On several ranks, every function that takes a milcgpu_gauge is a call of all ranks, and so are solves,
  * milcgpu_vectors_dslash, milcgpu_vector_minus_dslash and milcgpu_vectors_sum. Each rank gives the fields of its box;

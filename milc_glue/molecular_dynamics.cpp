@@ -119,6 +119,7 @@ void fermion_force(milcgpu_gauge &gauge, const milcgpu_force_spec &spec, const F
     AskedFields asked(device);
     device.timer_start();
     const LinkField by_u = derivative_on_box(gauge, spec.links->hisq != 0, a, {x, a.residues}, report);
+    need_links(gauge);
     const LinkStatistics look = link_statistics(device, by_u, geometry);
     device.agree("a look over a force", [&] {
         if (look.first_bad >= 0)
@@ -167,7 +168,7 @@ auto force_of(milcgpu_gauge &gauge, const char *function, const milcgpu_force_sp
                                paths->seven_staple, paths->lepage})
             numbers.push_back({"a path coefficient", c});
     check_alike(*gauge.context, numbers);
-    need_links(gauge);
+    need_some_links(gauge);
     need_some_momenta(gauge);
     if (spec->n_terms > 0)
         force(a);
@@ -214,9 +215,8 @@ template <class Look> void save(milcgpu_gauge &gauge, const char *function, cons
         room = room_for_links(gauge.device(), host.real, gauge.geometry().volume(), field.reals());
         gauge.device().prepare_to_host(room.bytes());
     });
-    gauge.device().agree(function, [&] {
-        links_to_host(gauge.device(), field, gauge.context->map, gauge.geometry(), host, room);
-    });
+    gauge.device().agree(
+        function, [&] { links_to_host(gauge.device(), field, gauge.context->map, gauge.geometry(), host, room); });
 }
 
 } // namespace
@@ -333,15 +333,16 @@ milcgpu_status milcgpu_gauge_force(milcgpu_gauge *gauge, const milcgpu_loops *lo
                 numbers.insert(numbers.end(), {{"beta", beta}, {"eps", eps}});
                 return numbers;
             });
-        need_links(g);
+        need_some_links(g);
         need_some_momenta(g);
         WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
         std::unique_ptr<GaugeForceSpace> space;
         g.device().agree("memory for a gauge force",
                          [&] { space = std::make_unique<GaugeForceSpace>(g.device(), around.box(), g.precision, c); });
-        g.momenta_version = 0;
         g.device().timer_start();
-        gauge_force(g.device(), around.box(), around.of(g.u, c.reach()), c, eps * beta / 3, g.h, *space);
+        const LinkField &u = around.of(g.u, c.reach());
+        g.momenta_version = 0; // they are empty where something below fails
+        gauge_force(g.device(), around.box(), u, c, eps * beta / 3, g.h, *space);
         filled.kernel_seconds = g.device().timer_stop_seconds();
         filled.flops = gauge_force_flops(c) * g.geometry().volume();
         need_links(g);

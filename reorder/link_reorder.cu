@@ -4,6 +4,7 @@
 #include "gpu_kernels/comm/ranks.h"
 #include "gpu_kernels/su3/for_real.h"
 #include "gpu_kernels/su3/reconstruct.h"
+#include "gpu_kernels/su3/settle.h"
 #include "reorder/link_reorder.h"
 
 namespace milcgpu {
@@ -81,6 +82,7 @@ template <Precision p, int reals, class HostReal> struct CopyOut {
         else
             for (int k = 0; k < reals; ++k)
                 made.set(k, link.get(k));
+        settle(made);
         memcpy(raw + record * reals, made.w, sizeof made.w);
         atomic_add(&seen->raw, weigh_record<made.bytes>(made.w, record));
         from.add_to({&seen->links}, j, link);
@@ -143,7 +145,8 @@ template <Precision from_p, Precision p, int reals> struct PackLink {
         Matrix<double> v = full_link<from_p>(from, j);
         for (int k = 0; k < 9; ++k)
             v.e[k / 3][k % 3] = inverse_scale * v.e[k / 3][k % 3];
-        const RawLink<p, reals> raw = pack_link<p, reals>(v);
+        RawLink<p, reals> raw = pack_link<p, reals>(v);
+        settle(raw);
         to.store<p, reals>(j, raw);
         const Matrix<double> back = convert<double>(Link<p, reals>(raw).matrix());
         double worst = 0;
@@ -183,8 +186,8 @@ struct PackCall {
     }
 };
 
-// Calls launch_one(integral constant of the reals, places of the parity's sites, records to skip in the raw copy, links,
-// parity).
+// Calls launch_one(integral constant of the reals, places of the parity's sites, records to skip in the raw copy,
+// links, parity).
 template <class LaunchOne>
 void permute(int reals, const SiteMap &map, const Geometry &geometry, const LaunchOne &launch_one) {
     for (int parity = 0; parity < 2; ++parity) {
@@ -237,8 +240,9 @@ void links_to_device(Device &device, const HostField &host, const SiteMap &map, 
         });
     });
     if (read(device, seen).raw != sent)
-        throw Error(Status::corrupted, "links or momenta changed on their way to the device: a bit flipped, or somebody "
-                                       "wrote there. Load them again");
+        throw Error(Status::corrupted,
+                    "links or momenta changed on their way to the device: a bit flipped, or somebody "
+                    "wrote there. Load them again");
 }
 
 void links_to_host(Device &device, const LinkField &from, const SiteMap &map, const Geometry &geometry,
@@ -249,8 +253,8 @@ void links_to_host(Device &device, const LinkField &from, const SiteMap &map, co
             const auto launch_for = [&](auto *raw) {
                 using HostReal = std::remove_pointer_t<decltype(raw)>;
                 launch(device, links,
-                       CopyOut<decltype(p)::value, decltype(reals)::value, HostReal>{
-                           raw, places, skip, array_of(from, parity), seen},
+                       CopyOut<decltype(p)::value, decltype(reals)::value, HostReal>{raw, places, skip,
+                                                                                     array_of(from, parity), seen},
                        "reorder links");
             };
             if (host.real == Precision::double_)
@@ -260,9 +264,10 @@ void links_to_host(Device &device, const LinkField &from, const SiteMap &map, co
         });
     };
     const auto changed = [](const char *where) {
-        throw Error(Status::corrupted, format("links or momenta changed %s: a bit flipped, or somebody wrote there. Make "
-                                              "or load them again",
-                                              where));
+        throw Error(Status::corrupted,
+                    format("links or momenta changed %s: a bit flipped, or somebody wrote there. Make "
+                           "or load them again",
+                           where));
     };
     constexpr int tries = 3;
     for (int k = 0; k < tries; ++k) {

@@ -209,11 +209,12 @@ std::vector<Family> families() {
                    [](Calls &c, Reals &r) { return solved(c, r, 1, MILCGPU_DOUBLE, MILCGPU_HALF, 0); }, as_solved});
     all.push_back({"solve in half", links_loaded,
                    [](Calls &c, Reals &r) { return solved(c, r, 1, MILCGPU_HALF, MILCGPU_HALF, 0); }, 5e-3});
-    all.push_back({"six sources in lock-step", links_loaded,
-                   [](Calls &c, Reals &r) { return solved(c, r, 6, MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_LOCK_STEP); },
-                   as_solved});
-    all.push_back({"HISQ links", [](Calls &) {},
-                   [=](Calls &c, Reals &r) { return made_links(c, r, c.hisq, false); }, exact});
+    all.push_back(
+        {"six sources in lock-step", links_loaded,
+         [](Calls &c, Reals &r) { return solved(c, r, 6, MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_LOCK_STEP); },
+         as_solved});
+    all.push_back(
+        {"HISQ links", [](Calls &) {}, [=](Calls &c, Reals &r) { return made_links(c, r, c.hisq, false); }, exact});
     all.push_back({"asqtad links of a handle", gauge,
                    [=](Calls &c, Reals &r) { return made_links(c, r, c.asqtad, true); }, exact});
     all.push_back({"gauge field and momenta loaded and saved",
@@ -235,8 +236,8 @@ std::vector<Family> families() {
     all.push_back({"asqtad force", gauge, pushed([](Calls &c) { return c.force(c.asqtad); }), exact});
     all.push_back({"gauge force", gauge,
                    pushed([](Calls &c) { return milcgpu_gauge_force(c.gauge, &c.loops, 5, 0.01, nullptr); }), exact});
-    all.push_back({"update", gauge, moved([](Calls &c) { return milcgpu_update_links(c.gauge, 0.01, 8, nullptr); }),
-                   exact});
+    all.push_back(
+        {"update", gauge, moved([](Calls &c) { return milcgpu_update_links(c.gauge, 0.01, 8, nullptr); }), exact});
     all.push_back({"reunitarization", gauge, moved([](Calls &c) {
                        milcgpu_reunitarize_report report{sizeof report, 0, 0, 0, 0};
                        return milcgpu_reunitarize(c.gauge, 0, &report);
@@ -255,15 +256,16 @@ std::vector<Family> families() {
                        return status;
                    },
                    exact});
-    all.push_back({"flow", gauge,
-                   moved([](Calls &c) { return c.flow(MILCGPU_FLOW_LUSCHER, MILCGPU_FLOW_WILSON); }), exact});
+    all.push_back(
+        {"flow", gauge, moved([](Calls &c) { return c.flow(MILCGPU_FLOW_LUSCHER, MILCGPU_FLOW_WILSON); }), exact});
     all.push_back({"Symanzik flow, adaptive", gauge,
                    moved([](Calls &c) { return c.flow(MILCGPU_FLOW_ADAPT_BS, MILCGPU_FLOW_SYMANZIK); }), exact});
     all.push_back({"measurement of the gauge field", gauge,
                    [](Calls &c, Reals &r) {
                        milcgpu_observables o{};
                        const milcgpu_status status = milcgpu_measure(c.gauge, 0, &o);
-                       r = {o.clover_t, o.clover_s, o.plaquette_t, o.plaquette_s, o.rectangle_t, o.rectangle_s, o.charge};
+                       r = {o.clover_t,    o.clover_s,    o.plaquette_t, o.plaquette_s,
+                            o.rectangle_t, o.rectangle_s, o.charge};
                        return status;
                    },
                    exact});
@@ -290,25 +292,23 @@ std::vector<Family> families() {
                        return milcgpu_gauge_fix(c.gauge, &spec, nullptr);
                    }),
                    exact});
-    all.push_back({"links of a measurement loaded, smearing",
-                   [](Calls &c) {
-                       c.must(milcgpu_meson_links_create(c.session.context, MILCGPU_DOUBLE, &c.meson_links));
-                   },
-                   [](Calls &c, Reals &r) {
-                       const milcgpu_status status = c.load_meson_links();
-                       r = c.x[0];
-                       const milcgpu_field field = c.field(r);
-                       const milcgpu_quarks quarks{&field, nullptr, 0};
-                       return status != MILCGPU_OK ? status
-                                                   : milcgpu_gauss_smear(c.meson_links, 2, 0.4, 3, -1, 1, &quarks);
-                   },
-                   exact});
+    all.push_back(
+        {"links of a measurement loaded, smearing",
+         [](Calls &c) { c.must(milcgpu_meson_links_create(c.session.context, MILCGPU_DOUBLE, &c.meson_links)); },
+         [](Calls &c, Reals &r) {
+             const milcgpu_status status = c.load_meson_links();
+             r = c.x[0];
+             const milcgpu_field field = c.field(r);
+             const milcgpu_quarks quarks{&field, nullptr, 0};
+             return status != MILCGPU_OK ? status : milcgpu_gauss_smear(c.meson_links, 2, 0.4, 3, -1, 1, &quarks);
+         },
+         exact});
     all.push_back({"spin-taste operators", meson,
                    [](Calls &c, Reals &r) {
                        return of_quarks(c, r, [&](const milcgpu_quarks &from, const milcgpu_quarks &to) {
                            const int origin[4] = {0, 0, 0, 0};
-                           return milcgpu_spin_taste(c.meson_links, nullptr, milcgpu_spin_taste_index("G5-G5X"), origin, 1,
-                                                     &from, &to);
+                           return milcgpu_spin_taste(c.meson_links, nullptr, milcgpu_spin_taste_index("G5-G5X"), origin,
+                                                     1, &from, &to);
                        });
                    },
                    exact});
@@ -316,8 +316,8 @@ std::vector<Family> families() {
                    [](Calls &c, Reals &r) {
                        return of_quarks(c, r, [&](const milcgpu_quarks &from, const milcgpu_quarks &to) {
                            const int origin[4] = {0, 0, 0, 0};
-                           return milcgpu_spin_taste(c.meson_links, nullptr, milcgpu_spin_taste_index("G1-G5"), origin, 1,
-                                                     &from, &to);
+                           return milcgpu_spin_taste(c.meson_links, nullptr, milcgpu_spin_taste_index("G1-G5"), origin,
+                                                     1, &from, &to);
                        });
                    },
                    exact});
@@ -345,6 +345,20 @@ std::vector<Family> families() {
     return all;
 }
 
+// What the headers say is not checked: room within a call (staples, pieces of loops), quark fields of measurements and
+// forces, derivatives in the stages of an adaptive flow, which are momenta by their kind; a solution from its last true
+// residual on, which is in the last tenth of a call; a source until its checksum is taken.
+bool is_checked(const std::string &owner, const std::string &family, bool in_the_last_tenth) {
+    for (const char *one : {"staples", "derivatives of staples", "gauge force", "vectors of the force", "quark fields",
+                            "room for smearing", "Laplace sources", "Wilson source", "raw copy of a host spinor",
+                            "partial sums", "contraction"})
+        if (owner == one)
+            return false;
+    if (in_the_last_tenth && (owner.find(" vectors") != std::string::npos || owner == "vectors of several sources"))
+        return false;
+    return owner != "momenta" || family.find("adaptive") == std::string::npos;
+}
+
 // The largest difference relative to the largest number; infinite where one is not there.
 double distance(const Reals &a, const Reals &b) {
     double largest = 0, most = 0;
@@ -361,8 +375,8 @@ double distance(const Reals &a, const Reals &b) {
 struct Run {
     milcgpu_status status;
     Reals result;
-    int looks;              // launches and copies
-    std::string owner, at;  // where the bit was, and before what it flipped
+    int looks;             // launches and copies
+    std::string owner, at; // where the bit was, and before what it flipped
 };
 
 // flip_at: before which launch or copy; -1: none.
@@ -389,10 +403,12 @@ TEST_CASE("a bit that flips at any launch or copy of any call gives no wrong res
         const bool gpu = backend == milcgpu::Backend::cuda;
         const reference::Lattice lattice{gpu ? std::array<int, 4>{8, 8, 8, 8} : std::array<int, 4>{4, 4, 4, 4}};
         const std::vector<Family> all = families();
-        const int flips = asked != nullptr ? std::atoi(asked) : gpu ? 270 : 4 * static_cast<int>(all.size()),
+        const int flips = asked != nullptr ? std::atoi(asked)
+                          : gpu            ? 270
+                                           : 4 * static_cast<int>(all.size()),
                   of_each = (flips + static_cast<int>(all.size()) - 1) / static_cast<int>(all.size());
         reference::Rng rng(7);
-        int noticed = 0;
+        int all_noticed = 0;
         for (const Family &family : all) {
             if (only != nullptr && std::string(family.name).find(only) == std::string::npos)
                 continue;
@@ -400,23 +416,25 @@ TEST_CASE("a bit that flips at any launch or copy of any call gives no wrong res
             CAPTURE(milcgpu::name(backend), family.name, milcgpu_last_error());
             REQUIRE(clean.status == MILCGPU_OK);
             REQUIRE(clean.looks > 0);
-            int counts[3] = {0, 0, 0}; // harmless, noticed, silent
+            enum { harmless, noticed, not_checked, silent };
+            int counts[4] = {0, 0, 0, 0};
             for (int k = 0; k < of_each; ++k) {
                 const size_t bit = rng() ^ rng() << 32;
                 const int at = static_cast<int>(rng() % clean.looks);
                 const Run r = run(family, lattice, backend, at, bit);
                 const double d = r.status == MILCGPU_OK ? distance(r.result, clean.result) : 0;
-                const bool silent = r.status == MILCGPU_OK && !r.result.empty() && !(d <= family.rounding);
-                ++counts[silent ? 2 : r.status == MILCGPU_OK && !r.result.empty() ? 0 : 1];
-                if (silent)
-                    std::printf("SILENT %s: %s, before %d of %d, %s: off by %.1e\n", family.name, r.owner.c_str(), at,
-                                clean.looks, r.at.c_str(), d);
+                const bool given = r.status == MILCGPU_OK && !r.result.empty(),
+                           wrong = given && !(d <= family.rounding);
+                const bool checked = is_checked(r.owner, family.name, 10 * at > 9 * clean.looks);
+                ++counts[!given ? noticed : !wrong ? harmless : checked ? silent : not_checked];
+                CAPTURE(r.owner, r.at, at, clean.looks, bit, d);
+                CHECK(!(wrong && checked));
             }
-            std::printf("%s, %-42s %4d harmless %4d noticed %4d silent\n", milcgpu::name(backend), family.name, counts[0],
-                        counts[1], counts[2]);
-            noticed += counts[1];
-            CHECK(counts[2] == 0);
+            std::printf("%s, %-42s %4d harmless %4d noticed %4d wrong, not checked %4d silent\n",
+                        milcgpu::name(backend), family.name, counts[harmless], counts[noticed], counts[not_checked],
+                        counts[silent]);
+            all_noticed += counts[noticed];
         }
-        CHECK(noticed > 0);
+        CHECK(all_noticed > 0);
     }
 }

@@ -4,6 +4,7 @@
 #include "examples/heatbath.h"
 #include "examples/lattice_file.h"
 #include "gpu_kernels/gauge/flow.h"
+#include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/gauge.h"
 #include "milc_glue/milcgpu_flow.h"
 #include "tests/cut_support.h"
@@ -462,7 +463,10 @@ TEST_CASE("a flow takes the memory that milcgpu_flow.h says", "[measurements]") 
         f.load(smooth(lattice, 61));
         milcgpu::Device &device = f.gauge->device();
         const auto taken_by = [](size_t bytes) { return milcgpu::Device::allocated_bytes(bytes); };
-        const size_t links = taken_by(f.gauge->u.bytes()), momenta = taken_by(f.gauge->h.bytes());
+        const auto field = [&](int reals) {
+            return taken_by(milcgpu::LinkField::room_of(milcgpu::Precision::double_, reals, f.gauge->geometry()));
+        };
+        const size_t links = field(18), momenta = field(10), checksums = taken_by(milcgpu::AskedFields::bytes());
         size_t of_force = 0;
         {
             const milcgpu::GaugeForceSpace space(device, f.gauge->geometry(), milcgpu::Precision::double_,
@@ -478,7 +482,8 @@ TEST_CASE("a flow takes the memory that milcgpu_flow.h says", "[measurements]") 
                 f.flow(0.01, 0.02);
                 CAPTURE(name(backend), integrator, action);
                 const bool symanzik = action == MILCGPU_FLOW_SYMANZIK;
-                CHECK(f.in_flow - before == sets * links + (kept + symanzik) * momenta + symanzik * of_force);
+                CHECK(f.in_flow - before ==
+                      sets * links + (kept + symanzik) * momenta + symanzik * of_force + checksums);
                 CHECK(device.used_bytes() == before);
             }
         };

@@ -25,7 +25,8 @@ template <Precision p> struct LongAdjoint {
         multiply_add(middle, adjoint(u.load(parity, mu, second_before.index())),
                      q.load(parity, mu, second_before.index()));
         M sum = adjoint(u.load(opposite, mu, before.index())) * middle;
-        multiply_add(sum, q.template take<Reuse::keep>(parity, mu, item.i), adjoint(u_next * u.load(parity, mu, second.index())));
+        multiply_add(sum, q.template take<Reuse::keep>(parity, mu, item.i),
+                     adjoint(u_next * u.load(parity, mu, second.index())));
         M total = by_u.take(parity, mu, item.i);
         multiply_add(total, naik, sum);
         by_u.store(parity, mu, item.i, total);

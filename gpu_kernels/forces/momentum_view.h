@@ -74,6 +74,7 @@ template <Precision p> struct MomentumView {
         MILCGPU_UNROLL
         for (int k = 0; k < momentum_reals; ++k)
             raw.set(k, reals[k]);
+        settle(raw);
         store_link<p, momentum_reals>(block(parity, mu), stride, i, raw);
         sum.put<raw.bytes>(raw.w, piece(parity, mu), stride, i);
     }

@@ -28,8 +28,7 @@ template <Precision p> struct Reunitarize {
         if (!item.valid)
             return {{0, 0}};
         const double sign = phased ? phases.sign(lattice.site(item.parity, item.i), item.part) : 1;
-        Matrix<double> link =
-            times(sign, convert<double>(u.take(item.parity, item.part, item.i)));
+        Matrix<double> link = times(sign, convert<double>(u.take(item.parity, item.part, item.i)));
         const Deviations deviations = gram_schmidt(link);
         double largest = 0, squares = 0;
         bool good = true;

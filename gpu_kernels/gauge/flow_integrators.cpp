@@ -153,9 +153,12 @@ Derivative GradientFlow::derivative_at(const LinkField &links) {
         symanzik_derivative(device_, around_.box(), u, method_.signs, *space_, z_);
     flops_ += by_gauge_force() ? gauge_force_flops(symanzik_loops)
                                : 4 * 216 + (symanzik ? symanzik_staples_flops : staples_flops);
-    return {around_.box(), u,
-            method_.signs, StapleWeights::flow(method_.anisotropy),
-            symanzik,      by_gauge_force() ? &z_ : nullptr,
+    return {around_.box(),
+            u,
+            method_.signs,
+            StapleWeights::flow(method_.anisotropy),
+            symanzik,
+            by_gauge_force() ? &z_ : nullptr,
             one_way() && &links != start_};
 }
 
@@ -302,11 +305,15 @@ LinkField stout(Device &device, const Geometry &geometry, Halo *halo, const Link
     for (int k = 0; k < times; ++k) {
         const LinkField &to = fields[k % 2];
         Derivative z{around.box(), around.of(*from, staples_reach), signs, StapleWeights::stout(rho, directions)};
-        z.used_up = k > 0;
+        z.used_up = k > 0 && halo == nullptr;
+        if (halo != nullptr)
+            fields[k % 2].keep_sum(); // anew
         low_storage_stage(device, z, 0, nullptr, nullptr, -1, 0, to);
+        if (k > 0 && halo != nullptr)
+            asked.unchanged(*from, "smeared links");
         from = &to;
     }
-    if (times > 1)
+    if (times > 1 && halo == nullptr)
         asked.used_up(fields[times % 2], "smeared links");
     asked.must_hold();
     return std::move(fields[(times + 1) % 2]);

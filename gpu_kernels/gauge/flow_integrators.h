@@ -62,7 +62,11 @@ class GradientFlow {
 
   private:
     Derivative derivative_at(const LinkField &links);
-    bool one_way() const { return method_.integrator->low_storage() && !method_.integrator->adaptive(); }
+    // Each field is read by one stage, once a link: it is taken (MatrixView::take). On a cut lattice a copy of it is
+    // read.
+    bool one_way() const {
+        return method_.integrator->low_storage() && !method_.integrator->adaptive() && around_.box().margin() == 0;
+    }
     bool by_gauge_force() const { return method_.symanzik && method_.anisotropy == 1; } // which has no weights
     double low_storage_step(double eps);
     double munthe_kaas_step(double eps);

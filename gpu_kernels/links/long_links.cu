@@ -50,8 +50,7 @@ template <Precision p> struct ApplyPhases {
         if (phases.sign(lattice.site(item.parity, item.i), item.part) > 0)
             return;
         Matrix<typename LinkReal<p>::Real> minus = {};
-        multiply_add(minus, typename LinkReal<p>::Real(-1),
-                     links.take(item.parity, item.part, item.i));
+        multiply_add(minus, typename LinkReal<p>::Real(-1), links.take(item.parity, item.part, item.i));
         links.store(item.parity, item.part, item.i, minus);
     }
 };

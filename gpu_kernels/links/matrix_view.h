@@ -5,6 +5,7 @@
 #include "gpu_kernels/links/links.h"
 #include "gpu_kernels/su3/for_real.h"
 #include "gpu_kernels/su3/reconstruct.h"
+#include "gpu_kernels/su3/settle.h"
 
 namespace milcgpu {
 
@@ -42,6 +43,7 @@ template <Precision p, int reals = 18> struct MatrixView {
             raw.set(2 * k, m.e[k / 3][k % 3].re);
             raw.set(2 * k + 1, m.e[k / 3][k % 3].im);
         }
+        settle(raw);
         store_link<p, 18>(data + (parity * directions + mu) * block_bytes, stride, i, raw);
         sum.put<raw.bytes>(raw.w, piece(parity, mu), stride, i);
     }

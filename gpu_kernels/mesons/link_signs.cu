@@ -23,8 +23,7 @@ template <Precision p> struct TurnLinks {
         if ((odd_coordinates(x, sign[mu].mask) != 0) == (sign[mu].negative != at_boundary))
             return;
         Matrix<typename LinkReal<p>::Real> minus = {};
-        multiply_add(minus, typename LinkReal<p>::Real(-1),
-                     links.take(item.parity, mu, item.i));
+        multiply_add(minus, typename LinkReal<p>::Real(-1), links.take(item.parity, mu, item.i));
         links.store(item.parity, mu, item.i, minus);
     }
 };

@@ -6,9 +6,12 @@ namespace {
 constexpr size_t most = 24; // fields, before it has to look
 } // namespace
 
-AskedFields::AskedFields(Device &device) : sums_(device, 2 * most, "checksums") {
+AskedFields::AskedFields(Device &device) {
+    device.agree("room for checksums", [&] { sums_ = {device, 2 * most, "checksums"}; });
     device.fill_zero(sums_.data(), sums_.bytes());
 }
+
+size_t AskedFields::bytes() { return 2 * most * sizeof(uint64_t); }
 
 uint64_t *AskedFields::next(const LinkField &field, const char *name) {
     if (names_.size() == most)
@@ -42,9 +45,10 @@ void AskedFields::must_hold() {
         names_.clear();
         device.fill_zero(sums_.data(), sums_.bytes());
         if (!changed.empty())
-            throw Error(Status::corrupted, format("%s changed on the device within the call: a bit flipped, or somebody "
-                                                  "wrote there. Call again",
-                                                  changed.c_str()));
+            throw Error(Status::corrupted,
+                        format("%s changed on the device within the call: a bit flipped, or somebody "
+                               "wrote there. Call again",
+                               changed.c_str()));
     });
 }
 

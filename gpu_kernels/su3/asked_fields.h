@@ -9,6 +9,7 @@ namespace milcgpu {
 class AskedFields {
   public:
     explicit AskedFields(Device &device);
+    static size_t bytes(); // of device memory
     // All that was put there is there at this moment of the queue. Reads the field. Fields without a kept checksum are
     // not asked.
     void unchanged(const LinkField &field, const char *name);

@@ -137,8 +137,8 @@ class LinkField {
     size_t stride() const { return stride_; }
     size_t bytes() const { return data_.bytes() == 0 ? 0 : data_.bytes() - room_for_sum; }
     void clear() { data_.device().fill_zero(data_.data(), bytes()); }
-    // From here on those who write links keep the checksum of what they put here. What is here does not count: all links
-    // are written then, or all are zero. Padding counts, where the whole field is looked at: clear() it first.
+    // From here on those who write links keep the checksum of what they put here. What is here does not count: all
+    // links are written then, or all are zero. Padding counts, where the whole field is looked at: clear() it first.
     void keep_sum() {
         data_.device().fill_zero(data_.data() + bytes(), room_for_sum);
         keeps_sum_ = true;

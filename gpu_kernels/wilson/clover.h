@@ -20,6 +20,7 @@
 #pragma once
 #include "gpu_kernels/halo/wide_box.h"
 #include "gpu_kernels/su3/fields.h"
+#include "gpu_kernels/su3/settle.h"
 
 namespace milcgpu {
 
@@ -187,6 +188,7 @@ template <Precision p> struct CloverView {
         for (int k = 0; k < clover_reals; ++k)
             raw.set(k, p == Precision::half ? per_unit * reals[k] : reals[k]);
         memcpy(words, raw.w, sizeof raw.w);
+        settle(words);
         store_element<bytes, 16>(data + (2 * parity + chirality) * block_bytes, stride, i, words);
         sum.put<bytes>(words, static_cast<uint32_t>((2 * parity + chirality) * (block_bytes / 16)), stride, i);
     }
