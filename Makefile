@@ -207,11 +207,11 @@ lib: $(libraries) ## libmilcgpu.a, libmilcgpu.so and libquda.so (for MILC's WANT
 demo: $(demo_programs) | needs ## make a lattice, solve on it in every precision, compare with the reference; a short RHMC; a spectrum
 	$(O)/make_lattice --size 8 8 8 16 --beta 6.0 --out build/demo.lat
 	@status=0; $(O)/solve --lattice build/demo.lat --csv build/demo.csv --history build/demo_history.csv || status=$$?; \
-	$(draw) build/demo_history.csv; \
+	$(draw) build/demo_history.csv || status=$$?; \
 	$(O)/rhmc --trajectories 3 --warm 2 --csv build/demo_rhmc.csv --history build/demo_energy.csv || status=$$?; \
-	$(draw) build/demo_energy.csv; \
+	$(draw) build/demo_energy.csv || status=$$?; \
 	$(O)/spectrum --beta 5.7 --sweeps 24 --configurations 4 --between 8 --tolerance 1e-6 --csv build/demo_spectrum.csv || status=$$?; \
-	$(draw) build/demo_spectrum.csv; \
+	$(draw) build/demo_spectrum.csv || status=$$?; \
 	exit $$status
 
 check: $(test_runs:%=check-%) ## build and run the tests; the last line is 'N passed, N failed'
@@ -226,12 +226,12 @@ check-program_tests: $(O)/program_tests $(libraries) $(test_programs) | needs $(
 
 bench: $(O)/bench ## time every operation against the copy bandwidth; build/bench.csv and pictures (BENCH="--quick": its options)
 	@status=0; $(O)/bench --csv build/bench.csv $(BENCH) || status=$$?; \
-	$(draw) build/bench.csv; \
+	$(draw) build/bench.csv || status=$$?; \
 	exit $$status
 
 dense: $(O)/gemm_ladder ## matrix products step by step, beside cuBLAS; build/gemm_ladder.png
 	@status=0; $(O)/gemm_ladder --csv build/gemm_ladder.csv || status=$$?; \
-	$(draw) build/gemm_ladder.csv; \
+	$(draw) build/gemm_ladder.csv || status=$$?; \
 	exit $$status
 
 pictures: ## draw every table of docs/ and build/ again (gnuplot)
@@ -261,7 +261,7 @@ help: ## this list
 	@$(if $(no_gpu),echo '  $(no_gpu)')
 	@echo '  this build:   $(O), $(if $(filter cuda,$(variant)),$(NVCC) for $(arch_list),$(CXX) alone)'
 
-# Never a failure: the pictures are a courtesy.
+# No failure where gnuplot is missing.
 draw := sh examples/draw.sh
 
 # What a test program says is shown when it has ended. Its counts are checked against its exit status: a run that crashed

@@ -155,7 +155,7 @@ void bench_sources(const Bench &bench) {
     for (int k = 0; k < most; ++k)
         b.push_back(deal_vector(ranks, bench.system.lattice, random_on_first(ranks, bench.system.lattice, 2 + k)));
     // The library takes single instead of half here.
-    const PrecisionPair pair = pair_of("double/single", "pairs");
+    const PrecisionPair pair = pair_of("double/single");
     for (const int n : {2, 4, 8, 12, most})
         for (const Way &way : ways) {
             if (bench.settings.quick && (n != 12 || way.together != MILCGPU_BLOCK))
