@@ -1,5 +1,6 @@
 #include "examples/table.h"
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 namespace examples {
@@ -42,7 +43,7 @@ Table::Table(const std::string &csv, const Job &ranks) : ranks_(ranks) {
 void Table::compare_with(const std::string &file, double noise) {
     std::ifstream stream(file);
     std::string line;
-    if (!std::getline(stream, line) || csv_cells(line) != heading)
+    if (!std::filesystem::is_regular_file(file) || !std::getline(stream, line) || csv_cells(line) != heading)
         throw ArgumentError("--compare: " + file + " is no table that this version of the program has written");
     noise_ = noise;
     double copy = 0; // of the lattice whose rows follow
