@@ -123,8 +123,8 @@ template <class Value> std::vector<Value> list_of(const std::string &text) {
         values.emplace_back();
         if constexpr (std::is_same_v<Value, std::string>)
             values.back() = word;
-        else if (!read_number(word, values.back()))
-            throw ArgumentError("'" + word + "' in '" + text + "' must be a number");
+        else
+            read_number(word, values.back());
     }
     return values;
 }
@@ -132,9 +132,11 @@ template <class Value> std::vector<Value> list_of(const std::string &text) {
 // Throws where what was printed has not reached its place, as on a full disk. Before a program ends well.
 void check_printed();
 
+// Where std::bad_alloc is thrown.
+constexpr const char *no_memory = "there is not enough memory: take a smaller lattice, or a machine with more";
+
 // What every main() does: runs `body`, prints what went wrong, and gives the exit status: 2 for bad arguments, 1 for
 // the rest.
-constexpr const char *no_memory = "there is not enough memory: take a smaller lattice, or a machine with more";
 template <class Body> int run_program(const Body &body) {
     try {
         const int status = body();
