@@ -74,11 +74,11 @@ struct SignsOf {
     int parity;
     // What LinkSigns counts of a link: against 0, against 1, turned.
     MILCGPU_HD void count(int j, const Matrix<double> &u, double *against_and_turned) const {
-        const double det = determinant(u).re; // a 0 is against all
         const int mu = j % 4, phase = phases.sign(lattice.site(parity, j / 4), mu);
+        const double det = mu == 3 && phase > 0 ? 1 : determinant(u).re; // a 0 is against all
         against_and_turned[0] = mu < 3 && !(phase * det > 0) ? 1 : 0;
         against_and_turned[1] = mu < 3 && !(det > 0) ? 1 : 0;
-        against_and_turned[2] = mu == 3 && phase < 0 && det < 0 ? 1 : 0;
+        against_and_turned[2] = mu == 3 && det < 0 ? 1 : 0;
     }
 };
 
