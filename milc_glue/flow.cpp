@@ -258,8 +258,8 @@ milcgpu_status milcgpu_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_obs
             [&] {
                 return Numbers{{"phases_out", double(phases_out)}};
             });
-        need_links(g, said_by("The argument phases_out says which links these are: 0 with phases, 1 without",
-                              phases_out));
+        need_links(g,
+                   said_by("The argument phases_out says which links these are: 0 with phases, 1 without", phases_out));
         WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
         *observables = handed_out(
             flow_observables(g.device(), around.box(), around.of(g.u, flow_observables_reach), signs_of(phases_out)));

@@ -11,7 +11,7 @@ struct milcgpu_gauge {
     milcgpu_context *context;
     milcgpu::Precision precision;
     milcgpu::LinkField u, h;
-    milcgpu::LinkSigns signs; // of u, as loaded: no call changes them
+    milcgpu::LinkSigns signs;                        // of u, as loaded: no call changes them
     milcgpu::DeviceArray<uint64_t> sum;              // room for a checksum: taking one must not fail
     uint64_t links_version = 0, momenta_version = 0; // 0: empty
     uint64_t links_changes = 0, momenta_changes = 0; // the last version, also where there is none now
@@ -76,8 +76,10 @@ constexpr const char *says_phases = "spec.phases_out says which links these are:
 inline SaidSigns said_by(const char *what, int phases_out, bool boundary = false) {
     return {phases_out != 0 ? Signs::phases_out : Signs::phases_in, what, boundary && phases_out == 0};
 }
-constexpr SaidSigns links_of_d{Signs::phases_in, "Load links with phases and boundary sign; milcgpu_fat_links also takes "
-                                                 "them without (spec.phases_out 1)"};
+// Of D: the call takes no others.
+constexpr SaidSigns links_of_d{Signs::phases_in,
+                               "Load links with phases and boundary sign; milcgpu_fat_links also takes them without "
+                               "(spec.phases_out 1)"};
 inline void need_momenta(milcgpu_gauge &gauge) {
     need_unchanged(gauge, gauge.h, gauge.momenta_version, "the momenta",
                    "there are no momenta: load them first (milcgpu_momenta_load)");

@@ -4,9 +4,9 @@
  * milcgpu_update_links moves the links U by dU/dt = H U. No field is copied to the host on the way.
  *
  * Conventions are those of milcgpu.h and of MILC. Links carry staggered phases and boundary sign, or neither (Phases,
- * below). Momenta are MILC's anti_hermitmat: 4 per site, 10 reals each. These are the elements 01, 02, 12 as complex numbers, then the imaginary
- * parts of the elements 00, 11, 22, then one real that is not used. Links and momenta have the precision of the handle,
- * and so has the arithmetic. Sums over sites are in double.
+ * below). Momenta are MILC's anti_hermitmat: 4 per site, 10 reals each. These are the elements 01, 02, 12 as complex
+ * numbers, then the imaginary parts of the elements 00, 11, 22, then one real that is not used. Links and momenta have
+ * the precision of the handle, and so has the arithmetic. Sums over sites are in double.
  *
  * Every function returns a status. milcgpu_last_error() then says what failed, where, and what to do. A function that
  * fails leaves links and momenta on the device as they were, with three exceptions. After DEVICE_LOST they are lost. A
@@ -17,15 +17,15 @@
  * the field compares. If they differ, because a bit flipped or other code wrote there, the status is CORRUPTED, nothing
  * was done, and the field is empty. MILCGPU_VERIFY=0 turns this off.
  *
- * Phases. Whether links carry staggered phases is said in the call that uses them (phases_out), and tested when they are
- * loaded. The determinant of an SU(3) link is 1, with a phase it is the phase. A call that is told otherwise than the
- * determinants of the x, y and z links say gives BAD_ARGUMENT before anything is done, on all ranks, with the number of
- * links and the first place. milcgpu_gauge_links and the forces of fermions take links with phases only.
- * milcgpu_gauge_force and milcgpu_gauge_action take loops->phases_out. Updates and sums of momenta, copies,
- * milcgpu_plaquettes and milcgpu_polyakov_loop do not depend on phases. milcgpu_reunitarize goes by the determinants.
+ * Phases. Whether links carry staggered phases is said in the call that uses them (phases_out), and tested when they
+ * are loaded. The determinant of an SU(3) link is 1, with a phase it is the phase. A call that is told otherwise than
+ * the determinants of the x, y and z links say gives BAD_ARGUMENT before anything is done, on all ranks, with the
+ * number of links and the first place. milcgpu_gauge_links and the forces of fermions take links with phases only.
+ * milcgpu_gauge_force and milcgpu_gauge_action take loops->phases_out. Copies, milcgpu_update_links, milcgpu_plaquettes
+ * and milcgpu_polyakov_loop take links of both kinds as they are. milcgpu_reunitarize goes by the determinants.
  * Fields that are of neither kind are taken for what the call says: for example links with U(1) phases, phases relative
- * to an odd origin, or links far from SU(3). An eighth of the links may differ. Smearing, flow and updates keep what was
- * found at the load. The boundary sign is tested in calls that take it out or put it in: milcgpu_fat_links with
+ * to an odd origin, or links far from SU(3). An eighth of the links may differ. Smearing, flow and updates keep what
+ * was found at the load. The boundary sign is tested in calls that take it out or put it in: milcgpu_fat_links with
  * phases_out 1, milcgpu_gauge_fix, milcgpu_ape_smear and milcgpu_hyp_smear with phases_out 0.
  *
  * On several ranks, every function that takes a milcgpu_gauge is a call of all ranks, and so are solves,

@@ -172,8 +172,7 @@ LoopCoefficients loop_coefficients(const milcgpu_loops *loops, const char *funct
             format("loops: coefficients %g, %g, %g must be finite", loops->plaquette, loops->rectangle, loops->bent));
     if (loops->phases_out != 0 && loops->phases_out != 1)
         refuse(format("loops.phases_out is %d: must be 0 or 1", loops->phases_out));
-    return {loops->plaquette, loops->rectangle, loops->bent,
-            loops->phases_out ? Signs::phases_out : Signs::phases_in};
+    return {loops->plaquette, loops->rectangle, loops->bent, loops->phases_out ? Signs::phases_out : Signs::phases_in};
 }
 
 SaidSigns said_by(const LoopCoefficients &loops) {

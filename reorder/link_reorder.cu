@@ -270,8 +270,7 @@ void clear_padding(Device &device, LinkField &links, const Geometry &geometry) {
     links.padding_is_zero = true;
 }
 
-LinkStatistics link_statistics(Device &device, const LinkField &links, const Geometry &geometry,
-                               const Phases *phases) {
+LinkStatistics link_statistics(Device &device, const LinkField &links, const Geometry &geometry, const Phases *phases) {
     DeviceArray<StatisticsTotals> totals;
     device.agree("room for a look over links", [&] { totals = {device, 1, "link statistics"}; });
     device.fill_zero(totals.data(), totals.bytes());

@@ -184,7 +184,8 @@ TEST_CASE("unit and random links without phases, and with them: refused in words
 
 TEST_CASE("gauge action, force and reunitarization do not depend on phases, where they are said", "[md][signs]") {
     for (const Backend backend : backends()) {
-        const Gauge unit(4 * size_t(lattice.volume()), reference::identity()), bare = reference::random_gauge(lattice, 7);
+        const Gauge unit(4 * size_t(lattice.volume()), reference::identity()),
+            bare = reference::random_gauge(lattice, 7);
         Handle<double> in(backend, with_phases(unit)), out(backend, unit);
         CHECK(in.action(0) == 0);
         CHECK(out.action(1) == 0);
@@ -316,9 +317,9 @@ TEST_CASE("links of neither kind are taken as the call says; a few other signs h
         };
         const milcgpu_status ok = MILCGPU_OK, bad = MILCGPU_BAD_ARGUMENT;
         takes(changed(bare, [](int site, int mu) { return std::polar(1.0, 2.1 * site + mu); }), ok, ok); // U(1)
-        takes(changed(with_phases(bare), [](int, int) { return std::polar(1.0, 0.3); }), ok, bad);         // a twist
-        takes(changed(bare, [](int, int) { return 0.4; }), bad, ok);                   // anisotropy
-        takes(changed(bare, [](int, int) { return 0.0; }), ok, ok);                    // determinants of 0
+        takes(changed(with_phases(bare), [](int, int) { return std::polar(1.0, 0.3); }), ok, bad);       // a twist
+        takes(changed(bare, [](int, int) { return 0.4; }), bad, ok);                                     // anisotropy
+        takes(changed(bare, [](int, int) { return 0.0; }), ok, ok);                                 // determinants of 0
         takes(changed(with_phases(bare), [](int, int mu) { return mu < 3 ? -1.0 : 1.0; }), ok, ok); // an odd time
         takes(changed(bare, [&](int site, int mu) { return x_of(site, 0) == 1 && mu == 0 ? -1.0 : 1.0; }), ok, ok);
         takes(changed(bare, [&](int site, int mu) { return x_of(site, 1) == 3 && mu == 1 ? -1.0 : 1.0; }), bad, ok);
@@ -345,8 +346,8 @@ TEST_CASE("signs of links are judged over all ranks, and all of them refuse", "[
         for (const Backend backend : backends())
             for (const bool phased : {true, false}) {
                 CAPTURE(name(backend), text_of(cut), phased);
-                const std::vector<double> whole = reference::links_to_milc<double>(
-                    fields.lattice, phased ? with_phases(bare, fields.lattice) : bare);
+                const std::vector<double> whole =
+                    reference::links_to_milc<double>(fields.lattice, phased ? with_phases(bare, fields.lattice) : bare);
                 std::vector<int> refused(cut.ranks()), worded(cut.ranks());
                 const auto endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
                     std::vector<double> own = Fields::part(whole, here.places, 72);
@@ -356,9 +357,45 @@ TEST_CASE("signs of links are judged over all ranks, and all of them refuse", "[
                     demand(milcgpu_gauge_load(gauge, &field, 0));
                     double action = 0;
                     const milcgpu_loops wrong{1, 0, 0, phased}, right{1, 0, 0, !phased};
-                    refused[here.rank()] = milcgpu_gauge_action(gauge, &wrong, &action) == MILCGPU_BAD_ARGUMENT;
-                    worded[here.rank()] = says(counts) && action == 0;
+                    int &refusals = refused[here.rank()], &words = worded[here.rank()];
+                    const auto told_wrongly = [&](milcgpu_status status) {
+                        refusals += status == MILCGPU_BAD_ARGUMENT;
+                        words += says(counts);
+                    };
+                    told_wrongly(milcgpu_gauge_action(gauge, &wrong, &action));
+                    words += action == 0;
                     const milcgpu_status status = milcgpu_gauge_action(gauge, &right, &action);
+                    // Those that load links themselves, and one that takes links with phases alone.
+                    std::vector<double> fat(own.size());
+                    const milcgpu_field to = field_of(fat);
+                    const milcgpu_fatlink_set set{0, &to, nullptr, nullptr};
+                    milcgpu_fatlink_spec how;
+                    milcgpu_asqtad_spec(0.9, &how);
+                    const milcgpu_status made = milcgpu_gauge_links(gauge, &how, &set, 1, nullptr, nullptr);
+                    if (phased)
+                        demand(made);
+                    else
+                        told_wrongly(made);
+                    for (const bool rightly : {false, true}) {
+                        const int out = phased != rightly;
+                        const auto call = [&](milcgpu_status of) { rightly ? demand(of) : told_wrongly(of); };
+                        how.phases_out = out;
+                        call(milcgpu_fat_links(here.context, &how, &field, &set, 1, nullptr, nullptr));
+                        milcgpu_meson_links *mesons = nullptr;
+                        demand(milcgpu_meson_links_create(here.context, MILCGPU_DOUBLE, &mesons));
+                        const milcgpu_meson_links_spec spec{sizeof spec, 1, !out, {0, 0, 0, 0}};
+                        const milcgpu_status loaded = milcgpu_meson_links_load(mesons, &spec, &field);
+                        call(loaded);
+                        milcgpu_meson_links_destroy(mesons);
+                    }
+                    milcgpu_wilson *wilson = nullptr;
+                    demand(milcgpu_wilson_create(here.context, &wilson));
+                    const milcgpu_status taken = milcgpu_wilson_load(wilson, &field);
+                    if (phased)
+                        told_wrongly(taken);
+                    milcgpu_wilson_destroy(wilson);
+                    if (!phased)
+                        demand(taken);
                     // NaN on one rank is what all ranks hear of, before any sign.
                     if (here.rank() == 0)
                         own[5] = NAN;
@@ -370,8 +407,8 @@ TEST_CASE("signs of links are judged over all ranks, and all of them refuse", "[
                         throw milcgpu::Error(milcgpu::Status::bad_argument, "NaN was taken");
                 });
                 CHECK(all_well(endings));
-                CHECK(refused == std::vector<int>(cut.ranks(), 1));
-                CHECK(worded == std::vector<int>(cut.ranks(), 1));
+                CHECK(refused == std::vector<int>(cut.ranks(), 4)); // and their words; the action stays as it was
+                CHECK(worded == std::vector<int>(cut.ranks(), 5));
             }
     }
 }

@@ -73,9 +73,8 @@ double gauge_action(Device &device, const WideBox &box, const LinkField &u, cons
     double action = 0;
     for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
-        const GaugeAction<precision> body{box.wide().lattice(), work,        MatrixView<precision>(u),
-                                          c.plaquette,          c.rectangle, c.bent,
-                                          c.signs == Signs::phases_in};
+        const GaugeAction<precision> body{box.wide().lattice(), work,   MatrixView<precision>(u),   c.plaquette,
+                                          c.rectangle,          c.bent, c.signs == Signs::phases_in};
         action = sum_to_host<1>(device, work.threads(), body, "gauge action").v[0];
     });
     return action;

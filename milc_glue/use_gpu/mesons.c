@@ -131,8 +131,8 @@ static void operator_by(int with_fn, imp_ferm_links_t *fn, int index, int *r0, s
         phases_into_ape_links(r0);
     else
         milcgpu_fill_waiting();
-    done = milcgpu_plugin_spin_taste(ape_links, ape_links_have_phases(), fat ? fn->fat : NULL, fat ? fn->lng : NULL, index,
-                                     r0, milcgpu_vector_field(src), milcgpu_vector_field(dest));
+    done = milcgpu_plugin_spin_taste(ape_links, ape_links_have_phases(), fat ? fn->fat : NULL, fat ? fn->lng : NULL,
+                                     index, r0, milcgpu_vector_field(src), milcgpu_vector_field(dest));
     seconds += milcgpu_plugin_seconds();
     if (done && cpu == NULL)
         return;
@@ -312,8 +312,8 @@ static int contract(double *sums, su3_vector *src1, su3_vector *src2, int no_q_m
         if (needs_ape)
             phases_into_ape_links(r0);
         /* Local operators are signs: no links are looked at or loaded for them. */
-        done = milcgpu_plugin_contract(needs_ape || fat_of[0] || fat_of[1] ? ape_links : NULL, ape_links_have_phases(), fat,
-                                       lng, &spec, milcgpu_vector_field(src1), milcgpu_vector_field(src2), sums);
+        done = milcgpu_plugin_contract(needs_ape || fat_of[0] || fat_of[1] ? ape_links : NULL, ape_links_have_phases(),
+                                       fat, lng, &spec, milcgpu_vector_field(src1), milcgpu_vector_field(src2), sums);
     }
     free(momenta);
     free(terms);
