@@ -45,7 +45,7 @@ class Rhmc {
         const bool hisq = s.action == "hisq";
         const double rectangle = hisq ? 0.6264 - 1.1746 * s.flavours : 0.6264;
         const double bent = hisq ? 0.0433 - 0.0156 * s.flavours : 0.04335;
-        loops_ = {1, -(1 - rectangle * log_u0) / (20 * u2), bent * log_u0 / u2};
+        loops_ = {1, -(1 - rectangle * log_u0) / (20 * u2), bent * log_u0 / u2, 0};
         std::printf("u0 %.17g, coefficients of rectangles and bent loops %.6e %.6e\n", system.u0, loops_.rectangle,
                     loops_.bent);
         must(milcgpu_gauge_create(context_, MILCGPU_DOUBLE, &gauge_));

@@ -221,7 +221,7 @@ milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_sp
                 method = checked(*spec, g.precision);
             },
             [&] { return numbers_of(*spec); });
-        need_links(g);
+        need_links(g, said_by(says_phases, spec->phases_out));
         FlowRun run(g, *spec, method, callback, user);
         g.device().timer_start();
         finished = run.run();
@@ -258,7 +258,8 @@ milcgpu_status milcgpu_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_obs
             [&] {
                 return Numbers{{"phases_out", double(phases_out)}};
             });
-        need_links(g);
+        need_links(g,
+                   said_by("The argument phases_out says which links these are: 0 with phases, 1 without", phases_out));
         WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
         *observables = handed_out(
             flow_observables(g.device(), around.box(), around.of(g.u, flow_observables_reach), signs_of(phases_out)));
@@ -283,7 +284,7 @@ milcgpu_status milcgpu_stout(milcgpu_gauge *gauge, const milcgpu_stout_spec *spe
                                {"spec.directions", double(spec->directions)},
                                {"spec.phases_out", double(spec->phases_out)}};
             });
-        need_links(g);
+        need_links(g, said_by(says_phases, spec->phases_out));
         if (spec->times > 0) {
             g.device().timer_start();
             LinkField smeared = stout(g.device(), g.geometry(), g.context->halo.get(), g.u, signs_of(spec->phases_out),
@@ -309,6 +310,7 @@ milcgpu_status milcgpu_gauge_copy(milcgpu_gauge *from, milcgpu_gauge *to) {
         if (to == from)
             return;
         to->links_version = 0;
+        to->signs = g.signs;
         g.device().copy_on_device(to->u.block(0, 0), g.u.block(0, 0), g.u.bytes());
         to->links_changed();
     });

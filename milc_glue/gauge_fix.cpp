@@ -150,7 +150,7 @@ milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_s
                                {"spec.reunitarize_every", double(full.reunitarize_every)},
                                {"spec.phases_out", double(full.phases_out)}};
             });
-        need_links(g);
+        need_links(g, said_by(says_phases, full.phases_out, true));
         GaugeFixing fixing(g, full);
         g.device().timer_start();
         finished = fixing.run(filled);
@@ -192,7 +192,7 @@ milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *s
                                {"spec.tolerance", spec->tolerance},
                                {"spec.phases_out", double(spec->phases_out)}};
             });
-        need_links(g);
+        need_links(g, said_by(says_phases, spec->phases_out, true));
         double failed = 0; // of all ranks
         if (spec->times > 0) {
             WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
@@ -245,7 +245,7 @@ milcgpu_status milcgpu_hyp_smear(milcgpu_gauge *gauge, const milcgpu_hyp_spec *s
                                {"spec.hits", double(spec->hits)},
                                {"spec.phases_out", double(spec->phases_out)}};
             });
-        need_links(g);
+        need_links(g, said_by(says_phases, spec->phases_out, true));
         if (spec->times > 0) {
             g.device().timer_start();
             LinkField made = hyp_smear(g.device(), g.geometry(), g.context->halo.get(), g.u, hyp);

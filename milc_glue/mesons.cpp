@@ -220,12 +220,15 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
                 if (host.real != links->precision)
                     refuse(format("the links are in %s precision, the handle is in %s: they must agree",
                                   name(host.real), name(links->precision)));
-                if (spec->signs_in)
+                if (spec->signs_in < MILCGPU_SIGNS_OUT || spec->signs_in > MILCGPU_SIGNS_AS_THEY_ARE)
+                    refuse(format("spec.signs_in is %d: must be 0, 1 or 2", spec->signs_in));
+                if (spec->signs_in == MILCGPU_SIGNS_IN)
                     check_origin(links->geometry(), spec->origin);
             },
             [&] {
-                Numbers numbers = numbers_of(spec->signs_in ? spec->origin : nullptr);
+                Numbers numbers = numbers_of(spec->signs_in == MILCGPU_SIGNS_IN ? spec->origin : nullptr);
                 numbers.push_back({"spec.antiperiodic", double(spec->antiperiodic)});
+                numbers.push_back({"spec.signs_in", double(spec->signs_in)});
                 return numbers;
             });
         links->clear();
@@ -236,9 +239,16 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
                 on_box = links->links_on(geometry);
             links_to_device(device, host, links->context->map, geometry, bare);
         });
-        checked_gauge_field(device, geometry, bare, -1);
+        const bool signs_in = spec->signs_in == MILCGPU_SIGNS_IN;
+        const Phases phases = signs_in ? Phases(geometry).relative_to(spec->origin) : Phases(geometry);
+        const LinkSigns found = checked_gauge_field(device, geometry, bare, -1, &phases).signs;
+        if (spec->signs_in != MILCGPU_SIGNS_AS_THEY_ARE)
+            need_signs(device, geometry, bare, found, phases,
+                       {signs_in ? Signs::phases_in : Signs::phases_out,
+                        "spec.signs_in says which links these are: 0 without phases, 1 with phases relative to "
+                        "spec.origin, 2 as they are"});
         links->antiperiodic = spec->antiperiodic != 0;
-        if (spec->signs_in)
+        if (signs_in)
             turn_links(device, geometry,
                        {phases_of(0, spec->origin), phases_of(1, spec->origin), phases_of(2, spec->origin),
                         phases_of(3, spec->origin)},

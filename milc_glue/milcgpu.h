@@ -334,7 +334,7 @@ typedef struct {
     int reconstruct;  /* reals of a gauge link while staples are made, 18 or 12; 0: 18. 12 needs links that are +-SU(3)
                          to rounding, and is only used for the first level */
     int phases_out;   /* 0: the gauge links carry staggered phases and boundary sign; 1: they do not, and both are
-                         multiplied in */
+                         multiplied in. Links that clearly carry other signs (milcgpu_md.h, Phases) are refused */
     double unitarity; /* gauge links with an element of |U U^dag - 1| above this are refused; 0: 1e-4; negative: not
                          tested */
     milcgpu_paths paths;           /* of fat and long links, made from U (asqtad) or from W (HISQ, level 2) */

@@ -3,10 +3,10 @@
  * A step of a trajectory: milcgpu_gauge_force and milcgpu_force_of_vectors add to the momenta H, then
  * milcgpu_update_links moves the links U by dU/dt = H U. No field is copied to the host on the way.
  *
- * Conventions are those of milcgpu.h and of MILC. Links carry staggered phases and boundary sign. Momenta are MILC's
- * anti_hermitmat: 4 per site, 10 reals each. These are the elements 01, 02, 12 as complex numbers, then the imaginary
- * parts of the elements 00, 11, 22, then one real that is not used. Links and momenta have the precision of the handle,
- * and so has the arithmetic. Sums over sites are in double.
+ * Conventions are those of milcgpu.h and of MILC. Links carry staggered phases and boundary sign, or neither (Phases,
+ * below). Momenta are MILC's anti_hermitmat: 4 per site, 10 reals each. These are the elements 01, 02, 12 as complex
+ * numbers, then the imaginary parts of the elements 00, 11, 22, then one real that is not used. Links and momenta have
+ * the precision of the handle, and so has the arithmetic. Sums over sites are in double.
  *
  * Every function returns a status. milcgpu_last_error() then says what failed, where, and what to do. A function that
  * fails leaves links and momenta on the device as they were, with three exceptions. After DEVICE_LOST they are lost. A
@@ -16,6 +16,17 @@
  * Links and momenta have checksums. A call that changes a field takes its checksum at the end; the next call that uses
  * the field compares. If they differ, because a bit flipped or other code wrote there, the status is CORRUPTED, nothing
  * was done, and the field is empty. MILCGPU_VERIFY=0 turns this off.
+ *
+ * Phases. Whether links carry staggered phases is said in the call that uses them (phases_out), and tested when they
+ * are loaded. The determinant of an SU(3) link is 1, with a phase it is the phase. A call that is told otherwise than
+ * the determinants of the x, y and z links say gives BAD_ARGUMENT before anything is done, on all ranks, with the
+ * number of links and the first place. milcgpu_gauge_links and the forces of fermions take links with phases only.
+ * milcgpu_gauge_force and milcgpu_gauge_action take loops->phases_out. Copies, milcgpu_update_links, milcgpu_plaquettes
+ * and milcgpu_polyakov_loop take links of both kinds as they are. milcgpu_reunitarize goes by the determinants.
+ * Fields that are of neither kind are taken for what the call says: for example links with U(1) phases, phases relative
+ * to an odd origin, or links far from SU(3). An eighth of the links may differ. Smearing, flow and updates keep what
+ * was found at the load. The boundary sign is tested in calls that take it out or put it in: milcgpu_fat_links with
+ * phases_out 1, milcgpu_gauge_fix, milcgpu_ape_smear and milcgpu_hyp_smear with phases_out 0.
  *
  * On several ranks, every function that takes a milcgpu_gauge is a call of all ranks, and so are solves,
  * milcgpu_vectors_dslash, milcgpu_vector_minus_dslash and milcgpu_vectors_sum. Each rank gives the fields of its box;
@@ -41,7 +52,8 @@ void milcgpu_gauge_destroy(milcgpu_gauge *gauge); /* before its context; NULL is
 
 /* Copies the links to the device: 4 per site, in the handle's precision. NaN and infinity give NAN_OR_INF. A link whose
  * U U^dag - 1 has an element above `unitarity` gives BAD_ARGUMENT (0: 1e-4; negative: not tested). Both messages name
- * the place, and the links of the handle are then empty. */
+ * the place, and the links of the handle are then empty. Links may come with phases or without: the calls that use them
+ * say which. */
 milcgpu_status milcgpu_gauge_load(milcgpu_gauge *gauge, const milcgpu_field *links, double unitarity);
 milcgpu_status milcgpu_gauge_save(milcgpu_gauge *gauge, const milcgpu_field *links); /* copies them back */
 /* The same for momenta: 4 per site, 40 reals, in the handle's precision. NaN, infinity, and momenta so large that their
@@ -169,6 +181,7 @@ milcgpu_status milcgpu_force_of_vectors(milcgpu_gauge *gauge, const milcgpu_forc
  * Math. Phys. 97 (1985) 59; Alford et al., hep-lat/9507010; with HISQ quarks Hart et al., arXiv:0812.0503. */
 typedef struct {
     double plaquette, rectangle, bent;
+    int phases_out; /* 0: the links of the handle carry staggered phases; 1: they do not */
 } milcgpu_loops;
 
 /* Adds the force of the gauge action: H <- H - eps (beta / 3) TA(U P). P is the sum over the paths that close a loop

@@ -42,8 +42,8 @@ typedef struct milcgpu_wilson milcgpu_wilson;
 milcgpu_status milcgpu_wilson_create(milcgpu_context *context, milcgpu_wilson **wilson);
 void milcgpu_wilson_destroy(milcgpu_wilson *wilson); /* before its context; NULL is legal */
 
-/* 4 links per site, single or double. They need not be unitary. NaN and infinity are refused with the place, and the
- * handle is empty then. */
+/* 4 links per site, single or double. They need not be unitary. NaN and infinity are refused with the place. Links that
+ * clearly carry staggered phases give BAD_ARGUMENT with the place (milcgpu_md.h, Phases). The handle is empty then. */
 milcgpu_status milcgpu_wilson_load(milcgpu_wilson *wilson, const milcgpu_field *links);
 
 /* How a solve iterates. Both methods apply M twice an iteration. BiCGstab depends on the condition number of M,

@@ -19,7 +19,10 @@ void milcgpu_wilson::load(const HostField &host) {
         given = LinkField(device(), host.real, 18, geometry(), "links of Wilson fermions");
         links_to_device(device(), host, context->map, geometry(), given);
     });
-    statistics_ = checked_gauge_field(device(), geometry(), given, -1);
+    const Phases phases(geometry());
+    statistics_ = checked_gauge_field(device(), geometry(), given, -1, &phases);
+    need_signs(device(), geometry(), given, statistics_.signs, phases,
+               {Signs::phases_out, "Take the phases out before they are loaded"});
     as_given_ = host.real == Precision::double_ ? std::move(given)
                                                 : pack_links(device(), given, statistics_, geometry(),
                                                              Precision::double_, 18, "links of Wilson fermions")

@@ -373,7 +373,8 @@ TEST_CASE("MILC's links of measurements are loaded again where their content is 
     for (const Backend backend : backends()) {
         const Lattice lattice{{4, 4, 4, 8}};
         Session<double> session(lattice, backend, 0, 0);
-        auto host = reference::links_to_milc<double>(lattice, links_for(lattice, 110));
+        auto host = reference::links_to_milc<double>(
+            lattice, reference::phased_links(lattice, links_for(lattice, 110), origins[0], true));
         auto other = host;
         const auto records = [&](const std::vector<double> &links) {
             return milcgpu::HostRecords{links.data(), size_t(lattice.volume()), 576, 576};

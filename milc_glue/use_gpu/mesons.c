@@ -72,6 +72,15 @@ static void phases_into_ape_links(int *r0) {
 #endif
 }
 
+/* Operators with fat links alone find them as the last one left them. */
+static int ape_links_have_phases(void) {
+#ifdef MILCGPU_MASTER
+    return 0;
+#else
+    return ape_links_ks_phases == ON;
+#endif
+}
+
 /* A copy to compare with; NULL: not in compare mode, or no room. */
 static su3_vector *to_compare(const su3_vector *field) {
     const size_t bytes = sites_on_node * sizeof(su3_vector);
@@ -122,8 +131,8 @@ static void operator_by(int with_fn, imp_ferm_links_t *fn, int index, int *r0, s
         phases_into_ape_links(r0);
     else
         milcgpu_fill_waiting();
-    done = milcgpu_plugin_spin_taste(ape_links, !MILCGPU_IS_MASTER, fat ? fn->fat : NULL, fat ? fn->lng : NULL, index,
-                                     r0, milcgpu_vector_field(src), milcgpu_vector_field(dest));
+    done = milcgpu_plugin_spin_taste(ape_links, ape_links_have_phases(), fat ? fn->fat : NULL, fat ? fn->lng : NULL,
+                                     index, r0, milcgpu_vector_field(src), milcgpu_vector_field(dest));
     seconds += milcgpu_plugin_seconds();
     if (done && cpu == NULL)
         return;
@@ -303,8 +312,8 @@ static int contract(double *sums, su3_vector *src1, su3_vector *src2, int no_q_m
         if (needs_ape)
             phases_into_ape_links(r0);
         /* Local operators are signs: no links are looked at or loaded for them. */
-        done = milcgpu_plugin_contract(needs_ape || fat_of[0] || fat_of[1] ? ape_links : NULL, !MILCGPU_IS_MASTER, fat,
-                                       lng, &spec, milcgpu_vector_field(src1), milcgpu_vector_field(src2), sums);
+        done = milcgpu_plugin_contract(needs_ape || fat_of[0] || fat_of[1] ? ape_links : NULL, ape_links_have_phases(),
+                                       fat, lng, &spec, milcgpu_vector_field(src1), milcgpu_vector_field(src2), sums);
     }
     free(momenta);
     free(terms);

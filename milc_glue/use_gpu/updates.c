@@ -35,6 +35,7 @@ static int known_action(milcgpu_loops *loops) {
     loops->plaquette = coefficients[0];
     loops->rectangle = coefficients[1];
     loops->bent = coefficients[2];
+    loops->phases_out = 0;
     return 1;
 }
 #ifdef ANISOTROPY

@@ -524,7 +524,7 @@ void heads(const milcgpu_messages &table, const milcgpu_messages &decisions) {
              [&] { return milcgpu_plugin_dslash(fats[0], lngs[0], MILCGPU_ODD, solutions[k], solutions[k]) == 1; });
 
     const milcgpu_plugin_lattice sites{field(links), field(momenta)};
-    const milcgpu_loops loops{1, -0.05, 0};
+    const milcgpu_loops loops{1, -0.05, 0, 0};
     milcgpu_plugin_gauge_force(&sites, &loops, 6, 0.01); // makes room for the gauge field
     call("the gauge force", 1, true, [&] {
         momenta[5] += table.rank == 0 ? 0.1 : 0; // written by MILC on one rank
