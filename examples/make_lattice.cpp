@@ -11,6 +11,7 @@
 #include "examples/lattice_file.h"
 #include "examples/output_file.h"
 #include "examples/system.h"
+#include "gpu_kernels/backend/host_threads.h"
 #include "tests/reference/gauge.h"
 
 namespace {
@@ -27,6 +28,7 @@ struct Settings {
 };
 
 void make(const Settings &settings) {
+    milcgpu::wait_passively();
     const reference::Lattice lattice{settings.size};
     examples::check_writable("--out", settings.out, examples::milc_gauge_bytes(lattice));
     const auto start = std::chrono::steady_clock::now();

@@ -8,6 +8,7 @@
 #include "examples/hadrons.h"
 #include "examples/heatbath.h"
 #include "examples/progress.h"
+#include "gpu_kernels/backend/host_threads.h"
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -78,6 +79,7 @@ class GaugeFields {
     }
     Gauge by_heat_bath(int k) {
         const auto start = std::chrono::steady_clock::now();
+        milcgpu::wait_passively();
         ranks_.on_first([&] {
             if (k == 0)
                 field_ = reference::unit_gauge(lattice_);

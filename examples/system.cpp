@@ -1,6 +1,7 @@
 #include "examples/system.h"
 #include "examples/heatbath.h"
 #include "examples/memory.h"
+#include "gpu_kernels/backend/host_threads.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -77,6 +78,7 @@ reference::Gauge read_or_make_gauge(const Job &ranks, const std::string &file, r
     ranks.on_first([&] {
         if (!file.empty())
             return;
+        milcgpu::wait_passively();
         std::printf("making a gauge field, beta %g, %d sweeps\n", beta, sweeps);
         gauge = thermalized(lattice, beta, seed, sweeps, 4);
     });

@@ -1,4 +1,5 @@
 #include "milc_glue/host_fields.h"
+#include "gpu_kernels/backend/host_threads.h"
 #include "gpu_kernels/links/gram_schmidt.h"
 #include <algorithm>
 #include <cmath>
@@ -56,7 +57,7 @@ size_t member_of(size_t group, int part) { return (mix(group + 1) + part) % hash
 template <class Real> Difference difference(const HostRecords &a, const HostRecords &b) {
     const size_t reals = a.bytes / sizeof(Real), blocks = (a.count + block - 1) / block;
     std::vector<Difference> parts(blocks);
-#pragma omp parallel for
+#pragma omp parallel for if (blocks > 1)
     for (size_t k = 0; k < blocks; ++k) {
         double dd = 0, bb = 0;
         for (size_t i = k * block; i < a.count && i < (k + 1) * block; ++i)
@@ -77,7 +78,7 @@ template <class Real> Difference difference(const HostRecords &a, const HostReco
 
 template <class Real> double worst(const Real *a, const Real *b, size_t matrices) {
     double largest = 0;
-#pragma omp parallel for reduction(max : largest)
+#pragma omp parallel for reduction(max : largest) if (matrices >= few_sites)
     for (size_t i = 0; i < matrices; ++i) {
         double dd = 0, bb = 0;
         for (size_t k = 18 * i; k < 18 * (i + 1); ++k) {
@@ -105,7 +106,7 @@ template <class Real> double unitarity(const std::complex<Real> *row) { // three
 
 template <class Real> double worst_of(const HostRecords &links) {
     double largest = 0;
-#pragma omp parallel for reduction(max : largest)
+#pragma omp parallel for reduction(max : largest) if (links.count >= few_sites)
     for (size_t i = 0; i < links.count; ++i) {
         std::complex<Real> matrices[4 * 9];
         std::memcpy(matrices, record(links, i), sizeof matrices);
@@ -118,7 +119,7 @@ template <class Real> double worst_of(const HostRecords &links) {
 template <class Real> uint32_t sum_of_floats(const HostRecords &links) {
     constexpr int matrices = 4, in_matrix = 18, in_two_rows = 12;
     uint32_t sum = 0;
-#pragma omp parallel for reduction(+ : sum)
+#pragma omp parallel for reduction(+ : sum) if (links.count >= few_sites)
     for (size_t i = 0; i < links.count; ++i) {
         Real reals[matrices * in_matrix];
         std::memcpy(reals, record(links, i), sizeof reals);
@@ -137,7 +138,7 @@ void adjoint_links(const std::complex<Real> *links, const MilcSites &sites, int 
         const size_t lexicographic = x[0] + n[0] * (x[1] + n[1] * (x[2] + static_cast<size_t>(n[2]) * x[3]));
         return static_cast<size_t>(sites.map[lexicographic / 2 + ((x[0] + x[1] + x[2] + x[3]) % 2) * odd_from]);
     };
-#pragma omp parallel for collapse(3)
+#pragma omp parallel for collapse(3) if (odd_from >= few_sites)
     for (int t = 0; t < n[3]; ++t)
         for (int z = 0; z < n[2]; ++z)
             for (int y = 0; y < n[1]; ++y)
@@ -161,7 +162,7 @@ void adjoint_links(const std::complex<Real> *links, const MilcSites &sites, int 
 
 uint64_t hash_records(const HostRecords &r) {
     uint64_t sum = 0;
-#pragma omp parallel for reduction(+ : sum)
+#pragma omp parallel for reduction(+ : sum) if (r.count * r.bytes >= few_bytes)
     for (size_t i = 0; i < r.count; ++i)
         sum += hash_record(r, i); // addition: any order of threads gives the same
     return sum;
@@ -189,7 +190,7 @@ uint64_t hash_piece(const HostRecords &r, int part, size_t piece) {
 
 uint64_t hash_part(const HostRecords &r, int part) {
     uint64_t sum = 0;
-#pragma omp parallel for reduction(+ : sum)
+#pragma omp parallel for reduction(+ : sum) if (r.count * r.bytes >= few_bytes * hash_parts)
     for (size_t piece = 0; piece < hash_pieces(r); ++piece)
         sum += hash_piece(r, part, piece);
     return sum;
@@ -197,7 +198,7 @@ uint64_t hash_part(const HostRecords &r, int part) {
 
 PartHashes hash_all_parts(const HostRecords &r) {
     uint64_t sums[hash_parts] = {};
-#pragma omp parallel for reduction(+ : sums[:hash_parts])
+#pragma omp parallel for reduction(+ : sums[:hash_parts]) if (r.count * r.bytes >= few_bytes)
     for (size_t piece = 0; piece < hash_pieces(r); ++piece)
         for (int part = 0; part < hash_parts; ++part)
             sums[part] += hash_piece(r, part, piece);
@@ -221,7 +222,7 @@ double worst_unitarity(const HostRecords &links, bool in_double) {
 
 size_t reunitarize_records(void *first, size_t count, size_t pitch, double tolerance) {
     size_t left = 0;
-#pragma omp parallel for reduction(+ : left)
+#pragma omp parallel for reduction(+ : left) if (count >= few_sites)
     for (size_t i = 0; i < count; ++i) {
         unsigned char *const at = static_cast<unsigned char *>(first) + i * pitch;
         Matrix<double> links[4];
@@ -253,7 +254,7 @@ void *host_room(size_t bytes) {
 }
 
 void gather_records(const HostRecords &from, void *to) {
-#pragma omp parallel for
+#pragma omp parallel for if (from.count * from.bytes >= few_bytes)
     for (size_t i = 0; i < from.count; ++i)
         std::memcpy(static_cast<unsigned char *>(to) + i * from.bytes, record(from, i), from.bytes);
 }

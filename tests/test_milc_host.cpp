@@ -167,6 +167,25 @@ TEST_CASE("milc_host: a core is left to the thread that starts the GPU", "[milc_
     CHECK(threads("MILCGPU_OFF=1").says(milcgpu::format("threads while the GPU starts: %d\n", cores)));
 }
 
+TEST_CASE("milc_host: threads of the host backend sleep while they wait", "[milc_host]") {
+    if (omp_get_num_procs() < 2)
+        SKIP_TEST("one processor: parallel loops have one thread");
+    const auto spent = [](const std::string &setting) {
+        const Run r = run("hisq-P2",
+                          "MILCGPU_BACKEND=host env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT -u KMP_BLOCKTIME "
+                          "-u OMP_NUM_THREADS " +
+                              setting,
+                          "pauses");
+        UNSCOPED_INFO(setting << "\n" << r.output);
+        const size_t at = r.output.find("spent ");
+        return at == std::string::npos ? -1 : std::atof(r.output.c_str() + at + 6);
+    };
+    const double by_itself = spent(""), as_said = spent("GOMP_SPINCOUNT=30000000");
+    CHECK(by_itself >= 0);
+    CHECK(by_itself < 10);
+    CHECK(as_said > 15);
+}
+
 TEST_CASE("milc_host: all threads read a lattice file of MILC's", "[milc_host][sanitize]") {
     const std::string host = "MILCGPU_BACKEND=host ";
     const auto read = [&](const std::string &program, const std::string &setting, const std::string &what) {

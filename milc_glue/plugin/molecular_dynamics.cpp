@@ -1,4 +1,5 @@
 // The routines of molecular dynamics.
+#include "gpu_kernels/backend/host_threads.h"
 #include "milc_glue/plugin/state.h"
 
 using namespace milcgpu;
@@ -55,7 +56,7 @@ template <class Real> void add_scaled(double constant, const HostRecords &from, 
     const auto at = [](const HostRecords &records, size_t k) {
         return static_cast<const unsigned char *>(records.data) + k * records.pitch;
     };
-#pragma omp parallel for
+#pragma omp parallel for if (to.count >= few_sites)
     for (size_t k = 0; k < to.count; ++k)
         for (int c = 0; c < 6; ++c)
             reinterpret_cast<Real *>(const_cast<unsigned char *>(at(to, k)))[c] +=

@@ -1,4 +1,5 @@
 // Start and exit: what is taken over, and the tables that say so.
+#include "gpu_kernels/backend/host_threads.h"
 #include "gpu_kernels/backend/wake.h"
 #include "milc_glue/host_pool.h"
 #include "milc_glue/plugin/rank_start.h"
@@ -226,7 +227,7 @@ int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t),
         return -1;
     constexpr size_t piece = 2048;
     int results = 0;
-#pragma omp parallel for reduction(| : results)
+#pragma omp parallel for reduction(| : results) if (n > piece)
     for (size_t from = 0; from < n; from += piece)
         results |= part(what, from, std::min(from + piece, n));
     return results;

@@ -9,6 +9,7 @@
  *   program memory [pool, or glibc]: where large blocks of memory come from
  *   program waiting [a fault: none, device, memory, flip]: links that nobody reads
  *   program threads: how many OpenMP has
+ *   program pauses: processor time of pauses between loops of all threads
  *   program set_up [none, or the rule that a map breaks: outside, parity, inverse]: in set_up.c
  *   program lattice_file FILE [natural, reversed, listed, both of these, short, bad]: in set_up.c
  *   program measurements: measurements.c alone
@@ -25,6 +26,7 @@
 #include <math.h>
 #include <quark_action.h>
 #include <string.h>
+#include <time.h>
 
 void make_lattice(void);
 void fill_gauge_field(unsigned long seed);
@@ -733,6 +735,24 @@ static void try_threads(void) {
     printf("threads then: %d\n", openmp_threads());
 }
 
+static void try_pauses(void) {
+    const struct timespec pause = {0, 10000000};
+    char *const volatile block = malloc((size_t)64 << 20);
+    double spent = 0;
+    int k;
+    fill_gauge_field(900);
+    free(create_G_from_site()); /* the first routine */
+    for (k = 0; k < 30; k++) {
+        clock_t before;
+        memset(block, k, (size_t)64 << 20); /* by all threads */
+        before = clock();
+        nanosleep(&pause, NULL);
+        spent += 1e3 * (clock() - before) / CLOCKS_PER_SEC;
+    }
+    free(block);
+    printf("spent %.3f ms\n", spent);
+}
+
 int main(int argc, char **argv) {
     const char *fault = argc > 1 ? argv[1] : "none";
     ks_action_paths asqtad;
@@ -750,8 +770,8 @@ int main(int argc, char **argv) {
     }
     nx = 4, ny = 6, nz = 4, nt = 4;
     make_lattice();
-    if (strcmp(fault, "threads") == 0) {
-        try_threads();
+    if (strcmp(fault, "threads") == 0 || strcmp(fault, "pauses") == 0) {
+        strcmp(fault, "threads") == 0 ? try_threads() : try_pauses();
         normal_exit(0);
     }
     if (strcmp(fault, "set_up") == 0 || (strcmp(fault, "lattice_file") == 0 && argc > 3)) {
