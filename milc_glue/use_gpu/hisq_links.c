@@ -26,7 +26,7 @@ static int fills_auxiliary(int want_deps) {
 /* MILC's ways to (V V^dag)^(-1/2) V, and the groups, that the device has. */
 const char *milcgpu_own_hisq_links(int umethod, int ugroup) {
     if (umethod != UNITARIZE_ANALYTIC && umethod != UNITARIZE_ROOT && umethod != UNITARIZE_RATIONAL)
-        return "MILC's own: the device has not this way to unitary links (UNITARIZATION_METHOD)";
+        return "MILC's own: the device has no such way to unitary links (UNITARIZATION_METHOD)";
     return ugroup == UNITARIZE_U3 || ugroup == UNITARIZE_SU3 ? NULL : "MILC's own: this UNITARIZATION_GROUP";
 }
 const char *milcgpu_own_hisq_force(int umethod, int ugroup) {
