@@ -677,6 +677,7 @@ TEST_CASE("milc_host: NaN in the gauge field is said once a routine, with what h
     CHECK(r.calls("load_fn_links") == std::pair(0L, 5L));
     CHECK(r.count("milcgpu: load_fn_links: milcgpu_") == 2); // of the lattice, and of the links when they are updated
     CHECK(r.says("milcgpu: load_fn_links: the same in 3 more calls\n"));
+    CHECK(r.says("milcgpu: imp_gauge_force: the same in 1 more call\n"));
 }
 
 TEST_CASE("milc_host: molecular dynamics compared with MILC's own", "[milc_host]") {

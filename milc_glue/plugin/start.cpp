@@ -142,10 +142,9 @@ struct Door {
 } door;
 
 void print_tables(const std::vector<Ledger> &of_ranks) {
-    const Plugin &p = plugin();
+    Plugin &p = plugin();
     tables_are_due = false;
-    for (int r = 0; r < MILCGPU_ROUTINES; ++r)
-        plugin().end_failures(static_cast<milcgpu_routine>(r));
+    p.end_failures();
     p.say(1, table_of(of_ranks, wall_seconds() - loaded_at));
     if (p.gauge != nullptr)
         p.say(1, p.gauge->table());

@@ -148,6 +148,7 @@ void Plugin::lose_solutions(const std::string &why) {
 }
 
 void Plugin::drop() {
+    end_failures();
     vectors.drop();
     gauge.reset();
     meson_links.reset();
@@ -221,6 +222,11 @@ void Plugin::end_failures(milcgpu_routine routine) noexcept {
                      of.more == 1 ? "call" : "calls");
     of.said.clear();
     of.more = 0;
+}
+
+void Plugin::end_failures() noexcept {
+    for (int r = 0; r < MILCGPU_ROUTINES; ++r)
+        end_failures(static_cast<milcgpu_routine>(r));
 }
 
 HostRecords Plugin::link_records(const void *links_of_all_sites) const {

@@ -91,9 +91,10 @@ struct Plugin {
     // Says what milcgpu_last_error() has, and what happens now, for an error that nothing here mends.
     void report_failure(milcgpu_routine routine, int status);
     // A line on an error in this routine. The same line is said once while calls of the routine fail; when one
-    // succeeds, or MILC ends, a line says how many more there were.
+    // succeeds, or the device's work ends, a line says how many more there were.
     void say_failure(milcgpu_routine routine, const std::string &text);
     void end_failures(milcgpu_routine routine) noexcept;
+    void end_failures() noexcept; // of all routines
     struct Failures {
         std::vector<std::string> said;
         long more = 0;
