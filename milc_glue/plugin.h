@@ -68,7 +68,8 @@ typedef struct {
      * until milcgpu_plugin_exit() returns. `abort` of the second ends all ranks, where they have lost one another.
      * NULL: one rank, or the glue can pass no messages. */
     const milcgpu_messages *messages, *decisions;
-    int own_routines; /* 1: MILC's own routines are there to fall back on; 0: milcgpu_plugin_retreat is */
+    int keeps_solutions; /* 1: a trajectory of this program has its solutions on the device (..._vectors_begin) */
+    int own_routines;    /* 1: MILC's own routines are there to fall back on; 0: milcgpu_plugin_retreat is */
     /* Why MILC's own does a routine in this program, in a few words for the table; NULL: it is taken over. */
     const char *left[MILCGPU_ROUTINES];
     const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */

@@ -53,6 +53,32 @@ struct Run : tests::Said {
     std::pair<long, long> calls(const std::string &routine) const {
         return {line_of(routine).device, line_of(routine).cpu};
     }
+    // What the table at the start says of a routine.
+    std::string runs_on(const std::string &routine) const {
+        const std::string name = milcgpu::format("\nmilcgpu: %-24s ", routine.c_str());
+        const size_t at = output.find(name), from = at + name.size() + 14;
+        return at == std::string::npos ? "" : output.substr(from, output.find('\n', from) - from);
+    }
+    // The tables at the start and at exit say the same: what MILC's own does, the device has not done, and the other
+    // way round. Of D and plaquettes both may do some.
+    void check_tables() const {
+        std::istringstream lines(output);
+        int routines = 0;
+        for (std::string text; std::getline(lines, text);) {
+            char name[64], precision[16], on[64];
+            if (std::sscanf(text.c_str(), "milcgpu: %63s %15s %63[^\n]", name, precision, on) != 3 ||
+                text.rfind(milcgpu::format("milcgpu: %-24s %-13s ", name, precision), 0) != 0 ||
+                line_of(name).device < 0 || std::string(name) == "dslash_fn_field")
+                continue;
+            INFO(text);
+            const bool own = std::string(precision) == "-";
+            if (own || std::string(precision) == "double" || std::string(precision) == "single") {
+                CHECK((own ? line_of(name).device : line_of(name).cpu) == 0);
+                ++routines;
+            }
+        }
+        CHECK(routines >= 5);
+    }
     double megabytes_from(const std::string &routine) const { return line_of(routine).from; }
 };
 
@@ -542,8 +568,9 @@ TEST_CASE("milc_host: the tables say what is the case", "[milc_host]") {
     const Run left = run("hisq-P2", "MILCGPU_BACKEND=host MILC_HOST_UMETHOD=other");
     INFO(left.output);
     CHECK(left.status == 0);
-    CHECK(left.count("create_hisq_links_milc: MILC's own: this action's links, or its way to unitary ones, are none "
-                     "that the device makes") == 1);
+    CHECK(left.runs_on("create_hisq_links_milc") ==
+          "MILC's own: the device has no such way to unitary links (UNITARIZATION_METHOD)");
+    CHECK_FALSE(left.says("create_hisq_links_milc: MILC's own")); // the table has said it
 }
 
 namespace {
@@ -601,6 +628,7 @@ TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MI
             CHECK(resident.calls("reunitarize_ks") == std::pair(1L, 0L));
             CHECK(resident.calls("imp_gauge_action") == std::pair(5L, 0L));
             CHECK(resident.calls("d_plaquette") == std::pair(8L, 0L)); // the others are of links that MILC has
+            resident.check_tables();
             CHECK(resident.says("copied back for\n"));
             CHECK(resident.copies("d_action_rhmc, the momenta") == 2);
             CHECK(resident.copies("create_G_from_site, the gauge field") == 2); // the reports; none to make links
@@ -623,14 +651,52 @@ TEST_CASE("milc_host: molecular dynamics between the device and routines that ar
         const Run loops = right_trajectory("asqtad-P2", backend + resident + " MILC_HOST_NREPS=2");
         CHECK(loops.calls("imp_gauge_force") == std::pair(0L, 4L));
         CHECK(loops.calls("imp_gauge_action") == std::pair(0L, 5L));
-        CHECK(loops.count("imp_gauge_force: MILC's own: this gauge action has other loops") == 1);
+        for (const char *routine : {"imp_gauge_force", "imp_gauge_action"})
+            CHECK(loops.runs_on(routine) == "MILC's own: this gauge action has other loops, or powers of them");
         const Run unitary = right_trajectory("hisq-P1", backend + resident + " MILC_HOST_UMETHOD=other");
         CHECK(unitary.calls("eo_fermion_force") == std::pair(0L, 2L));
+        for (const char *routine : {"create_hisq_links_milc", "eo_fermion_force"})
+            CHECK(unitary.runs_on(routine) ==
+                  "MILC's own: the device has no such way to unitary links (UNITARIZATION_METHOD)");
+    }
+    // Links that the device makes, and whose force it has not.
+    for (const auto &[setting, why] :
+         {std::pair("MILC_HOST_UGROUP=su3", "U(3) alone (UNITARIZATION_GROUP)"),
+          std::pair("MILC_HOST_UMETHOD=root", "UNITARIZE_ANALYTIC alone (UNITARIZATION_METHOD)")}) {
+        const Run r = run("hisq-P2", std::string(setting) + " " + backend, "trajectory");
+        INFO(r.output);
+        CHECK(r.status == 0);
+        CHECK(r.runs_on("create_hisq_links_milc") == r.runs_on("update_u"));
+        CHECK(r.runs_on("eo_fermion_force") == std::string("MILC's own: the device has the force of ") + why);
+        CHECK(r.calls("create_hisq_links_milc").first > 0);
+        CHECK(r.calls("eo_fermion_force") == std::pair(0L, 2L));
+        r.check_tables();
     }
     const Run shuffled = run("asqtad-P2", backend + " MILCGPU_RESIDENT=nan MILC_HOST_LAYOUT=shuffled", "trajectory");
     const Run own = run("asqtad-P2", "MILCGPU_OFF=1 MILC_HOST_LAYOUT=shuffled", "trajectory");
     INFO(shuffled.output);
     CHECK(worst_difference(shuffled, own) <= tolerance("asqtad-P2"));
+}
+
+TEST_CASE("milc_host: NaN in the gauge field is said once a routine, with what happens next", "[milc_host]") {
+    const Run r = run("asqtad-P2", backend_settings().back(), "trajectory nan 'first lattice'");
+    INFO(r.output);
+    CHECK(r.status == 0);
+    std::istringstream lines(r.output);
+    std::map<std::string, int> said;
+    for (std::string line; std::getline(lines, line);)
+        if (line.find("NaN or infinite") != std::string::npos) {
+            INFO(line);
+            CHECK(++said[line] == 1);
+            CHECK(line.find("MILC's own routine does this call") != std::string::npos);
+        }
+    for (const char *routine : {"load_fn_links", "ks_multicg_offset_field", "update_u", "eo_fermion_force"})
+        CHECK(r.count(std::string("milcgpu: ") + routine + ": milcgpu_") >= 1);
+    // With the numbers of the others: all calls in a row that failed.
+    CHECK(r.calls("load_fn_links") == std::pair(0L, 5L));
+    CHECK(r.count("milcgpu: load_fn_links: milcgpu_") == 2); // of the lattice, and of the links when they are updated
+    CHECK(r.says("milcgpu: load_fn_links: the same in 3 more calls\n"));
+    CHECK(r.says("milcgpu: imp_gauge_force: the same in 1 more call\n"));
 }
 
 TEST_CASE("milc_host: molecular dynamics compared with MILC's own", "[milc_host]") {

@@ -172,18 +172,21 @@ TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {
     Milc milc;
     milcgpu_milc described = milc.described();
     described.left[MILCGPU_HISQ_LINKS] = "not in this program";
+    described.keeps_solutions = 1;
     const Environment environment{{"MILCGPU_BACKEND", "host"}};
     const std::string text = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });
     INFO(text);
     CHECK(has(text, "milcgpu: create_hisq_links_milc   -             not in this program\n"));
     CHECK(has(text, "MILC's own (MILCGPU_DSLASH), but for solutions that a trajectory keeps there\n"));
     CHECK(has(text, "milcgpu: load_fn_links            double        host"));
-    described.left[MILCGPU_FERMION_FORCE] = "not in this program";
+    CHECK(has(text, "local operators: MILC's own\n"));
+    described.keeps_solutions = 0;
     const std::string spectrum = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });
     CHECK(has(spectrum, "milcgpu: dslash_fn_field          -             MILC's own (MILCGPU_DSLASH)\n"));
     const std::string twice = said_by([] {
         milcgpu_plugin_leaves(MILCGPU_LOAD_FN_LINKS, "a reason");
         milcgpu_plugin_leaves(MILCGPU_LOAD_FN_LINKS, "a reason");
+        milcgpu_plugin_leaves(MILCGPU_HISQ_LINKS, "a reason"); // the table has said it
     });
     CHECK(twice == "milcgpu: load_fn_links: a reason\n");
 }

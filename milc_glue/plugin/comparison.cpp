@@ -49,7 +49,7 @@ Difference of_all_ranks(Plugin &p, const Difference &mine) {
 SolutionsCompared compared(Plugin &p, const milcgpu_plugin_solve_call &call, const milcgpu_field &gpu,
                            const milcgpu_field &cpu) {
     SolutionsCompared s{NAN, NAN, NAN, NAN};
-    const LinkSet *links = p.context != nullptr ? p.links_for(call.fat, call.lng) : nullptr;
+    const LinkSet *links = p.context != nullptr ? p.links_for(call.routine, call.fat, call.lng) : nullptr;
     if (links == nullptr)
         throw Error(Status::device_lost, "there are no links on the device to compute residuals with");
     for (const auto &[field, residual] : {std::pair(&gpu, &s.gpu_residual), std::pair(&cpu, &s.cpu_residual)})

@@ -43,8 +43,9 @@ class Mending {
             return false;
         // Where MILC asks for more than its single precision has, every solve comes here: one line is enough.
         const bool again = status == MILCGPU_PRECISION_FLOOR && std::exchange(p_.floor_was_said, true);
-        p_.say(again ? 2 : 0,
-               format("%s: %s. Trying %s precision", routine_name(routine_), why.c_str(), policy().name));
+        const std::string text =
+            format("%s: %s. Trying %s precision", routine_name(routine_), why.c_str(), policy().name);
+        again ? p_.say(2, text) : p_.say_failure(routine_, text);
         ++p_.ledger[routine_].safer;
         return true;
     }

@@ -14,8 +14,8 @@ void __real_meson_cont_mom(complex **prop, TABLES) MILCGPU_ORIGINAL;
 void __real_meson_open_mom(wilson_propagator **prop, TABLES) MILCGPU_ORIGINAL;
 
 void milcgpu_dirac_mesons_left(const char **left) {
-    left[MILCGPU_DIRAC_MESON] = __real_meson_cont_mom == NULL ? MILCGPU_ABSENT : NULL;
-    left[MILCGPU_DIRAC_OPEN_MESON] = __real_meson_open_mom == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_DIRAC_MESON] = !milcgpu_has(meson_cont_mom) ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_DIRAC_OPEN_MESON] = !milcgpu_has(meson_open_mom) ? MILCGPU_ABSENT : NULL;
 }
 
 /* MILC's list of gamma matrices is the library's; GAMMAFIVE is an older name of G5. */
@@ -87,9 +87,9 @@ static int contract(int open, double *sums, int num_corr, TABLES) {
 /* One of the two; the other is NULL. */
 static void milcs_own(complex **prop, wilson_propagator **open, TABLES) {
     if (open != NULL)
-        __real_meson_open_mom(open, TABLES_GIVEN);
+        milcgpu_original(meson_open_mom)(open, TABLES_GIVEN);
     else
-        __real_meson_cont_mom(prop, TABLES_GIVEN);
+        milcgpu_original(meson_cont_mom)(prop, TABLES_GIVEN);
 }
 
 /* The same, counted; returns seconds. */

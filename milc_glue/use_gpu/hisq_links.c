@@ -16,14 +16,34 @@ void __real_fermion_links_want_aux(int) MILCGPU_ORIGINAL;
 static int aux_wanted = 1, aux_ever_kept = 0;
 void __wrap_fermion_links_want_aux(int request) {
     aux_wanted = request;
-    __real_fermion_links_want_aux(request);
+    milcgpu_original(fermion_links_want_aux)(request);
 }
 static int fills_auxiliary(int want_deps) {
     aux_ever_kept = aux_ever_kept || aux_wanted;
     return aux_ever_kept || want_deps || milcgpu_plugin_compare();
 }
 
-int milcgpu_has_hisq(void) { return __real_create_hisq_links_milc != NULL; }
+/* MILC's ways to (V V^dag)^(-1/2) V, and the groups, that the device has. */
+const char *milcgpu_own_hisq_links(int umethod, int ugroup) {
+    if (umethod != UNITARIZE_ANALYTIC && umethod != UNITARIZE_ROOT && umethod != UNITARIZE_RATIONAL)
+        return "MILC's own: the device has no such way to unitary links (UNITARIZATION_METHOD)";
+    return ugroup == UNITARIZE_U3 || ugroup == UNITARIZE_SU3 ? NULL : "MILC's own: this UNITARIZATION_GROUP";
+}
+const char *milcgpu_own_hisq_force(int umethod, int ugroup) {
+    if (umethod != UNITARIZE_ANALYTIC)
+        return "MILC's own: the device has the force of UNITARIZE_ANALYTIC alone (UNITARIZATION_METHOD)";
+    return ugroup == UNITARIZE_U3 ? NULL : "MILC's own: the device has the force of U(3) alone (UNITARIZATION_GROUP)";
+}
+
+const char *milcgpu_hisq_left(void) {
+    if (!milcgpu_has(create_hisq_links_milc))
+        return MILCGPU_ABSENT;
+#if FERM_ACTION == HISQ
+    if (milcgpu_own_links() == NULL)
+        return milcgpu_own_hisq_links(UNITARIZATION_METHOD, UNITARIZATION_GROUP);
+#endif
+    return milcgpu_own_links();
+}
 
 /* create_fn_links without filling the fields with zeros. */
 static fn_links_t *new_fn_links_by(void *(*make)(size_t, const char *)) {
@@ -50,11 +70,11 @@ static hisq_auxiliary_t *create_auxiliary(const ks_action_paths_hisq *ap, int us
     return aux;
 }
 
-/* MILC's ways to (V V^dag)^(-1/2) V, and the groups, that the device has. */
-static int can_make(const ks_action_paths_hisq *ap) {
-    return (ap->umethod == UNITARIZE_ANALYTIC || ap->umethod == UNITARIZE_ROOT || ap->umethod == UNITARIZE_RATIONAL) &&
-           (ap->ugroup == UNITARIZE_U3 || ap->ugroup == UNITARIZE_SU3) && milcgpu_has_coefficients(&ap->p1) &&
-           milcgpu_has_coefficients(&ap->p2);
+/* NULL: the device makes them. */
+static const char *why_own(const ks_action_paths_hisq *ap) {
+    return milcgpu_has_coefficients(&ap->p1) && milcgpu_has_coefficients(&ap->p2)
+               ? milcgpu_own_hisq_links(ap->umethod, ap->ugroup)
+               : MILCGPU_NO_COEFFICIENTS;
 }
 
 static milcgpu_fatlink_spec hisq_spec_of(const ks_action_paths_hisq *ap) {
@@ -73,9 +93,9 @@ static milcgpu_fatlink_spec hisq_spec_of(const ks_action_paths_hisq *ap) {
     return spec;
 }
 
-int milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *spec) {
+const char *milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *spec) {
     *spec = hisq_spec_of(ap);
-    return can_make(ap);
+    return why_own(ap);
 }
 /* fill: the auxiliary links, too. */
 static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_auxiliary_t *aux,
@@ -115,7 +135,7 @@ static void cpu_hisq(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_a
                      ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
     milcgpu_md_fill(links);
     milcgpu_plugin_original(MILCGPU_HISQ_LINKS, 1);
-    __real_create_hisq_links_milc(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
+    milcgpu_original(create_hisq_links_milc)(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
     milcgpu_plugin_original(MILCGPU_HISQ_LINKS, 0);
 }
 
@@ -141,7 +161,7 @@ static void compare_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, con
         ours[n] = a->lngback, theirs[n++] = b->lngback;
     }
     milcgpu_judge(milcgpu_plugin_compare_links(MILCGPU_HISQ_LINKS, n, ours, theirs, seconds, cpu_info.final_sec));
-    destroy_hisq_links_milc(ap, cpu_aux, cpu_fn, cpu_deps);
+    milcgpu_there(destroy_hisq_links_milc)(ap, cpu_aux, cpu_fn, cpu_deps);
 }
 
 /* By MILC's routine, which makes fields of its own. aux: NULL where nobody wants them. */
@@ -162,7 +182,7 @@ static void fill_by_cpu(fn_links_t **to, int n, hisq_auxiliary_t *aux, ks_action
         memcpy(aux->Y_unitlink, made->Y_unitlink, LINK_BYTES);
         memcpy(aux->W_unitlink, made->W_unitlink, LINK_BYTES);
     }
-    destroy_hisq_links_milc(ap, made, fn, deps);
+    milcgpu_there(destroy_hisq_links_milc)(ap, made, fn, deps);
 }
 
 /* ---- links that wait for somebody to read them ---- */
@@ -260,12 +280,9 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
     int i, fill, done;
     milcgpu_fill_waiting(); /* these take their place on the device */
     memset(&milcgpu_unfilled, 0, sizeof milcgpu_unfilled);
-    if (!milcgpu_takes_over() ||
-        !milcgpu_serves_routine(
-            MILCGPU_HISQ_LINKS, can_make(ap),
-            "MILC's own: this action's links, or its way to unitary ones, are none that the device makes")) {
+    if (!milcgpu_takes_over() || !milcgpu_serves_routine(MILCGPU_HISQ_LINKS, why_own(ap) == NULL, why_own(ap))) {
         milcgpu_md_fill(links);
-        __real_create_hisq_links_milc(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
+        milcgpu_original(create_hisq_links_milc)(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
         return;
     }
     seconds = -milcgpu_plugin_seconds();
@@ -279,7 +296,7 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
     done = make_hisq(info, fn, *fn_deps, *aux, ap, links, alone || made_of != NULL, fill);
     if (!done) {
         free(made_of);
-        destroy_hisq_links_milc(ap, *aux, fn, *fn_deps);
+        milcgpu_there(destroy_hisq_links_milc)(ap, *aux, fn, *fn_deps);
         cpu_hisq(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
         return;
     }

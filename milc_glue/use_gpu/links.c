@@ -46,21 +46,25 @@ int milcgpu_serves_routine(milcgpu_routine routine, int can, const char *why) {
     return can;
 }
 
-#define NO_COEFFICIENTS "MILC's own: this action's links are not made of the six coefficients"
+const char *milcgpu_own_links(void) {
+#ifdef ASQ_OPTIMIZED_FATTENING
+    return NULL;
+#else
+    return MILCGPU_NO_COEFFICIENTS;
+#endif
+}
 
 void milcgpu_links_left(const char **left) {
-#ifdef ASQ_OPTIMIZED_FATTENING
-    const char *general = NULL;
-#else
-    const char *general = NO_COEFFICIENTS;
-#endif
-    left[MILCGPU_LOAD_FN_LINKS] = __real_load_fn_links_cpu == NULL ? MILCGPU_ABSENT : general;
-    left[MILCGPU_LOAD_FATLINKS] = __real_load_fatlinks_cpu == NULL ? MILCGPU_ABSENT : general;
-    left[MILCGPU_LOAD_LNGLINKS] = __real_load_lnglinks == NULL ? MILCGPU_ABSENT : general;
-    left[MILCGPU_HISQ_LINKS] = !milcgpu_has_hisq() ? MILCGPU_ABSENT : general;
-    left[MILCGPU_BACK_LINKS] =
-        left[MILCGPU_LOAD_FN_LINKS] != NULL && left[MILCGPU_HISQ_LINKS] != NULL ? "MILC's own" : NULL;
-    left[MILCGPU_GATHER_LINKS] = __real_create_G_from_site == NULL ? MILCGPU_ABSENT : NULL;
+    const char *general = milcgpu_own_links();
+    left[MILCGPU_LOAD_FN_LINKS] = !milcgpu_has(load_fn_links_cpu) ? MILCGPU_ABSENT : general;
+    left[MILCGPU_LOAD_FATLINKS] = !milcgpu_has(load_fatlinks_cpu) ? MILCGPU_ABSENT : general;
+    left[MILCGPU_LOAD_LNGLINKS] = !milcgpu_has(load_lnglinks) ? MILCGPU_ABSENT : general;
+    left[MILCGPU_HISQ_LINKS] = milcgpu_hisq_left();
+    left[MILCGPU_BACK_LINKS] = left[MILCGPU_LOAD_FN_LINKS] != NULL && left[MILCGPU_HISQ_LINKS] != NULL
+                                   ? "MILC's own, as the links are"
+                               : numnodes() > 1 ? "MILC's own on several ranks: they come from the neighbours"
+                                                : NULL;
+    left[MILCGPU_GATHER_LINKS] = !milcgpu_has(create_G_from_site) ? MILCGPU_ABSENT : NULL;
 }
 
 double milcgpu_fat_flops(const ks_component_paths *p) {
@@ -141,7 +145,7 @@ static int owes(fn_links_t *fn) {
     int k = place_of(fn);
     if (k < 0)
         k = place_of(NULL);
-    if (k < 0 || __real_get_fatbacklinks == NULL || __real_get_lngbacklinks == NULL || milcgpu_plugin_compare())
+    if (k < 0 || !milcgpu_has(get_fatbacklinks) || !milcgpu_has(get_lngbacklinks) || milcgpu_plugin_compare())
         return 0;
     owed[k] = fn;
     return 1;
@@ -149,7 +153,7 @@ static int owes(fn_links_t *fn) {
 
 static void make_backlinks(fn_links_t *fn) {
     if (numnodes() > 1 || !milcgpu_takes_over()) {
-        load_fn_backlinks(fn);
+        milcgpu_there(load_fn_backlinks)(fn);
         return;
     }
     fn->fatback = (su3_matrix *)milcgpu_room(LINK_BYTES, "backward fat links");
@@ -180,33 +184,33 @@ static void pay(fn_links_t *fn) {
     forget_owed(fn);
     make_backlinks(fn);
 }
-int milcgpu_reads_are_known(void) { return __real_get_fatlinks != NULL && __real_get_lnglinks != NULL; }
+int milcgpu_reads_are_known(void) { return milcgpu_has(get_fatlinks) && milcgpu_has(get_lnglinks); }
 static void fill_to_read(const fn_links_t *fn) {
     if (!twisting)
         milcgpu_fill_waiting_of(fn);
 }
 su3_matrix *__wrap_get_fatlinks(fn_links_t *fn) {
     fill_to_read(fn);
-    return __real_get_fatlinks(fn);
+    return milcgpu_original(get_fatlinks)(fn);
 }
 su3_matrix *__wrap_get_lnglinks(fn_links_t *fn) {
     fill_to_read(fn);
-    return __real_get_lnglinks(fn);
+    return milcgpu_original(get_lnglinks)(fn);
 }
 su3_matrix *__wrap_get_fatbacklinks(fn_links_t *fn) {
     pay(fn);
-    return __real_get_fatbacklinks(fn);
+    return milcgpu_original(get_fatbacklinks)(fn);
 }
 su3_matrix *__wrap_get_lngbacklinks(fn_links_t *fn) {
     pay(fn);
-    return __real_get_lngbacklinks(fn);
+    return milcgpu_original(get_lngbacklinks)(fn);
 }
 void __wrap_destroy_fn_links(fn_links_t *fn) {
     if (fn != NULL) {
         forget_owed(fn);
         milcgpu_forget_waiting(fn);
     }
-    __real_destroy_fn_links(fn);
+    milcgpu_original(destroy_fn_links)(fn);
 }
 /* No phase, and an origin that keeps MILC's signs: MILC asks for the links and leaves them as they are. */
 static int twists_nothing(const fn_links_t *fn) {
@@ -220,7 +224,7 @@ void __wrap_boundary_twist_fn(fn_links_t *fn, int flag) {
     if (!twists_nothing(fn))
         milcgpu_fill_waiting_of(fn);
     twisting++;
-    __real_boundary_twist_fn(fn, flag);
+    milcgpu_original(boundary_twist_fn)(fn, flag);
     twisting--;
 }
 
@@ -235,7 +239,7 @@ int milcgpu_room_to_compare(int n) {
 static void cpu_fn_links(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_matrix *links, int want_back) {
     milcgpu_md_fill(links);
     milcgpu_plugin_original(MILCGPU_LOAD_FN_LINKS, 1);
-    __real_load_fn_links_cpu(info, fn, ap, links, want_back);
+    milcgpu_original(load_fn_links_cpu)(info, fn, ap, links, want_back);
     milcgpu_plugin_original(MILCGPU_LOAD_FN_LINKS, 0);
 }
 
@@ -244,9 +248,9 @@ void __wrap_load_fn_links_cpu(info_t *info, fn_links_t *fn, ks_action_paths *ap,
     double seconds;
     memset(&milcgpu_unfilled, 0, sizeof milcgpu_unfilled);
     if (!milcgpu_takes_over() ||
-        !milcgpu_serves_routine(MILCGPU_LOAD_FN_LINKS, milcgpu_has_coefficients(&ap->p), NO_COEFFICIENTS)) {
+        !milcgpu_serves_routine(MILCGPU_LOAD_FN_LINKS, milcgpu_has_coefficients(&ap->p), MILCGPU_NO_COEFFICIENTS)) {
         milcgpu_md_fill(links);
-        __real_load_fn_links_cpu(info, fn, ap, links, want_back);
+        milcgpu_original(load_fn_links_cpu)(info, fn, ap, links, want_back);
         return;
     }
     seconds = -milcgpu_plugin_seconds();
@@ -306,18 +310,18 @@ static void load_alone(milcgpu_routine routine, load_one original, info_t *info,
 
 void __wrap_load_fatlinks_cpu(info_t *info, su3_matrix *fat, ks_component_paths *p, su3_matrix *links) {
     if (!milcgpu_takes_over() ||
-        !milcgpu_serves_routine(MILCGPU_LOAD_FATLINKS, milcgpu_has_coefficients(p), NO_COEFFICIENTS))
-        milcgpu_md_fill(links), __real_load_fatlinks_cpu(info, fat, p, links);
+        !milcgpu_serves_routine(MILCGPU_LOAD_FATLINKS, milcgpu_has_coefficients(p), MILCGPU_NO_COEFFICIENTS))
+        milcgpu_md_fill(links), milcgpu_original(load_fatlinks_cpu)(info, fat, p, links);
     else
-        load_alone(MILCGPU_LOAD_FATLINKS, __real_load_fatlinks_cpu, info, fat, p, links);
+        load_alone(MILCGPU_LOAD_FATLINKS, milcgpu_original(load_fatlinks_cpu), info, fat, p, links);
 }
 
 void __wrap_load_lnglinks(info_t *info, su3_matrix *lng, ks_component_paths *p, su3_matrix *links) {
     if (!milcgpu_takes_over() ||
-        !milcgpu_serves_routine(MILCGPU_LOAD_LNGLINKS, milcgpu_has_coefficients(p), NO_COEFFICIENTS))
-        milcgpu_md_fill(links), __real_load_lnglinks(info, lng, p, links);
+        !milcgpu_serves_routine(MILCGPU_LOAD_LNGLINKS, milcgpu_has_coefficients(p), MILCGPU_NO_COEFFICIENTS))
+        milcgpu_md_fill(links), milcgpu_original(load_lnglinks)(info, lng, p, links);
     else
-        load_alone(MILCGPU_LOAD_LNGLINKS, __real_load_lnglinks, info, lng, p, links);
+        load_alone(MILCGPU_LOAD_LNGLINKS, milcgpu_original(load_lnglinks), info, lng, p, links);
 }
 
 void milcgpu_fill_links_from(su3_matrix *links) {
@@ -343,7 +347,7 @@ su3_matrix *__wrap_create_G_from_site(void) {
     su3_matrix *links;
     if (!milcgpu_takes_over()) { /* also after the device was lost */
         milcgpu_md_need(MILCGPU_LINKS, "create_G_from_site");
-        return __real_create_G_from_site();
+        return milcgpu_original(create_G_from_site)();
     }
     links = (su3_matrix *)milcgpu_room(LINK_BYTES, "gauge links");
     if (milcgpu_md_lends(links))

@@ -12,7 +12,7 @@ milcgpu_fatlink_spec milcgpu_spec_of(const ks_component_paths *p);
 int milcgpu_has_coefficients(const ks_component_paths *p);
 /* Whether the plugin can do this; said once where it cannot. */
 int milcgpu_serves_routine(milcgpu_routine routine, int can, const char *why);
-int milcgpu_has_hisq(void); /* this program */
+const char *milcgpu_hisq_left(void); /* why this program's HISQ links are MILC's */
 
 /* As MILC counts them, of this rank. */
 double milcgpu_fat_flops(const ks_component_paths *p);

@@ -30,6 +30,7 @@ int milcgpu_md_lent(const su3_matrix *links) {
 void milcgpu_md_fill(su3_matrix *links) { (void)links; }
 int milcgpu_md_links_alone(void) { return 0; }
 int milcgpu_fill_links(void) { return 0; }
+int milcgpu_keeps_solutions(void) { return 0; }
 #else
 
 void __real_rephase(int) MILCGPU_ORIGINAL;
@@ -59,7 +60,10 @@ milcgpu_plugin_lattice milcgpu_in_sites(void) {
     return l;
 }
 
-int milcgpu_exponential_order(void) { return __real_d_action_rhmc != NULL ? 8 : __real_update_h != NULL ? 6 : 0; }
+int milcgpu_exponential_order(void) { return milcgpu_has(d_action_rhmc) ? 8 : milcgpu_has(update_h) ? 6 : 0; }
+
+/* In ks_imp_rhmc; ks_imp_dyn reads links and solutions itself. */
+int milcgpu_keeps_solutions(void) { return milcgpu_has(d_action_rhmc); }
 
 /* Programs in which every reader of the sites is known; in others the host's copy is made new after every routine. */
 static int stays(void) { return milcgpu_plugin_resident() && milcgpu_exponential_order() != 0; }
@@ -73,19 +77,19 @@ void milcgpu_md_need(int what, const char *who) {
         milcgpu_end_of_run();
     if ((newer & MILCGPU_LINKS) && phases == OFF) { /* they came with phases */
         phases_in = ON;
-        __real_rephase(OFF);
+        milcgpu_original(rephase)(OFF);
     }
 }
 
 int milcgpu_put_phases_in(void) {
     if (phases_in == ON || milcgpu_plugin_newer_on_device(MILCGPU_LINKS))
         return 0;
-    __real_rephase(ON);
+    milcgpu_original(rephase)(ON);
     return 1;
 }
 void milcgpu_put_phases_back(int were_out) {
     if (were_out)
-        __real_rephase(OFF);
+        milcgpu_original(rephase)(OFF);
 }
 
 int milcgpu_md_takes(milcgpu_routine routine, int can, const char *why, const char *who) {
@@ -180,7 +184,7 @@ int milcgpu_fill_links(void) {
 
 void __wrap_restore_fermion_links_from_site(fermion_links_t *fl, int prec) {
     restoring++;
-    __real_restore_fermion_links_from_site(fl, prec);
+    milcgpu_original(restore_fermion_links_from_site)(fl, prec);
     restoring--;
     lent = NULL;
     if (!trajectory)
@@ -190,7 +194,7 @@ void __wrap_restore_fermion_links_from_site(fermion_links_t *fl, int prec) {
 imp_ferm_links_t **__wrap_get_fm_links(fermion_links_t *fl) {
     if (!trajectory)
         milcgpu_fill_links();
-    return __real_get_fm_links(fl);
+    return milcgpu_original(get_fm_links)(fl);
 }
 
 /* ---- trajectory ------------------------------------------------------------------------------------------------- */
@@ -199,12 +203,12 @@ int __wrap_update(void) {
     const int forces = &n_order_naik_total != NULL ? n_order_naik_total : 0;
     const int longest = &max_rat_order != NULL ? max_rat_order : 0;
     int iterations;
-    if (__real_d_action_rhmc == NULL) /* ks_imp_dyn reads links and solutions itself */
-        return __real_update();
+    if (!milcgpu_keeps_solutions())
+        return milcgpu_original(update)();
     trajectory++;
     if (milcgpu_takes_over() && stays())
         milcgpu_plugin_vectors_begin(forces > longest ? forces : longest, 0);
-    iterations = __real_update();
+    iterations = milcgpu_original(update)();
     milcgpu_plugin_vectors_end();
     trajectory--;
     return iterations;
@@ -229,7 +233,7 @@ int __wrap_ks_rateval(su3_vector *dest, field_offset src, su3_vector **psim, Rea
         sum_on_device(dest, src, psim, residues, order, parity))
         return 0;
     milcgpu_need_vectors();
-    return __real_ks_rateval(dest, src, psim, residues, order, parity);
+    return milcgpu_original(ks_rateval)(dest, src, psim, residues, order, parity);
 }
 
 /* The momenta's action is summed by MILC, in the same file. */
@@ -237,7 +241,7 @@ double __wrap_d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec) {
     double action;
     milcgpu_md_need(MILCGPU_MOMENTA, "d_action_rhmc");
     quiet++;
-    action = __real_d_action_rhmc(multi_x, sumvec);
+    action = milcgpu_original(d_action_rhmc)(multi_x, sumvec);
     quiet--;
     return action;
 }
@@ -245,13 +249,13 @@ double __wrap_d_action(void) {
     double action;
     milcgpu_md_need(MILCGPU_MOMENTA, "d_action");
     quiet++;
-    action = __real_d_action();
+    action = milcgpu_original(d_action)();
     quiet--;
     return action;
 }
 void __wrap_update_h(Real eps) {
     quiet++;
-    __real_update_h(eps);
+    milcgpu_original(update_h)(eps);
     quiet--;
 }
 
@@ -264,19 +268,19 @@ void __wrap_rephase(int flag) {
         return;
     }
     milcgpu_md_need(MILCGPU_LINKS, "rephase");
-    __real_rephase(flag);
+    milcgpu_original(rephase)(flag);
 }
 
 void __wrap_gauge_field_copy(field_offset from, field_offset to) {
     if (from == F_OFFSET(link[0]))
         milcgpu_md_need(MILCGPU_LINKS, "gauge_field_copy");
-    __real_gauge_field_copy(from, to);
+    milcgpu_original(gauge_field_copy)(from, to);
     if (to == F_OFFSET(link[0]))
         milcgpu_plugin_host_wrote(MILCGPU_LINKS);
 }
 
 void __wrap_ranmom(void) {
-    __real_ranmom();
+    milcgpu_original(ranmom)();
     milcgpu_plugin_host_wrote(MILCGPU_MOMENTA);
 }
 
@@ -284,7 +288,7 @@ void __wrap_ranmom(void) {
 void *__wrap_reload_lattice(int flag, const char *file) {
     void *loaded;
     milcgpu_md_need(MILCGPU_LINKS, "reload_lattice");
-    loaded = __real_reload_lattice(flag, file);
+    loaded = milcgpu_original(reload_lattice)(flag, file);
     milcgpu_plugin_host_wrote(MILCGPU_LINKS);
     return loaded;
 }

@@ -41,16 +41,16 @@ void gauss_smear_delete_2link_cpu(void);
 #endif
 
 void milcgpu_mesons_left(const char **left) {
-    left[MILCGPU_MESON_CONT] = __real_ks_meson_cont_mom == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_MESON_CONT] = !milcgpu_has(ks_meson_cont_mom) ? MILCGPU_ABSENT : NULL;
     left[MILCGPU_SPIN_TASTE] =
-        __real_spin_taste_op == NULL && __real_spin_taste_op_ape_fn == NULL ? MILCGPU_ABSENT : NULL;
+        !milcgpu_has(spin_taste_op) && !milcgpu_has(spin_taste_op_ape_fn) ? MILCGPU_ABSENT : NULL;
 #ifdef MILCGPU_MASTER
     left[MILCGPU_SHIFT_FIELD] = "inside spin_taste_op in this MILC";
 #else
-    left[MILCGPU_SHIFT_FIELD] = __real_shift_field == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_SHIFT_FIELD] = !milcgpu_has(shift_field) ? MILCGPU_ABSENT : NULL;
 #endif
-    left[MILCGPU_GAUSS_SMEAR] = __real_gauss_smear_v_field == NULL ? MILCGPU_ABSENT : NULL;
-    left[MILCGPU_LAPLACIAN] = __real_laplacian_v_field == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_GAUSS_SMEAR] = !milcgpu_has(gauss_smear_v_field) ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_LAPLACIAN] = !milcgpu_has(laplacian_v_field) ? MILCGPU_ABSENT : NULL;
 }
 
 /* The fermion links have few readers here, which ask for them. */
@@ -66,7 +66,7 @@ static void phases_into_ape_links(int *r0) {
     (void)r0;
 #else
     if (ape_links_ks_phases != ON) {
-        rephase_field_offset(ape_links, ON, &ape_links_ks_phases, r0);
+        milcgpu_there(rephase_field_offset)(ape_links, ON, &ape_links_ks_phases, r0);
         refresh_ape_links = 1;
     }
 #endif
@@ -109,16 +109,17 @@ static double own(milcgpu_routine routine, int entering) {
 static void own_operator(int with_fn, imp_ferm_links_t *fn, int index, int *r0, su3_vector *dest,
                          milcgpu_read_vector *src) {
     if (with_fn)
-        __real_spin_taste_op_ape_fn(fn, index, r0, dest, src);
+        milcgpu_original(spin_taste_op_ape_fn)(fn, index, r0, dest, src);
     else
-        __real_spin_taste_op(index, r0, dest, src);
+        milcgpu_original(spin_taste_op)(index, r0, dest, src);
 }
 
 /* with_fn: spin_taste_op_ape_fn. Local operators are signs, and stay with MILC: two copies of the field take longer. */
 static void operator_by(int with_fn, imp_ferm_links_t *fn, int index, int *r0, su3_vector *dest,
                         milcgpu_read_vector *src) {
     const int links = milcgpu_plugin_links_of_operator(index), fat = links == 2;
-    const int current = fat || is_rhosfape_index(index) || is_rhosbape_index(index); /* spin_taste_op has none */
+    const int current = fat || milcgpu_there(is_rhosfape_index)(index) ||
+                        milcgpu_there(is_rhosbape_index)(index); /* spin_taste_op has none */
     double seconds, cpu_seconds;
     int done = 0;
     if (links < 1 || ape_links == NULL || (current && !with_fn) || (fat && fn == NULL) || !takes()) {
@@ -166,7 +167,7 @@ void __wrap_shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_
     double seconds, cpu_seconds;
     su3_vector *cpu;
     if (links == NULL || dest == src || !takes()) {
-        __real_shift_field(dir, fb, dest, src, links, refresh_links);
+        milcgpu_original(shift_field)(dir, fb, dest, src, links, refresh_links);
         return;
     }
     seconds = -milcgpu_plugin_seconds();
@@ -176,13 +177,13 @@ void __wrap_shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_
         if (cpu == NULL)
             return;
         cpu_seconds = own(MILCGPU_SHIFT_FIELD, 1);
-        __real_shift_field(dir, fb, cpu, src, links, refresh_links);
+        milcgpu_original(shift_field)(dir, fb, cpu, src, links, refresh_links);
         cpu_seconds += own(MILCGPU_SHIFT_FIELD, 0);
         compared(MILCGPU_SHIFT_FIELD, dest, cpu, seconds, cpu_seconds);
         return;
     }
     own(MILCGPU_SHIFT_FIELD, 1);
-    __real_shift_field(dir, fb, dest, src, links, refresh_links);
+    milcgpu_original(shift_field)(dir, fb, dest, src, links, refresh_links);
     own(MILCGPU_SHIFT_FIELD, 0);
 }
 
@@ -199,9 +200,9 @@ static int smearing_served = 0;
 static void smear_by_milc(su3_vector *src, su3_matrix *t_links, Real width, int iters, int t0) {
 #ifndef MILCGPU_MASTER
     if (smearing_served && numnodes() > 1 && gauss_smear_delete_2link_cpu != NULL)
-        gauss_smear_delete_2link_cpu();
+        milcgpu_there(gauss_smear_delete_2link_cpu)();
 #endif
-    __real_gauss_smear_v_field(src, t_links, width, iters, t0);
+    milcgpu_original(gauss_smear_v_field)(src, t_links, width, iters, t0);
 }
 
 void __wrap_gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width, int iters, int t0) {
@@ -248,7 +249,7 @@ void __wrap_laplacian_v_field(su3_vector *src, su3_matrix *t_links, int t0) {
         smear_by_milc(unused, t_links, 1, 1, ALL_T_SLICES);
         free(unused);
     }
-    __real_laplacian_v_field(src, t_links, t0);
+    milcgpu_original(laplacian_v_field)(src, t_links, t0);
     own(MILCGPU_LAPLACIAN, 0);
 }
 
@@ -262,15 +263,16 @@ static int list_terms(milcgpu_meson_term *terms, int groups, const int *num_corr
     fat_of[0] = fat_of[1] = *needs_ape = 0;
     for (g = 0; g < groups; g++) {
         const int op = num_corr_mom[g] > 0 ? spin_taste_snk[corr_table[g][0]] : 0;
-        const int pair = is_rhosfn_index(op) || is_rhosape_index(op);
-        const int links = pair ? 1 + is_rhosfn_index(op) : milcgpu_plugin_links_of_operator(op);
-        const int forward = is_rhosffn_index(op) || is_rhosfape_index(op);
-        const int backward = is_rhosbfn_index(op) || is_rhosbape_index(op);
-        if (links < 0 || (forward && forward_index(op) != op) || (backward && backward_index(op) != op))
+        const int pair = milcgpu_there(is_rhosfn_index)(op) || milcgpu_there(is_rhosape_index)(op);
+        const int links = pair ? 1 + milcgpu_there(is_rhosfn_index)(op) : milcgpu_plugin_links_of_operator(op);
+        const int forward = milcgpu_there(is_rhosffn_index)(op) || milcgpu_there(is_rhosfape_index)(op);
+        const int backward = milcgpu_there(is_rhosbfn_index)(op) || milcgpu_there(is_rhosbape_index)(op);
+        if (links < 0 || (forward && milcgpu_there(forward_index)(op) != op) ||
+            (backward && milcgpu_there(backward_index)(op) != op))
             return 0; /* the last: master ends the run */
         *needs_ape = *needs_ape || links == 1;
-        fat_of[0] = fat_of[0] || (links == 2 && !is_rhosffn_index(op));
-        fat_of[1] = fat_of[1] || (links == 2 && !is_rhosbfn_index(op));
+        fat_of[0] = fat_of[0] || (links == 2 && !milcgpu_there(is_rhosffn_index)(op));
+        fat_of[1] = fat_of[1] || (links == 2 && !milcgpu_there(is_rhosbfn_index)(op));
         for (k = 0; k < num_corr_mom[g]; k++, n++) {
             const int c = corr_table[g][k];
             const milcgpu_meson_term term = {op, p_index[c], meson_phase[c], meson_factor[c], corr_index[c]};
@@ -333,9 +335,9 @@ void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2
     Real **rows;
     int done = 0, m;
 #define MILCS_OWN                                                                                                      \
-    __real_ks_meson_cont_mom(prop, src1, src2, no_q_momenta, q_momstore, q_parity, groups, num_corr_mom, corr_table,   \
-                             p_index, fn_src1, fn_src2, spin_taste_snk, meson_phase, meson_factor,                     \
-                             MILCGPU_NUMBER(num_corr) corr_index, r0)
+    milcgpu_original(ks_meson_cont_mom)(prop, src1, src2, no_q_momenta, q_momstore, q_parity, groups, num_corr_mom,    \
+                                        corr_table, p_index, fn_src1, fn_src2, spin_taste_snk, meson_phase,            \
+                                        meson_factor, MILCGPU_NUMBER(num_corr) corr_index, r0)
     if (no_q_momenta < 1 || no_q_momenta > MILCGPU_MOST_MOMENTA || num_corr < 1 || !takes()) {
         MILCS_OWN;
         return;

@@ -18,15 +18,15 @@ int __real_ks_congrad_block_parity_cpu(int, su3_vector **, su3_vector **, quark_
                                        imp_ferm_links_t *) MILCGPU_ORIGINAL;
 
 void milcgpu_solves_left(const char **left) {
-    if (__real_ks_congrad_parity_cpu == NULL)
+    if (!milcgpu_has(ks_congrad_parity_cpu))
         left[MILCGPU_KS_CONGRAD] = MILCGPU_ABSENT;
-    if (__real_ks_congrad_block_parity_cpu == NULL)
+    if (!milcgpu_has(ks_congrad_block_parity_cpu))
         left[MILCGPU_KS_CONGRAD_BLOCK] = MILCGPU_ABSENT;
-    if (__real_ks_congrad_site == NULL)
+    if (!milcgpu_has(ks_congrad_site))
         left[MILCGPU_KS_CONGRAD_SITE] = MILCGPU_ABSENT;
-    if (__real_ks_multicg_offset_field_cpu == NULL)
+    if (!milcgpu_has(ks_multicg_offset_field_cpu))
         left[MILCGPU_KS_MULTICG] = MILCGPU_ABSENT;
-    if (__real_dslash_fn_field == NULL)
+    if (!milcgpu_has(dslash_fn_field))
         left[MILCGPU_DSLASH] = MILCGPU_ABSENT;
     milcgpu_inverts_left(left);
 }
@@ -110,7 +110,7 @@ static int cpu_solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest,
     int iterations;
     milcgpu_need_fields();
     milcgpu_plugin_original(routine, 1);
-    iterations = __real_ks_congrad_parity_cpu(src, dest, qic, mass, fn);
+    iterations = milcgpu_original(ks_congrad_parity_cpu)(src, dest, qic, mass, fn);
     milcgpu_plugin_original(routine, 0);
     return iterations;
 }
@@ -159,7 +159,7 @@ int __wrap_ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert
                                  imp_ferm_links_t *fn) {
     if (fn == NULL || !milcgpu_takes_over()) {
         milcgpu_need_fields();
-        return __real_ks_congrad_parity_cpu(src, dest, qic, mass, fn);
+        return milcgpu_original(ks_congrad_parity_cpu)(src, dest, qic, mass, fn);
     }
     return solve(MILCGPU_KS_CONGRAD, src, dest, qic, mass, fn);
 }
@@ -176,7 +176,7 @@ int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **
     double seconds;
     if (fn == NULL || !milcgpu_takes_over()) {
         milcgpu_need_fields();
-        return __real_ks_congrad_block_parity_cpu(nsrc, src, dest, qic, mass, fn);
+        return milcgpu_original(ks_congrad_block_parity_cpu)(nsrc, src, dest, qic, mass, fn);
     }
     for (i = 0; i < nsrc; i++) {
         calls[i] = milcgpu_solve_call(MILCGPU_KS_CONGRAD_BLOCK, milcgpu_vector_field(src[i]),
@@ -232,8 +232,9 @@ static int site_solve(field_offset src, field_offset dest, quark_invert_control 
 int __wrap_ks_congrad_site(field_offset src, field_offset dest, quark_invert_control *qic, Real mass,
                            imp_ferm_links_t *fn) {
     int iterations;
-    return site_solve(src, dest, qic, mass, fn, &iterations) ? iterations
-                                                             : __real_ks_congrad_site(src, dest, qic, mass, fn);
+    return site_solve(src, dest, qic, mass, fn, &iterations)
+               ? iterations
+               : milcgpu_original(ks_congrad_site)(src, dest, qic, mass, fn);
 }
 
 int __wrap_ks_congrad(field_offset src, field_offset dest, Real mass, int niter, int nrestart, Real rsqmin, int prec,
@@ -247,7 +248,7 @@ int __wrap_ks_congrad(field_offset src, field_offset dest, Real mass, int niter,
     qic.parity = parity;
     qic.resid = sqrt(rsqmin);
     if (!site_solve(src, dest, &qic, mass, fn, &iterations))
-        return __real_ks_congrad(src, dest, mass, niter, nrestart, rsqmin, prec, parity, final_rsq, fn);
+        return milcgpu_original(ks_congrad)(src, dest, mass, niter, nrestart, rsqmin, prec, parity, final_rsq, fn);
     *final_rsq = qic.final_rsq;
     return iterations;
 }
@@ -257,7 +258,7 @@ static int cpu_multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int nu
     int iterations;
     milcgpu_need_fields();
     milcgpu_plugin_original(MILCGPU_KS_MULTICG, 1);
-    iterations = __real_ks_multicg_offset_field_cpu(src, psim, ksp, num_offsets, qic, fn);
+    iterations = milcgpu_original(ks_multicg_offset_field_cpu)(src, psim, ksp, num_offsets, qic, fn);
     milcgpu_plugin_original(MILCGPU_KS_MULTICG, 0);
     return iterations;
 }
@@ -356,7 +357,7 @@ int __wrap_ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_pa
         possible = ksp[j].offset > 0;
     if (!possible || !milcgpu_takes_over()) {
         milcgpu_need_fields();
-        return __real_ks_multicg_offset_field_cpu(src, psim, ksp, num_offsets, qic, fn);
+        return milcgpu_original(ks_multicg_offset_field_cpu)(src, psim, ksp, num_offsets, qic, fn);
     }
     since = milcgpu_plugin_seconds();
     for (p = EVEN; p >= ODD; p--)
@@ -372,7 +373,7 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
     if (fn == NULL || !milcgpu_takes_over() || !milcgpu_plugin_takes_dslash() ||
         (parity == EVENANDODD && src == dest)) {
         milcgpu_need_fields();
-        __real_dslash_fn_field(src, dest, parity, fn);
+        milcgpu_original(dslash_fn_field)(src, dest, parity, fn);
         return;
     }
     if (milcgpu_plugin_compare())
@@ -380,7 +381,7 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
     if (cpu_dest != NULL) {
         double cpu_seconds = -milcgpu_plugin_seconds();
         milcgpu_plugin_original(MILCGPU_DSLASH, 1);
-        __real_dslash_fn_field(src == dest ? cpu_dest : src, cpu_dest, parity, fn);
+        milcgpu_original(dslash_fn_field)(src == dest ? cpu_dest : src, cpu_dest, parity, fn);
         milcgpu_plugin_original(MILCGPU_DSLASH, 0);
         cpu_seconds += milcgpu_plugin_seconds();
         seconds = -milcgpu_plugin_seconds();
@@ -401,7 +402,7 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
     if (parities) { /* what the device did not do */
         milcgpu_need_fields();
         milcgpu_plugin_original(MILCGPU_DSLASH, 1);
-        __real_dslash_fn_field(src, dest, parities, fn);
+        milcgpu_original(dslash_fn_field)(src, dest, parities, fn);
         milcgpu_plugin_original(MILCGPU_DSLASH, 0);
     }
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 
 namespace {
 
@@ -252,8 +253,14 @@ void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq) {
     hisq->p1 = paths_of(reference::hisq_fat7_coefficients());
     hisq->p2 = paths_of(reference::hisq_asqtad_coefficients());
     hisq->p3 = paths_of({1.0 / 8, -1.0 / 24, 0, 0, 0, 0});
-    hisq->umethod = std::getenv("MILC_HOST_UMETHOD") != nullptr ? 1 : UNITARIZE_ANALYTIC; // 1: not the device's
-    hisq->ugroup = UNITARIZE_U3;
+    hisq->umethod = milc_host_umethod();
+    hisq->ugroup = milc_host_ugroup();
 }
+
+int milc_host_umethod() {
+    const char *const other = std::getenv("MILC_HOST_UMETHOD"); // 1: not the device's
+    return other == nullptr ? UNITARIZE_ANALYTIC : std::strcmp(other, "root") == 0 ? UNITARIZE_ROOT : 1;
+}
+int milc_host_ugroup() { return std::getenv("MILC_HOST_UGROUP") != nullptr ? UNITARIZE_SU3 : UNITARIZE_U3; }
 
 } // extern "C"

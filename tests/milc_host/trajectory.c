@@ -23,6 +23,8 @@ void place(const char *name) {
     the_place = "";
     if (strcmp(the_fault, "write") == 0)
         lattice[7].link[TUP] = lattice[8].link[TUP];
+    else if (strcmp(the_fault, "nan") == 0)
+        lattice[7].link[TUP].e[0][0].real = NAN;
     else
         inject(the_fault);
 }
@@ -94,6 +96,7 @@ void trajectory(const char *fault, const char *at) {
     the_fault = fault, the_place = at;
 
     new_lattice("300");
+    place("first lattice");
     update();
     measure_fermion_links();
     report("end");
