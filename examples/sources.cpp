@@ -105,7 +105,7 @@ Outcome solve(const examples::Job &ranks, const examples::Connection &connection
         milcgpu_residual(connection.context(), connection.links(), spec.parity, spec.mass, &from, &to, &residual);
         out.well = out.well && residual < spec.tolerance &&
                    std::fabs(residual - reports[k].true_residual) < 1e-3 * spec.tolerance;
-        out.worst = residual <= out.worst ? out.worst : residual; // NaN is the worst
+        out.worst = residual <= out.worst || out.worst != out.worst ? out.worst : residual; // NaN is the worst
         out.steps = std::max(out.steps, reports[k].steps);
         out.updates = std::max(out.updates, reports[k].reliable_updates);
     }

@@ -202,6 +202,9 @@ template <class Make> void make_for_most(int most, const Make &make) {
                 throw;
         }
 }
+// milcgpu_residual, and with it MILC's relative residual, where that is wanted: relative may be nullptr.
+milcgpu_status true_residuals(milcgpu_context *, milcgpu_links *, int parity, double mass, const milcgpu_field *source,
+                              const milcgpu_field *solution, double *residual, double *relative);
 // From the solver's report, but for seconds and bytes of the call.
 void fill_report(const CgReport &, const SolveArguments &, milcgpu_solve_report &);
 void check_pair(const OperatorSpec &precise, const OperatorSpec &sloppy); // throws not_built

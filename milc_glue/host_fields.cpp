@@ -1,6 +1,7 @@
 #include "milc_glue/host_fields.h"
 #include "gpu_kernels/backend/host_threads.h"
 #include "gpu_kernels/links/gram_schmidt.h"
+#include "gpu_kernels/links/polar.h"
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -87,6 +88,21 @@ template <class Real> double worst(const Real *a, const Real *b, size_t matrices
         }
         const double relative = dd == 0 ? 0 : std::sqrt(dd / bb);
         largest = std::fmax(largest, relative < INFINITY ? relative : INFINITY); // NaN too
+    }
+    return largest;
+}
+
+template <class Real> double eigenvalue_ratio(const Real *links, size_t matrices, const UnitarizeSpec &spec) {
+    double largest = 1;
+#pragma omp parallel for reduction(max : largest)
+    for (size_t i = 0; i < matrices; ++i) {
+        Matrix<double> v;
+        for (int k = 0; k < 9; ++k)
+            v.e[k / 3][k % 3] = {static_cast<double>(links[18 * i + 2 * k]),
+                                 static_cast<double>(links[18 * i + 2 * k + 1])};
+        const polar::GramMatrix gram(v);
+        if (gram.is_accurate(v, spec))
+            largest = std::fmax(largest, *std::max_element(gram.g, gram.g + 3) / *std::min_element(gram.g, gram.g + 3));
     }
     return largest;
 }
@@ -214,6 +230,11 @@ Difference difference_of(const HostRecords &a, const HostRecords &b, bool in_dou
 double worst_link_difference(const void *a, const void *b, size_t matrices, bool in_double) {
     return in_double ? worst(static_cast<const double *>(a), static_cast<const double *>(b), matrices)
                      : worst(static_cast<const float *>(a), static_cast<const float *>(b), matrices);
+}
+
+double worst_eigenvalue_ratio(const void *v, size_t matrices, bool in_double, const UnitarizeSpec &spec) {
+    return in_double ? eigenvalue_ratio(static_cast<const double *>(v), matrices, spec)
+                     : eigenvalue_ratio(static_cast<const float *>(v), matrices, spec);
 }
 
 double worst_unitarity(const HostRecords &links, bool in_double) {

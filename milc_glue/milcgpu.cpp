@@ -349,8 +349,11 @@ milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, co
     });
 }
 
-milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, int parity, double mass,
-                                const milcgpu_field *source, const milcgpu_field *solution, double *result) {
+} // extern "C"
+
+milcgpu_status milcgpu::true_residuals(milcgpu_context *context, milcgpu_links *links, int parity, double mass,
+                                       const milcgpu_field *source, const milcgpu_field *solution, double *result,
+                                       double *relative) {
     return guarded(context, "milcgpu_residual", [&] {
         require(context, "milcgpu_residual", "context");
         Device &device = *context->device;
@@ -378,9 +381,23 @@ milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, 
         device.copy_to_host(rr_bb, sums.data(), sizeof rr_bb);
         if (context->verify)
             Verification(*context, *links).holds(A->stands_on());
+        if (relative != nullptr) {
+            const double volume = context->geometry.global_volume();
+            double sum = 0;
+            relative_residual(device, r, x, sums.data(), nullptr, volume);
+            device.copy_to_host(&sum, sums.data(), sizeof sum);
+            *relative = std::sqrt(2 * sum / volume);
+        }
         *result = rr_bb[0] == 0 ? 0 : std::sqrt(rr_bb[0] / rr_bb[1]);
         return Status::ok;
     });
+}
+
+extern "C" {
+
+milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, int parity, double mass,
+                                const milcgpu_field *source, const milcgpu_field *solution, double *result) {
+    return true_residuals(context, links, parity, mass, source, solution, result, nullptr);
 }
 
 milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,

@@ -24,6 +24,11 @@ struct CloverVersion {
 
 class EvenOdd; // wilson_solves.cpp
 
+// milcgpu_wilson_residual, and with it MILC's relative residual (with even_odd; else it is 1), where that is wanted:
+// relative may be nullptr.
+milcgpu_status true_residuals(milcgpu_wilson *, const milcgpu_wilson_spec *, int parity, const milcgpu_field *source,
+                              const milcgpu_field *solution, double *residual, double *relative);
+
 } // namespace milcgpu
 
 struct milcgpu_wilson : milcgpu::Keeper {

@@ -474,7 +474,7 @@ milcgpu_status solve_sources(milcgpu_wilson &w, const milcgpu_wilson_spec *spec,
 }
 
 milcgpu_status residual(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, int parity, const milcgpu_field *source,
-                        const milcgpu_field *solution, double *result) {
+                        const milcgpu_field *solution, double *result, double *relative) {
     constexpr const char *function = "milcgpu_wilson_residual";
     WilsonParameters of{};
     HostField b{}, x{};
@@ -499,13 +499,24 @@ milcgpu_status residual(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, int 
         if (on == p || spec->even_odd == 0)
             require_finite_vector(w.device(), system.solution(on), on, "solution");
     }
-    const double value = spec->even_odd != 0 ? system.complete(system.solution(p), false).residual : system.residual();
+    const EvenOdd::Residuals of_x = spec->even_odd != 0 ? system.complete(system.solution(p), relative != nullptr)
+                                                        : EvenOdd::Residuals{system.residual(), 1};
     w.require_unchanged(M->stands_on());
-    *result = value;
+    *result = of_x.residual;
+    if (relative != nullptr)
+        *relative = of_x.relative;
     return MILCGPU_OK;
 }
 
 } // namespace
+
+milcgpu_status milcgpu::true_residuals(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec, int parity,
+                                       const milcgpu_field *source, const milcgpu_field *solution, double *result,
+                                       double *relative) {
+    return with_wilson(wilson, "milcgpu_wilson_residual", [&](milcgpu_wilson &w) {
+        return ::residual(w, spec, parity, source, solution, result, relative);
+    });
+}
 
 extern "C" {
 
@@ -545,8 +556,7 @@ milcgpu_status milcgpu_wilson_solve_sources(milcgpu_wilson *wilson, const milcgp
 
 milcgpu_status milcgpu_wilson_residual(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec, int parity,
                                        const milcgpu_field *source, const milcgpu_field *solution, double *result) {
-    return with_wilson(wilson, "milcgpu_wilson_residual",
-                       [&](milcgpu_wilson &w) { return residual(w, spec, parity, source, solution, result); });
+    return true_residuals(wilson, spec, parity, source, solution, result, nullptr);
 }
 
 } // extern "C"

@@ -225,6 +225,10 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[MILCGPU_KS_MULTICG];
         const Stopwatch watch(account.seconds);
+        const auto is_asked = [](double tolerance) { return tolerance > 0; };
+        if (std::none_of(call->tolerances, call->tolerances + call->n_shifts, is_asked) &&
+            std::none_of(call->relative_tolerances, call->relative_tolerances + call->n_shifts, is_asked))
+            return false;
         p.known.clear();
         std::vector<milcgpu_shift> asked;
         std::vector<HostRecords> solutions;

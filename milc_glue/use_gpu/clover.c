@@ -57,8 +57,8 @@ int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_i
     call.links = links_of_sites();
     call.kappa = dirac->Kappa;
     call.clover = dirac->Clov_c / (dirac->U0 * dirac->U0 * dirac->U0);
-    call.tolerance = qic->resid;
-    call.relative_tolerance = qic->relresid;
+    call.tolerance = milcgpu_tolerance(qic->resid, MILC_PRECISION);
+    call.relative_tolerance = milcgpu_tolerance(qic->relresid, MILC_PRECISION);
     call.max_iterations = qic->max;
     call.max_restarts = qic->nrestart;
     call.source = field_of(src);

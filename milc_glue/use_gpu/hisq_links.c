@@ -144,6 +144,7 @@ static void compare_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, con
     fn_links_t *cpu_fn[MAX_NAIK], *cpu_deps;
     hisq_auxiliary_t *cpu_aux;
     void *ours[4 * MAX_NAIK + 8], *theirs[4 * MAX_NAIK + 8];
+    const milcgpu_fatlink_spec spec = hisq_spec_of(ap);
     info_t cpu_info = *info;
     int i, n = 0;
     cpu_hisq(&cpu_info, cpu_fn, &cpu_deps, &cpu_aux, ap, links, fn_deps != NULL, want_back);
@@ -160,7 +161,8 @@ static void compare_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, con
         ours[n] = a->fatback, theirs[n++] = b->fatback;
         ours[n] = a->lngback, theirs[n++] = b->lngback;
     }
-    milcgpu_judge(milcgpu_plugin_compare_links(MILCGPU_HISQ_LINKS, n, ours, theirs, seconds, cpu_info.final_sec));
+    milcgpu_judge(
+        milcgpu_plugin_compare_hisq_links(n, ours, theirs, cpu_aux->V_link, &spec, seconds, cpu_info.final_sec));
     milcgpu_there(destroy_hisq_links_milc)(ap, cpu_aux, cpu_fn, cpu_deps);
 }
 

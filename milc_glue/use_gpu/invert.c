@@ -44,13 +44,16 @@ void milcgpu_inverts_left(const char **left) {
         left[MILCGPU_MAT_INVERT] = MILCGPU_ABSENT;
 }
 
-/* odd_from_even: UML; else each parity begins with the guess. */
+/* odd_from_even: UML; else each parity begins with the guess. Nothing is asked for without a tolerance: MILC's own
+ * routines then end at once, or, for several masses, at the limit. */
 static int takes(const quark_invert_control *qic, int odd_from_even, Real mass, const imp_ferm_links_t *fn) {
+    const int asked =
+        milcgpu_tolerance(qic->resid, MILC_PRECISION) > 0 || milcgpu_tolerance(qic->relresid, MILC_PRECISION) > 0;
 #if EIGMODE == EIGCG
     if (odd_from_even)
         return 0;
 #endif
-    return fn != NULL && !(odd_from_even && mass == 0) && !(param.eigen_param.Nvecs > 0 && qic->deflate) &&
+    return asked && fn != NULL && !(odd_from_even && mass == 0) && !(param.eigen_param.Nvecs > 0 && qic->deflate) &&
            milcgpu_takes_over();
 }
 
@@ -93,7 +96,7 @@ static void compare(const milcgpu_plugin_invert_call *call, int iterations, doub
         total_iters = counted;
         one.source = milcgpu_vector_field(normal);
         one.solution = milcgpu_vector_field(dst);
-        milcgpu_judge(milcgpu_plugin_compare_invert(&one, iterations, seconds, milcgpu_vector_field(cpu_dst),
+        milcgpu_judge(milcgpu_plugin_compare_invert(&one, call->n, iterations, seconds, milcgpu_vector_field(cpu_dst),
                                                     cpu_iterations, cpu_seconds));
     }
     free(normal);

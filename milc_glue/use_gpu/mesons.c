@@ -255,10 +255,12 @@ void __wrap_laplacian_v_field(su3_vector *src, su3_matrix *t_links, int t0) {
 
 /* ---- contractions ------------------------------------------------------------------------------------------------ */
 
-/* MILC's groups and tables as a list of terms. 0: there is something that MILC's routine must do, or refuse. */
-static int list_terms(milcgpu_meson_term *terms, int groups, const int *num_corr_mom, int **corr_table,
-                      const int *p_index, const int *spin_taste_snk, const int *meson_phase, const Real *meson_factor,
-                      const int *corr_index, int fat_of[2], int *needs_ape) {
+/* MILC's groups and tables as a list of terms; milcs: NULL, or the same terms as MILC adds them, for num_corr
+ * correlators behind the others. 0: there is something that MILC's routine must do, or refuse. */
+static int list_terms(milcgpu_meson_term *terms, milcgpu_meson_term *milcs, int num_corr, int groups,
+                      const int *num_corr_mom, int **corr_table, const int *p_index, const int *spin_taste_snk,
+                      const int *meson_phase, const Real *meson_factor, const int *corr_index, int fat_of[2],
+                      int *needs_ape) {
     int g, k, n = 0;
     fat_of[0] = fat_of[1] = *needs_ape = 0;
     for (g = 0; g < groups; g++) {
@@ -277,24 +279,29 @@ static int list_terms(milcgpu_meson_term *terms, int groups, const int *num_corr
             const int c = corr_table[g][k];
             const milcgpu_meson_term term = {op, p_index[c], meson_phase[c], meson_factor[c], corr_index[c]};
             terms[n] = term;
+            if (milcs != NULL) {
+                milcs[n] = term;
+                milcs[n].factor *= milcgpu_repeats(corr_table[g], num_corr_mom[g], p_index, k);
+                milcs[n].correlator += num_corr;
+            }
         }
     }
     return 1;
 }
 
-/* sums: num_corr times nt complex numbers, zero. 1: done. */
-static int contract(double *sums, su3_vector *src1, su3_vector *src2, int no_q_momenta, int **q_momstore,
+/* sums: num_corr times nt complex numbers, zero; twice as many where as_milc: then as MILC has them. 1: done. */
+static int contract(double *sums, int as_milc, su3_vector *src1, su3_vector *src2, int no_q_momenta, int **q_momstore,
                     char **q_parity, int groups, int *num_corr_mom, int **corr_table, int *p_index,
                     imp_ferm_links_t *fn_src1, imp_ferm_links_t *fn_src2, int *spin_taste_snk, int *meson_phase,
                     Real *meson_factor, int num_corr, int *corr_index, int *r0) {
-    const int n = milcgpu_entries_of(groups, num_corr_mom);
+    const int n = milcgpu_entries_of(groups, num_corr_mom), times = as_milc ? 2 : 1;
     int fat_of[2], needs_ape, done = 0;
     milcgpu_momentum *momenta;
     milcgpu_meson_term *terms;
     momenta = (milcgpu_momentum *)milcgpu_room((no_q_momenta + 1) * sizeof *momenta, "momenta");
-    terms = (milcgpu_meson_term *)milcgpu_room((n + 1) * sizeof *terms, "terms of correlators");
-    if (list_terms(terms, groups, num_corr_mom, corr_table, p_index, spin_taste_snk, meson_phase, meson_factor,
-                   corr_index, fat_of, &needs_ape) &&
+    terms = (milcgpu_meson_term *)milcgpu_room((times * n + 1) * sizeof *terms, "terms of correlators");
+    if (list_terms(terms, as_milc ? terms + n : NULL, num_corr, groups, num_corr_mom, corr_table, p_index,
+                   spin_taste_snk, meson_phase, meson_factor, corr_index, fat_of, &needs_ape) &&
         (ape_links != NULL || !(needs_ape || fat_of[0] || fat_of[1])) && (!fat_of[0] || fn_src1 != NULL) &&
         (!fat_of[1] || fn_src2 != NULL)) {
         const void *const fat[2] = {fat_of[0] ? fn_src1->fat : NULL, fat_of[1] ? fn_src2->fat : NULL};
@@ -306,8 +313,8 @@ static int contract(double *sums, su3_vector *src1, su3_vector *src2, int no_q_m
         spec.struct_size = sizeof spec;
         memcpy(spec.origin, r0, sizeof spec.origin);
         spec.n_momenta = no_q_momenta;
-        spec.n_terms = n;
-        spec.n_correlators = num_corr;
+        spec.n_terms = times * n;
+        spec.n_correlators = times * num_corr;
         spec.momenta = momenta;
         spec.terms = terms;
         milcgpu_list_momenta(momenta, no_q_momenta, q_momstore, q_parity);
@@ -331,6 +338,8 @@ void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2
     const int num_corr = milcgpu_correlators_of(groups, num_corr_mom, corr_table, corr_index);
 #endif
     const size_t reals = 2 * (size_t)nt, numbers = num_corr * reals;
+    const int repeats = milcgpu_most_repeats(groups, num_corr_mom, corr_table, p_index);
+    const int as_milc = repeats > 1 && milcgpu_plugin_compare();
     double *sums, *theirs, seconds, cpu_seconds = 0;
     Real **rows;
     int done = 0, m;
@@ -342,15 +351,15 @@ void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2
         MILCS_OWN;
         return;
     }
-    sums = (double *)milcgpu_room(2 * numbers * sizeof(double), "correlators");
-    memset(sums, 0, 2 * numbers * sizeof(double));
-    theirs = sums + numbers;
+    sums = (double *)milcgpu_room((2 + as_milc) * numbers * sizeof(double), "correlators");
+    memset(sums, 0, (2 + as_milc) * numbers * sizeof(double));
+    theirs = sums + (1 + as_milc) * numbers;
     rows = (Real **)milcgpu_room(num_corr * sizeof *rows, "correlators");
     for (m = 0; m < num_corr; m++)
         rows[m] = (Real *)prop[m];
     seconds = -milcgpu_plugin_seconds();
-    done = contract(sums, src1, src2, no_q_momenta, q_momstore, q_parity, groups, num_corr_mom, corr_table, p_index,
-                    fn_src1, fn_src2, spin_taste_snk, meson_phase, meson_factor, num_corr, corr_index, r0);
+    done = contract(sums, as_milc, src1, src2, no_q_momenta, q_momstore, q_parity, groups, num_corr_mom, corr_table,
+                    p_index, fn_src1, fn_src2, spin_taste_snk, meson_phase, meson_factor, num_corr, corr_index, r0);
     seconds += milcgpu_plugin_seconds();
     if (!done || milcgpu_plugin_compare()) {
         milcgpu_rows_before(rows, num_corr, reals, theirs);
@@ -363,8 +372,8 @@ void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2
         if (MILCGPU_IS_MASTER)
             g_vecdoublesum(theirs, numbers);
         milcgpu_judge(milcgpu_plugin_compare_correlators(
-            MILCGPU_MESON_CONT, 6, num_corr * nt, sums, theirs, src1, src2,
-            milcgpu_largest_factor(groups, num_corr_mom, corr_table, meson_factor), seconds, cpu_seconds));
+            MILCGPU_MESON_CONT, 6, num_corr * nt, as_milc ? sums + numbers : sums, theirs, src1, src2,
+            milcgpu_largest_factor(groups, num_corr_mom, corr_table, meson_factor), repeats, seconds, cpu_seconds));
     }
     if (done && (!MILCGPU_IS_MASTER || this_node == 0)) /* the sums are of all ranks */
         milcgpu_add_to_rows(rows, num_corr, reals, sums);

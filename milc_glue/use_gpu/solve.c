@@ -54,7 +54,8 @@ su3_vector *milcgpu_copy_of(const su3_vector *f) {
 
 /* MILC tests the relative residual, which is a square root, against relresid squared. */
 static double relative_limit(const quark_invert_control *qic) {
-    return qic->relresid > 0 ? (double)qic->relresid * qic->relresid : 0;
+    const double asked = milcgpu_tolerance(qic->relresid, MILC_PRECISION);
+    return asked * asked;
 }
 
 milcgpu_plugin_solve_call milcgpu_solve_call(milcgpu_routine routine, milcgpu_field source, milcgpu_field solution,
@@ -64,7 +65,7 @@ milcgpu_plugin_solve_call milcgpu_solve_call(milcgpu_routine routine, milcgpu_fi
     call.lng = fn->lng;
     call.parity = qic->parity;
     call.mass = mass;
-    call.tolerance = qic->resid;
+    call.tolerance = milcgpu_tolerance(qic->resid, MILC_PRECISION);
     call.relative_tolerance = relative_limit(qic);
     call.max_iterations = qic->max;
     call.max_restarts = qic->nrestart;
@@ -89,7 +90,7 @@ void milcgpu_account(const milcgpu_solve_report *report, quark_invert_control *q
 
 /* Of the sources of a block, the i-th. */
 static void keep_worse(int i, const quark_invert_control *one, quark_invert_control *qic) {
-    if (i == 0 || !(one->final_rsq <= qic->final_rsq))
+    if (i == 0 || (qic->final_rsq == qic->final_rsq && !(one->final_rsq <= qic->final_rsq))) /* NaN is the worst */
         *qic = *one;
 }
 
@@ -99,6 +100,8 @@ int milcgpu_account_block(int n, const milcgpu_solve_report *reports, quark_inve
     for (i = 0; i < n; i++) {
         quark_invert_control one = asked;
         milcgpu_account(&reports[i], &one, seconds / n);
+        if (n > 1) /* they may share a Krylov space, which does not restart as MILC does */
+            one.converged = reports[i].status == MILCGPU_OK;
         iterations += reports[i].iterations;
         keep_worse(i, &one, qic);
     }
@@ -122,14 +125,15 @@ static int links_made_again(void) {
 }
 
 /* cpu_dest: the guess, and then MILC's solution of what `qic` asks. */
-static void compare_solve(const milcgpu_plugin_solve_call *call, int iterations, double seconds, su3_vector *src,
-                          su3_vector *cpu_dest, quark_invert_control qic, Real mass, imp_ferm_links_t *fn) {
+static void compare_solve(const milcgpu_plugin_solve_call *call, int sources, int iterations, double seconds,
+                          su3_vector *src, su3_vector *cpu_dest, quark_invert_control qic, Real mass,
+                          imp_ferm_links_t *fn) {
     const int counted = total_iters;
     double cpu_seconds = -milcgpu_plugin_seconds();
     const int cpu_iterations = cpu_solve(call->routine, src, cpu_dest, &qic, mass, fn);
     cpu_seconds += milcgpu_plugin_seconds();
     total_iters = counted;
-    milcgpu_judge(milcgpu_plugin_compare_solve(call, iterations, seconds, milcgpu_vector_field(cpu_dest),
+    milcgpu_judge(milcgpu_plugin_compare_solve(call, sources, iterations, seconds, milcgpu_vector_field(cpu_dest),
                                                cpu_iterations, cpu_seconds));
 }
 
@@ -150,7 +154,7 @@ static int solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, qua
     seconds += milcgpu_plugin_seconds();
     milcgpu_account(&report, qic, seconds);
     if (cpu_dest != NULL)
-        compare_solve(&call, report.iterations, seconds, src, cpu_dest, *qic, mass, fn);
+        compare_solve(&call, 1, report.iterations, seconds, src, cpu_dest, *qic, mass, fn);
     free(cpu_dest);
     return report.iterations;
 }
@@ -195,7 +199,7 @@ int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **
             iterations += cpu_solve(MILCGPU_KS_CONGRAD_BLOCK, src[i], dest[i], &one, mass, fn);
             keep_worse(i, &one, qic);
         } else if (cpu_dest[i] != NULL)
-            compare_solve(&calls[i], reports[i].iterations, seconds / nsrc, src[i], cpu_dest[i], asked, mass, fn);
+            compare_solve(&calls[i], nsrc, reports[i].iterations, seconds / nsrc, src[i], cpu_dest[i], asked, mass, fn);
         free(cpu_dest[i]);
     }
     return iterations;
@@ -304,8 +308,8 @@ static int multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_of
     int j, low = 0, stopped; /* by the limit */
     for (j = 0; j < num_offsets; j++) {
         offsets[j] = ksp[j].offset;
-        tolerances[j] = qic[0].resid; /* MILC stops when either test is met */
-        relative_tolerances[j] = qic[0].resid > 0 ? 0 : relative_limit(qic);
+        tolerances[j] = milcgpu_tolerance(qic[0].resid, MILC_PRECISION); /* MILC stops when either test is met */
+        relative_tolerances[j] = tolerances[j] > 0 ? 0 : relative_limit(qic);
         solutions[j] = milcgpu_vector_field(psim[j]);
         if (ksp[j].offset < ksp[low].offset)
             low = j;

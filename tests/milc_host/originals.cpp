@@ -29,6 +29,11 @@ void report_status(quark_invert_control *) {}
 
 int ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
                           imp_ferm_links_t *fn) {
+    if (qic->resid * qic->resid <= 0 && qic->relresid * qic->relresid <= 0) { // MILC tests these squares
+        qic->final_iters = qic->converged = 1;
+        ++total_iters;
+        return 1;
+    }
     const auto result = reference::conjugate_gradient(here(), gauge(get_fatlinks(fn)), gauge(get_lnglinks(fn)), mass,
                                                       qic->parity == EVEN ? 0 : 1, fermion(src), fermion(dest),
                                                       qic->resid, qic->max * qic->nrestart);

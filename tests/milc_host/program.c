@@ -36,6 +36,7 @@ void trajectory(const char *fault, const char *at);
 void try_set_up(const char *broken);
 void try_lattice_file(const char *name, const char *what);
 void try_measurements(fn_links_t *fn);
+void try_compared(fn_links_t *fn);
 void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault);
 void try_clover(const char *fault);
 void try_dirac(const char *fault);
@@ -160,7 +161,7 @@ static void try_site_solve(fn_links_t *fn) {
     __real_ks_congrad_parity_cpu(src, x, &other, mass, fn);
     for (i = 0; i < sites_on_node; i++) {
         const double d = difference(&lattice[i].xxx, &x[i], 6);
-        worst = d > worst ? d : worst;
+        worst = d <= worst || worst != worst ? worst : d;
         check(lattice[i].other[0] == (double)i && lattice[i].other[6] == (double)i, "what else a site holds", i);
     }
     check(worst < 10 * allowed(mass), "solution in the sites", worst);
@@ -663,8 +664,8 @@ static void waiting(const char *fault) {
     drop_sets(&milcs, &hisq);
 }
 
-/* inverts.c or measurements.c, with links of their own. */
-static void alone(int inverts, const char *fault) {
+/* inverts.c, measurements.c or compared.c, with links of their own. */
+static void alone(const char *what, const char *fault) {
     ks_action_paths asqtad;
     ks_action_paths_hisq hisq;
     info_t info = {0};
@@ -675,7 +676,7 @@ static void alone(int inverts, const char *fault) {
     links = create_G_from_site();
     __real_load_fn_links_cpu(&info, fn, &asqtad, links, 0);
     free(links);
-    if (inverts) {
+    if (strcmp(what, "inverts") == 0) {
         fn_links_t *const other = create_fn_links();
         fill_gauge_field(401);
         links = create_G_from_site();
@@ -684,7 +685,7 @@ static void alone(int inverts, const char *fault) {
         destroy_fn_links(other);
         free(links);
     } else
-        try_measurements(fn);
+        (strcmp(what, "compared") == 0 ? try_compared : try_measurements)(fn);
     destroy_fn_links(fn);
 }
 
@@ -782,8 +783,8 @@ int main(int argc, char **argv) {
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }
-    if (strcmp(fault, "inverts") == 0 || strcmp(fault, "measurements") == 0) {
-        alone(strcmp(fault, "inverts") == 0, argc > 2 ? argv[2] : "none");
+    if (strcmp(fault, "inverts") == 0 || strcmp(fault, "measurements") == 0 || strcmp(fault, "compared") == 0) {
+        alone(fault, argc > 2 ? argv[2] : "none");
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }
