@@ -58,11 +58,6 @@ void milcgpu_end_of_run(void) {
     milcgpu_stop_all_ranks();
 }
 
-void milcgpu_need_vectors(void) {
-    if (!milcgpu_plugin_vectors_need())
-        milcgpu_end_of_run();
-}
-
 typedef struct {
     const int *extent, *origin;
     int *map;
