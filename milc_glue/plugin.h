@@ -203,6 +203,9 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                          const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w, int alone,
                          milcgpu_fatlink_report *report);
 
+/* No fermion links are on the device alone any more: their fields are being filled, or are gone. */
+void milcgpu_plugin_forget_alone(void);
+
 /* back(x, mu) = links(x - hops mu, mu)^dag, by all threads of the host. */
 void milcgpu_plugin_back_links(const void *links, int hops, void *back);
 /* to[4 * site + dir] = the links of all sites, found `pitch` bytes apart from `first` on, by all threads. */
@@ -266,6 +269,13 @@ int milcgpu_plugin_has_links(const void *links);
  * routine that needs it, for the table at exit. */
 int milcgpu_plugin_host_needs(int what, const char *who);
 void milcgpu_plugin_host_wrote(int what); /* a routine of MILC's, or may have */
+
+/* The version of the gauge links; and whether they have been written since they had this one, by the device, or by the
+ * host as far as that was announced or seen. */
+unsigned long milcgpu_plugin_links_version(void);
+int milcgpu_plugin_links_changed(unsigned long since);
+/* to[4 * site + dir] = the device's gauge links, with phases. 0: that failed, which was said. */
+int milcgpu_plugin_save_links(void *to);
 
 /* The device has MILC's gauge links now. 0: it has not, which is said where they are needed. */
 int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice);

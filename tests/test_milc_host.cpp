@@ -725,6 +725,28 @@ TEST_CASE("milc_host: NaN in the gauge field is said once a routine, with what h
     CHECK(r.says("milcgpu: imp_gauge_force: the same in 1 more call\n"));
 }
 
+TEST_CASE("milc_host: every order of two routines of molecular dynamics, by the device and by MILC", "[milc_host]") {
+    const std::string backend = backend_settings().back();
+    for (const char *program : {"asqtad-P2", "hisq-P2"}) {
+        const Run &own = own_trajectory(program, "orders");
+        // In a trajectory of ks_imp_rhmc, and as ks_imp_dyn has it.
+        for (const char *kind : {"orders rhmc", "orders dyn"}) {
+            const Run r = run(program, backend + " MILCGPU_RESIDENT=nan", kind);
+            INFO(program << " " << kind << "\n" << r.output);
+            CHECK(r.status == 0);
+            CHECK(worst_difference(r, own) <= tolerance(program));
+            for (const char *routine : {"update_u", "imp_gauge_force", "eo_fermion_force", "reunitarize_ks",
+                                        "imp_gauge_action", "ks_multicg_offset_field", "dslash_fn_field"})
+                CHECK((r.calls(routine).first > 0 || r.calls(routine).second > 0));
+        }
+    }
+    // Links that MILC still has, of a gauge field that was written without a word.
+    const Run written = run("hisq-P2", backend + " MILCGPU_RESIDENT=nan", "orders write");
+    INFO(written.output);
+    CHECK(written.status == 1);
+    CHECK(written.says("the gauge field that they were made of has been written on the host since"));
+}
+
 TEST_CASE("milc_host: molecular dynamics compared with MILC's own", "[milc_host]") {
     for (const std::string &backend : backend_settings())
         for (const char *program : programs) {

@@ -89,6 +89,29 @@ int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice) {
     });
 }
 
+unsigned long milcgpu_plugin_links_version(void) {
+    return plugin().gauge != nullptr ? plugin().gauge->links_version() : 0;
+}
+
+int milcgpu_plugin_links_changed(unsigned long since) {
+    return plugin().gauge != nullptr && plugin().gauge->links_changed(since);
+}
+
+int milcgpu_plugin_save_links(void *to) {
+    return done_by(MILCGPU_GATHER_LINKS, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[MILCGPU_GATHER_LINKS];
+        const Stopwatch watch(account.seconds);
+        const milcgpu_status status = p.gauge->save_links(to);
+        if (status != MILCGPU_OK) {
+            p.report_failure(MILCGPU_GATHER_LINKS, status);
+            return false;
+        }
+        account.to_host += p.sites * p.bytes_of(72);
+        return true;
+    });
+}
+
 int milcgpu_plugin_update_links(const milcgpu_plugin_lattice *lattice, double eps, int order) {
     return on_gauge(MILCGPU_UPDATE_U, lattice, MILCGPU_LINKS | MILCGPU_MOMENTA, MILCGPU_LINKS,
                     [&](milcgpu_gauge *gauge, RoutineAccount &account) {

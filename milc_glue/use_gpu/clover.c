@@ -45,7 +45,7 @@ int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_i
     milcgpu_solve_report report;
     wilson_vector *source = NULL, *theirs = NULL;
     double seconds;
-    milcgpu_md_need(MILCGPU_LINKS, "bicgilu_cl_field");
+    milcgpu_need(MILCGPU_LINKS, "bicgilu_cl_field");
     if (dirac->Kappa == 0 || !milcgpu_takes_over())
         return milcgpu_original(bicgilu_cl_field_cpu)(src, dest, qic, parameters);
     if (milcgpu_plugin_compare()) {
@@ -113,7 +113,7 @@ static double own_dslash(wilson_vector *src, wilson_vector *dest, int isign, int
 void __wrap_dslash_w_field(wilson_vector *src, wilson_vector *dest, int isign, int parity) {
     wilson_vector *source = NULL, *theirs = NULL;
     double seconds;
-    milcgpu_md_need(MILCGPU_LINKS, "dslash_w_field");
+    milcgpu_need(MILCGPU_LINKS, "dslash_w_field");
     if (!milcgpu_takes_over() || !milcgpu_plugin_takes_dslash()) {
         milcgpu_original(dslash_w_field)(src, dest, isign, parity);
         return;

@@ -10,6 +10,9 @@ void __real_eo_fermion_force_twoterms_site(Real, Real, Real, field_offset, field
 void __real_eo_fermion_force_twoterms_site_cpu(Real, Real, Real, field_offset, field_offset, int,
                                                fermion_links_t *) MILCGPU_ORIGINAL;
 
+/* MILC's own reads all there is. */
+#define READS (MILCGPU_BOTH | MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS)
+
 static const char *own_force(void) {
     const char *why = milcgpu_own_links();
 #if FERM_ACTION == HISQ
@@ -120,12 +123,7 @@ void __wrap_eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, i
     free(weights);
     free(x);
     if (!done) {
-        milcgpu_need_fields();
-        milcgpu_begin_own(MILCGPU_FERMION_FORCE, MILCGPU_BOTH, "eo_fermion_force_multi");
-#if FERM_ACTION == HISQ
-        /* Not filled where the links were made from the device's. */
-        milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), get_hisq_auxiliary(fl)->U_link);
-#endif
+        milcgpu_begin_own(MILCGPU_FERMION_FORCE, READS, "eo_fermion_force_multi");
         milcgpu_original(eo_fermion_force_multi)(eps, residues, xxx, nterms, prec, fl);
         milcgpu_end_own(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA);
         return;
@@ -180,7 +178,7 @@ void __wrap_eo_fermion_force_oneterm_site(Real eps, Real weight, field_offset x_
     const double weights[1] = {weight};
     double seconds = 0;
     if (!site_force(eps, 1, weights, &x_off, fl, &seconds)) {
-        milcgpu_begin_own(MILCGPU_FERMION_FORCE, MILCGPU_BOTH, "eo_fermion_force_oneterm_site");
+        milcgpu_begin_own(MILCGPU_FERMION_FORCE, READS, "eo_fermion_force_oneterm_site");
         milcgpu_original(eo_fermion_force_oneterm_site)(eps, weight, x_off, prec, fl);
         milcgpu_end_own(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA);
     } else if (milcgpu_finish(MILCGPU_MOMENTA, "eo_fermion_force_oneterm_site")) {
@@ -198,7 +196,7 @@ static void two_terms_by(two_terms original, Real eps, Real w1, Real w2, field_o
     const field_offset x[2] = {x1, x2};
     double seconds = 0;
     if (!site_force(eps, 2, weights, x, fl, &seconds)) {
-        milcgpu_begin_own(MILCGPU_FERMION_FORCE, MILCGPU_BOTH, "eo_fermion_force_twoterms_site");
+        milcgpu_begin_own(MILCGPU_FERMION_FORCE, READS, "eo_fermion_force_twoterms_site");
         original(eps, w1, w2, x1, x2, prec, fl);
         milcgpu_end_own(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA);
     } else if (milcgpu_finish(MILCGPU_MOMENTA, "eo_fermion_force_twoterms_site")) {

@@ -35,7 +35,7 @@ void __wrap_gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real g
     milcgpu_gauge_fix_report report;
     su3_matrix *before = NULL;
     double seconds;
-    milcgpu_md_need(MILCGPU_LINKS, "gaugefix");
+    milcgpu_need(MILCGPU_LINKS | MILCGPU_FERMION_LINKS, "gaugefix");
     if (!milcgpu_takes_over() || max_gauge_iter <= 0 || relax_boost < 1) {
         milcgpu_original(gaugefix)(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol);
         return;
@@ -87,7 +87,7 @@ su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
     su3_matrix *smeared;
     uint64_t not_converged = 0;
     double seconds = -milcgpu_plugin_seconds();
-    milcgpu_md_need(MILCGPU_LINKS, "ape_smear_4D");
+    milcgpu_need(MILCGPU_LINKS, "ape_smear_4D");
     if (iters < 0 || staple_weight < 0 || !milcgpu_takes_over())
         return milcgpu_original(ape_smear_4D)(staple_weight, iters);
     memset(&spec, 0, sizeof spec);

@@ -87,27 +87,18 @@ const char *milcgpu_own_links(void);
 const char *milcgpu_own_hisq_links(int umethod, int ugroup);
 const char *milcgpu_own_hisq_force(int umethod, int ugroup);
 
-/* The links or momenta in the sites (MILCGPU_LINKS, MILCGPU_MOMENTA) are the newest when this returns; ends the run
- * where they are lost. who: the routine that reads them. */
-void milcgpu_md_need(int what, const char *who);
+/* Fields of MILC's that may be old, or not filled, because the device has them: links and momenta of the sites
+ * (MILCGPU_LINKS, MILCGPU_MOMENTA), and these. */
+enum { MILCGPU_SOLUTIONS = 4, MILCGPU_FERMION_LINKS = 8 };
 
-/* The same of solutions that may be on the device alone, and of fermion links that may be. fill_links: 1 where there
- * were some. */
-void milcgpu_need_vectors(void);
+/* MILC's copies of `fields` are the newest when this returns; ends the run where they are lost. who: what reads them.
+ * Whatever is to change the gauge field needs MILCGPU_FERMION_LINKS first: those that MILC still has, and that are not
+ * filled, are made of it as it is. */
+void milcgpu_need(int fields, const char *who);
+void milcgpu_need_sites(int fields, const char *who); /* of these, links and momenta */
+
+/* Fills the fermion links that are deferred (links.h). 1: there were some. */
 int milcgpu_fill_links(void);
-/* The same of links that wait for somebody to read them (links.h). */
-int milcgpu_fill_waiting(void);
-static inline void milcgpu_need_fields(void) {
-    milcgpu_need_vectors();
-    milcgpu_fill_links();
-    milcgpu_fill_waiting();
-}
-
-/* Whether links that are made now are for the device alone; whether there are such links; their fields are filled from
- * the gauge field `links`. */
-int milcgpu_md_links_alone(void);
-int milcgpu_links_unfilled(void);
-void milcgpu_fill_links_from(su3_matrix *links);
 
 /* While MILC makes its fermion links from the sites, the gauge links need no copy on the host, because the device has
  * them: milcgpu_md_lends(room) says so of a field that is left as it is, milcgpu_md_lent(links) recognises it, and
@@ -115,6 +106,12 @@ void milcgpu_fill_links_from(su3_matrix *links);
 int milcgpu_md_lends(su3_matrix *room);
 int milcgpu_md_lent(const su3_matrix *links);
 void milcgpu_md_fill(su3_matrix *links);
+
+/* Whether links that are made now may be deferred until the gauge field changes; and that gauge field, with phases in,
+ * for them to be made again: a field to be freed. */
+int milcgpu_md_defers(void);
+su3_matrix *milcgpu_md_gauge_again(void);
+void milcgpu_md_gauge_done(su3_matrix *links);
 #endif
 
 /* Says that MILC cannot go on, and ends the run. As milcgpu_judge, called by all ranks. */

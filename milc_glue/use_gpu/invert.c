@@ -123,7 +123,7 @@ static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_contro
     call.sources = sources;
     call.solutions = solutions;
     done = milcgpu_plugin_invert(&call, even, odd) ||
-           (milcgpu_fill_waiting() && milcgpu_takes_over() && milcgpu_plugin_invert(&call, even, odd));
+           (milcgpu_fill_links() && milcgpu_takes_over() && milcgpu_plugin_invert(&call, even, odd));
     seconds += milcgpu_plugin_seconds();
     if (done) {
         int even_iterations;
@@ -199,14 +199,14 @@ void __wrap_ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_
     su3_vector *cpu_dst;
     double seconds, cpu_seconds;
     if (fn == NULL || parity != EVENANDODD || !milcgpu_takes_over() || !milcgpu_plugin_takes_dslash()) {
-        milcgpu_need_vectors();
+        milcgpu_need(MILCGPU_SOLUTIONS, "mat_invert");
         milcgpu_original(ks_dirac_adj_op_inplace)(dst, mass, parity, fn);
         return;
     }
     cpu_dst = milcgpu_plugin_compare() ? milcgpu_copy_of(dst) : NULL;
     seconds = -milcgpu_plugin_seconds();
     if (!milcgpu_plugin_adjoint(fn->fat, fn->lng, mass, milcgpu_vector_field(dst))) {
-        milcgpu_need_vectors();
+        milcgpu_need(MILCGPU_SOLUTIONS, "mat_invert");
         milcgpu_original(ks_dirac_adj_op_inplace)(dst, mass, parity, fn);
     } else if (cpu_dst != NULL) {
         seconds += milcgpu_plugin_seconds();
@@ -260,7 +260,7 @@ int __wrap_mat_invert_multi(su3_vector *src, su3_vector **dst, ks_param *ksp, in
         milcgpu_plugin_vectors_begin(num_masses, 1);
     iterations = milcgpu_original(mat_invert_multi)(src, dst, ksp, num_masses, qic, fn_multi);
     if (stay) {
-        milcgpu_need_vectors();
+        milcgpu_need(MILCGPU_SOLUTIONS, "mat_invert");
         if (milcgpu_plugin_vectors_end()) { /* the device was lost, and solutions with it */
             total_iters = counted;
             iterations = milcgpu_original(mat_invert_multi)(src, dst, ksp, num_masses, qic, fn_multi);

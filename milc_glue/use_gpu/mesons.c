@@ -55,8 +55,7 @@ void milcgpu_mesons_left(const char **left) {
 
 /* The fermion links have few readers here, which ask for them. */
 static int takes(void) {
-    milcgpu_need_vectors();
-    milcgpu_fill_links();
+    milcgpu_need(MILCGPU_SOLUTIONS, "measurements");
     return milcgpu_takes_over();
 }
 
@@ -131,7 +130,7 @@ static void operator_by(int with_fn, imp_ferm_links_t *fn, int index, int *r0, s
     if (!fat)
         phases_into_ape_links(r0);
     else
-        milcgpu_fill_waiting();
+        milcgpu_fill_links();
     done = milcgpu_plugin_spin_taste(ape_links, ape_links_have_phases(), fat ? fn->fat : NULL, fat ? fn->lng : NULL,
                                      index, r0, milcgpu_vector_field(src), milcgpu_vector_field(dest));
     seconds += milcgpu_plugin_seconds();
@@ -308,7 +307,7 @@ static int contract(double *sums, int as_milc, su3_vector *src1, su3_vector *src
         const void *const lng[2] = {fat_of[0] ? fn_src1->lng : NULL, fat_of[1] ? fn_src2->lng : NULL};
         milcgpu_meson_spec spec;
         if (fat_of[0] || fat_of[1])
-            milcgpu_fill_waiting();
+            milcgpu_fill_links();
         memset(&spec, 0, sizeof spec);
         spec.struct_size = sizeof spec;
         memcpy(spec.origin, r0, sizeof spec.origin);

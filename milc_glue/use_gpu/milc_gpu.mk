@@ -30,7 +30,8 @@ milcgpu_wrapped_always := initialize_machine normal_exit check_unitarity reunita
   $(milcgpu_wrapped_c) make_nn_gathers make_gather initialize_site_prn_from_seed restore_serial
 milcgpu_wrapped := ks_congrad_parity_cpu ks_congrad_block_parity_cpu ks_congrad_site ks_congrad ks_multicg_offset_field_cpu \
   dslash_fn_field load_fn_links_cpu load_fatlinks_cpu load_lnglinks create_hisq_links_milc create_G_from_site \
-  fermion_links_want_aux get_fatlinks get_lnglinks get_fatbacklinks get_lngbacklinks destroy_fn_links boundary_twist_fn \
+  fermion_links_want_aux get_hisq_auxiliary destroy_hisq_auxiliary_t \
+  get_fatlinks get_lnglinks get_fatbacklinks get_lngbacklinks destroy_fn_links boundary_twist_fn \
   $(milcgpu_wrapped_always) gaugefix ape_smear_4D bicgilu_cl_field_cpu bicgilu_w_field dslash_w_field \
   meson_cont_mom meson_open_mom
 # Of wilson_flow.
@@ -41,7 +42,7 @@ milcgpu_wrapped_hyp := load_hyp_links $(milcgpu_wrapped_always)
 milcgpu_wrapped_md := update_u imp_gauge_force_ks imp_gauge_force eo_fermion_force_multi eo_fermion_force_oneterm_site \
   eo_fermion_force_twoterms_site eo_fermion_force_twoterms_site_cpu reunitarize_ks imp_gauge_action d_plaquette rephase \
   gauge_field_copy ranmom reload_lattice d_action_rhmc d_action update update_h ks_rateval \
-  restore_fermion_links_from_site get_fm_links
+  restore_fermion_links_from_site
 # Of programs with sets of propagators (propagators.c compiles).
 milcgpu_wrapped_sets := solve_ksprop
 # Of programs that measure with smeared links (mesons_probe.c compiles).

@@ -108,10 +108,13 @@ int milcgpu_account_block(int n, const milcgpu_solve_report *reports, quark_inve
     return iterations;
 }
 
+/* For MILC's own routines. */
+static void need_fields(void) { milcgpu_need(MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS, "a solver of MILC's"); }
+
 static int cpu_solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
                      imp_ferm_links_t *fn) {
     int iterations;
-    milcgpu_need_fields();
+    need_fields();
     milcgpu_plugin_original(routine, 1);
     iterations = milcgpu_original(ks_congrad_parity_cpu)(src, dest, qic, mass, fn);
     milcgpu_plugin_original(routine, 0);
@@ -119,10 +122,7 @@ static int cpu_solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest,
 }
 
 /* After a failure: links that only the device had, and may have no more. 1: it can be tried again with MILC's. */
-static int links_made_again(void) {
-    const int filled = milcgpu_fill_links();
-    return (milcgpu_fill_waiting() || filled) && milcgpu_takes_over();
-}
+static int links_made_again(void) { return milcgpu_fill_links() && milcgpu_takes_over(); }
 
 /* cpu_dest: the guess, and then MILC's solution of what `qic` asks. */
 static void compare_solve(const milcgpu_plugin_solve_call *call, int sources, int iterations, double seconds,
@@ -162,7 +162,7 @@ static int solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, qua
 int __wrap_ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
                                  imp_ferm_links_t *fn) {
     if (fn == NULL || !milcgpu_takes_over()) {
-        milcgpu_need_fields();
+        need_fields();
         return milcgpu_original(ks_congrad_parity_cpu)(src, dest, qic, mass, fn);
     }
     return solve(MILCGPU_KS_CONGRAD, src, dest, qic, mass, fn);
@@ -179,7 +179,7 @@ int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **
     int i, iterations = 0, done = nsrc > 0 && (asked.parity == EVEN || asked.parity == ODD);
     double seconds;
     if (fn == NULL || !milcgpu_takes_over()) {
-        milcgpu_need_fields();
+        need_fields();
         return milcgpu_original(ks_congrad_block_parity_cpu)(nsrc, src, dest, qic, mass, fn);
     }
     for (i = 0; i < nsrc; i++) {
@@ -260,7 +260,7 @@ int __wrap_ks_congrad(field_offset src, field_offset dest, Real mass, int niter,
 static int cpu_multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_offsets, quark_invert_control *qic,
                        imp_ferm_links_t *fn) {
     int iterations;
-    milcgpu_need_fields();
+    need_fields();
     milcgpu_plugin_original(MILCGPU_KS_MULTICG, 1);
     iterations = milcgpu_original(ks_multicg_offset_field_cpu)(src, psim, ksp, num_offsets, qic, fn);
     milcgpu_plugin_original(MILCGPU_KS_MULTICG, 0);
@@ -360,7 +360,7 @@ int __wrap_ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_pa
     for (j = 0; possible && j < num_offsets; j++)
         possible = ksp[j].offset > 0;
     if (!possible || !milcgpu_takes_over()) {
-        milcgpu_need_fields();
+        need_fields();
         return milcgpu_original(ks_multicg_offset_field_cpu)(src, psim, ksp, num_offsets, qic, fn);
     }
     since = milcgpu_plugin_seconds();
@@ -376,7 +376,7 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
     double seconds;
     if (fn == NULL || !milcgpu_takes_over() || !milcgpu_plugin_takes_dslash() ||
         (parity == EVENANDODD && src == dest)) {
-        milcgpu_need_fields();
+        need_fields();
         milcgpu_original(dslash_fn_field)(src, dest, parity, fn);
         return;
     }
@@ -404,7 +404,7 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
                 milcgpu_plugin_dslash(fn->fat, fn->lng, p, milcgpu_vector_field(src), milcgpu_vector_field(dest)))
                 parities &= ~p;
     if (parities) { /* what the device did not do */
-        milcgpu_need_fields();
+        need_fields();
         milcgpu_plugin_original(MILCGPU_DSLASH, 1);
         milcgpu_original(dslash_fn_field)(src, dest, parities, fn);
         milcgpu_plugin_original(MILCGPU_DSLASH, 0);

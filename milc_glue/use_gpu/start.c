@@ -67,11 +67,6 @@ void milcgpu_end_without(const char *routine) {
     milcgpu_stop_all_ranks();
 }
 
-void milcgpu_need_vectors(void) {
-    if (!milcgpu_plugin_vectors_need())
-        milcgpu_end_of_run();
-}
-
 typedef struct {
     const int *extent, *origin;
     int *map;

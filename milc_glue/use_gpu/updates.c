@@ -59,9 +59,10 @@ void __wrap_update_u(Real eps) {
     const int order = milcgpu_exponential_order();
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     double seconds = -milcgpu_plugin_seconds();
+    invalidate_fermion_links(fn_links);
+    milcgpu_need(MILCGPU_FERMION_LINKS, "update_u"); /* of others */
     if (milcgpu_md_takes(MILCGPU_UPDATE_U, order != 0, UNKNOWN_ORDER, "update_u") &&
         milcgpu_plugin_update_links(&sites, eps, order)) {
-        invalidate_fermion_links(fn_links);
         seconds += milcgpu_plugin_seconds();
 #ifdef GFTIME
         if (order == 8)
@@ -122,6 +123,7 @@ void __wrap_reunitarize_ks(void) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     milcgpu_reunitarize_report report;
     double seconds = -milcgpu_plugin_seconds();
+    milcgpu_need(MILCGPU_FERMION_LINKS, "reunitarize_ks");
     if (milcgpu_md_takes(MILCGPU_REUNITARIZE, 1, NULL, "reunitarize_ks") &&
         milcgpu_plugin_reunitarize(&sites, 0, &report) && !milcgpu_plugin_agreed(report.failed != 0)) {
         seconds += milcgpu_plugin_seconds();
@@ -174,6 +176,6 @@ void __wrap_d_plaquette(double *space, double *time) {
         }
         return;
     }
-    milcgpu_md_need(MILCGPU_LINKS, "d_plaquette");
+    milcgpu_need(MILCGPU_LINKS, "d_plaquette");
     milcgpu_original(d_plaquette)(space, time);
 }

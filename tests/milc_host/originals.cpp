@@ -216,11 +216,17 @@ void create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps,
     }
 }
 
-void destroy_hisq_links_milc(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t **fn, fn_links_t *fn_deps) {
+void destroy_hisq_auxiliary_t(hisq_auxiliary_t *aux) {
+    if (aux == nullptr)
+        return;
     std::free(aux->U_link);
     std::free(aux->V_link);
     std::free(aux->Y_unitlink);
     std::free(aux);
+}
+
+void destroy_hisq_links_milc(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t **fn, fn_links_t *fn_deps) {
+    destroy_hisq_auxiliary_t(aux);
     for (int k = 0; k < ap->n_naiks; ++k)
         destroy_fn_links(fn[k]);
     destroy_fn_links(fn_deps);

@@ -15,6 +15,7 @@
  *   program measurements: measurements.c alone
  *   program gauge: gauge fixing and APE smearing alone
  *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
+ *   program orders [rhmc, dyn, write]: every order of two of its routines, in orders.c
  */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "../generic_ks/generic_ks_includes.h"
@@ -33,6 +34,7 @@ void fill_gauge_field(unsigned long seed);
 void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
 void inject(const char *fault);
 void trajectory(const char *fault, const char *at);
+void orders(const char *what);
 void try_set_up(const char *broken);
 void try_lattice_file(const char *name, const char *what);
 void try_measurements(fn_links_t *fn);
@@ -760,6 +762,10 @@ int main(int argc, char **argv) {
     ks_action_paths_hisq hisq;
     int step;
     initialize_machine(&argc, &argv);
+    if (strcmp(fault, "orders") == 0) {
+        orders(argc > 2 ? argv[2] : "rhmc");
+        normal_exit(0);
+    }
     if (strcmp(fault, "trajectory") == 0) {
         trajectory(argc > 2 ? argv[2] : "none", argc > 3 ? argv[3] : "");
         normal_exit(0);
