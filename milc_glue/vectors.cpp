@@ -225,9 +225,6 @@ milcgpu_status milcgpu_vectors_sum(milcgpu_vectors *vectors, int first, int coun
                 refuse(format("count is %d: at least 1", count));
             need_filled(v, first, count, on);
             require(weights, "milcgpu_vectors_sum", "weights");
-            for (int k = 0; k < count; ++k)
-                if (!std::isfinite(weights[k]))
-                    refuse(format("weights[%d] is %g: must be finite", k, weights[k]));
             host = host_field(to, 6, "to");
         };
         agreed(*v.context, "milcgpu_vectors_sum", look, [&] {

@@ -361,7 +361,7 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
             CHECK(says("4 m^2 must be finite"));
         }
         how.mass = 0.2;
-        CHECK(milcgpu_vectors_sum(w.vectors, 0, 1, &not_a_number, MILCGPU_EVEN, &x) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_vectors_sum(w.vectors, 0, 1, &not_a_number, MILCGPU_EVEN, &x) == MILCGPU_NAN_OR_INF);
         milcgpu_fatlink_spec hisq;
         milcgpu_hisq_spec(&hisq);
         hisq.eps_naik = not_a_number;
