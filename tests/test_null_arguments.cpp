@@ -88,12 +88,14 @@ struct World {
     milcgpu_meson_links *meson = nullptr;
     milcgpu_vectors *vectors = nullptr;
     milcgpu_gauge *gauge = nullptr, *copy = nullptr;
-    std::vector<double> u, colour, dirac, sites, momenta;
-    milcgpu_field links, b, psi, numbers, h;
+    std::vector<double> u, without_phases, colour, dirac, sites, momenta;
+    milcgpu_field links, plain, b, psi, numbers, h; // links: with phases
     explicit World(milcgpu::Backend backend) : session(lattice, backend, 0, 0) {
         const AsqtadLinks made = asqtad_links(lattice, 921);
         REQUIRE(session.load(made.fat, made.lng) == MILCGPU_OK);
         auto gauge_links = reference::near_unit_gauge(lattice, 0.2, 922);
+        without_phases = reference::links_to_milc<double>(lattice, gauge_links);
+        plain = session.field(without_phases);
         reference::apply_phases(lattice, gauge_links);
         u = reference::links_to_milc<double>(lattice, gauge_links);
         colour = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 923));
@@ -102,10 +104,10 @@ struct World {
         links = session.field(u), b = session.field(colour), psi = session.field(dirac);
         numbers = session.field(sites), h = session.field(momenta);
         REQUIRE(milcgpu_wilson_create(session.context, &wilson) == MILCGPU_OK);
-        REQUIRE(milcgpu_wilson_load(wilson, &links) == MILCGPU_OK);
+        REQUIRE(milcgpu_wilson_load(wilson, &plain) == MILCGPU_OK);
         REQUIRE(milcgpu_meson_links_create(session.context, MILCGPU_DOUBLE, &meson) == MILCGPU_OK);
         const auto as_they_are = sized<milcgpu_meson_links_spec>();
-        REQUIRE(milcgpu_meson_links_load(meson, &as_they_are, &links) == MILCGPU_OK);
+        REQUIRE(milcgpu_meson_links_load(meson, &as_they_are, &plain) == MILCGPU_OK);
         REQUIRE(milcgpu_vectors_create(session.context, MILCGPU_DOUBLE, 4, &vectors) == MILCGPU_OK);
         for (int k = 0; k < 4; ++k)
             for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
@@ -268,7 +270,7 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         std::vector<double> correlators(2 * 4 * 144 * 16);
         walk("milcgpu_meson_links_create", milcgpu_meson_links_create, {}, c, MILCGPU_DOUBLE, &meson);
         walk("milcgpu_meson_links_destroy", milcgpu_meson_links_destroy, {}, nullptr);
-        walk("milcgpu_meson_links_load", milcgpu_meson_links_load, {}, w.meson, &as_they_are, &w.links);
+        walk("milcgpu_meson_links_load", milcgpu_meson_links_load, {}, w.meson, &as_they_are, &w.plain);
         walk("milcgpu_shift_quarks", milcgpu_shift_quarks, {3}, w.meson, 0, MILCGPU_FORWARD, origin, 1, &from, &to);
         walk("milcgpu_spin_taste_index", milcgpu_spin_taste_index, {}, "pion5");
         walk("milcgpu_spin_taste_label", milcgpu_spin_taste_label, {}, 0, text, sizeof text);
@@ -308,7 +310,7 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         walk("milcgpu_laplace_solve", milcgpu_laplace_solve, {5}, w.meson, &laplace_solve, 1, &from, &to, &report);
         walk("milcgpu_wilson_create", milcgpu_wilson_create, {}, c, &wilson);
         walk("milcgpu_wilson_destroy", milcgpu_wilson_destroy, {}, nullptr);
-        walk("milcgpu_wilson_load", milcgpu_wilson_load, {}, w.wilson, &w.links);
+        walk("milcgpu_wilson_load", milcgpu_wilson_load, {}, w.wilson, &w.plain);
         walk("milcgpu_wilson_dslash", milcgpu_wilson_dslash, {}, w.wilson, &in_double, 1, MILCGPU_EVEN, &w.psi,
              &dirac_x);
         walk("milcgpu_wilson_matrix", milcgpu_wilson_matrix, {}, w.wilson, &wilson_spec, &in_double, 1, MILCGPU_EVEN,
