@@ -201,7 +201,7 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         force.links = &asqtad, force.eps = 0.01, force.n_terms = 1, force.residues = &residue;
         auto of_force = sized<milcgpu_force_report>();
         auto of_unitary = sized<milcgpu_reunitarize_report>();
-        const milcgpu_loops loops{1, -0.05, 0.01};
+        const milcgpu_loops loops{1, -0.05, 0.01, 0};
         const milcgpu_vector source{w.vectors, 0}, solution{w.vectors, 1};
         walk("milcgpu_gauge_create", milcgpu_gauge_create, {}, c, MILCGPU_DOUBLE, &gauge);
         walk("milcgpu_gauge_destroy", milcgpu_gauge_destroy, {}, nullptr);
