@@ -19,6 +19,11 @@ PathCoefficients milcgpu::coefficients(const milcgpu_paths &p, const char *what)
     return {p.one_link, p.naik, p.three_staple, p.five_staple, p.seven_staple, p.lepage};
 }
 
+void milcgpu::check_corrections(const milcgpu_fatlink_spec &spec, const char *what) {
+    if (!std::isfinite(spec.eps_one_link) || !std::isfinite(spec.eps_naik))
+        refuse(format("%s: eps_one_link is %g, eps_naik %g: must be finite", what, spec.eps_one_link, spec.eps_naik));
+}
+
 UnitarizeSpec milcgpu::unitarize_spec(const milcgpu_fatlink_spec &spec) {
     if (!(spec.svd_relative >= 0) || !(spec.svd_absolute >= 0))
         refuse(format("spec: svd_relative %g and svd_absolute %g must not be negative", spec.svd_relative,
@@ -114,12 +119,14 @@ FatLinkArguments checked(const milcgpu_fatlink_spec &spec, Precision real, const
     if (spec.hisq)
         a.fat7 = coefficients(spec.fat7, "spec.fat7");
     unitarize_spec(spec); // refuses its limits
+    check_corrections(spec, "spec");
     if (std::isnan(spec.unitarity))
         refuse("spec: unitarity is NaN");
     const bool first_level =
         spec.hisq && hisq != nullptr && (hisq->v != nullptr || hisq->y != nullptr || hisq->w != nullptr);
     if (n_sets < (first_level ? 0 : 1))
         refuse(format("n_sets is %d: at least one set is needed, or one of HISQ's V, Y and W", n_sets));
+    require_count(n_sets, 0, "n_sets");
     if (n_sets > 0)
         require(sets, "milcgpu_fat_links", "sets");
     for (int k = 0; k < n_sets; ++k) {
@@ -442,6 +449,8 @@ milcgpu_status make_links(milcgpu_context *context, const char *function, const 
 extern "C" {
 
 void milcgpu_asqtad_spec(double u0, milcgpu_fatlink_spec *spec) {
+    if (spec == nullptr)
+        return;
     *spec = {};
     spec->struct_size = sizeof *spec;
     const double u2 = u0 * u0, u4 = u2 * u2;
@@ -449,6 +458,8 @@ void milcgpu_asqtad_spec(double u0, milcgpu_fatlink_spec *spec) {
 }
 
 void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec) {
+    if (spec == nullptr)
+        return;
     *spec = {};
     spec->struct_size = sizeof *spec;
     spec->hisq = 1;

@@ -166,7 +166,12 @@ class FlowRun {
     void measure() {
         point_.of = handed_out(flow_.observables());
         measured_after_ = point_.steps;
-        const bool ends = call_ != nullptr && call_(user_, &point_) != 0;
+        bool ends = false;
+        if (call_ != nullptr) {
+            ends = true; // if it throws
+            gauge_.context->callbacks.run("callback", [&] { ends = call_(user_, &point_) != 0; });
+            gauge_.device().make_current();
+        }
         ended_by_caller_ = any_rank(ends);
     }
     bool any_rank(bool here) const {
@@ -226,6 +231,7 @@ milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_sp
         g.device().timer_start();
         finished = run.run();
         filled.kernel_seconds = g.device().timer_stop_seconds();
+        g.device().agree(function, [&] { g.context->callbacks.throw_what_they_threw(); });
         run.fill(filled);
         taken = filled.last.steps, time = filled.last.time;
         run.commit();

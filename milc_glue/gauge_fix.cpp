@@ -49,8 +49,11 @@ class GaugeFixing {
             if (!std::isfinite(report.mean))
                 throw Error(Status::nan_or_inf, format("step %d: the mean of Re tr is %g: links have NaN or infinity",
                                                        report.steps, report.mean));
-            if (spec_.progress != nullptr)
-                spec_.progress(spec_.user, report.steps, report.mean, report.change);
+            if (spec_.progress != nullptr) {
+                gauge_.context->callbacks.run(
+                    "spec.progress", [&] { spec_.progress(spec_.user, report.steps, report.mean, report.change); });
+                gauge_.device().make_current();
+            }
             at_end = report.steps != 0 && std::fabs(report.change) < spec_.tolerance;
             if (at_end)
                 break;
@@ -154,6 +157,7 @@ milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_s
         GaugeFixing fixing(g, full);
         g.device().timer_start();
         finished = fixing.run(filled);
+        g.device().agree("milcgpu_gauge_fix", [&] { g.context->callbacks.throw_what_they_threw(); });
         filled.kernel_seconds = g.device().timer_stop_seconds();
         fixing.commit();
         return [&filled] { return format("gauge fixing, %d steps to a mean of %.8f", filled.steps, filled.mean); };

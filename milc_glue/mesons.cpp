@@ -27,6 +27,14 @@ const LinkField &milcgpu_meson_links::unchanged(const LinkField &field) {
     return field;
 }
 
+std::vector<Region> milcgpu_meson_links::with_sums(std::vector<Region> regions) const {
+    for (Region &region : regions)
+        for (const auto &[field, sum] : sums_)
+            if (field->block(0, 0) == region.data)
+                region.expected = sum;
+    return regions;
+}
+
 void milcgpu::check_origin(const Geometry &geometry, const int *origin, int directions) {
     for (int mu = 0; mu < directions; ++mu)
         if (origin[mu] < 0 || origin[mu] >= geometry.global_extents()[mu])
@@ -197,10 +205,8 @@ milcgpu_status milcgpu_meson_links_create(milcgpu_context *context, int precisio
 }
 
 void milcgpu_meson_links_destroy(milcgpu_meson_links *links) {
-    if (links == nullptr)
-        return;
-    make_current_if_possible(*links->context);
-    delete links;
+    if (links != nullptr && may_end(*links->context, "milcgpu_meson_links_destroy"))
+        delete links;
 }
 
 milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgpu_meson_links_spec *spec,

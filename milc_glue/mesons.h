@@ -58,6 +58,8 @@ struct milcgpu_meson_links : milcgpu::Keeper {
     // Throws where links or products are not what they were when they were first looked at; all are gone then, on all
     // ranks.
     const milcgpu::LinkField &unchanged(const milcgpu::LinkField &field);
+    // The regions, with the checksums that links had when they were first looked at.
+    std::vector<milcgpu::Region> with_sums(std::vector<milcgpu::Region> regions) const;
 
   private:
     static milcgpu::WideBox box_of(const milcgpu_context &context) {

@@ -87,7 +87,8 @@ typedef struct {
 } milcgpu_flow_point;
 
 /* Called after each measurement, the first at flow time 0, on every rank. If it returns anything but 0 on any rank, the
- * flow ends there with status OK. It must not call functions of milcgpu with this context. */
+ * flow ends there with status OK. Calls with this context inside, and exceptions: milcgpu.h. After an exception the
+ * flow ends at once. */
 typedef int (*milcgpu_flow_callback)(void *user, const milcgpu_flow_point *point);
 
 typedef struct {

@@ -25,7 +25,7 @@ typedef struct {
     double tolerance;      /* ends when a step changes the mean by less; 0: 2e-6. Negative: ends after most_steps */
     int reunitarize_every; /* so many steps; 0: 20 */
     int phases_out;        /* 0: the links carry staggered phases and boundary sign; 1: they do not */
-    /* NULL, or called after each step, on every rank. Must not call functions of milcgpu with this context. */
+    /* NULL, or called after each step, on every rank. Calls with this context inside, and exceptions: milcgpu.h. */
     void (*progress)(void *user, int step, double mean, double change);
     void *user;
 } milcgpu_gauge_fix_spec;

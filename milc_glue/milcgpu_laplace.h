@@ -16,7 +16,8 @@
  *
  * Both functions return a status, and milcgpu_last_error() says what failed, where, and what to do. Host outputs are
  * untouched on failure. Links have checksums, compared before they are used and after a solve. CORRUPTED means that a
- * bit flipped there, and that the handle is empty now. MILCGPU_VERIFY=0 turns this off.
+ * bit flipped there, and that the handle is empty now. Sources of solves are checked as milcgpu.h says.
+ * MILCGPU_VERIFY=0 turns this off.
  *
  * On several ranks these are calls of all ranks. Each rank gives the fields of its box; all other arguments must be the
  * same on all. D has the bits that one rank would compute; of several vectors on GPUs it agrees to rounding. Solves

@@ -35,9 +35,11 @@ ForceArguments checked(const milcgpu_force_spec &spec) {
         refuse("spec.links.phases_out: the gauge field of the handle carries phases");
     if (!std::isfinite(spec.eps) || std::isnan(spec.filter))
         refuse(format("spec.eps is %g, spec.filter %g: must be finite", spec.eps, spec.filter));
-    if (spec.n_terms < 0 || spec.n_sets < 0 || (spec.n_sets > 0 && !links.hisq))
-        refuse(format("spec.n_terms is %d, spec.n_sets %d: must not be negative; sets of eps_naik are HISQ's",
-                      spec.n_terms, spec.n_sets));
+    check_corrections(links, "spec.links");
+    require_count(spec.n_terms, 0, "spec.n_terms");
+    require_count(spec.n_sets, 0, "spec.n_sets");
+    if (spec.n_sets > 0 && !links.hisq)
+        refuse(format("spec.n_sets is %d: sets of eps_naik are HISQ's", spec.n_sets));
     ForceArguments a{};
     a.paths = coefficients(links.paths, "spec.links.paths");
     if (spec.n_terms > 0)
@@ -223,10 +225,8 @@ milcgpu_status milcgpu_gauge_create(milcgpu_context *context, int precision, mil
 }
 
 void milcgpu_gauge_destroy(milcgpu_gauge *gauge) {
-    if (gauge == nullptr)
-        return;
-    make_current_if_possible(*gauge->context);
-    delete gauge;
+    if (gauge != nullptr && may_end(*gauge->context, "milcgpu_gauge_destroy"))
+        delete gauge;
 }
 
 milcgpu_status milcgpu_gauge_load(milcgpu_gauge *gauge, const milcgpu_field *links, double unitarity) {

@@ -278,8 +278,8 @@ TEST_CASE("what measurements refuse, by name, and leave as it was", "[measuremen
         with(c.momenta[1].parity[2], 0, "momenta[1].parity[Z] is 0");
         with(c.spec.origin[1], -1, "origin[Y] is -1");
         with(c.spec.n_momenta, 0, "n_momenta is 0");
-        with(c.spec.n_terms, -1, "n_terms -1");
-        with(c.spec.n_correlators, 0, "n_correlators 0");
+        with(c.spec.n_terms, -1, "n_terms is -1");
+        with(c.spec.n_correlators, 0, "n_correlators is 0");
         with(c.spec.struct_size, size_t(8), "struct_size");
         // NaN in a source, and in the links.
         const double good = host[17];

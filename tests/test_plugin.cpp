@@ -423,3 +423,25 @@ TEST_CASE("compare mode: what MILC's relative residual, its limit, and nearly si
         }
     }
 }
+
+TEST_CASE("a solution that double precision cannot bring to its tolerance is never taken for MILC's", "[plugin]") {
+    for (const Backend backend : tests::backends())
+        for (const char *precision : {"double", "double-half"}) {
+            const Environment environment{
+                {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "1"}, {"MILCGPU_PRECISION", precision}};
+            Milc milc;
+            REQUIRE(milc.start() == 1);
+            milcgpu_plugin_solve_call beyond = milc.call();
+            beyond.tolerance = 1e-18;
+            CHECK(has(said_by([&] { CHECK(milcgpu_plugin_solve(&beyond, &milc.report) == 0); }),
+                      "double precision gives no more"));
+            std::vector<milcgpu_plugin_solve_call> two{milc.call(), beyond};
+            std::vector<double> x(milc.x.size(), 0);
+            two[1].solution = Milc::field(x), two[0].tolerance = 1e-18;
+            std::vector<milcgpu_solve_report> reports(2);
+            CHECK(milcgpu_plugin_solve_sources(2, two.data(), reports.data()) == 0);
+            Masses masses(milc, {0.3, 0.4}, 1e-18);
+            CHECK(has(said_by([&] { CHECK(masses.solve() == 0); }), "MILC's own routine does this call"));
+            CHECK(milc.solve() == 1);
+        }
+}

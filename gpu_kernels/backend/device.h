@@ -97,6 +97,8 @@ class Device {
     // For tests: flips one bit of device memory. `bit` counts the bits of all arrays, one array after the other.
     // Returns the owner of the array.
     std::string flip_bit(size_t bit);
+    // For tests: each aligned double of device memory that is `value` becomes `other`. Returns how many these were.
+    int replace(double value, double other);
 
     // Threads per block; 0: each kernel's own choice. Results do not depend on it.
     int block() const { return block_; }

@@ -22,10 +22,11 @@ class Mending {
     Mending(Plugin &plugin, milcgpu_routine routine, int mixed)
         : p_(plugin), routine_(routine), ladder_(plugin.agreed, policy_for(plugin, mixed), plugin.in_double()) {}
     const Policy &policy() const { return ladder_.policy(); }
-    // Whether a solve that ended so is done.
+    // Whether a solve that ended so is done. PRECISION_FLOOR is, if MILC's fields are single: MILC's own routine would
+    // end there, too. In double it never is.
     bool is_answer(int status) const {
         return status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED ||
-               (status == MILCGPU_PRECISION_FLOOR && floor_is_done(policy(), p_.in_double()));
+               (status == MILCGPU_PRECISION_FLOOR && !p_.in_double());
     }
     // After a status that is no answer. True: said, and to be tried again, with policy(); drop_links() has made sure
     // that links are loaded again where they were not what they should be. False: milcgpu_last_error() has what to say.

@@ -153,7 +153,6 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
                 return Outcome::from_start;
             continue; // the solutions so far are the guesses
         }
-        const bool floor = status == MILCGPU_PRECISION_FLOOR;
         const bool done = mending.is_answer(status);
         if (!done && what.on_device && status == MILCGPU_NO_MEMORY)
             return Outcome::out_of_memory;
@@ -167,7 +166,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
                 return Outcome::from_start;
             continue;
         }
-        if (!done && !floor) {
+        if (!done) {
             p.report_failure(call.routine, status);
             return Outcome::failed;
         }
@@ -282,8 +281,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                 resident = -1;
                 continue;
             }
-            // A floor is double's, whatever the policy: the library refines to residuals in double.
-            if (status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED || status == MILCGPU_PRECISION_FLOOR) {
+            if (mending.is_answer(status)) {
                 ++account.calls;
                 for (int i = 0; resident >= 0 && i < call->n_shifts; ++i)
                     p.vectors.now_holds(resident + i, call->parity, p.poisons());
