@@ -28,6 +28,9 @@ comma   := ,
 empty   :=
 space   := $(empty) $(empty)
 
+# Those that install what is missing; make -n installs nothing.
+install_goals := $(if $(findstring n,$(firstword -$(MAKEFLAGS))),,$(filter demo check,$(MAKECMDGOALS)))
+
 .DEFAULT_GOAL := all
 .SUFFIXES:
 .DELETE_ON_ERROR:
@@ -45,6 +48,12 @@ Q := $(if $(V),,@)
 ifeq ($(origin CXX),default)
 CXX := g++
 endif
+# Before anything below looks for a compiler or an MPI, so that the first make finds what the second one does.
+ifneq ($(install_goals),)
+ifneq ($(shell CXX='$(CXX)' CPPFLAGS='$(CPPFLAGS)' sh tests/install_needs.sh $(install_goals) >&2 || echo failed),)
+$(error what is missing stands above)
+endif
+endif
 SANITIZE ?= 0
 STRIPED  ?= 0
 CUDA     ?= auto
@@ -54,7 +63,9 @@ NVCC     := $(NVCC)
 
 # demo and check alone build what this machine can run; install takes what is built.
 runs_here := $(if $(MAKECMDGOALS),$(if $(filter-out demo check,$(MAKECMDGOALS)),,yes))
-gpus      := $(if $(filter 0,$(CUDA)),,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)\.\([0-9]\)$$/sm_\1\2/p' | sort -u))
+gpus_here := $(if $(filter 0,$(CUDA)),,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)\.\([0-9]\)$$/sm_\1\2/p' | sort -u))
+gpus      := $(filter-out sm_2% sm_3% sm_5% sm_6% sm_7%,$(gpus_here))
+too_old   := $(if $(gpus),,$(gpus_here))
 built     := $(patsubst build/%/libmilcgpu.so,%,$(wildcard build/cuda/libmilcgpu.so build/host/libmilcgpu.so))
 
 ifneq ($(filter 1,$(SANITIZE) $(STRIPED)),)
@@ -65,9 +76,9 @@ else ifeq ($(MAKECMDGOALS)$(CUDA),install1)
   variant := cuda
 else ifeq ($(MAKECMDGOALS)$(words $(built)),install1)
   variant := $(built)
-else ifeq ($(runs_here)$(CUDA)$(origin ARCH)$(gpus),yesautoundefined)
+else ifeq ($(if $(too_old),yes,$(runs_here))$(CUDA)$(origin ARCH)$(gpus),yesautoundefined)
   variant := host
-  no_gpu  := $(if $(NVCC),no GPU here$(comma) so this is built for the host backend alone (CUDA=1 or ARCH=... builds for GPUs))
+  no_gpu  := $(if $(NVCC),$(if $(too_old),the GPU here is $(too_old) and milcgpu needs sm_80 or newer,no GPU here)$(comma) so this is built for the host backend alone (CUDA=1 or ARCH=... builds for GPUs))
 else ifneq ($(NVCC),)
   variant := cuda
 else ifeq ($(CUDA),1)
@@ -76,12 +87,14 @@ else
   variant := host
 endif
 O := build/$(variant)
+$(if $(and $(no_gpu),$(or $(install_goals),$(too_old)),$(filter-out help,$(or $(MAKECMDGOALS),all))),$(info $(no_gpu)))
 
 ifeq ($(origin HOST_ARCH),undefined)
 HOST_ARCH := $(if $(filter x86_64,$(shell uname -m)),x86-64-v3)
 endif
 
 # Warnings are errors for the compilers that this was tried with. What a newer one warns of must not stop a user's build.
+# __GNUC__ is 4 for every clang.
 # No -Werror under the sanitizers: their instrumentation makes gcc's flow warnings report what is not there, above all
 # -Wmaybe-uninitialized (the gcc manual, "Instrumentation Options", advises against the two together).
 host_flags := -fPIC -fopenmp $(if $(HOST_ARCH),-march=$(HOST_ARCH)) -Wall -Wextra
@@ -92,7 +105,7 @@ ifeq ($(SANITIZE),1)
   host_flags += $(sanitizers) -fno-sanitize-recover=undefined -fno-omit-frame-pointer -Wno-maybe-uninitialized
 else
   optimize   := -O3
-  host_flags += $(if $(filter 12 13 14,$(firstword $(subst ., ,$(shell $(CXX) -dumpversion 2>/dev/null)))),-Werror)
+  host_flags += $(if $(filter 12 13 14,$(shell echo __GNUC__ | $(CXX) -E -P -x c++ - 2>/dev/null)),-Werror)
 endif
 host_flags := $(strip $(host_flags) $(CXXFLAGS))
 cpp_flags  := -I. -Imilc_glue $(if $(filter 1,$(STRIPED)),-DMILCGPU_STRIPED) $(CPPFLAGS)
@@ -198,40 +211,40 @@ test_programs := $(if $(call tests_of,milc_host),$(host_programs)) $(if $(call t
                    $(if $(call tests_of,programs spectrum),$(mpi_programs))
 
 # ---- targets ------------------------------------------------------------------------------------------------------
-.PHONY: all lib demo check check-milcgpu_tests check-program_tests bench dense pictures install uninstall list-kernels clean help needs FORCE
+.PHONY: all lib demo check check-milcgpu_tests check-program_tests bench dense pictures install uninstall list-kernels clean help FORCE
 
 all: lib $(programs) ## the library and the example programs (the default)
 
 lib: $(libraries) ## libmilcgpu.a, libmilcgpu.so and libquda.so (for MILC's WANTQUDA=true), in build/<variant>
 
-demo: $(demo_programs) | needs ## make a lattice, solve on it in every precision, compare with the reference; a short RHMC; a spectrum
+demo: $(demo_programs) ## make a lattice, solve on it in every precision, compare with the reference; a short RHMC; a spectrum
 	$(O)/make_lattice --size 8 8 8 16 --beta 6.0 --out build/demo.lat
 	@status=0; $(O)/solve --lattice build/demo.lat --csv build/demo.csv --history build/demo_history.csv || status=$$?; \
-	$(draw) build/demo_history.csv; \
+	$(draw) build/demo_history.csv || status=$$?; \
 	$(O)/rhmc --trajectories 3 --warm 2 --csv build/demo_rhmc.csv --history build/demo_energy.csv || status=$$?; \
-	$(draw) build/demo_energy.csv; \
+	$(draw) build/demo_energy.csv || status=$$?; \
 	$(O)/spectrum --beta 5.7 --sweeps 24 --configurations 4 --between 8 --tolerance 1e-6 --csv build/demo_spectrum.csv || status=$$?; \
-	$(draw) build/demo_spectrum.csv; \
+	$(draw) build/demo_spectrum.csv || status=$$?; \
 	exit $$status
 
-check: $(test_runs:%=check-%) ## build and run the tests; the last line is 'N passed, N failed'
+check: $(test_runs:%=check-%) ## build and run the tests; the last line is 'N passed, N failed', and what was skipped
 	@cat $(test_runs:%=$(O)/%.counts) | awk '$(add_counts)'
 
-check-milcgpu_tests: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program)) | needs
+check-milcgpu_tests: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program))
 	@$(call run_tests,milcgpu_tests)
 
 # On a GPU not at once with the others, some of which need all of its memory.
-check-program_tests: $(O)/program_tests $(libraries) $(test_programs) | needs $(if $(gpus),$(filter check-milcgpu_tests,$(test_runs:%=check-%)))
+check-program_tests: $(O)/program_tests $(libraries) $(test_programs) | $(if $(gpus),$(filter check-milcgpu_tests,$(test_runs:%=check-%)))
 	@$(call run_tests,program_tests)
 
 bench: $(O)/bench ## time every operation against the copy bandwidth; build/bench.csv and pictures (BENCH="--quick": its options)
 	@status=0; $(O)/bench --csv build/bench.csv $(BENCH) || status=$$?; \
-	$(draw) build/bench.csv; \
+	$(draw) build/bench.csv || status=$$?; \
 	exit $$status
 
 dense: $(O)/gemm_ladder ## matrix products step by step, beside cuBLAS; build/gemm_ladder.png
 	@status=0; $(O)/gemm_ladder --csv build/gemm_ladder.csv || status=$$?; \
-	$(draw) build/gemm_ladder.csv; \
+	$(draw) build/gemm_ladder.csv || status=$$?; \
 	exit $$status
 
 pictures: ## draw every table of docs/ and build/ again (gnuplot)
@@ -261,29 +274,24 @@ help: ## this list
 	@$(if $(no_gpu),echo '  $(no_gpu)')
 	@echo '  this build:   $(O), $(if $(filter cuda,$(variant)),$(NVCC) for $(arch_list),$(CXX) alone)'
 
-# Never a failure: the pictures are a courtesy.
+# No failure where gnuplot is missing.
 draw := sh examples/draw.sh
 
 # What a test program says is shown when it has ended. Its counts are checked against its exit status: a run that crashed
 # before it could count, or that failed after it did (a leak found at exit), is at least one failure. So is a run of both
 # in which no test passed or was skipped.
 run_tests = echo '  TEST  $(O)/$(1)'; \
-  OMP_WAIT_POLICY=$${OMP_WAIT_POLICY:-passive} $(O)/$(1) $(TESTS) >$(O)/$(1).log 2>&1; \
+  $(O)/$(1) $(TESTS) >$(O)/$(1).log 2>&1; \
   awk -v status=$$? -v counts=$(O)/$(1).counts '$(take_counts)' $(O)/$(1).log
-take_counts = /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$$/ { passed = $$1; failed = $$3; skipped = $$5; next } { print } \
-  END { if (status != 0 && failed + 0 == 0) failed = 1; print passed + 0, failed + 0, skipped + 0 >counts; \
+take_counts = /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$$/ { passed = $$1; failed = $$3; skipped = $$5; next } \
+  /^skipped [0-9]+: / { why = why $$0 "\n"; next } { print } \
+  END { if (status != 0 && failed + 0 == 0) failed = 1; printf "%d %d %d\n%s", passed, failed, skipped, why >counts; \
         printf "$(1): %d passed, %d failed, %d skipped\n", passed, failed, skipped }
-add_counts = { passed += $$1; failed += $$2; skipped += $$3 } \
-  END { if (passed + failed + skipped == 0) failed = 1; \
-        printf "%d passed, %d failed%s\n", passed, failed, (skipped > 0 ? ", " skipped " skipped" : ""); exit failed > 0 }
+add_counts = /^skipped / { n = $$2 + 0; sub(/^[^:]*: /, ""); lack[$$0] += n; next } { passed += $$1; failed += $$2; skipped += $$3 } \
+  END { if (passed + failed + skipped == 0) failed = 1; for (what in lack) why = why (why != "" ? "; " : ": ") lack[what] " " what; \
+        printf "%d passed, %d failed%s\n", passed, failed, (skipped > 0 ? ", " skipped " skipped" why : ""); exit failed > 0 }
 
 # ---- rules --------------------------------------------------------------------------------------------------------
-# demo and check install what is missing before anything is compiled; the other targets never install.
-install_goals := $(filter demo check,$(MAKECMDGOALS))
-needs:
-	@CXX='$(CXX)' CPPFLAGS='$(CPPFLAGS)' sh tests/install_needs.sh $(install_goals)
-	@$(if $(no_gpu),echo '$(no_gpu)')
-
 # The same for what MPI adds, which is in one object.
 $(O)/mpi_flags: FORCE
 	@mkdir -p $(@D); echo '$(mpi_compile) $(mpi_link)' | cmp -s - $@ || echo '$(mpi_compile) $(mpi_link)' >$@
@@ -291,7 +299,7 @@ program_tests := $(call objects,tests/test_programs.cpp tests/test_spectrum.cpp)
 $(O)/obj/examples/ranks.cpp.o $(program_tests): $(O)/mpi_flags
 
 # Rewritten only when the flags differ from the last build's; every object depends on it.
-$(O)/flags: FORCE | $(if $(install_goals),needs)
+$(O)/flags: FORCE
 	@mkdir -p $(@D); if printf '%s\n' '$(cxx)' '$(compile_cu)' | cmp -s - $@; then ls $(to_compile) >$(O)/compiled 2>/dev/null || :; \
 	  else : >$(O)/compiled; printf '%s\n' '$(cxx)' '$(compile_cu)' >$@; fi
 
@@ -344,7 +352,7 @@ $(O)/libmilcgpu.a: $(lib_objects)
 $(O)/libmilcgpu.so: $(lib_objects) milc_glue/exports.map
 	@echo '  LINK  $@'
 	$(Q)$(link) -shared $(call to_linker,-soname=libmilcgpu.so.$(interface)) $(call to_linker,--version-script=milc_glue/exports.map) \
-	  $(LDFLAGS) -o $@ $(lib_objects) $(LDLIBS)
+	  $(call to_linker,-znodelete) $(LDFLAGS) -o $@ $(lib_objects) $(LDLIBS)
 	$(Q)ln -sf libmilcgpu.so $@.$(interface)
 
 $(O)/libquda.so: $(quda_objects) $(quda_parts) $(O)/libmilcgpu.so milc_glue/quda_compat/exports.map
@@ -387,7 +395,7 @@ $(O)/cuda_faults: $(fault_objects) $(aside) $(O)/libmilcgpu.a
 	  sed -n '/cudaGetError/d; s/^ *U \(cuda[A-Z].*\)/-Xlinker --wrap=\1/p')
 
 # Looked at in every `make check`: an MPI may have come since the last one.
-$(mpi_list): $(quda_objects) $(O)/libmilcgpu.a FORCE | $(if $(install_goals),needs)
+$(mpi_list): $(quda_objects) $(O)/libmilcgpu.a FORCE
 	@sh tests/mpi_ranks/build.sh $(abspath $(@D)) '$(lastword $(CXX))' -std=c++17 -O1 -g1 -Wall -Wextra $(or $(sanitizers),-Werror) \
 	  $(cpp_flags) $(wildcard tests/mpi_ranks/*.cpp) tests/failing_new.cpp $(LDFLAGS) $(quda_objects) $(O)/libmilcgpu.a -fopenmp $(private_libs) $(LDLIBS)
 

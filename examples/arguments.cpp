@@ -5,8 +5,85 @@
 #error "CLI11 is missing. On Debian and Ubuntu: apt-get install libcli11-dev. Without the programs: make lib"
 #endif
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 
 namespace examples {
+
+namespace {
+
+std::string text_of(double number) {
+    std::ostringstream text;
+    text << number;
+    return text.str();
+}
+
+Check range(const std::string &says, std::function<bool(double)> holds) {
+    return {says, [=](const std::string &word) {
+                double number;
+                return read_number(word, number) && std::isfinite(number) && holds(number);
+            }};
+}
+
+} // namespace
+
+Check whole(long low, long high) {
+    return {"a whole number from " + std::to_string(low) + " to " + std::to_string(high), [=](const std::string &word) {
+                long number;
+                return read_number(word, number) && number >= low && number <= high;
+            }};
+}
+Check above(double low, double high) {
+    return range("a number above " + text_of(low) + ", at most " + text_of(high),
+                 [=](double x) { return x > low && x <= high; });
+}
+Check from(double low, double high) {
+    return range("a number from " + text_of(low) + " to " + text_of(high),
+                 [=](double x) { return x >= low && x <= high; });
+}
+Check inside(double low, double high) {
+    return range("a number above " + text_of(low) + " and below " + text_of(high),
+                 [=](double x) { return x > low && x < high; });
+}
+Check one_of(std::vector<std::string> words) {
+    std::string all;
+    for (const std::string &word : words)
+        all += (all.empty() ? "one of " : ", ") + word;
+    return {all, [words = std::move(words)](const std::string &word) {
+                return std::find(words.begin(), words.end(), word) != words.end();
+            }};
+}
+Check file_name() {
+    return {"the name of a file", [](const std::string &word) { return !word.empty(); }};
+}
+Check list_of_each(Check one) {
+    return {"between commas, each " + one.says, [holds = std::move(one.holds)](const std::string &text) {
+                const std::vector<std::string> words = between_commas(text);
+                return std::all_of(words.begin(), words.end(), holds);
+            }};
+}
+Check either(Check a, Check b) {
+    return {a.says + ", or " + b.says, [=](const std::string &word) { return a.holds(word) || b.holds(word); }};
+}
+
+std::vector<std::string> between_commas(const std::string &text) {
+    std::vector<std::string> parts(1);
+    for (const char c : text)
+        if (c == ',')
+            parts.emplace_back();
+        else
+            parts.back() += c;
+    return parts;
+}
+
+void check_printed() {
+    std::cout.flush();
+    const bool well = std::fflush(stdout) == 0;
+    if (!well || std::ferror(stdout) || !std::cout)
+        throw std::runtime_error(std::string("what is printed cannot be written: ") +
+                                 (well ? "an earlier write failed" : std::strerror(errno)));
+}
 
 Arguments::Arguments(const std::string &program, const std::string &purpose)
     : app_(std::make_unique<CLI::App>(purpose, program)) {
@@ -22,17 +99,47 @@ void Arguments::add_flag(const std::string &flag, bool &value, const std::string
 }
 
 void Arguments::add_words(const std::string &flag, const std::string &placeholder, const std::string &help,
-                          const std::string &shown_default, int words, std::function<void(const Words &)> take) {
+                          const Check &check, const std::string &shown_default, int words,
+                          std::function<void(const Words &)> take) {
     const auto taken = [take = std::move(take)](const Words &given) {
         take(given);
         return true;
     };
-    const std::string text = shown_default.empty() ? help : help + " (default " + shown_default + ")";
-    app_->add_option(flag, taken, text)
-        ->type_name(placeholder)
+    const std::string by_default = shown_default.empty() ? "" : "default " + shown_default,
+                      between = check.says.empty() || by_default.empty() ? "" : "; ",
+                      more = check.says + between + by_default;
+    CLI::Option *option = app_->add_option(flag, taken, more.empty() ? help : help + " (" + more + ")");
+    option->type_name(placeholder)
         ->option_text(placeholder)
         ->type_size(words)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    if (check.holds)
+        option->check(CLI::Validator(
+            [check](std::string &word) { return check.holds(word) ? "" : "'" + word + "' must be " + check.says; },
+            check.says));
+}
+
+void Arguments::add_size(std::array<int, 4> &size, const std::string &help, bool or_zero) {
+    const Check even{"even and at least 2", [](const std::string &word) {
+                         int extent;
+                         return read_number(word, extent) && extent >= 2 && extent % 2 == 0;
+                     }};
+    std::string shown;
+    for (const int extent : size)
+        shown += (shown.empty() ? "" : " ") + std::to_string(extent);
+    add_words("--size", "X Y Z T", help, or_zero ? either(even, one_of({"0"})) : even, shown, 4,
+              [&size, or_zero](const Words &words) {
+                  double sites = 1;
+                  for (std::size_t mu = 0; mu < 4; ++mu) {
+                      read("size", words[mu], size[mu]);
+                      sites *= size[mu];
+                  }
+                  if (sites > most_sites)
+                      throw ArgumentError("--size: " + text_of(sites) + " sites, at most " + text_of(most_sites) +
+                                          " are possible");
+                  if (sites == 0 && size != std::array<int, 4>{})
+                      throw ArgumentError("--size: all four extents must be 0, or none");
+              });
 }
 
 bool Arguments::parse(int argc, const char *const *argv) {

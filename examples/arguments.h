@@ -2,7 +2,7 @@
 // does the work, in arguments.cpp alone, because it takes long to compile. Every program knows --help and --version.
 //
 //     Arguments arguments("solve", "solves on one parity");
-//     arguments.add("mass", "M", mass, "quark mass");
+//     arguments.add("mass", "M", mass, "quark mass", above(0, 1e6));
 //     if (!arguments.parse(argc, argv))   // --help or --version was asked and printed
 //         return 0;
 #pragma once
@@ -12,6 +12,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <new>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -29,6 +30,32 @@ struct ArgumentError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// What the words of an option must be. CLI11 asks it for each word, before a program does anything.
+struct Check {
+    std::string says; // behind "must be", and in --help; empty: anything
+    std::function<bool(const std::string &word)> holds;
+};
+Check whole(long low, long high = 1000000000); // a whole number, low <= n <= high
+Check above(double low, double high);          // low < x <= high
+Check from(double low, double high);           // low <= x <= high
+Check inside(double low, double high);         // low < x < high
+Check one_of(std::vector<std::string> words);
+Check file_name();             // not empty
+Check list_of_each(Check one); // words between commas, one at least
+Check either(Check a, Check b);
+
+// What indices of sites have room for.
+constexpr double most_sites = 1 << 28;
+
+// The parts of a text between commas; an empty one, too.
+std::vector<std::string> between_commas(const std::string &text);
+template <class Number> bool read_number(const std::string &word, Number &value) {
+    std::istringstream stream(word);
+    // An unsigned type would take "-1" and wrap it.
+    const bool wraps = std::is_unsigned<Number>::value && word.find('-') != std::string::npos;
+    return !wraps && stream >> value && stream.peek() == std::istringstream::traits_type::eof();
+}
+
 // The name that this program was started by: solve in the build folder, milcgpu-solve where it is installed.
 inline const char *program_name() { return program_invocation_short_name; }
 
@@ -41,25 +68,30 @@ class Arguments {
 
     // `value` holds the default and receives what the user gives; it must outlive parse(). The number of words that
     // follow the option comes from the type: four for an array, none for a bool, else one. The last one counts of an
-    // option that is given twice.
+    // option that is given twice. A word that is not as `check` says is refused.
     template <class Value>
-    void add(const std::string &name, const std::string &placeholder, Value &value, const std::string &help) {
+    void add(const std::string &name, const std::string &placeholder, Value &value, const std::string &help,
+             const Check &check = {}) {
         if constexpr (std::is_same_v<Value, bool>) {
             add_flag("--" + name, value, help);
         } else if constexpr (std::is_same_v<Value, std::array<int, 4>>) {
             std::ostringstream text;
             text << value[0] << " " << value[1] << " " << value[2] << " " << value[3];
-            add_words("--" + name, placeholder, help, text.str(), 4, [&value, name](const Words &words) {
+            add_words("--" + name, placeholder, help, check, text.str(), 4, [&value, name](const Words &words) {
                 for (std::size_t i = 0; i < 4; i++)
                     read(name, words[i], value[i]);
             });
         } else {
             std::ostringstream text;
             text << value;
-            add_words("--" + name, placeholder, help, text.str(), 1,
+            add_words("--" + name, placeholder, help, check, text.str(), 1,
                       [&value, name](const Words &words) { read(name, words[0], value); });
         }
     }
+
+    // --size, extents of a lattice: each even and at least 2, the volume at most most_sites. or_zero: all may be 0,
+    // too.
+    void add_size(std::array<int, 4> &size, const std::string &help, bool or_zero = false);
 
     // False: --help or --version was asked and has been printed to standard output. Throws ArgumentError.
     bool parse(int argc, const char *const *argv);
@@ -69,43 +101,53 @@ class Arguments {
   private:
     using Words = std::vector<std::string>;
     void add_flag(const std::string &flag, bool &value, const std::string &help);
-    void add_words(const std::string &flag, const std::string &placeholder, const std::string &help,
+    void add_words(const std::string &flag, const std::string &placeholder, const std::string &help, const Check &check,
                    const std::string &shown_default, int words, std::function<void(const Words &)> take);
 
     static void read(const std::string &, const std::string &word, std::string &value) { value = word; }
     template <class Number> static void read(const std::string &name, const std::string &word, Number &value) {
-        std::istringstream stream(word);
-        // An unsigned type would take "-1" and wrap it.
-        const bool wraps = std::is_unsigned<Number>::value && word.find('-') != std::string::npos;
-        if (wraps || !(stream >> value) || stream.peek() != std::istringstream::traits_type::eof())
-            throw ArgumentError("--" + name + ": '" + word + "' is not a number of the kind that it needs");
+        if (!read_number(word, value))
+            throw ArgumentError("--" + name + ": '" + word + "' must be " +
+                                (std::is_floating_point<Number>::value ? "a number"
+                                 : std::is_unsigned<Number>::value     ? "a whole number, 0 or more"
+                                                                       : "a whole number"));
     }
 
     std::unique_ptr<CLI::App> app_;
 };
 
-// Words of a list with commas, as values. Throws ArgumentError where one is not of the kind.
-template <class Value> std::vector<Value> list_of(const std::string &text, const char *option) {
+// The words of a list with commas, as values. The list was checked by list_of_each().
+template <class Value> std::vector<Value> list_of(const std::string &text) {
     std::vector<Value> values;
-    std::istringstream stream(text);
-    for (std::string part; std::getline(stream, part, ',');) {
-        std::istringstream one(part);
-        Value value;
-        if (!(one >> value) || !one.eof())
-            throw ArgumentError(std::string("--") + option + ": '" + part + "' in '" + text + "'");
-        values.push_back(value);
+    for (const std::string &word : between_commas(text)) {
+        values.emplace_back();
+        if constexpr (std::is_same_v<Value, std::string>)
+            values.back() = word;
+        else
+            read_number(word, values.back());
     }
     return values;
 }
+
+// Throws where what was printed has not reached its place, as on a full disk. Before a program ends well.
+void check_printed();
+
+// Where std::bad_alloc is thrown.
+constexpr const char *no_memory = "there is not enough memory: take a smaller lattice, or a machine with more";
 
 // What every main() does: runs `body`, prints what went wrong, and gives the exit status: 2 for bad arguments, 1 for
 // the rest.
 template <class Body> int run_program(const Body &body) {
     try {
-        return body();
+        const int status = body();
+        check_printed();
+        return status;
     } catch (const ArgumentError &error) {
         std::cerr << program_name() << ": " << error.what() << "\n";
         return 2;
+    } catch (const std::bad_alloc &) {
+        std::cerr << program_name() << ": " << no_memory << "\n";
+        return 1;
     } catch (const std::exception &error) {
         std::cerr << program_name() << ": " << error.what() << "\n";
         return 1;

@@ -9,7 +9,6 @@
 #include "examples/heatbath.h"
 #include "examples/sweep.h"
 #include <algorithm>
-#include <sstream>
 
 using namespace milcgpu;
 using namespace examples;
@@ -30,31 +29,32 @@ constexpr Part parts[] = {
     {"dirac", bench_dirac, false, false, false},        {"dense", bench_dense, false, false, false}};
 
 std::vector<Part> parts_of(const std::string &names) {
-    std::string all;
-    for (const Part &part : parts)
-        all += std::string(all.empty() ? "" : ",") + part.name;
     std::vector<Part> chosen;
-    std::istringstream stream(names == "all" ? all : names);
-    for (std::string name; std::getline(stream, name, ',');) {
-        const auto *part =
-            std::find_if(std::begin(parts), std::end(parts), [&](const Part &p) { return p.name == name; });
-        if (part == std::end(parts))
-            throw ArgumentError("--only: '" + name + "' is none of " + all);
-        chosen.push_back(*part);
-    }
+    for (const std::string &name : between_commas(names))
+        for (const Part &part : parts)
+            if (name == "all" || name == part.name)
+                chosen.push_back(part);
     return chosen;
+}
+
+Check part_names() {
+    std::vector<std::string> names = {"all"};
+    for (const Part &part : parts)
+        names.push_back(part.name);
+    return list_of_each(one_of(names));
 }
 
 void measure(const BenchSettings &settings, const std::vector<Part> &chosen, const std::array<int, 4> &size,
              int backend, const Job &ranks, Table &table) {
     const reference::Lattice lattice{size};
+    check_lattice(ranks, lattice, 4 * gauge_bytes); // fat, long, and a copy
     print_ranks(ranks, lattice);
     reference::Gauge gauge;
     ranks.on_first([&] { gauge = thermalized(lattice, 6.0, 5, settings.sweeps, 1); });
     const bool with_reference =
         std::any_of(chosen.begin(), chosen.end(), [](const Part &part) { return part.with_reference; });
     const System system = make_system(ranks, lattice, std::move(gauge), Action::asqtad, with_reference);
-    const Connection connection(ranks, system, backend, 1, settings.block);
+    const Connection connection(ranks, system, backend, settings.block);
     const Bench bench{ranks, settings, system, connection, table};
     table.begin(bench.device(), size);
     for (const Part &part : chosen) {
@@ -71,13 +71,11 @@ void measure(const BenchSettings &settings, const std::vector<Part> &chosen, con
 
 int run(BenchSettings &settings, Job &ranks) {
     const std::vector<Part> chosen = parts_of(settings.only);
-    if (settings.hisq_terms < 1 || settings.asqtad_terms < 1)
-        throw ArgumentError("--hisq-terms and --asqtad-terms must be positive");
     ranks.start(settings.grid);
+    const int backend = backends_of(ranks, settings.backend)[0];
     Table table(settings.csv, ranks);
     if (!settings.compare.empty())
         table.compare_with(settings.compare, settings.noise);
-    const int backend = backends_of(ranks, settings.backend)[0];
     std::vector<std::array<int, 4>> sizes = {{8, 8, 8, 8}}, volumes;
     if (backend == MILCGPU_CUDA) {
         sizes = {{16, 16, 16, 16}, {24, 24, 24, 32}};
@@ -107,30 +105,34 @@ int run(BenchSettings &settings, Job &ranks) {
 int main(int argc, char **argv) {
     BenchSettings settings;
     Arguments arguments("bench", "times every operation against the device's copy bandwidth");
-    arguments.add("backend", "NAME", settings.backend, "auto, host or cuda");
-    arguments.add("only", "PART,...", settings.only,
-                  "dslash, links, solves, sources, masses, forces, gauge, mesons, operators, wilson, dirac, dense");
-    arguments.add("size", "X Y Z T", settings.size,
-                  "lattice (0: on a GPU 16^4 and 24^3 x 32, and solves of 18 reals on 8^3 x 16, 12^3 x 24, 32^4; on "
-                  "the host 8^4)");
+    add_backend(arguments, settings.backend, false);
+    arguments.add("only", "PART,...", settings.only, "which operations", part_names());
+    arguments.add_size(settings.size,
+                       "lattice; 0 0 0 0: on a GPU 16^4 and 24^3 x 32, and solves of 18 reals on 8^3 x 16, 12^3 x 24, "
+                       "32^4; on the host 8^4",
+                       true);
     Job::add_grid(arguments, settings.grid);
     arguments.add("quick", "", settings.quick, "under a minute on a GPU: fewer rows, 13 reals, 2 sweeps");
-    arguments.add("csv", "FILE", settings.csv, "the table");
-    arguments.add("compare", "FILE", settings.compare, "a table written before: names the rows that are slower now");
-    arguments.add("noise", "P", settings.noise, "percent of the time that does not count as slower");
-    arguments.add("sweeps", "N", settings.sweeps, "heat-bath sweeps of the gauge field (beta 6, cold start)");
+    arguments.add("csv", "FILE", settings.csv, "the table", file_name());
+    arguments.add("compare", "FILE", settings.compare, "a table written before: names the rows that are slower now",
+                  file_name());
+    arguments.add("noise", "P", settings.noise, "percent of the time that does not count as slower", from(0, 1e6));
+    arguments.add("sweeps", "N", settings.sweeps, "heat-bath sweeps of the gauge field (beta 6, cold start)", whole(0));
     arguments.add("sweep", "", settings.sweep_shapes,
                   "dslash, gauge, mesons, operators: other launch shapes than the tables', and what they gain");
-    arguments.add("block", "N", settings.block, "threads a block of every kernel (0: its own)");
+    arguments.add("block", "N", settings.block, "threads a block of every kernel; 0: its own",
+                  one_of({"0", "64", "128", "256"}));
     arguments.add("reals", "R", settings.reals,
-                  "of a long link: 18, 13, 9 (D alone: 12, 8 too), or 0 for each of them; of a gauge link: 18, 12, 8");
+                  "of a long link: 18, 13, 9 (D alone: 12, 8 too), or 0 for each of them; of a gauge link: 18, 12, 8",
+                  one_of({"0", "18", "13", "12", "9", "8"}));
     arguments.add("all-rows", "", settings.all_rows, "D: mixed link precisions and all epilogues too");
-    arguments.add("mass", "M", settings.mass, "of the solves");
-    arguments.add("tolerance", "R", settings.tolerance, "of the solves");
-    arguments.add("reliable-delta", "D", settings.delta, "of the solves (0: the default)");
-    arguments.add("pairs", "NAME", settings.pairs, "of the solves: all, or one as double/half");
-    arguments.add("hisq-terms", "N", settings.hisq_terms, "poles of the HISQ force");
-    arguments.add("asqtad-terms", "N", settings.asqtad_terms, "poles of the asqtad force");
-    arguments.add("dense-precision", "NAME", settings.dense_precision, "all, double, single or half");
+    arguments.add("mass", "M", settings.mass, "of the solves", above(0, 1e6));
+    arguments.add("tolerance", "R", settings.tolerance, "of the solves", inside(0, 1));
+    arguments.add("reliable-delta", "D", settings.delta, "of the solves; 0: the library's choice", delta());
+    arguments.add("pairs", "NAME", settings.pairs, "of the solves", pair_name(true));
+    arguments.add("hisq-terms", "N", settings.hisq_terms, "poles of the HISQ force", whole(1, 1000));
+    arguments.add("asqtad-terms", "N", settings.asqtad_terms, "poles of the asqtad force", whole(1, 1000));
+    arguments.add("dense-precision", "NAME", settings.dense_precision, "of dense algebra",
+                  one_of({"all", "double", "single", "half"}));
     return run_on_ranks([&](Job &ranks) { return arguments.parse(argc, argv) ? run(settings, ranks) : 0; });
 }

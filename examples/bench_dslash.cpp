@@ -124,7 +124,7 @@ void bench_dslash(const Bench &bench) {
                                 : row.epilogue == Epilogue::normal ? -wanted[j]
                                                                    : in_milc[j] + wanted[j];
                 const double error = difference(ranks, got, wanted, even);
-                worst = error <= worst ? worst : error; // NaN stays
+                worst = error <= worst || worst != worst ? worst : error; // NaN stays
             }
             const size_t of_links = dslash_bytes(row.spinor, row.link, row.reals, row.epilogue, half) -
                                     traits(row.epilogue).spinors * spinor_bytes(row.spinor) * half;

@@ -225,7 +225,7 @@ class Mesons {
                     sum += reference::Complex(z.re, z.im);
                 }
                 const double off = std::abs(sum - wanted[t]) / norm;
-                error = off <= error ? error : off; // NaN is the worst
+                error = off <= error || error != error ? error : off; // NaN is the worst
             }
             row(format("local contraction of %d momenta", n), p, t, 24 + 8 * n, 2 * spinor_bytes(p), result, error,
                 1e-14);

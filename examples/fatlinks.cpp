@@ -4,7 +4,6 @@
 #include "examples/system.h"
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 
 namespace {
 
@@ -18,39 +17,40 @@ struct Settings {
 };
 
 bool read_settings(int argc, char **argv, Settings &s) {
-    examples::Arguments arguments("fatlinks",
-                                  "fat and long links of a gauge field, timed and compared with the reference");
-    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made");
-    arguments.add("size", "X Y Z T", s.size, "extents of a field made here");
-    arguments.add("beta", "B", s.beta, "its coupling");
-    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps");
+    using namespace examples;
+    Arguments arguments("fatlinks", "fat and long links of a gauge field, timed and compared with the reference");
+    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made",
+                  file_name());
+    arguments.add_size(s.size, "extents of a field made here");
+    arguments.add("beta", "B", s.beta, "its coupling", above(0, 1e6));
+    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps", whole(0));
     arguments.add("seed", "N", s.seed, "of the field");
-    arguments.add("action", "NAME", s.action, "asqtad, hisq or all");
-    arguments.add("backend", "NAME", s.backend, "all, auto, host or cuda");
-    arguments.add("repeat", "N", s.repeat, "calls each; the fastest is shown");
+    arguments.add("action", "NAME", s.action, "which links", one_of({"all", "asqtad", "hisq"}));
+    examples::add_backend(arguments, s.backend, true);
+    arguments.add("repeat", "N", s.repeat, "calls each; the fastest is shown", whole(1));
     arguments.add("keep", "", s.keep, "leave the links on the device (no copies back, hence no comparison)");
     arguments.add("pin", "", s.pin, "pin the host's fields, as a code that calls often would");
     arguments.add("no-reference", "", s.no_reference, "leave the CPU reference out");
     examples::Job::add_grid(arguments, s.grid);
-    arguments.add("csv", "FILE", s.csv, "the table");
+    arguments.add("csv", "FILE", s.csv, "the table", file_name());
     return arguments.parse(argc, argv);
 }
 
 struct Output {
-    std::ofstream csv;
+    examples::Csv csv;
     bool all_well = true;
-    void line(const char *backend, const char *action, const char *precision, int reals, double fat_error,
-              double long_error, double limit, const milcgpu_fatlink_report &r) {
-        const bool well = r.status == MILCGPU_OK && !(fat_error > limit) && !(long_error > limit);
+    void line(const char *backend, const char *action, const char *precision, int reals, bool compared,
+              double fat_error, double long_error, double limit, const milcgpu_fatlink_report &r) {
+        const bool well = r.status == MILCGPU_OK && (!compared || (fat_error <= limit && long_error <= limit));
         all_well = all_well && well;
-        std::printf("%-8s %-7s %-7s %5d %10.1e %10.1e %11.3f %11.3f %9.1f %9.1f  %llu%s\n", backend, action, precision,
-                    reals, fat_error, long_error, r.kernel_seconds * 1e3, r.seconds * 1e3, r.gflops,
+        const std::string fat = examples::shown(fat_error, 1, compared), lng = examples::shown(long_error, 1, compared);
+        std::printf("%-8s %-7s %-7s %5d %10s %10s %11.3f %11.3f %9.1f %9.1f  %llu%s\n", backend, action, precision,
+                    reals, fat.c_str(), lng.c_str(), r.kernel_seconds * 1e3, r.seconds * 1e3, r.gflops,
                     r.gbytes_per_second, static_cast<unsigned long long>(r.svd_links), well ? "" : "  OFF");
         if (r.message[0] != '\0')
             std::printf("         %s\n", r.message);
-        csv << backend << "," << action << "," << precision << "," << reals << "," << fat_error << "," << long_error
-            << "," << r.kernel_seconds * 1e3 << "," << r.seconds * 1e3 << "," << r.gflops << "," << r.gbytes_per_second
-            << "," << r.svd_links << "\n";
+        csv.row(backend, action, precision, reals, fat, lng, r.kernel_seconds * 1e3, r.seconds * 1e3, r.gflops,
+                r.gbytes_per_second, r.svd_links);
     }
 };
 
@@ -93,31 +93,35 @@ void make(const examples::Job &ranks, milcgpu_context *context, const examples::
     double fat_error = NAN, long_error = NAN;
     const std::vector<Real> all_fat = ranks.collect(system.lattice, fat, 72),
                             all_long = ranks.collect(system.lattice, lng, 72);
-    if (!system.fat.empty() && !s.keep) {
+    const bool compares = !system.fat.empty() && !s.keep;
+    if (compares) {
         fat_error =
             reference::relative_difference(reference::links_from_milc<Real>(system.lattice, all_fat), system.fat);
         long_error =
             reference::relative_difference(reference::links_from_milc<Real>(system.lattice, all_long), system.lng);
-        best.status = std::isnan(fat_error) || std::isnan(long_error) ? int(MILCGPU_NAN_OR_INF) : best.status;
     }
     out.line(backend, system.action == examples::Action::hisq ? "hisq" : "asqtad",
-             sizeof(Real) == 8 ? "double" : "single", best.reconstruct, fat_error, long_error,
+             sizeof(Real) == 8 ? "double" : "single", best.reconstruct, compares, fat_error, long_error,
              sizeof(Real) == 8 ? 1e-13 : 2e-6, best);
 }
 
 int run(const Settings &s, examples::Job &ranks) {
     ranks.start(s.grid);
+    const std::vector<int> backends = examples::backends_of(ranks, s.backend);
+    Output out;
+    ranks.on_first([&] {
+        out.csv.open("--csv", s.csv,
+                     {"backend", "action", "precision", "reals", "fat_error", "long_error", "kernel_ms", "ms", "gflops",
+                      "gbytes_per_second", "svd_links"});
+    });
     reference::Lattice lattice{s.size};
     const reference::Gauge gauge =
-        examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
+        examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
+                                     (s.no_reference ? 3 : 5) * examples::gauge_bytes); // fat, long, and the same again
     const auto &n = lattice.n;
     std::printf("lattice %d x %d x %d x %d\n", n[0], n[1], n[2], n[3]);
     examples::print_ranks(ranks, lattice);
     std::printf("\n");
-    Output out;
-    if (!s.csv.empty() && ranks.is_first())
-        out.csv.open(s.csv);
-    out.csv << "backend,action,precision,reals,fat_error,long_error,kernel_ms,ms,gflops,gbytes_per_second,svd_links\n";
     std::printf("%-8s %-7s %-7s %5s %10s %10s %11s %11s %9s %9s  %s\n", "backend", "action", "prec", "reals",
                 "fat error", "long error", "kernels ms", "call ms", "GFLOPS", "GB/s", "by singular values");
     for (const char *action : {"asqtad", "hisq"}) {
@@ -125,12 +129,9 @@ int run(const Settings &s, examples::Job &ranks) {
             continue;
         const examples::System system =
             examples::make_system(ranks, lattice, gauge, examples::action_of(action), !s.no_reference);
-        for (const int backend : examples::backends_of(ranks, s.backend)) {
+        for (const int backend : backends) {
             const milcgpu_layout layout = ranks.layout(lattice);
-            milcgpu_options options{};
-            options.struct_size = sizeof options;
-            options.backend = backend;
-            options.device = -1;
+            const milcgpu_options options = examples::options_for(backend);
             milcgpu_context *context = nullptr;
             if (milcgpu_init(&layout, &options, &context) != MILCGPU_OK)
                 throw std::runtime_error(milcgpu_last_error());
@@ -141,7 +142,10 @@ int run(const Settings &s, examples::Job &ranks) {
             milcgpu_finalize(context);
         }
     }
-    std::printf("\n%s\n", out.all_well ? "all is well" : "NOT all links are as they should be");
+    out.csv.finish();
+    std::printf("\n%s\n", !out.all_well              ? "NOT all links are as they should be"
+                          : s.keep || s.no_reference ? "all calls went well; no links were compared with the reference"
+                                                     : "all links agree with the reference");
     return out.all_well ? 0 : 1;
 }
 
@@ -150,10 +154,6 @@ int run(const Settings &s, examples::Job &ranks) {
 int main(int argc, char **argv) {
     return examples::run_on_ranks([&](examples::Job &ranks) {
         Settings settings;
-        if (!read_settings(argc, argv, settings))
-            return 0;
-        if (settings.action != "all")
-            examples::action_of(settings.action);
-        return run(settings, ranks);
+        return read_settings(argc, argv, settings) ? run(settings, ranks) : 0;
     });
 }

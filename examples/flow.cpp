@@ -6,15 +6,13 @@
 #include "examples/progress.h"
 #include "examples/system.h"
 #include "milc_glue/milcgpu_flow.h"
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <limits>
 #include <unistd.h>
 
 namespace {
-
-using examples::ArgumentError;
 
 struct Settings {
     std::string lattice_file, csv, out, backend = "auto", action = "wilson", integrator = "luscher",
@@ -46,14 +44,14 @@ constexpr Named integrators[] = {
 constexpr Named actions[] = {{"wilson", MILCGPU_FLOW_WILSON}, {"symanzik", MILCGPU_FLOW_SYMANZIK}};
 constexpr Named precisions[] = {{"double", MILCGPU_DOUBLE}, {"single", MILCGPU_SINGLE}};
 
-template <size_t count> int number_of(const char *option, const std::string &word, const Named (&known)[count]) {
-    std::string list;
-    for (const Named &one : known) {
-        if (word == one.name)
-            return one.number;
-        list += std::string(" ") + one.name;
-    }
-    throw ArgumentError(std::string(option) + " '" + word + "' is not known; known are:" + list);
+template <size_t count> examples::Check name_of(const Named (&known)[count]) {
+    std::vector<std::string> names;
+    for (const Named &one : known)
+        names.push_back(one.name);
+    return examples::one_of(names);
+}
+template <size_t count> int number_of(const std::string &word, const Named (&known)[count]) {
+    return std::find_if(known, known + count, [&](const Named &one) { return word == one.name; })->number;
 }
 
 void must(milcgpu_status status) {
@@ -64,8 +62,8 @@ void must(milcgpu_status status) {
 // What is said and kept along the flow.
 class Record {
   public:
-    Record(const examples::Job &ranks, const Settings &s, std::string origin)
-        : origin_(std::move(origin)), speaks_(ranks.is_first()), quiet_(s.quiet),
+    Record(const examples::Job &ranks, const Settings &s, examples::Csv &csv, examples::Cells origin)
+        : csv_(csv), origin_(std::move(origin)), speaks_(ranks.is_first()), quiet_(s.quiet),
           adaptive_(s.integrator.compare(0, 4, "adpt") == 0), progress_(speaks_ && (quiet_ || !isatty(STDOUT_FILENO))) {
         if (!speaks_)
             return;
@@ -73,15 +71,6 @@ class Record {
         if (adaptive_)
             std::printf("#LABEL2 time stepsize distance local_tol/distance\n");
         tolerance_ = s.tolerance;
-        if (s.csv.empty())
-            return;
-        csv_.open(s.csv);
-        if (!csv_)
-            throw std::runtime_error(s.csv + " cannot be written");
-        csv_.precision(std::numeric_limits<double>::max_digits10);
-        csv_ << "time,clover_t,clover_s,plaquette_t,plaquette_s,rectangle_t,rectangle_s,charge,t2e,step,distance,"
-                "seconds"
-             << examples::origin_heading << "\n";
     }
     static int take(void *self, const milcgpu_flow_point *point) {
         static_cast<Record *>(self)->take(*point);
@@ -106,17 +95,15 @@ class Record {
                             p.steps == 0 ? 0 : tolerance_ / p.distance);
         }
         progress_.show("flow time %.4f, t^2 E %.4f, %d steps, %.1f s", p.time, t2e, p.steps, seconds);
-        if (csv_.is_open())
-            csv_ << p.time << "," << o.clover_t << "," << o.clover_s << "," << o.plaquette_t << "," << o.plaquette_s
-                 << "," << o.rectangle_t << "," << o.rectangle_s << "," << o.charge << "," << t2e << "," << p.step
-                 << "," << p.distance << "," << seconds << origin_ << std::endl;
+        csv_.row(p.time, o.clover_t, o.clover_s, o.plaquette_t, o.plaquette_s, o.rectangle_t, o.rectangle_s, o.charge,
+                 t2e, p.step, p.distance, seconds, origin_);
     }
 
-    std::string origin_; // the last cells of each row of the CSV
+    examples::Csv &csv_;
+    examples::Cells origin_; // the last cells of each row
     bool speaks_, quiet_, adaptive_;
     examples::ProgressLine progress_;
     double tolerance_ = 0;
-    std::ofstream csv_;
     std::vector<examples::FlowValue> values_;
     std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
@@ -126,9 +113,7 @@ struct Field {
     milcgpu_context *context = nullptr;
     milcgpu_gauge *gauge = nullptr;
     Field(const milcgpu_layout &layout, int backend, int precision) {
-        milcgpu_options options{};
-        options.struct_size = sizeof options;
-        options.backend = backend, options.device = -1, options.verbosity = 1;
+        const milcgpu_options options = examples::options_for(backend);
         must(milcgpu_init(&layout, &options, &context));
         if (milcgpu_gauge_create(context, precision, &gauge) != MILCGPU_OK) {
             milcgpu_finalize(context);
@@ -144,15 +129,14 @@ struct Field {
 
 template <class Real>
 void flow(const examples::Job &ranks, const reference::Lattice &lattice, const reference::Gauge &links,
-          const milcgpu_flow_spec &spec, const Settings &s) {
-    Field field(ranks.layout(lattice), examples::backends_of(ranks, s.backend)[0],
-                sizeof(Real) == 8 ? MILCGPU_DOUBLE : MILCGPU_SINGLE);
+          const milcgpu_flow_spec &spec, const Settings &s, int backend, examples::Csv &csv) {
+    Field field(ranks.layout(lattice), backend, sizeof(Real) == 8 ? MILCGPU_DOUBLE : MILCGPU_SINGLE);
     std::vector<Real> own = examples::deal_links<Real>(ranks, lattice, links);
     const milcgpu_field host = examples::field_of(own);
     must(milcgpu_gauge_load(field.gauge, &host, 0));
     const milcgpu_stout_spec stout{sizeof stout, s.rho, s.stout, s.stout_directions, spec.phases_out};
     must(milcgpu_stout(field.gauge, &stout, nullptr));
-    Record record(ranks, s, examples::origin_cells(lattice.n, milcgpu_device_name(field.context)));
+    Record record(ranks, s, csv, examples::origin_cells(lattice.n, milcgpu_device_name(field.context)));
     milcgpu_flow_report report{};
     report.struct_size = sizeof report;
     const milcgpu_status status = milcgpu_gradient_flow(field.gauge, &spec, Record::take, &record, &report);
@@ -174,6 +158,7 @@ void flow(const examples::Job &ranks, const reference::Lattice &lattice, const r
         std::printf("%.3f s, %.4f s a step, %.0f GFLOPS\n", seconds, seconds / std::max(1, report.last.steps),
                     report.gflops);
     }
+    csv.finish();
     if (s.out.empty())
         return;
     must(milcgpu_gauge_save(field.gauge, &host));
@@ -187,55 +172,70 @@ void flow(const examples::Job &ranks, const reference::Lattice &lattice, const r
 int run(const Settings &s, examples::Job &ranks) {
     milcgpu_flow_spec spec;
     milcgpu_flow_defaults(&spec);
-    spec.action = number_of("--action", s.action, actions);
-    spec.integrator = number_of("--integrator", s.integrator, integrators);
-    const int precision = number_of("--precision", s.precision, precisions);
+    spec.action = number_of(s.action, actions);
+    spec.integrator = number_of(s.integrator, integrators);
+    const int precision = number_of(s.precision, precisions);
     spec.exp_order = s.exp_order, spec.step = s.step, spec.stop = s.stop, spec.tolerance = s.tolerance;
     spec.anisotropy = s.anisotropy, spec.every = s.every, spec.most_steps = s.most_steps;
     spec.phases_out = 1; // as files and the heat bath have links
     std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
     ranks.start(s.grid);
+    const int backend = examples::backends_of(ranks, s.backend)[0];
+    examples::Csv csv(std::numeric_limits<double>::max_digits10);
+    ranks.on_first([&] {
+        csv.open("--csv", s.csv,
+                 examples::with_origin({"time", "clover_t", "clover_s", "plaquette_t", "plaquette_s", "rectangle_t",
+                                        "rectangle_s", "charge", "t2e", "step", "distance", "seconds"}));
+        examples::check_writable("--out", s.out);
+    });
     reference::Lattice lattice{s.size};
-    const reference::Gauge links =
-        examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
+    const reference::Gauge links = examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed,
+                                                                s.sweeps, 2 * examples::gauge_bytes); // and a copy
+    ranks.on_first([&] { examples::check_writable("--out", s.out, examples::milc_gauge_bytes(lattice)); });
     if (ranks.is_first())
         std::printf("lattice %d x %d x %d x %d, %s flow by %s, step %g, %s precision\n", lattice.n[0], lattice.n[1],
                     lattice.n[2], lattice.n[3], s.action.c_str(), s.integrator.c_str(), s.step, s.precision.c_str());
     examples::print_ranks(ranks, lattice);
     if (precision == MILCGPU_DOUBLE)
-        flow<double>(ranks, lattice, links, spec, s);
+        flow<double>(ranks, lattice, links, spec, s, backend, csv);
     else
-        flow<float>(ranks, lattice, links, spec, s);
+        flow<float>(ranks, lattice, links, spec, s, backend, csv);
     return 0;
 }
 
 bool read_settings(int argc, char **argv, Settings &s) {
-    examples::Arguments arguments("flow", "gradient flow of a gauge field, with t0, w0 and the topological charge");
-    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made");
-    arguments.add("size", "X Y Z T", s.size, "extents of a field made here");
-    arguments.add("beta", "B", s.beta, "its coupling 6/g^2");
-    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps");
+    using namespace examples;
+    Arguments arguments("flow", "gradient flow of a gauge field, with t0, w0 and the topological charge");
+    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made",
+                  file_name());
+    arguments.add_size(s.size, "extents of a field made here");
+    arguments.add("beta", "B", s.beta, "its coupling 6/g^2", above(0, 1e6));
+    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps", whole(0));
     arguments.add("seed", "N", s.seed, "of the field");
-    arguments.add("action", "NAME", s.action, "of the flow: wilson or symanzik");
-    arguments.add("integrator", "NAME", s.integrator,
-                  "luscher, ck, bbb, cf3, rkmk3, rkmk4, rkmk5, rkmk8; adaptive: adpt, adpt_bs, adpt_cf3");
-    arguments.add("step", "E", s.step, "of flow time; of an adaptive integrator the first one");
-    arguments.add("stop", "T", s.stop, "flow time at the end; -1: far enough for t0 and w0");
-    arguments.add("tolerance", "R", s.tolerance, "of an adaptive integrator");
-    arguments.add("exp-order", "N", s.exp_order, "of the series of exp, 1 to 16; 0: the whole of it");
-    arguments.add("anisotropy", "XI", s.anisotropy, "of the flow");
-    arguments.add("every", "N", s.every, "steps between measurements");
-    arguments.add("most-steps", "N", s.most_steps, "after which the flow fails");
-    arguments.add("stout", "N", s.stout, "times the links are smeared before");
-    arguments.add("rho", "R", s.rho, "of stout smearing");
-    arguments.add("stout-directions", "N", s.stout_directions, "4, or 3: in space alone");
-    arguments.add("precision", "NAME", s.precision, "double or single");
-    arguments.add("backend", "NAME", s.backend, "auto, host or cuda");
+    arguments.add("action", "NAME", s.action, "of the flow", name_of(actions));
+    arguments.add("integrator", "NAME", s.integrator, "adpt, adpt_bs, adpt_cf3 are adaptive", name_of(integrators));
+    arguments.add("step", "E", s.step, "of flow time; of an adaptive integrator the first one", above(0, 1e6));
+    arguments.add("stop", "T", s.stop, "flow time at the end; -1: far enough for t0 and w0",
+                  either(from(0, 1e6), one_of({"-1"})));
+    arguments.add("tolerance", "R", s.tolerance, "of an adaptive integrator", above(0, 1e6));
+    arguments.add("exp-order", "N", s.exp_order, "of the series of exp; 0: the whole of it", whole(0, 16));
+    arguments.add("anisotropy", "XI", s.anisotropy, "of the flow", above(0, 1e6));
+    arguments.add("every", "N", s.every, "steps between measurements", whole(1));
+    arguments.add("most-steps", "N", s.most_steps, "after which the flow fails", whole(1));
+    arguments.add("stout", "N", s.stout, "times the links are smeared before", whole(0));
+    arguments.add("rho", "R", s.rho, "of stout smearing", from(0, 1e6));
+    arguments.add("stout-directions", "N", s.stout_directions, "4, or 3: in space alone", one_of({"3", "4"}));
+    arguments.add("precision", "NAME", s.precision, "of the links on the device", name_of(precisions));
+    examples::add_backend(arguments, s.backend, false);
     examples::Job::add_grid(arguments, s.grid);
-    arguments.add("csv", "FILE", s.csv, "a line a measurement");
-    arguments.add("out", "FILE", s.out, "the links at the end (MILC version 5)");
+    arguments.add("csv", "FILE", s.csv, "a line a measurement", file_name());
+    arguments.add("out", "FILE", s.out, "the links at the end (MILC version 5)", file_name());
     arguments.add("quiet", "", s.quiet, "no GFLOW lines");
-    return arguments.parse(argc, argv);
+    if (!arguments.parse(argc, argv))
+        return false;
+    if (s.integrator.compare(0, 4, "adpt") != 0 && s.stop > s.step * s.most_steps)
+        throw ArgumentError("--stop is more than --most-steps times --step");
+    return true;
 }
 
 } // namespace

@@ -5,9 +5,9 @@
 // It shows what gpu_kernels/dense is made of. This file alone among the examples is compiled by nvcc.
 #include "examples/arguments.h"
 #include "examples/cublas.h"
+#include "examples/memory.h"
 #include "examples/origin.h"
 #include "examples/timing.h"
-#include <fstream>
 #if defined(__CUDACC__)
 #include "examples/gemm_bulk.h"
 #endif
@@ -103,6 +103,7 @@ double error_of(const std::vector<float> &a, const std::vector<float> &b, const 
 
 int climb(const Settings &settings) {
     const int n = settings.size;
+    need_memory(format("three matrices of %d x %d", n, n), 12.0 * n * n);
     Device device(Backend::cuda, 0);
     const auto stream = static_cast<cudaStream_t>(device.stream());
     cudaDeviceProp gpu;
@@ -117,10 +118,9 @@ int climb(const Settings &settings) {
     device.copy_to_device(da.data(), a.data(), da.bytes());
     device.copy_to_device(db.data(), b.data(), db.bytes());
     Wrong wrong;
-    std::ofstream csv;
-    if (!settings.csv.empty())
-        csv.open(settings.csv);
-    csv << "step,what,precision,us,gflops,percent_of_cublas,error" << card_heading << "\n";
+    Csv csv;
+    csv.open("--csv", settings.csv,
+             with_card({"step", "what", "precision", "us", "gflops", "percent_of_cublas", "error"}));
     std::printf("%s\nC = A B, %d x %d, single precision\n%4s %-32s %-9s %10s %9s %11s %8s\n",
                 device.description().c_str(), n, n, "step", "", "precision", "us", "GFLOPS", "% of cuBLAS", "error");
 
@@ -139,8 +139,7 @@ int climb(const Settings &settings) {
         const char *precision = tf32 ? "TF32" : "FP32";
         std::printf("%4s %-32s %-9s %10.1f %9.0f %11.1f %8.1e\n", number.c_str(), what, precision, seconds * 1e6,
                     gflops, percent, error);
-        csv << number << "," << what << "," << precision << "," << seconds * 1e6 << "," << gflops << "," << percent
-            << "," << error << card_cells(device.description()) << "\n";
+        csv.row(number, what, precision, seconds * 1e6, gflops, percent, error, card_cells(device.description()));
         if (!(error <= tolerance(tf32)))
             wrong.add(
                 format("step %s, %s: error %.2e, at most %.2e is right", number.c_str(), what, error, tolerance(tf32)));
@@ -154,20 +153,20 @@ int climb(const Settings &settings) {
         line(std::to_string(step.number), step.what, step.tf32, [&] {
             step.launch({da.data(), db.data(), n}, dc.data(), stream);
         });
+    csv.finish();
     return wrong.finish();
 }
 
 #endif
 
 int run(const Settings &settings) {
-    if (settings.size < 256 || settings.size % 256 != 0)
+    if (settings.size % 256 != 0)
         throw ArgumentError("--size must be a multiple of 256");
 #if defined(__CUDACC__)
     if (Device::gpu_count() > 0)
         return climb(settings);
 #endif
-    std::printf("gemm_ladder: its kernels need a build with CUDA and a GPU\n");
-    return 0;
+    throw std::runtime_error("its kernels need a build with CUDA and a GPU");
 }
 
 } // namespace
@@ -175,7 +174,8 @@ int run(const Settings &settings) {
 int main(int argc, char **argv) {
     Settings settings;
     Arguments arguments("gemm_ladder", "times the steps to a fast matrix multiplication beside cuBLAS");
-    arguments.add("size", "N", settings.size, "rows and columns of the matrices, a multiple of 256");
-    arguments.add("csv", "FILE", settings.csv, "the table");
+    arguments.add("size", "N", settings.size, "rows and columns of the matrices, a multiple of 256",
+                  whole(256, 1 << 16));
+    arguments.add("csv", "FILE", settings.csv, "the table", file_name());
     return run_program([&] { return arguments.parse(argc, argv) ? run(settings) : 0; });
 }

@@ -34,9 +34,7 @@ Hadrons::Hadrons(const Job &ranks, const reference::Lattice &lattice, Action act
         sites_.push_back(lattice.coordinates(order[place]));
         even_ += place < order.size() / 2;
     }
-    milcgpu_options options{};
-    options.struct_size = sizeof options;
-    options.backend = backend, options.device = -1, options.verbosity = 1;
+    const milcgpu_options options = options_for(backend);
     milcgpu_context *context;
     must(milcgpu_init(&layout, &options, &context));
     context_.reset(context);

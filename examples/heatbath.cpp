@@ -188,7 +188,7 @@ template <class Update> void sweep_links(const Lattice &lattice, Gauge &links, c
     for (int mu = 0; mu < 4; mu++)
         for (const auto &sites : geometry.sites) {
 // Dynamic: beside other jobs on the machine, equal halves would wait for the slower thread.
-#pragma omp parallel for schedule(dynamic, 64)
+#pragma omp parallel for schedule(dynamic, 64) if (sites.size() > 64)
             for (std::size_t i = 0; i < sites.size(); i++) {
                 const std::size_t site = sites[i], index = 4 * site + mu;
                 update(links[index], staple_sum(geometry, links, site, mu), index);

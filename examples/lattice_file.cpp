@@ -1,6 +1,9 @@
 #include "examples/lattice_file.h"
+#include "examples/memory.h"
+#include "examples/output_file.h"
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -36,6 +39,7 @@ Bytes read_all(const std::string &path) {
     std::ifstream file(path, std::ios::binary);
     if (error || !file)
         throw std::runtime_error(path + ": cannot be opened; check that it is a file, its name and its permissions");
+    need_memory(path, 4.0 * double(size)); // with its numbers in double, and the links
     Bytes bytes(size);
     if (!file.read(reinterpret_cast<char *>(bytes.data()), std::streamsize(size)))
         throw std::runtime_error(path + ": cannot be read to its end; check the disk");
@@ -300,13 +304,15 @@ void write_milc_gauge(const std::string &path, const Lattice &lattice, const Gau
     append(header, sums.sum29);
     append(header, sums.sum31);
 
-    std::ofstream file(path, std::ios::binary | std::ios::trunc);
-    file.write(reinterpret_cast<const char *>(header.data()), std::streamsize(header.size()));
-    file.write(reinterpret_cast<const char *>(data.data()), std::streamsize(data.size()));
-    file.close();
-    if (!file)
-        throw std::runtime_error(path + ": cannot be written (" + std::to_string(header.size() + data.size()) +
-                                 " bytes); check the folder, the permissions and the space on the disk");
+    OutputFile file;
+    file.open("lattice", path, double(header.size() + data.size()));
+    file.write(header.data(), header.size());
+    file.write(data.data(), data.size());
+    file.finish();
+}
+
+double milc_gauge_bytes(const Lattice &lattice) {
+    return double(milc_data_offset) + 4.0 * double(reals_per_site) * lattice.volume();
 }
 
 GaugeFile read_scidac_gauge(const std::string &path) {
@@ -331,6 +337,31 @@ GaugeFile read_gauge(const std::string &path) {
     file.read(reinterpret_cast<char *>(first.data()), 4);
     const bool is_lime = file && integer(first, 0, 4, true) == lime_magic;
     return is_lime ? read_scidac_gauge(path) : read_milc_gauge(path);
+}
+
+void check_unitary(const std::string &path, const GaugeFile &file) {
+    constexpr double most = 1e-4; // MILC's own limit
+    std::size_t first = 0, count = 0;
+    double product = 0, determinant = 0; // of the first
+    for (std::size_t k = 0; k < file.links.size(); k++) {
+        const reference::Matrix &u = file.links[k];
+        const double p = frobenius_norm(u * adjoint(u) - reference::identity()), d = std::abs(det(u) - 1.0);
+        if (p <= most && d <= most) // false for NaN
+            continue;
+        if (count++ == 0)
+            first = k, product = p, determinant = d;
+    }
+    if (count == 0)
+        return;
+    const auto x = file.lattice.coordinates(int(first / 4));
+    char text[400];
+    std::snprintf(
+        text, sizeof text,
+        ": the link at x y z t = %d %d %d %d in direction %c is not in SU(3): |U U^dag - 1| = %.2g, "
+        "|det U - 1| = %.2g, at most %g are rounding; %zu of %zu links are like this. The checksum is right, so "
+        "it was written so: gauge fields have unitary links without phases; save it again with MILC",
+        x[0], x[1], x[2], x[3], "xyzt"[first % 4], product, determinant, most, count, file.links.size());
+    throw std::runtime_error(path + text);
 }
 
 } // namespace examples

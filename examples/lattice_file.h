@@ -24,9 +24,12 @@ struct FermionFile {
 GaugeFile read_milc_gauge(const std::string &path);
 
 // MILC version 5 in the machine's byte order, float32, sites lexicographic. The time stamp (at most 63 characters) is
-// free text; empty: the time of writing.
+// free text; empty: the time of writing. The file has its name when it is whole.
 void write_milc_gauge(const std::string &path, const reference::Lattice &lattice, const reference::Gauge &links,
                       const std::string &time_stamp = "");
+
+// What such a file takes on the disk.
+double milc_gauge_bytes(const reference::Lattice &lattice);
 
 // SciDAC single-file LIME, float32 or float64, four matrices a site; the checksum of the record is verified.
 GaugeFile read_scidac_gauge(const std::string &path);
@@ -36,5 +39,8 @@ FermionFile read_scidac_fermion(const std::string &path);
 
 // Either format, by the first word of the file.
 GaugeFile read_gauge(const std::string &path);
+
+// Throws where a link is not in SU(3), to the rounding of float32: which one, and how many there are.
+void check_unitary(const std::string &path, const GaugeFile &file);
 
 } // namespace examples

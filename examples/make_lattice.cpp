@@ -9,12 +9,13 @@
 #include "examples/arguments.h"
 #include "examples/heatbath.h"
 #include "examples/lattice_file.h"
-#include "examples/ranks.h"
+#include "examples/output_file.h"
+#include "examples/system.h"
+#include "gpu_kernels/backend/host_threads.h"
 #include "tests/reference/gauge.h"
 
 namespace {
 
-using examples::ArgumentError;
 using examples::Arguments;
 
 struct Settings {
@@ -26,25 +27,10 @@ struct Settings {
     std::string out;
 };
 
-void check(const Settings &settings, const Arguments &arguments) {
-    double volume = 1;
-    for (const int extent : settings.size) {
-        if (extent < 2 || extent % 2 != 0)
-            throw ArgumentError("--size: extent " + std::to_string(extent) +
-                                " must be even and at least 2 (the heat bath updates even and odd sites in turn)" +
-                                arguments.hint());
-        volume *= extent;
-    }
-    if (volume > double(1 << 28))
-        throw ArgumentError("--size: more than 2^28 sites" + arguments.hint());
-    if (!(settings.beta > 0) || settings.beta > 1e6)
-        throw ArgumentError("--beta must be greater than 0, at most 1e6" + arguments.hint());
-    if (settings.sweeps < 0 || settings.overrelax < 0)
-        throw ArgumentError("--sweeps and --overrelax must not be negative" + arguments.hint());
-}
-
 void make(const Settings &settings) {
+    milcgpu::wait_passively();
     const reference::Lattice lattice{settings.size};
+    examples::check_writable("--out", settings.out, examples::milc_gauge_bytes(lattice));
     const auto start = std::chrono::steady_clock::now();
     const auto seconds = [&] {
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -71,18 +57,20 @@ int main(int argc, char **argv) {
     Settings settings;
     Arguments arguments("make_lattice",
                         "a quenched SU(3) gauge field by heat bath and over-relaxation (Wilson action)");
-    arguments.add("size", "X Y Z T", settings.size, "extents, all even");
-    arguments.add("beta", "B", settings.beta, "coupling 6/g^2");
-    arguments.add("sweeps", "N", settings.sweeps, "heat-bath sweeps from a unit start");
-    arguments.add("overrelax", "N", settings.overrelax, "over-relaxation sweeps after each of them");
+    arguments.add_size(settings.size, "extents");
+    arguments.add("beta", "B", settings.beta, "coupling 6/g^2", examples::above(0, 1e6));
+    arguments.add("sweeps", "N", settings.sweeps, "heat-bath sweeps from a unit start", examples::whole(0));
+    arguments.add("overrelax", "N", settings.overrelax, "over-relaxation sweeps after each of them",
+                  examples::whole(0));
     arguments.add("seed", "S", settings.seed, "the same seed gives the same field");
-    arguments.add("out", "FILE", settings.out, "MILC version-5 file to write; none: only the plaquette is printed");
+    arguments.add("out", "FILE", settings.out, "MILC version-5 file to write; none: only the plaquette is printed",
+                  examples::file_name());
     examples::Job::add_grid(arguments, settings.grid);
     return examples::run_on_ranks([&](examples::Job &ranks) {
         if (!arguments.parse(argc, argv))
             return 0;
-        check(settings, arguments);
         ranks.start(settings.grid);
+        examples::check_lattice(ranks, {settings.size}, examples::gauge_bytes);
         ranks.on_first([&] { make(settings); }); // by its host's cores
         return 0;
     });

@@ -9,7 +9,6 @@
 #include "examples/system.h"
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 
 namespace {
 
@@ -23,28 +22,30 @@ struct Settings {
 };
 
 bool read_settings(int argc, char **argv, Settings &s) {
-    examples::Arguments arguments("multimass", "all poles of a rational function in one solve, every precision policy");
-    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made");
-    arguments.add("size", "X Y Z T", s.size, "extents of a field made here");
-    arguments.add("beta", "B", s.beta, "its coupling");
-    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps");
+    using namespace examples;
+    Arguments arguments("multimass", "all poles of a rational function in one solve, every precision policy");
+    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made",
+                  file_name());
+    arguments.add_size(s.size, "extents of a field made here");
+    arguments.add("beta", "B", s.beta, "its coupling", above(0, 1e6));
+    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps", whole(0));
     arguments.add("seed", "N", s.seed, "of the field and of the source");
-    arguments.add("action", "NAME", s.action, "asqtad or hisq");
-    arguments.add("mass", "M", s.mass, "quark mass m; offsets are 4 m^2 + pole");
-    arguments.add("alpha", "A", s.alpha, "the function is x^(-A), 0 < A < 1");
-    arguments.add("poles", "N", s.poles, "how many, 1 to 32");
-    arguments.add("smallest", "P", s.smallest, "pole");
-    arguments.add("largest", "P", s.largest, "pole");
-    arguments.add("tolerance", "R", s.tolerance, "relative residual of every shift");
+    arguments.add("action", "NAME", s.action, "how links are made of the gauge field", examples::action_name());
+    arguments.add("mass", "M", s.mass, "quark mass m; offsets are 4 m^2 + pole", from(0, 1e6));
+    arguments.add("alpha", "A", s.alpha, "the function is x^(-A)", inside(0, 1));
+    arguments.add("poles", "N", s.poles, "how many", whole(1, 32));
+    arguments.add("smallest", "P", s.smallest, "pole", above(0, 1e12));
+    arguments.add("largest", "P", s.largest, "pole", above(0, 1e12));
+    arguments.add("tolerance", "R", s.tolerance, "relative residual of every shift", inside(0, 1));
     arguments.add("by-residues", "", s.by_residues, "tolerances weighted by the residues, as a force needs them");
-    arguments.add("backend", "NAME", s.backend, "all, auto, host or cuda");
+    examples::add_backend(arguments, s.backend, true);
     arguments.add("no-reference", "", s.no_reference, "leave the check by the CPU reference out");
     examples::Job::add_grid(arguments, s.grid);
-    arguments.add("csv", "FILE", s.csv, "the table");
+    arguments.add("csv", "FILE", s.csv, "the table", file_name());
     if (!arguments.parse(argc, argv))
         return false;
-    if (s.poles < 1 || s.poles > 32 || !(s.alpha > 0 && s.alpha < 1) || !(s.smallest > 0 && s.largest >= s.smallest))
-        throw examples::ArgumentError("--poles must be 1 to 32, --alpha in (0, 1), 0 < --smallest <= --largest");
+    if (s.largest < s.smallest)
+        throw ArgumentError("--largest must not be below --smallest");
     return true;
 }
 
@@ -72,8 +73,17 @@ double true_residual(const examples::System &system, const std::vector<double> &
 
 int run(const Settings &s, examples::Job &ranks) {
     ranks.start(s.grid);
+    const std::vector<int> backends = examples::backends_of(ranks, s.backend);
+    examples::Csv csv;
+    ranks.on_first([&] {
+        csv.open("--csv", s.csv,
+                 {"backend", "policy", "offset", "shared_steps", "refinement_steps", "true_residual",
+                  "reference_residual", "status"});
+    });
     reference::Lattice lattice{s.size};
-    reference::Gauge gauge = examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
+    reference::Gauge gauge =
+        examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
+                                     (s.no_reference ? 2 : 4) * examples::gauge_bytes); // fat, long, and the same again
     const examples::System system =
         examples::make_system(ranks, lattice, std::move(gauge), examples::action_of(s.action), !s.no_reference);
     std::vector<milcgpu_shift> shifts;
@@ -87,13 +97,9 @@ int run(const Settings &s, examples::Job &ranks) {
     examples::print_ranks(ranks, lattice);
     const auto b = examples::random_on_first(ranks, lattice, s.seed);
     auto source = examples::deal_vector(ranks, lattice, b);
-    std::ofstream csv;
-    if (!s.csv.empty() && ranks.is_first())
-        csv.open(s.csv);
-    csv << "backend,policy,offset,shared_steps,refinement_steps,true_residual,reference_residual,status\n";
     bool all_well = true;
-    for (const int backend : examples::backends_of(ranks, s.backend)) {
-        const examples::Connection connection(ranks, system, backend, 1);
+    for (const int backend : backends) {
+        const examples::Connection connection(ranks, system, backend);
         for (const Policy &policy : policies) {
             std::vector<std::vector<double>> x(shifts.size(), std::vector<double>(source.size(), 0.0));
             std::vector<milcgpu_field> fields;
@@ -133,15 +139,17 @@ int run(const Settings &s, examples::Job &ranks) {
                 const bool well = each[k].status == MILCGPU_OK &&
                                   (!compares || std::fabs(check - each[k].true_residual) < 0.01 * s.tolerance);
                 all_well = all_well && well;
-                std::printf("  %12.4e %12d %12d %14.2e %14.2e%s\n", shifts[k].offset, each[k].shared_steps,
-                            each[k].steps, each[k].true_residual, check, well ? "" : "  OFF");
-                csv << examples::backend_name(backend) << "," << policy.name << "," << shifts[k].offset << ","
-                    << each[k].shared_steps << "," << each[k].steps << "," << each[k].true_residual << "," << check
-                    << "," << milcgpu_status_name(each[k].status) << "\n";
+                const std::string by_reference = examples::shown(check, 2, compares);
+                std::printf("  %12.4e %12d %12d %14.2e %14s%s\n", shifts[k].offset, each[k].shared_steps, each[k].steps,
+                            each[k].true_residual, by_reference.c_str(), well ? "" : "  OFF");
+                csv.row(examples::backend_name(backend), policy.name, shifts[k].offset, each[k].shared_steps,
+                        each[k].steps, each[k].true_residual, by_reference, milcgpu_status_name(each[k].status));
             }
         }
     }
-    std::printf("\n%s\n", all_well ? "every shift is where it was asked to be" : "NOT every shift is as it should be");
+    csv.finish();
+    std::printf("\n%s%s\n", all_well ? "every shift is where it was asked to be" : "NOT every shift is as it should be",
+                s.no_reference ? "; none was compared with the reference" : "");
     return all_well ? 0 : 1;
 }
 

@@ -35,7 +35,7 @@ void be_silent() {
         std::fclose(stdout);
 }
 
-int product(const std::array<int, 4> &grid) { return grid[0] * grid[1] * grid[2] * grid[3]; }
+double product(const std::array<int, 4> &grid) { return 1.0 * grid[0] * grid[1] * grid[2] * grid[3]; }
 
 std::string by(const std::array<int, 4> &grid, const char *between) {
     std::string text = std::to_string(grid[0]);
@@ -77,23 +77,24 @@ Job::~Job() = default;
 
 milcgpu_layout Job::layout(const reference::Lattice &whole) const {
     for (int mu = 0; mu < 4; ++mu)
-        if (whole.n[mu] % grid_[mu] != 0)
-            throw ArgumentError("--grid " + by(grid_, " ") + " does not divide the lattice, " + by(whole.n, " x "));
+        if (whole.n[mu] % grid_[mu] != 0 || (grid_[mu] > 1 && whole.n[mu] / grid_[mu] < 3))
+            throw ArgumentError("--grid " + by(grid_, " ") + " does not divide the lattice, " + by(whole.n, " x ") +
+                                ", into boxes of at least 3 sites where it is cut");
     milcgpu_layout layout = layout_on_grid(whole.n, grid_, rank_);
     layout.messages = messages_;
     return layout;
 }
 
 void Job::start(const std::array<int, 4> &grid) {
-    for (const int ranks : grid)
-        if (ranks < 1)
-            throw ArgumentError("--grid " + by(grid, " ") + ": ranks in a direction are 1 at least");
     grid_ = grid;
     begin();
-    if (product(grid) != size_)
-        throw ArgumentError("--grid " + by(grid, " ") + " is for " + std::to_string(product(grid)) + " rank(s), but " +
-                            std::to_string(size_) + " were started: mpirun -n " + std::to_string(product(grid)) +
-                            " PROGRAM --grid " + by(grid, " ") + " (or srun)");
+    if (product(grid) == size_)
+        return;
+    std::ostringstream ranks;
+    ranks << product(grid);
+    throw ArgumentError("--grid " + by(grid, " ") + " is for " + ranks.str() + " rank(s), but " +
+                        std::to_string(size_) + " were started: mpirun -n " + ranks.str() + " PROGRAM --grid " +
+                        by(grid, " ") + " (or srun)");
 }
 
 #if defined(MILCGPU_WITH_MPI)

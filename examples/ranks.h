@@ -18,7 +18,8 @@ class Job {
     Job(const Job &) = delete;
 
     static void add_grid(Arguments &arguments, std::array<int, 4> &grid) {
-        arguments.add("grid", "X Y Z T", grid, "ranks in each direction, one GPU each, started by mpirun or srun");
+        arguments.add("grid", "X Y Z T", grid, "ranks in each direction, one GPU each, started by mpirun or srun",
+                      whole(1, 1 << 20));
     }
     // What --grid says; {1, 1, 1, 1} is one rank. Throws ArgumentError where so many were not started.
     void start(const std::array<int, 4> &grid);
@@ -29,7 +30,7 @@ class Job {
     std::string grid() const; // "1x1x1x2"
 
     // Of this rank, with messages; it holds as long as this object. Throws ArgumentError where the grid does not divide
-    // the lattice.
+    // the lattice into boxes that the library takes.
     milcgpu_layout layout(const reference::Lattice &whole) const;
 
     // All ranks call what follows, in the same order.
@@ -104,9 +105,13 @@ class Job {
 template <class Body> int run_on_ranks(const Body &body) {
     Job ranks;
     try {
-        return ranks.end(body(ranks), nullptr);
+        const int status = body(ranks);
+        check_printed();
+        return ranks.end(status, nullptr);
     } catch (const ArgumentError &error) {
         return ranks.end(2, error.what());
+    } catch (const std::bad_alloc &) {
+        return ranks.end(1, no_memory);
     } catch (const std::exception &error) {
         return ranks.end(1, error.what());
     }

@@ -13,7 +13,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 
 namespace {
 
@@ -36,7 +35,7 @@ const char *const part_names[parts] = {"links", "solves", "fermion force", "gaug
 class Rhmc {
   public:
     Rhmc(const examples::Job &ranks, const examples::System &system, int backend, const Settings &s)
-        : ranks_(ranks), settings_(s), lattice_(system.lattice), connection_(ranks, system, backend, 1),
+        : ranks_(ranks), settings_(s), lattice_(system.lattice), connection_(ranks, system, backend),
           context_(connection_.context()), solver_links_(connection_.links()), how_(examples::link_spec(system)),
           origin_(examples::origin_cells(lattice_.n, milcgpu_device_name(context_))), rng_(s.seed) {
         for (const size_t place : examples::places_of(ranks.layout(lattice_)))
@@ -46,7 +45,7 @@ class Rhmc {
         const bool hisq = s.action == "hisq";
         const double rectangle = hisq ? 0.6264 - 1.1746 * s.flavours : 0.6264;
         const double bent = hisq ? 0.0433 - 0.0156 * s.flavours : 0.04335;
-        loops_ = {1, -(1 - rectangle * log_u0) / (20 * u2), bent * log_u0 / u2};
+        loops_ = {1, -(1 - rectangle * log_u0) / (20 * u2), bent * log_u0 / u2, 0};
         std::printf("u0 %.17g, coefficients of rectangles and bent loops %.6e %.6e\n", system.u0, loops_.rectangle,
                     loops_.bent);
         must(milcgpu_gauge_create(context_, MILCGPU_DOUBLE, &gauge_));
@@ -66,17 +65,16 @@ class Rhmc {
     struct Result {
         double delta_h, plaquette;
         bool accepted;
-        double seconds[parts];
+        std::array<double, parts> seconds;
         double total;
     };
     // history: delta H against the time within the trajectory.
-    Result trajectory(bool warm, std::ofstream &history, int number) {
+    Result trajectory(bool warm, examples::Csv &history, int number) {
         const auto start = std::chrono::steady_clock::now();
         std::fill(seconds_, seconds_ + parts, 0.0);
         refresh();
         const double before = energy();
-        if (history.is_open())
-            history << number << ",0,0" << origin_ << std::endl;
+        history.row(number, 0, 0, origin_);
         const double eps = settings_.length / settings_.steps, lambda = 0.1931833275037836; // Omelyan et al. (2003)
         for (int step = 0; step < settings_.steps; ++step) {
             move(lambda * eps);
@@ -85,7 +83,7 @@ class Rhmc {
             kick(eps / 2);
             move(lambda * eps);
             if (!settings_.history.empty()) // a call of all ranks
-                history << number << "," << (step + 1) * eps << "," << energy() - before << origin_ << std::endl;
+                history.row(number, (step + 1) * eps, energy() - before, origin_);
         }
         Result result{};
         result.delta_h = energy() - before;
@@ -104,7 +102,7 @@ class Rhmc {
         double space, time;
         must(milcgpu_plaquettes(gauge_, &space, &time));
         result.plaquette = -(space + time) / 6; // phases are in
-        std::transform(seconds_, seconds_ + parts, result.seconds, [&](double s) { return ranks_.slowest(s); });
+        std::transform(seconds_, seconds_ + parts, result.seconds.begin(), [&](double s) { return ranks_.slowest(s); });
         result.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         return result;
     }
@@ -254,7 +252,7 @@ class Rhmc {
     milcgpu_context *context_;
     milcgpu_links *solver_links_;
     milcgpu_fatlink_spec how_;
-    std::string origin_; // the last cells of each row of the history
+    examples::Cells origin_; // the last cells of each row of the history
     milcgpu_loops loops_;
     milcgpu_gauge *gauge_ = nullptr;
     uint64_t links_version_ = 0;
@@ -269,8 +267,17 @@ class Rhmc {
 int run(const Settings &s, examples::Job &ranks) {
     std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
     ranks.start(s.grid);
+    const int backend = examples::backends_of(ranks, s.backend)[0];
+    examples::Csv csv, history;
+    ranks.on_first([&] {
+        examples::Cells columns = {"trajectory", "delta_h", "accepted", "plaquette", "seconds"};
+        columns.insert(columns.end(), part_names, part_names + parts);
+        csv.open("--csv", s.csv, columns);
+        history.open("--history", s.history, examples::with_origin({"trajectory", "time", "delta_h"}));
+    });
     reference::Lattice lattice{s.size};
-    reference::Gauge gauge = examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
+    reference::Gauge gauge = examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
+                                                          3 * examples::gauge_bytes); // with two copies of the links
     const examples::System system =
         examples::make_system(ranks, lattice, std::move(gauge), examples::action_of(s.action), false);
     std::printf(
@@ -278,18 +285,7 @@ int run(const Settings &s, examples::Job &ranks) {
         lattice.n[0], lattice.n[1], lattice.n[2], lattice.n[3], s.beta, s.flavours, s.action.c_str(), s.mass, s.length,
         s.steps);
     examples::print_ranks(ranks, lattice);
-    Rhmc rhmc(ranks, system, examples::backends_of(ranks, s.backend)[0], s);
-    std::ofstream csv, history;
-    if (!s.csv.empty() && ranks.is_first())
-        csv.open(s.csv);
-    if (!s.history.empty() && ranks.is_first())
-        history.open(s.history);
-    csv << "trajectory,delta_h,accepted,plaquette,seconds";
-    for (const char *name : part_names)
-        csv << "," << name;
-    csv << "\n";
-    if (history.is_open())
-        history << "trajectory,time,delta_h" << examples::origin_heading << "\n";
+    Rhmc rhmc(ranks, system, backend, s);
     double sum = 0, squares = 0, plaquette = 0;
     int accepted = 0, counted = 0;
     for (int k = 1; k <= s.warm + s.trajectories; ++k) {
@@ -300,13 +296,10 @@ int run(const Settings &s, examples::Job &ranks) {
                     : r.accepted ? "accepted  "
                                  : "rejected  ",
                     r.plaquette, r.total);
-        csv << k << "," << r.delta_h << "," << r.accepted << "," << r.plaquette << "," << r.total;
-        for (int part = 0; part < parts; ++part) {
+        for (int part = 0; part < parts; ++part)
             std::printf(" %s %.2f", part_names[part], r.seconds[part]);
-            csv << "," << r.seconds[part];
-        }
         std::printf("\n");
-        csv << std::endl;
+        csv.row(k, r.delta_h, r.accepted, r.plaquette, r.total, r.seconds);
         if (warm)
             continue;
         ++counted, accepted += r.accepted, plaquette += r.plaquette;
@@ -318,36 +311,34 @@ int run(const Settings &s, examples::Job &ranks) {
         std::printf("<exp(-delta H)> = %.4f +- %.4f, %d of %d accepted, mean plaquette %.6f\n", mean, error, accepted,
                     counted, plaquette / counted);
     }
+    csv.finish();
+    history.finish();
     return 0;
 }
 
 bool read_settings(int argc, char **argv, Settings &s) {
-    examples::Arguments arguments("rhmc", "rational hybrid Monte Carlo of staggered quarks");
-    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made");
-    arguments.add("size", "X Y Z T", s.size, "extents of a field made here");
-    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps");
+    using namespace examples;
+    Arguments arguments("rhmc", "rational hybrid Monte Carlo of staggered quarks");
+    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made",
+                  file_name());
+    arguments.add_size(s.size, "extents of a field made here");
+    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps", whole(0));
     arguments.add("seed", "N", s.seed, "of the field and of the run");
-    arguments.add("beta", "B", s.beta, "10 / g^2 of the gauge action");
-    arguments.add("action", "NAME", s.action, "of the quarks: asqtad or hisq");
-    arguments.add("flavours", "N", s.flavours, "degenerate ones, 1 to 3");
-    arguments.add("mass", "M", s.mass, "quark mass");
-    arguments.add("trajectories", "N", s.trajectories, "after the ones that warm up");
-    arguments.add("warm", "N", s.warm, "trajectories that are always accepted");
-    arguments.add("length", "T", s.length, "of a trajectory");
-    arguments.add("steps", "N", s.steps, "in it");
-    arguments.add("poles", "N", s.poles, "of each rational function, 2 to 12");
-    arguments.add("tolerance", "R", s.tolerance, "relative residual of every solve");
-    arguments.add("backend", "NAME", s.backend, "auto, host or cuda");
+    arguments.add("beta", "B", s.beta, "10 / g^2 of the gauge action", above(0, 1e6));
+    arguments.add("action", "NAME", s.action, "of the quarks", examples::action_name());
+    arguments.add("flavours", "N", s.flavours, "degenerate ones", whole(1, 3));
+    arguments.add("mass", "M", s.mass, "quark mass", above(0, 1e6));
+    arguments.add("trajectories", "N", s.trajectories, "after the ones that warm up", whole(0));
+    arguments.add("warm", "N", s.warm, "trajectories that are always accepted", whole(0));
+    arguments.add("length", "T", s.length, "of a trajectory", above(0, 1e6));
+    arguments.add("steps", "N", s.steps, "in it", whole(1));
+    arguments.add("poles", "N", s.poles, "of each rational function", whole(2, 12));
+    arguments.add("tolerance", "R", s.tolerance, "relative residual of every solve", inside(0, 1));
+    examples::add_backend(arguments, s.backend, false);
     examples::Job::add_grid(arguments, s.grid);
-    arguments.add("csv", "FILE", s.csv, "a line a trajectory");
-    arguments.add("history", "FILE", s.history, "delta H within the trajectories (a solve more a step)");
-    if (!arguments.parse(argc, argv))
-        return false;
-    if (s.flavours < 1 || s.flavours > 3 || s.steps < 1 || s.trajectories < 0 || s.warm < 0 || !(s.mass > 0) ||
-        !(s.length > 0) || s.poles < 2 || s.poles > 12)
-        throw examples::ArgumentError("--flavours must be 1 to 3, --steps, --length and --mass positive, --poles 2 to "
-                                      "12, --trajectories and --warm not negative");
-    return true;
+    arguments.add("csv", "FILE", s.csv, "a line a trajectory", file_name());
+    arguments.add("history", "FILE", s.history, "delta H within the trajectories (a solve more a step)", file_name());
+    return arguments.parse(argc, argv);
 }
 
 } // namespace

@@ -4,7 +4,7 @@
 height = 580
 load "examples/style.gp"
 copy = real(system("grep '^copy,' '".csv."' | tail -n 1 | cut -d, -f10"))
-set multiplot layout 1,3 margins 0.07,0.985,0.29,0.86 spacing 0.015,0 \
+set multiplot layout 1,3 margins 0.095,0.985,0.29,0.86 spacing 0.015,0 \
     title "Operations on ".last("lattice")." beside the bandwidth of the device's copy\n".where
 set logscale xy
 set xrange [0.2:60]

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 
 namespace {
 
@@ -21,34 +20,36 @@ struct Settings {
 };
 
 bool read_settings(int argc, char **argv, Settings &s) {
-    examples::Arguments arguments("sources", "several sources at once, in one Krylov space or in lock-step");
-    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made");
-    arguments.add("size", "X Y Z T", s.size, "extents of a field made here");
-    arguments.add("beta", "B", s.beta, "its coupling");
-    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps");
+    using namespace examples;
+    Arguments arguments("sources", "several sources at once, in one Krylov space or in lock-step");
+    arguments.add("lattice", "FILE", s.lattice_file, "gauge field (MILC version 5 or SciDAC); without it one is made",
+                  file_name());
+    arguments.add_size(s.size, "extents of a field made here");
+    arguments.add("beta", "B", s.beta, "its coupling", above(0, 1e6));
+    arguments.add("sweeps", "N", s.sweeps, "its heat-bath sweeps", whole(0));
     arguments.add("seed", "N", s.seed, "of the field and of the sources");
-    arguments.add("action", "NAME", s.action, "asqtad or hisq");
-    arguments.add("masses", "M,M,...", s.masses, "quark masses");
-    arguments.add("sources", "N,N,...", s.sources, "numbers of sources");
-    arguments.add("precisions", "P,P,...", s.precisions, "pairs as double/half");
-    arguments.add("ways", "W,W,...", s.ways, "of block, lock-step, one-by-one");
-    arguments.add("reals", "R", s.reals, "of a long link in the sloppy precision: 18, 13, 12, 9 or 8");
-    arguments.add("tolerance", "R", s.tolerance, "relative residual of every source");
-    arguments.add("reliable-delta", "D", s.delta, "fall of the residual between two evaluations (0: the default)");
-    arguments.add("runs", "N", s.runs, "of each solve; the fastest counts");
-    arguments.add("progress", "N", s.progress, "a line with the residual every N steps");
-    arguments.add("backend", "NAME", s.backend, "auto, host or cuda");
+    arguments.add("action", "NAME", s.action, "how links are made of the gauge field", examples::action_name());
+    arguments.add("masses", "M,M,...", s.masses, "quark masses", list_of_each(above(0, 1e6)));
+    arguments.add("sources", "N,N,...", s.sources, "numbers of sources", list_of_each(whole(1, 1000)));
+    arguments.add("precisions", "P,P,...", s.precisions, "pairs", list_of_each(examples::pair_name(false)));
+    arguments.add("ways", "W,W,...", s.ways, "how they are solved",
+                  list_of_each(one_of({"block", "lock-step", "one-by-one"})));
+    arguments.add("reals", "R", s.reals, "of a long link in the sloppy precision",
+                  one_of({"18", "13", "12", "9", "8"}));
+    arguments.add("tolerance", "R", s.tolerance,
+                  "relative residual of every source; pairs that cannot reach it get what they can", inside(0, 1));
+    arguments.add("reliable-delta", "D", s.delta,
+                  "fall of the residual between two evaluations; 0: the library's choice", examples::delta());
+    arguments.add("runs", "N", s.runs, "of each solve; the fastest counts", whole(1));
+    arguments.add("progress", "N", s.progress, "a line with the residual every N steps; 0: none", whole(0));
+    examples::add_backend(arguments, s.backend, false);
     examples::Job::add_grid(arguments, s.grid);
-    arguments.add("csv", "FILE", s.csv, "the table");
+    arguments.add("csv", "FILE", s.csv, "the table", file_name());
     return arguments.parse(argc, argv);
 }
 
 int way_of(const std::string &name) {
-    const char *const names[] = {"block", "lock-step", "one-by-one"};
-    for (int k = 0; k < 3; ++k)
-        if (name == names[k])
-            return MILCGPU_BLOCK + k;
-    throw examples::ArgumentError("--ways: '" + name + "' is none of block, lock-step, one-by-one");
+    return name == "block" ? MILCGPU_BLOCK : name == "lock-step" ? MILCGPU_LOCK_STEP : MILCGPU_ONE_BY_ONE;
 }
 
 struct Progress {
@@ -104,7 +105,7 @@ Outcome solve(const examples::Job &ranks, const examples::Connection &connection
         milcgpu_residual(connection.context(), connection.links(), spec.parity, spec.mass, &from, &to, &residual);
         out.well = out.well && residual < spec.tolerance &&
                    std::fabs(residual - reports[k].true_residual) < 1e-3 * spec.tolerance;
-        out.worst = residual <= out.worst ? out.worst : residual; // NaN is the worst
+        out.worst = residual <= out.worst || out.worst != out.worst ? out.worst : residual; // NaN is the worst
         out.steps = std::max(out.steps, reports[k].steps);
         out.updates = std::max(out.updates, reports[k].reliable_updates);
     }
@@ -112,20 +113,25 @@ Outcome solve(const examples::Job &ranks, const examples::Connection &connection
 }
 
 int run(const Settings &s, examples::Job &ranks) {
-    const auto masses = examples::list_of<double>(s.masses, "masses");
-    const auto counts = examples::list_of<int>(s.sources, "sources");
+    const auto masses = examples::list_of<double>(s.masses);
+    const auto counts = examples::list_of<int>(s.sources);
     std::vector<examples::PrecisionPair> pairs;
-    for (const auto &name : examples::list_of<std::string>(s.precisions, "precisions"))
-        pairs.push_back(examples::pair_of(name, "precisions"));
-    const auto ways = examples::list_of<std::string>(s.ways, "ways");
-    for (const auto &way : ways)
-        way_of(way);
+    for (const auto &name : examples::list_of<std::string>(s.precisions))
+        pairs.push_back(examples::pair_of(name));
+    const auto ways = examples::list_of<std::string>(s.ways);
     const int most = *std::max_element(counts.begin(), counts.end());
-    if (*std::min_element(counts.begin(), counts.end()) < 1)
-        throw examples::ArgumentError("--sources must be positive");
     ranks.start(s.grid);
+    const int backend = examples::backends_of(ranks, s.backend)[0];
+    examples::Csv csv;
+    ranks.on_first([&] {
+        csv.open("--csv", s.csv,
+                 {"backend", "mass", "precisions", "sources", "way", "asked", "steps", "updates", "seconds",
+                  "solver_seconds", "seconds_a_source", "residual", "status"});
+    });
     reference::Lattice lattice{s.size};
-    reference::Gauge gauge = examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps);
+    reference::Gauge gauge =
+        examples::read_or_make_gauge(ranks, s.lattice_file, lattice, s.beta, s.seed, s.sweeps,
+                                     2 * examples::gauge_bytes + 96.0 * most); // and sources with solutions
     const examples::System system =
         examples::make_system(ranks, lattice, std::move(gauge), examples::action_of(s.action), false);
     examples::print_ranks(ranks, lattice);
@@ -133,16 +139,10 @@ int run(const Settings &s, examples::Job &ranks) {
     for (int k = 0; k < most; ++k)
         sources.push_back(
             examples::deal_vector(ranks, lattice, examples::random_on_first(ranks, lattice, s.seed + 1 + k)));
-    std::ofstream csv;
-    if (!s.csv.empty() && ranks.is_first())
-        csv.open(s.csv);
-    csv << "backend,mass,precisions,sources,way,steps,updates,seconds,solver_seconds,seconds_a_source,residual,"
-           "status\n";
     bool all_well = true;
-    const int backend = examples::backends_of(ranks, s.backend)[0];
-    const examples::Connection connection(ranks, system, backend, 1);
-    std::printf("%8s %-14s %7s %-11s %7s %8s %12s %12s %14s %11s\n", "mass", "precisions", "sources", "way", "steps",
-                "updates", "s a call", "s of solver", "ms a source", "residual");
+    const examples::Connection connection(ranks, system, backend);
+    std::printf("%8s %-14s %7s %-11s %8s %7s %8s %12s %12s %14s %11s\n", "mass", "precisions", "sources", "way",
+                "asked", "steps", "updates", "s a call", "s of solver", "ms a source", "residual");
     for (const double mass : masses)
         for (const examples::PrecisionPair &pair : pairs)
             for (const int count : counts)
@@ -163,16 +163,16 @@ int run(const Settings &s, examples::Job &ranks) {
                         spec.progress = show_progress, spec.user = &progress;
                     const std::vector<std::vector<double>> some(sources.begin(), sources.begin() + count);
                     const Outcome out = solve(ranks, connection, spec, way_of(way), some, s.runs);
-                    std::printf("%8g %-14s %7d %-11s %7d %8d %12.4f %12.4f %14.3f %11.2e%s\n", mass, pair.name, count,
-                                way.c_str(), out.steps, out.updates, out.seconds, out.solver_seconds,
-                                out.seconds / count * 1e3, out.worst, out.well ? "" : "  OFF");
+                    std::printf("%8g %-14s %7d %-11s %8.0e %7d %8d %12.4f %12.4f %14.3f %11.2e%s\n", mass, pair.name,
+                                count, way.c_str(), spec.tolerance, out.steps, out.updates, out.seconds,
+                                out.solver_seconds, out.seconds / count * 1e3, out.worst, out.well ? "" : "  OFF");
                     std::fflush(stdout);
-                    csv << examples::backend_name(backend) << "," << mass << "," << pair.name << "," << count << ","
-                        << way << "," << out.steps << "," << out.updates << "," << out.seconds << ","
-                        << out.solver_seconds << "," << out.seconds / count << "," << out.worst << ","
-                        << (out.well ? "ok" : "off") << "\n";
+                    csv.row(examples::backend_name(backend), mass, pair.name, count, way, spec.tolerance, out.steps,
+                            out.updates, out.seconds, out.solver_seconds, out.seconds / count, out.worst,
+                            out.well ? "ok" : "off");
                     all_well = all_well && out.well;
                 }
+    csv.finish();
     std::printf("\n%s\n", all_well ? "every residual is as it was asked for" : "NOT every residual is as asked");
     return all_well ? 0 : 1;
 }

@@ -8,11 +8,12 @@
 #include "examples/hadrons.h"
 #include "examples/heatbath.h"
 #include "examples/progress.h"
+#include "gpu_kernels/backend/host_threads.h"
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
+#include <sstream>
 
 namespace {
 
@@ -42,9 +43,16 @@ class GaugeFields {
   public:
     GaugeFields(const examples::Job &ranks, const Settings &s, ProgressLine &progress)
         : ranks_(ranks), settings_(s), progress_(progress),
-          files_(examples::list_of<std::string>(s.lattice_files, "lattice")), lattice_{s.size} {
-        if (!files_.empty())
-            field_ = examples::read_or_make_gauge(ranks, files_[0], lattice_, 0, 0, 0);
+          files_(s.lattice_files.empty() ? std::vector<std::string>() : examples::between_commas(s.lattice_files)),
+          lattice_{s.size} {
+        constexpr double bytes_a_site = 3 * examples::gauge_bytes; // with two copies of the links
+        if (files_.empty()) {
+            examples::check_lattice(ranks, lattice_, bytes_a_site);
+            return;
+        }
+        field_ = examples::read_or_make_gauge(ranks, files_[0], lattice_, 0, 0, 0, bytes_a_site);
+        for (int k = 1; k < count(); ++k) // all are looked at before any is measured
+            from_file(k);
     }
     const reference::Lattice &lattice() const { return lattice_; }
     int count() const { return files_.empty() ? settings_.configurations : int(files_.size()); }
@@ -61,14 +69,17 @@ class GaugeFields {
 
   private:
     Gauge from_file(int k) {
-        reference::Lattice its = lattice_;
-        Gauge result = examples::read_or_make_gauge(ranks_, files_[k], its, 0, 0, 0);
-        if (its.n != lattice_.n)
-            throw std::runtime_error(files_[k] + " has other extents than " + files_[0]);
-        return result;
+        examples::GaugeFile read;
+        ranks_.on_first([&] {
+            read = examples::read_unitary(files_[k]);
+            if (read.lattice.n != lattice_.n)
+                throw std::runtime_error(files_[k] + " has other extents than " + files_[0]);
+        });
+        return std::move(read.links);
     }
     Gauge by_heat_bath(int k) {
         const auto start = std::chrono::steady_clock::now();
+        milcgpu::wait_passively();
         ranks_.on_first([&] {
             if (k == 0)
                 field_ = reference::unit_gauge(lattice_);
@@ -160,7 +171,7 @@ void print_number(const char *format, int width, double value) {
 }
 
 // origin: the last cells of each row.
-void print(const Series &series, std::ofstream &csv, const std::string &origin) {
+void print(const Series &series, examples::Csv &csv, const examples::Cells &origin) {
     Samples samples[examples::n_hadrons];
     for (int k = 0; k < examples::n_hadrons; ++k)
         samples[k] = samples_of(series.of[k]);
@@ -180,8 +191,8 @@ void print(const Series &series, std::ofstream &csv, const std::string &origin) 
             const Estimate c = examples::jackknife(samples[k], [&](const Correlator &mean) { return mean[t]; });
             const Estimate m = examples::jackknife(
                 samples[k], [&](const Correlator &mean) { return effective_mass(hadron, mean, t); });
-            csv << mass.str() << "," << series.source << "," << examples::hadron_names[k] << "," << t << "," << c.value
-                << "," << c.error << "," << m.value << "," << m.error << origin << "\n";
+            csv.row(mass.str(), series.source, examples::hadron_names[k], t, c.value, c.error, m.value, m.error,
+                    origin);
             if (t > nt / 2)
                 continue;
             print_number(" %11.4e", 12, c.value);
@@ -216,20 +227,15 @@ void check_free(const reference::Lattice &lattice, const examples::HadronSpec &s
 }
 
 examples::HadronSpec spec_of(const Settings &s, ProgressLine &progress) {
-    const bool wall = s.source == "wall" || s.source == "both", smeared = s.source == "smeared" || s.source == "both";
-    if (!wall && !smeared)
-        throw ArgumentError("--source: '" + s.source + "' is none of wall, smeared, both");
     examples::HadronSpec spec{};
-    spec.wall = wall, spec.smeared = smeared;
+    spec.wall = s.source != "smeared", spec.smeared = s.source != "wall";
     spec.shape = s.wall == "corner" ? examples::Wall::corner
                  : s.wall == "even" ? examples::Wall::even
                                     : examples::Wall::full;
-    if (spec.shape == examples::Wall::full && s.wall != "full")
-        throw ArgumentError("--wall: '" + s.wall + "' is none of corner, even, full");
-    spec.fix_gauge = wall && !s.not_fixed;
+    spec.fix_gauge = spec.wall && !s.not_fixed;
     spec.width = s.width, spec.smear_steps = s.smear_steps;
     spec.tolerance = s.tolerance;
-    spec.how = examples::pair_of(s.precisions, "precisions");
+    spec.how = examples::pair_of(s.precisions);
     spec.progress = [&](const char *what, int step, double value) {
         progress.show("%s: step %d, %.3e", what, step, value);
     };
@@ -240,10 +246,10 @@ examples::HadronSpec spec_of(const Settings &s, ProgressLine &progress) {
 class Spectrum {
   public:
     Spectrum(const examples::Job &ranks, const reference::Lattice &lattice, const Settings &s,
-             examples::HadronSpec spec, std::vector<double> masses, int configurations, ProgressLine &progress)
+             examples::HadronSpec spec, std::vector<double> masses, int configurations, int backend,
+             ProgressLine &progress)
         : ranks_(ranks), lattice_(lattice), settings_(s), spec_(spec), masses_(std::move(masses)), progress_(progress),
-          hadrons_(ranks, lattice, examples::action_of(s.action), examples::backends_of(ranks, s.backend)[0],
-                   std::move(spec)) {
+          hadrons_(ranks, lattice, examples::action_of(s.action), backend, std::move(spec)) {
         for (const double mass : masses_)
             for (const std::string &source : {s.wall + "-wall", std::string("smeared")})
                 if (source == "smeared" ? spec_.smeared : spec_.wall) {
@@ -272,9 +278,10 @@ class Spectrum {
     }
 
     // Tables and times. The exit status.
-    int finish(double heat_bath_seconds, std::ofstream &csv) const {
+    int finish(double heat_bath_seconds, examples::Csv &csv) const {
         for (const Series &series : series_)
             print(series, csv, examples::origin_cells(lattice_.n, hadrons_.device_name()));
+        csv.finish();
         std::printf("\nseconds: heat bath %.2f", ranks_.slowest(heat_bath_seconds));
         for (int part = 0; part < examples::Hadrons::n_parts; ++part)
             std::printf(", %s %.2f", examples::Hadrons::part_names[part], ranks_.slowest(hadrons_.seconds()[part]));
@@ -319,11 +326,16 @@ class Spectrum {
 };
 
 int run(const Settings &s, examples::Job &ranks) {
-    const auto masses = examples::list_of<double>(s.masses, "masses");
-    if (masses.empty() || !(*std::min_element(masses.begin(), masses.end()) > 0))
-        throw ArgumentError("--masses must be positive");
+    const auto masses = examples::list_of<double>(s.masses);
     std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
     ranks.start(s.grid);
+    const int backend = examples::backends_of(ranks, s.backend)[0];
+    examples::Csv csv(17);
+    ranks.on_first([&] {
+        csv.open("--csv", s.csv,
+                 examples::with_origin({"quark_mass", "source", "hadron", "t", "correlator", "error", "effective_mass",
+                                        "error_of_mass"}));
+    });
     ProgressLine progress(ranks.is_first());
     const examples::HadronSpec spec = spec_of(s, progress);
     GaugeFields fields(ranks, s, progress);
@@ -336,53 +348,40 @@ int run(const Settings &s, examples::Job &ranks) {
     std::printf("lattice %d x %d x %d x %d, %s quarks, %d configuration(s), %d source(s) in time each\n", lattice.n[0],
                 lattice.n[1], lattice.n[2], nt, s.action.c_str(), fields.count(), s.sources_in_time);
     examples::print_ranks(ranks, lattice);
-    std::ofstream csv;
-    if (!s.csv.empty() && ranks.is_first()) {
-        csv.open(s.csv);
-        if (!csv)
-            throw std::runtime_error(s.csv + " cannot be written");
-        csv.precision(17);
-    }
-    csv << "quark_mass,source,hadron,t,correlator,error,effective_mass,error_of_mass" << examples::origin_heading
-        << "\n";
-    Spectrum spectrum(ranks, lattice, s, spec, masses, fields.count(), progress);
+    Spectrum spectrum(ranks, lattice, s, spec, masses, fields.count(), backend, progress);
     for (int k = 0; k < fields.count(); ++k)
         spectrum.measure(k, fields.take(k));
     return spectrum.finish(fields.seconds(), csv);
 }
 
 bool read_settings(int argc, char **argv, Settings &s) {
-    examples::Arguments arguments("spectrum", "correlators and masses of pion, rho and nucleon");
+    using namespace examples;
+    Arguments arguments("spectrum", "correlators and masses of pion, rho and nucleon");
     arguments.add("lattice", "FILE,FILE,...", s.lattice_files,
-                  "gauge fields (MILC version 5 or SciDAC); without them they are made");
-    arguments.add("size", "X Y Z T", s.size, "extents of fields made here");
-    arguments.add("beta", "B", s.beta, "their coupling 6/g^2");
-    arguments.add("sweeps", "N", s.sweeps, "heat-bath sweeps before the first; 0: unit links, free quarks");
-    arguments.add("configurations", "N", s.configurations, "how many are made");
-    arguments.add("between", "N", s.between, "sweeps from one to the next");
+                  "gauge fields (MILC version 5 or SciDAC); without them they are made", list_of_each(file_name()));
+    arguments.add_size(s.size, "extents of fields made here");
+    arguments.add("beta", "B", s.beta, "their coupling 6/g^2", above(0, 1e6));
+    arguments.add("sweeps", "N", s.sweeps, "heat-bath sweeps before the first; 0: unit links, free quarks", whole(0));
+    arguments.add("configurations", "N", s.configurations, "how many are made", whole(1));
+    arguments.add("between", "N", s.between, "sweeps from one to the next", whole(1));
     arguments.add("seed", "N", s.seed, "of the fields");
     arguments.add("transform", "SEED", s.transform, "of a random gauge transformation, to test with; 0: none");
-    arguments.add("action", "NAME", s.action, "of the quarks: hisq or asqtad");
-    arguments.add("masses", "M,M,...", s.masses, "quark masses");
-    arguments.add("source", "NAME", s.source, "wall, smeared (sinks, too), both");
-    arguments.add("wall", "NAME", s.wall, "which sites: corner, even, full");
+    arguments.add("action", "NAME", s.action, "of the quarks", action_name());
+    arguments.add("masses", "M,M,...", s.masses, "quark masses", list_of_each(above(0, 1e6)));
+    arguments.add("source", "NAME", s.source, "of quarks; smeared: their sinks, too",
+                  one_of({"wall", "smeared", "both"}));
+    arguments.add("wall", "NAME", s.wall, "on which sites", one_of({"corner", "even", "full"}));
     arguments.add("not-fixed", "", s.not_fixed, "no Coulomb gauge fixing for the wall");
-    arguments.add("width", "W", s.width, "of the Gaussian of smeared quarks, in lattice spacings");
-    arguments.add("smear-steps", "N", s.smear_steps, "of smearing");
-    arguments.add("sources-in-time", "N", s.sources_in_time, "time slices with sources, evenly spread");
-    arguments.add("first-slice", "T", s.first_slice, "the first of them");
-    arguments.add("tolerance", "R", s.tolerance, "|eta - M G| / |eta| of every propagator");
-    arguments.add("precisions", "P", s.precisions, "of the solves, a pair as double/half");
-    arguments.add("backend", "NAME", s.backend, "auto, host or cuda");
+    arguments.add("width", "W", s.width, "of the Gaussian of smeared quarks, in lattice spacings", from(0, 1e6));
+    arguments.add("smear-steps", "N", s.smear_steps, "of smearing", whole(0));
+    arguments.add("sources-in-time", "N", s.sources_in_time, "time slices with sources, evenly spread", whole(1));
+    arguments.add("first-slice", "T", s.first_slice, "the first of them", whole(0));
+    arguments.add("tolerance", "R", s.tolerance, "|eta - M G| / |eta| of every propagator", inside(0, 1));
+    arguments.add("precisions", "P", s.precisions, "of the solves", pair_name(false));
+    add_backend(arguments, s.backend, false);
     examples::Job::add_grid(arguments, s.grid);
-    arguments.add("csv", "FILE", s.csv, "all correlators and masses");
-    if (!arguments.parse(argc, argv))
-        return false;
-    if (s.sweeps < 0 || s.first_slice < 0 || s.between < 1 || s.configurations < 1 || s.sources_in_time < 1 ||
-        !(s.tolerance > 0))
-        throw ArgumentError("--configurations, --between, --sources-in-time and --tolerance must be positive, --sweeps "
-                            "and --first-slice not negative");
-    return true;
+    arguments.add("csv", "FILE", s.csv, "all correlators and masses", file_name());
+    return arguments.parse(argc, argv);
 }
 
 } // namespace

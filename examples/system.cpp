@@ -1,18 +1,16 @@
 #include "examples/system.h"
 #include "examples/heatbath.h"
-#include "examples/lattice_file.h"
+#include "examples/memory.h"
+#include "gpu_kernels/backend/host_threads.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 
 namespace examples {
 
-Action action_of(const std::string &name) {
-    if (name != "asqtad" && name != "hisq")
-        throw std::runtime_error("action '" + name + "': must be asqtad or hisq");
-    return name == "hisq" ? Action::hisq : Action::asqtad;
-}
+Action action_of(const std::string &name) { return name == "hisq" ? Action::hisq : Action::asqtad; }
 
 System make_system(const Job &ranks, const reference::Lattice &lattice, reference::Gauge gauge, Action action,
                    bool with_reference) {
@@ -45,34 +43,61 @@ milcgpu_fatlink_spec link_spec(const System &system) {
     return spec;
 }
 
+GaugeFile read_unitary(const std::string &file) {
+    GaugeFile read = read_gauge(file);
+    check_unitary(file, read);
+    for (auto &u : read.links)
+        u = reference::reunitarize(u);
+    return read;
+}
+
+void check_lattice(const Job &ranks, const reference::Lattice &lattice, double bytes_a_site) {
+    const auto &n = lattice.n;
+    char name[80];
+    std::snprintf(name, sizeof name, "a lattice of %d x %d x %d x %d sites", n[0], n[1], n[2], n[3]);
+    for (const int extent : n)
+        if (extent % 2 != 0)
+            throw std::runtime_error(std::string(name) + ": all extents must be even");
+    ranks.layout(lattice);
+    ranks.on_first([&] { need_memory(name, bytes_a_site * lattice.volume()); });
+}
+
 reference::Gauge read_or_make_gauge(const Job &ranks, const std::string &file, reference::Lattice &lattice, double beta,
-                                    unsigned long seed, int sweeps) {
+                                    unsigned long seed, int sweeps, double bytes_a_site) {
     reference::Gauge gauge;
     ranks.on_first([&] {
-        if (file.empty()) {
-            std::printf("making a gauge field, beta %g, %d sweeps\n", beta, sweeps);
-            gauge = thermalized(lattice, beta, seed, sweeps, 4);
+        if (file.empty())
             return;
-        }
-        GaugeFile read = read_gauge(file);
+        GaugeFile read = read_unitary(file);
         lattice = read.lattice;
         gauge = std::move(read.links);
-        for (auto &u : gauge)
-            u = reference::reunitarize(u);
         std::printf("gauge field %s\n", file.c_str());
     });
     lattice = ranks.of_first(lattice);
+    check_lattice(ranks, lattice, bytes_a_site);
+    ranks.on_first([&] {
+        if (!file.empty())
+            return;
+        milcgpu::wait_passively();
+        std::printf("making a gauge field, beta %g, %d sweeps\n", beta, sweeps);
+        gauge = thermalized(lattice, beta, seed, sweeps, 4);
+    });
     return gauge;
 }
 
-Connection::Connection(const Job &ranks, const System &system, int backend, int verbosity, int block_size) {
-    const milcgpu_layout layout = ranks.layout(system.lattice);
+milcgpu_options options_for(int backend) {
     milcgpu_options options{};
     options.struct_size = sizeof options;
     options.backend = backend;
     options.device = -1;
+    options.verbosity = -1;
+    return options;
+}
+
+Connection::Connection(const Job &ranks, const System &system, int backend, int block_size) {
+    const milcgpu_layout layout = ranks.layout(system.lattice);
+    milcgpu_options options = options_for(backend);
     options.block_size = block_size;
-    options.verbosity = verbosity;
     if (milcgpu_init(&layout, &options, &context_) != MILCGPU_OK)
         throw std::runtime_error(milcgpu_last_error());
     auto gauge = deal_links<double>(ranks, system.lattice, system.gauge);
@@ -93,29 +118,52 @@ Connection::~Connection() {
 milcgpu_field field_of(std::vector<double> &data) { return {data.data(), MILCGPU_DOUBLE, 0}; }
 milcgpu_field field_of(std::vector<float> &data) { return {data.data(), MILCGPU_SINGLE, 0}; }
 
+void add_backend(Arguments &arguments, std::string &choice, bool all) {
+    if (const char *set = std::getenv("MILCGPU_BACKEND"); set != nullptr && *set != '\0')
+        choice = set;
+    std::vector<std::string> names = {"auto", "host", "cuda"};
+    if (all)
+        names.push_back("all");
+    arguments.add("backend", "NAME", choice, "where to compute", one_of(names));
+}
+
+namespace {
+
+// A context on four sites in each direction, also where cuts are emulated, which says nothing. Whether there is one; if
+// not, milcgpu_last_error() says why.
+bool opens(int backend) {
+    milcgpu_layout layout{};
+    layout.struct_size = sizeof layout;
+    std::fill(layout.extent, layout.extent + 4, 4);
+    milcgpu_options options = options_for(backend);
+    options.verbosity = 0;
+    milcgpu_context *context = nullptr;
+    const bool well = milcgpu_init(&layout, &options, &context) == MILCGPU_OK;
+    milcgpu_finalize(context);
+    return well;
+}
+
+} // namespace
+
 std::vector<int> backends_of(const Job &ranks, const std::string &choice) {
-    bool gpu = false;
+    bool host = false, gpu = false;
     ranks.on_first([&] {
-        milcgpu_layout layout{};
-        layout.struct_size = sizeof layout;
-        std::fill(layout.extent, layout.extent + 4, 4); // also where cuts are emulated
-        milcgpu_options options{};
-        options.struct_size = sizeof options;
-        options.backend = MILCGPU_CUDA;
-        milcgpu_context *context = nullptr;
-        gpu = milcgpu_init(&layout, &options, &context) == MILCGPU_OK;
-        milcgpu_finalize(context);
-        if (choice == "cuda" && !gpu)
+        const char *verbose = std::getenv("MILCGPU_VERBOSE");
+        if (verbose != nullptr && !one_of({"", "0", "1", "2"}).holds(verbose))
+            throw ArgumentError(std::string("MILCGPU_VERBOSE=") + verbose + ": must be 0, 1 or 2");
+        if (!one_of({"auto", "host", "cuda", "all"}).holds(choice)) // options were checked before
+            throw ArgumentError("MILCGPU_BACKEND=" + choice + ": must be auto, cuda or host");
+        gpu = choice != "host" && opens(MILCGPU_CUDA);
+        host = choice == "host" || choice == "all" || (choice == "auto" && !gpu);
+        if (choice == "cuda" ? !gpu : host && !opens(MILCGPU_HOST))
             throw std::runtime_error(milcgpu_last_error());
     });
-    gpu = ranks.of_first(gpu);
-    if (choice == "cuda" || (choice == "auto" && gpu))
-        return {MILCGPU_CUDA};
-    if (choice == "host" || choice == "auto" || !gpu)
-        return {MILCGPU_HOST};
-    if (choice == "all")
-        return {MILCGPU_HOST, MILCGPU_CUDA};
-    throw std::runtime_error("backend '" + choice + "': must be all, auto, host or cuda");
+    std::vector<int> backends;
+    if (ranks.of_first(host))
+        backends.push_back(MILCGPU_HOST);
+    if (ranks.of_first(gpu))
+        backends.push_back(MILCGPU_CUDA);
+    return backends;
 }
 
 void print_ranks(const Job &ranks, const reference::Lattice &lattice) {
@@ -123,6 +171,12 @@ void print_ranks(const Job &ranks, const reference::Lattice &lattice) {
     if (ranks.size() > 1)
         std::printf("%d ranks, grid %s, each with %d x %d x %d x %d sites\n", ranks.size(), ranks.grid().c_str(),
                     box.extent[0], box.extent[1], box.extent[2], box.extent[3]);
+}
+
+std::string shown(double number, int digits, bool known) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%.*e", digits, number);
+    return known ? text : "-";
 }
 
 const char *backend_name(int backend) { return backend == MILCGPU_CUDA ? "cuda" : "host"; }
@@ -137,14 +191,18 @@ const std::vector<PrecisionPair> &precision_pairs() {
     return pairs;
 }
 
-const PrecisionPair &pair_of(const std::string &name, const char *option) {
-    std::string all;
-    for (const PrecisionPair &pair : precision_pairs()) {
-        if (name == pair.name)
-            return pair;
-        all += std::string(" ") + pair.name;
-    }
-    throw ArgumentError(std::string("--") + option + ": '" + name + "' is none of" + all);
+const PrecisionPair &pair_of(const std::string &name) {
+    const auto &pairs = precision_pairs();
+    return *std::find_if(pairs.begin(), pairs.end(), [&](const PrecisionPair &pair) { return name == pair.name; });
+}
+
+Check pair_name(bool or_all) {
+    std::vector<std::string> names;
+    if (or_all)
+        names.push_back("all");
+    for (const PrecisionPair &pair : precision_pairs())
+        names.push_back(pair.name);
+    return one_of(names);
 }
 
 } // namespace examples

@@ -1,6 +1,7 @@
 // A staggered system as MILC would hand it over: the gauge field with phases in, of which the library makes fat and
 // long links, and the same links by the independent reference to hold them against.
 #pragma once
+#include "examples/lattice_file.h"
 #include "examples/ranks.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/staggered.h"
@@ -10,7 +11,8 @@
 namespace examples {
 
 enum class Action { asqtad, hisq };
-Action action_of(const std::string &name); // throws std::runtime_error
+Action action_of(const std::string &name);
+inline Check action_name() { return one_of({"asqtad", "hisq"}); }
 
 struct System {
     reference::Lattice lattice;
@@ -26,16 +28,23 @@ System make_system(const Job &ranks, const reference::Lattice &lattice, referenc
                    bool with_reference);
 milcgpu_fatlink_spec link_spec(const System &system);
 
+// Bytes a site of a gauge field in double.
+constexpr double gauge_bytes = 4 * 18 * 8;
 // A gauge field from a file (made unitary again in double: files are float32), or a thermalized one. Says which. On
-// rank 0; empty on the others, which hear of the lattice.
+// rank 0; empty on the others, which hear of the lattice. Throws where a link of the file is not unitary, the lattice
+// has odd extents, the grid does not fit, or the machine has less memory than the program needs: bytes_a_site of it.
 reference::Gauge read_or_make_gauge(const Job &ranks, const std::string &file, reference::Lattice &lattice, double beta,
-                                    unsigned long seed, int sweeps);
+                                    unsigned long seed, int sweeps, double bytes_a_site);
+// The file alone. On rank 0.
+GaugeFile read_unitary(const std::string &file);
+// Throws as read_or_make_gauge() does where a program cannot work on the lattice.
+void check_lattice(const Job &ranks, const reference::Lattice &lattice, double bytes_a_site);
 
 // A context with the system's links, made by the library. Closes both at the end of a scope, throws std::runtime_error
 // with the library's message on failure.
 class Connection {
   public:
-    Connection(const Job &ranks, const System &system, int backend, int verbosity, int block_size = 0);
+    Connection(const Job &ranks, const System &system, int backend, int block_size = 0);
     ~Connection();
     Connection(const Connection &) = delete;
     Connection &operator=(const Connection &) = delete;
@@ -77,9 +86,17 @@ template <class Report> void over_ranks(const Job &ranks, Report &report) {
 
 milcgpu_field field_of(std::vector<double> &data);
 milcgpu_field field_of(std::vector<float> &data);
-// MILCGPU_HOST, and MILCGPU_CUDA where a GPU answers rank 0; only what `choice` (all, auto, host, cuda) names.
+// --backend: auto, host or cuda, and all where a program can use one after the other. Its default is MILCGPU_BACKEND,
+// or, where that is not set, what `choice` has.
+void add_backend(Arguments &arguments, std::string &choice, bool all);
+// MILCGPU_HOST, and MILCGPU_CUDA where a GPU answers rank 0; only what `choice` names. Throws where there is none, or
+// where the library does not take the settings of the environment: to be called before any work.
 std::vector<int> backends_of(const Job &ranks, const std::string &choice);
+// Options of milcgpu_init(); MILCGPU_VERBOSE says how much the library says.
+milcgpu_options options_for(int backend);
 const char *backend_name(int backend);
+// A number as tables show it, 1.23e-04; a dash where it is not known, as without a reference.
+std::string shown(double number, int digits, bool known = true);
 // What the ranks were started for: nothing to say for one.
 void print_ranks(const Job &ranks, const reference::Lattice &lattice);
 
@@ -90,6 +107,9 @@ struct PrecisionPair {
     double reachable; // smallest sensible tolerance on light quark masses
 };
 const std::vector<PrecisionPair> &precision_pairs();
-const PrecisionPair &pair_of(const std::string &name, const char *option); // throws ArgumentError
+const PrecisionPair &pair_of(const std::string &name);
+// A pair's name, or "all".
+Check pair_name(bool or_all);
+inline Check delta() { return either(inside(0, 1), one_of({"0"})); } // of --reliable-delta
 
 } // namespace examples

@@ -1,56 +1,63 @@
 #include "examples/table.h"
 #include <algorithm>
-#include <sstream>
+#include <filesystem>
+#include <fstream>
 
 namespace examples {
 using milcgpu::format;
 
 namespace {
 
-constexpr const char *heading = "kind,what,precision,sources,lattice,grid,ranks,us,gflops,gbytes_per_second,"
-                                "percent_of_copy,flops_per_byte,error,steps,cublas_us,sites,card,date";
+const Cells heading = {"kind",
+                       "what",
+                       "precision",
+                       "sources",
+                       "lattice",
+                       "grid",
+                       "ranks",
+                       "us",
+                       "gflops",
+                       "gbytes_per_second",
+                       "percent_of_copy",
+                       "flops_per_byte",
+                       "error",
+                       "steps",
+                       "cublas_us",
+                       "sites",
+                       "card",
+                       "date"};
+constexpr size_t naming = 7; // so many cells name a row
 
-std::string cells_of(const Operation &operation) {
-    return operation.kind + "," + operation.what + "," + operation.precision + "," + std::to_string(operation.sources);
+std::string joined(const Cells &cells) {
+    std::string line = csv_line(cells);
+    line.pop_back();
+    return line;
 }
 
 } // namespace
 
 Table::Table(const std::string &csv, const Job &ranks) : ranks_(ranks) {
-    if (csv.empty() || !ranks.is_first())
-        return;
-    csv_.open(csv);
-    if (!csv_)
-        throw ArgumentError("--csv: " + csv + " cannot be written");
-    csv_ << heading << "\n";
+    ranks.on_first([&] { csv_.open("--csv", csv, heading); });
 }
 
 void Table::compare_with(const std::string &file, double noise) {
     std::ifstream stream(file);
     std::string line;
-    if (!std::getline(stream, line) || line != heading)
+    if (!std::filesystem::is_regular_file(file) || !std::getline(stream, line) || csv_cells(line) != heading)
         throw ArgumentError("--compare: " + file + " is no table that this version of the program has written");
     noise_ = noise;
     double copy = 0; // of the lattice whose rows follow
     std::string device;
     while (std::getline(stream, line)) {
-        std::istringstream row(line);
-        std::string name, us, gflops, bandwidth;
-        for (int k = 0; k < 7; ++k) {
-            std::string cell;
-            std::getline(row, cell, ',');
-            name += (k == 0 ? "" : ",") + cell;
-        }
-        for (std::string *cell : {&us, &gflops, &bandwidth})
-            std::getline(row, *cell, ',');
-        try {
-            if (line.rfind("copy,", 0) == 0)
-                copy = std::stod(bandwidth) * 1e9, device = line.substr(5, line.find(',', 5) - 5);
-            else if (copy > 0)
-                old_[name] = {std::stod(us) * 1e-6, copy, device};
-        } catch (const std::exception &) {
-            throw ArgumentError("--compare: " + file + ": a row without its numbers: '" + line + "'");
-        }
+        const Cells row = csv_cells(line);
+        double us, bandwidth;
+        if (row.size() != heading.size() || !read_number(row[naming], us) || !read_number(row[naming + 2], bandwidth))
+            throw ArgumentError("--compare: " + file + ": a row without its " + std::to_string(heading.size()) +
+                                " cells or its numbers: '" + line + "'");
+        if (row[0] == "copy")
+            copy = bandwidth * 1e9, device = row[1];
+        else if (copy > 0)
+            old_[Cells(row.begin(), row.begin() + naming)] = {us * 1e-6, copy, device};
     }
     if (old_.empty())
         throw ArgumentError("--compare: " + file + " has no rows");
@@ -60,20 +67,24 @@ void Table::begin(milcgpu::Device &device, const std::array<int, 4> &n) {
     device_ = device.description();
     std::replace(device_.begin(), device_.end(), ',', ';');
     lattice_ = extents_name(n);
-    origin_ = format(",%zu", size_t(n[0]) * n[1] * n[2] * n[3]) + card_cells(device.description());
+    origin_ = card_cells(device.description());
+    origin_.insert(origin_.begin(), std::to_string(size_t(n[0]) * n[1] * n[2] * n[3]));
     ranks_.together();
     copy_bandwidth_ = ranks_.sum(examples::copy_bandwidth(device));
     std::printf("%s\nlattice %s, copy %.1f GB/s (read and written)\n", device.description().c_str(), lattice_.c_str(),
                 copy_bandwidth_ * 1e-9);
-    csv_ << cells_of({"copy", device_, ""}) << place() << ",0,0," << copy_bandwidth_ * 1e-9 << ",100,0,0,0,0" << origin_
-         << std::endl;
+    csv_.row(name_of({"copy", device_, ""}), 0, 0, copy_bandwidth_ * 1e-9, 100, 0, 0, 0, 0, origin_);
 }
 
-std::string Table::place() const { return "," + lattice_ + "," + ranks_.grid() + "," + std::to_string(ranks_.size()); }
+Cells Table::name_of(const Operation &operation) const {
+    return {operation.kind, operation.what, operation.precision,          std::to_string(operation.sources),
+            lattice_,       ranks_.grid(),  std::to_string(ranks_.size())};
+}
 
 void Table::row(const Operation &operation, const Cost &cost, double error, double tolerance) {
     if (!(error <= tolerance))
         wrong(operation, format("error %.2e, at most %.2e is right", error, tolerance));
+    ++rows_;
     if (watcher_)
         return watcher_(operation, cost.seconds);
     const double us = cost.seconds * 1e6, gflops = cost.flops / cost.seconds * 1e-9,
@@ -86,9 +97,8 @@ void Table::row(const Operation &operation, const Cost &cost, double error, doub
     std::printf("%-38s %-13s %10.2f us %9.1f GFLOPS %8.1f GB/s %6.1f %%  error %.1e%s\n", what.c_str(),
                 operation.precision.c_str(), us, gflops, bandwidth, percent, error, extra.c_str());
     std::fflush(stdout);
-    csv_ << cells_of(operation) << place() << "," << us << "," << gflops << "," << bandwidth << "," << percent << ","
-         << cost.flops / cost.bytes << "," << error << "," << cost.steps << "," << cost.cublas_seconds * 1e6 << origin_
-         << std::endl;
+    csv_.row(name_of(operation), us, gflops, bandwidth, percent, cost.flops / cost.bytes, error, cost.steps,
+             cost.cublas_seconds * 1e6, origin_);
     compare(operation, cost.seconds);
 
     // A pair's first precision is part of the name, its last one is the column.
@@ -106,11 +116,11 @@ void Table::row(const Operation &operation, const Cost &cost, double error, doub
 }
 
 void Table::wrong(const Operation &operation, const std::string &why) {
-    wrong_.add(format("%s, lattice %s: %s", cells_of(operation).c_str(), lattice_.c_str(), why.c_str()));
+    wrong_.add(joined(name_of(operation)) + ": " + why);
 }
 
 void Table::compare(const Operation &operation, double seconds) {
-    const auto old = old_.find(cells_of(operation) + place());
+    const auto old = old_.find(name_of(operation));
     if (old == old_.end())
         return;
     ++compared_;
@@ -119,7 +129,7 @@ void Table::compare(const Operation &operation, double seconds) {
         then.device == device_ ? then.seconds : then.seconds * then.copy_bandwidth / copy_bandwidth_;
     const double percent = 100 * (seconds / expected - 1);
     if (percent > noise_)
-        slower_.push_back(format("%s%s: %.2f us, %.2f expected: %+.1f %%", cells_of(operation).c_str(), place().c_str(),
+        slower_.push_back(format("%s: %.2f us, %.2f expected: %+.1f %%", joined(name_of(operation)).c_str(),
                                  seconds * 1e6, expected * 1e6, percent));
     else if (percent < -noise_)
         ++faster_;
@@ -133,13 +143,18 @@ void Table::print_summary() const {
     std::printf("\n");
 }
 
-int Table::finish() const {
+int Table::finish() {
+    csv_.finish();
     print_summary();
     for (const std::string &line : slower_)
         std::printf("slower: %s\n", line.c_str());
     if (!old_.empty())
         std::printf("%d of %zu rows compared: %zu slower, %d faster by more than %g %% of the time\n", compared_,
                     old_.size(), slower_.size(), faster_, noise_);
+    if (rows_ == 0) {
+        std::printf("nothing was measured: no operation is left by these options\n");
+        return 1;
+    }
     return wrong_.finish();
 }
 

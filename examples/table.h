@@ -3,7 +3,6 @@
 #pragma once
 #include "examples/ranks.h"
 #include "examples/timing.h"
-#include <fstream>
 #include <functional>
 #include <map>
 #include <string>
@@ -45,26 +44,29 @@ class Table {
     void row(const Operation &operation, const Cost &cost, double error, double tolerance);
     void wrong(const Operation &operation, const std::string &why);
 
-    // Summary, comparison, what is wrong. The exit status: 0, or 1 where a result is wrong.
-    int finish() const;
+    // Summary, comparison, what is wrong. The exit status: 0, or 1 where a result is wrong, or there is none. Throws
+    // where the CSV could not be written.
+    int finish();
 
   private:
     struct Old {
         double seconds, copy_bandwidth;
         std::string device;
     };
-    std::string place() const; // the CSV's cells for lattice and ranks
+    // The CSV's cells that name a row: operation, lattice and ranks.
+    Cells name_of(const Operation &operation) const;
     void compare(const Operation &operation, double seconds);
     void print_summary() const;
 
     const Job &ranks_;
     std::function<void(const Operation &, double)> watcher_;
-    std::ofstream csv_;
-    std::string device_, lattice_, origin_; // origin_: the last cells of each row
+    Csv csv_;
+    std::string device_, lattice_;
+    Cells origin_; // the last cells of each row
     double copy_bandwidth_ = 0;
-    std::map<std::string, Old> old_; // by the CSV's cells that name a row
+    std::map<Cells, Old> old_; // by the cells that name a row
     double noise_ = 0;
-    int compared_ = 0, faster_ = 0;
+    int rows_ = 0, compared_ = 0, faster_ = 0;
     std::vector<std::string> slower_;
     Wrong wrong_;
     // By lattice and operation, in the order of rows: what stands in the columns double, single, half.

@@ -1,5 +1,6 @@
 // What a context keeps between calls: sets of links, solvers. And what of it goes when memory is short.
 #include "milc_glue/context.h"
+#include "gpu_kernels/blas/blas.h"
 #include <cstring>
 
 using namespace milcgpu;
@@ -88,6 +89,15 @@ void milcgpu::apply_dslash(milcgpu_context &context, const LinkPair &links, int 
     if (context.halo)
         call.exchange = context.halo->before_dslash(in, 1 - parity);
     dslash(*context.device, call, Epilogue::plain);
+    context.device->agree("a look at D of a vector", [&] {
+        if (first_not_finite(*context.device, out) < 0)
+            return;
+        const long long bad = first_not_finite(*context.device, in);
+        throw Error(Status::nan_or_inf,
+                    bad >= 0 ? format("source: site %lld of the %s sites (lexicographic order) holds NaN or infinity",
+                                      bad, parity == 0 ? "odd" : "even")
+                             : "D of the source holds NaN or infinity: the source or the links are too large");
+    });
 }
 
 void milcgpu::check_alike(milcgpu_context &context, const std::vector<Alike> &values) {

@@ -31,6 +31,49 @@ class Keeper {
 };
 } // namespace milcgpu
 
+namespace milcgpu {
+// The caller's functions that a call with a context calls. Calls with the context are refused in them. An exception
+// does not pass through C: it is kept, the function is not called again in this call, and the call ends with it on all
+// ranks, before any output is written.
+class Callbacks {
+  public:
+    bool running() const { return running_; }
+    void begin() { threw_.clear(); } // a call
+    void throw_what_they_threw() const {
+        if (!threw_.empty())
+            throw Error(Status::bad_argument, threw_);
+    }
+    // Calls function(), named `name` in messages.
+    template <class Function> void run(const char *name, const Function &function) {
+        if (!threw_.empty())
+            return;
+        const std::string what = thrown_by(function);
+        if (!what.empty())
+            threw_ =
+                format("%s threw an exception (%s). Outputs are untouched. End it without one", name, what.c_str());
+    }
+    // The same at the end of a call, when outputs are written: what it throws is dropped.
+    template <class Function> void run_last(const Function &function) { thrown_by(function); }
+
+  private:
+    template <class Function> std::string thrown_by(const Function &function) {
+        std::string what;
+        running_ = true;
+        try {
+            function();
+        } catch (const std::exception &thrown) {
+            what = format("%s", thrown.what());
+        } catch (...) {
+            what = "of an unknown type";
+        }
+        running_ = false;
+        return what;
+    }
+    bool running_ = false;
+    std::string threw_;
+};
+} // namespace milcgpu
+
 struct milcgpu_context {
     std::unique_ptr<milcgpu::Ranks> ranks = std::make_unique<milcgpu::Ranks>(); // that share the lattice
     milcgpu::Box box;                                                           // of the lattice that this rank has
@@ -42,6 +85,7 @@ struct milcgpu_context {
     int verbosity = 1;
     void (*message)(void *, const char *) = nullptr;
     void *user = nullptr;
+    mutable milcgpu::Callbacks callbacks;
     bool lost = false;
     bool verify = true;                       // MILCGPU_VERIFY: checksums of what a solve stands on (verify.h)
     bool flip_links = false;                  // planted by a test: one bit, as the next solve begins
@@ -77,7 +121,7 @@ struct milcgpu_context {
         if (verbosity < level || ranks->rank() != 0)
             return;
         if (message != nullptr)
-            message(user, line.c_str());
+            callbacks.run_last([&] { message(user, line.c_str()); });
         else
             std::fprintf(stderr, "milcgpu: %s\n", line.c_str());
     }
@@ -108,6 +152,10 @@ namespace milcgpu {
 
 void set_last_error(const char *function, const char *what) noexcept; // of this thread
 
+constexpr const char *in_a_callback =
+    "called inside a callback (progress, message, ..) of another call with this context: "
+    "return from the callback first";
+
 [[noreturn]] inline void refuse(const std::string &what) { throw Error(Status::bad_argument, what); }
 
 inline void require(const void *pointer, const char *function, const char *what) {
@@ -129,16 +177,32 @@ inline Precision precision_of(int code, const char *what) {
     return static_cast<Precision>(code - 1);
 }
 
+// Of a field in the host's memory. what: its name in the message.
+inline Precision host_precision_of(int code, const char *what) {
+    const Precision real = precision_of(code, what);
+    if (real == Precision::half)
+        refuse(format("%s is half: half precision is a format of the device; host fields are single or double", what));
+    return real;
+}
+
+// The most entries of an array that a caller hands in. A larger count was never set, or has overflowed.
+constexpr int most_entries = 1000000;
+inline void require_count(int count, int least, const char *what) {
+    if (count < least || count > most_entries)
+        refuse(format("%s is %d: must be %d to %d", what, count, least, most_entries));
+}
+
 inline HostField host_field(const milcgpu_field *field, size_t reals_a_site, const char *what) {
     require(field, what, "the field");
     require(field->data, what, "data");
-    const Precision real = precision_of(field->precision, format("%s: precision", what).c_str());
-    if (real == Precision::half)
-        refuse(format("%s: half precision is a format of the device; host fields are single or double", what));
+    const Precision real = host_precision_of(field->precision, format("%s: precision", what).c_str());
+    constexpr size_t longest_pitch = size_t(1) << 31; // times the sites of a rank, an int: an address
     const size_t record = reals_a_site * real_bytes(real);
     const size_t pitch = field->pitch_bytes == 0 ? record : field->pitch_bytes;
     if (pitch < record || pitch % real_bytes(real) != 0)
         refuse(format("%s: pitch of %zu bytes, but a record has %zu and whole reals", what, pitch, record));
+    if (pitch > longest_pitch)
+        refuse(format("%s: pitch of %zu bytes: at most %zu", what, pitch, longest_pitch));
     return {field->data, real, pitch};
 }
 
@@ -148,7 +212,8 @@ ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links); // thro
 // With links in the precision and reals of spec, which stay as long as the operator does; spec.reals becomes what was
 // granted.
 Operator level_operator(milcgpu_links &links, int parity, OperatorSpec &spec);
-// out = D in, on the sites of `parity`. Its ghosts are filled first.
+// out = D in, on the sites of `parity`. The ghosts of `in` are filled first. Throws Error(nan_or_inf) that names a
+// place in `in`, or else in the result, where that is not finite.
 void apply_dslash(milcgpu_context &, const LinkPair &links, int parity, const SpinorBlock &in, const SpinorBlock &out);
 // With vectors in double and the links as handed over.
 Operator full_operator(milcgpu_links &links, int parity);
@@ -179,6 +244,8 @@ struct SolveArguments {
     CgLimits limits;
 };
 SolveArguments checked_solve(const milcgpu_solve_spec &);
+// 4 m^2 of a mass that is called `what`. Throws where it is not finite.
+double shift_of_mass(double mass, const char *what);
 // Throws where one of them is not what a solve takes.
 void check_limits(int max_iterations, int max_restarts, double reliable_delta, double jump_limit);
 std::vector<Alike> numbers_of(const SolveArguments &, const milcgpu_solve_spec &);
@@ -201,6 +268,18 @@ template <class Make> void make_for_most(int most, const Make &make) {
             if (error.status() != Status::no_memory || most == 1)
                 throw;
         }
+}
+// milcgpu_residual, and with it MILC's relative residual, where that is wanted: relative may be nullptr.
+milcgpu_status true_residuals(milcgpu_context *, milcgpu_links *, int parity, double mass, const milcgpu_field *source,
+                              const milcgpu_field *solution, double *residual, double *relative);
+// The caller's progress function, of a specification that stays as long as the solve.
+template <class Spec> CgProgress progress_of(milcgpu_context &context, const Spec &spec) {
+    if (spec.progress == nullptr)
+        return {};
+    return [&](int step, double residual) {
+        context.callbacks.run("spec.progress", [&] { spec.progress(spec.user, step, residual); });
+        context.device->make_current();
+    };
 }
 // From the solver's report, but for seconds and bytes of the call.
 void fill_report(const CgReport &, const SolveArguments &, milcgpu_solve_report &);
@@ -255,12 +334,18 @@ class CallMeter {
     double start_ = wall_seconds();
 };
 
-// For entries that only end something: the GPU may be lost already.
-inline void make_current_if_possible(milcgpu_context &context) noexcept {
+// For entries that only end something: makes the GPU current, which may be lost already. False: a callback asks for it,
+// and is refused.
+inline bool may_end(milcgpu_context &context, const char *function) noexcept {
+    if (context.callbacks.running()) {
+        set_last_error(function, in_a_callback);
+        return false;
+    }
     try {
         context.device->make_current();
     } catch (const std::exception &) {
     }
+    return true;
 }
 
 // Runs `body` and turns what it throws into a status and a message.
@@ -274,6 +359,9 @@ template <class Body> milcgpu_status guarded(milcgpu_context *context, const cha
     const ProfilerRange range(function);
     try {
         if (context != nullptr) {
+            if (context->callbacks.running())
+                refuse(in_a_callback);
+            context->callbacks.begin();
             if (context->lost)
                 throw Error(Status::device_lost, "the device of this context was lost earlier; destroy the context");
             context->ranks->throw_if_broken();
@@ -287,6 +375,8 @@ template <class Body> milcgpu_status guarded(milcgpu_context *context, const cha
         return failed(Status::no_memory, "host memory is exhausted");
     } catch (const std::exception &error) {
         return failed(Status::bad_argument, error.what());
+    } catch (...) { // of a function that the caller has lent
+        return failed(Status::bad_argument, "a function of the caller's threw an exception of an unknown type");
     }
 }
 

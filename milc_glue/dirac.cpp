@@ -152,9 +152,9 @@ MesonPlan checked(const milcgpu_context &context, const milcgpu_dirac_meson_spec
     require_size(spec->struct_size, sizeof *spec, "milcgpu_dirac_meson_spec");
     check_origin(context.geometry, spec->origin, 3);
     const GammaBasis basis = checked_basis(spec->basis);
-    if (spec->n_momenta < 1 || spec->n_terms < 0 || spec->n_correlators < 1)
-        refuse(format("spec.n_momenta is %d, n_terms %d, n_correlators %d: at least 1, 0 and 1", spec->n_momenta,
-                      spec->n_terms, spec->n_correlators));
+    require_count(spec->n_momenta, 1, "spec.n_momenta");
+    require_count(spec->n_terms, 0, "spec.n_terms");
+    require_count(spec->n_correlators, 1, "spec.n_correlators");
     require(spec->momenta, function, "spec.momenta");
     if (spec->n_terms > 0)
         require(spec->terms, function, "spec.terms");
@@ -387,8 +387,7 @@ milcgpu_status milcgpu_dirac_slices(milcgpu_context *context, const milcgpu_dira
                 require(sums, function, "sums");
                 check_origin(c.geometry, spec->origin, 3);
                 const GammaBasis basis = checked_basis(spec->basis);
-                if (spec->n_momenta < 1)
-                    refuse(format("spec.n_momenta is %d: at least 1", spec->n_momenta));
+                require_count(spec->n_momenta, 1, "spec.n_momenta");
                 require(spec->momenta, function, "spec.momenta");
                 momenta = checked_momenta(spec->n_momenta, spec->momenta);
                 for (int k = 0; k < gamma_matrices; ++k)

@@ -20,6 +20,11 @@ PathCoefficients milcgpu::coefficients(const milcgpu_paths &p, const char *what)
     return {p.one_link, p.naik, p.three_staple, p.five_staple, p.seven_staple, p.lepage};
 }
 
+void milcgpu::check_corrections(const milcgpu_fatlink_spec &spec, const char *what) {
+    if (!std::isfinite(spec.eps_one_link) || !std::isfinite(spec.eps_naik))
+        refuse(format("%s: eps_one_link is %g, eps_naik %g: must be finite", what, spec.eps_one_link, spec.eps_naik));
+}
+
 UnitarizeSpec milcgpu::unitarize_spec(const milcgpu_fatlink_spec &spec) {
     if (!(spec.svd_relative >= 0) || !(spec.svd_absolute >= 0))
         refuse(format("spec: svd_relative %g and svd_absolute %g must not be negative", spec.svd_relative,
@@ -38,9 +43,9 @@ std::string milcgpu::place_of_link(long long link) {
     return format("site %lld (even sites first, then odd), direction %c", link / 4, "XYZT"[link % 4]);
 }
 
-LinkStatistics milcgpu::checked_gauge_field(Device &device, const Geometry &geometry, const LinkField &u,
-                                            double limit) {
-    const LinkStatistics statistics = link_statistics(device, u, geometry);
+LinkStatistics milcgpu::checked_gauge_field(Device &device, const Geometry &geometry, const LinkField &u, double limit,
+                                            const Phases *phases) {
+    const LinkStatistics statistics = link_statistics(device, u, geometry, phases);
     device.agree("a look over a gauge field", [&] {
         if (statistics.first_bad >= 0)
             throw Error(Status::nan_or_inf,
@@ -56,6 +61,37 @@ LinkStatistics milcgpu::checked_gauge_field(Device &device, const Geometry &geom
                           violation, limit, place_of_link(worst).c_str()));
     });
     return statistics;
+}
+
+namespace {
+
+// "x y z t = 0 0 0 1, direction X", on the whole lattice.
+std::string coordinates_of_link(const Geometry &geometry, long long link) {
+    const int even = geometry.sites(0), k = static_cast<int>(link / 4), parity = k < even ? 0 : 1;
+    const Site site = geometry.lattice().site(parity, k - parity * even);
+    int x[4];
+    for (int mu = 0; mu < 4; ++mu)
+        x[mu] = site.x[mu] + geometry.origin()[mu];
+    return format("x y z t = %d %d %d %d, direction %c", x[0], x[1], x[2], x[3], "XYZT"[link % 4]);
+}
+
+} // namespace
+
+void milcgpu::need_signs(Device &device, const Geometry &geometry, const LinkField &u, const LinkSigns &found,
+                         const Phases &phases, const SaidSigns &said) {
+    const bool phased = said.signs == Signs::phases_in;
+    if (found.of(phased ? Signs::phases_out : Signs::phases_in))
+        device.agree("a look at the signs of links", [&] {
+            const long long first = first_against(device, u, geometry, phases, said.signs);
+            refuse(format("gauge field: links %s staggered phases are expected here, and these %s. Of %.0f links along "
+                          "x, y and z, %.0f have a determinant of the wrong sign, the first is that of %s. %s",
+                          phased ? "with" : "without", phased ? "have none" : "carry them", found.links,
+                          found.against[phased ? 0 : 1], coordinates_of_link(geometry, first).c_str(), said.otherwise));
+        });
+    if (said.boundary && (phased ? found.without_boundary() : found.with_boundary()))
+        refuse(format("gauge field: of %.0f t links of the last time slice %.0f have a determinant below zero; this "
+                      "call expects links %s the boundary sign there. %s",
+                      found.last_slice, found.turned, phased ? "with" : "without", said.otherwise));
 }
 
 namespace {
@@ -84,12 +120,14 @@ FatLinkArguments checked(const milcgpu_fatlink_spec &spec, Precision real, const
     if (spec.hisq)
         a.fat7 = coefficients(spec.fat7, "spec.fat7");
     unitarize_spec(spec); // refuses its limits
+    check_corrections(spec, "spec");
     if (std::isnan(spec.unitarity))
         refuse("spec: unitarity is NaN");
     const bool first_level =
         spec.hisq && hisq != nullptr && (hisq->v != nullptr || hisq->y != nullptr || hisq->w != nullptr);
     if (n_sets < (first_level ? 0 : 1))
         refuse(format("n_sets is %d: at least one set is needed, or one of HISQ's V, Y and W", n_sets));
+    require_count(n_sets, 0, "n_sets");
     if (n_sets > 0)
         require(sets, "milcgpu_fat_links", "sets");
     for (int k = 0; k < n_sets; ++k) {
@@ -220,7 +258,12 @@ class Maker {
             u.keep_sum();
             links_to_device(device_, a_.gauge, context_.map, context_.geometry, u);
         });
-        LinkStatistics statistics = checked_gauge_field(device_, context_.geometry, u, spec_.unitarity);
+        const Phases phases(context_.geometry);
+        LinkStatistics statistics = checked_gauge_field(device_, context_.geometry, u, spec_.unitarity, &phases);
+        need_signs(device_, context_.geometry, u, statistics.signs, phases,
+                   {spec_.phases_out ? Signs::phases_out : Signs::phases_in,
+                    "spec.phases_out says which links these are: 0 with phases and boundary sign, 1 without",
+                    spec_.phases_out != 0});
         if (spec_.phases_out)
             apply_phases(device_, context_.geometry, u);
         report_.reconstruct = 18;
@@ -426,6 +469,8 @@ milcgpu_status make_links(milcgpu_context *context, const char *function, const 
 extern "C" {
 
 void milcgpu_asqtad_spec(double u0, milcgpu_fatlink_spec *spec) {
+    if (spec == nullptr)
+        return;
     *spec = {};
     spec->struct_size = sizeof *spec;
     const double u2 = u0 * u0, u4 = u2 * u2;
@@ -433,6 +478,8 @@ void milcgpu_asqtad_spec(double u0, milcgpu_fatlink_spec *spec) {
 }
 
 void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec) {
+    if (spec == nullptr)
+        return;
     *spec = {};
     spec->struct_size = sizeof *spec;
     spec->hisq = 1;
@@ -459,7 +506,7 @@ milcgpu_status milcgpu_gauge_links(milcgpu_gauge *gauge, const milcgpu_fatlink_s
     return make_links(gauge != nullptr ? gauge->context : nullptr, "milcgpu_gauge_links", spec, sets, n_sets, hisq,
                       report, [&] {
                           FatLinkArguments a = checked(*spec, gauge->precision, sets, n_sets, hisq);
-                          need_links(*gauge);
+                          need_links(*gauge, links_of_d);
                           if (a.precision != gauge->precision || a.reals != 18 || spec->phases_out)
                               refuse("spec: links of a gauge handle are made in its precision, from 18 reals, with "
                                      "phases in (precision, reconstruct and phases_out 0)");

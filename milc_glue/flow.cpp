@@ -168,7 +168,12 @@ class FlowRun {
     void measure() {
         point_.of = handed_out(flow_.observables());
         measured_after_ = point_.steps;
-        const bool ends = call_ != nullptr && call_(user_, &point_) != 0;
+        bool ends = false;
+        if (call_ != nullptr) {
+            ends = true; // if it throws
+            gauge_.context->callbacks.run("callback", [&] { ends = call_(user_, &point_) != 0; });
+            gauge_.device().make_current();
+        }
         ended_by_caller_ = any_rank(ends);
     }
     bool any_rank(bool here) const {
@@ -223,11 +228,12 @@ milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_sp
                 method = checked(*spec, g.precision);
             },
             [&] { return numbers_of(*spec); });
-        need_some_links(g);
+        need_some_links(g, said_by(says_phases, spec->phases_out));
         FlowRun run(g, *spec, method, callback, user);
         g.device().timer_start();
         finished = run.run();
         filled.kernel_seconds = g.device().timer_stop_seconds();
+        g.device().agree(function, [&] { g.context->callbacks.throw_what_they_threw(); });
         run.fill(filled);
         taken = filled.last.steps, time = filled.last.time;
         run.commit();
@@ -260,7 +266,8 @@ milcgpu_status milcgpu_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_obs
             [&] {
                 return Numbers{{"phases_out", double(phases_out)}};
             });
-        need_some_links(g);
+        need_some_links(g,
+                   said_by("The argument phases_out says which links these are: 0 with phases, 1 without", phases_out));
         WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
         const FlowObservables found =
             flow_observables(g.device(), around.box(), around.of(g.u, flow_observables_reach), signs_of(phases_out));
@@ -287,7 +294,7 @@ milcgpu_status milcgpu_stout(milcgpu_gauge *gauge, const milcgpu_stout_spec *spe
                                {"spec.directions", double(spec->directions)},
                                {"spec.phases_out", double(spec->phases_out)}};
             });
-        need_some_links(g);
+        need_some_links(g, said_by(says_phases, spec->phases_out));
         if (spec->times > 0) {
             g.device().timer_start();
             LinkField smeared = stout(g.device(), g.geometry(), g.context->halo.get(), g.u, signs_of(spec->phases_out),
@@ -314,6 +321,7 @@ milcgpu_status milcgpu_gauge_copy(milcgpu_gauge *from, milcgpu_gauge *to) {
         if (to == from)
             return;
         to->links_version = 0;
+        to->signs = g.signs;
         to->u.copy(g.u);
         to->links_changed();
     });

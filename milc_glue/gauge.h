@@ -3,6 +3,7 @@
 #include "gpu_kernels/backend/checksum.h"
 #include "gpu_kernels/forces/forces.h"
 #include "milc_glue/context.h"
+#include "milc_glue/fat_links.h"
 #include "milc_glue/milcgpu_md.h"
 #include <cmath>
 
@@ -10,6 +11,7 @@ struct milcgpu_gauge {
     milcgpu_context *context;
     milcgpu::Precision precision;
     milcgpu::LinkField u, h;
+    milcgpu::LinkSigns signs;                        // of u, as loaded: no call changes them
     milcgpu::DeviceArray<uint64_t> sum;              // room for a checksum: taking one must not fail
     uint64_t links_version = 0, momenta_version = 0; // 0: empty
     uint64_t links_changes = 0, momenta_changes = 0; // the last version, also where there is none now
@@ -67,6 +69,24 @@ constexpr const char *no_links = "the gauge field is empty: load it first (milcg
 inline void need_links(milcgpu_gauge &gauge) {
     need_unchanged(gauge, gauge.u, gauge.links_version, "the gauge field", no_links);
 }
+// The links have the signs that the call takes them for.
+inline void need_signs(milcgpu_gauge &gauge, const SaidSigns &said) {
+    need_signs(gauge.device(), gauge.geometry(), gauge.u, gauge.signs, Phases(gauge.geometry()), said);
+}
+inline void need_links(milcgpu_gauge &gauge, const SaidSigns &said) {
+    need_links(gauge);
+    need_signs(gauge, said);
+}
+constexpr const char *says_phases = "spec.phases_out says which links these are: 0 with phases and boundary sign, 1 "
+                                    "without";
+// phases_out: what the caller's spec says. boundary: as in SaidSigns, of links with phases.
+inline SaidSigns said_by(const char *what, int phases_out, bool boundary = false) {
+    return {phases_out != 0 ? Signs::phases_out : Signs::phases_in, what, boundary && phases_out == 0};
+}
+// Of D: the call takes no others.
+constexpr SaidSigns links_of_d{Signs::phases_in,
+                               "Load links with phases and boundary sign; milcgpu_fat_links also takes them without "
+                               "(spec.phases_out 1)"};
 inline void need_momenta(milcgpu_gauge &gauge) {
     need_unchanged(gauge, gauge.h, gauge.momenta_version, "the momenta", no_momenta);
 }
@@ -78,6 +98,10 @@ inline void need_some(milcgpu_gauge &gauge, uint64_t version, const char *empty)
     });
 }
 inline void need_some_links(milcgpu_gauge &gauge) { need_some(gauge, gauge.links_version, no_links); }
+inline void need_some_links(milcgpu_gauge &gauge, const SaidSigns &said) {
+    need_some_links(gauge);
+    need_signs(gauge, said);
+}
 inline void need_some_momenta(milcgpu_gauge &gauge) { need_some(gauge, gauge.momenta_version, no_momenta); }
 
 // body(gauge), with its context's device current and its errors as a status. On many ranks all of them are here, and

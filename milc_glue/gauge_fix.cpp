@@ -52,8 +52,11 @@ class GaugeFixing {
             if (!std::isfinite(report.mean))
                 throw Error(Status::nan_or_inf, format("step %d: the mean of Re tr is %g: links have NaN or infinity",
                                                        report.steps, report.mean));
-            if (spec_.progress != nullptr)
-                spec_.progress(spec_.user, report.steps, report.mean, report.change);
+            if (spec_.progress != nullptr) {
+                gauge_.context->callbacks.run(
+                    "spec.progress", [&] { spec_.progress(spec_.user, report.steps, report.mean, report.change); });
+                gauge_.device().make_current();
+            }
             at_end = report.steps != 0 && std::fabs(report.change) < spec_.tolerance;
             if (at_end)
                 break;
@@ -154,10 +157,11 @@ milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_s
                                {"spec.reunitarize_every", double(full.reunitarize_every)},
                                {"spec.phases_out", double(full.phases_out)}};
             });
-        need_some_links(g);
+        need_some_links(g, said_by(says_phases, full.phases_out, true));
         GaugeFixing fixing(g, full);
         g.device().timer_start();
         finished = fixing.run(filled);
+        g.device().agree("milcgpu_gauge_fix", [&] { g.context->callbacks.throw_what_they_threw(); });
         filled.kernel_seconds = g.device().timer_stop_seconds();
         fixing.commit();
         return [&filled] { return format("gauge fixing, %d steps to a mean of %.8f", filled.steps, filled.mean); };
@@ -196,7 +200,7 @@ milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *s
                                {"spec.tolerance", spec->tolerance},
                                {"spec.phases_out", double(spec->phases_out)}};
             });
-        need_some_links(g);
+        need_some_links(g, said_by(says_phases, spec->phases_out, true));
         double failed = 0; // of all ranks
         if (spec->times > 0) {
             WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
@@ -257,7 +261,7 @@ milcgpu_status milcgpu_hyp_smear(milcgpu_gauge *gauge, const milcgpu_hyp_spec *s
                                {"spec.hits", double(spec->hits)},
                                {"spec.phases_out", double(spec->phases_out)}};
             });
-        need_some_links(g);
+        need_some_links(g, said_by(says_phases, spec->phases_out, true));
         if (spec->times > 0) {
             g.device().timer_start();
             LinkField made = hyp_smear(g.device(), g.geometry(), g.context->halo.get(), g.u, hyp);

@@ -1,5 +1,7 @@
 #include "milc_glue/host_fields.h"
+#include "gpu_kernels/backend/host_threads.h"
 #include "gpu_kernels/links/gram_schmidt.h"
+#include "gpu_kernels/links/polar.h"
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -56,7 +58,7 @@ size_t member_of(size_t group, int part) { return (mix(group + 1) + part) % hash
 template <class Real> Difference difference(const HostRecords &a, const HostRecords &b) {
     const size_t reals = a.bytes / sizeof(Real), blocks = (a.count + block - 1) / block;
     std::vector<Difference> parts(blocks);
-#pragma omp parallel for
+#pragma omp parallel for if (blocks > 1)
     for (size_t k = 0; k < blocks; ++k) {
         double dd = 0, bb = 0;
         for (size_t i = k * block; i < a.count && i < (k + 1) * block; ++i)
@@ -77,7 +79,7 @@ template <class Real> Difference difference(const HostRecords &a, const HostReco
 
 template <class Real> double worst(const Real *a, const Real *b, size_t matrices) {
     double largest = 0;
-#pragma omp parallel for reduction(max : largest)
+#pragma omp parallel for reduction(max : largest) if (matrices >= few_sites)
     for (size_t i = 0; i < matrices; ++i) {
         double dd = 0, bb = 0;
         for (size_t k = 18 * i; k < 18 * (i + 1); ++k) {
@@ -86,6 +88,21 @@ template <class Real> double worst(const Real *a, const Real *b, size_t matrices
         }
         const double relative = dd == 0 ? 0 : std::sqrt(dd / bb);
         largest = std::fmax(largest, relative < INFINITY ? relative : INFINITY); // NaN too
+    }
+    return largest;
+}
+
+template <class Real> double eigenvalue_ratio(const Real *links, size_t matrices, const UnitarizeSpec &spec) {
+    double largest = 1;
+#pragma omp parallel for reduction(max : largest)
+    for (size_t i = 0; i < matrices; ++i) {
+        Matrix<double> v;
+        for (int k = 0; k < 9; ++k)
+            v.e[k / 3][k % 3] = {static_cast<double>(links[18 * i + 2 * k]),
+                                 static_cast<double>(links[18 * i + 2 * k + 1])};
+        const polar::GramMatrix gram(v);
+        if (gram.is_accurate(v, spec))
+            largest = std::fmax(largest, *std::max_element(gram.g, gram.g + 3) / *std::min_element(gram.g, gram.g + 3));
     }
     return largest;
 }
@@ -105,7 +122,7 @@ template <class Real> double unitarity(const std::complex<Real> *row) { // three
 
 template <class Real> double worst_of(const HostRecords &links) {
     double largest = 0;
-#pragma omp parallel for reduction(max : largest)
+#pragma omp parallel for reduction(max : largest) if (links.count >= few_sites)
     for (size_t i = 0; i < links.count; ++i) {
         std::complex<Real> matrices[4 * 9];
         std::memcpy(matrices, record(links, i), sizeof matrices);
@@ -118,7 +135,7 @@ template <class Real> double worst_of(const HostRecords &links) {
 template <class Real> uint32_t sum_of_floats(const HostRecords &links) {
     constexpr int matrices = 4, in_matrix = 18, in_two_rows = 12;
     uint32_t sum = 0;
-#pragma omp parallel for reduction(+ : sum)
+#pragma omp parallel for reduction(+ : sum) if (links.count >= few_sites)
     for (size_t i = 0; i < links.count; ++i) {
         Real reals[matrices * in_matrix];
         std::memcpy(reals, record(links, i), sizeof reals);
@@ -137,7 +154,7 @@ void adjoint_links(const std::complex<Real> *links, const MilcSites &sites, int 
         const size_t lexicographic = x[0] + n[0] * (x[1] + n[1] * (x[2] + static_cast<size_t>(n[2]) * x[3]));
         return static_cast<size_t>(sites.map[lexicographic / 2 + ((x[0] + x[1] + x[2] + x[3]) % 2) * odd_from]);
     };
-#pragma omp parallel for collapse(3)
+#pragma omp parallel for collapse(3) if (odd_from >= few_sites)
     for (int t = 0; t < n[3]; ++t)
         for (int z = 0; z < n[2]; ++z)
             for (int y = 0; y < n[1]; ++y)
@@ -161,7 +178,7 @@ void adjoint_links(const std::complex<Real> *links, const MilcSites &sites, int 
 
 uint64_t hash_records(const HostRecords &r) {
     uint64_t sum = 0;
-#pragma omp parallel for reduction(+ : sum)
+#pragma omp parallel for reduction(+ : sum) if (r.count * r.bytes >= few_bytes)
     for (size_t i = 0; i < r.count; ++i)
         sum += hash_record(r, i); // addition: any order of threads gives the same
     return sum;
@@ -189,7 +206,7 @@ uint64_t hash_piece(const HostRecords &r, int part, size_t piece) {
 
 uint64_t hash_part(const HostRecords &r, int part) {
     uint64_t sum = 0;
-#pragma omp parallel for reduction(+ : sum)
+#pragma omp parallel for reduction(+ : sum) if (r.count * r.bytes >= few_bytes * hash_parts)
     for (size_t piece = 0; piece < hash_pieces(r); ++piece)
         sum += hash_piece(r, part, piece);
     return sum;
@@ -197,7 +214,7 @@ uint64_t hash_part(const HostRecords &r, int part) {
 
 PartHashes hash_all_parts(const HostRecords &r) {
     uint64_t sums[hash_parts] = {};
-#pragma omp parallel for reduction(+ : sums[:hash_parts])
+#pragma omp parallel for reduction(+ : sums[:hash_parts]) if (r.count * r.bytes >= few_bytes)
     for (size_t piece = 0; piece < hash_pieces(r); ++piece)
         for (int part = 0; part < hash_parts; ++part)
             sums[part] += hash_piece(r, part, piece);
@@ -215,13 +232,18 @@ double worst_link_difference(const void *a, const void *b, size_t matrices, bool
                      : worst(static_cast<const float *>(a), static_cast<const float *>(b), matrices);
 }
 
+double worst_eigenvalue_ratio(const void *v, size_t matrices, bool in_double, const UnitarizeSpec &spec) {
+    return in_double ? eigenvalue_ratio(static_cast<const double *>(v), matrices, spec)
+                     : eigenvalue_ratio(static_cast<const float *>(v), matrices, spec);
+}
+
 double worst_unitarity(const HostRecords &links, bool in_double) {
     return in_double ? worst_of<double>(links) : worst_of<float>(links);
 }
 
 size_t reunitarize_records(void *first, size_t count, size_t pitch, double tolerance) {
     size_t left = 0;
-#pragma omp parallel for reduction(+ : left)
+#pragma omp parallel for reduction(+ : left) if (count >= few_sites)
     for (size_t i = 0; i < count; ++i) {
         unsigned char *const at = static_cast<unsigned char *>(first) + i * pitch;
         Matrix<double> links[4];
@@ -253,7 +275,7 @@ void *host_room(size_t bytes) {
 }
 
 void gather_records(const HostRecords &from, void *to) {
-#pragma omp parallel for
+#pragma omp parallel for if (from.count * from.bytes >= few_bytes)
     for (size_t i = 0; i < from.count; ++i)
         std::memcpy(static_cast<unsigned char *>(to) + i * from.bytes, record(from, i), from.bytes);
 }

@@ -1,6 +1,7 @@
 // MILC's fields where they lie, in the host's memory: hashes, differences and copies by all threads of the host. Sums
 // are over fixed blocks, so no result depends on the number of threads.
 #pragma once
+#include "gpu_kernels/links/links.h"
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -36,8 +37,15 @@ struct Difference {
 };
 Difference difference_of(const HostRecords &a, const HostRecords &b, bool in_double);
 
+// The larger of two errors; NaN is larger than any number.
+inline double worse_error(double a, double b) { return b <= a || a != a ? a : b; }
+
 // Largest |a - b| / |b| (Frobenius) of a 3x3 matrix; `matrices` of them, packed. Infinite where one is not finite.
 double worst_link_difference(const void *a, const void *b, size_t matrices, bool in_double);
+
+// Of V^dag V of 3x3 matrices V that are made unitary by its eigenvalues, not by singular values: the largest ratio of
+// two eigenvalues of one of them. The smallest has a relative error of the rounding error times this.
+double worst_eigenvalue_ratio(const void *v, size_t matrices, bool in_double, const UnitarizeSpec &spec);
 
 // Records of 3x3 matrices, four each: the largest | |row| - 1 | or |<row, other row>|. Infinite where one is not
 // finite.

@@ -4,6 +4,7 @@
 #include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/mesons.h"
 #include "milc_glue/milcgpu_laplace.h"
+#include "milc_glue/verify.h"
 #include <cmath>
 #include <optional>
 
@@ -324,8 +325,9 @@ class Group {
     }
     // b and the source of the even-odd system to `source`, the guess to `guess`. A source that cannot be solved for
     // counts as zero meanwhile.
-    void load(const Places &sources, const Places &solutions, int first, const SpinorBlock &source,
-              const SpinorBlock &guess) {
+    void load(Verification &verification, const Places &sources, const Places &solutions, int first,
+              const SpinorBlock &source, const SpinorBlock &guess) {
+        bad_.assign(count_, "");
         device().agree("the loading of sources", [&] {
             for (int k = 0; k < count_; ++k) {
                 solutions[first + k].read(*links_.context, 0, guess[k]);
@@ -341,7 +343,8 @@ class Group {
             norm_[k] = std::sqrt(norms[0] + norms[1]);
         }
         full_.add_neighbours(device(), 0, b_[0], b_[1], source);
-        before_ = checksum_of_sources();
+        for (const SpinorBlock &loaded : {b_[0].block(), b_[1].block(), source})
+            verification.loaded(loaded);
     }
     // The tolerance for source k of the even-odd system: its residual is that of all sites.
     double tolerance(int k, double of_all, const SpinorBlock &source) const {
@@ -350,7 +353,8 @@ class Group {
         return even > 0 ? 0.999 * of_all * norm_[k] / even : of_all; // less: rounding of odd sites
     }
     // The odd sites of the solutions x, and what there is to say about them.
-    void finish(const SpinorBlock &x, double tolerance, std::vector<milcgpu_solve_report> &reports, int first) {
+    void finish(const SpinorBlock &x, double tolerance, Precision precise, std::vector<milcgpu_solve_report> &reports,
+                int first) {
         full_.add_neighbours(device(), 1, b_[1], x, x_odd_);
         for (int k = 0; k < count_; ++k) {
             milcgpu_solve_report &report = reports[first + k];
@@ -364,21 +368,10 @@ class Group {
             if (!bad_[k].empty()) {
                 report.status = MILCGPU_NAN_OR_INF;
                 std::snprintf(report.message, sizeof report.message, "%s", bad_[k].c_str());
-            } else if (report.status == MILCGPU_OK && norm_[k] > 0 && !(report.true_residual < tolerance)) {
-                report.status = MILCGPU_PRECISION_FLOOR;
-                std::snprintf(
-                    report.message, sizeof report.message,
-                    "the residual of all sites is %.2e of |source|: double precision gives no more (tolerance "
-                    "%.2e)",
-                    report.true_residual, tolerance);
+            } else {
+                say_why(report, k, tolerance, precise);
             }
         }
-        device().agree("a look at sources", [&] {
-            if (before_ != checksum_of_sources())
-                throw Error(Status::corrupted,
-                            "a source on the device changed while it was solved for: a bit flipped, or "
-                            "somebody wrote there. Call again");
-        });
     }
     void deliver(const Places &solutions, const SpinorBlock &x, const std::vector<milcgpu_solve_report> &reports,
                  int first) const {
@@ -393,6 +386,20 @@ class Group {
 
   private:
     Device &device() const { return links_.device(); }
+    // The message of a solve names the residual and the tolerance of the even-odd system.
+    void say_why(milcgpu_solve_report &report, int k, double tolerance, Precision precise) const {
+        const bool floor = report.status == MILCGPU_OK && norm_[k] > 0 && !(report.true_residual < tolerance);
+        if (floor)
+            report.status = MILCGPU_PRECISION_FLOOR;
+        CgReport of;
+        of.status = static_cast<Status>(report.status);
+        if (of.status == Status::ok || !is_answer(of.status))
+            return;
+        of.iterations = report.iterations, of.restarts = report.restarts;
+        of.true_residual = report.true_residual;
+        std::snprintf(report.message, sizeof report.message, "%s",
+                      why_it_ended_early(of, tolerance, 0, floor ? Precision::double_ : precise).c_str());
+    }
     void look_for_nan(int number, int k, const SpinorBlock &guess) {
         try {
             for (const int on : {0, 1})
@@ -406,11 +413,6 @@ class Group {
                 device().fill_zero(field.data, field.bytes());
         }
     }
-    uint64_t checksum_of_sources() const {
-        if (!links_.context->verify)
-            return 0;
-        return checksum(device(), b_[0].data(), b_[0].bytes()) ^ (checksum(device(), b_[1].data(), b_[1].bytes()) << 1);
-    }
     milcgpu_meson_links &links_;
     const LaplaceOperator &full_;
     int count_;
@@ -418,7 +420,6 @@ class Group {
     DeviceArray<double> sums_;
     std::vector<double> norm_;     // |b|
     std::vector<std::string> bad_; // of a source with NaN or infinity, in it or in its guess: what there is
-    uint64_t before_ = 0;
 };
 
 void fill(const CgReport &r, const Arguments &a, milcgpu_solve_report &report) {
@@ -432,44 +433,46 @@ void solve_group(milcgpu_meson_links &links, LaplaceKept &kept, Solver &solver, 
                  const Arguments &a, const Places &sources, const Places &solutions, int first, int count,
                  std::vector<milcgpu_solve_report> &reports) {
     const CallMeter meter(links.device());
-    CgProgress progress;
-    if (spec.progress != nullptr)
-        progress = [&spec](int step, double residual) { spec.progress(spec.user, step, residual); };
+    const CgProgress progress = progress_of(*links.context, spec);
     Group group(links, *solver.full, count);
-    SpinorBlock x;
-    if (a.apart) {
-        x = solver.one->solution();
-        const SpinorBlock source = solver.one->source();
-        group.load(sources, solutions, first, source, x);
+    BlockCgSolver *const several = a.apart ? nullptr : &block_solver(links, kept, solver, count);
+    const SpinorBlock source = a.apart ? solver.one->source().block() : several->all_sources().first(count);
+    const SpinorBlock x = a.apart ? solver.one->solution().block() : several->all_solutions().first(count);
+    const auto solve_one = [&] {
         CgLimits limits{};
         limits.shift = LaplaceOperator::shift;
         limits.tolerance = group.tolerance(0, spec.tolerance, source);
         limits.max_iterations = spec.max_iterations, limits.max_restarts = spec.max_restarts;
         limits.reliable_delta = reliable_delta(spec, a.sloppy.spinor), limits.jump_limit = spec.jump_limit;
         fill(solver.one->solve(limits, progress), a, reports[first]);
-    } else {
-        BlockCgSolver &several = block_solver(links, kept, solver, count);
-        const SpinorBlock source = several.all_sources().first(count);
-        x = several.all_solutions().first(count);
-        group.load(sources, solutions, first, source, x);
+    };
+    const auto solve_several = [&] {
         SourcesLimits limits{};
         limits.shift = LaplaceOperator::shift;
         limits.together = a.together;
         for (int k = 0; k < count; ++k)
             limits.tolerances.push_back(group.tolerance(k, spec.tolerance, source));
         limits.max_iterations.assign(count, spec.max_iterations), limits.max_restarts = spec.max_restarts;
-        limits.reliable_delta = reliable_delta(spec, several.spec().spinor), limits.jump_limit = spec.jump_limit;
-        const SourcesReport r = several.solve(limits, progress);
+        limits.reliable_delta = reliable_delta(spec, several->spec().spinor), limits.jump_limit = spec.jump_limit;
+        const SourcesReport r = several->solve(limits, progress);
         for (int k = 0; k < count; ++k) {
             fill(r.sources[k], a, reports[first + k]);
             reports[first + k].solver_seconds = r.seconds / count;
             reports[first + k].gflops = r.flops / r.seconds * 1e-9;
             reports[first + k].gbytes_per_second = r.bytes / r.seconds * 1e-9;
         }
-    }
-    group.finish(x, spec.tolerance, reports, first);
-    links.uses(*solver.full->held);
-    links.look_at_used();
+    };
+    const auto solve = [&](Verification &verification) {
+        group.load(verification, sources, solutions, first, source, x);
+        several == nullptr ? solve_one() : solve_several();
+        group.finish(x, spec.tolerance, several == nullptr ? a.precise.spinor : Precision::double_, reports, first);
+        return 0;
+    };
+    verified(
+        *links.context, [&links] { links.clear(); }, solve,
+        [&](int) {
+            return links.with_used(several == nullptr ? solver.one->stands_on(false) : several->stands_on(false));
+        });
     group.deliver(solutions, x, reports, first);
     for (int k = first; k < first + count; ++k) {
         meter.fill(reports[k]);

@@ -21,19 +21,28 @@ class LentMessages : public Messenger {
                 list.push_back({m->peer, m->send != nullptr ? static_cast<const char *>(m->send) + at : nullptr,
                                 m->receive != nullptr ? static_cast<char *>(m->receive) + at : nullptr,
                                 std::min(m->bytes - at, most_bytes_), m->tag});
-        return table_.start(table_.user, static_cast<int>(list.size()), list.data(), &handle);
+        try {
+            return table_.start(table_.user, static_cast<int>(list.size()), list.data(), &handle);
+        } catch (...) { // an exception does not pass through C
+            return threw;
+        }
     }
     OnDevice on_device() const override {
         return {table_.gpu_memory != 0, table_.gpu_memory_by != nullptr ? table_.gpu_memory_by : ""};
     }
     int test(void *handle, bool &done) override {
         int is_done = 0;
-        const int code = table_.test(table_.user, handle, &is_done);
-        done = is_done != 0;
-        return code;
+        try {
+            const int code = table_.test(table_.user, handle, &is_done);
+            done = is_done != 0;
+            return code;
+        } catch (...) {
+            return threw;
+        }
     }
 
   private:
+    static constexpr int threw = -1; // a code of the table's functions that is not 0
     milcgpu_messages table_;
     size_t most_bytes_;
 };

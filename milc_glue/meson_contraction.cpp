@@ -1,5 +1,6 @@
 // The C interface to contractions: terms are grouped by what is summed over the sites, and put together on the host.
 #include "milc_glue/mesons.h"
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -33,7 +34,9 @@ Numbers milcgpu::numbers_of(int n, const milcgpu_momentum *momenta) {
 
 void milcgpu::add_correlators(Device &device, std::vector<Complex<double>> &added, const char *made_of,
                               double *correlators) {
-    device.add_over_ranks(&added[0].re, static_cast<int>(2 * added.size()));
+    constexpr size_t most = size_t(1) << 24; // complex numbers, twice as many in an int
+    for (size_t first = 0; first < added.size(); first += most)
+        device.add_over_ranks(&added[first].re, static_cast<int>(2 * std::min(most, added.size() - first)));
     for (const Complex<double> &z : added)
         if (!std::isfinite(z.re) || !std::isfinite(z.im))
             throw Error(Status::nan_or_inf, format("a correlator is NaN or infinite: look for it in %s", made_of));
@@ -66,9 +69,9 @@ struct Contraction {
 Contraction checked(const milcgpu_meson_links &links, const milcgpu_meson_spec &spec) {
     require_size(spec.struct_size, sizeof spec, "milcgpu_meson_spec");
     check_origin(links.geometry(), spec.origin);
-    if (spec.n_momenta < 1 || spec.n_terms < 0 || spec.n_correlators < 1)
-        refuse(format("spec.n_momenta is %d, n_terms %d, n_correlators %d: at least 1, 0 and 1", spec.n_momenta,
-                      spec.n_terms, spec.n_correlators));
+    require_count(spec.n_momenta, 1, "spec.n_momenta");
+    require_count(spec.n_terms, 0, "spec.n_terms");
+    require_count(spec.n_correlators, 1, "spec.n_correlators");
     require(spec.momenta, "milcgpu_contract", "spec.momenta");
     if (spec.n_terms > 0)
         require(spec.terms, "milcgpu_contract", "spec.terms");

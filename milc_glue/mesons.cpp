@@ -13,8 +13,7 @@ void milcgpu_meson_links::look_at_used() {
         return;
     const auto look = [&] {
         for (const LinkField *field : used_) {
-            const uint64_t expected = sums_.emplace(field, field->sum_of_content()).first->second;
-            if (checksum(device(), field->block(0, 0), field->bytes()) != expected)
+            if (checksum(device(), field->block(0, 0), field->bytes()) != sum_of(*field))
                 throw Error(
                     Status::corrupted,
                     "the device no longer holds the links of the measurement that were loaded, or their "
@@ -41,6 +40,18 @@ void milcgpu_meson_links::look_at_used() {
         throw;
     }
     device().agree("a look at fat links", look_at_fat);
+}
+
+std::vector<Region> milcgpu_meson_links::with_used(std::vector<Region> regions) const {
+    std::vector<Region> used;
+    for (const LinkField *field : used_)
+        used.push_back(field->region("links of a measurement"));
+    join(regions, used);
+    for (Region &region : regions)
+        for (const auto &[field, sum] : sums_)
+            if (field->block(0, 0) == region.data)
+                region.expected = sum;
+    return regions;
 }
 
 void milcgpu::check_origin(const Geometry &geometry, const int *origin, int directions) {
@@ -205,10 +216,8 @@ milcgpu_status milcgpu_meson_links_create(milcgpu_context *context, int precisio
 }
 
 void milcgpu_meson_links_destroy(milcgpu_meson_links *links) {
-    if (links == nullptr)
-        return;
-    make_current_if_possible(*links->context);
-    delete links;
+    if (links != nullptr && may_end(*links->context, "milcgpu_meson_links_destroy"))
+        delete links;
 }
 
 milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgpu_meson_links_spec *spec,
@@ -228,12 +237,15 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
                 if (host.real != links->precision)
                     refuse(format("the links are in %s precision, the handle is in %s: they must agree",
                                   name(host.real), name(links->precision)));
-                if (spec->signs_in)
+                if (spec->signs_in < MILCGPU_SIGNS_OUT || spec->signs_in > MILCGPU_SIGNS_AS_THEY_ARE)
+                    refuse(format("spec.signs_in is %d: must be 0, 1 or 2", spec->signs_in));
+                if (spec->signs_in == MILCGPU_SIGNS_IN)
                     check_origin(links->geometry(), spec->origin);
             },
             [&] {
-                Numbers numbers = numbers_of(spec->signs_in ? spec->origin : nullptr);
+                Numbers numbers = numbers_of(spec->signs_in == MILCGPU_SIGNS_IN ? spec->origin : nullptr);
                 numbers.push_back({"spec.antiperiodic", double(spec->antiperiodic)});
+                numbers.push_back({"spec.signs_in", double(spec->signs_in)});
                 return numbers;
             });
         links->clear();
@@ -246,9 +258,16 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
             bare.keep_sum();
             links_to_device(device, host, links->context->map, geometry, bare);
         });
-        checked_gauge_field(device, geometry, bare, -1);
+        const bool signs_in = spec->signs_in == MILCGPU_SIGNS_IN;
+        const Phases phases = signs_in ? Phases(geometry).relative_to(spec->origin) : Phases(geometry);
+        const LinkSigns found = checked_gauge_field(device, geometry, bare, -1, &phases).signs;
+        if (spec->signs_in != MILCGPU_SIGNS_AS_THEY_ARE)
+            need_signs(device, geometry, bare, found, phases,
+                       {signs_in ? Signs::phases_in : Signs::phases_out,
+                        "spec.signs_in says which links these are: 0 without phases, 1 with phases relative to "
+                        "spec.origin, 2 as they are"});
         links->antiperiodic = spec->antiperiodic != 0;
-        if (spec->signs_in)
+        if (signs_in)
             turn_links(device, geometry,
                        {phases_of(0, spec->origin), phases_of(1, spec->origin), phases_of(2, spec->origin),
                         phases_of(3, spec->origin)},

@@ -5,7 +5,9 @@
 #include "milc_glue/context.h"
 #include "milc_glue/milcgpu_mesons.h"
 #include "milc_glue/vectors.h"
+#include <map>
 #include <memory>
+#include <set>
 
 namespace milcgpu {
 struct LaplaceKept; // laplace.cpp
@@ -58,6 +60,8 @@ struct milcgpu_meson_links : milcgpu::Keeper {
     // This call reads links or products.
     const milcgpu::LinkField &uses(const milcgpu::LinkField &field) {
         used_.insert(&field);
+        if (context->verify)
+            device().agree("a look at links of a measurement", [&] { sum_of(field); });
         return field;
     }
     // Fat links of `fat`, held by this call.
@@ -66,12 +70,19 @@ struct milcgpu_meson_links : milcgpu::Keeper {
     // After all that this call uses was read for the last time, before it hands anything over. Throws where it is not
     // what was put there; it is gone then, on all ranks.
     void look_at_used();
+    // The same for a solve, which looks at `regions`: with all that this call uses, and the checksums of what was put
+    // there.
+    std::vector<milcgpu::Region> with_used(std::vector<milcgpu::Region> regions) const;
 
   private:
     static milcgpu::WideBox box_of(const milcgpu_context &context) {
         if (!context.halo)
             return context.geometry;
         return {*context.device, context.geometry, milcgpu::neighbours_margin};
+    }
+    uint64_t sum_of(const milcgpu::LinkField &field) { // when it is first used
+        const auto known = sums_.find(&field);
+        return known != sums_.end() ? known->second : sums_[&field] = field.sum_of_content();
     }
     std::map<const milcgpu::LinkField *, uint64_t> sums_;
     std::set<const milcgpu::LinkField *> used_;

@@ -73,6 +73,13 @@ void update_links(milcgpu_links &handle, const milcgpu_field *fat, const milcgpu
 
 } // namespace
 
+double milcgpu::shift_of_mass(double mass, const char *what) {
+    const double shift = 4 * mass * mass;
+    if (!std::isfinite(shift))
+        refuse(format("%s is %g: 4 m^2 must be finite (zero is legal)", what, mass));
+    return shift;
+}
+
 void milcgpu::check_limits(int max_iterations, int max_restarts, double reliable_delta, double jump_limit) {
     if (max_iterations <= 0 || max_restarts <= 0 || max_iterations > 2000000000 / max_restarts)
         refuse(format("max_iterations %d and max_restarts %d: both must be positive, their product below 2e9",
@@ -90,8 +97,7 @@ SolveArguments milcgpu::checked_solve(const milcgpu_solve_spec &spec) {
     a.precise = operator_of(spec.precise, "spec.precise");
     a.sloppy = spec.sloppy.precision == 0 ? a.precise : operator_of(spec.sloppy, "spec.sloppy");
     check_pair(a.precise, a.sloppy);
-    if (!std::isfinite(spec.mass))
-        refuse(format("spec.mass is %g: must be finite (zero is legal)", spec.mass));
+    a.limits.shift = shift_of_mass(spec.mass, "spec.mass");
     const auto tolerance_ok = [](double t) { return t >= 0 && t < INFINITY; };
     if (!tolerance_ok(spec.tolerance) || !tolerance_ok(spec.relative_tolerance) ||
         !(spec.tolerance > 0 || spec.relative_tolerance > 0))
@@ -100,7 +106,6 @@ SolveArguments milcgpu::checked_solve(const milcgpu_solve_spec &spec) {
             "must be positive",
             spec.tolerance, spec.relative_tolerance));
     check_limits(spec.max_iterations, spec.max_restarts, spec.reliable_delta, spec.jump_limit);
-    a.limits.shift = 4 * spec.mass * spec.mass;
     a.limits.tolerance = spec.tolerance;
     a.limits.relative_tolerance = spec.relative_tolerance;
     a.limits.max_iterations = spec.max_iterations;
@@ -154,15 +159,13 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve
     check_alike(context, numbers_of(a, spec));
     report.links_version = links.links->generation();
     CgSolver &solver = *cached_solver(context, links, a.parity, a.precise, a.sloppy).solver;
-    CgProgress progress;
-    if (spec.progress != nullptr)
-        progress = [&spec](int step, double residual) { spec.progress(spec.user, step, residual); };
+    const CgProgress progress = progress_of(context, spec);
     const CgReport r = verified(
         context, links,
         [&](Verification &verification) {
             device.agree("the loading of a source", [&] {
                 source.read(context, a.parity, solver.source());
-                verification.source_loaded(solver.source());
+                verification.loaded(solver.source());
                 solution.read(context, a.parity, solver.solution());
             });
             a.limits.checksums = verification.checksums_of_links();
@@ -215,7 +218,7 @@ milcgpu_status milcgpu::solve_one(const char *function, milcgpu_context *context
 
 MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_solve_spec &spec) {
     const SolveArguments a = checked_solve(spec);
-    return solve_plan(context.geometry, precision_of(host_precision, "host_precision"), {}, a.precise, a.sloppy);
+    return solve_plan(context.geometry, host_precision_of(host_precision, "host_precision"), {}, a.precise, a.sloppy);
 }
 
 extern "C" {
@@ -248,10 +251,8 @@ milcgpu_status milcgpu_init(const milcgpu_layout *layout, const milcgpu_options 
 }
 
 void milcgpu_finalize(milcgpu_context *context) {
-    if (context == nullptr)
-        return;
-    make_current_if_possible(*context);
-    delete context;
+    if (context != nullptr && may_end(*context, "milcgpu_finalize"))
+        delete context;
 }
 
 const char *milcgpu_device_name(const milcgpu_context *context) {
@@ -313,9 +314,8 @@ uint64_t milcgpu_links_version(const milcgpu_links *links) {
 }
 
 void milcgpu_links_destroy(milcgpu_links *links) {
-    if (links == nullptr)
+    if (links == nullptr || !may_end(*links->context, "milcgpu_links_destroy"))
         return;
-    make_current_if_possible(*links->context);
     links->context->forget(links, 0);
     delete links;
 }
@@ -349,16 +349,21 @@ milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, co
     });
 }
 
-milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, int parity, double mass,
-                                const milcgpu_field *source, const milcgpu_field *solution, double *result) {
+} // extern "C"
+
+milcgpu_status milcgpu::true_residuals(milcgpu_context *context, milcgpu_links *links, int parity, double mass,
+                                       const milcgpu_field *source, const milcgpu_field *solution, double *result,
+                                       double *relative) {
     return guarded(context, "milcgpu_residual", [&] {
         require(context, "milcgpu_residual", "context");
         Device &device = *context->device;
         Operator A;
         SpinorField b, x, r, between;
         DeviceArray<double> sums;
+        double shift = 0;
         device.agree("milcgpu_residual", [&] {
             require(result, "milcgpu_residual", "residual");
+            shift = shift_of_mass(mass, "mass");
             resident(context, links);
             const int on = parity_index(parity);
             A = full_operator(*links, on);
@@ -372,15 +377,33 @@ milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, 
             context->reorder->to_device(x_field, on, x);
         });
         check_alike(*context, {{"parity", double(A->parity())}, {"mass", mass}});
-        residual(device, *A, 4 * mass * mass, b, x, between, r, sums.data());
+        residual(device, *A, shift, b, x, between, r, sums.data());
         norm_squared(device, b, sums.data() + 1);
         double rr_bb[2];
         device.copy_to_host(rr_bb, sums.data(), sizeof rr_bb);
-        if (context->verify)
-            Verification(*context, *links).holds(A->stands_on());
+        Verification(*context, emptying(*links)).holds(A->stands_on());
+        if (!(rr_bb[0] < INFINITY && rr_bb[1] < INFINITY)) {
+            require_finite(device, b, A->parity(), "source");
+            require_finite(device, x, A->parity(), "solution");
+            throw Error(Status::nan_or_inf, "the residual overflows: use smaller units");
+        }
+        if (relative != nullptr) {
+            const double volume = context->geometry.global_volume();
+            double sum = 0;
+            relative_residual(device, r, x, sums.data(), nullptr, volume);
+            device.copy_to_host(&sum, sums.data(), sizeof sum);
+            *relative = std::sqrt(2 * sum / volume);
+        }
         *result = rr_bb[0] == 0 ? 0 : std::sqrt(rr_bb[0] / rr_bb[1]);
         return Status::ok;
     });
+}
+
+extern "C" {
+
+milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, int parity, double mass,
+                                const milcgpu_field *source, const milcgpu_field *solution, double *result) {
+    return true_residuals(context, links, parity, mass, source, solution, result, nullptr);
 }
 
 milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,

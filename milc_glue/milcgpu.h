@@ -13,6 +13,16 @@
  * explains the last failure in this thread. No function exits the process. Use a context from one thread at a time; it
  * need not be the thread that made it.
  *
+ * Callbacks (progress, message, and those of other headers) are called in the thread of the call. Inside one, calls
+ * with the context of the running call are refused (BAD_ARGUMENT), and handles of it are not destroyed. An exception
+ * that a callback throws does not pass through C. The callback is not called again, the call works on to its end, and
+ * then returns BAD_ARGUMENT with outputs untouched. What `message` throws is dropped.
+ *
+ * Solves of all headers compare checksums of links, sources and site map before they return. If a source changed on the
+ * device, it is loaded and solved for a second time. If it changed again, or links changed, the status is CORRUPTED.
+ * Not checked are a source on its way to the device, until its checksum is taken, and a solution from its last true
+ * residual on.
+ *
  * "Outputs are untouched" holds for everything that fails before results are copied out: until then nothing of the
  * caller's is written. After that only the GPU can fail. A GPU that is lost while results are copied out gives
  * DEVICE_LOST, and an output then holds what it held before, the result, or a part of it.
@@ -132,8 +142,8 @@ typedef struct {
  * structures, data is the address of the first site's member and pitch_bytes is sizeof(site). */
 typedef struct {
     void *data;
-    int precision; /* of its reals: MILCGPU_DOUBLE or MILCGPU_SINGLE */
-    size_t pitch_bytes;
+    int precision;      /* of its reals: MILCGPU_DOUBLE or MILCGPU_SINGLE */
+    size_t pitch_bytes; /* at most 2^31 */
 } milcgpu_field;
 
 /* What D is computed with. reconstruct is the number of reals of a long link in memory: 18, 13, 12, 9 or 8. 12 and 8
@@ -148,7 +158,7 @@ typedef struct {
 typedef struct {
     size_t struct_size;
     int parity;                /* milcgpu_parity: the sites that x and b live on */
-    double mass;               /* m of M = 2m + D; finite; zero is legal */
+    double mass;               /* m of M = 2m + D; 4 m^2 is finite; zero is legal */
     double tolerance;          /* stop when |b - A x| / |b| < tolerance; 0: not tested */
     double relative_tolerance; /* and MILC's relative ("Fermilab") residual is below this; 0: not tested. One must be
                                   set */
@@ -229,12 +239,14 @@ uint64_t milcgpu_links_version(const milcgpu_links *links); /* 0: empty */
 void milcgpu_links_destroy(milcgpu_links *links);
 
 /* destination (on `parity`) = D source (on the other parity); the other sites of destination keep their content. source
- * and destination may be the same field. On failure destination is untouched. */
+ * and destination may be the same field. On failure destination is untouched. NAN_OR_INF: in source, with the place, or
+ * in the result. */
 milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, const milcgpu_operator *what, int parity,
                               const milcgpu_field *source, const milcgpu_field *destination);
 
 /* Residual of any solution: |b - (4 m^2 - D D) x| / |b| on `parity`, computed in double from the links as handed over.
- * 0 for b = x = 0, infinite for b = 0 beside x != 0. On failure *residual is untouched. */
+ * 0 for b = x = 0, infinite for b = 0 beside x != 0. NAN_OR_INF: in source or solution, with the place, or the norm
+ * overflows. On failure *residual is untouched. */
 milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, int parity, double mass,
                                 const milcgpu_field *source, const milcgpu_field *solution, double *residual);
 
@@ -252,15 +264,15 @@ typedef enum {
     MILCGPU_ONE_BY_ONE = 3 /* milcgpu_solve for each */
 } milcgpu_together;
 
-/* The same as milcgpu_solve for any number n of sources, with the links loaded once for up to 16 of them. Each source
- * has its own guess, status and residuals, and may have its own tolerance and limit. A source that is done is left out
- * of the steps of the others. A source that cannot be solved (NaN in it) does not affect them. Sources are taken 16 at
- * a time, or fewer where memory is short; their solutions are copied out before the next ones are started. If a
- * relative tolerance is asked for, it is tested one source after the other. reports: n of them, or NULL. The status is
- * that of the first source without a solution, else that of the first that is not OK. Solutions are kept in double, and
- * residuals computed from the links as handed over, whatever spec.precise says. If spec.sloppy is half, the iteration
- * is in single, which is faster here. Eight sources and more in one Krylov space start in double at very light masses
- * (below about 0.0027), where the memory suffices for that. */
+/* The same as milcgpu_solve for n sources, up to a million, with the links loaded once for up to 16 of them. Each
+ * source has its own guess, status and residuals, and may have its own tolerance and limit. A source that is done is
+ * left out of the steps of the others. A source that cannot be solved (NaN in it) does not affect them. Sources are
+ * taken 16 at a time, or fewer where memory is short; their solutions are copied out before the next ones are started.
+ * If a relative tolerance is asked for, it is tested one source after the other. reports: n of them, or NULL. The
+ * status is that of the first source without a solution, else that of the first that is not OK. Solutions are kept in
+ * double, and residuals computed from the links as handed over, whatever spec.precise says. If spec.sloppy is half, the
+ * iteration is in single, which is faster here. Eight sources and more in one Krylov space start in double at very
+ * light masses (below about 0.0027), where the memory suffices for that. */
 milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
                                      int together, int n, const milcgpu_field *sources, const milcgpu_field *solutions,
                                      milcgpu_solve_report *reports);
@@ -336,7 +348,7 @@ typedef struct {
     int reconstruct;  /* reals of a gauge link while staples are made, 18 or 12; 0: 18. 12 needs links that are +-SU(3)
                          to rounding, and is only used for the first level */
     int phases_out;   /* 0: the gauge links carry staggered phases and boundary sign; 1: they do not, and both are
-                         multiplied in */
+                         multiplied in. Links that clearly carry other signs (milcgpu_md.h, Phases) are refused */
     double unitarity; /* gauge links with an element of |U U^dag - 1| above this are refused; 0: 1e-4; negative: not
                          tested */
     milcgpu_paths paths;           /* of fat and long links, made from U (asqtad) or from W (HISQ, level 2) */
@@ -380,7 +392,8 @@ typedef struct {
     char message[400];
 } milcgpu_fatlink_report;
 
-/* MILC's coefficients of asqtad with tadpole factor u0, and of HISQ. Both set struct_size and clear the rest. */
+/* MILC's coefficients of asqtad with tadpole factor u0, and of HISQ. Both set struct_size and clear the rest. NULL:
+ * nothing is done. */
 void milcgpu_asqtad_spec(double u0, milcgpu_fatlink_spec *spec);
 void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec);
 

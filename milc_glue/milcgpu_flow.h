@@ -2,8 +2,7 @@
  *
  * Conventions are those of milcgpu_md.h: links carry staggered phases and boundary sign, before and after a call.
  * Results do not depend on them; they are those of links without phases. Links may also be loaded without phases and
- * sign. Then phases_out must be 1 in each call, and only the functions of this header and of milcgpu_gauge.h,
- * milcgpu_gauge_load, milcgpu_gauge_save and milcgpu_momenta_* may be called with the handle.
+ * sign. Then phases_out must be 1 in each call. What is said is tested (milcgpu_md.h, Phases).
  *
  * Every function returns a status, unless said otherwise. milcgpu_last_error() then says what failed, where, and what
  * to do. A function that fails leaves the links as they were, if not said otherwise; CORRUPTED is as in milcgpu_md.h.
@@ -88,7 +87,8 @@ typedef struct {
 } milcgpu_flow_point;
 
 /* Called after each measurement, the first at flow time 0, on every rank. If it returns anything but 0 on any rank, the
- * flow ends there with status OK. It must not call functions of milcgpu with this context. */
+ * flow ends there with status OK. Calls with this context inside, and exceptions: milcgpu.h. After an exception the
+ * flow ends at once. */
 typedef int (*milcgpu_flow_callback)(void *user, const milcgpu_flow_point *point);
 
 typedef struct {

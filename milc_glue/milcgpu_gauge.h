@@ -1,9 +1,9 @@
 /* milcgpu: gauge fixing, APE and HYP smearing of the gauge field behind a milcgpu_gauge.
  *
  * Conventions are those of milcgpu_md.h: links carry staggered phases and boundary sign, and so they do afterwards.
- * Links may also be loaded without them, if phases_out says so. A function that fails leaves the links as they were.
- * Momenta are not touched; after gauge fixing they no longer belong to the links. On several ranks these are calls of
- * all ranks, with the same arguments on each.
+ * Links may also be loaded without them, if phases_out says so; what is said is tested (milcgpu_md.h, Phases). A
+ * function that fails leaves the links as they were. Momenta are not touched; after gauge fixing they no longer belong
+ * to the links. On several ranks these are calls of all ranks, with the same arguments on each.
  */
 #ifndef MILCGPU_GAUGE_H
 #define MILCGPU_GAUGE_H
@@ -25,7 +25,7 @@ typedef struct {
     double tolerance;      /* ends when a step changes the mean by less; 0: 2e-6. Negative: ends after most_steps */
     int reunitarize_every; /* so many steps; 0: 20 */
     int phases_out;        /* 0: the links carry staggered phases and boundary sign; 1: they do not */
-    /* NULL, or called after each step, on every rank. Must not call functions of milcgpu with this context. */
+    /* NULL, or called after each step, on every rank. Calls with this context inside, and exceptions: milcgpu.h. */
     void (*progress)(void *user, int step, double mean, double change);
     void *user;
 } milcgpu_gauge_fix_spec;

@@ -15,8 +15,8 @@
  * the same).
  *
  * Both functions return a status, and milcgpu_last_error() says what failed, where, and what to do. Host outputs are
- * untouched on failure. Links have checksums, compared before results are handed over, and so have the sources of a
- * solve. CORRUPTED means that a bit flipped there, and that a handle whose links it was is empty now. What
+ * untouched on failure. Links have checksums, compared before results are handed over. CORRUPTED means that a bit
+ * flipped there, and that the handle is empty now. Sources of solves are checked as milcgpu.h says. What
  * milcgpu_mesons.h says is not checked is not here either. MILCGPU_VERIFY=0 turns this off.
  *
  * On several ranks these are calls of all ranks. Each rank gives the fields of its box; all other arguments must be the

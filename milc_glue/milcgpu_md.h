@@ -3,10 +3,10 @@
  * A step of a trajectory: milcgpu_gauge_force and milcgpu_force_of_vectors add to the momenta H, then
  * milcgpu_update_links moves the links U by dU/dt = H U. No field is copied to the host on the way.
  *
- * Conventions are those of milcgpu.h and of MILC. Links carry staggered phases and boundary sign. Momenta are MILC's
- * anti_hermitmat: 4 per site, 10 reals each. These are the elements 01, 02, 12 as complex numbers, then the imaginary
- * parts of the elements 00, 11, 22, then one real that is not used. Links and momenta have the precision of the handle,
- * and so has the arithmetic. Sums over sites are in double.
+ * Conventions are those of milcgpu.h and of MILC. Links carry staggered phases and boundary sign, or neither (Phases,
+ * below). Momenta are MILC's anti_hermitmat: 4 per site, 10 reals each. These are the elements 01, 02, 12 as complex
+ * numbers, then the imaginary parts of the elements 00, 11, 22, then one real that is not used. Links and momenta have
+ * the precision of the handle, and so has the arithmetic. Sums over sites are in double.
  *
  * Every function returns a status. milcgpu_last_error() then says what failed, where, and what to do. A function that
  * fails leaves links and momenta on the device as they were, with three exceptions. After DEVICE_LOST they are lost. A
@@ -23,6 +23,17 @@
  * vectors that milcgpu_fermion_force loads, derivatives in adaptive and RKMK flows, sums, numbers that control a
  * launch; on cut lattices, copies with a margin and what a force makes on them. Derivatives by links, and HISQ's V and
  * W, are checked within a force; where they changed, momenta stay as they were, and the call can be repeated.
+ *
+ * Phases. Whether links carry staggered phases is said in the call that uses them (phases_out), and tested when they
+ * are loaded. The determinant of an SU(3) link is 1, with a phase it is the phase. A call that is told otherwise than
+ * the determinants of the x, y and z links say gives BAD_ARGUMENT before anything is done, on all ranks, with the
+ * number of links and the first place. milcgpu_gauge_links and the forces of fermions take links with phases only.
+ * milcgpu_gauge_force and milcgpu_gauge_action take loops->phases_out. Copies, milcgpu_update_links, milcgpu_plaquettes
+ * and milcgpu_polyakov_loop take links of both kinds as they are. milcgpu_reunitarize goes by the determinants.
+ * Fields that are of neither kind are taken for what the call says: for example links with U(1) phases, phases relative
+ * to an odd origin, or links far from SU(3). An eighth of the links may differ. Smearing, flow and updates keep what
+ * was found at the load. The boundary sign is tested in calls that take it out or put it in: milcgpu_fat_links with
+ * phases_out 1, milcgpu_gauge_fix, milcgpu_ape_smear and milcgpu_hyp_smear with phases_out 0.
  *
  * On several ranks, every function that takes a milcgpu_gauge is a call of all ranks, and so are solves,
  * milcgpu_vectors_dslash, milcgpu_vector_minus_dslash and milcgpu_vectors_sum. Each rank gives the fields of its box;
@@ -48,7 +59,8 @@ void milcgpu_gauge_destroy(milcgpu_gauge *gauge); /* before its context; NULL is
 
 /* Copies the links to the device: 4 per site, in the handle's precision. NaN and infinity give NAN_OR_INF. A link whose
  * U U^dag - 1 has an element above `unitarity` gives BAD_ARGUMENT (0: 1e-4; negative: not tested). Both messages name
- * the place, and the links of the handle are then empty. */
+ * the place, and the links of the handle are then empty. Links may come with phases or without: the calls that use them
+ * say which. */
 milcgpu_status milcgpu_gauge_load(milcgpu_gauge *gauge, const milcgpu_field *links, double unitarity);
 milcgpu_status milcgpu_gauge_save(milcgpu_gauge *gauge, const milcgpu_field *links); /* copies them back */
 /* The same for momenta: 4 per site, 40 reals, in the handle's precision. NaN, infinity, and momenta so large that their
@@ -126,11 +138,12 @@ milcgpu_status milcgpu_vectors_load(milcgpu_vectors *vectors, int index, int par
 milcgpu_status milcgpu_vectors_save(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *to);
 /* One part of a vector from its other part: vector `index` on `parity` = D of the same vector on the other parity.
  * Example: after a solve on even sites, MILCGPU_ODD gives the D X that the fermion force wants. Links are used in the
- * precision of the vectors, with 18 reals. */
+ * precision of the vectors, with 18 reals. NAN_OR_INF: in the vector, with the place, or in the result. On failure this
+ * part of the vector may be empty. */
 milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcgpu_links *links, int parity);
 /* to = scale (a x - D y) on the sites of `parity`. Example: x = y, a = 2 m, scale 1 gives M^dag y. `to` must not be x,
  * and may be y. x, y and `to` belong to one context and have one precision. On failure this part of `to` may be empty.
- * Links as for milcgpu_vectors_dslash. */
+ * Links and NAN_OR_INF as for milcgpu_vectors_dslash. */
 milcgpu_status milcgpu_vector_minus_dslash(milcgpu_links *links, int parity, double scale, double a, milcgpu_vector x,
                                            milcgpu_vector y, milcgpu_vector to);
 /* to = sum over k < count of weights[k] times vector first + k, on `parity`, added in double. With the residues as
@@ -176,6 +189,7 @@ milcgpu_status milcgpu_force_of_vectors(milcgpu_gauge *gauge, const milcgpu_forc
  * Math. Phys. 97 (1985) 59; Alford et al., hep-lat/9507010; with HISQ quarks Hart et al., arXiv:0812.0503. */
 typedef struct {
     double plaquette, rectangle, bent;
+    int phases_out; /* 0: the links of the handle carry staggered phases; 1: they do not */
 } milcgpu_loops;
 
 /* Adds the force of the gauge action: H <- H - eps (beta / 3) TA(U P). P is the sum over the paths that close a loop

@@ -14,10 +14,11 @@
  * call asks for; the host's fields may be single or double.
  *
  * Every function returns a status and says in milcgpu_last_error() what failed, where, and what to do. Host outputs are
- * untouched on failure. NaN and infinity in a source or guess are NAN_OR_INF, with the place. Links have
- * checksums from the caller's memory on, clover terms and packed links from where they are made; they are compared
- * before results are handed over. CORRUPTED means that a bit flipped there, and that the handle is empty now. Not
- * checked are the leaves of a clover term while it is made, and sums. MILCGPU_VERIFY=0 turns this off.
+ * untouched on failure. NaN and infinity in a source or guess are NAN_OR_INF, with the place. Links have checksums from
+ * the caller's memory on, clover terms and packed links from where they are made; they are compared before results are
+ * handed over. CORRUPTED means that a bit flipped there, and that the handle is empty now. Sources of solves are checked
+ * as milcgpu.h says. Not checked are the leaves of a clover term while it is made, and sums. MILCGPU_VERIFY=0 turns this
+ * off.
  *
  * On several ranks these are calls of all ranks. Each rank gives the fields of its box; all other arguments must be the
  * same on all. D agrees with that of one rank to rounding. Solves take as many iterations as on one rank. Their reports
@@ -43,8 +44,8 @@ typedef struct milcgpu_wilson milcgpu_wilson;
 milcgpu_status milcgpu_wilson_create(milcgpu_context *context, milcgpu_wilson **wilson);
 void milcgpu_wilson_destroy(milcgpu_wilson *wilson); /* before its context; NULL is legal */
 
-/* 4 links per site, single or double. They need not be unitary. NaN and infinity are refused with the place, and the
- * handle is empty then. */
+/* 4 links per site, single or double. They need not be unitary. NaN and infinity are refused with the place. Links that
+ * clearly carry staggered phases give BAD_ARGUMENT with the place (milcgpu_md.h, Phases). The handle is empty then. */
 milcgpu_status milcgpu_wilson_load(milcgpu_wilson *wilson, const milcgpu_field *links);
 
 /* How a solve iterates. Both methods apply M twice an iteration. BiCGstab depends on the condition number of M,

@@ -36,9 +36,11 @@ ForceArguments checked(const milcgpu_force_spec &spec) {
         refuse("spec.links.phases_out: the gauge field of the handle carries phases");
     if (!std::isfinite(spec.eps) || std::isnan(spec.filter))
         refuse(format("spec.eps is %g, spec.filter %g: must be finite", spec.eps, spec.filter));
-    if (spec.n_terms < 0 || spec.n_sets < 0 || (spec.n_sets > 0 && !links.hisq))
-        refuse(format("spec.n_terms is %d, spec.n_sets %d: must not be negative; sets of eps_naik are HISQ's",
-                      spec.n_terms, spec.n_sets));
+    check_corrections(links, "spec.links");
+    require_count(spec.n_terms, 0, "spec.n_terms");
+    require_count(spec.n_sets, 0, "spec.n_sets");
+    if (spec.n_sets > 0 && !links.hisq)
+        refuse(format("spec.n_sets is %d: sets of eps_naik are HISQ's", spec.n_sets));
     ForceArguments a{};
     a.paths = coefficients(links.paths, "spec.links.paths");
     if (spec.n_terms > 0)
@@ -168,7 +170,7 @@ auto force_of(milcgpu_gauge &gauge, const char *function, const milcgpu_force_sp
                                paths->seven_staple, paths->lepage})
             numbers.push_back({"a path coefficient", c});
     check_alike(*gauge.context, numbers);
-    need_some_links(gauge);
+    need_some_links(gauge, links_of_d);
     need_some_momenta(gauge);
     if (spec->n_terms > 0)
         force(a);
@@ -180,7 +182,13 @@ LoopCoefficients loop_coefficients(const milcgpu_loops *loops, const char *funct
     if (!std::isfinite(loops->plaquette) || !std::isfinite(loops->rectangle) || !std::isfinite(loops->bent))
         refuse(
             format("loops: coefficients %g, %g, %g must be finite", loops->plaquette, loops->rectangle, loops->bent));
-    return {loops->plaquette, loops->rectangle, loops->bent};
+    if (loops->phases_out != 0 && loops->phases_out != 1)
+        refuse(format("loops.phases_out is %d: must be 0 or 1", loops->phases_out));
+    return {loops->plaquette, loops->rectangle, loops->bent, loops->phases_out ? Signs::phases_out : Signs::phases_in};
+}
+
+SaidSigns said_by(const LoopCoefficients &loops) {
+    return {loops.signs, "loops.phases_out says which links these are: 0 with phases, 1 without"};
 }
 
 // Ranks that have a part of the same lines of time.
@@ -192,7 +200,10 @@ int ranks_of_a_line(const milcgpu_context &context) {
 }
 
 Numbers numbers_of(const LoopCoefficients &c) {
-    return {{"loops.plaquette", c.plaquette}, {"loops.rectangle", c.rectangle}, {"loops.bent", c.bent}};
+    return {{"loops.plaquette", c.plaquette},
+            {"loops.rectangle", c.rectangle},
+            {"loops.bent", c.bent},
+            {"loops.phases_out", c.signs == Signs::phases_out ? 1.0 : 0.0}};
 }
 
 // look(): the host's field, or what is wrong with it.
@@ -228,10 +239,8 @@ milcgpu_status milcgpu_gauge_create(milcgpu_context *context, int precision, mil
 }
 
 void milcgpu_gauge_destroy(milcgpu_gauge *gauge) {
-    if (gauge == nullptr)
-        return;
-    make_current_if_possible(*gauge->context);
-    delete gauge;
+    if (gauge != nullptr && may_end(*gauge->context, "milcgpu_gauge_destroy"))
+        delete gauge;
 }
 
 milcgpu_status milcgpu_gauge_load(milcgpu_gauge *gauge, const milcgpu_field *links, double unitarity) {
@@ -241,7 +250,8 @@ milcgpu_status milcgpu_gauge_load(milcgpu_gauge *gauge, const milcgpu_field *lin
                 refuse("unitarity is NaN");
             return field_of(g, links, 72, "links");
         });
-        checked_gauge_field(g.device(), g.geometry(), g.u, unitarity);
+        const Phases phases(g.geometry());
+        g.signs = checked_gauge_field(g.device(), g.geometry(), g.u, unitarity, &phases).signs;
         g.links_changed();
     });
 }
@@ -333,7 +343,7 @@ milcgpu_status milcgpu_gauge_force(milcgpu_gauge *gauge, const milcgpu_loops *lo
                 numbers.insert(numbers.end(), {{"beta", beta}, {"eps", eps}});
                 return numbers;
             });
-        need_some_links(g);
+        need_some_links(g, said_by(c));
         need_some_momenta(g);
         WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
         std::unique_ptr<GaugeForceSpace> space;
@@ -389,7 +399,8 @@ milcgpu_status milcgpu_reunitarize(milcgpu_gauge *gauge, double tolerance, milcg
                 return Numbers{{"tolerance", tolerance}};
             });
         need_some_links(g);
-        const ReunitarizeReport r = reunitarize(g.device(), g.geometry(), g.u, tolerance == 0 ? 1e-4 : tolerance);
+        const ReunitarizeReport r = reunitarize(g.device(), g.geometry(), g.u, tolerance == 0 ? 1e-4 : tolerance,
+                                                !g.signs.of(Signs::phases_out));
         g.links_changed();
         *report = {sizeof *report, r.failed, r.first_failed, r.largest_deviation,
                    r.sum_of_squares / (16.0 * g.geometry().global_volume())};
@@ -406,7 +417,7 @@ milcgpu_status milcgpu_gauge_action(milcgpu_gauge *gauge, const milcgpu_loops *l
                 require(action, "milcgpu_gauge_action", "action");
             },
             [&] { return numbers_of(c); });
-        need_some_links(g);
+        need_some_links(g, said_by(c));
         WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
         const double found = gauge_action(g.device(), around.box(), around.of(g.u, c.reach()), c);
         need_links(g);

@@ -124,6 +124,8 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
         check_version(spec.links_version, *links.links);
     });
     check_alike(context, numbers_of(a));
+    if (spec.n_shifts == 0)
+        return Status::ok;
     milcgpu_context::CachedSolver &cached = cached_solver(context, links, a.parity, a.precise, a.sloppy);
     context.busy_with_several = true;
     if (!cached.multi_mass || !(cached.shared == a.shared) || cached.multi_mass->shifts() < spec.n_shifts) {
@@ -133,15 +135,13 @@ Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi
         cached.shared = a.shared;
     }
     MultiMassSolver &solver = *cached.multi_mass;
-    CgProgress progress;
-    if (spec.progress != nullptr)
-        progress = [&spec](int step, double residual) { spec.progress(spec.user, step, residual); };
+    const CgProgress progress = progress_of(context, spec);
     const MultiMassReport r = verified(
         context, links,
         [&](Verification &verification) {
             device.agree("the loading of a source", [&] {
                 context.reorder->to_device(source, a.parity, solver.source());
-                verification.source_loaded(solver.source());
+                verification.loaded(solver.source());
             });
             return solver.solve(a.limits, progress);
         },
@@ -197,7 +197,7 @@ MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, 
     if (refines_together(a))
         levels.push_back(together_spec(a));
     MemoryPlan plan =
-        solve_plan(context.geometry, precision_of(host_precision, "host_precision"), levels, a.precise, a.sloppy);
+        solve_plan(context.geometry, host_precision_of(host_precision, "host_precision"), levels, a.precise, a.sloppy);
     plan.vectors += vectors;
     return plan;
 }

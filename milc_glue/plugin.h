@@ -68,7 +68,8 @@ typedef struct {
      * until milcgpu_plugin_exit() returns. `abort` of the second ends all ranks, where they have lost one another.
      * NULL: one rank, or the glue can pass no messages. */
     const milcgpu_messages *messages, *decisions;
-    int own_routines; /* 1: MILC's own routines are there to fall back on; 0: milcgpu_plugin_retreat is */
+    int keeps_solutions; /* 1: a trajectory of this program has its solutions on the device (..._vectors_begin) */
+    int own_routines;    /* 1: MILC's own routines are there to fall back on; 0: milcgpu_plugin_retreat is */
     /* Why MILC's own does a routine in this program, in a few words for the table; NULL: it is taken over. */
     const char *left[MILCGPU_ROUTINES];
     const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */
@@ -136,6 +137,14 @@ typedef enum {
  * now, so the call can be tried again; 0: it was running already, or cannot be started. */
 int milcgpu_plugin_retreat(void);
 
+/* A tolerance of MILC's, which tests squares in its own precision: the sign is lost, and 0 is what it does not test,
+ * also where the square underflows. NaN stays: MILC then goes on to the limit. A call with no tolerance above 0 is not
+ * done: MILC's routines end at once, but for several masses, which go on to the limit. */
+static inline double milcgpu_tolerance(double of, int precision) {
+    const double square = precision == 1 ? (double)(float)(of * of) : of * of;
+    return square > 0 ? (of < 0 ? -of : of) : square;
+}
+
 typedef struct {
     milcgpu_routine routine;
     int mixed; /* milcgpu_mixed */
@@ -194,6 +203,9 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                          const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w, int alone,
                          milcgpu_fatlink_report *report);
 
+/* No fermion links are on the device alone any more: their fields are being filled, or are gone. */
+void milcgpu_plugin_forget_alone(void);
+
 /* back(x, mu) = links(x - hops mu, mu)^dag, by all threads of the host. */
 void milcgpu_plugin_back_links(const void *links, int hops, void *back);
 /* to[4 * site + dir] = the links of all sites, found `pitch` bytes apart from `first` on, by all threads. */
@@ -204,17 +216,22 @@ void *milcgpu_plugin_room(size_t bytes);
 void *milcgpu_plugin_untouched_room(size_t bytes); /* its pages come as somebody writes them, if ever */
 
 /* One line each, and an entry for the summary. 1: within tolerance. For the solver: residuals of both solutions are
- * recomputed in double and compared with what was asked; the difference with what the residuals allow. */
-int milcgpu_plugin_compare_solve(const milcgpu_plugin_solve_call *call, int iterations, double seconds,
+ * recomputed in double and compared with what was asked; the difference with what the residuals allow. sources: so many
+ * were solved in this call; one of several that the iteration limit ends is not compared with MILC's solution. */
+int milcgpu_plugin_compare_solve(const milcgpu_plugin_solve_call *call, int sources, int iterations, double seconds,
                                  milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds);
 /* Both parities. source: M^dag b by MILC, which the call's solves are for; iterations of both. */
-int milcgpu_plugin_compare_invert(const milcgpu_plugin_solve_call *call, int iterations, double seconds,
+int milcgpu_plugin_compare_invert(const milcgpu_plugin_solve_call *call, int sources, int iterations, double seconds,
                                   milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds);
 int milcgpu_plugin_compare_multi_mass(const milcgpu_plugin_multi_mass_call *call, int iterations, double seconds,
                                       const milcgpu_field *cpu_solutions, int cpu_iterations, double cpu_seconds);
 /* n fields of links, GPU's and CPU's, NULL pairs are left out. */
 int milcgpu_plugin_compare_links(milcgpu_routine routine, int n, void *const *gpu, void *const *cpu, double seconds,
                                  double cpu_seconds);
+/* The same of links made by unitarization of V, with the rounding that this had in MILC's routine: the ratio of the
+ * largest eigenvalue of V^dag V to the smallest, in units of the last place. */
+int milcgpu_plugin_compare_hisq_links(int n, void *const *gpu, void *const *cpu, const void *v,
+                                      const milcgpu_fatlink_spec *spec, double seconds, double cpu_seconds);
 /* source: the field whose other parity was read. The difference is taken relative to it. */
 int milcgpu_plugin_compare_dslash(int parity, const void *source, const void *gpu, const void *cpu, double seconds,
                                   double cpu_seconds);
@@ -252,6 +269,13 @@ int milcgpu_plugin_has_links(const void *links);
  * routine that needs it, for the table at exit. */
 int milcgpu_plugin_host_needs(int what, const char *who);
 void milcgpu_plugin_host_wrote(int what); /* a routine of MILC's, or may have */
+
+/* The version of the gauge links; and whether they have been written since they had this one, by the device, or by the
+ * host as far as that was announced or seen. */
+unsigned long milcgpu_plugin_links_version(void);
+int milcgpu_plugin_links_changed(unsigned long since);
+/* to[4 * site + dir] = the device's gauge links, with phases. 0: that failed, which was said. */
+int milcgpu_plugin_save_links(void *to);
 
 /* The device has MILC's gauge links now. 0: it has not, which is said where they are needed. */
 int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice);
@@ -296,11 +320,12 @@ int milcgpu_plugin_contract(const void *links, int phased, const void *const fat
                             const milcgpu_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
                             double *correlators);
 /* One line, as those above: fields on all sites, or n complex numbers that are sums of up to factor times the products
- * of the norms of two fields, to which their difference is relative: correlators may vanish. */
+ * of the norms of two fields, to which their difference is relative: correlators may vanish. repeats: MILC's are that
+ * many times too large, at most, and the GPU's were multiplied likewise (1: they are not). */
 int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, const void *cpu, double seconds,
                                   double cpu_seconds);
 int milcgpu_plugin_compare_correlators(milcgpu_routine routine, int reals, int n, const double *gpu, const double *cpu,
-                                       const void *src1, const void *src2, double factor, double seconds,
+                                       const void *src1, const void *src2, double factor, int repeats, double seconds,
                                        double cpu_seconds);
 
 /* ---- the links of MILC as they are, spec->phases_out 1. What failed left them as they were; links that
@@ -319,7 +344,7 @@ typedef struct {
     int mixed;                            /* milcgpu_mixed */
     milcgpu_field links;                  /* a member of the sites, or packed, without phases */
     double kappa, clover;                 /* as in milcgpu_wilson_spec */
-    double tolerance, relative_tolerance; /* as in milcgpu_wilson_solve; 0 or less: not asked for */
+    double tolerance, relative_tolerance; /* as in milcgpu_wilson_solve */
     int max_iterations, max_restarts;
     milcgpu_field source, solution; /* of wilson_vectors, on all sites; the source is not changed */
 } milcgpu_plugin_clover_call;

@@ -50,8 +50,7 @@ int milcgpu::sources_at_once(int n) {
 void milcgpu::check_together(int together, int n) {
     if (together < MILCGPU_TOGETHER_AUTO || together > MILCGPU_ONE_BY_ONE)
         refuse(format("together is %d: must be one of milcgpu_together (0 to %d)", together, MILCGPU_ONE_BY_ONE));
-    if (n < 0)
-        refuse(format("the number of sources is %d", n));
+    require_count(n, 0, "the number of sources");
 }
 
 milcgpu_solve_spec milcgpu::spec_of_source(const milcgpu_solve_spec &spec, int k) {
@@ -106,7 +105,7 @@ SourcesReport solve_some(milcgpu_context &context, milcgpu_links &links, const S
             device.agree("the loading of sources", [&] {
                 for (int k = 0; k < count; ++k)
                     fields.sources[first + k].read(context, a.parity, solver.source(k));
-                verification.source_loaded(solver.all_sources().first(count));
+                verification.loaded(solver.all_sources().first(count));
                 for (int k = 0; k < count; ++k)
                     zero &= fields.solutions[first + k].read_guess(context, a.parity, solver.solution(k));
             });
@@ -143,9 +142,7 @@ Status solve_together(milcgpu_context &context, milcgpu_links &links, const milc
     milcgpu_context::CachedSolver &cached = cached_solver(context, links, a.parity, a.precise, a.sloppy);
     context.busy_with_several = true;
     BlockCgSolver &solver = block_solver(context, links, a, sources_at_once(n), cached);
-    CgProgress progress;
-    if (spec.progress != nullptr)
-        progress = [&spec](int step, double residual) { spec.progress(spec.user, step, residual); };
+    const CgProgress progress = progress_of(context, spec);
     Status worst = Status::ok;
     for (int first = 0; first < n; first += solver.sources()) {
         const CallMeter meter(*context.device);
@@ -281,8 +278,8 @@ extern "C" milcgpu_status milcgpu_sources_plan(milcgpu_context *context, int hos
         if (n > 1 && together != MILCGPU_ONE_BY_ONE) {
             const SolveArguments a = checked_solve(*spec);
             const OperatorSpec several = ladder::of_several(a.sloppy);
-            plan = solve_plan(context->geometry, precision_of(host_precision, "host_precision"), {several}, a.precise,
-                              a.sloppy);
+            plan = solve_plan(context->geometry, host_precision_of(host_precision, "host_precision"), {several},
+                              a.precise, a.sloppy);
             plan.vectors += BlockCgSolver::workspace_bytes(context->geometry, several, sources_at_once(n));
             plan.more += BlockCgSolver::later_bytes(context->geometry, several, sources_at_once(n));
         }

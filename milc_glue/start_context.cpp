@@ -1,5 +1,7 @@
 // The start of a context: settings, what the ranks compare, the device.
 #include "milc_glue/start_context.h"
+#include "gpu_kernels/backend/host_threads.h"
+#include "milc_glue/plugin/settings.h"
 #include "milc_glue/verify.h"
 #include <algorithm>
 #include <cmath>
@@ -90,6 +92,8 @@ void open_device(const milcgpu_layout &layout, const milcgpu_options &options, c
     context.device->set_reclaim([&context] { return context.give_back(); });
     omp_set_num_threads(threads_of(std::getenv("OMP_NUM_THREADS"), layout.messages, omp_get_max_threads(),
                                    static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))));
+    if (!context.device->on_gpu())
+        wait_passively();
     const int sites = context.geometry.volume();
     context.map = SiteMap(*context.device, layout.site_map, sites);
     context.reorder = std::make_unique<SpinorReorder>(*context.device, context.map, context.geometry);
@@ -242,6 +246,9 @@ void milcgpu::start_context(const milcgpu_layout &layout, const milcgpu_options 
     if (!share)
         std::snprintf(place.text, sizeof place.text, "%s", context.device->place().c_str());
     check_places(ranks.gathered(phase, place));
+    const std::string unknown = unknown_names();
+    if (!unknown.empty())
+        context.tell(1, [&] { return unknown; });
     std::string transport;
     if (context.halo)
         transport = open_halo(context, share);

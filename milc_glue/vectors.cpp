@@ -139,10 +139,8 @@ milcgpu_status milcgpu_vectors_create(milcgpu_context *context, int precision, i
 }
 
 void milcgpu_vectors_destroy(milcgpu_vectors *vectors) {
-    if (vectors == nullptr)
-        return;
-    make_current_if_possible(*vectors->context);
-    delete vectors;
+    if (vectors != nullptr && may_end(*vectors->context, "milcgpu_vectors_destroy"))
+        delete vectors;
 }
 
 milcgpu_status milcgpu_vectors_load(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *from) {
@@ -211,6 +209,7 @@ milcgpu_status milcgpu_vector_minus_dslash(milcgpu_links *links, int parity, dou
         begin_filling(made, to.index, 1, on);
         apply_with_ghosts(*y.of, held, y.index, on, into);
         scaled_difference(*context.device, scale, a, x.of->parity[on][x.index], into);
+        require_finite(*context.device, into, on, "the result");
         context.device->agree("D of a vector", [&] { now_filled(made, to.index, 1, on, true); });
     });
 }

@@ -1,18 +1,22 @@
-// Whether what a solve stands on is still what was loaded: links as handed over and their packed versions, the source,
-// the site map. Links that the true residual has looked over (Region::taken) are not read again. MILCGPU_VERIFY=0 turns
-// all of it off.
+// Whether what a call stands on is still what was loaded: links as handed over and their packed versions, clover terms,
+// sources, the site map. One check for all families of operators. Links that the true residual has looked over
+// (Region::taken) are not read again. MILCGPU_VERIFY=0 turns all of it off.
 #pragma once
 #include "milc_glue/context.h"
+#include <functional>
 #include <utility>
 
 namespace milcgpu {
 
 class Verification {
   public:
-    Verification(milcgpu_context &context, milcgpu_links &links) : context_(context), links_(links) {}
-    void source_loaded(const SpinorBlock &source); // takes its checksum
+    // empty: empties the handle whose links changed.
+    Verification(milcgpu_context &context, const std::function<void()> &empty);
+    // A vector that the answer is computed from, as it is now: takes its checksum.
+    void loaded(const SpinorBlock &vector);
     // After the final residual, before anything is copied out. Throws Error(corrupted) where links or the site map
-    // changed; changed links are then empty. False where only the source did: load it and solve again.
+    // changed; the handle is then empty. False where only what was loaded did: load it and solve again. Throws what a
+    // callback of the caller has thrown.
     bool holds(const std::vector<Region> &links); // on all ranks
     // Where a solve may leave the checksums of links that it took on the way; nullptr: it need not.
     uint64_t *checksums_of_links() const;
@@ -20,32 +24,41 @@ class Verification {
   private:
     bool holds_here(std::vector<Region> links);
     milcgpu_context &context_;
-    milcgpu_links &links_;
-    SpinorBlock source_;
+    const std::function<void()> &empty_;
+    std::vector<SpinorBlock> loaded_;
 };
 
 // What a context's `checksums` has room for.
 DeviceArray<uint64_t> room_for_checksums(Device &device);
 
+// Empties a set of links, and forgets the solvers that read them.
+std::function<void()> emptying(milcgpu_links &links);
+
 // Flips one bit of the fat links as handed over: a planted fault.
 void flip_a_bit(milcgpu_links &links);
 
-// What `solve(verification)` returns, once what it stood on (stands_on(report)) holds: of a second time where the
-// source had changed meanwhile. A converged solution stands on what its true residual was computed with; where a solve
-// did not converge, the packed links that it iterated with are asked as well.
+// What `solve(verification)` returns, once what it stood on (stands_on(report)) holds: of a second time where what it
+// had loaded changed meanwhile. A converged solution stands on what its true residual was computed with; where a solve
+// did not converge, the packed links that it iterated with are asked as well. empty: see Verification.
+template <class Solve, class StandsOn>
+auto verified(milcgpu_context &context, const std::function<void()> &empty, const Solve &solve,
+              const StandsOn &stands_on) {
+    for (const bool again : {false, true}) {
+        Verification verification(context, empty);
+        auto report = solve(verification);
+        if (verification.holds(stands_on(report)))
+            return report;
+        if (again)
+            break;
+    }
+    throw Error(Status::corrupted, "the source on the device changed while it was solved for, twice in a row. Memory "
+                                   "of this GPU seems to be failing: use another one");
+}
 template <class Solve, class StandsOn>
 auto verified(milcgpu_context &context, milcgpu_links &links, const Solve &solve, const StandsOn &stands_on) {
     if (std::exchange(context.flip_links, false))
         flip_a_bit(links);
-    Verification verification(context, links);
-    auto report = solve(verification);
-    if (!context.verify || verification.holds(stands_on(report)))
-        return report;
-    report = solve(verification);
-    if (!verification.holds(stands_on(report)))
-        throw Error(Status::corrupted, "the source on the device changed while it was solved for, twice in a row. "
-                                       "Memory of this GPU seems to be failing: use another one");
-    return report;
+    return verified(context, emptying(links), solve, stands_on);
 }
 
 } // namespace milcgpu

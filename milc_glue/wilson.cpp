@@ -22,7 +22,10 @@ void milcgpu_wilson::load(const HostField &host) {
         given.keep_sum();
         links_to_device(device(), host, context->map, geometry(), given);
     });
-    statistics_ = checked_gauge_field(device(), geometry(), given, -1);
+    const Phases phases(geometry());
+    statistics_ = checked_gauge_field(device(), geometry(), given, -1, &phases);
+    need_signs(device(), geometry(), given, statistics_.signs, phases,
+               {Signs::phases_out, "Take the phases out before they are loaded"});
     as_given_ = host.real == Precision::double_ ? std::move(given)
                                                 : pack_links(device(), given, statistics_, geometry(),
                                                              Precision::double_, 18, "links of Wilson fermions")
@@ -179,25 +182,6 @@ bool milcgpu_wilson::give_back() {
     return true;
 }
 
-void milcgpu_wilson::require_unchanged(const std::vector<Region> &regions) {
-    if (!context->verify)
-        return;
-    try {
-        device().agree("a look at links of Wilson fermions", [&] {
-            for (const Region &region : regions)
-                if (checksum(device(), region.data, region.bytes) != region.expected)
-                    throw Error(Status::corrupted,
-                                format("the device no longer holds the %s that were loaded: a bit flipped, or somebody "
-                                       "wrote there. The handle is empty now: load the links again",
-                                       region.name));
-        });
-    } catch (const Error &error) {
-        if (error.status() == Status::corrupted)
-            clear();
-        throw;
-    }
-}
-
 extern "C" {
 
 milcgpu_status milcgpu_wilson_create(milcgpu_context *context, milcgpu_wilson **wilson) {
@@ -217,10 +201,8 @@ milcgpu_status milcgpu_wilson_create(milcgpu_context *context, milcgpu_wilson **
 }
 
 void milcgpu_wilson_destroy(milcgpu_wilson *wilson) {
-    if (wilson == nullptr)
-        return;
-    make_current_if_possible(*wilson->context);
-    delete wilson;
+    if (wilson != nullptr && may_end(*wilson->context, "milcgpu_wilson_destroy"))
+        delete wilson;
 }
 
 milcgpu_status milcgpu_wilson_load(milcgpu_wilson *wilson, const milcgpu_field *links) {

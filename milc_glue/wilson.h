@@ -24,6 +24,11 @@ struct CloverVersion {
 
 class EvenOdd; // wilson_solves.cpp
 
+// milcgpu_wilson_residual, and with it MILC's relative residual (with even_odd; else it is 1), where that is wanted:
+// relative may be nullptr.
+milcgpu_status true_residuals(milcgpu_wilson *, const milcgpu_wilson_spec *, int parity, const milcgpu_field *source,
+                              const milcgpu_field *solution, double *residual, double *relative);
+
 } // namespace milcgpu
 
 struct milcgpu_wilson : milcgpu::Keeper {
@@ -62,8 +67,10 @@ struct milcgpu_wilson : milcgpu::Keeper {
     // What a solve holds on the device, of `sources` at a time (1: alone).
     milcgpu::MemoryPlan plan(const milcgpu::WilsonParameters &, int method, const milcgpu::OperatorSpec &precise,
                              const milcgpu::OperatorSpec &sloppy, int sources) const;
-    // Throws Error(corrupted) where links are not what was loaded; the handle is empty then.
-    void require_unchanged(const std::vector<milcgpu::Region> &regions);
+    // Calls clear(): for a check of what is on the device (verify.h).
+    std::function<void()> emptying() {
+        return [this] { clear(); };
+    }
 
     // The last solver, and what it is for. One of cg and bicgstab is there.
     struct Solver {

@@ -90,12 +90,6 @@ inline void check_unused(bool unused, const char *what) {
         refuse(format("%s must be 0: calls for Wilson fermions do not take it", what));
 }
 
-template <class Spec> CgProgress progress_of(const Spec &how) {
-    if (how.progress == nullptr)
-        return {};
-    return [&how](int step, double residual) { how.progress(how.user, step, residual); };
-}
-
 // body(wilson) with its context's device current and its errors as a status.
 template <class Body> milcgpu_status with_wilson(milcgpu_wilson *wilson, const char *function, const Body &body) {
     return guarded(wilson != nullptr ? wilson->context : nullptr, function, [&] {

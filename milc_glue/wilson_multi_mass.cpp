@@ -1,5 +1,6 @@
 // The C interface: several masses of Wilson fermions on one source.
 #include "milc_glue/multi_mass.h"
+#include "milc_glue/verify.h"
 #include "milc_glue/wilson_calls.h"
 #include <optional>
 
@@ -51,12 +52,20 @@ milcgpu_status multi_mass(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, co
     std::optional<MultiMassSolver> made;
     w.device().agree("memory for several masses", [&] {
         made.emplace(w.device(), stages, std::make_shared<const WilsonNormal>(refiner.full), single, n, *refiner.cg);
-        w.reorder.to_device(from, a.parity, made->source());
     });
     MultiMassSolver &solver = *made;
-    require_finite_vector(w.device(), solver.source(), a.parity, "source");
-    const MultiMassReport r = solver.solve(a.limits, progress_of(*how));
-    w.require_unchanged(solver.stands_on(false));
+    const CgProgress progress = progress_of(*w.context, *how);
+    const MultiMassReport r = verified(
+        *w.context, w.emptying(),
+        [&](Verification &verification) {
+            w.device().agree("the loading of a source", [&] {
+                w.reorder.to_device(from, a.parity, solver.source());
+                verification.loaded(solver.source());
+            });
+            require_finite_vector(w.device(), solver.source(), a.parity, "source");
+            return solver.solve(a.limits, progress);
+        },
+        [&](const MultiMassReport &) { return solver.stands_on(false); });
     fill_report(r, n, report);
     if (r.status != Status::ok)
         set_last_error(function, r.message.c_str());

@@ -1,6 +1,7 @@
 // The C interface: solves with Wilson fermions, of one source and of several, and true residuals.
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/solver/precision_ladder.h"
+#include "milc_glue/verify.h"
 #include "milc_glue/wilson_calls.h"
 #include <algorithm>
 #include <cmath>
@@ -120,6 +121,7 @@ CgReport pass_of(milcgpu_wilson::Solver &solver, const CgLimits &limits, double 
     report.recursion_residual = of.recursion_residual, report.largest_jump = of.largest_jump;
     report.seconds = of.seconds, report.flops = of.flops, report.bytes = of.bytes;
     report.message = of.message;
+    report.broke_down = of.broke_down;
     return report;
 }
 
@@ -144,6 +146,7 @@ void add(const CgReport &of_pass, CgReport &all) {
 struct Way {
     EvenOdd &system;
     CgLimits limits;
+    Precision precise;    // of the solutions that a pass makes
     double tolerance = 0; // of the next pass
     CgReport report{};
     int passes = 0;
@@ -191,15 +194,13 @@ void end_pass(const CgReport &of_pass, const SpinorBlock &x, Way &way) {
         report.message = "the residual overflowed";
     } else if (report.status == Status::ok && way.passes == most_passes) {
         report.status = Status::precision_floor;
-        report.message =
-            format("the system iterated on is solved to %.1e, but |b - M x| / |b| stays at %.1e "
-                   "(tolerance %.1e, relative %.1e): the precision gives no more. Ask for less, or for "
-                   "a higher precision",
-                   report.recursion_residual, report.true_residual, limits.tolerance, limits.relative_tolerance);
     } else if (report.status == Status::ok) {
         way.tolerance *= 0.5 / far;
         way.ended = false;
     }
+    // The pass names residual and tolerance of the system that it iterates on.
+    if (way.ended && report.status != Status::ok && is_answer(report.status))
+        report.message = why_it_ended_early(report, limits.tolerance, limits.relative_tolerance, way.precise);
 }
 
 EvenOdd &system_of(milcgpu_wilson &w, milcgpu_wilson::Solver &solver, int k) {
@@ -254,10 +255,16 @@ void check_solve(const milcgpu_solve_spec &how, const SolveArguments &a) {
 }
 
 // The source of a system, and the guess to x. number: "[k]" of several.
-void load(milcgpu_wilson &w, EvenOdd &system, const HostField &source, const HostField &guess,
-          const std::string &number, int parity, const SpinorBlock &x) {
-    for (const int on : {0, 1})
-        system.source().load(w, source, on, ("source" + number).c_str());
+void load(milcgpu_wilson &w, Verification &verification, EvenOdd &system, const HostField &source,
+          const HostField &guess, const std::string &number, int parity, const SpinorBlock &x) {
+    for (const int on : {0, 1}) {
+        const SpinorBlock &b = system.source().on[on];
+        w.device().agree("the loading of a vector", [&] {
+            w.reorder.to_device(source, on, b);
+            verification.loaded(b);
+        });
+        require_finite_vector(w.device(), b, on, ("source" + number).c_str());
+    }
     w.device().agree("the loading of a guess", [&] { w.reorder.to_device(guess, parity, x); });
     require_finite_vector(w.device(), x, parity, ("initial guess" + number).c_str());
 }
@@ -284,14 +291,19 @@ milcgpu_status solve(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, const m
         w, plan, [&]() -> auto & { return w.solver(of, a.parity, spec->method, a.precise, a.sloppy); });
     EvenOdd &system = planned(
         w, plan, [&]() -> auto & { return system_of(w, solver, 0); });
-    load(w, system, from, to, "", a.parity, solver.solution());
-    const CgProgress progress = progress_of(*how);
-    Way way{system, a.limits};
-    begin(w, solver, spec->even_odd == 0, solver.source(), way);
-    while (!way.ended)
-        end_pass(pass_of(solver, a.limits, way.tolerance, progress), solver.solution(), way);
-    const CgReport &r = way.report;
-    w.require_unchanged(solver.stands_on());
+    const CgProgress progress = progress_of(*w.context, *how);
+    const CgReport r = verified(
+        *w.context, w.emptying(),
+        [&](Verification &verification) {
+            load(w, verification, system, from, to, "", a.parity, solver.solution());
+            Way way{system, a.limits, solver.cg ? a.precise.spinor : Precision::double_};
+            begin(w, solver, spec->even_odd == 0, solver.source(), way);
+            verification.loaded(solver.source());
+            while (!way.ended)
+                end_pass(pass_of(solver, a.limits, way.tolerance, progress), solver.solution(), way);
+            return way.report;
+        },
+        [&](const CgReport &) { return solver.stands_on(); });
     fill_report(r, a, report);
     if (r.status != Status::ok)
         set_last_error(function, r.message.c_str());
@@ -323,49 +335,56 @@ void solve_group(milcgpu_wilson &w, milcgpu_wilson::Solver &solver, const SolveA
                  std::vector<milcgpu_solve_report> &reports) {
     const CallMeter meter(w.device());
     BlockCgSolver &several = *solver.several;
-    std::vector<Way> ways;
-    std::vector<std::string> bad(count); // what there is of NaN or infinity in a source or its guess
     SourcesLimits limits;
     limits.shift = 0;
     limits.together = together;
     limits.max_restarts = a.limits.max_restarts;
     limits.reliable_delta = a.limits.reliable_delta, limits.jump_limit = a.limits.jump_limit;
-    for (int k = 0; k < count; ++k) {
-        const int number = first + k;
-        ways.push_back({system_of(w, solver, k), a.limits});
-        Way &way = ways.back();
-        way.limits.tolerance = fields.limits.tolerances[number];
-        limits.max_iterations.push_back(fields.limits.max_iterations[number]);
-        try {
-            load(w, way.system, fields.sources[number], fields.solutions[number], format("[%d]", number), a.parity,
-                 several.solution(k));
-            begin(w, solver, measure_all, several.source(k), way);
-        } catch (const Error &error) {
-            if (error.status() != Status::nan_or_inf)
-                throw;
-            bad[k] = error.what();
-            way.report.status = Status::nan_or_inf;
-            way.report.message = bad[k];
-            way.ended = true;
-        }
-    }
-    SourcesReport total;
-    const auto open = [](const Way &way) { return !way.ended; };
-    while (std::any_of(ways.begin(), ways.end(), open)) {
-        limits.tolerances.clear();
+    for (int k = 0; k < count; ++k)
+        limits.max_iterations.push_back(fields.limits.max_iterations[first + k]);
+    std::vector<Way> ways;
+    const auto load_all = [&](Verification &verification) {
+        ways.clear();
         for (int k = 0; k < count; ++k) {
-            limits.tolerances.push_back(ways[k].tolerance);
-            if (ways[k].ended) // a zero source is left out
+            const int number = first + k;
+            ways.push_back({system_of(w, solver, k), a.limits, Precision::double_});
+            Way &way = ways.back();
+            way.limits.tolerance = fields.limits.tolerances[number];
+            try {
+                load(w, verification, way.system, fields.sources[number], fields.solutions[number],
+                     format("[%d]", number), a.parity, several.solution(k));
+                begin(w, solver, measure_all, several.source(k), way);
+            } catch (const Error &error) {
+                if (error.status() != Status::nan_or_inf)
+                    throw;
+                way.report.status = Status::nan_or_inf;
+                way.report.message = error.what();
+                way.ended = true;
+            }
+            if (way.ended)
                 w.device().fill_zero(several.source(k).data, several.source(k).bytes());
         }
-        const SourcesReport of_pass = several.solve(limits, progress);
-        total.seconds += of_pass.seconds;
-        total.flops += of_pass.flops, total.bytes += of_pass.bytes;
-        for (int k = 0; k < count; ++k)
-            if (!ways[k].ended)
-                end_pass(of_pass.sources[k], several.solution(k), ways[k]);
-    }
-    w.require_unchanged(several.stands_on(false));
+        verification.loaded(several.all_sources().first(count));
+    };
+    const auto solve = [&](Verification &verification) {
+        load_all(verification);
+        SourcesReport total;
+        const auto open = [](const Way &way) { return !way.ended; };
+        while (std::any_of(ways.begin(), ways.end(), open)) {
+            limits.tolerances.clear();
+            for (const Way &way : ways) // one that has ended is left out
+                limits.tolerances.push_back(way.ended ? INFINITY : way.tolerance);
+            const SourcesReport of_pass = several.solve(limits, progress);
+            total.seconds += of_pass.seconds;
+            total.flops += of_pass.flops, total.bytes += of_pass.bytes;
+            for (int k = 0; k < count; ++k)
+                if (!ways[k].ended)
+                    end_pass(of_pass.sources[k], several.solution(k), ways[k]);
+        }
+        return total;
+    };
+    const SourcesReport total =
+        verified(*w.context, w.emptying(), solve, [&](const SourcesReport &) { return several.stands_on(false); });
     // From here on nothing but the copies themselves can fail.
     w.device().agree("the copy of solutions", [&] {
         for (int k = 0; k < count; ++k)
@@ -398,7 +417,6 @@ milcgpu_status solve_sources(milcgpu_wilson &w, const milcgpu_wilson_spec *spec,
     const auto look = [&] {
         of = parameters_of(spec, function);
         require(how, function, "how");
-        check_together(together, n);
         bicgstab = spec->method == MILCGPU_WILSON_BICGSTAB;
         if (bicgstab && (together == MILCGPU_BLOCK || together == MILCGPU_LOCK_STEP))
             refuse(format("together is %d, but BiCGstab takes one source at a time: ask for MILCGPU_WILSON_CG, for "
@@ -456,7 +474,7 @@ milcgpu_status solve_sources(milcgpu_wilson &w, const milcgpu_wilson_spec *spec,
     milcgpu_wilson::Solver &solver = planned(
         w, plan, [&]() -> auto & { return w.solver(of, a.parity, spec->method, a.precise, a.sloppy); });
     const int most = planned(w, plan, [&] { return w.several(solver, sources_at_once(n)).sources(); });
-    const CgProgress progress = progress_of(*how);
+    const CgProgress progress = progress_of(*w.context, *how);
     for (int first = 0; first < n; first += most) {
         const int count = std::min(most, n - first);
         solve_group(w, solver, a, spec->even_odd == 0,
@@ -474,7 +492,7 @@ milcgpu_status solve_sources(milcgpu_wilson &w, const milcgpu_wilson_spec *spec,
 }
 
 milcgpu_status residual(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, int parity, const milcgpu_field *source,
-                        const milcgpu_field *solution, double *result) {
+                        const milcgpu_field *solution, double *result, double *relative) {
     constexpr const char *function = "milcgpu_wilson_residual";
     WilsonParameters of{};
     HostField b{}, x{};
@@ -499,13 +517,26 @@ milcgpu_status residual(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, int 
         if (on == p || spec->even_odd == 0)
             require_finite_vector(w.device(), system.solution(on), on, "solution");
     }
-    const double value = spec->even_odd != 0 ? system.complete(system.solution(p), false).residual : system.residual();
-    w.require_unchanged(M->stands_on());
-    *result = value;
+    const EvenOdd::Residuals of_x = spec->even_odd != 0 ? system.complete(system.solution(p), relative != nullptr)
+                                                        : EvenOdd::Residuals{system.residual(), 1};
+    Verification(*w.context, w.emptying()).holds(M->stands_on());
+    if (system.source_norm() > 0 && !(of_x.residual < INFINITY))
+        throw Error(Status::nan_or_inf, "the residual overflows: use smaller units");
+    *result = of_x.residual;
+    if (relative != nullptr)
+        *relative = of_x.relative;
     return MILCGPU_OK;
 }
 
 } // namespace
+
+milcgpu_status milcgpu::true_residuals(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec, int parity,
+                                       const milcgpu_field *source, const milcgpu_field *solution, double *result,
+                                       double *relative) {
+    return with_wilson(wilson, "milcgpu_wilson_residual", [&](milcgpu_wilson &w) {
+        return ::residual(w, spec, parity, source, solution, result, relative);
+    });
+}
 
 extern "C" {
 
@@ -530,6 +561,7 @@ milcgpu_status milcgpu_wilson_solve_sources(milcgpu_wilson *wilson, const milcgp
                                             milcgpu_solve_report *reports) {
     return with_wilson(wilson, "milcgpu_wilson_solve_sources", [&](milcgpu_wilson &w) {
         w.device().agree("milcgpu_wilson_solve_sources", [&] {
+            check_together(together, n);
             for (int k = 0; k < n && reports != nullptr; ++k)
                 require_size(reports[k].struct_size, sizeof *reports, "milcgpu_solve_report");
         });
@@ -545,8 +577,7 @@ milcgpu_status milcgpu_wilson_solve_sources(milcgpu_wilson *wilson, const milcgp
 
 milcgpu_status milcgpu_wilson_residual(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec, int parity,
                                        const milcgpu_field *source, const milcgpu_field *solution, double *result) {
-    return with_wilson(wilson, "milcgpu_wilson_residual",
-                       [&](milcgpu_wilson &w) { return residual(w, spec, parity, source, solution, result); });
+    return true_residuals(wilson, spec, parity, source, solution, result, nullptr);
 }
 
 } // extern "C"

@@ -26,7 +26,7 @@ struct LinkArray {
     }
     template <Precision p, int reals>
     MILCGPU_HD void add_to(const KeptSum &of, int j, const RawLink<p, reals> &raw) const {
-        of.put<raw.bytes>(raw.w, piece + static_cast<uint32_t>(j % 4 * (block_bytes / 16)), stride, j / 4);
+        of.put<RawLink<p, reals>::bytes>(raw.w, piece + static_cast<uint32_t>(j % 4 * (block_bytes / 16)), stride, j / 4);
     }
 };
 
@@ -96,16 +96,33 @@ template <Precision p> struct ClearPadding {
 };
 
 struct StatisticsTotals {
-    double norm;
+    double norm, signs[3];
     uint64_t checksum;
     uint32_t largest_bits, good_before_bad; // ~index of the first bad link, so that a maximum finds the first
 };
 
-template <Precision p> struct Look {
+// Links of one parity and their signs.
+struct SignsOf {
+    Lattice lattice;
+    Phases phases;
+    int parity;
+    // What LinkSigns counts of a link: against 0, against 1, turned.
+    MILCGPU_HD void count(int j, const Matrix<double> &u, double *against_and_turned) const {
+        const int mu = j % 4, phase = phases.sign(lattice.site(parity, j / 4), mu);
+        const double det = mu == 3 && phase > 0 ? 1 : determinant(u).re; // a 0 is against all
+        against_and_turned[0] = mu < 3 && !(phase * det > 0) ? 1 : 0;
+        against_and_turned[1] = mu < 3 && !(det > 0) ? 1 : 0;
+        against_and_turned[2] = mu == 3 && det < 0 ? 1 : 0;
+    }
+};
+
+// with_signs: sums are the norm and what SignsOf counts; else the norm alone.
+template <Precision p, bool with_signs> struct Look {
     LinkArray links;
     StatisticsTotals *totals;
     uint32_t first; // index of link 0 of this parity
-    MILCGPU_HD Sums<1> operator()(int j) const {
+    SignsOf signs;
+    MILCGPU_HD Sums<with_signs ? 4 : 1> operator()(int j) const {
         const RawLink<p, 18> raw = links.load<p, 18>(j);
         // splitmix64 over the words, seeded by the place: equal links in other places hash differently.
         uint64_t hash = (first + static_cast<uint64_t>(j)) * 0x9E3779B97F4A7C15ull;
@@ -128,13 +145,37 @@ template <Precision p> struct Look {
             atomic_max(&totals->good_before_bad, ~(first + static_cast<uint32_t>(j)));
             sum = 0;
         }
-        return {{sum}};
+        if constexpr (with_signs) {
+            Sums<4> sums;
+            sums.v[0] = sum;
+            signs.count(j, u, sums.v + 1);
+            return sums;
+        } else {
+            return {{sum}};
+        }
     }
 };
 
-struct AddNorm : Finish {
+struct AddUp : Finish {
     StatisticsTotals *totals;
-    MILCGPU_HD void operator()(const Sums<1> &sum) const { totals->norm += sum.v[0]; }
+    template <int N> MILCGPU_HD void operator()(const Sums<N> &sum) const {
+        totals->norm += sum.v[0];
+        for (int k = 1; k < N; ++k)
+            totals->signs[k - 1] += sum.v[k];
+    }
+};
+
+template <Precision p> struct FirstAgainst {
+    LinkArray links;
+    SignsOf signs;
+    int which; // 0: against phases_in, 1: against phases_out
+    uint32_t first, *good_before;
+    MILCGPU_HD void operator()(int j) const {
+        double against_and_turned[3];
+        signs.count(j, full_link<p>(links, j), against_and_turned);
+        if (against_and_turned[which] != 0)
+            atomic_max(good_before, ~(first + static_cast<uint32_t>(j)));
+    }
 };
 
 template <Precision from_p, Precision p, int reals> struct PackLink {
@@ -302,22 +343,28 @@ void clear_padding(Device &device, LinkField &links, const Geometry &geometry) {
     links.padding_is_zero = true;
 }
 
-LinkStatistics link_statistics(Device &device, const LinkField &links, const Geometry &geometry) {
+LinkStatistics link_statistics(Device &device, const LinkField &links, const Geometry &geometry, const Phases *phases) {
     DeviceArray<StatisticsTotals> totals;
     device.agree("room for a look over links", [&] { totals = {device, 1, "link statistics"}; });
     device.fill_zero(totals.data(), totals.bytes());
     for (int parity = 0; parity < 2; ++parity) {
         const int count = 4 * geometry.sites(parity);
         const uint32_t first = parity == 0 ? 0 : 4 * static_cast<uint32_t>(geometry.sites(0));
-        const AddNorm finish{{}, totals.data()};
-        if (links.precision() == Precision::double_)
-            launch_sum<1>(device, count, Look<Precision::double_>{array_of(links, parity), totals.data(), first},
-                          finish, {"look over links"});
-        else
-            launch_sum<1>(device, count, Look<Precision::single>{array_of(links, parity), totals.data(), first}, finish,
-                          {"look over links"});
+        const AddUp finish{{}, totals.data()};
+        const SignsOf signs{geometry.lattice(), phases != nullptr ? *phases : Phases(geometry), parity};
+        for_real(links.precision(), [&](auto p) {
+            constexpr Precision precision = decltype(p)::value;
+            if (phases != nullptr)
+                launch_sum<4>(device, count,
+                              Look<precision, true>{array_of(links, parity), totals.data(), first, signs}, finish,
+                              {"look over links"});
+            else
+                launch_sum<1>(device, count,
+                              Look<precision, false>{array_of(links, parity), totals.data(), first, signs}, finish,
+                              {"look over links"});
+        });
     }
-    StatisticsTotals t = totals.to_host()[0]; // the norm is that of all ranks already
+    StatisticsTotals t = totals.to_host()[0]; // sums are those of all ranks already
     if (device.ranks() != nullptr) {
         const std::vector<StatisticsTotals> all = device.ranks()->gathered("a look over links", t);
         t.checksum = 0;
@@ -327,8 +374,29 @@ LinkStatistics link_statistics(Device &device, const LinkField &links, const Geo
         }
     }
     const double count = 4 * geometry.global_volume();
+    const LinkSigns signs{
+        0.75 * count, {t.signs[0], t.signs[1]}, geometry.global_volume() / geometry.global_extents()[3], t.signs[2]};
     return {bit_cast<float>(t.largest_bits), std::sqrt(t.norm / (3 * count)),
-            t.good_before_bad != 0 ? static_cast<long long>(~t.good_before_bad) : -1, t.checksum};
+            t.good_before_bad != 0 ? static_cast<long long>(~t.good_before_bad) : -1, t.checksum,
+            phases != nullptr ? signs : LinkSigns()};
+}
+
+long long first_against(Device &device, const LinkField &links, const Geometry &geometry, const Phases &phases,
+                        Signs signs) {
+    const DeviceArray<uint32_t> found(device, 1, "signs of links");
+    device.fill_zero(found.data(), found.bytes());
+    for_real(links.precision(), [&](auto p) {
+        for (int parity = 0; parity < 2; ++parity)
+            launch(device, 4 * geometry.sites(parity),
+                   FirstAgainst<decltype(p)::value>{array_of(links, parity),
+                                                    {geometry.lattice(), phases, parity},
+                                                    static_cast<int>(signs),
+                                                    parity == 0 ? 0 : 4 * static_cast<uint32_t>(geometry.sites(0)),
+                                                    found.data()},
+                   "signs of links");
+    });
+    const uint32_t good_before = found.to_host()[0];
+    return good_before != 0 ? static_cast<long long>(~good_before) : -1;
 }
 
 namespace {

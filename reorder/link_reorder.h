@@ -18,15 +18,31 @@ void links_to_host(Device &, const LinkField &from, const SiteMap &, const Geome
 // Between the last site and the stride: zeros, which add nothing to a checksum. 18 reals, double or single.
 void clear_padding(Device &, LinkField &links, const Geometry &);
 
+// Which signs a gauge field carries, on all ranks. The determinant of an SU(3) link is 1, with a sign it is the sign. A
+// field with other phases (U(1), another origin) or far from SU(3) is of neither kind.
+struct LinkSigns {
+    double links = 0;                  // along x, y and z: the ones that are judged
+    double against[2] = {};            // of these, which have another sign than links of Signs(k)
+    double last_slice = 0, turned = 0; // t links of the last time slice; which have the boundary sign
+    // All but an eighth at most; of random signs half would be against both.
+    bool of(Signs signs) const { return links > 0 && 8 * against[static_cast<int>(signs)] <= links; }
+    bool with_boundary() const { return last_slice > 0 && 8 * (last_slice - turned) <= last_slice; }
+    bool without_boundary() const { return last_slice > 0 && 8 * turned <= last_slice; }
+};
+
 // What a look over all links of a field finds, on all ranks; but first_bad, which is this rank's.
 struct LinkStatistics {
     double largest;   // of |re|, |im| of all elements; infinite or NaN when not finite
     double mean_norm; // sqrt(mean over links of |L|_F^2 / 3): c for links c * unitary
     long long
         first_bad; // (4 k + mu) of the first link with NaN or infinity, k in device order (even, then odd); -1: none
-    uint64_t checksum; // of the bit patterns, order-dependent
+    uint64_t checksum;    // of the bit patterns, order-dependent
+    LinkSigns signs = {}; // where they were asked for
 };
-LinkStatistics link_statistics(Device &, const LinkField &links, const Geometry &);
+// phases: of a gauge field, for its signs; nullptr: these are not asked for.
+LinkStatistics link_statistics(Device &, const LinkField &links, const Geometry &, const Phases *phases = nullptr);
+// (4 k + mu) of the first x, y or z link, as first_bad above, with another sign than links of these signs; -1: none.
+long long first_against(Device &, const LinkField &links, const Geometry &, const Phases &, Signs);
 
 struct PackedLinks {
     LinkField field;

@@ -124,7 +124,7 @@ bool SpinorReorder::is_zero(const HostField &field, int parity) const {
         if (bits_of(k) != 0)
             return false;
     uint64_t bits = 0;
-#pragma omp parallel for schedule(static) reduction(| : bits)
+#pragma omp parallel for schedule(static) reduction(| : bits) if (records >= few_sites)
     for (int k = looked_at; k < records; ++k)
         bits |= bits_of(k);
     return bits == 0;

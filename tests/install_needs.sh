@@ -3,20 +3,20 @@
 # password); otherwise print the exact line to run and exit 1. Silent when nothing is missing.
 #   sh tests/install_needs.sh [check] [demo]
 # Both need make, a C++17 compiler ($CXX, default g++) with OpenMP, and CLI11, for the programs' options; check needs
-# Catch2. check would like an MPI, for the tests of several ranks, and demo gnuplot, for its pictures: both go on without.
+# Catch2. Both would like gnuplot, for pictures; check would like an MPI, pkg-config, CMake and ip (two nodes of an MPI),
+# each for the tests of its own: they go on without.
 # nvcc is never installed: without it the library is built with its host backend alone.
 
 cxx=${CXX:-g++}
 need_catch=false
-want_mpi=false
-want_gnuplot=false
+wanted=gnuplot
 for goal in "$@"; do
     case $goal in
     check)
         need_catch=true
-        want_mpi=true
+        wanted="$wanted mpicxx pkg-config cmake ip"
         ;;
-    demo) want_gnuplot=true ;;
+    demo) ;;
     esac
 done
 
@@ -31,6 +31,15 @@ has_catch() {
     has_header catch2/catch_all.hpp || has_header catch2/catch.hpp
 }
 
+package_of() {
+    case $1 in
+    gnuplot) echo gnuplot-nox ;;
+    mpicxx) echo libopenmpi-dev openmpi-bin ;;
+    ip) echo iproute2 ;;
+    *) echo "$1" ;;
+    esac
+}
+
 # Sets $required and $optional to the packages still missing.
 look() {
     required=
@@ -39,8 +48,9 @@ look() {
     has_compiler || required="$required g++" # which brings OpenMP
     has_header CLI/CLI.hpp || required="$required libcli11-dev"
     if $need_catch && ! has_catch; then required="$required catch2"; fi
-    if $want_gnuplot && ! command -v gnuplot >/dev/null 2>&1; then optional="$optional gnuplot-nox"; fi
-    if $want_mpi && ! command -v mpicxx >/dev/null 2>&1; then optional="$optional libopenmpi-dev openmpi-bin"; fi
+    for tool in $wanted; do
+        command -v $tool >/dev/null 2>&1 || optional="$optional $(package_of $tool)"
+    done
 }
 
 if [ "$cxx" != g++ ] && ! has_compiler; then
@@ -72,7 +82,7 @@ if [ "$sudo" != none ]; then
     look
 fi
 
-[ -n "$optional" ] && echo "missing:$optional; without them there is no picture, and no test with MPI"
+[ -n "$optional" ] && echo "missing:$optional; without them no picture is drawn (gnuplot), and tests of what is missing are skipped"
 [ -z "$required" ] && exit 0
 
 required=${required# }

@@ -1,12 +1,14 @@
 // The test program's main. Runs Catch2 (version 2 or 3) with its usual command line and prints, as the last line of
-// output, 'N passed, N failed', followed by ', N skipped' where tests were skipped (SKIP_TEST), counting test cases;
-// `make check` and .ci/run read that line. Prints no such line where no test was to run (--list-tests, --help). Exit
-// status: Catch's own, 0 exactly when nothing failed.
+// output, 'N passed, N failed', followed by ', N skipped' where tests were skipped (SKIP_TEST), counting test cases,
+// after lines that say what those lack; `make check` and .ci/run read that line. Prints no such line where no test was
+// to run (--list-tests, --help). Exit status: Catch's own, 0 exactly when nothing failed.
 
 #define CATCH_CONFIG_RUNNER
+#include "gpu_kernels/backend/host_threads.h"
 #include "tests/catch.h"
 
 #include <cstdio>
+#include <map>
 #include <utility>
 
 #if defined(CATCH_VERSION_MAJOR) && CATCH_VERSION_MAJOR >= 3
@@ -24,10 +26,21 @@ struct RunCounts {
     unsigned long long passed = 0;
     unsigned long long failed = 0;
     unsigned long long skipped = 0;
+    std::map<std::string, int> lacking; // what the skipped ones lack
 };
 RunCounts counts;
 
+std::string what_lacks(const std::string &why) {
+    if (why.find("MILCGPU_SAMPLES") != std::string::npos)
+        return "for want of MILC's sample files (MILCGPU_SAMPLES=.../binary_samples, a folder of MILC's source tree)";
+    if (why.find("GPU") != std::string::npos || why.find("nvcc") != std::string::npos)
+        return "for want of GPUs";
+    return why.substr(0, why.find('\n'));
+}
+
 void print_counts() {
+    for (const auto &[what, tests] : counts.lacking)
+        std::printf("skipped %d: %s\n", tests, what.c_str());
     std::printf("%llu passed, %llu failed", counts.passed, counts.failed);
     if (counts.skipped > 0)
         std::printf(", %llu skipped", counts.skipped);
@@ -52,8 +65,11 @@ class CountListener : public ListenerBase {
     }
 
     void testCaseEnded(Catch::TestCaseStats const &stats) override {
-        counts.skipped += test_skipped && stats.totals.testCases.failed == 0;
-        test_skipped = false;
+        if (!test_skipped.empty() && stats.totals.testCases.failed == 0) {
+            ++counts.skipped;
+            ++counts.lacking[what_lacks(test_skipped)];
+        }
+        test_skipped.clear();
     }
 
     void testRunEnded(Catch::TestRunStats const &stats) override {
@@ -70,6 +86,7 @@ CATCH_REGISTER_LISTENER(CountListener)
 } // namespace
 
 int main(int argc, char **argv) {
+    milcgpu::wait_passively();
     const int status = Catch::Session().run(argc, argv);
     if (counts.run_ended)
         print_counts();

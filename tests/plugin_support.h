@@ -171,7 +171,7 @@ struct Masses {
     double worst_residual() const {
         double worst = 0;
         for (size_t i = 0; i < x.size(); ++i)
-            worst = std::max(worst, milc.residual(x[i], 0.5 * std::sqrt(offsets[i])));
+            worst = worse(worst, milc.residual(x[i], 0.5 * std::sqrt(offsets[i])));
         return worst;
     }
 };

@@ -1,7 +1,8 @@
 // The example programs as tests run them, alone or on ranks, and the tables that they write.
 #pragma once
+#include "examples/csv.h"
 #include "tests/run_support.h"
-#include <sstream>
+#include <fstream>
 #include <vector>
 
 namespace tests {
@@ -16,11 +17,8 @@ using Table = std::vector<std::vector<std::string>>;
 inline Table table(const std::string &file) {
     std::ifstream lines(file);
     Table rows;
-    for (std::string line, word; std::getline(lines, line);) {
-        rows.emplace_back();
-        for (std::istringstream words(line); std::getline(words, word, ',');)
-            rows.back().push_back(word);
-    }
+    for (std::string line; std::getline(lines, line);)
+        rows.push_back(examples::csv_cells(line));
     return rows;
 }
 

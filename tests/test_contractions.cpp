@@ -278,8 +278,8 @@ TEST_CASE("what measurements refuse, by name, and leave as it was", "[measuremen
         with(c.momenta[1].parity[2], 0, "momenta[1].parity[Z] is 0");
         with(c.spec.origin[1], -1, "origin[Y] is -1");
         with(c.spec.n_momenta, 0, "n_momenta is 0");
-        with(c.spec.n_terms, -1, "n_terms -1");
-        with(c.spec.n_correlators, 0, "n_correlators 0");
+        with(c.spec.n_terms, -1, "n_terms is -1");
+        with(c.spec.n_correlators, 0, "n_correlators is 0");
         with(c.spec.struct_size, size_t(8), "struct_size");
         // NaN in a source, and in the links.
         const double good = host[17];
@@ -373,7 +373,8 @@ TEST_CASE("MILC's links of measurements are loaded again where their content is 
     for (const Backend backend : backends()) {
         const Lattice lattice{{4, 4, 4, 8}};
         Session<double> session(lattice, backend, 0, 0);
-        auto host = reference::links_to_milc<double>(lattice, links_for(lattice, 110));
+        auto host = reference::links_to_milc<double>(
+            lattice, reference::phased_links(lattice, links_for(lattice, 110), origins[0], true));
         auto other = host;
         const auto records = [&](const std::vector<double> &links) {
             return milcgpu::HostRecords{links.data(), size_t(lattice.volume()), 576, 576};

@@ -11,7 +11,7 @@ using namespace tests;
 
 namespace {
 
-constexpr milcgpu_loops rough_loops{0.8, -0.3, 0.45}; // all of one size, so that none hides behind another
+constexpr milcgpu_loops rough_loops{0.8, -0.3, 0.45, 0}; // all of one size, so that none hides behind another
 constexpr int terms = 3;
 
 // A gauge field with phases, rough enough that some links go by singular values, momenta, and vectors on both parities.
@@ -109,7 +109,7 @@ Made made_on(const State &state, const Cut &cut, Backend backend, bool &well) {
         demand(milcgpu_gauge_force(h.gauge, &rough_loops, 5.5, 0.01, nullptr));
         put(made.by_gauge, h.saved_momenta());
         h.load();
-        const milcgpu_loops plaquettes_alone{1, 0, 0};
+        const milcgpu_loops plaquettes_alone{1, 0, 0, 0};
         demand(milcgpu_gauge_force(h.gauge, &plaquettes_alone, 5.5, 0.01, nullptr));
         put(made.by_plaquettes, h.saved_momenta());
         h.load();
@@ -456,7 +456,7 @@ TEST_CASE("ranks: numbers that differ among the ranks are refused by name", "[ra
         h.load();
         milcgpu_force_report report;
         const double eps = here.rank() == 1 ? 0.02 : 0.03;
-        const milcgpu_loops loops{1, here.rank() * 0.5, 0};
+        const milcgpu_loops loops{1, here.rank() * 0.5, 0, 0};
         double value;
         for (const milcgpu_status status :
              {h.force(true, report, eps), milcgpu_gauge_force(h.gauge, &loops, 5, 0.01, nullptr),

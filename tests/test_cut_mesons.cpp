@@ -16,12 +16,15 @@ template <class Real> struct Part {
     milcgpu_field field() { return {data.data(), sizeof(Real) == 8 ? MILCGPU_DOUBLE : MILCGPU_SINGLE, 0}; }
 };
 
+constexpr Origin links_origin{1, 0, 3, 1}; // of the phases that the links come with
+
 struct Inputs {
     Fields fields;
     std::vector<double> links;
     std::vector<std::vector<double>> quarks;
     explicit Inputs(const Extents &whole) : fields(fields_on(whole, true)) {
-        links = reference::links_to_milc<double>(fields.lattice, links_for(fields.lattice, 7));
+        links = reference::links_to_milc<double>(
+            fields.lattice, reference::phased_links(fields.lattice, links_for(fields.lattice, 7), links_origin, true));
         for (int k = 0; k < 8; ++k)
             quarks.push_back(reference::vector_to_milc<double>(fields.lattice, random_fermion(fields.lattice, 8 + k)));
     }
@@ -36,7 +39,8 @@ template <class Real> struct Bench {
         demand(milcgpu_meson_links_create(here.context, precision, &links));
         Part<Real> part(Fields::part(inputs.links, here.places, 72));
         const milcgpu_field field = part.field();
-        const milcgpu_meson_links_spec spec{sizeof spec, 1, 1, {1, 0, 3, 1}};
+        const milcgpu_meson_links_spec spec{
+            sizeof spec, 1, MILCGPU_SIGNS_IN, {links_origin[0], links_origin[1], links_origin[2], links_origin[3]}};
         demand(milcgpu_meson_links_load(links, &spec, &field));
     }
     Bench(const Bench &) = delete;

@@ -755,8 +755,8 @@ TEST_CASE("what contractions of Dirac fields refuse, by name, and leave as it wa
         changed([&] { mesons.struct_size = 0; }, "milcgpu_dirac_meson_spec.struct_size is 0");
         changed([&] { mesons.basis = -1; }, "basis is -1");
         changed([&] { mesons.origin[2] = -1; }, "origin[Z] is -1");
-        changed([&] { mesons.n_correlators = 0; }, "n_correlators 0");
-        changed([&] { mesons.n_terms = -1; }, "n_terms -1");
+        changed([&] { mesons.n_correlators = 0; }, "n_correlators is 0");
+        changed([&] { mesons.n_terms = -1; }, "n_terms is -1");
         changed([&] { mesons.terms = nullptr; }, "spec.terms is NULL");
         changed([&] { mesons.momenta = nullptr; }, "spec.momenta is NULL");
         changed([&] { term.in = 16; }, "spec.terms[0].in is 16");

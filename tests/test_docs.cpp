@@ -1,4 +1,5 @@
 // Whether the docs name what there is.
+#include "examples/csv.h"
 #include "tests/run_support.h"
 #include <filesystem>
 #include <fstream>
@@ -130,7 +131,23 @@ TEST_CASE("each picture in docs is drawn from a table in docs, and stands on a p
     }
 }
 
-TEST_CASE("where pictures cannot be drawn, a line says so, and nothing fails", "[docs]") {
+TEST_CASE("each row of a table in docs has the cells of its heading", "[docs]") {
+    int lines = 0;
+    for (const auto &file : std::filesystem::directory_iterator("docs")) {
+        if (file.path().extension() != ".csv")
+            continue;
+        std::ifstream rows(file.path());
+        std::string line;
+        REQUIRE(std::getline(rows, line));
+        const size_t columns = examples::csv_cells(line).size();
+        INFO(file.path());
+        for (; std::getline(rows, line); ++lines)
+            CHECK(examples::csv_cells(line).size() == columns);
+    }
+    CHECK(lines > 0);
+}
+
+TEST_CASE("pictures: a line says where gnuplot is missing; one that is not drawn or not whole is a failure", "[docs]") {
     const tests::Run without = tests::draw("docs/scaling.csv", "PATH=/nowhere");
     CHECK(without.output == "no pictures: gnuplot is not installed (Debian: apt-get install gnuplot-nox)\n");
     CHECK(without.status == 0);
@@ -141,5 +158,14 @@ TEST_CASE("where pictures cannot be drawn, a line says so, and nothing fails", "
     std::ofstream(table) << "no table\n";
     const tests::Run broken = tests::draw(table);
     CHECK(broken.count("no picture: gnuplot failed on examples/flow.gp with " + table + "\n") == 1);
-    CHECK(broken.status == 0);
+    CHECK(broken.status == 1);
+    // A full disk: files end at 2048 bytes.
+    const std::string scaling = folder.path.string() + "/scaling";
+    std::filesystem::copy("docs/scaling.csv", scaling + ".csv");
+    const tests::Run full =
+        tests::run("", "", "sh -c 'trap \"\" XFSZ; ulimit -f 4; exec sh examples/draw.sh " + scaling + ".csv'");
+    INFO(full.output);
+    CHECK(full.count("no picture: " + scaling + ".png cannot be written\n") == 1);
+    CHECK(full.status == 1);
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 2); // the tables
 }

@@ -363,6 +363,7 @@ TEST_CASE("HYP smearing: covariant, in its hypercube, unit links stay, refusals"
     Gauge large = start;
     for (auto &link : large)
         link = 1e120 * link;
+    reference::apply_phases(lattice, large);
     Handle<double> far(lattice, Backend::host, start, true);
     std::vector<double> host = reference::links_to_milc<double>(lattice, large);
     const milcgpu_field field = Session<double>::field(host);

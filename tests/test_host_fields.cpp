@@ -165,7 +165,7 @@ TEST_CASE("gathered records and backward links", "[host_fields][sanitize]") {
         for (int s = 0; s < lattice.volume(); ++s)
             for (int mu = 0; mu < 4; ++mu)
                 for (int k = 0; k < 9; ++k)
-                    worst = std::max(
+                    worst = tests::worse(
                         worst,
                         std::abs(back[4 * milc_of[s] + mu].e[k / 3][k % 3] -
                                  std::conj(links[4 * milc_of[lattice.neighbour(s, mu, -hops)] + mu].e[k % 3][k / 3])));

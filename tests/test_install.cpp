@@ -296,18 +296,39 @@ TEST_CASE("install: make install takes what is built, and builds nothing", "[ins
     CHECK(shell(in_tree + " CUDA=0").says("build/host is not built, not whole or older"));
 }
 
-TEST_CASE("install: warnings stop the build with compilers that were tried, not with newer ones", "[install]") {
+TEST_CASE("install: warnings stop the build with a gcc that was tried, not with a newer one or clang", "[install]") {
     const Folder folder;
     const std::string compiler = (folder.path / "compiler").string();
-    const auto line_of = [&](const char *version) {
+    const auto line_of = [&](const char *version) { // what __GNUC__ is
         write(folder.path / "compiler", std::string("#!/bin/sh\necho ") + version + "\n");
         return shell("chmod +x " + compiler + " && unset CUDA ARCH SANITIZE STRIPED CXXFLAGS; cd " +
                      source_tree().string() + " && make -n CUDA=0 MPI=0 CXX=" + compiler +
                      " O=" + (folder.path / "o").string() + " lib");
     };
-    for (const char *tried : {"12", "13", "14.2.0"})
+    for (const char *tried : {"12", "13", "14"})
         CHECK(line_of(tried).says(" -Werror"));
-    const Said newer = line_of("99");
-    CHECK(newer.says(compiler + " -std=c++17"));
-    CHECK_FALSE(newer.says("-Werror"));
+    for (const char *other : {"99", "4"}) { // 4: every clang's
+        const Said r = line_of(other);
+        CHECK(r.says(compiler + " -std=c++17"));
+        CHECK_FALSE(r.says("-Werror"));
+    }
+}
+
+TEST_CASE("make: GPUs that are too old are said, and the host backend is built", "[install]") {
+    const Folder fake;
+    const auto help = [&](const std::string &capabilities, const std::string &more = "") {
+        write(fake.path / "nvidia-smi", "#!/bin/sh\nprintf '" + capabilities + "'\n");
+        const Said r =
+            shell("chmod +x " + fake.path.string() + "/nvidia-smi && cd " + source_tree().string() +
+                  " && env -u CUDA -u ARCH PATH=" + fake.path.string() + ":$PATH make help NVCC=true " + more);
+        UNSCOPED_INFO(capabilities << " " << more << "\n" << r.output);
+        return r;
+    };
+    const Said old = help("7.5\\n");
+    CHECK(old.says(
+        "  the GPU here is sm_75 and milcgpu needs sm_80 or newer, so this is built for the host backend alone"));
+    CHECK(old.says("this build:   build/host, "));
+    CHECK(help("7.5\\n", "ARCH=sm_80").says("this build:   build/cuda, true for sm_80\n"));
+    CHECK(help("7.5\\n9.0\\n").says("this build:   build/cuda, true for sm_90\n"));
+    CHECK(help("12.0\\n").says("this build:   build/cuda, true for sm_120\n"));
 }

@@ -237,7 +237,7 @@ namespace {
 // the vectors.
 struct Dynamics : Trajectory<double> {
     static constexpr double mass = 0.4, beta = 5.5;
-    milcgpu_loops loops{1, -0.06, -0.03};
+    milcgpu_loops loops{1, -0.06, -0.03, 0};
     std::vector<double> phi, solution;
     double one = 1;
 
@@ -365,7 +365,7 @@ TEST_CASE("gauge force, updates and actions refuse what they cannot do, and chan
             CHECK(d.saved() == momenta);
         };
         const double nan = std::nan("");
-        const milcgpu_loops bad{1, nan, 0};
+        const milcgpu_loops bad{1, nan, 0, 0};
         refused(milcgpu_update_links(g, nan, 8, nullptr), "eps is nan");
         refused(milcgpu_update_links(g, 0.1, 0, nullptr), "order 0");
         refused(milcgpu_update_links(g, 0.1, 17, nullptr), "order 17");
@@ -408,7 +408,7 @@ TEST_CASE("a bit that flips in the gauge field or the momenta is noticed by what
         std::fill(d.momenta.begin(), d.momenta.end(), 0.25);
         std::vector<double> out(d.links.size());
         const milcgpu_field room = Session<double>::field(out);
-        const milcgpu_loops loops{1, -0.04, 0.0005};
+        const milcgpu_loops loops{1, -0.04, 0.0005, 0};
         double value;
         milcgpu_reunitarize_report unitary{sizeof unitary, 0, 0, 0, 0};
         const std::vector<std::pair<bool, std::function<milcgpu_status()>>> calls = {

@@ -6,6 +6,8 @@
 #include "tests/reference/gauge_fix.h"
 #include "tests/support.h"
 #include <fstream>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -148,6 +150,78 @@ TEST_CASE("milc_build: another fermion action is left alone; the right one never
     INFO(r.output);
     CHECK(r.status != 0);
     CHECK_FALSE(r.says("MILC is built"));
+}
+
+TEST_CASE("milc_build: a compiler that is not there stops make, and is no missing solver", "[milc]") {
+    Folder program, prefix;
+    make_program(program.path);
+    make_prefix(prefix.path, "");
+    const Run r = build(program.path, prefix.path, "-k CC=no-such-compiler");
+    INFO(r.output);
+    CHECK(r.status != 0);
+    CHECK(r.says("milcgpu: the compiler of this make cannot be run: no-such-compiler (MY_CC=... names another"));
+    CHECK_FALSE(r.says("has no asqtad or HISQ solver"));
+    CHECK_FALSE(r.says("MILC is built"));
+}
+
+TEST_CASE("milc_build: a routine that MILC calls and does not have stops make, as without milcgpu", "[milc]") {
+    const LinksProgram p;
+    const fs::path folder = p.program.path / "hvy_qpot";
+    fs::copy(source_tree() / "tests/milc_host/hyp", folder);
+    fs::copy(source_tree() / "tests/milc_host/hyp/include", p.program.path / "include");
+    make_prefix(p.prefix.path, "");
+    const std::string defines = "DEFINES='-DHYP_3D_SMEARING -DMILC_HOST_WITHOUT' ", target = "su3_hqp_hyp";
+    const std::string undefined = "undefined reference to `load_hyp_links'";
+    const Run without = run("cd " + folder.string() + " && make " + target + " " + defines);
+    INFO(without.output);
+    CHECK(without.status != 0);
+    CHECK(without.says(undefined));
+    const Run with = build(folder, p.prefix.path, defines, target);
+    INFO(with.output);
+    CHECK(with.status != 0);
+    CHECK(with.says(undefined));
+    CHECK(with.says("milcgpu: su3_hqp_hyp calls load_hyp_links, which none of its objects has"));
+    CHECK_FALSE(with.says("calls malloc"));
+    // Where that cannot be seen, the program is linked, and ends in words when MILC's own is to be called.
+    REQUIRE(build(folder, p.prefix.path, defines + "milcgpu_nm=false", target).status == 0);
+    const Run own = p.on_links("MILCGPU_OFF=1", "hvy_qpot/su3_hqp_hyp", "3 2 9 0.75 0.6 0.3");
+    INFO(own.output);
+    CHECK(own.says("milcgpu: MILC's own load_hyp_links is to be called, but is not in this program: the run ends"));
+    CHECK(own.status == 1);
+}
+
+// The linker makes 0 of a weak routine that is not in the program.
+TEST_CASE("milc_build: every weak routine is called by way of what looks for it", "[milc]") {
+    const std::regex declared(R"((__real_\w+)\s*(\([^;{}]*\))?\s+MILCGPU_ORIGINAL\s*;)"), renamed("#define __real_.*"),
+        pragma(R"(#pragma weak (\w+))"), attribute(R"((\w+)\([^;{}()]*\)\s+__attribute__\(\(weak\)\);)");
+    int originals = 0, others = 0;
+    for (const auto &file : fs::directory_iterator(source_tree() / "milc_glue/use_gpu")) {
+        const std::string name = file.path().filename().string();
+        if (name == "glue.h" || (file.path().extension() != ".c" && file.path().extension() != ".h"))
+            continue;
+        std::stringstream read;
+        read << std::ifstream(file.path()).rdbuf();
+        const std::string text = read.str();
+        const auto found = [&](const std::regex &what) {
+            std::set<std::string> names;
+            for (std::sregex_iterator at(text.begin(), text.end(), what), end; at != end; ++at)
+                names.insert((*at)[1]);
+            return names;
+        };
+        const std::string rest = std::regex_replace(std::regex_replace(text, declared, ""), renamed, "");
+        INFO(name);
+        // memory.c has the routines of the C library, which are not weak.
+        CHECK((rest.find("__real_") == std::string::npos || name == "memory.c"));
+        originals += static_cast<int>(found(declared).size());
+        for (const std::regex &what : {pragma, attribute})
+            for (const std::string &weak : found(what)) {
+                INFO(weak);
+                CHECK_FALSE(std::regex_search(rest, std::regex("\n +.*\\b" + weak + "\\(")));
+                ++others;
+            }
+    }
+    CHECK(originals > 50);
+    CHECK(others > 10);
 }
 
 TEST_CASE("milc_build: where a file of milcgpu is missing, make stops and says so", "[milc]") {

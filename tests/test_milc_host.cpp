@@ -53,6 +53,32 @@ struct Run : tests::Said {
     std::pair<long, long> calls(const std::string &routine) const {
         return {line_of(routine).device, line_of(routine).cpu};
     }
+    // What the table at the start says of a routine.
+    std::string runs_on(const std::string &routine) const {
+        const std::string name = milcgpu::format("\nmilcgpu: %-24s ", routine.c_str());
+        const size_t at = output.find(name), from = at + name.size() + 14;
+        return at == std::string::npos ? "" : output.substr(from, output.find('\n', from) - from);
+    }
+    // The tables at the start and at exit say the same: what MILC's own does, the device has not done, and the other
+    // way round. Of D and plaquettes both may do some.
+    void check_tables() const {
+        std::istringstream lines(output);
+        int routines = 0;
+        for (std::string text; std::getline(lines, text);) {
+            char name[64], precision[16], on[64];
+            if (std::sscanf(text.c_str(), "milcgpu: %63s %15s %63[^\n]", name, precision, on) != 3 ||
+                text.rfind(milcgpu::format("milcgpu: %-24s %-13s ", name, precision), 0) != 0 ||
+                line_of(name).device < 0 || std::string(name) == "dslash_fn_field")
+                continue;
+            INFO(text);
+            const bool own = std::string(precision) == "-";
+            if (own || std::string(precision) == "double" || std::string(precision) == "single") {
+                CHECK((own ? line_of(name).device : line_of(name).cpu) == 0);
+                ++routines;
+            }
+        }
+        CHECK(routines >= 5);
+    }
     double megabytes_from(const std::string &routine) const { return line_of(routine).from; }
 };
 
@@ -167,6 +193,25 @@ TEST_CASE("milc_host: a core is left to the thread that starts the GPU", "[milc_
     CHECK(threads("MILCGPU_OFF=1").says(milcgpu::format("threads while the GPU starts: %d\n", cores)));
 }
 
+TEST_CASE("milc_host: threads of the host backend sleep while they wait", "[milc_host]") {
+    if (omp_get_num_procs() < 2)
+        SKIP_TEST("one processor: parallel loops have one thread");
+    const auto spent = [](const std::string &setting) {
+        const Run r = run("hisq-P2",
+                          "MILCGPU_BACKEND=host env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT -u KMP_BLOCKTIME "
+                          "-u OMP_NUM_THREADS " +
+                              setting,
+                          "pauses");
+        UNSCOPED_INFO(setting << "\n" << r.output);
+        const size_t at = r.output.find("spent ");
+        return at == std::string::npos ? -1 : std::atof(r.output.c_str() + at + 6);
+    };
+    const double by_itself = spent(""), as_said = spent("GOMP_SPINCOUNT=30000000");
+    CHECK(by_itself >= 0);
+    CHECK(by_itself < 10);
+    CHECK(as_said > 15);
+}
+
 TEST_CASE("milc_host: all threads read a lattice file of MILC's", "[milc_host][sanitize]") {
     const std::string host = "MILCGPU_BACKEND=host ";
     const auto read = [&](const std::string &program, const std::string &setting, const std::string &what) {
@@ -247,14 +292,14 @@ TEST_CASE("milc_host: solves with the clover matrix, MILC's lines and stopping c
         const Run r = run(program, "MILCGPU_BACKEND=host " + setting, "clover " + fault);
         INFO(program << " " << setting << " " << fault << "\n" << r.output);
         CHECK(r.status == 0);
-        CHECK(r.says("0 of 24 checks wrong"));
+        CHECK(r.says("0 of 32 checks wrong"));
         CHECK_FALSE(r.says("BEYOND TOLERANCE"));
         return r;
     };
     for (const char *program : {"asqtad-P1", "hisq-P2"}) {
         const Run own = solves(program, "MILCGPU_COMPARE=0", "none");
-        CHECK(own.calls("bicgilu_cl_field") == std::make_pair(6L, 5L)); // the program asks MILC's own for five
-        CHECK(own.count(" (bicgilu) size_r= ") == 5);
+        CHECK(own.calls("bicgilu_cl_field") == std::make_pair(7L, 9L)); // the program asks MILC's own for six
+        CHECK(own.count(" (bicgilu) size_r= ") == 6);
         solves(program, "MILCGPU_COMPARE=strict", "none");
         solves(program, "MILCGPU_OFF=1", "none");
     }
@@ -263,6 +308,31 @@ TEST_CASE("milc_host: solves with the clover matrix, MILC's lines and stopping c
         solves("hisq-P2", setting, "none");
     CHECK(solves("hisq-P2", "", "device").says("the GPU is gone: MILC runs on the CPU from here on"));
     solves("asqtad-P1", "", "memory");
+}
+
+TEST_CASE("milc_host: compare mode knows where MILC differs, and what MILC refuses is refused in words",
+          "[milc_host][measurements][compared]") {
+    for (const std::string &backend : backend_settings())
+        for (const char *program : {"asqtad-P1", "hisq-P2", "hisq-master-P2"}) {
+            const Run own = run(program, backend + " MILCGPU_COMPARE=0", "compared"),
+                      compared = run(program, backend + " MILCGPU_COMPARE=1", "compared");
+            INFO(backend << " " << program << "\n" << own.output << compared.output);
+            for (const Run *r : {&own, &compared}) {
+                CHECK(r->status == 0);
+                CHECK(r->says("\n0 of 17 checks wrong"));
+                if (backend == "MILCGPU_BACKEND=host") // one Krylov space; a GPU may solve one by one
+                    CHECK(r->says("starts of a block: 1\n"));
+                CHECK(r->count("the width of smearing (r0) is 0: MILC divides by its square, which makes the field "
+                               "NaN") == 1);
+                CHECK(r->calls("mat_invert").first == 9); // M^dag alone: no solution was asked for
+                CHECK(r->calls("ks_multicg_offset_field").first <= 0);
+            }
+            CHECK(own.calls("gauss_smear_v_field").second == 1);
+            CHECK_FALSE(compared.says("BEYOND TOLERANCE"));
+            CHECK(compared.count("compare ks_congrad_block_parity") == 3);
+            CHECK(compared.count("up to 2 of this pair have one operator and momentum") == 1);
+            CHECK(compared.calls("ks_meson_cont_mom") == std::make_pair(1L, 1L));
+        }
 }
 
 TEST_CASE("milc_host: D and contractions of Dirac fields", "[milc_host][operators]") {
@@ -276,15 +346,16 @@ TEST_CASE("milc_host: D and contractions of Dirac fields", "[milc_host][operator
     };
     for (const char *program : {"asqtad-P1", "hisq-P2", "hisq-master-P2"}) {
         const Run own = does(program, "MILCGPU_COMPARE=0", "none");
-        CHECK(own.calls("meson_cont_mom") == std::make_pair(2L, 0L));
-        CHECK(own.calls("meson_open_mom") == std::make_pair(2L, 0L));
+        CHECK(own.calls("meson_cont_mom") == std::make_pair(3L, 0L));
+        CHECK(own.calls("meson_open_mom") == std::make_pair(3L, 0L));
         CHECK(own.calls("dslash_w_field") == std::make_pair(12L, 0L));
-        CHECK(own.count("WMTIME: time ") == 4);
-        // In asqtad-P1 32 * 6 * 4 sites of 96 floats: two fields, then one.
+        CHECK(own.count("WMTIME: time ") == 6);
+        // In asqtad-P1 32 * 6 * 4 sites of 96 floats: two fields, then one, twice.
         if (std::string(program) == "asqtad-P1")
-            CHECK(own.line_of("meson_cont_mom").to == Approx(3 * 384 * 384 * 1e-6).margin(0.051));
+            CHECK(own.line_of("meson_cont_mom").to == Approx(4 * 384 * 384 * 1e-6).margin(0.051));
         const Run compared = does(program, "MILCGPU_COMPARE=strict", "none");
-        CHECK(compared.calls("meson_open_mom") == std::make_pair(2L, 2L));
+        CHECK(compared.calls("meson_open_mom") == std::make_pair(3L, 3L));
+        CHECK(compared.count("up to 2 of this pair have one operator and momentum") == 2);
         CHECK(compared.calls("dslash_w_field") == std::make_pair(12L, 12L));
         does(program, "MILCGPU_OFF=1", "none");
     }
@@ -523,8 +594,9 @@ TEST_CASE("milc_host: the tables say what is the case", "[milc_host]") {
     const Run left = run("hisq-P2", "MILCGPU_BACKEND=host MILC_HOST_UMETHOD=other");
     INFO(left.output);
     CHECK(left.status == 0);
-    CHECK(left.count("create_hisq_links_milc: MILC's own: this action's links, or its way to unitary ones, are none "
-                     "that the device makes") == 1);
+    CHECK(left.runs_on("create_hisq_links_milc") ==
+          "MILC's own: the device has no such way to unitary links (UNITARIZATION_METHOD)");
+    CHECK_FALSE(left.says("create_hisq_links_milc: MILC's own")); // the table has said it
 }
 
 namespace {
@@ -582,6 +654,7 @@ TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MI
             CHECK(resident.calls("reunitarize_ks") == std::pair(1L, 0L));
             CHECK(resident.calls("imp_gauge_action") == std::pair(5L, 0L));
             CHECK(resident.calls("d_plaquette") == std::pair(8L, 0L)); // the others are of links that MILC has
+            resident.check_tables();
             CHECK(resident.says("copied back for\n"));
             CHECK(resident.copies("d_action_rhmc, the momenta") == 2);
             CHECK(resident.copies("create_G_from_site, the gauge field") == 2); // the reports; none to make links
@@ -604,14 +677,74 @@ TEST_CASE("milc_host: molecular dynamics between the device and routines that ar
         const Run loops = right_trajectory("asqtad-P2", backend + resident + " MILC_HOST_NREPS=2");
         CHECK(loops.calls("imp_gauge_force") == std::pair(0L, 4L));
         CHECK(loops.calls("imp_gauge_action") == std::pair(0L, 5L));
-        CHECK(loops.count("imp_gauge_force: MILC's own: this gauge action has other loops") == 1);
+        for (const char *routine : {"imp_gauge_force", "imp_gauge_action"})
+            CHECK(loops.runs_on(routine) == "MILC's own: this gauge action has other loops, or powers of them");
         const Run unitary = right_trajectory("hisq-P1", backend + resident + " MILC_HOST_UMETHOD=other");
         CHECK(unitary.calls("eo_fermion_force") == std::pair(0L, 2L));
+        for (const char *routine : {"create_hisq_links_milc", "eo_fermion_force"})
+            CHECK(unitary.runs_on(routine) ==
+                  "MILC's own: the device has no such way to unitary links (UNITARIZATION_METHOD)");
+    }
+    // Links that the device makes, and whose force it has not.
+    for (const auto &[setting, why] :
+         {std::pair("MILC_HOST_UGROUP=su3", "U(3) alone (UNITARIZATION_GROUP)"),
+          std::pair("MILC_HOST_UMETHOD=root", "UNITARIZE_ANALYTIC alone (UNITARIZATION_METHOD)")}) {
+        const Run r = run("hisq-P2", std::string(setting) + " " + backend, "trajectory");
+        INFO(r.output);
+        CHECK(r.status == 0);
+        CHECK(r.runs_on("create_hisq_links_milc") == r.runs_on("update_u"));
+        CHECK(r.runs_on("eo_fermion_force") == std::string("MILC's own: the device has the force of ") + why);
+        CHECK(r.calls("create_hisq_links_milc").first > 0);
+        CHECK(r.calls("eo_fermion_force") == std::pair(0L, 2L));
+        r.check_tables();
     }
     const Run shuffled = run("asqtad-P2", backend + " MILCGPU_RESIDENT=nan MILC_HOST_LAYOUT=shuffled", "trajectory");
     const Run own = run("asqtad-P2", "MILCGPU_OFF=1 MILC_HOST_LAYOUT=shuffled", "trajectory");
     INFO(shuffled.output);
     CHECK(worst_difference(shuffled, own) <= tolerance("asqtad-P2"));
+}
+
+TEST_CASE("milc_host: NaN in the gauge field is said once a routine, with what happens next", "[milc_host]") {
+    const Run r = run("asqtad-P2", backend_settings().back(), "trajectory nan 'first lattice'");
+    INFO(r.output);
+    CHECK(r.status == 0);
+    std::istringstream lines(r.output);
+    std::map<std::string, int> said;
+    for (std::string line; std::getline(lines, line);)
+        if (line.find("NaN or infinite") != std::string::npos) {
+            INFO(line);
+            CHECK(++said[line] == 1);
+            CHECK(line.find("MILC's own routine does this call") != std::string::npos);
+        }
+    for (const char *routine : {"load_fn_links", "ks_multicg_offset_field", "update_u", "eo_fermion_force"})
+        CHECK(r.count(std::string("milcgpu: ") + routine + ": milcgpu_") >= 1);
+    // With the numbers of the others: all calls in a row that failed.
+    CHECK(r.calls("load_fn_links") == std::pair(0L, 5L));
+    CHECK(r.count("milcgpu: load_fn_links: milcgpu_") == 2); // of the lattice, and of the links when they are updated
+    CHECK(r.says("milcgpu: load_fn_links: the same in 3 more calls\n"));
+    CHECK(r.says("milcgpu: imp_gauge_force: the same in 1 more call\n"));
+}
+
+TEST_CASE("milc_host: every order of two routines of molecular dynamics, by the device and by MILC", "[milc_host]") {
+    const std::string backend = backend_settings().back();
+    for (const char *program : {"asqtad-P2", "hisq-P2"}) {
+        const Run &own = own_trajectory(program, "orders");
+        // In a trajectory of ks_imp_rhmc, and as ks_imp_dyn has it.
+        for (const char *kind : {"orders rhmc", "orders dyn"}) {
+            const Run r = run(program, backend + " MILCGPU_RESIDENT=nan", kind);
+            INFO(program << " " << kind << "\n" << r.output);
+            CHECK(r.status == 0);
+            CHECK(worst_difference(r, own) <= tolerance(program));
+            for (const char *routine : {"update_u", "imp_gauge_force", "eo_fermion_force", "reunitarize_ks",
+                                        "imp_gauge_action", "ks_multicg_offset_field", "dslash_fn_field"})
+                CHECK((r.calls(routine).first > 0 || r.calls(routine).second > 0));
+        }
+    }
+    // Links that MILC still has, of a gauge field that was written without a word.
+    const Run written = run("hisq-P2", backend + " MILCGPU_RESIDENT=nan", "orders write");
+    INFO(written.output);
+    CHECK(written.status == 1);
+    CHECK(written.says("the gauge field that they were made of has been written on the host since"));
 }
 
 TEST_CASE("milc_host: molecular dynamics compared with MILC's own", "[milc_host]") {

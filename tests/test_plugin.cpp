@@ -85,7 +85,7 @@ TEST_CASE("no allocation that fails lets an exception out of the plugin, or spoi
             [&] { return fat[0] != 0; });
         const milcgpu_plugin_solve_call call = milc.call();
         survives(
-            "comparison", [&] { return milcgpu_plugin_compare_solve(&call, 10, 1, Milc::field(milc.x), 10, 1); },
+            "comparison", [&] { return milcgpu_plugin_compare_solve(&call, 1, 10, 1, Milc::field(milc.x), 10, 1); },
             [] { return true; });
     }
 }
@@ -299,4 +299,149 @@ TEST_CASE("plugin: adaptive flows of a MILC in single are computed in double", "
             CHECK(rounded < 1e-6);
         }
     }
+}
+
+TEST_CASE("compare mode: NaN is beyond tolerance, wherever it is", "[plugin][compared]") {
+    for (const Backend backend : tests::backends()) {
+        const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_COMPARE", "1"}};
+        Milc milc;
+        said_by([&] { REQUIRE((milc.start() == 1 && milc.solve() == 1)); });
+        const milcgpu_plugin_solve_call call = milc.call();
+        const std::vector<double> good = milc.x;
+        std::vector<double> other = good;
+        const auto beyond = [&](const char *what, const std::function<int()> &compare) {
+            int answer = -1;
+            const std::string text = said_by([&] { answer = compare(); });
+            INFO(what << "\n" << text);
+            CHECK(answer == 0);
+            CHECK(has(text, "BEYOND TOLERANCE"));
+        };
+        const size_t end = milc.x.size(), sites[] = {0, end / 2 - 1, end / 2, end - 1}; // of both parities
+        for (const size_t at : sites)
+            for (std::vector<double> *field : {&milc.x, &other}) {
+                INFO("real " << at << (field == &other ? " of MILC's" : ""));
+                (*field)[at] = NAN;
+                beyond("M x = b",
+                       [&] { return milcgpu_plugin_compare_invert(&call, 1, 10, 1, Milc::field(other), 10, 1); });
+                beyond("a quark field", [&] {
+                    return milcgpu_plugin_compare_quarks(MILCGPU_GAUSS_SMEAR, milc.x.data(), other.data(), 1, 1);
+                });
+                if (at < end / 2)
+                    beyond("a solve",
+                           [&] { return milcgpu_plugin_compare_solve(&call, 1, 10, 1, Milc::field(other), 10, 1); });
+                *field = good;
+            }
+        const double offsets[] = {0.64, 0.64}, tolerances[] = {1e-8, 1e-8}, relative[] = {0, 0};
+        std::vector<double> bad = good;
+        bad[3] = NAN;
+        for (const int first : {0, 1}) {
+            const milcgpu_field of_gpu[] = {Milc::field(first == 0 ? bad : milc.x),
+                                            Milc::field(first == 0 ? milc.x : bad)},
+                                of_cpu[] = {Milc::field(other), Milc::field(other)};
+            const milcgpu_plugin_multi_mass_call masses = {
+                MILCGPU_MIXED_AUTO, call.fat, call.lng, MILCGPU_EVEN, 2,     offsets, tolerances,
+                relative,           100,      5,        call.source,  of_gpu};
+            beyond("several masses", [&] { return milcgpu_plugin_compare_multi_mass(&masses, 10, 1, of_cpu, 10, 1); });
+        }
+        for (const size_t at : {size_t(0), milc.fat.size() - 1})
+            for (int field = 0; field < 4; ++field) { // two of the GPU's, two of MILC's
+                std::vector<double> bad = field % 2 == 0 ? milc.fat : milc.lng;
+                bad[at] = NAN;
+                void *links[] = {milc.fat.data(), milc.lng.data(), milc.fat.data(), milc.lng.data()};
+                links[field] = bad.data();
+                beyond("links",
+                       [&] { return milcgpu_plugin_compare_links(MILCGPU_APE_SMEAR, 2, links, links + 2, 1, 1); });
+            }
+        for (const int at : {0, 3, 5}) {
+            double numbers[6] = {1, 2, 3, 4, 5, 6}, theirs[6] = {1, 2, 3, 4, 5, 6};
+            numbers[at] = NAN;
+            beyond("correlators", [&] {
+                return milcgpu_plugin_compare_correlators(MILCGPU_MESON_CONT, 6, 3, numbers, theirs, milc.x.data(),
+                                                          milc.x.data(), 1, 1, 1, 1);
+            });
+        }
+    }
+}
+
+TEST_CASE("compare mode: what MILC's relative residual, its limit, and nearly singular links allow",
+          "[plugin][compared]") {
+    for (const Backend backend : tests::backends()) {
+        const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_COMPARE", "1"}};
+        Milc milc;
+        said_by([&] { REQUIRE(milc.start() == 1); });
+        milcgpu_plugin_solve_call call = milc.call();
+        const auto solved = [&](double tolerance, double relative, int limit) {
+            std::vector<double> before(milc.x.size(), 0);
+            milc.x.swap(before);
+            call.tolerance = tolerance, call.relative_tolerance = relative, call.max_iterations = limit;
+            call.max_restarts = 1;
+            call.solution = Milc::field(milc.x);
+            milcgpu_solve_report report;
+            said_by([&] { REQUIRE(milcgpu_plugin_solve(&call, &report) == 1); });
+            return report.iterations;
+        };
+        const auto judged = [&](int sources, int ours, std::vector<double> &theirs, int milcs) {
+            int answer = -1;
+            const std::string text = said_by(
+                [&] { answer = milcgpu_plugin_compare_solve(&call, sources, ours, 1, Milc::field(theirs), milcs, 1); });
+            UNSCOPED_INFO(text);
+            return answer == 1;
+        };
+        // MILC's may be the better one: what counts is what was asked for.
+        solved(1e-12, 0, 1000);
+        std::vector<double> better = milc.x;
+        const int iterations = solved(0, 1e-5, 1000);
+        CHECK(judged(1, iterations, better, iterations + 9));
+        call.relative_tolerance = 1e-7; // more than it was solved for
+        CHECK_FALSE(judged(1, iterations, better, iterations + 9));
+        // At the limit one source has MILC's solution. One of several may have come further, and not less far.
+        solved(1e-12, 0, 4);
+        std::vector<double> less = milc.x;
+        solved(1e-12, 0, 5);
+        call.max_iterations = 5;
+        CHECK_FALSE(judged(1, 6, less, 6));
+        CHECK(judged(3, 6, less, 6));
+        less.swap(milc.x);
+        call.solution = Milc::field(milc.x);
+        CHECK_FALSE(judged(3, 6, less, 6));
+        // V = diag(1, 1, s): rounding by the square of 1 / s; singular values know no such error.
+        milcgpu_fatlink_spec spec;
+        milcgpu_hisq_spec(&spec);
+        for (const auto &[s, only, allowed] :
+             {std::tuple(1.0, 0, false), {2e-3, 0, true}, {2e-3, 1, false}, {0.0, 0, false}}) {
+            std::vector<double> v(milc.fat.size(), 0), links = milc.fat;
+            for (size_t k = 0; k < v.size(); k += 18)
+                v[k] = v[k + 8] = 1, v[k + 16] = k == 180 ? s : 1;
+            links[7] += 5e-11;
+            spec.svd_only = only;
+            void *ours[] = {links.data()}, *theirs[] = {milc.fat.data()};
+            int answer = -1;
+            const std::string text =
+                said_by([&] { answer = milcgpu_plugin_compare_hisq_links(1, ours, theirs, v.data(), &spec, 1, 1); });
+            INFO(s << " " << only << "\n" << text);
+            CHECK(answer == allowed);
+        }
+    }
+}
+
+TEST_CASE("a solution that double precision cannot bring to its tolerance is never taken for MILC's", "[plugin]") {
+    for (const Backend backend : tests::backends())
+        for (const char *precision : {"double", "double-half"}) {
+            const Environment environment{
+                {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "1"}, {"MILCGPU_PRECISION", precision}};
+            Milc milc;
+            REQUIRE(milc.start() == 1);
+            milcgpu_plugin_solve_call beyond = milc.call();
+            beyond.tolerance = 1e-18;
+            CHECK(has(said_by([&] { CHECK(milcgpu_plugin_solve(&beyond, &milc.report) == 0); }),
+                      "double precision gives no more"));
+            std::vector<milcgpu_plugin_solve_call> two{milc.call(), beyond};
+            std::vector<double> x(milc.x.size(), 0);
+            two[1].solution = Milc::field(x), two[0].tolerance = 1e-18;
+            std::vector<milcgpu_solve_report> reports(2);
+            CHECK(milcgpu_plugin_solve_sources(2, two.data(), reports.data()) == 0);
+            Masses masses(milc, {0.3, 0.4}, 1e-18);
+            CHECK(has(said_by([&] { CHECK(masses.solve() == 0); }), "MILC's own routine does this call"));
+            CHECK(milc.solve() == 1);
+        }
 }

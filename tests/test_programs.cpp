@@ -1,6 +1,8 @@
 // The example programs on ranks: the numbers of one rank, with one voice.
+#include "examples/lattice_file.h"
 #include "milc_glue/milcgpu.h"
 #include "tests/program_support.h"
+#include "tests/reference/gauge.h"
 #include <algorithm>
 #include <cstdlib>
 
@@ -51,14 +53,14 @@ TEST_CASE("programs: solve on ranks, from a file that one of them wrote, has the
     CHECK(made.status == 0);
     CHECK(made.count("written: ") == 1);
     const std::string history = folder.path.string() + "/demo_history.csv";
-    compare("solve --mass 0.1 --history " + history + " --lattice " + file, 2, {4, 5, 6, 7, 8});
+    compare("solve --mass 0.1 --history " + history + " --lattice " + file, 3, {5, 6, 7, 8, 9});
     tests::check_pictures(history, {"demo"});
 }
 
 TEST_CASE("programs: several masses and links on ranks are those of one", "[ranks][mpi]") {
     NEED_MPIRUN;
     compare("multimass --size 4 4 8 8 --sweeps 3 --poles 3", 3, {4, 5, 6});
-    compare("sources --size 4 4 8 8 --sweeps 3 --sources 3 --masses 0.2", 5, {7, 8, 9, 10});
+    compare("sources --size 4 4 8 8 --sweeps 3 --sources 3 --masses 0.2", 6, {8, 9, 10, 11});
     compare("fatlinks --size 4 4 8 8 --sweeps 3 --repeat 1", 0, {3, 4, 5, 6, 7, 8, 9});
 }
 
@@ -102,19 +104,23 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
          {"copy", "dslash", "links", "cg step", "solve", "forces", "mesons", "Laplace", "Wilson", "clover", "dense"})
         CHECK(std::count_if(rows.begin(), rows.end(), [&](const auto &row) { return row[0] == kind; }) > 0);
     CHECK(all.count("\n4x4x4x4       ") > 30); // the summary
+    for (const auto &row : rows)
+        CHECK(row.size() == rows[0].size());
+    CHECK(std::count_if(rows.begin(), rows.end(), [](const auto &row) {
+              return row[1].find(", all staples") != std::string::npos; // a cell with a comma
+          }) > 0);
     tests::check_pictures(csv, {"roofline", "step_time", "several_sources"});
 
     // Times of before that nothing can reach, by a thousandth and by a thousand times.
     const std::string again = words + " --only dslash --compare " + old;
     const auto compared = [&](double factor) {
         std::ofstream file(old);
-        for (size_t row = 0; row < rows.size(); ++row)
-            for (size_t column = 0; column < rows[row].size(); ++column) {
-                const bool scaled = column == 7 && row > 1;
-                file << (column == 0 ? "" : ",")
-                     << (scaled ? std::to_string(factor * std::stod(rows[row][column])) : rows[row][column])
-                     << (column + 1 == rows[row].size() ? "\n" : "");
-            }
+        for (size_t row = 0; row < rows.size(); ++row) {
+            std::vector<std::string> cells = rows[row];
+            if (row > 1)
+                cells.at(7) = std::to_string(factor * std::stod(cells.at(7)));
+            file << examples::csv_line(cells);
+        }
         file.close();
         return run(again);
     };
@@ -142,14 +148,21 @@ TEST_CASE("programs: bench times all on one rank, and finds what became slower",
         CHECK(r.count(why) == 1);
     };
     refused("--compare /nowhere/csv", "--compare: /nowhere/csv is no table that this version of the program has");
+    refused("--compare /dev/zero", "--compare: /dev/zero is no table");
     std::ofstream(old) << "kind,what\n";
     refused("--compare " + old, "--compare: " + old + " is no table");
     std::ofstream(old) << "kind,what,precision,sources,lattice,grid,ranks,us,gflops,gbytes_per_second,percent_of_copy,"
                           "flops_per_byte,error,steps,cublas_us,sites,card,date\n";
     refused("--compare " + old, "--compare: " + old + " has no rows");
-    refused("--only dslash,linsk", "--only: 'linsk' is none of dslash,links,solves,sources,masses,forces,gauge,mesons,"
-                                   "operators,wilson,dirac,dense");
+    std::ofstream(old, std::ios::app) << "copy,a GPU,,1,4x4x4x4,1x1x1x1,1,0,0,4,100,0,0,0,0,256,a GPU,2026-11-25\n"
+                                         "gauge,APE step, all staples,double,1,4x4x4x4,1x1x1x1,1,2,3,4,5,6,7,0,0,256,"
+                                         "a GPU,2026-11-25\n";
+    refused("--compare " + old, "--compare: " + old + ": a row without its 18 cells");
+    refused("--only dslash,linsk", "--only: 'dslash,linsk' must be between commas, each one of all, dslash, links, ");
     refused("--csv /nowhere/csv", "--csv: /nowhere/csv cannot be written");
+    const Run nothing = run("bench --backend host --size 2 2 2 2 --sweeps 0 --only solves --reals 12");
+    CHECK(nothing.status == 1);
+    CHECK(nothing.count("nothing was measured: no operation is left by these options\n") == 1);
 }
 
 TEST_CASE("programs: RHMC on ranks has the trajectories of one", "[ranks][mpi]") {
@@ -182,12 +195,12 @@ TEST_CASE("programs: what cannot be done on ranks ends all of them, said once", 
     const std::string words = MILCGPU_PROGRAMS "solve --size 4 4 4 8 --sweeps 0 --backend host --grid 1 1 1 2";
     // (Rank 1 by the variable of Open MPI or MPICH: "PROGRAM : PROGRAM" crashes mpirun of Open MPI 5.0.7, in
     // Debian 13.)
-    const Run one = tests::run(
-        "", MILCGPU_MPIRUN " -n 2",
-        "sh -c '[ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 0 ] || wrong=\"--action nonsense\"; exec " + words + " $wrong'");
+    const Run one = tests::run("", MILCGPU_MPIRUN " -n 2",
+                               "sh -c '[ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 0 ] || wrong=\"--grid 1 1 2 1\"; exec " +
+                                   words + " $wrong'");
     INFO(one.output);
     CHECK(one.status != 0);
-    CHECK(one.count("solve: rank 1 of 2: action 'nonsense'") == 1);
+    CHECK(one.count("solve: rank 1 of 2: --grid 1 1 2 1 does not divide the lattice") == 1);
     CHECK(one.seconds < 60);
     const Run alone = run("solve --grid 1 1 1 2"); // without mpirun
     CHECK(alone.status == 2);
@@ -232,11 +245,6 @@ TEST_CASE("programs: flow prints and keeps what it finds, alike on ranks, and en
     REQUIRE(end.size() == 2);
     for (size_t column = 1; column < 8; ++column)
         CHECK(std::abs(std::stod(end[1].at(column)) - std::stod(one.back()[column])) < 3e-7);
-
-    const Run unknown = run("flow --integrator euler");
-    CHECK(unknown.status == 2);
-    CHECK(unknown.count("'euler' is not known; known are: luscher ck") == 1);
-    CHECK(run("flow --size 2 2 2 2 --sweeps 0 --step -1 --backend host").count("spec.step is -1") == 1);
 }
 
 TEST_CASE("programs: each has --help and --version, and refuses what it does not know", "[programs]") {
@@ -264,4 +272,211 @@ TEST_CASE("programs: a log has no progress line in it that is written over", "[p
     CHECK(solve.status == 0);
     CHECK(solve.count("\r") == 0);
     CHECK(solve.count("  step ") == 0); // none in the first minute
+}
+
+TEST_CASE("programs: what an option cannot be is said before any work", "[programs]") {
+    NEED_MPIRUN;
+    const auto refused = [](const std::string &words, const std::string &why) {
+        const Run r = run(words);
+        INFO(words << "\n" << r.output);
+        CHECK(r.status == 2);
+        CHECK(r.count(why) == 1);
+        CHECK(r.count("\n") == 1);
+    };
+    for (const std::string program :
+         {"solve", "multimass", "sources", "fatlinks", "rhmc", "flow", "spectrum", "bench", "make_lattice"}) {
+        refused(program + " --size 65536 65536 2 2", "--size: 1.71799e+10 sites, at most 2.68435e+08 are possible");
+        for (const std::string extent : {"-1", "3", "nan", "99999999999"})
+            refused(program + " --size 4 4 4 " + extent, "--size: '" + extent + "' must be even and at least 2");
+        refused(program + " --size 0 4 4 4", "--size: ");
+        refused(program + " --grid 1 1 1 0", "--grid: '0' must be");
+        refused(program + " --sweeps -1", "--sweeps: '-1' must be");
+        const bool makes = program == "make_lattice";
+        if (program != "bench")
+            for (const std::string beta : {"0", "inf", "1e308", "\"\""})
+                refused(program + " --beta " + beta, "must be a number above 0");
+        if (!makes)
+            refused(program + " --backend gpu", "--backend: 'gpu' must be one of auto, host, cuda");
+        const std::string out = makes ? " --out " : " --csv ";
+        refused(program + out + "\"\"", "must be the name of a file");
+        refused(program + out + "/tmp", "/tmp cannot be written: it is a folder");
+        refused(program + out + "/nowhere/file", "/nowhere/file cannot be written: No such file");
+        if (!makes)
+            refused(program + " --backend host --csv /dev/full",
+                    "/dev/full cannot be written: No space left on device");
+    }
+    refused("solve --grid 65536 65536 1 1", "is for 4.29497e+09 rank(s), but 1 were started");
+    refused("solve --history /dev/full", "--history: /dev/full cannot be written");
+    refused("rhmc --history /dev/full", "--history: /dev/full cannot be written");
+    refused("flow --out /nowhere/file", "--out: /nowhere/file cannot be written");
+    refused("solve --repeat 0", "--repeat: '0' must be a whole number from 1 to 1000000000");
+    refused("solve --pairs none", "--pairs: 'none' must be one of all, double/double, ");
+    refused("solve --mass nan", "--mass: 'nan' must be a number above 0");
+    refused("solve --tolerance 1", "--tolerance: '1' must be a number above 0 and below 1");
+    refused("solve --reconstruct 14", "--reconstruct: '14' must be one of 18, 13, 12, 9, 8");
+    refused("solve --seed -1", "--seed: '-1' must be a whole number, 0 or more");
+    refused("sources --sources 1,,2", "--sources: '1,,2' must be between commas, each a whole number");
+    refused("sources --masses ,", "--masses: ',' must be");
+    refused("sources --ways blocks", "--ways: 'blocks' must be between commas, each one of block, ");
+    refused("bench --pairs none", "--pairs: 'none' must be one of all, ");
+    refused("bench --dense-precision quad", "--dense-precision: 'quad' must be one of all, ");
+    refused("bench --block 100", "--block: '100' must be one of 0, 64, ");
+    refused("multimass --poles 0", "--poles: '0' must be a whole number from 1 to 32");
+    refused("multimass --smallest 2 --largest 1", "--largest must not be below --smallest");
+    refused("fatlinks --repeat 0", "--repeat: '0' must be");
+    refused("rhmc --poles 13", "--poles: '13' must be a whole number from 2 to 12");
+    refused("flow --integrator euler", "--integrator: 'euler' must be one of luscher, ck, ");
+    refused("flow --stop -0.5", "--stop: '-0.5' must be a number from 0 to 1e+06, or one of -1");
+    refused("flow --stop 1000 --step 0.001 --most-steps 10", "--stop is more than --most-steps times --step");
+    refused("gemm_ladder --size 255", "--size: '255' must be a whole number from 256 ");
+}
+
+TEST_CASE("programs: files that cannot be lattices, and memory that is not there, are said before any work",
+          "[programs]") {
+    NEED_MPIRUN;
+    const Folder folder;
+    const std::string path = folder.path.string(), good = path + "/good", bad = path + "/bad", odd = path + "/odd";
+    const reference::Lattice lattice{{4, 4, 4, 4}};
+    reference::Gauge links = reference::random_gauge(lattice, 3);
+    examples::write_milc_gauge(good, lattice, links);
+    links[4 * lattice.site({3, 1, 0, 2}) + 2] = 5.0 * links[4 * lattice.site({3, 1, 0, 2}) + 2];
+    examples::write_milc_gauge(bad, lattice, links);
+    examples::write_milc_gauge(odd, {{3, 4, 4, 4}}, reference::random_gauge({{3, 4, 4, 4}}, 3));
+    std::ofstream(path + "/cut") << std::ifstream(good).rdbuf();
+    std::filesystem::resize_file(path + "/cut", 5000);
+    for (const std::string program : {"solve", "multimass", "sources", "fatlinks", "rhmc", "flow", "spectrum"}) {
+        const auto refused = [&](const std::string &file, const std::string &why) {
+            const Run r = run(program + " --backend host --lattice " + file);
+            INFO(r.output);
+            CHECK(r.status == 1);
+            CHECK(r.count(why) == 1);
+        };
+        refused(bad, "the link at x y z t = 3 1 0 2 in direction z is not in SU(3): |U U^dag - 1| = ");
+        refused(odd, "a lattice of 3 x 4 x 4 x 4 sites: all extents must be even");
+        refused(path + "/cut", "/cut, byte 5000: the file should have ");
+        refused(path, "cannot be opened; check that it is a file");
+    }
+    // Each file of a list, before the first one is measured.
+    const Run list = run("spectrum --backend host --lattice " + good + "," + bad);
+    CHECK(list.status == 1);
+    CHECK(list.count("configuration 1 ") == 0);
+    for (const std::string words : {"make_lattice", "flow --backend host", "solve --backend host"}) {
+        const Run r =
+            tests::run("", "", "sh -c 'ulimit -v 4000000; exec " MILCGPU_PROGRAMS + words + " --size 64 64 64 64'");
+        INFO(r.output);
+        CHECK(r.status == 1);
+        CHECK(r.count("a lattice of 64 x 64 x 64 x 64 sites needs at least ") == 1);
+        CHECK(r.count(" GB of memory, and there are 4.1 GB") == 1);
+    }
+}
+
+TEST_CASE("programs: MILCGPU_BACKEND and MILCGPU_VERBOSE are taken, and wrong settings are said before any work",
+          "[programs]") {
+    NEED_MPIRUN;
+    const std::string words = MILCGPU_PROGRAMS "solve --size 2 2 2 2 --sweeps 0 --mass 0.5 --pairs double/double";
+    const auto solve = [&](const std::string &settings, const std::string &options = "") {
+        return tests::run(settings, "", words + options);
+    };
+    const Run silent = solve("MILCGPU_VERBOSE=0"), says = solve("MILCGPU_VERBOSE=1"), more = solve("MILCGPU_VERBOSE=2");
+    INFO(more.output);
+    CHECK(silent.status == 0);
+    CHECK(silent.count("milcgpu: ") == 0);
+    CHECK(says.count("host backend") == 1);
+    CHECK(more.count("milcgpu: ") > says.count("milcgpu: "));
+    CHECK(silent.count("\nhost ") == 1); // not every backend
+    CHECK(silent.count("\ncuda ") == 0);
+    const auto refused = [&](const std::string &settings, const std::string &why, const std::string &options = "") {
+        const Run r = solve(settings, options);
+        INFO(settings << "\n" << r.output);
+        CHECK(r.status != 0);
+        CHECK(r.count(why) > 0);
+        CHECK(r.count("making a gauge field") == 0);
+    };
+    refused("MILCGPU_BACKEND=gpu", "MILCGPU_BACKEND=gpu: must be auto, cuda or host");
+    refused("MILCGPU_VERBOSE=3", "MILCGPU_VERBOSE=3: must be 0, 1 or 2");
+    refused("MILCGPU_VERIFY=2", "MILCGPU_VERIFY=2");
+    for (const std::string choice : {" --backend cuda", ""})
+        refused("CUDA_VISIBLE_DEVICES= MILCGPU_BACKEND=" + std::string(choice.empty() ? "cuda" : "host"),
+                "cuda backend: ", choice);
+    CHECK(solve("MILCGPU_BACKEND=gpu", " --backend host").status == 0); // an option counts more
+}
+
+TEST_CASE("programs: a table is whole or not there, and pipes take it as it comes", "[programs]") {
+    NEED_MPIRUN;
+    const Folder folder;
+    const std::string csv = folder.path.string() + "/csv",
+                      words = "solve --size 2 2 2 2 --sweeps 0 --mass 0.5 --pairs double/double --backend host ";
+    std::ofstream(csv) << "of before\n";
+    // The disk is full behind the heading: one block of 512 bytes.
+    const Run full = tests::run("", "",
+                                "sh -c 'trap \"\" XFSZ; ulimit -f 1; " MILCGPU_PROGRAMS + words +
+                                    "--size 4 4 4 4 --sweeps 1 --mass 0.01 --history " + csv + "'");
+    INFO(full.output);
+    CHECK(full.status == 1);
+    CHECK(full.count("--history: " + csv + " cannot be written: File too large; check the disk") == 1);
+    CHECK(table(csv) == Table{{"of before"}});
+    CHECK(run(words + "--csv " + csv).status == 0);
+    CHECK(table(csv).size() == 2);
+    for (const std::string place : {"", " | cat", " >$CSV; cat $CSV"}) {
+        const Run r =
+            tests::run("CSV=" + csv, "", "sh -c '" MILCGPU_PROGRAMS + words + "--csv /dev/stdout" + place + "'");
+        INFO(r.output);
+        CHECK(r.count("backend,pair,asked,steps,") == 1);
+        CHECK(r.count("\nhost,double/double,") == 1);
+        CHECK(r.count("agrees with the reference ") == 1);
+    }
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 1); // no parts
+    for (const std::string program : {"make_lattice --size 2 2 2 2 --sweeps 0", "list_kernels", "flow --help"}) {
+        const Run r = tests::run("", "", "sh -c '" MILCGPU_PROGRAMS + program + " >/dev/full'");
+        INFO(r.output);
+        CHECK(r.status == 1);
+        CHECK(r.count(": what is printed cannot be written: ") == 1);
+    }
+    const Run out = run("make_lattice --size 2 2 2 2 --sweeps 0 --out /dev/full");
+    CHECK(out.status == 1);
+    CHECK(out.count("/dev/full cannot be written: No space left on device") == 1);
+    CHECK(out.count("\nwritten: ") == 0);
+}
+
+TEST_CASE("programs: nothing is said to agree with a reference that was left out, and each pair says what it was asked",
+          "[programs]") {
+    NEED_MPIRUN;
+    const Folder folder;
+    const std::string csv = folder.path.string() + "/csv",
+                      field = " --size 4 4 4 4 --sweeps 1 --backend host --csv " + csv;
+    const Run with = run("solve --mass 0.3" + field);
+    INFO(with.output);
+    CHECK(with.status == 0);
+    CHECK(with.count("every residual is as asked, and every solution agrees with the reference as far as its residual "
+                     "allows\n") == 1);
+    const Table rows = table(csv);
+    REQUIRE(rows.size() == 7);
+    CHECK(rows[0][2] == "asked");
+    CHECK(rows[1][2] == "1e-10"); // double/double
+    CHECK(rows[4][2] == "0.0001");
+    CHECK(rows[6][2] == "0.02"); // half/half
+    CHECK(with.count("half/half         2e-02 ") == 1);
+    for (const std::string program :
+         {"solve --mass 0.3", "multimass --poles 2", "fatlinks --repeat 1", "fatlinks --repeat 1 --keep"}) {
+        const Run without =
+            run(program + (program.find("--keep") == std::string::npos ? " --no-reference" : "") + field);
+        INFO(without.output);
+        CHECK(without.status == 0);
+        CHECK(without.count("agree") == 0);
+        CHECK(without.count("nan") == 0);
+        CHECK(without.count("compared with the reference\n") == 1);
+        for (const auto &row : table(csv))
+            CHECK(std::count(row.begin(), row.end(), "nan") == 0);
+    }
+}
+
+TEST_CASE("programs: the ladder of matrix products does not end well without a GPU", "[programs]") {
+    NEED_MPIRUN;
+    const Folder folder;
+    const Run r =
+        tests::run("CUDA_VISIBLE_DEVICES=", "", MILCGPU_PROGRAMS "gemm_ladder --csv " + folder.path.string() + "/csv");
+    INFO(r.output);
+    CHECK(r.status == 1);
+    CHECK(r.output == "gemm_ladder: its kernels need a build with CUDA and a GPU\n");
+    CHECK(std::filesystem::is_empty(folder.path));
 }

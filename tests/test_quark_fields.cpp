@@ -217,6 +217,40 @@ TEST_CASE("quark fields: a bit that flips on the device, memory that is short, a
     }
 }
 
+TEST_CASE("quark fields: those of a lattice that is gone are dropped", "[measurements][plugin][quark_fields]") {
+    for (const Backend backend : backends()) {
+        const Environment environment{
+            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", "keep"}};
+        Milc milc;
+        REQUIRE(milc.start() == 1);
+        Contraction contraction(milc);
+        milcgpu_fatlink_spec spec;
+        milcgpu_asqtad_spec(0.9, &spec);
+        spec.unitarity = -1;
+        const std::vector<double> gauge = milc.fat;
+        const auto links_of = [&](const std::vector<double> &lattice) {
+            const double eps = 0;
+            void *fat = milc.fat.data(), *lng = milc.lng.data();
+            milcgpu_fatlink_report made{};
+            REQUIRE(milcgpu_plugin_links(MILCGPU_LOAD_FN_LINKS, &spec, lattice.data(), 1, &eps, &fat, &lng, nullptr,
+                                         nullptr, nullptr, 0, &made) == 1);
+        };
+        const Device &device = *plugin().context->device;
+        const QuarkFields &quarks = *plugin().quarks;
+        links_of(gauge);
+        std::vector<double> a = field_of(milc, 461), b = field_of(milc, 462);
+        REQUIRE(contraction.run(a, b) > 0);
+        links_of(gauge); // made again, of the same
+        CHECK(quarks.count() == 2);
+        CHECK(contraction.run(a, b) == 0);
+        const size_t full = device.used_bytes();
+        links_of(contraction.links);
+        CHECK(quarks.count() == 0);
+        CHECK(device.used_bytes() == full - 2 * 48u * milc.lattice.volume());
+        CHECK(contraction.run(a, b) == 2 * 48LL * milc.lattice.volume());
+    }
+}
+
 TEST_CASE("quark fields: MILCGPU_FIELDS, and the host backend by itself", "[measurements][plugin][quark_fields]") {
     for (const char *setting : {"load", "auto"}) {
         const Environment environment{

@@ -109,8 +109,8 @@ template <class Real> void solves() {
 
 template <class Real> void refusals() {
     Program<Real> p;
-    const auto refused = [&] {
-        p.invert(p.tolerance);
+    const auto refused = [&](double target = Program<Real>::tolerance) {
+        p.invert(target);
         CHECK(p.all_nan());
         CHECK(p.residual == INFINITY);
         CHECK(p.fermilab == INFINITY);
@@ -124,6 +124,8 @@ template <class Real> void refusals() {
     p.coefficient = INFINITY;
     refused();
     p.coefficient = cku0;
+    for (const double none : {0.0, 1e-300, double(NAN)})
+        refused(none);
     const Real good = std::exchange(p.source[5], Real(NAN));
     refused();
     p.source[5] = good;

@@ -204,6 +204,22 @@ TEST_CASE("quda_compat: links, solves, D and observables as MILC asks for them",
     CHECK(finals[1] < 1e-10);
     CHECK(difference(x2.data(), ordered(after.x, 1).data(), 6 * half) < 1e-8); // offset 0.04 is mass 0.1
 
+    // Where nothing is asked for, as MILC sees it by squares, nothing is done, and nothing looks as if it had been.
+    for (const double none : {0.0, 1e-300, double(NAN)}) {
+        x = untouched;
+        double finals_of[2] = {}, none_of[2] = {none, none};
+        qudaInvert(2, 2, 0.1, args, none, 0, fat.data(), lng.data(), b.data(), x.data(), &residual, &relative,
+                   &iterations);
+        CHECK((residual == INFINITY && iterations == 0));
+        CHECK(std::memcmp(x.data(), untouched.data(), x.size() * sizeof x[0]) == 0);
+        qudaMultishiftInvert(2, 2, 2, offsets, args, none_of, fermilab, fat.data(), lng.data(), b.data(), solutions,
+                             finals_of, relatives, &iterations);
+        CHECK((finals_of[0] == INFINITY && finals_of[1] == INFINITY && iterations == 0));
+    }
+    qudaInvert(2, 2, 0.1, args, -1e-10, 0, fat.data(), lng.data(), b.data(), x.data(), &residual, &relative,
+               &iterations);
+    CHECK(residual < 1e-10);
+
     // The limit is that of all iterations, as MILC's max times its restarts; MILC's last residual is one more.
     args.max_iter = 6;
     x = untouched;

@@ -165,6 +165,7 @@ template <class Real> void smearing() {
     refused({-1, 1, 1, 0, -1, 3});
     refused({2, -1, 1, 0, -1, 3});
     refused({2, NAN, 1, 0, -1, 3});
+    refused({2, 0, 1, 0, -1, 3}); // MILC divides by its square
     refused({2, 1, 1, 0, 4, 3});
     refused({2, 1, 1, 0, -2, 3});
     refused({2, 1, 1, 0, -1, 4});

@@ -23,7 +23,8 @@ Errors errors_of(const Rational &r, double power, double smallest, double larges
             const double x = smallest * std::pow(largest / smallest, i / 20000.0);
             const double e = r(x) / std::pow(x, power) - 1;
             if (!count)
-                found.largest = std::fmax(found.largest, std::fabs(e));
+                found.largest =
+                    std::fabs(e) <= found.largest || found.largest != found.largest ? found.largest : std::fabs(e);
             else if (std::fabs(e) > 0.98 * found.largest && e * sign <= 0)
                 ++found.extremes, sign = e;
         }

@@ -2,8 +2,11 @@
 // start.
 #include "milc_glue/context.h"
 #include "tests/plugin_support.h"
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
+#include <set>
 
 using namespace tests;
 
@@ -49,13 +52,9 @@ TEST_CASE("after an error: by safety, by memory where that was short, each preci
     CHECK(path("double-half", {full, nan}, true) == "double-half double -");
     CHECK(path("double-half", {nan, full, nan}, true) == "double-half double-single double -");
     CHECK(path("single-half", {floor, floor, floor}, true) == "single-half double-single double -");
-    CHECK(path("double-half", {floor, floor}, true) == "double-half double-single double");
+    CHECK(path("double-half", {floor, floor, floor}, true) == "double-half double-single double -");
     for (const int status : {MILCGPU_DEVICE_LOST, MILCGPU_BAD_ARGUMENT, MILCGPU_TIMED_OUT})
         CHECK(path("double-half", {status}, true) == "double-half -");
-    for (const Policy &policy : policies) {
-        CHECK(floor_is_done(policy, false)); // MILC in single precision would end there, too
-        CHECK(floor_is_done(policy, true) == (std::string(policy.name) == "double"));
-    }
 }
 
 TEST_CASE("the plan of memory is smaller where no packed links are needed", "[plugin][faults]") {
@@ -135,22 +134,55 @@ TEST_CASE("settings: a value that is none is refused by name, and what was set i
     CHECK(plugin().links->looks_at_all());
 }
 
+TEST_CASE("a name of the environment that is not known is named at the start, with the nearest that is", "[plugin]") {
+    CHECK(unknown_names().empty());
+    for (const std::string &name : known_names()) {
+        const Environment environment{{name.c_str(), ""}};
+        CHECK(unknown_names().empty());
+    }
+    Milc milc;
+    const Environment environment{{"MILCGPU_COMPAER", "1"}, {"MILCGPU_BACKEND", "host"}};
+    const std::string line =
+        "milcgpu: MILCGPU_COMPAER is set, but there is no such setting; the nearest name is MILCGPU_COMPARE\n";
+    const std::string text = said_by([&] { CHECK(milc.start() == 1); });
+    const size_t at = text.find(line);
+    REQUIRE(at != std::string::npos);
+    CHECK(text.find(line, at + 1) == std::string::npos);
+    {
+        const Environment silent{{"MILCGPU_VERBOSE", "0"}};
+        CHECK(said_by([&] { CHECK(milc.start() == 1); }).empty());
+    }
+    const Environment second{{"MILCGPU_OF", ""}};
+    const std::string both = unknown_names();
+    CHECK(has(both, "the nearest name is MILCGPU_COMPARE"));
+    CHECK(has(both, "MILCGPU_OF is set, but there is no such setting; the nearest name is MILCGPU_OFF"));
+    milcgpu_layout layout{};
+    layout.struct_size = sizeof layout;
+    std::fill(layout.extent, layout.extent + 4, 4);
+    milcgpu_context *context = nullptr; // a program without MILC
+    CHECK(has(said_by([&] { CHECK(milcgpu_init(&layout, nullptr, &context) == MILCGPU_OK); }), line.substr(0, 40)));
+    milcgpu_finalize(context);
+}
+
 TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {
     Milc milc;
     milcgpu_milc described = milc.described();
     described.left[MILCGPU_HISQ_LINKS] = "not in this program";
+    described.keeps_solutions = 1;
     const Environment environment{{"MILCGPU_BACKEND", "host"}};
     const std::string text = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });
     INFO(text);
     CHECK(has(text, "milcgpu: create_hisq_links_milc   -             not in this program\n"));
     CHECK(has(text, "MILC's own (MILCGPU_DSLASH), but for solutions that a trajectory keeps there\n"));
     CHECK(has(text, "milcgpu: load_fn_links            double        host"));
-    described.left[MILCGPU_FERMION_FORCE] = "not in this program";
+    CHECK(has(text, "local operators: MILC's own\n"));
+    described.keeps_solutions = 0;
     const std::string spectrum = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });
     CHECK(has(spectrum, "milcgpu: dslash_fn_field          -             MILC's own (MILCGPU_DSLASH)\n"));
     const std::string twice = said_by([] {
         milcgpu_plugin_leaves(MILCGPU_LOAD_FN_LINKS, "a reason");
         milcgpu_plugin_leaves(MILCGPU_LOAD_FN_LINKS, "a reason");
+        milcgpu_plugin_leaves(MILCGPU_HISQ_LINKS, "a reason"); // the table has said it
     });
     CHECK(twice == "milcgpu: load_fn_links: a reason\n");
 }
@@ -171,5 +203,40 @@ TEST_CASE("docs/milc.md lists every setting with its values", "[plugin]") {
             from = end + 1;
         }
         CHECK(has(line, std::string("| `") + setting.otherwise + "`")); // the default comes first
+    }
+}
+
+TEST_CASE("every name that begins with MILCGPU_ and is read, or has a row in the docs, is known, and the docs have all",
+          "[plugin]") {
+    const auto text_of = [](const std::filesystem::path &path) {
+        std::ifstream file(path);
+        REQUIRE(file);
+        return std::string{std::istreambuf_iterator<char>(file), {}};
+    };
+    const std::vector<std::string> known = known_names();
+    std::set<std::string> found;
+    const auto find = [&](const std::string &text, const char *what) {
+        const std::regex name(what);
+        for (std::sregex_iterator at(text.begin(), text.end(), name), end; at != end; ++at) {
+            INFO((*at)[1]);
+            CHECK(std::find(known.begin(), known.end(), (*at)[1].str()) != known.end());
+            found.insert((*at)[1]);
+        }
+    };
+    for (const char *folder : {"gpu_kernels", "reorder", "milc_glue", "examples", "tests"})
+        for (const auto &file : std::filesystem::recursive_directory_iterator(folder)) {
+            const std::string extension = file.path().extension();
+            if (extension == ".cpp" || extension == ".cu" || extension == ".h" || extension == ".c")
+                find(text_of(file.path()), "(?:getenv|environment|choose)\\(\"(MILCGPU_[A-Z_]+)\"");
+        }
+    find(text_of("milc_glue/use_gpu/milc_gpu.mk"), "\\$\\((MILCGPU_[A-Z_]+)\\)");
+    find(text_of("milc_glue/install/modulefile.in"), "setenv (MILCGPU_[A-Z_]+)");
+    CHECK(found.size() > 12); // so many there were when this was written
+    const std::string reference = text_of("docs/reference.md"), milc = text_of("docs/milc.md");
+    for (const std::string &page : {reference, milc})
+        find(page, "\\| `(MILCGPU_[A-Z_]+)` \\| `");
+    for (const std::string &name : known) {
+        INFO(name);
+        CHECK((has(milc, "| `" + name + "` |") || has(reference, "`" + name + "`")));
     }
 }

@@ -57,7 +57,8 @@ double difference(const Correlator &a, const Correlator &b) {
     REQUIRE(a.size() == b.size());
     double worst = 0, largest = 0;
     for (size_t t = 0; t < a.size(); ++t) {
-        worst = std::max(worst, std::fabs(a[t] - b[t]));
+        const double off = std::fabs(a[t] - b[t]);
+        worst = off <= worst || worst != worst ? worst : off; // NaN stays
         largest = std::max(largest, std::fabs(b[t]));
     }
     return worst / largest;
@@ -343,17 +344,17 @@ TEST_CASE("programs: spectrum refuses in words", "[measurements]") {
         CHECK(r.status == status);
         CHECK(r.count(why) == 1);
     };
-    refused("--source point", 2, "--source: 'point' is none of wall, smeared, both");
-    refused("--wall odd", 2, "--wall: 'odd' is none of corner, even, full");
-    refused("--masses 0.1,0", 2, "--masses must be positive");
-    refused("--masses 0.1,x", 2, "--masses: 'x' in '0.1,x'");
-    refused("--precisions double", 2, "--precisions: 'double' is none of double/double");
+    refused("--source point", 2, "--source: 'point' must be one of wall, smeared, both");
+    refused("--wall odd", 2, "--wall: 'odd' must be one of corner, even, full");
+    refused("--masses 0.1,0", 2, "--masses: '0.1,0' must be between commas, each a number above 0");
+    refused("--masses 0.1,x", 2, "--masses: '0.1,x' must be");
+    refused("--precisions double", 2, "--precisions: 'double' must be one of double/double");
     refused("--sources-in-time 3", 2, "--sources-in-time must divide the extent in time, 4");
     refused("--first-slice 4", 2, "--first-slice must be below the extent in time, 4");
-    refused("--configurations 0", 2, "--configurations, --between, ");
-    refused("--csv /nowhere/csv", 1, "/nowhere/csv cannot be written");
+    refused("--configurations 0", 2, "--configurations: '0' must be");
+    refused("--csv /nowhere/csv", 2, "/nowhere/csv cannot be written");
     refused("--lattice /nowhere/lat", 1, "/nowhere/lat: ");
-    refused("--width -1", 1, "width");
+    refused("--width -1", 2, "--width: '-1' must be");
     // A residual that double precision does not have: the library says it.
     refused("--tolerance 1e-18", 1, "spectrum: ");
 }

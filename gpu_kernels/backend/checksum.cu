@@ -43,6 +43,10 @@ void join(std::vector<Region> &regions, const std::vector<Region> &more) {
 }
 
 void take_checksums(Device &device, const Region *regions, int count, uint64_t *sums) {
+    if (count > most_regions) {
+        take_checksums(device, regions + most_regions, count - most_regions, sums + most_regions);
+        count = most_regions;
+    }
     Add body{};
     size_t most = 1;
     body.count = count;

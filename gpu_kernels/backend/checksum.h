@@ -15,7 +15,7 @@ struct Region {
     const char *name;
     const uint64_t *taken = nullptr; // on the device: its present checksum, if a kernel took it while it read the data
 };
-constexpr int most_regions = 24; // at once
+constexpr int most_regions = 24; // in a launch
 
 // Adds the regions that are not there yet.
 void join(std::vector<Region> &regions, const std::vector<Region> &more);

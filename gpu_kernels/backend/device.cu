@@ -293,6 +293,21 @@ std::string Device::flip_bit(size_t bit) {
     return "";
 }
 
+int Device::replace(double value, double other) {
+    int replaced = 0;
+    for (const auto &[pointer, allocation] : allocations_) {
+        std::vector<double> words(allocation.asked_bytes / sizeof(double));
+        copy_to_host(words.data(), pointer, words.size() * sizeof(double));
+        const auto before = replaced;
+        for (double &word : words)
+            if (word == value)
+                word = other, ++replaced;
+        if (replaced > before)
+            copy_to_device(pointer, words.data(), words.size() * sizeof(double));
+    }
+    return replaced;
+}
+
 // Whether the planted fault is of this kind and due now.
 bool Device::fault_is_due(Fault fault) {
     if (fault_ != fault || fault_after_-- > 0)

@@ -109,6 +109,8 @@ class Device {
             looking_ = false;
         }
     }
+    // For tests: each aligned double of device memory that is `value` becomes `other`. Returns how many these were.
+    int replace(double value, double other);
 
     // Threads per block; 0: each kernel's own choice. Results do not depend on it.
     int block() const { return block_; }

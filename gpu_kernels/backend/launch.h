@@ -2,6 +2,7 @@
 // `MILCGPU_HD void operator()(int i) const`. Launches that also sum: reduce.h.
 #pragma once
 #include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/backend/host_threads.h"
 
 #if defined(MILCGPU_WITH_CUDA) && !defined(__CUDACC__)
 #error "launch.h holds kernels: include it from .cu files only"
@@ -71,8 +72,9 @@ __global__ void __launch_bounds__(threads, blocks) run_bounded(const Body body, 
 } // namespace cuda
 #endif
 
-template <class Body> void run_on_host(int n, const Body &body) {
-#pragma omp parallel for schedule(static)
+// sites: those that the n calls of body go over together.
+template <class Body> void run_on_host(int n, int sites, const Body &body) {
+#pragma omp parallel for schedule(static) if (sites >= few_sites)
     for (int i = 0; i < n; ++i)
         body(i);
 }
@@ -88,7 +90,7 @@ template <class Body> void launch(Device &device, int n, const Body &body, const
 #endif
     static_cast<void>(block);
     device.about_to(what);
-    run_on_host(n, body);
+    run_on_host(n, n, body);
 }
 
 // The same in blocks of `threads`. The compiler limits registers so that `blocks` of them fit on a multiprocessor.
@@ -102,7 +104,7 @@ void launch_bounded(Device &device, int n, const Body &body, const char *what) {
     }
 #endif
     device.about_to(what);
-    run_on_host(n, body);
+    run_on_host(n, n, body);
 }
 
 } // namespace milcgpu

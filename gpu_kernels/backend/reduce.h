@@ -156,7 +156,7 @@ template <int N> Sums<N> block_sum(const Sums<N> *values, int count) {
 
 // Calls body(i) for all i, and adds tiles by the same tree as the GPU.
 template <int N, class Body> void tile_sums(int n, const Body &body, const GlobalSum<N> &sum) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (n >= few_sites)
     for (int tile = 0; tile < sum.shape.tiles; ++tile) {
         Sums<N> lanes[tile_sites] = {};
         for (int k = 0; k < tile_sites && tile * tile_sites + k < n; ++k)
@@ -396,7 +396,7 @@ void launch_sources(Device &device, int n, int sources, const Body &body, const 
     if (gate != nullptr && *gate == 0)
         return;
     for (int source = 0; source < sources; ++source) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (n >= few_sites)
         for (int i = 0; i < n; ++i)
             body.of(i, Sources<1>{source, 0, false});
     }

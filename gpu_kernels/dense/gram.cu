@@ -518,7 +518,7 @@ template <class S> void gram_on_host(const SpinorBlock &x, const SpinorBlock &y,
     constexpr int slices = 64;
     const int n = x.sources, m = y.sources;
     std::vector<Complex<double>> sums(size_t(slices) * n * m);
-    run_on_host(slices, [&](int slice) {
+    run_on_host(slices, x.sites, [&](int slice) {
         Vector<double> right[most_dense]; // nothing may throw here
         const int end = int(int64_t(x.sites) * (slice + 1) / slices);
         for (int site = int(int64_t(x.sites) * slice / slices); site < end; ++site) {

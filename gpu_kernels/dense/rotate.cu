@@ -416,7 +416,7 @@ void rotate_on_gpu(Device &device, const SpinorBlock &x, const Complex<double> *
 
 template <class S>
 void rotate_on_host(const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y, const SpinorBlock &plus_y) {
-    run_on_host(x.sites, [&](int site) {
+    run_on_host(x.sites, x.sites, [&](int site) {
         Vector<double> from[most_dense];
         for (int i = 0; i < x.sources; ++i)
             from[i] = convert<double>(load_spinor<S>(x[i].data, x.stride, site));
@@ -438,7 +438,7 @@ void rotate_twice_on_host(const SpinorBlock &x, const Complex<double> *c, const 
                           const SpinorBlock &z) {
     using Vectors = Vector<double>[most_rotated_twice];
     const int n = x.sources;
-    run_on_host(x.sites, [&](int site) {
+    run_on_host(x.sites, x.sites, [&](int site) {
         const auto load = [&](const SpinorBlock &from, Vectors &to) {
             for (int i = 0; i < n; ++i)
                 to[i] = convert<double>(load_spinor<S>(from[i].data, from.stride, site));

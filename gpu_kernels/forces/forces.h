@@ -82,9 +82,10 @@ constexpr double add_force_flops = 4 * (198 + 24 + 20); // a site
 // directions). Luescher, Weisz, Commun. Math. Phys. 97 (1985) 59; Alford et al., Phys. Lett. B 361 (1995) 87; with
 // dynamical HISQ quarks: Hart et al., Phys. Rev. D 79 (2009) 074008. Coefficients are those for links without phases:
 // the signs that the phases give a loop (-1 for plaquettes and bent loops, which enclose an odd number of plaquettes)
-// are put in here. Loops with coefficient 0 cost nothing.
+// are put in here, where the links have them. Loops with coefficient 0 cost nothing.
 struct LoopCoefficients {
     double plaquette = 1, rectangle = 0, bent = 0;
+    Signs signs = Signs::phases_in; // of the links
     // How many layers around a box have links of loops that touch it.
     int reach() const { return rectangle != 0 ? 2 : 1; }
 };

@@ -15,6 +15,7 @@ template <Precision p> struct GaugeAction {
     SitesAndParts work;
     MatrixView<p> u;
     double plaquette, rectangle, bent;
+    bool phased;
 
     struct Steps {
         int first, middle, last; // middle < 0: there is none
@@ -51,7 +52,7 @@ template <Precision p> struct GaugeAction {
                                            : bent_loop(item.part + (loop < 5 ? 0 : planes), (loop - 3) % 2);
             const Steps back = {there.last, there.middle, there.first};
             const double trace = real_trace_adjoint(product(x, item.parity, there), product(x, item.parity, back));
-            const bool turned = loop == 0 || loop > 2; // by the phases: around one or three plaquettes
+            const bool turned = phased && (loop == 0 || loop > 2); // by the phases: around one or three plaquettes
             sum += coefficient * (3 - (turned ? -trace : trace));
         }
         return {{sum}};
@@ -72,8 +73,8 @@ double gauge_action(Device &device, const WideBox &box, const LinkField &u, cons
     double action = 0;
     for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
-        const GaugeAction<precision> body{box.wide().lattice(), work,        MatrixView<precision>(u),
-                                          c.plaquette,          c.rectangle, c.bent};
+        const GaugeAction<precision> body{box.wide().lattice(), work,   MatrixView<precision>(u),   c.plaquette,
+                                          c.rectangle,          c.bent, c.signs == Signs::phases_in};
         action = sum_to_host<1>(device, work.threads(), body, "gauge action").v[0];
     });
     return action;

@@ -193,8 +193,9 @@ void run(Device &device, const WideBox &box, const LinkField &u, const LoopCoeff
     const int even = geometry.sites(0), odd = geometry.sites(1);
     const bool straight = c.rectangle != 0, alone = !straight && c.bent == 0;
     // With the phases in, a loop has a factor -1 for each plaquette that it encloses: 1, 2, 3.
-    const Real plaquette = static_cast<Real>(-c.plaquette), rectangle = static_cast<Real>(c.rectangle),
-               bent = static_cast<Real>(-c.bent);
+    const double sign = c.signs == Signs::phases_in ? -1 : 1;
+    const Real plaquette = static_cast<Real>(sign * c.plaquette), rectangle = static_cast<Real>(c.rectangle),
+               bent = static_cast<Real>(sign * c.bent);
     const Lattice &lattice = geometry.lattice();
     const MatrixView<p> links(u);
     const Pairs<p> pieces{MatrixView<p>(space.pieces.data(), space.stride, pairs)},

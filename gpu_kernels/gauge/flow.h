@@ -16,8 +16,6 @@
 
 namespace milcgpu {
 
-enum class Signs { phases_in, phases_out }; // of the links
-
 // Weights of the staples of U_mu along nu, [mu][nu].
 struct StapleWeights {
     double of[4][4] = {};

@@ -284,8 +284,7 @@ StapleWeights StapleWeights::stout(double rho, int directions) {
 void symanzik_derivative(Device &device, const WideBox &box, const LinkField &u, Signs signs,
                          const GaugeForceSpace &space, const LinkField &z) {
     LoopCoefficients loops = symanzik_loops;
-    if (signs == Signs::phases_out) // the force puts in the sign of links with phases
-        loops.plaquette = -loops.plaquette;
+    loops.signs = signs;
     device.fill_zero(z.block(0, 0), z.bytes());
     gauge_force(device, box, u, loops, -1, z, space);
 }

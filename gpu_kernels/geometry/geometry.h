@@ -60,6 +60,8 @@ class Geometry {
     Extents origin_{}, global_{};
 };
 
+enum class Signs { phases_in, phases_out }; // of links: with the signs below, or without
+
 // Staggered phases by global coordinates: x (-1)^t, y (-1)^(t+x), z (-1)^(t+x+y), and -1 on the t links of the last
 // time slice of the whole lattice (antiperiodic boundary).
 struct Phases {
@@ -69,6 +71,13 @@ struct Phases {
     Phases(const Geometry &g, const Geometry &wide)
         : origin{wide.origin()[0], wide.origin()[1], wide.origin()[2], wide.origin()[3]},
           last_t(g.global_extents()[3] - 1), last_t_again(2 * last_t + 1) {}
+    // Of x, y and z links, by coordinates relative to a site.
+    Phases relative_to(const int site[4]) const {
+        Phases moved = *this;
+        for (int mu = 0; mu < 4; ++mu)
+            moved.origin[mu] -= site[mu];
+        return moved;
+    }
     MILCGPU_HD int sign(const Site &s, int mu) const {
         const int x = s.x[0] + origin[0], y = s.x[1] + origin[1], t = s.x[3] + origin[3];
         const int odd = mu == 3 ? t == last_t || t == last_t_again : mu == 0 ? t : mu == 1 ? t + x : t + x + y;

@@ -51,8 +51,7 @@ double BicgstabSolver::read(const double *device_value) const {
     return value;
 }
 
-// Computes the norm of the source and the unit of the sloppy system, in which vectors are of order 1. Returns false if
-// the source is zero.
+// Computes the norm of the source. Returns false if the source is zero.
 bool BicgstabSolver::load_source(BicgReport &report) {
     norm_squared(device_, b_, sum_.data());
     source_rr_ = read(sum_.data());
@@ -61,7 +60,6 @@ bool BicgstabSolver::load_source(BicgReport &report) {
     if (source_rr_ == 0)
         return false;
     report.source_norm = std::sqrt(source_rr_);
-    scale_ = unit_of(source_rr_, of_.full->geometry().global_volume() / 2);
     return true;
 }
 
@@ -105,7 +103,7 @@ void BicgstabSolver::iterate(const BicgProgress &progress, BicgReport &report) {
         });
     loop_->run([&]() -> ChunkLoop::Look {
         const BicgState &seen = *loop_->seen<BicgState>(0);
-        report.recursion_residual = std::sqrt(seen.rr) * scale_ / report.source_norm;
+        report.recursion_residual = std::sqrt(seen.rr) * unit_.scale / report.source_norm;
         if (progress)
             progress(steps_before_ + seen.iterations, report.recursion_residual);
         return {seen.stop != BicgStop::running, seen.iterations};
@@ -114,43 +112,42 @@ void BicgstabSolver::iterate(const BicgProgress &progress, BicgReport &report) {
     report.steps = steps_before_ + last_.iterations;
     if (last_.stop == BicgStop::nan_or_inf) {
         report.status = Status::nan_or_inf;
-        report.message = format("NaN or infinity at step %d; the solution returned is that of the last residual "
-                                "evaluation",
-                                report.steps);
+        report.message = format("NaN or infinity at step %d: there is no solution", report.steps);
         device_.fill_zero(gain_.data(), gain_.bytes());
     }
-    bicgstab_collect(device_, scale_, gain_, x_);
+    bicgstab_collect(device_, unit_.scale, gain_, x_);
 }
 
 // ---- stretches ----------------------------------------------------------------------------------------------------
 
-void BicgstabSolver::start_afresh(const BicgLimits &limits, BicgReport &report) {
+void BicgstabSolver::start_afresh(double rr, const BicgLimits &limits, BicgReport &report) {
     ++report.restarts;
+    unit_.choose(source_rr_, rr, of_.full->geometry().global_volume() / 2);
     steps_before_ = report.steps;
     const Precision p = of_.sloppy->spec().spinor;
     BicgState state{};
-    state.target_rr = limits.tolerance * limits.tolerance * source_rr_ / (scale_ * scale_);
+    state.target_rr = limits.tolerance * limits.tolerance * source_rr_ / (unit_.scale * unit_.scale);
     const double delta = limits.reliable_delta > 0 ? limits.reliable_delta : ladder::reliable_delta(p);
     state.reliable_factor = of_.full->spec() == of_.sloppy->spec() ? 0 : delta * delta;
     const double lost = 0.01 * storage_epsilon(p);
     state.lost = lost * lost;
     state.iteration_limit = limits.max_iterations;
     device_.copy_to_device(state_.data(), &state, sizeof state);
-    convert_spinor(device_, residual_, r_, 1 / scale_, nullptr);
+    convert_spinor(device_, residual_, r_, 1 / unit_.scale, nullptr);
     device_.fill_zero(gain_.data(), gain_.bytes());
     bicgstab_start(device_, vectors_, state_.data());
 }
 
 // A reliable update. If the residual has changed too much for the old direction to be of use, a restart instead.
-void BicgstabSolver::go_on_from_residual(const BicgLimits &limits, BicgReport &report) {
-    convert_spinor(device_, residual_, fresh_, 1 / scale_, nullptr);
+void BicgstabSolver::go_on_from_residual(double rr, const BicgLimits &limits, BicgReport &report) {
+    convert_spinor(device_, residual_, fresh_, 1 / unit_.scale, nullptr);
     bicgstab_replace(device_, fresh_, vectors_, state_.data());
     BicgState state;
     device_.copy_to_host(&state, state_.data(), sizeof state);
     const double jump = std::sqrt(state.jump / state.rr);
     report.largest_jump = std::fmax(report.largest_jump, jump);
     if (jump > limits.jump_limit)
-        return start_afresh(limits, report);
+        return start_afresh(rr, limits, report);
     ++report.reliable_updates;
 }
 
@@ -164,6 +161,7 @@ bool BicgstabSolver::ended(double rr, BicgStop stop, int without_gain, const Bic
     const double residual = std::sqrt(rr / source_rr_);
     if (without_gain >= ladder::patience && stop == BicgStop::breakdown) {
         report.status = Status::not_converged;
+        report.broke_down = true;
         report.message = format("BiCGstab breaks down: at step %d a scalar product that it divides by vanished for the "
                                 "%d. time, and restarts give no more than |r| / |source| = %.1e. Take conjugate "
                                 "gradient",
@@ -222,10 +220,10 @@ BicgReport BicgstabSolver::solve(const BicgLimits &limits, const BicgProgress &p
         best_rr = std::fmin(best_rr, rr);
         if (report.status != Status::ok || ended(rr, stop, without_gain, limits, report))
             break;
-        if (stop == BicgStop::iteration_limit || stop == BicgStop::breakdown)
-            start_afresh(limits, report);
+        if (stop == BicgStop::iteration_limit || stop == BicgStop::breakdown || unit_.is_too_large(source_rr_, rr))
+            start_afresh(rr, limits, report);
         else
-            go_on_from_residual(limits, report);
+            go_on_from_residual(rr, limits, report);
         iterate(progress, report);
         stop = last_.stop;
         report.breakdowns += stop == BicgStop::breakdown;

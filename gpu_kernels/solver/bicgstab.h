@@ -14,6 +14,7 @@
 #include "gpu_kernels/blas/bicgstab.h"
 #include "gpu_kernels/operators/linear_operator.h"
 #include "gpu_kernels/solver/chunk_loop.h"
+#include "gpu_kernels/solver/precision_ladder.h"
 #include <functional>
 #include <memory>
 
@@ -35,6 +36,7 @@ struct BicgReport {
     int restarts = 0;         // starts with a new shadow residual, the first one included
     int reliable_updates = 0; // true residuals after which the direction was kept
     int breakdowns = 0;       // restarts that a breakdown forced
+    bool broke_down = false;  // the solve ended by them
     double source_norm = 0;   // |b|
     double true_residual = 0; // |b - M x| / |b| in double, by the full operator
     double recursion_residual = 0;
@@ -72,8 +74,9 @@ class BicgstabSolver {
   private:
     bool load_source(BicgReport &);
     double true_residual(); // |b - M x|^2; the residual itself stays in residual_
-    void start_afresh(const BicgLimits &, BicgReport &);
-    void go_on_from_residual(const BicgLimits &, BicgReport &);
+    // rr: |b - M x|^2.
+    void start_afresh(double rr, const BicgLimits &, BicgReport &);
+    void go_on_from_residual(double rr, const BicgLimits &, BicgReport &);
     void iterate(const BicgProgress &, BicgReport &);
     void step();
     bool ended(double rr, BicgStop, int without_gain, const BicgLimits &, BicgReport &) const;
@@ -91,7 +94,8 @@ class BicgstabSolver {
     std::unique_ptr<ChunkLoop> loop_;
     BicgState last_{}; // where the iteration ended
     int steps_before_ = 0;
-    double source_rr_ = 0, scale_ = 1;
+    double source_rr_ = 0;
+    ladder::Unit unit_; // of the sloppy system
 };
 
 } // namespace milcgpu

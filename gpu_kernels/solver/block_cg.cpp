@@ -435,7 +435,7 @@ void BlockCgSolver::solve_alone(int k, const CgProgress &progress, SourcesReport
         device_.copy_on_device(x_[k].data, x.data(), x.bytes());
     report.flops += own.flops;
     report.bytes += own.bytes;
-    own.steps += before.steps, own.iterations += before.iterations;
+    own.steps += before.steps, own.iterations += before.iterations, own.restarts += before.restarts;
     own.steps_in_precise += before.steps_in_precise, own.steps_in_half += before.steps_in_half;
     own.reliable_updates += before.reliable_updates;
 }

@@ -125,8 +125,7 @@ double CgSolver::read(const double *device_value) const {
     return value;
 }
 
-// Computes the norm of the source and the unit of the sloppy system: a power of two that makes its vectors of order 1.
-// Returns false if the source is zero.
+// Computes the norm of the source. Returns false if the source is zero.
 bool CgSolver::load_source(CgReport &report) {
     norm_squared(device_, b_, sums_.data());
     source_rr_ = read(sums_.data());
@@ -135,7 +134,6 @@ bool CgSolver::load_source(CgReport &report) {
     if (source_rr_ == 0)
         return false;
     report.source_norm = std::sqrt(source_rr_);
-    scale_ = unit_of(source_rr_, full_.A->geometry().global_volume() / 2);
     if (precise_b_)
         convert_spinor(device_, b_, precise_b_, 1, nullptr);
     return true;
@@ -217,7 +215,7 @@ CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
     double residual = 0;
     loop.run([&]() -> ChunkLoop::Look {
         const CgState &seen = *loop.seen<CgState>(0);
-        residual = std::sqrt(seen.rr) * scale_ / report.source_norm;
+        residual = std::sqrt(seen.rr) * unit_.scale / report.source_norm;
         if (progress)
             progress(report.steps + seen.iterations, residual);
         return {seen.stop != CgStop::running, seen.iterations};
@@ -233,7 +231,7 @@ CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
     if (last_.stop == CgStop::nan_or_inf || last_.stop == CgStop::not_positive) {
         const bool nan = last_.stop == CgStop::nan_or_inf;
         report.status = nan ? Status::nan_or_inf : Status::not_positive;
-        report.message = format("%s at step %d; the solution returned is that of the last residual evaluation",
+        report.message = format("%s at step %d: there is no solution",
                                 nan ? "NaN or infinity"
                                 : sloppy_->A->sign() > 0
                                     ? "<p, A p> = 0 (a zero mode)"
@@ -249,7 +247,8 @@ CgStop CgSolver::iterate(const CgProgress &progress, CgReport &report) {
 
 // In the units of the sloppy system.
 double CgSolver::target_rr() const {
-    return limits_.tolerance > 0 ? limits_.tolerance * limits_.tolerance * source_rr_ / (scale_ * scale_) : INFINITY;
+    return limits_.tolerance > 0 ? limits_.tolerance * limits_.tolerance * source_rr_ / (unit_.scale * unit_.scale)
+                                 : INFINITY;
 }
 
 int CgSolver::steps_left(const CgReport &report) const {
@@ -263,7 +262,7 @@ CgState CgSolver::begin_state(int iteration_limit, double target) const {
     state.waits = device_.waits();
     state.shift = limits_.shift;
     state.sign = sloppy_->A->sign();
-    state.scale = scale_;
+    state.scale = unit_.scale;
     state.target_rr = target;
     state.relative_target = limits_.relative_tolerance;
     const double delta =
@@ -276,12 +275,13 @@ CgState CgSolver::begin_state(int iteration_limit, double target) const {
 // Starts from precise_->residual, which is also the first direction.
 void CgSolver::start(double target, const CgReport &report) {
     put(begin_state(steps_left(report), target));
-    convert_spinor(device_, precise_->residual, sloppy_->start(), 1 / scale_, nullptr);
+    convert_spinor(device_, precise_->residual, sloppy_->start(), 1 / unit_.scale, nullptr);
     cg_start(device_, sloppy_->start(), direction(), state_.data());
 }
 
-void CgSolver::start_afresh(CgReport &report) {
+void CgSolver::start_afresh(double rr, CgReport &report) {
     ++report.restarts;
+    unit_.choose(source_rr_, rr, full_.A->geometry().global_volume() / 2);
     below_ = prepare_descent() ? sloppy_ : nullptr;
     if (below_ == nullptr)
         return start(target_rr(), report);
@@ -295,7 +295,7 @@ void CgSolver::start_afresh(CgReport &report) {
 bool CgSolver::update_reliably(CgReport &report) {
     ++report.reliable_updates;
     put(begin_state(steps_left(report), target_rr()));
-    convert_spinor(device_, precise_->residual, sloppy_->fresh_residual, 1 / scale_, nullptr);
+    convert_spinor(device_, precise_->residual, sloppy_->fresh_residual, 1 / unit_.scale, nullptr);
     cg_reliable_update(device_, sloppy_->fresh_residual, sloppy_->before(last_.iterations), sloppy_->start(),
                        direction(), state_.data());
     CgState state;
@@ -350,25 +350,38 @@ bool CgSolver::go_down(CgStop stop, const CgReport &report) {
 
 // ---- a solve ------------------------------------------------------------------------------------------------------
 
-// Whether the solve ends after a true residual. The reason goes into the report.
+std::string why_it_ended_early(const CgReport &report, double tolerance, double relative_tolerance, Precision precise) {
+    std::string residual = format("%.1e of |source|", report.true_residual), asked = format("%.1e", tolerance);
+    if (relative_tolerance > 0) {
+        residual += format(", the relative one at %.1e", report.relative_residual);
+        asked += format(", relative %.1e", relative_tolerance);
+    }
+    if (report.status == Status::precision_floor)
+        return format(
+            "the true residual stays at %s: %s precision gives no more (tolerance %s). Ask for less, or for a "
+            "higher precision",
+            residual.c_str(), name(precise), asked.c_str());
+    if (report.broke_down)
+        return format("BiCGstab broke down again and again in %d iterations, with the true residual at %s (tolerance "
+                      "%s); the solution so far is returned. Take conjugate gradient",
+                      report.iterations, residual.c_str(), asked.c_str());
+    return format(
+        "%d iterations with %d restarts did not reach the tolerance %s; the solution so far is returned, with "
+        "the true residual at %s",
+        report.iterations, report.restarts, asked.c_str(), residual.c_str());
+}
+
+// Whether the solve ends after a true residual. The status goes into the report, and the message in finish().
 bool CgSolver::ended(const Residual &residual, CgStop stop, int without_gain, CgReport &report) const {
     const bool fresh = pure() || stop == CgStop::iteration_limit;
     if (accepted(residual))
         return true;
     if (without_gain >= ladder::patience) {
         report.status = Status::precision_floor;
-        report.message =
-            format("the true residual stays at %.1e of |source|: %s precision gives no more (tolerance %.1e, "
-                   "relative %.1e). Ask for less, or for a higher precision",
-                   std::sqrt(residual.rr / source_rr_), name(precise_->A->spec().spinor), limits_.tolerance,
-                   limits_.relative_tolerance);
         return true;
     }
     if ((fresh && report.restarts >= limits_.max_restarts) || report.iterations >= most_iterations()) {
         report.status = Status::not_converged;
-        report.message = format("%d iterations with %d restarts did not reach the tolerance %.1e (relative %.1e); the "
-                                "solution so far is returned",
-                                report.iterations, report.restarts, limits_.tolerance, limits_.relative_tolerance);
         return true;
     }
     return false;
@@ -397,10 +410,11 @@ void CgSolver::finish(CgReport &report, const Residual *last_full) {
     report.relative_residual = residual.relative;
     report.checked_links = residual.checked;
     const bool stopped_early = report.status == Status::not_converged || report.status == Status::precision_floor;
-    if (stopped_early && accepted(residual)) { // the precise level is coarser than double and did not see it
+    if (stopped_early && accepted(residual)) // the precise level is coarser than double and did not see it
         report.status = Status::ok;
-        report.message.clear();
-    }
+    else if (stopped_early)
+        report.message =
+            why_it_ended_early(report, limits_.tolerance, limits_.relative_tolerance, precise_->A->spec().spinor);
     count_work(report);
 }
 
@@ -439,8 +453,8 @@ CgReport CgSolver::solve(const CgLimits &limits, const CgProgress &progress) {
         best_rr = std::fmin(best_rr, residual.rr);
         if (report.status == Status::ok && !ended(residual, stop, without_gain, report)) {
             const bool fresh = pure() || stop == CgStop::iteration_limit;
-            if (fresh || !update_reliably(report))
-                start_afresh(report);
+            if (fresh || unit_.is_too_large(source_rr_, residual.rr) || !update_reliably(report))
+                start_afresh(residual.rr, report);
             stop = iterate(progress, report);
             if (below_ != nullptr && go_down(stop, report))
                 stop = iterate(progress, report);

@@ -11,6 +11,7 @@
 #pragma once
 #include "gpu_kernels/operators/normal_operator.h"
 #include "gpu_kernels/solver/chunk_loop.h"
+#include "gpu_kernels/solver/precision_ladder.h"
 #include <functional>
 #include <memory>
 
@@ -56,6 +57,7 @@ struct CgReport {
     double source_norm = 0;       // |b|
     double true_residual = 0;     // |b - A x| / |b| in double, from the links as handed over
     double relative_residual = 0; // MILC's relative residual of x, evaluated likewise
+    bool broke_down = false;      // not_converged because BiCGstab broke down
     bool checked_links = false;   // limits.checksums are those of the links that the true residual was computed with
     double recursion_residual = 0;
     double largest_jump = 0;     // of the residual at a reliable update, relative to the residual
@@ -63,6 +65,10 @@ struct CgReport {
     double flops = 0, bytes = 0; // of the whole solve, compulsory bytes
     std::string message;         // empty when all is well
 };
+
+// The message of a report with precision_floor or not_converged, with its residuals and the tolerances that the caller
+// knows. precise: the precision of the solution.
+std::string why_it_ended_early(const CgReport &, double tolerance, double relative_tolerance, Precision precise);
 
 // step and |r|/|b| of the recursion; called a few times a second at most from the host's loop.
 using CgProgress = std::function<void(int step, double relative_residual)>;
@@ -125,7 +131,7 @@ class CgSolver {
 
     // A solve is a row of stretches of iterations, with a true residual between them.
     void start(double target, const CgReport &report);
-    void start_afresh(CgReport &report);
+    void start_afresh(double rr, CgReport &report); // rr: |b - A x|^2
     bool update_reliably(CgReport &report);
     CgStop iterate(const CgProgress &progress, CgReport &report);
     bool go_down(CgStop stop, const CgReport &report);
@@ -169,7 +175,8 @@ class CgSolver {
     DeferredSums deferred_;
     CgLimits limits_{};
     CgState last_{}; // where the iteration ended
-    double source_rr_ = 0, scale_ = 1;
+    double source_rr_ = 0;
+    ladder::Unit unit_; // of the sloppy system
 };
 
 } // namespace milcgpu

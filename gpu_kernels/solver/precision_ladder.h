@@ -13,6 +13,7 @@
 // that updates cost steps in single precision, too (3800 steps against 2300 on such a lattice). Several masses always
 // do, because the residuals of the shifts must stay parallel.
 #pragma once
+#include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/operators/normal_operator.h"
 
 namespace milcgpu::ladder {
@@ -39,6 +40,26 @@ constexpr double jump_limit = 0.5;
 // |r|^2, and the true residual does not show it. (A residual that only rises for a while is normal for conjugate
 // gradient.)
 constexpr int patience = 3;
+
+// A guess may be so much larger than what the source asks for that the squares of its residual leave the range of
+// single precision (1e38) in units of the source. Above this ratio of |r|^2 the iteration starts in units of its
+// residual, and starts again in others when the residual has fallen as far. Below it a solve has the unit of its source
+// throughout.
+constexpr double reach_of_a_unit = 0x1p80;
+
+// The unit of an iteration's vectors, a power of two that makes them of order 1.
+struct Unit {
+    double scale = 1;
+    double rr = 0; // it is the unit of a vector with this |r|^2
+    void choose(double source_rr, double residual_rr, double sites) {
+        rr = residual_rr > reach_of_a_unit * source_rr ? residual_rr : source_rr;
+        scale = unit_of(rr, sites);
+    }
+    // Whether a residual of the source is so small that another unit is to be chosen.
+    bool is_too_large(double source_rr, double residual_rr) const {
+        return rr > source_rr && residual_rr * reach_of_a_unit < rr;
+    }
+};
 
 // The residual at which an iteration goes down, as a multiple of the (smallest) tolerance. Measured on quenched
 // lattices down to mass 0.002. One mass: 1e6 takes a few steps more than double precision, 1e7 up to 15 % more. Several

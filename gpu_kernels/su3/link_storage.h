@@ -80,7 +80,7 @@ MILCGPU_HD RawLink<p, reals> load_link(const unsigned char *block, size_t stride
 
 template <Precision p, int reals>
 MILCGPU_HD void store_link(unsigned char *block, size_t stride, size_t i, const RawLink<p, reals> &raw) {
-    store_element<raw.bytes, 16>(block, stride, i, raw.w);
+    store_element<RawLink<p, reals>::bytes, 16>(block, stride, i, raw.w);
 }
 
 } // namespace milcgpu

@@ -1,6 +1,7 @@
 // Solves with MILC's clover matrix, D of Wilson fermions, contractions of Dirac fields.
 #include "gpu_kernels/wilson/wilson.h"
 #include "milc_glue/plugin/mending.h"
+#include "milc_glue/wilson.h"
 
 namespace milcgpu {
 
@@ -57,8 +58,8 @@ milcgpu_solve_spec solve_of(const Plugin &p, const Policy &policy, const milcgpu
     milcgpu_solve_spec how{};
     how.struct_size = sizeof how;
     how.parity = MILCGPU_EVEN;
-    how.tolerance = std::fmax(call.tolerance, 0.0);
-    how.relative_tolerance = std::fmax(call.relative_tolerance, 0.0);
+    how.tolerance = call.tolerance;
+    how.relative_tolerance = call.relative_tolerance;
     how.max_iterations = call.max_iterations;
     how.max_restarts = call.max_restarts;
     how.precise.precision = policy.precise;
@@ -74,16 +75,19 @@ HostRecords records_of(const Plugin &p, const milcgpu_field &links) {
 
 } // namespace
 
-double milcgpu::clover_residual(Plugin &p, const milcgpu_plugin_clover_call &call, const milcgpu_field &solution) {
+TrueResiduals milcgpu::clover_residuals(Plugin &p, const milcgpu_plugin_clover_call &call,
+                                        const milcgpu_field &solution) {
     milcgpu_wilson *handle = nullptr;
     uint64_t moved = 0;
     const milcgpu_wilson_spec matrix = matrix_of(call);
-    double residual = NAN;
-    if (p.agreed(p.wilson->ready(records_of(p, call.links), handle, moved)) != MILCGPU_OK ||
-        p.agreed(milcgpu_wilson_residual(handle, &matrix, MILCGPU_EVEN, &call.source, &solution, &residual)) !=
-            MILCGPU_OK)
+    TrueResiduals of;
+    milcgpu_status status = p.agreed(p.wilson->ready(records_of(p, call.links), handle, moved));
+    if (status == MILCGPU_OK)
+        status = p.agreed(
+            true_residuals(handle, &matrix, MILCGPU_EVEN, &call.source, &solution, &of.residual, &of.relative));
+    if (status != MILCGPU_OK && status != MILCGPU_NAN_OR_INF)
         throw Error(Status::device_lost, reason());
-    return residual;
+    return of;
 }
 
 extern "C" {
@@ -93,6 +97,8 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[MILCGPU_CLOVER_SOLVE];
         const Stopwatch watch(account.seconds);
+        if (!(call->tolerance > 0) && !(call->relative_tolerance > 0))
+            return false;
         const milcgpu_wilson_spec matrix = matrix_of(*call);
         Mending mending(p, MILCGPU_CLOVER_SOLVE, call->mixed);
         int iterations = 0;

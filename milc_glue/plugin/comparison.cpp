@@ -1,4 +1,6 @@
 // MILCGPU_COMPARE: MILC's results beside the library's.
+#include "milc_glue/context.h"
+#include "milc_glue/fat_links.h"
 #include "milc_glue/plugin/state.h"
 #include <algorithm>
 #include <cmath>
@@ -8,8 +10,9 @@ using namespace milcgpu;
 namespace {
 
 struct SolutionsCompared {
-    double gpu_residual, cpu_residual, relative_difference;
-    double worst; // relative to what is allowed
+    TrueResiduals gpu{0, 0}, cpu{0, 0};
+    double relative_difference = 0;
+    double worst = 0; // relative to what is allowed
 };
 
 // Says and keeps one comparison. worst: relative to what is allowed. True: within it.
@@ -42,46 +45,71 @@ Difference of_all_ranks(Plugin &p, const Difference &mine) {
     return {std::sqrt(squares[0]), std::sqrt(squares[1])};
 }
 
+// How far a residual is from what was asked for, in units of that; 0 where nothing was. A residual that is not above
+// MILC's will do (single precision cannot reach every tolerance), and a solution that is rounded to MILC's single
+// precision has a residual of up to 2e-7 more, in quadrature.
+double from_asked(const Plugin &p, double tolerance, double ours, double theirs) {
+    return tolerance > 0 ? ours / std::max(std::hypot(tolerance, p.in_double() ? 0 : 2e-7), 1.1 * theirs) : 0;
+}
+// The same of both residuals that MILC tests.
+template <class Call>
+double from_asked(const Plugin &p, const Call &call, const TrueResiduals &ours, const TrueResiduals &theirs) {
+    return worse_error(from_asked(p, call.tolerance, ours.residual, theirs.residual),
+                       from_asked(p, call.relative_tolerance, ours.relative, theirs.relative));
+}
+bool is_as_asked(const milcgpu_plugin_solve_call &call, const TrueResiduals &of) {
+    return !(call.tolerance > 0 && !(of.residual <= call.tolerance)) &&
+           !(call.relative_tolerance > 0 && !(of.relative <= call.relative_tolerance));
+}
+
+// For a line; empty where MILC's relative residual was not asked for.
+std::string relative_residuals(double tolerance, const TrueResiduals &gpu, const TrueResiduals &cpu) {
+    return tolerance > 0 ? format(", relative residual CPU %.3e GPU %.3e", cpu.relative, gpu.relative) : std::string();
+}
+
 // What two solutions may differ by: |x - y| <= |A^-1| (|r_x| + |r_y|), and |A^-1| <= 1 / (4 m^2). And the GPU's
-// residual must be what was asked for, or not above the CPU's (single precision cannot reach every tolerance). A
-// solution that is rounded to MILC's single precision has a residual of up to 2e-7 more, in quadrature.
-// Throws where the residuals could not be computed.
+// residuals must be what was asked for. Throws where residuals could not be computed.
 SolutionsCompared compared(Plugin &p, const milcgpu_plugin_solve_call &call, const milcgpu_field &gpu,
                            const milcgpu_field &cpu) {
-    SolutionsCompared s{NAN, NAN, NAN, NAN};
-    const LinkSet *links = p.context != nullptr ? p.links_for(call.fat, call.lng) : nullptr;
+    SolutionsCompared s;
+    const LinkSet *links = p.context != nullptr ? p.links_for(call.routine, call.fat, call.lng) : nullptr;
     if (links == nullptr)
         throw Error(Status::device_lost, "there are no links on the device to compute residuals with");
-    for (const auto &[field, residual] : {std::pair(&gpu, &s.gpu_residual), std::pair(&cpu, &s.cpu_residual)})
-        if (p.agreed(milcgpu_residual(p.context, links->handle, call.parity, call.mass, &call.source, field,
-                                      residual)) != MILCGPU_OK)
+    for (const auto &[field, of] : {std::pair(&gpu, &s.gpu), std::pair(&cpu, &s.cpu)}) {
+        *of = {}; // stays NaN where the solution has NaN
+        const milcgpu_status status =
+            p.agreed(true_residuals(p.context, links->handle, call.parity, call.mass, &call.source, field,
+                                    &of->residual, call.relative_tolerance > 0 ? &of->relative : nullptr));
+        if (status != MILCGPU_OK && status != MILCGPU_NAN_OR_INF)
             throw Error(Status::device_lost, reason());
+    }
     const HostRecords b = p.parity_of(call.source, call.parity);
     const Difference d =
         of_all_ranks(p, difference_of(p.parity_of(gpu, call.parity), p.parity_of(cpu, call.parity), p.in_double()));
     const double source = of_all_ranks(p, difference_of(b, b, p.in_double())).size;
     s.relative_difference = d.difference == 0 ? 0 : d.difference / d.size;
-    const double allowed = 1.01 * (s.gpu_residual + s.cpu_residual) * source / (4 * call.mass * call.mass);
-    const double asked = std::hypot(call.tolerance, p.in_double() ? 0 : 2e-7);
-    const double reached = call.tolerance > 0 ? s.gpu_residual / std::max(asked, 1.1 * s.cpu_residual) : 0;
-    s.worst = std::max(d.difference == 0 ? 0 : d.difference / allowed, reached);
+    const double allowed = 1.01 * (s.gpu.residual + s.cpu.residual) * source / (4 * call.mass * call.mass);
+    s.worst = worse_error(d.difference == 0 ? 0 : d.difference / allowed, from_asked(p, call, s.gpu, s.cpu));
     return s;
 }
 
-// The larger of each number; NaN stays.
-SolutionsCompared worse(const SolutionsCompared &all, const SolutionsCompared &one) {
-    const auto larger = [](double a, double b) { return a > b ? a : b; };
-    return {larger(all.gpu_residual, one.gpu_residual), larger(all.cpu_residual, one.cpu_residual),
-            larger(all.relative_difference, one.relative_difference), larger(all.worst, one.worst)};
+// The worse of each number.
+TrueResiduals worst_of(const TrueResiduals &all, const TrueResiduals &one) {
+    return {worse_error(all.residual, one.residual), worse_error(all.relative, one.relative)};
+}
+SolutionsCompared worst_of(const SolutionsCompared &all, const SolutionsCompared &one) {
+    return {worst_of(all.gpu, one.gpu), worst_of(all.cpu, one.cpu),
+            worse_error(all.relative_difference, one.relative_difference), worse_error(all.worst, one.worst)};
 }
 
 // At the iteration limit residuals would allow for anything: there the solve must have ended at MILC's step, and, in
 // MILC's own precision, with MILC's solution (measured: 1e-14 in double). A solve in single precision that ends before
-// the limit, because it gets no further, is left to its residual. Returns what is beyond tolerance, as `worst`.
-double at_limit(const Plugin &p, const SolutionsCompared &s, double tolerance, int limit, int iterations,
-                int cpu_iterations) {
+// the limit, because it gets no further, is left to its residual, and so are several sources in one call: they may
+// share a Krylov space, and then have come further than MILC. Returns what is beyond tolerance, as `worst`.
+double at_limit(const Plugin &p, const SolutionsCompared &s, const milcgpu_plugin_solve_call &call, int sources,
+                int limit, int iterations, int cpu_iterations) {
     const bool limited = iterations >= limit || (cpu_iterations >= limit && p.in_double());
-    if (!limited || (s.gpu_residual <= tolerance && s.cpu_residual <= tolerance))
+    if (!limited || sources > 1 || (is_as_asked(call, s.gpu) && is_as_asked(call, s.cpu)))
         return 0;
     if (iterations != cpu_iterations)
         return INFINITY;
@@ -101,43 +129,57 @@ HostRecords records_of(const Plugin &p, const void *field, int reals) { // on al
 }
 HostRecords quark_records(const Plugin &p, const void *field) { return records_of(p, field, 6); }
 
+double links_allowed(const Plugin &p) { return p.in_double() ? 1e-12 : 2e-5; }
+
+// Of n fields of links; pairs with a nullptr are left out.
+double worst_of_links(Plugin &p, int n, void *const *gpu, void *const *cpu) {
+    double worst = 0;
+    for (int k = 0; k < n; ++k)
+        if (gpu[k] != nullptr && cpu[k] != nullptr)
+            worst = worse_error(worst,
+                                worst_link_difference(gpu[k], cpu[k], 4 * static_cast<size_t>(p.sites), p.in_double()));
+    return p.agreed.worst(worst);
+}
+
 const char *parity_name(int parity) { return parity == MILCGPU_EVEN ? "EVEN" : "ODD"; }
 
 } // namespace
 
 extern "C" {
 
-int milcgpu_plugin_compare_solve(const milcgpu_plugin_solve_call *call, int iterations, double seconds,
+int milcgpu_plugin_compare_solve(const milcgpu_plugin_solve_call *call, int sources, int iterations, double seconds,
                                  milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds) {
     return compared_by(call->routine, [&] {
         Plugin &p = plugin();
         SolutionsCompared s = compared(p, *call, call->solution, cpu_solution);
-        s.worst = std::max(s.worst, at_limit(p, s, call->tolerance, call->max_iterations * call->max_restarts,
-                                             iterations, cpu_iterations));
+        s.worst = worse_error(s.worst, at_limit(p, s, *call, sources, call->max_iterations * call->max_restarts,
+                                                iterations, cpu_iterations));
         return line(p, call->routine,
-                    format("%s m %.6g: iterations CPU %d GPU %d, true residual CPU %.3e GPU %.3e, difference %.2e",
-                           parity_name(call->parity), call->mass, cpu_iterations, iterations, s.cpu_residual,
-                           s.gpu_residual, s.relative_difference),
+                    format("%s m %.6g: iterations CPU %d GPU %d, true residual CPU %.3e GPU %.3e%s, difference %.2e",
+                           parity_name(call->parity), call->mass, cpu_iterations, iterations, s.cpu.residual,
+                           s.gpu.residual, relative_residuals(call->relative_tolerance, s.gpu, s.cpu).c_str(),
+                           s.relative_difference),
                     s.worst, seconds, cpu_seconds);
     });
 }
 
-int milcgpu_plugin_compare_invert(const milcgpu_plugin_solve_call *call, int iterations, double seconds,
+int milcgpu_plugin_compare_invert(const milcgpu_plugin_solve_call *call, int sources, int iterations, double seconds,
                                   milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds) {
     return compared_by(call->routine, [&] {
         Plugin &p = plugin();
-        SolutionsCompared all{0, 0, 0, 0};
+        SolutionsCompared all;
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
             milcgpu_plugin_solve_call one = *call;
             one.parity = parity;
-            all = worse(all, compared(p, one, call->solution, cpu_solution));
+            all = worst_of(all, compared(p, one, call->solution, cpu_solution));
         }
-        all.worst = std::max(all.worst, at_limit(p, all, call->tolerance, call->max_iterations * call->max_restarts,
-                                                 iterations, cpu_iterations));
+        all.worst = worse_error(all.worst, at_limit(p, all, *call, sources, call->max_iterations * call->max_restarts,
+                                                    iterations, cpu_iterations));
         return line(p, call->routine,
-                    format("m %.6g: iterations CPU %d GPU %d, worst true residual CPU %.3e GPU %.3e, worst difference "
-                           "%.2e",
-                           call->mass, cpu_iterations, iterations, all.cpu_residual, all.gpu_residual,
+                    format("m %.6g: iterations CPU %d GPU %d, worst true residual CPU %.3e GPU %.3e%s, worst "
+                           "difference %.2e",
+                           call->mass, cpu_iterations, iterations, all.cpu.residual, all.gpu.residual,
+                           relative_residuals(call->relative_tolerance, all.gpu, all.cpu).c_str(),
                            all.relative_difference),
                     all.worst, seconds, cpu_seconds);
     });
@@ -147,15 +189,16 @@ int milcgpu_plugin_compare_clover(const milcgpu_plugin_clover_call *call, int it
                                   milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds) {
     return compared_by(MILCGPU_CLOVER_SOLVE, [&] {
         Plugin &p = plugin();
-        const double ours = clover_residual(p, *call, call->solution), theirs = clover_residual(p, *call, cpu_solution);
+        const TrueResiduals ours = clover_residuals(p, *call, call->solution),
+                            theirs = clover_residuals(p, *call, cpu_solution);
         const Difference d = of_all_ranks(p, difference_of(records_of(p, call->solution.data, 24),
                                                            records_of(p, cpu_solution.data, 24), p.in_double()));
-        const double asked = std::hypot(call->tolerance, p.in_double() ? 0 : 2e-7);
         return line(p, MILCGPU_CLOVER_SOLVE,
-                    format("kappa %.6g: iterations CPU %d GPU %d, true residual CPU %.3e GPU %.3e, difference %.2e",
-                           call->kappa, cpu_iterations, iterations, theirs, ours,
+                    format("kappa %.6g: iterations CPU %d GPU %d, true residual CPU %.3e GPU %.3e%s, difference %.2e",
+                           call->kappa, cpu_iterations, iterations, theirs.residual, ours.residual,
+                           relative_residuals(call->relative_tolerance, ours, theirs).c_str(),
                            d.difference == 0 ? 0 : d.difference / d.size),
-                    ours / std::max(asked, 1.1 * theirs), seconds, cpu_seconds);
+                    from_asked(p, *call, ours, theirs), seconds, cpu_seconds);
     });
 }
 
@@ -168,20 +211,21 @@ int milcgpu_plugin_compare_multi_mass(const milcgpu_plugin_multi_mass_call *call
         one.fat = call->fat, one.lng = call->lng;
         one.parity = call->parity;
         one.source = call->source;
-        SolutionsCompared all{0, 0, 0, 0};
+        SolutionsCompared all;
         for (int i = 0; i < call->n_shifts; ++i) {
             one.mass = 0.5 * std::sqrt(call->offsets[i]);
             one.tolerance = call->tolerances[i];
             one.relative_tolerance = call->relative_tolerances[i];
-            all = worse(all, compared(p, one, call->solutions[i], cpu_solutions[i]));
+            all = worst_of(all, compared(p, one, call->solutions[i], cpu_solutions[i]));
         }
-        all.worst = std::max(all.worst, at_limit(p, all, call->tolerances[0], call->max_iterations + 1, iterations,
-                                                 cpu_iterations)); // MILC counts from 1
+        all.worst = worse_error(all.worst, at_limit(p, all, one, 1, call->max_iterations + 1, iterations,
+                                                    cpu_iterations)); // MILC counts from 1
         return line(p, MILCGPU_KS_MULTICG,
-                    format("%s, %d masses: iterations CPU %d GPU %d, worst true residual CPU %.3e GPU %.3e, worst "
+                    format("%s, %d masses: iterations CPU %d GPU %d, worst true residual CPU %.3e GPU %.3e%s, worst "
                            "difference %.2e",
-                           parity_name(call->parity), call->n_shifts, cpu_iterations, iterations, all.cpu_residual,
-                           all.gpu_residual, all.relative_difference),
+                           parity_name(call->parity), call->n_shifts, cpu_iterations, iterations, all.cpu.residual,
+                           all.gpu.residual, relative_residuals(one.relative_tolerance, all.gpu, all.cpu).c_str(),
+                           all.relative_difference),
                     all.worst, seconds, cpu_seconds);
     });
 }
@@ -190,13 +234,21 @@ int milcgpu_plugin_compare_links(milcgpu_routine routine, int n, void *const *gp
                                  double cpu_seconds) {
     return compared_by(routine, [&] {
         Plugin &p = plugin();
-        double worst = 0;
-        for (int k = 0; k < n; ++k)
-            if (gpu[k] != nullptr && cpu[k] != nullptr)
-                worst = std::max(
-                    worst, worst_link_difference(gpu[k], cpu[k], 4 * static_cast<size_t>(p.sites), p.in_double()));
-        return field_line(p, routine, "worst link", p.agreed.worst(worst), p.in_double() ? 1e-12 : 2e-5, seconds,
+        return field_line(p, routine, "worst link", worst_of_links(p, n, gpu, cpu), links_allowed(p), seconds,
                           cpu_seconds);
+    });
+}
+
+int milcgpu_plugin_compare_hisq_links(int n, void *const *gpu, void *const *cpu, const void *v,
+                                      const milcgpu_fatlink_spec *spec, double seconds, double cpu_seconds) {
+    return compared_by(MILCGPU_HISQ_LINKS, [&] {
+        Plugin &p = plugin();
+        const double ratio = p.agreed.worst(
+            worst_eigenvalue_ratio(v, 4 * static_cast<size_t>(p.sites), p.in_double(), unitarize_spec(*spec)));
+        constexpr double rounding = 4 * 2.2e-16; // of MILC's unitarization, per ratio (measured: a quarter)
+        return field_line(p, MILCGPU_HISQ_LINKS,
+                          format("worst link (eigenvalues of V^dag V: largest to smallest %.2g)", ratio).c_str(),
+                          worst_of_links(p, n, gpu, cpu), links_allowed(p) + rounding * ratio, seconds, cpu_seconds);
     });
 }
 
@@ -264,7 +316,7 @@ int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, cons
 
 // MILC adds in its own precision.
 int milcgpu_plugin_compare_correlators(milcgpu_routine routine, int reals, int n, const double *gpu, const double *cpu,
-                                       const void *src1, const void *src2, double factor, double seconds,
+                                       const void *src1, const void *src2, double factor, int repeats, double seconds,
                                        double cpu_seconds) {
     return compared_by(routine, [&] {
         Plugin &p = plugin();
@@ -274,12 +326,16 @@ int milcgpu_plugin_compare_correlators(milcgpu_routine routine, int reals, int n
         };
         const double size = factor * size_of(src1) * size_of(src2);
         double difference = 0;
-        for (int k = 0; k < n; ++k) {
-            const double apart = std::hypot(gpu[2 * k] - cpu[2 * k], gpu[2 * k + 1] - cpu[2 * k + 1]);
-            difference = apart <= difference ? difference : apart; // NaN stays
-        }
+        for (int k = 0; k < n; ++k)
+            difference = worse_error(difference, std::hypot(gpu[2 * k] - cpu[2 * k], gpu[2 * k + 1] - cpu[2 * k + 1]));
         difference = p.agreed.worst(difference);
-        return field_line(p, routine, "correlators", difference == 0 ? 0 : difference / size,
+        const std::string what =
+            repeats == 1 ? "correlators"
+                         : format("correlators (up to %d of this pair have one operator and momentum: MILC adds each "
+                                  "into all of them, and its correlators are so many times too large; the GPU's are "
+                                  "right, and were multiplied for this comparison)",
+                                  repeats);
+        return field_line(p, routine, what.c_str(), difference == 0 ? 0 : difference / size,
                           p.in_double() ? 1e-13 : 1e-4, seconds, cpu_seconds);
     });
 }

@@ -2,6 +2,7 @@
 // for the call alone. Flows with adaptive steps are in double: rounding in single changes each step a little, and what
 // is left for the last one much more.
 #include "gpu_kernels/gauge/gauge_fix.h"
+#include "gpu_kernels/backend/host_threads.h"
 #include "gpu_kernels/gauge/flow_integrators.h"
 #include "milc_glue/plugin/state.h"
 #include <algorithm>
@@ -29,7 +30,7 @@ milcgpu_status load(Plugin &p, milcgpu_gauge *gauge, bool widened, const milcgpu
     if (p.agreed(wide == nullptr))
         return MILCGPU_NO_MEMORY;
     const size_t pitch = pitch_of(p, from);
-#pragma omp parallel for
+#pragma omp parallel for if (p.sites >= few_sites)
     for (int i = 0; i < p.sites; ++i) {
         const float *site = reinterpret_cast<const float *>(static_cast<const unsigned char *>(from.data) + i * pitch);
         std::copy(site, site + 72, &wide[size_t(72) * i]);
@@ -48,7 +49,7 @@ milcgpu_status save_as_a_whole(Plugin &p, milcgpu_gauge *gauge, bool widened, co
     const milcgpu_status status = p.agreed(milcgpu_gauge_save(gauge, &compact));
     const size_t pitch = pitch_of(p, to);
     if (status == MILCGPU_OK)
-#pragma omp parallel for
+#pragma omp parallel for if (p.sites >= few_sites)
         for (int i = 0; i < p.sites; ++i) {
             unsigned char *const site = static_cast<unsigned char *>(to.data) + i * pitch;
             const unsigned char *const link = made.get() + i * bytes;

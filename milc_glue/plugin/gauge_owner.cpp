@@ -56,11 +56,13 @@ milcgpu_status GaugeOwner::on_device(const milcgpu_plugin_lattice &lattice, int 
     for (const int one : members) {
         if ((looked_at & ~same & one) == 0) // on no rank has MILC written
             continue;
+        if (member(one).newer == Newer::neither)
+            member(one).version = ++versions_;
         member(one).newer = Newer::host;
         const milcgpu_status loaded = agreed_(load(one));
         if (loaded != MILCGPU_OK)
             return loaded;
-        member(one) = {Newer::neither, hash[one == MILCGPU_MOMENTA]};
+        equal_now(one, hash[one == MILCGPU_MOMENTA]);
         moved += records(one).count * records(one).bytes;
     }
     return MILCGPU_OK;
@@ -70,6 +72,7 @@ void GaugeOwner::device_wrote(int what, bool poison) {
     for (const int one : members)
         if ((what & one) != 0) {
             member(one).newer = Newer::device;
+            member(one).version = ++versions_;
             if (!poison)
                 continue;
             const HostRecords r = records(one);
@@ -81,8 +84,10 @@ void GaugeOwner::device_wrote(int what, bool poison) {
 
 void GaugeOwner::host_wrote(int what) {
     for (const int one : members)
-        if ((what & one) != 0)
+        if ((what & one) != 0) {
             member(one).newer = Newer::host;
+            member(one).version = ++versions_;
+        }
 }
 
 void GaugeOwner::load_again() {
@@ -132,7 +137,7 @@ void GaugeOwner::over_host(int what) {
             throw Error(static_cast<Status>(saved),
                         format("the newest of %s are on the GPU and %s: %s", name_of(one),
                                saved == MILCGPU_DEVICE_LOST ? "lost" : "could not be copied", reason().c_str()));
-        member(one) = {Newer::neither, hash_records(records(one))};
+        equal_now(one, hash_records(records(one)));
     }
 }
 

@@ -31,6 +31,11 @@ class GaugeOwner {
     void load_again();                        // what both sides have: the device's copy is not to be trusted
     int newer_on_device(int what) const;      // of these
     bool has_links(const void *packed) const; // the device has these, by their hash
+    unsigned long links_version() const { return links_.version; }
+    // Whether the links have been written since they had this version, as far as that was announced or seen. A version of
+    // another owner: no.
+    bool links_changed(unsigned long since) const { return since >= born_ && since != links_.version; }
+    milcgpu_status save_links(void *packed) const { return agreed_(save(MILCGPU_LINKS, {packed, real_, 0})); }
 
     // The host has what the device has. Throws Error where that cannot be had any more: the device is lost, or MILC
     // wrote meanwhile, so that neither copy is right; what is lost on one rank is lost on all. who: the routine of
@@ -49,6 +54,7 @@ class GaugeOwner {
     struct Member {
         Newer newer = Newer::host;
         uint64_t hash = 0; // of the host's field, when both were equal
+        unsigned long version = ++versions_;
     };
     struct Copies {
         long count = 0;
@@ -56,11 +62,17 @@ class GaugeOwner {
     };
     Member &member(int one) { return one == MILCGPU_LINKS ? links_ : momenta_; }
     const Member &member(int one) const { return one == MILCGPU_LINKS ? links_ : momenta_; }
+    void equal_now(int one, uint64_t hash) {
+        member(one).newer = Newer::neither;
+        member(one).hash = hash;
+    }
     HostRecords records(int one) const;
     const milcgpu_field &field(int one) const { return one == MILCGPU_LINKS ? lattice_.links : lattice_.momenta; }
     milcgpu_status load(int one) const;
     milcgpu_status save(int one, const milcgpu_field &to) const;
 
+    static inline unsigned long versions_ = 0;
+    const unsigned long born_ = versions_ + 1;
     Agreement &agreed_;
     milcgpu_context *context_;
     int real_, sites_;

@@ -23,7 +23,7 @@ class Inversion {
         : p_(p), account_(account), call_(call), sources_(call.n), normals_(call.n), solutions_(call.n) {}
 
     Outcome run(milcgpu_solve_report *even, milcgpu_solve_report *odd) {
-        const LinkSet *links = p_.links_for(call_.solve.fat, call_.solve.lng);
+        const LinkSet *links = p_.links_for(call_.solve.routine, call_.solve.fat, call_.solve.lng);
         if (links == nullptr)
             return Outcome::failed;
         made_of_ = links->content();
@@ -38,7 +38,7 @@ class Inversion {
         Outcome outcome = solve(MILCGPU_EVEN, even);
         if (outcome != Outcome::done)
             return outcome;
-        const auto head = p_.links_at_head(call_.solve.fat, call_.solve.lng, &made_of_);
+        const auto head = p_.links_at_head(call_.solve.routine, call_.solve.fat, call_.solve.lng, &made_of_);
         links = head.set;
         if (links == nullptr)
             return Outcome::failed;
@@ -172,8 +172,8 @@ int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgp
         RoutineAccount &account = p.ledger[MILCGPU_MAT_INVERT];
         const Stopwatch watch(account.seconds);
         const int index = p.vectors.find(x.data);
-        const auto head =
-            p.links_at_head(fat, lng, nullptr, p.vectors.active() && index >= 0 && p.vectors.holds(index, both));
+        const auto head = p.links_at_head(MILCGPU_MAT_INVERT, fat, lng, nullptr,
+                                          p.vectors.active() && index >= 0 && p.vectors.holds(index, both));
         const bool resident = head.also;
         if (!resident)
             p.vectors.to_host(x.data);

@@ -57,12 +57,20 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
             p.report_failure(routine, status);
             return false;
         }
+        if (p.quarks->stay()) // a part of the links is enough to know another lattice
+            p.quarks->links_made(2 * routine + (spec->hisq != 0),
+                                 gauge != nullptr ? hash_part(p.link_records(gauge), 0) : p.gauge->links_version());
         ++account.calls;
         account.flops += report->flops;
         account.to_device += report->bytes_to_device;
         account.to_host += report->bytes_to_host;
         return true;
     });
+}
+
+void milcgpu_plugin_forget_alone(void) {
+    if (plugin().links != nullptr)
+        plugin().links->forget_alone();
 }
 
 void milcgpu_plugin_back_links(const void *links, int hops, void *back) {

@@ -1,5 +1,6 @@
 // Shifts, spin-taste operators, smearing and contractions of MILC's fields.
 #include "gpu_kernels/mesons/mesons.h"
+#include "milc_glue/context.h"
 #include "milc_glue/plugin/state.h"
 
 using namespace milcgpu;
@@ -182,6 +183,15 @@ int milcgpu_plugin_shift(const void *links, int dir, int way, milcgpu_field from
 int milcgpu_plugin_gauss_smear(const void *links, double width, int steps, int slice, milcgpu_field quark) {
     const double flops = steps * neighbours_flops(3, true) * part_of_lattice(slice);
     return measured(MILCGPU_GAUSS_SMEAR, links, nullptr, {}, flops, [&](auto *handle, auto &) {
+        const double a = width * width / (16.0 * steps); // MILC multiplies by it and divides by it, in its precision
+        if (!(plugin().in_double() ? 1 / a < INFINITY : 1 / static_cast<float>(a) < INFINITY)) {
+            set_last_error("milcgpu_plugin_gauss_smear",
+                           format("the width of smearing (r0) is %g: MILC divides by its square, which makes the field "
+                                  "NaN. Take a larger one, or no smearing",
+                                  width)
+                               .c_str());
+            return MILCGPU_BAD_ARGUMENT;
+        }
         return changing(MILCGPU_GAUSS_SMEAR, quark, [&](const milcgpu_quarks &quarks) {
             return milcgpu_gauss_smear(handle, 2, width, steps, slice, 1, &quarks);
         });

@@ -22,10 +22,11 @@ class Mending {
     Mending(Plugin &plugin, milcgpu_routine routine, int mixed)
         : p_(plugin), routine_(routine), ladder_(plugin.agreed, policy_for(plugin, mixed), plugin.in_double()) {}
     const Policy &policy() const { return ladder_.policy(); }
-    // Whether a solve that ended so is done.
+    // Whether a solve that ended so is done. PRECISION_FLOOR is, if MILC's fields are single: MILC's own routine would
+    // end there, too. In double it never is.
     bool is_answer(int status) const {
         return status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED ||
-               (status == MILCGPU_PRECISION_FLOOR && floor_is_done(policy(), p_.in_double()));
+               (status == MILCGPU_PRECISION_FLOOR && !p_.in_double());
     }
     // After a status that is no answer. True: said, and to be tried again, with policy(); drop_links() has made sure
     // that links are loaded again where they were not what they should be. False: milcgpu_last_error() has what to say.
@@ -43,8 +44,9 @@ class Mending {
             return false;
         // Where MILC asks for more than its single precision has, every solve comes here: one line is enough.
         const bool again = status == MILCGPU_PRECISION_FLOOR && std::exchange(p_.floor_was_said, true);
-        p_.say(again ? 2 : 0,
-               format("%s: %s. Trying %s precision", routine_name(routine_), why.c_str(), policy().name));
+        const std::string text =
+            format("%s: %s. Trying %s precision", routine_name(routine_), why.c_str(), policy().name);
+        again ? p_.say(2, text) : p_.say_failure(routine_, text);
         ++p_.ledger[routine_].safer;
         return true;
     }

@@ -1,4 +1,5 @@
 // The routines of molecular dynamics.
+#include "gpu_kernels/backend/host_threads.h"
 #include "milc_glue/plugin/state.h"
 
 using namespace milcgpu;
@@ -55,7 +56,7 @@ template <class Real> void add_scaled(double constant, const HostRecords &from, 
     const auto at = [](const HostRecords &records, size_t k) {
         return static_cast<const unsigned char *>(records.data) + k * records.pitch;
     };
-#pragma omp parallel for
+#pragma omp parallel for if (to.count >= few_sites)
     for (size_t k = 0; k < to.count; ++k)
         for (int c = 0; c < 6; ++c)
             reinterpret_cast<Real *>(const_cast<unsigned char *>(at(to, k)))[c] +=
@@ -84,6 +85,29 @@ int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice) {
         if (!p.active() || p.agreed(p.gauge->on_device(*lattice, MILCGPU_LINKS, account.to_device)) != MILCGPU_OK)
             return false;
         ++account.calls;
+        return true;
+    });
+}
+
+unsigned long milcgpu_plugin_links_version(void) {
+    return plugin().gauge != nullptr ? plugin().gauge->links_version() : 0;
+}
+
+int milcgpu_plugin_links_changed(unsigned long since) {
+    return plugin().gauge != nullptr && plugin().gauge->links_changed(since);
+}
+
+int milcgpu_plugin_save_links(void *to) {
+    return done_by(MILCGPU_GATHER_LINKS, [&] {
+        Plugin &p = plugin();
+        RoutineAccount &account = p.ledger[MILCGPU_GATHER_LINKS];
+        const Stopwatch watch(account.seconds);
+        const milcgpu_status status = p.gauge->save_links(to);
+        if (status != MILCGPU_OK) {
+            p.report_failure(MILCGPU_GATHER_LINKS, status);
+            return false;
+        }
+        account.to_host += p.sites * p.bytes_of(72);
         return true;
     });
 }

@@ -31,10 +31,6 @@ const Policy *automatic_policy(bool gpu, bool in_double, int sites) {
     return policy_of(precise, sloppy);
 }
 
-bool floor_is_done(const Policy &policy, bool in_double) {
-    return !in_double || (policy.precise == MILCGPU_DOUBLE && policy.sloppy == MILCGPU_DOUBLE);
-}
-
 const Policy *Ladder::leaner(const std::function<size_t(const Policy &)> &bytes) const {
     size_t fewest = bytes(*policy_);
     const Policy *found = nullptr;

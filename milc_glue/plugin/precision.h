@@ -26,10 +26,6 @@ const Policy *policy_of(int precise, int sloppy);    // nullptr: none
 // The fastest for a lattice. in_double: MILC's fields are.
 const Policy *automatic_policy(bool gpu, bool in_double, int sites);
 
-// Whether a solve that ends with PRECISION_FLOOR in `policy` is done: MILC's own routine, in MILC's precision, would
-// end there, too.
-bool floor_is_done(const Policy &policy, bool in_double);
-
 // The precisions that one call goes through, each at most once.
 class Ladder {
   public:

@@ -68,6 +68,12 @@ void QuarkFields::keep(const std::shared_ptr<QuarkField> &field, uint64_t conten
     kept_.push_back({content, field, ++clock_});
 }
 
+void QuarkFields::links_made(int way, uint64_t content) {
+    const auto [at, first] = made_of_.try_emplace(way, content);
+    if (!first && std::exchange(at->second, content) != content)
+        drop_all();
+}
+
 bool QuarkFields::drop_oldest() {
     const auto oldest = std::min_element(kept_.begin(), kept_.end(), [](const Kept &a, const Kept &b) {
         const bool idle_a = a.field.use_count() == 1, idle_b = b.field.use_count() == 1;

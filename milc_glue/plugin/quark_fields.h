@@ -4,9 +4,12 @@
 //
 // Content is all of it, by a hash of every bit: MILC writes into fields, and frees them, without a word. At 24^3 x 32 a
 // field of 21 MB takes a core 1.1 ms to hash, and the bus 0.4 ms: it pays with several cores.
+//
+// A field belongs to the lattice that it was used with. All go when links are made of another gauge field.
 #pragma once
 #include "milc_glue/host_fields.h"
 #include "milc_glue/milcgpu_md.h"
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -50,6 +53,9 @@ class QuarkFields {
     // The one that was used longest ago, of those that no call works with. False: there is none.
     bool drop_oldest();
     void drop_all() { kept_.clear(); }
+    // Links are made by this way (a number) of a gauge field with this content: where it was another one the last time,
+    // the lattice has changed, and its fields are dropped.
+    void links_made(int way, uint64_t content);
     size_t count() const { return kept_.size(); }
 
   private:
@@ -66,6 +72,7 @@ class QuarkFields {
     bool stays_;
     size_t most_ = 0; // fields; 0: not known yet
     std::vector<Kept> kept_;
+    std::map<int, uint64_t> made_of_; // by the way
     std::vector<std::weak_ptr<QuarkField>> all_; // that are in use or kept
     long clock_ = 0;
 };

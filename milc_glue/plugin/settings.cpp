@@ -2,6 +2,8 @@
 #include "milc_glue/start_context.h"
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
+#include <unistd.h>
 
 namespace milcgpu {
 
@@ -53,6 +55,48 @@ const std::vector<Setting> &setting_table() {
         {"MILCGPU_EMULATE", "0 and letters of xyzt", "0", "for tests, on one rank: directions treated as cut",
          is_directions}};
     return table;
+}
+
+std::vector<std::string> known_names() {
+    std::vector<std::string> names{"MILCGPU_FLIPS", "MILCGPU_HOME", "MILCGPU_LIB", "MILCGPU_SAMPLES"};
+    for (const Setting &setting : setting_table())
+        names.push_back(setting.name);
+    return names;
+}
+
+namespace {
+
+// How many letters are put in, left out or changed (Levenshtein's distance).
+size_t distance(const std::string &from, const std::string &to) {
+    std::vector<size_t> row(to.size() + 1);
+    std::iota(row.begin(), row.end(), size_t{0});
+    for (size_t i = 0; i < from.size(); ++i) {
+        size_t diagonal = row[0]++;
+        for (size_t j = 0; j < to.size(); ++j) {
+            const size_t changed = diagonal + (from[i] != to[j]);
+            diagonal = row[j + 1];
+            row[j + 1] = std::min({changed, diagonal + 1, row[j] + 1});
+        }
+    }
+    return row.back();
+}
+
+} // namespace
+
+std::string unknown_names() {
+    const std::vector<std::string> known = known_names();
+    std::string text;
+    for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+        const std::string variable = *entry, name = variable.substr(0, variable.find('='));
+        if (name.rfind("MILCGPU_", 0) != 0 || std::find(known.begin(), known.end(), name) != known.end())
+            continue;
+        const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto &a, const auto &b) {
+            return distance(name, a) < distance(name, b);
+        });
+        text += format("%s%s is set, but there is no such setting; the nearest name is %s", text.empty() ? "" : ". ",
+                       name.c_str(), nearest->c_str());
+    }
+    return text;
 }
 
 namespace {

@@ -17,6 +17,14 @@ struct Setting {
 
 const std::vector<Setting> &setting_table();
 
+// Every name of the environment with a meaning: those of the table, and those that the library does not read: of make,
+// of the tests, of the environment module.
+std::vector<std::string> known_names();
+
+// What the environment sets under a name that begins with MILCGPU_ and is not known, a sentence for each name. Empty:
+// nothing.
+std::string unknown_names();
+
 class Settings {
   public:
     // From the environment; a variable that is empty counts as not set. Throws Error(bad_argument) with the variable,

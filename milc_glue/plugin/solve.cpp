@@ -129,7 +129,8 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
     while (p.context != nullptr) {
         LinkSet *links = std::exchange(given, nullptr);
         if (links == nullptr) {
-            const auto head = p.links_at_head(call.fat, call.lng, what.on_device ? &what.made_of : nullptr);
+            const auto head =
+                p.links_at_head(call.routine, call.fat, call.lng, what.on_device ? &what.made_of : nullptr);
             links = head.set;
             if (links == nullptr)
                 return Outcome::failed;
@@ -152,7 +153,6 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
                 return Outcome::from_start;
             continue; // the solutions so far are the guesses
         }
-        const bool floor = status == MILCGPU_PRECISION_FLOOR;
         const bool done = mending.is_answer(status);
         if (!done && what.on_device && status == MILCGPU_NO_MEMORY)
             return Outcome::out_of_memory;
@@ -166,7 +166,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
                 return Outcome::from_start;
             continue;
         }
-        if (!done && !floor) {
+        if (!done) {
             p.report_failure(call.routine, status);
             return Outcome::failed;
         }
@@ -189,7 +189,7 @@ int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_re
         if (p.context == nullptr || (!(call->tolerance > 0) && !(call->relative_tolerance > 0)))
             return false; // MILC then does one iteration's worth; nothing to gain
         const KnownSolution *const k = known_for(p, *call);
-        const auto head = p.links_at_head(call->fat, call->lng, k != nullptr ? &k->links : nullptr);
+        const auto head = p.links_at_head(call->routine, call->fat, call->lng, k != nullptr ? &k->links : nullptr);
         if (head.set == nullptr)
             return false;
         if (head.same_content) {
@@ -224,6 +224,10 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[MILCGPU_KS_MULTICG];
         const Stopwatch watch(account.seconds);
+        const auto is_asked = [](double tolerance) { return tolerance > 0; };
+        if (std::none_of(call->tolerances, call->tolerances + call->n_shifts, is_asked) &&
+            std::none_of(call->relative_tolerances, call->relative_tolerances + call->n_shifts, is_asked))
+            return false;
         p.known.clear();
         std::vector<milcgpu_shift> asked;
         std::vector<HostRecords> solutions;
@@ -234,7 +238,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
         // The number of the first; -1: they go to the host.
         const bool stay = p.vectors.active();
         int resident = stay ? p.vectors.take(call->solutions, call->n_shifts) : -1;
-        const auto head = p.links_at_head(call->fat, call->lng, nullptr, resident >= 0);
+        const auto head = p.links_at_head(MILCGPU_KS_MULTICG, call->fat, call->lng, nullptr, resident >= 0);
         LinkSet *found = head.set;
         if (resident >= 0 && !head.also) {
             p.vectors.all_to_host();
@@ -248,7 +252,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             resident >= 0 ? p.vectors.holds_no_more(resident + i, call->parity)
                           : p.vectors.to_host(call->solutions[i].data);
         Mending mending(p, MILCGPU_KS_MULTICG, call->mixed);
-        for (;; found = p.links_for(call->fat, call->lng)) {
+        for (;; found = p.links_for(MILCGPU_KS_MULTICG, call->fat, call->lng)) {
             LinkSet *const links = found;
             if (links == nullptr)
                 return false;
@@ -277,8 +281,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                 resident = -1;
                 continue;
             }
-            // A floor is double's, whatever the policy: the library refines to residuals in double.
-            if (status == MILCGPU_OK || status == MILCGPU_NOT_CONVERGED || status == MILCGPU_PRECISION_FLOOR) {
+            if (mending.is_answer(status)) {
                 ++account.calls;
                 for (int i = 0; resident >= 0 && i < call->n_shifts; ++i)
                     p.vectors.now_holds(resident + i, call->parity, p.poisons());
@@ -308,7 +311,7 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
         const int other = MILCGPU_EVEN + MILCGPU_ODD - parity, index = p.vectors.find(source.data);
         const bool resident =
             p.vectors.active() && index >= 0 && source.data == destination.data && p.vectors.holds(index, other);
-        const auto head = p.links_at_head(fat, lng, nullptr, resident);
+        const auto head = p.links_at_head(MILCGPU_DSLASH, fat, lng, nullptr, resident);
         LinkSet *links = head.set;
         if (links == nullptr)
             return false;

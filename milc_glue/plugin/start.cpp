@@ -1,4 +1,5 @@
 // Start and exit: what is taken over, and the tables that say so.
+#include "gpu_kernels/backend/host_threads.h"
 #include "gpu_kernels/backend/wake.h"
 #include "milc_glue/host_pool.h"
 #include "milc_glue/plugin/rank_start.h"
@@ -26,10 +27,17 @@ bool has_solves(const milcgpu_milc &milc) {
     return any;
 }
 
+// What of a routine is MILC's own, where the device has the rest.
+const char *rest_of(milcgpu_routine routine) {
+    return routine == MILCGPU_SPIN_TASTE  ? "; local operators: MILC's own"
+           : routine == MILCGPU_PLAQUETTE ? "; of links that MILC has: MILC's own"
+                                          : "";
+}
+
 std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
     const std::string device = milcgpu_device_name(p.context);
     const char *solves = p.own_routines || p.precision_is_set() ? p.policy->name : "as asked";
-    const char *const dslash = milc.left[MILCGPU_FERMION_FORCE] != nullptr || p.settings.is("MILCGPU_RESIDENT", "0")
+    const char *const dslash = milc.keeps_solutions == 0 || p.settings.is("MILCGPU_RESIDENT", "0")
                                    ? "MILC's own (MILCGPU_DSLASH)"
                                    : "MILC's own (MILCGPU_DSLASH), but for solutions that a trajectory keeps there";
     std::string text = format("%-24s %-13s %s\n", "MILC's routine", "precision", "runs on");
@@ -50,7 +58,7 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
                             : "single",
             left != nullptr ? left
             : on_host       ? "all threads of the host"
-                            : device.c_str());
+                            : (device + (p.own_routines ? rest_of(routine) : "")).c_str());
     }
     return text;
 }
@@ -135,8 +143,9 @@ struct Door {
 } door;
 
 void print_tables(const std::vector<Ledger> &of_ranks) {
-    const Plugin &p = plugin();
+    Plugin &p = plugin();
     tables_are_due = false;
+    p.end_failures();
     p.say(1, table_of(of_ranks, wall_seconds() - loaded_at));
     if (p.gauge != nullptr)
         p.say(1, p.gauge->table());
@@ -226,7 +235,7 @@ int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t),
         return -1;
     constexpr size_t piece = 2048;
     int results = 0;
-#pragma omp parallel for reduction(| : results)
+#pragma omp parallel for reduction(| : results) if (n > piece)
     for (size_t from = 0; from < n; from += piece)
         results |= part(what, from, std::min(from + piece, n));
     return results;
@@ -391,7 +400,7 @@ void milcgpu_plugin_original(milcgpu_routine routine, int entering) {
 void milcgpu_plugin_leaves(milcgpu_routine routine, const char *why) {
     answer_of(routine_name(routine), "MILC's own routine does this call", 0, [&] {
         Plugin &p = plugin();
-        if (!std::exchange(p.left_was_said[routine], true))
+        if (!std::exchange(p.left_was_said[routine], true) && door.milc.left[routine] == nullptr) // else in the table
             p.say(1, format("%s: %s", routine_name(routine), why));
         return 0;
     });

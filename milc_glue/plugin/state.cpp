@@ -1,6 +1,7 @@
 #include "milc_glue/plugin/state.h"
 #include "milc_glue/context.h"
 #include "milc_glue/plugin/link_watch.h"
+#include <algorithm>
 #include <cstdio>
 #include <new>
 
@@ -147,6 +148,7 @@ void Plugin::lose_solutions(const std::string &why) {
 }
 
 void Plugin::drop() {
+    end_failures();
     vectors.drop();
     gauge.reset();
     meson_links.reset();
@@ -158,7 +160,8 @@ void Plugin::drop() {
     context = nullptr;
 }
 
-Plugin::LinksAtHead Plugin::links_at_head(const void *fat, const void *lng, const uint64_t *content, bool also) {
+Plugin::LinksAtHead Plugin::links_at_head(milcgpu_routine routine, const void *fat, const void *lng,
+                                          const uint64_t *content, bool also) {
     constexpr uint64_t asks_for_content = 1, also_bit = 2;
     const uint64_t look = links->look(fat, lng);
     const Agreement::Words all = agreed.common({look, content != nullptr ? links->with_content(look, *content) : 0,
@@ -176,8 +179,7 @@ Plugin::LinksAtHead Plugin::links_at_head(const void *fat, const void *lng, cons
         say(1, "links that were made on the device, and never copied, are no longer there: they are made again");
         return head;
     }
-    say(0, reason());
-    end_context_after(status);
+    report_failure(routine, status);
     return head;
 }
 
@@ -196,8 +198,35 @@ void Plugin::report_failure(milcgpu_routine routine, int status) {
                         : status != MILCGPU_DEVICE_LOST ? "MILC runs on the CPU from here on"
                         : with_gauge                    ? "the GPU is gone"
                                                         : "the GPU is gone: MILC runs on the CPU from here on";
-    say(0, format("%s: %s. %s", routine_name(routine), reason().c_str(), after));
+    say_failure(routine, format("%s: %s. %s", routine_name(routine), reason().c_str(), after));
     end_context_after(status);
+}
+
+void Plugin::say_failure(milcgpu_routine routine, const std::string &text) {
+    constexpr size_t most = 8; // different ones, as with numbers in them
+    std::vector<std::string> &said = failures[routine].said;
+    if (std::find(said.begin(), said.end(), text) != said.end()) {
+        ++failures[routine].more;
+        return;
+    }
+    say(0, text);
+    if (said.size() < most)
+        said.push_back(text);
+}
+
+// Allocates nothing: the routine's work is done.
+void Plugin::end_failures(milcgpu_routine routine) noexcept {
+    Failures &of = failures[routine];
+    if (of.more > 0 && rank == 0)
+        std::fprintf(stderr, "milcgpu: %s: the same in %ld more %s\n", routine_name(routine), of.more,
+                     of.more == 1 ? "call" : "calls");
+    of.said.clear();
+    of.more = 0;
+}
+
+void Plugin::end_failures() noexcept {
+    for (int r = 0; r < MILCGPU_ROUTINES; ++r)
+        end_failures(static_cast<milcgpu_routine>(r));
 }
 
 HostRecords Plugin::link_records(const void *links_of_all_sites) const {

@@ -70,14 +70,17 @@ struct Plugin {
     void drop();                                 // the same without a copy of what only the device has
     void lose_solutions(const std::string &why); // says it; an empty why: none are lost
     // The device's links with the content of these; nullptr, and said, where they could not be loaded.
-    LinkSet *links_for(const void *fat, const void *lng) { return links_at_head(fat, lng).set; }
+    LinkSet *links_for(milcgpu_routine routine, const void *fat, const void *lng) {
+        return links_at_head(routine, fat, lng).set;
+    }
     // The same at the head of a call, with what else it asks of all ranks, in one gather (one more where links are
     // loaded). content: what something was made of, LinkSet::content().
     struct LinksAtHead {
         LinkSet *set;
         bool same_content, also; // on all ranks
     };
-    LinksAtHead links_at_head(const void *fat, const void *lng, const uint64_t *content = nullptr, bool also = true);
+    LinksAtHead links_at_head(milcgpu_routine routine, const void *fat, const void *lng,
+                              const uint64_t *content = nullptr, bool also = true);
     // Whether the context is of no more use after this status.
     bool ends_context(int status) const {
         return status == MILCGPU_DEVICE_LOST || status == MILCGPU_COMM ||
@@ -87,6 +90,16 @@ struct Plugin {
     void end_context_after(int status);
     // Says what milcgpu_last_error() has, and what happens now, for an error that nothing here mends.
     void report_failure(milcgpu_routine routine, int status);
+    // A line on an error in this routine. The same line is said once while calls of the routine fail; when one
+    // succeeds, or the device's work ends, a line says how many more there were.
+    void say_failure(milcgpu_routine routine, const std::string &text);
+    void end_failures(milcgpu_routine routine) noexcept;
+    void end_failures() noexcept; // of all routines
+    struct Failures {
+        std::vector<std::string> said;
+        long more = 0;
+    };
+    std::array<Failures, MILCGPU_ROUTINES> failures{};
 
     HostRecords link_records(const void *links_of_all_sites) const;
     // The records of one parity; MILC has all even sites first.
@@ -130,7 +143,12 @@ Answer common_answer_of(const char *where, const char *after, Answer otherwise, 
 template <class Work> int done_by(milcgpu_routine routine, const Work &work) noexcept {
     return common_answer_of(routine_name(routine),
                             plugin().own_routines ? "MILC's own routine does this call" : "It could not be done", 0,
-                            work);
+                            [&] {
+                                const bool done = work();
+                                if (done)
+                                    plugin().end_failures(routine);
+                                return done;
+                            });
 }
 
 // Text of the last failure, without the end of its last line.

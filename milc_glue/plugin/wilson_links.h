@@ -30,7 +30,11 @@ class WilsonLinks {
 };
 
 struct Plugin;
-// |b - M x| / |b| of the system of the even sites. Throws where it could not be computed.
-double clover_residual(Plugin &, const milcgpu_plugin_clover_call &, const milcgpu_field &solution);
+// |b - M x| / |b| of the system of the even sites, and MILC's relative residual; NaN where the solution has NaN. Throws
+// where they could not be computed.
+struct TrueResiduals {
+    double residual = NAN, relative = NAN;
+};
+TrueResiduals clover_residuals(Plugin &, const milcgpu_plugin_clover_call &, const milcgpu_field &solution);
 
 } // namespace milcgpu

@@ -28,12 +28,15 @@ void times_gamma_5(int precision, const void *from, void *to) {
 using Room = std::unique_ptr<void, decltype(&std::free)>;
 
 // Why a call cannot be done; nullptr: it can.
-const char *refusal(int precision, double kappa, const void *links, const void *source, const void *solution) {
+const char *refusal(int precision, double kappa, double tolerance, double relative, const void *links,
+                    const void *source, const void *solution) {
     return lattice.ranks == 0                                             ? "called before qudaInit"
            : precision != 1 && precision != 2                             ? "precision must be 1 (float) or 2 (double)"
            : links == nullptr || source == nullptr || solution == nullptr ? "links and vectors must not be NULL"
            : !(kappa > 0)                                                 ? "kappa must be above 0"
-                                                                          : nullptr;
+           : !(tolerance > 0) && !(relative > 0)
+               ? "no residual is asked for: a tolerance must be above 0, its square, too"
+               : nullptr;
 }
 
 } // namespace
@@ -46,7 +49,9 @@ extern "C" void qudaCloverInvert(int external_precision, int, double kappa, doub
     *num_iters = 0;
     const size_t reals = lattice.ranks > 0 ? reals_of_vector * lattice.sites() : 0;
     const bool good = guarded(__func__, [&] {
-        if (const char *why = refusal(external_precision, kappa, link, source, solution)) {
+        const double tolerance = milcgpu_tolerance(target_residual, external_precision),
+                     relative = milcgpu_tolerance(target_fermilab_residual, external_precision);
+        if (const char *why = refusal(external_precision, kappa, tolerance, relative, link, source, solution)) {
             complain("qudaCloverInvert", why);
             return false;
         }
@@ -64,8 +69,8 @@ extern "C" void qudaCloverInvert(int external_precision, int, double kappa, doub
         call.links = packed(const_cast<void *>(link), external_precision);
         call.kappa = kappa;
         call.clover = clover_coeff / kappa;
-        call.tolerance = target_residual;
-        call.relative_tolerance = target_fermilab_residual;
+        call.tolerance = tolerance;
+        call.relative_tolerance = relative;
         call.source = packed(room.get(), external_precision);
         call.solution = packed(solution, external_precision);
         call.max_restarts = 1;
@@ -83,7 +88,7 @@ extern "C" void qudaCloverInvert(int external_precision, int, double kappa, doub
         }
         times_gamma_5(external_precision, solution, solution);
         *final_residual = report.true_residual;
-        *final_fermilab_residual = target_fermilab_residual > 0 ? report.relative_residual : 1;
+        *final_fermilab_residual = relative > 0 ? report.relative_residual : 1;
         return true;
     });
     if (!good)

@@ -195,9 +195,7 @@ void qudaGaugeForcePhased(int precision, int num_loop_types, double milc_loop_co
         std::copy_n(milc_loop_coeff, num_loop_types, c);
     else
         complain(__func__, "the action must have 1 to 3 kinds of loops: plaquettes, rectangles, bent loops");
-    // The device takes the phases of plaquettes and bent loops to multiply to -1.
-    const double sign = phase_in != 0 ? 1 : -1;
-    const milcgpu_loops loops{sign * c[0], c[1], sign * c[2]};
+    const milcgpu_loops loops{c[0], c[1], c[2], phase_in == 0};
     if (!is_known || !changed(__func__, precision, MILCGPU_MOMENTA,
                               [&] { return milcgpu_plugin_gauge_force(&l, &loops, 3, eb3) != 0; }))
         mark(MILCGPU_MOMENTA, l.momenta, precision);

@@ -111,6 +111,8 @@ void qudaTwoLinkGaussianSmear(int external_precision, int, const void *links, vo
     call.refuse_unless(field != nullptr && (again || links != nullptr), "links and field must not be NULL");
     call.refuse_unless(arguments.n_steps >= 0 && arguments.width >= 0 && std::isfinite(arguments.width),
                        "n_steps is %d, width %g: must not be negative", arguments.n_steps, arguments.width);
+    call.refuse_unless(arguments.n_steps == 0 || arguments.width > 0,
+                       "width is 0: MILC's own smearing divides by its square. Take a larger one, or no steps");
     call.refuse_unless(arguments.t0 >= -1 && arguments.t0 < lattice.box.whole[3],
                        "t0 is %d: must be from 0 to %d, or -1 for all", arguments.t0, lattice.box.whole[3] - 1);
     call.refuse_unless(arguments.laplaceDim == 3, "laplaceDim is %d: 3 is built", arguments.laplaceDim);

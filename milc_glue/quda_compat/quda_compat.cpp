@@ -114,6 +114,15 @@ bool solve(const char *function, int precision, std::vector<milcgpu_plugin_solve
     return true;
 }
 
+// Whether there is anything to reach; says so where there is not.
+bool is_asked(const char *function, const std::vector<double> &tolerances) {
+    for (const double tolerance : tolerances)
+        if (tolerance > 0)
+            return true;
+    complain(function, "no residual is asked for: a tolerance must be above 0, its square, too");
+    return false;
+}
+
 int parity_of(const QudaInvertArgs_t &args) { return args.evenodd == QUDA_EVEN_PARITY ? MILCGPU_EVEN : MILCGPU_ODD; }
 
 bool load_links(const char *function, int precision, milcgpu_routine routine, milcgpu_fatlink_spec &spec, void *inlink,
@@ -200,7 +209,12 @@ void qudaInvertMsrc(int external_precision, int, double mass, QudaInvertArgs_t i
     *num_iters = 0;
     if (num_src < 1)
         return;
-    guarded(__func__, [&] {
+    const char *const function = num_src == 1 ? "qudaInvert" : "qudaInvertMsrc";
+    guarded(function, [&] {
+        const double tolerance = milcgpu_tolerance(target_residual, external_precision),
+                     relative = milcgpu_tolerance(target_fermilab_residual, external_precision);
+        if (!is_asked(function, {tolerance, relative}))
+            return false;
         std::vector<milcgpu_plugin_solve_call> calls;
         for (int i = 0; i < num_src; ++i) {
             milcgpu_plugin_solve_call call{};
@@ -210,21 +224,21 @@ void qudaInvertMsrc(int external_precision, int, double mass, QudaInvertArgs_t i
             call.lng = longlink;
             call.parity = parity_of(inv_args);
             call.mass = mass;
-            call.tolerance = target_residual;
-            call.relative_tolerance = target_fermilab_residual;
+            call.tolerance = tolerance;
+            call.relative_tolerance = relative;
             call.max_iterations = inv_args.max_iter;
             call.source = packed(sources[i], external_precision);
             call.solution = packed(solutions[i], external_precision);
             calls.push_back(call);
         }
         std::vector<milcgpu_solve_report> reports;
-        if (!solve(num_src == 1 ? "qudaInvert" : "qudaInvertMsrc", external_precision, calls, reports))
+        if (!solve(function, external_precision, calls, reports))
             return false;
         *final_residual = *final_fermilab_residual = 0;
         for (const milcgpu_solve_report &report : reports) { // the worst source's
-            *final_residual = std::fmax(*final_residual, report.true_residual);
+            *final_residual = milcgpu::worse_error(*final_residual, report.true_residual);
             *final_fermilab_residual =
-                std::fmax(*final_fermilab_residual, target_fermilab_residual > 0 ? report.relative_residual : 1);
+                milcgpu::worse_error(*final_fermilab_residual, relative > 0 ? report.relative_residual : 1);
             *num_iters += report.iterations;
         }
         return true;
@@ -237,13 +251,18 @@ void qudaMultishiftInvert(int external_precision, int, int num_offsets, double *
                           double *final_fermilab_residual, int *num_iters) {
     std::vector<milcgpu_field> fields;
     std::vector<milcgpu_shift_report> shifts;
-    std::vector<double> tolerances;
+    std::vector<double> tolerances, relative, asked;
     milcgpu_multi_mass_report report{};
     const bool good = guarded(__func__, [&] {
         for (int i = 0; i < num_offsets; ++i) {
+            const double own = milcgpu_tolerance(target_residual[i], external_precision);
             fields.push_back(packed(solutions[i], external_precision));
-            tolerances.push_back(target_residual[i] > 0 ? target_residual[i] : target_residual[0]);
+            tolerances.push_back(own > 0 ? own : milcgpu_tolerance(target_residual[0], external_precision));
+            relative.push_back(milcgpu_tolerance(target_fermilab_residual[i], external_precision));
+            asked.insert(asked.end(), {tolerances[i], relative[i]});
         }
+        if (num_offsets > 0 && !is_asked("qudaMultishiftInvert", asked))
+            return false;
         shifts.resize(num_offsets);
         milcgpu_plugin_multi_mass_call call{};
         call.mixed = inv_args.mixed_precision;
@@ -253,7 +272,7 @@ void qudaMultishiftInvert(int external_precision, int, int num_offsets, double *
         call.n_shifts = num_offsets;
         call.offsets = offset;
         call.tolerances = tolerances.data();
-        call.relative_tolerances = target_fermilab_residual;
+        call.relative_tolerances = relative.data();
         call.max_iterations = std::max(1, inv_args.max_iter - 1); // MILC counts from 1
         call.max_restarts = most_starts;                          // of a refinement; none at the limit
         call.source = packed(source, external_precision);
@@ -263,9 +282,7 @@ void qudaMultishiftInvert(int external_precision, int, int num_offsets, double *
     });
     for (int i = 0; i < num_offsets; ++i) {
         final_residual[i] = good ? shifts[i].true_residual : INFINITY;
-        final_fermilab_residual[i] = good && target_fermilab_residual[i] > 0 ? shifts[i].relative_residual
-                                     : good                                  ? 1
-                                                                             : INFINITY;
+        final_fermilab_residual[i] = good && relative[i] > 0 ? shifts[i].relative_residual : good ? 1 : INFINITY;
     }
     *num_iters = good ? report.iterations : 0;
 }

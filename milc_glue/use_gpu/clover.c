@@ -6,8 +6,8 @@ int __real_bicgilu_cl_field_cpu(wilson_vector *, wilson_vector *, quark_invert_c
 void __real_dslash_w_field(wilson_vector *, wilson_vector *, int, int) MILCGPU_ORIGINAL;
 
 void milcgpu_clover_left(const char **left) {
-    left[MILCGPU_CLOVER_SOLVE] = __real_bicgilu_cl_field_cpu == NULL ? MILCGPU_ABSENT : NULL;
-    left[MILCGPU_WILSON_DSLASH] = __real_dslash_w_field == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_CLOVER_SOLVE] = !milcgpu_has(bicgilu_cl_field_cpu) ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_WILSON_DSLASH] = !milcgpu_has(dslash_w_field) ? MILCGPU_ABSENT : NULL;
 }
 
 static milcgpu_field field_of(const wilson_vector *f) {
@@ -45,9 +45,9 @@ int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_i
     milcgpu_solve_report report;
     wilson_vector *source = NULL, *theirs = NULL;
     double seconds;
-    milcgpu_md_need(MILCGPU_LINKS, "bicgilu_cl_field");
+    milcgpu_need(MILCGPU_LINKS, "bicgilu_cl_field");
     if (dirac->Kappa == 0 || !milcgpu_takes_over())
-        return __real_bicgilu_cl_field_cpu(src, dest, qic, parameters);
+        return milcgpu_original(bicgilu_cl_field_cpu)(src, dest, qic, parameters);
     if (milcgpu_plugin_compare()) {
         source = copy_of(src);
         theirs = source == NULL ? NULL : copy_of(dest);
@@ -57,8 +57,8 @@ int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_i
     call.links = links_of_sites();
     call.kappa = dirac->Kappa;
     call.clover = dirac->Clov_c / (dirac->U0 * dirac->U0 * dirac->U0);
-    call.tolerance = qic->resid;
-    call.relative_tolerance = qic->relresid;
+    call.tolerance = milcgpu_tolerance(qic->resid, MILC_PRECISION);
+    call.relative_tolerance = milcgpu_tolerance(qic->relresid, MILC_PRECISION);
     call.max_iterations = qic->max;
     call.max_restarts = qic->nrestart;
     call.source = field_of(src);
@@ -69,7 +69,7 @@ int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_i
         int iterations;
         free(source), free(theirs);
         milcgpu_plugin_original(MILCGPU_CLOVER_SOLVE, 1);
-        iterations = __real_bicgilu_cl_field_cpu(src, dest, qic, parameters);
+        iterations = milcgpu_original(bicgilu_cl_field_cpu)(src, dest, qic, parameters);
         milcgpu_plugin_original(MILCGPU_CLOVER_SOLVE, 0);
         return iterations;
     }
@@ -86,7 +86,7 @@ int __wrap_bicgilu_cl_field_cpu(wilson_vector *src, wilson_vector *dest, quark_i
         double cpu_seconds = -milcgpu_plugin_seconds();
         int iterations;
         milcgpu_plugin_original(MILCGPU_CLOVER_SOLVE, 1);
-        iterations = __real_bicgilu_cl_field_cpu(source, theirs, &own, parameters);
+        iterations = milcgpu_original(bicgilu_cl_field_cpu)(source, theirs, &own, parameters);
         milcgpu_plugin_original(MILCGPU_CLOVER_SOLVE, 0);
         cpu_seconds += milcgpu_plugin_seconds();
         milcgpu_judge(milcgpu_plugin_compare_clover(&call, report.iterations, seconds, field_of(theirs), iterations,
@@ -105,7 +105,7 @@ int __wrap_bicgilu_w_field(wilson_vector *src, wilson_vector *dest, quark_invert
 static double own_dslash(wilson_vector *src, wilson_vector *dest, int isign, int parity) {
     double seconds = -milcgpu_plugin_seconds();
     milcgpu_plugin_original(MILCGPU_WILSON_DSLASH, 1);
-    __real_dslash_w_field(src, dest, isign, parity);
+    milcgpu_original(dslash_w_field)(src, dest, isign, parity);
     milcgpu_plugin_original(MILCGPU_WILSON_DSLASH, 0);
     return seconds + milcgpu_plugin_seconds();
 }
@@ -113,9 +113,9 @@ static double own_dslash(wilson_vector *src, wilson_vector *dest, int isign, int
 void __wrap_dslash_w_field(wilson_vector *src, wilson_vector *dest, int isign, int parity) {
     wilson_vector *source = NULL, *theirs = NULL;
     double seconds;
-    milcgpu_md_need(MILCGPU_LINKS, "dslash_w_field");
+    milcgpu_need(MILCGPU_LINKS, "dslash_w_field");
     if (!milcgpu_takes_over() || !milcgpu_plugin_takes_dslash()) {
-        __real_dslash_w_field(src, dest, isign, parity);
+        milcgpu_original(dslash_w_field)(src, dest, isign, parity);
         return;
     }
     if (milcgpu_plugin_compare()) { /* src and dest may be one field */

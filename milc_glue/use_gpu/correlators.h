@@ -32,6 +32,24 @@ static inline int milcgpu_correlators_of(int groups, const int *num_corr_mom, in
     return n;
 }
 
+/* MILC adds into one sum for each operator and momentum, as often as its table has both: so many times too large are
+ * the k-th correlator of a group, and, at most, those of all groups. */
+static inline int milcgpu_repeats(const int *table, int n, const int *p_index, int k) {
+    int j, repeats = 0;
+    for (j = 0; j < n; j++)
+        repeats += p_index[table[j]] == p_index[table[k]];
+    return repeats;
+}
+static inline int milcgpu_most_repeats(int groups, const int *num_corr_mom, int **corr_table, const int *p_index) {
+    int g, k, most = 1;
+    for (g = 0; g < groups; g++)
+        for (k = 0; k < num_corr_mom[g]; k++) {
+            const int repeats = milcgpu_repeats(corr_table[g], num_corr_mom[g], p_index, k);
+            most = repeats > most ? repeats : most;
+        }
+    return most;
+}
+
 static inline double milcgpu_largest_factor(int groups, const int *num_corr_mom, int **corr_table,
                                             const Real *meson_factor) {
     double largest = 0;

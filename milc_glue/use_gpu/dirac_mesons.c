@@ -14,17 +14,18 @@ void __real_meson_cont_mom(complex **prop, TABLES) MILCGPU_ORIGINAL;
 void __real_meson_open_mom(wilson_propagator **prop, TABLES) MILCGPU_ORIGINAL;
 
 void milcgpu_dirac_mesons_left(const char **left) {
-    left[MILCGPU_DIRAC_MESON] = __real_meson_cont_mom == NULL ? MILCGPU_ABSENT : NULL;
-    left[MILCGPU_DIRAC_OPEN_MESON] = __real_meson_open_mom == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_DIRAC_MESON] = !milcgpu_has(meson_cont_mom) ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_DIRAC_OPEN_MESON] = !milcgpu_has(meson_open_mom) ? MILCGPU_ABSENT : NULL;
 }
 
 /* MILC's list of gamma matrices is the library's; GAMMAFIVE is an older name of G5. */
 static int gamma_of(int milcs) { return milcs == -1 ? 4 : milcs; }
 
-/* MILC's groups and tables as a list of terms. 0: there is something that MILC's routine refuses. */
-static int list_terms(milcgpu_dirac_term *terms, int groups, const int *num_corr_mom, int **corr_table,
-                      const int *p_index, const int *gout, const int *gin, const int *meson_phase,
-                      const Real *meson_factor, const int *corr_index) {
+/* MILC's groups and tables as a list of terms; milcs: NULL, or the same terms as MILC adds them, for num_corr
+ * correlators behind the others. 0: there is something that MILC's routine refuses. */
+static int list_terms(milcgpu_dirac_term *terms, milcgpu_dirac_term *milcs, int num_corr, int groups,
+                      const int *num_corr_mom, int **corr_table, const int *p_index, const int *gout, const int *gin,
+                      const int *meson_phase, const Real *meson_factor, const int *corr_index) {
     int g, k, n = 0;
     for (g = 0; g < groups; g++)
         for (k = 0; k < num_corr_mom[g]; k++, n++) {
@@ -34,6 +35,11 @@ static int list_terms(milcgpu_dirac_term *terms, int groups, const int *num_corr
             if (gin[c] != gin[first] || gout[c] != gout[first])
                 return 0;
             terms[n] = term;
+            if (milcs != NULL) {
+                milcs[n] = term;
+                milcs[n].factor *= milcgpu_repeats(corr_table[g], num_corr_mom[g], p_index, k);
+                milcs[n].correlator += num_corr;
+            }
         }
     return 1;
 }
@@ -53,13 +59,13 @@ static double flops_of(int open, int momenta, int groups, const int *num_corr_mo
     return flops;
 }
 
-/* sums: zero. 1: done. */
-static int contract(int open, double *sums, int num_corr, TABLES) {
-    const int n = milcgpu_entries_of(groups, num_corr_mom);
+/* sums: zero; twice as many where as_milc: then as MILC has them. 1: done. */
+static int contract(int open, double *sums, int as_milc, int num_corr, TABLES) {
+    const int n = milcgpu_entries_of(groups, num_corr_mom), times = as_milc ? 2 : 1;
     milcgpu_momentum *momenta = (milcgpu_momentum *)milcgpu_room(no_q_momenta * sizeof *momenta, "momenta");
-    milcgpu_dirac_term *terms = (milcgpu_dirac_term *)milcgpu_room(n * sizeof *terms, "terms of correlators");
-    int done =
-        list_terms(terms, groups, num_corr_mom, corr_table, p_index, gout, gin, meson_phase, meson_factor, corr_index);
+    milcgpu_dirac_term *terms = (milcgpu_dirac_term *)milcgpu_room(times * n * sizeof *terms, "terms of correlators");
+    int done = list_terms(terms, as_milc ? terms + n : NULL, num_corr, groups, num_corr_mom, corr_table, p_index, gout,
+                          gin, meson_phase, meson_factor, corr_index);
     if (done) {
         milcgpu_dirac_meson_spec spec;
         milcgpu_field quarks[2] = {{src1, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, 0}};
@@ -70,8 +76,8 @@ static int contract(int open, double *sums, int num_corr, TABLES) {
         spec.basis = MILCGPU_GAMMAS_MILC;
         memcpy(spec.origin, r0, sizeof spec.origin);
         spec.n_momenta = no_q_momenta;
-        spec.n_terms = n;
-        spec.n_correlators = num_corr;
+        spec.n_terms = times * n;
+        spec.n_correlators = times * num_corr;
         spec.momenta = momenta;
         spec.terms = terms;
         milcgpu_list_momenta(momenta, no_q_momenta, q_momstore, q_parity);
@@ -87,9 +93,9 @@ static int contract(int open, double *sums, int num_corr, TABLES) {
 /* One of the two; the other is NULL. */
 static void milcs_own(complex **prop, wilson_propagator **open, TABLES) {
     if (open != NULL)
-        __real_meson_open_mom(open, TABLES_GIVEN);
+        milcgpu_original(meson_open_mom)(open, TABLES_GIVEN);
     else
-        __real_meson_cont_mom(prop, TABLES_GIVEN);
+        milcgpu_original(meson_cont_mom)(prop, TABLES_GIVEN);
 }
 
 /* The same, counted; returns seconds. */
@@ -105,6 +111,8 @@ static double original(complex **prop, wilson_propagator **open, TABLES) {
 static void meson(complex **prop, wilson_propagator **open, TABLES) {
     const int num_corr = milcgpu_correlators_of(groups, num_corr_mom, corr_table, corr_index);
     const size_t reals = nt * (open != NULL ? sizeof **open : sizeof **prop) / sizeof(Real), all = num_corr * reals;
+    const int repeats = milcgpu_most_repeats(groups, num_corr_mom, corr_table, p_index);
+    const int as_milc = repeats > 1 && milcgpu_plugin_compare();
     double *sums, *theirs, seconds, cpu_seconds;
     Real **rows;
     int done, m;
@@ -112,14 +120,14 @@ static void meson(complex **prop, wilson_propagator **open, TABLES) {
         milcs_own(prop, open, TABLES_GIVEN);
         return;
     }
-    sums = (double *)milcgpu_room(2 * all * sizeof(double), "correlators");
-    memset(sums, 0, 2 * all * sizeof(double));
-    theirs = sums + all;
+    sums = (double *)milcgpu_room((2 + as_milc) * all * sizeof(double), "correlators");
+    memset(sums, 0, (2 + as_milc) * all * sizeof(double));
+    theirs = sums + (1 + as_milc) * all;
     rows = (Real **)milcgpu_room(num_corr * sizeof *rows, "correlators");
     for (m = 0; m < num_corr; m++)
         rows[m] = open != NULL ? (Real *)open[m] : (Real *)prop[m];
     seconds = -milcgpu_plugin_seconds();
-    done = contract(open != NULL, sums, num_corr, TABLES_GIVEN);
+    done = contract(open != NULL, sums, as_milc, num_corr, TABLES_GIVEN);
     seconds += milcgpu_plugin_seconds();
     if (!done) {
         original(prop, open, TABLES_GIVEN);
@@ -134,8 +142,9 @@ static void meson(complex **prop, wilson_propagator **open, TABLES) {
         milcgpu_rows_after(rows, num_corr, reals, theirs);
         g_vecdoublesum(theirs, all);
         milcgpu_judge(milcgpu_plugin_compare_correlators(
-            open != NULL ? MILCGPU_DIRAC_OPEN_MESON : MILCGPU_DIRAC_MESON, 96, all / 2, sums, theirs, src1, src2,
-            milcgpu_largest_factor(groups, num_corr_mom, corr_table, meson_factor), seconds, cpu_seconds));
+            open != NULL ? MILCGPU_DIRAC_OPEN_MESON : MILCGPU_DIRAC_MESON, 96, all / 2, as_milc ? sums + all : sums,
+            theirs, src1, src2, milcgpu_largest_factor(groups, num_corr_mom, corr_table, meson_factor), repeats,
+            seconds, cpu_seconds));
     }
     if (done && this_node == 0) /* the sums are of all ranks */
         milcgpu_add_to_rows(rows, num_corr, reals, sums);

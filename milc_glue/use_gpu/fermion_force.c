@@ -10,11 +10,27 @@ void __real_eo_fermion_force_twoterms_site(Real, Real, Real, field_offset, field
 void __real_eo_fermion_force_twoterms_site_cpu(Real, Real, Real, field_offset, field_offset, int,
                                                fermion_links_t *) MILCGPU_ORIGINAL;
 
+/* MILC's own reads all there is. */
+#define READS (MILCGPU_BOTH | MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS)
+
+static const char *own_force(void) {
+    const char *why = milcgpu_own_links();
+#if FERM_ACTION == HISQ
+    if (milcgpu_exponential_order() == 6) /* ks_imp_dyn */
+        return "MILC's own: the device has no HISQ force of vectors in the sites";
+    if (why == NULL)
+        why = milcgpu_own_hisq_links(UNITARIZATION_METHOD, UNITARIZATION_GROUP);
+    if (why == NULL)
+        why = milcgpu_own_hisq_force(UNITARIZATION_METHOD, UNITARIZATION_GROUP);
+#endif
+    return why;
+}
+
 void milcgpu_fermion_force_left(const char **left) {
-    const int has_force = __real_eo_fermion_force_multi != NULL || __real_eo_fermion_force_oneterm_site != NULL ||
-                          __real_eo_fermion_force_twoterms_site != NULL ||
-                          __real_eo_fermion_force_twoterms_site_cpu != NULL;
-    left[MILCGPU_FERMION_FORCE] = !has_force ? MILCGPU_ABSENT : NULL;
+    const int has_force = milcgpu_has(eo_fermion_force_multi) || milcgpu_has(eo_fermion_force_oneterm_site) ||
+                          milcgpu_has(eo_fermion_force_twoterms_site) ||
+                          milcgpu_has(eo_fermion_force_twoterms_site_cpu);
+    left[MILCGPU_FERMION_FORCE] = has_force ? own_force() : MILCGPU_ABSENT;
 }
 
 #if FERM_ACTION == HISQ
@@ -34,9 +50,10 @@ static int force_spec(milcgpu_force_spec *spec, milcgpu_fatlink_spec *links, mil
     const int n = fermion_links_get_n_naiks(fl);
     const double *eps = fermion_links_get_eps_naik(fl);
     int k, sum = 0;
-    *why = "MILC's own: this action's links, or its way to unitary ones, are none whose force the device has";
-    if (!milcgpu_spec_of_hisq(ap, links) || ap->umethod == UNITARIZE_ROOT || ap->umethod == UNITARIZE_RATIONAL ||
-        ap->ugroup != UNITARIZE_U3)
+    *why = milcgpu_spec_of_hisq(ap, links);
+    if (*why == NULL)
+        *why = milcgpu_own_hisq_force(ap->umethod, ap->ugroup);
+    if (*why != NULL)
         return 0;
     for (k = 0; k < n; k++) {
         sets[k].eps_naik = k == 0 ? 0 : eps[k];
@@ -62,7 +79,7 @@ static int force_spec(milcgpu_force_spec *spec, milcgpu_fatlink_spec *links, mil
                       fermion_links_t *fl, const char **why, const char **expected) {
     (void)sets;
     (void)expected;
-    *why = "MILC's own: this action's links are not made of the six coefficients";
+    *why = MILCGPU_NO_COEFFICIENTS;
     spec->n_terms = terms;
     return milcgpu_spec_of_asqtad(&get_action_paths(fl)->p, links);
 }
@@ -106,13 +123,8 @@ void __wrap_eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, i
     free(weights);
     free(x);
     if (!done) {
-        milcgpu_need_fields();
-        milcgpu_begin_own(MILCGPU_FERMION_FORCE, MILCGPU_BOTH, "eo_fermion_force_multi");
-#if FERM_ACTION == HISQ
-        /* Not filled where the links were made from the device's. */
-        milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), get_hisq_auxiliary(fl)->U_link);
-#endif
-        __real_eo_fermion_force_multi(eps, residues, xxx, nterms, prec, fl);
+        milcgpu_begin_own(MILCGPU_FERMION_FORCE, READS, "eo_fermion_force_multi");
+        milcgpu_original(eo_fermion_force_multi)(eps, residues, xxx, nterms, prec, fl);
         milcgpu_end_own(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA);
         return;
     }
@@ -132,7 +144,7 @@ void __wrap_eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, i
 #endif
     if (milcgpu_finish(MILCGPU_MOMENTA, "eo_fermion_force_multi")) {
         const double cpu_seconds = milcgpu_begin_compare(MILCGPU_FERMION_FORCE);
-        __real_eo_fermion_force_multi(eps, residues, xxx, nterms, prec, fl);
+        milcgpu_original(eo_fermion_force_multi)(eps, residues, xxx, nterms, prec, fl);
         milcgpu_end_compare(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA, expected, seconds, cpu_seconds);
     }
 }
@@ -166,12 +178,12 @@ void __wrap_eo_fermion_force_oneterm_site(Real eps, Real weight, field_offset x_
     const double weights[1] = {weight};
     double seconds = 0;
     if (!site_force(eps, 1, weights, &x_off, fl, &seconds)) {
-        milcgpu_begin_own(MILCGPU_FERMION_FORCE, MILCGPU_BOTH, "eo_fermion_force_oneterm_site");
-        __real_eo_fermion_force_oneterm_site(eps, weight, x_off, prec, fl);
+        milcgpu_begin_own(MILCGPU_FERMION_FORCE, READS, "eo_fermion_force_oneterm_site");
+        milcgpu_original(eo_fermion_force_oneterm_site)(eps, weight, x_off, prec, fl);
         milcgpu_end_own(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA);
     } else if (milcgpu_finish(MILCGPU_MOMENTA, "eo_fermion_force_oneterm_site")) {
         const double cpu_seconds = milcgpu_begin_compare(MILCGPU_FERMION_FORCE);
-        __real_eo_fermion_force_oneterm_site(eps, weight, x_off, prec, fl);
+        milcgpu_original(eo_fermion_force_oneterm_site)(eps, weight, x_off, prec, fl);
         milcgpu_end_compare(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA, NULL, seconds, cpu_seconds);
     }
 }
@@ -184,7 +196,7 @@ static void two_terms_by(two_terms original, Real eps, Real w1, Real w2, field_o
     const field_offset x[2] = {x1, x2};
     double seconds = 0;
     if (!site_force(eps, 2, weights, x, fl, &seconds)) {
-        milcgpu_begin_own(MILCGPU_FERMION_FORCE, MILCGPU_BOTH, "eo_fermion_force_twoterms_site");
+        milcgpu_begin_own(MILCGPU_FERMION_FORCE, READS, "eo_fermion_force_twoterms_site");
         original(eps, w1, w2, x1, x2, prec, fl);
         milcgpu_end_own(MILCGPU_FERMION_FORCE, MILCGPU_MOMENTA);
     } else if (milcgpu_finish(MILCGPU_MOMENTA, "eo_fermion_force_twoterms_site")) {
@@ -196,9 +208,9 @@ static void two_terms_by(two_terms original, Real eps, Real w1, Real w2, field_o
 
 void __wrap_eo_fermion_force_twoterms_site_cpu(Real eps, Real w1, Real w2, field_offset x1, field_offset x2, int prec,
                                                fermion_links_t *fl) {
-    two_terms_by(__real_eo_fermion_force_twoterms_site_cpu, eps, w1, w2, x1, x2, prec, fl);
+    two_terms_by(milcgpu_original(eo_fermion_force_twoterms_site_cpu), eps, w1, w2, x1, x2, prec, fl);
 }
 void __wrap_eo_fermion_force_twoterms_site(Real eps, Real w1, Real w2, field_offset x1, field_offset x2, int prec,
                                            fermion_links_t *fl) {
-    two_terms_by(__real_eo_fermion_force_twoterms_site, eps, w1, w2, x1, x2, prec, fl);
+    two_terms_by(milcgpu_original(eo_fermion_force_twoterms_site), eps, w1, w2, x1, x2, prec, fl);
 }

@@ -5,8 +5,8 @@ void __real_gaugefix(int, Real, int, Real) MILCGPU_ORIGINAL;
 su3_matrix *__real_ape_smear_4D(Real, int) MILCGPU_ORIGINAL;
 
 void milcgpu_gauge_left(const char **left) {
-    left[MILCGPU_GAUGE_FIX] = __real_gaugefix == NULL ? MILCGPU_ABSENT : NULL;
-    left[MILCGPU_APE_SMEAR] = __real_ape_smear_4D == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_GAUGE_FIX] = !milcgpu_has(gaugefix) ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_APE_SMEAR] = !milcgpu_has(ape_smear_4D) ? MILCGPU_ABSENT : NULL;
 }
 
 static milcgpu_field packed(su3_matrix *links) {
@@ -35,9 +35,9 @@ void __wrap_gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real g
     milcgpu_gauge_fix_report report;
     su3_matrix *before = NULL;
     double seconds;
-    milcgpu_md_need(MILCGPU_LINKS, "gaugefix");
+    milcgpu_need(MILCGPU_LINKS | MILCGPU_FERMION_LINKS, "gaugefix");
     if (!milcgpu_takes_over() || max_gauge_iter <= 0 || relax_boost < 1) {
-        __real_gaugefix(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol);
+        milcgpu_original(gaugefix)(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol);
         return;
     }
     if (milcgpu_plugin_compare())
@@ -57,7 +57,7 @@ void __wrap_gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real g
     if (!milcgpu_plugin_gauge_fix(links_of_sites(), &spec, &report)) {
         free(before);
         milcgpu_plugin_original(MILCGPU_GAUGE_FIX, 1);
-        __real_gaugefix(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol);
+        milcgpu_original(gaugefix)(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol);
         milcgpu_plugin_original(MILCGPU_GAUGE_FIX, 0);
         return;
     }
@@ -68,7 +68,7 @@ void __wrap_gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real g
         double cpu_seconds = -milcgpu_plugin_seconds();
         put_links(before);
         milcgpu_plugin_original(MILCGPU_GAUGE_FIX, 1);
-        __real_gaugefix(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol);
+        milcgpu_original(gaugefix)(gauge_dir, relax_boost, max_gauge_iter, gauge_fix_tol);
         milcgpu_plugin_original(MILCGPU_GAUGE_FIX, 0);
         cpu_seconds += milcgpu_plugin_seconds();
         theirs = copy_of_links();
@@ -87,9 +87,9 @@ su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
     su3_matrix *smeared;
     uint64_t not_converged = 0;
     double seconds = -milcgpu_plugin_seconds();
-    milcgpu_md_need(MILCGPU_LINKS, "ape_smear_4D");
+    milcgpu_need(MILCGPU_LINKS, "ape_smear_4D");
     if (iters < 0 || staple_weight < 0 || !milcgpu_takes_over())
-        return __real_ape_smear_4D(staple_weight, iters);
+        return milcgpu_original(ape_smear_4D)(staple_weight, iters);
     memset(&spec, 0, sizeof spec);
     spec.struct_size = sizeof spec;
     spec.weight = staple_weight;
@@ -102,7 +102,7 @@ su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
     if (!milcgpu_plugin_ape_smear(links_of_sites(), &spec, packed(smeared), &not_converged)) {
         destroy_G(smeared);
         milcgpu_plugin_original(MILCGPU_APE_SMEAR, 1);
-        smeared = __real_ape_smear_4D(staple_weight, iters);
+        smeared = milcgpu_original(ape_smear_4D)(staple_weight, iters);
         milcgpu_plugin_original(MILCGPU_APE_SMEAR, 0);
         return smeared;
     }
@@ -114,7 +114,7 @@ su3_matrix *__wrap_ape_smear_4D(Real staple_weight, int iters) {
         double cpu_seconds = -milcgpu_plugin_seconds();
         su3_matrix *theirs;
         milcgpu_plugin_original(MILCGPU_APE_SMEAR, 1);
-        theirs = __real_ape_smear_4D(staple_weight, iters);
+        theirs = milcgpu_original(ape_smear_4D)(staple_weight, iters);
         milcgpu_plugin_original(MILCGPU_APE_SMEAR, 0);
         cpu_seconds += milcgpu_plugin_seconds();
         compare_links(MILCGPU_APE_SMEAR, smeared, theirs, seconds, cpu_seconds);

@@ -1,6 +1,7 @@
 /* What the files of the glue share. They are compiled by MILC's make with MILC's headers and flags, since the sizes of
  * its structures differ between versions and precisions. Each __wrap_X takes the place of MILC's X at link time
- * (ld --wrap=X), and __real_X is MILC's own. Programs have only some of these routines, so every __real_X is weak.
+ * (ld --wrap=X), and __real_X is MILC's own. Programs have only some of these routines, so every __real_X is weak, and
+ * called through milcgpu_original alone.
  */
 #ifndef MILCGPU_GLUE_H
 #define MILCGPU_GLUE_H
@@ -24,6 +25,14 @@
 #endif
 
 #define MILCGPU_ORIGINAL __attribute__((weak)) /* of MILC's own routines, __real_X */
+
+/* A weak routine that the program does not have is at address 0. These say whether it is there, and call it: where it
+ * is not there, the run ends in words. milcgpu_there is for routines that MILC has beside an original, and that are
+ * weak for the same reason. A test (milc_build) looks for other calls of weak routines. */
+#define milcgpu_has(original) (__real_##original != NULL)
+#define milcgpu_original(original) (milcgpu_has(original) ? (void)0 : milcgpu_end_without(#original), __real_##original)
+#define milcgpu_there(routine) ((routine) != NULL ? (void)0 : milcgpu_end_without(#routine), routine)
+void milcgpu_end_without(const char *routine);
 
 /* Whether to take over this call; starts the plugin at the first. */
 int milcgpu_takes_over(void);
@@ -51,8 +60,16 @@ void milcgpu_clover_left(const char **left);
 void milcgpu_dirac_mesons_left(const char **left);
 void milcgpu_hyp_left(const char **left);
 #define MILCGPU_ABSENT "not in this program"
+#ifdef ASQ_OPTIMIZED_FATTENING
+#define MILCGPU_NO_COEFFICIENTS "MILC's own: this action's links are not made of the six coefficients"
+#else
+#define MILCGPU_NO_COEFFICIENTS "MILC's own: path by path, as quark_action.h is without ASQ_OPTIMIZED_FATTENING"
+#endif
 
 #ifdef MILCGPU_SERVES
+/* Whether solutions are on the device in a trajectory of this program. */
+int milcgpu_keeps_solutions(void);
+
 /* A field of colour vectors, and a member of the sites. */
 static inline milcgpu_field milcgpu_vector_field(const su3_vector *f) {
     milcgpu_field field = {(void *)f, MILC_PRECISION == 1 ? MILCGPU_SINGLE : MILCGPU_DOUBLE, 0};
@@ -61,29 +78,27 @@ static inline milcgpu_field milcgpu_vector_field(const su3_vector *f) {
 
 /* How links are made, for the library. 0: the device cannot make them. */
 int milcgpu_spec_of_asqtad(const ks_component_paths *p, milcgpu_fatlink_spec *spec);
-int milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *spec);
+/* Returns why they are MILC's; NULL: the device makes them. */
+const char *milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *spec);
 
-/* The links or momenta in the sites (MILCGPU_LINKS, MILCGPU_MOMENTA) are the newest when this returns; ends the run
- * where they are lost. who: the routine that reads them. */
-void milcgpu_md_need(int what, const char *who);
+/* Why this program's links are MILC's; NULL: they are not. Of HISQ links: for this way to unitary ones (umethod.h); the
+ * force is asked for after the links. */
+const char *milcgpu_own_links(void);
+const char *milcgpu_own_hisq_links(int umethod, int ugroup);
+const char *milcgpu_own_hisq_force(int umethod, int ugroup);
 
-/* The same of solutions that may be on the device alone, and of fermion links that may be. fill_links: 1 where there
- * were some. */
-void milcgpu_need_vectors(void);
+/* Fields of MILC's that may be old, or not filled, because the device has them: links and momenta of the sites
+ * (MILCGPU_LINKS, MILCGPU_MOMENTA), and these. */
+enum { MILCGPU_SOLUTIONS = 4, MILCGPU_FERMION_LINKS = 8 };
+
+/* MILC's copies of `fields` are the newest when this returns; ends the run where they are lost. who: what reads them.
+ * Whatever is to change the gauge field needs MILCGPU_FERMION_LINKS first: those that MILC still has, and that are not
+ * filled, are made of it as it is. */
+void milcgpu_need(int fields, const char *who);
+void milcgpu_need_sites(int fields, const char *who); /* of these, links and momenta */
+
+/* Fills the fermion links that are deferred (links.h). 1: there were some. */
 int milcgpu_fill_links(void);
-/* The same of links that wait for somebody to read them (links.h). */
-int milcgpu_fill_waiting(void);
-static inline void milcgpu_need_fields(void) {
-    milcgpu_need_vectors();
-    milcgpu_fill_links();
-    milcgpu_fill_waiting();
-}
-
-/* Whether links that are made now are for the device alone; whether there are such links; their fields are filled from
- * the gauge field `links`. */
-int milcgpu_md_links_alone(void);
-int milcgpu_links_unfilled(void);
-void milcgpu_fill_links_from(su3_matrix *links);
 
 /* While MILC makes its fermion links from the sites, the gauge links need no copy on the host, because the device has
  * them: milcgpu_md_lends(room) says so of a field that is left as it is, milcgpu_md_lent(links) recognises it, and
@@ -91,6 +106,12 @@ void milcgpu_fill_links_from(su3_matrix *links);
 int milcgpu_md_lends(su3_matrix *room);
 int milcgpu_md_lent(const su3_matrix *links);
 void milcgpu_md_fill(su3_matrix *links);
+
+/* Whether links that are made now may be deferred until the gauge field changes; and that gauge field, with phases in,
+ * for them to be made again: a field to be freed. */
+int milcgpu_md_defers(void);
+su3_matrix *milcgpu_md_gauge_again(void);
+void milcgpu_md_gauge_done(su3_matrix *links);
 #endif
 
 /* Says that MILC cannot go on, and ends the run. As milcgpu_judge, called by all ranks. */

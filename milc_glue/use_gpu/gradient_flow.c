@@ -18,7 +18,7 @@ void __real_run_gradient_flow(void) MILCGPU_ORIGINAL;
 #endif
 
 void milcgpu_flow_left(const char **left) {
-    left[MILCGPU_GRADIENT_FLOW] = __real_run_gradient_flow == NULL ? MILCGPU_ABSENT : OF_A_FILE;
+    left[MILCGPU_GRADIENT_FLOW] = !milcgpu_has(run_gradient_flow) ? MILCGPU_ABSENT : OF_A_FILE;
 }
 
 #if MILC_PRECISION == 1
@@ -69,7 +69,7 @@ static milcgpu_flow_spec spec_of_flow(void) {
 
 static void own_flow(void) {
     milcgpu_plugin_original(MILCGPU_GRADIENT_FLOW, 1);
-    __real_run_gradient_flow();
+    milcgpu_original(run_gradient_flow)();
     milcgpu_plugin_original(MILCGPU_GRADIENT_FLOW, 0);
 }
 

@@ -10,20 +10,42 @@ void destroy_hisq_links_milc(ks_action_paths_hisq *, hisq_auxiliary_t *, fn_link
     __attribute__((weak));
 
 void __real_fermion_links_want_aux(int) MILCGPU_ORIGINAL;
+hisq_auxiliary_t *__real_get_hisq_auxiliary(fermion_links_t *) MILCGPU_ORIGINAL;
+void __real_destroy_hisq_auxiliary_t(hisq_auxiliary_t *) MILCGPU_ORIGINAL;
 
 /* MILC destroys the auxiliary links at once where a program has said that it does not want them: measurements. They are
  * not filled then, unless links were made that keep theirs, which a program may make anew at any time. */
 static int aux_wanted = 1, aux_ever_kept = 0;
 void __wrap_fermion_links_want_aux(int request) {
     aux_wanted = request;
-    __real_fermion_links_want_aux(request);
+    milcgpu_original(fermion_links_want_aux)(request);
 }
 static int fills_auxiliary(int want_deps) {
     aux_ever_kept = aux_ever_kept || aux_wanted;
     return aux_ever_kept || want_deps || milcgpu_plugin_compare();
 }
 
-int milcgpu_has_hisq(void) { return __real_create_hisq_links_milc != NULL; }
+/* MILC's ways to (V V^dag)^(-1/2) V, and the groups, that the device has. */
+const char *milcgpu_own_hisq_links(int umethod, int ugroup) {
+    if (umethod != UNITARIZE_ANALYTIC && umethod != UNITARIZE_ROOT && umethod != UNITARIZE_RATIONAL)
+        return "MILC's own: the device has no such way to unitary links (UNITARIZATION_METHOD)";
+    return ugroup == UNITARIZE_U3 || ugroup == UNITARIZE_SU3 ? NULL : "MILC's own: this UNITARIZATION_GROUP";
+}
+const char *milcgpu_own_hisq_force(int umethod, int ugroup) {
+    if (umethod != UNITARIZE_ANALYTIC)
+        return "MILC's own: the device has the force of UNITARIZE_ANALYTIC alone (UNITARIZATION_METHOD)";
+    return ugroup == UNITARIZE_U3 ? NULL : "MILC's own: the device has the force of U(3) alone (UNITARIZATION_GROUP)";
+}
+
+const char *milcgpu_hisq_left(void) {
+    if (!milcgpu_has(create_hisq_links_milc))
+        return MILCGPU_ABSENT;
+#if FERM_ACTION == HISQ
+    if (milcgpu_own_links() == NULL)
+        return milcgpu_own_hisq_links(UNITARIZATION_METHOD, UNITARIZATION_GROUP);
+#endif
+    return milcgpu_own_links();
+}
 
 /* create_fn_links without filling the fields with zeros. */
 static fn_links_t *new_fn_links_by(void *(*make)(size_t, const char *)) {
@@ -50,11 +72,11 @@ static hisq_auxiliary_t *create_auxiliary(const ks_action_paths_hisq *ap, int us
     return aux;
 }
 
-/* MILC's ways to (V V^dag)^(-1/2) V, and the groups, that the device has. */
-static int can_make(const ks_action_paths_hisq *ap) {
-    return (ap->umethod == UNITARIZE_ANALYTIC || ap->umethod == UNITARIZE_ROOT || ap->umethod == UNITARIZE_RATIONAL) &&
-           (ap->ugroup == UNITARIZE_U3 || ap->ugroup == UNITARIZE_SU3) && milcgpu_has_coefficients(&ap->p1) &&
-           milcgpu_has_coefficients(&ap->p2);
+/* NULL: the device makes them. */
+static const char *why_own(const ks_action_paths_hisq *ap) {
+    return milcgpu_has_coefficients(&ap->p1) && milcgpu_has_coefficients(&ap->p2)
+               ? milcgpu_own_hisq_links(ap->umethod, ap->ugroup)
+               : MILCGPU_NO_COEFFICIENTS;
 }
 
 static milcgpu_fatlink_spec hisq_spec_of(const ks_action_paths_hisq *ap) {
@@ -73,9 +95,9 @@ static milcgpu_fatlink_spec hisq_spec_of(const ks_action_paths_hisq *ap) {
     return spec;
 }
 
-int milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *spec) {
+const char *milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink_spec *spec) {
     *spec = hisq_spec_of(ap);
-    return can_make(ap);
+    return why_own(ap);
 }
 /* fill: the auxiliary links, too. */
 static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_auxiliary_t *aux,
@@ -91,8 +113,10 @@ static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_au
         eps[i] = i == 0 ? 0 : ap->eps_naik[i];
         fn[i]->eps_naik = eps[i];
     }
-    if (!milcgpu_md_lent(links) && fill) /* read by MILC's fermion force alone */
+    if (fill && !milcgpu_md_lent(links))
         milcgpu_plugin_gather_links(links, 4 * sizeof(su3_matrix), aux->U_link);
+    if (fill && milcgpu_md_lent(links) && !milcgpu_plugin_save_links(aux->U_link))
+        return 0;
     if (!milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, milcgpu_md_lent(links) ? NULL : links, ap->n_naiks, eps, fat,
                               lng, fill ? aux->V_link : NULL, fill ? aux->Y_unitlink : NULL,
                               fill && !aux->WeqY ? aux->W_unitlink : NULL, alone, &report))
@@ -115,7 +139,7 @@ static void cpu_hisq(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_a
                      ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
     milcgpu_md_fill(links);
     milcgpu_plugin_original(MILCGPU_HISQ_LINKS, 1);
-    __real_create_hisq_links_milc(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
+    milcgpu_original(create_hisq_links_milc)(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
     milcgpu_plugin_original(MILCGPU_HISQ_LINKS, 0);
 }
 
@@ -124,6 +148,7 @@ static void compare_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, con
     fn_links_t *cpu_fn[MAX_NAIK], *cpu_deps;
     hisq_auxiliary_t *cpu_aux;
     void *ours[4 * MAX_NAIK + 8], *theirs[4 * MAX_NAIK + 8];
+    const milcgpu_fatlink_spec spec = hisq_spec_of(ap);
     info_t cpu_info = *info;
     int i, n = 0;
     cpu_hisq(&cpu_info, cpu_fn, &cpu_deps, &cpu_aux, ap, links, fn_deps != NULL, want_back);
@@ -140,8 +165,9 @@ static void compare_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, con
         ours[n] = a->fatback, theirs[n++] = b->fatback;
         ours[n] = a->lngback, theirs[n++] = b->lngback;
     }
-    milcgpu_judge(milcgpu_plugin_compare_links(MILCGPU_HISQ_LINKS, n, ours, theirs, seconds, cpu_info.final_sec));
-    destroy_hisq_links_milc(ap, cpu_aux, cpu_fn, cpu_deps);
+    milcgpu_judge(
+        milcgpu_plugin_compare_hisq_links(n, ours, theirs, cpu_aux->V_link, &spec, seconds, cpu_info.final_sec));
+    milcgpu_there(destroy_hisq_links_milc)(ap, cpu_aux, cpu_fn, cpu_deps);
 }
 
 /* By MILC's routine, which makes fields of its own. aux: NULL where nobody wants them. */
@@ -162,27 +188,13 @@ static void fill_by_cpu(fn_links_t **to, int n, hisq_auxiliary_t *aux, ks_action
         memcpy(aux->Y_unitlink, made->Y_unitlink, LINK_BYTES);
         memcpy(aux->W_unitlink, made->W_unitlink, LINK_BYTES);
     }
-    destroy_hisq_links_milc(ap, made, fn, deps);
+    milcgpu_there(destroy_hisq_links_milc)(ap, made, fn, deps);
 }
 
-/* ---- links that wait for somebody to read them ---- */
-
-static struct {
-    int n, want_back;           /* n 0: none */
-    fn_links_t *fn[MAX_NAIK];   /* NULL: destroyed since */
-    ks_action_paths_hisq *hisq; /* MILC's, there as long as the links */
-    su3_matrix *made_of;        /* a copy of the gauge links */
-} waiting;
-
-static void wait_no_more(void) {
-    free(waiting.made_of);
-    memset(&waiting, 0, sizeof waiting);
-}
-
-/* A copy of the gauge links, of which links that wait can be made later. NULL: these links do not wait. They wait on
- * one rank, where fields may stay on the device, where MILC's reads of links are known, and if the gauge links are not
- * those of a trajectory. */
-static su3_matrix *copy_to_wait(const ks_action_paths_hisq *ap, const su3_matrix *links) {
+/* A copy of the gauge links, for links that can be made again later. NULL: these are filled at once. They are deferred
+ * on one rank, where fields may stay on the device, where MILC's reads of links are known, and if the gauge links are
+ * not those of a trajectory. */
+static su3_matrix *copy_to_defer(const ks_action_paths_hisq *ap, const su3_matrix *links) {
     su3_matrix *copy = NULL;
     if (numnodes() == 1 && milcgpu_plugin_resident() && milcgpu_reads_are_known() && !milcgpu_md_lent(links) &&
         ap->n_naiks <= MILCGPU_MOST_LINK_SETS)
@@ -192,122 +204,71 @@ static su3_matrix *copy_to_wait(const ks_action_paths_hisq *ap, const su3_matrix
     return copy;
 }
 
-static void let_wait(fn_links_t **fn, ks_action_paths_hisq *ap, su3_matrix *made_of, int want_back) {
-    int i;
-    for (i = 0; i < ap->n_naiks; i++) {
-        milcgpu_leave_unfilled(fn[i]->fat);
-        milcgpu_leave_unfilled(fn[i]->lng);
-        waiting.fn[i] = fn[i];
-    }
-    waiting.n = ap->n_naiks;
-    waiting.want_back = want_back;
-    waiting.hisq = ap;
-    waiting.made_of = made_of;
-}
-
-static int waiting_place_of(const fn_links_t *fn) {
-    int i;
-    for (i = 0; i < waiting.n; i++)
-        if (fn != NULL && waiting.fn[i] == fn)
-            return i;
-    return -1;
-}
-
-int milcgpu_fill_waiting(void) {
-    const int n = waiting.n;
+void milcgpu_fill_hisq(const milcgpu_deferred_links *deferred, su3_matrix *links) {
     fn_links_t *fn[MAX_NAIK];
     info_t info;
     int i;
-    if (n == 0)
-        return 0;
-    waiting.n = 0; /* the routines below ask for links, too */
     memset(&info, 0, sizeof info);
-    for (i = 0; i < n; i++)
-        fn[i] = waiting.fn[i] != NULL ? waiting.fn[i] : new_fn_links();
-    if (!milcgpu_takes_over() || !make_hisq(&info, fn, NULL, NULL, waiting.hisq, waiting.made_of, 0, 0))
-        fill_by_cpu(fn, n, NULL, waiting.hisq, waiting.made_of);
-    for (i = 0; i < n; i++)
-        if (waiting.fn[i] != NULL)
-            milcgpu_load_backlinks(fn[i], waiting.want_back);
-        else
+    for (i = 0; i < deferred->n; i++)
+        fn[i] = deferred->fn[i] != NULL ? deferred->fn[i] : new_fn_links();
+    if (!milcgpu_takes_over() ||
+        !make_hisq(&info, fn, NULL, deferred->aux, deferred->hisq, links, 0, deferred->aux != NULL))
+        fill_by_cpu(fn, deferred->n, deferred->aux, deferred->hisq, links);
+    for (i = 0; i < deferred->n; i++)
+        if (deferred->fn[i] == NULL)
             destroy_fn_links(fn[i]);
-    wait_no_more();
-    return 1;
 }
 
-void milcgpu_fill_waiting_of(const fn_links_t *fn) {
-    if (waiting_place_of(fn) >= 0)
-        milcgpu_fill_waiting();
+/* Read by MILC's fermion force. */
+hisq_auxiliary_t *__wrap_get_hisq_auxiliary(fermion_links_t *fl) {
+    milcgpu_fill_links();
+    return milcgpu_original(get_hisq_auxiliary)(fl);
 }
-
-void milcgpu_forget_waiting(const fn_links_t *fn) {
-    const int place = waiting_place_of(fn);
-    int i;
-    if (place < 0)
-        return;
-    waiting.fn[place] = NULL;
-    for (i = 0; i < waiting.n; i++)
-        if (waiting.fn[i] != NULL)
-            return;
-    wait_no_more();
+void __wrap_destroy_hisq_auxiliary_t(hisq_auxiliary_t *aux) {
+    milcgpu_forget_auxiliary(aux);
+    milcgpu_original(destroy_hisq_auxiliary_t)(aux);
 }
 
 void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
                                    ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
-    const int alone = milcgpu_md_links_alone() && !want_deps && ap->n_naiks <= MILCGPU_MOST_LINK_SETS;
-    su3_matrix *made_of = NULL;
+    milcgpu_deferred_links these = {ap->n_naiks, want_back, {NULL}, NULL, ap, NULL, NULL, 0};
     double seconds;
-    int i, fill, done;
-    milcgpu_fill_waiting(); /* these take their place on the device */
-    memset(&milcgpu_unfilled, 0, sizeof milcgpu_unfilled);
-    if (!milcgpu_takes_over() ||
-        !milcgpu_serves_routine(
-            MILCGPU_HISQ_LINKS, can_make(ap),
-            "MILC's own: this action's links, or its way to unitary ones, are none that the device makes")) {
+    int i, alone, with_aux, done;
+    milcgpu_fill_links(); /* these take their place on the device */
+    if (!milcgpu_takes_over() || !milcgpu_serves_routine(MILCGPU_HISQ_LINKS, why_own(ap) == NULL, why_own(ap))) {
         milcgpu_md_fill(links);
-        __real_create_hisq_links_milc(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
+        milcgpu_original(create_hisq_links_milc)(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
         return;
     }
     seconds = -milcgpu_plugin_seconds();
-    fill = !alone && fills_auxiliary(want_deps);
-    if (!alone && !fill)
-        made_of = copy_to_wait(ap, links);
-    *aux = create_auxiliary(ap, alone || fill);
+    with_aux = fills_auxiliary(want_deps);
+    alone = milcgpu_md_defers() && !want_deps && ap->n_naiks <= MILCGPU_MOST_LINK_SETS;
+    if (!alone && !with_aux)
+        alone = (these.made_of = copy_to_defer(ap, links)) != NULL;
+    *aux = create_auxiliary(ap, with_aux);
     for (i = 0; i < ap->n_naiks; i++)
-        fn[i] = made_of != NULL ? new_fn_links_by(milcgpu_untouched_room) : new_fn_links();
+        fn[i] = these.made_of != NULL ? new_fn_links_by(milcgpu_untouched_room) : new_fn_links();
     *fn_deps = want_deps ? new_fn_links() : NULL;
-    done = make_hisq(info, fn, *fn_deps, *aux, ap, links, alone || made_of != NULL, fill);
+    done = make_hisq(info, fn, *fn_deps, *aux, ap, links, alone, with_aux && !alone);
     if (!done) {
-        free(made_of);
-        destroy_hisq_links_milc(ap, *aux, fn, *fn_deps);
+        free(these.made_of);
+        milcgpu_there(destroy_hisq_links_milc)(ap, *aux, fn, *fn_deps);
         cpu_hisq(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
         return;
     }
-    if (made_of != NULL)
-        let_wait(fn, ap, made_of, want_back);
-    for (i = 0; i < ap->n_naiks && made_of == NULL; i++)
-        alone ? milcgpu_leave_links_unfilled(fn[i], want_back) : milcgpu_load_backlinks(fn[i], want_back);
+    if (alone) {
+        memcpy(these.fn, fn, ap->n_naiks * sizeof *fn);
+        these.aux = with_aux ? *aux : NULL;
+        milcgpu_defer(&these);
+    }
+    for (i = 0; i < ap->n_naiks && !alone; i++)
+        milcgpu_load_backlinks(fn[i], want_back);
     if (want_deps)
         milcgpu_load_backlinks(*fn_deps, want_back);
-    if (alone) {
-        su3_matrix *const fields[4] = {(*aux)->U_link, (*aux)->V_link, (*aux)->Y_unitlink, (*aux)->W_unitlink};
-        milcgpu_unfilled.hisq = ap;
-        milcgpu_unfilled.aux = *aux;
-        for (i = 0; i < 4; i++)
-            milcgpu_leave_unfilled(fields[i]);
-    }
     seconds += milcgpu_plugin_seconds();
     info->final_sec = seconds;
     if (this_node == 0)
         printf("Combined fattening and long-link calculation time: %lf\n", seconds);
     if (milcgpu_plugin_compare() && milcgpu_room_to_compare(4 + (want_back ? 4 : 2) * (ap->n_naiks + want_deps)))
         compare_hisq(info, fn, *fn_deps, *aux, ap, links, want_back, seconds);
-}
-
-void milcgpu_fill_hisq(su3_matrix *links) {
-    info_t info;
-    memset(&info, 0, sizeof info);
-    if (!milcgpu_takes_over() ||
-        !make_hisq(&info, milcgpu_unfilled.fn, NULL, milcgpu_unfilled.aux, milcgpu_unfilled.hisq, links, 0, 1))
-        fill_by_cpu(milcgpu_unfilled.fn, milcgpu_unfilled.n, milcgpu_unfilled.aux, milcgpu_unfilled.hisq, links);
 }

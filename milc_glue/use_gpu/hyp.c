@@ -8,7 +8,7 @@
 void __real_load_hyp_links(su3_matrix *, su3_matrix *, int, hyp_coeffs_t *) MILCGPU_ORIGINAL;
 
 void milcgpu_hyp_left(const char **left) {
-    left[MILCGPU_HYP_SMEAR] = __real_load_hyp_links == NULL ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_HYP_SMEAR] = !milcgpu_has(load_hyp_links) ? MILCGPU_ABSENT : NULL;
 }
 
 static milcgpu_field field_of(su3_matrix *links) {
@@ -21,7 +21,7 @@ static int has_weight(Real alpha) { return alpha >= 0 && alpha <= 1; }
 static double own(su3_matrix *links, su3_matrix *smeared, int dir_exclude, hyp_coeffs_t *hc) {
     const double since = milcgpu_plugin_seconds();
     milcgpu_plugin_original(MILCGPU_HYP_SMEAR, 1);
-    __real_load_hyp_links(links, smeared, dir_exclude, hc);
+    milcgpu_original(load_hyp_links)(links, smeared, dir_exclude, hc);
     milcgpu_plugin_original(MILCGPU_HYP_SMEAR, 0);
     return milcgpu_plugin_seconds() - since;
 }
@@ -32,7 +32,7 @@ void __wrap_load_hyp_links(su3_matrix *U_link, su3_matrix *hyp_link, int dir_exc
     if (hc->proj_method != HYP_SU3_TR_MAX || hc->hits < 1 || (dir_exclude != TUP && dir_exclude != NODIR) ||
         !has_weight(hc->alpha1) || !has_weight(hc->alpha2) || !has_weight(hc->alpha3) || U_link == hyp_link ||
         !milcgpu_takes_over()) {
-        __real_load_hyp_links(U_link, hyp_link, dir_exclude, hc);
+        milcgpu_original(load_hyp_links)(U_link, hyp_link, dir_exclude, hc);
         return;
     }
     memset(&spec, 0, sizeof spec);

@@ -18,7 +18,7 @@ int __real_mat_invert_cg_field(su3_vector *, su3_vector *, quark_invert_control 
                                imp_ferm_links_t *) MILCGPU_ORIGINAL;
 int __real_mat_invert_block_uml(su3_vector **, su3_vector **, Real, int, quark_invert_control *,
                                 imp_ferm_links_t *) MILCGPU_ORIGINAL;
-#define own_cg_field __real_mat_invert_cg_field
+#define own_cg_field milcgpu_original(mat_invert_cg_field)
 #else
 #define MILCGPU_IS_MASTER 0
 typedef __typeof__(mat_invert_field) milcgpu_develop; /* does not compile with master's headers */
@@ -27,7 +27,7 @@ int __real_mat_invert_field(su3_vector *, su3_vector *, quark_invert_control *, 
 int __real_mat_invert_block(su3_vector **, su3_vector **, Real, int, quark_invert_control *,
                             imp_ferm_links_t *) MILCGPU_ORIGINAL;
 #pragma weak mat_invert_cg_field
-#define own_cg_field mat_invert_cg_field
+#define own_cg_field milcgpu_there(mat_invert_cg_field)
 #endif
 int __real_mat_invert_uml_field(su3_vector *, su3_vector *, quark_invert_control *, Real,
                                 imp_ferm_links_t *) MILCGPU_ORIGINAL;
@@ -40,17 +40,20 @@ int __real_mat_invert_multi(su3_vector *, su3_vector **, ks_param *, int, quark_
 #pragma weak param
 
 void milcgpu_inverts_left(const char **left) {
-    if (__real_mat_invert_uml_field == NULL)
+    if (!milcgpu_has(mat_invert_uml_field))
         left[MILCGPU_MAT_INVERT] = MILCGPU_ABSENT;
 }
 
-/* odd_from_even: UML; else each parity begins with the guess. */
+/* odd_from_even: UML; else each parity begins with the guess. Nothing is asked for without a tolerance: MILC's own
+ * routines then end at once, or, for several masses, at the limit. */
 static int takes(const quark_invert_control *qic, int odd_from_even, Real mass, const imp_ferm_links_t *fn) {
+    const int asked =
+        milcgpu_tolerance(qic->resid, MILC_PRECISION) > 0 || milcgpu_tolerance(qic->relresid, MILC_PRECISION) > 0;
 #if EIGMODE == EIGCG
     if (odd_from_even)
         return 0;
 #endif
-    return fn != NULL && !(odd_from_even && mass == 0) && !(param.eigen_param.Nvecs > 0 && qic->deflate) &&
+    return asked && fn != NULL && !(odd_from_even && mass == 0) && !(param.eigen_param.Nvecs > 0 && qic->deflate) &&
            milcgpu_takes_over();
 }
 
@@ -85,15 +88,15 @@ static void compare(const milcgpu_plugin_invert_call *call, int iterations, doub
         double cpu_seconds = -milcgpu_plugin_seconds();
         int cpu_iterations;
         milcgpu_plugin_original(MILCGPU_MAT_INVERT, 1);
-        ks_dirac_adj_op(src, normal, mass, EVENANDODD, fn);
-        cpu_iterations = call->odd_from_even ? __real_mat_invert_uml_field(src, cpu_dst, &qic, mass, fn)
+        milcgpu_there(ks_dirac_adj_op)(src, normal, mass, EVENANDODD, fn);
+        cpu_iterations = call->odd_from_even ? milcgpu_original(mat_invert_uml_field)(src, cpu_dst, &qic, mass, fn)
                                              : own_cg_field(src, cpu_dst, &qic, mass, fn);
         milcgpu_plugin_original(MILCGPU_MAT_INVERT, 0);
         cpu_seconds += milcgpu_plugin_seconds();
         total_iters = counted;
         one.source = milcgpu_vector_field(normal);
         one.solution = milcgpu_vector_field(dst);
-        milcgpu_judge(milcgpu_plugin_compare_invert(&one, iterations, seconds, milcgpu_vector_field(cpu_dst),
+        milcgpu_judge(milcgpu_plugin_compare_invert(&one, call->n, iterations, seconds, milcgpu_vector_field(cpu_dst),
                                                     cpu_iterations, cpu_seconds));
     }
     free(normal);
@@ -120,7 +123,7 @@ static int invert(int n, su3_vector **src, su3_vector **dst, quark_invert_contro
     call.sources = sources;
     call.solutions = solutions;
     done = milcgpu_plugin_invert(&call, even, odd) ||
-           (milcgpu_fill_waiting() && milcgpu_takes_over() && milcgpu_plugin_invert(&call, even, odd));
+           (milcgpu_fill_links() && milcgpu_takes_over() && milcgpu_plugin_invert(&call, even, odd));
     seconds += milcgpu_plugin_seconds();
     if (done) {
         int even_iterations;
@@ -146,7 +149,7 @@ int __wrap_mat_invert_uml_field(su3_vector *src, su3_vector *dst, quark_invert_c
     int iterations;
     if (takes(qic, 1, mass, fn) && invert(1, &src, &dst, qic, mass, fn, 1, "UML inversion with mass %f\n", &iterations))
         return iterations;
-    return __real_mat_invert_uml_field(src, dst, qic, mass, fn);
+    return milcgpu_original(mat_invert_uml_field)(src, dst, qic, mass, fn);
 }
 
 #ifdef MILCGPU_MASTER
@@ -155,7 +158,7 @@ int __wrap_mat_invert_cg_field(su3_vector *src, su3_vector *dst, quark_invert_co
     int iterations;
     if (takes(qic, 0, mass, fn) && invert(1, &src, &dst, qic, mass, fn, 0, NULL, &iterations))
         return iterations;
-    return __real_mat_invert_cg_field(src, dst, qic, mass, fn);
+    return milcgpu_original(mat_invert_cg_field)(src, dst, qic, mass, fn);
 }
 
 int __wrap_mat_invert_block_uml(su3_vector **src, su3_vector **dst, Real mass, int nsrc, quark_invert_control *qic,
@@ -163,7 +166,7 @@ int __wrap_mat_invert_block_uml(su3_vector **src, su3_vector **dst, Real mass, i
     int iterations;
     if (nsrc > 0 && takes(qic, 1, mass, fn) && invert(nsrc, src, dst, qic, mass, fn, 1, NULL, &iterations))
         return iterations;
-    return __real_mat_invert_block_uml(src, dst, mass, nsrc, qic, fn);
+    return milcgpu_original(mat_invert_block_uml)(src, dst, mass, nsrc, qic, fn);
 }
 #else
 int __wrap_mat_invert_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
@@ -175,7 +178,7 @@ int __wrap_mat_invert_field(su3_vector *src, su3_vector *dst, quark_invert_contr
     if ((uml || qic->inv_type == CGTYPE) && takes(qic, uml, mass, fn) &&
         invert(1, &src, &dst, qic, mass, fn, uml, title, &iterations))
         return iterations;
-    return __real_mat_invert_field(src, dst, qic, mass, fn);
+    return milcgpu_original(mat_invert_field)(src, dst, qic, mass, fn);
 }
 
 int __wrap_mat_invert_block(su3_vector **src, su3_vector **dst, Real mass, int nsrc, quark_invert_control *qic,
@@ -186,7 +189,7 @@ int __wrap_mat_invert_block(su3_vector **src, su3_vector **dst, Real mass, int n
     if (nsrc > 0 && (uml || qic->inv_type == CGTYPE) && takes(qic, uml, mass, fn) &&
         invert(nsrc, src, dst, qic, mass, fn, uml, title, &iterations))
         return iterations;
-    return __real_mat_invert_block(src, dst, mass, nsrc, qic, fn);
+    return milcgpu_original(mat_invert_block)(src, dst, mass, nsrc, qic, fn);
 }
 
 #endif
@@ -196,20 +199,20 @@ void __wrap_ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_
     su3_vector *cpu_dst;
     double seconds, cpu_seconds;
     if (fn == NULL || parity != EVENANDODD || !milcgpu_takes_over() || !milcgpu_plugin_takes_dslash()) {
-        milcgpu_need_vectors();
-        __real_ks_dirac_adj_op_inplace(dst, mass, parity, fn);
+        milcgpu_need(MILCGPU_SOLUTIONS, "mat_invert");
+        milcgpu_original(ks_dirac_adj_op_inplace)(dst, mass, parity, fn);
         return;
     }
     cpu_dst = milcgpu_plugin_compare() ? milcgpu_copy_of(dst) : NULL;
     seconds = -milcgpu_plugin_seconds();
     if (!milcgpu_plugin_adjoint(fn->fat, fn->lng, mass, milcgpu_vector_field(dst))) {
-        milcgpu_need_vectors();
-        __real_ks_dirac_adj_op_inplace(dst, mass, parity, fn);
+        milcgpu_need(MILCGPU_SOLUTIONS, "mat_invert");
+        milcgpu_original(ks_dirac_adj_op_inplace)(dst, mass, parity, fn);
     } else if (cpu_dst != NULL) {
         seconds += milcgpu_plugin_seconds();
         cpu_seconds = -milcgpu_plugin_seconds();
         milcgpu_plugin_original(MILCGPU_MAT_INVERT, 1);
-        __real_ks_dirac_adj_op_inplace(cpu_dst, mass, parity, fn);
+        milcgpu_original(ks_dirac_adj_op_inplace)(cpu_dst, mass, parity, fn);
         milcgpu_plugin_original(MILCGPU_MAT_INVERT, 0);
         cpu_seconds += milcgpu_plugin_seconds();
         milcgpu_judge(milcgpu_plugin_compare_quarks(MILCGPU_MAT_INVERT, dst, cpu_dst, seconds, cpu_seconds));
@@ -255,12 +258,12 @@ int __wrap_mat_invert_multi(su3_vector *src, su3_vector **dst, ks_param *ksp, in
         return mass_by_mass(src, dst, ksp, num_masses, qic, fn_multi);
     if (stay)
         milcgpu_plugin_vectors_begin(num_masses, 1);
-    iterations = __real_mat_invert_multi(src, dst, ksp, num_masses, qic, fn_multi);
+    iterations = milcgpu_original(mat_invert_multi)(src, dst, ksp, num_masses, qic, fn_multi);
     if (stay) {
-        milcgpu_need_vectors();
+        milcgpu_need(MILCGPU_SOLUTIONS, "mat_invert");
         if (milcgpu_plugin_vectors_end()) { /* the device was lost, and solutions with it */
             total_iters = counted;
-            iterations = __real_mat_invert_multi(src, dst, ksp, num_masses, qic, fn_multi);
+            iterations = milcgpu_original(mat_invert_multi)(src, dst, ksp, num_masses, qic, fn_multi);
         }
     }
     return iterations;

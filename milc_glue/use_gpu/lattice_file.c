@@ -74,22 +74,22 @@ static int is_known(int file) {
 
 /* NULL: MILC's own is to read it, from the start. */
 static gauge_file *restore(const char *name, int file) {
-    gauge_file *gf = r_serial_i((char *)name);
+    gauge_file *gf = milcgpu_there(r_serial_i)((char *)name);
     const off_t list_bytes = gf->rank2rcv != NULL ? (off_t)(volume * sizeof(int32_t)) : 0;
     const off_t sums_at = gf->header->header_bytes + list_bytes;
     reading r = {file, sums_at + (off_t)sizeof gf->check, gf, 0, 0};
-    const int done =
-        milcgpu_plugin_by_all_threads(volume, read_part, &r) == 0 && g_seek(gf->fp, sums_at, SEEK_SET) >= 0;
+    const int done = milcgpu_plugin_by_all_threads(volume, read_part, &r) == 0 &&
+                     milcgpu_there(g_seek)(gf->fp, sums_at, SEEK_SET) >= 0;
     if (done) {
         gauge_check made;
         made.sum29 = r.sum29;
         made.sum31 = r.sum31;
         printf("Restored binary gauge configuration serially from file %s\nTime stamp %s\n", gf->filename,
                gf->header->time_stamp);
-        read_checksum(ONE_READER, gf, &made);
+        milcgpu_there(read_checksum)(ONE_READER, gf, &made);
         fflush(stdout);
     }
-    r_serial_f(gf);
+    milcgpu_there(r_serial_f)(gf);
     if (done)
         return gf;
     free(gf->header);
@@ -106,7 +106,7 @@ gauge_file *__wrap_restore_serial(const char *name) {
             gf = restore(name, file);
         close(file);
     }
-    return gf != NULL ? gf : __real_restore_serial(name);
+    return gf != NULL ? gf : milcgpu_original(restore_serial)(name);
 }
 #else
 typedef int milcgpu_no_lattice_file;

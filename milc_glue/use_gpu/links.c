@@ -46,21 +46,25 @@ int milcgpu_serves_routine(milcgpu_routine routine, int can, const char *why) {
     return can;
 }
 
-#define NO_COEFFICIENTS "MILC's own: this action's links are not made of the six coefficients"
+const char *milcgpu_own_links(void) {
+#ifdef ASQ_OPTIMIZED_FATTENING
+    return NULL;
+#else
+    return MILCGPU_NO_COEFFICIENTS;
+#endif
+}
 
 void milcgpu_links_left(const char **left) {
-#ifdef ASQ_OPTIMIZED_FATTENING
-    const char *general = NULL;
-#else
-    const char *general = NO_COEFFICIENTS;
-#endif
-    left[MILCGPU_LOAD_FN_LINKS] = __real_load_fn_links_cpu == NULL ? MILCGPU_ABSENT : general;
-    left[MILCGPU_LOAD_FATLINKS] = __real_load_fatlinks_cpu == NULL ? MILCGPU_ABSENT : general;
-    left[MILCGPU_LOAD_LNGLINKS] = __real_load_lnglinks == NULL ? MILCGPU_ABSENT : general;
-    left[MILCGPU_HISQ_LINKS] = !milcgpu_has_hisq() ? MILCGPU_ABSENT : general;
-    left[MILCGPU_BACK_LINKS] =
-        left[MILCGPU_LOAD_FN_LINKS] != NULL && left[MILCGPU_HISQ_LINKS] != NULL ? "MILC's own" : NULL;
-    left[MILCGPU_GATHER_LINKS] = __real_create_G_from_site == NULL ? MILCGPU_ABSENT : NULL;
+    const char *general = milcgpu_own_links();
+    left[MILCGPU_LOAD_FN_LINKS] = !milcgpu_has(load_fn_links_cpu) ? MILCGPU_ABSENT : general;
+    left[MILCGPU_LOAD_FATLINKS] = !milcgpu_has(load_fatlinks_cpu) ? MILCGPU_ABSENT : general;
+    left[MILCGPU_LOAD_LNGLINKS] = !milcgpu_has(load_lnglinks) ? MILCGPU_ABSENT : general;
+    left[MILCGPU_HISQ_LINKS] = milcgpu_hisq_left();
+    left[MILCGPU_BACK_LINKS] = left[MILCGPU_LOAD_FN_LINKS] != NULL && left[MILCGPU_HISQ_LINKS] != NULL
+                                   ? "MILC's own, as the links are"
+                               : numnodes() > 1 ? "MILC's own on several ranks: they come from the neighbours"
+                                                : NULL;
+    left[MILCGPU_GATHER_LINKS] = !milcgpu_has(create_G_from_site) ? MILCGPU_ABSENT : NULL;
 }
 
 double milcgpu_fat_flops(const ks_component_paths *p) {
@@ -78,8 +82,8 @@ int milcgpu_make_links(milcgpu_routine routine, info_t *info, su3_matrix *fat, s
     void *fats = fat, *lngs = lng;
     milcgpu_fatlink_report report;
     double seconds = -milcgpu_plugin_seconds();
-    milcgpu_fill_waiting(); /* new links take their place on the device */
-    if (fat == NULL) {      /* no staples then */
+    milcgpu_fill_links(); /* new links take their place on the device */
+    if (fat == NULL) {    /* no staples then */
         const milcgpu_paths straight = {0, spec.paths.naik, 0, 0, 0, 0};
         spec.paths = straight;
     }
@@ -89,25 +93,6 @@ int milcgpu_make_links(milcgpu_routine routine, info_t *info, su3_matrix *fat, s
     info->final_sec = seconds + milcgpu_plugin_seconds();
     info->final_flop = (fat != NULL ? milcgpu_fat_flops(p) : 0) + (lng != NULL ? milcgpu_long_flops() : 0);
     return 1;
-}
-
-/* ---- links that are on the device alone -------------------------------------------------------------------------- */
-
-milcgpu_unfilled_links milcgpu_unfilled;
-
-int milcgpu_links_unfilled(void) { return milcgpu_unfilled.n > 0; }
-
-/* For tests: whoever reads what is not filled reads NaN. */
-void milcgpu_leave_unfilled(su3_matrix *field) {
-    if (field != NULL && milcgpu_plugin_resident() == 2)
-        memset(field, 0xFF, LINK_BYTES);
-}
-void milcgpu_leave_links_unfilled(fn_links_t *fn, int want_back) {
-    milcgpu_leave_unfilled(fn->fat);
-    milcgpu_leave_unfilled(fn->lng);
-    destroy_fn_backlinks(fn);
-    milcgpu_unfilled.fn[milcgpu_unfilled.n++] = fn;
-    milcgpu_unfilled.want_back = want_back;
 }
 
 /* Back links as MILC has them, each in a field of MILC's own making. On several ranks they come from the neighbours:
@@ -141,7 +126,7 @@ static int owes(fn_links_t *fn) {
     int k = place_of(fn);
     if (k < 0)
         k = place_of(NULL);
-    if (k < 0 || __real_get_fatbacklinks == NULL || __real_get_lngbacklinks == NULL || milcgpu_plugin_compare())
+    if (k < 0 || !milcgpu_has(get_fatbacklinks) || !milcgpu_has(get_lngbacklinks) || milcgpu_plugin_compare())
         return 0;
     owed[k] = fn;
     return 1;
@@ -149,7 +134,7 @@ static int owes(fn_links_t *fn) {
 
 static void make_backlinks(fn_links_t *fn) {
     if (numnodes() > 1 || !milcgpu_takes_over()) {
-        load_fn_backlinks(fn);
+        milcgpu_there(load_fn_backlinks)(fn);
         return;
     }
     fn->fatback = (su3_matrix *)milcgpu_room(LINK_BYTES, "backward fat links");
@@ -171,42 +156,154 @@ void milcgpu_load_backlinks(fn_links_t *fn, int want_back) {
         make_backlinks(fn);
 }
 
+/* ---- links that are on the device alone -------------------------------------------------------------------------- */
+
+static milcgpu_deferred_links deferred;
+
+/* For tests: whoever reads what is not filled reads NaN. */
+static void leave_unfilled(su3_matrix *field) {
+    if (field != NULL && milcgpu_plugin_resident() == 2)
+        memset(field, 0xFF, LINK_BYTES);
+}
+
+void milcgpu_defer(const milcgpu_deferred_links *links) {
+    int i;
+    deferred = *links;
+    deferred.of_version = milcgpu_plugin_links_version();
+    for (i = 0; i < links->n; i++) {
+        leave_unfilled(links->fn[i]->fat);
+        leave_unfilled(links->fn[i]->lng);
+        destroy_fn_backlinks(links->fn[i]);
+        forget_owed(links->fn[i]);
+    }
+    if (links->aux != NULL) {
+        leave_unfilled(links->aux->U_link);
+        leave_unfilled(links->aux->V_link);
+        leave_unfilled(links->aux->Y_unitlink);
+        leave_unfilled(links->aux->W_unitlink);
+    }
+}
+
+static void cpu_fn_links(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_matrix *links, int want_back) {
+    milcgpu_md_fill(links);
+    milcgpu_plugin_original(MILCGPU_LOAD_FN_LINKS, 1);
+    milcgpu_original(load_fn_links_cpu)(info, fn, ap, links, want_back);
+    milcgpu_plugin_original(MILCGPU_LOAD_FN_LINKS, 0);
+}
+
+static void fill_asqtad(fn_links_t *fn, ks_action_paths *ap, su3_matrix *links) {
+    info_t info;
+    memset(&info, 0, sizeof info);
+    if (!milcgpu_takes_over() ||
+        !milcgpu_make_links(MILCGPU_LOAD_FN_LINKS, &info, fn->fat, fn->lng, &ap->p, links, 0))
+        cpu_fn_links(&info, fn, ap, links, 0);
+}
+
+int milcgpu_fill_links(void) {
+    const milcgpu_deferred_links d = deferred;
+    su3_matrix *links = d.made_of;
+    int i;
+    if (d.n == 0)
+        return 0;
+    memset(&deferred, 0, sizeof deferred); /* the routines below ask for links, too */
+    if (links == NULL) {
+        links = milcgpu_md_gauge_again();
+        if (milcgpu_plugin_links_changed(d.of_version)) {
+            if (this_node == 0)
+                fprintf(stderr, "milcgpu: fermion links are on the GPU alone, and the gauge field that they were made of "
+                                "has been written on the host since: MILC's cannot be filled. MILCGPU_RESIDENT=0 fills "
+                                "them at once; please report this\n");
+            milcgpu_end_of_run();
+        }
+    }
+    milcgpu_plugin_forget_alone();
+    if (d.hisq != NULL)
+        milcgpu_fill_hisq(&d, links);
+    else
+        fill_asqtad(d.fn[0], d.asqtad, links);
+    if (d.made_of != NULL)
+        free(links);
+    else
+        milcgpu_md_gauge_done(links);
+    for (i = 0; i < d.n; i++)
+        if (d.fn[i] != NULL)
+            milcgpu_load_backlinks(d.fn[i], d.want_back);
+    return 1;
+}
+
+static int place_among_deferred(const fn_links_t *fn) {
+    int i;
+    for (i = 0; i < deferred.n; i++)
+        if (fn != NULL && deferred.fn[i] == fn)
+            return i;
+    return -1;
+}
+static void fill_to_read(const fn_links_t *fn) {
+    if (!twisting && place_among_deferred(fn) >= 0)
+        milcgpu_fill_links();
+}
+
+/* MILC destroys them. Others may have their addresses next. */
+static void forget_deferred(const fn_links_t *fn) {
+    const int place = place_among_deferred(fn);
+    int i;
+    if (place < 0)
+        return;
+    deferred.fn[place] = NULL;
+    for (i = 0; i < deferred.n; i++)
+        if (deferred.fn[i] != NULL)
+            return;
+    free(deferred.made_of);
+    memset(&deferred, 0, sizeof deferred);
+    milcgpu_plugin_forget_alone();
+}
+void milcgpu_forget_auxiliary(const hisq_auxiliary_t *aux) {
+    if (deferred.aux == aux)
+        deferred.aux = NULL;
+}
+
+void milcgpu_need(int fields, const char *who) {
+    if ((fields & MILCGPU_SOLUTIONS) && !milcgpu_plugin_vectors_need())
+        milcgpu_end_of_run();
+    if (fields & MILCGPU_FERMION_LINKS)
+        milcgpu_fill_links();
+    milcgpu_need_sites(fields & (MILCGPU_LINKS | MILCGPU_MOMENTA), who);
+}
+
+/* ---- what MILC reads, twists and destroys ------------------------------------------------------------------------ */
+
 static void pay(fn_links_t *fn) {
     if (twisting)
         return;
-    milcgpu_fill_waiting_of(fn);
+    fill_to_read(fn);
     if (fn == NULL || fn->fatback != NULL || place_of(fn) < 0)
         return;
     forget_owed(fn);
     make_backlinks(fn);
 }
-int milcgpu_reads_are_known(void) { return __real_get_fatlinks != NULL && __real_get_lnglinks != NULL; }
-static void fill_to_read(const fn_links_t *fn) {
-    if (!twisting)
-        milcgpu_fill_waiting_of(fn);
-}
+int milcgpu_reads_are_known(void) { return milcgpu_has(get_fatlinks) && milcgpu_has(get_lnglinks); }
 su3_matrix *__wrap_get_fatlinks(fn_links_t *fn) {
     fill_to_read(fn);
-    return __real_get_fatlinks(fn);
+    return milcgpu_original(get_fatlinks)(fn);
 }
 su3_matrix *__wrap_get_lnglinks(fn_links_t *fn) {
     fill_to_read(fn);
-    return __real_get_lnglinks(fn);
+    return milcgpu_original(get_lnglinks)(fn);
 }
 su3_matrix *__wrap_get_fatbacklinks(fn_links_t *fn) {
     pay(fn);
-    return __real_get_fatbacklinks(fn);
+    return milcgpu_original(get_fatbacklinks)(fn);
 }
 su3_matrix *__wrap_get_lngbacklinks(fn_links_t *fn) {
     pay(fn);
-    return __real_get_lngbacklinks(fn);
+    return milcgpu_original(get_lngbacklinks)(fn);
 }
 void __wrap_destroy_fn_links(fn_links_t *fn) {
     if (fn != NULL) {
         forget_owed(fn);
-        milcgpu_forget_waiting(fn);
+        forget_deferred(fn);
     }
-    __real_destroy_fn_links(fn);
+    milcgpu_original(destroy_fn_links)(fn);
 }
 /* No phase, and an origin that keeps MILC's signs: MILC asks for the links and leaves them as they are. */
 static int twists_nothing(const fn_links_t *fn) {
@@ -218,9 +315,9 @@ static int twists_nothing(const fn_links_t *fn) {
 }
 void __wrap_boundary_twist_fn(fn_links_t *fn, int flag) {
     if (!twists_nothing(fn))
-        milcgpu_fill_waiting_of(fn);
+        fill_to_read(fn);
     twisting++;
-    __real_boundary_twist_fn(fn, flag);
+    milcgpu_original(boundary_twist_fn)(fn, flag);
     twisting--;
 }
 
@@ -232,21 +329,14 @@ int milcgpu_room_to_compare(int n) {
     return room != NULL;
 }
 
-static void cpu_fn_links(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_matrix *links, int want_back) {
-    milcgpu_md_fill(links);
-    milcgpu_plugin_original(MILCGPU_LOAD_FN_LINKS, 1);
-    __real_load_fn_links_cpu(info, fn, ap, links, want_back);
-    milcgpu_plugin_original(MILCGPU_LOAD_FN_LINKS, 0);
-}
-
 void __wrap_load_fn_links_cpu(info_t *info, fn_links_t *fn, ks_action_paths *ap, su3_matrix *links, int want_back) {
-    const int alone = milcgpu_md_links_alone();
+    const int alone = milcgpu_md_defers();
     double seconds;
-    memset(&milcgpu_unfilled, 0, sizeof milcgpu_unfilled);
+    milcgpu_fill_links();
     if (!milcgpu_takes_over() ||
-        !milcgpu_serves_routine(MILCGPU_LOAD_FN_LINKS, milcgpu_has_coefficients(&ap->p), NO_COEFFICIENTS)) {
+        !milcgpu_serves_routine(MILCGPU_LOAD_FN_LINKS, milcgpu_has_coefficients(&ap->p), MILCGPU_NO_COEFFICIENTS)) {
         milcgpu_md_fill(links);
-        __real_load_fn_links_cpu(info, fn, ap, links, want_back);
+        milcgpu_original(load_fn_links_cpu)(info, fn, ap, links, want_back);
         return;
     }
     seconds = -milcgpu_plugin_seconds();
@@ -255,8 +345,8 @@ void __wrap_load_fn_links_cpu(info_t *info, fn_links_t *fn, ks_action_paths *ap,
         return;
     }
     if (alone) {
-        milcgpu_leave_links_unfilled(fn, want_back);
-        milcgpu_unfilled.asqtad = ap;
+        const milcgpu_deferred_links these = {1, want_back, {fn}, ap, NULL, NULL, NULL, 0};
+        milcgpu_defer(&these);
     } else
         milcgpu_load_backlinks(fn, want_back);
     seconds += milcgpu_plugin_seconds();
@@ -306,35 +396,18 @@ static void load_alone(milcgpu_routine routine, load_one original, info_t *info,
 
 void __wrap_load_fatlinks_cpu(info_t *info, su3_matrix *fat, ks_component_paths *p, su3_matrix *links) {
     if (!milcgpu_takes_over() ||
-        !milcgpu_serves_routine(MILCGPU_LOAD_FATLINKS, milcgpu_has_coefficients(p), NO_COEFFICIENTS))
-        milcgpu_md_fill(links), __real_load_fatlinks_cpu(info, fat, p, links);
+        !milcgpu_serves_routine(MILCGPU_LOAD_FATLINKS, milcgpu_has_coefficients(p), MILCGPU_NO_COEFFICIENTS))
+        milcgpu_md_fill(links), milcgpu_original(load_fatlinks_cpu)(info, fat, p, links);
     else
-        load_alone(MILCGPU_LOAD_FATLINKS, __real_load_fatlinks_cpu, info, fat, p, links);
+        load_alone(MILCGPU_LOAD_FATLINKS, milcgpu_original(load_fatlinks_cpu), info, fat, p, links);
 }
 
 void __wrap_load_lnglinks(info_t *info, su3_matrix *lng, ks_component_paths *p, su3_matrix *links) {
     if (!milcgpu_takes_over() ||
-        !milcgpu_serves_routine(MILCGPU_LOAD_LNGLINKS, milcgpu_has_coefficients(p), NO_COEFFICIENTS))
-        milcgpu_md_fill(links), __real_load_lnglinks(info, lng, p, links);
+        !milcgpu_serves_routine(MILCGPU_LOAD_LNGLINKS, milcgpu_has_coefficients(p), MILCGPU_NO_COEFFICIENTS))
+        milcgpu_md_fill(links), milcgpu_original(load_lnglinks)(info, lng, p, links);
     else
-        load_alone(MILCGPU_LOAD_LNGLINKS, __real_load_lnglinks, info, lng, p, links);
-}
-
-void milcgpu_fill_links_from(su3_matrix *links) {
-    info_t info;
-    int i;
-    memset(&info, 0, sizeof info);
-    if (milcgpu_unfilled.hisq != NULL)
-        milcgpu_fill_hisq(links);
-    else {
-        fn_links_t *fn = milcgpu_unfilled.fn[0];
-        if (!milcgpu_takes_over() ||
-            !milcgpu_make_links(MILCGPU_LOAD_FN_LINKS, &info, fn->fat, fn->lng, &milcgpu_unfilled.asqtad->p, links, 0))
-            cpu_fn_links(&info, fn, milcgpu_unfilled.asqtad, links, 0);
-    }
-    for (i = 0; i < milcgpu_unfilled.n; i++)
-        milcgpu_load_backlinks(milcgpu_unfilled.fn[i], milcgpu_unfilled.want_back);
-    memset(&milcgpu_unfilled, 0, sizeof milcgpu_unfilled);
+        load_alone(MILCGPU_LOAD_LNGLINKS, milcgpu_original(load_lnglinks), info, lng, p, links);
 }
 
 /* ---- gauge links out of the sites ------------------------------------------------------------------------------- */
@@ -342,13 +415,13 @@ void milcgpu_fill_links_from(su3_matrix *links) {
 su3_matrix *__wrap_create_G_from_site(void) {
     su3_matrix *links;
     if (!milcgpu_takes_over()) { /* also after the device was lost */
-        milcgpu_md_need(MILCGPU_LINKS, "create_G_from_site");
-        return __real_create_G_from_site();
+        milcgpu_need_sites(MILCGPU_LINKS, "create_G_from_site");
+        return milcgpu_original(create_G_from_site)();
     }
     links = (su3_matrix *)milcgpu_room(LINK_BYTES, "gauge links");
     if (milcgpu_md_lends(links))
         return links;
-    milcgpu_md_need(MILCGPU_LINKS, "create_G_from_site");
+    milcgpu_need_sites(MILCGPU_LINKS, "create_G_from_site");
     milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), links);
     return links;
 }

@@ -12,7 +12,7 @@ milcgpu_fatlink_spec milcgpu_spec_of(const ks_component_paths *p);
 int milcgpu_has_coefficients(const ks_component_paths *p);
 /* Whether the plugin can do this; said once where it cannot. */
 int milcgpu_serves_routine(milcgpu_routine routine, int can, const char *why);
-int milcgpu_has_hisq(void); /* this program */
+const char *milcgpu_hisq_left(void); /* why this program's HISQ links are MILC's */
 
 /* As MILC counts them, of this rank. */
 double milcgpu_fat_flops(const ks_component_paths *p);
@@ -29,24 +29,23 @@ void milcgpu_load_backlinks(fn_links_t *fn, int want_back);
  * is none. */
 int milcgpu_room_to_compare(int n);
 
-/* Links that MILC has made last, where they are on the device alone and their fields are not filled. All of it is
- * MILC's, and there until MILC makes links anew. */
+/* Fermion links that MILC has made last and that are on the device alone. They are filled when somebody reads one of
+ * their fields (get_fatlinks and the like, get_hisq_auxiliary, a routine of MILC's own), before the gauge field changes
+ * that they are made of, and before others are made. All of it is MILC's, but for the copy. */
 typedef struct {
-    int n, want_back; /* n 0: none */
-    fn_links_t *fn[MAX_NAIK];
-    ks_action_paths *asqtad;
+    int n, want_back;         /* n 0: none */
+    fn_links_t *fn[MAX_NAIK]; /* NULL: destroyed since */
+    ks_action_paths *asqtad;  /* one of these two */
     ks_action_paths_hisq *hisq;
-    hisq_auxiliary_t *aux;
-} milcgpu_unfilled_links;
-extern milcgpu_unfilled_links milcgpu_unfilled;
-void milcgpu_leave_unfilled(su3_matrix *field);
-void milcgpu_leave_links_unfilled(fn_links_t *fn, int want_back);
-void milcgpu_fill_hisq(su3_matrix *links); /* but for the backward links */
+    hisq_auxiliary_t *aux;    /* NULL: nobody wants them */
+    su3_matrix *made_of;      /* a copy of the gauge links; NULL: the gauge field of the sites, */
+    unsigned long of_version; /* which has been the same since (milcgpu_plugin_links_version) */
+} milcgpu_deferred_links;
+void milcgpu_defer(const milcgpu_deferred_links *links);
+void milcgpu_forget_auxiliary(const hisq_auxiliary_t *aux); /* MILC destroys them */
+int milcgpu_reads_are_known(void);                          /* whether MILC asks for fields in this program */
 
-/* HISQ links of a program that measures: on the device alone until MILC asks for one of their fields (get_fatlinks and
- * the like), which nearly none does. */
-void milcgpu_fill_waiting_of(const fn_links_t *fn);
-void milcgpu_forget_waiting(const fn_links_t *fn); /* MILC destroys them */
-int milcgpu_reads_are_known(void);                 /* whether it asks in this program */
+/* Fills the fields of HISQ links, but for the backward links. */
+void milcgpu_fill_hisq(const milcgpu_deferred_links *deferred, su3_matrix *links);
 
 #endif

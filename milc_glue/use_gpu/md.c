@@ -1,13 +1,13 @@
 /* Molecular dynamics: who has the newest fields. Gauge field and momenta stay on the device from one routine to the
  * next (updates.c, fermion_force.c); what MILC itself reads or writes in the sites is announced here. A routine that
- * MILC does asks for the host's copy first (milcgpu_md_need). Links on the device have phases in always; those in the
- * sites as phases_in says.
+ * MILC does asks for the host's copy first (milcgpu_need). Links on the device have phases in always; those in the sites
+ * as phases_in says.
  *
- * In a trajectory of ks_imp_rhmc (update) every reader of solutions and of fermion links is known, too: these stay on
- * the device, and MILC's fields are filled only where somebody else reads them (milcgpu_need_fields, and after the
- * trajectory).
+ * In a trajectory of ks_imp_rhmc (update) every reader of solutions is known, too: these and the fermion links stay on
+ * the device, and MILC's fields are filled only where somebody else reads them (milcgpu_need; links.h).
  */
 #include "md.h"
+#include "links.h"
 
 #ifndef MILCGPU_SERVES_MD
 void milcgpu_md_left(const char **left) {
@@ -15,8 +15,8 @@ void milcgpu_md_left(const char **left) {
     for (r = MILCGPU_UPDATE_U; r <= MILCGPU_PLAQUETTE; r++)
         left[r] = MILCGPU_ABSENT;
 }
-void milcgpu_md_need(int what, const char *who) {
-    (void)what;
+void milcgpu_need_sites(int fields, const char *who) {
+    (void)fields;
     (void)who;
 }
 int milcgpu_md_lends(su3_matrix *room) {
@@ -28,8 +28,9 @@ int milcgpu_md_lent(const su3_matrix *links) {
     return 0;
 }
 void milcgpu_md_fill(su3_matrix *links) { (void)links; }
-int milcgpu_md_links_alone(void) { return 0; }
-int milcgpu_fill_links(void) { return 0; }
+int milcgpu_md_defers(void) { return 0; }
+su3_matrix *milcgpu_md_gauge_again(void) { return NULL; }
+void milcgpu_md_gauge_done(su3_matrix *links) { (void)links; }
 #else
 
 void __real_rephase(int) MILCGPU_ORIGINAL;
@@ -42,14 +43,13 @@ double __real_d_action(void) MILCGPU_ORIGINAL;
 void __real_update_h(Real) MILCGPU_ORIGINAL; /* of ks_imp_dyn alone */
 int __real_ks_rateval(su3_vector *, field_offset, su3_vector **, Real *, int, int) MILCGPU_ORIGINAL;
 void __real_restore_fermion_links_from_site(fermion_links_t *, int) MILCGPU_ORIGINAL;
-imp_ferm_links_t **__real_get_fm_links(fermion_links_t *) MILCGPU_ORIGINAL;
 /* Terms of all forces, and of the longest rational function. */
 extern int n_order_naik_total __attribute__((weak)), max_rat_order __attribute__((weak));
 
 /* While positive: rephase is called around something that does not read the sites but through these routines. */
 static int quiet = 0;
-/* While positive: a routine of MILC's works on the sites. */
-static int own = 0;
+/* While positive: a routine of MILC's works on the sites; of these: on the host's old copy, to be compared. */
+static int own = 0, comparing = 0;
 /* While positive: update() of ks_imp_rhmc. */
 static int trajectory = 0;
 
@@ -59,33 +59,36 @@ milcgpu_plugin_lattice milcgpu_in_sites(void) {
     return l;
 }
 
-int milcgpu_exponential_order(void) { return __real_d_action_rhmc != NULL ? 8 : __real_update_h != NULL ? 6 : 0; }
+int milcgpu_exponential_order(void) { return milcgpu_has(d_action_rhmc) ? 8 : milcgpu_has(update_h) ? 6 : 0; }
+
+/* In ks_imp_rhmc; ks_imp_dyn reads links and solutions itself. */
+int milcgpu_keeps_solutions(void) { return milcgpu_has(d_action_rhmc); }
 
 /* Programs in which every reader of the sites is known; in others the host's copy is made new after every routine. */
 static int stays(void) { return milcgpu_plugin_resident() && milcgpu_exponential_order() != 0; }
 
-void milcgpu_md_need(int what, const char *who) {
-    const int newer = milcgpu_plugin_newer_on_device(what);
+void milcgpu_need_sites(int fields, const char *who) {
+    const int newer = milcgpu_plugin_newer_on_device(fields);
     const int phases = phases_in;
-    if (own) /* the host's copy is the one that MILC's routine works on */
+    if (comparing || fields == 0)
         return;
-    if (!milcgpu_plugin_host_needs(what, who))
+    if (!milcgpu_plugin_host_needs(fields, who))
         milcgpu_end_of_run();
     if ((newer & MILCGPU_LINKS) && phases == OFF) { /* they came with phases */
         phases_in = ON;
-        __real_rephase(OFF);
+        milcgpu_original(rephase)(OFF);
     }
 }
 
 int milcgpu_put_phases_in(void) {
     if (phases_in == ON || milcgpu_plugin_newer_on_device(MILCGPU_LINKS))
         return 0;
-    __real_rephase(ON);
+    milcgpu_original(rephase)(ON);
     return 1;
 }
 void milcgpu_put_phases_back(int were_out) {
     if (were_out)
-        __real_rephase(OFF);
+        milcgpu_original(rephase)(OFF);
 }
 
 int milcgpu_md_takes(milcgpu_routine routine, int can, const char *why, const char *who) {
@@ -96,13 +99,13 @@ int milcgpu_md_takes(milcgpu_routine routine, int can, const char *why, const ch
         return 0;
     }
     if (milcgpu_plugin_compare())
-        milcgpu_md_need(MILCGPU_BOTH, who);
+        milcgpu_need(MILCGPU_BOTH, who);
     return 1;
 }
 
 static int counted = 0;
 void milcgpu_begin_own(milcgpu_routine routine, int reads, const char *who) {
-    milcgpu_md_need(reads, who);
+    milcgpu_need(reads, who);
     if (own++ == 0 && (counted = milcgpu_plugin_active()))
         milcgpu_plugin_original(routine, 1);
 }
@@ -116,11 +119,12 @@ int milcgpu_finish(int one, const char *who) {
     if (milcgpu_plugin_compare())
         return 1;
     if (!stays())
-        milcgpu_md_need(one, who);
+        milcgpu_need(one, who);
     return 0;
 }
 double milcgpu_begin_compare(milcgpu_routine routine) {
     own++;
+    comparing++;
     milcgpu_plugin_original(routine, 1);
     return -milcgpu_plugin_seconds();
 }
@@ -128,6 +132,7 @@ double milcgpu_end_original(milcgpu_routine routine, double cpu_seconds) {
     cpu_seconds += milcgpu_plugin_seconds();
     milcgpu_plugin_original(routine, 0);
     own--;
+    comparing--;
     return cpu_seconds;
 }
 void milcgpu_end_compare(milcgpu_routine routine, int one, const char *expected, double seconds, double cpu_seconds) {
@@ -153,44 +158,37 @@ void milcgpu_md_fill(su3_matrix *links) {
     if (!milcgpu_md_lent(links))
         return;
     lent = NULL;
-    milcgpu_md_need(MILCGPU_LINKS, "create_G_from_site");
+    milcgpu_need_sites(MILCGPU_LINKS, "create_G_from_site");
     milcgpu_plugin_gather_links(lattice[0].link, sizeof(site), links);
 }
 
-int milcgpu_md_links_alone(void) { return trajectory && restoring && stays() && !milcgpu_plugin_compare(); }
+int milcgpu_md_defers(void) {
+    return trajectory && restoring && stays() && milcgpu_reads_are_known() && !milcgpu_plugin_compare();
+}
 
-/* The gauge field is the one that they were made of: MILC has said otherwise where it is not, and makes them anew. */
-int milcgpu_fill_links(void) {
-    const int were_out = phases_in == OFF;
-    su3_matrix *links;
-    if (!milcgpu_links_unfilled())
-        return 0;
+static su3_matrix *lent_before;
+static int were_out;
+su3_matrix *milcgpu_md_gauge_again(void) {
+    were_out = phases_in == OFF;
+    lent_before = lent;
     if (were_out)
         rephase(ON);
     restoring++;
-    links = create_G_from_site();
-    milcgpu_fill_links_from(links);
+    return create_G_from_site();
+}
+void milcgpu_md_gauge_done(su3_matrix *links) {
     restoring--;
-    lent = NULL;
+    lent = lent_before;
     free(links);
     if (were_out)
         rephase(OFF);
-    return 1;
 }
 
 void __wrap_restore_fermion_links_from_site(fermion_links_t *fl, int prec) {
     restoring++;
-    __real_restore_fermion_links_from_site(fl, prec);
+    milcgpu_original(restore_fermion_links_from_site)(fl, prec);
     restoring--;
     lent = NULL;
-    if (!trajectory)
-        milcgpu_fill_links();
-}
-
-imp_ferm_links_t **__wrap_get_fm_links(fermion_links_t *fl) {
-    if (!trajectory)
-        milcgpu_fill_links();
-    return __real_get_fm_links(fl);
 }
 
 /* ---- trajectory ------------------------------------------------------------------------------------------------- */
@@ -199,12 +197,12 @@ int __wrap_update(void) {
     const int forces = &n_order_naik_total != NULL ? n_order_naik_total : 0;
     const int longest = &max_rat_order != NULL ? max_rat_order : 0;
     int iterations;
-    if (__real_d_action_rhmc == NULL) /* ks_imp_dyn reads links and solutions itself */
-        return __real_update();
+    if (!milcgpu_keeps_solutions())
+        return milcgpu_original(update)();
     trajectory++;
     if (milcgpu_takes_over() && stays())
         milcgpu_plugin_vectors_begin(forces > longest ? forces : longest, 0);
-    iterations = __real_update();
+    iterations = milcgpu_original(update)();
     milcgpu_plugin_vectors_end();
     trajectory--;
     return iterations;
@@ -228,30 +226,30 @@ int __wrap_ks_rateval(su3_vector *dest, field_offset src, su3_vector **psim, Rea
     if (trajectory && order > 0 && (parity == EVEN || parity == ODD) &&
         sum_on_device(dest, src, psim, residues, order, parity))
         return 0;
-    milcgpu_need_vectors();
-    return __real_ks_rateval(dest, src, psim, residues, order, parity);
+    milcgpu_need(MILCGPU_SOLUTIONS, "ks_rateval");
+    return milcgpu_original(ks_rateval)(dest, src, psim, residues, order, parity);
 }
 
 /* The momenta's action is summed by MILC, in the same file. */
 double __wrap_d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec) {
     double action;
-    milcgpu_md_need(MILCGPU_MOMENTA, "d_action_rhmc");
+    milcgpu_need(MILCGPU_MOMENTA, "d_action_rhmc");
     quiet++;
-    action = __real_d_action_rhmc(multi_x, sumvec);
+    action = milcgpu_original(d_action_rhmc)(multi_x, sumvec);
     quiet--;
     return action;
 }
 double __wrap_d_action(void) {
     double action;
-    milcgpu_md_need(MILCGPU_MOMENTA, "d_action");
+    milcgpu_need(MILCGPU_MOMENTA, "d_action");
     quiet++;
-    action = __real_d_action();
+    action = milcgpu_original(d_action)();
     quiet--;
     return action;
 }
 void __wrap_update_h(Real eps) {
     quiet++;
-    __real_update_h(eps);
+    milcgpu_original(update_h)(eps);
     quiet--;
 }
 
@@ -263,28 +261,30 @@ void __wrap_rephase(int flag) {
         phases_in = flag;
         return;
     }
-    milcgpu_md_need(MILCGPU_LINKS, "rephase");
-    __real_rephase(flag);
+    milcgpu_need(MILCGPU_LINKS, "rephase");
+    milcgpu_original(rephase)(flag);
 }
 
 void __wrap_gauge_field_copy(field_offset from, field_offset to) {
     if (from == F_OFFSET(link[0]))
-        milcgpu_md_need(MILCGPU_LINKS, "gauge_field_copy");
-    __real_gauge_field_copy(from, to);
+        milcgpu_need(MILCGPU_LINKS, "gauge_field_copy");
+    if (to == F_OFFSET(link[0]))
+        milcgpu_need(MILCGPU_FERMION_LINKS, "gauge_field_copy");
+    milcgpu_original(gauge_field_copy)(from, to);
     if (to == F_OFFSET(link[0]))
         milcgpu_plugin_host_wrote(MILCGPU_LINKS);
 }
 
 void __wrap_ranmom(void) {
-    __real_ranmom();
+    milcgpu_original(ranmom)();
     milcgpu_plugin_host_wrote(MILCGPU_MOMENTA);
 }
 
 /* Returns MILC's gauge_file *. The flag may say that the links stay as they are. */
 void *__wrap_reload_lattice(int flag, const char *file) {
     void *loaded;
-    milcgpu_md_need(MILCGPU_LINKS, "reload_lattice");
-    loaded = __real_reload_lattice(flag, file);
+    milcgpu_need(MILCGPU_LINKS | MILCGPU_FERMION_LINKS, "reload_lattice");
+    loaded = milcgpu_original(reload_lattice)(flag, file);
     milcgpu_plugin_host_wrote(MILCGPU_LINKS);
     return loaded;
 }

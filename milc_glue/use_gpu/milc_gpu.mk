@@ -25,12 +25,13 @@ $(error milcgpu: libmilcgpu.so or milcgpu.h is missing in $(or $(MILCGPU_LIB),$(
   (in its source tree: make lib), or leave its word out of this line)
 endif
 
+milcgpu_wrapped_c := malloc calloc realloc free memset memcpy
 milcgpu_wrapped_always := initialize_machine normal_exit check_unitarity reunitarize_cpu nersc_cksum \
-  malloc calloc realloc free memset memcpy make_nn_gathers make_gather initialize_site_prn_from_seed \
-  restore_serial
+  $(milcgpu_wrapped_c) make_nn_gathers make_gather initialize_site_prn_from_seed restore_serial
 milcgpu_wrapped := ks_congrad_parity_cpu ks_congrad_block_parity_cpu ks_congrad_site ks_congrad ks_multicg_offset_field_cpu \
   dslash_fn_field load_fn_links_cpu load_fatlinks_cpu load_lnglinks create_hisq_links_milc create_G_from_site \
-  fermion_links_want_aux get_fatlinks get_lnglinks get_fatbacklinks get_lngbacklinks destroy_fn_links boundary_twist_fn \
+  fermion_links_want_aux get_hisq_auxiliary destroy_hisq_auxiliary_t \
+  get_fatlinks get_lnglinks get_fatbacklinks get_lngbacklinks destroy_fn_links boundary_twist_fn \
   $(milcgpu_wrapped_always) gaugefix ape_smear_4D bicgilu_cl_field_cpu bicgilu_w_field dslash_w_field \
   meson_cont_mom meson_open_mom
 # Of wilson_flow.
@@ -41,7 +42,7 @@ milcgpu_wrapped_hyp := load_hyp_links $(milcgpu_wrapped_always)
 milcgpu_wrapped_md := update_u imp_gauge_force_ks imp_gauge_force eo_fermion_force_multi eo_fermion_force_oneterm_site \
   eo_fermion_force_twoterms_site eo_fermion_force_twoterms_site_cpu reunitarize_ks imp_gauge_action d_plaquette rephase \
   gauge_field_copy ranmom reload_lattice d_action_rhmc d_action update update_h ks_rateval \
-  restore_fermion_links_from_site get_fm_links
+  restore_fermion_links_from_site
 # Of programs with sets of propagators (propagators.c compiles).
 milcgpu_wrapped_sets := solve_ksprop
 # Of programs that measure with smeared links (mesons_probe.c compiles).
@@ -63,7 +64,21 @@ milcgpu_library := -L$(milcgpu_lib) -Wl,-rpath,$(milcgpu_lib) -lmilcgpu
 override LAYOUT := $(or $(LAYOUT),layout_hyper_prime.o) $(milcgpu_objects)
 # Tools that are linked without LAYOUT, or whose objects are not prerequisites, have no glue.
 milcgpu_asked   := $(LMPI)
-override LMPI    = $(milcgpu_asked) $(if $(filter milcgpu_start.o,$^),$$(cat milcgpu_link))
+override LMPI    = $(milcgpu_asked) $(if $(filter milcgpu_start.o,$^),$(milcgpu_link_words))
+
+# The words of milcgpu_link. A routine that MILC calls, and that none of its objects has, keeps its name: the linker then
+# says that it is undefined, as without milcgpu. By the glue's name the program would be linked, and end when MILC's own is
+# to be called (milcgpu_original in glue.h): so it is where nm cannot read the objects.
+milcgpu_nm := nm
+milcgpu_link_words = $(shell $(milcgpu_nm) -P $(filter-out milcgpu_%,$(filter %.o %.a,$^)) 2>/dev/null | \
+  awk -v libc=' $(milcgpu_wrapped_c) ' '$(milcgpu_keep_undefined)' objects=1 - objects=0 milcgpu_link)
+milcgpu_keep_undefined = objects { if ($$2 == "U") called[$$1]; else if ($$2 ~ /[A-Z]/) had[$$1]; next } \
+  { for (k = 1; k <= NF; k++) { \
+      f = $$k; \
+      if (sub(/.*--wrap=/, "", f) && f in called && !(f in had) && index(libc, " " f " ") == 0) \
+        print "milcgpu: $(milcgpu_program) calls " f ", which none of its objects has: as without milcgpu, the linker decides" > "/dev/stderr"; \
+      else \
+        print $$k } }
 
 .PHONY: milcgpu-always
 # The preprocessor decides; its messages go to nobody, because a header that is missing is an answer, too. In the recipe
@@ -80,6 +95,10 @@ milcgpu_start.o: $(milcgpu_here)start.c milcgpu-always
 	  echo 'milcgpu: solves and links of $(milcgpu_program) go to $(milcgpu_lib)/libmilcgpu.so'; \
 	  echo '$(call milcgpu_wraps,$(milcgpu_wrapped)) $(milcgpu_library)' >milcgpu_link;; \
 	*) \
+	  if ! $(CC) $(milcgpu_flags) -E -x c /dev/null >/dev/null; then \
+	    echo 'milcgpu: the compiler of this make cannot be run: $(CC) (MY_CC=... names another, for example MY_CC=gcc)' >&2; \
+	    exit 1; \
+	  fi; \
 	  echo 'milcgpu: $(milcgpu_program) has no asqtad or HISQ solver to take over: it is built as without milcgpu'; \
 	  : >milcgpu_link;; \
 	esac

@@ -70,8 +70,9 @@ int __wrap_solve_ksprop(enum set_type set, enum inv_type inverter, int propagato
     int first, iterations = 0;
     set = one_by_one ? MULTICOLORSOURCE_SET : gathered(set, inverter, propagators, start);
     for (first = 0; first == 0 || first < propagators; first += n)
-        iterations += __real_solve_ksprop(set, inverter, n, start + first, start_file + first, save + first,
-                                          save_file + first, solutions + first, sources + first, my_sources + first,
-                                          control + first, parameters + first, charge, boundary_phase, origin, check);
+        iterations +=
+            milcgpu_original(solve_ksprop)(set, inverter, n, start + first, start_file + first, save + first,
+                                           save_file + first, solutions + first, sources + first, my_sources + first,
+                                           control + first, parameters + first, charge, boundary_phase, origin, check);
     return iterations;
 }

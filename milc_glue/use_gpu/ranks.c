@@ -87,7 +87,7 @@ static void give_communicators_back(void) {}
 #endif
 
 void __wrap_initialize_machine(int *argc, char ***argv) {
-    __real_initialize_machine(argc, argv);
+    milcgpu_original(initialize_machine)(argc, argv);
     find_node_rank();
     if (numnodes() == 1) {
         milcgpu_plugin_begin();
@@ -99,7 +99,7 @@ void __wrap_initialize_machine(int *argc, char ***argv) {
 void __wrap_normal_exit(int status) {
     milcgpu_plugin_exit();
     give_communicators_back();
-    __real_normal_exit(status);
+    milcgpu_original(normal_exit)(status);
 }
 
 static void place_of_site(int x[4], int rank, size_t i) {

@@ -109,10 +109,10 @@ int __wrap_make_gather(site_map map, int *arguments, int inverse, int want_even_
     }
     if (!ready) { /* also where MILC ends the run, and says why */
         give_room_back();
-        return __real_make_gather(map, arguments, inverse, want_even_odd, parity_rule);
+        return milcgpu_original(make_gather)(map, arguments, inverse, want_even_odd, parity_rule);
     }
     sites_on_node = 0;
-    direction = __real_make_gather(map, arguments, inverse, want_even_odd, parity_rule);
+    direction = milcgpu_original(make_gather)(map, arguments, inverse, want_even_odd, parity_rule);
     sites_on_node = 1;
     ready = is_table(direction, n - 1) && (n == 1 || is_table(direction + 1, 0));
     sites_on_node = sites;
@@ -140,11 +140,11 @@ void __wrap_make_nn_gathers(void) {
     }
     if (!ready) {
         give_room_back();
-        __real_make_nn_gathers();
+        milcgpu_original(make_nn_gathers)();
         return;
     }
     sites_on_node = 0;
-    __real_make_nn_gathers();
+    milcgpu_original(make_nn_gathers)();
     sites_on_node = 1;
     for (d = XUP; d <= TUP; d++)
         ready = ready && is_table(d, 2 * d + 1) && is_table(OPP_DIR(d), 2 * d);
@@ -173,6 +173,6 @@ void __wrap_initialize_site_prn_from_seed(uint32_t seed) {
     const int slices = nt;
     if (numnodes() == 1 && milcgpu_plugin_by_all_threads(sites_on_node, seed_part, &seed) == 0)
         nt = 0;
-    __real_initialize_site_prn_from_seed(seed);
+    milcgpu_original(initialize_site_prn_from_seed)(seed);
     nt = slices;
 }

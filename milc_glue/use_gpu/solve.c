@@ -18,15 +18,15 @@ int __real_ks_congrad_block_parity_cpu(int, su3_vector **, su3_vector **, quark_
                                        imp_ferm_links_t *) MILCGPU_ORIGINAL;
 
 void milcgpu_solves_left(const char **left) {
-    if (__real_ks_congrad_parity_cpu == NULL)
+    if (!milcgpu_has(ks_congrad_parity_cpu))
         left[MILCGPU_KS_CONGRAD] = MILCGPU_ABSENT;
-    if (__real_ks_congrad_block_parity_cpu == NULL)
+    if (!milcgpu_has(ks_congrad_block_parity_cpu))
         left[MILCGPU_KS_CONGRAD_BLOCK] = MILCGPU_ABSENT;
-    if (__real_ks_congrad_site == NULL)
+    if (!milcgpu_has(ks_congrad_site))
         left[MILCGPU_KS_CONGRAD_SITE] = MILCGPU_ABSENT;
-    if (__real_ks_multicg_offset_field_cpu == NULL)
+    if (!milcgpu_has(ks_multicg_offset_field_cpu))
         left[MILCGPU_KS_MULTICG] = MILCGPU_ABSENT;
-    if (__real_dslash_fn_field == NULL)
+    if (!milcgpu_has(dslash_fn_field))
         left[MILCGPU_DSLASH] = MILCGPU_ABSENT;
     milcgpu_inverts_left(left);
 }
@@ -54,7 +54,8 @@ su3_vector *milcgpu_copy_of(const su3_vector *f) {
 
 /* MILC tests the relative residual, which is a square root, against relresid squared. */
 static double relative_limit(const quark_invert_control *qic) {
-    return qic->relresid > 0 ? (double)qic->relresid * qic->relresid : 0;
+    const double asked = milcgpu_tolerance(qic->relresid, MILC_PRECISION);
+    return asked * asked;
 }
 
 milcgpu_plugin_solve_call milcgpu_solve_call(milcgpu_routine routine, milcgpu_field source, milcgpu_field solution,
@@ -64,7 +65,7 @@ milcgpu_plugin_solve_call milcgpu_solve_call(milcgpu_routine routine, milcgpu_fi
     call.lng = fn->lng;
     call.parity = qic->parity;
     call.mass = mass;
-    call.tolerance = qic->resid;
+    call.tolerance = milcgpu_tolerance(qic->resid, MILC_PRECISION);
     call.relative_tolerance = relative_limit(qic);
     call.max_iterations = qic->max;
     call.max_restarts = qic->nrestart;
@@ -89,7 +90,7 @@ void milcgpu_account(const milcgpu_solve_report *report, quark_invert_control *q
 
 /* Of the sources of a block, the i-th. */
 static void keep_worse(int i, const quark_invert_control *one, quark_invert_control *qic) {
-    if (i == 0 || !(one->final_rsq <= qic->final_rsq))
+    if (i == 0 || (qic->final_rsq == qic->final_rsq && !(one->final_rsq <= qic->final_rsq))) /* NaN is the worst */
         *qic = *one;
 }
 
@@ -99,37 +100,40 @@ int milcgpu_account_block(int n, const milcgpu_solve_report *reports, quark_inve
     for (i = 0; i < n; i++) {
         quark_invert_control one = asked;
         milcgpu_account(&reports[i], &one, seconds / n);
+        if (n > 1) /* they may share a Krylov space, which does not restart as MILC does */
+            one.converged = reports[i].status == MILCGPU_OK;
         iterations += reports[i].iterations;
         keep_worse(i, &one, qic);
     }
     return iterations;
 }
 
+/* For MILC's own routines. */
+static void need_fields(void) { milcgpu_need(MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS, "a solver of MILC's"); }
+
 static int cpu_solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
                      imp_ferm_links_t *fn) {
     int iterations;
-    milcgpu_need_fields();
+    need_fields();
     milcgpu_plugin_original(routine, 1);
-    iterations = __real_ks_congrad_parity_cpu(src, dest, qic, mass, fn);
+    iterations = milcgpu_original(ks_congrad_parity_cpu)(src, dest, qic, mass, fn);
     milcgpu_plugin_original(routine, 0);
     return iterations;
 }
 
 /* After a failure: links that only the device had, and may have no more. 1: it can be tried again with MILC's. */
-static int links_made_again(void) {
-    const int filled = milcgpu_fill_links();
-    return (milcgpu_fill_waiting() || filled) && milcgpu_takes_over();
-}
+static int links_made_again(void) { return milcgpu_fill_links() && milcgpu_takes_over(); }
 
 /* cpu_dest: the guess, and then MILC's solution of what `qic` asks. */
-static void compare_solve(const milcgpu_plugin_solve_call *call, int iterations, double seconds, su3_vector *src,
-                          su3_vector *cpu_dest, quark_invert_control qic, Real mass, imp_ferm_links_t *fn) {
+static void compare_solve(const milcgpu_plugin_solve_call *call, int sources, int iterations, double seconds,
+                          su3_vector *src, su3_vector *cpu_dest, quark_invert_control qic, Real mass,
+                          imp_ferm_links_t *fn) {
     const int counted = total_iters;
     double cpu_seconds = -milcgpu_plugin_seconds();
     const int cpu_iterations = cpu_solve(call->routine, src, cpu_dest, &qic, mass, fn);
     cpu_seconds += milcgpu_plugin_seconds();
     total_iters = counted;
-    milcgpu_judge(milcgpu_plugin_compare_solve(call, iterations, seconds, milcgpu_vector_field(cpu_dest),
+    milcgpu_judge(milcgpu_plugin_compare_solve(call, sources, iterations, seconds, milcgpu_vector_field(cpu_dest),
                                                cpu_iterations, cpu_seconds));
 }
 
@@ -150,7 +154,7 @@ static int solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, qua
     seconds += milcgpu_plugin_seconds();
     milcgpu_account(&report, qic, seconds);
     if (cpu_dest != NULL)
-        compare_solve(&call, report.iterations, seconds, src, cpu_dest, *qic, mass, fn);
+        compare_solve(&call, 1, report.iterations, seconds, src, cpu_dest, *qic, mass, fn);
     free(cpu_dest);
     return report.iterations;
 }
@@ -158,8 +162,8 @@ static int solve(milcgpu_routine routine, su3_vector *src, su3_vector *dest, qua
 int __wrap_ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
                                  imp_ferm_links_t *fn) {
     if (fn == NULL || !milcgpu_takes_over()) {
-        milcgpu_need_fields();
-        return __real_ks_congrad_parity_cpu(src, dest, qic, mass, fn);
+        need_fields();
+        return milcgpu_original(ks_congrad_parity_cpu)(src, dest, qic, mass, fn);
     }
     return solve(MILCGPU_KS_CONGRAD, src, dest, qic, mass, fn);
 }
@@ -175,8 +179,8 @@ int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **
     int i, iterations = 0, done = nsrc > 0 && (asked.parity == EVEN || asked.parity == ODD);
     double seconds;
     if (fn == NULL || !milcgpu_takes_over()) {
-        milcgpu_need_fields();
-        return __real_ks_congrad_block_parity_cpu(nsrc, src, dest, qic, mass, fn);
+        need_fields();
+        return milcgpu_original(ks_congrad_block_parity_cpu)(nsrc, src, dest, qic, mass, fn);
     }
     for (i = 0; i < nsrc; i++) {
         calls[i] = milcgpu_solve_call(MILCGPU_KS_CONGRAD_BLOCK, milcgpu_vector_field(src[i]),
@@ -195,7 +199,7 @@ int __wrap_ks_congrad_block_parity_cpu(int nsrc, su3_vector **src, su3_vector **
             iterations += cpu_solve(MILCGPU_KS_CONGRAD_BLOCK, src[i], dest[i], &one, mass, fn);
             keep_worse(i, &one, qic);
         } else if (cpu_dest[i] != NULL)
-            compare_solve(&calls[i], reports[i].iterations, seconds / nsrc, src[i], cpu_dest[i], asked, mass, fn);
+            compare_solve(&calls[i], nsrc, reports[i].iterations, seconds / nsrc, src[i], cpu_dest[i], asked, mass, fn);
         free(cpu_dest[i]);
     }
     return iterations;
@@ -232,8 +236,9 @@ static int site_solve(field_offset src, field_offset dest, quark_invert_control 
 int __wrap_ks_congrad_site(field_offset src, field_offset dest, quark_invert_control *qic, Real mass,
                            imp_ferm_links_t *fn) {
     int iterations;
-    return site_solve(src, dest, qic, mass, fn, &iterations) ? iterations
-                                                             : __real_ks_congrad_site(src, dest, qic, mass, fn);
+    return site_solve(src, dest, qic, mass, fn, &iterations)
+               ? iterations
+               : milcgpu_original(ks_congrad_site)(src, dest, qic, mass, fn);
 }
 
 int __wrap_ks_congrad(field_offset src, field_offset dest, Real mass, int niter, int nrestart, Real rsqmin, int prec,
@@ -247,7 +252,7 @@ int __wrap_ks_congrad(field_offset src, field_offset dest, Real mass, int niter,
     qic.parity = parity;
     qic.resid = sqrt(rsqmin);
     if (!site_solve(src, dest, &qic, mass, fn, &iterations))
-        return __real_ks_congrad(src, dest, mass, niter, nrestart, rsqmin, prec, parity, final_rsq, fn);
+        return milcgpu_original(ks_congrad)(src, dest, mass, niter, nrestart, rsqmin, prec, parity, final_rsq, fn);
     *final_rsq = qic.final_rsq;
     return iterations;
 }
@@ -255,9 +260,9 @@ int __wrap_ks_congrad(field_offset src, field_offset dest, Real mass, int niter,
 static int cpu_multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_offsets, quark_invert_control *qic,
                        imp_ferm_links_t *fn) {
     int iterations;
-    milcgpu_need_fields();
+    need_fields();
     milcgpu_plugin_original(MILCGPU_KS_MULTICG, 1);
-    iterations = __real_ks_multicg_offset_field_cpu(src, psim, ksp, num_offsets, qic, fn);
+    iterations = milcgpu_original(ks_multicg_offset_field_cpu)(src, psim, ksp, num_offsets, qic, fn);
     milcgpu_plugin_original(MILCGPU_KS_MULTICG, 0);
     return iterations;
 }
@@ -303,8 +308,8 @@ static int multicg(su3_vector *src, su3_vector **psim, ks_param *ksp, int num_of
     int j, low = 0, stopped; /* by the limit */
     for (j = 0; j < num_offsets; j++) {
         offsets[j] = ksp[j].offset;
-        tolerances[j] = qic[0].resid; /* MILC stops when either test is met */
-        relative_tolerances[j] = qic[0].resid > 0 ? 0 : relative_limit(qic);
+        tolerances[j] = milcgpu_tolerance(qic[0].resid, MILC_PRECISION); /* MILC stops when either test is met */
+        relative_tolerances[j] = tolerances[j] > 0 ? 0 : relative_limit(qic);
         solutions[j] = milcgpu_vector_field(psim[j]);
         if (ksp[j].offset < ksp[low].offset)
             low = j;
@@ -355,8 +360,8 @@ int __wrap_ks_multicg_offset_field_cpu(su3_vector *src, su3_vector **psim, ks_pa
     for (j = 0; possible && j < num_offsets; j++)
         possible = ksp[j].offset > 0;
     if (!possible || !milcgpu_takes_over()) {
-        milcgpu_need_fields();
-        return __real_ks_multicg_offset_field_cpu(src, psim, ksp, num_offsets, qic, fn);
+        need_fields();
+        return milcgpu_original(ks_multicg_offset_field_cpu)(src, psim, ksp, num_offsets, qic, fn);
     }
     since = milcgpu_plugin_seconds();
     for (p = EVEN; p >= ODD; p--)
@@ -371,8 +376,8 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
     double seconds;
     if (fn == NULL || !milcgpu_takes_over() || !milcgpu_plugin_takes_dslash() ||
         (parity == EVENANDODD && src == dest)) {
-        milcgpu_need_fields();
-        __real_dslash_fn_field(src, dest, parity, fn);
+        need_fields();
+        milcgpu_original(dslash_fn_field)(src, dest, parity, fn);
         return;
     }
     if (milcgpu_plugin_compare())
@@ -380,7 +385,7 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
     if (cpu_dest != NULL) {
         double cpu_seconds = -milcgpu_plugin_seconds();
         milcgpu_plugin_original(MILCGPU_DSLASH, 1);
-        __real_dslash_fn_field(src == dest ? cpu_dest : src, cpu_dest, parity, fn);
+        milcgpu_original(dslash_fn_field)(src == dest ? cpu_dest : src, cpu_dest, parity, fn);
         milcgpu_plugin_original(MILCGPU_DSLASH, 0);
         cpu_seconds += milcgpu_plugin_seconds();
         seconds = -milcgpu_plugin_seconds();
@@ -399,9 +404,9 @@ void __wrap_dslash_fn_field(su3_vector *src, su3_vector *dest, int parity, imp_f
                 milcgpu_plugin_dslash(fn->fat, fn->lng, p, milcgpu_vector_field(src), milcgpu_vector_field(dest)))
                 parities &= ~p;
     if (parities) { /* what the device did not do */
-        milcgpu_need_fields();
+        need_fields();
         milcgpu_plugin_original(MILCGPU_DSLASH, 1);
-        __real_dslash_fn_field(src, dest, parities, fn);
+        milcgpu_original(dslash_fn_field)(src, dest, parities, fn);
         milcgpu_plugin_original(MILCGPU_DSLASH, 0);
     }
 }

@@ -58,9 +58,13 @@ void milcgpu_end_of_run(void) {
     milcgpu_stop_all_ranks();
 }
 
-void milcgpu_need_vectors(void) {
-    if (!milcgpu_plugin_vectors_need())
-        milcgpu_end_of_run();
+void milcgpu_end_without(const char *routine) {
+    if (this_node == 0)
+        fprintf(stderr,
+                "milcgpu: MILC's own %s is to be called, but is not in this program: the run ends. Add the object that "
+                "has it to the make target of this program\n",
+                routine);
+    milcgpu_stop_all_ranks();
 }
 
 typedef struct {
@@ -125,6 +129,7 @@ static void find_left(const char **left) {
         left[r] = MILCGPU_ABSENT;
     milcgpu_program_left(left);
 }
+static int milcgpu_keeps_solutions(void) { return 0; }
 #else
 static void describe(char *text, size_t size) {
     snprintf(text, size, "MILC %s, %s, sizeof(site) %lu, sizeof(quark_invert_control) %lu",
@@ -158,6 +163,7 @@ static int start(void) {
     milcgpu_describe_ranks(&milc);
     milc.site_map = map = site_map(&milc);
     find_left(milc.left);
+    milc.keeps_solutions = milcgpu_keeps_solutions();
     taken = milcgpu_plugin_start(&milc);
     free(map);
     return taken;

@@ -13,13 +13,13 @@ Real __wrap_check_unitarity(void) {
     double worst = 1;
     if (numnodes() == 1) /* else the ranks of a host share its threads, and have not said yet how */
         worst = milcgpu_plugin_unitarity(lattice[0].link, sizeof(site), sites_on_node, MILC_PRECISION == 2);
-    return worst <= MOST_DEVIATION ? (Real)worst : __real_check_unitarity();
+    return worst <= MOST_DEVIATION ? (Real)worst : milcgpu_original(check_unitarity)();
 }
 
 void __wrap_reunitarize_cpu(void) {
     if (numnodes() > 1 || MILC_PRECISION != 2 ||
         !milcgpu_plugin_make_unitary(lattice[0].link, sizeof(site), sites_on_node))
-        __real_reunitarize_cpu();
+        milcgpu_original(reunitarize_cpu)();
 }
 
 uint32_t __wrap_nersc_cksum(void) {
@@ -27,5 +27,5 @@ uint32_t __wrap_nersc_cksum(void) {
     return numnodes() == 1 &&
                    milcgpu_plugin_nersc_sum(lattice[0].link, sizeof(site), sites_on_node, MILC_PRECISION == 2, &sum)
                ? sum
-               : __real_nersc_cksum();
+               : milcgpu_original(nersc_cksum)();
 }

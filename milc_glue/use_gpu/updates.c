@@ -8,15 +8,6 @@ void __real_reunitarize_ks(void) MILCGPU_ORIGINAL;
 double __real_imp_gauge_action(void) MILCGPU_ORIGINAL;
 void __real_d_plaquette(double *, double *) MILCGPU_ORIGINAL;
 
-void milcgpu_updates_left(const char **left) {
-    const int has_gauge = __real_imp_gauge_force_ks != NULL || __real_imp_gauge_force != NULL;
-    left[MILCGPU_UPDATE_U] = __real_update_u == NULL ? MILCGPU_ABSENT : NULL;
-    left[MILCGPU_GAUGE_FORCE_KS] = !has_gauge ? MILCGPU_ABSENT : NULL;
-    left[MILCGPU_REUNITARIZE] = __real_reunitarize_ks == NULL ? MILCGPU_ABSENT : NULL;
-    left[MILCGPU_GAUGE_ACTION] = __real_imp_gauge_action == NULL ? MILCGPU_ABSENT : NULL;
-    left[MILCGPU_PLAQUETTE] = __real_d_plaquette == NULL ? MILCGPU_ABSENT : NULL;
-}
-
 /* The gauge action: plaquette, rectangle and bent loop, in this order, or the first of them; by lengths and numbers. */
 static int known_action(milcgpu_loops *loops) {
     const int lengths[3] = {4, 6, 6}, numbers[3] = {6, 12, 16};
@@ -35,8 +26,29 @@ static int known_action(milcgpu_loops *loops) {
     loops->plaquette = coefficients[0];
     loops->rectangle = coefficients[1];
     loops->bent = coefficients[2];
+    loops->phases_out = 0;
     return 1;
 }
+#define UNKNOWN_ORDER "MILC's own: this program's order of the exponential is not known"
+#define OTHER_LOOPS "MILC's own: this gauge action has other loops, or powers of them"
+
+/* MILC may not have made its table of loops yet: their lengths are 0 then. */
+static const char *own_action(void) {
+    milcgpu_loops loops;
+    return get_nloop() > 0 && get_loop_length()[0] > 0 && !known_action(&loops) ? OTHER_LOOPS : NULL;
+}
+
+void milcgpu_updates_left(const char **left) {
+    const int has_gauge = milcgpu_has(imp_gauge_force_ks) || milcgpu_has(imp_gauge_force);
+    left[MILCGPU_UPDATE_U] = !milcgpu_has(update_u)             ? MILCGPU_ABSENT
+                             : milcgpu_exponential_order() == 0 ? UNKNOWN_ORDER
+                                                                : NULL;
+    left[MILCGPU_GAUGE_FORCE_KS] = !has_gauge ? MILCGPU_ABSENT : own_action();
+    left[MILCGPU_REUNITARIZE] = !milcgpu_has(reunitarize_ks) ? MILCGPU_ABSENT : NULL;
+    left[MILCGPU_GAUGE_ACTION] = !milcgpu_has(imp_gauge_action) ? MILCGPU_ABSENT : own_action();
+    left[MILCGPU_PLAQUETTE] = !milcgpu_has(d_plaquette) ? MILCGPU_ABSENT : NULL;
+}
+
 #ifdef ANISOTROPY
 #define COUPLING 0.0 /* not used: two couplings */
 #else
@@ -47,10 +59,10 @@ void __wrap_update_u(Real eps) {
     const int order = milcgpu_exponential_order();
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     double seconds = -milcgpu_plugin_seconds();
-    if (milcgpu_md_takes(MILCGPU_UPDATE_U, order != 0,
-                         "MILC's own: this program's order of the exponential is not known", "update_u") &&
+    invalidate_fermion_links(fn_links);
+    milcgpu_need(MILCGPU_FERMION_LINKS, "update_u"); /* of others */
+    if (milcgpu_md_takes(MILCGPU_UPDATE_U, order != 0, UNKNOWN_ORDER, "update_u") &&
         milcgpu_plugin_update_links(&sites, eps, order)) {
-        invalidate_fermion_links(fn_links);
         seconds += milcgpu_plugin_seconds();
 #ifdef GFTIME
         if (order == 8)
@@ -59,13 +71,13 @@ void __wrap_update_u(Real eps) {
 #endif
         if (milcgpu_finish(MILCGPU_LINKS, "update_u")) {
             const double cpu_seconds = milcgpu_begin_compare(MILCGPU_UPDATE_U);
-            __real_update_u(eps);
+            milcgpu_original(update_u)(eps);
             milcgpu_end_compare(MILCGPU_UPDATE_U, MILCGPU_LINKS, NULL, seconds, cpu_seconds);
         }
         return;
     }
     milcgpu_begin_own(MILCGPU_UPDATE_U, MILCGPU_BOTH, "update_u");
-    __real_update_u(eps);
+    milcgpu_original(update_u)(eps);
     milcgpu_end_own(MILCGPU_UPDATE_U, MILCGPU_LINKS);
 }
 
@@ -75,8 +87,8 @@ static void gauge_force_by(gauge_force original, Real eps, field_offset mom_off)
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     milcgpu_loops loops;
     double seconds = -milcgpu_plugin_seconds();
-    if (milcgpu_md_takes(MILCGPU_GAUGE_FORCE_KS, known_action(&loops) && mom_off == F_OFFSET(mom),
-                         "MILC's own: this gauge action has other loops, or powers of them", "imp_gauge_force")) {
+    if (milcgpu_md_takes(MILCGPU_GAUGE_FORCE_KS, known_action(&loops) && mom_off == F_OFFSET(mom), OTHER_LOOPS,
+                         "imp_gauge_force")) {
         const int were_out = milcgpu_put_phases_in();
         const int done = milcgpu_plugin_gauge_force(&sites, &loops, COUPLING, eps);
         milcgpu_put_phases_back(were_out);
@@ -100,27 +112,30 @@ static void gauge_force_by(gauge_force original, Real eps, field_offset mom_off)
 }
 
 void __wrap_imp_gauge_force_ks(Real eps, field_offset mom_off) {
-    gauge_force_by(__real_imp_gauge_force_ks, eps, mom_off);
+    gauge_force_by(milcgpu_original(imp_gauge_force_ks), eps, mom_off);
 }
-void __wrap_imp_gauge_force(Real eps, field_offset mom_off) { gauge_force_by(__real_imp_gauge_force, eps, mom_off); }
+void __wrap_imp_gauge_force(Real eps, field_offset mom_off) {
+    gauge_force_by(milcgpu_original(imp_gauge_force), eps, mom_off);
+}
 
 /* MILC's words for links that are no SU(3) matrices are MILC's to say. */
 void __wrap_reunitarize_ks(void) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     milcgpu_reunitarize_report report;
     double seconds = -milcgpu_plugin_seconds();
+    milcgpu_need(MILCGPU_FERMION_LINKS, "reunitarize_ks");
     if (milcgpu_md_takes(MILCGPU_REUNITARIZE, 1, NULL, "reunitarize_ks") &&
         milcgpu_plugin_reunitarize(&sites, 0, &report) && !milcgpu_plugin_agreed(report.failed != 0)) {
         seconds += milcgpu_plugin_seconds();
         if (milcgpu_finish(MILCGPU_LINKS, "reunitarize_ks")) {
             const double cpu_seconds = milcgpu_begin_compare(MILCGPU_REUNITARIZE);
-            __real_reunitarize_ks();
+            milcgpu_original(reunitarize_ks)();
             milcgpu_end_compare(MILCGPU_REUNITARIZE, MILCGPU_LINKS, NULL, seconds, cpu_seconds);
         }
         return;
     }
     milcgpu_begin_own(MILCGPU_REUNITARIZE, MILCGPU_LINKS, "reunitarize_ks");
-    __real_reunitarize_ks();
+    milcgpu_original(reunitarize_ks)();
     milcgpu_end_own(MILCGPU_REUNITARIZE, MILCGPU_LINKS);
 }
 
@@ -128,8 +143,7 @@ double __wrap_imp_gauge_action(void) {
     const milcgpu_plugin_lattice sites = milcgpu_in_sites();
     milcgpu_loops loops;
     double action = 0, seconds = -milcgpu_plugin_seconds();
-    if (milcgpu_md_takes(MILCGPU_GAUGE_ACTION, known_action(&loops),
-                         "MILC's own: this gauge action has other loops, or powers of them", "imp_gauge_action")) {
+    if (milcgpu_md_takes(MILCGPU_GAUGE_ACTION, known_action(&loops), OTHER_LOOPS, "imp_gauge_action")) {
         const int were_out = milcgpu_put_phases_in();
         const int done = milcgpu_plugin_gauge_action(&sites, &loops, &action);
         milcgpu_put_phases_back(were_out);
@@ -137,7 +151,7 @@ double __wrap_imp_gauge_action(void) {
             seconds += milcgpu_plugin_seconds();
             if (milcgpu_plugin_compare()) {
                 double cpu_seconds = milcgpu_begin_compare(MILCGPU_GAUGE_ACTION);
-                const double cpu = __real_imp_gauge_action();
+                const double cpu = milcgpu_original(imp_gauge_action)();
                 cpu_seconds = milcgpu_end_original(MILCGPU_GAUGE_ACTION, cpu_seconds);
                 milcgpu_judge(milcgpu_plugin_compare_number(MILCGPU_GAUGE_ACTION, action, cpu, seconds, cpu_seconds));
             }
@@ -145,7 +159,7 @@ double __wrap_imp_gauge_action(void) {
         }
     }
     milcgpu_begin_own(MILCGPU_GAUGE_ACTION, MILCGPU_LINKS, "imp_gauge_action");
-    action = __real_imp_gauge_action();
+    action = milcgpu_original(imp_gauge_action)();
     milcgpu_end_own(MILCGPU_GAUGE_ACTION, 0);
     return action;
 }
@@ -162,6 +176,6 @@ void __wrap_d_plaquette(double *space, double *time) {
         }
         return;
     }
-    milcgpu_md_need(MILCGPU_LINKS, "d_plaquette");
-    __real_d_plaquette(space, time);
+    milcgpu_need(MILCGPU_LINKS, "d_plaquette");
+    milcgpu_original(d_plaquette)(space, time);
 }

@@ -1,7 +1,7 @@
 // Every call of the CUDA runtime failing in turn, in entries of each kind of the C interface (steps.cpp): no hang,
 // no wrong result called right, a message that names the step, outputs untouched unless they were being copied out, the
 // next call right after NO_MEMORY, a new context right after DEVICE_LOST. Needs a GPU; prints 'N passed, N failed'.
-// Arguments: names of steps; none: all; --list: prints the names.
+// Arguments: names of steps; none: all; --list: prints the names; --code=N: each call fails with CUDA's error N.
 #include "tests/cuda_faults/steps.h"
 #include "tests/cuda_faults/wrap.h"
 #include <csignal>
@@ -139,6 +139,10 @@ int main(int argc, char **argv) {
     }
     std::vector<Step> chosen;
     for (int k = 1; k < argc; ++k) {
+        if (std::strncmp(argv[k], "--code=", 7) == 0) {
+            planted::set_code(std::atoi(argv[k] + 7));
+            continue;
+        }
         const size_t before = chosen.size();
         for (const Step &step : steps())
             if (step.name == std::string(argv[k]))
@@ -148,7 +152,7 @@ int main(int argc, char **argv) {
             return 1;
         }
     }
-    if (argc == 1)
+    if (chosen.empty())
         chosen = steps();
     if (Session probe; probe.open() != MILCGPU_OK) {
         std::printf("skipped: %s\n0 passed, 0 failed\n", milcgpu_last_error());

@@ -150,7 +150,7 @@ milcgpu_status trajectory_step(Session &s, Field &out) {
     milcgpu_hisq_spec(&made);
     const double residues[] = {0.7, -0.2};
     const milcgpu_force_spec spec{sizeof spec, &made, 0.01, 2, residues, 0, nullptr, 0};
-    const milcgpu_loops loops{1, -0.06, -0.03};
+    const milcgpu_loops loops{1, -0.06, -0.03, 0};
     static Field none(40 * lattice.volume(), 0), second(host().source.rbegin(), host().source.rend());
     const milcgpu_field u = field_of(host().gauge), zero = field_of(none), momenta = field_of(out),
                         x[] = {field_of(host().source), field_of(second)};

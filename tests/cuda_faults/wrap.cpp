@@ -17,8 +17,12 @@ struct State {
 
 constexpr size_t large = size_t(1) << 20; // pinned buffers of this size are for copies of the caller's fields
 
+cudaError_t asked_code = cudaSuccess; // set_code
+
 cudaError_t error_for(Kind kind) {
-    return kind == Kind::allocates ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure;
+    return asked_code != cudaSuccess ? asked_code
+           : kind == Kind::allocates   ? cudaErrorMemoryAllocation
+                                       : cudaErrorLaunchFailure;
 }
 
 // What this call is to return instead; success: nothing, it is done.
@@ -66,6 +70,7 @@ void plant(long after, Mode mode) {
     state.left = after;
     state.mode = mode;
 }
+void set_code(int code) { asked_code = static_cast<cudaError_t>(code); }
 void count_only() { plant(-1, Mode::once); }
 bool lift() {
     const bool come = state.come;

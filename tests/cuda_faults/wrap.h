@@ -22,6 +22,9 @@ struct Output {
 };
 
 void plant(long after, Mode mode);
+// What the planted call returns from here on; 0: cudaErrorMemoryAllocation where it allocates, else
+// cudaErrorLaunchFailure.
+void set_code(int code);
 void count_only(); // nothing fails; calls() counts
 // Takes the fault back. False when it has not come.
 bool lift();

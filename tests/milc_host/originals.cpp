@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 
 namespace {
 
@@ -28,6 +29,11 @@ void report_status(quark_invert_control *) {}
 
 int ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
                           imp_ferm_links_t *fn) {
+    if (qic->resid * qic->resid <= 0 && qic->relresid * qic->relresid <= 0) { // MILC tests these squares
+        qic->final_iters = qic->converged = 1;
+        ++total_iters;
+        return 1;
+    }
     const auto result = reference::conjugate_gradient(here(), gauge(get_fatlinks(fn)), gauge(get_lnglinks(fn)), mass,
                                                       qic->parity == EVEN ? 0 : 1, fermion(src), fermion(dest),
                                                       qic->resid, qic->max * qic->nrestart);
@@ -210,11 +216,17 @@ void create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps,
     }
 }
 
-void destroy_hisq_links_milc(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t **fn, fn_links_t *fn_deps) {
+void destroy_hisq_auxiliary_t(hisq_auxiliary_t *aux) {
+    if (aux == nullptr)
+        return;
     std::free(aux->U_link);
     std::free(aux->V_link);
     std::free(aux->Y_unitlink);
     std::free(aux);
+}
+
+void destroy_hisq_links_milc(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t **fn, fn_links_t *fn_deps) {
+    destroy_hisq_auxiliary_t(aux);
     for (int k = 0; k < ap->n_naiks; ++k)
         destroy_fn_links(fn[k]);
     destroy_fn_links(fn_deps);
@@ -252,8 +264,14 @@ void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq) {
     hisq->p1 = paths_of(reference::hisq_fat7_coefficients());
     hisq->p2 = paths_of(reference::hisq_asqtad_coefficients());
     hisq->p3 = paths_of({1.0 / 8, -1.0 / 24, 0, 0, 0, 0});
-    hisq->umethod = std::getenv("MILC_HOST_UMETHOD") != nullptr ? 1 : UNITARIZE_ANALYTIC; // 1: not the device's
-    hisq->ugroup = UNITARIZE_U3;
+    hisq->umethod = milc_host_umethod();
+    hisq->ugroup = milc_host_ugroup();
 }
+
+int milc_host_umethod() {
+    const char *const other = std::getenv("MILC_HOST_UMETHOD"); // 1: not the device's
+    return other == nullptr ? UNITARIZE_ANALYTIC : std::strcmp(other, "root") == 0 ? UNITARIZE_ROOT : 1;
+}
+int milc_host_ugroup() { return std::getenv("MILC_HOST_UGROUP") != nullptr ? UNITARIZE_SU3 : UNITARIZE_U3; }
 
 } // extern "C"

@@ -65,19 +65,21 @@ Gauge by_long(const Gauge &links, const ks_component_paths &p, const Gauge &q) {
 }
 
 #if FERM_ACTION == HISQ
-Gauge derivative(const Gauge &u, const Real *residues, su3_vector **xxx, int, fermion_links_t *fl) {
+// MILC's takes U, V and W from the auxiliary links.
+Gauge derivative(const Gauge &, const Real *residues, su3_vector **xxx, int, fermion_links_t *fl) {
     const ks_action_paths_hisq &ap = fl->aph;
-    const reference::HisqLinks smeared = reference::hisq_links(here(), u, 0);
+    const hisq_auxiliary_t *const aux = get_hisq_auxiliary(fl);
+    const Gauge u = gauge(aux->U_link), v = gauge(aux->V_link), w = gauge(aux->W_unitlink);
     const Terms all(residues, xxx, n_order_naik_total);
-    Gauge d = by_fat(smeared.w, ap.p2, all.products(1));
-    add(d, 1, by_long(smeared.w, ap.p2, all.products(3)));
+    Gauge d = by_fat(w, ap.p2, all.products(1));
+    add(d, 1, by_long(w, ap.p2, all.products(3)));
     for (int k = 1, first = n_orders_naik[0]; k < ap.n_naiks; first += n_orders_naik[k++]) {
         const Terms set(residues + first, xxx + first, n_orders_naik[k]);
         add(d, ap.eps_naik[k] * ap.p3.act_path_coeff.one_link, set.products(1));
-        add(d, ap.eps_naik[k], by_long(smeared.w, ap.p3, set.products(3)));
+        add(d, ap.eps_naik[k], by_long(w, ap.p3, set.products(3)));
     }
     for (size_t k = 0; k < d.size(); ++k)
-        d[k] = reference::unitary_part_derivative(smeared.v[k], d[k], 0);
+        d[k] = reference::unitary_part_derivative(v[k], d[k], 0);
     return by_fat(u, ap.p1, d);
 }
 #else
@@ -114,7 +116,6 @@ Real **get_loop_coeff(void) { return loop_coefficients; }
 
 ks_action_paths *get_action_paths(fermion_links_t *fl) { return &fl->ap; }
 ks_action_paths_hisq *get_action_paths_hisq(fermion_links_t *fl) { return &fl->aph; }
-hisq_auxiliary_t *get_hisq_auxiliary(fermion_links_t *fl) { return fl->aux; }
 int fermion_links_get_n_naiks(fermion_links_t *fl) { return fl->aph.n_naiks; }
 double *fermion_links_get_eps_naik(fermion_links_t *fl) { return fl->aph.eps_naik; }
 
@@ -135,20 +136,20 @@ int ks_rateval(su3_vector *dest, field_offset src, su3_vector **psim, Real *resi
 
 void restore_fermion_links_from_site(fermion_links_t *fl, int) {
     info_t info{};
-    if (fl->valid)
+    if (fl->fn[0] != nullptr)
         return;
     su3_matrix *links = create_G_from_site();
     if (FERM_ACTION == HISQ) {
-        if (fl->aux != nullptr)
-            destroy_hisq_links_milc(&fl->aph, fl->aux, fl->fn, fl->fn_deps);
         create_hisq_links_milc(&info, fl->fn, &fl->fn_deps, &fl->aux, &fl->aph, links, 0, 1);
+        if (fl->no_aux) {
+            destroy_hisq_auxiliary_t(fl->aux);
+            fl->aux = nullptr;
+        }
     } else {
-        destroy_fn_links(fl->fn[0]);
         fl->fn[0] = create_fn_links();
         load_fn_links_cpu(&info, fl->fn[0], &fl->ap, links, 1);
     }
     std::free(links);
-    fl->valid = 1;
 }
 
 void update_u(Real eps) {
@@ -161,12 +162,32 @@ void imp_gauge_force_cpu(Real eps, field_offset) {
     momenta_to_sites(reference::add_gauge_force(here(), links_of_sites(), loops(), eps * beta / 3, momenta_of_sites()));
 }
 
+void imp_gauge_force(Real eps, field_offset mom_off) { imp_gauge_force_cpu(eps, mom_off); }
+
 void eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, int nterms, int, fermion_links_t *fl) {
     const Gauge u = links_of_sites(), d = derivative(u, residues, xxx, nterms, fl);
     Gauge h = momenta_of_sites();
     for (size_t k = 0; k < u.size(); ++k)
         h[k] = h[k] + (2 * eps) * reference::traceless_antihermitian(u[k] * reference::adjoint(d[k]));
     momenta_to_sites(h);
+}
+
+// Of two members of the sites: in the file of the routine that it calls, as MILC's for HISQ.
+void eo_fermion_force_twoterms_site(Real eps, Real weight1, Real weight2, field_offset x1, field_offset x2, int prec,
+                                    fermion_links_t *fl) {
+    Real weights[] = {weight1, weight2};
+    std::vector<su3_vector> fields[2];
+    su3_vector *x[2];
+    for (int t = 0; t < 2; ++t) {
+        for (size_t i = 0; i < volume; ++i)
+            fields[t].push_back(*reinterpret_cast<su3_vector *>(F_PT(&lattice[i], t == 0 ? x1 : x2)));
+        x[t] = fields[t].data();
+    }
+    eo_fermion_force_multi(eps, weights, x, 2, prec, fl);
+}
+void eo_fermion_force_twoterms_site_cpu(Real eps, Real weight1, Real weight2, field_offset x1, field_offset x2,
+                                        int prec, fermion_links_t *fl) {
+    eo_fermion_force_twoterms_site(eps, weight1, weight2, x1, x2, prec, fl);
 }
 
 // Not in the file of those that call it, as in MILC: else it could not be wrapped.

@@ -4,6 +4,7 @@ extern "C" {
 #include "../include/imp_ferm_links.h"
 }
 #include "tests/reference/mesons.h"
+#include <algorithm>
 #include <cstdlib>
 
 namespace {
@@ -126,10 +127,11 @@ void gauss_smear_v_field(su3_vector *src, su3_matrix *t_links, Real width, int i
     products = true;
 #endif
     reference::Fermion field = fermion(src);
+    const double a = width * width / (16 * iters);
     for (int k = 0; k < iters; ++k) {
         const reference::Fermion more = reference::laplacian(here(), gauge(t_links), 2, t0, field);
         for (size_t s = 0; s < volume; ++s)
-            field[s] = field[s] + width * width / (16 * iters) * more[s];
+            field[s] = a * ((1 / a) * field[s] + more[s]); // NaN without a width, as MILC's
     }
     store(field, EVENANDODD, src);
 #ifndef MILC_HOST_MASTER
@@ -160,6 +162,9 @@ void ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2, int, 
         const bool pair = to_forward != 0, forward = pair || is(forward_fn, op) || is(forward_ape, op);
         for (int k = 0; k < num_corr_mom[g]; ++k) {
             const int c = corr_table[g][k], p = p_index[c];
+            // MILC adds into one sum for an operator and momentum.
+            const auto repeats = std::count_if(corr_table[g], corr_table[g] + num_corr_mom[g],
+                                               [&](int other) { return p_index[other] == p; });
             const auto add = [&](const reference::Fermion &left, const reference::Fermion &right) {
                 std::array<char, 3> letters;
                 for (int mu = 0; mu < 3; ++mu)
@@ -168,7 +173,8 @@ void ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2, int, 
                     here(), left, right, {q_momstore[p][0], q_momstore[p][1], q_momstore[p][2]}, letters, origin(r0));
                 const reference::Complex phases[] = {1, {0, 1}, -1, {0, -1}};
                 for (int t = 0; t < nt; ++t) {
-                    const auto z = (pair ? 0.5 : 1) * double(meson_factor[c]) * phases[meson_phase[c]] * sums[t];
+                    const auto z =
+                        double(repeats) * (pair ? 0.5 : 1) * double(meson_factor[c]) * phases[meson_phase[c]] * sums[t];
                     prop[corr_index[c]][t].real += static_cast<Real>(z.real());
                     prop[corr_index[c]][t].imag += static_cast<Real>(z.imag());
                 }

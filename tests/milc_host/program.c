@@ -9,11 +9,13 @@
  *   program memory [pool, or glibc]: where large blocks of memory come from
  *   program waiting [a fault: none, device, memory, flip]: links that nobody reads
  *   program threads: how many OpenMP has
+ *   program pauses: processor time of pauses between loops of all threads
  *   program set_up [none, or the rule that a map breaks: outside, parity, inverse]: in set_up.c
  *   program lattice_file FILE [natural, reversed, listed, both of these, short, bad]: in set_up.c
  *   program measurements: measurements.c alone
  *   program gauge: gauge fixing and APE smearing alone
  *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
+ *   program orders [rhmc, dyn, write]: every order of two of its routines, in orders.c
  */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "../generic_ks/generic_ks_includes.h"
@@ -25,15 +27,18 @@
 #include <math.h>
 #include <quark_action.h>
 #include <string.h>
+#include <time.h>
 
 void make_lattice(void);
 void fill_gauge_field(unsigned long seed);
 void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
 void inject(const char *fault);
 void trajectory(const char *fault, const char *at);
+void orders(const char *what);
 void try_set_up(const char *broken);
 void try_lattice_file(const char *name, const char *what);
 void try_measurements(fn_links_t *fn);
+void try_compared(fn_links_t *fn);
 void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault);
 void try_clover(const char *fault);
 void try_dirac(const char *fault);
@@ -158,7 +163,7 @@ static void try_site_solve(fn_links_t *fn) {
     __real_ks_congrad_parity_cpu(src, x, &other, mass, fn);
     for (i = 0; i < sites_on_node; i++) {
         const double d = difference(&lattice[i].xxx, &x[i], 6);
-        worst = d > worst ? d : worst;
+        worst = d <= worst || worst != worst ? worst : d;
         check(lattice[i].other[0] == (double)i && lattice[i].other[6] == (double)i, "what else a site holds", i);
     }
     check(worst < 10 * allowed(mass), "solution in the sites", worst);
@@ -661,8 +666,8 @@ static void waiting(const char *fault) {
     drop_sets(&milcs, &hisq);
 }
 
-/* inverts.c or measurements.c, with links of their own. */
-static void alone(int inverts, const char *fault) {
+/* inverts.c, measurements.c or compared.c, with links of their own. */
+static void alone(const char *what, const char *fault) {
     ks_action_paths asqtad;
     ks_action_paths_hisq hisq;
     info_t info = {0};
@@ -673,7 +678,7 @@ static void alone(int inverts, const char *fault) {
     links = create_G_from_site();
     __real_load_fn_links_cpu(&info, fn, &asqtad, links, 0);
     free(links);
-    if (inverts) {
+    if (strcmp(what, "inverts") == 0) {
         fn_links_t *const other = create_fn_links();
         fill_gauge_field(401);
         links = create_G_from_site();
@@ -682,7 +687,7 @@ static void alone(int inverts, const char *fault) {
         destroy_fn_links(other);
         free(links);
     } else
-        try_measurements(fn);
+        (strcmp(what, "compared") == 0 ? try_compared : try_measurements)(fn);
     destroy_fn_links(fn);
 }
 
@@ -733,12 +738,34 @@ static void try_threads(void) {
     printf("threads then: %d\n", openmp_threads());
 }
 
+static void try_pauses(void) {
+    const struct timespec pause = {0, 10000000};
+    char *const volatile block = malloc((size_t)64 << 20);
+    double spent = 0;
+    int k;
+    fill_gauge_field(900);
+    free(create_G_from_site()); /* the first routine */
+    for (k = 0; k < 30; k++) {
+        clock_t before;
+        memset(block, k, (size_t)64 << 20); /* by all threads */
+        before = clock();
+        nanosleep(&pause, NULL);
+        spent += 1e3 * (clock() - before) / CLOCKS_PER_SEC;
+    }
+    free(block);
+    printf("spent %.3f ms\n", spent);
+}
+
 int main(int argc, char **argv) {
     const char *fault = argc > 1 ? argv[1] : "none";
     ks_action_paths asqtad;
     ks_action_paths_hisq hisq;
     int step;
     initialize_machine(&argc, &argv);
+    if (strcmp(fault, "orders") == 0) {
+        orders(argc > 2 ? argv[2] : "rhmc");
+        normal_exit(0);
+    }
     if (strcmp(fault, "trajectory") == 0) {
         trajectory(argc > 2 ? argv[2] : "none", argc > 3 ? argv[3] : "");
         normal_exit(0);
@@ -750,8 +777,8 @@ int main(int argc, char **argv) {
     }
     nx = 4, ny = 6, nz = 4, nt = 4;
     make_lattice();
-    if (strcmp(fault, "threads") == 0) {
-        try_threads();
+    if (strcmp(fault, "threads") == 0 || strcmp(fault, "pauses") == 0) {
+        strcmp(fault, "threads") == 0 ? try_threads() : try_pauses();
         normal_exit(0);
     }
     if (strcmp(fault, "set_up") == 0 || (strcmp(fault, "lattice_file") == 0 && argc > 3)) {
@@ -762,8 +789,8 @@ int main(int argc, char **argv) {
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }
-    if (strcmp(fault, "inverts") == 0 || strcmp(fault, "measurements") == 0) {
-        alone(strcmp(fault, "inverts") == 0, argc > 2 ? argv[2] : "none");
+    if (strcmp(fault, "inverts") == 0 || strcmp(fault, "measurements") == 0 || strcmp(fault, "compared") == 0) {
+        alone(fault, argc > 2 ? argv[2] : "none");
         printf("%d of %d checks wrong\n", failures, checks);
         normal_exit(failures != 0);
     }

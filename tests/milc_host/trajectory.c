@@ -12,7 +12,7 @@ void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
 void inject(const char *fault);
 void place(const char *name);
 
-static const char *the_fault, *the_place;
+static const char *the_fault = "", *the_place = "";
 static int armed; /* from the second step on, but for places whose name begins with "first" */
 
 /* A fault before the routine that is called next, once. "write" is the program's own: nobody announces it. */
@@ -23,12 +23,14 @@ void place(const char *name) {
     the_place = "";
     if (strcmp(the_fault, "write") == 0)
         lattice[7].link[TUP] = lattice[8].link[TUP];
+    else if (strcmp(the_fault, "nan") == 0)
+        lattice[7].link[TUP].e[0][0].real = NAN;
     else
         inject(the_fault);
 }
 
 /* Each bit of every number counts: the sum with random weights, relative to the norm. */
-static double digest(const Real *x, size_t pitch, size_t reals) {
+double digest(const Real *x, size_t pitch, size_t reals) {
     double sum = 0, norm = 0;
     size_t i, k;
     srand(3);
@@ -42,7 +44,7 @@ static double digest(const Real *x, size_t pitch, size_t reals) {
 }
 
 /* d_action_rhmc reads the momenta, create_G_from_site the links. */
-static void report(const char *what) {
+void report(const char *what) {
     su3_matrix *links;
     Real *momenta = (Real *)malloc(sites_on_node * 4 * 9 * sizeof(Real));
     size_t i, k;
@@ -63,14 +65,14 @@ static void measure_fermion_links(void) {
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
     fn = get_fm_links(fn_links)[0];
     printf("trajectory fermion links %.17g %.17g back %.17g %.17g\n",
-           digest((const Real *)fn->fat, 4 * sizeof(su3_matrix), 72),
-           digest((const Real *)fn->lng, 4 * sizeof(su3_matrix), 72),
+           digest((const Real *)get_fatlinks(fn), 4 * sizeof(su3_matrix), 72),
+           digest((const Real *)get_lnglinks(fn), 4 * sizeof(su3_matrix), 72),
            digest((const Real *)get_fatbacklinks(fn), 4 * sizeof(su3_matrix), 72),
            digest((const Real *)get_lngbacklinks(fn), 4 * sizeof(su3_matrix), 72));
 }
 
 /* As a measurement does it: phases out, links out of the sites themselves. */
-static void measure(void) {
+void measure(void) {
     double space, time;
     rephase(OFF);
     d_plaquette(&space, &time);
@@ -79,7 +81,7 @@ static void measure(void) {
     rephase(ON);
 }
 
-static void new_lattice(const char *seed) {
+void new_lattice(const char *seed) {
     reload_lattice(FRESH, seed);
     phases_in = OFF;
     rephase(ON);
@@ -94,6 +96,7 @@ void trajectory(const char *fault, const char *at) {
     the_fault = fault, the_place = at;
 
     new_lattice("300");
+    place("first lattice");
     update();
     measure_fermion_links();
     report("end");

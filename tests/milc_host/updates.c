@@ -8,6 +8,8 @@
 
 void place(const char *name); /* trajectory.c */
 
+void site_force(Real eps);  /* orders.c */
+
 enum { terms = 3 };
 static fermion_links_t all_links;
 fermion_links_t *fn_links = &all_links;
@@ -100,7 +102,24 @@ double d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec) {
     return gauge + momenta;
 }
 
-void invalidate_fermion_links(fermion_links_t *fl) { fl->valid = 0; }
+void invalidate_fermion_links(fermion_links_t *fl) {
+    if (FERM_ACTION == HISQ && fl->fn[0] != NULL)
+        destroy_hisq_links_milc(&fl->aph, fl->aux, fl->fn, fl->fn_deps);
+    else
+        destroy_fn_links(fl->fn[0]);
+    memset(fl->fn, 0, sizeof fl->fn);
+    fl->aux = NULL;
+}
+
+/* As ks_imp_dyn has it. */
+void update_h(Real eps) {
+    invalidate_fermion_links(fn_links);
+    rephase(OFF);
+    imp_gauge_force(eps, F_OFFSET(mom));
+    rephase(ON);
+    restore_fermion_links_from_site(fn_links, MILC_PRECISION);
+    site_force(eps);
+}
 
 /* Solutions of a random source, one multi-mass call a set of eps_naik, D of them, and their force. */
 int update_h_fermion(Real eps, su3_vector **x) {

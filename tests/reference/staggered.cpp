@@ -103,7 +103,7 @@ CgResult conjugate_gradient(const Lattice &lattice, const Gauge &fat, const Gaug
         long double r_norm2 = norm2_here(r);
         result.iterations++;
         result.residual = double(std::sqrt(r_norm2 / source_norm2));
-        if (r_norm2 < goal || result.iterations >= max_iterations)
+        if (!(r_norm2 >= goal) || result.iterations >= max_iterations) // also of NaN
             return result;
 
         Fermion p = r;

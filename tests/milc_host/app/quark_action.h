@@ -9,4 +9,7 @@
 #define FERM_ACTION FN_TYPE
 #endif
 #define ASQ_OPTIMIZED_FATTENING
+/* As the environment says. */
+#define UNITARIZATION_METHOD milc_host_umethod()
+#define UNITARIZATION_GROUP milc_host_ugroup()
 #endif

@@ -199,6 +199,8 @@ int update(void);
 int ks_rateval(su3_vector *dest, field_offset src, su3_vector **psim, Real *residues, int order, int parity);
 void update_u(Real eps);
 int update_h_fermion(Real eps, su3_vector **multi_x);
+void update_h(Real eps);
+void imp_gauge_force(Real eps, field_offset mom_off);
 void imp_gauge_force_cpu(Real eps, field_offset mom_off);
 void imp_gauge_force_ks(Real eps, field_offset mom_off);
 void reunitarize_cpu(void);

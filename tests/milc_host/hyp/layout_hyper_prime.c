@@ -19,7 +19,9 @@ int numnodes(void) { return 1; }
 void initialize_machine(int *argc, char ***argv) { (void)argc, (void)argv; }
 void normal_exit(int status) { exit(status); }
 void terminate(int status) { exit(status); }
+#ifndef MILC_HOST_WITHOUT
 void load_hyp_links(su3_matrix *U_link, su3_matrix *hyp_link, int dir_exclude, hyp_coeffs_t *hc) {
     printf("MILC's own smearing: without %d, alpha2 %g\n", dir_exclude, hc->alpha2);
     memcpy(hyp_link, U_link, 4 * volume * sizeof(su3_matrix));
 }
+#endif

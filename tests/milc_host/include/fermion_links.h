@@ -51,13 +51,14 @@ void load_fatlinks_cpu(info_t *info, su3_matrix *fat, ks_component_paths *p, su3
 void load_lnglinks(info_t *info, su3_matrix *lng, ks_component_paths *p, su3_matrix *links);
 void create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
                             ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back);
+void destroy_hisq_auxiliary_t(hisq_auxiliary_t *aux);
 void destroy_hisq_links_milc(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t **fn, fn_links_t *fn_deps);
 
-/* The links of the program, made anew from the sites where they are not valid. */
+/* The links of the program, made anew from the sites where there are none. */
 typedef struct {
     ks_action_paths ap;
     ks_action_paths_hisq aph;
-    int valid;
+    int no_aux; /* auxiliary links are destroyed as soon as they are made */
     fn_links_t *fn[MAX_NAIK], *fn_deps;
     hisq_auxiliary_t *aux;
 } fermion_links_t;
@@ -72,6 +73,10 @@ int fermion_links_get_n_naiks(fermion_links_t *fl);
 double *fermion_links_get_eps_naik(fermion_links_t *fl);
 void invalidate_fermion_links(fermion_links_t *fl);
 void restore_fermion_links_from_site(fermion_links_t *fl, int prec);
+void eo_fermion_force_twoterms_site(Real eps, Real weight1, Real weight2, field_offset x1, field_offset x2, int prec,
+                                    fermion_links_t *fl);
+void eo_fermion_force_twoterms_site_cpu(Real eps, Real weight1, Real weight2, field_offset x1, field_offset x2,
+                                        int prec, fermion_links_t *fl);
 void eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, int nterms, int prec, fermion_links_t *fl);
 
 #endif

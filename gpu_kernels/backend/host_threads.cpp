@@ -1,0 +1,71 @@
+// libgomp reads how threads wait once, when it is loaded, and that is before a library can set anything. But where
+// there are more OpenMP threads than processors, a thread spins for 100 turns instead of 300 000 (the libgomp manual,
+// GOMP_SPINCOUNT). So a team of a thread of its own, which never works, makes up the number. LLVM's libomp has a call.
+#include "gpu_kernels/backend/host_threads.h"
+#include <atomic>
+#include <cstdlib>
+#include <future>
+#include <mutex>
+#include <omp.h>
+#include <thread>
+#include <vector>
+
+extern "C" __attribute__((weak)) void kmp_set_blocktime(int milliseconds);
+
+namespace milcgpu {
+
+namespace {
+
+constexpr int most_held = 64; // a user who leaves more processors free has room for threads that spin
+
+// libgomp ends the program where it cannot start a thread. So as many are tried first, all at once: those of the
+// caller's loops, too, which may not have begun.
+bool can_start(int count) {
+    std::mutex all;
+    std::vector<std::thread> tried;
+    bool good = true;
+    {
+        const std::lock_guard<std::mutex> wait(all);
+        try {
+            tried.reserve(count);
+            while (static_cast<int>(tried.size()) < count)
+                tried.emplace_back([&all] { const std::lock_guard<std::mutex> end(all); });
+        } catch (const std::exception &) {
+            good = false;
+        }
+    }
+    for (std::thread &one : tried)
+        one.join();
+    return good;
+}
+
+// Adds so many threads to those that libgomp counts, for as long as the process lives. Returns how many it got.
+int hold(int count) {
+    std::promise<int> held;
+    std::thread([&held, count] {
+        std::atomic<int> members{0};
+#pragma omp parallel num_threads(count + 1)
+        ++members;
+        held.set_value(members - 1);
+        std::promise<void>().get_future().wait(); // never
+    }).detach();
+    return held.get_future().get();
+}
+
+} // namespace
+
+void wait_passively() {
+    for (const char *name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"})
+        if (std::getenv(name) != nullptr)
+            return;
+    if (kmp_set_blocktime != nullptr)
+        return kmp_set_blocktime(0);
+    static std::mutex one_at_a_time;
+    static int held = 0;
+    const std::lock_guard<std::mutex> lock(one_at_a_time);
+    const int threads = omp_get_max_threads(), lacking = omp_get_num_procs() + 1 - threads - held;
+    if (threads > 1 && lacking > 0 && held + lacking <= most_held && can_start(threads + lacking))
+        held += hold(lacking);
+}
+
+} // namespace milcgpu

@@ -1,0 +1,18 @@
+// OpenMP threads of the host: which loops are worth a team of them, and how they wait.
+#pragma once
+#include <cstddef>
+
+namespace milcgpu {
+
+// A loop over fewer sites, or over fewer bytes, is done by the thread that comes to it: `if (n >= few_sites)` of a
+// parallel loop. A team takes 5 to 10 us to start and end. Where other programs have the cores it takes milliseconds.
+constexpr int few_sites = 128;
+constexpr size_t few_bytes = size_t{1} << 17;
+
+// From here on, threads that wait at the end of a parallel loop, or for the next one, sleep. By themselves they spin,
+// and take the cores from threads that have work where other programs run, too. Does nothing where the user has said
+// how they wait (OMP_WAIT_POLICY, GOMP_SPINCOUNT, KMP_BLOCKTIME), or loops have one thread. Call it again where the
+// number of threads has changed.
+void wait_passively();
+
+} // namespace milcgpu

@@ -1,0 +1,434 @@
+// What holds for the solves of all families of operators alike: a source that changes on the device, what a progress
+// callback must not do.
+#include "milc_glue/context.h"
+#include "milc_glue/milcgpu_flow.h"
+#include "milc_glue/milcgpu_gauge.h"
+#include "milc_glue/milcgpu_laplace.h"
+#include "milc_glue/milcgpu_wilson.h"
+#include "tests/reference/wilson.h"
+#include "tests/support.h"
+#include <functional>
+
+using namespace tests;
+using milcgpu::format;
+
+namespace {
+
+using Progress = void (*)(void *, int, double);
+using Words = std::vector<double>;
+
+constexpr double marker = 1.234567890123456, other = 1.734567890123456; // in source 1
+constexpr int sources = 3;
+
+// A session with handles for all families, and a solve of each.
+struct World {
+    reference::Lattice lattice{{4, 4, 4, 4}};
+    Session<double> session;
+    milcgpu_wilson *wilson = nullptr;
+    milcgpu_meson_links *meson = nullptr;
+    milcgpu_vectors *vectors = nullptr;
+    milcgpu_gauge *gauge = nullptr;
+    std::vector<Words> colour, dirac; // sources
+
+    explicit World(milcgpu::Backend backend) : session(lattice, backend, 0, 0) {
+        const AsqtadLinks links = asqtad_links(lattice, 901);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        Words u = reference::links_to_milc<double>(lattice, reference::near_unit_gauge(lattice, 0.2, 902));
+        const milcgpu_field field = session.field(u);
+        REQUIRE(milcgpu_wilson_create(session.context, &wilson) == MILCGPU_OK);
+        REQUIRE(milcgpu_wilson_load(wilson, &field) == MILCGPU_OK);
+        REQUIRE(milcgpu_meson_links_create(session.context, MILCGPU_DOUBLE, &meson) == MILCGPU_OK);
+        const milcgpu_meson_links_spec as_they_are{sizeof as_they_are, 0, 0, {}};
+        REQUIRE(milcgpu_meson_links_load(meson, &as_they_are, &field) == MILCGPU_OK);
+        REQUIRE(milcgpu_vectors_create(session.context, MILCGPU_DOUBLE, sources, &vectors) == MILCGPU_OK);
+        REQUIRE(milcgpu_gauge_create(session.context, MILCGPU_DOUBLE, &gauge) == MILCGPU_OK);
+        REQUIRE(milcgpu_gauge_load(gauge, &field, 0) == MILCGPU_OK);
+        for (int k = 0; k < sources; ++k) {
+            colour.push_back(reference::vector_to_milc<double>(lattice, random_fermion(lattice, 903 + k)));
+            dirac.push_back(
+                reference::field_to_milc<double>(lattice, reference::random_wilson_field(lattice, 913 + k), 1));
+        }
+    }
+    World(const World &) = delete;
+    ~World() {
+        milcgpu_gauge_destroy(gauge);
+        milcgpu_vectors_destroy(vectors);
+        milcgpu_meson_links_destroy(meson);
+        milcgpu_wilson_destroy(wilson);
+    }
+
+    static std::vector<milcgpu_field> fields(std::vector<Words> &of) {
+        std::vector<milcgpu_field> all;
+        for (Words &words : of)
+            all.push_back(Session<double>::field(words));
+        return all;
+    }
+    static milcgpu_solve_spec how(double mass, Progress progress, void *user) {
+        milcgpu_solve_spec spec = solve_spec(mass, 1e-9, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
+        spec.progress = progress, spec.user = user;
+        return spec;
+    }
+    static milcgpu_multi_mass_spec masses(Progress progress, void *user) {
+        static const milcgpu_shift shifts[sources] = {{0.3, 1e-9, 0}, {0.05, 1e-9, 0}, {2, 1e-9, 0}};
+        milcgpu_multi_mass_spec spec{};
+        spec.struct_size = sizeof spec;
+        spec.parity = MILCGPU_EVEN;
+        spec.n_shifts = sources, spec.shifts = shifts;
+        spec.max_iterations = 500, spec.max_restarts = 5;
+        spec.shared.precision = MILCGPU_DOUBLE;
+        spec.progress = progress, spec.user = user;
+        return spec;
+    }
+};
+
+// A call that solves: of sources, to solutions.
+struct Family {
+    std::string name;
+    bool dirac;
+    int marked_site; // where a value of source 1 becomes the marker
+    std::function<milcgpu_status(World &, Progress, void *, std::vector<milcgpu_field> &, std::vector<milcgpu_field> &)>
+        solve;
+};
+
+std::vector<Family> families(const World &world) {
+    const int odd = world.lattice.volume() / 2; // the first odd site
+    using Fields = std::vector<milcgpu_field>;
+    std::vector<Family> all = {
+        {"staggered, one source", false, 0,
+         [](World &w, Progress p, void *user, Fields &b, Fields &x) {
+             const milcgpu_solve_spec spec = World::how(0.2, p, user);
+             return milcgpu_solve(w.session.context, w.session.links, &spec, &b[1], &x[1], nullptr);
+         }},
+        {"staggered, several masses", false, 0,
+         [](World &w, Progress p, void *user, Fields &b, Fields &x) {
+             const milcgpu_multi_mass_spec spec = World::masses(p, user);
+             return milcgpu_multi_mass(w.session.context, w.session.links, &spec, &b[1], x.data(), nullptr);
+         }},
+        {"staggered, several masses to vectors", false, 0,
+         [](World &w, Progress p, void *user, Fields &b, Fields &x) {
+             const milcgpu_multi_mass_spec spec = World::masses(p, user);
+             const milcgpu_status status =
+                 milcgpu_multi_mass_to(w.session.context, w.session.links, &spec, &b[1], w.vectors, 0, nullptr);
+             for (int k = 0; k < sources && status == MILCGPU_OK; ++k)
+                 milcgpu_vectors_save(w.vectors, k, MILCGPU_EVEN, &x[k]);
+             return status;
+         }},
+    };
+    for (const int together : {int(MILCGPU_BLOCK), int(MILCGPU_LOCK_STEP), int(MILCGPU_ONE_BY_ONE)}) {
+        const std::string way = format(", %d sources, way %d", sources, together);
+        all.push_back({"staggered" + way, false, 0, [together](World &w, Progress p, void *user, Fields &b, Fields &x) {
+                           const milcgpu_solve_spec spec = World::how(0.2, p, user);
+                           return milcgpu_solve_sources(w.session.context, w.session.links, &spec, together, sources,
+                                                        b.data(), x.data(), nullptr);
+                       }});
+        for (const int site : {0, odd}) {
+            const std::string where = way + (site == 0 ? ", even site" : ", odd site");
+            all.push_back(
+                {"Laplace" + where, false, site, [together](World &w, Progress p, void *user, Fields &b, Fields &x) {
+                     milcgpu_laplace_solve_spec spec{};
+                     spec.struct_size = sizeof spec;
+                     spec.directions = 3, spec.kappa = 0.12, spec.tolerance = 1e-9;
+                     spec.max_iterations = 500, spec.max_restarts = 5;
+                     spec.precise.precision = MILCGPU_DOUBLE;
+                     spec.together = together;
+                     spec.progress = p, spec.user = user;
+                     const milcgpu_quarks from{b.data(), nullptr, 0}, to{x.data(), nullptr, 0};
+                     return milcgpu_laplace_solve(w.meson, &spec, sources, &from, &to, nullptr);
+                 }});
+            for (const int even_odd : {0, 1})
+                for (const int method : {int(MILCGPU_WILSON_CG), int(MILCGPU_WILSON_BICGSTAB)})
+                    if (method == MILCGPU_WILSON_CG || together == MILCGPU_ONE_BY_ONE)
+                        all.push_back({format("%s, method %d, even_odd %d", even_odd == 0 ? "Wilson" : "clover", method,
+                                              even_odd) +
+                                           where,
+                                       true, site, [=](World &w, Progress p, void *user, Fields &b, Fields &x) {
+                                           const milcgpu_solve_spec how = World::how(0, p, user);
+                                           const milcgpu_wilson_spec spec{sizeof spec, 0.12, even_odd == 0 ? 0 : 1.1,
+                                                                          even_odd, method};
+                                           return milcgpu_wilson_solve_sources(w.wilson, &spec, &how, together, sources,
+                                                                               b.data(), x.data(), nullptr);
+                                       }});
+        }
+    }
+    all.push_back({"Wilson, several masses", true, 0, [](World &w, Progress p, void *user, Fields &b, Fields &x) {
+                       const milcgpu_multi_mass_spec how = World::masses(p, user);
+                       const milcgpu_wilson_spec spec{sizeof spec, 0.12, 0, 0, MILCGPU_WILSON_CG};
+                       return milcgpu_wilson_multi_mass(w.wilson, &spec, &how, &b[1], x.data(), nullptr);
+                   }});
+    return all;
+}
+
+struct Solved {
+    milcgpu_status status;
+    std::vector<Words> x;
+    std::string error;
+};
+
+// With guesses 0.5.
+Solved run(World &w, const Family &family, Progress progress, void *user) {
+    std::vector<Words> b = family.dirac ? w.dirac : w.colour;
+    Solved s{MILCGPU_OK, std::vector<Words>(sources, Words(b[0].size(), 0.5)), ""};
+    b[1][b[1].size() / w.lattice.volume() * family.marked_site + 2] = marker;
+    std::vector<milcgpu_field> from = World::fields(b), to = World::fields(s.x);
+    s.status = family.solve(w, progress, user, from, to);
+    if (s.status != MILCGPU_OK)
+        s.error = milcgpu_last_error();
+    return s;
+}
+
+bool untouched(const Solved &s) {
+    return std::all_of(s.x.begin(), s.x.end(), [](const Words &x) { return x == Words(x.size(), 0.5); });
+}
+
+bool has(const std::string &text, const char *part) { return text.find(part) != std::string::npos; }
+
+// Changes the marked value wherever it is on the device, in so many attempts to solve.
+struct Changes {
+    milcgpu::Device &device;
+    int left;
+    static void progress(void *user, int, double) {
+        Changes &changes = *static_cast<Changes *>(user);
+        if (changes.left > 0 && changes.device.replace(marker, other) > 0)
+            --changes.left;
+    }
+};
+
+} // namespace
+
+TEST_CASE("a source that changes on the device is loaded and solved for again, and CORRUPTED the second time",
+          "[faults][all_solves]") {
+    for (const milcgpu::Backend backend : backends()) {
+        World w(backend);
+        for (const Family &family : families(w)) {
+            CAPTURE(milcgpu::name(backend), family.name);
+            const Solved right = run(w, family, nullptr, nullptr);
+            REQUIRE(right.status == MILCGPU_OK);
+            Changes once{*w.session.context->device, 1}, twice{*w.session.context->device, 2};
+            const Solved again = run(w, family, Changes::progress, &once);
+            CAPTURE(again.error);
+            CHECK(once.left == 0);
+            CHECK(again.status == MILCGPU_OK);
+            CHECK(again.x == right.x);
+            const Solved failed = run(w, family, Changes::progress, &twice);
+            CAPTURE(failed.error);
+            CHECK(twice.left == 0);
+            CHECK(failed.status == MILCGPU_CORRUPTED);
+            CHECK(has(failed.error, "changed while it was solved for, twice in a row"));
+            if (!has(family.name, "way 3")) // others of them are solved
+                CHECK(untouched(failed));
+            CHECK(run(w, family, nullptr, nullptr).x == right.x);
+        }
+        // A source that stays on the device has a checksum of its own, and is not loaded again.
+        Words b = w.colour[1], x(b.size());
+        b[2] = marker;
+        const milcgpu_field from = w.session.field(b), to = w.session.field(x);
+        REQUIRE(milcgpu_vectors_load(w.vectors, 0, MILCGPU_EVEN, &from) == MILCGPU_OK);
+        REQUIRE(milcgpu_vectors_load(w.vectors, 1, MILCGPU_EVEN, &to) == MILCGPU_OK);
+        Changes once{*w.session.context->device, 1};
+        const milcgpu_solve_spec spec = World::how(0.2, Changes::progress, &once);
+        const milcgpu_vector source{w.vectors, 0}, solution{w.vectors, 1};
+        CHECK(milcgpu_solve_vectors(w.session.context, w.session.links, &spec, MILCGPU_TOGETHER_AUTO, 1, &source,
+                                    &solution, nullptr) == MILCGPU_CORRUPTED);
+        CHECK(has(milcgpu_last_error(), "vector 0 on even sites is no longer what was put there"));
+    }
+}
+
+namespace {
+
+// Calls the library in each progress call.
+struct Nested {
+    World &w;
+    int calls = 0, refused = 0;
+    void call() {
+        Words x(w.colour[0].size());
+        const milcgpu_field b = Session<double>::field(w.colour[0]), to = Session<double>::field(x);
+        const milcgpu_solve_spec spec = World::how(0.7, nullptr, nullptr);
+        const milcgpu_operator what{MILCGPU_DOUBLE, 0, 18};
+        double action = 0;
+        for (const milcgpu_status status :
+             {milcgpu_solve(w.session.context, w.session.links, &spec, &b, &to, nullptr),
+              milcgpu_dslash(w.session.context, w.session.links, &what, MILCGPU_EVEN, &b, &to),
+              milcgpu_vectors_load(w.vectors, 0, MILCGPU_EVEN, &b), milcgpu_momentum_action(w.gauge, &action)}) {
+            ++calls;
+            refused += status == MILCGPU_BAD_ARGUMENT && has(milcgpu_last_error(), "called inside a callback");
+        }
+        // Nor does anything end there.
+        milcgpu_links_destroy(w.session.links);
+        milcgpu_wilson_destroy(w.wilson);
+        milcgpu_meson_links_destroy(w.meson);
+        milcgpu_vectors_destroy(w.vectors);
+        milcgpu_gauge_destroy(w.gauge);
+        milcgpu_finalize(w.session.context);
+    }
+    static void progress(void *user, int, double) { static_cast<Nested *>(user)->call(); }
+};
+
+// Throws from a call on, an exception of either kind.
+struct Thrower {
+    int from, calls = 0;
+    bool standard;
+    static void progress(void *user, int, double) { static_cast<Thrower *>(user)->call(); }
+    void call() {
+        if (calls++ < from)
+            return;
+        if (standard)
+            throw std::runtime_error("enough");
+        throw 42;
+    }
+    bool said(const char *error) const {
+        return has(error, standard ? "threw an exception (enough)" : "threw an exception (of an unknown type)");
+    }
+};
+
+} // namespace
+
+TEST_CASE("calls inside a progress callback are refused, and its exceptions do not pass through C",
+          "[errors][all_solves]") {
+    for (const milcgpu::Backend backend : backends()) {
+        World w(backend);
+        for (const Family &family : families(w)) {
+            if (family.marked_site != 0)
+                continue;
+            CAPTURE(milcgpu::name(backend), family.name);
+            const Solved right = run(w, family, nullptr, nullptr);
+            Nested nested{w};
+            CHECK(run(w, family, Nested::progress, &nested).x == right.x);
+            CHECK(nested.calls > 0);
+            CHECK(nested.refused == nested.calls);
+            for (const bool standard : {true, false}) {
+                Thrower thrower{0, 0, standard};
+                const Solved thrown = run(w, family, Thrower::progress, &thrower);
+                CAPTURE(thrown.error);
+                CHECK(thrown.status == MILCGPU_BAD_ARGUMENT);
+                CHECK(thrower.said(thrown.error.c_str()));
+                CHECK(untouched(thrown));
+                CHECK(run(w, family, nullptr, nullptr).x == right.x);
+            }
+        }
+    }
+}
+
+TEST_CASE("the callbacks of flow, gauge fixing, lines and lists: calls inside and exceptions", "[errors][all_solves]") {
+    for (const milcgpu::Backend backend : backends()) {
+        World w(backend);
+        Nested nested{w};
+        Thrower thrower{1, 0, true};
+        milcgpu_flow_spec flow;
+        milcgpu_flow_defaults(&flow);
+        flow.stop = 0.1, flow.step = 0.05, flow.phases_out = 1;
+        const auto flows = [&](auto *user) {
+            using User = std::remove_pointer_t<decltype(user)>;
+            return milcgpu_gradient_flow(
+                w.gauge, &flow,
+                [](void *of, const milcgpu_flow_point *) {
+                    static_cast<User *>(of)->call();
+                    return 0;
+                },
+                user, nullptr);
+        };
+        milcgpu_gauge_fix_spec fix{};
+        fix.struct_size = sizeof fix;
+        fix.direction = MILCGPU_LANDAU, fix.phases_out = 1, fix.most_steps = 3, fix.tolerance = -1;
+        const auto fixes = [&](auto *user) {
+            using User = std::remove_pointer_t<decltype(user)>;
+            fix.user = user;
+            fix.progress = [](void *of, int, double, double) { static_cast<User *>(of)->call(); };
+            return milcgpu_gauge_fix(w.gauge, &fix, nullptr);
+        };
+        const uint64_t version = milcgpu_gauge_version(w.gauge);
+        CHECK(flows(&thrower) == MILCGPU_BAD_ARGUMENT);
+        CHECK(thrower.said(milcgpu_last_error()));
+        CHECK(thrower.calls == 2);
+        thrower.calls = 0;
+        CHECK(fixes(&thrower) == MILCGPU_BAD_ARGUMENT);
+        CHECK(thrower.said(milcgpu_last_error()));
+        CHECK(milcgpu_gauge_version(w.gauge) == version); // untouched
+        CHECK(flows(&nested) == MILCGPU_OK);
+        CHECK(fixes(&nested) == MILCGPU_OK);
+        CHECK(nested.calls == 4 * 6);
+        CHECK(nested.refused == nested.calls);
+        // Lines come when outputs are written: what `message` throws is dropped.
+        w.session.context->verbosity = 2;
+        w.session.context->message = [](void *, const char *) { throw 42; };
+        const Family one = families(w)[0];
+        CHECK(run(w, one, nullptr, nullptr).status == MILCGPU_OK);
+        milcgpu_list_kernels([](void *, const char *) { throw 42; }, nullptr);
+        CHECK(has(milcgpu_last_error(), "milcgpu_list_kernels: a function of the caller's threw an exception"));
+    }
+}
+
+TEST_CASE("a source 1e-20 of its guess converges in every precision, by each solver that takes a guess",
+          "[all_solves]") {
+    for (const milcgpu::Backend backend : backends()) {
+        World w(backend);
+        for (const double size : {1e-20, 1e-40})
+            for (const int sloppy : {int(MILCGPU_DOUBLE), int(MILCGPU_SINGLE), int(MILCGPU_HALF)}) {
+                const auto tiny = [size](Words b) {
+                    for (double &value : b)
+                        value *= size;
+                    return b;
+                };
+                Words b = tiny(w.colour[0]), d = tiny(w.dirac[0]), x(b.size(), 0.5), y(d.size(), 0.5);
+                const milcgpu_field from = w.session.field(b), to = w.session.field(x);
+                const milcgpu_field dirac_from = w.session.field(d), dirac_to = w.session.field(y);
+                milcgpu_solve_spec how = solve_spec(0.3, 1e-8, MILCGPU_DOUBLE, sloppy);
+                double residual = 1;
+                CAPTURE(milcgpu::name(backend), size, sloppy);
+                CHECK(milcgpu_solve(w.session.context, w.session.links, &how, &from, &to, nullptr) == MILCGPU_OK);
+                REQUIRE(milcgpu_residual(w.session.context, w.session.links, how.parity, how.mass, &from, &to,
+                                         &residual) == MILCGPU_OK);
+                CHECK(residual < 1e-8);
+                how.mass = 0;
+                for (const int method : {int(MILCGPU_WILSON_CG), int(MILCGPU_WILSON_BICGSTAB)}) {
+                    y.assign(y.size(), 0.5);
+                    const milcgpu_wilson_spec spec{sizeof spec, 0.12, 0, 0, method};
+                    CAPTURE(method);
+                    CHECK(milcgpu_wilson_solve(w.wilson, &spec, &how, &dirac_from, &dirac_to, nullptr) == MILCGPU_OK);
+                    REQUIRE(milcgpu_wilson_residual(w.wilson, &spec, how.parity, &dirac_from, &dirac_to, &residual) ==
+                            MILCGPU_OK);
+                    CHECK(residual < 1e-8);
+                }
+            }
+    }
+}
+
+TEST_CASE("the message of a Wilson or Laplace solve names the residual and the tolerance of the call", "[all_solves]") {
+    for (const milcgpu::Backend backend : backends()) {
+        World w(backend);
+        const auto says = [](const milcgpu_solve_report &report) {
+            const std::string tolerance =
+                format(report.status == MILCGPU_PRECISION_FLOOR ? "(tolerance %.1e)" : "the tolerance %.1e;",
+                       report.status == MILCGPU_PRECISION_FLOOR ? 1e-17 : 1e-9);
+            return has(report.message, tolerance.c_str()) &&
+                   has(report.message, format("%.1e of |source|", report.true_residual).c_str());
+        };
+        for (const bool floor : {true, false}) {
+            milcgpu_solve_spec how = World::how(0, nullptr, nullptr);
+            how.tolerance = floor ? 1e-17 : 1e-9;
+            how.max_iterations = floor ? 1000 : 4, how.max_restarts = floor ? 5 : 1;
+            const int expected = floor ? MILCGPU_PRECISION_FLOOR : MILCGPU_NOT_CONVERGED;
+            for (const int even_odd : {0, 1})
+                for (const int method : {int(MILCGPU_WILSON_CG), int(MILCGPU_WILSON_BICGSTAB)}) {
+                    Words x(w.dirac[0].size());
+                    const milcgpu_field b = w.session.field(w.dirac[0]), to = w.session.field(x);
+                    const milcgpu_wilson_spec spec{sizeof spec, 0.12, 1, even_odd, method};
+                    auto report = empty_report();
+                    CHECK(milcgpu_wilson_solve(w.wilson, &spec, &how, &b, &to, &report) == expected);
+                    CAPTURE(method, even_odd, report.message, report.true_residual);
+                    CHECK(says(report));
+                }
+            milcgpu_laplace_solve_spec spec{};
+            spec.struct_size = sizeof spec;
+            spec.directions = 4, spec.kappa = 0.12, spec.tolerance = how.tolerance;
+            spec.max_iterations = how.max_iterations, spec.max_restarts = how.max_restarts;
+            spec.precise.precision = MILCGPU_DOUBLE;
+            Words x(w.colour[0].size());
+            const milcgpu_field b = w.session.field(w.colour[0]), to = w.session.field(x);
+            const milcgpu_quarks from{&b, nullptr, 0}, made{&to, nullptr, 0};
+            auto report = empty_report();
+            CHECK(milcgpu_laplace_solve(w.meson, &spec, 1, &from, &made, &report) == expected);
+            CAPTURE(report.message, report.true_residual);
+            CHECK(says(report));
+        }
+    }
+}

@@ -1,0 +1,53 @@
+// How OpenMP threads of the host wait. A program of its own is asked, because OpenMP reads its settings once.
+#include "gpu_kernels/backend/host_threads.h"
+#include "tests/install_support.h"
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <omp.h>
+#include <string>
+#include <thread>
+#include <unistd.h>
+
+using namespace tests;
+
+namespace {
+
+const std::string nothing_said = "-u OMP_WAIT_POLICY -u GOMP_SPINCOUNT -u KMP_BLOCKTIME -u OMP_NUM_THREADS ";
+constexpr const char *asked = "processor time of pauses between parallel loops"; // of all threads together
+
+// milliseconds; settings: of the environment
+double spent_in_pauses(const std::string &settings) {
+    const Said r =
+        shell("env " + nothing_said + settings + " /proc/" + std::to_string(getpid()) + "/exe '" + asked + "'");
+    INFO(r.output);
+    const size_t at = r.output.find("spent ");
+    REQUIRE(at != std::string::npos);
+    return std::atof(r.output.c_str() + at + 6);
+}
+
+} // namespace
+
+TEST_CASE(asked, "[.]") {
+    std::atomic<int> seen{0};
+    double spent = 0;
+    for (int pause = 0; pause < 30; ++pause) {
+#pragma omp parallel
+        ++seen;
+        const std::clock_t before = std::clock();
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        spent += 1e3 * double(std::clock() - before) / CLOCKS_PER_SEC;
+    }
+    CHECK(seen == 30 * omp_get_max_threads());
+    std::printf("spent %.3f ms\n", spent);
+}
+
+TEST_CASE("threads sleep while they wait, unless the user has said how they wait", "[host_threads]") {
+    if (omp_get_num_procs() < 2)
+        SKIP_TEST("one processor: parallel loops have one thread");
+    const double by_itself = spent_in_pauses(""),
+                 as_said = spent_in_pauses("GOMP_SPINCOUNT=30000000 KMP_BLOCKTIME=200");
+    INFO(by_itself << " ms, and spinning " << as_said << " ms");
+    CHECK(by_itself < 10);
+    CHECK(as_said > 15);
+}

@@ -1,0 +1,453 @@
+// Every function of the C interface with NULL for each pointer it takes, and scalars that no call may take for numbers.
+#include "milc_glue/milcgpu_dirac.h"
+#include "milc_glue/milcgpu_flow.h"
+#include "milc_glue/milcgpu_gauge.h"
+#include "milc_glue/milcgpu_laplace.h"
+#include "milc_glue/milcgpu_wilson.h"
+#include "tests/support.h"
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <regex>
+#include <set>
+#include <tuple>
+
+using namespace tests;
+
+namespace {
+
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+// Calls functions with arguments that are right, but for one pointer that is NULL.
+class Walk {
+  public:
+    std::set<std::string> walked;
+    // optional: the pointers (counted from 0 among all arguments) that may be NULL.
+    template <class Result, class... Arguments, class... Given>
+    void operator()(const char *name, Result (*function)(Arguments...), std::set<int> optional, Given... given) {
+        walked.insert(name);
+        const std::tuple<Arguments...> right{given...};
+        one_by_one(name, function, optional, right, std::index_sequence_for<Arguments...>());
+    }
+
+  private:
+    template <class Function, class Tuple, size_t... k>
+    void one_by_one(const char *name, Function function, const std::set<int> &optional, const Tuple &right,
+                    std::index_sequence<k...>) {
+        (without<k>(name, function, optional, right), ...);
+    }
+    template <size_t k, class Function, class Tuple>
+    void without(const char *name, Function function, const std::set<int> &optional, Tuple arguments) {
+        if constexpr (std::is_pointer_v<std::tuple_element_t<k, Tuple>>) {
+            std::get<k>(arguments) = nullptr;
+            using Result = decltype(std::apply(function, arguments));
+            CAPTURE(name, k);
+            if constexpr (std::is_same_v<Result, milcgpu_status>) {
+                const milcgpu_status status = std::apply(function, arguments);
+                CAPTURE(milcgpu_last_error());
+                CHECK(status == (optional.count(k) != 0 ? MILCGPU_OK : MILCGPU_BAD_ARGUMENT));
+                if (status != MILCGPU_OK)
+                    CHECK(std::string(milcgpu_last_error()).find(name) != std::string::npos);
+                if (status != MILCGPU_OK)
+                    CHECK(std::string(milcgpu_last_error()).find("NULL") != std::string::npos);
+            } else {
+                std::apply(function, arguments); // it comes back
+            }
+        }
+    }
+};
+
+std::set<std::string> declared() {
+    std::set<std::string> names;
+    const std::regex declaration("(?:^|\n)[a-z][^\n;{}(/]*[ *](milcgpu_[a-z0-9_]+)\\(");
+    for (const auto &file : std::filesystem::directory_iterator("milc_glue")) {
+        const std::string name = file.path().filename();
+        if (name.rfind("milcgpu", 0) != 0 || file.path().extension() != ".h" || name == "milcgpu_mpi.h" ||
+            name == "milcgpu_milc.h") // both are compiled by the caller
+            continue;
+        std::ifstream stream(file.path());
+        const std::string header{std::istreambuf_iterator<char>(stream), {}};
+        for (std::sregex_iterator found(header.begin(), header.end(), declaration), end; found != end; ++found)
+            names.insert((*found)[1]);
+    }
+    return names;
+}
+
+template <class Spec> Spec sized() {
+    Spec spec{};
+    spec.struct_size = sizeof spec;
+    return spec;
+}
+
+// Handles with what they need, and fields.
+struct World {
+    reference::Lattice lattice{{4, 4, 4, 4}};
+    Session<double> session;
+    milcgpu_wilson *wilson = nullptr;
+    milcgpu_meson_links *meson = nullptr;
+    milcgpu_vectors *vectors = nullptr;
+    milcgpu_gauge *gauge = nullptr, *copy = nullptr;
+    std::vector<double> u, without_phases, colour, dirac, sites, momenta;
+    milcgpu_field links, plain, b, psi, numbers, h; // links: with phases
+    explicit World(milcgpu::Backend backend) : session(lattice, backend, 0, 0) {
+        const AsqtadLinks made = asqtad_links(lattice, 921);
+        REQUIRE(session.load(made.fat, made.lng) == MILCGPU_OK);
+        auto gauge_links = reference::near_unit_gauge(lattice, 0.2, 922);
+        without_phases = reference::links_to_milc<double>(lattice, gauge_links);
+        plain = session.field(without_phases);
+        reference::apply_phases(lattice, gauge_links);
+        u = reference::links_to_milc<double>(lattice, gauge_links);
+        colour = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 923));
+        dirac.assign(24 * size_t(lattice.volume()), 0.1), sites.assign(32 * size_t(lattice.volume()), 0);
+        momenta.assign(40 * size_t(lattice.volume()), 0.01);
+        links = session.field(u), b = session.field(colour), psi = session.field(dirac);
+        numbers = session.field(sites), h = session.field(momenta);
+        REQUIRE(milcgpu_wilson_create(session.context, &wilson) == MILCGPU_OK);
+        REQUIRE(milcgpu_wilson_load(wilson, &plain) == MILCGPU_OK);
+        REQUIRE(milcgpu_meson_links_create(session.context, MILCGPU_DOUBLE, &meson) == MILCGPU_OK);
+        const auto as_they_are = sized<milcgpu_meson_links_spec>();
+        REQUIRE(milcgpu_meson_links_load(meson, &as_they_are, &plain) == MILCGPU_OK);
+        REQUIRE(milcgpu_vectors_create(session.context, MILCGPU_DOUBLE, 4, &vectors) == MILCGPU_OK);
+        for (int k = 0; k < 4; ++k)
+            for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+                REQUIRE(milcgpu_vectors_load(vectors, k, parity, &b) == MILCGPU_OK);
+        for (milcgpu_gauge **made_here : {&gauge, &copy}) {
+            REQUIRE(milcgpu_gauge_create(session.context, MILCGPU_DOUBLE, made_here) == MILCGPU_OK);
+            REQUIRE(milcgpu_gauge_load(*made_here, &links, 0) == MILCGPU_OK);
+            REQUIRE(milcgpu_momenta_load(*made_here, &h) == MILCGPU_OK);
+        }
+    }
+    World(const World &) = delete;
+    ~World() {
+        milcgpu_gauge_destroy(gauge);
+        milcgpu_gauge_destroy(copy);
+        milcgpu_vectors_destroy(vectors);
+        milcgpu_meson_links_destroy(meson);
+        milcgpu_wilson_destroy(wilson);
+    }
+};
+
+} // namespace
+
+TEST_CASE("every function of the C interface takes NULL for each pointer: refused in words, or as its header says",
+          "[errors][null]") {
+    for (const milcgpu::Backend backend : backends()) {
+        World w(backend);
+        milcgpu_context *const c = w.session.context;
+        milcgpu_links *const k = w.session.links;
+        Walk walk;
+        walk.walked = {"milcgpu_version", "milcgpu_last_error", "milcgpu_status_name"}; // of no pointer
+        // milcgpu.h
+        const milcgpu_layout layout = layout_of(w.lattice);
+        auto options = sized<milcgpu_options>();
+        options.device = -1;
+        int integer = 0;
+        size_t bytes = 0;
+        char text[100];
+        double value = 0, other = 0;
+        milcgpu_context *made = nullptr;
+        const auto how = solve_spec(0.2, 1e-6, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
+        const milcgpu_shift shift{0.2, 1e-6, 0};
+        auto masses = sized<milcgpu_multi_mass_spec>();
+        masses.parity = MILCGPU_EVEN, masses.n_shifts = 1, masses.shifts = &shift;
+        masses.max_iterations = 100, masses.max_restarts = 2, masses.shared.precision = MILCGPU_DOUBLE;
+        const milcgpu_operator in_double{MILCGPU_DOUBLE, 0, 18};
+        auto report = empty_report();
+        auto of_masses = sized<milcgpu_multi_mass_report>();
+        milcgpu_fatlink_spec fat_links;
+        milcgpu_asqtad_spec(0.9, &fat_links);
+        fat_links.phases_out = 0;
+        milcgpu_links *made_links = nullptr;
+        const milcgpu_fatlink_set set{0, nullptr, nullptr, &made_links};
+        const milcgpu_hisq_links no_hisq{};
+        auto of_links = sized<milcgpu_fatlink_report>();
+        std::vector<double> out = w.colour, dirac_out = w.dirac;
+        const milcgpu_field x = w.session.field(out), dirac_x = w.session.field(dirac_out);
+        walk("milcgpu_init", milcgpu_init, {1}, &layout, &options, &made);
+        milcgpu_finalize(made);
+        walk("milcgpu_finalize", milcgpu_finalize, {}, nullptr);
+        walk("milcgpu_device_name", milcgpu_device_name, {}, c);
+        walk("milcgpu_backend_of", milcgpu_backend_of, {}, c, &integer);
+        walk("milcgpu_pin", milcgpu_pin, {}, c, w.u.data(), size_t(64));
+        walk("milcgpu_unpin", milcgpu_unpin, {}, c, w.u.data());
+        walk("milcgpu_links_create", milcgpu_links_create, {}, c, &w.links, &w.links, &made_links);
+        walk("milcgpu_links_update", milcgpu_links_update, {3}, k, &w.links, &w.links, &integer);
+        walk("milcgpu_links_version", milcgpu_links_version, {}, k);
+        walk("milcgpu_links_destroy", milcgpu_links_destroy, {}, nullptr);
+        walk("milcgpu_dslash", milcgpu_dslash, {}, c, k, &in_double, MILCGPU_EVEN, &w.b, &x);
+        walk("milcgpu_residual", milcgpu_residual, {}, c, k, MILCGPU_EVEN, 0.1, &w.b, &x, &value);
+        walk("milcgpu_solve", milcgpu_solve, {5}, c, k, &how, &w.b, &x, &report);
+        walk("milcgpu_solve_sources", milcgpu_solve_sources, {7}, c, k, &how, MILCGPU_BLOCK, 1, &w.b, &x, &report);
+        walk("milcgpu_multi_mass", milcgpu_multi_mass, {5}, c, k, &masses, &w.b, &x, &of_masses);
+        walk("milcgpu_asqtad_spec", milcgpu_asqtad_spec, {}, 0.9, nullptr);
+        walk("milcgpu_hisq_spec", milcgpu_hisq_spec, {}, nullptr);
+        walk("milcgpu_fat_links", milcgpu_fat_links, {5, 6}, c, &fat_links, &w.links, &set, 1, &no_hisq, &of_links);
+        walk("milcgpu_memory_plan", milcgpu_memory_plan, {3, 5}, c, MILCGPU_DOUBLE, &how, text, sizeof text, &bytes);
+        walk("milcgpu_sources_plan", milcgpu_sources_plan, {5, 7}, c, MILCGPU_DOUBLE, &how, MILCGPU_BLOCK, 2, text,
+             sizeof text, &bytes);
+        walk("milcgpu_multi_mass_plan", milcgpu_multi_mass_plan, {3, 5}, c, MILCGPU_DOUBLE, &masses, text, sizeof text,
+             &bytes);
+        walk(
+            "milcgpu_list_kernels", milcgpu_list_kernels, {}, [](void *, const char *) {}, nullptr);
+        walk("milcgpu_inject_fault", milcgpu_inject_fault, {}, c, MILCGPU_FAULT_NONE);
+        // milcgpu_md.h
+        milcgpu_gauge *gauge = nullptr;
+        milcgpu_vectors *vectors = nullptr;
+        const double residue = 1;
+        milcgpu_fatlink_spec asqtad;
+        milcgpu_asqtad_spec(1, &asqtad);
+        auto force = sized<milcgpu_force_spec>();
+        force.links = &asqtad, force.eps = 0.01, force.n_terms = 1, force.residues = &residue;
+        auto of_force = sized<milcgpu_force_report>();
+        auto of_unitary = sized<milcgpu_reunitarize_report>();
+        const milcgpu_loops loops{1, -0.05, 0.01, 0};
+        const milcgpu_vector source{w.vectors, 0}, solution{w.vectors, 1};
+        walk("milcgpu_gauge_create", milcgpu_gauge_create, {}, c, MILCGPU_DOUBLE, &gauge);
+        walk("milcgpu_gauge_destroy", milcgpu_gauge_destroy, {}, nullptr);
+        walk("milcgpu_gauge_load", milcgpu_gauge_load, {}, w.copy, &w.links, 0.0);
+        walk("milcgpu_gauge_save", milcgpu_gauge_save, {}, w.gauge, &w.links);
+        walk("milcgpu_momenta_load", milcgpu_momenta_load, {}, w.copy, &w.h);
+        walk("milcgpu_momenta_save", milcgpu_momenta_save, {}, w.gauge, &w.h);
+        walk("milcgpu_gauge_version", milcgpu_gauge_version, {}, w.gauge);
+        walk("milcgpu_momenta_version", milcgpu_momenta_version, {}, w.gauge);
+        walk("milcgpu_gauge_links", milcgpu_gauge_links, {4, 5}, w.gauge, &fat_links, &set, 1, &no_hisq, &of_links);
+        walk("milcgpu_vectors_create", milcgpu_vectors_create, {}, c, MILCGPU_DOUBLE, 1, &vectors);
+        walk("milcgpu_vectors_destroy", milcgpu_vectors_destroy, {}, nullptr);
+        walk("milcgpu_vectors_load", milcgpu_vectors_load, {}, w.vectors, 0, MILCGPU_EVEN, &w.b);
+        walk("milcgpu_vectors_save", milcgpu_vectors_save, {}, w.vectors, 0, MILCGPU_EVEN, &x);
+        walk("milcgpu_vectors_dslash", milcgpu_vectors_dslash, {}, w.vectors, 0, k, MILCGPU_ODD);
+        walk("milcgpu_vector_minus_dslash", milcgpu_vector_minus_dslash, {}, k, MILCGPU_EVEN, 1.0, 0.2, source,
+             solution, milcgpu_vector{w.vectors, 2});
+        walk("milcgpu_vectors_sum", milcgpu_vectors_sum, {}, w.vectors, 0, 1, &residue, MILCGPU_EVEN, &x);
+        walk("milcgpu_multi_mass_to", milcgpu_multi_mass_to, {6}, c, k, &masses, &w.b, w.vectors, 2, &of_masses);
+        walk("milcgpu_solve_vectors", milcgpu_solve_vectors, {7}, c, k, &how, MILCGPU_BLOCK, 1, &source, &solution,
+             &report);
+        walk("milcgpu_fermion_force", milcgpu_fermion_force, {3}, w.copy, &force, &w.b, &of_force);
+        walk("milcgpu_force_of_vectors", milcgpu_force_of_vectors, {3}, w.copy, &force, w.vectors, &of_force);
+        walk("milcgpu_gauge_force", milcgpu_gauge_force, {4}, w.copy, &loops, 6.0, 0.01, &of_force);
+        walk("milcgpu_update_links", milcgpu_update_links, {3}, w.copy, 0.01, 6, &of_force);
+        walk("milcgpu_reunitarize", milcgpu_reunitarize, {}, w.copy, 0.0, &of_unitary);
+        walk("milcgpu_gauge_action", milcgpu_gauge_action, {}, w.gauge, &loops, &value);
+        walk("milcgpu_momentum_action", milcgpu_momentum_action, {}, w.gauge, &value);
+        walk("milcgpu_plaquettes", milcgpu_plaquettes, {}, w.gauge, &value, &other);
+        walk("milcgpu_polyakov_loop", milcgpu_polyakov_loop, {}, w.gauge, &value, &other);
+        // milcgpu_flow.h, milcgpu_gauge.h
+        milcgpu_flow_spec flow;
+        milcgpu_flow_defaults(&flow);
+        flow.stop = 0;
+        const milcgpu_flow_callback goes_on = [](void *, const milcgpu_flow_point *) { return 0; };
+        auto of_flow = sized<milcgpu_flow_report>();
+        milcgpu_observables observables{};
+        auto stout = sized<milcgpu_stout_spec>();
+        stout.rho = 0.1, stout.times = 1, stout.directions = 4;
+        auto fix = sized<milcgpu_gauge_fix_spec>();
+        fix.direction = 3, fix.most_steps = 1, fix.tolerance = -1;
+        auto of_fixing = sized<milcgpu_gauge_fix_report>();
+        auto ape = sized<milcgpu_ape_spec>();
+        ape.weight = 0.1, ape.times = 1;
+        uint64_t number = 0;
+        auto hyp = sized<milcgpu_hyp_spec>();
+        hyp.alpha1 = hyp.alpha2 = hyp.alpha3 = 0.3, hyp.times = 1, hyp.directions = 4;
+        walk("milcgpu_flow_defaults", milcgpu_flow_defaults, {}, nullptr);
+        walk("milcgpu_gradient_flow", milcgpu_gradient_flow, {2, 3, 4}, w.copy, &flow, goes_on, &value, &of_flow);
+        walk("milcgpu_measure", milcgpu_measure, {}, w.gauge, 0, &observables);
+        walk("milcgpu_stout", milcgpu_stout, {2}, w.copy, &stout, &of_force);
+        walk("milcgpu_gauge_copy", milcgpu_gauge_copy, {}, w.gauge, w.copy);
+        walk("milcgpu_gauge_fix", milcgpu_gauge_fix, {2}, w.copy, &fix, &of_fixing);
+        walk("milcgpu_ape_smear", milcgpu_ape_smear, {2, 3}, w.copy, &ape, &number, &of_force);
+        walk("milcgpu_hyp_smear", milcgpu_hyp_smear, {2}, w.copy, &hyp, &of_force);
+        // milcgpu_mesons.h
+        milcgpu_meson_links *meson = nullptr;
+        const auto as_they_are = sized<milcgpu_meson_links_spec>();
+        const int origin[4] = {0, 0, 0, 0};
+        const milcgpu_quarks from{&w.b, nullptr, 0}, to{&x, nullptr, 0};
+        const milcgpu_momentum still{{0, 0, 0}, {MILCGPU_EVEN, MILCGPU_EVEN, MILCGPU_EVEN}};
+        const milcgpu_meson_term term{0, 0, 0, 1, 0};
+        auto contraction = sized<milcgpu_meson_spec>();
+        contraction.n_momenta = contraction.n_terms = contraction.n_correlators = 1;
+        contraction.momenta = &still, contraction.terms = &term;
+        std::vector<double> correlators(2 * 4 * 144 * 16);
+        walk("milcgpu_meson_links_create", milcgpu_meson_links_create, {}, c, MILCGPU_DOUBLE, &meson);
+        walk("milcgpu_meson_links_destroy", milcgpu_meson_links_destroy, {}, nullptr);
+        walk("milcgpu_meson_links_load", milcgpu_meson_links_load, {}, w.meson, &as_they_are, &w.plain);
+        walk("milcgpu_shift_quarks", milcgpu_shift_quarks, {3}, w.meson, 0, MILCGPU_FORWARD, origin, 1, &from, &to);
+        walk("milcgpu_spin_taste_index", milcgpu_spin_taste_index, {}, "pion5");
+        walk("milcgpu_spin_taste_label", milcgpu_spin_taste_label, {}, 0, text, sizeof text);
+        walk("milcgpu_spin_taste", milcgpu_spin_taste, {1}, w.meson, k, 0, origin, 1, &from, &to);
+        walk("milcgpu_gauss_smear", milcgpu_gauss_smear, {}, w.meson, 1, 0.5, 1, -1, 1, &to);
+        walk("milcgpu_laplacian", milcgpu_laplacian, {}, w.meson, 1, -1, 1, &to);
+        walk("milcgpu_contract", milcgpu_contract, {2, 3}, w.meson, &contraction, k, k, 1, &from, &from,
+             correlators.data());
+        // milcgpu_dirac.h
+        int column[4], power[4];
+        auto slices = sized<milcgpu_dirac_spec>();
+        slices.n_momenta = 1, slices.momenta = &still;
+        const milcgpu_dirac_term pion{3, 3, 0, 0, 1, 0};
+        auto mesons = sized<milcgpu_dirac_meson_spec>();
+        mesons.n_momenta = mesons.n_terms = mesons.n_correlators = 1;
+        mesons.momenta = &still, mesons.terms = &pion;
+        std::vector<double> propagator(96 * size_t(w.lattice.volume()), 0.1);
+        const milcgpu_field quark = w.session.field(propagator);
+        walk("milcgpu_gamma_index", milcgpu_gamma_index, {}, MILCGPU_GAMMAS_MILC, "G5");
+        walk("milcgpu_gamma_label", milcgpu_gamma_label, {}, MILCGPU_GAMMAS_MILC, 0, text, sizeof text);
+        walk("milcgpu_gamma_matrix", milcgpu_gamma_matrix, {}, MILCGPU_GAMMAS_MILC, 0, column, power);
+        walk("milcgpu_dirac_sites", milcgpu_dirac_sites, {}, c, MILCGPU_OPEN_SPIN, &w.psi, &w.psi, &w.numbers);
+        walk("milcgpu_dirac_slices", milcgpu_dirac_slices, {}, c, &slices, &w.psi, &w.psi, correlators.data());
+        walk("milcgpu_dirac_mesons", milcgpu_dirac_mesons, {}, c, &mesons, 1, &quark, &quark, correlators.data());
+        walk("milcgpu_dirac_open_mesons", milcgpu_dirac_open_mesons, {}, c, &mesons, 1, &quark, &quark,
+             correlators.data());
+        // milcgpu_laplace.h, milcgpu_wilson.h
+        auto laplace = sized<milcgpu_laplace_spec>();
+        laplace.directions = 3, laplace.kappa = 0.1, laplace.what = in_double;
+        auto laplace_solve = sized<milcgpu_laplace_solve_spec>();
+        laplace_solve.directions = 3, laplace_solve.kappa = 0.1, laplace_solve.tolerance = 1e-6;
+        laplace_solve.max_iterations = 100, laplace_solve.max_restarts = 2, laplace_solve.precise = in_double;
+        const milcgpu_wilson_spec wilson_spec{sizeof wilson_spec, 0.1, 1, 0, MILCGPU_WILSON_CG};
+        const auto wilson_how = solve_spec(0, 1e-6, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
+        milcgpu_wilson *wilson = nullptr;
+        walk("milcgpu_laplace", milcgpu_laplace, {}, w.meson, &laplace, MILCGPU_LAPLACE_M, 3, 1, &from, &to);
+        walk("milcgpu_laplace_solve", milcgpu_laplace_solve, {5}, w.meson, &laplace_solve, 1, &from, &to, &report);
+        walk("milcgpu_wilson_create", milcgpu_wilson_create, {}, c, &wilson);
+        walk("milcgpu_wilson_destroy", milcgpu_wilson_destroy, {}, nullptr);
+        walk("milcgpu_wilson_load", milcgpu_wilson_load, {}, w.wilson, &w.plain);
+        walk("milcgpu_wilson_dslash", milcgpu_wilson_dslash, {}, w.wilson, &in_double, 1, MILCGPU_EVEN, &w.psi,
+             &dirac_x);
+        walk("milcgpu_wilson_matrix", milcgpu_wilson_matrix, {}, w.wilson, &wilson_spec, &in_double, 1, MILCGPU_EVEN,
+             &w.psi, &dirac_x);
+        walk("milcgpu_wilson_solve", milcgpu_wilson_solve, {5}, w.wilson, &wilson_spec, &wilson_how, &w.psi, &dirac_x,
+             &report);
+        walk("milcgpu_wilson_solve_sources", milcgpu_wilson_solve_sources, {7}, w.wilson, &wilson_spec, &wilson_how,
+             MILCGPU_BLOCK, 1, &w.psi, &dirac_x, &report);
+        walk("milcgpu_wilson_residual", milcgpu_wilson_residual, {}, w.wilson, &wilson_spec, MILCGPU_EVEN, &w.psi,
+             &dirac_x, &value);
+        walk("milcgpu_wilson_multi_mass", milcgpu_wilson_multi_mass, {5}, w.wilson, &wilson_spec, &masses, &w.psi,
+             &dirac_x, &of_masses);
+        milcgpu_links_destroy(made_links);
+        CHECK(walk.walked == declared());
+    }
+}
+
+TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no number; plans in half; counts, pitches",
+          "[errors][null]") {
+    for (const milcgpu::Backend backend : backends()) {
+        World w(backend);
+        milcgpu_context *const c = w.session.context;
+        milcgpu_links *const k = w.session.links;
+        const auto says = [](const char *part) {
+            return std::string(milcgpu_last_error()).find(part) != std::string::npos;
+        };
+        std::vector<double> out = w.colour;
+        const milcgpu_field x = w.session.field(out);
+
+        auto none = sized<milcgpu_multi_mass_spec>();
+        none.parity = MILCGPU_EVEN, none.max_iterations = 10, none.max_restarts = 1;
+        none.shared.precision = MILCGPU_DOUBLE;
+        auto of_none = sized<milcgpu_multi_mass_report>();
+        of_none.status = -1;
+        CHECK(milcgpu_multi_mass(c, k, &none, &w.b, nullptr, &of_none) == MILCGPU_OK);
+        CHECK(of_none.status == MILCGPU_OK);
+        CHECK(of_none.links_version == milcgpu_links_version(k));
+        CHECK(milcgpu_multi_mass_to(c, k, &none, &w.b, w.vectors, 0, nullptr) == MILCGPU_OK);
+        size_t bytes = 0;
+        CHECK(milcgpu_multi_mass_plan(c, MILCGPU_DOUBLE, &none, nullptr, 0, &bytes) == MILCGPU_OK);
+
+        // Scalars.
+        double residual = -1;
+        auto how = solve_spec(0.2, 1e-6, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
+        for (const double mass : {not_a_number, double(INFINITY), 1e200}) {
+            CHECK(milcgpu_residual(c, k, MILCGPU_EVEN, mass, &w.b, &x, &residual) == MILCGPU_BAD_ARGUMENT);
+            CHECK(says("4 m^2 must be finite"));
+            how.mass = mass;
+            CHECK(milcgpu_solve(c, k, &how, &w.b, &x, nullptr) == MILCGPU_BAD_ARGUMENT);
+            CHECK(says("4 m^2 must be finite"));
+        }
+        how.mass = 0.2;
+        CHECK(milcgpu_vectors_sum(w.vectors, 0, 1, &not_a_number, MILCGPU_EVEN, &x) == MILCGPU_NAN_OR_INF);
+        milcgpu_fatlink_spec hisq;
+        milcgpu_hisq_spec(&hisq);
+        hisq.eps_naik = not_a_number;
+        milcgpu_links *made = nullptr;
+        const milcgpu_fatlink_set set{0.1, nullptr, nullptr, &made};
+        CHECK(milcgpu_fat_links(c, &hisq, &w.links, &set, 1, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(made == nullptr);
+        const double residue = 1;
+        auto force = sized<milcgpu_force_spec>();
+        force.links = &hisq, force.eps = 0.01, force.n_terms = 1, force.residues = &residue;
+        CHECK(milcgpu_fermion_force(w.gauge, &force, &w.b, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("eps_naik nan"));
+
+        // NaN in fields: what is named, and nothing is written.
+        std::vector<double> bad = w.colour;
+        const size_t first_odd = 3 * size_t(w.lattice.volume());
+        bad[0] = bad[first_odd] = not_a_number;
+        const milcgpu_field nan = w.session.field(bad);
+        CHECK(milcgpu_residual(c, k, MILCGPU_EVEN, 0.1, &w.b, &nan, &residual) == MILCGPU_NAN_OR_INF);
+        CHECK(says("solution: site 0 of the even sites"));
+        CHECK(milcgpu_residual(c, k, MILCGPU_ODD, 0.1, &nan, &x, &residual) == MILCGPU_NAN_OR_INF);
+        CHECK(says("source: site 0 of the odd sites"));
+        CHECK(residual == -1);
+        for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF}) {
+            const milcgpu_operator what{precision, 0, 18};
+            CHECK(milcgpu_dslash(c, k, &what, MILCGPU_EVEN, &nan, &x) == MILCGPU_NAN_OR_INF);
+            CHECK(says("source: site 0 of the odd sites"));
+        }
+        REQUIRE(milcgpu_vectors_load(w.vectors, 3, MILCGPU_ODD, &nan) == MILCGPU_OK); // values are not tested
+        CHECK(milcgpu_vectors_dslash(w.vectors, 3, k, MILCGPU_EVEN) == MILCGPU_NAN_OR_INF);
+        CHECK(milcgpu_vectors_save(w.vectors, 3, MILCGPU_EVEN, &x) == MILCGPU_BAD_ARGUMENT); // empty
+        const milcgpu_vector right{w.vectors, 0}, wrong{w.vectors, 3}, to{w.vectors, 2};
+        CHECK(milcgpu_vector_minus_dslash(k, MILCGPU_EVEN, 1, 1, right, wrong, to) == MILCGPU_NAN_OR_INF);
+        CHECK(milcgpu_vector_minus_dslash(k, MILCGPU_ODD, 1, 1, wrong, right, to) == MILCGPU_NAN_OR_INF);
+        CHECK(out == w.colour);
+
+        // Plans of fields that no host has.
+        CHECK(milcgpu_memory_plan(c, MILCGPU_HALF, &how, nullptr, 0, &bytes) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("host_precision is half"));
+        CHECK(milcgpu_sources_plan(c, MILCGPU_HALF, &how, MILCGPU_BLOCK, 2, nullptr, 0, &bytes) ==
+              MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_multi_mass_plan(c, MILCGPU_HALF, &none, nullptr, 0, &bytes) == MILCGPU_BAD_ARGUMENT);
+
+        // Counts that no array has, and pitches whose product with the sites is no address.
+        constexpr int many = 1 << 30;
+        milcgpu_hisq_spec(&hisq);
+        force.n_terms = many;
+        CHECK(milcgpu_fermion_force(w.gauge, &force, &w.b, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("spec.n_terms is 1073741824: must be 0 to"));
+        CHECK(milcgpu_force_of_vectors(w.gauge, &force, w.vectors, nullptr) == MILCGPU_BAD_ARGUMENT);
+        force.n_terms = 1, force.n_sets = many;
+        CHECK(milcgpu_fermion_force(w.gauge, &force, &w.b, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_fat_links(c, &hisq, &w.links, &set, many, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_solve_sources(c, k, &how, MILCGPU_BLOCK, many, &w.b, &x, nullptr) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_sources_plan(c, MILCGPU_DOUBLE, &how, MILCGPU_BLOCK, many, nullptr, 0, &bytes) ==
+              MILCGPU_BAD_ARGUMENT);
+        const milcgpu_wilson_spec wilson{sizeof wilson, 0.1, 0, 0, MILCGPU_WILSON_CG};
+        const auto wilson_how = solve_spec(0, 1e-6, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
+        CHECK(milcgpu_wilson_solve_sources(w.wilson, &wilson, &wilson_how, MILCGPU_BLOCK, many, &w.psi, &w.psi,
+                                           nullptr) == MILCGPU_BAD_ARGUMENT);
+        const milcgpu_momentum still{{0, 0, 0}, {MILCGPU_EVEN, MILCGPU_EVEN, MILCGPU_EVEN}};
+        const milcgpu_quarks quarks{&w.b, nullptr, 0};
+        double sums[2 * 16 * 4];
+        for (int which = 0; which < 3; ++which) {
+            auto mesons = sized<milcgpu_meson_spec>();
+            auto dirac = sized<milcgpu_dirac_meson_spec>();
+            mesons.momenta = dirac.momenta = &still;
+            mesons.n_momenta = dirac.n_momenta = which == 0 ? many : 1;
+            mesons.n_terms = dirac.n_terms = which == 1 ? many : 0;
+            mesons.n_correlators = dirac.n_correlators = which == 2 ? many : 1;
+            CHECK(milcgpu_contract(w.meson, &mesons, nullptr, nullptr, 1, &quarks, &quarks, sums) ==
+                  MILCGPU_BAD_ARGUMENT);
+            CHECK(milcgpu_dirac_mesons(c, &dirac, 1, &w.psi, &w.psi, sums) == MILCGPU_BAD_ARGUMENT);
+        }
+        auto slices = sized<milcgpu_dirac_spec>();
+        slices.n_momenta = many, slices.momenta = &still;
+        CHECK(milcgpu_dirac_slices(c, &slices, &w.psi, &w.psi, sums) == MILCGPU_BAD_ARGUMENT);
+        for (const size_t pitch : {size_t(1) << 63, size_t(1) << 60, size_t(1) << 40}) {
+            milcgpu_field far = w.b;
+            far.pitch_bytes = pitch;
+            CHECK(milcgpu_solve(c, k, &how, &far, &x, nullptr) == MILCGPU_BAD_ARGUMENT);
+            CHECK(says("source: pitch of"));
+        }
+        CHECK(out == w.colour);
+        CHECK(milcgpu_solve(c, k, &how, &w.b, &x, nullptr) == MILCGPU_OK);
+    }
+}

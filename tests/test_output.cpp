@@ -1,0 +1,105 @@
+// Files that the example programs write: whole or not there; tables whose cells may have commas.
+#include "examples/arguments.h"
+#include "examples/csv.h"
+#include "tests/catch.h"
+#include "tests/run_support.h"
+#include <fstream>
+#include <limits>
+#include <unistd.h>
+
+using examples::Cells;
+using examples::Csv;
+using examples::OutputFile;
+
+namespace {
+
+std::string text_of(const std::string &path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+int files_in(const std::filesystem::path &folder) {
+    return int(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+template <class Exception, class Work> std::string refusal(const Work &work) {
+    try {
+        work();
+    } catch (const Exception &error) {
+        return error.what();
+    }
+    return "";
+}
+
+} // namespace
+
+TEST_CASE("an output file has its name only when it is whole", "[programs][sanitize]") {
+    const tests::Folder folder;
+    const std::string path = folder.path.string() + "/file", link = folder.path.string() + "/link";
+    std::ofstream(path) << "old";
+    {
+        OutputFile file;
+        file.open("--out", path);
+        file.write("new");
+        CHECK(text_of(path) == "old");
+        CHECK(text_of(path + "." + std::to_string(getpid()) + ".part") == "new");
+    }
+    CHECK(text_of(path) == "old");
+    CHECK(files_in(folder.path) == 1);
+    std::filesystem::create_symlink(path, link);
+    OutputFile file;
+    file.open("--out", link);
+    file.write("new");
+    file.finish();
+    CHECK(text_of(path) == "new");
+    CHECK(std::filesystem::is_symlink(link));
+    CHECK(files_in(folder.path) == 2);
+
+    const auto refused = [](const std::string &name, double bytes) {
+        return refusal<examples::ArgumentError>([&] { examples::check_writable("--out", name, bytes); });
+    };
+    CHECK(refused(path, 0) == "");
+    CHECK(refused("", 0) == "");
+    CHECK(refused(folder.path, 0) == "--out: " + folder.path.string() + " cannot be written: it is a folder");
+    CHECK(refused(path + "/inside", 0).find("Not a directory") != std::string::npos);
+    CHECK(refused(path, 1e18).find("it takes 1e+12 MB, and the disk has ") != std::string::npos);
+    CHECK(text_of(path) == "new");
+    OutputFile full;
+    full.open("--out", "/dev/full");
+    full.write("new");
+    CHECK(full.failure() == ENOSPC);
+    CHECK(refusal<std::runtime_error>([&] { full.finish(); }) ==
+          "--out: /dev/full cannot be written: No space left on device; check the disk");
+}
+
+TEST_CASE("tables: cells come back as they were, each row has those of the heading", "[programs][sanitize]") {
+    const tests::Folder folder;
+    const std::string path = folder.path.string() + "/csv";
+    const Cells cells = {"APE step, all staples", "13 \"plain\"", "", "a", ","};
+    CHECK(examples::csv_line(cells) == "\"APE step, all staples\",\"13 \"\"plain\"\"\",,a,\",\"\n");
+    std::string line = examples::csv_line(cells);
+    line.pop_back();
+    CHECK(examples::csv_cells(line) == cells);
+    {
+        Csv csv;
+        csv.open("--csv", path, {"what", "n", "x", "where"});
+        csv.row("a, b", 3, 0.1234567, Cells{"host"});
+        CHECK(refusal<std::logic_error>([&] { csv.row(1, 2, 3); }) == "a row of 3 cells in a table of 4");
+        csv.row("b", true, std::numeric_limits<double>::quiet_NaN(), "cuda");
+        csv.finish();
+        Csv none;
+        none.open("--csv", "", {"what"});
+        none.row(1);
+        none.finish();
+    }
+    CHECK(text_of(path) == "what,n,x,where\n\"a, b\",3,0.123457,host\nb,1,nan,cuda\n");
+    // Rows of a run that failed are kept beside the name.
+    {
+        Csv csv(17);
+        csv.open("--csv", path, {"x"});
+        csv.row(0.1);
+    }
+    CHECK(text_of(path).substr(0, 4) == "what");
+    CHECK(text_of(path + "." + std::to_string(getpid()) + ".part") == "x\n0.10000000000000001\n");
+    Csv full;
+    CHECK(refusal<examples::ArgumentError>([&] { full.open("--csv", "/dev/full", {"x"}); }) ==
+          "--csv: /dev/full cannot be written: No space left on device");
+}

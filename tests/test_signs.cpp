@@ -1,0 +1,414 @@
+// Gauge fields with staggered phases and without: every call that takes one is told which they are, and refuses links
+// that are clearly of the other kind.
+#include "milc_glue/milcgpu_flow.h"
+#include "milc_glue/milcgpu_gauge.h"
+#include "milc_glue/milcgpu_wilson.h"
+#include "tests/cut_support.h"
+#include "tests/reference/wilson.h"
+#include <cmath>
+#include <complex>
+
+using namespace tests;
+using milcgpu::Backend;
+using reference::Gauge;
+
+namespace {
+
+const reference::Lattice lattice{{2, 4, 4, 6}};
+constexpr int judged = 3 * 2 * 4 * 4 * 6; // links along x, y and z; the phases turn half of them
+
+Gauge with_phases(Gauge links, const reference::Lattice &on = lattice) {
+    reference::apply_phases(on, links);
+    return links;
+}
+
+template <class Real> struct Handle {
+    Session<Real> session;
+    milcgpu_gauge *gauge = nullptr;
+    milcgpu_vectors *vectors = nullptr;
+    std::vector<Real> host, x;
+    Handle(Backend backend, const Gauge &links)
+        : session(lattice, backend, 0, 0), x(6 * size_t(lattice.volume()), Real(0.5)) {
+        REQUIRE(milcgpu_gauge_create(session.context, Session<Real>::precision, &gauge) == MILCGPU_OK);
+        REQUIRE(milcgpu_vectors_create(session.context, Session<Real>::precision, 1, &vectors) == MILCGPU_OK);
+        const milcgpu_field from = Session<Real>::field(x);
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
+            REQUIRE(milcgpu_vectors_load(vectors, 0, parity, &from) == MILCGPU_OK);
+        load(links);
+    }
+    ~Handle() {
+        milcgpu_vectors_destroy(vectors);
+        milcgpu_gauge_destroy(gauge);
+    }
+    void load(const Gauge &links) {
+        host = reference::links_to_milc<Real>(lattice, links);
+        const milcgpu_field field = Session<Real>::field(host);
+        std::vector<Real> zero(40 * size_t(lattice.volume()));
+        const milcgpu_field momenta = Session<Real>::field(zero);
+        REQUIRE(milcgpu_gauge_load(gauge, &field, -1) == MILCGPU_OK);
+        REQUIRE(milcgpu_momenta_load(gauge, &momenta) == MILCGPU_OK);
+    }
+    std::vector<Real> saved() {
+        std::vector<Real> links(host.size());
+        const milcgpu_field to = Session<Real>::field(links);
+        REQUIRE(milcgpu_gauge_save(gauge, &to) == MILCGPU_OK);
+        return links;
+    }
+    double action(int phases_out) {
+        const milcgpu_loops loops{1, -0.3, 0.2, phases_out};
+        double value = -7;
+        REQUIRE(milcgpu_gauge_action(gauge, &loops, &value) == MILCGPU_OK);
+        return value;
+    }
+};
+
+bool says(const std::string &what) { return std::string(milcgpu_last_error()).find(what) != std::string::npos; }
+
+struct Call {
+    const char *name;
+    bool says_which; // phases_out is an argument; else the call takes links with phases
+    std::function<milcgpu_status(int phases_out)> run;
+};
+
+// The calls whose results depend on the phases, but for those that load links themselves.
+template <class Real> std::vector<Call> calls(Handle<Real> &h, double &number) {
+    const auto fermion_force = [&h](bool of_vectors) {
+        milcgpu_fatlink_spec how;
+        milcgpu_hisq_spec(&how);
+        const double residue = 1;
+        const milcgpu_force_spec spec{sizeof spec, &how, 0.1, 1, &residue, 0, nullptr, 0};
+        const milcgpu_field x = Session<Real>::field(h.x);
+        return of_vectors ? milcgpu_force_of_vectors(h.gauge, &spec, h.vectors, nullptr)
+                          : milcgpu_fermion_force(h.gauge, &spec, &x, nullptr);
+    };
+    return {
+        {"gauge_links", false,
+         [&h](int) {
+             milcgpu_fatlink_spec how;
+             milcgpu_hisq_spec(&how);
+             const milcgpu_fatlink_set set{0, nullptr, nullptr, &h.session.links};
+             return milcgpu_gauge_links(h.gauge, &how, &set, 1, nullptr, nullptr);
+         }},
+        {"fermion_force", false, [=](int) { return fermion_force(false); }},
+        {"force_of_vectors", false, [=](int) { return fermion_force(true); }},
+        {"gauge_action", true,
+         [&](int out) {
+             const milcgpu_loops loops{1, -0.05, 0, out};
+             return milcgpu_gauge_action(h.gauge, &loops, &number);
+         }},
+        {"gauge_force", true,
+         [&h](int out) {
+             const milcgpu_loops loops{1, -0.05, 0, out};
+             return milcgpu_gauge_force(h.gauge, &loops, 6, 0.1, nullptr);
+         }},
+        {"measure", true,
+         [&](int out) {
+             milcgpu_observables of{};
+             const milcgpu_status status = milcgpu_measure(h.gauge, out, &of);
+             number = status == MILCGPU_OK ? of.plaquette_s : number;
+             return status;
+         }},
+        {"gradient_flow", true,
+         [&h](int out) {
+             milcgpu_flow_spec spec;
+             milcgpu_flow_defaults(&spec);
+             spec.stop = spec.step = 0.01, spec.phases_out = out;
+             return milcgpu_gradient_flow(h.gauge, &spec, nullptr, nullptr, nullptr);
+         }},
+        {"stout", true,
+         [&h](int out) {
+             const milcgpu_stout_spec spec{sizeof spec, 0.1, 1, 4, out};
+             return milcgpu_stout(h.gauge, &spec, nullptr);
+         }},
+        {"gauge_fix", true,
+         [&h](int out) {
+             milcgpu_gauge_fix_spec spec{};
+             spec.struct_size = sizeof spec;
+             spec.direction = MILCGPU_LANDAU, spec.most_steps = 1, spec.tolerance = -1, spec.phases_out = out;
+             return milcgpu_gauge_fix(h.gauge, &spec, nullptr);
+         }},
+        {"ape_smear", true,
+         [&h](int out) {
+             const milcgpu_ape_spec spec{sizeof spec, 0.1, 1, 0, 0, 0, out};
+             return milcgpu_ape_smear(h.gauge, &spec, nullptr, nullptr);
+         }},
+        {"hyp_smear", true,
+         [&h](int out) {
+             const milcgpu_hyp_spec spec{sizeof spec, 0.75, 0.6, 0.3, 1, 4, 0, out};
+             return milcgpu_hyp_smear(h.gauge, &spec, nullptr);
+         }},
+    };
+}
+
+template <class Real> void walk(Backend backend, const Gauge &bare) {
+    for (const bool phased : {true, false}) {
+        Handle<Real> h(backend, phased ? with_phases(bare) : bare);
+        const std::string found = milcgpu::format(
+            "%s. Of %d links along x, y and z, %d have a determinant of the wrong sign, the first is that of x y z t = "
+            "1 1 0 0, direction Y. ",
+            phased ? "these carry them" : "these have none", judged, judged / 2);
+        double number = -7;
+        for (const Call &call : calls(h, number)) {
+            CAPTURE(name(backend), call.name, phased);
+            if (call.says_which || !phased) {
+                number = -7;
+                const uint64_t links = milcgpu_gauge_version(h.gauge), momenta = milcgpu_momenta_version(h.gauge);
+                CHECK(call.run(phased) == MILCGPU_BAD_ARGUMENT);
+                CHECK(says(found));
+                CHECK(says("phases_out"));
+                CHECK(number == -7);
+                CHECK(milcgpu_gauge_version(h.gauge) == links);
+                CHECK(milcgpu_momenta_version(h.gauge) == momenta);
+                CHECK(h.saved() == h.host);
+            }
+            if (call.says_which || phased) {
+                const milcgpu_status status = call.run(!phased);
+                CAPTURE(milcgpu_last_error());
+                CHECK(status == MILCGPU_OK);
+                h.load(phased ? with_phases(bare) : bare);
+            }
+        }
+    }
+}
+
+} // namespace
+
+TEST_CASE("unit and random links without phases, and with them: refused in words where the call is told otherwise",
+          "[md][measurements][signs][sanitize]") {
+    for (const Backend backend : backends()) {
+        walk<double>(backend, Gauge(4 * size_t(lattice.volume()), reference::identity()));
+        walk<double>(backend, reference::random_gauge(lattice, 7));
+        walk<float>(backend, reference::random_gauge(lattice, 8));
+    }
+}
+
+TEST_CASE("gauge action, force and reunitarization do not depend on phases, where they are said", "[md][signs]") {
+    for (const Backend backend : backends()) {
+        const Gauge unit(4 * size_t(lattice.volume()), reference::identity()),
+            bare = reference::random_gauge(lattice, 7);
+        Handle<double> in(backend, with_phases(unit)), out(backend, unit);
+        CHECK(in.action(0) == 0);
+        CHECK(out.action(1) == 0);
+        in.load(with_phases(bare)), out.load(bare);
+        CHECK(std::abs(in.action(0) - out.action(1)) < 1e-12 * std::abs(in.action(0)));
+        const milcgpu_loops loops[2] = {{1, -0.3, 0.2, 0}, {1, -0.3, 0.2, 1}};
+        std::vector<double> made[2];
+        for (const int k : {0, 1}) {
+            Handle<double> &h = k == 0 ? in : out;
+            REQUIRE(milcgpu_gauge_force(h.gauge, &loops[k], 6, 0.1, nullptr) == MILCGPU_OK);
+            made[k].resize(40 * size_t(lattice.volume()));
+            const milcgpu_field to = Session<double>::field(made[k]);
+            REQUIRE(milcgpu_momenta_save(h.gauge, &to) == MILCGPU_OK);
+            REQUIRE(milcgpu_update_links(h.gauge, 0.1, 8, nullptr) == MILCGPU_OK);
+            milcgpu_reunitarize_report report{};
+            report.struct_size = sizeof report;
+            REQUIRE(milcgpu_reunitarize(h.gauge, 0, &report) == MILCGPU_OK);
+            CHECK(report.failed == 0);
+        }
+        CHECK(difference(made[1], made[0]) < 1e-13);
+        // What was found goes with a copy.
+        REQUIRE(milcgpu_gauge_copy(out.gauge, out.gauge) == MILCGPU_OK);
+        milcgpu_gauge *copy = nullptr;
+        REQUIRE(milcgpu_gauge_create(out.session.context, MILCGPU_DOUBLE, &copy) == MILCGPU_OK);
+        REQUIRE(milcgpu_gauge_copy(out.gauge, copy) == MILCGPU_OK);
+        double action;
+        CHECK(milcgpu_gauge_action(copy, &loops[0], &action) == MILCGPU_BAD_ARGUMENT);
+        CHECK(milcgpu_gauge_action(copy, &loops[1], &action) == MILCGPU_OK);
+        const milcgpu_loops neither{1, 0, 0, 7};
+        CHECK(milcgpu_gauge_action(copy, &neither, &action) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("loops.phases_out is 7"));
+        milcgpu_gauge_destroy(copy);
+    }
+}
+
+TEST_CASE("calls that load links: links of the other kind are refused, and the handles are empty",
+          "[links][mesons][wilson][signs]") {
+    const Gauge bare = reference::random_gauge(lattice, 7);
+    const std::string first = "direction Y. ";
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend, 0, 0);
+        std::vector<double> without = reference::links_to_milc<double>(lattice, bare),
+                            phased = reference::links_to_milc<double>(lattice, with_phases(bare));
+        const milcgpu_field out = Session<double>::field(without), in = Session<double>::field(phased);
+
+        std::vector<double> fat(without.size(), -7);
+        const milcgpu_field to = Session<double>::field(fat);
+        milcgpu_fatlink_spec how;
+        const auto links = [&](const milcgpu_field &from, int phases_out) {
+            milcgpu_asqtad_spec(0.9, &how);
+            how.phases_out = phases_out;
+            const milcgpu_fatlink_set set{0, &to, nullptr, nullptr};
+            return milcgpu_fat_links(session.context, &how, &from, &set, 1, nullptr, nullptr);
+        };
+        CHECK(links(out, 0) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("these have none"));
+        CHECK(says(first + "spec.phases_out"));
+        CHECK(links(in, 1) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("these carry them"));
+        CHECK(fat == std::vector<double>(without.size(), -7));
+        CHECK(links(out, 1) == MILCGPU_OK);
+        CHECK(links(in, 0) == MILCGPU_OK);
+
+        milcgpu_wilson *wilson = nullptr;
+        REQUIRE(milcgpu_wilson_create(session.context, &wilson) == MILCGPU_OK);
+        CHECK(milcgpu_wilson_load(wilson, &out) == MILCGPU_OK);
+        CHECK(milcgpu_wilson_load(wilson, &in) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says(first + "Take the phases out"));
+        std::vector<double> source(24 * size_t(lattice.volume()), 1);
+        const milcgpu_field spinor = Session<double>::field(source);
+        const milcgpu_operator what{MILCGPU_DOUBLE, 0, 18};
+        CHECK(milcgpu_wilson_dslash(wilson, &what, 1, MILCGPU_EVEN, &spinor, &spinor) == MILCGPU_BAD_ARGUMENT);
+        const Gauge turned = reference::antiperiodic_in_time(lattice, bare);
+        std::vector<double> boundary = reference::links_to_milc<double>(lattice, turned);
+        const milcgpu_field with_boundary = Session<double>::field(boundary);
+        CHECK(milcgpu_wilson_load(wilson, &with_boundary) == MILCGPU_OK);
+        milcgpu_wilson_destroy(wilson);
+        CHECK(links(with_boundary, 1) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("of 32 t links of the last time slice 32 have a determinant below zero"));
+
+        milcgpu_meson_links *mesons = nullptr;
+        REQUIRE(milcgpu_meson_links_create(session.context, MILCGPU_DOUBLE, &mesons) == MILCGPU_OK);
+        const auto load = [&](const milcgpu_field &from, int signs, const std::array<int, 4> &x = {0, 0, 0, 0}) {
+            const milcgpu_meson_links_spec spec{sizeof spec, 0, signs, {x[0], x[1], x[2], x[3]}};
+            return milcgpu_meson_links_load(mesons, &spec, &from);
+        };
+        for (const std::array<int, 4> &origin : {std::array<int, 4>{0, 0, 0, 0}, std::array<int, 4>{1, 2, 3, 5}}) {
+            Gauge moved = bare; // with phases relative to the origin
+            for (int site = 0; site < lattice.volume(); ++site) {
+                int odd = lattice.coordinates(site)[3] + origin[3];
+                for (int mu = 0; mu < 3; ++mu) {
+                    if (odd % 2 != 0)
+                        moved[4 * site + mu] = -1.0 * moved[4 * site + mu];
+                    odd += lattice.coordinates(site)[mu] + origin[mu];
+                }
+            }
+            std::vector<double> host = reference::links_to_milc<double>(lattice, moved);
+            const milcgpu_field relative = Session<double>::field(host);
+            CHECK(load(relative, MILCGPU_SIGNS_IN, origin) == MILCGPU_OK);
+            CHECK(load(relative, MILCGPU_SIGNS_AS_THEY_ARE) == MILCGPU_OK);
+            CHECK(load(out, MILCGPU_SIGNS_IN, origin) == MILCGPU_BAD_ARGUMENT);
+            CHECK(says("spec.signs_in"));
+        }
+        CHECK(load(out, MILCGPU_SIGNS_OUT) == MILCGPU_OK);
+        CHECK(load(in, MILCGPU_SIGNS_OUT) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("these carry them"));
+        CHECK(load(out, 3) == MILCGPU_BAD_ARGUMENT);
+        CHECK(says("spec.signs_in is 3"));
+        milcgpu_meson_links_destroy(mesons);
+    }
+}
+
+TEST_CASE("links of neither kind are taken as the call says; a few other signs hide nothing", "[md][signs]") {
+    const Gauge bare = reference::random_gauge(lattice, 7);
+    const auto changed = [&](Gauge links, const std::function<std::complex<double>(int site, int mu)> &factor) {
+        for (size_t k = 0; k < links.size(); ++k)
+            links[k] = factor(int(k / 4), int(k % 4)) * links[k];
+        return links;
+    };
+    const auto x_of = [](int site, int mu) { return lattice.coordinates(site)[mu]; };
+    for (const Backend backend : backends()) {
+        Handle<double> h(backend, bare);
+        const milcgpu_loops in{1, 0, 0, 0}, out{1, 0, 0, 1};
+        double action;
+        const auto takes = [&](const Gauge &links, milcgpu_status with, milcgpu_status without) {
+            h.load(links);
+            CHECK(milcgpu_gauge_action(h.gauge, &in, &action) == with);
+            CHECK(milcgpu_gauge_action(h.gauge, &out, &action) == without);
+        };
+        const milcgpu_status ok = MILCGPU_OK, bad = MILCGPU_BAD_ARGUMENT;
+        takes(changed(bare, [](int site, int mu) { return std::polar(1.0, 2.1 * site + mu); }), ok, ok); // U(1)
+        takes(changed(with_phases(bare), [](int, int) { return std::polar(1.0, 0.3); }), ok, bad);       // a twist
+        takes(changed(bare, [](int, int) { return 0.4; }), bad, ok);                                     // anisotropy
+        takes(changed(bare, [](int, int) { return 0.0; }), ok, ok);                                 // determinants of 0
+        takes(changed(with_phases(bare), [](int, int mu) { return mu < 3 ? -1.0 : 1.0; }), ok, ok); // an odd time
+        takes(changed(bare, [&](int site, int mu) { return x_of(site, 0) == 1 && mu == 0 ? -1.0 : 1.0; }), ok, ok);
+        takes(changed(bare, [&](int site, int mu) { return x_of(site, 1) == 3 && mu == 1 ? -1.0 : 1.0; }), bad, ok);
+        // Phases without the boundary sign: the plaquettes do not see it, gauge fixing takes it out.
+        const Gauge periodic = reference::antiperiodic_in_time(lattice, with_phases(bare));
+        takes(periodic, ok, bad);
+        milcgpu_gauge_fix_spec spec{};
+        spec.struct_size = sizeof spec;
+        spec.direction = MILCGPU_LANDAU, spec.most_steps = 1, spec.tolerance = -1;
+        CHECK(milcgpu_gauge_fix(h.gauge, &spec, nullptr) == bad);
+        CHECK(says("of 32 t links of the last time slice 0 have a determinant below zero"));
+        spec.direction = 3; // the t links are left out, but reunitarization takes them
+        CHECK(milcgpu_gauge_fix(h.gauge, &spec, nullptr) == bad);
+    }
+}
+
+TEST_CASE("signs of links are judged over all ranks, and all of them refuse", "[md][ranks][cut][signs]") {
+    for (const Cut &cut : {Cut{{4, 6, 4, 6}, {1, 2, 1, 1}, 0}, Cut{{4, 4, 4, 6}, {1, 1, 1, 2}, 0},
+                           Cut{{4, 4, 6, 6}, {1, 1, 2, 2}, 0}, Cut{{4, 4, 4, 6}, {1, 1, 1, 1}, 9}}) {
+        const Fields fields = fields_on(cut.whole, false);
+        const Gauge bare = reference::random_gauge(fields.lattice, 7);
+        const std::string counts = milcgpu::format("Of %d links along x, y and z, %d have", 3 * fields.lattice.volume(),
+                                                   3 * fields.lattice.volume() / 2);
+        for (const Backend backend : backends())
+            for (const bool phased : {true, false}) {
+                CAPTURE(name(backend), text_of(cut), phased);
+                const std::vector<double> whole =
+                    reference::links_to_milc<double>(fields.lattice, phased ? with_phases(bare, fields.lattice) : bare);
+                std::vector<int> refused(cut.ranks()), worded(cut.ranks());
+                const auto endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
+                    std::vector<double> own = Fields::part(whole, here.places, 72);
+                    const milcgpu_field field = field_of(own);
+                    milcgpu_gauge *gauge = nullptr;
+                    demand(milcgpu_gauge_create(here.context, MILCGPU_DOUBLE, &gauge));
+                    demand(milcgpu_gauge_load(gauge, &field, 0));
+                    double action = 0;
+                    const milcgpu_loops wrong{1, 0, 0, phased}, right{1, 0, 0, !phased};
+                    int &refusals = refused[here.rank()], &words = worded[here.rank()];
+                    const auto told_wrongly = [&](milcgpu_status status) {
+                        refusals += status == MILCGPU_BAD_ARGUMENT;
+                        words += says(counts);
+                    };
+                    told_wrongly(milcgpu_gauge_action(gauge, &wrong, &action));
+                    words += action == 0;
+                    const milcgpu_status status = milcgpu_gauge_action(gauge, &right, &action);
+                    // Those that load links themselves, and one that takes links with phases alone.
+                    std::vector<double> fat(own.size());
+                    const milcgpu_field to = field_of(fat);
+                    const milcgpu_fatlink_set set{0, &to, nullptr, nullptr};
+                    milcgpu_fatlink_spec how;
+                    milcgpu_asqtad_spec(0.9, &how);
+                    const milcgpu_status made = milcgpu_gauge_links(gauge, &how, &set, 1, nullptr, nullptr);
+                    if (phased)
+                        demand(made);
+                    else
+                        told_wrongly(made);
+                    for (const bool rightly : {false, true}) {
+                        const int out = phased != rightly;
+                        const auto call = [&](milcgpu_status of) { rightly ? demand(of) : told_wrongly(of); };
+                        how.phases_out = out;
+                        call(milcgpu_fat_links(here.context, &how, &field, &set, 1, nullptr, nullptr));
+                        milcgpu_meson_links *mesons = nullptr;
+                        demand(milcgpu_meson_links_create(here.context, MILCGPU_DOUBLE, &mesons));
+                        const milcgpu_meson_links_spec spec{sizeof spec, 1, !out, {0, 0, 0, 0}};
+                        const milcgpu_status loaded = milcgpu_meson_links_load(mesons, &spec, &field);
+                        call(loaded);
+                        milcgpu_meson_links_destroy(mesons);
+                    }
+                    milcgpu_wilson *wilson = nullptr;
+                    demand(milcgpu_wilson_create(here.context, &wilson));
+                    const milcgpu_status taken = milcgpu_wilson_load(wilson, &field);
+                    if (phased)
+                        told_wrongly(taken);
+                    milcgpu_wilson_destroy(wilson);
+                    if (!phased)
+                        demand(taken);
+                    // NaN on one rank is what all ranks hear of, before any sign.
+                    if (here.rank() == 0)
+                        own[5] = NAN;
+                    const milcgpu_status nan = milcgpu_gauge_load(gauge, &field, 0);
+                    const uint64_t version = milcgpu_gauge_version(gauge);
+                    milcgpu_gauge_destroy(gauge);
+                    demand(status);
+                    if (nan != MILCGPU_NAN_OR_INF || version != 0)
+                        throw milcgpu::Error(milcgpu::Status::bad_argument, "NaN was taken");
+                });
+                CHECK(all_well(endings));
+                CHECK(refused == std::vector<int>(cut.ranks(), 4)); // and their words; the action stays as it was
+                CHECK(worded == std::vector<int>(cut.ranks(), 5));
+            }
+    }
+}
