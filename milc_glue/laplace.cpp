@@ -335,16 +335,18 @@ class Group {
                     sources[first + k].read(*links_.context, on, b_[on][k]);
             }
         });
-        for (int k = 0; k < count_; ++k) {
+        for (int k = 0; k < count_; ++k)
             look_for_nan(first + k, k, guess);
+        for (const SpinorField &b : b_)
+            verification.loaded(b.block());
+        for (int k = 0; k < count_; ++k) {
             for (const int on : {0, 1})
                 norm_squared(device(), b_[on][k], sums_.data() + on);
             const std::vector<double> norms = sums_.to_host();
             norm_[k] = std::sqrt(norms[0] + norms[1]);
         }
         full_.add_neighbours(device(), 0, b_[0], b_[1], source);
-        for (const SpinorBlock &loaded : {b_[0].block(), b_[1].block(), source})
-            verification.loaded(loaded);
+        verification.loaded(source);
     }
     // The tolerance for source k of the even-odd system: its residual is that of all sites.
     double tolerance(int k, double of_all, const SpinorBlock &source) const {

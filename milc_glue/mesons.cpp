@@ -12,13 +12,12 @@ void milcgpu_meson_links::look_at_used() {
     if (!context->verify)
         return;
     const auto look = [&] {
-        for (const LinkField *field : used_) {
+        for (const LinkField *field : used_)
             if (checksum(device(), field->block(0, 0), field->bytes()) != sum_of(*field))
                 throw Error(
                     Status::corrupted,
                     "the device no longer holds the links of the measurement that were loaded, or their "
                     "products: a bit flipped, or somebody wrote there. They are gone now: load the links again");
-        }
     };
     const auto look_at_fat = [&] {
         for (const auto &[fat, held] : used_fat_) {

@@ -16,9 +16,9 @@
  * Every function returns a status and says in milcgpu_last_error() what failed, where, and what to do. Host outputs are
  * untouched on failure. NaN and infinity in a source or guess are NAN_OR_INF, with the place. Links have checksums from
  * the caller's memory on, clover terms and packed links from where they are made; they are compared before results are
- * handed over. CORRUPTED means that a bit flipped there, and that the handle is empty now. Sources of solves are checked
- * as milcgpu.h says. Not checked are the leaves of a clover term while it is made, and sums. MILCGPU_VERIFY=0 turns this
- * off.
+ * handed over. CORRUPTED means that a bit flipped there, and that the handle is empty now. Sources of solves are
+ * checked as milcgpu.h says. Not checked are the leaves of a clover term while it is made, and sums. MILCGPU_VERIFY=0
+ * turns this off.
  *
  * On several ranks these are calls of all ranks. Each rank gives the fields of its box; all other arguments must be the
  * same on all. D agrees with that of one rank to rounding. Solves take as many iterations as on one rank. Their reports

@@ -26,7 +26,7 @@ struct Calls {
     Reals u, bare, h, fat, lng;
     std::vector<Reals> x;
     milcgpu_fatlink_spec hisq{}, asqtad{};
-    const milcgpu_loops loops{1, -0.04, 0.0005};
+    const milcgpu_loops loops{1, -0.04, 0.0005, 0};
 
     Calls(const reference::Lattice &on, milcgpu::Backend backend) : lattice(on), session(on, backend, 0, 0) {
         reference::Gauge links = reference::near_unit_gauge(lattice, 0.3, 11);
@@ -350,8 +350,7 @@ std::vector<Family> families() {
 // residual on, which is in the last tenth of a call; a source until its checksum is taken.
 bool is_checked(const std::string &owner, const std::string &family, bool in_the_last_tenth) {
     for (const char *one : {"staples", "derivatives of staples", "gauge force", "vectors of the force", "quark fields",
-                            "room for smearing", "Laplace sources", "Wilson source", "raw copy of a host spinor",
-                            "partial sums", "contraction"})
+                            "room for smearing", "raw copy of a host spinor", "partial sums", "contraction"})
         if (owner == one)
             return false;
     if (in_the_last_tenth && (owner.find(" vectors") != std::string::npos || owner == "vectors of several sources"))
