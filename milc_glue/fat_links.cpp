@@ -383,10 +383,10 @@ class Maker {
             room = room_for_links(device_, widest, context_.geometry.volume());
             device_.prepare_to_host(room.bytes());
         });
-        for (const Outgoing &field : outgoing_)
-            device_.agree("the copy of links", [&] {
+        device_.agree("the copy of links", [&] {
+            for (const Outgoing &field : outgoing_)
                 links_to_host(device_, *field.from, context_.map, context_.geometry, field.to, room);
-            });
+        });
     }
 
     milcgpu_context &context_;

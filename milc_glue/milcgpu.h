@@ -26,6 +26,7 @@
  * "Outputs are untouched" holds for everything that fails before results are copied out: until then nothing of the
  * caller's is written. After that only the GPU can fail. A GPU that is lost while results are copied out gives
  * DEVICE_LOST, and an output then holds what it held before, the result, or a part of it.
+ * Links or momenta that change at that time give CORRUPTED, and the same holds.
  *
  * Solvers and packed links are kept between calls to save time. When an allocation does not fit they are freed, the one
  * that was not used for the longest time first. NO_MEMORY means that nothing idle is left. A later call that needs less

@@ -722,7 +722,7 @@ TEST_CASE("Laplace: what does not work is refused in words, and nothing is writt
         device.copy_to_host(&byte, m.links->u.block(1, 2) + 40, 1);
         byte ^= 4;
         device.copy_to_device(m.links->u.block(1, 2) + 40, &byte, 1);
-        refused(good, "no longer holds the links", MILCGPU_CORRUPTED);
+        refused(good, "no longer holds what was loaded", MILCGPU_CORRUPTED);
         refused(good, "there are no links");
         // No memory: nothing is kept, and the next call works.
         m.must(m.load(links_for(lattice, 81), false));

@@ -36,7 +36,7 @@ struct Derivative {
     StapleWeights weights;
     bool symanzik = false;
     const LinkField *known = nullptr;
-    bool used_up = false; // nothing reads u again: low_storage_stage takes it (MatrixView::take)
+    bool used_up = false; // nothing reads u again: a stage takes it (MatrixView::take)
 };
 
 // z = Z of Symanzik's action, by the gauge force; u with 2 layers.

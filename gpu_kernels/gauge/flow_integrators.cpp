@@ -146,7 +146,7 @@ GradientFlow::GradientFlow(Device &device, const Geometry &geometry, Halo *halo,
     });
 }
 
-Derivative GradientFlow::derivative_at(const LinkField &links) {
+Derivative GradientFlow::derivative_at(const LinkField &links, bool last_use) {
     const bool symanzik = method_.symanzik;
     const LinkField &u = around_.of(links, symanzik ? symanzik_loops.reach() : staples_reach);
     if (by_gauge_force())
@@ -159,7 +159,7 @@ Derivative GradientFlow::derivative_at(const LinkField &links) {
             StapleWeights::flow(method_.anisotropy),
             symanzik,
             by_gauge_force() ? &z_ : nullptr,
-            one_way() && &links != start_};
+            last_use && is_whole()};
 }
 
 SumOfStages GradientFlow::stages(const std::vector<double> &weights, double times) const {
@@ -189,9 +189,12 @@ double GradientFlow::low_storage_step(double eps) {
                         *next = last ? nullptr : &k_[how.adaptive() ? stage : 0];
         if (!one_way())
             to->keep_sum(); // anew
-        low_storage_stage(device_, derivative_at(*from), how.keep[stage], before, next, -how.factor[stage] * eps,
-                          method_.exp_order, *to);
+        const bool last_use = from != start_ && !(how.adaptive() && from == now_);
+        low_storage_stage(device_, derivative_at(*from, last_use), how.keep[stage], before, next,
+                          -how.factor[stage] * eps, method_.exp_order, *to);
         flops_ += exp_flops(method_.exp_order);
+        if (how.adaptive() && last_use)
+            ask_of_stage(*from);
         from = to;
     }
     tried_ = from;
@@ -219,7 +222,8 @@ double GradientFlow::munthe_kaas_step(double eps) {
     for (int stage = 1; stage < count; ++stage) {
         const SumOfStages so_far = stages(how.table[stage], -eps);
         move(so_far, 0);
-        stage_derivative(device_, derivative_at(to), so_far, nested, k_[stage]);
+        stage_derivative(device_, derivative_at(to, true), so_far, nested, k_[stage]);
+        ask_of_stage(to);
     }
     move(stages(how.weights, -eps), how.one_commutator ? -eps / 6 : 0);
     tried_ = &to;
@@ -227,6 +231,11 @@ double GradientFlow::munthe_kaas_step(double eps) {
         return 0;
     stage_derivative(device_, derivative_at(to), {}, 1, k_[count]);
     return distance(stages(how.lower, -eps));
+}
+
+void GradientFlow::ask_of_stage(const LinkField &links) {
+    if (is_whole())
+        asked_.used_up(links, "links of a flow");
 }
 
 double GradientFlow::try_step(double eps) {

@@ -61,12 +61,13 @@ class GradientFlow {
     double flops() const { return flops_; } // done so far, a site
 
   private:
-    Derivative derivative_at(const LinkField &links);
-    // Each field is read by one stage, once a link: it is taken (MatrixView::take). On a cut lattice a copy of it is
-    // read.
-    bool one_way() const {
-        return method_.integrator->low_storage() && !method_.integrator->adaptive() && around_.box().margin() == 0;
-    }
+    // last_use: nothing reads these links again. They are taken (MatrixView::take), once a link; on a cut lattice,
+    // where a copy is read, they are not.
+    Derivative derivative_at(const LinkField &links, bool last_use = false);
+    void ask_of_stage(const LinkField &links); // that were taken, before others are put there
+    bool is_whole() const { return around_.box().margin() == 0; }
+    // Each field but the first is taken.
+    bool one_way() const { return method_.integrator->low_storage() && !method_.integrator->adaptive() && is_whole(); }
     bool by_gauge_force() const { return method_.symanzik && method_.anisotropy == 1; } // which has no weights
     double low_storage_step(double eps);
     double munthe_kaas_step(double eps);

@@ -25,7 +25,7 @@ template <Precision p, class GivesZ> struct StageDerivative {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
-        const AntiHermitian<Real> z = derivative(item, u.load(item.parity, item.part, item.i));
+        const AntiHermitian<Real> z = derivative(item, u.template take<Reuse::keep>(item.parity, item.part, item.i));
         AntiHermitian<Real> total = z;
         if (commutators > 0) {
             const AntiHermitian<Real> a = before.sum(item);
@@ -49,13 +49,11 @@ void stage_derivative(Device &device, const Derivative &of, const SumOfStages &a
     for_derivative(of, [&](auto p, const auto &gives_z) {
         constexpr Precision precision = decltype(p)::value;
         using Z = std::decay_t<decltype(gives_z)>;
-        StageDerivative<precision, Z> body{work,
-                                           gives_z,
-                                           MatrixView<precision>(of.u),
-                                           StagesView<precision>(a),
-                                           MomentumView<precision>(k),
-                                           {},
-                                           a.k.empty() ? 0 : order - 1};
+        MatrixView<precision> u(of.u);
+        if (!of.used_up)
+            u.sum = {};
+        StageDerivative<precision, Z> body{
+            work, gives_z, u, StagesView<precision>(a), MomentumView<precision>(k), {}, a.k.empty() ? 0 : order - 1};
         for (int n = 0; n <= most_commutators; ++n)
             body.factors[n] = static_cast<typename LinkReal<precision>::Real>(bernoulli[n]);
         launch_bounded<128, precision == Precision::double_ ? 3 : 4>(device, work.threads(), body,
