@@ -315,6 +315,8 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
         LinkSet *links = head.set;
         if (links == nullptr)
             return false;
+        if (head.also)
+            p.vectors.holds_no_more(index, parity); // what D goes to may be empty if it fails
         if (head.also &&
             p.agreed(milcgpu_vectors_dslash(p.vectors.handle(), index, links->handle, parity)) == MILCGPU_OK) {
             p.vectors.now_holds(index, parity, p.poisons());
