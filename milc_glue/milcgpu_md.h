@@ -21,8 +21,9 @@
  *
  * Not checked is what lives within one call, for milliseconds at most: room for staples and for pieces of loops, the
  * vectors that milcgpu_fermion_force loads, derivatives in adaptive and RKMK flows, sums, numbers that control a
- * launch; on cut lattices, copies with a margin and what a force makes on them. Derivatives by links, and HISQ's V and
- * W, are checked within a force; where they changed, momenta stay as they were, and the call can be repeated.
+ * launch; on cut lattices, copies with a margin, what a force makes on them, and links between the stages of a step of
+ * a flow. Derivatives by links, and HISQ's V and W, are checked within a force; where they changed, momenta stay as
+ * they were, and the call can be repeated.
  *
  * Phases. Whether links carry staggered phases is said in the call that uses them (phases_out), and tested when they
  * are loaded. The determinant of an SU(3) link is 1, with a phase it is the phase. A call that is told otherwise than
