@@ -163,7 +163,7 @@ tagged        := $(if $(tag),$(shell grep -lF '$(tag)' tests/*.cpp))
 test_sources  := $(if $(tagged),tests/main.cpp tests/failing_new.cpp $(tagged),$(wildcard tests/*.cpp))
 tests_of       = $(filter $(1:%=tests/test_%.cpp),$(test_sources))
 # Two programs, which run side by side: tests that start other programs, and tests of the library.
-starting_tests := $(call tests_of,docs install milc_build milc_host mpi_ranks programs spectrum)
+starting_tests := $(call tests_of,docs install milc_build milc_host mpi_ranks programs quda_calls spectrum)
 library_tests  := $(filter-out $(starting_tests) tests/main.cpp tests/failing_new.cpp,$(test_sources))
 test_runs      := $(if $(library_tests),milcgpu_tests) $(if $(starting_tests),program_tests)
 # An example with a main is a program; the other examples/*.cpp are helpers for programs and tests, which take from the

@@ -125,6 +125,109 @@ bool is_asked(const char *function, const std::vector<double> &tolerances) {
 
 int parity_of(const QudaInvertArgs_t &args) { return args.evenodd == QUDA_EVEN_PARITY ? MILCGPU_EVEN : MILCGPU_ODD; }
 
+void nan_on_parity(void *field, int parity, int precision) {
+    const size_t even = lattice.even_sites(), first = parity == MILCGPU_EVEN ? 0 : even;
+    fill_with_nan(static_cast<unsigned char *>(field) + 6 * first * bytes_of(precision),
+                  6 * (parity == MILCGPU_EVEN ? even : lattice.sites() - even), precision);
+}
+
+// What a call of one or several sources asks for, and where its results go.
+struct SourcesCall {
+    int precision;
+    double mass;
+    QudaInvertArgs_t args;
+    double residual, fermilab_residual;
+    const void *fat, *lng;
+    void **sources, **solutions;
+    int n;
+};
+struct SourcesResults {
+    double *residual, *fermilab_residual;
+    int *iterations;
+};
+enum class Count { of_all, of_one }; // iterations: their sum, or the most that one source took
+
+void solve_sources(const char *function, const SourcesCall &c, const SourcesResults &results, Count count) {
+    *results.residual = *results.fermilab_residual = c.n > 0 ? INFINITY : 0;
+    *results.iterations = 0;
+    if (c.n < 1)
+        return;
+    guarded(function, [&] {
+        const double tolerance = milcgpu_tolerance(c.residual, c.precision),
+                     relative = milcgpu_tolerance(c.fermilab_residual, c.precision);
+        if (!is_asked(function, {tolerance, relative}))
+            return false;
+        std::vector<milcgpu_plugin_solve_call> calls;
+        for (int i = 0; i < c.n; ++i) {
+            milcgpu_plugin_solve_call call{};
+            call.routine = c.n == 1 ? MILCGPU_KS_CONGRAD : MILCGPU_KS_CONGRAD_BLOCK;
+            call.mixed = c.args.mixed_precision;
+            call.fat = c.fat;
+            call.lng = c.lng;
+            call.parity = parity_of(c.args);
+            call.mass = c.mass;
+            call.tolerance = tolerance;
+            call.relative_tolerance = relative;
+            call.max_iterations = c.args.max_iter;
+            call.source = packed(c.sources[i], c.precision);
+            call.solution = packed(c.solutions[i], c.precision);
+            calls.push_back(call);
+        }
+        std::vector<milcgpu_solve_report> reports;
+        if (!solve(function, c.precision, calls, reports))
+            return false;
+        *results.residual = *results.fermilab_residual = 0;
+        for (int i = 0; i < c.n; ++i) {
+            const milcgpu_solve_report &report = reports[i];
+            *results.residual = milcgpu::worse_error(*results.residual, report.true_residual);
+            *results.fermilab_residual =
+                milcgpu::worse_error(*results.fermilab_residual, relative > 0 ? report.relative_residual : 1);
+            *results.iterations = count == Count::of_all ? *results.iterations + report.iterations
+                                                         : std::max(*results.iterations, report.iterations);
+            if (c.n > 1 && report.status != MILCGPU_OK) { // MILC learns the worst alone
+                char text[200];
+                std::snprintf(text, sizeof text,
+                              "source %d of %d ends at residual %.3g (asked: %g) and Fermilab residual %.3g (asked: "
+                              "%g) after %d iterations",
+                              i + 1, c.n, report.true_residual, c.residual, report.relative_residual,
+                              c.fermilab_residual, report.iterations);
+                complain(function, text);
+            }
+        }
+        return true;
+    });
+}
+
+// Said once in a run.
+void no_eigenvectors(const char *function) {
+    static bool said = false;
+    if (!said)
+        complain(
+            function,
+            "eigenvectors and deflation are not built here: all results of such calls, solutions, too, are NaN. Write "
+            "`max_number_of_eigenpairs 0` into MILC's input, or build MILC without its GPU switches "
+            "(docs/milc.md), where MILC deflates by itself");
+    said = true;
+}
+
+bool can_do(const char *function, const QudaEigensolverArgs_t &args) {
+    if (args.struct_size != sizeof args) {
+        static bool said = false;
+        char text[160];
+        std::snprintf(
+            text, sizeof text,
+            "QudaEigensolverArgs_t has %zu bytes here, and struct_size is %zu: solutions of such calls are NaN",
+            sizeof args, args.struct_size);
+        if (!said)
+            complain(function, text);
+        said = true;
+        return false;
+    }
+    if (args.n_ev_deflate > 0)
+        no_eigenvectors(function);
+    return args.n_ev_deflate <= 0;
+}
+
 bool load_links(const char *function, int precision, milcgpu_routine routine, milcgpu_fatlink_spec &spec, void *inlink,
                 int n_sets, void *fat, void *lng, void *v, void *y) {
     spec.struct_size = sizeof spec;
@@ -194,55 +297,74 @@ void qudaFreePinned(void *address) { std::free(address); }
 void *qudaAllocateManaged(size_t bytes) { return milcgpu::host_room(bytes); }
 void qudaFreeManaged(void *address) { std::free(address); }
 
-void qudaInvert(int external_precision, int quda_precision, double mass, QudaInvertArgs_t inv_args,
-                double target_residual, double target_fermilab_residual, const void *fatlink, const void *longlink,
-                void *source, void *solution, double *final_residual, double *final_fermilab_residual, int *num_iters) {
-    qudaInvertMsrc(external_precision, quda_precision, mass, inv_args, target_residual, target_fermilab_residual,
-                   fatlink, longlink, &source, &solution, final_residual, final_fermilab_residual, num_iters, 1);
+void qudaInvert(int external_precision, int, double mass, QudaInvertArgs_t inv_args, double target_residual,
+                double target_fermilab_residual, const void *fatlink, const void *longlink, void *source,
+                void *solution, double *final_residual, double *final_fermilab_residual, int *num_iters) {
+    solve_sources(__func__,
+                  {external_precision, mass, inv_args, target_residual, target_fermilab_residual, fatlink, longlink,
+                   &source, &solution, 1},
+                  {final_residual, final_fermilab_residual, num_iters}, Count::of_all);
 }
 
 void qudaInvertMsrc(int external_precision, int, double mass, QudaInvertArgs_t inv_args, double target_residual,
                     double target_fermilab_residual, const void *fatlink, const void *longlink, void **sources,
                     void **solutions, double *final_residual, double *final_fermilab_residual, int *num_iters,
                     int num_src) {
-    *final_residual = *final_fermilab_residual = num_src > 0 ? INFINITY : 0;
+    solve_sources(__func__,
+                  {external_precision, mass, inv_args, target_residual, target_fermilab_residual, fatlink, longlink,
+                   sources, solutions, num_src},
+                  {final_residual, final_fermilab_residual, num_iters}, Count::of_all);
+}
+
+void milcgpu_quda_invert_sources(int external_precision, int, double mass, QudaInvertArgs_t inv_args,
+                                 double target_residual, double target_fermilab_residual, const void *fatlink,
+                                 const void *longlink, void **sources, void **solutions, double *final_residual,
+                                 double *final_fermilab_residual, int *num_iters, int num_src) {
+    solve_sources("qudaInvertMsrc",
+                  {external_precision, mass, inv_args, target_residual, target_fermilab_residual, fatlink, longlink,
+                   sources, solutions, num_src},
+                  {final_residual, final_fermilab_residual, num_iters}, Count::of_one);
+}
+
+void qudaInvertDeflatable(int external_precision, int quda_precision, double mass, QudaInvertArgs_t inv_args,
+                          QudaEigensolverArgs_t eig_args, double target_residual, double target_fermilab_residual,
+                          const void *fatlink, const void *longlink, void *source, void *solution,
+                          double *final_residual, double *final_fermilab_residual, int *num_iters) {
+    qudaInvertMsrcDeflatable(external_precision, quda_precision, mass, inv_args, eig_args, target_residual,
+                             target_fermilab_residual, fatlink, longlink, &source, &solution, final_residual,
+                             final_fermilab_residual, num_iters, 1);
+}
+
+void qudaInvertMsrcDeflatable(int external_precision, int, double mass, QudaInvertArgs_t inv_args,
+                              QudaEigensolverArgs_t eig_args, double target_residual, double target_fermilab_residual,
+                              const void *fatlink, const void *longlink, void **sources, void **solutions,
+                              double *final_residual, double *final_fermilab_residual, int *num_iters, int num_src) {
+    const char *function = num_src == 1 ? "qudaInvertDeflatable" : "qudaInvertMsrcDeflatable";
+    *final_residual = *final_fermilab_residual = INFINITY;
     *num_iters = 0;
-    if (num_src < 1)
+    if (!can_do(function, eig_args)) {
+        for (int i = 0; i < num_src; ++i)
+            nan_on_parity(solutions[i], parity_of(inv_args), external_precision);
         return;
-    const char *const function = num_src == 1 ? "qudaInvert" : "qudaInvertMsrc";
-    guarded(function, [&] {
-        const double tolerance = milcgpu_tolerance(target_residual, external_precision),
-                     relative = milcgpu_tolerance(target_fermilab_residual, external_precision);
-        if (!is_asked(function, {tolerance, relative}))
-            return false;
-        std::vector<milcgpu_plugin_solve_call> calls;
-        for (int i = 0; i < num_src; ++i) {
-            milcgpu_plugin_solve_call call{};
-            call.routine = num_src == 1 ? MILCGPU_KS_CONGRAD : MILCGPU_KS_CONGRAD_BLOCK;
-            call.mixed = inv_args.mixed_precision;
-            call.fat = fatlink;
-            call.lng = longlink;
-            call.parity = parity_of(inv_args);
-            call.mass = mass;
-            call.tolerance = tolerance;
-            call.relative_tolerance = relative;
-            call.max_iterations = inv_args.max_iter;
-            call.source = packed(sources[i], external_precision);
-            call.solution = packed(solutions[i], external_precision);
-            calls.push_back(call);
-        }
-        std::vector<milcgpu_solve_report> reports;
-        if (!solve(function, external_precision, calls, reports))
-            return false;
-        *final_residual = *final_fermilab_residual = 0;
-        for (const milcgpu_solve_report &report : reports) { // the worst source's
-            *final_residual = milcgpu::worse_error(*final_residual, report.true_residual);
-            *final_fermilab_residual =
-                milcgpu::worse_error(*final_fermilab_residual, relative > 0 ? report.relative_residual : 1);
-            *num_iters += report.iterations;
-        }
-        return true;
-    });
+    }
+    solve_sources(function,
+                  {external_precision, mass, inv_args, target_residual, target_fermilab_residual, fatlink, longlink,
+                   sources, solutions, num_src},
+                  {final_residual, final_fermilab_residual, num_iters}, Count::of_one);
+}
+
+void qudaLoadDeflationSpace(int, int, const void *, const void *, double, QudaInvertArgs_t, QudaEigensolverArgs_t,
+                            void **, QudaMilcEigLoad) {
+    no_eigenvectors(__func__);
+}
+
+void qudaCleanUpDeflationSpace(void) {}
+
+void milcgpu_quda_no_eigenpairs(int precision, int n, void **vectors, double *values) {
+    no_eigenvectors("eigensolveQuda");
+    fill_with_nan(values, 2 * static_cast<size_t>(std::max(n, 0)), 2);
+    for (int i = 0; i < n; ++i)
+        fill_with_nan(vectors[i], 6 * lattice.sites(), precision);
 }
 
 void qudaMultishiftInvert(int external_precision, int, int num_offsets, double *offset, QudaInvertArgs_t inv_args,
@@ -294,9 +416,7 @@ void qudaDslash(int external_precision, int, QudaInvertArgs_t inv_args, const vo
             return milcgpu_plugin_dslash(fatlink, longlink, parity, packed(source, external_precision),
                                          packed(destination, external_precision)) != 0;
         })) {
-        const size_t even = lattice.even_sites(), first = parity == MILCGPU_EVEN ? 0 : even;
-        fill_with_nan(static_cast<unsigned char *>(destination) + 6 * first * bytes_of(external_precision),
-                      6 * (parity == MILCGPU_EVEN ? even : lattice.sites() - even), external_precision);
+        nan_on_parity(destination, parity, external_precision);
     }
     *num_iters = 0;
 }

@@ -1,7 +1,8 @@
 /* What a MILC built with WANTQUDA=true and WANT_FN_CG_GPU, WANT_FL_GPU, WANT_FF_GPU (HISQ), WANT_GF_GPU,
  * WANT_CL_BCG_GPU, and the switches of gauge fixing and of measurements calls, served by milcgpu: the names, argument
  * lists and fields of that interface, written down from MILC's calls. What MILC's other GPU switches would call is not
- * declared, so a program that wants it does not link. docs/quda-switches.md says which switches work.
+ * declared, so a program that wants it does not link. What MILC's CG calls only if a run asks for eigenvectors is
+ * there, and says that it is not built. docs/quda-switches.md says which switches work, and with which MILC.
  *
  * Fields are MILC's: su3_vector[sites], su3_matrix[4 * sites], even sites first; precision 1 is float, 2 double.
  * external: of MILC's fields. Errors are said on stderr; a call that cannot be done on the GPU is done by the host
@@ -11,6 +12,7 @@
 
 #include "enum_quda.h"
 #include "milcgpu_milc.h"
+#include "quda.h"
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -78,11 +80,58 @@ void qudaInvert(int external_precision, int quda_precision, double mass, QudaInv
                 double target_residual, double target_fermilab_residual, const void *fatlink, const void *longlink,
                 void *source, void *solution, double *final_residual, double *final_fermilab_residual, int *num_iters);
 
-/* The same for several sources; residuals are the worst, num_iters the sum. */
+/* The same for several sources. Residuals are the worst source's, and NaN if one is NaN; a source that misses its
+ * target is said with its own. num_iters is the sum. */
 void qudaInvertMsrc(int external_precision, int quda_precision, double mass, QudaInvertArgs_t inv_args,
                     double target_residual, double target_fermilab_residual, const void *fatlink, const void *longlink,
                     void **sources, void **solutions, double *final_residual, double *final_fermilab_residual,
                     int *num_iters, int num_src);
+
+/* The same for a MILC that multiplies num_iters by num_src: num_iters is the most that one source took. */
+void milcgpu_quda_invert_sources(int external_precision, int quda_precision, double mass, QudaInvertArgs_t inv_args,
+                                 double target_residual, double target_fermilab_residual, const void *fatlink,
+                                 const void *longlink, void **sources, void **solutions, double *final_residual,
+                                 double *final_fermilab_residual, int *num_iters, int num_src);
+
+/* Eigenvectors and the solves that they are to deflate. Only n_ev_deflate and struct_size are read. */
+typedef struct {
+    size_t struct_size;
+    int n_ev_deflate; /* eigenvectors of this solve */
+    int n_ev, n_conv, n_kr, block_size, max_restarts, batched_rotate, check_interval, compute_evals_batch_size;
+    int poly_deg;
+    double a_min, a_max, tol, qr_tol, tol_restart;
+    QudaEigType eig_type;
+    QudaEigSpectrumType spectrum;
+    QudaPrecision prec_eigensolver, save_prec;
+    QudaParity vec_in_parity;
+    QudaBoolean use_norm_op, use_pc, use_dagger, use_poly_acc, use_eigen_qr, compute_gamma5, compute_svd;
+    QudaBoolean require_convergence, preserve_evals, preserve_deflation, arpack_check, partfile, io_parity_inflate;
+    int not_used[2];
+    char vec_infile[512], vec_outfile[512];
+} QudaEigensolverArgs_t;
+
+/* MILC writes this number into struct_size itself. */
+enum { MILCGPU_QUDA_EIGENSOLVER_SIZE = 1192 };
+typedef char milcgpu_quda_eigensolver_size[sizeof(QudaEigensolverArgs_t) == MILCGPU_QUDA_EIGENSOLVER_SIZE ? 1 : -1];
+
+/* With n_ev_deflate 0 qudaInvert and milcgpu_quda_invert_sources. Deflation is not built: with more, or with another
+ * struct_size, solutions are NaN, residuals infinite, and the first such call says so. */
+void qudaInvertDeflatable(int external_precision, int quda_precision, double mass, QudaInvertArgs_t inv_args,
+                          QudaEigensolverArgs_t eig_args, double target_residual, double target_fermilab_residual,
+                          const void *fatlink, const void *longlink, void *source, void *solution,
+                          double *final_residual, double *final_fermilab_residual, int *num_iters);
+void qudaInvertMsrcDeflatable(int external_precision, int quda_precision, double mass, QudaInvertArgs_t inv_args,
+                              QudaEigensolverArgs_t eig_args, double target_residual, double target_fermilab_residual,
+                              const void *fatlink, const void *longlink, void **sources, void **solutions,
+                              double *final_residual, double *final_fermilab_residual, int *num_iters, int num_src);
+
+/* MILC calls it where its input asks for eigenpairs. Says that there is no such space; keeps nothing. */
+typedef enum { QUDA_MILC_EIG_COMPUTE, QUDA_MILC_EIG_LOAD, QUDA_MILC_EIG_FROM_OTHER_PARITY } QudaMilcEigLoad;
+void qudaLoadDeflationSpace(int external_precision, int quda_precision, const void *fatlink, const void *longlink,
+                            double mass, QudaInvertArgs_t inv_args, QudaEigensolverArgs_t eig_args, void **vectors,
+                            QudaMilcEigLoad from);
+/* There is none: nothing to do. */
+void qudaCleanUpDeflationSpace(void);
 
 /* (offset_i - D D) solution_i = source from zero guesses. target_residual[i] = 0, i > 0: as accurate as the shared
  * iteration makes it, at least target_residual[0]. */
@@ -221,8 +270,17 @@ void qudaUnitarizeSU3Phased(int precision, double tol, QudaMILCSiteArg_t *arg, i
 }
 #endif
 
-/* In MILC's routine that calls it, r0 is the origin. */
 #ifdef _GENERIC_KS_H
+/* A MILC whose get_fm_links takes an index (2025 and later) multiplies num_iters by num_src; one whose get_fm_links
+ * returns all sets of links does not. */
+#ifndef __cplusplus
+#define qudaInvertMsrc                                                                                                 \
+    _Generic(&get_fm_links, imp_ferm_links_t * *(*)(fermion_links_t *)                                                 \
+             : qudaInvertMsrc, default                                                                                 \
+             : milcgpu_quda_invert_sources)
+#endif
+
+/* In MILC's routine that calls it, r0 is the origin. */
 #define qudaSpinTaste(external_precision, quda_precision, links, src, dest, spin, taste, reload_links)                 \
     (milcgpu_quda_origin(r0),                                                                                          \
      qudaSpinTaste(external_precision, quda_precision, links, src, dest, spin, taste, reload_links))

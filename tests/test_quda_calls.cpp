@@ -1,0 +1,50 @@
+// Programs in C that call libquda.so as MILC of each generation does (tests/quda_calls).
+#include "tests/install_support.h"
+
+// MILC multiplies num_iters by the number of sources, or not: its total is the same.
+TEST_CASE("quda_calls: calls of a MILC that has deflation, and of one before it", "[quda_calls]") {
+    const tests::Folder folder;
+    const std::string library = tests::build_folder().string(), program = (folder.path / "program").string();
+    std::string totals[2];
+    for (const bool since_2025 : {false, true}) {
+        const std::string compile = std::string("gcc -std=gnu99 -Wall -Wextra -Werror ") +
+                                    (since_2025 ? "-DSINCE_2025 " : "") +
+                                    "-Imilc_glue -Imilc_glue/quda_compat tests/quda_calls/program.c -o " + program +
+                                    " -Wl,-rpath," + library + " -L" + library + " -lquda -lm";
+        INFO(compile);
+        REQUIRE(std::system(compile.c_str()) == 0);
+        const tests::Run child = tests::run("MILCGPU_BACKEND=host MILCGPU_VERBOSE=0", "", program);
+        CAPTURE(child.output);
+        CHECK(child.status == 0);
+        CHECK(child.count("WRONG") == 0);
+        CHECK(child.count("all right") == 1);
+        const size_t at = child.output.find("total iterations "), deflation = child.output.find("deflation:");
+        REQUIRE(at != std::string::npos);
+        REQUIRE(deflation != std::string::npos);
+        totals[since_2025] = child.output.substr(at, child.output.find('\n', at) - at);
+        CHECK(child.count("milcgpu: qudaInvertMsrc: source 1 of 2 ends at residual ") >= 1);
+        CHECK(child.output.substr(0, deflation).find("source 2 of 2") == std::string::npos);
+        CHECK(child.count("eigenvectors and deflation are not built here") == 1); // in five calls
+        CHECK(child.output.find("qudaLoadDeflationSpace: eigenvectors and deflation") > deflation);
+        CHECK(child.count("QudaEigensolverArgs_t has 1192 bytes here, and struct_size is 8") == 1);
+    }
+    CHECK(totals[0] == totals[1]);
+}
+
+TEST_CASE("quda_calls: what is not built is named by the linker", "[quda_calls]") {
+    const std::vector<std::string> names = {"qudaExactCurrent", "qudaProject",      "qudaGetDeflationSpace",
+                                            "qudaInvertMG",     "qudaInvertMsrcMG", "qudaMultigridCreate",
+                                            "qudaAsqtadForce",  "qudaComputeOprod"};
+    std::string declared, called;
+    for (const std::string &name : names) {
+        declared += "void " + name + "(void); ";
+        called += name + "(); ";
+    }
+    const tests::Said linking =
+        tests::shell("echo '" + declared + "int main(void) { " + called + "return 0; }' | gcc -x c - -o /dev/null -L" +
+                     tests::build_folder().string() + " -lquda");
+    CAPTURE(linking.output);
+    CHECK(linking.status != 0);
+    for (const std::string &name : names)
+        CHECK(linking.says("undefined reference to `" + name + "'"));
+}
