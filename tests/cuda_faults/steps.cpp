@@ -16,7 +16,7 @@ const reference::Lattice lattice{{8, 8, 8, 12}};
 constexpr size_t float_pitch = 40; // bytes a site of a strided field of float
 
 struct Host {
-    Field gauge, fat, lng, source, strided_source; // the last of float
+    Field gauge, phased, fat, lng, source, strided_source; // phased: gauge with phases in; the last of float
     Host() {
         reference::Rng rng(91);
         reference::Gauge links(4 * lattice.volume());
@@ -24,6 +24,7 @@ struct Host {
             u = reference::random_near_unit_su3(rng, 0.35);
         gauge = reference::links_to_milc<double>(lattice, links);
         reference::apply_phases(lattice, links);
+        phased = reference::links_to_milc<double>(lattice, links);
         const auto coefficients = reference::asqtad_coefficients(0.9);
         fat = reference::links_to_milc<double>(lattice, reference::fat_links(lattice, links, coefficients));
         lng = reference::links_to_milc<double>(lattice, reference::long_links(lattice, links, coefficients));
@@ -141,7 +142,12 @@ milcgpu_status apply(Session &s, Field &out) {
 
 milcgpu_status pin(Session &s) {
     const milcgpu_status status = milcgpu_pin(s.context, host().source.data(), host().source.size() * sizeof(double));
-    return status != MILCGPU_OK ? status : milcgpu_unpin(s.context, host().source.data());
+    if (status != MILCGPU_OK)
+        return status;
+    const milcgpu_status unpinned = milcgpu_unpin(s.context, host().source.data());
+    if (unpinned == MILCGPU_NO_MEMORY) // it is pinned still, and the next call must find it as this one did
+        milcgpu_unpin(s.context, host().source.data());
+    return unpinned;
 }
 
 // HISQ force, links a step on and reunitarized, gauge force; the momenta, in which all of it shows, are read back.
@@ -152,7 +158,7 @@ milcgpu_status trajectory_step(Session &s, Field &out) {
     const milcgpu_force_spec spec{sizeof spec, &made, 0.01, 2, residues, 0, nullptr, 0};
     const milcgpu_loops loops{1, -0.06, -0.03, 0};
     static Field none(40 * lattice.volume(), 0), second(host().source.rbegin(), host().source.rend());
-    const milcgpu_field u = field_of(host().gauge), zero = field_of(none), momenta = field_of(out),
+    const milcgpu_field u = field_of(host().phased), zero = field_of(none), momenta = field_of(out),
                         x[] = {field_of(host().source), field_of(second)};
     milcgpu_reunitarize_report unitary{};
     unitary.struct_size = sizeof unitary;
