@@ -315,14 +315,15 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
         LinkSet *links = head.set;
         if (links == nullptr)
             return false;
-        if (head.also)
+        if (head.also) {
             p.vectors.holds_no_more(index, parity); // what D goes to may be empty if it fails
-        if (head.also &&
-            p.agreed(milcgpu_vectors_dslash(p.vectors.handle(), index, links->handle, parity)) == MILCGPU_OK) {
-            p.vectors.now_holds(index, parity, p.poisons());
-            ++account.calls;
-            account.flops += 1146.0 * p.sites_of(parity);
-            return true;
+            if (p.agreed(milcgpu_vectors_dslash(p.vectors.handle(), index, links->handle, parity)) == MILCGPU_OK) {
+                p.vectors.now_holds(index, parity, p.poisons());
+                ++account.calls;
+                account.flops += 1146.0 * p.sites_of(parity);
+                return true;
+            }
+            p.say(1, format("%s: %s. Solutions go to the host", routine_name(MILCGPU_DSLASH), reason().c_str()));
         }
         p.vectors.to_host(source.data);
         p.vectors.to_host(destination.data);
