@@ -25,8 +25,8 @@
  *
  * "Outputs are untouched" holds for everything that fails before results are copied out: until then nothing of the
  * caller's is written. After that only the GPU can fail. A GPU that is lost while results are copied out gives
- * DEVICE_LOST, and an output then holds what it held before, the result, or a part of it.
- * Links or momenta that change at that time give CORRUPTED, and the same holds.
+ * DEVICE_LOST, and an output then holds what it held before, the result, or a part of it. Links or momenta that change
+ * at that time give CORRUPTED, with outputs as after DEVICE_LOST.
  *
  * Solvers and packed links are kept between calls to save time. When an allocation does not fit they are freed, the one
  * that was not used for the longest time first. NO_MEMORY means that nothing idle is left. A later call that needs less
@@ -400,7 +400,7 @@ void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec);
 
 /* Fat and long links from the gauge field (4 links per site), n_sets of them. hisq and report may be NULL. n_sets may
  * be 0 (sets NULL) if one of HISQ's V, Y and W is wanted. A handle may be in one set only. Everything is made on the
- * device, which holds all results at once, and then copied out. So fields on the host are untouched on failure. If the
+ * device, which holds all results at once, and then copied out. Until then fields on the host are untouched. If the
  * call is refused before the gauge field is read, handles of the sets are left as they are. After any other failure,
  * for example gauge links that are not unitary, all of them are empty, and those that were NULL are NULL again.
  *

@@ -303,24 +303,16 @@ std::vector<Family> families() {
              return status != MILCGPU_OK ? status : milcgpu_gauss_smear(c.meson_links, 2, 0.4, 3, -1, 1, &quarks);
          },
          exact});
-    all.push_back({"spin-taste operators", meson,
-                   [](Calls &c, Reals &r) {
-                       return of_quarks(c, r, [&](const milcgpu_quarks &from, const milcgpu_quarks &to) {
-                           const int origin[4] = {0, 0, 0, 0};
-                           return milcgpu_spin_taste(c.meson_links, nullptr, milcgpu_spin_taste_index("G5-G5X"), origin,
-                                                     1, &from, &to);
-                       });
-                   },
-                   exact});
-    all.push_back({"four-link operator", meson,
-                   [](Calls &c, Reals &r) {
-                       return of_quarks(c, r, [&](const milcgpu_quarks &from, const milcgpu_quarks &to) {
-                           const int origin[4] = {0, 0, 0, 0};
-                           return milcgpu_spin_taste(c.meson_links, nullptr, milcgpu_spin_taste_index("G1-G5"), origin,
-                                                     1, &from, &to);
-                       });
-                   },
-                   exact});
+    for (const auto &[name, operation] : {std::pair("spin-taste operators", "G5-G5X"), {"four-link operator", "G1-G5"}})
+        all.push_back({name, meson,
+                       [operation = operation](Calls &c, Reals &r) {
+                           return of_quarks(c, r, [&](const milcgpu_quarks &from, const milcgpu_quarks &to) {
+                               const int origin[4] = {0, 0, 0, 0};
+                               return milcgpu_spin_taste(c.meson_links, nullptr, milcgpu_spin_taste_index(operation),
+                                                         origin, 1, &from, &to);
+                           });
+                       },
+                       exact});
     all.push_back({"Laplace solve", meson,
                    [](Calls &c, Reals &r) {
                        return of_quarks(c, r, [&](const milcgpu_quarks &from, const milcgpu_quarks &to) {
