@@ -366,7 +366,7 @@ template <class Body> milcgpu_status guarded(milcgpu_context *context, const cha
                 throw Error(Status::device_lost, "the device of this context was lost earlier; destroy the context");
             context->ranks->throw_if_broken();
             context->busy = nullptr;
-            context->device->make_current();
+            context->device->begin_call();
         }
         return static_cast<milcgpu_status>(body());
     } catch (const Error &error) {

@@ -22,12 +22,9 @@ struct LinkArray {
     }
     template <Precision p, int reals> MILCGPU_HD void store(int j, const RawLink<p, reals> &raw) const {
         store_link<p, reals>(data + (j % 4) * block_bytes, stride, j / 4, raw);
-        add_to(sum, j, raw);
+        sum.put<raw.bytes>(raw.w, piece_of(j), stride, j / 4);
     }
-    template <Precision p, int reals>
-    MILCGPU_HD void add_to(const KeptSum &of, int j, const RawLink<p, reals> &raw) const {
-        of.put<RawLink<p, reals>::bytes>(raw.w, piece + static_cast<uint32_t>(j % 4 * (block_bytes / 16)), stride, j / 4);
-    }
+    MILCGPU_HD uint32_t piece_of(int j) const { return piece + static_cast<uint32_t>(j % 4 * (block_bytes / 16)); }
 };
 
 // What a copy has seen, on both sides: the host's records as they lie in the raw copy (weigh_row), and the links.
@@ -85,7 +82,7 @@ template <Precision p, int reals, class HostReal> struct CopyOut {
         settle(made);
         memcpy(raw + record * reals, made.w, sizeof made.w);
         atomic_add(&seen->raw, weigh_record<made.bytes>(made.w, record));
-        from.add_to({&seen->links}, j, link);
+        atomic_add(&seen->links, weigh_element<link.bytes>(link.w, from.piece_of(j), from.stride, j / 4));
     }
 };
 

@@ -392,40 +392,42 @@ Run run(const Family &family, const reference::Lattice &lattice, milcgpu::Backen
 TEST_CASE("a bit that flips at any launch or copy of any call gives no wrong result that is called right",
           "[faults][flips]") {
     const char *asked = std::getenv("MILCGPU_FLIPS");
+    const std::vector<Family> all = families();
+    static int all_noticed = 0;
     for (const milcgpu::Backend backend : backends()) {
         const bool gpu = backend == milcgpu::Backend::cuda;
         const reference::Lattice lattice{gpu ? std::array<int, 4>{8, 8, 8, 8} : std::array<int, 4>{4, 4, 4, 4}};
-        const std::vector<Family> all = families();
         const int flips = asked != nullptr ? std::atoi(asked)
                           : gpu            ? 270
                                            : 4 * static_cast<int>(all.size()),
                   of_each = (flips + static_cast<int>(all.size()) - 1) / static_cast<int>(all.size());
-        reference::Rng rng(7);
-        int all_noticed = 0;
-        for (const Family &family : all) {
-            const Run clean = run(family, lattice, backend, -1, 0);
-            CAPTURE(milcgpu::name(backend), family.name, milcgpu_last_error());
-            REQUIRE(clean.status == MILCGPU_OK);
-            REQUIRE(clean.looks > 0);
-            enum { harmless, noticed, not_checked, silent };
-            int counts[4] = {0, 0, 0, 0};
-            for (int k = 0; k < of_each; ++k) {
-                const size_t bit = rng() ^ rng() << 32;
-                const int at = static_cast<int>(rng() % clean.looks);
-                const Run r = run(family, lattice, backend, at, bit);
-                const double d = r.status == MILCGPU_OK ? distance(r.result, clean.result) : 0;
-                const bool given = r.status == MILCGPU_OK && !r.result.empty(),
-                           wrong = given && !(d <= family.rounding);
-                const bool checked = is_checked(r.owner, family.name, double(at) / clean.looks);
-                ++counts[!given ? noticed : !wrong ? harmless : checked ? silent : not_checked];
-                CAPTURE(r.owner, r.at, at, clean.looks, bit, d);
-                CHECK(!(wrong && checked));
+        for (const Family &family : all)
+            DYNAMIC_SECTION(milcgpu::name(backend) << ", " << family.name) {
+                const Run clean = run(family, lattice, backend, -1, 0);
+                CAPTURE(milcgpu_last_error());
+                REQUIRE(clean.status == MILCGPU_OK);
+                REQUIRE(clean.looks > 0);
+                reference::Rng rng(7 + (&family - all.data()));
+                enum { harmless, noticed, not_checked, silent };
+                int counts[4] = {0, 0, 0, 0};
+                for (int k = 0; k < of_each; ++k) {
+                    const size_t bit = rng() ^ rng() << 32;
+                    const int at = static_cast<int>(rng() % clean.looks);
+                    const Run r = run(family, lattice, backend, at, bit);
+                    const double d = r.status == MILCGPU_OK ? distance(r.result, clean.result) : 0;
+                    const bool given = r.status == MILCGPU_OK && !r.result.empty(),
+                               wrong = given && !(d <= family.rounding);
+                    const bool checked = is_checked(r.owner, family.name, double(at) / clean.looks);
+                    ++counts[!given ? noticed : !wrong ? harmless : checked ? silent : not_checked];
+                    CAPTURE(r.owner, r.at, at, clean.looks, bit, d);
+                    CHECK(!(wrong && checked));
+                }
+                std::printf("%s, %-42s %4d harmless %4d noticed %4d wrong, not checked %4d silent\n",
+                            milcgpu::name(backend), family.name, counts[harmless], counts[noticed],
+                            counts[not_checked], counts[silent]);
+                all_noticed += counts[noticed];
+                if (&family == &all.back())
+                    CHECK(all_noticed > 0);
             }
-            std::printf("%s, %-42s %4d harmless %4d noticed %4d wrong, not checked %4d silent\n",
-                        milcgpu::name(backend), family.name, counts[harmless], counts[noticed], counts[not_checked],
-                        counts[silent]);
-            all_noticed += counts[noticed];
-        }
-        CHECK(all_noticed > 0);
     }
 }

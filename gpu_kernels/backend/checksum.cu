@@ -10,13 +10,14 @@ namespace {
 // the speed of memory.
 struct Add {
     const unsigned char *data[most_regions];
+    const uint64_t *kept[most_regions];
     size_t pieces[most_regions];
     uint64_t *sums;
     int count;
     size_t threads;
     MILCGPU_HD void operator()(int i) const {
         for (int k = 0; k < count; ++k) {
-            uint64_t sum = 0;
+            uint64_t sum = kept[k] != nullptr && i < KeptSum::parts ? 0 - kept[k][i * KeptSum::apart] : 0;
 #if MILCGPU_ON_DEVICE
 #pragma unroll 4
 #endif
@@ -53,13 +54,22 @@ void take_checksums(Device &device, const Region *regions, int count, uint64_t *
     body.sums = sums;
     for (int k = 0; k < count; ++k) {
         body.data[k] = static_cast<const unsigned char *>(regions[k].data);
+        body.kept[k] = regions[k].kept;
         body.pieces[k] = regions[k].bytes / 16;
         most = std::max(most, body.pieces[k]);
     }
     // 8 pieces a thread, and no more threads than fill a GPU: each warp ends with an atomic addition.
     constexpr size_t most_threads = 1 << 18;
-    body.threads = std::min(most_threads, (most + 7) / 8);
+    body.threads = std::min(most_threads, std::max<size_t>((most + 7) / 8, KeptSum::parts));
     launch(device, static_cast<int>(body.threads), body, "take checksums", 256);
+}
+
+uint64_t KeptSum::read(Device &device) const {
+    uint64_t all[parts * apart], total = 0;
+    device.copy_to_host(all, sum, sizeof all);
+    for (int k = 0; k < parts; ++k)
+        total += all[k * apart];
+    return total;
 }
 
 uint64_t checksum(const DeviceArray<uint64_t> &room, const void *data, size_t bytes) {

@@ -14,13 +14,14 @@ struct Region {
     uint64_t expected;
     const char *name;
     const uint64_t *taken = nullptr; // on the device: its present checksum, if a kernel took it while it read the data
+    const uint64_t *kept = nullptr;  // on the device: the checksum that its writers keep (KeptSum)
 };
 constexpr int most_regions = 24; // in a launch
 
 // Adds the regions that are not there yet.
 void join(std::vector<Region> &regions, const std::vector<Region> &more);
 
-// sums[k] (device, zero before) += checksum of region k. Does not wait.
+// sums[k] (device, zero before) += checksum of region k, less the one that is kept. Does not wait.
 void take_checksums(Device &, const Region *regions, int count, uint64_t *sums);
 
 // Of one region; waits. room: one number on the device.
@@ -84,15 +85,19 @@ template <int bytes> MILCGPU_HD uint64_t weigh_element(const uint32_t *words, ui
 
 // The checksum of an array that its writers keep on the device: they add what they store, and take away what they
 // replace. So it stays that of what was put there, whatever happens to the memory. It costs no access to the array.
+// It is the sum of `parts` numbers. They lie apart, because additions to one address wait for each other (1.5 ns each).
 struct KeptSum {
-    uint64_t *sum = nullptr; // nullptr: it is not kept
-    template <int bytes>
+    static constexpr int parts = 16, apart = 32; // numbers
+    static constexpr size_t bytes = parts * apart * sizeof(uint64_t);
+    uint64_t *sum = nullptr; // the first part; nullptr: it is not kept
+    template <int element_bytes>
     MILCGPU_HD void put(const uint32_t *words, uint32_t piece, size_t stride, size_t i, bool away = false) const {
         if (sum == nullptr)
             return;
-        const uint64_t weight = weigh_element<bytes>(words, piece, stride, i);
-        atomic_add(sum, away ? 0 - weight : weight);
+        const uint64_t weight = weigh_element<element_bytes>(words, piece, stride, i);
+        atomic_add(sum + i / 32 % parts * apart, away ? 0 - weight : weight);
     }
+    uint64_t read(Device &) const; // waits
 };
 
 // Of bytes in a row, host memory: the sum over their halves of pieces, the first of which is number `first`. In other

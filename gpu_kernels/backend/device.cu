@@ -191,7 +191,7 @@ void Device::raise(int cuda_error, const char *what) {
         return;
     const cudaError_t code = static_cast<cudaError_t>(cuda_error);
     cudaGetLastError();
-    if (code == cudaErrorMemoryAllocation) // memory of the CUDA runtime itself, not that of fields
+    if (code == cudaErrorMemoryAllocation && !hands_over_) // memory of the CUDA runtime itself, not that of fields
         throw Error(Status::no_memory, format("GPU %d failed to %s: its memory is used up, by other programs as it "
                                               "seems. Use another GPU, or MILCGPU_BACKEND=host",
                                               ordinal_, what));

@@ -41,6 +41,12 @@ class Device {
     bool on_gpu() const { return backend_ == Backend::cuda; }
     // CUDA's current device belongs to a thread: every entry of the C interface calls this first.
     void make_current();
+    // The same, and nothing of the call's results is with the caller yet: until then a failure may be one of memory.
+    // Afterwards (copy_rows_to_host) all failures of CUDA are device_lost, because outputs are written.
+    void begin_call() {
+        hands_over_ = false;
+        make_current();
+    }
     const std::string &description() const { return description_; }
     size_t cache_bytes() const { return cache_bytes_; } // of the GPU's L2 cache; 0 on the host
     const std::string &place() const { return place_; } // of a GPU: its host and its PCI address
@@ -259,7 +265,7 @@ class Device {
     Ranks *ranks_ = nullptr;
     std::function<bool()> meanwhile_;
     std::set<const void *> launched_; // kernels that were launched before; empty without meanwhile_
-    bool recording_ = false, looking_ = false;
+    bool recording_ = false, looking_ = false, hands_over_ = false;
     std::function<void(const char *)> look_;
     Peers *peers_ = nullptr;
     void *side_stream_ = nullptr, *side_events_[2] = {nullptr, nullptr}; // of aside()

@@ -135,6 +135,7 @@ void Device::copy_rows_to_host(void *to, const void *from, size_t pitch, size_t 
     } else {
         prepare_to_host(width * rows);
     }
+    hands_over_ = true;
     read_rows(to, from, pitch, width, rows, sum);
 }
 

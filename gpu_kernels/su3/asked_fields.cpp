@@ -7,32 +7,26 @@ constexpr size_t most = 24; // fields, before it has to look
 } // namespace
 
 AskedFields::AskedFields(Device &device) {
-    device.agree("room for checksums", [&] { sums_ = {device, 2 * most, "checksums"}; });
+    device.agree("room for checksums", [&] { sums_ = {device, most, "checksums"}; });
     device.fill_zero(sums_.data(), sums_.bytes());
 }
 
-size_t AskedFields::bytes() { return 2 * most * sizeof(uint64_t); }
+size_t AskedFields::bytes() { return most * sizeof(uint64_t); }
 
-uint64_t *AskedFields::next(const LinkField &field, const char *name) {
-    if (names_.size() == most)
-        must_hold();
-    uint64_t *const here = sums_.data() + 2 * names_.size();
-    sums_.device().copy_on_device(here, field.kept().sum, sizeof *here);
-    names_.push_back(name);
-    return here + 1;
-}
-
-void AskedFields::unchanged(const LinkField &field, const char *name) {
+void AskedFields::ask(const LinkField &field, const char *name, size_t bytes) {
     if (!field.keeps_sum())
         return;
-    const Region region = field.region(name);
-    take_checksums(sums_.device(), &region, 1, next(field, name));
+    if (names_.size() == most)
+        must_hold();
+    Region region = field.region(name);
+    region.bytes = bytes;
+    region.kept = field.kept().sum;
+    take_checksums(sums_.device(), &region, 1, sums_.data() + names_.size());
+    names_.push_back(name);
 }
 
-void AskedFields::used_up(const LinkField &field, const char *name) {
-    if (field.keeps_sum())
-        next(field, name);
-}
+void AskedFields::unchanged(const LinkField &field, const char *name) { ask(field, name, field.bytes()); }
+void AskedFields::used_up(const LinkField &field, const char *name) { ask(field, name, 0); }
 
 void AskedFields::must_hold() {
     Device &device = sums_.device();
@@ -40,7 +34,7 @@ void AskedFields::must_hold() {
         const std::vector<uint64_t> sums = sums_.to_host();
         std::string changed;
         for (size_t k = 0; k < names_.size(); ++k)
-            if (sums[2 * k] != sums[2 * k + 1])
+            if (sums[k] != 0)
                 changed += std::string(changed.empty() ? "" : ", ") + names_[k];
         names_.clear();
         device.fill_zero(sums_.data(), sums_.bytes());

@@ -13,14 +13,14 @@ class AskedFields {
     // All that was put there is there at this moment of the queue. Reads the field. Fields without a kept checksum are
     // not asked.
     void unchanged(const LinkField &field, const char *name);
-    // All that was put there has been taken (MatrixView::take). Reads a number.
+    // All that was put there has been taken (MatrixView::take). Reads no field.
     void used_up(const LinkField &field, const char *name);
     // Throws Error(corrupted) with the names of fields that were not, on all ranks. Waits. Then it can be asked anew.
     void must_hold();
 
   private:
-    uint64_t *next(const LinkField &field, const char *name);
-    DeviceArray<uint64_t> sums_; // kept, found
+    void ask(const LinkField &field, const char *name, size_t bytes);
+    DeviceArray<uint64_t> sums_; // found less kept: 0 where nothing changed
     std::vector<const char *> names_;
 };
 

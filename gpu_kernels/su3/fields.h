@@ -124,9 +124,9 @@ class LinkField {
               int directions = 4)
         : precision_(precision), reals_(reals), directions_(directions), stride_(geometry.stride()),
           data_(device, room_of(precision, reals, geometry, directions), owner) {}
-    // What it allocates: its links, and behind them a piece for their checksum.
+    // What it allocates: its links, and behind them their checksum.
     static size_t room_of(Precision precision, int reals, const Geometry &geometry, int directions = 4) {
-        return bytes_of(precision, reals, geometry, directions) + room_for_sum;
+        return bytes_of(precision, reals, geometry, directions) + KeptSum::bytes;
     }
     static size_t bytes_of(Precision precision, int reals, const Geometry &geometry, int directions = 4) {
         return 2 * directions * geometry.stride() * link_bytes(precision, reals);
@@ -135,12 +135,12 @@ class LinkField {
     int reals() const { return reals_; }
     int directions() const { return directions_; }
     size_t stride() const { return stride_; }
-    size_t bytes() const { return data_.bytes() == 0 ? 0 : data_.bytes() - room_for_sum; }
+    size_t bytes() const { return data_.bytes() == 0 ? 0 : data_.bytes() - KeptSum::bytes; }
     void clear() { data_.device().fill_zero(data_.data(), bytes()); }
     // From here on those who write links keep the checksum of what they put here. What is here does not count: all
     // links are written then, or all are zero. Padding counts, where the whole field is looked at: clear() it first.
     void keep_sum() {
-        data_.device().fill_zero(data_.data() + bytes(), room_for_sum);
+        data_.device().fill_zero(data_.data() + bytes(), KeptSum::bytes);
         keeps_sum_ = true;
     }
     // Of another field of this kind and size, with its checksum.
@@ -153,11 +153,7 @@ class LinkField {
     KeptSum kept() const { return {keeps_sum_ ? reinterpret_cast<uint64_t *>(data_.data() + bytes()) : nullptr}; }
     // Of what was put here: as it was kept, else as it is found here. Waits.
     uint64_t sum_of_content() const {
-        uint64_t sum;
-        if (!keeps_sum_)
-            return milcgpu::checksum(data_.device(), data_.data(), bytes());
-        data_.device().copy_to_host(&sum, kept().sum, sizeof sum);
-        return sum;
+        return keeps_sum_ ? kept().read(data_.device()) : milcgpu::checksum(data_.device(), data_.data(), bytes());
     }
     unsigned char *block(int parity, int mu) const {
         return data_.data() + (parity * directions_ + mu) * block_bytes();
@@ -169,7 +165,6 @@ class LinkField {
     bool padding_is_zero = false; // then who reads all links has read all that counts for the checksum
 
   private:
-    static constexpr size_t room_for_sum = 16;
     Precision precision_ = Precision::double_;
     int reals_ = 18;
     int directions_ = 4;

@@ -35,7 +35,7 @@ class CloverField {
     CloverField() = default;
     CloverField(Device &device, Precision precision, const Geometry &geometry, const char *owner)
         : precision_(precision), sites_{geometry.sites(0), geometry.sites(1)}, stride_(geometry.stride()),
-          data_(device, bytes_of(precision, geometry) + room_for_sum, owner) {
+          data_(device, bytes_of(precision, geometry) + KeptSum::bytes, owner) {
         device.fill_zero(data_.data(), data_.bytes());
     }
     static size_t bytes_of(Precision precision, const Geometry &geometry) {
@@ -45,14 +45,10 @@ class CloverField {
     Precision precision() const { return precision_; }
     int sites(int parity) const { return sites_[parity]; }
     size_t stride() const { return stride_; }
-    size_t bytes() const { return data_.bytes() == 0 ? 0 : data_.bytes() - room_for_sum; }
+    size_t bytes() const { return data_.bytes() == 0 ? 0 : data_.bytes() - KeptSum::bytes; }
     // Writers keep the checksum of what they put here. From zero on: what is here does not count, and is written anew.
     KeptSum kept() const { return {reinterpret_cast<uint64_t *>(data_.data() + bytes())}; }
-    uint64_t kept_sum() const {
-        uint64_t sum;
-        data_.device().copy_to_host(&sum, kept().sum, sizeof sum);
-        return sum;
-    }
+    uint64_t kept_sum() const { return kept().read(data_.device()); }
     // The words of one chirality on the sites of one parity.
     unsigned char *block(int parity, int chirality) const {
         return data_.data() + (2 * parity + chirality) * block_bytes();
@@ -63,7 +59,6 @@ class CloverField {
 
   private:
     Precision precision_ = Precision::double_;
-    static constexpr size_t room_for_sum = 16;
     int sites_[2] = {0, 0};
     size_t stride_ = 0;
     DeviceArray<unsigned char> data_;
