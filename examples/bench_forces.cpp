@@ -241,9 +241,11 @@ void Forces::fermions(Precision p, const LinkField &u) {
     const ForceTerms few{{v.even, v.odd}, residues(asqtad_terms)};
     const LinkField h = momenta(device_, p, geometry_);
     const double compulsory = 8 * matrix + 8 * link_bytes(p, momentum_reals);
-    t = seconds([&] { add_force(device_, geometry_, u, asqtad_derivative(device_, geometry_, u, asqtad, few), 2, h); });
+    AskedFields asked(device_);
+    t = seconds(
+        [&] { add_force(device_, geometry_, u, asqtad_derivative(device_, geometry_, u, asqtad, few, asked), 2, h); });
     clear(h);
-    add_force(device_, geometry_, u, asqtad_derivative(device_, geometry_, u, asqtad, few), 2, h);
+    add_force(device_, geometry_, u, asqtad_derivative(device_, geometry_, u, asqtad, few, asked), 2, h);
     Reals result = down(h);
     const Reals few_fat = reference_products(asqtad_terms, 1), few_long = reference_products(asqtad_terms, 3);
     row(format("asqtad force of %d", asqtad_terms), p, t,
@@ -261,7 +263,7 @@ void Forces::fermions(Precision p, const LinkField &u) {
     unitarize(device_, geometry_, level_v, {}, nullptr, w);
     t = seconds([&] { unitarize_adjoint(device_, geometry_, level_v, {}, hisq.filter, by_fat); });
     const double unitarize_seconds = t;
-    const auto made = [&] { return hisq_derivative(device_, geometry_, u, level_v, w, hisq, terms).by_u; };
+    const auto made = [&] { return hisq_derivative(device_, geometry_, u, level_v, w, hisq, terms, asked).by_u; };
     t = seconds([&] { add_force(device_, geometry_, u, made(), 2, h); });
     clear(h);
     add_force(device_, geometry_, u, made(), 2, h);

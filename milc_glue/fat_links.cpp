@@ -219,15 +219,26 @@ class Maker {
             timed([&] { links = &around_.of(*links, std::max(a_.paths.reach(), long_links_reach)); });
         }
         for (int k = 0; k < n_sets; ++k)
-            make_set(*links, sets, k);
+            make_set(*links, sets, k, n_sets);
         space_.reset();
-        asked_->unchanged(a_.resident != nullptr ? *a_.resident : loaded, "gauge links");
-        if (spec_.hisq)
-            asked_->unchanged(*links, "HISQ's W");
+        const char *const which = spec_.hisq ? "HISQ's W" : "gauge links";
+        if (n_sets > 0 && is_used_up(*links))
+            asked_->used_up(*links, which);
+        else if (!is_sent(*links)) // and looked at then
+            asked_->unchanged(*links, which);
+        const LinkField &u = a_.resident != nullptr ? *a_.resident : loaded;
+        if (links != &u)
+            asked_->unchanged(u, "gauge links");
         asked_->must_hold();
         fill_rates(n_sets);
         copy_out();
     }
+
+    bool is_sent(const LinkField &field) const {
+        return std::any_of(outgoing_.begin(), outgoing_.end(), [&](const Outgoing &out) { return out.from == &field; });
+    }
+    // The links that the last set is made of are taken.
+    bool is_used_up(const LinkField &links) const { return &links != a_.resident && !is_sent(links); }
 
     void fill_rates(int n_sets) {
         const double sites = context_.geometry.volume();
@@ -254,7 +265,7 @@ class Maker {
         LinkField u;
         device_.agree("the loading of a gauge field", [&] {
             u = field(a_.gauge.real, "gauge links");
-            u.clear();
+            u.clear_behind(context_.geometry);
             u.keep_sum();
             links_to_device(device_, a_.gauge, context_.map, context_.geometry, u);
         });
@@ -298,15 +309,17 @@ class Maker {
                 y = field(a_.precision, "HISQ links");
             for (LinkField *one : {&v, &y, &made})
                 if (one->bytes() > 0 && (halo_ == nullptr || one != &made)) // its margin is filled otherwise
-                    one->clear(), one->keep_sum();
+                    one->clear_behind(context_.geometry), one->keep_sum();
         });
         const LinkField &w = kept(std::move(made));
         const UnitarizeSpec how = unitarize_spec(spec_);
         timed([&] {
             const LinkField &around = around_.of(links, a_.fat7.reach());
             fat_links(device_, around_.box(), around, a_.fat7, v, *space_);
-            report_.svd_links = unitarize(device_, around_.box(), v, how, keep_y ? &y : nullptr, w);
-            asked_->unchanged(v, "HISQ's V");
+            const bool v_is_sent = wanted != nullptr && wanted->v != nullptr; // and looked at then
+            report_.svd_links = unitarize(device_, around_.box(), v, how, keep_y ? &y : nullptr, w, !v_is_sent);
+            if (!v_is_sent)
+                asked_->used_up(v, "HISQ's V");
             if (halo_ != nullptr && for_sets)
                 halo_->fill_margin(w, around_.box(), std::max(a_.paths.reach(), long_links_reach));
         });
@@ -326,7 +339,7 @@ class Maker {
 
     // fat_k = fat_0 + (eps_k - eps_0) eps_one_link links: one pass of staples for all sets. links: with what is around
     // them.
-    void make_set(const LinkField &links, const milcgpu_fatlink_set *sets, int k) {
+    void make_set(const LinkField &links, const milcgpu_fatlink_set *sets, int k, int n_sets) {
         const milcgpu_fatlink_set &set = sets[k];
         const auto fill = [&](const LinkField &fat, const LinkField &lng) {
             timed([&] {
@@ -335,7 +348,8 @@ class Maker {
                 const double added = (set.eps - (k > 0 ? sets[0].eps : 0)) * spec_.eps_one_link;
                 if (k > 0 || added != 0)
                     add_links(device_, around_.box(), k == 0 ? fat : *fat_0_, added, links, fat);
-                long_links(device_, around_.box(), links, a_.paths.naik + set.eps * spec_.eps_naik, lng);
+                long_links(device_, around_.box(), links, a_.paths.naik + set.eps * spec_.eps_naik, lng,
+                           k == n_sets - 1 && is_used_up(links));
             });
         };
         LinkPair made;

@@ -213,7 +213,7 @@ milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *s
                     from = around.room_on_box("APE smearing");
                 for (LinkField *field : {&from, &to})
                     if (field->bytes() > 0)
-                        field->clear(), field->keep_sum();
+                        field->clear_behind(g.geometry()), field->keep_sum();
             });
             AskedFields asked(g.device());
             g.device().timer_start();

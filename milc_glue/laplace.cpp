@@ -317,8 +317,6 @@ class Group {
             sums_ = {device(), 2, "sums of the Laplace operator"};
             for (const int on : {0, 1})
                 b_[on] = SpinorField(device(), Precision::double_, links.geometry(), on, "Laplace sources", count);
-            for (const SpinorField &b : b_)
-                device().fill_zero(b.data(), b.bytes()); // what is behind the sites counts for a checksum
             x_odd_ = SpinorField(device(), Precision::double_, links.geometry(), 1, "Laplace solutions", count);
             r_ = SpinorField(device(), Precision::double_, links.geometry(), 0, "Laplace residual");
         });

@@ -253,7 +253,7 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
         device.agree(function, [&] {
             if (links->halo() != nullptr)
                 on_box = links->links_on(geometry);
-            bare.clear();
+            bare.clear_behind(geometry);
             bare.keep_sum();
             links_to_device(device, host, links->context->map, geometry, bare);
         });

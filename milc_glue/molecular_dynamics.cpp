@@ -76,14 +76,14 @@ ForceArguments checked(const milcgpu_force_spec &spec) {
 
 // The derivative of the action by the gauge field, where it lies around the box.
 LinkField derivative(milcgpu_gauge &gauge, WithMargin &around, bool hisq, const ForceArguments &a,
-                     const ForceTerms &terms, milcgpu_force_report &report) {
+                     const ForceTerms &terms, AskedFields &asked, milcgpu_force_report &report) {
     Device &device = gauge.device();
     Halo *const halo = gauge.context->halo.get();
     const WideBox &box = around.box();
     const int count = static_cast<int>(a.residues.size());
     if (!hisq) {
         report.flops = asqtad_derivative_flops(a.paths, count) + add_force_flops;
-        return asqtad_derivative(device, box, around.of(gauge.u, long_links_reach), a.paths, terms, halo);
+        return asqtad_derivative(device, box, around.of(gauge.u, long_links_reach), a.paths, terms, asked, halo);
     }
     report.flops = hisq_derivative_flops(a.hisq, count) + fat_links_flops + add_force_flops;
     const LinkField &u = around.of(gauge.u, a.hisq.level_1.reach());
@@ -96,16 +96,16 @@ LinkField derivative(milcgpu_gauge &gauge, WithMargin &around, bool hisq, const 
         fat_links(device, box, u, a.hisq.level_1, v, StapleSpace(device, box.wide(), gauge.precision));
         report.svd_links = unitarize(device, box, v, a.hisq.unitarize, nullptr, w);
     });
-    HisqDerivative made = hisq_derivative(device, box, u, v, w, a.hisq, terms, halo);
+    HisqDerivative made = hisq_derivative(device, box, u, v, w, a.hisq, terms, asked, halo);
     report.svd_links += made.counts.by_singular_values;
     report.filtered_links = made.counts.filtered;
     return std::move(made.by_u);
 }
 LinkField derivative_on_box(milcgpu_gauge &gauge, bool hisq, const ForceArguments &a, const ForceTerms &terms,
-                            milcgpu_force_report &report) {
+                            AskedFields &asked, milcgpu_force_report &report) {
     Halo *const halo = gauge.context->halo.get();
     WithMargin around(gauge.device(), gauge.geometry(), halo, gauge.precision);
-    LinkField made = derivative(gauge, around, hisq, a, terms, report);
+    LinkField made = derivative(gauge, around, hisq, a, terms, asked, report);
     if (halo == nullptr)
         return made;
     LinkField on_box;
@@ -120,7 +120,7 @@ void fermion_force(milcgpu_gauge &gauge, const milcgpu_force_spec &spec, const F
     const Geometry &geometry = gauge.geometry();
     AskedFields asked(device);
     device.timer_start();
-    const LinkField by_u = derivative_on_box(gauge, spec.links->hisq != 0, a, {x, a.residues}, report);
+    const LinkField by_u = derivative_on_box(gauge, spec.links->hisq != 0, a, {x, a.residues}, asked, report);
     need_links(gauge);
     const LinkStatistics look = link_statistics(device, by_u, geometry);
     device.agree("a look over a force", [&] {
@@ -213,7 +213,7 @@ void load(milcgpu_gauge &gauge, const char *function, LinkField &field, uint64_t
     agreed(*gauge.context, function, [&] { host = look(); });
     version = 0;
     gauge.device().agree(function, [&] {
-        field.clear();
+        field.clear_behind(gauge.geometry());
         field.keep_sum();
         links_to_device(gauge.device(), host, gauge.context->map, gauge.geometry(), field);
     });

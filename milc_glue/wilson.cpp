@@ -18,7 +18,7 @@ void milcgpu_wilson::load(const HostField &host) {
     LinkField given;
     device().agree("the loading of links", [&] {
         given = LinkField(device(), host.real, 18, geometry(), "links of Wilson fermions");
-        given.clear();
+        given.clear_behind(geometry());
         given.keep_sum();
         links_to_device(device(), host, context->map, geometry(), given);
     });

@@ -101,7 +101,7 @@ void check_fat_adjoint(Backend backend, const std::array<int, 4> &shape, const r
     const LinkField by_u = on.up(before), links = on.up(u), derivative = on.up(q);
     const size_t matrix = by_u.bytes() / 4;
     if (little_memory)
-        on.device.set_memory_limit(on.device.used_bytes() + 13 * matrix);
+        on.device.set_memory_limit(on.device.used_bytes() + 13 * matrix + 7 * milcgpu::KeptSum::bytes);
     const AdjointSpace space(on.device, on.geometry, precision, c.lepage != 0);
     CHECK(space.p_up.directions() == (little_memory ? 1 : 3));
     fat_links_adjoint(on.device, on.geometry, links, paths_of(c), derivative, by_u, space);
@@ -281,9 +281,10 @@ Force force_of(OnDevice &on, const Gauge &u, const std::vector<Fermion> &x, cons
     const LinkField links = on.up(u), h = momenta(on.device, on.precision, on.geometry);
     on.device.fill_zero(h.block(0, 0), h.bytes());
     Force force{};
+    AskedFields asked(on.device);
     if (sets.empty()) {
         add_force(on.device, on.geometry, links,
-                  asqtad_derivative(on.device, on.geometry, links, paths_of(asqtad), terms), 2 * eps, h);
+                  asqtad_derivative(on.device, on.geometry, links, paths_of(asqtad), terms, asked), 2 * eps, h);
     } else {
         const auto made = reference::hisq_links(on.lattice, u, 0);
         const HisqForceSpec spec{paths_of(reference::hisq_fat7_coefficients()),
@@ -293,7 +294,7 @@ Force force_of(OnDevice &on, const Gauge &u, const std::vector<Fermion> &x, cons
                                  {},
                                  5e-5};
         const HisqDerivative derivative =
-            hisq_derivative(on.device, on.geometry, links, on.up(made.v), on.up(made.w), spec, terms);
+            hisq_derivative(on.device, on.geometry, links, on.up(made.v), on.up(made.w), spec, terms, asked);
         add_force(on.device, on.geometry, links, derivative.by_u, 2 * eps, h);
         force.counts = derivative.counts;
     }

@@ -261,10 +261,10 @@ MILCGPU_HD void atomic_add(uint64_t *target, uint64_t value) {
 #if MILCGPU_ON_DEVICE
     const unsigned active = __activemask();
     unsigned long long sum = 0;
-    for (int shift = 0; shift < 64; shift += 16) // the instruction adds 32 bits, which holds 32 numbers of 16 bits
-        sum +=
-            static_cast<unsigned long long>(__reduce_add_sync(active, static_cast<unsigned>(value >> shift & 0xFFFFu)))
-            << shift;
+    for (int shift = 0; shift < 64; shift += 27) // the instruction adds 32 bits, which holds 32 numbers of 27 bits
+        sum += static_cast<unsigned long long>(
+                   __reduce_add_sync(active, static_cast<unsigned>(value >> shift & ((1u << 27) - 1))))
+               << shift;
     if (threadIdx.x % 32 == __ffs(active) - 1)
         atomicAdd(reinterpret_cast<unsigned long long *>(target), sum);
 #else

@@ -1,5 +1,4 @@
 #include "gpu_kernels/forces/fermion_force.h"
-#include "gpu_kernels/su3/asked_fields.h"
 
 namespace milcgpu {
 
@@ -48,9 +47,8 @@ std::vector<double> scaled(std::vector<double> values, double factor) {
 } // namespace
 
 LinkField asqtad_derivative(Device &device, const WideBox &box, const LinkField &u, const PathCoefficients &paths,
-                            const ForceTerms &terms, Halo *halo) {
+                            const ForceTerms &terms, AskedFields &asked, Halo *halo) {
     const Steps steps{device, box, u.precision(), halo};
-    AskedFields asked(device);
     LinkField by_fat, by_u;
     steps.fill_ghosts(terms.x);
     {
@@ -66,7 +64,6 @@ LinkField asqtad_derivative(Device &device, const WideBox &box, const LinkField 
     steps.fill_margin(by_fat, paths.reach());
     fat_links_adjoint(device, box, u, paths, by_fat, by_u, *steps.space(paths.lepage != 0));
     asked.used_up(by_fat, by_fat_links);
-    asked.must_hold();
     return by_u;
 }
 
@@ -75,7 +72,8 @@ double asqtad_derivative_flops(const PathCoefficients &paths, int terms) {
 }
 
 HisqDerivative hisq_derivative(Device &device, const WideBox &box, const LinkField &u, const LinkField &v,
-                               const LinkField &w, const HisqForceSpec &spec, const ForceTerms &terms, Halo *halo) {
+                               const LinkField &w, const HisqForceSpec &spec, const ForceTerms &terms,
+                               AskedFields &asked, Halo *halo) {
     std::vector<double> long_weights, more_weights; // more: of the one-link part of eps_naik
     for (const HisqForceSpec::Set &set : spec.sets)
         for (int k = 0; k < set.terms; ++k) {
@@ -88,7 +86,6 @@ HisqDerivative hisq_derivative(Device &device, const WideBox &box, const LinkFie
     for (size_t t = 0; t < terms.residues.size(); ++t)
         long_weights[t] *= terms.residues[t], more_weights[t] *= terms.residues[t];
     const Steps steps{device, box, u.precision(), halo};
-    AskedFields asked(device);
     LinkField by_fat, by_w;
     steps.fill_ghosts(terms.x);
     steps.fill_margin(w, long_links_reach);
@@ -123,7 +120,6 @@ HisqDerivative hisq_derivative(Device &device, const WideBox &box, const LinkFie
     by_fat.clear(); // by U from here on
     fat_links_adjoint(device, box, u, spec.level_1, by_w, by_fat, *space);
     asked.used_up(by_w, "derivatives by HISQ's V");
-    asked.must_hold();
     return {std::move(by_fat), counts};
 }
 

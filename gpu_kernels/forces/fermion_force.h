@@ -7,6 +7,7 @@
 // Bazavov et al., Phys. Rev. D 82 (2010) 074501.
 #pragma once
 #include "gpu_kernels/forces/forces.h"
+#include "gpu_kernels/su3/asked_fields.h"
 
 namespace milcgpu {
 
@@ -20,8 +21,10 @@ struct ForceTerms {
 // Where the lattice is cut there is a Halo, and all ranks call together. Fields lie on the wide box, of margin 2; of u
 // the layers are there that its paths reach, and the derivative is right on the box. What is made on the way, and w,
 // has its margin exchanged here, each time as little of it as the step after needs.
+//
+// asked: is asked about what is made on the way. The derivative counts once it holds (must_hold).
 LinkField asqtad_derivative(Device &, const WideBox &, const LinkField &u, const PathCoefficients &, const ForceTerms &,
-                            Halo *halo = nullptr);
+                            AskedFields &asked, Halo *halo = nullptr);
 double asqtad_derivative_flops(const PathCoefficients &, int terms); // a site
 
 // As HISQ links are made: V = level_1(U), W = its unitary part, fat and long links = level_2(W) + eps_naik
@@ -43,7 +46,7 @@ struct HisqDerivative {
 };
 // v, w: as they were made of u; v lies on the box.
 HisqDerivative hisq_derivative(Device &, const WideBox &, const LinkField &u, const LinkField &v, const LinkField &w,
-                               const HisqForceSpec &, const ForceTerms &, Halo *halo = nullptr);
+                               const HisqForceSpec &, const ForceTerms &, AskedFields &asked, Halo *halo = nullptr);
 double hisq_derivative_flops(const HisqForceSpec &, int terms); // a site
 
 } // namespace milcgpu

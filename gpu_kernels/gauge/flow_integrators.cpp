@@ -139,7 +139,7 @@ GradientFlow::GradientFlow(Device &device, const Geometry &geometry, Halo *halo,
             z_.keep_sum();
         }
         for (LinkField &field : fields_)
-            field.clear(), field.keep_sum();
+            field.clear_behind(geometry_), field.keep_sum();
         for (LinkField &k : k_)
             if (one_way())
                 k.keep_sum();
@@ -306,7 +306,7 @@ LinkField stout(Device &device, const Geometry &geometry, Halo *halo, const Link
     device.agree("memory for smeared links", [&] {
         for (int k = 0; k < std::min(times, 2); ++k) {
             fields[k] = around.room_on_box("smeared links");
-            fields[k].clear(), fields[k].keep_sum();
+            fields[k].clear_behind(geometry), fields[k].keep_sum();
         }
     });
     const LinkField *from = &u;

@@ -108,7 +108,7 @@ LinkField hyp_smear(Device &device, const Geometry &geometry, Halo *halo, const 
         made = around.room_on_box("HYP smearing");
         for (LinkField *field : fields)
             if (field->bytes() > 0)
-                field->clear(), field->keep_sum();
+                field->clear_behind(geometry), field->keep_sum();
     });
     const LinkField &u = around.of(links, hyp_reach);
     const LinkField *lower[3] = {&u, &u, &u};

@@ -41,7 +41,9 @@ double fat_links_bytes(Precision, int reals);
 constexpr int long_links_reach = 2; // layers
 
 // lng = naik U(x) U(x+mu) U(x+2mu). 8 matrices a site.
-void long_links(Device &, const WideBox &, const LinkField &u, double naik, const LinkField &lng);
+// last_use: nothing reads u again, and it is taken (MatrixView::take).
+void long_links(Device &, const WideBox &, const LinkField &u, double naik, const LinkField &lng,
+                bool last_use = false);
 constexpr double long_links_flops = 1728;
 
 // to = a + factor b (18 reals each; to may be a). b lies on the wide box.
@@ -63,7 +65,7 @@ struct UnitarizeSpec {
 // singular values. Arithmetic in double. w lies on the wide box, v and y on the box. 2 or 3 links read and written a
 // link.
 uint64_t unitarize(Device &, const WideBox &, const LinkField &v, const UnitarizeSpec &, const LinkField *y,
-                   const LinkField &w);
+                   const LinkField &w, bool last_use_of_v = false);
 
 // max over all links and elements of |U U^dag - 1|; *worst: 4 k + mu of the link, k in device order.
 double unitarity_violation(Device &, const Geometry &, const LinkField &u, long long *worst);

@@ -11,13 +11,16 @@ template <Precision p, int reals> struct LongLinks {
     MatrixView<p, reals> u;
     MatrixView<p> lng; // on the box
     typename LinkReal<p>::Real naik;
+    bool last_use;
     MILCGPU_HD void operator()(int thread) const {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
         const int mu = item.part;
         const Site x = lattice.site(item.parity, item.i), next = lattice.hop(x, mu, 1), last = lattice.hop(next, mu, 1);
-        const auto two = u.load(item.parity, mu, item.i) * u.load(1 - item.parity, mu, next.index());
+        const auto here =
+            last_use ? u.template take<Reuse::keep>(item.parity, mu, item.i) : u.load(item.parity, mu, item.i);
+        const auto two = here * u.load(1 - item.parity, mu, next.index());
         Matrix<typename LinkReal<p>::Real> three = {};
         multiply_add(three, naik, two * u.load(item.parity, mu, last.index()));
         lng.store(item.parity, mu, item.own, three);
@@ -57,21 +60,22 @@ template <Precision p> struct ApplyPhases {
 
 } // namespace
 
-void long_links(Device &device, const WideBox &box, const LinkField &u, double naik, const LinkField &lng) {
+void long_links(Device &device, const WideBox &box, const LinkField &u, double naik, const LinkField &lng,
+                bool last_use) {
     const SitesAndParts work = box.work(4);
     const Lattice &lattice = box.wide().lattice();
     for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         const auto factor = static_cast<typename LinkReal<precision>::Real>(naik);
         if (u.reals() == 18)
-            launch(
-                device, work.threads(),
-                LongLinks<precision, 18>{lattice, work, MatrixView<precision>(u), MatrixView<precision>(lng), factor},
-                "long links");
+            launch(device, work.threads(),
+                   LongLinks<precision, 18>{lattice, work, MatrixView<precision>(u), MatrixView<precision>(lng), factor,
+                                            last_use},
+                   "long links");
         else
             launch(device, work.threads(),
                    LongLinks<precision, 12>{lattice, work, MatrixView<precision, 12>(u), MatrixView<precision>(lng),
-                                            factor},
+                                            factor, last_use},
                    "long links");
     });
 }

@@ -112,14 +112,16 @@ template <Precision p> struct Unitarize {
     Phases phases;
     SitesAndParts work;
     MatrixView<p> v, y, w; // w: on the wide box
-    bool keep_y;
+    bool keep_y, last_use_of_v;
     UnitarizeSpec spec;
     uint64_t *by_singular_values;
     MILCGPU_HD void operator()(int thread) const {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
-        const M link = convert<double>(v.template load<Reuse::stream>(item.parity, item.part, item.own));
+        const M link =
+            convert<double>(last_use_of_v ? v.template take<Reuse::stream>(item.parity, item.part, item.own)
+                                          : v.template load<Reuse::stream>(item.parity, item.part, item.own));
         M unitary;
         if (!unitarize_analytic(link, spec, unitary)) {
             unitary = unitarize_by_singular_values(link);
@@ -171,7 +173,7 @@ template <Precision p> struct Violation {
 } // namespace
 
 uint64_t unitarize(Device &device, const WideBox &box, const LinkField &v, const UnitarizeSpec &spec,
-                   const LinkField *y, const LinkField &w) {
+                   const LinkField *y, const LinkField &w, bool last_use_of_v) {
     const SitesAndParts work = box.work(4);
     const Geometry &geometry = box.box();
     const DeviceArray<uint64_t> count(device, 1, "unitarization");
@@ -181,7 +183,7 @@ uint64_t unitarize(Device &device, const WideBox &box, const LinkField &v, const
         launch(device, work.threads(),
                Unitarize<precision>{geometry.lattice(), Phases(geometry), work, MatrixView<precision>(v),
                                     MatrixView<precision>(y != nullptr ? *y : w), MatrixView<precision>(w),
-                                    y != nullptr, spec, count.data()},
+                                    y != nullptr, last_use_of_v, spec, count.data()},
                "unitarize links");
     });
     return count.to_host()[0];

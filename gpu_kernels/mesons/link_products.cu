@@ -98,7 +98,7 @@ LinkField LinkProducts::room(int slots) const {
     LinkField field;
     device_.agree("memory for products of links", [&] {
         field = {device_, u_.precision(), 18, geometry_.without_ghosts(), "products of links", slots};
-        field.clear();
+        field.clear_behind(geometry_);
         field.keep_sum();
     });
     return field;

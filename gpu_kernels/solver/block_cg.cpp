@@ -50,7 +50,6 @@ BlockCgSolver::BlockCgSolver(Device &device, const Operator &full, const Operato
                              CgSolver &single)
     : device_(device), full_(full), single_(single) {
     b_ = full->vectors(device, owner, sources);
-    device.fill_zero(b_.data(), b_.bytes()); // what is behind the sites counts for a checksum
     x_ = full->vectors(device, owner, sources);
     residual_ = full->vectors(device, owner, sources);
     full_between_ = full->between(device, owner, sources);

@@ -31,7 +31,6 @@ void iterate(Device &device, const CgIteration &it) {
 CgSolver::CgSolver(Device &device, const CgOperators &operators) : device_(device), finer_(operators.finer) {
     const NormalOperator &full = *operators.full; // in double
     b_ = full.vectors(device, owner);
-    device.fill_zero(b_.data(), b_.bytes()); // what is behind the sites counts for a checksum
     x_ = full.vectors(device, owner);
     direction_ = full.vectors(device, owner);
     full_ = make_level(operators.full);

@@ -5,6 +5,7 @@
 #include "gpu_kernels/geometry/geometry.h"
 #include "gpu_kernels/su3/link_storage.h"
 #include "gpu_kernels/su3/spinor_storage.h"
+#include <algorithm>
 
 namespace milcgpu {
 
@@ -71,7 +72,7 @@ template <int most> struct SourceAddresses {
 class SpinorField {
   public:
     SpinorField() = default;
-    // components: colour vectors a site. A field of several is zero at first.
+    // components: colour vectors a site. Zero at first: what is behind the sites counts for checksums, and is copied.
     SpinorField(Device &device, Precision precision, const Geometry &geometry, int parity, const char *owner,
                 int sources = 1, int components = 1)
         : memory_(device, bytes_of(precision, geometry, sources, components), owner),
@@ -81,8 +82,8 @@ class SpinorField {
             block_.sites = static_cast<int>(block_.stride);
             block_.components = components;
             block_.component_bytes = geometry.stride() * bytes_between_elements(device.on_gpu(), precision);
-            device.fill_zero(memory_.data(), memory_.bytes());
         }
+        device.fill_zero(memory_.data(), memory_.bytes());
     }
     // Sources are apart by 256 bytes more than they need: at multiples of a power of two, kernels that read several of
     // them would ask the same memory channel for all.
@@ -137,8 +138,14 @@ class LinkField {
     size_t stride() const { return stride_; }
     size_t bytes() const { return data_.bytes() == 0 ? 0 : data_.bytes() - KeptSum::bytes; }
     void clear() { data_.device().fill_zero(data_.data(), bytes()); }
+    // What is behind the sites becomes zero; where there is something, all of it.
+    void clear_behind(const Geometry &geometry) {
+        if (size_t(std::min(geometry.sites(0), geometry.sites(1))) < stride_)
+            clear();
+    }
     // From here on those who write links keep the checksum of what they put here. What is here does not count: all
-    // links are written then, or all are zero. Padding counts, where the whole field is looked at: clear() it first.
+    // links are written then, or all are zero. What is behind the sites counts where the whole field is looked at:
+    // clear_behind() first.
     void keep_sum() {
         data_.device().fill_zero(data_.data() + bytes(), KeptSum::bytes);
         keeps_sum_ = true;

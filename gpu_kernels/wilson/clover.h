@@ -35,11 +35,12 @@ class CloverField {
     CloverField() = default;
     CloverField(Device &device, Precision precision, const Geometry &geometry, const char *owner)
         : precision_(precision), sites_{geometry.sites(0), geometry.sites(1)}, stride_(geometry.stride()),
-          data_(device, bytes_of(precision, geometry) + KeptSum::bytes, owner) {
+          data_(device, room_of(precision, geometry), owner) {
         device.fill_zero(data_.data(), data_.bytes());
     }
-    static size_t bytes_of(Precision precision, const Geometry &geometry) {
-        return 4 * geometry.stride() * clover_block_bytes(precision);
+    // What it allocates: its blocks, and behind them their checksum.
+    static size_t room_of(Precision precision, const Geometry &geometry) {
+        return 4 * geometry.stride() * clover_block_bytes(precision) + KeptSum::bytes;
     }
     explicit operator bool() const { return data_.data() != nullptr; }
     Precision precision() const { return precision_; }
