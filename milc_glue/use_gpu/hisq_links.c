@@ -6,8 +6,31 @@
 void __real_create_hisq_links_milc(info_t *, fn_links_t **, fn_links_t **, hisq_auxiliary_t **, ks_action_paths_hisq *,
                                    su3_matrix *, int, int) MILCGPU_ORIGINAL;
 /* Of HISQ programs alone. */
+#if MILCGPU_MILC >= 3
+void destroy_hisq_links_milc(ks_action_paths_hisq *, hisq_auxiliary_t *, fn_links_t *, fn_links_t *)
+    __attribute__((weak));
+#else
 void destroy_hisq_links_milc(ks_action_paths_hisq *, hisq_auxiliary_t *, fn_links_t **, fn_links_t *)
     __attribute__((weak));
+#endif
+
+/* What MILC keeps: a set of links for every eps_naik; since 2025 the set for 0 and the derivative by eps_naik. */
+#if MILCGPU_MILC >= 3
+static int n_sets(const ks_action_paths_hisq *ap) { return ap->n_naiks > 0; }
+static int makes_deps(const ks_action_paths_hisq *ap, int want_deps) { return want_deps || ap->n_naiks > 1; }
+static void destroy_hisq(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t **fn, fn_links_t *deps) {
+    milcgpu_there(destroy_hisq_links_milc)(ap, aux, fn[0], deps);
+}
+#else
+static int n_sets(const ks_action_paths_hisq *ap) { return ap->n_naiks; }
+static int makes_deps(const ks_action_paths_hisq *ap, int want_deps) {
+    (void)ap;
+    return want_deps;
+}
+static void destroy_hisq(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t **fn, fn_links_t *deps) {
+    milcgpu_there(destroy_hisq_links_milc)(ap, aux, fn, deps);
+}
+#endif
 
 void __real_fermion_links_want_aux(int) MILCGPU_ORIGINAL;
 hisq_auxiliary_t *__real_get_hisq_auxiliary(fermion_links_t *) MILCGPU_ORIGINAL;
@@ -107,7 +130,7 @@ static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_au
     void *fat[MAX_NAIK], *lng[MAX_NAIK];
     double eps[MAX_NAIK];
     int i;
-    for (i = 0; i < ap->n_naiks; i++) {
+    for (i = 0; i < n_sets(ap); i++) {
         fat[i] = fn[i]->fat;
         lng[i] = fn[i]->lng;
         eps[i] = i == 0 ? 0 : ap->eps_naik[i];
@@ -117,7 +140,7 @@ static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_au
         milcgpu_plugin_gather_links(links, 4 * sizeof(su3_matrix), aux->U_link);
     if (fill && milcgpu_md_lent(links) && !milcgpu_plugin_save_links(aux->U_link))
         return 0;
-    if (!milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, milcgpu_md_lent(links) ? NULL : links, ap->n_naiks, eps, fat,
+    if (!milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, milcgpu_md_lent(links) ? NULL : links, n_sets(ap), eps, fat,
                               lng, fill ? aux->V_link : NULL, fill ? aux->Y_unitlink : NULL,
                               fill && !aux->WeqY ? aux->W_unitlink : NULL, alone, &report))
         return 0;
@@ -125,7 +148,7 @@ static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_au
     info->final_flop = milcgpu_fat_flops(&ap->p1) + milcgpu_fat_flops(&ap->p2) + milcgpu_long_flops();
     if (ap->n_naiks > 1)
         info->final_flop +=
-            milcgpu_fat_flops(&ap->p3) + milcgpu_long_flops() + 2 * 18.0 * (ap->n_naiks - 1) * volume / numnodes();
+            milcgpu_fat_flops(&ap->p3) + milcgpu_long_flops() + 2 * 18.0 * (n_sets(ap) - 1) * volume / numnodes();
     if (fn_deps != NULL) {
         const double flops = info->final_flop;
         if (!milcgpu_make_links(MILCGPU_HISQ_LINKS, info, fn_deps->fat, fn_deps->lng, &ap->p3, aux->W_unitlink, 0))
@@ -156,8 +179,8 @@ static void compare_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, con
     ours[n] = aux->V_link, theirs[n++] = cpu_aux->V_link;
     ours[n] = aux->Y_unitlink, theirs[n++] = cpu_aux->Y_unitlink;
     ours[n] = aux->W_unitlink, theirs[n++] = cpu_aux->W_unitlink;
-    for (i = 0; i <= ap->n_naiks; i++) {
-        const fn_links_t *a = i < ap->n_naiks ? fn[i] : fn_deps, *b = i < ap->n_naiks ? cpu_fn[i] : cpu_deps;
+    for (i = 0; i <= n_sets(ap); i++) {
+        const fn_links_t *a = i < n_sets(ap) ? fn[i] : fn_deps, *b = i < n_sets(ap) ? cpu_fn[i] : cpu_deps;
         if (a == NULL || b == NULL)
             continue;
         ours[n] = a->fat, theirs[n++] = b->fat;
@@ -167,7 +190,7 @@ static void compare_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, con
     }
     milcgpu_judge(
         milcgpu_plugin_compare_hisq_links(n, ours, theirs, cpu_aux->V_link, &spec, seconds, cpu_info.final_sec));
-    milcgpu_there(destroy_hisq_links_milc)(ap, cpu_aux, cpu_fn, cpu_deps);
+    destroy_hisq(ap, cpu_aux, cpu_fn, cpu_deps);
 }
 
 /* By MILC's routine, which makes fields of its own. aux: NULL where nobody wants them. */
@@ -188,7 +211,7 @@ static void fill_by_cpu(fn_links_t **to, int n, hisq_auxiliary_t *aux, ks_action
         memcpy(aux->Y_unitlink, made->Y_unitlink, LINK_BYTES);
         memcpy(aux->W_unitlink, made->W_unitlink, LINK_BYTES);
     }
-    milcgpu_there(destroy_hisq_links_milc)(ap, made, fn, deps);
+    destroy_hisq(ap, made, fn, deps);
 }
 
 /* A copy of the gauge links, for links that can be made again later. NULL: these are filled at once. They are deferred
@@ -197,7 +220,7 @@ static void fill_by_cpu(fn_links_t **to, int n, hisq_auxiliary_t *aux, ks_action
 static su3_matrix *copy_to_defer(const ks_action_paths_hisq *ap, const su3_matrix *links) {
     su3_matrix *copy = NULL;
     if (numnodes() == 1 && milcgpu_plugin_resident() && milcgpu_reads_are_known() && !milcgpu_md_lent(links) &&
-        ap->n_naiks <= MILCGPU_MOST_LINK_SETS)
+        n_sets(ap) <= MILCGPU_MOST_LINK_SETS)
         copy = (su3_matrix *)milcgpu_plugin_room(LINK_BYTES);
     if (copy != NULL)
         memcpy(copy, links, LINK_BYTES);
@@ -231,7 +254,8 @@ void __wrap_destroy_hisq_auxiliary_t(hisq_auxiliary_t *aux) {
 
 void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
                                    ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
-    milcgpu_deferred_links these = {ap->n_naiks, want_back, {NULL}, NULL, ap, NULL, NULL, 0};
+    milcgpu_deferred_links these = {n_sets(ap), want_back, {NULL}, NULL, ap, NULL, NULL, 0};
+    const int deps_too = makes_deps(ap, want_deps);
     double seconds;
     int i, alone, with_aux, done;
     milcgpu_fill_links(); /* these take their place on the device */
@@ -241,34 +265,34 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
         return;
     }
     seconds = -milcgpu_plugin_seconds();
-    with_aux = fills_auxiliary(want_deps);
-    alone = milcgpu_md_defers() && !want_deps && ap->n_naiks <= MILCGPU_MOST_LINK_SETS;
+    with_aux = fills_auxiliary(deps_too);
+    alone = milcgpu_md_defers() && !deps_too && n_sets(ap) <= MILCGPU_MOST_LINK_SETS;
     if (!alone && !with_aux)
         alone = (these.made_of = copy_to_defer(ap, links)) != NULL;
     *aux = create_auxiliary(ap, with_aux);
-    for (i = 0; i < ap->n_naiks; i++)
+    for (i = 0; i < n_sets(ap); i++)
         fn[i] = these.made_of != NULL ? new_fn_links_by(milcgpu_untouched_room) : new_fn_links();
-    *fn_deps = want_deps ? new_fn_links() : NULL;
+    *fn_deps = deps_too ? new_fn_links() : NULL;
     done = make_hisq(info, fn, *fn_deps, *aux, ap, links, alone, with_aux && !alone);
     if (!done) {
         free(these.made_of);
-        milcgpu_there(destroy_hisq_links_milc)(ap, *aux, fn, *fn_deps);
+        destroy_hisq(ap, *aux, fn, *fn_deps);
         cpu_hisq(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
         return;
     }
     if (alone) {
-        memcpy(these.fn, fn, ap->n_naiks * sizeof *fn);
+        memcpy(these.fn, fn, n_sets(ap) * sizeof *fn);
         these.aux = with_aux ? *aux : NULL;
         milcgpu_defer(&these);
     }
-    for (i = 0; i < ap->n_naiks && !alone; i++)
+    for (i = 0; i < n_sets(ap) && !alone; i++)
         milcgpu_load_backlinks(fn[i], want_back);
-    if (want_deps)
+    if (deps_too)
         milcgpu_load_backlinks(*fn_deps, want_back);
     seconds += milcgpu_plugin_seconds();
     info->final_sec = seconds;
     if (this_node == 0)
         printf("Combined fattening and long-link calculation time: %lf\n", seconds);
-    if (milcgpu_plugin_compare() && milcgpu_room_to_compare(4 + (want_back ? 4 : 2) * (ap->n_naiks + want_deps)))
+    if (milcgpu_plugin_compare() && milcgpu_room_to_compare(4 + (want_back ? 4 : 2) * (n_sets(ap) + deps_too)))
         compare_hisq(info, fn, *fn_deps, *aux, ap, links, want_back, seconds);
 }

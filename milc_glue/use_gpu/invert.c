@@ -32,8 +32,15 @@ int __real_mat_invert_block(su3_vector **, su3_vector **, Real, int, quark_inver
 int __real_mat_invert_uml_field(su3_vector *, su3_vector *, quark_invert_control *, Real,
                                 imp_ferm_links_t *) MILCGPU_ORIGINAL;
 void __real_ks_dirac_adj_op_inplace(su3_vector *, Real, int, imp_ferm_links_t *) MILCGPU_ORIGINAL;
+#if MILCGPU_MILC >= 3 /* the links of all masses, or of each */
+typedef imp_ferm_links_t *milcgpu_links_multi;
+#define links_of_mass(fn_multi, i) (fn_multi)
+#else
+typedef imp_ferm_links_t **milcgpu_links_multi;
+#define links_of_mass(fn_multi, i) (fn_multi)[i]
+#endif
 int __real_mat_invert_multi(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *,
-                            imp_ferm_links_t **) MILCGPU_ORIGINAL;
+                            milcgpu_links_multi) MILCGPU_ORIGINAL;
 
 /* Programs without MILC's routines above are without these, too. */
 #pragma weak ks_dirac_adj_op
@@ -222,18 +229,18 @@ void __wrap_ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_
 
 /* Each mass by itself on the even sites, from zero, as MILC does it for two. */
 static int mass_by_mass(su3_vector *src, su3_vector **dst, const ks_param *ksp, int num_masses,
-                        quark_invert_control *qic, imp_ferm_links_t **fn_multi) {
+                        quark_invert_control *qic, milcgpu_links_multi fn_multi) {
     int i, iterations = 0;
     for (i = 0; i < num_masses; i++) {
         memset(dst[i], 0, even_sites_on_node * sizeof(su3_vector));
-        iterations += __wrap_mat_invert_uml_field(src, dst[i], &qic[i], ksp[i].mass, fn_multi[i]);
+        iterations += __wrap_mat_invert_uml_field(src, dst[i], &qic[i], ksp[i].mass, links_of_mass(fn_multi, i));
     }
     return iterations;
 }
 
 /* Where the input asks for UML and fewer steps are needed in all. */
 static int mass_by_mass_pays(const ks_param *ksp, int num_masses, const quark_invert_control *qic,
-                             imp_ferm_links_t **fn_multi) {
+                             milcgpu_links_multi fn_multi) {
     double masses[num_masses > 0 ? num_masses : 1];
     int i;
     for (i = 0; i < num_masses; i++) {
@@ -241,7 +248,7 @@ static int mass_by_mass_pays(const ks_param *ksp, int num_masses, const quark_in
         if (qic[i].inv_type != UMLTYPE)
             return 0;
 #endif
-        if (!takes(&qic[i], 1, ksp[i].mass, fn_multi[i]))
+        if (!takes(&qic[i], 1, ksp[i].mass, links_of_mass(fn_multi, i)))
             return 0;
         masses[i] = ksp[i].mass;
     }
@@ -250,7 +257,7 @@ static int mass_by_mass_pays(const ks_param *ksp, int num_masses, const quark_in
 
 /* Else MILC's own, in which the solutions of several masses stay on the device until M^dag of each comes back. */
 int __wrap_mat_invert_multi(su3_vector *src, su3_vector **dst, ks_param *ksp, int num_masses, quark_invert_control *qic,
-                            imp_ferm_links_t **fn_multi) {
+                            milcgpu_links_multi fn_multi) {
     const int stay = num_masses > 0 && milcgpu_takes_over() && milcgpu_plugin_takes_dslash();
     const int counted = total_iters;
     int iterations;

@@ -298,8 +298,17 @@ su3_matrix *__wrap_get_lngbacklinks(fn_links_t *fn) {
     pay(fn);
     return milcgpu_original(get_lngbacklinks)(fn);
 }
+/* Links that MILC keeps when they are given back (get_fm_links since 2025). */
+static int are_kept(const fn_links_t *fn) {
+#if MILCGPU_MILC >= 3
+    return fn->preserve == 1;
+#else
+    (void)fn;
+    return 0;
+#endif
+}
 void __wrap_destroy_fn_links(fn_links_t *fn) {
-    if (fn != NULL) {
+    if (fn != NULL && !are_kept(fn)) {
         forget_owed(fn);
         forget_deferred(fn);
     }

@@ -55,7 +55,7 @@ milcgpu_wrapped_inverts_develop := mat_invert_field mat_invert_block
 milcgpu_wrapped_inverts_master := mat_invert_cg_field mat_invert_block_uml
 milcgpu_objects := $(addprefix milcgpu_,start.o ranks.o unitarity.o memory.o setup.o lattice_file.o solve.o invert.o links.o hisq_links.o gauge_fix.o clover.o dirac_mesons.o propagators.o md.o updates.o \
   fermion_force.o mesons.o gradient_flow.o hyp.o)
-milcgpu_flags    = $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc))
+milcgpu_flags    = $(CFLAGS) -DUSE_GPU -I$(milcgpu_here) -I$(dir $(milcgpu_inc)) $(shell cat milcgpu_generation 2>/dev/null)
 
 milcgpu_comma   := ,
 milcgpu_wraps = $(addprefix -Wl$(milcgpu_comma)--wrap=,$(1))
@@ -102,6 +102,8 @@ milcgpu_start.o: $(milcgpu_here)start.c milcgpu-always
 	  echo 'milcgpu: $(milcgpu_program) has no asqtad or HISQ solver to take over: it is built as without milcgpu'; \
 	  : >milcgpu_link;; \
 	esac
+	@: >milcgpu_generation; if $(milcgpu_is_staggered) && \
+	  $(CC) -c $(milcgpu_flags) $(milcgpu_here)one_set_probe.c -o $@ >/dev/null 2>&1; then echo -DMILCGPU_MILC=3 >milcgpu_generation; fi
 	$(milcgpu_compile)
 milcgpu_ranks.o milcgpu_unitarity.o milcgpu_memory.o milcgpu_setup.o milcgpu_lattice_file.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_start.o
 	$(milcgpu_compile)
