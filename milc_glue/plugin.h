@@ -194,14 +194,23 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
 int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_field source,
                           milcgpu_field destination);
 
-/* n sets of links from the gauge field `gauge` (NULL: the newest, on the device); fat[k] and lng[k] may be NULL. v, y,
- * w: HISQ's, or NULL. Sets with both fat and long links stay on the device for the solves to come,
- * MILCGPU_MOST_LINK_SETS of them. alone, for no more sets than that: they are only there, and MILC's fields are not
- * filled; a solve that no longer finds them there is not done, and the links must be made again. */
+/* n sets of links from the gauge field `gauge` (NULL: the newest, on the device); fat[k] and lng[k] may be NULL. With
+ * spec->derivative the last is the derivative by eps. v, y, w: HISQ's, or NULL. Sets with both fat and long links stay
+ * on the device for the solves to come, MILCGPU_MOST_LINK_SETS of them. alone: they are only there, and MILC's fields
+ * are not filled; a solve that no longer finds them there is not done, and the links must be made again. Of several eps
+ * the first and the derivative are made then, and the others of these two when a call takes them. */
 enum { MILCGPU_MOST_LINK_SETS = 8 }; /* HISQ with three eps_naik, their derivative, and twisted copies */
 int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *spec, const void *gauge, int n,
                          const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w, int alone,
                          milcgpu_fatlink_report *report);
+
+/* The links `fat`, `lng` are those of a plus factor times those of b, and are not filled: the device makes them when a
+ * call takes them. a and b stay as they are until milcgpu_plugin_forget_alone(). */
+typedef struct {
+    const void *fat, *lng;
+} milcgpu_plugin_link_fields;
+void milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_link_fields a, double factor,
+                              milcgpu_plugin_link_fields b);
 
 /* No fermion links are on the device alone any more: their fields are being filled, or are gone. */
 void milcgpu_plugin_forget_alone(void);

@@ -28,6 +28,7 @@ int milcgpu_md_lent(const su3_matrix *links) {
     return 0;
 }
 void milcgpu_md_fill(su3_matrix *links) { (void)links; }
+int milcgpu_keeps_solutions(void) { return 0; }
 int milcgpu_md_defers(void) { return 0; }
 su3_matrix *milcgpu_md_gauge_again(void) { return NULL; }
 void milcgpu_md_gauge_done(su3_matrix *links) { (void)links; }

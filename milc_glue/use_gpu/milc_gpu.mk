@@ -103,7 +103,8 @@ milcgpu_start.o: $(milcgpu_here)start.c milcgpu-always
 	  : >milcgpu_link;; \
 	esac
 	@: >milcgpu_generation; if $(milcgpu_is_staggered) && \
-	  $(CC) -c $(milcgpu_flags) $(milcgpu_here)one_set_probe.c -o $@ >/dev/null 2>&1; then echo -DMILCGPU_MILC=3 >milcgpu_generation; fi
+	  $(CC) -c $(milcgpu_flags) $(milcgpu_here)one_set_probe.c -o $@ >/dev/null 2>&1; then \
+	  echo -DMILCGPU_MILC=3 >milcgpu_generation; echo '$(call milcgpu_wraps,get_fm_links)' >>milcgpu_link; fi
 	$(milcgpu_compile)
 milcgpu_ranks.o milcgpu_unitarity.o milcgpu_memory.o milcgpu_setup.o milcgpu_lattice_file.o: milcgpu_%.o: $(milcgpu_here)%.c milcgpu_start.o
 	$(milcgpu_compile)
