@@ -3,16 +3,7 @@
 #include "links.h"
 #include <string.h>
 
-void __real_create_hisq_links_milc(info_t *, fn_links_t **, fn_links_t **, hisq_auxiliary_t **, ks_action_paths_hisq *,
-                                   su3_matrix *, int, int) MILCGPU_ORIGINAL;
-/* Of HISQ programs alone. */
-#if MILCGPU_MILC >= 3
-void destroy_hisq_links_milc(ks_action_paths_hisq *, hisq_auxiliary_t *, fn_links_t *, fn_links_t *)
-    __attribute__((weak));
-#else
-void destroy_hisq_links_milc(ks_action_paths_hisq *, hisq_auxiliary_t *, fn_links_t **, fn_links_t *)
-    __attribute__((weak));
-#endif
+#include "routines.h"
 
 /* What MILC keeps: a set of links for every eps_naik; since 2025 the set for 0 and the derivative by eps_naik. */
 #if MILCGPU_MILC >= 3
@@ -34,10 +25,6 @@ static void destroy_hisq(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_lin
     milcgpu_there(destroy_hisq_links_milc)(ap, aux, fn, deps);
 }
 #endif
-
-void __real_fermion_links_want_aux(int) MILCGPU_ORIGINAL;
-hisq_auxiliary_t *__real_get_hisq_auxiliary(fermion_links_t *) MILCGPU_ORIGINAL;
-void __real_destroy_hisq_auxiliary_t(hisq_auxiliary_t *) MILCGPU_ORIGINAL;
 
 /* MILC destroys the auxiliary links at once where a program has said that it does not want them: measurements. They are
  * not filled then, unless links were made that keep theirs, which a program may make anew at any time. */

@@ -3,10 +3,7 @@
 #include "links.h"
 #include <string.h>
 
-void __real_load_fn_links_cpu(info_t *, fn_links_t *, ks_action_paths *, su3_matrix *, int) MILCGPU_ORIGINAL;
-void __real_load_fatlinks_cpu(info_t *, su3_matrix *, ks_component_paths *, su3_matrix *) MILCGPU_ORIGINAL;
-void __real_load_lnglinks(info_t *, su3_matrix *, ks_component_paths *, su3_matrix *) MILCGPU_ORIGINAL;
-su3_matrix *__real_create_G_from_site(void) MILCGPU_ORIGINAL;
+#include "routines.h"
 
 milcgpu_paths milcgpu_paths_of(const ks_component_paths *p) {
     const asqtad_coeffs_t *c = &p->act_path_coeff;
@@ -101,13 +98,6 @@ int milcgpu_make_links(milcgpu_routine routine, info_t *info, su3_matrix *fat, s
  * Only D on the CPU reads them, so they are owed until MILC asks for them (get_fatbacklinks, get_lngbacklinks). They
  * are made from the links as they then are. MILC's twist of links changes both alike, and skips back links that are not
  * there. */
-#pragma weak load_fn_backlinks
-su3_matrix *__real_get_fatlinks(fn_links_t *) MILCGPU_ORIGINAL;
-su3_matrix *__real_get_lnglinks(fn_links_t *) MILCGPU_ORIGINAL;
-su3_matrix *__real_get_fatbacklinks(fn_links_t *) MILCGPU_ORIGINAL;
-su3_matrix *__real_get_lngbacklinks(fn_links_t *) MILCGPU_ORIGINAL;
-void __real_boundary_twist_fn(fn_links_t *, int) MILCGPU_ORIGINAL;
-void __real_destroy_fn_links(fn_links_t *) MILCGPU_ORIGINAL;
 
 #define MOST_OWED (MAX_NAIK + 1)
 static fn_links_t *owed[MOST_OWED];
@@ -244,7 +234,6 @@ int milcgpu_fill_links(void) {
 #if MILCGPU_MILC >= 3 && FERM_ACTION == HISQ
 /* MILC keeps links of eps_naik 0 and their derivative, makes those of another one when it wants them, and destroys them
  * soon after. Here they are not filled: the device makes them of these two. They are filled when somebody reads them, and before somebody reads, and perhaps writes, what they are made of. */
-imp_ferm_links_t *__real_get_fm_links(fermion_links_t *, int) MILCGPU_ORIGINAL;
 
 typedef struct {
     fn_links_t *fn; /* NULL: destroyed since; its fields are kept for the next */
@@ -256,8 +245,6 @@ typedef struct {
 static sum_of_links sums[MAX_NAIK];
 
 /* MILC's sum of links reads fields by routines in its own file, where no call is replaced. */
-#pragma weak scalar_mult_fn
-#pragma weak add_fn
 static void read_parts(fermion_links_t *fl) {
     fn_links_t *const parts[2] = {milcgpu_original(get_fm_links)(fl, 0), get_fn_deps_links(fl)};
     int i;
@@ -397,7 +384,6 @@ imp_ferm_links_t *__wrap_get_fm_links(fermion_links_t *fl, int naik) {
 }
 #else
 #if MILCGPU_MILC >= 3
-imp_ferm_links_t *__real_get_fm_links(fermion_links_t *, int) MILCGPU_ORIGINAL;
 imp_ferm_links_t *__wrap_get_fm_links(fermion_links_t *fl, int naik) { return milcgpu_original(get_fm_links)(fl, naik); }
 #endif
 static int fill_sums(void) { return 0; }

@@ -1,12 +1,7 @@
 /* Gauge force, update of the links, reunitarization, gauge action, plaquette. */
 #include "md.h"
 
-void __real_update_u(Real) MILCGPU_ORIGINAL;
-void __real_imp_gauge_force_ks(Real, field_offset) MILCGPU_ORIGINAL;
-void __real_imp_gauge_force(Real, field_offset) MILCGPU_ORIGINAL;
-void __real_reunitarize_ks(void) MILCGPU_ORIGINAL;
-double __real_imp_gauge_action(void) MILCGPU_ORIGINAL;
-void __real_d_plaquette(double *, double *) MILCGPU_ORIGINAL;
+#include "routines.h"
 
 /* The gauge action: plaquette, rectangle and bent loop, in this order, or the first of them; by lengths and numbers. */
 static int known_action(milcgpu_loops *loops) {

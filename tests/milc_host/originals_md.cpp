@@ -242,7 +242,7 @@ void ranmom(void) {
 }
 
 // CONTINUE: links stay. FRESH: the file's name is the seed, and links have no phases, as those of a file.
-void *reload_lattice(int flag, const char *file) {
+gauge_file *reload_lattice(int flag, file_name file) {
     if (flag == CONTINUE)
         return nullptr;
     reference::Rng rng(std::strtoul(file, nullptr, 10));

@@ -82,7 +82,7 @@ void measure(void) {
 }
 
 void new_lattice(const char *seed) {
-    reload_lattice(FRESH, seed);
+    reload_lattice(FRESH, (file_name)seed);
     phases_in = OFF;
     rephase(ON);
     invalidate_fermion_links(fn_links);
