@@ -206,13 +206,13 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
                          const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w, int alone,
                          milcgpu_fatlink_report *report);
 
-/* The links `fat`, `lng` are those of a plus factor times those of b, and are not filled: the device makes them when a
- * call takes them. a and b stay as they are until milcgpu_plugin_forget_alone(). */
+/* 1: the links `fat`, `lng` are those of a plus factor times those of b, and are not filled: the device makes them when
+ * a call takes them. a and b stay as they are until milcgpu_plugin_forget_alone(). All ranks call it. */
 typedef struct {
     const void *fat, *lng;
 } milcgpu_plugin_link_fields;
-void milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_link_fields a, double factor,
-                              milcgpu_plugin_link_fields b);
+int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_link_fields a, double factor,
+                             milcgpu_plugin_link_fields b);
 
 /* No fermion links are on the device alone any more: their fields are being filled, or are gone. */
 void milcgpu_plugin_forget_alone(void);

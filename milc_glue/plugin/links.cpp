@@ -83,9 +83,12 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
     });
 }
 
-void milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_link_fields a, double factor,
-                              milcgpu_plugin_link_fields b) {
-    plugin().links->keep_sum({links.fat, links.lng}, {a.fat, a.lng}, factor, {b.fat, b.lng});
+int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_link_fields a, double factor,
+                             milcgpu_plugin_link_fields b) {
+    return done_by(MILCGPU_HISQ_LINKS, [&] {
+        plugin().links->keep_sum({links.fat, links.lng}, {a.fat, a.lng}, factor, {b.fat, b.lng});
+        return !plugin().agreed(false);
+    });
 }
 
 void milcgpu_plugin_forget_alone(void) {

@@ -345,6 +345,20 @@ static int sums_are_served(fermion_links_t *fl, int naik, const fn_links_t *zero
            milcgpu_reads_are_known() && milcgpu_takes_over() && milcgpu_plugin_resident() && !milcgpu_plugin_compare();
 }
 
+static int make_sum(sum_of_links *place, const fn_links_t *zero, const fn_links_t *derivative, double eps) {
+    const milcgpu_plugin_link_fields a = {zero->fat, zero->lng}, b = {derivative->fat, derivative->lng};
+    milcgpu_plugin_link_fields links;
+    if (place->fat == NULL) {
+        place->fat = (su3_matrix *)milcgpu_untouched_room(LINK_BYTES, "fat links");
+        place->lng = (su3_matrix *)milcgpu_untouched_room(LINK_BYTES, "long links");
+        leave_unfilled(place->fat);
+        leave_unfilled(place->lng);
+    }
+    links.fat = place->fat;
+    links.lng = place->lng;
+    return milcgpu_plugin_links_sum(links, a, eps, b);
+}
+
 imp_ferm_links_t *__wrap_get_fm_links(fermion_links_t *fl, int naik) {
     fn_links_t *const zero = milcgpu_original(get_fm_links)(fl, 0), *fn;
     const fn_links_t *const derivative = get_fn_deps_links(fl);
@@ -353,7 +367,7 @@ imp_ferm_links_t *__wrap_get_fm_links(fermion_links_t *fl, int naik) {
         return zero;
     if (sums_are_served(fl, naik, zero, derivative))
         place = place_for(fl, naik, zero);
-    if (place == NULL) {
+    if (place == NULL || !make_sum(place, zero, derivative, fermion_links_get_eps_naik(fl)[naik])) {
         read_parts(fl);
         return milcgpu_original(get_fm_links)(fl, naik);
     }
@@ -362,12 +376,6 @@ imp_ferm_links_t *__wrap_get_fm_links(fermion_links_t *fl, int naik) {
     fn->preserve = 0;
     fn->phase = create_link_phase_info();
     fn->eps_naik = fermion_links_get_eps_naik(fl)[naik];
-    if (place->fat == NULL) {
-        place->fat = (su3_matrix *)milcgpu_untouched_room(LINK_BYTES, "fat links");
-        place->lng = (su3_matrix *)milcgpu_untouched_room(LINK_BYTES, "long links");
-        leave_unfilled(place->fat);
-        leave_unfilled(place->lng);
-    }
     fn->fat = place->fat;
     fn->lng = place->lng;
     place->fn = fn;
@@ -375,11 +383,6 @@ imp_ferm_links_t *__wrap_get_fm_links(fermion_links_t *fl, int naik) {
     place->naik = naik;
     place->zero = zero;
     place->derivative = derivative;
-    {
-        const milcgpu_plugin_link_fields links = {fn->fat, fn->lng}, a = {zero->fat, zero->lng},
-                                         b = {derivative->fat, derivative->lng};
-        milcgpu_plugin_links_sum(links, a, fn->eps_naik, b);
-    }
     return fn;
 }
 #else
