@@ -96,7 +96,12 @@ typedef struct {
     int r0[4];
 } link_phase_info_t;
 
+/* MILC_HOST_NEWER: MILC since 2025, which keeps links of eps_naik 0 and their derivative, and makes others when it wants
+ * them. */
 typedef struct {
+#ifdef MILC_HOST_NEWER
+    int preserve;
+#endif
     link_phase_info_t *phase;
     su3_matrix *fat, *lng, *fatback, *lngback;
     double eps_naik;
