@@ -317,6 +317,34 @@ TEST_CASE("milc_build: without momenta, smeared links or sets of propagators the
     CHECK(undefined.output == "end\n");
 }
 
+// On a tree of one program with three targets; of the last one MILC's headers are missing when the glue wants them.
+TEST_CASE("milc_build: the probe of a MILC tree says what builds without the word, and with it", "[milc]") {
+    Folder tree, prefix;
+    make_prefix(prefix.path, "");
+    const fs::path folder = tree.path / "pure_gauge";
+    fs::create_directory(folder);
+    write(folder / "main.c", "int main(void) { return 0; }\n");
+    write(folder / "layout_hyper_prime.c", "int layout;\n");
+    write(folder / "quark_action.h", "#define HISQ 1\n#define FERM_ACTION HISQ\n");
+    write(tree.path / "Makefile", "CC = ${MY_CC}\nCFLAGS = ${OPT} -I. ${DEFINES}\nLAYOUT = layout_hyper_prime.o\n"
+                                  "include Make_template\n"
+                                  "localmake: main.o ${LAYOUT}\n\t${CC} -o ${MYTARGET} main.o ${LAYOUT} ${LMPI}\n");
+    std::string targets;
+    for (const auto &[target, defines] :
+         {std::pair("su3_ora", ""), {"broken", "-Dreturn=nothing"}, {"su3_rhmc", "-DFN"}})
+        targets +=
+            std::string(target) + "::\n\t${MAKE} localmake \"MYTARGET= " + target + "\" \"DEFINES= " + defines + "\"\n";
+    write(folder / "Make_template", targets);
+    const Run r = run("MILCGPU_LIB=" + (prefix.path / "lib").string() + " sh " +
+                      (source_tree() / "tests/probe_milc.sh").string() + " " + tree.path.string());
+    INFO(r.output);
+    CHECK(std::regex_search(r.output, std::regex("pure_gauge +su3_ora +yes +yes +not served\n")));
+    CHECK(std::regex_search(r.output, std::regex("pure_gauge +broken +no +- +.*'nothing' undeclared")));
+    CHECK(std::regex_search(r.output, std::regex("pure_gauge +su3_rhmc +yes +NO +.*generic_ks_includes.h")));
+    CHECK(r.status == 1);
+    CHECK_FALSE(fs::exists(folder / "main.o")); // it works on a copy
+}
+
 TEST_CASE("milc_build: where a file of milcgpu is missing, make stops and says so", "[milc]") {
     for (const char *file : {"libmilcgpu.so", "milc_gpu.mk"}) {
         Folder program, prefix;

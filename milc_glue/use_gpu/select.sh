@@ -109,7 +109,7 @@ esac
 # All files by one generation; or, of a MILC between two of them, each that shares nothing with others by its own.
 units=$(echo "$files" | tr ' ' ,)
 if ! find_generation "$files" "$@"; then
-    core= alone=
+    core="" alone=""
     for file in $files; do
         case $file in
         setup | lattice_file | invert | propagators | mesons) alone="$alone $file" ;;
