@@ -192,7 +192,7 @@ catch_libs = $(shell $(cxx) -E -include catch2/catch_all.hpp -x c++ /dev/null >/
 # Programs in MILC's shape, with the glue in them; test_milc_host.cpp runs them.
 # Under the sanitizers the test tagged [sanitize] runs two of them.
 host_programs := $(patsubst %,$(O)/milc_host/%/program,asqtad-P1 hisq-P2 \
-                   $(if $(and $(sanitizers),$(filter [sanitize],$(tag))),,asqtad-P2 hisq-P1 asqtad-master-P1 hisq-master-P2))
+                   $(if $(and $(sanitizers),$(filter [sanitize],$(tag))),,asqtad-P2 hisq-P1 asqtad-master-P1 hisq-master-P2 hisq-newer-P2))
 
 # Ranks of a real MPI: a program for each MPI that is found; test_mpi_ranks.cpp runs them.
 mpi_list := $(O)/mpi_ranks/list
@@ -404,7 +404,7 @@ $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(
     $(wildcard tests/milc_host/* tests/milc_host/*/*.h milc_glue/*.h milc_glue/use_gpu/*)
 	@mkdir -p $(@D); echo '  GLUE  $@'
 	$(Q)cd $(@D) && rm -f *.o localmake && $(MAKE) --no-print-directory $(if $(V),,-s) -f $(CURDIR)/tests/milc_host/Makefile \
-	  CC='$(CC)' CXX='$(lastword $(CXX))' ACTION=$(firstword $(subst -, ,$*)) PRECISION=$(lastword $(subst -P, ,$*)) MASTER=$(if $(findstring -master,$*),-DMILC_HOST_MASTER) \
+	  CC='$(CC)' CXX='$(lastword $(CXX))' ACTION=$(firstword $(subst -, ,$*)) PRECISION=$(lastword $(subst -P, ,$*)) MASTER=$(if $(findstring -master,$*),-DMILC_HOST_MASTER)$(if $(findstring -newer,$*),-DMILC_HOST_NEWER) \
 	  OPT='-O0$(if $(sanitizers), -g1 $(sanitizers))' LDFLAGS='$(sanitizers) -fopenmp' REFERENCE='$(abspath $(call objects,$(ref_sources)))' \
 	  MILCGPU_LIB=$(abspath $(O)) MAKEFILES=$(CURDIR)/milc_glue/use_gpu/milc_gpu.mk
 

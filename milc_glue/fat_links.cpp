@@ -104,6 +104,10 @@ struct FatLinkArguments {
     const LinkField *resident; // instead of `gauge`, where the links are on the device
 };
 
+bool is_derivative(const milcgpu_fatlink_spec &spec, int k, int n_sets) {
+    return spec.derivative != 0 && k == n_sets - 1;
+}
+
 // real: precision of the gauge links.
 FatLinkArguments checked(const milcgpu_fatlink_spec &spec, Precision real, const milcgpu_fatlink_set *sets, int n_sets,
                          const milcgpu_hisq_links *hisq) {
@@ -131,7 +135,7 @@ FatLinkArguments checked(const milcgpu_fatlink_spec &spec, Precision real, const
     if (n_sets > 0)
         require(sets, "milcgpu_fat_links", "sets");
     for (int k = 0; k < n_sets; ++k) {
-        if (!std::isfinite(sets[k].eps))
+        if (!std::isfinite(sets[k].eps) && !is_derivative(spec, k, n_sets))
             refuse(format("sets[%d].eps is %g", k, sets[k].eps));
         for (int j = 0; j < k; ++j)
             if (sets[k].links != nullptr && sets[j].links != nullptr &&
@@ -142,7 +146,7 @@ FatLinkArguments checked(const milcgpu_fatlink_spec &spec, Precision real, const
         for (const milcgpu_field *field : {sets[k].fat, sets[k].lng})
             if (field != nullptr)
                 host_field(field, 72, "fat or long links");
-        if (sets[k].eps != 0 && !spec.hisq)
+        if ((sets[k].eps != 0 || is_derivative(spec, k, n_sets)) && !spec.hisq)
             a.reals = 18; // eps needs the links themselves
     }
     return a;
@@ -158,6 +162,7 @@ std::vector<Alike> numbers_of(const FatLinkArguments &a, const milcgpu_fatlink_s
                                {"spec.special_unitary", double(spec.special_unitary)},
                                {"spec.svd_only", double(spec.svd_only)},
                                {"spec.phases_out", double(spec.phases_out)},
+                               {"spec.derivative", double(spec.derivative)},
                                {"HISQ's V wanted", double(hisq != nullptr && hisq->v != nullptr)},
                                {"HISQ's Y wanted", double(hisq != nullptr && hisq->y != nullptr)},
                                {"HISQ's W wanted", double(hisq != nullptr && hisq->w != nullptr)}};
@@ -167,7 +172,7 @@ std::vector<Alike> numbers_of(const FatLinkArguments &a, const milcgpu_fatlink_s
             numbers.push_back({"a path coefficient", c});
     constexpr int most_sets = 8; // that are compared; as many numbers on every rank
     for (int k = 0; k < most_sets; ++k) {
-        numbers.push_back({"sets[].eps", k < n_sets ? sets[k].eps : 0});
+        numbers.push_back({"sets[].eps", k < n_sets && !is_derivative(spec, k, n_sets) ? sets[k].eps : 0});
         numbers.push_back({"sets[].links wanted", double(k < n_sets && sets[k].links != nullptr)});
     }
     return numbers;
@@ -342,14 +347,20 @@ class Maker {
     void make_set(const LinkField &links, const milcgpu_fatlink_set *sets, int k, int n_sets) {
         const milcgpu_fatlink_set &set = sets[k];
         const auto fill = [&](const LinkField &fat, const LinkField &lng) {
+            const bool last_use = k == n_sets - 1 && is_used_up(links);
             timed([&] {
+                if (is_derivative(spec_, k, n_sets)) {
+                    device_.fill_zero(fat.block(0, 0), fat.bytes());
+                    add_links(device_, around_.box(), fat, spec_.eps_one_link, links, fat);
+                    long_links(device_, around_.box(), links, spec_.eps_naik, lng, last_use);
+                    return;
+                }
                 if (k == 0)
                     fat_links(device_, around_.box(), links, a_.paths, fat, *space_);
                 const double added = (set.eps - (k > 0 ? sets[0].eps : 0)) * spec_.eps_one_link;
                 if (k > 0 || added != 0)
                     add_links(device_, around_.box(), k == 0 ? fat : *fat_0_, added, links, fat);
-                long_links(device_, around_.box(), links, a_.paths.naik + set.eps * spec_.eps_naik, lng,
-                           k == n_sets - 1 && is_used_up(links));
+                long_links(device_, around_.box(), links, a_.paths.naik + set.eps * spec_.eps_naik, lng, last_use);
             });
         };
         LinkPair made;
@@ -527,6 +538,47 @@ milcgpu_status milcgpu_gauge_links(milcgpu_gauge *gauge, const milcgpu_fatlink_s
                           a.resident = &gauge->u;
                           return a;
                       });
+}
+
+milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links *b, milcgpu_links **to) {
+    milcgpu_context *const context = a != nullptr ? a->context : nullptr;
+    bool made_here = false;
+    const milcgpu_status status = guarded(context, "milcgpu_links_add", [&] {
+        require(a, "milcgpu_links_add", "a");
+        Device &device = *context->device;
+        device.agree("a sum of links", [&] {
+            resident(context, a), resident(context, b);
+            require(to, "milcgpu_links_add", "to");
+            if (!std::isfinite(factor))
+                refuse(format("milcgpu_links_add: factor is %g", factor));
+            if (a->links->host_real() != b->links->host_real())
+                refuse("milcgpu_links_add: a and b must have the same precision");
+            if (*to == a || *to == b || (*to != nullptr && (*to)->context != context))
+                refuse("milcgpu_links_add: to must be another handle than a and b, of their context");
+            made_here = *to == nullptr;
+            if (made_here)
+                *to = new milcgpu_links(context);
+        });
+        check_alike(*context, {{"factor", factor}});
+        AskedFields asked(device);
+        const LinkPair one = a->links->full(), other = b->links->full();
+        renewed(**to, a->links->host_real()).update([&](const LinkField &fat, const LinkField &lng) {
+            add_links(device, context->geometry, *one.fat, factor, *other.fat, fat);
+            add_links(device, context->geometry, *one.lng, factor, *other.lng, lng);
+            for (const LinkField *field : {one.fat, one.lng, other.fat, other.lng})
+                asked.unchanged(*field, "links of a sum");
+        });
+        forget_solvers(**to);
+        asked.must_hold();
+        return Status::ok;
+    });
+    if (status != MILCGPU_OK && made_here) {
+        milcgpu_links_destroy(*to);
+        *to = nullptr;
+    } else if (status != MILCGPU_OK && status != MILCGPU_BAD_ARGUMENT && (*to)->links) {
+        (*to)->links->clear();
+    }
+    return status;
 }
 
 } // extern "C"

@@ -5,15 +5,9 @@
 namespace milcgpu {
 
 const char *routine_name(milcgpu_routine routine) {
-    static const char *const names[MILCGPU_ROUTINES] = {
-        "ks_congrad_parity",   "ks_congrad_block_parity", "ks_congrad_site",    "ks_multicg_offset_field",
-        "load_fn_links",       "load_fatlinks",           "load_lnglinks",      "create_hisq_links_milc",
-        "load_fn_backlinks",   "dslash_fn_field",         "create_G_from_site", "update_u",
-        "imp_gauge_force",     "eo_fermion_force",        "reunitarize_ks",     "imp_gauge_action",
-        "d_plaquette",         "ks_meson_cont_mom",       "spin_taste_op",      "shift_field",
-        "gauss_smear_v_field", "laplacian_v_field",       "gaugefix",           "ape_smear_4D",
-        "mat_invert",          "run_gradient_flow",       "load_hyp_links",     "bicgilu_cl_field",
-        "dslash_w_field",      "meson_cont_mom",          "meson_open_mom"};
+#define NAME_OF(row, name) name,
+    static const char *const names[] = {MILCGPU_ROUTINE_ROWS(NAME_OF)};
+#undef NAME_OF
     return names[routine];
 }
 

@@ -361,6 +361,7 @@ typedef struct {
                             MILC */
     double svd_relative, svd_absolute; /* limits for singular values (MILC's HISQ_REUNIT_SVD_*_ERROR); 0: 1e-8 */
     int svd_only;                      /* 1: singular values for every link (slow, for tests) */
+    int derivative; /* 1: the last set is the derivative of fat and long links by eps_naik; its eps is not read */
 } milcgpu_fatlink_spec;
 
 /* One set of results. fat, lng: where to copy them to (4 links per site); NULL: not wanted on the host. links: NULL, or
@@ -409,6 +410,12 @@ void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec);
 milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink_spec *spec, const milcgpu_field *gauge,
                                  const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
                                  milcgpu_fatlink_report *report);
+
+/* to = a + factor b, fat and long links, on the device: the links of an eps_naik from those of 0 and the derivative,
+ * with factor = eps_naik. A handle `to` that is NULL is made; it may be neither a nor b. After a failure but a refused
+ * argument `to` is empty, or NULL again. CORRUPTED: a or b is not what was put there; on lattices that are cut this is
+ * not looked at. */
+milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links *b, milcgpu_links **to);
 
 /* The largest number of bytes on the device while links of host_precision are loaded and `spec` is solved, with what is
  * in use now (the first line of the table): as a table in `text` (may be NULL) and as a total. A solve that has to

@@ -20,40 +20,42 @@
 extern "C" {
 #endif
 
-typedef enum {
-    MILCGPU_KS_CONGRAD,
-    MILCGPU_KS_CONGRAD_BLOCK,
-    MILCGPU_KS_CONGRAD_SITE,
-    MILCGPU_KS_MULTICG,
-    MILCGPU_LOAD_FN_LINKS,
-    MILCGPU_LOAD_FATLINKS,
-    MILCGPU_LOAD_LNGLINKS,
-    MILCGPU_HISQ_LINKS,
-    MILCGPU_BACK_LINKS,
-    MILCGPU_DSLASH,
-    MILCGPU_GATHER_LINKS,
-    MILCGPU_UPDATE_U,
-    MILCGPU_GAUGE_FORCE_KS,
-    MILCGPU_FERMION_FORCE,
-    MILCGPU_REUNITARIZE,
-    MILCGPU_GAUGE_ACTION,
-    MILCGPU_PLAQUETTE,
-    MILCGPU_MESON_CONT,
-    MILCGPU_SPIN_TASTE,
-    MILCGPU_SHIFT_FIELD,
-    MILCGPU_GAUSS_SMEAR,
-    MILCGPU_LAPLACIAN,
-    MILCGPU_GAUGE_FIX,
-    MILCGPU_APE_SMEAR,
-    MILCGPU_MAT_INVERT,
-    MILCGPU_GRADIENT_FLOW,
-    MILCGPU_HYP_SMEAR,
-    MILCGPU_CLOVER_SOLVE,
-    MILCGPU_WILSON_DSLASH,
-    MILCGPU_DIRAC_MESON,
-    MILCGPU_DIRAC_OPEN_MESON,
-    MILCGPU_ROUTINES /* how many */
-} milcgpu_routine;
+/* What the plugin does of MILC's: a row of its tables each, with the name that they print. */
+#define MILCGPU_ROUTINE_ROWS(ROW)                                                                                      \
+    ROW(KS_CONGRAD, "ks_congrad_parity")                                                                               \
+    ROW(KS_CONGRAD_BLOCK, "ks_congrad_block_parity")                                                                   \
+    ROW(KS_CONGRAD_SITE, "ks_congrad_site")                                                                            \
+    ROW(KS_MULTICG, "ks_multicg_offset_field")                                                                         \
+    ROW(LOAD_FN_LINKS, "load_fn_links")                                                                                \
+    ROW(LOAD_FATLINKS, "load_fatlinks")                                                                                \
+    ROW(LOAD_LNGLINKS, "load_lnglinks")                                                                                \
+    ROW(HISQ_LINKS, "create_hisq_links_milc")                                                                          \
+    ROW(BACK_LINKS, "load_fn_backlinks")                                                                               \
+    ROW(DSLASH, "dslash_fn_field")                                                                                     \
+    ROW(GATHER_LINKS, "create_G_from_site")                                                                            \
+    ROW(UPDATE_U, "update_u")                                                                                          \
+    ROW(GAUGE_FORCE_KS, "imp_gauge_force")                                                                             \
+    ROW(FERMION_FORCE, "eo_fermion_force")                                                                             \
+    ROW(REUNITARIZE, "reunitarize_ks")                                                                                 \
+    ROW(GAUGE_ACTION, "imp_gauge_action")                                                                              \
+    ROW(PLAQUETTE, "d_plaquette")                                                                                      \
+    ROW(MESON_CONT, "ks_meson_cont_mom")                                                                               \
+    ROW(SPIN_TASTE, "spin_taste_op")                                                                                   \
+    ROW(SHIFT_FIELD, "shift_field")                                                                                    \
+    ROW(GAUSS_SMEAR, "gauss_smear_v_field")                                                                            \
+    ROW(LAPLACIAN, "laplacian_v_field")                                                                                \
+    ROW(GAUGE_FIX, "gaugefix")                                                                                         \
+    ROW(APE_SMEAR, "ape_smear_4D")                                                                                     \
+    ROW(MAT_INVERT, "mat_invert")                                                                                      \
+    ROW(GRADIENT_FLOW, "run_gradient_flow")                                                                            \
+    ROW(HYP_SMEAR, "load_hyp_links")                                                                                   \
+    ROW(CLOVER_SOLVE, "bicgilu_cl_field")                                                                              \
+    ROW(WILSON_DSLASH, "dslash_w_field")                                                                               \
+    ROW(DIRAC_MESON, "meson_cont_mom")                                                                                 \
+    ROW(DIRAC_OPEN_MESON, "meson_open_mom")
+#define MILCGPU_ROW_OF(row, name) MILCGPU_##row,
+typedef enum { MILCGPU_ROUTINE_ROWS(MILCGPU_ROW_OF) MILCGPU_ROUTINES /* how many */ } milcgpu_routine;
+#undef MILCGPU_ROW_OF
 
 /* MILC's side, said once. */
 typedef struct {
@@ -194,14 +196,23 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
 int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_field source,
                           milcgpu_field destination);
 
-/* n sets of links from the gauge field `gauge` (NULL: the newest, on the device); fat[k] and lng[k] may be NULL. v, y,
- * w: HISQ's, or NULL. Sets with both fat and long links stay on the device for the solves to come,
- * MILCGPU_MOST_LINK_SETS of them. alone, for no more sets than that: they are only there, and MILC's fields are not
- * filled; a solve that no longer finds them there is not done, and the links must be made again. */
+/* n sets of links from the gauge field `gauge` (NULL: the newest, on the device); fat[k] and lng[k] may be NULL. With
+ * spec->derivative the last is the derivative by eps. v, y, w: HISQ's, or NULL. Sets with both fat and long links stay
+ * on the device for the solves to come, MILCGPU_MOST_LINK_SETS of them. alone: they are only there, and MILC's fields
+ * are not filled; a solve that no longer finds them there is not done, and the links must be made again. Of several eps
+ * the first and the derivative are made then, and the others of these two when a call takes them. */
 enum { MILCGPU_MOST_LINK_SETS = 8 }; /* HISQ with three eps_naik, their derivative, and twisted copies */
 int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *spec, const void *gauge, int n,
                          const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w, int alone,
                          milcgpu_fatlink_report *report);
+
+/* 1: the links `fat`, `lng` are those of a plus factor times those of b, and are not filled: the device makes them when
+ * a call takes them. a and b stay as they are until milcgpu_plugin_forget_alone(). All ranks call it. */
+typedef struct {
+    const void *fat, *lng;
+} milcgpu_plugin_link_fields;
+int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_link_fields a, double factor,
+                             milcgpu_plugin_link_fields b);
 
 /* No fermion links are on the device alone any more: their fields are being filled, or are gone. */
 void milcgpu_plugin_forget_alone(void);

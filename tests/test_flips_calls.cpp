@@ -23,6 +23,7 @@ struct Calls {
     milcgpu_gauge *gauge = nullptr, *copy = nullptr;
     milcgpu_meson_links *meson_links = nullptr;
     milcgpu_wilson *wilson = nullptr;
+    milcgpu_links *zero = nullptr, *derivative = nullptr; // by eps_naik
     Reals u, bare, h, fat, lng;
     std::vector<Reals> x;
     milcgpu_fatlink_spec hisq{}, asqtad{};
@@ -49,6 +50,7 @@ struct Calls {
         milcgpu_gauge_destroy(gauge), milcgpu_gauge_destroy(copy);
         milcgpu_meson_links_destroy(meson_links);
         milcgpu_wilson_destroy(wilson);
+        milcgpu_links_destroy(zero), milcgpu_links_destroy(derivative);
     }
     static milcgpu_field field(Reals &data) { return Session<double>::field(data); }
     void must(milcgpu_status status) const {
@@ -202,6 +204,20 @@ std::vector<Family> families() {
                        milcgpu_fatlink_set set{};
                        set.links = &c.session.links;
                        const milcgpu_status status = milcgpu_gauge_links(c.gauge, &c.hisq, &set, 1, nullptr, nullptr);
+                       return status != MILCGPU_OK ? status : solved(c, r, 1, MILCGPU_DOUBLE, MILCGPU_DOUBLE, 0);
+                   },
+                   as_solved});
+    all.push_back({"links of an eps_naik summed, solve",
+                   [](Calls &c) {
+                       const milcgpu_field from = c.field(c.u);
+                       const milcgpu_fatlink_set sets[] = {{0, nullptr, nullptr, &c.zero},
+                                                           {0, nullptr, nullptr, &c.derivative}};
+                       milcgpu_fatlink_spec spec = c.hisq;
+                       spec.derivative = 1;
+                       c.must(milcgpu_fat_links(c.session.context, &spec, &from, sets, 2, nullptr, nullptr));
+                   },
+                   [](Calls &c, Reals &r) {
+                       const milcgpu_status status = milcgpu_links_add(c.zero, -0.3, c.derivative, &c.session.links);
                        return status != MILCGPU_OK ? status : solved(c, r, 1, MILCGPU_DOUBLE, MILCGPU_DOUBLE, 0);
                    },
                    as_solved});

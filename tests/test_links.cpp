@@ -365,6 +365,71 @@ TEST_CASE("several eps in one pass, handles on the device, and solves that move 
     }
 }
 
+template <class Real> void check_sums(Backend backend, const reference::Lattice &lattice, const Gauge &gauge) {
+    const Gauge u = rounded<Real>(lattice, gauge);
+    Session<Real> session(lattice, backend);
+    auto host = reference::links_to_milc<Real>(lattice, u);
+    const milcgpu_field from = Session<Real>::field(host);
+    milcgpu_fatlink_spec spec;
+    milcgpu_hisq_spec(&spec);
+    spec.derivative = 1;
+    std::vector<Real> fat(host.size()), lng(host.size());
+    const milcgpu_field to_fat = Session<Real>::field(fat), to_lng = Session<Real>::field(lng);
+    milcgpu_links *zero = nullptr, *derivative = nullptr, *sum = nullptr;
+    const milcgpu_fatlink_set sets[] = {{0, nullptr, nullptr, &zero}, {NAN, &to_fat, &to_lng, &derivative}};
+    CAPTURE(name(backend), sizeof(Real));
+    REQUIRE(milcgpu_fat_links(session.context, &spec, &from, sets, 2, nullptr, nullptr) == MILCGPU_OK);
+    const auto w = reference::hisq_links(lattice, u, 0).w;
+    reference::PathCoefficients by_eps{};
+    by_eps.one_link = spec.eps_one_link, by_eps.naik = spec.eps_naik;
+    CHECK(worst_link(reference::links_from_milc<Real>(lattice, fat), reference::fat_links(lattice, w, by_eps)) <=
+          links_error<Real>);
+    CHECK(worst_link(reference::links_from_milc<Real>(lattice, lng), reference::long_links(lattice, w, by_eps)) <=
+          links_error<Real>);
+
+    auto b = reference::vector_to_milc<Real>(lattice, reference::random_fermion(lattice, 15));
+    const auto source = reference::vector_from_milc<Real>(lattice, b);
+    std::vector<Real> x(b.size(), Real(0));
+    const milcgpu_field in = Session<Real>::field(b), out = Session<Real>::field(x);
+    const milcgpu_operator what{sizeof(Real) == 8 ? MILCGPU_DOUBLE : MILCGPU_SINGLE, 0, 18};
+    uint64_t version = 0;
+    for (const double eps : {-0.3, -0.3, 0.2}) {
+        const auto wanted = reference::hisq_links(lattice, u, eps);
+        REQUIRE(milcgpu_links_add(zero, eps, derivative, &sum) == MILCGPU_OK);
+        CHECK(milcgpu_links_version(sum) == (eps > 0 ? 2 : 1));
+        REQUIRE(milcgpu_dslash(session.context, sum, &what, MILCGPU_EVEN, &in, &out) == MILCGPU_OK);
+        CHECK(parity_difference(lattice, reference::vector_from_milc<Real>(lattice, x),
+                                reference::dslash(lattice, wanted.fat, wanted.lng, source), 0) <= links_error<Real>);
+        version = milcgpu_links_version(sum);
+    }
+    const auto refused = [&](milcgpu_links *a, double factor, milcgpu_links *of, milcgpu_links **to, const char *part) {
+        CHECK(milcgpu_links_add(a, factor, of, to) == MILCGPU_BAD_ARGUMENT);
+        CHECK(std::string(milcgpu_last_error()).find(part) != std::string::npos);
+        CHECK(milcgpu_links_version(sum) == version);
+    };
+    refused(zero, NAN, derivative, &sum, "factor is nan");
+    refused(zero, 1, derivative, &zero, "another handle");
+    refused(zero, 1, sum, &sum, "another handle");
+    milcgpu_links *other = nullptr;
+    std::vector<float> f(host.begin(), host.end());
+    std::vector<double> d(host.begin(), host.end());
+    const milcgpu_field single{f.data(), MILCGPU_SINGLE, 0}, whole{d.data(), MILCGPU_DOUBLE, 0};
+    const milcgpu_field &else_where = sizeof(Real) == 8 ? single : whole;
+    REQUIRE(milcgpu_links_create(session.context, &else_where, &else_where, &other) == MILCGPU_OK);
+    refused(zero, 1, other, &sum, "the same precision");
+    for (milcgpu_links *handle : {zero, derivative, sum, other})
+        milcgpu_links_destroy(handle);
+}
+
+TEST_CASE("links of an eps_naik are those of 0 and eps_naik times the derivative", "[fatlinks][api][sanitize]") {
+    const reference::Lattice lattice{{4, 4, 4, 6}};
+    const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 14));
+    for (const Backend backend : backends()) {
+        check_sums<double>(backend, lattice, u);
+        check_sums<float>(backend, lattice, u);
+    }
+}
+
 TEST_CASE("double links from a single host field, and back", "[fatlinks]") {
     const reference::Lattice lattice{{4, 4, 4, 4}};
     const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 16));

@@ -192,36 +192,157 @@ TEST_CASE("milc_build: a routine that MILC calls and does not have stops make, a
 
 // The linker makes 0 of a weak routine that is not in the program.
 TEST_CASE("milc_build: every weak routine is called by way of what looks for it", "[milc]") {
-    const std::regex declared(R"((__real_\w+)\s*(\([^;{}]*\))?\s+MILCGPU_ORIGINAL\s*;)"), renamed("#define __real_.*"),
-        pragma(R"(#pragma weak (\w+))"), attribute(R"((\w+)\([^;{}()]*\)\s+__attribute__\(\(weak\)\);)");
-    int originals = 0, others = 0;
-    for (const auto &file : fs::directory_iterator(source_tree() / "milc_glue/use_gpu")) {
-        const std::string name = file.path().filename().string();
-        if (name == "glue.h" || (file.path().extension() != ".c" && file.path().extension() != ".h"))
-            continue;
+    const auto text_of = [](const fs::path &file) {
         std::stringstream read;
-        read << std::ifstream(file.path()).rdbuf();
-        const std::string text = read.str();
-        const auto found = [&](const std::regex &what) {
-            std::set<std::string> names;
-            for (std::sregex_iterator at(text.begin(), text.end(), what), end; at != end; ++at)
-                names.insert((*at)[1]);
-            return names;
-        };
-        const std::string rest = std::regex_replace(std::regex_replace(text, declared, ""), renamed, "");
+        read << std::ifstream(file).rdbuf();
+        return read.str();
+    };
+    const fs::path glue = source_tree() / "milc_glue/use_gpu";
+    const auto names = [](const std::string &text, const std::string &what) {
+        std::set<std::string> found;
+        const std::regex line(what);
+        for (std::sregex_iterator at(text.begin(), text.end(), line), end; at != end; ++at)
+            found.insert((*at)[1]);
+        return found;
+    };
+    const std::string table = text_of(glue / "routines.def");
+    const auto wrapped = names(table, R"(\nMILCGPU_WRAPPED\([^,]+, (\w+),)"),
+               called = names(table, R"(\nMILCGPU_CALLED\([^,]+, (\w+),)");
+    CHECK(wrapped.size() > 70);
+    CHECK(called.size() > 10);
+    std::set<std::string> defined;
+    for (const auto &file : fs::directory_iterator(glue)) {
+        const std::string name = file.path().filename().string();
+        if (file.path().extension() != ".c")
+            continue;
+        const std::string text = text_of(file.path());
         INFO(name);
         // memory.c has the routines of the C library, which are not weak.
-        CHECK((rest.find("__real_") == std::string::npos || name == "memory.c"));
-        originals += static_cast<int>(found(declared).size());
-        for (const std::regex &what : {pragma, attribute})
-            for (const std::string &weak : found(what)) {
-                INFO(weak);
-                CHECK_FALSE(std::regex_search(rest, std::regex("\n +.*\\b" + weak + "\\(")));
-                ++others;
-            }
+        CHECK((text.find("__real_") == std::string::npos || name == "memory.c"));
+        for (const std::string &weak : called) {
+            INFO(weak);
+            CHECK_FALSE(std::regex_search(text, std::regex("\n +.*\\b" + weak + "\\(")));
+        }
+        defined.merge(names(text, R"(\n\w[\w \*]*\b__wrap_(\w+)\()"));
     }
-    CHECK(originals > 50);
-    CHECK(others > 10);
+    for (const std::string &routine : wrapped) { // mesons.h gives master's name to one
+        INFO(routine);
+        CHECK((defined.count(routine) == 1 || routine == "spin_taste_op_fn"));
+    }
+}
+
+namespace {
+
+// The program of tests/milc_host with headers that a test changes, of which the glue alone is built.
+struct ChangedHeaders {
+    Folder program, prefix;
+    ChangedHeaders() {
+        fs::copy(source_tree() / "tests/milc_host", program.path, fs::copy_options::recursive);
+        make_prefix(prefix.path, "");
+    }
+    void change(const std::string &header, const std::string &from, const std::string &to) const {
+        std::stringstream read;
+        read << std::ifstream(program.path / header).rdbuf();
+        std::string text = read.str();
+        const size_t at = text.find(from);
+        REQUIRE(at != std::string::npos);
+        write(program.path / header, text.replace(at, from.size(), to));
+    }
+    Run make(const std::string &objects) const { return build(program.path, prefix.path, "ACTION=hisq", objects); }
+};
+
+} // namespace
+
+TEST_CASE("milc_build: where MILC declares a routine otherwise, make stops and names it and both types", "[milc]") {
+    const ChangedHeaders milc;
+    struct Change {
+        std::string header, from, to, routine, expected;
+    };
+    for (const Change &c :
+         {Change{"include/imp_ferm_links.h", "ks_param *ksp, int num_masses", "ks_param *ksp, long num_masses",
+                 "mat_invert_multi", "ks_param *, int, quark_invert_control *, imp_ferm_links_t **)"},
+          Change{"generic_ks/generic_ks_includes.h", "d_plaquette(double *space", "d_plaquette(float *space",
+                 "d_plaquette", "void d_plaquette (double *, double *)"},
+          Change{"include/fermion_links.h", "fn_links_t **fn, fn_links_t *fn_deps",
+                 "fn_links_t *fn, fn_links_t *fn_deps", "destroy_hisq_links_milc",
+                 "hisq_auxiliary_t *, fn_links_t **, fn_links_t *)"}}) {
+        milc.change(c.header, c.from, c.to);
+        const Run r = milc.make("milcgpu_start.o");
+        milc.change(c.header, c.to, c.from);
+        INFO(r.output);
+        CHECK(r.status != 0);
+        const size_t first = r.output.find("milcgpu: MILC declares " + c.routine + " otherwise than milcgpu expects");
+        CHECK(first < r.output.find("conflicting types"));
+        CHECK(r.says("milcgpu: expected: "));
+        CHECK(r.says(c.expected));
+        CHECK(r.says("milcgpu: MILC's: "));
+        CHECK(r.says(fs::path(c.header).filename().string()));
+        CHECK(r.says("milcgpu knows MILC's master"));
+        CHECK(r.says("milcgpu: make stops."));
+        CHECK_FALSE(r.says("solves and links of"));
+    }
+    // A MILC between two of them: a file that has no part in another's is compiled for the generation that it fits.
+    milc.change("generic_ks/generic_ks_includes.h", "typedef uint32_t random_seed", "typedef int random_seed");
+    const Run between = milc.make("milcgpu_start.o");
+    INFO(between.output);
+    CHECK(between.status == 0);
+    const Run glue = run("cat " + milc.program.path.string() + "/milcgpu_glue");
+    CHECK(glue.says("setup -DMILCGPU_MILC=1"));
+    CHECK(glue.says("solve -DMILCGPU_MILC=2"));
+}
+
+TEST_CASE("milc_build: without momenta, smeared links or sets of propagators the glue is whole", "[milc]") {
+    const ChangedHeaders milc;
+    milc.change("generic_ks/generic_ks_includes.h", "anti_hermitmat mom[4]", "anti_hermitmat other_mom[4]");
+    milc.change("include/imp_ferm_links.h", "su3_matrix *ape_links;", "su3_matrix *other_links;");
+    milc.change("include/imp_ferm_links.h", "} eigen_param;", "} other_param;");
+    std::string objects;
+    for (const auto &file : fs::directory_iterator(milc.prefix.path / "share/milcgpu"))
+        if (const fs::path name = file.path().filename();
+            name.extension() == ".c" && name != "check.c" && name != "probe.c")
+            objects += " milcgpu_" + name.stem().string() + ".o";
+    const Run r = milc.make(objects);
+    INFO(r.output);
+    REQUIRE(r.status == 0);
+    CHECK_FALSE(r.says("warning"));
+    const std::string folder = milc.program.path.string();
+    const Run glue = run("cat " + folder + "/milcgpu_glue " + folder + "/milcgpu_link");
+    CHECK(glue.says("MILCGPU_GLUE_solve"));
+    for (const char *absent : {"GLUE_md", "GLUE_updates", "GLUE_mesons", "GLUE_invert", "propagators", "wrap=update_u"})
+        CHECK_FALSE(glue.says(absent));
+    // What its files call of one another is there, or in the library.
+    const Run undefined = run("cd " + folder + " && { nm -P milcgpu_*.o; nm -P -D " + milc.prefix.path.string() +
+                              "/lib/libmilcgpu.so; } | awk '$2 == \"U\" { asked[$1] } $2 ~ /[TDBR]/ { has[$1] } "
+                              "END { for (n in asked) if (n ~ /^milcgpu_/ && !(n in has)) print n; print \"end\" }'");
+    CHECK(undefined.output == "end\n");
+}
+
+// On a tree of one program with three targets; of the last one MILC's headers are missing when the glue wants them.
+TEST_CASE("milc_build: the probe of a MILC tree says what builds without the word, and with it", "[milc]") {
+    Folder tree, prefix;
+    make_prefix(prefix.path, "");
+    const fs::path folder = tree.path / "pure_gauge";
+    fs::create_directory(folder);
+    write(folder / "main.c", "int main(void) { return 0; }\n");
+    write(folder / "layout_hyper_prime.c", "int layout;\n");
+    write(folder / "quark_action.h", "#define HISQ 1\n#define FERM_ACTION HISQ\n");
+    write(tree.path / "Makefile", "CC = ${MY_CC}\nCFLAGS = ${OPT} -I. ${DEFINES}\nLAYOUT = layout_hyper_prime.o\n"
+                                  "include Make_template\n"
+                                  "localmake: main.o ${LAYOUT}\n\t${CC} -o ${MYTARGET} main.o ${LAYOUT} ${LMPI}\n");
+    std::string targets;
+    for (const auto &[target, defines] :
+         {std::pair("su3_ora", ""), {"broken", "-Dreturn=nothing"}, {"su3_rhmc", "-DFN"}})
+        targets +=
+            std::string(target) + "::\n\t${MAKE} localmake \"MYTARGET= " + target + "\" \"DEFINES= " + defines + "\"\n";
+    write(folder / "Make_template", targets);
+    const Run r = run("MILCGPU_LIB=" + (prefix.path / "lib").string() + " sh " +
+                      (source_tree() / "tests/probe_milc.sh").string() + " " + tree.path.string());
+    INFO(r.output);
+    CHECK(std::regex_search(r.output, std::regex("pure_gauge +su3_ora +yes +yes +not served\n")));
+    CHECK(std::regex_search(r.output, std::regex("pure_gauge +broken +no +- +.*'nothing' undeclared")));
+    CHECK(std::regex_search(r.output, std::regex("pure_gauge +su3_rhmc +yes +NO +.*generic_ks_includes.h")));
+    CHECK(r.status == 1);
+    CHECK_FALSE(fs::exists(folder / "main.o")); // it works on a copy
 }
 
 TEST_CASE("milc_build: where a file of milcgpu is missing, make stops and says so", "[milc]") {

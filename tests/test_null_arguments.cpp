@@ -173,6 +173,9 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         walk("milcgpu_unpin", milcgpu_unpin, {}, c, w.u.data());
         walk("milcgpu_links_create", milcgpu_links_create, {}, c, &w.links, &w.links, &made_links);
         walk("milcgpu_links_update", milcgpu_links_update, {3}, k, &w.links, &w.links, &integer);
+        milcgpu_links *sum = nullptr;
+        walk("milcgpu_links_add", milcgpu_links_add, {}, k, 0.5, k, &sum);
+        milcgpu_links_destroy(sum);
         walk("milcgpu_links_version", milcgpu_links_version, {}, k);
         walk("milcgpu_links_destroy", milcgpu_links_destroy, {}, nullptr);
         walk("milcgpu_dslash", milcgpu_dslash, {}, c, k, &in_double, MILCGPU_EVEN, &w.b, &x);

@@ -126,7 +126,72 @@ TEST_CASE("links for the device alone: fields are not filled, solves find them, 
         REQUIRE(make(1, 0) == 1);
         CHECK(milc.fat != empty);
         CHECK(solution() == expected);
-        CHECK(make(MILCGPU_MOST_LINK_SETS + 1, 1) == 0); // more than are kept
+    }
+}
+
+TEST_CASE("links of any number of eps for the device alone are sums of two sets, made again where they have gone",
+          "[plugin]") {
+    for (const Backend backend : tests::backends()) {
+        const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}};
+        Milc milc;
+        said_by([&] { REQUIRE(milc.start() == 1); });
+        const std::vector<double> gauge = milc.fat, empty(gauge.size(), -7);
+        milcgpu_fatlink_spec spec;
+        milcgpu_hisq_spec(&spec);
+        spec.unitarity = -1;
+        constexpr int n = MILCGPU_MOST_LINK_SETS + 2;
+        std::vector<double> eps;
+        for (int k = 0; k < n; ++k)
+            eps.push_back(-0.07 * k);
+        const auto make = [&](std::vector<std::vector<double>> &links, int first, int count, int alone) {
+            std::vector<void *> fats, lngs;
+            for (int k = 0; k < count; ++k)
+                fats.push_back(links[2 * k].data()), lngs.push_back(links[2 * k + 1].data());
+            milcgpu_fatlink_report made{};
+            return milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, gauge.data(), count, &eps[first], fats.data(),
+                                        lngs.data(), nullptr, nullptr, nullptr, alone, &made);
+        };
+        const auto applied = [&](const std::vector<double> &fat, const std::vector<double> &lng) {
+            std::vector<double> out(milc.source.size());
+            CHECK(milcgpu_plugin_dslash(fat.data(), lng.data(), MILCGPU_EVEN, Session<double>::field(milc.source),
+                                        Session<double>::field(out)) == 1);
+            return out;
+        };
+        const auto differ = [](const std::vector<double> &a, const std::vector<double> &b) {
+            double worst = 0;
+            for (size_t k = 0; k < a.size(); ++k)
+                worst = worse(worst, std::abs(a[k] - b[k]));
+            return worst;
+        };
+        std::vector<std::vector<double>> one(2, empty), all(2 * n, empty), expected;
+        for (int k = 0; k < n; ++k) {
+            REQUIRE(make(one, k, 1, 0) == 1);
+            expected.push_back(applied(one[0], one[1]));
+        }
+        REQUIRE(make(all, 0, n, 1) == 1);
+        for (int round = 0; round < 2; ++round) // more than there is room for: they are made again
+            for (int k = 0; k < n; ++k)
+                CHECK(differ(applied(all[2 * k], all[2 * k + 1]), expected[k]) < 1e-14);
+        for (const auto &field : all)
+            CHECK(field == empty);
+        CHECK(differ(expected[1], expected[2]) > 1e-3);
+
+        // Sums of what the host has, too; they stay as they are until they are forgotten.
+        std::vector<std::vector<double>> parts(4, empty), sum(2, empty);
+        spec.derivative = 1;
+        REQUIRE(make(parts, 0, 2, 0) == 1);
+        REQUIRE(milcgpu_plugin_links_sum({sum[0].data(), sum[1].data()}, {parts[0].data(), parts[1].data()}, eps[3],
+                                         {parts[2].data(), parts[3].data()}) == 1);
+        CHECK(differ(applied(sum[0], sum[1]), expected[3]) < 1e-14);
+        REQUIRE(milcgpu_plugin_links_sum({sum[0].data(), sum[1].data()}, {parts[0].data(), parts[1].data()}, eps[5],
+                                         {parts[2].data(), parts[3].data()}) == 1);
+        CHECK(differ(applied(sum[0], sum[1]), expected[5]) < 1e-14);
+        CHECK(sum[0] == empty);
+        for (double &x : parts[0])
+            x *= 2;
+        CHECK(differ(applied(sum[0], sum[1]), expected[5]) < 1e-14);
+        milcgpu_plugin_forget_alone();
+        CHECK(differ(applied(sum[0], sum[1]), expected[5]) > 1e-3); // of the host's fields
     }
 }
 

@@ -79,14 +79,30 @@ void LinkCache::keep(LinkSet &set, const void *fat, const void *lng) {
     set.used = ++clock_;
 }
 
-void LinkCache::keep_alone(LinkSet &set, const void *fat, const void *lng) {
+void LinkCache::hold_alone(LinkSet &set, const void *fat, const void *lng) {
     set.fat = fat;
     set.lng = lng;
     set.used = ++clock_;
     set.hash.fill(static_cast<uint64_t>(clock_)); // a number of its own for this content
     set.loaded = set.alone = true;
     set.turn = set.unseen = 0;
-    alone_.emplace_back(fat, lng);
+}
+
+void LinkCache::keep_alone(LinkSet &set, const void *fat, const void *lng) {
+    hold_alone(set, fat, lng);
+    alone_.push_back({{fat, lng}, {}, {}, 0});
+}
+
+void LinkCache::keep_sum(const Addresses &links, const Addresses &a, double factor, const Addresses &b) {
+    for (Alone &known : alone_)
+        if (known.links == links) {
+            if (known.a == a && known.b == b && known.factor == factor)
+                return;
+            known.links = {};
+        }
+    for (const auto &set : sets_)
+        set->loaded = set->loaded && Addresses(set->fat, set->lng) != links;
+    alone_.push_back({links, a, b, factor});
 }
 
 void LinkCache::forget_alone() {
@@ -95,9 +111,13 @@ void LinkCache::forget_alone() {
     alone_.clear();
 }
 
-bool LinkCache::are_alone(const void *fat, const void *lng) const {
-    return std::find(alone_.begin(), alone_.end(), std::make_pair(fat, lng)) != alone_.end();
+const LinkCache::Alone *LinkCache::alone(const void *fat, const void *lng) const {
+    const auto found = std::find_if(alone_.begin(), alone_.end(),
+                                    [&](const Alone &one) { return one.links == Addresses(fat, lng); });
+    return found != alone_.end() ? &*found : nullptr;
 }
+
+bool LinkCache::are_alone(const void *fat, const void *lng) const { return alone(fat, lng) != nullptr; }
 
 bool LinkCache::drop_oldest(const LinkSet *except) {
     const auto oldest = std::min_element(sets_.begin(), sets_.end(), [&](const auto &a, const auto &b) {
@@ -183,8 +203,10 @@ milcgpu_status LinkCache::ready(const void *fat, const void *lng, LinkSet *&set,
         set->used = ++clock_;
         return MILCGPU_OK;
     }
-    if ((common & are_alone_bit) != 0)
-        return MILCGPU_CORRUPTED;
+    if ((common & are_alone_bit) != 0) {
+        const Alone sum = *alone(fat, lng);
+        return sum.a.first == nullptr ? MILCGPU_CORRUPTED : make_sum(sum, set, common >> first_addresses & any_set);
+    }
     LinkSet &slot = set_for(fat, lng, common >> first_addresses & any_set);
     const milcgpu_status status = load(slot, fat, lng);
     if (status == MILCGPU_OK) {
@@ -194,6 +216,39 @@ milcgpu_status LinkCache::ready(const void *fat, const void *lng, LinkSet *&set,
         set = nullptr;
         slot.used = 0; // the oldest, to be dropped
         drop_oldest(nullptr);
+    }
+    return status;
+}
+
+LinkSet *LinkCache::loaded_at(const Addresses &links) const {
+    const auto found = std::find_if(sets_.begin(), sets_.end(), [&](const auto &set) {
+        return set->loaded && Addresses(set->fat, set->lng) == links;
+    });
+    return found != sets_.end() ? found->get() : nullptr;
+}
+
+// a, b and the sum itself are the newest sets, so none of them is dropped for another one.
+milcgpu_status LinkCache::make_sum(const Alone &sum, LinkSet *&set, uint64_t had_them) {
+    constexpr size_t of_sum = 3;
+    LinkSet *one = nullptr, *other = nullptr;
+    milcgpu_status status = ready(sum.a.first, sum.a.second, one);
+    if (status == MILCGPU_OK)
+        status = ready(sum.b.first, sum.b.second, other);
+    if (status != MILCGPU_OK)
+        return status;
+    LinkSet &slot = set_for(sum.links.first, sum.links.second, had_them);
+    slot.loaded = false;
+    for (;;) {
+        one = loaded_at(sum.a), other = loaded_at(sum.b);
+        if (one == nullptr || other == nullptr)
+            return MILCGPU_NO_MEMORY;
+        status = agreed_(milcgpu_links_add(one->handle, sum.factor, other->handle, &slot.handle));
+        if (status != MILCGPU_NO_MEMORY || sets_.size() <= of_sum || !drop_oldest(&slot))
+            break;
+    }
+    if (status == MILCGPU_OK) {
+        hold_alone(slot, sum.links.first, sum.links.second);
+        set = &slot;
     }
     return status;
 }

@@ -70,6 +70,11 @@ class LinkCache {
     // The set holds the links of these addresses, which are not filled: nothing is read there, also where the set has
     // gone since (ready() fails then), until forget_alone().
     void keep_alone(LinkSet &set, const void *fat, const void *lng);
+    // The links of these addresses are a + factor b, and are not filled: ready() makes them of the sets of a and b, also
+    // where the set has gone since, until forget_alone().
+    void keep_sum(const Addresses &links, const Addresses &a, double factor, const Addresses &b);
+    // Addresses that no links of MILC's have, for a derivative that it does not ask for.
+    Addresses own_derivative() const { return {this, this}; }
     void forget_alone();
     bool are_alone(const void *fat, const void *lng) const;
     bool drop_oldest(const LinkSet *except);
@@ -92,12 +97,21 @@ class LinkCache {
                                               << 3 * most_link_sets, // what the device holds is all there is
         whole_bit = are_alone_bit << 1;                              // all of the links were looked at
     milcgpu_status load(LinkSet &set, const void *fat, const void *lng);
+    // What MILC's fields do not have. A sum: a.first is not nullptr.
+    struct Alone {
+        Addresses links, a, b;
+        double factor;
+    };
+    const Alone *alone(const void *fat, const void *lng) const;
+    void hold_alone(LinkSet &set, const void *fat, const void *lng);
+    LinkSet *loaded_at(const Addresses &links) const;
+    milcgpu_status make_sum(const Alone &sum, LinkSet *&set, uint64_t had_them);
 
     Agreement &agreed_;
     milcgpu_context *context_;
     int sites_, real_, whole_below_;
     std::vector<std::unique_ptr<LinkSet>> sets_;
-    std::vector<Addresses> alone_;
+    std::vector<Alone> alone_;
     long clock_ = 0;
 };
 

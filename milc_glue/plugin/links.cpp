@@ -15,40 +15,55 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
         const Stopwatch watch(account.seconds);
         p.known.clear();
         p.links->forget_alone();
-        const auto field_list = [&](void *const *from) {
-            std::vector<milcgpu_field> fields;
-            for (int k = 0; k < n; ++k)
-                fields.push_back(p.links->field(from != nullptr ? from[k] : nullptr));
-            return fields;
-        };
-        if (alone && n > static_cast<int>(most_link_sets))
-            return false;
-        const std::vector<milcgpu_field> fats = field_list(fat), lngs = field_list(lng);
         const milcgpu_field gauge_field = p.links->field(gauge), vs = p.links->field(v), ys = p.links->field(y),
                             ws = p.links->field(w);
         const auto wanted = [](const milcgpu_field &field) { return field.data != nullptr ? &field : nullptr; };
         const milcgpu_hisq_links hisq{wanted(vs), wanted(ys), wanted(ws)};
+        const int n_eps = n - (spec->derivative != 0);
+        const bool sums = alone && n_eps > 1; // of the first set and the derivative
+        milcgpu_fatlink_spec how = *spec;
+        how.derivative = sums || spec->derivative != 0;
+        struct Made {
+            LinkCache::Addresses links;
+            double eps;
+            milcgpu_field fat, lng;
+        };
+        std::vector<Made> made;
+        const auto make = [&](const void *of_fat, const void *of_lng, double of_eps) {
+            made.push_back({{of_fat, of_lng}, of_eps, p.links->field(of_fat), p.links->field(of_lng)});
+        };
+        const auto given = [&](int k) { make(fat[k], lng[k], eps[k]); };
+        for (int k = 0; k < (sums ? 1 : n); ++k)
+            given(k);
+        if (sums && n_eps < n)
+            given(n_eps);
+        else if (sums)
+            make(p.links->own_derivative().first, p.links->own_derivative().second, 0);
         const auto attempt = [&] {
             std::vector<milcgpu_fatlink_set> sets;
             std::vector<LinkCache::Addresses> wanted_slots;
-            for (int k = 0; k < std::min(n, static_cast<int>(most_link_sets)); ++k)
-                wanted_slots.emplace_back(fats[k].data, lngs[k].data);
+            for (size_t k = 0; k < std::min(made.size(), most_link_sets); ++k)
+                wanted_slots.push_back(made[k].links);
             std::vector<LinkSet *> kept = p.links->slots_for(wanted_slots);
-            kept.resize(n, nullptr);
-            for (int k = 0; k < n; ++k) {
+            kept.resize(made.size(), nullptr);
+            for (size_t k = 0; k < made.size(); ++k) {
                 if (kept[k] != nullptr)
                     kept[k]->loaded = false; // not what it was, whatever happens
-                sets.push_back({eps[k], alone ? nullptr : wanted(fats[k]), alone ? nullptr : wanted(lngs[k]),
+                sets.push_back({made[k].eps, alone ? nullptr : wanted(made[k].fat),
+                                alone ? nullptr : wanted(made[k].lng),
                                 kept[k] != nullptr ? &kept[k]->handle : nullptr});
             }
             report->struct_size = sizeof *report;
+            const int n_sets = static_cast<int>(sets.size());
             const milcgpu_status status = p.agreed(
-                gauge != nullptr ? milcgpu_fat_links(p.context, spec, &gauge_field, sets.data(), n, &hisq, report)
-                                 : milcgpu_gauge_links(p.gauge->handle(), spec, sets.data(), n, &hisq, report));
-            for (int k = 0; k < n && status == MILCGPU_OK; ++k)
+                gauge != nullptr ? milcgpu_fat_links(p.context, &how, &gauge_field, sets.data(), n_sets, &hisq, report)
+                                 : milcgpu_gauge_links(p.gauge->handle(), &how, sets.data(), n_sets, &hisq, report));
+            for (size_t k = 0; k < made.size() && status == MILCGPU_OK; ++k)
                 if (kept[k] != nullptr)
-                    alone ? p.links->keep_alone(*kept[k], fats[k].data, lngs[k].data)
-                          : p.links->keep(*kept[k], fats[k].data, lngs[k].data);
+                    alone ? p.links->keep_alone(*kept[k], made[k].links.first, made[k].links.second)
+                          : p.links->keep(*kept[k], made[k].links.first, made[k].links.second);
+            for (int k = 1; k < n_eps && sums && status == MILCGPU_OK; ++k)
+                p.links->keep_sum({fat[k], lng[k]}, made[0].links, eps[k] - eps[0], made[1].links);
             return status;
         };
         const milcgpu_status status = with_links_dropped(routine, attempt);
@@ -65,6 +80,14 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
         account.to_device += report->bytes_to_device;
         account.to_host += report->bytes_to_host;
         return true;
+    });
+}
+
+int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_link_fields a, double factor,
+                             milcgpu_plugin_link_fields b) {
+    return done_by(MILCGPU_HISQ_LINKS, [&] {
+        plugin().links->keep_sum({links.fat, links.lng}, {a.fat, a.lng}, factor, {b.fat, b.lng});
+        return !plugin().agreed(false);
     });
 }
 

@@ -2,8 +2,7 @@
  * and their report; the source, which MILC's own overwrites, is left as it is. And dslash_w_field. */
 #include "site_links.h"
 
-int __real_bicgilu_cl_field_cpu(wilson_vector *, wilson_vector *, quark_invert_control *, void *) MILCGPU_ORIGINAL;
-void __real_dslash_w_field(wilson_vector *, wilson_vector *, int, int) MILCGPU_ORIGINAL;
+#include "routines.h"
 
 void milcgpu_clover_left(const char **left) {
     left[MILCGPU_CLOVER_SOLVE] = !milcgpu_has(bicgilu_cl_field_cpu) ? MILCGPU_ABSENT : NULL;

@@ -2,6 +2,8 @@
 #include "correlators.h"
 #include <string.h>
 
+#include "routines.h"
+
 #define TABLES                                                                                                         \
     spin_wilson_vector *src1, spin_wilson_vector *src2, int no_q_momenta, int **q_momstore, char **q_parity,           \
         int groups, int *num_corr_mom, int **corr_table, int *p_index, int *gout, int *gin, int *meson_phase,          \
@@ -9,9 +11,6 @@
 #define TABLES_GIVEN                                                                                                   \
     src1, src2, no_q_momenta, q_momstore, q_parity, groups, num_corr_mom, corr_table, p_index, gout, gin, meson_phase, \
         meson_factor, corr_index, r0
-
-void __real_meson_cont_mom(complex **prop, TABLES) MILCGPU_ORIGINAL;
-void __real_meson_open_mom(wilson_propagator **prop, TABLES) MILCGPU_ORIGINAL;
 
 void milcgpu_dirac_mesons_left(const char **left) {
     left[MILCGPU_DIRAC_MESON] = !milcgpu_has(meson_cont_mom) ? MILCGPU_ABSENT : NULL;

@@ -3,12 +3,7 @@
 #include "md.h"
 #include <string.h>
 
-void __real_eo_fermion_force_multi(Real, Real *, su3_vector **, int, int, fermion_links_t *) MILCGPU_ORIGINAL;
-void __real_eo_fermion_force_oneterm_site(Real, Real, field_offset, int, fermion_links_t *) MILCGPU_ORIGINAL;
-void __real_eo_fermion_force_twoterms_site(Real, Real, Real, field_offset, field_offset, int,
-                                           fermion_links_t *) MILCGPU_ORIGINAL;
-void __real_eo_fermion_force_twoterms_site_cpu(Real, Real, Real, field_offset, field_offset, int,
-                                               fermion_links_t *) MILCGPU_ORIGINAL;
+#include "routines.h"
 
 /* MILC's own reads all there is. */
 #define READS (MILCGPU_BOTH | MILCGPU_SOLUTIONS | MILCGPU_FERMION_LINKS)

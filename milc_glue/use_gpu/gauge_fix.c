@@ -1,8 +1,7 @@
 /* gaugefix and ape_smear_4D: the links of the sites, as they are (MILC has taken the phases out). */
 #include "site_links.h"
 
-void __real_gaugefix(int, Real, int, Real) MILCGPU_ORIGINAL;
-su3_matrix *__real_ape_smear_4D(Real, int) MILCGPU_ORIGINAL;
+#include "routines.h"
 
 void milcgpu_gauge_left(const char **left) {
     left[MILCGPU_GAUGE_FIX] = !milcgpu_has(gaugefix) ? MILCGPU_ABSENT : NULL;

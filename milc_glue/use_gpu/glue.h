@@ -1,7 +1,7 @@
 /* What the files of the glue share. They are compiled by MILC's make with MILC's headers and flags, since the sizes of
  * its structures differ between versions and precisions. Each __wrap_X takes the place of MILC's X at link time
- * (ld --wrap=X), and __real_X is MILC's own. Programs have only some of these routines, so every __real_X is weak, and
- * called through milcgpu_original alone.
+ * (ld --wrap=X), and __real_X is MILC's own: routines.def has the table, routines.h the declarations.
+ * Programs have only some of these routines, so every __real_X is weak, and called through milcgpu_original alone.
  */
 #ifndef MILCGPU_GLUE_H
 #define MILCGPU_GLUE_H
@@ -23,8 +23,6 @@
 #if defined(HAVE_QUDA) || defined(HAVE_GRID) || defined(HAVE_QOP) || defined(USE_CG_GPU) || defined(USE_FL_GPU)
 #error "milcgpu takes over MILC's CPU routines: build with WANTQUDA=false, WANTGRID=false, WANTQOP=false"
 #endif
-
-#define MILCGPU_ORIGINAL __attribute__((weak)) /* of MILC's own routines, __real_X */
 
 /* A weak routine that the program does not have is at address 0. These say whether it is there, and call it: where it
  * is not there, the run ends in words. milcgpu_there is for routines that MILC has beside an original, and that are

@@ -3,7 +3,7 @@
 #include "site_links.h"
 #include <limits.h>
 
-void __real_run_gradient_flow(void) MILCGPU_ORIGINAL;
+#include "routines.h"
 
 #define IS_ADAPTIVE                                                                                                    \
     (GF_INTEGRATOR == INTEGRATOR_ADAPT_LUSCHER || GF_INTEGRATOR == INTEGRATOR_ADAPT_CF3 ||                             \

@@ -3,15 +3,28 @@
 #include "links.h"
 #include <string.h>
 
-void __real_create_hisq_links_milc(info_t *, fn_links_t **, fn_links_t **, hisq_auxiliary_t **, ks_action_paths_hisq *,
-                                   su3_matrix *, int, int) MILCGPU_ORIGINAL;
-/* Of HISQ programs alone. */
-void destroy_hisq_links_milc(ks_action_paths_hisq *, hisq_auxiliary_t *, fn_links_t **, fn_links_t *)
-    __attribute__((weak));
+#include "routines.h"
 
-void __real_fermion_links_want_aux(int) MILCGPU_ORIGINAL;
-hisq_auxiliary_t *__real_get_hisq_auxiliary(fermion_links_t *) MILCGPU_ORIGINAL;
-void __real_destroy_hisq_auxiliary_t(hisq_auxiliary_t *) MILCGPU_ORIGINAL;
+/* What MILC keeps: a set of links for every eps_naik; since 2025 the set for 0 and the derivative by eps_naik. */
+#if MILCGPU_MILC >= 3
+static int n_sets(const ks_action_paths_hisq *ap) {
+    (void)ap;
+    return 1;
+}
+static int makes_deps(const ks_action_paths_hisq *ap, int want_deps) { return want_deps || ap->n_naiks > 1; }
+static void destroy_hisq(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t **fn, fn_links_t *deps) {
+    milcgpu_there(destroy_hisq_links_milc)(ap, aux, fn[0], deps);
+}
+#else
+static int n_sets(const ks_action_paths_hisq *ap) { return ap->n_naiks; }
+static int makes_deps(const ks_action_paths_hisq *ap, int want_deps) {
+    (void)ap;
+    return want_deps;
+}
+static void destroy_hisq(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t **fn, fn_links_t *deps) {
+    milcgpu_there(destroy_hisq_links_milc)(ap, aux, fn, deps);
+}
+#endif
 
 /* MILC destroys the auxiliary links at once where a program has said that it does not want them: measurements. They are
  * not filled then, unless links were made that keep theirs, which a program may make anew at any time. */
@@ -20,9 +33,9 @@ void __wrap_fermion_links_want_aux(int request) {
     aux_wanted = request;
     milcgpu_original(fermion_links_want_aux)(request);
 }
-static int fills_auxiliary(int want_deps) {
+static int fills_auxiliary(void) {
     aux_ever_kept = aux_ever_kept || aux_wanted;
-    return aux_ever_kept || want_deps || milcgpu_plugin_compare();
+    return aux_ever_kept || milcgpu_plugin_compare();
 }
 
 /* MILC's ways to (V V^dag)^(-1/2) V, and the groups, that the device has. */
@@ -51,6 +64,9 @@ const char *milcgpu_hisq_left(void) {
 static fn_links_t *new_fn_links_by(void *(*make)(size_t, const char *)) {
     fn_links_t *fn = (fn_links_t *)milcgpu_room(sizeof(fn_links_t), "fn links");
     init_ferm_links(fn);
+#if MILCGPU_MILC >= 3
+    fn->preserve = 0;
+#endif
     fn->phase = create_link_phase_info();
     fn->fat = (su3_matrix *)make(LINK_BYTES, "fat links");
     fn->lng = (su3_matrix *)make(LINK_BYTES, "long links");
@@ -99,39 +115,34 @@ const char *milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink
     *spec = hisq_spec_of(ap);
     return why_own(ap);
 }
-/* fill: the auxiliary links, too. */
-static int make_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, hisq_auxiliary_t *aux,
+/* fn: n_sets, and the derivative by eps_naik if `deps`. fill: the auxiliary links, too. */
+static int make_hisq(info_t *info, fn_links_t **fn, int deps, hisq_auxiliary_t *aux,
                      const ks_action_paths_hisq *ap, const su3_matrix *links, int alone, int fill) {
     milcgpu_fatlink_spec spec = hisq_spec_of(ap);
     milcgpu_fatlink_report report;
-    void *fat[MAX_NAIK], *lng[MAX_NAIK];
-    double eps[MAX_NAIK];
+    void *fat[MAX_NAIK + 1], *lng[MAX_NAIK + 1];
+    double eps[MAX_NAIK + 1];
     int i;
-    for (i = 0; i < ap->n_naiks; i++) {
+    spec.derivative = deps;
+    for (i = 0; i < n_sets(ap) + deps; i++) {
         fat[i] = fn[i]->fat;
         lng[i] = fn[i]->lng;
-        eps[i] = i == 0 ? 0 : ap->eps_naik[i];
+        eps[i] = i == 0 || i == n_sets(ap) ? 0 : ap->eps_naik[i];
         fn[i]->eps_naik = eps[i];
     }
     if (fill && !milcgpu_md_lent(links))
         milcgpu_plugin_gather_links(links, 4 * sizeof(su3_matrix), aux->U_link);
     if (fill && milcgpu_md_lent(links) && !milcgpu_plugin_save_links(aux->U_link))
         return 0;
-    if (!milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, milcgpu_md_lent(links) ? NULL : links, ap->n_naiks, eps, fat,
-                              lng, fill ? aux->V_link : NULL, fill ? aux->Y_unitlink : NULL,
+    if (!milcgpu_plugin_links(MILCGPU_HISQ_LINKS, &spec, milcgpu_md_lent(links) ? NULL : links, n_sets(ap) + deps, eps,
+                              fat, lng, fill ? aux->V_link : NULL, fill ? aux->Y_unitlink : NULL,
                               fill && !aux->WeqY ? aux->W_unitlink : NULL, alone, &report))
         return 0;
     INFO_HISQ_SVD_COUNTER(info) += (int)report.svd_links;
     info->final_flop = milcgpu_fat_flops(&ap->p1) + milcgpu_fat_flops(&ap->p2) + milcgpu_long_flops();
-    if (ap->n_naiks > 1)
+    if (ap->n_naiks > 1 || deps)
         info->final_flop +=
-            milcgpu_fat_flops(&ap->p3) + milcgpu_long_flops() + 2 * 18.0 * (ap->n_naiks - 1) * volume / numnodes();
-    if (fn_deps != NULL) {
-        const double flops = info->final_flop;
-        if (!milcgpu_make_links(MILCGPU_HISQ_LINKS, info, fn_deps->fat, fn_deps->lng, &ap->p3, aux->W_unitlink, 0))
-            return 0;
-        info->final_flop = flops + (ap->n_naiks > 1 ? 0 : milcgpu_fat_flops(&ap->p3) + milcgpu_long_flops());
-    }
+            milcgpu_fat_flops(&ap->p3) + milcgpu_long_flops() + 2 * 18.0 * (n_sets(ap) - 1) * volume / numnodes();
     return 1;
 }
 
@@ -156,8 +167,8 @@ static void compare_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, con
     ours[n] = aux->V_link, theirs[n++] = cpu_aux->V_link;
     ours[n] = aux->Y_unitlink, theirs[n++] = cpu_aux->Y_unitlink;
     ours[n] = aux->W_unitlink, theirs[n++] = cpu_aux->W_unitlink;
-    for (i = 0; i <= ap->n_naiks; i++) {
-        const fn_links_t *a = i < ap->n_naiks ? fn[i] : fn_deps, *b = i < ap->n_naiks ? cpu_fn[i] : cpu_deps;
+    for (i = 0; i <= n_sets(ap); i++) {
+        const fn_links_t *a = i < n_sets(ap) ? fn[i] : fn_deps, *b = i < n_sets(ap) ? cpu_fn[i] : cpu_deps;
         if (a == NULL || b == NULL)
             continue;
         ours[n] = a->fat, theirs[n++] = b->fat;
@@ -167,20 +178,22 @@ static void compare_hisq(info_t *info, fn_links_t **fn, fn_links_t *fn_deps, con
     }
     milcgpu_judge(
         milcgpu_plugin_compare_hisq_links(n, ours, theirs, cpu_aux->V_link, &spec, seconds, cpu_info.final_sec));
-    milcgpu_there(destroy_hisq_links_milc)(ap, cpu_aux, cpu_fn, cpu_deps);
+    destroy_hisq(ap, cpu_aux, cpu_fn, cpu_deps);
 }
 
 /* By MILC's routine, which makes fields of its own. aux: NULL where nobody wants them. */
-static void fill_by_cpu(fn_links_t **to, int n, hisq_auxiliary_t *aux, ks_action_paths_hisq *ap, su3_matrix *links) {
+static void fill_by_cpu(fn_links_t **to, int deps_too, hisq_auxiliary_t *aux, ks_action_paths_hisq *ap,
+                        su3_matrix *links) {
     info_t info;
     fn_links_t *fn[MAX_NAIK], *deps = NULL;
     hisq_auxiliary_t *made;
     int i;
     memset(&info, 0, sizeof info);
-    cpu_hisq(&info, fn, &deps, &made, ap, links, 0, 0);
-    for (i = 0; i < n; i++) {
-        memcpy(to[i]->fat, fn[i]->fat, LINK_BYTES);
-        memcpy(to[i]->lng, fn[i]->lng, LINK_BYTES);
+    cpu_hisq(&info, fn, &deps, &made, ap, links, deps_too, 0);
+    for (i = 0; i < n_sets(ap) + deps_too; i++) {
+        const fn_links_t *from = i < n_sets(ap) ? fn[i] : deps;
+        memcpy(to[i]->fat, from->fat, LINK_BYTES);
+        memcpy(to[i]->lng, from->lng, LINK_BYTES);
     }
     if (aux != NULL) {
         memcpy(aux->U_link, made->U_link, LINK_BYTES);
@@ -188,16 +201,15 @@ static void fill_by_cpu(fn_links_t **to, int n, hisq_auxiliary_t *aux, ks_action
         memcpy(aux->Y_unitlink, made->Y_unitlink, LINK_BYTES);
         memcpy(aux->W_unitlink, made->W_unitlink, LINK_BYTES);
     }
-    milcgpu_there(destroy_hisq_links_milc)(ap, made, fn, deps);
+    destroy_hisq(ap, made, fn, deps);
 }
 
 /* A copy of the gauge links, for links that can be made again later. NULL: these are filled at once. They are deferred
  * on one rank, where fields may stay on the device, where MILC's reads of links are known, and if the gauge links are
  * not those of a trajectory. */
-static su3_matrix *copy_to_defer(const ks_action_paths_hisq *ap, const su3_matrix *links) {
+static su3_matrix *copy_to_defer(const su3_matrix *links) {
     su3_matrix *copy = NULL;
-    if (numnodes() == 1 && milcgpu_plugin_resident() && milcgpu_reads_are_known() && !milcgpu_md_lent(links) &&
-        ap->n_naiks <= MILCGPU_MOST_LINK_SETS)
+    if (numnodes() == 1 && milcgpu_plugin_resident() && milcgpu_reads_are_known() && !milcgpu_md_lent(links))
         copy = (su3_matrix *)milcgpu_plugin_room(LINK_BYTES);
     if (copy != NULL)
         memcpy(copy, links, LINK_BYTES);
@@ -205,15 +217,16 @@ static su3_matrix *copy_to_defer(const ks_action_paths_hisq *ap, const su3_matri
 }
 
 void milcgpu_fill_hisq(const milcgpu_deferred_links *deferred, su3_matrix *links) {
-    fn_links_t *fn[MAX_NAIK];
+    const int deps = deferred->n - n_sets(deferred->hisq);
+    fn_links_t *fn[MAX_NAIK + 1];
     info_t info;
     int i;
     memset(&info, 0, sizeof info);
     for (i = 0; i < deferred->n; i++)
         fn[i] = deferred->fn[i] != NULL ? deferred->fn[i] : new_fn_links();
     if (!milcgpu_takes_over() ||
-        !make_hisq(&info, fn, NULL, deferred->aux, deferred->hisq, links, 0, deferred->aux != NULL))
-        fill_by_cpu(fn, deferred->n, deferred->aux, deferred->hisq, links);
+        !make_hisq(&info, fn, deps, deferred->aux, deferred->hisq, links, 0, deferred->aux != NULL))
+        fill_by_cpu(fn, deps, deferred->aux, deferred->hisq, links);
     for (i = 0; i < deferred->n; i++)
         if (deferred->fn[i] == NULL)
             destroy_fn_links(fn[i]);
@@ -231,7 +244,8 @@ void __wrap_destroy_hisq_auxiliary_t(hisq_auxiliary_t *aux) {
 
 void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
                                    ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back) {
-    milcgpu_deferred_links these = {ap->n_naiks, want_back, {NULL}, NULL, ap, NULL, NULL, 0};
+    const int deps = makes_deps(ap, want_deps), n = n_sets(ap) + deps;
+    milcgpu_deferred_links these = {n, want_back, {NULL}, NULL, ap, NULL, NULL, 0};
     double seconds;
     int i, alone, with_aux, done;
     milcgpu_fill_links(); /* these take their place on the device */
@@ -241,34 +255,32 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
         return;
     }
     seconds = -milcgpu_plugin_seconds();
-    with_aux = fills_auxiliary(want_deps);
-    alone = milcgpu_md_defers() && !want_deps && ap->n_naiks <= MILCGPU_MOST_LINK_SETS;
+    with_aux = fills_auxiliary();
+    alone = milcgpu_md_defers();
     if (!alone && !with_aux)
-        alone = (these.made_of = copy_to_defer(ap, links)) != NULL;
+        alone = (these.made_of = copy_to_defer(links)) != NULL;
     *aux = create_auxiliary(ap, with_aux);
-    for (i = 0; i < ap->n_naiks; i++)
-        fn[i] = these.made_of != NULL ? new_fn_links_by(milcgpu_untouched_room) : new_fn_links();
-    *fn_deps = want_deps ? new_fn_links() : NULL;
-    done = make_hisq(info, fn, *fn_deps, *aux, ap, links, alone, with_aux && !alone);
+    for (i = 0; i < n; i++)
+        these.fn[i] = these.made_of != NULL ? new_fn_links_by(milcgpu_untouched_room) : new_fn_links();
+    memcpy(fn, these.fn, n_sets(ap) * sizeof *fn);
+    *fn_deps = deps ? these.fn[n_sets(ap)] : NULL;
+    done = make_hisq(info, these.fn, deps, *aux, ap, links, alone, with_aux && !alone);
     if (!done) {
         free(these.made_of);
-        milcgpu_there(destroy_hisq_links_milc)(ap, *aux, fn, *fn_deps);
+        destroy_hisq(ap, *aux, fn, *fn_deps);
         cpu_hisq(info, fn, fn_deps, aux, ap, links, want_deps, want_back);
         return;
     }
     if (alone) {
-        memcpy(these.fn, fn, ap->n_naiks * sizeof *fn);
         these.aux = with_aux ? *aux : NULL;
         milcgpu_defer(&these);
     }
-    for (i = 0; i < ap->n_naiks && !alone; i++)
-        milcgpu_load_backlinks(fn[i], want_back);
-    if (want_deps)
-        milcgpu_load_backlinks(*fn_deps, want_back);
+    for (i = 0; i < n && !alone; i++)
+        milcgpu_load_backlinks(these.fn[i], want_back);
     seconds += milcgpu_plugin_seconds();
     info->final_sec = seconds;
     if (this_node == 0)
         printf("Combined fattening and long-link calculation time: %lf\n", seconds);
-    if (milcgpu_plugin_compare() && milcgpu_room_to_compare(4 + (want_back ? 4 : 2) * (ap->n_naiks + want_deps)))
+    if (milcgpu_plugin_compare() && milcgpu_room_to_compare(4 + (want_back ? 4 : 2) * n))
         compare_hisq(info, fn, *fn_deps, *aux, ap, links, want_back, seconds);
 }

@@ -5,7 +5,7 @@
 #include "../include/hyp_coeff.h"
 #include <string.h>
 
-void __real_load_hyp_links(su3_matrix *, su3_matrix *, int, hyp_coeffs_t *) MILCGPU_ORIGINAL;
+#include "routines.h"
 
 void milcgpu_hyp_left(const char **left) {
     left[MILCGPU_HYP_SMEAR] = !milcgpu_has(load_hyp_links) ? MILCGPU_ABSENT : NULL;

@@ -1,4 +1,4 @@
-/* mat_invert_field, mat_invert_uml_field, mat_invert_block, ks_dirac_adj_op_inplace; on master (MILCGPU_MASTER)
+/* mat_invert_field, mat_invert_uml_field, mat_invert_block, ks_dirac_adj_op_inplace; on master (MILCGPU_MILC 1)
  * mat_invert_cg_field, mat_invert_uml_field, mat_invert_block_uml, ks_dirac_adj_op_inplace; mat_invert_multi: M x = b
  * by solves of M^dag M on both parities, or mass by mass. Source and guess go to the device once, and the solution
  * comes back once; what MILC does between its solves is done there. The lines, counters and quark_invert_control are
@@ -6,37 +6,30 @@
  *
  * Not with deflation, not inv_type CGZ and MG: MILC's routine then calls the solves of solve.c. */
 #include "solve.h"
-#ifndef MILCGPU_SERVES_INVERTS
+#ifndef MILCGPU_GLUE_invert
 void milcgpu_inverts_left(const char **left) { left[MILCGPU_MAT_INVERT] = MILCGPU_ABSENT; }
 #else
 #include "../include/imp_ferm_links.h"
 #include <string.h>
 
-#ifdef MILCGPU_MASTER
+#include "routines.h"
+
+#if MILCGPU_MILC == 1
 #define MILCGPU_IS_MASTER 1 /* it prints no titles, and of CG counts the odd sites' iterations alone in final_iters */
-int __real_mat_invert_cg_field(su3_vector *, su3_vector *, quark_invert_control *, Real,
-                               imp_ferm_links_t *) MILCGPU_ORIGINAL;
-int __real_mat_invert_block_uml(su3_vector **, su3_vector **, Real, int, quark_invert_control *,
-                                imp_ferm_links_t *) MILCGPU_ORIGINAL;
 #define own_cg_field milcgpu_original(mat_invert_cg_field)
 #else
 #define MILCGPU_IS_MASTER 0
-typedef __typeof__(mat_invert_field) milcgpu_develop; /* does not compile with master's headers */
-int __real_mat_invert_field(su3_vector *, su3_vector *, quark_invert_control *, Real,
-                            imp_ferm_links_t *) MILCGPU_ORIGINAL;
-int __real_mat_invert_block(su3_vector **, su3_vector **, Real, int, quark_invert_control *,
-                            imp_ferm_links_t *) MILCGPU_ORIGINAL;
-#pragma weak mat_invert_cg_field
 #define own_cg_field milcgpu_there(mat_invert_cg_field)
 #endif
-int __real_mat_invert_uml_field(su3_vector *, su3_vector *, quark_invert_control *, Real,
-                                imp_ferm_links_t *) MILCGPU_ORIGINAL;
-void __real_ks_dirac_adj_op_inplace(su3_vector *, Real, int, imp_ferm_links_t *) MILCGPU_ORIGINAL;
-int __real_mat_invert_multi(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *,
-                            imp_ferm_links_t **) MILCGPU_ORIGINAL;
+#if MILCGPU_MILC >= 3 /* the links of all masses, or of each */
+typedef imp_ferm_links_t *milcgpu_links_multi;
+#define links_of_mass(fn_multi, i) (fn_multi)
+#else
+typedef imp_ferm_links_t **milcgpu_links_multi;
+#define links_of_mass(fn_multi, i) (fn_multi)[i]
+#endif
 
 /* Programs without MILC's routines above are without these, too. */
-#pragma weak ks_dirac_adj_op
 #pragma weak param
 
 void milcgpu_inverts_left(const char **left) {
@@ -152,7 +145,7 @@ int __wrap_mat_invert_uml_field(su3_vector *src, su3_vector *dst, quark_invert_c
     return milcgpu_original(mat_invert_uml_field)(src, dst, qic, mass, fn);
 }
 
-#ifdef MILCGPU_MASTER
+#if MILCGPU_MILC == 1
 int __wrap_mat_invert_cg_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass,
                                imp_ferm_links_t *fn) {
     int iterations;
@@ -222,26 +215,26 @@ void __wrap_ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_
 
 /* Each mass by itself on the even sites, from zero, as MILC does it for two. */
 static int mass_by_mass(su3_vector *src, su3_vector **dst, const ks_param *ksp, int num_masses,
-                        quark_invert_control *qic, imp_ferm_links_t **fn_multi) {
+                        quark_invert_control *qic, milcgpu_links_multi fn_multi) {
     int i, iterations = 0;
     for (i = 0; i < num_masses; i++) {
         memset(dst[i], 0, even_sites_on_node * sizeof(su3_vector));
-        iterations += __wrap_mat_invert_uml_field(src, dst[i], &qic[i], ksp[i].mass, fn_multi[i]);
+        iterations += __wrap_mat_invert_uml_field(src, dst[i], &qic[i], ksp[i].mass, links_of_mass(fn_multi, i));
     }
     return iterations;
 }
 
 /* Where the input asks for UML and fewer steps are needed in all. */
 static int mass_by_mass_pays(const ks_param *ksp, int num_masses, const quark_invert_control *qic,
-                             imp_ferm_links_t **fn_multi) {
+                             milcgpu_links_multi fn_multi) {
     double masses[num_masses > 0 ? num_masses : 1];
     int i;
     for (i = 0; i < num_masses; i++) {
-#ifndef MILCGPU_MASTER /* whose input has no such choice */
+#if MILCGPU_MILC != 1 /* whose input has no such choice */
         if (qic[i].inv_type != UMLTYPE)
             return 0;
 #endif
-        if (!takes(&qic[i], 1, ksp[i].mass, fn_multi[i]))
+        if (!takes(&qic[i], 1, ksp[i].mass, links_of_mass(fn_multi, i)))
             return 0;
         masses[i] = ksp[i].mass;
     }
@@ -250,7 +243,7 @@ static int mass_by_mass_pays(const ks_param *ksp, int num_masses, const quark_in
 
 /* Else MILC's own, in which the solutions of several masses stay on the device until M^dag of each comes back. */
 int __wrap_mat_invert_multi(su3_vector *src, su3_vector **dst, ks_param *ksp, int num_masses, quark_invert_control *qic,
-                            imp_ferm_links_t **fn_multi) {
+                            milcgpu_links_multi fn_multi) {
     const int stay = num_masses > 0 && milcgpu_takes_over() && milcgpu_plugin_takes_dslash();
     const int counted = total_iters;
     int iterations;

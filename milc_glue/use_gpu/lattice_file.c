@@ -7,12 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "routines.h"
+
 #ifdef GAUGE_VERSION_NUMBER /* MILC's headers have it, those of a test program may not */
-#pragma weak r_serial_i
-#pragma weak r_serial_f
-#pragma weak read_checksum
-#pragma weak g_seek
-gauge_file *__real_restore_serial(const char *) MILCGPU_ORIGINAL;
 
 #define SITE_WORDS 72 /* four matrices of floats */
 #define SITE_BYTES ((off_t)SITE_WORDS * 4)
@@ -74,7 +71,7 @@ static int is_known(int file) {
 
 /* NULL: MILC's own is to read it, from the start. */
 static gauge_file *restore(const char *name, int file) {
-    gauge_file *gf = milcgpu_there(r_serial_i)((char *)name);
+    gauge_file *gf = milcgpu_there(r_serial_i)((milcgpu_file_name)name);
     const off_t list_bytes = gf->rank2rcv != NULL ? (off_t)(volume * sizeof(int32_t)) : 0;
     const off_t sums_at = gf->header->header_bytes + list_bytes;
     reading r = {file, sums_at + (off_t)sizeof gf->check, gf, 0, 0};
@@ -97,7 +94,7 @@ static gauge_file *restore(const char *name, int file) {
     return NULL;
 }
 
-gauge_file *__wrap_restore_serial(const char *name) {
+gauge_file *__wrap_restore_serial(milcgpu_file_name name) {
     gauge_file *gf = NULL;
     const int file =
         numnodes() == 1 && milcgpu_plugin_by_all_threads(0, read_part, NULL) == 0 ? open(name, O_RDONLY) : -1;

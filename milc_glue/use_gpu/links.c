@@ -3,10 +3,7 @@
 #include "links.h"
 #include <string.h>
 
-void __real_load_fn_links_cpu(info_t *, fn_links_t *, ks_action_paths *, su3_matrix *, int) MILCGPU_ORIGINAL;
-void __real_load_fatlinks_cpu(info_t *, su3_matrix *, ks_component_paths *, su3_matrix *) MILCGPU_ORIGINAL;
-void __real_load_lnglinks(info_t *, su3_matrix *, ks_component_paths *, su3_matrix *) MILCGPU_ORIGINAL;
-su3_matrix *__real_create_G_from_site(void) MILCGPU_ORIGINAL;
+#include "routines.h"
 
 milcgpu_paths milcgpu_paths_of(const ks_component_paths *p) {
     const asqtad_coeffs_t *c = &p->act_path_coeff;
@@ -101,13 +98,6 @@ int milcgpu_make_links(milcgpu_routine routine, info_t *info, su3_matrix *fat, s
  * Only D on the CPU reads them, so they are owed until MILC asks for them (get_fatbacklinks, get_lngbacklinks). They
  * are made from the links as they then are. MILC's twist of links changes both alike, and skips back links that are not
  * there. */
-#pragma weak load_fn_backlinks
-su3_matrix *__real_get_fatlinks(fn_links_t *) MILCGPU_ORIGINAL;
-su3_matrix *__real_get_lnglinks(fn_links_t *) MILCGPU_ORIGINAL;
-su3_matrix *__real_get_fatbacklinks(fn_links_t *) MILCGPU_ORIGINAL;
-su3_matrix *__real_get_lngbacklinks(fn_links_t *) MILCGPU_ORIGINAL;
-void __real_boundary_twist_fn(fn_links_t *, int) MILCGPU_ORIGINAL;
-void __real_destroy_fn_links(fn_links_t *) MILCGPU_ORIGINAL;
 
 #define MOST_OWED (MAX_NAIK + 1)
 static fn_links_t *owed[MOST_OWED];
@@ -159,6 +149,8 @@ void milcgpu_load_backlinks(fn_links_t *fn, int want_back) {
 /* ---- links that are on the device alone -------------------------------------------------------------------------- */
 
 static milcgpu_deferred_links deferred;
+static int fill_sums(void);
+su3_matrix *__wrap_get_fatbacklinks(fn_links_t *);
 
 /* For tests: whoever reads what is not filled reads NaN. */
 static void leave_unfilled(su3_matrix *field) {
@@ -199,12 +191,10 @@ static void fill_asqtad(fn_links_t *fn, ks_action_paths *ap, su3_matrix *links) 
         cpu_fn_links(&info, fn, ap, links, 0);
 }
 
-int milcgpu_fill_links(void) {
+static void fill_deferred(void) {
     const milcgpu_deferred_links d = deferred;
     su3_matrix *links = d.made_of;
     int i;
-    if (d.n == 0)
-        return 0;
     memset(&deferred, 0, sizeof deferred); /* the routines below ask for links, too */
     if (links == NULL) {
         links = milcgpu_md_gauge_again();
@@ -228,8 +218,186 @@ int milcgpu_fill_links(void) {
     for (i = 0; i < d.n; i++)
         if (d.fn[i] != NULL)
             milcgpu_load_backlinks(d.fn[i], d.want_back);
-    return 1;
 }
+
+int milcgpu_fill_links(void) {
+    int any = deferred.n > 0;
+    if (any)
+        fill_deferred();
+    if (fill_sums())
+        any = 1;
+    return any;
+}
+
+/* ---- links of one eps_naik --------------------------------------------------------------------------------------- */
+
+#if MILCGPU_MILC >= 3 && FERM_ACTION == HISQ
+/* MILC keeps links of eps_naik 0 and their derivative, makes those of another one when it wants them, and destroys them
+ * soon after. Here they are not filled: the device makes them of these two. They are filled when somebody reads them, and before somebody reads, and perhaps writes, what they are made of. */
+
+typedef struct {
+    fn_links_t *fn; /* NULL: destroyed since; its fields are kept for the next */
+    su3_matrix *fat, *lng;
+    fermion_links_t *fl;
+    int naik;
+    const fn_links_t *zero, *derivative; /* NULL: the device does not know them any more */
+} sum_of_links;
+static sum_of_links sums[MAX_NAIK];
+
+/* MILC's sum of links reads fields by routines in its own file, where no call is replaced. */
+static void read_parts(fermion_links_t *fl) {
+    fn_links_t *const parts[2] = {milcgpu_original(get_fm_links)(fl, 0), get_fn_deps_links(fl)};
+    int i;
+    for (i = 0; i < 2; i++)
+        if (parts[i] != NULL && milcgpu_has(get_fatbacklinks))
+            __wrap_get_fatbacklinks(parts[i]);
+}
+
+/* As get_fm_links of MILC does it. */
+static void fill_sum(const sum_of_links *sum) {
+    fn_links_t *const fn = sum->fn;
+    read_parts(sum->fl);
+    if (sum->fl->options.want_back) {
+        fn->fatback = (su3_matrix *)milcgpu_room(LINK_BYTES, "backward fat links");
+        fn->lngback = (su3_matrix *)milcgpu_room(LINK_BYTES, "backward long links");
+    }
+    milcgpu_there(scalar_mult_fn)(get_fn_deps_links(sum->fl), fn->eps_naik, fn);
+    milcgpu_there(add_fn)(fn, milcgpu_original(get_fm_links)(sum->fl, 0), fn);
+}
+
+/* 1: there were some. Afterwards there are none. */
+static int fill_sums(void) {
+    sum_of_links were[MAX_NAIK];
+    int i, any = 0, known = 0;
+    memcpy(were, sums, sizeof were);
+    for (i = 0; i < MAX_NAIK; i++) {
+        known = known || sums[i].zero != NULL;
+        sums[i].fn = NULL;
+        sums[i].zero = sums[i].derivative = NULL;
+        if (were[i].fn != NULL)
+            sums[i].fat = sums[i].lng = NULL;
+    }
+    if (known)
+        milcgpu_plugin_forget_alone();
+    for (i = 0; i < MAX_NAIK; i++)
+        if (were[i].fn != NULL) {
+            fill_sum(&were[i]);
+            any = 1;
+        }
+    return any;
+}
+
+static int is_sum(const fn_links_t *fn) {
+    int i;
+    for (i = 0; i < MAX_NAIK; i++)
+        if (sums[i].fn == fn)
+            return 1;
+    return 0;
+}
+static int is_summed(const fn_links_t *fn) {
+    int i;
+    for (i = 0; i < MAX_NAIK; i++)
+        if (sums[i].zero == fn || sums[i].derivative == fn)
+            return 1;
+    return 0;
+}
+
+/* MILC destroys it. 1: its fields are kept for the next. */
+static int keep_fields_of(fn_links_t *fn) {
+    int i;
+    for (i = 0; i < MAX_NAIK; i++)
+        if (sums[i].fn == fn) {
+            sums[i].fn = NULL;
+            fn->fat = fn->lng = NULL;
+            return 1;
+        }
+    return 0;
+}
+static void forget_summed(const fn_links_t *fn) {
+    int i, in_use = 0;
+    if (!is_summed(fn))
+        return;
+    for (i = 0; i < MAX_NAIK; i++)
+        in_use = in_use || sums[i].fn != NULL;
+    if (in_use)
+        milcgpu_fill_links();
+    else
+        fill_sums();
+}
+
+/* The best place: with fields that were these links before, with fields, or without. NULL: all are taken. */
+static sum_of_links *place_for(const fermion_links_t *fl, int naik, const fn_links_t *zero) {
+    sum_of_links *best = NULL;
+    int i, best_worth = 0;
+    for (i = 0; i < MAX_NAIK; i++) {
+        const int were = sums[i].fl == fl && sums[i].naik == naik && sums[i].zero == zero;
+        const int worth = sums[i].fn != NULL ? 0 : sums[i].fat == NULL ? 1 : were ? 3 : 2;
+        if (worth > best_worth) {
+            best = &sums[i];
+            best_worth = worth;
+        }
+    }
+    return best;
+}
+
+static int sums_are_served(fermion_links_t *fl, int naik, const fn_links_t *zero, const fn_links_t *derivative) {
+    return zero != NULL && derivative != NULL && naik > 0 && naik < fermion_links_get_n_naiks(fl) &&
+           milcgpu_reads_are_known() && milcgpu_takes_over() && milcgpu_plugin_resident() && !milcgpu_plugin_compare();
+}
+
+static int make_sum(sum_of_links *place, const fn_links_t *zero, const fn_links_t *derivative, double eps) {
+    const milcgpu_plugin_link_fields a = {zero->fat, zero->lng}, b = {derivative->fat, derivative->lng};
+    milcgpu_plugin_link_fields links;
+    if (place->fat == NULL) {
+        place->fat = (su3_matrix *)milcgpu_untouched_room(LINK_BYTES, "fat links");
+        place->lng = (su3_matrix *)milcgpu_untouched_room(LINK_BYTES, "long links");
+        leave_unfilled(place->fat);
+        leave_unfilled(place->lng);
+    }
+    links.fat = place->fat;
+    links.lng = place->lng;
+    return milcgpu_plugin_links_sum(links, a, eps, b);
+}
+
+imp_ferm_links_t *__wrap_get_fm_links(fermion_links_t *fl, int naik) {
+    fn_links_t *const zero = milcgpu_original(get_fm_links)(fl, 0), *fn;
+    const fn_links_t *const derivative = get_fn_deps_links(fl);
+    sum_of_links *place = NULL;
+    if (naik == 0)
+        return zero;
+    if (sums_are_served(fl, naik, zero, derivative))
+        place = place_for(fl, naik, zero);
+    if (place == NULL || !make_sum(place, zero, derivative, fermion_links_get_eps_naik(fl)[naik])) {
+        read_parts(fl);
+        return milcgpu_original(get_fm_links)(fl, naik);
+    }
+    fn = (fn_links_t *)milcgpu_room(sizeof *fn, "fn links");
+    init_ferm_links(fn);
+    fn->preserve = 0;
+    fn->phase = create_link_phase_info();
+    fn->eps_naik = fermion_links_get_eps_naik(fl)[naik];
+    fn->fat = place->fat;
+    fn->lng = place->lng;
+    place->fn = fn;
+    place->fl = fl;
+    place->naik = naik;
+    place->zero = zero;
+    place->derivative = derivative;
+    return fn;
+}
+#else
+#if MILCGPU_MILC >= 3
+imp_ferm_links_t *__wrap_get_fm_links(fermion_links_t *fl, int naik) { return milcgpu_original(get_fm_links)(fl, naik); }
+#endif
+static int fill_sums(void) { return 0; }
+static int is_sum(const fn_links_t *fn) {
+    (void)fn;
+    return 0;
+}
+static int is_summed(const fn_links_t *fn) { return is_sum(fn); }
+static int keep_fields_of(fn_links_t *fn) { return is_sum(fn); }
+static void forget_summed(const fn_links_t *fn) { (void)fn; }
+#endif
 
 static int place_among_deferred(const fn_links_t *fn) {
     int i;
@@ -239,7 +407,7 @@ static int place_among_deferred(const fn_links_t *fn) {
     return -1;
 }
 static void fill_to_read(const fn_links_t *fn) {
-    if (!twisting && place_among_deferred(fn) >= 0)
+    if (fn != NULL && !twisting && (place_among_deferred(fn) >= 0 || is_sum(fn) || is_summed(fn)))
         milcgpu_fill_links();
 }
 
@@ -298,8 +466,18 @@ su3_matrix *__wrap_get_lngbacklinks(fn_links_t *fn) {
     pay(fn);
     return milcgpu_original(get_lngbacklinks)(fn);
 }
+/* Links that MILC keeps when they are given back (get_fm_links since 2025). */
+static int are_kept(const fn_links_t *fn) {
+#if MILCGPU_MILC >= 3
+    return fn->preserve == 1;
+#else
+    (void)fn;
+    return 0;
+#endif
+}
 void __wrap_destroy_fn_links(fn_links_t *fn) {
-    if (fn != NULL) {
+    if (fn != NULL && !are_kept(fn) && !keep_fields_of(fn)) {
+        forget_summed(fn);
         forget_owed(fn);
         forget_deferred(fn);
     }

@@ -34,7 +34,7 @@ int milcgpu_room_to_compare(int n);
  * that they are made of, and before others are made. All of it is MILC's, but for the copy. */
 typedef struct {
     int n, want_back;         /* n 0: none */
-    fn_links_t *fn[MAX_NAIK]; /* NULL: destroyed since */
+    fn_links_t *fn[MAX_NAIK + 1]; /* NULL: destroyed since. Last the derivative by eps_naik, where MILC has it */
     ks_action_paths *asqtad;  /* one of these two */
     ks_action_paths_hisq *hisq;
     hisq_auxiliary_t *aux;    /* NULL: nobody wants them */

@@ -9,7 +9,9 @@
 #include "md.h"
 #include "links.h"
 
-#ifndef MILCGPU_SERVES_MD
+#include "routines.h"
+
+#ifndef MILCGPU_GLUE_md
 void milcgpu_md_left(const char **left) {
     int r;
     for (r = MILCGPU_UPDATE_U; r <= MILCGPU_PLAQUETTE; r++)
@@ -28,21 +30,12 @@ int milcgpu_md_lent(const su3_matrix *links) {
     return 0;
 }
 void milcgpu_md_fill(su3_matrix *links) { (void)links; }
+int milcgpu_keeps_solutions(void) { return 0; }
 int milcgpu_md_defers(void) { return 0; }
 su3_matrix *milcgpu_md_gauge_again(void) { return NULL; }
 void milcgpu_md_gauge_done(su3_matrix *links) { (void)links; }
 #else
 
-void __real_rephase(int) MILCGPU_ORIGINAL;
-void __real_gauge_field_copy(field_offset, field_offset) MILCGPU_ORIGINAL;
-void __real_ranmom(void) MILCGPU_ORIGINAL;
-void *__real_reload_lattice(int, const char *) MILCGPU_ORIGINAL;
-int __real_update(void) MILCGPU_ORIGINAL;
-double __real_d_action_rhmc(su3_vector **, su3_vector *) MILCGPU_ORIGINAL; /* of ks_imp_rhmc alone */
-double __real_d_action(void) MILCGPU_ORIGINAL;
-void __real_update_h(Real) MILCGPU_ORIGINAL; /* of ks_imp_dyn alone */
-int __real_ks_rateval(su3_vector *, field_offset, su3_vector **, Real *, int, int) MILCGPU_ORIGINAL;
-void __real_restore_fermion_links_from_site(fermion_links_t *, int) MILCGPU_ORIGINAL;
 /* Terms of all forces, and of the longest rational function. */
 extern int n_order_naik_total __attribute__((weak)), max_rat_order __attribute__((weak));
 
@@ -280,9 +273,9 @@ void __wrap_ranmom(void) {
     milcgpu_plugin_host_wrote(MILCGPU_MOMENTA);
 }
 
-/* Returns MILC's gauge_file *. The flag may say that the links stay as they are. */
-void *__wrap_reload_lattice(int flag, const char *file) {
-    void *loaded;
+/* The flag may say that the links stay as they are. */
+gauge_file *__wrap_reload_lattice(int flag, milcgpu_file_name file) {
+    gauge_file *loaded;
     milcgpu_need(MILCGPU_LINKS | MILCGPU_FERMION_LINKS, "reload_lattice");
     loaded = milcgpu_original(reload_lattice)(flag, file);
     milcgpu_plugin_host_wrote(MILCGPU_LINKS);

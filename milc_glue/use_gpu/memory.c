@@ -5,12 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-void *__real_malloc(size_t);
-void *__real_calloc(size_t, size_t);
-void *__real_realloc(void *, size_t);
-void __real_free(void *);
-void *__real_memset(void *, int, size_t);
-void *__real_memcpy(void *, const void *, size_t);
+#include "routines.h"
 
 #define LARGE ((size_t)4 << 20) /* the plugin has no smaller blocks */
 

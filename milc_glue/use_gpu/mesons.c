@@ -1,6 +1,6 @@
 /* ks_meson_cont_mom, spin_taste_op(_ape_fn), shift_field, gauss_smear_v_field, laplacian_v_field. What MILC keeps
  * about its smeared links (phases in) is kept, and its timing lines are printed. */
-#ifndef MILCGPU_SERVES_MESONS
+#ifndef MILCGPU_GLUE_mesons
 #include "glue.h"
 
 void milcgpu_mesons_left(const char **left) {
@@ -13,38 +13,13 @@ void milcgpu_mesons_left(const char **left) {
 #include "mesons.h"
 #include <string.h>
 
-void __real_ks_meson_cont_mom(complex **, su3_vector *, su3_vector *, int, int **, char **, int, int *, int **, int *,
-                              imp_ferm_links_t *, imp_ferm_links_t *, int *, int *, Real *, MILCGPU_NUMBER(int) int *,
-                              int *) MILCGPU_ORIGINAL;
-void __real_spin_taste_op(int, int *, su3_vector *, milcgpu_read_vector *) MILCGPU_ORIGINAL;
-void __real_spin_taste_op_ape_fn(imp_ferm_links_t *, int, int *, su3_vector *, milcgpu_read_vector *) MILCGPU_ORIGINAL;
-#ifndef MILCGPU_MASTER
-void __real_shift_field(int, enum shift_dir, su3_vector *, const su3_vector *, const su3_matrix *,
-                        int *) MILCGPU_ORIGINAL;
-#endif
-void __real_gauss_smear_v_field(su3_vector *, su3_matrix *, Real, int, int) MILCGPU_ORIGINAL;
-void __real_laplacian_v_field(su3_vector *, su3_matrix *, int) MILCGPU_ORIGINAL;
-
-/* Programs without MILC's routines above are without these, too. */
-#pragma weak is_rhosfn_index
-#pragma weak is_rhosape_index
-#pragma weak is_rhosffn_index
-#pragma weak is_rhosbfn_index
-#pragma weak is_rhosfape_index
-#pragma weak is_rhosbape_index
-#pragma weak forward_index
-#pragma weak backward_index
-#pragma weak rephase_field_offset
-#ifndef MILCGPU_MASTER
-void gauss_smear_delete_2link_cpu(void);
-#pragma weak gauss_smear_delete_2link_cpu
-#endif
+#include "routines.h"
 
 void milcgpu_mesons_left(const char **left) {
     left[MILCGPU_MESON_CONT] = !milcgpu_has(ks_meson_cont_mom) ? MILCGPU_ABSENT : NULL;
     left[MILCGPU_SPIN_TASTE] =
         !milcgpu_has(spin_taste_op) && !milcgpu_has(spin_taste_op_ape_fn) ? MILCGPU_ABSENT : NULL;
-#ifdef MILCGPU_MASTER
+#if MILCGPU_MILC == 1
     left[MILCGPU_SHIFT_FIELD] = "inside spin_taste_op in this MILC";
 #else
     left[MILCGPU_SHIFT_FIELD] = !milcgpu_has(shift_field) ? MILCGPU_ABSENT : NULL;
@@ -61,7 +36,7 @@ static int takes(void) {
 
 /* As MILC's routine: phases come in with the first operator, and stay. */
 static void phases_into_ape_links(int *r0) {
-#ifdef MILCGPU_MASTER
+#if MILCGPU_MILC == 1
     (void)r0;
 #else
     if (ape_links_ks_phases != ON) {
@@ -73,7 +48,7 @@ static void phases_into_ape_links(int *r0) {
 
 /* Operators with fat links alone find them as the last one left them. */
 static int ape_links_have_phases(void) {
-#ifdef MILCGPU_MASTER
+#if MILCGPU_MILC == 1
     return 0;
 #else
     return ape_links_ks_phases == ON;
@@ -159,7 +134,7 @@ void __wrap_spin_taste_op_ape_fn(imp_ferm_links_t *fn, int index, int *r0, su3_v
     operator_by(1, fn, index, r0, dest, src);
 }
 
-#ifndef MILCGPU_MASTER
+#if MILCGPU_MILC != 1
 void __wrap_shift_field(int dir, enum shift_dir fb, su3_vector *dest, const su3_vector *src, const su3_matrix *links,
                         int *refresh_links) {
     const int way = fb == SHIFT_FORWARD ? MILCGPU_FORWARD : fb == SHIFT_BACKWARD ? MILCGPU_BACKWARD : MILCGPU_SYMMETRIC;
@@ -197,7 +172,7 @@ static int smearing_served = 0;
  * than last time, and sends messages then. On several ranks that may be so on some ranks only, and they wait for the
  * others for ever. Without products from last time all ranks make them. */
 static void smear_by_milc(su3_vector *src, su3_matrix *t_links, Real width, int iters, int t0) {
-#ifndef MILCGPU_MASTER
+#if MILCGPU_MILC != 1
     if (smearing_served && numnodes() > 1 && gauss_smear_delete_2link_cpu != NULL)
         milcgpu_there(gauss_smear_delete_2link_cpu)();
 #endif
@@ -333,7 +308,7 @@ void __wrap_ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2
                               imp_ferm_links_t *fn_src1, imp_ferm_links_t *fn_src2, int *spin_taste_snk,
                               int *meson_phase, Real *meson_factor, MILCGPU_NUMBER(int num_corr) int *corr_index,
                               int *r0) {
-#ifdef MILCGPU_MASTER
+#if MILCGPU_MILC == 1
     const int num_corr = milcgpu_correlators_of(groups, num_corr_mom, corr_table, corr_index);
 #endif
     const size_t reals = 2 * (size_t)nt, numbers = num_corr * reals;

@@ -1,6 +1,5 @@
 /* Sets of propagators of ks_spectrum (set_type in its input). MILC solves a set of several sources of one mass colour
  * by colour, three calls of ks_congrad_block_field; all colours in one call cost less, and it has a set type for that.
- * Compiles in programs that have that set type: the make fragment asks.
  *
  * A set of several masses goes mass by mass, all colours in one call, where that costs less than all masses of a colour
  * in one Krylov space (milcgpu_plugin_mass_by_mass). Not where propagators are read as guesses: MILC then solves source
@@ -10,11 +9,7 @@
 #include "../include/imp_ferm_links.h"
 #include <ks_spectrum_includes.h>
 
-typedef int solve_set(enum set_type, enum inv_type, int, int[], char[][MAXFILENAME], int[], char[][MAXFILENAME],
-                      ks_prop_field *[], ks_prop_field *[], quark_source *[], quark_invert_control[], ks_param[], Real,
-                      Real[], int[4], int);
-solve_set __real_solve_ksprop MILCGPU_ORIGINAL;
-solve_set __wrap_solve_ksprop;
+#include "routines.h"
 
 static int all_fresh(int propagators, const int *start) {
     int k;

@@ -4,8 +4,7 @@
 #include "milcgpu_milc.h"
 #include <string.h>
 
-void __real_initialize_machine(int *, char ***) MILCGPU_ORIGINAL;
-void __real_normal_exit(int) MILCGPU_ORIGINAL;
+#include "routines.h"
 
 #ifdef MILCGPU_HAS_MPI
 

@@ -7,6 +7,8 @@
  */
 #include "glue.h"
 
+#include "routines.h"
+
 #if defined(SINGLE) && !defined(N_SUBL32) /* com_vanilla.c, with two sublattices */
 #define TABLES_ARE_KNOWN 1
 #else
@@ -14,11 +16,6 @@
 #endif
 
 #ifdef WANT_INVERSE /* MILC's headers have it, those of a test program may not */
-
-typedef void (*site_map)(int, int, int, int, int *, int, int *, int *, int *, int *);
-
-void __real_make_nn_gathers(void) MILCGPU_ORIGINAL;
-int __real_make_gather(site_map, int *, int, int, int) MILCGPU_ORIGINAL;
 
 /* In the order in which MILC asks for them: of the inverse before the map. */
 #define MOST_TABLES 8
@@ -42,7 +39,7 @@ static void give_room_back(void) {
 }
 
 typedef struct {
-    site_map map;
+    milcgpu_site_map map;
     int *arguments;
     int direction, own_inverse, parity_rule;
     int *table;
@@ -93,7 +90,7 @@ static void end_unless(int all_as_known) {
     terminate(1);
 }
 
-int __wrap_make_gather(site_map map, int *arguments, int inverse, int want_even_odd, int parity_rule) {
+int __wrap_make_gather(milcgpu_site_map map, int *arguments, int inverse, int want_even_odd, int parity_rule) {
     const int n = inverse == WANT_INVERSE ? 2 : 1;
     table_work work = {map, arguments, FORWARDS, inverse == OWN_INVERSE, parity_rule, NULL};
     size_t sites = sites_on_node;
@@ -155,8 +152,6 @@ void __wrap_make_nn_gathers(void) {
 void *milcgpu_next_table(void) { return NULL; }
 #endif
 
-void __real_initialize_site_prn_from_seed(uint32_t) MILCGPU_ORIGINAL;
-
 #ifdef SITERAND
 static int seed_part(void *seed, size_t from, size_t to) {
     size_t i;
@@ -169,7 +164,7 @@ static int seed_part(void *seed, size_t from, size_t to) { return seed != NULL &
 #endif
 
 /* MILC's own still warns of a second seed: it is called for a lattice without time slices. */
-void __wrap_initialize_site_prn_from_seed(uint32_t seed) {
+void __wrap_initialize_site_prn_from_seed(milcgpu_seed seed) {
     const int slices = nt;
     if (numnodes() == 1 && milcgpu_plugin_by_all_threads(sites_on_node, seed_part, &seed) == 0)
         nt = 0;

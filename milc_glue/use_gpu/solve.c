@@ -5,17 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-int __real_ks_congrad_parity_cpu(su3_vector *, su3_vector *, quark_invert_control *, Real,
-                                 imp_ferm_links_t *) MILCGPU_ORIGINAL;
-int __real_ks_congrad(field_offset, field_offset, Real, int, int, Real, int, int, Real *,
-                      imp_ferm_links_t *) MILCGPU_ORIGINAL;
-int __real_ks_congrad_site(field_offset, field_offset, quark_invert_control *, Real,
-                           imp_ferm_links_t *) MILCGPU_ORIGINAL;
-int __real_ks_multicg_offset_field_cpu(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *,
-                                       imp_ferm_links_t *) MILCGPU_ORIGINAL;
-void __real_dslash_fn_field(su3_vector *, su3_vector *, int, imp_ferm_links_t *) MILCGPU_ORIGINAL;
-int __real_ks_congrad_block_parity_cpu(int, su3_vector **, su3_vector **, quark_invert_control *, Real,
-                                       imp_ferm_links_t *) MILCGPU_ORIGINAL;
+#include "routines.h"
 
 void milcgpu_solves_left(const char **left) {
     if (!milcgpu_has(ks_congrad_parity_cpu))

@@ -3,9 +3,7 @@
  * threads of the host do it. Where a link fails, MILC's own says which one, and ends the run. */
 #include "glue.h"
 
-Real __real_check_unitarity(void) MILCGPU_ORIGINAL;
-void __real_reunitarize_cpu(void) MILCGPU_ORIGINAL;
-uint32_t __real_nersc_cksum(void) MILCGPU_ORIGINAL;
+#include "routines.h"
 
 #define MOST_DEVIATION 1e-4 /* that MILC goes on with */
 

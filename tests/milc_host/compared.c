@@ -49,7 +49,7 @@ static void try_without_tolerance(fn_links_t *fn) {
             of_mass[j].resid = tolerances[k];
             of_mass[j].max = 3, of_mass[j].nrestart = 1;
         }
-        mat_invert_multi(src, solutions, masses, 3, of_mass, links);
+        mat_invert_multi(src, solutions, masses, 3, of_mass, FIRST_AS_MULTI(links));
     }
     qic = control(EVEN);
     qic.resid = -qic.resid; /* MILC does not see the sign */

@@ -18,7 +18,7 @@ int __real_mat_invert_field(su3_vector *, su3_vector *, quark_invert_control *, 
 #endif
 int __real_mat_invert_uml_field(su3_vector *, su3_vector *, quark_invert_control *, Real, imp_ferm_links_t *);
 void __real_ks_dirac_adj_op_inplace(su3_vector *, Real, int, imp_ferm_links_t *);
-int __real_mat_invert_multi(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *, imp_ferm_links_t **);
+int __real_mat_invert_multi(su3_vector *, su3_vector **, ks_param *, int, quark_invert_control *, links_multi);
 int __real_mat_invert_block(su3_vector **, su3_vector **, Real, int, quark_invert_control *, imp_ferm_links_t *);
 
 /* In program.c. */
@@ -153,9 +153,9 @@ static void try_multi(fn_links_t *fn, fn_links_t *fn_last, int far_apart, enum i
         qic[i].inv_type = inverter;
         other[i] = qic[i];
     }
-    mat_invert_multi(src, x, ksp, 3, qic, fn_multi);
+    mat_invert_multi(src, x, ksp, 3, qic, FIRST_AS_MULTI(fn_multi));
     milcgpu_plugin_original(MILCGPU_MAT_INVERT, 1);
-    __real_mat_invert_multi(src, y, ksp, 3, other, fn_multi);
+    __real_mat_invert_multi(src, y, ksp, 3, other, FIRST_AS_MULTI(fn_multi));
     milcgpu_plugin_original(MILCGPU_MAT_INVERT, 0);
     for (i = 0; i < 3; i++) {
         check(qic[i].converged == 1, "a mass of several", i);

@@ -22,7 +22,7 @@ static uint32_t word_of(gauge_file *gf) {
 
 int g_seek(FILE *stream, off_t offset, int whence) { return fseek(stream, (long)offset, whence); }
 
-gauge_file *r_serial_i(const char *filename) {
+gauge_file *r_serial_i(file_name filename) {
     gauge_file *gf = (gauge_file *)calloc(1, sizeof *gf);
     gauge_header *gh = (gauge_header *)calloc(1, sizeof *gh);
     size_t k;
@@ -66,7 +66,7 @@ void read_checksum(int parallel, gauge_file *gf, gauge_check *made) {
            made->sum29, made->sum31);
 }
 
-gauge_file *restore_serial(const char *filename) {
+gauge_file *restore_serial(file_name filename) {
     gauge_file *gf = r_serial_i(filename);
     gauge_check made = {0, 0};
     size_t rank, k, n = 0;

@@ -56,7 +56,7 @@ void initialize_prn(double_prn *prn, uint32_t seed, uint32_t index) {
     prn->step = 2 * index + 1;
 }
 
-void initialize_site_prn_from_seed(uint32_t seed) {
+void initialize_site_prn_from_seed(random_seed seed) {
     static int seeded = 0;
     int x, y, z, t;
     if (seeded)

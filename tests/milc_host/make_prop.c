@@ -31,20 +31,20 @@ int solve_ksprop(enum set_type set_type, enum inv_type inv_type, int num_prop, i
 
 /* The shared iteration, a refinement a mass, and M^dag of each solution. */
 int mat_invert_multi(su3_vector *src, su3_vector **dst, ks_param *ksp, int num_masses, quark_invert_control *qic,
-                     imp_ferm_links_t **fn_multi) {
+                     links_multi fn_multi) {
     int i, parity, iterations = 0;
     for (i = 0; i < num_masses; i++)
         ksp[i].offset = 4 * ksp[i].mass * ksp[i].mass;
     for (parity = EVEN; parity >= ODD; parity--) {
         for (i = 0; i < num_masses; i++)
             qic[i].parity = parity;
-        iterations += ks_multicg_offset_field_cpu(src, dst, ksp, num_masses, qic, fn_multi[0]);
+        iterations += ks_multicg_offset_field_cpu(src, dst, ksp, num_masses, qic, OF_MASS(fn_multi, 0));
         for (i = 0; i < num_masses; i++)
-            iterations += ks_congrad_parity_cpu(src, dst[i], &qic[i], 0.5 * sqrt(ksp[i].offset), fn_multi[i]);
+            iterations += ks_congrad_parity_cpu(src, dst[i], &qic[i], 0.5 * sqrt(ksp[i].offset), OF_MASS(fn_multi, i));
     }
     if (getenv("MILC_HOST_LOSE_SOLUTIONS") != NULL)
         milcgpu_plugin_inject_fault(MILCGPU_FAULT_DEVICE_LOST);
     for (i = 0; i < num_masses; i++)
-        ks_dirac_adj_op_inplace(dst[i], ksp[i].mass, EVENANDODD, fn_multi[i]);
+        ks_dirac_adj_op_inplace(dst[i], ksp[i].mass, EVENANDODD, OF_MASS(fn_multi, i));
     return iterations;
 }

@@ -42,10 +42,13 @@ static void force_of_gauge(void) {
 /* Solutions that a trajectory keeps on the device, D of them, and their force. */
 static void force_of_solutions(void) {
     Real residues[terms] = {1, -0.3, 1.5};
+    fn_links_t *fn;
     rational(F_OFFSET(g_rand), x, sum);
-    dslash_fn_field(x[0], x[0], ODD, get_fm_links(fn_links)[0]);
-    dslash_fn_field(x[1], x[1], ODD, get_fm_links(fn_links)[0]);
-    dslash_fn_field(x[2], x[2], ODD, get_fm_links(fn_links)[FERM_ACTION == HISQ]);
+    dslash_fn_field(x[0], x[0], ODD, LINKS_OF(fn_links, 0));
+    dslash_fn_field(x[1], x[1], ODD, LINKS_OF(fn_links, 0));
+    fn = LINKS_OF(fn_links, FERM_ACTION == HISQ);
+    dslash_fn_field(x[2], x[2], ODD, fn);
+    GIVE_BACK(fn);
     by(MILCGPU_FERMION_FORCE, 1);
     eo_fermion_force_multi(eps, residues, x, terms, MILC_PRECISION, fn_links);
     by(MILCGPU_FERMION_FORCE, 0);
@@ -102,11 +105,15 @@ static void show_links(fn_links_t *fn) {
 }
 /* Those that MILC has, whatever they were made of. */
 static void read_links(void) {
-    fn_links_t **fn = get_fm_links(fn_links);
-    if (fn[0] != NULL)
-        show_links(fn[0]);
-    if (FERM_ACTION == HISQ && fn[1] != NULL)
-        show_links(fn[1]);
+    fn_links_t *fn = LINKS_OF(fn_links, 0);
+    if (fn == NULL)
+        return;
+    show_links(fn);
+    if (FERM_ACTION == HISQ) {
+        fn = LINKS_OF(fn_links, 1);
+        show_links(fn);
+        GIVE_BACK(fn);
+    }
 }
 static void read_auxiliary(void) {
     hisq_auxiliary_t *aux = get_hisq_auxiliary(fn_links);
@@ -129,14 +136,17 @@ static void solve(void) {
 }
 /* MILC's, of links that may be on the device alone. */
 static void apply_d(void) {
-    fn_links_t *fn = get_fm_links(fn_links)[0];
+    fn_links_t *fn = LINKS_OF(fn_links, 0);
     if (fn == NULL)
         return;
+    if (FERM_ACTION == HISQ)
+        fn = LINKS_OF(fn_links, 1);
     memset(sum, 0, sites_on_node * sizeof *sum);
     sum[3].c[1].real = 1;
     by(MILCGPU_DSLASH, 1);
     dslash_fn_field(sum, sum, ODD, fn);
     by(MILCGPU_DSLASH, 0);
+    GIVE_BACK(fn);
     printf("trajectory D %.17g\n", digest((const Real *)sum, sizeof *sum, 6));
 }
 

@@ -195,7 +195,7 @@ void create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps,
     (*aux)->V_link = new_links();
     (*aux)->W_unitlink = (*aux)->Y_unitlink = new_links();
     store(gauge(links), (*aux)->U_link);
-    for (int k = 0; k < ap->n_naiks; ++k) {
+    for (int k = 0; k < SETS(ap); ++k) {
         const reference::HisqLinks h = reference::hisq_links(here(), gauge(links), k == 0 ? 0 : ap->eps_naik[k]);
         fn[k] = create_fn_links();
         fn[k]->eps_naik = k == 0 ? 0 : ap->eps_naik[k];
@@ -207,7 +207,7 @@ void create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps,
             load_fn_backlinks(fn[k]);
     }
     *fn_deps = nullptr;
-    if (want_deps) {
+    if (want_deps || SETS(ap) < ap->n_naiks) {
         *fn_deps = create_fn_links();
         load_fatlinks_cpu(info, (*fn_deps)->fat, &ap->p3, (*aux)->W_unitlink);
         load_lnglinks(info, (*fn_deps)->lng, &ap->p3, (*aux)->W_unitlink);
@@ -225,12 +225,23 @@ void destroy_hisq_auxiliary_t(hisq_auxiliary_t *aux) {
     std::free(aux);
 }
 
+#ifdef MILC_HOST_NEWER
+void destroy_hisq_links_milc(ks_action_paths_hisq *, hisq_auxiliary_t *aux, fn_links_t *fn0, fn_links_t *fn_deps) {
+    destroy_hisq_auxiliary_t(aux);
+    for (fn_links_t *fn : {fn0, fn_deps})
+        if (fn != nullptr) {
+            fn->preserve = 0;
+            destroy_fn_links(fn);
+        }
+}
+#else
 void destroy_hisq_links_milc(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t **fn, fn_links_t *fn_deps) {
     destroy_hisq_auxiliary_t(aux);
     for (int k = 0; k < ap->n_naiks; ++k)
         destroy_fn_links(fn[k]);
     destroy_fn_links(fn_deps);
 }
+#endif
 
 // A gauge field with structure, phases in, for the program.
 void fill_gauge_field(unsigned long seed) {

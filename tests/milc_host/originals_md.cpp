@@ -119,7 +119,26 @@ ks_action_paths_hisq *get_action_paths_hisq(fermion_links_t *fl) { return &fl->a
 int fermion_links_get_n_naiks(fermion_links_t *fl) { return fl->aph.n_naiks; }
 double *fermion_links_get_eps_naik(fermion_links_t *fl) { return fl->aph.eps_naik; }
 
+#ifdef MILC_HOST_NEWER
+fn_links_t *get_fn_deps_links(fermion_links_t *fl) { return fl->fn_deps; }
+fn_links_t *get_fm_links(fermion_links_t *fl, int i_naik) {
+    if (i_naik == 0) {
+        if (fl->fn[0] != nullptr)
+            fl->fn[0]->preserve = 1;
+        return fl->fn[0];
+    }
+    fn_links_t *const fn = create_fn_links();
+    const size_t bytes = 4 * sites_on_node * sizeof(su3_matrix);
+    fn->fatback = static_cast<su3_matrix *>(std::malloc(bytes));
+    fn->lngback = static_cast<su3_matrix *>(std::malloc(bytes));
+    scalar_mult_fn(fl->fn_deps, fl->aph.eps_naik[i_naik], fn);
+    add_fn(fn, fl->fn[0], fn);
+    fn->eps_naik = fl->aph.eps_naik[i_naik];
+    return fn;
+}
+#else
 fn_links_t **get_fm_links(fermion_links_t *fl) { return fl->fn; }
+#endif
 
 int ks_rateval(su3_vector *dest, field_offset src, su3_vector **psim, Real *residues, int order, int parity) {
     const size_t first = parity == EVEN ? 0 : even_sites_on_node;
@@ -138,6 +157,7 @@ void restore_fermion_links_from_site(fermion_links_t *fl, int) {
     info_t info{};
     if (fl->fn[0] != nullptr)
         return;
+    fl->options.want_back = 1;
     su3_matrix *links = create_G_from_site();
     if (FERM_ACTION == HISQ) {
         create_hisq_links_milc(&info, fl->fn, &fl->fn_deps, &fl->aux, &fl->aph, links, 0, 1);
@@ -194,6 +214,10 @@ void eo_fermion_force_twoterms_site_cpu(Real eps, Real weight1, Real weight2, fi
 void destroy_fn_links(fn_links_t *fn) {
     if (fn == nullptr)
         return;
+#ifdef MILC_HOST_NEWER
+    if (fn->preserve == 1)
+        return;
+#endif
     destroy_fn_backlinks(fn);
     std::free(fn->phase);
     std::free(fn->fat);
@@ -242,7 +266,7 @@ void ranmom(void) {
 }
 
 // CONTINUE: links stay. FRESH: the file's name is the seed, and links have no phases, as those of a file.
-void *reload_lattice(int flag, const char *file) {
+gauge_file *reload_lattice(int flag, file_name file) {
     if (flag == CONTINUE)
         return nullptr;
     reference::Rng rng(std::strtoul(file, nullptr, 10));

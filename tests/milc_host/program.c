@@ -546,6 +546,20 @@ static void gauge_everything(void) {
     try_gauge(ZUP, 1, 2e-6);
 }
 
+/* Where MILC keeps links of eps_naik 0 and the derivative alone, that is the second set. */
+typedef void (*hisq_maker)(info_t *, fn_links_t **, fn_links_t **, hisq_auxiliary_t **, ks_action_paths_hisq *,
+                           su3_matrix *, int, int);
+static void make_by(hisq_maker make, fn_links_t **fn, fn_links_t **deps, hisq_auxiliary_t **aux,
+                    ks_action_paths_hisq *hisq, su3_matrix *links, int want_deps) {
+    info_t info = {0};
+    make(&info, fn, deps, aux, hisq, links, want_deps, 1);
+    if (SETS(hisq) == 1)
+        fn[1] = *deps;
+}
+static void destroy_sets(ks_action_paths_hisq *hisq, hisq_auxiliary_t *aux, fn_links_t **fn, fn_links_t *deps) {
+    destroy_hisq_links_milc(hisq, aux, ALL_SETS(fn), SETS(hisq) == 1 ? fn[1] : deps);
+}
+
 /* Links of a program that wants no auxiliary ones, then some, then none again. */
 static void auxiliary(void) {
     ks_action_paths asqtad;
@@ -558,10 +572,9 @@ static void auxiliary(void) {
     for (wants = 0; wants < 3; wants++) {
         fn_links_t *fn[MAX_NAIK], *deps, *other[MAX_NAIK], *other_deps;
         hisq_auxiliary_t *aux, *other_aux;
-        info_t info = {0};
         fermion_links_want_aux(wants % 2);
-        create_hisq_links_milc(&info, fn, &deps, &aux, &hisq, links, 0, 1);
-        __real_create_hisq_links_milc(&info, other, &other_deps, &other_aux, &hisq, links, 0, 1);
+        make_by(create_hisq_links_milc, fn, &deps, &aux, &hisq, links, 0);
+        make_by(__real_create_hisq_links_milc, other, &other_deps, &other_aux, &hisq, links, 0);
         check_links(fn[0], other[0]);
         check_links(fn[1], other[1]);
         if (wants > 0) {
@@ -569,8 +582,8 @@ static void auxiliary(void) {
             check(links_differ(aux->V_link, other_aux->V_link) < link_limit, "V", wants);
             check(links_differ(aux->W_unitlink, other_aux->W_unitlink) < link_limit, "W", wants);
         }
-        destroy_hisq_links_milc(&hisq, aux, fn, deps);
-        destroy_hisq_links_milc(&hisq, other_aux, other, other_deps);
+        destroy_sets(&hisq, aux, fn, deps);
+        destroy_sets(&hisq, other_aux, other, other_deps);
     }
     free(links);
 }
@@ -582,12 +595,11 @@ typedef struct {
 } link_sets;
 
 static void make_sets(link_sets *ours, link_sets *milcs, ks_action_paths_hisq *hisq, unsigned long seed) {
-    info_t info = {0};
     su3_matrix *links;
     fill_gauge_field(seed);
     links = create_G_from_site();
-    create_hisq_links_milc(&info, ours->fn, &ours->deps, &ours->aux, hisq, links, 0, 1);
-    __real_create_hisq_links_milc(&info, milcs->fn, &milcs->deps, &milcs->aux, hisq, links, 0, 1);
+    make_by(create_hisq_links_milc, ours->fn, &ours->deps, &ours->aux, hisq, links, 0);
+    make_by(__real_create_hisq_links_milc, milcs->fn, &milcs->deps, &milcs->aux, hisq, links, 0);
     memset(links, 0, 4 * sites_on_node * sizeof(su3_matrix));
     free(links);
     fill_gauge_field(seed + 1000); /* nobody makes them from the sites again */
@@ -597,7 +609,7 @@ static void drop_sets(link_sets *sets, const ks_action_paths_hisq *hisq) {
     ks_action_paths_hisq of_those = *hisq;
     while (of_those.n_naiks > 0 && sets->fn[of_those.n_naiks - 1] == NULL)
         of_those.n_naiks--;
-    destroy_hisq_links_milc(&of_those, sets->aux, sets->fn, sets->deps);
+    destroy_sets(&of_those, sets->aux, sets->fn, sets->deps);
 }
 
 /* With MILCGPU_RESIDENT=nan what is not filled is NaN. */
@@ -826,12 +838,13 @@ int main(int argc, char **argv) {
         if (FERM_ACTION == HISQ) {
             fn_links_t *fn[MAX_NAIK], *deps, *other[MAX_NAIK], *other_deps;
             hisq_auxiliary_t *aux, *other_aux;
-            create_hisq_links_milc(&info, fn, &deps, &aux, &hisq, links, 1, 1);
-            __real_create_hisq_links_milc(&info, other, &other_deps, &other_aux, &hisq, links, 1, 1);
+            make_by(create_hisq_links_milc, fn, &deps, &aux, &hisq, links, 1);
+            make_by(__real_create_hisq_links_milc, other, &other_deps, &other_aux, &hisq, links, 1);
             check_links(fn[0], other[0]);
             check_links(fn[1], other[1]);
             check_links(deps, other_deps);
-            check(fn[0]->eps_naik == 0 && fn[1]->eps_naik == hisq.eps_naik[1], "eps_naik", fn[1]->eps_naik);
+            check(fn[0]->eps_naik == 0 && fn[1]->eps_naik == (fn[1] == deps ? 0 : hisq.eps_naik[1]), "eps_naik",
+                  fn[1]->eps_naik);
             check(links_differ(aux->U_link, links) == 0, "U", 0);
             check(links_differ(aux->V_link, other_aux->V_link) < link_limit, "V", 0);
             check(links_differ(aux->W_unitlink, other_aux->W_unitlink) < link_limit, "W", 0);
@@ -840,8 +853,8 @@ int main(int argc, char **argv) {
                 try_many_sets(links);
             solve_everything(fn[0], fn[1], fault);
             try_measurements(fn[0]);
-            destroy_hisq_links_milc(&hisq, aux, fn, deps);
-            destroy_hisq_links_milc(&hisq, other_aux, other, other_deps);
+            destroy_sets(&hisq, aux, fn, deps);
+            destroy_sets(&hisq, other_aux, other, other_deps);
         } else {
             fn_links_t *fn = create_fn_links(), *other = create_fn_links();
             load_fn_links_cpu(&info, fn, &asqtad, links, 1);

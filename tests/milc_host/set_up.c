@@ -121,7 +121,7 @@ void try_lattice_file(const char *name, const char *what) {
     write_file(name, what);
     for (i = 0; i < volume; i++)
         memset(lattice[i].link, 0, sizeof lattice[i].link);
-    gf = restore_serial(name);
+    gf = restore_serial((file_name)name);
     remove(name);
     for (i = 0; i < volume; i++)
         for (k = 0; k < 72; k++)

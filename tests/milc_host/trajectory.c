@@ -63,7 +63,7 @@ void report(const char *what) {
 static void measure_fermion_links(void) {
     fn_links_t *fn;
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
-    fn = get_fm_links(fn_links)[0];
+    fn = LINKS_OF(fn_links, 0);
     printf("trajectory fermion links %.17g %.17g back %.17g %.17g\n",
            digest((const Real *)get_fatlinks(fn), 4 * sizeof(su3_matrix), 72),
            digest((const Real *)get_lnglinks(fn), 4 * sizeof(su3_matrix), 72),
@@ -82,7 +82,7 @@ void measure(void) {
 }
 
 void new_lattice(const char *seed) {
-    reload_lattice(FRESH, seed);
+    reload_lattice(FRESH, (file_name)seed);
     phases_in = OFF;
     rephase(ON);
     invalidate_fermion_links(fn_links);

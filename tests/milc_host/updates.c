@@ -49,6 +49,7 @@ static double momentum_action(void) {
 static void solve(su3_vector *source, su3_vector **x, int n, int set) {
     ks_param ksp[terms];
     quark_invert_control qic[terms];
+    fn_links_t *fn;
     int t;
     memset(ksp, 0, sizeof ksp);
     memset(qic, 0, sizeof qic);
@@ -60,7 +61,9 @@ static void solve(su3_vector *source, su3_vector **x, int n, int set) {
         qic[t].parity = EVEN;
         qic[t].resid = MILC_PRECISION == 1 ? 1e-6 : 1e-13;
     }
-    ks_multicg_offset_field_cpu(source, x, ksp, n, qic, get_fm_links(fn_links)[set]);
+    fn = LINKS_OF(fn_links, set);
+    ks_multicg_offset_field_cpu(source, x, ksp, n, qic, fn);
+    GIVE_BACK(fn);
 }
 
 /* A rational function of a member of the sites, on even sites: in `sum`, as fermion action and source take it. Returns
@@ -104,10 +107,11 @@ double d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec) {
 
 void invalidate_fermion_links(fermion_links_t *fl) {
     if (FERM_ACTION == HISQ && fl->fn[0] != NULL)
-        destroy_hisq_links_milc(&fl->aph, fl->aux, fl->fn, fl->fn_deps);
+        destroy_hisq_links_milc(&fl->aph, fl->aux, ALL_SETS(fl->fn), fl->fn_deps);
     else
         destroy_fn_links(fl->fn[0]);
     memset(fl->fn, 0, sizeof fl->fn);
+    fl->fn_deps = NULL;
     fl->aux = NULL;
 }
 
@@ -125,6 +129,7 @@ void update_h(Real eps) {
 int update_h_fermion(Real eps, su3_vector **x) {
     Real residues[terms] = {1, -0.3, 1.5};
     su3_vector *source = (su3_vector *)malloc(sites_on_node * sizeof(su3_vector));
+    fn_links_t *fn;
     int first = 0, set, t;
     size_t k;
     restore_fermion_links_from_site(fn_links, MILC_PRECISION);
@@ -135,8 +140,10 @@ int update_h_fermion(Real eps, su3_vector **x) {
             ((Real *)source)[k] = (Real)rand() / RAND_MAX - 0.5;
         solve(source, x + first, n, set);
         place("dslash");
+        fn = LINKS_OF(fn_links, set);
         for (t = first; t < first + n; t++)
-            dslash_fn_field(x[t], x[t], ODD, get_fm_links(fn_links)[set]);
+            dslash_fn_field(x[t], x[t], ODD, fn);
+        GIVE_BACK(fn);
         first += n;
     }
     free(source);

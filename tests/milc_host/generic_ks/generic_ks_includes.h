@@ -96,7 +96,12 @@ typedef struct {
     int r0[4];
 } link_phase_info_t;
 
+/* MILC_HOST_NEWER: MILC since 2025, which keeps links of eps_naik 0 and their derivative, and makes others when it wants
+ * them. */
 typedef struct {
+#ifdef MILC_HOST_NEWER
+    int preserve;
+#endif
     link_phase_info_t *phase;
     su3_matrix *fat, *lng, *fatback, *lngback;
     double eps_naik;
@@ -117,6 +122,14 @@ void initialize_machine(int *argc, char ***argv);
 void normal_exit(int status);
 void terminate(int status);
 
+#ifdef MILC_HOST_MASTER
+typedef char *file_name;
+typedef int random_seed;
+#else
+typedef const char *file_name;
+typedef uint32_t random_seed;
+#endif
+
 /* Tables of neighbours, and random numbers. */
 #define FORWARDS 1
 #define BACKWARDS (-1)
@@ -136,7 +149,7 @@ void make_nn_gathers(void);
 int make_gather(neighbour_map map, int *args, int inverse, int want_even_odd, int parity_conserve);
 msg_tag *start_gather_field(void *field, size_t size, int index, int parity, char **dest);
 void initialize_prn(double_prn *prn, uint32_t seed, uint32_t index);
-void initialize_site_prn_from_seed(uint32_t seed);
+void initialize_site_prn_from_seed(random_seed seed);
 
 /* Lattice files. */
 #define GAUGE_VERSION_NUMBER 20103
@@ -156,10 +169,10 @@ typedef struct {
     gauge_check check;
 } gauge_file;
 int g_seek(FILE *stream, off_t offset, int whence);
-gauge_file *r_serial_i(const char *filename);
+gauge_file *r_serial_i(file_name filename);
 void r_serial_f(gauge_file *gf);
 void read_checksum(int parallel, gauge_file *gf, gauge_check *made);
-gauge_file *restore_serial(const char *filename);
+gauge_file *restore_serial(file_name filename);
 
 void report_status(quark_invert_control *qic);
 int ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
@@ -211,6 +224,6 @@ double d_action_rhmc(su3_vector **multi_x, su3_vector *sumvec);
 void rephase(int flag);
 void gauge_field_copy(field_offset src, field_offset dest);
 void ranmom(void);
-void *reload_lattice(int flag, const char *file);
+gauge_file *reload_lattice(int flag, file_name file);
 
 #endif

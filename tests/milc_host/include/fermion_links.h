@@ -52,12 +52,25 @@ void load_lnglinks(info_t *info, su3_matrix *lng, ks_component_paths *p, su3_mat
 void create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **fn_deps, hisq_auxiliary_t **aux,
                             ks_action_paths_hisq *ap, su3_matrix *links, int want_deps, int want_back);
 void destroy_hisq_auxiliary_t(hisq_auxiliary_t *aux);
+#ifdef MILC_HOST_NEWER
+void destroy_hisq_links_milc(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t *fn0, fn_links_t *fn_deps);
+#define ALL_SETS(fn) (fn)[0]
+#define SETS(hisq) 1
+void scalar_mult_fn(fn_links_t *from, Real factor, fn_links_t *to);
+void add_fn(fn_links_t *a, fn_links_t *b, fn_links_t *to);
+#else
 void destroy_hisq_links_milc(ks_action_paths_hisq *ap, hisq_auxiliary_t *aux, fn_links_t **fn, fn_links_t *fn_deps);
+#define ALL_SETS(fn) (fn)
+#define SETS(hisq) (hisq)->n_naiks
+#endif
 
 /* The links of the program, made anew from the sites where there are none. */
 typedef struct {
     ks_action_paths ap;
     ks_action_paths_hisq aph;
+    struct {
+        int want_back;
+    } options;
     int no_aux; /* auxiliary links are destroyed as soon as they are made */
     fn_links_t *fn[MAX_NAIK], *fn_deps;
     hisq_auxiliary_t *aux;
@@ -68,7 +81,16 @@ extern int n_orders_naik[MAX_NAIK], n_order_naik_total, hisq_svd_counter, hisq_f
 ks_action_paths *get_action_paths(fermion_links_t *fl);
 ks_action_paths_hisq *get_action_paths_hisq(fermion_links_t *fl);
 hisq_auxiliary_t *get_hisq_auxiliary(fermion_links_t *fl);
+#ifdef MILC_HOST_NEWER
+imp_ferm_links_t *get_fm_links(fermion_links_t *fl, int i_naik);
+imp_ferm_links_t *get_fn_deps_links(fermion_links_t *fl);
+#define LINKS_OF(fl, set) get_fm_links(fl, set)
+#define GIVE_BACK(fn) destroy_fn_links(fn)
+#else
 imp_ferm_links_t **get_fm_links(fermion_links_t *fl);
+#define LINKS_OF(fl, set) get_fm_links(fl)[set]
+#define GIVE_BACK(fn) (void)(fn)
+#endif
 int fermion_links_get_n_naiks(fermion_links_t *fl);
 double *fermion_links_get_eps_naik(fermion_links_t *fl);
 void invalidate_fermion_links(fermion_links_t *fl);

@@ -47,8 +47,17 @@ void ks_meson_cont_mom(complex **prop, su3_vector *src1, su3_vector *src2, int n
 
 void ks_dirac_adj_op(su3_vector *src, su3_vector *dst, Real mass, int parity, imp_ferm_links_t *fn);
 void ks_dirac_adj_op_inplace(su3_vector *dst, Real mass, int parity, imp_ferm_links_t *fn);
+#ifdef MILC_HOST_NEWER /* the links of all masses, or of each */
+typedef imp_ferm_links_t *links_multi;
+#define FIRST_AS_MULTI(fn_multi) (fn_multi)[0]
+#define OF_MASS(fn_multi, i) (fn_multi)
+#else
+typedef imp_ferm_links_t **links_multi;
+#define FIRST_AS_MULTI(fn_multi) (fn_multi)
+#define OF_MASS(fn_multi, i) (fn_multi)[i]
+#endif
 int mat_invert_multi(su3_vector *src, su3_vector **dst, ks_param *ksp, int num_masses, quark_invert_control *qic,
-                     imp_ferm_links_t **fn_multi);
+                     links_multi fn_multi);
 int mat_invert_cg_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn);
 int mat_invert_uml_field(su3_vector *src, su3_vector *dst, quark_invert_control *qic, Real mass, imp_ferm_links_t *fn);
 #ifdef MILC_HOST_MASTER

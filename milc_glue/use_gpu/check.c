@@ -1,0 +1,27 @@
+/* Compiles where MILC's headers declare what the glue takes over as routines.def has it (select.sh). Headers that the
+ * glue does without are looked at, too, because they declare some of it. */
+#include "glue.h"
+
+#ifdef MILCGPU_SERVES
+#include "../include/imp_ferm_links.h"
+#include "../include/umethod.h"
+#ifdef __has_include
+#if __has_include("ks_imp_includes.h") /* ks_imp_rhmc, ks_imp_dyn: update, d_action_rhmc */
+#include "ks_imp_includes.h"
+#endif
+#if __has_include("../include/generic_clover.h")
+#include "../include/generic_clover.h"
+#endif
+#if __has_include("../include/generic_wilson.h")
+#include "../include/generic_wilson.h"
+#endif
+#endif
+#endif
+#ifdef MILCGPU_GLUE_propagators
+#include <ks_spectrum_includes.h>
+#endif
+#ifdef MILCGPU_GLUE_hyp
+#include "../include/hyp_coeff.h"
+#endif
+
+#include "routines.h"

@@ -1,0 +1,34 @@
+/* Compiles in programs that have what a file of the glue reads beside MILC's routines: select.sh asks for each file,
+ * MILCGPU_PROBE_<file>. Prototypes are another matter, check.c. */
+#include "glue.h"
+
+#include "../include/imp_ferm_links.h"
+
+#ifdef MILCGPU_PROBE_md
+long milcgpu_probe(void) {
+    long sum = sizeof lattice[0].mom + sizeof lattice[0].link + phases_in + (fn_links != NULL);
+#ifndef ANISOTROPY
+    sum += beta != 0;
+#endif
+#if FERM_ACTION == HISQ
+    sum += n_orders_naik[0] + n_order_naik_total + hisq_svd_counter + hisq_force_filter_counter;
+#endif
+    return sum;
+}
+#endif
+
+#ifdef MILCGPU_PROBE_mesons
+long milcgpu_probe(void) { return ape_links != NULL; }
+#endif
+
+#ifdef MILCGPU_PROBE_invert
+long milcgpu_probe(void) { return param.eigen_param.Nvecs; }
+#endif
+
+#ifdef MILCGPU_PROBE_propagators
+#include <ks_spectrum_includes.h>
+long milcgpu_probe(void) {
+    const enum set_type sets[] = {MULTIMASS_SET, MULTISOURCE_SET, MULTICOLORSOURCE_SET, SINGLES_SET};
+    return sizeof sets + param.eigen_param.Nvecs;
+}
+#endif

@@ -1,0 +1,33 @@
+/* What each file of the glue includes last: MILC's own routines of its section of routines.def, __real_X, and those
+ * that take their place, __wrap_X. X itself is declared here, too: a compiler that has seen MILC's declaration stops
+ * where the two differ. */
+#ifndef MILCGPU_GLUE_ROUTINES_H
+#define MILCGPU_GLUE_ROUTINES_H
+
+#include "glue.h"
+
+/* As the generations of MILC differ. */
+#if MILCGPU_MILC == 1
+typedef char *milcgpu_file_name;
+typedef int milcgpu_seed;
+#else
+typedef const char *milcgpu_file_name;
+typedef uint32_t milcgpu_seed;
+#endif
+typedef void (*milcgpu_site_map)(int, int, int, int, int *, int, int *, int *, int *, int *);
+
+#ifndef GAUGE_VERSION_NUMBER /* MILC's headers have it, those of a test program may not */
+#undef MILCGPU_GLUE_lattice_file
+#endif
+
+#define MILCGPU_OF_LIBC(result, routine, arguments)                                                                    \
+    result __real_##routine arguments;                                                                                 \
+    result __wrap_##routine arguments;
+#define MILCGPU_WRAPPED(result, routine, arguments)                                                                    \
+    result routine arguments;                                                                                          \
+    result __real_##routine arguments __attribute__((weak));                                                           \
+    result __wrap_##routine arguments;
+#define MILCGPU_CALLED(result, routine, arguments) result routine arguments __attribute__((weak));
+#include "routines.def"
+
+#endif

@@ -1,0 +1,132 @@
+#!/bin/sh
+# What a program of MILC's gets of the glue. Called in the folder of the build (milc_gpu.mk):
+#
+#   sh select.sh PROGRAM LIBRARY_FOLDER 'COMPILER' FLAGS OF MILC'S C FILES...
+#
+# Says one line to the user, and writes
+#   milcgpu_glue  a line for each file of the glue that is compiled: its name without .c, and more flags for it
+#   milcgpu_link  the words of the link line
+# Both are empty for a program that has nothing to take over. Status 1, after words: the build must stop.
+here=$(cd "$(dirname "$0")" && pwd)
+program=$1 library=$2 cc=$3
+shift 3
+known='master 1e11e121, and develop 9782cb00 (October 2024) and 17e94a39 (February 2025)'
+generations='3 2 1' # of MILC's headers, as routines.def has them; the newest first
+: >milcgpu_glue
+: >milcgpu_link
+
+compiles() { # FILE MORE_FLAGS MILC'S_FLAGS...
+    source=$here/$1 more=$2
+    shift 2
+    # shellcheck disable=SC2086
+    LC_ALL=C $cc "$@" $more -w -c "$source" -o milcgpu_check.o >milcgpu_said 2>&1
+}
+sections() { # GENERATION FILES: the flags for these files
+    printf -- '-DMILCGPU_MILC=%s' "$1"
+    shift
+    printf -- ' -DMILCGPU_GLUE_%s' "$@"
+}
+table() { # GENERATION FILES FLAGS...: the lines of routines.def
+    # shellcheck disable=SC2086
+    of=$(sections "$1" $2)
+    shift 2
+    # shellcheck disable=SC2086
+    $cc -E -P "$@" $of -x c "$here/routines.def"
+}
+find_generation() { # FILES MILC'S_FLAGS...
+    unit=$1
+    shift
+    for generation in $generations; do
+        # shellcheck disable=SC2086
+        compiles check.c "$(sections $generation $unit)" "$@" && return 0
+    done
+    return 1
+}
+# Says what differs, as the generation that fits best has it.
+refuse() { # MILC'S_FLAGS...
+    fewest=
+    for generation in $generations; do
+        # shellcheck disable=SC2086
+        compiles check.c "$(sections $generation $files)" "$@"
+        differ=$(grep -c 'conflicting types for' milcgpu_said)
+        if [ -z "$fewest" ] || [ "$differ" -lt "$fewest" ]; then
+            fewest=$differ best=$generation
+            mv milcgpu_said milcgpu_differs
+        fi
+    done
+    for name in $(sed -n 's/.*conflicting types for [^A-Za-z_]*\([A-Za-z0-9_]*\).*/\1/p' milcgpu_differs | uniq); do
+        echo "milcgpu: MILC declares $name otherwise than milcgpu expects. milcgpu knows MILC's $known"
+        table "$best" "$files" '-DMILCGPU_WRAPPED(result,routine,arguments)=result routine arguments' \
+            '-DMILCGPU_CALLED(result,routine,arguments)=result routine arguments' |
+            sed -n "s/^ *\(.*[ *]$name *(.*\)/milcgpu: expected: \1/p" | tr -s ' '
+        earlier=':[0-9]+: note: previous declaration'
+        sed -n -E "s/^(.*)$earlier of '$name' with type '([^']*)'.*/milcgpu: MILC's: \2, \1/p
+            s/^(.*)$earlier (is here|of '$name' was here)$/milcgpu: MILC's: \1/p" milcgpu_differs
+    done
+    [ "$fewest" -gt 0 ] ||
+        echo "milcgpu: the glue does not compile with the headers of this MILC. milcgpu knows MILC's $known"
+    echo "milcgpu: make stops. Take a milcgpu that knows this MILC, or leave its word out. The compiler says:"
+    cat milcgpu_differs
+    rm -f milcgpu_differs milcgpu_said milcgpu_check.o
+    exit 1
+} >&2
+
+files='start ranks unitarity memory setup lattice_file'
+stubs= # for programs that do not have what the file reads
+# The preprocessor decides; its messages go to nobody, because a header that is missing is an answer, too.
+# shellcheck disable=SC2086
+case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
+*milcgpu_serves_flow*)
+    what='the gradient flow of %s goes'
+    files="$files gradient_flow"
+    ;;
+*milcgpu_serves_hyp*)
+    what='HYP smearing of %s goes'
+    files="$files hyp"
+    ;;
+*milcgpu_serves*)
+    what='solves and links of %s go'
+    files="$files solve links hisq_links gauge_fix clover dirac_mesons"
+    for file in md mesons invert propagators; do
+        if compiles probe.c "-DMILCGPU_PROBE_$file" "$@"; then
+            files="$files $file"
+            [ $file != md ] || files="$files updates fermion_force"
+        elif [ $file != propagators ]; then
+            stubs="$stubs $file"
+        fi
+    done
+    ;;
+*)
+    if ! $cc "$@" -E -x c /dev/null >/dev/null; then
+        echo "milcgpu: the compiler of this make cannot be run: $cc (MY_CC=... names another, as MY_CC=gcc)" >&2
+        exit 1
+    fi
+    echo "milcgpu: $program has no asqtad or HISQ solver to take over: it is built as without milcgpu"
+    exit 0
+    ;;
+esac
+
+# All files by one generation; or, of a MILC between two of them, each that shares nothing with others by its own.
+units=$(echo "$files" | tr ' ' ,)
+if ! find_generation "$files" "$@"; then
+    core="" alone=""
+    for file in $files; do
+        case $file in
+        setup | lattice_file | invert | propagators | mesons) alone="$alone $file" ;;
+        *) core="$core,$file" ;;
+        esac
+    done
+    units="$core$alone"
+fi
+for unit in $units; do
+    unit=$(echo "$unit" | tr , ' ')
+    find_generation "$unit" "$@" || refuse "$@"
+    for file in $unit; do echo "$file $(sections "$generation" "$file")" >>milcgpu_glue; done
+    table "$generation" "$unit" |
+        sed -n -E 's/^ *MILCGPU_(WRAPPED|OF_LIBC)\([^,]*, *([A-Za-z0-9_]*) *,.*/-Wl,--wrap=\2/p' >>milcgpu_link
+done
+for file in $stubs; do echo "$file -DMILCGPU_MILC=$generation" >>milcgpu_glue; done
+echo "-L$library -Wl,-rpath,$library -lmilcgpu" >>milcgpu_link
+rm -f milcgpu_said milcgpu_check.o
+# shellcheck disable=SC2059
+printf "milcgpu: $what to %s\n" "$program" "$library/libmilcgpu.so"
