@@ -85,6 +85,8 @@ for file in milc_glue/use_gpu/*.[ch] milc_glue/use_gpu/milc_gpu.mk; do
     put 644 "$file" "share/milcgpu/${file##*/}"
 done
 put 755 milc_glue/use_gpu/milcgpu-config bin/milcgpu-config
+put 644 milc_glue/use_gpu/milcgpu.cmake share/milcgpu/milcgpu.cmake
+put 644 milc_glue/use_gpu/cmake_link.sh share/milcgpu/cmake_link.sh
 missing=
 for program in "$@"; do
     name=milcgpu-$(basename "$program" | tr _ -)
