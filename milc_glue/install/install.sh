@@ -80,6 +80,7 @@ put 755 "$build/libquda.so" "quda-compat/lib/libmilcgpu-quda.so.$version"
 link "libmilcgpu-quda.so.$version" "quda-compat/lib/libmilcgpu-quda.so.$interface"
 link "libmilcgpu-quda.so.$version" quda-compat/lib/libquda.so
 link "../../$libdir/$soname" "quda-compat/lib/$soname"
+put 644 milc_glue/install/QUDAConfig.cmake quda-compat/lib/cmake/QUDA/QUDAConfig.cmake
 
 for file in milc_glue/use_gpu/*.[ch] milc_glue/use_gpu/milc_gpu.mk; do
     put 644 "$file" "share/milcgpu/${file##*/}"
