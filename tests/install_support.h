@@ -27,6 +27,11 @@ inline Said shell(const std::string &command) {
 inline std::filesystem::path build_folder() { return std::filesystem::read_symlink("/proc/self/exe").parent_path(); }
 inline std::filesystem::path source_tree() { return build_folder() / "../.."; }
 
+// A CMake that milcgpu.cmake takes: of a script it refuses no more than the generator.
+inline bool cmake_takes_milcgpu() {
+    return shell("cmake -P " + (source_tree() / "milc_glue/use_gpu/milcgpu.cmake").string()).says("the generator");
+}
+
 // As `make install` does it, without the programs. settings: NAME=VALUE, of the environment.
 inline Said install(const std::filesystem::path &prefix, const std::string &version, const std::string &settings = "") {
     return shell("cd " + source_tree().string() + " && env PREFIX=" + prefix.string() +

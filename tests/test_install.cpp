@@ -202,6 +202,16 @@ TEST_CASE("install: both doors from one prefix, and QUDA's names in one folder a
     CHECK_FALSE(r.says("libquda"));
     CHECK_FALSE(r.says("not found"));
     CHECK(fs::equivalent(i.prefix / "quda-compat/lib/libquda.so", i.prefix / "quda-compat/lib/libmilcgpu-quda.so.0.3"));
+    // MILC's CMake finds the package QUDA.
+    if (!has("cmake"))
+        SKIP_TEST("no cmake");
+    write(i.folder.path / "CMakeLists.txt", "cmake_minimum_required(VERSION 3.18)\nproject(program C)\n"
+                                            "find_package(QUDA REQUIRED)\nadd_executable(program program.c)\n"
+                                            "target_link_libraries(program PRIVATE QUDA::quda)\n");
+    const Said by_cmake = i.in_folder("cmake -B build -DQUDA_ROOT=" + home.substr(0, home.size() - 1) +
+                                      " . && cmake --build build && cd build" + run);
+    INFO(by_cmake.output);
+    CHECK(by_cmake.says("door 2 works\n"));
 }
 
 TEST_CASE("install: uninstall removes what was installed, and nothing else", "[install]") {

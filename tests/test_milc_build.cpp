@@ -370,6 +370,39 @@ TEST_CASE("milc_build: where a file of milcgpu is missing, make stops and says s
     CHECK_FALSE(r.says("MILC is built"));
 }
 
+TEST_CASE("milc_build: CMake stops in words where it cannot take milcgpu", "[milc]") {
+    if (!tests::cmake_takes_milcgpu())
+        SKIP_TEST("no cmake of version 3.21 or newer");
+    Folder folder, prefix;
+    make_prefix(prefix.path, "");
+    const std::string argument = "-DCMAKE_PROJECT_INCLUDE=" + (prefix.path / "share/milcgpu/milcgpu.cmake").string(),
+                      config = prefix.path.string() + "/bin/milcgpu-config --cmake";
+    CHECK(run(config).output == argument + "\n");
+    write(folder.path / "CMakeLists.txt", "cmake_minimum_required(VERSION 3.18)\nproject(milc C)\n");
+    const auto stops = [&](const std::string &words, const std::string &said) {
+        const Run r = run("cd " + folder.path.string() + " && cmake " + words);
+        INFO(words << "\n" << r.output);
+        CHECK(r.status != 0);
+        CHECK(std::regex_replace(r.output, std::regex("\\s+"), " ").find(said) != std::string::npos);
+        CHECK_FALSE(r.says("Build files have been written"));
+    };
+    const auto with = [&](const std::string &setting) {
+        write(folder.path / "set.cmake",
+              "set(" + setting + ")\ninclude(" + prefix.path.string() + "/share/milcgpu/milcgpu.cmake)\n");
+        return "-P set.cmake";
+    };
+    stops(with("CMAKE_VERSION 3.20.6"), "milcgpu: CMake 3.20.6 is too old, 3.21 is needed.");
+    stops(with("CMAKE_GENERATOR Xcode"),
+          "milcgpu: the generator Xcode cannot be used: say -G 'Unix Makefiles' or -G Ninja");
+    stops("-B build -DCMAKE_PROJECT_INCLUDE=/nowhere/milcgpu.cmake .",
+          "could not find requested file: /nowhere/milcgpu.cmake");
+    stops("-B 'the build' " + argument + " .", "milcgpu: make cannot have a space in the name of a folder: ");
+    fs::remove(prefix.path / "lib/libmilcgpu.so"); // the argument was written down while it was there
+    stops("-B build " + argument + " .", "libmilcgpu.so or milcgpu.h is missing");
+    stops("-B build $(" + config + ") .", "Unknown argument --milcgpu-stops-this-cmake");
+    CHECK(run(config).status == 1);
+}
+
 TEST_CASE("milc_build: the gradient flow of MILC's program, its lines, its links", "[milc][measurements]") {
     const FlowProgram p("LUSCHER");
     // Twice 0.04 and what is left; the library's step ends where MILC's does.

@@ -830,3 +830,57 @@ TEST_CASE("milc_host: measurements on a lattice that is cut", "[milc_host][measu
         CHECK(r.calls(routine).second == 0);
     }
 }
+
+TEST_CASE("milc_host: CMake takes milcgpu by one argument; its program does what make's does", "[milc_host]") {
+    namespace fs = std::filesystem;
+    const tests::Folder prefix, build;
+    const std::string folder = build.path.string();
+    if (!tests::cmake_takes_milcgpu())
+        SKIP_TEST("no cmake of version 3.21 or newer");
+    const auto install = [&] { REQUIRE(tests::install(prefix.path, MILCGPU_VERSION).status == 0); };
+    install();
+    const auto objects = [](const fs::path &in, const std::string &first) {
+        std::string all;
+        for (const auto &file : fs::directory_iterator(in))
+            if (file.path().extension() == ".o" && file.path().filename().string().rfind(first, 0) == 0)
+                all += (all.empty() ? "" : ";") + fs::canonical(file.path()).string();
+        return all;
+    };
+    const std::string configure = "cmake -S " + (tests::source_tree() / "tests/milc_host").string() + " -B " + folder +
+                                  "/build '-DORIGINALS=" + objects(MILC_HOST_PROGRAMS "hisq-P2", "originals") +
+                                  "' '-DREFERENCE=" + objects(tests::build_folder() / "obj/tests/reference", "") + "' ",
+                      make = "cmake --build " + folder + "/build -j2 --target ",
+                      served = "milcgpu: solves and links of ks_host_hisq go to " + prefix.path.string() +
+                               "/lib/libmilcgpu.so";
+    const auto run_here = [](const std::string &command) {
+        const Run r{tests::shell(command)};
+        INFO(r.output);
+        REQUIRE(r.status == 0);
+        return r;
+    };
+    const std::string with = " $(" + prefix.path.string() + "/bin/milcgpu-config --cmake) && ",
+                      fresh = "rm -rf " + folder + "/build && ",
+                      not_served =
+                          "milcgpu: tool_c has no asqtad or HISQ solver to take over: it is built as without milcgpu";
+    CHECK_FALSE(run_here(configure + "&& " + make + "tool_c").says("milcgpu:"));
+    if (tests::shell("command -v ninja").status == 0)
+        CHECK(run_here(fresh + configure + "-G Ninja" + with + make + "tool_c").says(not_served));
+    const Run built = run_here(fresh + configure + with + make + "all");
+    INFO(built.output);
+    CHECK(built.says(served));
+    CHECK(built.says(not_served));
+    CHECK(built.says("milcgpu: CMake compiles no C file of tool_cpp: it is linked as without milcgpu"));
+    CHECK_FALSE(built.says("warning"));
+    CHECK_FALSE(tests::shell("ldd " + folder + "/build/app/tool_c").says("milcgpu"));
+    const std::string setting = "MILCGPU_BACKEND=host MILCGPU_DSLASH=always ";
+    const Run by_cmake = run_here(setting + folder + "/build/app/ks_host_hisq trajectory"),
+              by_make = run("hisq-P2", setting, "trajectory");
+    CHECK(by_cmake.numbers() == by_make.numbers());
+    CHECK(by_cmake.numbers().size() > 100);
+    CHECK(by_cmake.calls("update_u").first > 0);
+    CHECK_FALSE(run_here(make + "all").says("milcgpu:"));
+    install(); // another library: programs are linked again, nothing else is done
+    const Run again = run_here(make + "all");
+    CHECK(again.says(served));
+    CHECK_FALSE(again.says("Building"));
+}

@@ -80,11 +80,14 @@ put 755 "$build/libquda.so" "quda-compat/lib/libmilcgpu-quda.so.$version"
 link "libmilcgpu-quda.so.$version" "quda-compat/lib/libmilcgpu-quda.so.$interface"
 link "libmilcgpu-quda.so.$version" quda-compat/lib/libquda.so
 link "../../$libdir/$soname" "quda-compat/lib/$soname"
+put 644 milc_glue/install/QUDAConfig.cmake quda-compat/lib/cmake/QUDA/QUDAConfig.cmake
 
 for file in milc_glue/use_gpu/*.[ch] milc_glue/use_gpu/routines.def milc_glue/use_gpu/select.sh milc_glue/use_gpu/milc_gpu.mk; do
     put 644 "$file" "share/milcgpu/${file##*/}"
 done
 put 755 milc_glue/use_gpu/milcgpu-config bin/milcgpu-config
+put 644 milc_glue/use_gpu/milcgpu.cmake share/milcgpu/milcgpu.cmake
+put 644 milc_glue/use_gpu/cmake_link.sh share/milcgpu/cmake_link.sh
 missing=
 for program in "$@"; do
     name=milcgpu-$(basename "$program" | tr _ -)

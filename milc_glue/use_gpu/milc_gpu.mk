@@ -33,6 +33,14 @@ override LAYOUT := $(or $(LAYOUT),layout_hyper_prime.o) $(milcgpu_objects)
 milcgpu_asked   := $(LMPI)
 override LMPI    = $(milcgpu_asked) $(if $(filter milcgpu_start.o,$^),$(milcgpu_link_words))
 
+# For CMake (milcgpu.cmake, cmake_link.sh): where the library is; the glue of a program that has the objects
+# milcgpu_linked, and the words of its link line, in one file.
+.PHONY: milcgpu_library
+milcgpu_library:
+	@echo $(milcgpu_lib)
+milcgpu_words: $(milcgpu_linked) $(milcgpu_objects)
+	@echo '$(addprefix $(CURDIR)/,$(milcgpu_objects)) $(milcgpu_link_words)' >$@
+
 # The words of milcgpu_link. A routine that MILC calls, and that none of its objects has, keeps its name: the linker then
 # says that it is undefined, as without milcgpu. By the glue's name the program would be linked, and end when MILC's own is
 # to be called (milcgpu_original in glue.h): so it is where nm cannot read the objects.
