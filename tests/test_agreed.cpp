@@ -137,7 +137,7 @@ TEST_CASE("agreement: ranks in different calls are told so, and cannot go on", "
 }
 
 TEST_CASE("agreement: a rank may be late at the head of a call, not inside of it", "[ranks][plugin]") {
-    static constexpr double limit = 1, late = 3;
+    static constexpr double limit = 0.5, late = 1.5;
     const auto endings = agreeing(
         2,
         [](Agreement &agreed, Ending &ending) {

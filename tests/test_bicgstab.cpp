@@ -218,7 +218,7 @@ TEST_CASE("BiCGstab: guess, limits, zero source, progress, the floor of the prec
         std::vector<WilsonField> solutions;
         for (int choice = 0; choice < thread_choices(backend); ++choice) {
             const Threads threads(backend, choice);
-            WilsonSolves bench({4, 4, 4, 4}, backend, 0.14, threads.block);
+            WilsonSolves bench({4, 4, 8, 8}, backend, 0.14, threads.block);
             const WilsonField b = reference::random_wilson_field(bench.lattice, 10);
             const SharedMatrix full = bench.full(), single = bench.matrix({Precision::single, Precision::single, 18});
             BicgstabSolver solver(bench.device, {full, single});

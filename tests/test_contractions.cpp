@@ -58,7 +58,7 @@ TEST_CASE("pion5 without momentum is the norm of each slice", "[measurements]") 
 }
 
 TEST_CASE("results have the same bits whatever the launch shape", "[measurements]") {
-    const Lattice lattice{{4, 6, 4, 4}};
+    const Lattice lattice{{4, 8, 4, 8}};
     const Gauge u = links_for(lattice, 70);
     const std::vector<Fermion> a = {random_fermion(lattice, 71), random_fermion(lattice, 72)},
                                b = {random_fermion(lattice, 73), random_fermion(lattice, 74)};

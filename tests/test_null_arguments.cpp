@@ -37,23 +37,23 @@ class Walk {
                     std::index_sequence<k...>) {
         (without<k>(name, function, optional, right), ...);
     }
+    static void judge(const char *name, size_t k, bool may_be_null, milcgpu_status status) {
+        CAPTURE(name, k, milcgpu_last_error());
+        CHECK(status == (may_be_null ? MILCGPU_OK : MILCGPU_BAD_ARGUMENT));
+        if (status != MILCGPU_OK)
+            CHECK(std::string(milcgpu_last_error()).find(name) != std::string::npos);
+        if (status != MILCGPU_OK)
+            CHECK(std::string(milcgpu_last_error()).find("NULL") != std::string::npos);
+    }
     template <size_t k, class Function, class Tuple>
     void without(const char *name, Function function, const std::set<int> &optional, Tuple arguments) {
         if constexpr (std::is_pointer_v<std::tuple_element_t<k, Tuple>>) {
             std::get<k>(arguments) = nullptr;
             using Result = decltype(std::apply(function, arguments));
-            CAPTURE(name, k);
-            if constexpr (std::is_same_v<Result, milcgpu_status>) {
-                const milcgpu_status status = std::apply(function, arguments);
-                CAPTURE(milcgpu_last_error());
-                CHECK(status == (optional.count(k) != 0 ? MILCGPU_OK : MILCGPU_BAD_ARGUMENT));
-                if (status != MILCGPU_OK)
-                    CHECK(std::string(milcgpu_last_error()).find(name) != std::string::npos);
-                if (status != MILCGPU_OK)
-                    CHECK(std::string(milcgpu_last_error()).find("NULL") != std::string::npos);
-            } else {
+            if constexpr (std::is_same_v<Result, milcgpu_status>)
+                judge(name, k, optional.count(k) != 0, std::apply(function, arguments));
+            else
                 std::apply(function, arguments); // it comes back
-            }
         }
     }
 };

@@ -54,7 +54,7 @@ constexpr int both[] = {MILCGPU_BLOCK, MILCGPU_LOCK_STEP};
 constexpr double more_in_lock_step = 1 + times_measured * 0.008;
 
 TEST_CASE("any number of sources, each precision: true residuals by the reference", "[sources]") {
-    const reference::Lattice lattice{{4, 6, 4, 8}};
+    const reference::Lattice lattice{{4, 6, 4, 4}};
     const AsqtadLinks links = asqtad_links(lattice, 61);
     const double mass = 0.05, tolerance = 1e-10;
     for (const Backend backend : backends()) {
@@ -321,7 +321,7 @@ TEST_CASE("each source has a tolerance and a limit of its own, and stops on its 
 }
 
 TEST_CASE("several sources: the same bits whatever the threads, on odd sites, without room for all", "[sources]") {
-    const reference::Lattice lattice{{4, 4, 6, 4}};
+    const reference::Lattice lattice{{4, 4, 8, 8}};
     const AsqtadLinks links = asqtad_links(lattice, 64);
     const auto fields = random_sources(lattice, 5);
     for (const Backend backend : backends())

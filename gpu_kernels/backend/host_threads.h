@@ -5,8 +5,9 @@
 namespace milcgpu {
 
 // A loop over fewer sites, or over fewer bytes, is done by the thread that comes to it: `if (n >= few_sites)` of a
-// parallel loop. A team takes 5 to 10 us to start and end. Where other programs have the cores it takes milliseconds.
-constexpr int few_sites = 128;
+// parallel loop. A team of threads that sleep takes 10 to 50 us to start and end, in which D goes over 100 to 400 sites.
+// Where other programs have the cores it takes milliseconds.
+constexpr int few_sites = 512;
 constexpr size_t few_bytes = size_t{1} << 17;
 
 // From here on, threads that wait at the end of a parallel loop, or for the next one, sleep. By themselves they spin,

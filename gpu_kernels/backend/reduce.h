@@ -154,15 +154,12 @@ template <int N> Sums<N> block_sum(const Sums<N> *values, int count) {
     return tile_sum<N>(lanes);
 }
 
-// Calls body(i) for all i, and adds tiles by the same tree as the GPU.
-template <int N, class Body> void tile_sums(int n, const Body &body, const GlobalSum<N> &sum) {
-#pragma omp parallel for schedule(static) if (n >= few_sites)
-    for (int tile = 0; tile < sum.shape.tiles; ++tile) {
-        Sums<N> lanes[tile_sites] = {};
-        for (int k = 0; k < tile_sites && tile * tile_sites + k < n; ++k)
-            lanes[k] = body(tile * tile_sites + k);
-        sum.slots[tile] = tile_sum<N>(lanes);
-    }
+// Calls body(i) for all i of a tile, and adds them by the same tree as the GPU.
+template <int N, class Body> Sums<N> sum_of_tile(int tile, int n, const Body &body) {
+    Sums<N> lanes[tile_sites] = {};
+    for (int k = 0; k < tile_sites && tile * tile_sites + k < n; ++k)
+        lanes[k] = body(tile * tile_sites + k);
+    return tile_sum<N>(lanes);
 }
 
 template <int N> Sums<N> add_up(const GlobalSum<N> &sum) {
@@ -194,7 +191,9 @@ void run_sum(Device &device, int n, const Body &body, const Last &finish, const 
     if (gate != nullptr && *gate == 0)
         return;
     finish_pending(device, pending);
-    tile_sums<N>(n, body, sum);
+#pragma omp parallel for schedule(static) if (n >= few_sites)
+    for (int tile = 0; tile < sum.shape.tiles; ++tile)
+        sum.slots[tile] = sum_of_tile<N>(tile, n, body);
     if (finish.wanted() && !defer)
         finish(add_up(device, sum));
 }
@@ -366,14 +365,15 @@ void launch_sum_sources(Device &device, int n, int sources, const Body &body, co
     }
 #endif
     device.about_to(what);
+#pragma omp parallel for schedule(static) collapse(2) if (int64_t{n} * sources >= few_sites)
     for (int source = 0; source < sources; ++source)
-        if (body.open(source)) {
-            const GlobalSum<N> own = sum.of_source(source);
-            host::tile_sums<N>(
-                n, [&](int i) { return body(i, source); }, own);
-            if (finish.wanted())
-                finish(host::add_up(device, own), source);
-        }
+        for (int tile = 0; tile < sum.shape.tiles; ++tile)
+            if (body.open(source))
+                sum.of_source(source).slots[tile] =
+                    host::sum_of_tile<N>(tile, n, [&](int i) { return body(i, source); });
+    for (int source = 0; source < sources && finish.wanted(); ++source)
+        if (body.open(source))
+            finish(host::add_up(device, sum.of_source(source)), source);
 }
 
 // Several sources without sums. On the GPU a thread does up to Body::together sources of a site, an even number, and
@@ -395,11 +395,10 @@ void launch_sources(Device &device, int n, int sources, const Body &body, const 
     device.about_to(what);
     if (gate != nullptr && *gate == 0)
         return;
-    for (int source = 0; source < sources; ++source) {
-#pragma omp parallel for schedule(static) if (n >= few_sites)
+#pragma omp parallel for schedule(static) collapse(2) if (int64_t{n} * sources >= few_sites)
+    for (int source = 0; source < sources; ++source)
         for (int i = 0; i < n; ++i)
             body.of(i, Sources<1>{source, 0, false});
-    }
 }
 
 } // namespace milcgpu
