@@ -61,6 +61,7 @@ Links links_as_loaded(milcgpu_meson_links &links, LaplaceKept &kept) {
         std::shared_ptr<LinkField> made;
         links.device().agree("memory for gauge links", [&] {
             made = std::make_shared<LinkField>(links.device(), links.precision, 18, links.geometry(), "gauge links");
+            made->clear(); // padding counts in checksums
         });
         links.halo()->crop(links.u, links.box, *made);
         links.halo()->exchange_backward(*made, hops);

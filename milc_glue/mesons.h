@@ -33,7 +33,9 @@ struct milcgpu_meson_links : milcgpu::Keeper {
     const milcgpu::Geometry &geometry() const { return context->geometry; }
     int extent(int mu) const { return geometry().global_extents()[mu]; }
     milcgpu::LinkField links_on(const milcgpu::Geometry &sites) const {
-        return {device(), precision, 18, sites.without_ghosts(), "links of a measurement"};
+        milcgpu::LinkField made(device(), precision, 18, sites.without_ghosts(), "links of a measurement");
+        made.clear(); // padding counts in checksums
+        return made;
     }
     // The time slice whose t links are negative for this origin; -1: there is none.
     int t_sign(const int *origin) const { return antiperiodic ? extent(3) - 1 - origin[3] : -1; }
