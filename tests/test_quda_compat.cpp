@@ -2,16 +2,14 @@
 // lattice and one precision there, as MILC has, so the tests marked "alone" are run by others in a program of their
 // own.
 #include "milc_glue/plugin.h"
+#include "tests/failing_new.h"
 #include "tests/quda_support.h"
 #include "tests/run_support.h"
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <omp.h>
+#include <functional>
 #include <string>
-#include <sys/resource.h>
-#include <unistd.h>
 
 using namespace tests;
 
@@ -58,26 +56,13 @@ double single_difference(const std::vector<float> &a, const std::vector<Element>
                       (end > 0 ? end : a.size()) - begin);
 }
 
-size_t address_space_bytes() {
-    size_t pages = 0;
-    std::ifstream("/proc/self/statm") >> pages;
-    return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+// While `call` runs, every allocation of host memory fails.
+void without_memory(const std::function<void()> &call) {
+    all_fail = true;
+    news_left = 0;
+    call();
+    news_left = -1;
 }
-
-// While it lives, the program gets no more than a few hundred kilobytes of memory.
-class NoMemory {
-  public:
-    NoMemory() {
-        getrlimit(RLIMIT_AS, &before_);
-        rlimit little = before_;
-        little.rlim_cur = address_space_bytes() + (256 << 10);
-        setrlimit(RLIMIT_AS, &little);
-    }
-    ~NoMemory() { setrlimit(RLIMIT_AS, &before_); }
-
-  private:
-    rlimit before_;
-};
 
 } // namespace
 
@@ -399,13 +384,10 @@ TEST_CASE("quda_compat: without memory every entry marks what it could not do, a
     CHECK(alone("'[quda_compat_memory]'") == 0);
 }
 
-// On a lattice whose fields are far larger than what malloc has kept.
 TEST_CASE("quda_compat alone: without memory", "[.][quda_compat_memory]") {
     setenv("MILCGPU_VERBOSE", "0", 1);
-    setenv("MILCGPU_BACKEND", "host", 1); // CUDA itself takes more address space than this test leaves
-    omp_set_num_threads(1);               // libgomp ends the program where a thread finds no room
-    const int size[4] = {16, 16, 16, 16}, ranks[4] = {1, 1, 1, 1};
-    const size_t volume = 16 * 16 * 16 * 16;
+    const int size[4] = {4, 4, 4, 4}, ranks[4] = {1, 1, 1, 1};
+    const size_t volume = 4 * 4 * 4 * 4;
     std::vector<double> u(72 * volume, 0.0), fat(u), lng(u), x(6 * volume, 2.0), b(6 * volume, 1.0);
     std::vector<Site<double>> sites(volume);
     for (size_t i = 0; i < 4 * volume; ++i)
@@ -428,40 +410,45 @@ TEST_CASE("quda_compat alone: without memory", "[.][quda_compat_memory]") {
     };
     const auto everything = [&] {
         std::fill(x.begin(), x.end(), 2.0);
-        CHECK(invert() == INFINITY);
-        qudaInvertMsrc(2, 2, 1.0, args, 1e-8, 0, fat.data(), lng.data(), sources, solutions, &residual, &relative,
-                       &iterations, 1);
+        failed_news = 0;
+        without_memory([&] { invert(); });
+        CHECK(failed_news > 0);
         CHECK(residual == INFINITY);
-        qudaMultishiftInvert(2, 2, 1, offsets, args, targets, fermilab, fat.data(), lng.data(), b.data(), solutions,
-                             finals, &relative, &iterations);
+        residual = finals[0] = 7;
+        without_memory([&] {
+            qudaInvertMsrc(2, 2, 1.0, args, 1e-8, 0, fat.data(), lng.data(), sources, solutions, &residual, &relative,
+                           &iterations, 1);
+        });
+        CHECK(residual == INFINITY);
+        without_memory([&] {
+            qudaMultishiftInvert(2, 2, 1, offsets, args, targets, fermilab, fat.data(), lng.data(), b.data(), solutions,
+                                 finals, &relative, &iterations);
+        });
         CHECK(finals[0] == INFINITY);
         CHECK(x[0] == 2.0);
-        qudaDslash(2, 2, args, fat.data(), lng.data(), b.data(), x.data(), &iterations);
+        without_memory([&] { qudaDslash(2, 2, args, fat.data(), lng.data(), b.data(), x.data(), &iterations); });
         CHECK(std::isnan(x[0]));
         CHECK(x[6 * volume - 1] == 2.0);
         std::fill(x.begin(), x.end(), 2.0);
-        qudaLoadKSLink(2, {0}, paths, u.data(), lng.data(), nullptr);
+        without_memory([&] { qudaLoadKSLink(2, {0}, paths, u.data(), lng.data(), nullptr); });
         CHECK(std::isnan(lng[0]));
-        qudaLoadUnitarizedLink(2, {1}, paths, u.data(), lng.data(), nullptr);
+        lng[0] = 0;
+        without_memory([&] { qudaLoadUnitarizedLink(2, {1}, paths, u.data(), lng.data(), nullptr); });
         CHECK(std::isnan(lng[0]));
-        qudaMomAction(2, &arg); // these need a few bytes, which there may be
-        qudaPlaquettePhased(2, plaq, &arg, 0);
-        qudaPolyakovLoopPhased(2, ploop, 3, &arg, 0);
-        CHECK(qudaAllocatePinned(size_t{1} << 40) == nullptr);
-        CHECK(qudaAllocateManaged(size_t{1} << 40) == nullptr);
+        without_memory([&] {
+            qudaMomAction(2, &arg); // these may need none
+            qudaPlaquettePhased(2, plaq, &arg, 0);
+            qudaPolyakovLoopPhased(2, ploop, 3, &arg, 0);
+        });
+        CHECK(qudaAllocatePinned(size_t{1} << 62) == nullptr);
+        CHECK(qudaAllocateManaged(size_t{1} << 62) == nullptr);
     };
-    {
-        const NoMemory here;
-        everything();
-    }
+    everything();
     std::fill(lng.begin(), lng.end(), 0.0);
     CHECK(invert() < 1e-8);     // memory is there again, and the program goes on
     for (double &element : fat) // other links: they are to be loaded anew
         element *= 1.5;
-    {
-        const NoMemory here;
-        everything();
-    }
+    everything();
     std::fill(lng.begin(), lng.end(), 0.0);
     CHECK(invert() < 1e-8);
 }
