@@ -112,8 +112,8 @@ void LinkCache::forget_alone() {
 }
 
 const LinkCache::Alone *LinkCache::alone(const void *fat, const void *lng) const {
-    const auto found = std::find_if(alone_.begin(), alone_.end(),
-                                    [&](const Alone &one) { return one.links == Addresses(fat, lng); });
+    const auto found =
+        std::find_if(alone_.begin(), alone_.end(), [&](const Alone &one) { return one.links == Addresses(fat, lng); });
     return found != alone_.end() ? &*found : nullptr;
 }
 

@@ -116,8 +116,8 @@ const char *milcgpu_spec_of_hisq(const ks_action_paths_hisq *ap, milcgpu_fatlink
     return why_own(ap);
 }
 /* fn: n_sets, and the derivative by eps_naik if `deps`. fill: the auxiliary links, too. */
-static int make_hisq(info_t *info, fn_links_t **fn, int deps, hisq_auxiliary_t *aux,
-                     const ks_action_paths_hisq *ap, const su3_matrix *links, int alone, int fill) {
+static int make_hisq(info_t *info, fn_links_t **fn, int deps, hisq_auxiliary_t *aux, const ks_action_paths_hisq *ap,
+                     const su3_matrix *links, int alone, int fill) {
     milcgpu_fatlink_spec spec = hisq_spec_of(ap);
     milcgpu_fatlink_report report;
     void *fat[MAX_NAIK + 1], *lng[MAX_NAIK + 1];

@@ -233,7 +233,8 @@ int milcgpu_fill_links(void) {
 
 #if MILCGPU_MILC >= 3 && FERM_ACTION == HISQ
 /* MILC keeps links of eps_naik 0 and their derivative, makes those of another one when it wants them, and destroys them
- * soon after. Here they are not filled: the device makes them of these two. They are filled when somebody reads them, and before somebody reads, and perhaps writes, what they are made of. */
+ * soon after. Here they are not filled: the device makes them of these two. They are filled when somebody reads them,
+ * and before somebody reads, and perhaps writes, what they are made of. */
 
 typedef struct {
     fn_links_t *fn; /* NULL: destroyed since; its fields are kept for the next */
@@ -387,7 +388,9 @@ imp_ferm_links_t *__wrap_get_fm_links(fermion_links_t *fl, int naik) {
 }
 #else
 #if MILCGPU_MILC >= 3
-imp_ferm_links_t *__wrap_get_fm_links(fermion_links_t *fl, int naik) { return milcgpu_original(get_fm_links)(fl, naik); }
+imp_ferm_links_t *__wrap_get_fm_links(fermion_links_t *fl, int naik) {
+    return milcgpu_original(get_fm_links)(fl, naik);
+}
 #endif
 static int fill_sums(void) { return 0; }
 static int is_sum(const fn_links_t *fn) {
