@@ -11,16 +11,14 @@ template <Precision p, int reals> struct LongLinks {
     MatrixView<p, reals> u;
     MatrixView<p> lng; // on the box
     typename LinkReal<p>::Real naik;
-    bool last_use;
     MILCGPU_HD void operator()(int thread) const {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
         const int mu = item.part;
         const Site x = lattice.site(item.parity, item.i), next = lattice.hop(x, mu, 1), last = lattice.hop(next, mu, 1);
-        const auto here =
-            last_use ? u.template take<Reuse::keep>(item.parity, mu, item.i) : u.load(item.parity, mu, item.i);
-        const auto two = here * u.load(1 - item.parity, mu, next.index());
+        const auto two =
+            u.template take<Reuse::keep>(item.parity, mu, item.i) * u.load(1 - item.parity, mu, next.index());
         Matrix<typename LinkReal<p>::Real> three = {};
         multiply_add(three, naik, two * u.load(item.parity, mu, last.index()));
         lng.store(item.parity, mu, item.own, three);
@@ -67,16 +65,17 @@ void long_links(Device &device, const WideBox &box, const LinkField &u, double n
     for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         const auto factor = static_cast<typename LinkReal<precision>::Real>(naik);
+        const auto make = [&](const auto &links) {
+            constexpr int reals = std::decay_t<decltype(links)>::reals_of_a_link;
+            launch(device, work.threads(),
+                   LongLinks<precision, reals>{lattice, work, last_use ? links : links.without_sum(),
+                                               MatrixView<precision>(lng), factor},
+                   "long links");
+        };
         if (u.reals() == 18)
-            launch(device, work.threads(),
-                   LongLinks<precision, 18>{lattice, work, MatrixView<precision>(u), MatrixView<precision>(lng), factor,
-                                            last_use},
-                   "long links");
+            make(MatrixView<precision>(u));
         else
-            launch(device, work.threads(),
-                   LongLinks<precision, 12>{lattice, work, MatrixView<precision, 12>(u), MatrixView<precision>(lng),
-                                            factor, last_use},
-                   "long links");
+            make(MatrixView<precision, 12>(u));
     });
 }
 
@@ -85,12 +84,11 @@ void add_links(Device &device, const WideBox &box, const LinkField &a, double fa
     const SitesAndParts work = box.work(4);
     for_real(a.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
-        MatrixView<precision> from(a);
-        if (a.block(0, 0) != to.block(0, 0))
-            from.sum = {}; // it stays
+        const MatrixView<precision> from(a);
+        const bool stays = a.block(0, 0) != to.block(0, 0);
         launch(device, work.threads(),
-               AddLinks<precision>{work, from, MatrixView<precision>(b), MatrixView<precision>(to),
-                                   static_cast<typename LinkReal<precision>::Real>(factor)},
+               AddLinks<precision>{work, stays ? from.without_sum() : from, MatrixView<precision>(b),
+                                   MatrixView<precision>(to), static_cast<typename LinkReal<precision>::Real>(factor)},
                "add links");
     });
 }

@@ -11,6 +11,7 @@ namespace milcgpu {
 
 template <Precision p, int reals = 18> struct MatrixView {
     using Real = typename LinkReal<p>::Real;
+    static constexpr int reals_of_a_link = reals;
     unsigned char *data;
     size_t stride, block_bytes;
     int directions;
@@ -21,6 +22,12 @@ template <Precision p, int reals = 18> struct MatrixView {
     // Memory that is no field: one parity, `slots` matrices a site.
     MatrixView(unsigned char *memory, size_t sites, int slots)
         : data(memory), stride(sites), block_bytes(sites * link_bytes(p, reals)), directions(slots) {}
+    // For links that stay: taking them leaves their checksum as it is.
+    MatrixView without_sum() const {
+        MatrixView view = *this;
+        view.sum = {};
+        return view;
+    }
     template <Reuse reuse = Reuse::keep> MILCGPU_HD Matrix<Real> load(int parity, int mu, int i) const {
         return plain_matrix(load_link<p, reals, reuse>(data + (parity * directions + mu) * block_bytes, stride, i));
     }

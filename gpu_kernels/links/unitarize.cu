@@ -112,16 +112,14 @@ template <Precision p> struct Unitarize {
     Phases phases;
     SitesAndParts work;
     MatrixView<p> v, y, w; // w: on the wide box
-    bool keep_y, last_use_of_v;
+    bool keep_y;
     UnitarizeSpec spec;
     uint64_t *by_singular_values;
     MILCGPU_HD void operator()(int thread) const {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
-        const M link =
-            convert<double>(last_use_of_v ? v.template take<Reuse::stream>(item.parity, item.part, item.own)
-                                          : v.template load<Reuse::stream>(item.parity, item.part, item.own));
+        const M link = convert<double>(v.template take<Reuse::stream>(item.parity, item.part, item.own));
         M unitary;
         if (!unitarize_analytic(link, spec, unitary)) {
             unitary = unitarize_by_singular_values(link);
@@ -180,10 +178,12 @@ uint64_t unitarize(Device &device, const WideBox &box, const LinkField &v, const
     device.fill_zero(count.data(), count.bytes());
     for_real(v.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
+        const MatrixView<precision> from(v);
         launch(device, work.threads(),
-               Unitarize<precision>{geometry.lattice(), Phases(geometry), work, MatrixView<precision>(v),
+               Unitarize<precision>{geometry.lattice(), Phases(geometry), work,
+                                    last_use_of_v ? from : from.without_sum(),
                                     MatrixView<precision>(y != nullptr ? *y : w), MatrixView<precision>(w),
-                                    y != nullptr, last_use_of_v, spec, count.data()},
+                                    y != nullptr, spec, count.data()},
                "unitarize links");
     });
     return count.to_host()[0];
