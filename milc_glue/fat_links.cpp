@@ -226,6 +226,8 @@ class Maker {
         for (int k = 0; k < n_sets; ++k)
             make_set(*links, sets, k, n_sets);
         space_.reset();
+        if (n_sets > 1 && !is_sent(*fat_0_)) // the others are made of it
+            asked_->unchanged(*fat_0_, "fat links of the first set");
         const char *const which = spec_.hisq ? "HISQ's W" : "gauge links";
         if (n_sets > 0 && is_used_up(*links))
             asked_->used_up(*links, which);
@@ -542,7 +544,7 @@ milcgpu_status milcgpu_gauge_links(milcgpu_gauge *gauge, const milcgpu_fatlink_s
 
 milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links *b, milcgpu_links **to) {
     milcgpu_context *const context = a != nullptr ? a->context : nullptr;
-    bool made_here = false;
+    bool made_here = false, begun = false;
     const milcgpu_status status = guarded(context, "milcgpu_links_add", [&] {
         require(a, "milcgpu_links_add", "a");
         Device &device = *context->device;
@@ -560,6 +562,7 @@ milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links 
                 *to = new milcgpu_links(context);
         });
         check_alike(*context, {{"factor", factor}});
+        begun = true;
         AskedFields asked(device);
         const LinkPair one = a->links->full(), other = b->links->full();
         renewed(**to, a->links->host_real()).update([&](const LinkField &fat, const LinkField &lng) {
@@ -575,7 +578,7 @@ milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links 
     if (status != MILCGPU_OK && made_here) {
         milcgpu_links_destroy(*to);
         *to = nullptr;
-    } else if (status != MILCGPU_OK && status != MILCGPU_BAD_ARGUMENT && (*to)->links) {
+    } else if (status != MILCGPU_OK && begun && (*to)->links) {
         (*to)->links->clear();
     }
     return status;

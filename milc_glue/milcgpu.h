@@ -406,15 +406,16 @@ void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec);
  * for example gauge links that are not unitary, all of them are empty, and those that were NULL are NULL again.
  *
  * Gauge links, HISQ's V, W and Y, and what is made have checksums; where one changed before the call ends, it gives
- * CORRUPTED. Room for staples is not checked; on lattices that are cut, nor are copies with a margin. */
+ * CORRUPTED. Fields that go to the host are looked at one after the other, as they are copied out: those before the one
+ * that changed are written then. Room for staples is not checked; on lattices that are cut, nor are copies with a margin. */
 milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink_spec *spec, const milcgpu_field *gauge,
                                  const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
                                  milcgpu_fatlink_report *report);
 
 /* to = a + factor b, fat and long links, on the device: the links of an eps_naik from those of 0 and the derivative,
- * with factor = eps_naik. A handle `to` that is NULL is made; it may be neither a nor b. After a failure but a refused
- * argument `to` is empty, or NULL again. CORRUPTED: a or b is not what was put there; on lattices that are cut this is
- * not looked at. */
+ * with factor = eps_naik. A handle `to` that is NULL is made; it may be neither a nor b. If the call is refused, or the
+ * device was lost earlier, `to` is left as it is. After any other failure it is empty, or NULL again. CORRUPTED: a or b
+ * is not what was put there: load or make both again. On lattices that are cut this is not looked at. */
 milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links *b, milcgpu_links **to);
 
 /* The largest number of bytes on the device while links of host_precision are loaded and `spec` is solved, with what is

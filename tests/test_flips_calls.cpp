@@ -207,20 +207,20 @@ std::vector<Family> families() {
                        return status != MILCGPU_OK ? status : solved(c, r, 1, MILCGPU_DOUBLE, MILCGPU_DOUBLE, 0);
                    },
                    as_solved});
-    all.push_back({"links of an eps_naik summed, solve",
-                   [](Calls &c) {
-                       const milcgpu_field from = c.field(c.u);
-                       const milcgpu_fatlink_set sets[] = {{0, nullptr, nullptr, &c.zero},
-                                                           {0, nullptr, nullptr, &c.derivative}};
-                       milcgpu_fatlink_spec spec = c.hisq;
-                       spec.derivative = 1;
-                       c.must(milcgpu_fat_links(c.session.context, &spec, &from, sets, 2, nullptr, nullptr));
-                   },
-                   [](Calls &c, Reals &r) {
-                       const milcgpu_status status = milcgpu_links_add(c.zero, -0.3, c.derivative, &c.session.links);
-                       return status != MILCGPU_OK ? status : solved(c, r, 1, MILCGPU_DOUBLE, MILCGPU_DOUBLE, 0);
-                   },
-                   as_solved});
+    all.push_back(
+        {"links of an eps_naik summed, solve",
+         [](Calls &c) {
+             const milcgpu_field from = c.field(c.u);
+             const milcgpu_fatlink_set sets[] = {{0, nullptr, nullptr, &c.zero}, {0, nullptr, nullptr, &c.derivative}};
+             milcgpu_fatlink_spec spec = c.hisq;
+             spec.derivative = 1;
+             c.must(milcgpu_fat_links(c.session.context, &spec, &from, sets, 2, nullptr, nullptr));
+         },
+         [](Calls &c, Reals &r) {
+             const milcgpu_status status = milcgpu_links_add(c.zero, -0.3, c.derivative, &c.session.links);
+             return status != MILCGPU_OK ? status : solved(c, r, 1, MILCGPU_DOUBLE, MILCGPU_DOUBLE, 0);
+         },
+         as_solved});
     all.push_back({"solve in double and half", links_loaded,
                    [](Calls &c, Reals &r) { return solved(c, r, 1, MILCGPU_DOUBLE, MILCGPU_HALF, 0); }, as_solved});
     all.push_back({"solve in half", links_loaded,
@@ -231,6 +231,19 @@ std::vector<Family> families() {
          as_solved});
     all.push_back(
         {"HISQ links", [](Calls &) {}, [=](Calls &c, Reals &r) { return made_links(c, r, c.hisq, false); }, exact});
+    all.push_back({"links of three eps_naik, long ones of the first", [](Calls &) {},
+                   [](Calls &c, Reals &r) {
+                       r.assign(5 * c.u.size(), 0.0);
+                       const milcgpu_field from = c.field(c.u);
+                       milcgpu_field to[5];
+                       for (int k = 0; k < 5; ++k)
+                           to[k] = {r.data() + k * c.u.size(), MILCGPU_DOUBLE, 0};
+                       const milcgpu_fatlink_set sets[] = {{0, nullptr, &to[0], nullptr},
+                                                           {-0.1, &to[1], &to[2], nullptr},
+                                                           {0.2, &to[3], &to[4], nullptr}};
+                       return milcgpu_fat_links(c.session.context, &c.hisq, &from, sets, 3, nullptr, nullptr);
+                   },
+                   exact});
     all.push_back({"asqtad links of a handle", gauge,
                    [=](Calls &c, Reals &r) { return made_links(c, r, c.asqtad, true); }, exact});
     all.push_back({"gauge field and momenta loaded and saved",

@@ -131,6 +131,8 @@ TEST_CASE("install: programs are built by milcgpu-config, in the prefix and in t
     CHECK(shell(in_tree + " --libs").says("the newest of this source tree: " + (tree / "build/cuda").string() + "\n"));
     CHECK(shell(in_tree + " --libs 2>/dev/null").says("-L" + (tree / "build/cuda").string() + " "));
     CHECK(shell(in_tree + " --variant").output == "cuda sm_90\n");
+    CHECK(shell(in_tree + " --mlic 2>/dev/null").output ==
+          "--milcgpu-stops-this-build:-milcgpu-config-has-no-option---mlic\n");
     CHECK(shell(in_tree + " --quda-home").says("need an installed milcgpu (make install)"));
 }
 

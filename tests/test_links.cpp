@@ -417,6 +417,18 @@ template <class Real> void check_sums(Backend backend, const reference::Lattice 
     const milcgpu_field &else_where = sizeof(Real) == 8 ? single : whole;
     REQUIRE(milcgpu_links_create(session.context, &else_where, &else_where, &other) == MILCGPU_OK);
     refused(zero, 1, other, &sum, "the same precision");
+
+    // The first failure of the device empties `to`. On a device that is lost nothing is looked at, nor touched.
+    milcgpu_links *none = nullptr;
+    REQUIRE(milcgpu_inject_fault(session.context, MILCGPU_FAULT_DEVICE_LOST) == MILCGPU_OK);
+    CHECK(milcgpu_links_add(zero, 1, derivative, &sum) == MILCGPU_DEVICE_LOST);
+    CHECK(milcgpu_links_version(sum) == 0);
+    const uint64_t loaded = milcgpu_links_version(other);
+    CHECK(milcgpu_links_add(zero, 1, derivative, &other) == MILCGPU_DEVICE_LOST);
+    CHECK(milcgpu_links_version(other) == loaded);
+    CHECK(milcgpu_links_add(zero, 1, derivative, &none) == MILCGPU_DEVICE_LOST);
+    CHECK(none == nullptr);
+    CHECK(milcgpu_links_add(zero, 1, derivative, nullptr) == MILCGPU_DEVICE_LOST);
     for (milcgpu_links *handle : {zero, derivative, sum, other})
         milcgpu_links_destroy(handle);
 }

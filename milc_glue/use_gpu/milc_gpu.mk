@@ -15,7 +15,7 @@ milcgpu_here := $(dir $(abspath $(lastword $(filter %milc_gpu.mk,$(MAKEFILE_LIST
 milcgpu_tree := $(abspath $(milcgpu_here)../..)
 # The library: MILCGPU_LIB where that is given, else the one beside which this file was installed, else the newest.
 milcgpu_libdir := $(shell sed -n 's/^libdir=//p' $(milcgpu_here)facts 2>/dev/null)
-milcgpu_lib  := $(or $(MILCGPU_LIB),$(if $(milcgpu_libdir),$(milcgpu_tree)/$(milcgpu_libdir)),$(patsubst %/,%,$(dir $(firstword \
+milcgpu_lib  := $(or $(abspath $(MILCGPU_LIB)),$(if $(milcgpu_libdir),$(milcgpu_tree)/$(milcgpu_libdir)),$(patsubst %/,%,$(dir $(firstword \
   $(shell ls -t $(milcgpu_tree)/build/cuda/libmilcgpu.so $(milcgpu_tree)/build/host/libmilcgpu.so 2>/dev/null)))))
 milcgpu_inc  := $(firstword $(wildcard $(milcgpu_tree)/include/milcgpu/milcgpu.h $(milcgpu_tree)/milc_glue/milcgpu.h))
 
