@@ -131,6 +131,10 @@ TEST_CASE("install: programs are built by milcgpu-config, in the prefix and in t
     CHECK(shell(in_tree + " --libs").says("the newest of this source tree: " + (tree / "build/cuda").string() + "\n"));
     CHECK(shell(in_tree + " --libs 2>/dev/null").says("-L" + (tree / "build/cuda").string() + " "));
     CHECK(shell(in_tree + " --variant").output == "cuda sm_90\n");
+    const std::string spaced = (tree / "with a space").string();
+    CHECK(shell("mkdir '" + spaced + "' && cp -r '" + (tree / "milc_glue").string() + "' '" + spaced + "/' && '" +
+                spaced + "/milc_glue/use_gpu/milcgpu-config' --milc 2>/dev/null")
+              .output == "--milcgpu-stops-this-make:-there-is-a-space-in-its-folder\n");
     CHECK(shell(in_tree + " --mlic 2>/dev/null").output ==
           "--milcgpu-stops-this-build:-milcgpu-config-has-no-option---mlic\n");
     CHECK(shell(in_tree + " --quda-home").says("need an installed milcgpu (make install)"));
