@@ -226,7 +226,7 @@ class Maker {
         for (int k = 0; k < n_sets; ++k)
             make_set(*links, sets, k, n_sets);
         space_.reset();
-        if (n_sets > 1 && !is_sent(*fat_0_)) // the others are made of it
+        if (n_sets > 1 && !is_derivative(spec_, 1, n_sets) && !is_sent(*fat_0_)) // others are made of it
             asked_->unchanged(*fat_0_, "fat links of the first set");
         const char *const which = spec_.hisq ? "HISQ's W" : "gauge links";
         if (n_sets > 0 && is_used_up(*links))

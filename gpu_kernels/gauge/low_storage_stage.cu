@@ -48,9 +48,7 @@ void low_storage_stage(Device &device, const Derivative &of, double keep, const 
         constexpr Precision precision = decltype(p)::value;
         using Real = typename LinkReal<precision>::Real;
         using Z = std::decay_t<decltype(gives_z)>;
-        MatrixView<precision> u(of.u);
-        if (!of.used_up)
-            u.sum = {};
+        const MatrixView<precision> u = MatrixView<precision>(of.u).to_take(of.used_up);
         const LinkField &any = k != nullptr ? *k : next != nullptr ? *next : to; // not read or written where not wanted
         const LowStorageStage<precision, Z> body{work,
                                                  gives_z,

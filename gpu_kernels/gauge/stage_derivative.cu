@@ -49,9 +49,7 @@ void stage_derivative(Device &device, const Derivative &of, const SumOfStages &a
     for_derivative(of, [&](auto p, const auto &gives_z) {
         constexpr Precision precision = decltype(p)::value;
         using Z = std::decay_t<decltype(gives_z)>;
-        MatrixView<precision> u(of.u);
-        if (!of.used_up)
-            u.sum = {};
+        const MatrixView<precision> u = MatrixView<precision>(of.u).to_take(of.used_up);
         StageDerivative<precision, Z> body{
             work, gives_z, u, StagesView<precision>(a), MomentumView<precision>(k), {}, a.k.empty() ? 0 : order - 1};
         for (int n = 0; n <= most_commutators; ++n)

@@ -67,10 +67,10 @@ void long_links(Device &device, const WideBox &box, const LinkField &u, double n
         const auto factor = static_cast<typename LinkReal<precision>::Real>(naik);
         const auto make = [&](const auto &links) {
             constexpr int reals = std::decay_t<decltype(links)>::reals_of_a_link;
-            launch(device, work.threads(),
-                   LongLinks<precision, reals>{lattice, work, last_use ? links : links.without_sum(),
-                                               MatrixView<precision>(lng), factor},
-                   "long links");
+            launch(
+                device, work.threads(),
+                LongLinks<precision, reals>{lattice, work, links.to_take(last_use), MatrixView<precision>(lng), factor},
+                "long links");
         };
         if (u.reals() == 18)
             make(MatrixView<precision>(u));
@@ -85,10 +85,10 @@ void add_links(Device &device, const WideBox &box, const LinkField &a, double fa
     for_real(a.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
         const MatrixView<precision> from(a);
-        const bool stays = a.block(0, 0) != to.block(0, 0);
+        const bool replaced = a.block(0, 0) == to.block(0, 0);
         launch(device, work.threads(),
-               AddLinks<precision>{work, stays ? from.without_sum() : from, MatrixView<precision>(b),
-                                   MatrixView<precision>(to), static_cast<typename LinkReal<precision>::Real>(factor)},
+               AddLinks<precision>{work, from.to_take(replaced), MatrixView<precision>(b), MatrixView<precision>(to),
+                                   static_cast<typename LinkReal<precision>::Real>(factor)},
                "add links");
     });
 }

@@ -22,10 +22,12 @@ template <Precision p, int reals = 18> struct MatrixView {
     // Memory that is no field: one parity, `slots` matrices a site.
     MatrixView(unsigned char *memory, size_t sites, int slots)
         : data(memory), stride(sites), block_bytes(sites * link_bytes(p, reals)), directions(slots) {}
-    // For links that stay: taking them leaves their checksum as it is.
-    MatrixView without_sum() const {
+    // For a kernel that reads by take(). last_use: no launch reads these links again; else their checksum stays as it
+    // is.
+    MatrixView to_take(bool last_use) const {
         MatrixView view = *this;
-        view.sum = {};
+        if (!last_use)
+            view.sum = {};
         return view;
     }
     template <Reuse reuse = Reuse::keep> MILCGPU_HD Matrix<Real> load(int parity, int mu, int i) const {

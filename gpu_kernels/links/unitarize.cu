@@ -178,10 +178,9 @@ uint64_t unitarize(Device &device, const WideBox &box, const LinkField &v, const
     device.fill_zero(count.data(), count.bytes());
     for_real(v.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
-        const MatrixView<precision> from(v);
         launch(device, work.threads(),
                Unitarize<precision>{geometry.lattice(), Phases(geometry), work,
-                                    last_use_of_v ? from : from.without_sum(),
+                                    MatrixView<precision>(v).to_take(last_use_of_v),
                                     MatrixView<precision>(y != nullptr ? *y : w), MatrixView<precision>(w),
                                     y != nullptr, spec, count.data()},
                "unitarize links");
