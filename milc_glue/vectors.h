@@ -15,10 +15,8 @@ struct milcgpu_vectors {
         : context(of), parity{{*of->device, p, of->geometry, 0, "vectors", count},
                               {*of->device, p, of->geometry, 1, "vectors", count}},
           room(*of->device, 1, "checksum of vectors") {
-        for (const int on : {0, 1}) {
+        for (const int on : {0, 1})
             filled[on].resize(count), sums[on].resize(count);
-            of->device->fill_zero(parity[on].data(), parity[on].bytes()); // behind the sites, too: it counts for a sum
-        }
     }
     int count() const { return static_cast<int>(filled[0].size()); }
 };
