@@ -19,7 +19,7 @@ void add_packed(Packed &packed, Precision host, const std::vector<OperatorSpec> 
 }
 
 size_t links_bytes(const Geometry &geometry, Precision precision, int reals) {
-    return Device::allocated_bytes(LinkField::room_of(precision, reals == 0 ? 18 : reals, geometry));
+    return Device::allocated_bytes(LinkField::bytes_of(precision, reals == 0 ? 18 : reals, geometry));
 }
 
 size_t bytes_of(const Geometry &geometry, const Packed &packed) {

@@ -12,10 +12,10 @@ MemoryPlan milcgpu_wilson::plan(const WilsonParameters &of, int method, const Op
         return Device::allocated_bytes(SpinorField::bytes_of(p, geometry(), count, wilson_components));
     };
     const auto link_bytes = [&](const OperatorSpec &spec) {
-        return Device::allocated_bytes(LinkField::room_of(spec.link, spec.reals, geometry()));
+        return Device::allocated_bytes(LinkField::bytes_of(spec.link, spec.reals, geometry()));
     };
     const auto term_bytes = [&](Precision p) {
-        return of.cku0 != 0 ? 2 * Device::allocated_bytes(CloverField::room_of(p, geometry())) : 0;
+        return of.cku0 != 0 ? 2 * Device::allocated_bytes(CloverField::bytes_of(p, geometry())) : 0;
     };
     constexpr int of_system = 5; // EvenOdd
     MemoryPlan plan{};

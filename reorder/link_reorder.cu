@@ -22,7 +22,7 @@ struct LinkArray {
     }
     template <Precision p, int reals> MILCGPU_HD void store(int j, const RawLink<p, reals> &raw) const {
         store_link<p, reals>(data + (j % 4) * block_bytes, stride, j / 4, raw);
-        sum.put<raw.bytes>(raw.w, piece_of(j), stride, j / 4);
+        sum.add(j / 4, sum.weight<raw.bytes>(raw.w, piece_of(j), stride, j / 4));
     }
     MILCGPU_HD uint32_t piece_of(int j) const { return piece + static_cast<uint32_t>(j % 4 * (block_bytes / 16)); }
 };
@@ -80,7 +80,8 @@ template <Precision p, int reals, class HostReal> struct CopyOut {
             for (int k = 0; k < reals; ++k)
                 made.set(k, link.get(k));
         settle(made);
-        memcpy(raw + record * reals, made.w, sizeof made.w);
+        for (int k = 0; k < reals; ++k)
+            raw[record * reals + k] = made.get(k); // in words of a real: bytes take six times as long on a GPU
         atomic_add(&seen->raw, weigh_record<made.bytes>(made.w, record));
         atomic_add(&seen->links, weigh_element<link.bytes>(link.w, from.piece_of(j), from.stride, j / 4));
     }

@@ -464,7 +464,7 @@ TEST_CASE("a flow takes the memory that milcgpu_flow.h says", "[measurements]") 
         milcgpu::Device &device = f.gauge->device();
         const auto taken_by = [](size_t bytes) { return milcgpu::Device::allocated_bytes(bytes); };
         const auto field = [&](int reals) {
-            return taken_by(milcgpu::LinkField::room_of(milcgpu::Precision::double_, reals, f.gauge->geometry()));
+            return taken_by(milcgpu::LinkField::bytes_of(milcgpu::Precision::double_, reals, f.gauge->geometry()));
         };
         const size_t links = field(18), momenta = field(10), checksums = taken_by(milcgpu::AskedFields::bytes());
         size_t of_force = 0;

@@ -101,7 +101,7 @@ void check_fat_adjoint(Backend backend, const std::array<int, 4> &shape, const r
     const LinkField by_u = on.up(before), links = on.up(u), derivative = on.up(q);
     const size_t matrix = by_u.bytes() / 4;
     if (little_memory)
-        on.device.set_memory_limit(on.device.used_bytes() + 13 * matrix + 7 * milcgpu::KeptSum::bytes);
+        on.device.set_memory_limit(on.device.used_bytes() + 13 * matrix);
     const AdjointSpace space(on.device, on.geometry, precision, c.lepage != 0);
     CHECK(space.p_up.directions() == (little_memory ? 1 : 3));
     fat_links_adjoint(on.device, on.geometry, links, paths_of(c), derivative, by_u, space);

@@ -35,6 +35,22 @@ struct Add {
     }
 };
 
+struct ClearSums {
+    uint64_t *data;
+    uint64_t which; // bits
+    MILCGPU_HD void operator()(int i) const {
+        if ((which >> i % KeptSum::apart & 1) != 0)
+            data[i] = 0;
+    }
+};
+static_assert(KeptSum::apart == 64, "a bit each");
+
+struct CopySum {
+    uint64_t *to;
+    const uint64_t *from;
+    MILCGPU_HD void operator()(int k) const { to[k * KeptSum::apart] = from[k * KeptSum::apart]; }
+};
+
 } // namespace
 
 void join(std::vector<Region> &regions, const std::vector<Region> &more) {
@@ -66,11 +82,43 @@ void take_checksums(Device &device, const Region *regions, int count, uint64_t *
 
 uint64_t KeptSum::read(Device &device) const {
     const Region nothing{nullptr, 0, 0, "", nullptr, sum};
-    uint64_t *const room = sum + 1, minus; // between the parts
-    device.fill_zero(room, sizeof *room);
-    take_checksums(device, &nothing, 1, room);
-    device.copy_to_host(&minus, room, sizeof minus);
+    const std::shared_ptr<uint64_t> room = device.zero_sum();
+    take_checksums(device, &nothing, 1, room.get());
+    uint64_t minus;
+    device.copy_to_host(&minus, room.get(), sizeof minus);
     return 0 - minus;
+}
+
+void KeptSum::copy(Device &device, const KeptSum &from) const {
+    launch(device, parts, CopySum{sum, from.sum}, "copy a checksum");
+}
+
+std::shared_ptr<uint64_t> Device::zero_sum() {
+    const auto take = [](SumPage &page) {
+        size_t k = 0;
+        while ((page.zero >> k & 1) == 0)
+            ++k;
+        page.zero &= ~(uint64_t(1) << k);
+        return page.sums[k];
+    };
+    for (SumPage &page : sum_pages_)
+        if (page.zero != 0)
+            return take(page);
+    for (SumPage &page : sum_pages_) {
+        for (size_t k = 0; k < page.sums.size(); ++k)
+            page.zero |= uint64_t(page.sums[k].use_count() == 1) << k;
+        if (page.zero == 0)
+            continue;
+        launch(*this, KeptSum::parts * KeptSum::apart, ClearSums{page.data, page.zero}, "clear checksums");
+        return take(page);
+    }
+    constexpr size_t bytes = KeptSum::parts * KeptSum::apart * sizeof(uint64_t);
+    SumPage page{static_cast<uint64_t *>(allocate(bytes, "checksums")), {}, ~uint64_t(0)}; // freed with the device
+    for (int k = 0; k < KeptSum::apart; ++k)
+        page.sums.emplace_back(page.data + k, [](uint64_t *) {});
+    fill_zero(page.data, bytes);
+    sum_pages_.push_back(std::move(page));
+    return take(sum_pages_.back());
 }
 
 uint64_t checksum(const DeviceArray<uint64_t> &room, const void *data, size_t bytes) {

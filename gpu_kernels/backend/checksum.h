@@ -86,18 +86,29 @@ template <int bytes> MILCGPU_HD uint64_t weigh_element(const uint32_t *words, ui
 // The checksum of an array that its writers keep on the device: they add what they store, and take away what they
 // replace. So it stays that of what was put there, whatever happens to the memory. It costs no access to the array.
 // It is the sum of `parts` numbers. They lie apart, because additions to one address wait for each other (1.5 ns each).
+// In between lie those of other arrays (Device::zero_sum).
 struct KeptSum {
-    static constexpr int parts = 16, apart = 32; // numbers
-    static constexpr size_t bytes = parts * apart * sizeof(uint64_t);
-    uint64_t *sum = nullptr; // the first part; nullptr: it is not kept
+    static constexpr int parts = 16, apart = 64; // numbers
+    uint64_t *sum = nullptr;                     // the first part; nullptr: it is not kept
+    // Of element i, 0 where no checksum is kept.
     template <int element_bytes>
-    MILCGPU_HD void put(const uint32_t *words, uint32_t piece, size_t stride, size_t i, bool away = false) const {
-        if (sum == nullptr)
-            return;
-        const uint64_t weight = weigh_element<element_bytes>(words, piece, stride, i);
-        atomic_add(sum + i / 32 % parts * apart, away ? 0 - weight : weight);
+    MILCGPU_HD uint64_t weight(const uint32_t *words, uint32_t piece, size_t stride, size_t i) const {
+        return sum == nullptr ? 0 : weigh_element<element_bytes>(words, piece, stride, i);
+    }
+    // Element i changed: what is there now weighs so much more.
+    MILCGPU_HD void add(size_t i, uint64_t more) const {
+        if (sum != nullptr)
+            atomic_add(sum + i / 32 % parts * apart, more);
     }
     uint64_t read(Device &) const; // waits
+    void copy(Device &, const KeptSum &from) const;
+};
+// Of an array without one.
+struct NoSum {
+    template <int element_bytes> MILCGPU_HD uint64_t weight(const uint32_t *, uint32_t, size_t, size_t) const {
+        return 0;
+    }
+    MILCGPU_HD void add(size_t, uint64_t) const {}
 };
 
 // Of bytes in a row, host memory: the sum over their halves of pieces, the first of which is number `first`. In other

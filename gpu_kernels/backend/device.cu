@@ -59,6 +59,7 @@ std::string numa_node_of(const std::string &pci) {
 Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()) {
     if (backend == Backend::host) {
         description_ = format("host, %d OpenMP threads", omp_get_max_threads());
+        zero_sum(); // so that a page of them counts before memory is planned
         return;
     }
 #if defined(MILCGPU_WITH_CUDA)
@@ -113,6 +114,7 @@ Device::Device(Backend backend, int ordinal) : Device(backend, ordinal, Closed()
     }
     make_letters();
     l2_sides(*this); // measures them: a recorded launch could not
+    zero_sum();
 #else
     throw Error(Status::bad_argument,
                 "cuda backend: this library was built without nvcc; build it with nvcc or set MILCGPU_BACKEND=host");

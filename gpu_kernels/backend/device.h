@@ -127,6 +127,8 @@ class Device {
     double *sum_slots(size_t count);
     double *sums_of_rank(); // room for most_sums numbers
     void empty_sum_slots();
+    // The first of the numbers of a KeptSum, all zero. They are its own until the last copy of the pointer is gone.
+    std::shared_ptr<uint64_t> zero_sum();
 
     // Where kernels report a wait that they gave up; nullptr on the host backend, which never waits.
     WaitReport *waits() const { return waits_; }
@@ -262,6 +264,12 @@ class Device {
     };
     std::vector<SumSlots> sum_slots_; // the last one is in use; recorded launches may still use earlier ones
     double *sums_of_rank_ = nullptr;
+    struct SumPage { // of many KeptSums, which are made zero together
+        uint64_t *data;
+        std::vector<std::shared_ptr<uint64_t>> sums; // that are nobody else's are free
+        uint64_t zero;                               // bits of those that are free and zero
+    };
+    std::vector<SumPage> sum_pages_;
     Ranks *ranks_ = nullptr;
     std::function<bool()> meanwhile_;
     std::set<const void *> launched_; // kernels that were launched before; empty without meanwhile_

@@ -16,10 +16,12 @@ template <Precision p> struct AddForce {
         if (!item.valid)
             return;
         const auto link = u.template load<Reuse::stream>(item.parity, item.part, item.i);
-        const auto derivative = q.template take<Reuse::stream>(item.parity, item.part, item.i);
-        AntiHermitian<Real> h = momenta.take(item.parity, item.part, item.i);
-        multiply_add(h, factor, traceless_antihermitian(link * adjoint(derivative)));
-        momenta.store(item.parity, item.part, item.i, h);
+        uint64_t weighs;
+        const auto derivative = q.template take<Reuse::stream>(item.parity, item.part, item.i, weighs);
+        momenta.modify(item.parity, item.part, item.i, [&](AntiHermitian<Real> &h) {
+            multiply_add(h, factor, traceless_antihermitian(link * adjoint(derivative)));
+        });
+        q.gone(item.i, weighs);
     }
 };
 

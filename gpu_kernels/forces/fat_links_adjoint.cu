@@ -26,7 +26,8 @@ namespace {
 
 // One of the two fields of (2): what lies in the middle, its 3-staples and the two halves of the sum.
 template <Precision p> struct Halves {
-    MatrixView<p> middle, t, up, down;
+    MatrixView<p> middle;
+    ScratchView<p> t, up, down;
     typename LinkReal<p>::Real three;
 };
 
@@ -78,7 +79,8 @@ template <Precision p> struct ByLinks {
     using M = Matrix<Real>;
     Staples<p, 18> staples;
     SitesAndParts work;
-    MatrixView<p> q, t, g, p_up, p_down, n_up, n_down, by_u;
+    MatrixView<p> q, by_u;
+    ScratchView<p> t, g, p_up, p_down, n_up, n_down;
     int first, count;
     bool seven;
     Real one_link, unit;
@@ -94,9 +96,7 @@ template <Precision p> struct ByLinks {
             add_middle(sum, y, item.parity);
         else
             add_sides(sum, y, item.parity, direction, b, slot);
-        M total = by_u.take(item.parity, direction, item.i);
-        multiply_add(total, unit, sum);
-        by_u.store(item.parity, direction, item.i, total);
+        by_u.modify(item.parity, direction, item.i, [&](M &total) { multiply_add(total, unit, sum); });
     }
 
   private:
@@ -124,14 +124,14 @@ template <Precision p> struct ByLinks {
     }
     MILCGPU_HD void add_upper(M &sum, const Corner &y, const M &side, int a, int c, int slot) const {
         for_pairs(
-            [&](const MatrixView<p> &left, int l, const MatrixView<p> &right, int r) {
+            [&](const auto &left, int l, const auto &right, int r) {
                 add_staple_up(sum, left.load(y.parity, l, y.i), side, right.load(1 - y.parity, r, y.next));
             },
             a, c, slot);
     }
     MILCGPU_HD void add_lower(M &sum, const Corner &z, const M &side, int a, int c, int slot) const {
         for_pairs(
-            [&](const MatrixView<p> &left, int l, const MatrixView<p> &right, int r) {
+            [&](const auto &left, int l, const auto &right, int r) {
                 add_staple_down(sum, left.load(z.parity, l, z.i), side, right.load(1 - z.parity, r, z.next));
             },
             a, c, slot);
@@ -159,7 +159,8 @@ void run(Device &device, const WideBox &box, const LinkField &u, const PathCoeff
     using Real = typename LinkReal<p>::Real;
     constexpr bool is_double = p == Precision::double_;
     const auto view = [](const LinkField &field) { return MatrixView<p>(field); };
-    const auto down = [&](const LinkField &up, const LinkField &field) { return view(c.lepage != 0 ? field : up); };
+    const auto scratch = [](const LinkField &field) { return ScratchView<p>(field); };
+    const auto down = [&](const LinkField &up, const LinkField &field) { return scratch(c.lepage != 0 ? field : up); };
     // P and N in units of the coefficient of the 7-link paths: so all of (3) is one sum.
     const bool seven = c.seven_staple != 0;
     const double unit = seven ? c.seven_staple : 1;
@@ -168,8 +169,9 @@ void run(Device &device, const WideBox &box, const LinkField &u, const PathCoeff
     // What a link of the box takes is at its ends and beside it.
     const SitesAndParts staples_work = box.work(6, 1), nested_work = box.work(2 * count, 1),
                         links_work = box.work(count + 1);
-    const MatrixView<p> t = view(space.t), g = view(space.g), p_up = view(space.p_up), n_up = view(space.n_up),
-                        p_down = down(space.p_up, space.p_down), n_down = down(space.n_up, space.n_down);
+    const ScratchView<p> t = scratch(space.t), g = scratch(space.g), p_up = scratch(space.p_up),
+                         n_up = scratch(space.n_up), p_down = down(space.p_up, space.p_down),
+                         n_down = down(space.n_up, space.n_down);
     for (int mu = 0; mu < 4; ++mu) {
         const Staples<p, 18> staples{box.wide().lattice(), view(u), mu, box.inner(), true};
         launch_bounded<192, is_double ? 2 : 4>(
@@ -190,8 +192,8 @@ void run(Device &device, const WideBox &box, const LinkField &u, const PathCoeff
                                  in_units(c.lepage)},
                 "nested staples, halves apart");
             launch_bounded<256, is_double ? 1 : 2>(device, links_work.threads(),
-                                                   ByLinks<p>{staples, links_work, view(q), t, g, p_up, p_down, n_up,
-                                                              n_down, view(by_u), first, count, seven,
+                                                   ByLinks<p>{staples, links_work, view(q), view(by_u), t, g, p_up,
+                                                              p_down, n_up, n_down, first, count, seven,
                                                               in_units(c.one_link), static_cast<Real>(unit)},
                                                    "derivative by links");
         }

@@ -13,10 +13,11 @@ struct Steps {
 
     // Makes room, which may fail on one rank alone.
     template <class... Fields> void make(Fields &...fields) const {
-        device.agree("memory for a force",
-                     [&] { ((fields = LinkField(device, precision, 18, box.wide(), "derivatives by links")), ...); });
-        if (halo == nullptr) // margins are filled otherwise
-            (fields.keep_sum(), ...);
+        device.agree("memory for a force", [&] {
+            ((fields = LinkField(device, precision, 18, box.wide(), "derivatives by links")), ...);
+            if (halo == nullptr) // margins are filled otherwise
+                (fields.keep_sum(), ...);
+        });
     }
     std::unique_ptr<AdjointSpace> space(bool lepage) const {
         std::unique_ptr<AdjointSpace> made;
@@ -118,6 +119,8 @@ HisqDerivative hisq_derivative(Device &device, const WideBox &box, const LinkFie
     asked.used_up(v, "HISQ's V");
     steps.fill_margin(by_w, spec.level_1.reach());
     by_fat.clear(); // by U from here on
+    if (by_fat.keeps_sum())
+        by_fat.keep_sum();
     fat_links_adjoint(device, box, u, spec.level_1, by_w, by_fat, *space);
     asked.used_up(by_w, "derivatives by HISQ's V");
     return {std::move(by_fat), counts};

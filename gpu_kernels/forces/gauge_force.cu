@@ -56,7 +56,7 @@ template <Precision p> using MatrixOf = Matrix<typename LinkReal<p>::Real>;
 
 // Q or R: 28 matrices a site
 template <Precision p> struct Pairs {
-    MatrixView<p> slots;
+    ScratchView<p> slots;
     MILCGPU_HD MatrixOf<p> load(int a, int b, int i) const {
         const bool stored = a < b;
         const MatrixOf<p> m = slots.load(0, stored ? slot_of(a, b) : slot_of(b, a), i);
@@ -178,9 +178,11 @@ template <Precision p> struct AddGaugeForce {
         // Back from the end the loop is closed by U = V_b^dag with X_b^dag.
         const int parity = back, i = inner.index(begin);
         const Real times = plaquette_alone ? factor * plaquette : factor;
-        M h = matrix(momenta.take(parity, axis(b), i));
-        multiply_add(h, -times, u.load(parity, axis(b), begin.index()) * (back ? adjoint(paths) : paths));
-        momenta.store(parity, axis(b), i, traceless_antihermitian(h));
+        momenta.modify(parity, axis(b), i, [&](AntiHermitian<Real> &h) {
+            M sum = matrix(h);
+            multiply_add(sum, -times, u.load(parity, axis(b), begin.index()) * (back ? adjoint(paths) : paths));
+            h = traceless_antihermitian(sum);
+        });
     }
 };
 
@@ -198,8 +200,8 @@ void run(Device &device, const WideBox &box, const LinkField &u, const LoopCoeff
                bent = static_cast<Real>(sign * c.bent);
     const Lattice &lattice = geometry.lattice();
     const MatrixView<p> links(u);
-    const Pairs<p> pieces{MatrixView<p>(space.pieces.data(), space.stride, pairs)},
-        rests{MatrixView<p>(space.rests.data(), space.slice, pairs)};
+    const Pairs<p> pieces{ScratchView<p>(space.pieces.data(), space.stride, pairs)},
+        rests{ScratchView<p>(space.rests.data(), space.slice, pairs)};
     const SitesOfParity all{0, even, steps - 1};
     launch(device, all.threads(), MakePieces<p>{lattice, all, links, pieces, straight}, "pieces of loops");
     const int slice = alone ? even : static_cast<int>(space.slice);

@@ -25,11 +25,11 @@ template <Precision p> struct LongAdjoint {
         multiply_add(middle, adjoint(u.load(parity, mu, second_before.index())),
                      q.load(parity, mu, second_before.index()));
         M sum = adjoint(u.load(opposite, mu, before.index())) * middle;
-        multiply_add(sum, q.template take<Reuse::keep>(parity, mu, item.i),
+        uint64_t weighs;
+        multiply_add(sum, q.template take<Reuse::keep>(parity, mu, item.i, weighs),
                      adjoint(u_next * u.load(parity, mu, second.index())));
-        M total = by_u.take(parity, mu, item.i);
-        multiply_add(total, naik, sum);
-        by_u.store(parity, mu, item.i, total);
+        by_u.modify(parity, mu, item.i, [&](M &total) { multiply_add(total, naik, sum); });
+        q.gone(item.i, weighs);
     }
 };
 
@@ -40,11 +40,11 @@ void long_links_adjoint(Device &device, const WideBox &box, const LinkField &u, 
     const SitesAndParts work = box.work(4);
     for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;
-        launch(device, work.threads(),
-               LongAdjoint<precision>{box.wide().lattice(), work, MatrixView<precision>(u), MatrixView<precision>(q),
-                                      MatrixView<precision>(by_u),
-                                      static_cast<typename LinkReal<precision>::Real>(naik)},
-               "derivative of long links");
+        launch_bounded<128, precision == Precision::double_ ? 3 : 5>(
+            device, work.threads(),
+            LongAdjoint<precision>{box.wide().lattice(), work, MatrixView<precision>(u), MatrixView<precision>(q),
+                                   MatrixView<precision>(by_u), static_cast<typename LinkReal<precision>::Real>(naik)},
+            "derivative of long links");
     });
 }
 

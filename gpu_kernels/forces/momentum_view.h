@@ -61,33 +61,45 @@ template <Precision p> struct MomentumView {
     template <Reuse reuse = Reuse::written> MILCGPU_HD AntiHermitian<Real> load(int parity, int mu, int i) const {
         return momentum(load_link<p, momentum_reals, reuse>(block(parity, mu), stride, i));
     }
-    // As MatrixView::take.
+    // As those of MatrixView.
     template <Reuse reuse = Reuse::written> MILCGPU_HD AntiHermitian<Real> take(int parity, int mu, int i) const {
-        const auto raw = load_link<p, momentum_reals, reuse>(block(parity, mu), stride, i);
-        sum.put<raw.bytes>(raw.w, piece(parity, mu), stride, i, true);
+        const Raw raw = load_link<p, momentum_reals, reuse>(block(parity, mu), stride, i);
+        sum.add(i, 0 - weight(raw, parity, mu, i));
         return momentum(raw);
     }
     MILCGPU_HD void store(int parity, int mu, int i, const AntiHermitian<Real> &h) const {
+        replace(0, parity, mu, i, h);
+    }
+    template <class Change> MILCGPU_HD void modify(int parity, int mu, int i, const Change &change) const {
+        const Raw raw = load_link<p, momentum_reals, Reuse::written>(block(parity, mu), stride, i);
+        const uint64_t before = weight(raw, parity, mu, i);
+        AntiHermitian<Real> h = momentum(raw);
+        change(h);
+        replace(before, parity, mu, i, h);
+    }
+
+  private:
+    using Raw = RawLink<p, momentum_reals>;
+    MILCGPU_HD void replace(uint64_t before, int parity, int mu, int i, const AntiHermitian<Real> &h) const {
         const Real reals[momentum_reals] = {h.m01.re, h.m01.im,      h.m02.re,      h.m02.im,      h.m12.re,
                                             h.m12.im, h.diagonal[0], h.diagonal[1], h.diagonal[2], 0};
-        RawLink<p, momentum_reals> raw = {};
+        Raw raw = {};
         MILCGPU_UNROLL
         for (int k = 0; k < momentum_reals; ++k)
             raw.set(k, reals[k]);
         settle(raw);
         store_link<p, momentum_reals>(block(parity, mu), stride, i, raw);
-        sum.put<raw.bytes>(raw.w, piece(parity, mu), stride, i);
+        sum.add(i, weight(raw, parity, mu, i) - before);
     }
-
-  private:
-    static MILCGPU_HD AntiHermitian<Real> momentum(const RawLink<p, momentum_reals> &raw) {
+    static MILCGPU_HD AntiHermitian<Real> momentum(const Raw &raw) {
         return {{raw.get(0), raw.get(1)},
                 {raw.get(2), raw.get(3)},
                 {raw.get(4), raw.get(5)},
                 {raw.get(6), raw.get(7), raw.get(8)}};
     }
-    MILCGPU_HD uint32_t piece(int parity, int mu) const {
-        return static_cast<uint32_t>((parity * 4 + mu) * (block_bytes / 16));
+    MILCGPU_HD uint64_t weight(const Raw &raw, int parity, int mu, int i) const {
+        const auto piece = static_cast<uint32_t>((parity * 4 + mu) * (block_bytes / 16));
+        return sum.weight<Raw::bytes>(raw.w, piece, stride, i);
     }
     MILCGPU_HD unsigned char *block(int parity, int mu) const { return data + (parity * 4 + mu) * block_bytes; }
 };

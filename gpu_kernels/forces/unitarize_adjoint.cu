@@ -115,8 +115,11 @@ template <Precision p> struct UnitarizeAdjoint {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
-        const M link = convert<double>(v.template take<Reuse::stream>(item.parity, item.part, item.own));
-        const M by_w = convert<double>(q.take(item.parity, item.part, item.i));
+        uint64_t link_weighs, by_w_weighs;
+        const M link = convert<double>(v.template take<Reuse::stream>(item.parity, item.part, item.own, link_weighs));
+        const M by_w = convert<double>(q.template take<Reuse::written>(item.parity, item.part, item.i, by_w_weighs));
+        v.gone(item.own, link_weighs);
+        q.gone(item.i, by_w_weighs);
         const M m = adjoint(by_w) * link;
         polar::GramMatrix gram(link);
         Derivative d;

@@ -18,11 +18,12 @@ template <Precision p> struct UpdateLinks {
         const SitesAndParts::Item item = work.item(thread);
         if (!item.valid)
             return;
-        const Matrix<Real> before = u.take(item.parity, item.part, item.i);
-        const Hermitian<Real> a = hermitian(momenta.load(item.parity, item.part, item.i));
-        Matrix<Real> after = exp_series_minus_one(invariants(a), eps_over, order).of(a) * before;
-        multiply_add(after, Real(1), before); // one rounding of what is as large as U
-        u.store(item.parity, item.part, item.i, after);
+        u.modify(item.parity, item.part, item.i, [&](Matrix<Real> &link) {
+            const Hermitian<Real> a = hermitian(momenta.load(item.parity, item.part, item.i));
+            Matrix<Real> after = exp_series_minus_one(invariants(a), eps_over, order).of(a) * link;
+            multiply_add(after, Real(1), link); // one rounding of what is as large as U
+            link = after;
+        });
     }
 };
 

@@ -62,8 +62,8 @@ template <Precision p> struct RelaxGauge {
         const Matrix<Real> left = convert<Real>(g), right = adjoint(left);
         for (int mu = 0; mu < 4; ++mu) {
             const int behind = lattice.hop(x, mu, -1).index();
-            u.store(parity, mu, item.i, left * u.take(parity, mu, item.i));
-            u.store(1 - parity, mu, behind, u.take(1 - parity, mu, behind) * right);
+            u.modify(parity, mu, item.i, [&](auto &link) { link = left * link; });
+            u.modify(1 - parity, mu, behind, [&](auto &link) { link = link * right; });
         }
         return {{!cut || box.has(x) ? k.e[0][0].re + k.e[1][1].re + k.e[2][2].re : 0}};
     }

@@ -18,7 +18,7 @@ namespace {
 template <Precision p, int reals> struct NestedStaple {
     Staples<p, reals> staples;
     SitesAndParts work;
-    MatrixView<p> t, m;
+    ScratchView<p> t, m;
     int first_sigma; // part k is sigma = first_sigma + k, stored in slot k of m
     typename LinkReal<p>::Real three, five, seven, lepage;
     MILCGPU_HD void operator()(int thread) const {
@@ -98,19 +98,19 @@ void run(Device &device, const WideBox &box, const LinkField &u, const PathCoeff
         const SitesAndParts all = box.work(3, 1); // staples next to a link of the box
         launch_bounded<192, is_double ? 2 : 4>(
             device, all.threads(),
-            ThreeStaple<p, reals, MatrixView<p, reals>>{staples, all, staples.u, staples.u, MatrixView<p>(space->t),
-                                                        MatrixView<p>(space->t), c.lepage != 0},
+            ThreeStaple<p, reals, MatrixView<p, reals>>{staples, all, staples.u, staples.u, ScratchView<p>(space->t),
+                                                        ScratchView<p>(space->t), c.lepage != 0},
             "3-staples");
         const int at_once = space->m.directions();
         for (int first = 0; first < 3; first += at_once) {
             const SitesAndParts some = box.work(at_once, 1);
             launch_bounded<192, is_double ? 2 : 3>(
                 device, some.threads(),
-                NestedStaple<p, reals>{staples, some, MatrixView<p>(space->t), MatrixView<p>(space->m), first,
+                NestedStaple<p, reals>{staples, some, ScratchView<p>(space->t), ScratchView<p>(space->m), first,
                                        static_cast<Real>(c.three_staple), static_cast<Real>(c.five_staple),
                                        static_cast<Real>(c.seven_staple), static_cast<Real>(c.lepage)},
                 "nested staples");
-            finish(staples, MatrixView<p>(space->m), false, first, at_once, 1);
+            finish(staples, ScratchView<p>(space->m), false, first, at_once, 1);
         }
     }
 }

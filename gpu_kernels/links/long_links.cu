@@ -17,11 +17,13 @@ template <Precision p, int reals> struct LongLinks {
             return;
         const int mu = item.part;
         const Site x = lattice.site(item.parity, item.i), next = lattice.hop(x, mu, 1), last = lattice.hop(next, mu, 1);
+        uint64_t weighs;
         const auto two =
-            u.template take<Reuse::keep>(item.parity, mu, item.i) * u.load(1 - item.parity, mu, next.index());
+            u.template take<Reuse::keep>(item.parity, mu, item.i, weighs) * u.load(1 - item.parity, mu, next.index());
         Matrix<typename LinkReal<p>::Real> three = {};
         multiply_add(three, naik, two * u.load(item.parity, mu, last.index()));
         lng.store(item.parity, mu, item.own, three);
+        u.gone(item.i, weighs);
     }
 };
 
@@ -50,9 +52,11 @@ template <Precision p> struct ApplyPhases {
             return;
         if (phases.sign(lattice.site(item.parity, item.i), item.part) > 0)
             return;
-        Matrix<typename LinkReal<p>::Real> minus = {};
-        multiply_add(minus, typename LinkReal<p>::Real(-1), links.take(item.parity, item.part, item.i));
-        links.store(item.parity, item.part, item.i, minus);
+        links.modify(item.parity, item.part, item.i, [](auto &link) {
+            Matrix<typename LinkReal<p>::Real> minus = {};
+            multiply_add(minus, typename LinkReal<p>::Real(-1), link);
+            link = minus;
+        });
     }
 };
 

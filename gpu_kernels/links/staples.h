@@ -56,7 +56,7 @@ template <Precision p, int reals, class View> struct ThreeStaple {
     Staples<p, reals> staples;
     SitesAndParts work;
     View from, from_second;
-    MatrixView<p> t, t_second;
+    ScratchView<p> t, t_second;
     bool lepage;
     MILCGPU_HD void operator()(int thread) const {
         const SitesAndParts::Item item = work.item(thread);

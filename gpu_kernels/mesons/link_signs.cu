@@ -22,9 +22,11 @@ template <Precision p> struct TurnLinks {
         const bool at_boundary = mu == 3 && x.x[3] == t_sign;
         if ((odd_coordinates(x, sign[mu].mask) != 0) == (sign[mu].negative != at_boundary))
             return;
-        Matrix<typename LinkReal<p>::Real> minus = {};
-        multiply_add(minus, typename LinkReal<p>::Real(-1), links.take(item.parity, mu, item.i));
-        links.store(item.parity, mu, item.i, minus);
+        links.modify(item.parity, mu, item.i, [](auto &link) {
+            Matrix<typename LinkReal<p>::Real> minus = {};
+            multiply_add(minus, typename LinkReal<p>::Real(-1), link);
+            link = minus;
+        });
     }
 };
 

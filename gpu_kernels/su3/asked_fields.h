@@ -19,9 +19,14 @@ class AskedFields {
     void must_hold();
 
   private:
-    void ask(const LinkField &field, const char *name, size_t bytes);
-    DeviceArray<uint64_t> sums_; // found less kept: 0 where nothing changed
-    std::vector<const char *> names_;
+    DeviceArray<uint64_t>
+        sums_; // found less kept: 0 where nothing changed; of fields that were read, then of the others
+    std::vector<const char *> read_;
+    struct UsedUp {
+        const char *name;
+        std::shared_ptr<uint64_t> sum; // looked at when all are
+    };
+    std::vector<UsedUp> used_up_;
 };
 
 } // namespace milcgpu

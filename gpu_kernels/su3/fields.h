@@ -124,11 +124,7 @@ class LinkField {
     LinkField(Device &device, Precision precision, int reals, const Geometry &geometry, const char *owner,
               int directions = 4)
         : precision_(precision), reals_(reals), directions_(directions), stride_(geometry.stride()),
-          data_(device, room_of(precision, reals, geometry, directions), owner) {}
-    // What it allocates: its links, and behind them their checksum.
-    static size_t room_of(Precision precision, int reals, const Geometry &geometry, int directions = 4) {
-        return bytes_of(precision, reals, geometry, directions) + KeptSum::bytes;
-    }
+          data_(device, bytes_of(precision, reals, geometry, directions), owner) {}
     static size_t bytes_of(Precision precision, int reals, const Geometry &geometry, int directions = 4) {
         return 2 * directions * geometry.stride() * link_bytes(precision, reals);
     }
@@ -136,7 +132,7 @@ class LinkField {
     int reals() const { return reals_; }
     int directions() const { return directions_; }
     size_t stride() const { return stride_; }
-    size_t bytes() const { return data_.bytes() == 0 ? 0 : data_.bytes() - KeptSum::bytes; }
+    size_t bytes() const { return data_.bytes(); }
     void clear() { data_.device().fill_zero(data_.data(), bytes()); }
     // What is behind the sites becomes zero; where there is something, all of it.
     void clear_behind(const Geometry &geometry) {
@@ -146,21 +142,23 @@ class LinkField {
     // From here on those who write links keep the checksum of what they put here. What is here does not count: all
     // links are written then, or all are zero. What is behind the sites counts where the whole field is looked at:
     // clear_behind() first.
-    void keep_sum() {
-        data_.device().fill_zero(data_.data() + bytes(), KeptSum::bytes);
-        keeps_sum_ = true;
-    }
+    void keep_sum() { sum_ = data_.device().zero_sum(); }
     // Of another field of this kind and size, with its checksum.
     void copy(const LinkField &from) {
         data_.device().copy_on_device(data_.data(), from.data_.data(), data_.bytes());
-        keeps_sum_ = from.keeps_sum_;
+        no_sum();
+        if (from.keeps_sum()) {
+            keep_sum();
+            kept().copy(data_.device(), from.kept());
+        }
     }
-    void no_sum() { keeps_sum_ = false; } // others write here, as copies of boxes do
-    bool keeps_sum() const { return keeps_sum_; }
-    KeptSum kept() const { return {keeps_sum_ ? reinterpret_cast<uint64_t *>(data_.data() + bytes()) : nullptr}; }
+    void no_sum() { sum_ = nullptr; } // others write here, as copies of boxes do
+    bool keeps_sum() const { return sum_ != nullptr; }
+    KeptSum kept() const { return {sum_.get()}; }
+    const std::shared_ptr<uint64_t> &share_of_sum() const { return sum_; } // for who reads it when the field is gone
     // Of what was put here: as it was kept, else as it is found here. Waits.
     uint64_t sum_of_content() const {
-        return keeps_sum_ ? kept().read(data_.device()) : milcgpu::checksum(data_.device(), data_.data(), bytes());
+        return keeps_sum() ? kept().read(data_.device()) : milcgpu::checksum(data_.device(), data_.data(), bytes());
     }
     unsigned char *block(int parity, int mu) const {
         return data_.data() + (parity * directions_ + mu) * block_bytes();
@@ -176,8 +174,8 @@ class LinkField {
     int reals_ = 18;
     int directions_ = 4;
     size_t stride_ = 0;
-    bool keeps_sum_ = false;
     DeviceArray<unsigned char> data_;
+    std::shared_ptr<uint64_t> sum_; // on the device
 };
 
 // What an operator takes: fat and long links of one precision.

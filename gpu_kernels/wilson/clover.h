@@ -35,20 +35,19 @@ class CloverField {
     CloverField() = default;
     CloverField(Device &device, Precision precision, const Geometry &geometry, const char *owner)
         : precision_(precision), sites_{geometry.sites(0), geometry.sites(1)}, stride_(geometry.stride()),
-          data_(device, room_of(precision, geometry), owner) {
+          data_(device, bytes_of(precision, geometry), owner), sum_(device.zero_sum()) {
         device.fill_zero(data_.data(), data_.bytes());
     }
-    // What it allocates: its blocks, and behind them their checksum.
-    static size_t room_of(Precision precision, const Geometry &geometry) {
-        return 4 * geometry.stride() * clover_block_bytes(precision) + KeptSum::bytes;
+    static size_t bytes_of(Precision precision, const Geometry &geometry) {
+        return 4 * geometry.stride() * clover_block_bytes(precision);
     }
     explicit operator bool() const { return data_.data() != nullptr; }
     Precision precision() const { return precision_; }
     int sites(int parity) const { return sites_[parity]; }
     size_t stride() const { return stride_; }
-    size_t bytes() const { return data_.bytes() == 0 ? 0 : data_.bytes() - KeptSum::bytes; }
+    size_t bytes() const { return data_.bytes(); }
     // Writers keep the checksum of what they put here. From zero on: what is here does not count, and is written anew.
-    KeptSum kept() const { return {reinterpret_cast<uint64_t *>(data_.data() + bytes())}; }
+    KeptSum kept() const { return {sum_.get()}; }
     uint64_t kept_sum() const { return kept().read(data_.device()); }
     // The words of one chirality on the sites of one parity.
     unsigned char *block(int parity, int chirality) const {
@@ -63,6 +62,7 @@ class CloverField {
     int sites_[2] = {0, 0};
     size_t stride_ = 0;
     DeviceArray<unsigned char> data_;
+    std::shared_ptr<uint64_t> sum_; // on the device
 };
 
 // R on both parities, in double. u: links of 18 reals, double or single, scale 1, without staggered phases; a boundary
@@ -186,7 +186,8 @@ template <Precision p> struct CloverView {
         memcpy(words, raw.w, sizeof raw.w);
         settle(words);
         store_element<bytes, 16>(data + (2 * parity + chirality) * block_bytes, stride, i, words);
-        sum.put<bytes>(words, static_cast<uint32_t>((2 * parity + chirality) * (block_bytes / 16)), stride, i);
+        const auto piece = static_cast<uint32_t>((2 * parity + chirality) * (block_bytes / 16));
+        sum.add(i, sum.weight<bytes>(words, piece, stride, i));
     }
 };
 
