@@ -48,7 +48,7 @@ typedef enum {
     MILCGPU_OK = 0,
     MILCGPU_NOT_CONVERGED = 1,   /* iteration limit; the solution so far is returned, and its true residual */
     MILCGPU_PRECISION_FLOOR = 2, /* the precision cannot reach the tolerance; the solution reached is returned */
-    MILCGPU_NAN_OR_INF = 3,      /* in links, source, guess, or on the way; outputs are untouched */
+    MILCGPU_NAN_OR_INF = 3,      /* in links, source, guess, or on the way, as a square; outputs are untouched */
     MILCGPU_NOT_POSITIVE = 4,    /* the operator has a zero or negative eigenvalue (mass 0); outputs are untouched */
     MILCGPU_BAD_ARGUMENT = 5,    /* outputs are untouched, here and in all that follow */
     MILCGPU_NO_MEMORY = 6,       /* of the device or the host, with nothing idle left to free */
@@ -246,8 +246,8 @@ milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, co
                               const milcgpu_field *source, const milcgpu_field *destination);
 
 /* Residual of any solution: |b - (4 m^2 - D D) x| / |b| on `parity`, computed in double from the links as handed over.
- * 0 for b = x = 0, infinite for b = 0 beside x != 0. NAN_OR_INF: in source or solution, with the place, or the norm
- * overflows. On failure *residual is untouched. */
+ * 0 for b = x = 0, infinite for b = 0 beside x != 0. NAN_OR_INF: in source or solution, with the place, or a norm is
+ * too small or too large for its square. On failure *residual is untouched. */
 milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, int parity, double mass,
                                 const milcgpu_field *source, const milcgpu_field *solution, double *residual);
 
