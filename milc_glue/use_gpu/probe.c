@@ -41,7 +41,7 @@ long milcgpu_probe(void) { return param.eigen_param.Nvecs; }
 #ifdef MILCGPU_PROBE_propagators
 #include <ks_spectrum_includes.h>
 #ifdef MILCGPU_FEATURE
-long milcgpu_probe(void) { return sizeof param.eigen_param; }
+long milcgpu_probe(void) { return sizeof param.eigen_param + sizeof(enum set_type); } /* master has no sets */
 #else
 long milcgpu_probe(void) {
     const enum set_type sets[] = {MULTIMASS_SET, MULTISOURCE_SET, MULTICOLORSOURCE_SET, SINGLES_SET};
