@@ -158,9 +158,10 @@ constexpr const char *in_a_callback =
 
 [[noreturn]] inline void refuse(const std::string &what) { throw Error(Status::bad_argument, what); }
 
-inline void require(const void *pointer, const char *function, const char *what) {
+// of: the function that is called, which every message has in front, or what the pointer belongs to.
+inline void require(const void *pointer, const char *of, const char *what) {
     if (pointer == nullptr)
-        refuse(format("%s: %s is NULL", function, what));
+        refuse((std::string(of).rfind("milcgpu_", 0) == 0 ? "" : format("%s: ", of)) + format("%s is NULL", what));
 }
 
 inline void require_size(size_t given, size_t known, const char *what) {

@@ -2,6 +2,7 @@
 #include "milc_glue/fat_links.h"
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/gauge.h"
+#include "milc_glue/verify.h"
 #include <cmath>
 
 using namespace milcgpu;
@@ -207,7 +208,14 @@ class Maker {
     }
 
   private:
-    // Everything is made on the device before anything is copied out: what fails leaves the host's fields untouched.
+    struct Outgoing {
+        const LinkField *from;
+        HostField to;
+        const char *what;
+    };
+
+    // Everything is made on the device and asked before anything is copied out: what fails leaves the host's fields
+    // untouched.
     void run(const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *wanted) {
         asked_ = std::make_unique<AskedFields>(device_);
         LinkField loaded = a_.resident == nullptr ? gauge_links() : LinkField();
@@ -231,14 +239,27 @@ class Maker {
         const char *const which = spec_.hisq ? "HISQ's W" : "gauge links";
         if (n_sets > 0 && is_used_up(*links))
             asked_->used_up(*links, which);
-        else if (!is_sent(*links)) // and looked at then
+        else if (!is_sent(*links))
             asked_->unchanged(*links, which);
         const LinkField &u = a_.resident != nullptr ? *a_.resident : loaded;
         if (links != &u)
             asked_->unchanged(u, "gauge links");
+        for (const Outgoing &out : outgoing_)
+            asked_->unchanged(*out.from, out.what);
         asked_->must_hold();
-        fill_rates(n_sets);
+        for (const Outgoing &out : outgoing_)
+            must_be_finite(out);
+        fill_rates();
         copy_out();
+    }
+
+    // In the precision of the host, too.
+    void must_be_finite(const Outgoing &out) const {
+        const LinkStatistics found = finite_statistics(device_, *out.from, context_.geometry, out.what);
+        if (out.to.real == Precision::single && !(found.largest < INFINITY))
+            throw Error(
+                Status::nan_or_inf,
+                format("%s: an element is too large for the single precision of the field that it is for", out.what));
     }
 
     bool is_sent(const LinkField &field) const {
@@ -247,16 +268,23 @@ class Maker {
     // The links that the last set is made of are taken.
     bool is_used_up(const LinkField &links) const { return &links != a_.resident && !is_sent(links); }
 
-    void fill_rates(int n_sets) {
+    void fill_rates() {
         const double sites = context_.geometry.volume();
-        report_.flops =
-            sites * (fat_links_flops * ((spec_.hisq ? 1 : 0) + (n_sets > 0 ? 1 : 0)) + long_links_flops * n_sets);
+        report_.flops = sites * flops_;
         if (report_.kernel_seconds > 0) {
-            const double bytes = fat_links_bytes(a_.precision, report_.reconstruct) +
-                                 (spec_.hisq && n_sets > 0 ? fat_links_bytes(a_.precision, 18) : 0);
             report_.gflops = report_.flops / report_.kernel_seconds * 1e-9;
-            report_.gbytes_per_second = sites * bytes / report_.kernel_seconds * 1e-9;
+            report_.gbytes_per_second = sites * bytes_ / report_.kernel_seconds * 1e-9;
         }
+    }
+
+    // Steps that count.
+    void make_fat(const LinkField &u, const PathCoefficients &paths, const LinkField &fat) {
+        fat_links(device_, around_.box(), u, paths, fat, *space_);
+        flops_ += fat_links_flops, bytes_ += fat_links_bytes(a_.precision, u.reals());
+    }
+    void make_long(const LinkField &u, double naik, const LinkField &lng, bool last_use) {
+        long_links(device_, around_.box(), u, naik, lng, last_use);
+        flops_ += long_links_flops;
     }
 
     template <class Step> void timed(const Step &step) {
@@ -322,8 +350,8 @@ class Maker {
         const UnitarizeSpec how = unitarize_spec(spec_);
         timed([&] {
             const LinkField &around = around_.of(links, a_.fat7.reach());
-            fat_links(device_, around_.box(), around, a_.fat7, v, *space_);
-            const bool v_is_sent = wanted != nullptr && wanted->v != nullptr; // and looked at then
+            make_fat(around, a_.fat7, v);
+            const bool v_is_sent = wanted != nullptr && wanted->v != nullptr; // and asked then
             report_.svd_links = unitarize(device_, around_.box(), v, how, keep_y ? &y : nullptr, w, !v_is_sent);
             if (!v_is_sent)
                 asked_->used_up(v, "HISQ's V");
@@ -333,14 +361,14 @@ class Maker {
         if (wanted == nullptr)
             return w;
         if (wanted->v != nullptr)
-            send(kept(std::move(v)), wanted->v, "V");
+            send(kept(std::move(v)), wanted->v, "HISQ's V");
         const LinkField *on_box = &w;
         if (halo_ != nullptr && (wanted->w != nullptr || (wanted->y != nullptr && !keep_y))) {
             device_.agree("memory for HISQ links", [&] { on_box = &kept(field(a_.precision, "HISQ links")); });
             halo_->crop(w, around_.box(), *on_box);
         }
-        send(keep_y ? kept(std::move(y)) : *on_box, wanted->y, "Y");
-        send(*on_box, wanted->w, "W");
+        send(keep_y ? kept(std::move(y)) : *on_box, wanted->y, "HISQ's Y");
+        send(*on_box, wanted->w, "HISQ's W");
         return w;
     }
 
@@ -354,15 +382,15 @@ class Maker {
                 if (is_derivative(spec_, k, n_sets)) {
                     device_.fill_zero(fat.block(0, 0), fat.bytes());
                     add_links(device_, around_.box(), fat, spec_.eps_one_link, links, fat);
-                    long_links(device_, around_.box(), links, spec_.eps_naik, lng, last_use);
+                    make_long(links, spec_.eps_naik, lng, last_use);
                     return;
                 }
                 if (k == 0)
-                    fat_links(device_, around_.box(), links, a_.paths, fat, *space_);
+                    make_fat(links, a_.paths, fat);
                 const double added = (set.eps - (k > 0 ? sets[0].eps : 0)) * spec_.eps_one_link;
                 if (k > 0 || added != 0)
                     add_links(device_, around_.box(), k == 0 ? fat : *fat_0_, added, links, fat);
-                long_links(device_, around_.box(), links, a_.paths.naik + set.eps * spec_.eps_naik, lng, last_use);
+                make_long(links, a_.paths.naik + set.eps * spec_.eps_naik, lng, last_use);
             });
         };
         LinkPair made;
@@ -375,7 +403,7 @@ class Maker {
             device_.agree("memory for fat and long links", [&] {
                 for (const LinkField **one : {&made.fat, &made.lng}) {
                     LinkField room = field(a_.precision, "fat and long links");
-                    room.keep_sum();
+                    room.clear_behind(context_.geometry), room.keep_sum();
                     *one = &kept(std::move(room));
                 }
             });
@@ -396,7 +424,7 @@ class Maker {
 
     void send(const LinkField &from, const milcgpu_field *to, const char *what) {
         if (to != nullptr)
-            outgoing_.push_back({&from, host_field(to, 72, what)});
+            outgoing_.push_back({&from, host_field(to, 72, what), what});
     }
 
     void copy_out() {
@@ -421,10 +449,6 @@ class Maker {
     const milcgpu_fatlink_spec &spec_;
     const FatLinkArguments &a_;
     milcgpu_fatlink_report &report_;
-    struct Outgoing {
-        const LinkField *from;
-        HostField to;
-    };
     Halo *halo_; // nullptr: the lattice is whole
     WithMargin around_;
     std::unique_ptr<AskedFields> asked_;
@@ -432,6 +456,7 @@ class Maker {
     const LinkField *fat_0_ = nullptr; // of the first set; the others need it
     std::list<LinkField> kept_;        // until they are copied out
     std::vector<Outgoing> outgoing_;
+    double flops_ = 0, bytes_ = 0; // a site; bytes: of the passes over staples
 };
 
 // After a failure no handle holds anything: not the links before, nor a part of the new ones.
@@ -442,6 +467,16 @@ void empty_handles(const milcgpu_fatlink_set *sets, int n_sets, const std::vecto
     for (milcgpu_links **links : made_here) {
         milcgpu_links_destroy(*links);
         *links = nullptr;
+    }
+}
+
+void empty_unless_it_holds(AskedFields &asked, milcgpu_links &links) {
+    try {
+        asked.must_hold();
+    } catch (const Error &error) {
+        if (error.status() == Status::corrupted)
+            emptying(links)();
+        throw;
     }
 }
 
@@ -552,27 +587,38 @@ milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links 
             resident(context, a), resident(context, b);
             require(to, "milcgpu_links_add", "to");
             if (!std::isfinite(factor))
-                refuse(format("milcgpu_links_add: factor is %g", factor));
+                refuse(format("factor is %g: must be finite", factor));
             if (a->links->host_real() != b->links->host_real())
-                refuse("milcgpu_links_add: a and b must have the same precision");
+                refuse("a and b must have the same precision");
             if (*to == a || *to == b || (*to != nullptr && (*to)->context != context))
-                refuse("milcgpu_links_add: to must be another handle than a and b, of their context");
+                refuse("to must be another handle than a and b, of their context");
             made_here = *to == nullptr;
             if (made_here)
                 *to = new milcgpu_links(context);
         });
         check_alike(*context, {{"factor", factor}});
         begun = true;
-        AskedFields asked(device);
+        AskedFields of_a(device), of_b(device);
         const LinkPair one = a->links->full(), other = b->links->full();
-        renewed(**to, a->links->host_real()).update([&](const LinkField &fat, const LinkField &lng) {
+        const auto make = [&](const LinkField &fat, const LinkField &lng) {
             add_links(device, context->geometry, *one.fat, factor, *other.fat, fat);
             add_links(device, context->geometry, *one.lng, factor, *other.lng, lng);
-            for (const LinkField *field : {one.fat, one.lng, other.fat, other.lng})
-                asked.unchanged(*field, "links of a sum");
-        });
+            of_a.unchanged(*one.fat, "a: fat links"), of_a.unchanged(*one.lng, "a: long links");
+            of_b.unchanged(*other.fat, "b: fat links"), of_b.unchanged(*other.lng, "b: long links");
+        };
+        const auto must_hold = [&] {
+            empty_unless_it_holds(of_a, *a);
+            empty_unless_it_holds(of_b, *b);
+        };
+        try {
+            renewed(**to, a->links->host_real()).update(make);
+        } catch (const Error &error) {
+            if (error.status() == Status::nan_or_inf) // is it a or b that has it?
+                must_hold();
+            throw;
+        }
         forget_solvers(**to);
-        asked.must_hold();
+        must_hold();
         return Status::ok;
     });
     if (status != MILCGPU_OK && made_here) {

@@ -101,7 +101,9 @@ template <class Real> double eigenvalue_ratio(const Real *links, size_t matrices
             v.e[k / 3][k % 3] = {static_cast<double>(links[18 * i + 2 * k]),
                                  static_cast<double>(links[18 * i + 2 * k + 1])};
         const polar::GramMatrix gram(v);
-        if (gram.is_accurate(v, spec))
+        if (gram.q.e[0][0].re + gram.q.e[1][1].re + gram.q.e[2][2].re == 0)
+            largest = INFINITY;
+        else if (gram.is_accurate(v, spec))
             largest = std::fmax(largest, *std::max_element(gram.g, gram.g + 3) / *std::min_element(gram.g, gram.g + 3));
     }
     return largest;

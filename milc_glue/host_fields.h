@@ -44,7 +44,8 @@ inline double worse_error(double a, double b) { return b <= a || a != a ? a : b;
 double worst_link_difference(const void *a, const void *b, size_t matrices, bool in_double);
 
 // Of V^dag V of 3x3 matrices V that are made unitary by its eigenvalues, not by singular values: the largest ratio of
-// two eigenvalues of one of them. The smallest has a relative error of the rounding error times this.
+// two eigenvalues of one of them. The smallest has a relative error of the rounding error times this. Infinite where a
+// V is zero: any unitary matrix is its unitary part.
 double worst_eigenvalue_ratio(const void *v, size_t matrices, bool in_double, const UnitarizeSpec &spec);
 
 // Records of 3x3 matrices, four each: the largest | |row| - 1 | or |<row, other row>|. Infinite where one is not

@@ -377,10 +377,13 @@ milcgpu_status milcgpu::true_residuals(milcgpu_context *context, milcgpu_links *
             context->reorder->to_device(x_field, on, x);
         });
         check_alike(*context, {{"parity", double(A->parity())}, {"mass", mass}});
-        residual(device, *A, shift, b, x, between, r, sums.data());
-        norm_squared(device, b, sums.data() + 1);
         double rr_bb[2];
-        device.copy_to_host(rr_bb, sums.data(), sizeof rr_bb);
+        norm_squared(device, b, sums.data() + 1);
+        device.copy_to_host(&rr_bb[1], sums.data() + 1, sizeof rr_bb[1]);
+        if (rr_bb[1] < INFINITY)
+            is_there(device, rr_bb[1], b, A->parity(), 0, r, sums.data());
+        residual(device, *A, shift, b, x, between, r, sums.data());
+        device.copy_to_host(&rr_bb[0], sums.data(), sizeof rr_bb[0]);
         Verification(*context, emptying(*links)).holds(A->stands_on());
         if (!(rr_bb[0] < INFINITY && rr_bb[1] < INFINITY)) {
             require_finite(device, b, A->parity(), "source");

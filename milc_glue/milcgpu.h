@@ -48,7 +48,7 @@ typedef enum {
     MILCGPU_OK = 0,
     MILCGPU_NOT_CONVERGED = 1,   /* iteration limit; the solution so far is returned, and its true residual */
     MILCGPU_PRECISION_FLOOR = 2, /* the precision cannot reach the tolerance; the solution reached is returned */
-    MILCGPU_NAN_OR_INF = 3,      /* in links, source, guess, or on the way; outputs are untouched */
+    MILCGPU_NAN_OR_INF = 3,      /* in links, source, guess, or on the way, as a square; outputs are untouched */
     MILCGPU_NOT_POSITIVE = 4,    /* the operator has a zero or negative eigenvalue (mass 0); outputs are untouched */
     MILCGPU_BAD_ARGUMENT = 5,    /* outputs are untouched, here and in all that follow */
     MILCGPU_NO_MEMORY = 6,       /* of the device or the host, with nothing idle left to free */
@@ -246,8 +246,8 @@ milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, co
                               const milcgpu_field *source, const milcgpu_field *destination);
 
 /* Residual of any solution: |b - (4 m^2 - D D) x| / |b| on `parity`, computed in double from the links as handed over.
- * 0 for b = x = 0, infinite for b = 0 beside x != 0. NAN_OR_INF: in source or solution, with the place, or the norm
- * overflows. On failure *residual is untouched. */
+ * 0 for b = x = 0, infinite for b = 0 beside x != 0. NAN_OR_INF: in source or solution, with the place, or a norm is
+ * too small or too large for its square. On failure *residual is untouched. */
 milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, int parity, double mass,
                                 const milcgpu_field *source, const milcgpu_field *solution, double *residual);
 
@@ -384,7 +384,8 @@ typedef struct {
     int status;
     double seconds;           /* the whole call */
     double kernel_seconds;    /* of it, making links; by device events */
-    double flops, gflops;     /* MILC's count, 61632 per site and level + 1728 per site and set; per kernel second */
+    double flops, gflops;     /* MILC's count, 61632 per site and level of staples that was made (none for a derivative)
+                                 + 1728 per site and set; per kernel second */
     double gbytes_per_second; /* compulsory bytes of the passes of the fat links, per kernel second */
     uint64_t bytes_to_device, bytes_to_host;
     uint64_t svd_links; /* links that were made unitary by singular values */
@@ -405,9 +406,11 @@ void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec);
  * call is refused before the gauge field is read, handles of the sets are left as they are. After any other failure,
  * for example gauge links that are not unitary, all of them are empty, and those that were NULL are NULL again.
  *
- * Gauge links, HISQ's V, W and Y, and what is made have checksums; where one changed before the call ends, it gives
- * CORRUPTED. Fields that go to the host are looked at one after the other, as they are copied out: those before the one
- * that changed are written then. Room for staples is not checked; on lattices that are cut, nor are copies with a margin. */
+ * Results with NaN or infinity, from coefficients or an eps that are too large, give NAN_OR_INF. Gauge links, HISQ's V,
+ * W and Y, and what is made have checksums; where one changed, the call gives CORRUPTED. All results are looked at for
+ * both before the first one is copied out, so fields on the host are untouched then. Only a bit that flips later, while
+ * results are copied out, gives CORRUPTED with some of the fields written. Room for staples is not checked; on lattices
+ * that are cut, nor are copies with a margin. */
 milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink_spec *spec, const milcgpu_field *gauge,
                                  const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
                                  milcgpu_fatlink_report *report);
@@ -415,7 +418,8 @@ milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink
 /* to = a + factor b, fat and long links, on the device: the links of an eps_naik from those of 0 and the derivative,
  * with factor = eps_naik. A handle `to` that is NULL is made; it may be neither a nor b. If the call is refused, or the
  * device was lost earlier, `to` is left as it is. After any other failure it is empty, or NULL again. CORRUPTED: a or b
- * is not what was put there: load or make both again. On lattices that are cut this is not looked at. */
+ * is not what was put there. The message says which; that one is empty now: load or make it again. On lattices that are
+ * cut this is not looked at. */
 milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links *b, milcgpu_links **to);
 
 /* The largest number of bytes on the device while links of host_precision are loaded and `spec` is solved, with what is

@@ -379,6 +379,19 @@ LinkStatistics link_statistics(Device &device, const LinkField &links, const Geo
             phases != nullptr ? signs : LinkSigns()};
 }
 
+LinkStatistics finite_statistics(Device &device, const LinkField &links, const Geometry &geometry, const char *name) {
+    const LinkStatistics s = link_statistics(device, links, geometry);
+    device.agree("a look over links", [&] {
+        if (s.first_bad >= 0)
+            throw Error(
+                Status::nan_or_inf,
+                format("%s: the first element that is NaN or infinite is in the link of site %lld (even sites first, "
+                       "then odd), direction %c. Check the gauge field, the path coefficients and eps",
+                       name, s.first_bad / 4, "XYZT"[s.first_bad % 4]));
+    });
+    return s;
+}
+
 long long first_against(Device &device, const LinkField &links, const Geometry &geometry, const Phases &phases,
                         Signs signs) {
     const DeviceArray<uint32_t> found(device, 1, "signs of links");

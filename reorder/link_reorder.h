@@ -41,6 +41,8 @@ struct LinkStatistics {
 };
 // phases: of a gauge field, for its signs; nullptr: these are not asked for.
 LinkStatistics link_statistics(Device &, const LinkField &links, const Geometry &, const Phases *phases = nullptr);
+// The same of links that were loaded or made. Throws Error(nan_or_inf) with the place where one is not finite.
+LinkStatistics finite_statistics(Device &, const LinkField &links, const Geometry &, const char *name);
 // (4 k + mu) of the first x, y or z link, as first_bad above, with another sign than links of these signs; -1: none.
 long long first_against(Device &, const LinkField &links, const Geometry &, const Phases &, Signs);
 

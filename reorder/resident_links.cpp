@@ -13,19 +13,6 @@ ResidentLinks::ResidentLinks(Device &device, const SiteMap &map, const Geometry 
     lng_ = LinkField(device, host_real, 18, geometry, "long links as handed over");
 }
 
-LinkStatistics ResidentLinks::examine(const LinkField &field, const char *name) {
-    const LinkStatistics s = link_statistics(device_, field, geometry_);
-    device_.agree("a look over links", [&] {
-        if (s.first_bad >= 0)
-            throw Error(
-                Status::nan_or_inf,
-                format("%s links: the first element that is NaN or infinite is in the link of site %lld (even sites "
-                       "first, then odd), direction %c. Check the gauge field and the path coefficients",
-                       name, s.first_bad / 4, "XYZT"[s.first_bad % 4]));
-    });
-    return s;
-}
-
 bool ResidentLinks::update(const HostField &fat, const HostField &lng) {
     return update([&](const LinkField &fat_field, const LinkField &long_field) {
         links_to_device(device_, fat, map_, geometry_, fat_field);
@@ -51,8 +38,8 @@ bool ResidentLinks::update(const std::function<void(const LinkField &fat, const 
         }
         field->checksum = field->sum_of_content();
     }
-    fat_statistics_ = examine(fat_, "fat");
-    lng_statistics_ = examine(lng_, "long");
+    fat_statistics_ = finite_statistics(device_, fat_, geometry_, "fat links");
+    lng_statistics_ = finite_statistics(device_, lng_, geometry_, "long links");
     const bool changed = !had_content || checksum() != checksum_before;
     if (changed) {
         fat_versions_.clear();

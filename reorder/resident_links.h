@@ -55,7 +55,6 @@ class ResidentLinks {
     Packed keep(PackedLinks &packed, int layers) const;
     Packed packed_fat(Precision precision);
     Packed packed_long(Precision precision, int reals);
-    LinkStatistics examine(const LinkField &field, const char *name);
     Device &device_;
     const SiteMap &map_;
     Geometry geometry_;

@@ -1,4 +1,6 @@
 // Bad input and failures: each gives its status and a message that names the culprit, and leaves outputs alone.
+#include "milc_glue/milcgpu_laplace.h"
+#include "milc_glue/milcgpu_wilson.h"
 #include "tests/support.h"
 #include <limits>
 
@@ -192,6 +194,73 @@ TEST_CASE("sources of any size, zero mass", "[errors]") {
         p.spec = solve_spec(0.0, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF);
         p.x.assign(p.source.size(), 0);
         CHECK(p.solve() == MILCGPU_OK); // this field has no zero mode
+    }
+}
+
+// Their squares, or those of their residuals, are no numbers of double precision.
+TEST_CASE("sources that are too small or too large for a solve are refused with the norms that are taken",
+          "[errors][norms]") {
+    for (const Backend backend : backends()) {
+        const reference::Lattice lattice{{4, 4, 4, 4}};
+        const AsqtadLinks links = asqtad_links(lattice, 61);
+        Session<double> session(lattice, backend, 0, 0);
+        REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+        auto gauge = reference::links_to_milc<double>(lattice, reference::near_unit_gauge(lattice, 0.2, 62));
+        const milcgpu_field plain = session.field(gauge);
+        milcgpu_wilson *wilson = nullptr;
+        milcgpu_meson_links *mesons = nullptr;
+        REQUIRE(milcgpu_wilson_create(session.context, &wilson) == MILCGPU_OK);
+        REQUIRE(milcgpu_wilson_load(wilson, &plain) == MILCGPU_OK);
+        REQUIRE(milcgpu_meson_links_create(session.context, MILCGPU_DOUBLE, &mesons) == MILCGPU_OK);
+        const milcgpu_meson_links_spec as_they_are{sizeof as_they_are, 1, 0, {}};
+        REQUIRE(milcgpu_meson_links_load(mesons, &as_they_are, &plain) == MILCGPU_OK);
+        const auto unit = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 63));
+        for (const double size : {1e-315, 1e-170, 1e-160, 1e-150, 1e155}) {
+            std::vector<double> b, x(4 * unit.size(), 0.25);
+            for (int spin = 0; spin < 4; ++spin)
+                for (const double real : unit)
+                    b.push_back(size * real);
+            const std::vector<double> before = x;
+            const milcgpu_field from = session.field(b), to = session.field(x), sources[] = {from, from},
+                                solutions[] = {to, {x.data() + unit.size(), MILCGPU_DOUBLE, 0}};
+            const auto refused = [&](const char *solve, milcgpu_status status) {
+                CAPTURE(name(backend), size, solve, milcgpu_last_error());
+                CHECK(status == MILCGPU_NAN_OR_INF);
+                CHECK(std::string(milcgpu_last_error()).find("source: its norm ") != std::string::npos);
+                CHECK(x == before);
+            };
+            for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_HALF}) {
+                const auto how = solve_spec(0.1, 1e-10, MILCGPU_DOUBLE, sloppy);
+                refused("one", milcgpu_solve(session.context, session.links, &how, &from, &to, nullptr));
+                for (const int together : {MILCGPU_BLOCK, MILCGPU_LOCK_STEP, MILCGPU_ONE_BY_ONE})
+                    refused("several", milcgpu_solve_sources(session.context, session.links, &how, together, 2, sources,
+                                                             solutions, nullptr));
+            }
+            const milcgpu_shift shifts[] = {{0.04, 1e-10, 0}, {0.1, 1e-10, 0}};
+            milcgpu_multi_mass_spec masses{};
+            masses.struct_size = sizeof masses, masses.parity = MILCGPU_EVEN;
+            masses.n_shifts = 2, masses.shifts = shifts;
+            masses.max_iterations = 500, masses.max_restarts = 5;
+            masses.shared.precision = masses.precise.precision = MILCGPU_DOUBLE;
+            refused("masses", milcgpu_multi_mass(session.context, session.links, &masses, &from, solutions, nullptr));
+            for (const auto method : {MILCGPU_WILSON_CG, MILCGPU_WILSON_BICGSTAB}) {
+                const milcgpu_wilson_spec spec{sizeof spec, 0.11, 0, 0, method};
+                auto how = solve_spec(0, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+                refused("Wilson", milcgpu_wilson_solve(wilson, &spec, &how, &from, &to, nullptr));
+            }
+            milcgpu_laplace_solve_spec laplace{};
+            laplace.struct_size = sizeof laplace, laplace.directions = 3, laplace.kappa = 0.12;
+            laplace.tolerance = 1e-10, laplace.max_iterations = 500, laplace.max_restarts = 5;
+            laplace.precise.precision = laplace.sloppy.precision = MILCGPU_DOUBLE;
+            const milcgpu_quarks in{&from, nullptr, 0}, out{&to, nullptr, 0};
+            refused("Laplace", milcgpu_laplace_solve(mesons, &laplace, 1, &in, &out, nullptr));
+            double residual = -1;
+            if (size < 1)
+                refused("residual",
+                        milcgpu_residual(session.context, session.links, MILCGPU_EVEN, 0.1, &from, &to, &residual));
+            CHECK(residual == -1);
+        }
+        milcgpu_wilson_destroy(wilson), milcgpu_meson_links_destroy(mesons);
     }
 }
 

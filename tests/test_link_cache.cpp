@@ -1,5 +1,6 @@
 // How soon the plugin sees that MILC's links are no longer those on the device.
 #include "milc_glue/plugin/link_watch.h"
+#include "milc_glue/verify.h"
 #include "tests/support.h"
 #include <chrono>
 
@@ -117,6 +118,26 @@ TEST_CASE("sets of links: the content decides, not the address, and the oldest g
     LinkSet *refused = nullptr;
     CHECK(p.cache.ready(p.fat[1].data(), p.lng[1].data(), refused) == MILCGPU_NAN_OR_INF);
     CHECK_FALSE(p.cache.drop_oldest(again));
+}
+
+TEST_CASE("a sum of links that changed on the device fails once, with words, and then they are loaded again",
+          "[link_cache][faults]") {
+    for (const Backend backend : tests::backends()) {
+        Prepared p(backend);
+        const double sum_fat = 0, sum_lng = 0; // their addresses
+        p.cache.keep_sum({&sum_fat, &sum_lng}, {p.fat[0].data(), p.lng[0].data()}, 0.5,
+                         {p.fat[1].data(), p.lng[1].data()});
+        for (const int changed : {0, 1}) {
+            flip_a_bit(*p.ready(changed).handle);
+            LinkSet *sum = nullptr;
+            CHECK(p.cache.ready(&sum_fat, &sum_lng, sum) == MILCGPU_CORRUPTED);
+            CHECK(sum == nullptr);
+            CHECK(p.cache.why_no_sum().find(changed == 0 ? "a: fat links" : "b: fat links") != std::string::npos);
+            CHECK(p.cache.why_no_sum().empty());
+            CHECK(p.cache.ready(&sum_fat, &sum_lng, sum) == MILCGPU_OK);
+            sum->loaded = false;
+        }
+    }
 }
 
 TEST_CASE("threads that look during a solve see every edit, and stop when it is over", "[link_cache][sanitize]") {

@@ -2,6 +2,7 @@
 #include "examples/heatbath.h"
 #include "examples/lattice_file.h"
 #include "gpu_kernels/links/links.h"
+#include "milc_glue/context.h"
 #include "tests/support.h"
 
 using namespace milcgpu;
@@ -31,6 +32,14 @@ milcgpu_fatlink_spec asqtad_spec(const reference::PathCoefficients &c) {
     milcgpu_asqtad_spec(1, &spec);
     spec.paths = paths_of(c);
     return spec;
+}
+
+void flip_sign(Device &device, const LinkField &links) {
+    unsigned char *const at = links.block(1, 3) + 7;
+    unsigned char byte;
+    device.copy_to_host(&byte, at, 1);
+    byte ^= 0x80;
+    device.copy_to_device(at, &byte, 1);
 }
 
 milcgpu_fatlink_report empty_fatlink_report() {
@@ -542,6 +551,141 @@ TEST_CASE("bad gauge fields and specs are refused, each by name", "[fatlinks][er
         CHECK(milcgpu_fat_links(session.context, &spec, &gauge, &set, 1, nullptr, nullptr) == MILCGPU_NAN_OR_INF);
         CHECK(handle == nullptr);
     }
+}
+
+TEST_CASE("links that are not finite, or that changed on the device, leave all fields of the host untouched",
+          "[fatlinks][errors][faults]") {
+    const reference::Lattice lattice{{2, 4, 6, 2}}; // not whole warps: what is behind the sites counts, too
+    auto host =
+        reference::links_to_milc<double>(lattice, with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 18)));
+    const milcgpu_field gauge = Session<double>::field(host);
+    for (const Backend backend : backends())
+        for (const bool to_single : {false, true}) {
+            Session<double> session(lattice, backend);
+            milcgpu_links *handle = nullptr;
+            std::vector<double> of_double[7];
+            std::vector<float> of_single[7];
+            milcgpu_field to[7];
+            for (int k = 0; k < 7; ++k) {
+                of_double[k].assign(host.size(), -7), of_single[k].assign(host.size(), -7);
+                to[k] = to_single ? Session<float>::field(of_single[k]) : Session<double>::field(of_double[k]);
+            }
+            const auto untouched = [&] {
+                return std::all_of(of_double, of_double + 7,
+                                   [&](const auto &one) { return one == std::vector<double>(host.size(), -7); }) &&
+                       std::all_of(of_single, of_single + 7,
+                                   [&](const auto &one) { return one == std::vector<float>(host.size(), -7); });
+            };
+            const milcgpu_hisq_links hisq{&to[0], &to[1], &to[2]};
+            milcgpu_fatlink_spec spec;
+            milcgpu_hisq_spec(&spec);
+            const auto make = [&](double eps, milcgpu_links **links) {
+                const milcgpu_fatlink_set sets[] = {{0, &to[3], &to[4], nullptr}, {eps, &to[5], &to[6], links}};
+                return milcgpu_fat_links(session.context, &spec, &gauge, sets, 2, &hisq, nullptr);
+            };
+            CAPTURE(name(backend), to_single);
+            for (milcgpu_links **links : {&handle, static_cast<milcgpu_links **>(nullptr)})
+                for (const double eps : {1e308, 1e40}) {
+                    const bool fits = !to_single && eps < 1e300;
+                    if (fits)
+                        continue;
+                    CHECK(make(eps, links) == MILCGPU_NAN_OR_INF);
+                    CHECK(std::string(milcgpu_last_error()).find("fat links") != std::string::npos);
+                    CHECK(untouched());
+                }
+            spec.unitarity = -1, spec.fat7.one_link = 1e308; // the first level alone
+            CHECK(milcgpu_fat_links(session.context, &spec, &gauge, nullptr, 0, &hisq, nullptr) == MILCGPU_NAN_OR_INF);
+            CHECK(untouched());
+
+            // The last field to go out changes as soon as it is made.
+            milcgpu_hisq_spec(&spec);
+            const milcgpu_fatlink_set sets[] = {{0.1, nullptr, nullptr, &handle}};
+            REQUIRE(milcgpu_fat_links(session.context, &spec, &gauge, sets, 1, nullptr, nullptr) == MILCGPU_OK);
+            Device &device = *session.context->device;
+            int made = 0; // long links
+            bool flipped = false;
+            device.set_look([&](const char *what) {
+                const int before = made;
+                made += std::string(what) == "long links";
+                if (before == 2 && !std::exchange(flipped, true))
+                    flip_sign(device, *handle->links->full().lng);
+            });
+            const milcgpu_status status = make(0.1, &handle);
+            device.set_look({});
+            CHECK(flipped);
+            CHECK(status == MILCGPU_CORRUPTED);
+            CHECK(std::string(milcgpu_last_error()).find("long links changed on the device") != std::string::npos);
+            CHECK(untouched());
+            CHECK(make(0.1, &handle) == MILCGPU_OK);
+            milcgpu_links_destroy(handle);
+        }
+}
+
+TEST_CASE("links of a sum that changed on the device are named, and empty", "[fatlinks][errors][faults]") {
+    const reference::Lattice lattice{{4, 4, 4, 4}};
+    const AsqtadLinks made = asqtad_links(lattice, 19);
+    auto fat = reference::links_to_milc<double>(lattice, made.fat),
+         lng = reference::links_to_milc<double>(lattice, made.lng);
+    const milcgpu_field from_fat = Session<double>::field(fat), from_lng = Session<double>::field(lng);
+    for (const Backend backend : backends()) {
+        Session<double> session(lattice, backend);
+        milcgpu_links *of[2] = {nullptr, nullptr}, *sum = nullptr;
+        for (milcgpu_links *&one : of)
+            REQUIRE(milcgpu_links_create(session.context, &from_fat, &from_lng, &one) == MILCGPU_OK);
+        const auto add = [&] { return milcgpu_links_add(of[0], 0.5, of[1], &sum); };
+        for (int k = 0; k < 4; ++k) {
+            milcgpu_links *const bad = of[k / 2], *const good = of[1 - k / 2];
+            const LinkPair pair = bad->links->full();
+            if (k < 3)
+                flip_sign(*session.context->device, k % 2 == 0 ? *pair.fat : *pair.lng);
+            else // an exponent: the sum is infinite
+                for (const int byte : {6, 7})
+                    session.context->device->copy_to_device(pair.lng->block(0, 0) + byte, "\x7f\xff" + (7 - byte), 1);
+            CHECK(add() == MILCGPU_CORRUPTED);
+            const std::string words = milcgpu_last_error();
+            CAPTURE(name(backend), k, words);
+            CHECK(words.find(std::string(k < 2 ? "a: " : "b: ") + (k % 2 == 0 ? "fat links" : "long links") +
+                             " changed") != std::string::npos);
+            CHECK(milcgpu_links_version(sum) == 0);
+            CHECK(milcgpu_links_version(bad) == 0);
+            CHECK(milcgpu_links_version(good) != 0);
+            REQUIRE(milcgpu_links_update(bad, &from_fat, &from_lng, nullptr) == MILCGPU_OK);
+            CHECK(add() == MILCGPU_OK);
+        }
+        for (milcgpu_links *one : {of[0], of[1], sum})
+            milcgpu_links_destroy(one);
+    }
+}
+
+TEST_CASE("links are counted by the passes over staples that they take", "[fatlinks]") {
+    const reference::Lattice lattice{{4, 4, 4, 4}};
+    auto host =
+        reference::links_to_milc<double>(lattice, with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 18)));
+    const milcgpu_field gauge = Session<double>::field(host);
+    Session<double> session(lattice, Backend::host);
+    for (const bool hisq : {false, true})
+        for (const auto &[n_sets, derivative] : {std::pair(1, 0), {3, 0}, {2, 1}, {1, 1}, {0, 0}}) {
+            if (n_sets == 0 && !hisq)
+                continue;
+            milcgpu_fatlink_spec spec;
+            hisq ? milcgpu_hisq_spec(&spec) : milcgpu_asqtad_spec(0.9, &spec);
+            spec.eps_one_link = 0.1, spec.derivative = derivative;
+            auto w = host;
+            const milcgpu_field to_w = Session<double>::field(w);
+            const milcgpu_hisq_links wanted{nullptr, nullptr, &to_w};
+            milcgpu_links *links[3] = {};
+            milcgpu_fatlink_set sets[3];
+            for (int k = 0; k < 3; ++k)
+                sets[k] = {0.1 * k, nullptr, nullptr, &links[k]};
+            milcgpu_fatlink_report report = empty_fatlink_report();
+            CAPTURE(hisq, n_sets, derivative);
+            REQUIRE(milcgpu_fat_links(session.context, &spec, &gauge, sets, n_sets, hisq ? &wanted : nullptr,
+                                      &report) == MILCGPU_OK);
+            const int passes = (hisq ? 1 : 0) + (n_sets > derivative ? 1 : 0);
+            CHECK(report.flops == lattice.volume() * (61632.0 * passes + 1728.0 * n_sets));
+            for (milcgpu_links *one : links)
+                milcgpu_links_destroy(one);
+        }
 }
 
 TEST_CASE("pinned fields give the same links", "[fatlinks][api]") {

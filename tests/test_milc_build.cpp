@@ -206,7 +206,7 @@ TEST_CASE("milc_build: every weak routine is called by way of what looks for it"
         return found;
     };
     const std::string table = text_of(glue / "routines.def");
-    const auto wrapped = names(table, R"(\nMILCGPU_WRAPPED\([^,]+, (\w+),)"),
+    const auto wrapped = names(table, R"(\nMILCGPU_(?:WRAPPED|OF_PROGRAM)\([^,]+, (\w+),)"),
                called = names(table, R"(\nMILCGPU_CALLED\([^,]+, (\w+),)");
     CHECK(wrapped.size() > 70);
     CHECK(called.size() > 10);
@@ -295,6 +295,7 @@ TEST_CASE("milc_build: without momenta, smeared links or sets of propagators the
     const ChangedHeaders milc;
     milc.change("generic_ks/generic_ks_includes.h", "anti_hermitmat mom[4]", "anti_hermitmat other_mom[4]");
     milc.change("include/imp_ferm_links.h", "su3_matrix *ape_links;", "su3_matrix *other_links;");
+    milc.change("include/imp_ferm_links.h", "ape_links_ks_phases", "other_phases");
     milc.change("include/imp_ferm_links.h", "} eigen_param;", "} other_param;");
     std::string objects;
     for (const auto &file : fs::directory_iterator(milc.prefix.path / "share/milcgpu"))
@@ -305,6 +306,7 @@ TEST_CASE("milc_build: without momenta, smeared links or sets of propagators the
     INFO(r.output);
     REQUIRE(r.status == 0);
     CHECK_FALSE(r.says("warning"));
+    CHECK_FALSE(r.says("own routines")); // a program may be without them
     const std::string folder = milc.program.path.string();
     const Run glue = run("cat " + folder + "/milcgpu_glue " + folder + "/milcgpu_link");
     CHECK(glue.says("MILCGPU_GLUE_solve"));
@@ -315,6 +317,28 @@ TEST_CASE("milc_build: without momenta, smeared links or sets of propagators the
                               "/lib/libmilcgpu.so; } | awk '$2 == \"U\" { asked[$1] } $2 ~ /[TDBR]/ { has[$1] } "
                               "END { for (n in asked) if (n ~ /^milcgpu_/ && !(n in has)) print n; print \"end\" }'");
     CHECK(undefined.output == "end\n");
+}
+
+TEST_CASE("milc_build: a member or a routine that MILC has under another name is said", "[milc]") {
+    const ChangedHeaders milc;
+    const Run known = milc.make("milcgpu_start.o");
+    INFO(known.output);
+    CHECK_FALSE(known.says("own routines"));
+    CHECK_FALSE(known.says("do not declare ks_congrad_parity_cpu:"));
+    milc.change("include/imp_ferm_links.h", "Nvecs", "Nvecs_of_another_name");
+    milc.change("include/imp_ferm_links.h", "su3_matrix *ape_links;", "su3_matrix *other_links;");
+    milc.change("generic_ks/generic_ks_includes.h", "ks_congrad_parity_cpu", "ks_congrad_parity_host");
+    const Run r = milc.make("milcgpu_start.o");
+    INFO(r.output);
+    CHECK(r.status == 0);
+    for (const char *part :
+         {"stay with MILC's own routines, because MILC's headers do not have what invert.c reads",
+          "do not have what propagators.c reads", "do not have what mesons.c reads", "error: 'ape_links' undeclared",
+          "no member named", "'Nvecs'", "Take a milcgpu that knows this MILC",
+          "MILC's headers do not declare ks_congrad_parity_cpu: ", "milcgpu knows MILC's master"}) {
+        INFO(part);
+        CHECK(r.says(part));
+    }
 }
 
 // On a tree of one program with three targets; of the last one MILC's headers are missing when the glue wants them.

@@ -37,13 +37,16 @@ class Walk {
                     std::index_sequence<k...>) {
         (without<k>(name, function, optional, right), ...);
     }
+    // The name of the function is in front, and nowhere else.
     static void judge(const char *name, size_t k, bool may_be_null, milcgpu_status status) {
         CAPTURE(name, k, milcgpu_last_error());
         CHECK(status == (may_be_null ? MILCGPU_OK : MILCGPU_BAD_ARGUMENT));
-        if (status != MILCGPU_OK)
-            CHECK(std::string(milcgpu_last_error()).find(name) != std::string::npos);
-        if (status != MILCGPU_OK)
-            CHECK(std::string(milcgpu_last_error()).find("NULL") != std::string::npos);
+        if (status == MILCGPU_OK)
+            return;
+        const std::string words = milcgpu_last_error(), function = std::string(name) + ": ";
+        CHECK(words.rfind(function, 0) == 0);
+        CHECK(words.find("milcgpu_", function.size()) == std::string::npos);
+        CHECK(words.find("NULL") != std::string::npos);
     }
     template <size_t k, class Function, class Tuple>
     void without(const char *name, Function function, const std::set<int> &optional, Tuple arguments) {

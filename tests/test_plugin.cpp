@@ -486,7 +486,103 @@ TEST_CASE("compare mode: what MILC's relative residual, its limit, and nearly si
             INFO(s << " " << only << "\n" << text);
             CHECK(answer == allowed);
         }
+        // V of zeros: any unitary matrix is its unitary part. NaN is none.
+        std::vector<double> none(milc.fat.size(), 0), unit = none, minus_unit = none;
+        for (size_t k = 0; k < unit.size(); k += 18)
+            for (const int diagonal : {0, 8, 16})
+                unit[k + diagonal] = 1, minus_unit[k + diagonal] = -1;
+        spec.svd_only = 0;
+        const auto zeros_judged = [&](std::vector<double> &gpu) {
+            void *ours[] = {gpu.data()}, *theirs[] = {minus_unit.data()};
+            return milcgpu_plugin_compare_hisq_links(1, ours, theirs, none.data(), &spec, 1, 1);
+        };
+        CHECK(has(said_by([&] { CHECK(zeros_judged(unit) == 1); }), "V has links that are zero"));
+        unit[7] = NAN;
+        said_by([&] { CHECK(zeros_judged(unit) == 0); });
     }
+}
+
+namespace {
+
+// MILC's project_su3 in its precision: hits that end when three of them gain less than 1e-5 of the trace. Their number.
+template <class Real> int project_by_hits(std::complex<Real> (&w)[3][3], const std::complex<Real> (&q)[3][3]) {
+    const auto trace = [&] {
+        Real sum = 0;
+        for (int k = 0; k < 9; ++k)
+            sum += w[k / 3][k % 3].real() * q[k / 3][k % 3].real() + w[k / 3][k % 3].imag() * q[k / 3][k % 3].imag();
+        return sum / 3;
+    };
+    Real before = trace(), gain = 1;
+    int hits = 0;
+    for (; hits < 10 && gain > Real(1e-5); ++hits) {
+        const int a = hits % 3 == 1 ? 1 : 0, b = hits % 3 == 0 ? 1 : 2;
+        std::complex<Real> of[2][2];
+        for (int i = 0; i < 2; ++i)
+            for (int j = 0; j < 2; ++j)
+                for (int k = 0; k < 3; ++k)
+                    of[i][j] += w[i == 0 ? a : b][k] * std::conj(q[j == 0 ? a : b][k]);
+        const std::complex<Real> one = std::conj(of[0][0]) + of[1][1], two = std::conj(of[1][0]) - of[0][1];
+        const Real size = std::sqrt(std::norm(one) + std::norm(two));
+        for (int k = 0; k < 3; ++k) {
+            const std::complex<Real> x = w[a][k], y = w[b][k];
+            w[a][k] = (one * x + two * y) / size;
+            w[b][k] = (std::conj(one) * y - std::conj(two) * x) / size;
+        }
+        if (hits % 3 == 2)
+            gain = (trace() - before) / before, before = trace();
+    }
+    return hits;
+}
+
+} // namespace
+
+TEST_CASE("compare mode allows in single precision for the end of an APE projection, and for no more",
+          "[plugin][compared]") {
+    const Environment environment{{"MILCGPU_BACKEND", "host"}};
+    Milc milc;
+    milcgpu_milc described = milc.described();
+    described.precision = 1;
+    said_by([&] { REQUIRE(milcgpu_plugin_start(&described) == 1); });
+    const size_t links = milc.fat.size() / 18;
+    std::vector<float> in_single, in_double;
+    reference::Rng rng(5);
+    double others = 0, same = 0; // the largest difference where hits end elsewhere, and where they do not
+    for (size_t k = 0; k < 10 * links; ++k) {
+        const auto start = reference::random_su3(rng), noise = reference::random_matrix(rng);
+        std::complex<double> w[3][3], q[3][3];
+        std::complex<float> ws[3][3], qs[3][3];
+        for (int i = 0; i < 9; ++i) {
+            w[i / 3][i % 3] = start.e[i / 3][i % 3];
+            q[i / 3][i % 3] = start.e[i / 3][i % 3] + 0.1 * noise.e[i / 3][i % 3];
+            ws[i / 3][i % 3] = std::complex<float>(w[i / 3][i % 3]),
+                          qs[i / 3][i % 3] = std::complex<float>(q[i / 3][i % 3]);
+        }
+        const bool elsewhere = project_by_hits(w, q) != project_by_hits(ws, qs);
+        double d = 0;
+        for (int i = 0; i < 9; ++i)
+            d += std::norm(w[i / 3][i % 3] - std::complex<double>(ws[i / 3][i % 3])) / 3;
+        (elsewhere ? others : same) = std::max(elsewhere ? others : same, std::sqrt(d));
+        if (in_single.size() < 18 * links && (elsewhere || k >= 9 * links))
+            for (int i = 0; i < 9; ++i)
+                for (const int part : {0, 1}) {
+                    const std::complex<double> &of_double = w[i / 3][i % 3];
+                    in_double.push_back(static_cast<float>(part == 0 ? of_double.real() : of_double.imag()));
+                    in_single.push_back(part == 0 ? ws[i / 3][i % 3].real() : ws[i / 3][i % 3].imag());
+                }
+    }
+    REQUIRE(in_single.size() == 18 * links);
+    CHECK(others > 1e-4);
+    CHECK(same < 2e-5);
+    const auto judged = [&](milcgpu_routine routine) {
+        void *ours[] = {in_double.data()}, *theirs[] = {in_single.data()};
+        int answer = -1;
+        said_by([&] { answer = milcgpu_plugin_compare_links(routine, 1, ours, theirs, 1, 1); });
+        return answer;
+    };
+    CHECK(judged(MILCGPU_APE_SMEAR) == 1);
+    CHECK(judged(MILCGPU_LOAD_FN_LINKS) == 0);
+    in_double[0] += 0.01f;
+    CHECK(judged(MILCGPU_APE_SMEAR) == 0);
 }
 
 TEST_CASE("a solution that double precision cannot bring to its tolerance is never taken for MILC's", "[plugin]") {

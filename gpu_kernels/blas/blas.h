@@ -26,6 +26,12 @@ long long first_not_finite(Device &, const SpinorBlock &x);
 // Throws Error(nan_or_inf) that names `what` and the first site of x, which lives on `parity`, with NaN or infinity.
 void require_finite(Device &, const SpinorBlock &x, int parity, const char *what);
 
+// Whether a source is not zero; bb: its |b|^2. Throws Error(nan_or_inf) where that, or what a residual of `tolerance`
+// times the source has for it, is no number of double precision. room: a field of its kind, overwritten where bb is 0.
+// sum: one number (device).
+bool is_there(Device &, double bb, const SpinorBlock &b, int parity, double tolerance, const SpinorBlock &room,
+              double *sum);
+
 // The largest power of two below the root mean square of a field. In units of it, vectors are of order 1.
 inline double unit_of(double norm_squared, double sites) {
     return std::ldexp(1.0, std::ilogb(std::sqrt(norm_squared / sites)));

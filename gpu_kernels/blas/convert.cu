@@ -1,6 +1,8 @@
 // y = scale x between precisions, |x|^2, and the search for NaN: passes of 1 or 2 spinors.
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/blas/for_precision.h"
+#include <cmath>
+#include <limits>
 
 namespace milcgpu {
 
@@ -72,6 +74,30 @@ void require_finite(Device &device, const SpinorBlock &x, int parity, const char
                         format("%s: site %lld of the %s sites (lexicographic order) holds NaN or infinity", what, bad,
                                parity == 0 ? "even" : "odd"));
     });
+}
+
+bool is_there(Device &device, double bb, const SpinorBlock &b, int parity, double tolerance, const SpinorBlock &room,
+              double *sum) {
+    constexpr double least = std::numeric_limits<double>::min(), most = std::numeric_limits<double>::max();
+    const double finest = std::fmin(std::fmax(tolerance, 1e-17), 1.0), smallest = least / (finest * finest);
+    if (bb >= smallest && bb <= most)
+        return true;
+    if (!(bb <= most))
+        require_finite(device, b, parity, "source");
+    constexpr double larger = 0x1p600; // the square of no element is 0 then
+    double norm = std::sqrt(bb);
+    if (bb == 0) {
+        convert_spinor(device, b, room, larger, sum);
+        device.copy_to_host(&norm, sum, sizeof norm);
+        norm = std::sqrt(norm) / larger;
+    }
+    if (norm == 0)
+        return false;
+    throw Error(Status::nan_or_inf,
+                format("source: its norm is %.1e. With a tolerance of %.1e, norms from %.1e to %.1e are taken, because "
+                       "squares must be numbers of double precision. Multiply source, guess and solution by a power "
+                       "of two",
+                       norm, tolerance, std::sqrt(smallest), std::sqrt(most)));
 }
 
 } // namespace milcgpu

@@ -52,12 +52,10 @@ double BicgstabSolver::read(const double *device_value) const {
 }
 
 // Computes the norm of the source. Returns false if the source is zero.
-bool BicgstabSolver::load_source(BicgReport &report) {
+bool BicgstabSolver::load_source(double tolerance, BicgReport &report) {
     norm_squared(device_, b_, sum_.data());
     source_rr_ = read(sum_.data());
-    if (!(source_rr_ < INFINITY))
-        require_finite(device_, b_, of_.full->parity(), "source");
-    if (source_rr_ == 0)
+    if (!is_there(device_, source_rr_, b_, of_.full->parity(), tolerance, x_, sum_.data()))
         return false;
     report.source_norm = std::sqrt(source_rr_);
     return true;
@@ -199,7 +197,7 @@ BicgReport BicgstabSolver::solve(const BicgLimits &limits, const BicgProgress &p
     BicgReport report;
     const double begin = wall_seconds();
     device_.empty_sum_slots();
-    if (!load_source(report)) {
+    if (!load_source(limits.tolerance, report)) {
         device_.fill_zero(x_.data(), x_.bytes());
         return report;
     }

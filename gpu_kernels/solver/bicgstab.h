@@ -72,7 +72,7 @@ class BicgstabSolver {
     static size_t workspace_bytes(const Geometry &, Precision sloppy, int components);
 
   private:
-    bool load_source(BicgReport &);
+    bool load_source(double tolerance, BicgReport &);
     double true_residual(); // |b - M x|^2; the residual itself stays in residual_
     // rr: |b - M x|^2.
     void start_afresh(double rr, const BicgLimits &, BicgReport &);

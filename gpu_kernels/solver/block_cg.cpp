@@ -345,12 +345,10 @@ BlockCgSolver::Open BlockCgSolver::load_sources(SourcesReport &report) {
         own.source_norm = std::sqrt(source_rr_[k]);
         own.restarts = 1;
         note_not_finite(own, [&] {
-            if (!(source_rr_[k] < INFINITY))
-                require_finite(device_, b_[k], full_->parity(), "source");
-            if (source_rr_[k] == 0)
-                device_.fill_zero(x_[k].data, x_[k].bytes());
-            else
+            if (is_there(device_, source_rr_[k], b_[k], full_->parity(), limits_.tolerances[k], x_[k], sums_.data()))
                 open.push_back(k);
+            else
+                device_.fill_zero(x_[k].data, x_[k].bytes());
         });
     }
     return open;

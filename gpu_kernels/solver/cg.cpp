@@ -128,9 +128,7 @@ double CgSolver::read(const double *device_value) const {
 bool CgSolver::load_source(CgReport &report) {
     norm_squared(device_, b_, sums_.data());
     source_rr_ = read(sums_.data());
-    if (!(source_rr_ < INFINITY))
-        require_finite(device_, b_, full_.A->parity(), "source");
-    if (source_rr_ == 0)
+    if (!is_there(device_, source_rr_, b_, full_.A->parity(), limits_.tolerance, x_, sums_.data()))
         return false;
     report.source_norm = std::sqrt(source_rr_);
     if (precise_b_)

@@ -94,11 +94,13 @@ bool MultiMassSolver::start(MultiMassReport &report) {
     const SpinorField &b = source();
     norm_squared(device_, b, sum_.data());
     const double bb = sum_.to_host()[0];
-    if (!(bb < INFINITY))
-        require_finite(device_, b, full_->parity(), "source");
+    double finest = INFINITY;
+    for (const ShiftLimits &shift : limits_.shifts)
+        finest = std::fmin(finest, limits_.end_of(shift));
+    const bool there = is_there(device_, bb, b, full_->parity(), finest, x_[0], sum_.data());
     device_.fill_zero(x_.data(), x_.bytes());
     report.source_norm = std::sqrt(bb);
-    if (bb == 0)
+    if (!there)
         return false;
     scale_ = unit_of(bb, full_->geometry().global_volume() / 2);
     const double unit = bb / (scale_ * scale_);

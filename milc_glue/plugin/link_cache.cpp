@@ -249,6 +249,9 @@ milcgpu_status LinkCache::make_sum(const Alone &sum, LinkSet *&set, uint64_t had
     if (status == MILCGPU_OK) {
         hold_alone(slot, sum.links.first, sum.links.second);
         set = &slot;
+    } else if (status != MILCGPU_NO_MEMORY) { // is it one of them that is not what it was?
+        one->loaded = other->loaded = false;
+        why_no_sum_ = milcgpu_last_error();
     }
     return status;
 }

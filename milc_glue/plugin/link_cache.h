@@ -10,6 +10,8 @@
 #include "milc_glue/plugin.h"
 #include "milc_glue/plugin/agreed.h"
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace milcgpu {
@@ -77,6 +79,8 @@ class LinkCache {
     Addresses own_derivative() const { return {this, this}; }
     void forget_alone();
     bool are_alone(const void *fat, const void *lng) const;
+    // Why the last sum could not be made, if it is not for memory; once.
+    std::string why_no_sum() { return std::exchange(why_no_sum_, {}); }
     bool drop_oldest(const LinkSet *except);
     void drop_all();
 
@@ -112,6 +116,7 @@ class LinkCache {
     int sites_, real_, whole_below_;
     std::vector<std::unique_ptr<LinkSet>> sets_;
     std::vector<Alone> alone_;
+    std::string why_no_sum_;
     long clock_ = 0;
 };
 

@@ -176,7 +176,9 @@ Plugin::LinksAtHead Plugin::links_at_head(milcgpu_routine routine, const void *f
     }
     head.set = nullptr;
     if (agreed.common(links->are_alone(fat, lng)) != 0) {
-        say(1, "links that were made on the device, and never copied, are no longer there: they are made again");
+        const std::string why = links->why_no_sum();
+        const char *const gone = "links that were made on the device, and never copied, are no longer there";
+        say(why.empty() ? 1 : 0, (why.empty() ? gone : why) + ": they are made again");
         return head;
     }
     report_failure(routine, status);

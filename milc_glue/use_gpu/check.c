@@ -1,4 +1,5 @@
-/* Compiles where MILC's headers declare what the glue takes over as routines.def has it (select.sh). Headers that the
+/* Compiles where MILC's headers declare what the glue takes over as routines.def has it, if they do (select.sh); with
+ * MILCGPU_DECLARED where they do. Headers that the
  * glue does without are looked at, too, because they declare some of it. */
 #include "glue.h"
 
@@ -24,4 +25,12 @@
 #include "../include/hyp_coeff.h"
 #endif
 
+#ifdef MILCGPU_DECLARED
+#define MILCGPU_WRAPPED(result, routine, arguments) typedef __typeof__(routine) milcgpu_type_of_##routine;
+#define MILCGPU_OF_PROGRAM(result, routine, arguments)
+#define MILCGPU_OF_LIBC(result, routine, arguments)
+#define MILCGPU_CALLED(result, routine, arguments)
+#include "routines.def"
+#else
 #include "routines.h"
+#endif

@@ -1,10 +1,14 @@
 /* Compiles in programs that have what a file of the glue reads beside MILC's routines: select.sh asks for each file,
- * MILCGPU_PROBE_<file>. Prototypes are another matter, check.c. */
+ * MILCGPU_PROBE_<file>. With MILCGPU_FEATURE it asks only for what a program may be without: where a program has that,
+ * and not the rest, this MILC is not one that milcgpu knows. Prototypes are another matter, check.c. */
 #include "glue.h"
 
 #include "../include/imp_ferm_links.h"
 
 #ifdef MILCGPU_PROBE_md
+#ifdef MILCGPU_FEATURE
+long milcgpu_probe(void) { return sizeof lattice[0].mom + (beta != 0) + phases_in; }
+#else
 long milcgpu_probe(void) {
     long sum = sizeof lattice[0].mom + sizeof lattice[0].link + phases_in + (fn_links != NULL);
 #ifndef ANISOTROPY
@@ -16,19 +20,32 @@ long milcgpu_probe(void) {
     return sum;
 }
 #endif
+#endif
 
 #ifdef MILCGPU_PROBE_mesons
+#ifdef MILCGPU_FEATURE
+long milcgpu_probe(void) { return ape_links_ks_phases; }
+#else
 long milcgpu_probe(void) { return ape_links != NULL; }
+#endif
 #endif
 
 #ifdef MILCGPU_PROBE_invert
+#ifdef MILCGPU_FEATURE
+long milcgpu_probe(void) { return sizeof param.eigen_param; }
+#else
 long milcgpu_probe(void) { return param.eigen_param.Nvecs; }
+#endif
 #endif
 
 #ifdef MILCGPU_PROBE_propagators
 #include <ks_spectrum_includes.h>
+#ifdef MILCGPU_FEATURE
+long milcgpu_probe(void) { return sizeof param.eigen_param + sizeof(enum set_type); } /* master has no sets */
+#else
 long milcgpu_probe(void) {
     const enum set_type sets[] = {MULTIMASS_SET, MULTISOURCE_SET, MULTICOLORSOURCE_SET, SINGLES_SET};
     return sizeof sets + param.eigen_param.Nvecs;
 }
+#endif
 #endif

@@ -57,6 +57,7 @@ refuse() { # MILC'S_FLAGS...
     for name in $(sed -n 's/.*conflicting types for [^A-Za-z_]*\([A-Za-z0-9_]*\).*/\1/p' milcgpu_differs | uniq); do
         echo "milcgpu: MILC declares $name otherwise than milcgpu expects. milcgpu knows MILC's $known"
         table "$best" "$files" '-DMILCGPU_WRAPPED(result,routine,arguments)=result routine arguments' \
+            '-DMILCGPU_OF_PROGRAM(result,routine,arguments)=result routine arguments' \
             '-DMILCGPU_CALLED(result,routine,arguments)=result routine arguments' |
             sed -n "s/^ *\(.*[ *]$name *(.*\)/milcgpu: expected: \1/p" | tr -s ' '
         earlier=':[0-9]+: note: previous declaration'
@@ -69,6 +70,26 @@ refuse() { # MILC'S_FLAGS...
     cat milcgpu_differs
     rm -f milcgpu_differs milcgpu_said milcgpu_check.o
     exit 1
+} >&2
+
+# Of a file that the program has the feature for, and that its headers do not fit.
+say_left() {
+    case $file in
+    md) stays='molecular dynamics stays' ;;
+    mesons) stays='shifts, smearing and contractions stay' ;;
+    *) stays='sources that are solved together stay' ;;
+    esac
+    echo "milcgpu: $program: $stays with MILC's own routines, because MILC's headers do not have what $file.c reads."
+    echo "milcgpu: milcgpu knows MILC's $known. Take a milcgpu that knows this MILC. The compiler says:"
+    cat milcgpu_differs
+} >&2
+
+# Of routines that are taken over, but that MILC has no longer under these names.
+say_undeclared() {
+    for name in $(sed -n -E "s/.*error: ('([A-Za-z0-9_]+)' undeclared|use of undeclared identifier '([A-Za-z0-9_]+)').*/\2\3/p" milcgpu_said |
+        sort -u); do
+        echo "milcgpu: MILC's headers do not declare $name: what this MILC has in its place runs on the CPU. milcgpu knows MILC's $known"
+    done
 } >&2
 
 files='start ranks unitarity memory setup lattice_file'
@@ -91,8 +112,10 @@ case $($cc "$@" -E "$here/serves.h" 2>/dev/null) in
         if compiles probe.c "-DMILCGPU_PROBE_$file" "$@"; then
             files="$files $file"
             [ $file != md ] || files="$files updates fermion_force"
-        elif [ $file != propagators ]; then
-            stubs="$stubs $file"
+        else
+            [ $file = propagators ] || stubs="$stubs $file"
+            mv milcgpu_said milcgpu_differs
+            ! compiles probe.c "-DMILCGPU_PROBE_$file -DMILCGPU_FEATURE" "$@" || say_left
         fi
     done
     ;;
@@ -121,12 +144,14 @@ fi
 for unit in $units; do
     unit=$(echo "$unit" | tr , ' ')
     find_generation "$unit" "$@" || refuse "$@"
+    # shellcheck disable=SC2086
+    compiles check.c "$(sections $generation $unit) -DMILCGPU_DECLARED" "$@" || say_undeclared
     for file in $unit; do echo "$file $(sections "$generation" "$file")" >>milcgpu_glue; done
     table "$generation" "$unit" |
-        sed -n -E 's/^ *MILCGPU_(WRAPPED|OF_LIBC)\([^,]*, *([A-Za-z0-9_]*) *,.*/-Wl,--wrap=\2/p' >>milcgpu_link
+        sed -n -E 's/^ *MILCGPU_(WRAPPED|OF_PROGRAM|OF_LIBC)\([^,]*, *([A-Za-z0-9_]*) *,.*/-Wl,--wrap=\2/p' >>milcgpu_link
 done
 for file in $stubs; do echo "$file -DMILCGPU_MILC=$generation" >>milcgpu_glue; done
 echo "-L$library -Wl,-rpath,$library -lmilcgpu" >>milcgpu_link
-rm -f milcgpu_said milcgpu_check.o
+rm -f milcgpu_said milcgpu_differs milcgpu_check.o
 # shellcheck disable=SC2059
 printf "milcgpu: $what to %s\n" "$program" "$library/libmilcgpu.so"
