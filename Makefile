@@ -178,6 +178,9 @@ aside         := $(O)/obj/aside.a
 bench_objects := $(call objects,$(bench_sources))
 aside_objects := $(filter-out $(bench_objects),$(call objects,$(help_sources) $(ref_sources)))
 test_objects  := $(call objects,$(test_sources))
+test_main     := $(call objects,tests/main.cpp tests/failing_new.cpp)
+# What nearly all tests include, compiled once. Not by ccache, which by default keeps nothing that comes after it.
+first         := $(if $(findstring ccache,$(CXX)),,$(O)/obj/tests/first.h.gch)
 main_objects  := $(call objects,$(main_sources))
 programs      := $(patsubst examples/%.cpp,$(O)/%,$(main_sources))
 demo_programs := $(addprefix $(O)/,make_lattice solve rhmc spectrum)
@@ -308,7 +311,7 @@ goals      := $(or $(MAKECMDGOALS),all)
 testing_bench    := $(if $(filter check,$(goals)),$(call tests_of,sweep))
 testing_programs := $(if $(filter check,$(goals)),$(filter $(programs),$(test_programs)))
 to_compile := $(lib_objects) $(if $(filter all lib check,$(goals)),$(quda_objects)) $(if $(filter-out lib,$(goals)),$(aside_objects)) \
-                $(if $(filter all bench,$(goals))$(testing_bench),$(bench_objects)) $(if $(filter check,$(goals)),$(test_objects) $(fault_objects)) \
+                $(if $(filter all bench,$(goals))$(testing_bench),$(bench_objects)) $(if $(filter check,$(goals)),$(first) $(test_objects) $(fault_objects)) \
                 $(if $(filter all,$(goals))$(testing_programs),$(main_objects),$(patsubst %,$(O)/obj/examples/%.cpp.o,$(notdir $(if $(filter demo,$(goals)),$(demo_programs)) $(filter bench $(programs),$(goals)))))
 say_compiling = echo '$<' >>$(O)/compiled; n=$$(wc -l <$(O)/compiled); [ $$n -le $(words $(to_compile)) ] && \
                   printf '[%3d/%d] $(1) $<\n' $$n $(words $(to_compile)) || echo '          $(1) $<'
@@ -326,6 +329,14 @@ $(O)/obj/examples/ranks.cpp.o: private last_flags := $(mpi_compile)
 with_kernels  := $(call objects,examples/gemm_ladder.cpp examples/bench_stream.cpp)
 $(filter-out $(with_kernels),$(bench_objects) $(main_objects)): private last_flags := -O1
 $(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all
+ifneq ($(first),)
+with_first := $(filter-out $(test_main),$(test_objects))
+$(with_first): $(first)
+$(with_first): private cxx += -include $(first:.gch=)
+$(first): tests/support.h $(O)/flags
+	@mkdir -p $(@D); echo '#include "$<"' >$(@:.gch=); $(call say_compiling,CXX )
+	$(Q)$(cxx) $(test_flags) -MMD -MP -MT $@ -MF $(@:.h.gch=.d) -c -x c++-header $(@:.gch=) -o $@
+endif
 
 # Products of four warps are in machine code for sm_90a only, which every GPU of sm_90 takes.
 ifeq ($(variant),cuda)
@@ -378,7 +389,6 @@ $(programs): $(O)/%: $(O)/obj/examples/%.cpp.o $(aside) $(O)/libmilcgpu.a
 	$(Q)$(link) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %bench.a,$^) $(aside) $(O)/libmilcgpu.a $(LDLIBS) $(mpi_link) -ldl
 
 # The library's objects come first: inline functions that tests have, too, are then those that it was compiled with.
-test_main := $(call objects,tests/main.cpp tests/failing_new.cpp)
 $(O)/milcgpu_tests: $(lib_objects) $(test_main) $(call objects,$(library_tests)) $(if $(call tests_of,sweep),$(O)/obj/bench.a) $(aside) $(quda_objects)
 $(O)/program_tests: $(test_main) $(call objects,$(starting_tests)) $(aside) $(O)/libmilcgpu.a
 $(O)/milcgpu_tests $(O)/program_tests: $(O)/test_list
@@ -408,4 +418,4 @@ $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(
 	  OPT='-O0$(if $(sanitizers), -g1 $(sanitizers))' LDFLAGS='$(sanitizers) -fopenmp' REFERENCE='$(abspath $(call objects,$(ref_sources)))' \
 	  MILCGPU_LIB=$(abspath $(O)) MAKEFILES=$(CURDIR)/milc_glue/use_gpu/milc_gpu.mk
 
--include $(patsubst %.o,%.d,$(lib_objects) $(quda_objects) $(call objects,$(help_sources) $(ref_sources)) $(test_objects) $(main_objects) $(fault_objects))
+-include $(patsubst %.o,%.d,$(lib_objects) $(quda_objects) $(call objects,$(help_sources) $(ref_sources)) $(test_objects) $(main_objects) $(fault_objects)) $(first:.h.gch=.d)
