@@ -123,11 +123,11 @@ inline std::vector<Ending> on_cut(const Fields &fields, const Cut &cut, milcgpu:
 inline Fields fields_on(const Extents &whole, bool rough) {
     const reference::Lattice lattice{whole};
     Fields fields{lattice, {}, {}, {}};
-    const AsqtadLinks smooth = asqtad_links(lattice, 5);
     // Rough: long links c * +-SU(3), which every reconstruction holds.
-    const reference::Gauge lng = rough ? unitary_links(lattice, 4, 0.2, false) : smooth.lng;
-    fields.fat = reference::links_to_milc<double>(lattice, rough ? random_links(lattice, 3) : smooth.fat);
-    fields.lng = reference::links_to_milc<double>(lattice, lng);
+    const AsqtadLinks links = rough ? AsqtadLinks{random_links(lattice, 3), unitary_links(lattice, 4, 0.2, false)}
+                                    : asqtad_links(lattice, 5);
+    fields.fat = reference::links_to_milc<double>(lattice, links.fat);
+    fields.lng = reference::links_to_milc<double>(lattice, links.lng);
     fields.source = reference::vector_to_milc<double>(lattice, random_fermion(lattice, 6));
     return fields;
 }

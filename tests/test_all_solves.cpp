@@ -22,7 +22,7 @@ constexpr int sources = 3;
 
 // A session with handles for all families, and a solve of each.
 struct World {
-    reference::Lattice lattice{{4, 4, 4, 4}};
+    reference::Lattice lattice{{4, 4, 2, 4}};
     Session<double> session;
     milcgpu_wilson *wilson = nullptr;
     milcgpu_meson_links *meson = nullptr;

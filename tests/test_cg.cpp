@@ -41,7 +41,7 @@ constexpr double more_steps = 1 + times_measured * 0.017;
 } // namespace
 
 TEST_CASE("every precision pair reaches its tolerance, true residual by the reference", "[cg]") {
-    const reference::Lattice lattice{{8, 6, 4, 8}};
+    const reference::Lattice lattice{{4, 6, 4, 8}};
     const AsqtadLinks links = asqtad_links(lattice, 41);
     const auto b = random_fermion(lattice, 42);
     struct Pair {
@@ -207,29 +207,34 @@ TEST_CASE("initial guess, iteration limit, restarts, relative residual, zero sou
 }
 
 TEST_CASE("the same solve is bitwise the same twice and however many threads work, both ways", "[cg][determinism]") {
-    const reference::Lattice lattice{{16, 12, 12, 16}}; // two groups of tiles
-    const AsqtadLinks links = asqtad_links(lattice, 61);
-    const auto b = random_fermion(lattice, 62);
-    for (const Backend backend : backends())
-        for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_HALF})
-            for (const int parts_below : both_ways) {
-                std::vector<double> first;
-                for (int choice = 0; choice < thread_choices(backend); ++choice) {
-                    const Threads threads(backend, choice);
-                    Session<double> session(lattice, backend, threads.block);
-                    session.context->device->set_parts_below(parts_below);
-                    REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
-                    for (int repeat = 0; repeat < (choice == 0 ? 2 : 1); ++repeat) {
-                        const Solved s =
-                            solve(session, solve_spec(1.0, 1e-5, MILCGPU_DOUBLE, sloppy), b, zero(lattice));
-                        CHECK(s.status == MILCGPU_OK);
-                        if (first.empty())
-                            first = s.x;
-                        CAPTURE(milcgpu::name(backend), sloppy, parts_below, choice, repeat);
-                        CHECK((s.x == first));
-                    }
+    struct Case {
+        std::array<int, 4> extents;
+        int sloppy, parts_below;
+    };
+    const std::array<int, 4> small{8, 8, 8, 8}, two_groups{16, 12, 12, 16}; // of tiles
+    for (const Case &c : {Case{small, MILCGPU_DOUBLE, both_ways[1]}, {small, MILCGPU_HALF, both_ways[0]},
+                          {two_groups, MILCGPU_DOUBLE, both_ways[0]}, {two_groups, MILCGPU_HALF, both_ways[1]}}) {
+        const reference::Lattice lattice{c.extents};
+        const AsqtadLinks links = asqtad_links(lattice, 61);
+        const auto b = random_fermion(lattice, 62);
+        for (const Backend backend : backends()) {
+            std::vector<double> first;
+            for (int choice = 0; choice < thread_choices(backend); ++choice) {
+                const Threads threads(backend, choice);
+                Session<double> session(lattice, backend, threads.block);
+                session.context->device->set_parts_below(c.parts_below);
+                REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+                for (int repeat = 0; repeat < (choice == 0 ? 2 : 1); ++repeat) {
+                    const Solved s = solve(session, solve_spec(1.0, 1e-5, MILCGPU_DOUBLE, c.sloppy), b, zero(lattice));
+                    CHECK(s.status == MILCGPU_OK);
+                    if (first.empty())
+                        first = s.x;
+                    CAPTURE(milcgpu::name(backend), c.extents[0], c.sloppy, c.parts_below, choice, repeat);
+                    CHECK((s.x == first));
                 }
             }
+        }
+    }
 }
 
 TEST_CASE("four solvers are kept, the ones used last; a solve made anew gives the same", "[cg][api]") {

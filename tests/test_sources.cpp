@@ -56,7 +56,7 @@ constexpr double more_in_lock_step = 1 + times_measured * 0.008;
 TEST_CASE("any number of sources, each precision: true residuals by the reference", "[sources]") {
     const reference::Lattice lattice{{4, 6, 4, 4}};
     const AsqtadLinks links = asqtad_links(lattice, 61);
-    const double mass = 0.05, tolerance = 1e-10;
+    const double mass = 0.1, tolerance = 1e-10;
     for (const Backend backend : backends()) {
         Session<double> session(lattice, backend);
         REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
@@ -96,7 +96,7 @@ TEST_CASE("any number of sources, each precision: true residuals by the referenc
 
 TEST_CASE("many sources of a very light mass start in double: its steps, in single where there is no memory for that",
           "[sources]") {
-    const reference::Lattice lattice{{4, 6, 6, 8}};
+    const reference::Lattice lattice{{4, 4, 6, 8}};
     const AsqtadLinks links = asqtad_links(lattice, 61);
     const double light = 0.002, heavy = 0.01;
     const auto fields = random_sources(lattice, 8);
@@ -162,9 +162,9 @@ TEST_CASE("sources at one mass after another take the steps that they take alone
 }
 
 TEST_CASE("sources that depend on each other, that are zero or hold NaN: the others do not see them", "[sources]") {
-    const reference::Lattice lattice{{4, 6, 4, 8}};
+    const reference::Lattice lattice{{4, 6, 4, 4}};
     const AsqtadLinks links = asqtad_links(lattice, 61);
-    const double mass = 0.05, tolerance = 1e-9;
+    const double mass = 0.2, tolerance = 1e-9;
     auto fields = random_sources(lattice, 2);
     fields.push_back(fields[0]);           // 2: the first again
     fields.emplace_back(lattice.volume()); // 3: zero
@@ -254,9 +254,9 @@ TEST_CASE("guesses, limits, floors and relative residuals of several sources", "
 }
 
 TEST_CASE("each source has a tolerance and a limit of its own, and stops on its own", "[sources]") {
-    const reference::Lattice lattice{{4, 6, 4, 8}};
+    const reference::Lattice lattice{{4, 4, 4, 6}};
     const AsqtadLinks links = asqtad_links(lattice, 61);
-    const double mass = 0.05, tolerances[] = {1e-4, 1e-11, 1e-8, 1e-4, 1e-6, 1e-9};
+    const double mass = 0.2, tolerances[] = {1e-4, 1e-11, 1e-8, 1e-4, 1e-6, 1e-9};
     constexpr int count = 6;
     auto fields = random_sources(lattice, count);
     fields[4] = reference::Fermion(lattice.volume()); // zero
