@@ -162,10 +162,12 @@ tag           := $(shell echo '$(TESTS)' | grep -x '\[[a-z_]*\]')
 tagged        := $(if $(tag),$(shell grep -lF '$(tag)' tests/*.cpp))
 test_sources  := $(if $(tagged),tests/main.cpp tests/failing_new.cpp $(tagged),$(wildcard tests/*.cpp))
 tests_of       = $(filter $(1:%=tests/test_%.cpp),$(test_sources))
-# Two programs, which run side by side: tests that start other programs, and tests of the library.
-starting_tests := $(call tests_of,docs install milc_build milc_host mpi_ranks programs quda_calls spectrum)
-library_tests  := $(filter-out $(starting_tests) tests/main.cpp tests/failing_new.cpp,$(test_sources))
-test_runs      := $(if $(library_tests),milcgpu_tests) $(if $(starting_tests),program_tests)
+# Three programs, which run side by side, the longest first: tests that start programs in MILC's shape, tests of the
+# library, and tests that start other programs.
+host_tests     := $(call tests_of,milc_host)
+starting_tests := $(call tests_of,docs install milc_build mpi_ranks programs quda_calls spectrum)
+library_tests  := $(filter-out $(host_tests) $(starting_tests) tests/main.cpp tests/failing_new.cpp,$(test_sources))
+test_runs      := $(if $(host_tests),milc_host_tests) $(if $(library_tests),milcgpu_tests) $(if $(starting_tests),program_tests)
 # An example with a main is a program; the other examples/*.cpp are helpers for programs and tests, which take from the
 # archive what they need: ranks.cpp, and MPI with it, are in the programs only.
 main_sources  := $(sort $(shell grep -lE '^ *int +main\>' /dev/null $(wildcard examples/*.cpp)))
@@ -210,11 +212,11 @@ fault_program := $(if $(filter cuda,$(variant)),$(O)/cuda_faults)
 fault_objects := $(call objects,$(wildcard tests/cuda_faults/*.cpp))
 
 # What the tests that start programs start.
-test_programs := $(if $(call tests_of,milc_host),$(host_programs)) $(if $(call tests_of,mpi_ranks),$(mpi_list)) \
+test_programs := $(if $(call tests_of,mpi_ranks),$(mpi_list)) \
                    $(if $(call tests_of,programs spectrum),$(mpi_programs))
 
 # ---- targets ------------------------------------------------------------------------------------------------------
-.PHONY: all lib demo check check-milcgpu_tests check-program_tests bench dense pictures install uninstall list-kernels clean help FORCE
+.PHONY: all lib demo check check-milc_host_tests check-milcgpu_tests check-program_tests bench dense pictures install uninstall list-kernels clean help FORCE
 
 all: lib $(programs) ## the library and the example programs (the default)
 
@@ -237,7 +239,11 @@ check-milcgpu_tests: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_pro
 	@$(call run_tests,milcgpu_tests)
 
 # On a GPU not at once with the others, some of which need all of its memory.
-check-program_tests: $(O)/program_tests $(libraries) $(test_programs) | $(if $(gpus),$(filter check-milcgpu_tests,$(test_runs:%=check-%)))
+after = $(if $(gpus),$(filter $(1:%=check-%),$(test_runs:%=check-%)))
+check-milc_host_tests: $(O)/milc_host_tests $(host_programs) | $(call after,milcgpu_tests)
+	@$(call run_tests,milc_host_tests)
+
+check-program_tests: $(O)/program_tests $(libraries) $(test_programs) | $(call after,milcgpu_tests milc_host_tests)
 	@$(call run_tests,program_tests)
 
 bench: $(O)/bench ## time every operation against the copy bandwidth; build/bench.csv and pictures (BENCH="--quick": its options)
@@ -281,7 +287,7 @@ help: ## this list
 draw := sh examples/draw.sh
 
 # What a test program says is shown when it has ended. Its counts are checked against its exit status: a run that crashed
-# before it could count, or that failed after it did (a leak found at exit), is at least one failure. So is a run of both
+# before it could count, or that failed after it did (a leak found at exit), is at least one failure. So is a run of all
 # in which no test passed or was skipped.
 run_tests = echo '  TEST  $(O)/$(1)'; \
   $(O)/$(1) $(TESTS) >$(O)/$(1).log 2>&1; \
@@ -390,8 +396,9 @@ $(programs): $(O)/%: $(O)/obj/examples/%.cpp.o $(aside) $(O)/libmilcgpu.a
 
 # The library's objects come first: inline functions that tests have, too, are then those that it was compiled with.
 $(O)/milcgpu_tests: $(lib_objects) $(test_main) $(call objects,$(library_tests)) $(if $(call tests_of,sweep),$(O)/obj/bench.a) $(aside) $(quda_objects)
+$(O)/milc_host_tests: $(test_main) $(call objects,$(host_tests)) $(aside) $(O)/libmilcgpu.a
 $(O)/program_tests: $(test_main) $(call objects,$(starting_tests)) $(aside) $(O)/libmilcgpu.a
-$(O)/milcgpu_tests $(O)/program_tests: $(O)/test_list
+$(O)/milc_host_tests $(O)/milcgpu_tests $(O)/program_tests: $(O)/test_list
 	@echo '  LINK  $@'
 	$(Q)$(link) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(catch_libs) $(LDLIBS)
 
@@ -415,7 +422,7 @@ $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(
 	@mkdir -p $(@D); echo '  GLUE  $@'
 	$(Q)cd $(@D) && rm -f *.o localmake && $(MAKE) --no-print-directory $(if $(V),,-s) -f $(CURDIR)/tests/milc_host/Makefile \
 	  CC='$(CC)' CXX='$(lastword $(CXX))' ACTION=$(firstword $(subst -, ,$*)) PRECISION=$(lastword $(subst -P, ,$*)) MASTER=$(if $(findstring -master,$*),-DMILC_HOST_MASTER)$(if $(findstring -newer,$*),-DMILC_HOST_NEWER) \
-	  OPT='-O0$(if $(sanitizers), -g1 $(sanitizers))' LDFLAGS='$(sanitizers) -fopenmp' REFERENCE='$(abspath $(call objects,$(ref_sources)))' \
+	  OPT='-O0$(if $(sanitizers), -g1 $(sanitizers))' ORIGINALS=$(if $(sanitizers),,-O1) LDFLAGS='$(sanitizers) -fopenmp' REFERENCE='$(abspath $(call objects,$(ref_sources)))' \
 	  MILCGPU_LIB=$(abspath $(O)) MAKEFILES=$(CURDIR)/milc_glue/use_gpu/milc_gpu.mk
 
 -include $(patsubst %.o,%.d,$(lib_objects) $(quda_objects) $(call objects,$(help_sources) $(ref_sources)) $(test_objects) $(main_objects) $(fault_objects)) $(first:.h.gch=.d)

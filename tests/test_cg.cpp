@@ -144,7 +144,7 @@ TEST_CASE("108 combinations of spinor, link and reconstruction and their sloppy 
 }
 
 TEST_CASE("initial guess, iteration limit, restarts, relative residual, zero source", "[cg]") {
-    const reference::Lattice lattice{{4, 6, 4, 8}};
+    const reference::Lattice lattice{{4, 6, 4, 4}};
     const AsqtadLinks links = asqtad_links(lattice, 51);
     const auto b = random_fermion(lattice, 52);
     for (const Backend backend : backends()) {

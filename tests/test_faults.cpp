@@ -28,7 +28,7 @@ struct OneThread {
 
 // A small system with all that the entries take.
 struct System {
-    reference::Lattice lattice{{4, 4, 2, 2}};
+    reference::Lattice lattice{{2, 4, 2, 2}};
     reference::Gauge gauge;
     AsqtadLinks links;
     std::vector<double> gauge_milc, phased_milc, fat_milc, lng_milc, source, no_momenta;

@@ -83,8 +83,8 @@ struct Run : tests::Said {
 };
 
 Run run(const std::string &program, const std::string &environment, const std::string &arguments = "") {
-    const std::string command =
-        "MILCGPU_DSLASH=always " + environment + " " + MILC_HOST_PROGRAMS + program + "/program " + arguments + " 2>&1";
+    const std::string command = "MILCGPU_DSLASH=always OMP_NUM_THREADS=1 " + environment + " " + MILC_HOST_PROGRAMS +
+                                program + "/program " + arguments + " 2>&1";
     return {tests::shell(command)};
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("milc_host: large blocks of MILC's memory come from the pool, and from
 }
 
 TEST_CASE("milc_host: all threads make MILC's tables of neighbours and its random numbers", "[milc_host][sanitize]") {
-    const std::string host = "MILCGPU_BACKEND=host ", wrong = " of 19 checks wrong";
+    const std::string host = "MILCGPU_BACKEND=host OMP_NUM_THREADS=3 ", wrong = " of 19 checks wrong";
     const auto set_up = [&](const std::string &setting, const char *broken) {
         const Run r = run("hisq-P2", host + setting, std::string("set_up ") + broken);
         UNSCOPED_INFO(setting << " " << broken << "\n" << r.output);
@@ -213,7 +213,7 @@ TEST_CASE("milc_host: threads of the host backend sleep while they wait", "[milc
 }
 
 TEST_CASE("milc_host: all threads read a lattice file of MILC's", "[milc_host][sanitize]") {
-    const std::string host = "MILCGPU_BACKEND=host ";
+    const std::string host = "MILCGPU_BACKEND=host OMP_NUM_THREADS=3 ";
     const auto read = [&](const std::string &program, const std::string &setting, const std::string &what) {
         const std::string file = std::string(MILC_HOST_PROGRAMS) + program + "/" + what + ".lat";
         const Run r = run(program, host + setting, "lattice_file " + file + " " + what);

@@ -43,7 +43,7 @@ void survives(const char *what, const std::function<int()> &call, const std::fun
 TEST_CASE("no allocation that fails lets an exception out of the plugin, or spoils what follows", "[plugin][faults]") {
     for (const Backend backend : tests::backends()) {
         const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "1"}};
-        Milc milc;
+        Milc milc{reference::Lattice{{4, 4, 2, 2}}};
         survives(
             "start", [&] { return milc.start() > 0 ? 1 : 0; }, [] { return milcgpu_plugin_active() != 0; });
         said_by([&] { CHECK(milc.start() == 1); });

@@ -9,8 +9,10 @@ size_t volume, sites_on_node, even_sites_on_node;
 size_t sites_seeded; /* by this file */
 
 static const char *layout(void) {
-    const char *name = getenv("MILC_HOST_LAYOUT");
-    return name != NULL ? name : "";
+    static const char *name;
+    if (name == NULL && (name = getenv("MILC_HOST_LAYOUT")) == NULL)
+        name = "";
+    return name;
 }
 
 size_t node_index(int x, int y, int z, int t) {

@@ -37,8 +37,8 @@ struct Step {
     bool backward;
 };
 
-std::vector<Step> steps_of(const Lattice &lattice, const Gauge &links, const WeightedPath &path, int site) {
-    std::vector<Step> steps;
+void steps_of(const Lattice &lattice, const Gauge &links, const WeightedPath &path, int site, std::vector<Step> &steps) {
+    steps.clear();
     for (const int step : path.steps) {
         const bool backward = step > 3;
         const int direction = backward ? 7 - step : step, next = lattice.neighbour(site, direction, backward ? -1 : 1);
@@ -46,7 +46,6 @@ std::vector<Step> steps_of(const Lattice &lattice, const Gauge &links, const Wei
         steps.push_back({backward ? adjoint(links[link]) : links[link], link, backward});
         site = next;
     }
-    return steps;
 }
 
 } // namespace
@@ -54,11 +53,13 @@ std::vector<Step> steps_of(const Lattice &lattice, const Gauge &links, const Wei
 Gauge sum_of_paths(const Lattice &lattice, const Gauge &links,
                    std::vector<WeightedPath> (*paths)(const PathCoefficients &, int), const PathCoefficients &c) {
     Gauge sum(links.size());
+    std::vector<Step> steps;
     for (int mu = 0; mu < 4; mu++)
         for (const WeightedPath &path : paths(c, mu))
             for (int site = 0; site < lattice.volume(); site++) {
+                steps_of(lattice, links, path, site, steps);
                 Matrix product = identity();
-                for (const Step &step : steps_of(lattice, links, path, site))
+                for (const Step &step : steps)
                     product = product * step.matrix;
                 Matrix &v = sum[4 * std::size_t(site) + mu];
                 v = v + path.coefficient * product;
@@ -70,23 +71,22 @@ Gauge path_derivative(const Lattice &lattice, const Gauge &links,
                       std::vector<WeightedPath> (*paths)(const PathCoefficients &, int), const PathCoefficients &c,
                       const Gauge &q) {
     Gauge by_links(links.size());
+    std::vector<Step> steps;
+    std::vector<Matrix> behind; // the derivative by the product, times the adjoint of the steps behind each
     for (int mu = 0; mu < 4; mu++)
         for (const WeightedPath &path : paths(c, mu)) {
             if (path.coefficient == 0)
                 continue;
             for (int site = 0; site < lattice.volume(); site++) {
-                const std::vector<Step> steps = steps_of(lattice, links, path, site);
-                std::vector<Matrix> after(steps.size(), identity()); // the product of the steps behind each
+                steps_of(lattice, links, path, site, steps);
+                behind.resize(steps.size());
+                behind.back() = path.coefficient * q[4 * std::size_t(site) + mu];
                 for (std::size_t k = steps.size() - 1; k > 0; k--)
-                    after[k - 1] = steps[k].matrix * after[k];
-                const Matrix derivative = path.coefficient * q[4 * std::size_t(site) + mu];
+                    behind[k - 1] = behind[k] * adjoint(steps[k].matrix);
                 Matrix before = identity();
                 for (std::size_t k = 0; k < steps.size(); k++) {
                     Matrix &to = by_links[steps[k].link];
-                    if (steps[k].backward)
-                        to = to + after[k] * (adjoint(derivative) * before);
-                    else
-                        to = to + adjoint(before) * (derivative * adjoint(after[k]));
+                    to = to + (steps[k].backward ? adjoint(behind[k]) * before : adjoint(before) * behind[k]);
                     before = before * steps[k].matrix;
                 }
             }
