@@ -564,15 +564,16 @@ TEST_CASE("open mesons against explicit matrices, and closed by the gamma at the
 }
 
 TEST_CASE("contractions of Dirac fields have the same bits for all threads and launch shapes", "[operators]") {
+    const reference::Lattice lattice{{4, 6, 6, 8}};
     const auto momenta = momenta_about({1, 0, 3, 0});
-    const WilsonField phi = reference::random_wilson_field(shapes[0], 7), psi = reference::random_wilson_field(shapes[0], 8);
-    const auto s1 = propagators(shapes[0], 1, 60), s2 = propagators(shapes[0], 1, 70);
+    const WilsonField phi = reference::random_wilson_field(lattice, 7), psi = reference::random_wilson_field(lattice, 8);
+    const auto s1 = propagators(lattice, 1, 60), s2 = propagators(lattice, 1, 70);
     const Mesons m(MILCGPU_GAMMAS_MILC, some_pairs, momenta);
     for (const Backend backend : backends()) {
         std::vector<std::vector<Number>> made;
         for (int choice = 0; choice < thread_choices(backend); ++choice) {
             const Threads threads(backend, choice);
-            Dirac<double> d(shapes[0], backend, threads.block);
+            Dirac<double> d(lattice, backend, threads.block);
             made.push_back(d.slices(MILCGPU_GAMMAS_MILC, momenta, phi, psi));
             for (const bool open : {false, true}) {
                 const auto more = d.mesons(open, m.spec, s1, s2);

@@ -418,7 +418,7 @@ TEST_CASE("adaptive integrators keep their tolerance, try again, and end where a
 }
 
 TEST_CASE("a flow goes on where one has ended, and does not depend on the launch's shape", "[measurements]") {
-    const reference::Lattice lattice{{4, 4, 6, 6}};
+    const reference::Lattice lattice{{4, 4, 8, 8}};
     const Gauge start = reference::random_gauge(lattice, 41);
     for (const Backend backend : backends())
         for (const int integrator : {MILCGPU_FLOW_LUSCHER, MILCGPU_FLOW_RKMK4}) {

@@ -718,7 +718,7 @@ TEST_CASE("pinned fields give the same links", "[fatlinks][api]") {
 }
 
 TEST_CASE("links are bitwise the same, however many threads make them", "[fatlinks][determinism]") {
-    const reference::Lattice lattice{{4, 4, 6, 6}};
+    const reference::Lattice lattice{{4, 4, 8, 8}};
     const Gauge u = with_phases(lattice, reference::near_unit_gauge(lattice, 0.2, 19));
     for (const Backend backend : backends()) {
         milcgpu_fatlink_spec spec;

@@ -1,6 +1,7 @@
 // Contexts on several ranks: boxes that fit and boxes that do not, settings that differ, and failures on one rank. All
 // ranks end alike, in the same words.
 #include "milc_glue/context.h"
+#include "milc_glue/milcgpu_milc.h"
 #include "tests/plugin_support.h"
 #include "tests/ranks_support.h"
 #include <algorithm>
@@ -382,4 +383,44 @@ TEST_CASE("start on ranks: a GPU for each, by the rank on its host", "[ranks][sm
     CHECK(said({{""}, {""}}).empty()); // the host backend, or MILCGPU_SHARE_GPU=1
     CHECK(has(said({{"GPU a of host h"}, {"GPU b of host h"}, {"GPU a of host h"}}),
               "ranks 0 and 2 of 3 are both on GPU a of host h: "));
+}
+
+TEST_CASE("milcgpu_backend_of says on which backend a context works", "[api][smoke]") {
+    for (const Backend backend : backends()) {
+        const Session<double> session(reference::Lattice{{4, 4, 4, 4}}, backend);
+        int said = -1;
+        CHECK(milcgpu_backend_of(session.context, &said) == MILCGPU_OK);
+        CHECK(said == (backend == Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST));
+    }
+}
+
+// 12 ranks of 4 x 2 x 4 x 4 sites each, which come in reversed order.
+TEST_CASE("milcgpu_find_box: the box of a rank by its sites, and the ranks beside it", "[ranks][smoke]") {
+    constexpr int whole[4] = {8, 6, 4, 8}, extent[4] = {4, 2, 4, 4}, sites = 128;
+    const auto node = [](int x, int y, int, int t) { return x / 4 + 2 * (y / 2 + 3 * (t / 4)); };
+    const auto place = [](int x[4], int rank, size_t i) {
+        const int origin[4] = {rank % 2 * 4, rank / 2 % 3 * 2, 0, rank / 6 * 4}, own[4] = {4, 2, 4, 4};
+        int left = sites - 1 - static_cast<int>(i);
+        for (int mu = 0; mu < 4; left /= own[mu++])
+            x[mu] = origin[mu] + left % own[mu];
+    };
+    for (int rank = 0; rank < 12; ++rank) {
+        CAPTURE(rank);
+        milcgpu_milc_box box;
+        REQUIRE(milcgpu_find_box(whole, rank, sites, place, node, &box) == 1);
+        int first[4];
+        place(first, rank, sites - 1);
+        for (int mu = 0; mu < 4; ++mu) {
+            CHECK(box.whole[mu] == whole[mu]);
+            CHECK(box.extent[mu] == extent[mu]);
+            CHECK(box.origin[mu] == first[mu]);
+            for (const int side : {0, 1}) {
+                Extents x{first[0], first[1], first[2], first[3]};
+                x[mu] = (x[mu] + whole[mu] + (side == 0 ? -extent[mu] : extent[mu])) % whole[mu];
+                CHECK(box.neighbour[mu][side] == node(x[0], x[1], x[2], x[3]));
+            }
+        }
+        CHECK(milcgpu_find_box(whole, rank, sites - 1, place, node, &box) == 0); // they fill none
+        CHECK(milcgpu_find_box(whole, rank, 0, place, node, &box) == 0);
+    }
 }

@@ -2,6 +2,7 @@
 #include "fields.h"
 #include "tests/reference/gauge_fix.h"
 #include <cmath>
+#include <cstring>
 
 namespace {
 
@@ -31,6 +32,22 @@ Real check_unitarity(void) {
     if (worst > 1e-4)
         std::printf("Unitarity problem\n");
     return static_cast<Real>(worst);
+}
+
+// Of the first two rows of each link, in single precision.
+uint32_t nersc_cksum(void) {
+    std::printf("MILC's own checksum\n");
+    uint32_t sum = 0;
+    for (size_t i = 0; i < 4 * volume; ++i)
+        for (int k = 0; k < 6; ++k) {
+            const auto &element = lattice[i / 4].link[i % 4].e[k / 3][k % 3];
+            for (const float part : {static_cast<float>(element.real), static_cast<float>(element.imag)}) {
+                uint32_t bits;
+                std::memcpy(&bits, &part, sizeof bits);
+                sum += bits;
+            }
+        }
+    return sum;
 }
 
 void gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real gauge_fix_tol) {

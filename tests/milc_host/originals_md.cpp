@@ -192,18 +192,26 @@ void eo_fermion_force_multi(Real eps, Real *residues, su3_vector **xxx, int nter
     momenta_to_sites(h);
 }
 
-// Of two members of the sites: in the file of the routine that it calls, as MILC's for HISQ.
+// Of one or two members of the sites: in the file of the routine that they call, as MILC's for HISQ.
+static void force_of_members(Real eps, int terms, Real *weights, const field_offset *members, int prec,
+                             fermion_links_t *fl) {
+    std::vector<su3_vector> fields[2];
+    su3_vector *x[2];
+    for (int t = 0; t < terms; ++t) {
+        for (size_t i = 0; i < volume; ++i)
+            fields[t].push_back(*reinterpret_cast<su3_vector *>(F_PT(&lattice[i], members[t])));
+        x[t] = fields[t].data();
+    }
+    eo_fermion_force_multi(eps, weights, x, terms, prec, fl);
+}
+void eo_fermion_force_oneterm_site(Real eps, Real weight, field_offset x, int prec, fermion_links_t *fl) {
+    force_of_members(eps, 1, &weight, &x, prec, fl);
+}
 void eo_fermion_force_twoterms_site(Real eps, Real weight1, Real weight2, field_offset x1, field_offset x2, int prec,
                                     fermion_links_t *fl) {
     Real weights[] = {weight1, weight2};
-    std::vector<su3_vector> fields[2];
-    su3_vector *x[2];
-    for (int t = 0; t < 2; ++t) {
-        for (size_t i = 0; i < volume; ++i)
-            fields[t].push_back(*reinterpret_cast<su3_vector *>(F_PT(&lattice[i], t == 0 ? x1 : x2)));
-        x[t] = fields[t].data();
-    }
-    eo_fermion_force_multi(eps, weights, x, 2, prec, fl);
+    const field_offset members[] = {x1, x2};
+    force_of_members(eps, 2, weights, members, prec, fl);
 }
 void eo_fermion_force_twoterms_site_cpu(Real eps, Real weight1, Real weight2, field_offset x1, field_offset x2,
                                         int prec, fermion_links_t *fl) {

@@ -53,6 +53,7 @@ void __real_load_lnglinks(info_t *, su3_matrix *, ks_component_paths *, su3_matr
 void __real_gaugefix(int, Real, int, Real);
 su3_matrix *__real_ape_smear_4D(Real, int);
 Real __real_check_unitarity(void);
+uint32_t __real_nersc_cksum(void);
 void __real_reunitarize_cpu(void);
 void __real_create_hisq_links_milc(info_t *, fn_links_t **, fn_links_t **, hisq_auxiliary_t **, ks_action_paths_hisq *,
                                    su3_matrix *, int, int);
@@ -528,6 +529,7 @@ static void try_unitarity(void) {
     Real *const element = &lattice[17].link[2].e[1][1].real;
     const double d = fabs(check_unitarity() - __real_check_unitarity());
     check(d < (MILC_PRECISION == 1 ? 1e-7 : 1e-15), "unitarity", d);
+    check(nersc_cksum() == __real_nersc_cksum(), "checksum of the links", 0);
     *element += 0.1;
     check(check_unitarity() == __real_check_unitarity(), "a link that is not unitary", 0);
     *element -= 0.1;

@@ -198,6 +198,7 @@ void meson_open_mom(wilson_propagator **prop, spin_wilson_vector *src1, spin_wil
                     int r0[]);
 su3_matrix *create_G_from_site(void);
 Real check_unitarity(void);
+uint32_t nersc_cksum(void);
 su3_matrix *create_G(void);
 void destroy_G(su3_matrix *links);
 void gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real gauge_fix_tol);

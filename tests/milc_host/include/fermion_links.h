@@ -95,6 +95,7 @@ int fermion_links_get_n_naiks(fermion_links_t *fl);
 double *fermion_links_get_eps_naik(fermion_links_t *fl);
 void invalidate_fermion_links(fermion_links_t *fl);
 void restore_fermion_links_from_site(fermion_links_t *fl, int prec);
+void eo_fermion_force_oneterm_site(Real eps, Real weight, field_offset x_off, int prec, fermion_links_t *fl);
 void eo_fermion_force_twoterms_site(Real eps, Real weight1, Real weight2, field_offset x1, field_offset x2, int prec,
                                     fermion_links_t *fl);
 void eo_fermion_force_twoterms_site_cpu(Real eps, Real weight1, Real weight2, field_offset x1, field_offset x2,
