@@ -662,9 +662,13 @@ TEST_CASE("milc_host: molecular dynamics, wherever the newest are, gives what MI
             CHECK(resident.copies("reload_lattice, the gauge field") == 1);
             CHECK(resident.copies("rephase, the gauge field") == 1); // of a measurement, none of the actions
             CHECK(resident.copies("update_u, the gauge field") == 0);
-            // Fermion links: of the two measurements, none of the trajectory.
+            // Fermion links: of the two measurements, and those that nobody reads; none of the trajectory.
             const char *const links = program[0] == 'h' ? "create_hisq_links_milc" : "load_fn_links";
             CHECK(resident.megabytes_from(links) < 0.6 * copied.megabytes_from(links));
+            if (program[0] == 'h') { // where the device applies D, of the two measurements alone
+                const Run applied = right_trajectory(program, backend + " MILCGPU_RESIDENT=nan MILCGPU_DSLASH=always");
+                CHECK(applied.megabytes_from(links) == Approx(2. / 3 * resident.megabytes_from(links)).margin(0.051));
+            }
             // Back links, fat and long, are made where a measurement reads them.
             CHECK(resident.calls("load_fn_backlinks").first == 4);
             // MILC's own sums of links read them, too.
