@@ -205,14 +205,22 @@ static void fill_by_cpu(fn_links_t **to, int deps_too, hisq_auxiliary_t *aux, ks
 }
 
 /* A copy of the gauge links, for links that can be made again later. NULL: these are filled at once. They are deferred
- * on one rank, where fields may stay on the device, where MILC's reads of links are known, and if the gauge links are
- * not those of a trajectory. */
-static su3_matrix *copy_to_defer(const su3_matrix *links) {
+ * on one rank, where fields may stay on the device and where MILC's reads of links are known. With auxiliary links that
+ * is in ks_imp_rhmc, where the device applies D: measurements read no links then. */
+static su3_matrix *copy_to_defer(const su3_matrix *links, int with_aux) {
     su3_matrix *copy = NULL;
-    if (numnodes() == 1 && milcgpu_plugin_resident() && milcgpu_reads_are_known() && !milcgpu_md_lent(links))
+    if (with_aux && (!milcgpu_keeps_solutions() || !milcgpu_plugin_takes_dslash() || milcgpu_plugin_compare()))
+        return NULL;
+    if (numnodes() == 1 && milcgpu_plugin_resident() && milcgpu_reads_are_known())
         copy = (su3_matrix *)milcgpu_plugin_room(LINK_BYTES);
-    if (copy != NULL)
+    if (copy == NULL)
+        return NULL;
+    if (!milcgpu_md_lent(links)) {
         memcpy(copy, links, LINK_BYTES);
+    } else if (!milcgpu_plugin_save_links(copy)) {
+        free(copy);
+        return NULL;
+    }
     return copy;
 }
 
@@ -257,9 +265,9 @@ void __wrap_create_hisq_links_milc(info_t *info, fn_links_t **fn, fn_links_t **f
     seconds = -milcgpu_plugin_seconds();
     with_aux = fills_auxiliary();
     alone = milcgpu_md_defers();
-    if (!alone && !with_aux)
-        alone = (these.made_of = copy_to_defer(links)) != NULL;
-    *aux = create_auxiliary(ap, with_aux);
+    if (!alone)
+        alone = (these.made_of = copy_to_defer(links, with_aux)) != NULL;
+    *aux = create_auxiliary(ap, with_aux && these.made_of == NULL);
     for (i = 0; i < n; i++)
         these.fn[i] = these.made_of != NULL ? new_fn_links_by(milcgpu_untouched_room) : new_fn_links();
     memcpy(fn, these.fn, n_sets(ap) * sizeof *fn);

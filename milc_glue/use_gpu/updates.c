@@ -7,16 +7,17 @@
 static int known_action(milcgpu_loops *loops) {
     const int lengths[3] = {4, 6, 6}, numbers[3] = {6, 12, 16};
     double coefficients[3] = {0, 0, 0};
-    int k;
+    int k, n;
 #ifdef ANISOTROPY
     return 0;
 #endif
-    if (get_nreps() != 1 || get_nloop() > 3)
+    n = milcgpu_there(get_nloop)();
+    if (milcgpu_there(get_nreps)() != 1 || n > 3)
         return 0;
-    for (k = 0; k < get_nloop(); k++) {
-        if (get_loop_length()[k] != lengths[k] || get_loop_num()[k] != numbers[k])
+    for (k = 0; k < n; k++) {
+        if (milcgpu_there(get_loop_length)()[k] != lengths[k] || milcgpu_there(get_loop_num)()[k] != numbers[k])
             return 0;
-        coefficients[k] = get_loop_coeff()[k][0];
+        coefficients[k] = milcgpu_there(get_loop_coeff)()[k][0];
     }
     loops->plaquette = coefficients[0];
     loops->rectangle = coefficients[1];
@@ -27,10 +28,12 @@ static int known_action(milcgpu_loops *loops) {
 #define UNKNOWN_ORDER "MILC's own: this program's order of the exponential is not known"
 #define OTHER_LOOPS "MILC's own: this gauge action has other loops, or powers of them"
 
-/* MILC may not have made its table of loops yet: their lengths are 0 then. */
+/* A program may have no loops; MILC may not have made its table of them yet: their lengths are 0 then. */
 static const char *own_action(void) {
     milcgpu_loops loops;
-    return get_nloop() > 0 && get_loop_length()[0] > 0 && !known_action(&loops) ? OTHER_LOOPS : NULL;
+    if (get_nloop == NULL || milcgpu_there(get_nloop)() == 0 || milcgpu_there(get_loop_length)()[0] == 0)
+        return NULL;
+    return known_action(&loops) ? NULL : OTHER_LOOPS;
 }
 
 void milcgpu_updates_left(const char **left) {

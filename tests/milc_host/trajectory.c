@@ -120,6 +120,8 @@ void trajectory(const char *fault, const char *at) {
     measure();
 
     new_lattice("301");
+    restore_fermion_links_from_site(fn_links, MILC_PRECISION); /* nobody reads them */
+    invalidate_fermion_links(fn_links);
     place("another lattice");
     update_u(eps);
     imp_gauge_force_ks(eps, F_OFFSET(mom));
