@@ -1,6 +1,7 @@
 #include "gpu_kernels/backend/cuda_handles.h"
 #include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/backend/l2_sides.h"
+#include "gpu_kernels/backend/peers.h"
 #include "gpu_kernels/backend/reduce.h"
 #include "gpu_kernels/comm/ranks.h"
 #include <cstdlib>

@@ -3,7 +3,6 @@
 // call returns.
 #pragma once
 #include "gpu_kernels/backend/error.h"
-#include "gpu_kernels/backend/peers.h"
 #include "gpu_kernels/comm/clock.h"
 #include <functional>
 #include <map>
@@ -15,6 +14,8 @@
 namespace milcgpu {
 
 class Ranks;
+struct Peers;
+struct WaitReport;
 
 enum class Backend { host, cuda };
 const char *name(Backend);

@@ -15,6 +15,8 @@
 // of all ranks have been added in rank order; bodies do not change.
 #pragma once
 #include "gpu_kernels/backend/launch.h"
+#include "gpu_kernels/backend/launch_types.h"
+#include "gpu_kernels/backend/posted.h"
 #include <algorithm>
 #include <type_traits>
 

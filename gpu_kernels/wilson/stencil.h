@@ -8,7 +8,6 @@
 #pragma once
 #include "gpu_kernels/backend/reduce_pairs.h"
 #include "gpu_kernels/dslash/sources.h"
-#include "gpu_kernels/halo/pieces.h"
 #include "gpu_kernels/su3/reconstruct.h"
 #include "gpu_kernels/wilson/clover.h"
 #include "gpu_kernels/wilson/gamma.h"
@@ -496,47 +495,6 @@ void launch_wilson_of_sources(Device &device, const WilsonCall &call, Epilogue e
               SumFinish{nullptr, call.cg, call.along_p});
 }
 
-// The half spinors of a launch, from its `in`.
-template <class Spinor, int reals> struct HalvesToSend {
-    using Hops = WilsonHops<CutLattice, Spinor, reals, Reuse::keep>;
-    using Half = HalfWilsonVector<typename Spinor::Real>;
-    using Stored = typename GhostHalves<CutLattice, typename Spinor::Real>::Stored;
-    static constexpr bool fits_slot = true, chosen = false;
-    static constexpr int vector_bytes = StoredSpinor<Stored>::bytes, bytes = 2 * vector_bytes;
-    Hops hops;
-    template <int power>
-    MILCGPU_HD Half half(int mu, int side, int i) const { // side 0: for the rank ahead, who has it behind
-        return side == 0 ? hops.template half_behind<power>(mu, hops.in, i, hops.load_link_of(1, mu, i))
-                         : hops.template half_ahead<power>(mu, hops.in, i);
-    }
-    MILCGPU_HD void load(const Pieces::Piece &piece, int e, uint32_t *w) const {
-        Site s;
-        if (!hops.lattice.sent(1 - hops.parity, piece.mu, piece.side, 0, e, s))
-            return;
-        const Half h = gamma_power(piece.mu) == 1 ? half<1>(piece.mu, piece.side, s.index())
-                                                  : half<0>(piece.mu, piece.side, s.index());
-        Stored::encode(h.d[0], w);
-        Stored::encode(h.d[1], w + vector_bytes / 4);
-    }
-    MILCGPU_HD void store(const Pieces::Piece &piece, int e, const uint32_t *w) const {
-        const size_t places = hops.ghosts.places, at = hops.lattice.ghost[piece.mu][piece.side] + e - hops.ghosts.first;
-        store_element<vector_bytes, Stored::word_bytes>(hops.ghosts.data, 2 * places, at, w);
-        store_element<vector_bytes, Stored::word_bytes>(hops.ghosts.data, 2 * places, places + at,
-                                                        w + vector_bytes / 4);
-    }
-};
-
-template <class Spinor, int reals> void send_halves(const WilsonCall &call) {
-    using Ends = HalvesToSend<Spinor, reals>;
-    Ends ends{};
-    ends.hops.fill(call);
-    Pieces pieces;
-    for (int mu = 0; mu < 4; ++mu)
-        for (int side = 0; side < 2 && call.lattice.cut(mu); ++side)
-            pieces.add(mu, side, 0, call.lattice.layer[mu]);
-    call.halo->halo.template pass<Ends::bytes>("the halo of a Wilson vector", pieces, ends);
-}
-
 // The rows of one precision. On cut lattices they take one source.
 template <class Where, class Spinor, int reals, class Shape>
 void add_wilson_row(std::vector<WilsonKernel> &table, const char *file) {
@@ -550,8 +508,6 @@ void add_wilson_row(std::vector<WilsonKernel> &table, const char *file) {
     WilsonKernel &row = table.back();
     if constexpr (std::is_same<Where, OnThisBackend>::value)
         row.launch_several = launch_wilson_of_sources<Spinor, reals, Shape>;
-    if constexpr (std::is_same<Where, CutLattice>::value)
-        row.send = send_halves<Spinor, reals>;
 }
 
 // In double two threads share a site: half as much work a thread leaves less of the GPU idle at the end of a launch.
