@@ -162,8 +162,6 @@ class Device {
     // and if it follows that one alone (aside). To be asked once for each launch.
     bool next_starts_early() { return !std::exchange(next_waits_, false) && starts_early_; }
 
-    bool starts_early() const { return starts_early_; } // in general
-
     // What `launches` queues may run beside what is queued after this call. Both wait for what was queued before. What
     // is queued after rejoin() waits for both. A second call before that queues its launches behind those of the first.
     // In between there may be no allocation and no copy.

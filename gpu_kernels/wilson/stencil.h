@@ -214,10 +214,9 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
         Near near;
         Links links;
     };
-    MILCGPU_HD Near near_pair(int i, int pair) const { return near(lattice.site(parity, i), pair); }
-    MILCGPU_HD PreparedPair prepare_pair(int i, int pair, const Near &near) const {
+    MILCGPU_HD PreparedPair prepare_pair(int i, int pair) const {
         PreparedPair made;
-        made.near = near;
+        made.near = near(lattice.site(parity, i), pair);
         if constexpr (loads_both)
             made.links = load_links(2 * pair, i, made.near.backward[0]);
         return made;
@@ -413,13 +412,9 @@ struct StoreDots {
 // How a row is launched on the GPU. One source: threads a block, how many blocks must fit on an SM, which bounds the
 // registers of a thread (of 256 threads; in pairs of 128, as they have), and whether two threads share a site. Several
 // sources: blocks of 256 threads that must fit, and sources a thread.
-// by_side: blocks of 128 threads that must fit where the hop is done in pairs by the sides of the L2 cache; 0: it is
-// not. whole: see there (reduce_pairs.h).
-template <int block_, int min_blocks_, bool in_pairs_, int min_blocks_of_sources_, int together_, int by_side_ = 0,
-          bool whole_ = false>
-struct WilsonShape {
-    static constexpr int block = block_, min_blocks = min_blocks_, by_side = by_side_;
-    static constexpr bool in_pairs = in_pairs_, whole = whole_;
+template <int block_, int min_blocks_, bool in_pairs_, int min_blocks_of_sources_, int together_> struct WilsonShape {
+    static constexpr int block = block_, min_blocks = min_blocks_;
+    static constexpr bool in_pairs = in_pairs_;
     static constexpr int min_blocks_of_sources = min_blocks_of_sources_, together = together_;
 };
 
@@ -432,14 +427,6 @@ void launch_wilson_one(Device &device, const WilsonCall &call, Epilogue epilogue
         WilsonStencil<decltype(form), Spinor, End> body{};
         body.fill(call, epilogue, end);
         const int sites = call.lattice.sites(call.parity);
-        if constexpr (Shape::by_side > 0 && std::is_same<Where, Lattice>::value && decltype(form)::is_plain) {
-            const double a_site =
-                8.0 * link_bytes(Spinor::precision, reals) + 2.0 * spins * StoredSpinor<Spinor>::bytes;
-            if (device.on_gpu() && call.clover == nullptr &&
-                launch_in_pairs_by_side<Shape::by_side, Shape::whole>(
-                    device, sites, a_site * sites / call.lattice.extent[3], body, how, call.links_at_rest, pending))
-                return;
-        }
         if constexpr (Shape::in_pairs)
             launch_sum_in_pairs<End::sums, Shape::min_blocks>(device, sites, body, finish, how, call.links_at_rest,
                                                               pending);
@@ -512,19 +499,18 @@ void add_wilson_row(std::vector<WilsonKernel> &table, const char *file) {
 
 // In double two threads share a site: half as much work a thread leaves less of the GPU idle at the end of a launch.
 // The same in single with 18 and 12 reals; with 8, and in half, instructions count, and threads in pairs have more.
-// By side pairs are faster with 8 reals, too; in double with 18 it gains nothing.
 // Otherwise 2 blocks of 256 threads an SM leave 128 registers. In half links are 16-bit fixed point, spinors an
 // exponent a colour vector; arithmetic is in single.
 template <class Where> void double_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    using Shape = WilsonShape<128, 3, true, 1, 1, 3, true>;
-    add_wilson_row<Where, SpinorDouble, 18, WilsonShape<128, 3, true, 1, 1>>(table, file);
+    using Shape = WilsonShape<128, 3, true, 1, 1>;
+    add_wilson_row<Where, SpinorDouble, 18, Shape>(table, file);
     add_wilson_row<Where, SpinorDouble, 12, Shape>(table, file);
     add_wilson_row<Where, SpinorDouble, 8, Shape>(table, file);
 }
 template <class Where> void single_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    add_wilson_row<Where, SpinorSingle, 18, WilsonShape<128, 4, true, 2, 2, 4>>(table, file);
-    add_wilson_row<Where, SpinorSingle, 12, WilsonShape<128, 4, true, 2, 2, 4>>(table, file);
-    add_wilson_row<Where, SpinorSingle, 8, WilsonShape<64, 2, false, 2, 2, 4, true>>(table, file);
+    add_wilson_row<Where, SpinorSingle, 18, WilsonShape<128, 4, true, 2, 2>>(table, file);
+    add_wilson_row<Where, SpinorSingle, 12, WilsonShape<128, 4, true, 2, 2>>(table, file);
+    add_wilson_row<Where, SpinorSingle, 8, WilsonShape<64, 2, false, 2, 2>>(table, file);
 }
 template <class Where> void half_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
     add_wilson_row<Where, SpinorHalf, 18, WilsonShape<64, 2, false, 2, 2>>(table, file);
