@@ -97,7 +97,10 @@ void launch_sum_in_pairs(Device &device, int n, const Body &body, const Last &fi
 #endif
     static_cast<void>(starts_early);
     device.about_to(how.what);
-    host::run_sum<N>(device, n, body, finish, how.gate, sum, how.defer != nullptr, pending);
+    if constexpr (is_on_host<Body>::value)
+        host::run_sum<N>(device, n, body, finish, how.gate, sum, how.defer != nullptr, pending);
+    else
+        host::refuse(how.what);
 }
 
 } // namespace milcgpu

@@ -62,6 +62,7 @@ MILCGPU_HD Vector<typename Spinor::Real> add_turned(const StoredSpinor<Spinor> &
 // D_s at a site. Where: Lattice, or CutLattice.
 template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHops {
     static constexpr Precision link = Spinor::precision;
+    static constexpr bool on_host = host_takes<Where> || of_links == Reuse::keep; // keep: several sources
     using Real = typename Spinor::Real;
     using Vec = WilsonVector<Real>;
 
