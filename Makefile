@@ -330,11 +330,8 @@ $(O)/obj/tests/main.cpp.o: private last_flags := -O0 -fno-sanitize=all
 
 # Products of four warps are in machine code for sm_90a only, which every GPU of sm_90 takes.
 ifeq ($(variant),cuda)
-with_sm_90a := $(subst compute_90$(comma)code=sm_90,compute_90a$(comma)code=sm_90a,$(compile_cu)) \
-                 $(if $(filter sm_90 sm_90a,$(arch_list)),-DMILCGPU_SM_90A)
 $(O)/obj/examples/bench_stream.cpp.o: private cxx := $(compile_cu) -x cu
-$(O)/obj/examples/gemm_ladder.cpp.o: private cxx := $(with_sm_90a) -x cu
-$(O)/obj/gpu_kernels/dense/rotate.cu.o: private compile_cu := $(with_sm_90a)
+$(O)/obj/examples/gemm_ladder.cpp.o: private cxx := $(subst compute_90$(comma)code=sm_90,compute_90a$(comma)code=sm_90a,$(compile_cu)) -x cu
 endif
 
 $(O)/obj/%.cpp.o: %.cpp $(O)/flags
