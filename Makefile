@@ -212,7 +212,7 @@ test_programs := $(if $(call tests_of,milc_host),$(host_programs)) $(if $(call t
                    $(if $(call tests_of,programs spectrum),$(mpi_programs))
 
 # ---- targets ------------------------------------------------------------------------------------------------------
-.PHONY: all lib demo check check-milcgpu_tests check-program_tests bench dense pictures install uninstall list-kernels clean help FORCE
+.PHONY: all lib demo check check-milcgpu_tests check-program_tests bench dense pictures install uninstall list-kernels compile_commands clean help FORCE
 
 all: lib $(programs) ## the library and the example programs (the default)
 
@@ -254,6 +254,15 @@ pictures: ## draw every table of docs/ and build/ again (gnuplot)
 list-kernels: $(O)/list_kernels ## print every dispatch table
 	@$(O)/list_kernels
 
+# An object a source; flags of single files are left out.
+to_list := $(lib_sources) $(quda_sources) $(ref_sources) $(help_sources) $(main_sources) $(test_sources)
+in_json  = "$(subst ",\",$(1))"
+command  = {"directory": "$(CURDIR)", "file": "$(1)", "command": $(call in_json,$(if $(filter %.cu,$(1)),$(compile_cu),$(cxx)) -c $(1))}
+compile_commands: ## build/compile_commands.json, for clangd and its kin
+	@$(shell mkdir -p build)$(file >build/compile_commands.json,[$(call command,$(firstword $(to_list))))
+	@$(foreach source,$(wordlist 2,$(words $(to_list)),$(to_list)),$(file >>build/compile_commands.json,$(comma)$(call command,$(source))))
+	@$(file >>build/compile_commands.json,])echo build/compile_commands.json
+
 two_are_built = $(if $(filter install2auto,$(MAKECMDGOALS)$(words $(built))$(CUDA)),build/cuda and build/host are both built: say which to install$(comma) CUDA=1 or CUDA=0)
 
 # Builds nothing: it takes what stands in build/, and says what to do where that is not whole, or not of these sources.
@@ -270,8 +279,8 @@ clean: ## remove build/, every variant
 	rm -rf build
 
 help: ## this list
-	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | \
-	  while IFS='	' read -r name text; do printf '  %-13s %s\n' "$$name" "$$text"; done
+	@sed -nE 's/^([a-z_-]+):.*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	  while IFS='	' read -r name text; do printf '  %-16s %s\n' "$$name" "$$text"; done
 	@$(if $(no_gpu),echo '  $(no_gpu)')
 	@echo '  this build:   $(O), $(if $(filter cuda,$(variant)),$(NVCC) for $(arch_list),$(CXX) alone)'
 
