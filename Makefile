@@ -10,6 +10,7 @@
 #                       the PATH; 0: without MPI). The library has no MPI in it
 #   SANITIZE=1          host backend under the address and undefined-behaviour sanitizers (implies CUDA=0)
 #   STRIPED=1           host backend with its memory laid out as the GPU's (slow; for tests; implies CUDA=0)
+#   LINEINFO=1          GPU code with the lines of its sources, for profilers; the library is three times as large
 #   TESTS="[smoke]"     arguments of the test program in `make check`: names, tags, options
 #   BENCH="--quick"     arguments of the program bench in `make bench`
 #   CXX NVCC CPPFLAGS CXXFLAGS LDFLAGS LDLIBS    as usual; the FLAGS add to the ones below
@@ -135,7 +136,7 @@ ifeq ($(variant),cuda)
   cuda_home    := $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(NVCC) 2>/dev/null)))
   cuda_include := $(filter-out /usr/include,$(wildcard $(cuda_home)/include))
   cxx  += -DMILCGPU_WITH_CUDA=1 $(addprefix -isystem ,$(cuda_include))
-  nvcc := $(NVCC) -ccbin $(lastword $(CXX)) -std=c++17 $(optimize) -lineinfo --extended-lambda $(gencode) \
+  nvcc := $(NVCC) -ccbin $(lastword $(CXX)) -std=c++17 $(optimize) $(if $(filter 1,$(LINEINFO)),-lineinfo) --extended-lambda $(gencode) \
             -Werror all-warnings -Xcompiler=$(subst $(space),$(comma),$(host_flags)) $(cpp_flags) -DMILCGPU_WITH_CUDA=1 \
             '-DMILCGPU_ARCH="$(strip $(arch_list))"'
   compile_cu := $(nvcc)
@@ -216,7 +217,7 @@ test_programs := $(if $(call tests_of,mpi_ranks),$(mpi_list)) \
                    $(if $(call tests_of,programs spectrum),$(mpi_programs))
 
 # ---- targets ------------------------------------------------------------------------------------------------------
-.PHONY: all lib demo check check-milc_host_tests check-milcgpu_tests check-program_tests bench dense pictures install uninstall list-kernels clean help FORCE
+.PHONY: all lib demo check check-milc_host_tests check-milcgpu_tests check-program_tests bench dense pictures install uninstall list-kernels compile_commands clean help FORCE
 
 all: lib $(programs) ## the library and the example programs (the default)
 
@@ -262,6 +263,15 @@ pictures: ## draw every table of docs/ and build/ again (gnuplot)
 list-kernels: $(O)/list_kernels ## print every dispatch table
 	@$(O)/list_kernels
 
+# An object a source; flags of single files are left out.
+to_list := $(lib_sources) $(quda_sources) $(ref_sources) $(help_sources) $(main_sources) $(test_sources)
+in_json  = "$(subst ",\",$(1))"
+command  = {"directory": "$(CURDIR)", "file": "$(1)", "command": $(call in_json,$(if $(filter %.cu,$(1)),$(compile_cu),$(cxx)) -c $(1))}
+compile_commands: ## build/compile_commands.json, for clangd and its kin
+	@$(shell mkdir -p build)$(file >build/compile_commands.json,[$(call command,$(firstword $(to_list))))
+	@$(foreach source,$(wordlist 2,$(words $(to_list)),$(to_list)),$(file >>build/compile_commands.json,$(comma)$(call command,$(source))))
+	@$(file >>build/compile_commands.json,])echo build/compile_commands.json
+
 two_are_built = $(if $(filter install2auto,$(MAKECMDGOALS)$(words $(built))$(CUDA)),build/cuda and build/host are both built: say which to install$(comma) CUDA=1 or CUDA=0)
 
 # Builds nothing: it takes what stands in build/, and says what to do where that is not whole, or not of these sources.
@@ -278,8 +288,8 @@ clean: ## remove build/, every variant
 	rm -rf build
 
 help: ## this list
-	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | \
-	  while IFS='	' read -r name text; do printf '  %-13s %s\n' "$$name" "$$text"; done
+	@sed -nE 's/^([a-z_-]+):.*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	  while IFS='	' read -r name text; do printf '  %-16s %s\n' "$$name" "$$text"; done
 	@$(if $(no_gpu),echo '  $(no_gpu)')
 	@echo '  this build:   $(O), $(if $(filter cuda,$(variant)),$(NVCC) for $(arch_list),$(CXX) alone)'
 
@@ -346,11 +356,8 @@ endif
 
 # Products of four warps are in machine code for sm_90a only, which every GPU of sm_90 takes.
 ifeq ($(variant),cuda)
-with_sm_90a := $(subst compute_90$(comma)code=sm_90,compute_90a$(comma)code=sm_90a,$(compile_cu)) \
-                 $(if $(filter sm_90 sm_90a,$(arch_list)),-DMILCGPU_SM_90A)
 $(O)/obj/examples/bench_stream.cpp.o: private cxx := $(compile_cu) -x cu
-$(O)/obj/examples/gemm_ladder.cpp.o: private cxx := $(with_sm_90a) -x cu
-$(O)/obj/gpu_kernels/dense/rotate.cu.o: private compile_cu := $(with_sm_90a)
+$(O)/obj/examples/gemm_ladder.cpp.o: private cxx := $(subst compute_90$(comma)code=sm_90,compute_90a$(comma)code=sm_90a,$(compile_cu)) -x cu
 endif
 
 $(O)/obj/%.cpp.o: %.cpp $(O)/flags

@@ -1,12 +1,16 @@
 // What a context keeps between calls: sets of links, solvers. And what of it goes when memory is short.
 #include "milc_glue/context.h"
 #include "gpu_kernels/blas/blas.h"
+#include "gpu_kernels/halo/halo.h"
 #include <cstring>
 
 using namespace milcgpu;
 
 void Keeper::register_here() { of_.keepers.insert(this); }
 Keeper::~Keeper() { of_.keepers.erase(this); }
+
+milcgpu_context::milcgpu_context() = default;
+milcgpu_context::~milcgpu_context() = default;
 
 bool milcgpu_context::give_back() {
     if (give_back_more && give_back_more())

@@ -75,6 +75,8 @@ class Callbacks {
 } // namespace milcgpu
 
 struct milcgpu_context {
+    milcgpu_context();
+    ~milcgpu_context();
     std::unique_ptr<milcgpu::Ranks> ranks = std::make_unique<milcgpu::Ranks>(); // that share the lattice
     milcgpu::Box box;                                                           // of the lattice that this rank has
     std::unique_ptr<milcgpu::Device> device;

@@ -1,5 +1,6 @@
 // The C interface to gpu_kernels/links: checks, the order of the steps, copies back.
 #include "milc_glue/fat_links.h"
+#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/gauge.h"
 #include "milc_glue/verify.h"

@@ -1,5 +1,6 @@
 // The C interface to gauge fixing and APE smearing.
 #include "gpu_kernels/gauge/gauge_fix.h"
+#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/fat_links.h"
 #include "milc_glue/gauge.h"

@@ -1,6 +1,5 @@
 #include "milc_glue/host_fields.h"
 #include "gpu_kernels/backend/host_threads.h"
-#include "gpu_kernels/links/gram_schmidt.h"
 #include "gpu_kernels/links/polar.h"
 #include <algorithm>
 #include <cmath>
@@ -109,45 +108,6 @@ template <class Real> double eigenvalue_ratio(const Real *links, size_t matrices
     return largest;
 }
 
-template <class Real> double unitarity(const std::complex<Real> *row) { // three rows of three
-    double largest = 0;
-    for (int a = 0; a < 3; ++a)
-        for (int b = a; b < 3; ++b) {
-            std::complex<double> product = 0;
-            for (int k = 0; k < 3; ++k)
-                product += std::complex<double>(row[3 * a + k]) * std::conj(std::complex<double>(row[3 * b + k]));
-            const double off = a == b ? std::fabs(std::sqrt(product.real()) - 1) : std::abs(product);
-            largest = std::fmax(largest, off < INFINITY ? off : INFINITY); // NaN too
-        }
-    return largest;
-}
-
-template <class Real> double worst_of(const HostRecords &links) {
-    double largest = 0;
-#pragma omp parallel for reduction(max : largest) if (links.count >= few_sites)
-    for (size_t i = 0; i < links.count; ++i) {
-        std::complex<Real> matrices[4 * 9];
-        std::memcpy(matrices, record(links, i), sizeof matrices);
-        for (int mu = 0; mu < 4; ++mu)
-            largest = std::fmax(largest, unitarity(matrices + 9 * mu));
-    }
-    return largest;
-}
-
-template <class Real> uint32_t sum_of_floats(const HostRecords &links) {
-    constexpr int matrices = 4, in_matrix = 18, in_two_rows = 12;
-    uint32_t sum = 0;
-#pragma omp parallel for reduction(+ : sum) if (links.count >= few_sites)
-    for (size_t i = 0; i < links.count; ++i) {
-        Real reals[matrices * in_matrix];
-        std::memcpy(reals, record(links, i), sizeof reals);
-        for (int mu = 0; mu < matrices; ++mu)
-            for (int k = 0; k < in_two_rows; ++k)
-                sum += bit_cast<uint32_t>(static_cast<float>(reals[in_matrix * mu + k]));
-    }
-    return sum;
-}
-
 template <class Real>
 void adjoint_links(const std::complex<Real> *links, const MilcSites &sites, int hops, std::complex<Real> *to) {
     const int *n = sites.extent;
@@ -237,32 +197,6 @@ double worst_link_difference(const void *a, const void *b, size_t matrices, bool
 double worst_eigenvalue_ratio(const void *v, size_t matrices, bool in_double, const UnitarizeSpec &spec) {
     return in_double ? eigenvalue_ratio(static_cast<const double *>(v), matrices, spec)
                      : eigenvalue_ratio(static_cast<const float *>(v), matrices, spec);
-}
-
-double worst_unitarity(const HostRecords &links, bool in_double) {
-    return in_double ? worst_of<double>(links) : worst_of<float>(links);
-}
-
-size_t reunitarize_records(void *first, size_t count, size_t pitch, double tolerance) {
-    size_t left = 0;
-#pragma omp parallel for reduction(+ : left) if (count >= few_sites)
-    for (size_t i = 0; i < count; ++i) {
-        unsigned char *const at = static_cast<unsigned char *>(first) + i * pitch;
-        Matrix<double> links[4];
-        std::memcpy(links, at, sizeof links);
-        bool good = true;
-        for (Matrix<double> &link : links)
-            for (const double deviation : gram_schmidt(link).d)
-                good = good && deviation < tolerance;
-        if (good)
-            std::memcpy(at, links, sizeof links);
-        left += !good;
-    }
-    return left;
-}
-
-uint32_t nersc_sum(const HostRecords &links, bool in_double) {
-    return in_double ? sum_of_floats<double>(links) : sum_of_floats<float>(links);
 }
 
 void *host_room(size_t bytes) {

@@ -48,17 +48,6 @@ double worst_link_difference(const void *a, const void *b, size_t matrices, bool
 // V is zero: any unitary matrix is its unitary part.
 double worst_eigenvalue_ratio(const void *v, size_t matrices, bool in_double, const UnitarizeSpec &spec);
 
-// Records of 3x3 matrices, four each: the largest | |row| - 1 | or |<row, other row>|. Infinite where one is not
-// finite.
-double worst_unitarity(const HostRecords &links, bool in_double);
-
-// Records of 3x3 matrices of doubles, four each: back to SU(3), as MILC's reunit_su3 does. Those of which one deviates
-// by `tolerance` or more stay as they are. Returns their number.
-size_t reunitarize_records(void *first, size_t count, size_t pitch, double tolerance);
-
-// The 32-bit sum of the first two rows of 3x3 matrices, four a record, as floats: NERSC's checksum.
-uint32_t nersc_sum(const HostRecords &links, bool in_double);
-
 // Memory for free(), in large pages where it is large and the system has them. nullptr when there is none.
 void *host_room(size_t bytes);
 

@@ -1,6 +1,7 @@
 // The C interface to the gauge Laplace operator: links of a measurement, packed as an operator asks for them, and the
 // solvers that are kept with them. On many ranks what one of them may refuse alone is inside agreed() or agree().
 #include "gpu_kernels/operators/laplace.h"
+#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/mesons.h"
 #include "milc_glue/milcgpu_laplace.h"

@@ -1,5 +1,6 @@
 // The C interface to gpu_kernels/mesons: links of a measurement, shifts, spin-taste operators, smearing.
 #include "milc_glue/mesons.h"
+#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/fat_links.h"
 #include <algorithm>

@@ -1,5 +1,6 @@
 // The C interface to gpu_kernels/forces: a gauge field and momenta that stay on the device.
 #include "gpu_kernels/forces/fermion_force.h"
+#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/fat_links.h"
 #include "milc_glue/gauge.h"

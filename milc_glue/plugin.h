@@ -91,15 +91,6 @@ int milcgpu_plugin_copy(void *to, const void *from, size_t bytes);
 /* part(what, from, to) for pieces of 0 ... n - 1, by all threads. -1: not done, for the reasons for which there are no
  * blocks; else the results of `part`, or-ed. */
 int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what);
-/* What MILC's check_unitarity returns for the links of `sites` sites, whose first links lie `pitch` bytes apart: the
- * largest deviation of a row from length 1, or of two rows from being orthogonal. Before the start, too. 1 where MILC's
- * own is wanted (MILCGPU_OFF, MILCGPU_COMPARE), or a number is not finite. */
-double milcgpu_plugin_unitarity(const void *first, size_t pitch, size_t sites, int in_double);
-/* What MILC's reunitarize_cpu does with these links, in double. 0 where links are left, for MILC's own: it says which
- * deviate. Also where MILC's own is wanted, as above. */
-int milcgpu_plugin_make_unitary(void *first, size_t pitch, size_t sites);
-/* NERSC's checksum of a lattice: the 32-bit sum of the first two rows of all links, as floats. 0: not made. */
-int milcgpu_plugin_nersc_sum(const void *first, size_t pitch, size_t sites, int in_double, uint32_t *sum);
 /* 1: routines are taken over; 0: MILC runs by itself (MILCGPU_OFF, or an error that was said); -1: there was no memory,
  * which was said: it can be tried again. */
 int milcgpu_plugin_start(const milcgpu_milc *milc);

@@ -1,6 +1,7 @@
 // The start of a context: settings, what the ranks compare, the device.
 #include "milc_glue/start_context.h"
 #include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/halo/halo.h"
 #include "milc_glue/plugin/settings.h"
 #include "milc_glue/verify.h"
 #include <algorithm>

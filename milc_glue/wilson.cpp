@@ -1,4 +1,5 @@
 // The handle of Wilson fermions: links, clover terms, operators, the last solver.
+#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/fat_links.h"
 #include "milc_glue/wilson_calls.h"

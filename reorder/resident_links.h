@@ -1,13 +1,14 @@
 // One set of fat and long links on a device: the copy as MILC handed it over or as it was made here (18 reals), and the
 // packed versions that solves asked for, made on the device when first named and kept until the links change.
 #pragma once
-#include "gpu_kernels/halo/halo.h"
 #include "reorder/link_reorder.h"
 #include <functional>
 #include <map>
 #include <memory>
 
 namespace milcgpu {
+
+class Halo;
 
 // A version of the links, and the right to it: what is packed is not given back while somebody holds this.
 struct HeldLinks {

@@ -1,5 +1,6 @@
 // Lattices that are cut, over ranks (threads here) and emulated on one: D bit for bit what it is on a lattice that is
 // whole, solves within rounding.
+#include "gpu_kernels/halo/halo.h"
 #include "tests/cut_support.h"
 #include <cmath>
 

@@ -139,47 +139,6 @@ TEST_CASE("milc_host: large blocks of MILC's memory come from the pool, and from
         }
 }
 
-TEST_CASE("milc_host: all threads make MILC's tables of neighbours and its random numbers", "[milc_host][sanitize]") {
-    const std::string host = "MILCGPU_BACKEND=host OMP_NUM_THREADS=3 ", wrong = " of 19 checks wrong";
-    const auto set_up = [&](const std::string &setting, const char *broken) {
-        const Run r = run("hisq-P2", host + setting, std::string("set_up ") + broken);
-        UNSCOPED_INFO(setting << " " << broken << "\n" << r.output);
-        return r;
-    };
-    for (const char *program : {"asqtad-P1", "hisq-P2"})
-        for (const char *setting : {"", "MILC_HOST_LAYOUT=shuffled "}) {
-            const Run r = run(program, host + setting, "set_up");
-            INFO(program << " " << setting << "\n" << r.output);
-            CHECK(r.status == 0);
-            CHECK(r.says("0" + wrong));
-            CHECK(r.says("MILC's own: 0 entries, 0 seeds"));
-            CHECK(r.count("seeded again") == 1);
-        }
-    for (const char *setting : {"MILCGPU_POOL=0", "MILCGPU_OFF=1", "MILC_HOST_RANKS=2"}) { // 18 tables of 384 sites
-        const Run r = set_up(setting, "none");
-        CHECK(r.says("0" + wrong));
-        CHECK(r.says("MILC's own: 6912 entries, 768 seeds"));
-        CHECK(r.count("seeded again") == 1);
-    }
-    // MILC says what is wrong with a map, and ends the run.
-    for (const auto &[broken, words] :
-         {std::pair("outside", "a map leaves the lattice"), std::pair("parity", "a map changes the parity"),
-          std::pair("inverse", "a map is not its inverse")}) {
-        const Run r = set_up("", broken);
-        CHECK(r.status != 0);
-        CHECK(r.says("MILC's own: 0 entries, 0 seeds"));
-        CHECK(r.says(words));
-    }
-    // A MILC that keeps its tables in another way: no run with wrong neighbours.
-    for (const char *tables : {"MILC_HOST_TABLES=swapped", "MILC_HOST_TABLES=more"}) {
-        const Run r = set_up(tables, "none");
-        CHECK(r.status != 0);
-        CHECK(r.says("milcgpu: MILC keeps its tables of neighbours in another way than milcgpu knows: the run ends"));
-        CHECK_FALSE(r.says("checks wrong"));
-        CHECK(set_up(std::string("MILCGPU_POOL=0 ") + tables, "none").says("0" + wrong));
-    }
-}
-
 TEST_CASE("milc_host: a core is left to the thread that starts the GPU", "[milc_host]") {
     const int cores = std::max(omp_get_num_procs(), 3); // of as many threads, one is spared
     const auto threads = [&](const std::string &setting) {
@@ -210,37 +169,6 @@ TEST_CASE("milc_host: threads of the host backend sleep while they wait", "[milc
     CHECK(by_itself >= 0);
     CHECK(by_itself < 5 * omp_get_num_procs());
     CHECK(as_said > 15);
-}
-
-TEST_CASE("milc_host: all threads read a lattice file of MILC's", "[milc_host][sanitize]") {
-    const std::string host = "MILCGPU_BACKEND=host OMP_NUM_THREADS=3 ";
-    const auto read = [&](const std::string &program, const std::string &setting, const std::string &what) {
-        const std::string file = std::string(MILC_HOST_PROGRAMS) + program + "/" + what + ".lat";
-        const Run r = run(program, host + setting, "lattice_file " + file + " " + what);
-        std::remove(file.c_str()); // where the program ended early
-        UNSCOPED_INFO(program << " " << setting << " " << what << "\n" << r.output);
-        return r;
-    };
-    for (const char *program : {"asqtad-P1", "hisq-P2"})
-        for (const char *what : {"natural", "reversed", "listed", "reversed-listed"}) {
-            const Run ours = read(program, "MILC_HOST_LAYOUT=shuffled", what);
-            const Run milcs = read(program, "MILCGPU_POOL=0", what);
-            CHECK(ours.says("\n0 of 2 checks wrong"));
-            CHECK(ours.says("MILC's own: 0 sites"));
-            CHECK(milcs.says("MILC's own: 384 sites"));
-            CHECK(ours.says(" OK\n"));
-            // All that MILC prints of the file.
-            const auto upto = [](const Run &r) { return r.output.substr(0, r.output.find("MILC's own")); };
-            CHECK(upto(ours) == upto(milcs));
-            CHECK(ours.says("Time stamp of a test\nChecksums "));
-        }
-    const Run bad = read("hisq-P2", "", "bad");
-    CHECK(bad.says("are others"));
-    CHECK(bad.says("MILC's own: 0 sites"));
-    const Run shorter = read("hisq-P2", "", "short");
-    CHECK(shorter.status != 0);
-    CHECK(shorter.says("a lattice file ends early"));
-    CHECK_FALSE(shorter.says("Restored"));
 }
 
 TEST_CASE("milc_host: M x = b stays on the device between the solves, with MILC's lines and counters",

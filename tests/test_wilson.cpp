@@ -206,35 +206,6 @@ TEST_CASE("every row of the Wilson table, both signs and parities, against the r
         }
 }
 
-// So many that an H200 shares out tiles by the sides of its L2 cache, and in the end not as they were shared before.
-TEST_CASE("Wilson D on a large lattice, launch after launch, against the reference", "[operators]") {
-    for (const Backend backend : backends()) {
-        // On a GPU, more than it works on at once. The host goes over any lattice in the same way.
-        Bench bench(backend == Backend::cuda ? std::array<int, 4>{24, 24, 22, 18} : std::array<int, 4>{8, 8, 6, 10},
-                    backend);
-        const WilsonField in = random_wilson(bench.lattice, 4),
-                          wanted = reference::wilson_dslash(bench.lattice, bench.links, in, 1);
-        for (const WilsonKernel &row : wilson_table()) {
-            const LinkField links = bench.packed(row.precision, row.reals);
-            const SpinorField from[2] = {bench.upload(in, 0, row.precision), bench.upload(in, 1, row.precision)};
-            for (int launch = 0; launch < 4; ++launch) {
-                const int parity = launch % 2;
-                const SpinorField out = bench.upload(in, parity, row.precision);
-                WilsonCall call{};
-                call.lattice = bench.geometry.lattice();
-                call.parity = parity;
-                call.links = &links, call.links_at_rest = true;
-                call.form = WilsonForm::hop;
-                call.in = from[1 - parity], call.out = out;
-                wilson(bench.device, call, Epilogue::plain);
-                CAPTURE(name(backend), name(row.precision), row.reals, launch);
-                CHECK(difference(bench.lattice, bench.download(out, parity), wanted, parity) <=
-                      error_of(row.precision, row.reals));
-            }
-        }
-    }
-}
-
 TEST_CASE("gamma matrices as the stencil has them: algebra, adjoint, gauge covariance", "[operators]") {
     constexpr double rounding = times_measured * 4e-16;
     for (const Backend backend : backends()) {

@@ -3,7 +3,6 @@
 // call returns.
 #pragma once
 #include "gpu_kernels/backend/error.h"
-#include "gpu_kernels/backend/peers.h"
 #include "gpu_kernels/comm/clock.h"
 #include <functional>
 #include <map>
@@ -15,6 +14,8 @@
 namespace milcgpu {
 
 class Ranks;
+struct Peers;
+struct WaitReport;
 
 enum class Backend { host, cuda };
 const char *name(Backend);
@@ -160,8 +161,6 @@ class Device {
     // Whether the next launch may start while the one before it ends: on sm_90 and newer, with kernels compiled for it,
     // and if it follows that one alone (aside). To be asked once for each launch.
     bool next_starts_early() { return !std::exchange(next_waits_, false) && starts_early_; }
-
-    bool starts_early() const { return starts_early_; } // in general
 
     // What `launches` queues may run beside what is queued after this call. Both wait for what was queued before. What
     // is queued after rejoin() waits for both. A second call before that queues its launches behind those of the first.

@@ -25,14 +25,13 @@
 // All ranks start the same launches in the same order. A wait for another rank ends after `limit_ns`. The kernel notes
 // it, all later waits end soon, and the host reports it (Device::check_waits).
 #pragma once
+#include "gpu_kernels/backend/launch_types.h"
 #include "gpu_kernels/backend/posted.h"
 #include <cstddef>
 
 namespace milcgpu {
 
 constexpr int most_peers = 16; // ranks whose sums are posted to all of them
-constexpr int widest_sum = 3;  // the most numbers summed at once over the sites of one field
-constexpr int most_sums = 64;  // the same over several fields
 
 // Of face 2 mu + side: the neighbour behind in mu (side 0) or ahead of it (1).
 constexpr const char *face_names[] = {"behind in x", "ahead in x", "behind in y", "ahead in y",
@@ -77,7 +76,7 @@ struct Peers {
         const unsigned *heard; // counts those that the neighbour has sent; nullptr: mu is not cut
         int rank;
     };
-    static constexpr int faces = 8;
+    static constexpr int faces = ghost_faces;
     int place, posters; // this rank's place for sums, and how many ranks there are
     Face face[faces];
     PostedSums *posted_at[most_peers]; // the places for sums in the memory of all ranks
@@ -111,35 +110,5 @@ template <int words> MILCGPU_HD uint64_t check_word(const uint32_t *site, unsign
         sum += uint64_t(site[k]) * (0x85EBCA6Bu + 0x9E3779B2u * k); // odd factors
     return sum;
 }
-
-// Where ghosts lie for a launch that computes a vector of one parity from one of the other. The host fills this in, so
-// that kernels need not load it.
-struct GhostMap {
-    Peers *peers;                    // nullptr: there are none
-    const unsigned char *from;       // ghosts of the vector that is read
-    unsigned char *to[Peers::faces]; // where each neighbour keeps the ghosts of the new vector
-    unsigned places;                 // of all faces
-};
-
-// What a launch over the sites of a parity needs to exchange ghosts.
-struct PeerLaunch {
-    GhostMap map; // if map.peers is nullptr, ghosts lie behind the field that is read
-    // Blocks take the tiles of the parity in turns. Tiles at a cut read ghosts or have sites that neighbours need;
-    // their turns are from `begin` to `end`. tiles[turn] names the tile. If `tiles` is nullptr, the tiles at a cut are
-    // the first `low` ones and the last ones.
-    const int *tiles;
-    int begin, end, low, others; // others: tiles that are not among them
-    bool send;                   // whether to send: the next launch reads the new vector
-    bool relays;                 // map.peers->relay != nullptr
-    MILCGPU_HD bool at_boundary(int turn) const { return map.peers == nullptr || (turn >= begin && turn < end); }
-    MILCGPU_HD int tile(int turn) const {
-        if (map.peers == nullptr)
-            return turn;
-        if (tiles != nullptr)
-            return tiles[turn];
-        const int k = turn - begin;
-        return turn < begin ? low + turn : turn >= end ? low + turn - (end - begin) : k < low ? k : k + others;
-    }
-};
 
 } // namespace milcgpu

@@ -15,6 +15,8 @@
 // of all ranks have been added in rank order; bodies do not change.
 #pragma once
 #include "gpu_kernels/backend/launch.h"
+#include "gpu_kernels/backend/launch_types.h"
+#include "gpu_kernels/backend/posted.h"
 #include <algorithm>
 #include <type_traits>
 
@@ -185,6 +187,10 @@ template <class First, class Second> void finish_pending(Device &device, const E
     finish_pending(device, pending.second);
 }
 
+[[noreturn]] inline void refuse(const char *what) {
+    throw Error(Status::not_built, format("%s: this kernel is built for GPUs alone", what));
+}
+
 template <int N, class Body, class Last, class Before>
 void run_sum(Device &device, int n, const Body &body, const Last &finish, const int *gate, const GlobalSum<N> &sum,
              bool defer, const Before &pending) {
@@ -223,6 +229,11 @@ struct kernels_of<Body, std::void_t<decltype(Body::kernels)>> : std::integral_co
 // A body over the sites of a box that is cut takes part in exchanges with peers: it has a member `exchange`.
 template <class Body, class = void> struct exchanges : std::false_type {};
 template <class Body> struct exchanges<Body, std::void_t<decltype(Body::exchange)>> : std::true_type {};
+
+// A body with on_host = false has no launch on the host (endings.h).
+template <class Body, class = void> struct is_on_host : std::true_type {};
+template <class Body>
+struct is_on_host<Body, std::void_t<decltype(Body::on_host)>> : std::bool_constant<Body::on_host> {};
 
 #if defined(MILCGPU_WITH_CUDA)
 namespace cuda {
@@ -332,17 +343,21 @@ void launch_sum(Device &device, int n, const Body &body, const Last &finish, con
     }
 #endif
     device.about_to(how.what);
-    if constexpr (parts_exist)
-        if (in_parts) {
-            const auto by_parts = [&body](int i) { // in the same order as the GPU
-                auto part = body.part(i, 0);
-                for (int k = 1; k < site_parts; ++k)
-                    part = part + body.part(i, k);
-                return body.complete(i, part);
-            };
-            return host::run_sum<N>(device, n, by_parts, finish, how.gate, sum, defer, pending);
-        }
-    host::run_sum<N>(device, n, body, finish, how.gate, sum, defer, pending);
+    if constexpr (!is_on_host<Body>::value) {
+        host::refuse(how.what);
+    } else {
+        if constexpr (parts_exist)
+            if (in_parts) {
+                const auto by_parts = [&body](int i) { // in the same order as the GPU
+                    auto part = body.part(i, 0);
+                    for (int k = 1; k < site_parts; ++k)
+                        part = part + body.part(i, k);
+                    return body.complete(i, part);
+                };
+                return host::run_sum<N>(device, n, by_parts, finish, how.gate, sum, defer, pending);
+            }
+        host::run_sum<N>(device, n, body, finish, how.gate, sum, defer, pending);
+    }
 }
 
 // finish(sum over i of body(i, source), source) for each source in [0, sources) for which body.open(source). On the GPU
@@ -365,15 +380,19 @@ void launch_sum_sources(Device &device, int n, int sources, const Body &body, co
     }
 #endif
     device.about_to(what);
+    if constexpr (!is_on_host<Body>::value) {
+        host::refuse(what);
+    } else {
 #pragma omp parallel for schedule(static) collapse(2) if (int64_t{n} * sources >= few_sites)
-    for (int source = 0; source < sources; ++source)
-        for (int tile = 0; tile < sum.shape.tiles; ++tile)
+        for (int source = 0; source < sources; ++source)
+            for (int tile = 0; tile < sum.shape.tiles; ++tile)
+                if (body.open(source))
+                    sum.of_source(source).slots[tile] =
+                        host::sum_of_tile<N>(tile, n, [&](int i) { return body(i, source); });
+        for (int source = 0; source < sources && finish.wanted(); ++source)
             if (body.open(source))
-                sum.of_source(source).slots[tile] =
-                    host::sum_of_tile<N>(tile, n, [&](int i) { return body(i, source); });
-    for (int source = 0; source < sources && finish.wanted(); ++source)
-        if (body.open(source))
-            finish(host::add_up(device, sum.of_source(source)), source);
+                finish(host::add_up(device, sum.of_source(source)), source);
+    }
 }
 
 // Several sources without sums. On the GPU a thread does up to Body::together sources of a site, an even number, and
@@ -393,12 +412,16 @@ void launch_sources(Device &device, int n, int sources, const Body &body, const 
     }
 #endif
     device.about_to(what);
-    if (gate != nullptr && *gate == 0)
-        return;
+    if constexpr (!is_on_host<Body>::value) {
+        host::refuse(what);
+    } else {
+        if (gate != nullptr && *gate == 0)
+            return;
 #pragma omp parallel for schedule(static) collapse(2) if (int64_t{n} * sources >= few_sites)
-    for (int source = 0; source < sources; ++source)
-        for (int i = 0; i < n; ++i)
-            body.of(i, Sources<1>{source, 0, false});
+        for (int source = 0; source < sources; ++source)
+            for (int i = 0; i < n; ++i)
+                body.of(i, Sources<1>{source, 0, false});
+    }
 }
 
 } // namespace milcgpu

@@ -2,7 +2,7 @@
 // spinor (48 double, 24 single, 16 half). Sums are deterministic and stay on the device; see launch.h.
 #pragma once
 #include "gpu_kernels/blas/cg_state.h"
-#include "gpu_kernels/halo/send_site.h"
+#include "gpu_kernels/halo/send_out.h"
 #include "gpu_kernels/su3/fields.h"
 
 namespace milcgpu {

@@ -3,6 +3,9 @@
 #include "gpu_kernels/blas/for_precision.h"
 #include "gpu_kernels/blas/shifts.h"
 #include <type_traits>
+#if defined(MILCGPU_WITH_CUDA)
+#include "gpu_kernels/halo/send_site.h"
+#endif
 
 namespace milcgpu {
 

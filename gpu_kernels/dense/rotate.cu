@@ -1,14 +1,12 @@
 // Fields times a small matrix, which waits in shared memory. Fields are read from memory once and written once.
 //
-// Up to 16 results in single precision, and up to 4 in half: plain multiplications. More in single precision on an H100
-// or H200: products of four warps (four_warps_cuda.h). All else by the matrix units: a warp has 16 sites of a colour
-// (half precision: 8 sites of three) for up to 32 of the results in registers, and sums over the fields four at a time,
-// straight from the registers from which the matrix units take them.
+// Up to 16 results in single precision, and up to 4 in half: plain multiplications. All else by the matrix units: a
+// warp has 16 sites of a colour (half precision: 8 sites of three) for up to 32 of the results in registers, and sums
+// over the fields four at a time, straight from the registers from which the matrix units take them.
 #include "gpu_kernels/blas/for_precision.h"
 #include "gpu_kernels/dense/dense.h"
 #if defined(MILCGPU_WITH_CUDA)
 #include "gpu_kernels/dense/chunks_cuda.h"
-#include "gpu_kernels/dense/four_warps_cuda.h"
 #include <type_traits>
 #endif
 
@@ -381,28 +379,6 @@ void start_rotation(Device &device, const SpinorBlock &x, const Complex<double> 
                             cuda::DenseView(plus), c, column_blocks, gate, second);
 }
 
-// Whether the GPU has products of four warps and this program the machine code for them.
-bool has_four_warps() {
-#if defined(MILCGPU_SM_90A)
-    int gpu = 0, major = 0;
-    return cudaGetDevice(&gpu) == cudaSuccess &&
-           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu) == cudaSuccess && major == 9;
-#else
-    return false;
-#endif
-}
-void start_four_warps(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
-                      const SpinorBlock &plus, const int *gate) {
-    using F = cuda::FourWarps;
-    const int column_blocks = (y.sources - 1) / F::results + 1, quads = (x.sources + 3) / 4;
-    const int tiles = (x.sites - 1) / F::tile_sites + 1;
-    const int blocks = std::min(132, SpinorSingle::words * ((tiles - 1) / F::warps + 1));
-    cuda::start_with_shared(
-        device, "rotate", blocks * column_blocks, F::threads, F::ring_bytes + quads * F::matrix_bytes,
-        plus ? cuda::rotate_by_four_warps<true> : cuda::rotate_by_four_warps<false>, cuda::DenseView(x),
-        cuda::DenseView(y), cuda::DenseView(plus ? plus : y), c, column_blocks, gate);
-}
-
 template <class S, int columns>
 void rotate_on_gpu(Device &device, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
                    const SpinorBlock &plus, const int *gate) {
@@ -489,12 +465,11 @@ void rotate(Device &device, const SpinorBlock &x, const Complex<double> *c, cons
 #if defined(MILCGPU_WITH_CUDA)
         if (device.on_gpu()) {
             if constexpr (S::precision == Precision::single)
-                y.sources <= 4     ? rotate_plainly_on_gpu<S, 4>(device, x, c, y, plus, gate)
-                : y.sources <= 8   ? rotate_plainly_on_gpu<S, 8>(device, x, c, y, plus, gate)
-                : y.sources <= 12  ? rotate_plainly_on_gpu<S, 12>(device, x, c, y, plus, gate)
-                : y.sources <= 16  ? rotate_plainly_on_gpu<S, 16>(device, x, c, y, plus, gate)
-                : has_four_warps() ? start_four_warps(device, x, c, y, plus, gate)
-                                   : rotate_on_gpu<S, 4>(device, x, c, y, plus, gate);
+                y.sources <= 4    ? rotate_plainly_on_gpu<S, 4>(device, x, c, y, plus, gate)
+                : y.sources <= 8  ? rotate_plainly_on_gpu<S, 8>(device, x, c, y, plus, gate)
+                : y.sources <= 12 ? rotate_plainly_on_gpu<S, 12>(device, x, c, y, plus, gate)
+                : y.sources <= 16 ? rotate_plainly_on_gpu<S, 16>(device, x, c, y, plus, gate)
+                                  : rotate_on_gpu<S, 4>(device, x, c, y, plus, gate);
             else if (S::precision == Precision::half && y.sources <= 4)
                 rotate_plainly_on_gpu<SpinorHalf, 4>(device, x, c, y, plus, gate);
             else

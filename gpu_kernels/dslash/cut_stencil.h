@@ -1,8 +1,10 @@
 // The stencil on a box that is cut. Ghosts lie behind the field that is read, or with the peers (backend/peers.h).
 #pragma once
 #include "gpu_kernels/dslash/hops.h"
-#include "gpu_kernels/halo/send_site.h"
 #include <climits>
+#if defined(__CUDACC__)
+#include "gpu_kernels/halo/send_site.h"
+#endif
 
 namespace milcgpu {
 

@@ -1,11 +1,12 @@
-// Double precision, on lattices that are not cut. The host backend takes the cut form for both: it costs a test a
-// neighbour there, and half the time to compile.
+// Double precision, one source, on lattices that are not cut. The host backend takes the cut form for both: it costs a
+// test a neighbour there, and half the time to compile.
 #include "gpu_kernels/dslash/rows.h"
 
 namespace milcgpu {
 
 void add_double_rows(std::vector<DslashKernel> &table) {
-    double_rows<OnThisBackend>(table, "gpu_kernels/dslash/double.cu");
+    own_rows<OnThisBackend, SpinorDouble>(table, "gpu_kernels/dslash/double.cu");
+    checked_rows(table, "gpu_kernels/dslash/double.cu");
 }
 
 } // namespace milcgpu

@@ -1,11 +1,11 @@
-// Double precision, on cut lattices.
+// Double precision, one source, on cut lattices.
 #if defined(MILCGPU_WITH_CUDA)
 #include "gpu_kernels/dslash/rows.h"
 
 namespace milcgpu {
 
 void add_double_cut_rows(std::vector<DslashKernel> &table) {
-    double_rows<CutLattice>(table, "gpu_kernels/dslash/double_cut.cu");
+    own_rows<CutLattice, SpinorDouble>(table, "gpu_kernels/dslash/double_cut.cu");
 }
 
 } // namespace milcgpu

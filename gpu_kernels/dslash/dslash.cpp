@@ -1,30 +1,37 @@
 #include "gpu_kernels/dslash/dslash.h"
+#include <algorithm>
+#include <iterator>
 
 namespace milcgpu {
 
-void add_double_rows(std::vector<DslashKernel> &table);
-void add_single_rows(std::vector<DslashKernel> &table);
-void add_half_rows(std::vector<DslashKernel> &table);
-void add_double_cut_rows(std::vector<DslashKernel> &table);
-void add_single_cut_rows(std::vector<DslashKernel> &table);
-void add_half_cut_rows(std::vector<DslashKernel> &table);
+// A function a file. Those for cut lattices add the same rows in the same order.
+using AddRows = void(std::vector<DslashKernel> &);
+AddRows add_double_rows, add_single_rows, add_half_rows, add_double_sources_rows, add_single_sources_rows,
+    add_half_sources_rows, add_mixed_18_rows, add_mixed_13_rows, add_mixed_12_rows, add_mixed_9_rows, add_mixed_8_rows;
+AddRows add_double_cut_rows, add_single_cut_rows, add_half_cut_rows, add_double_sources_cut_rows,
+    add_single_sources_cut_rows, add_half_sources_cut_rows, add_mixed_18_cut_rows, add_mixed_13_cut_rows,
+    add_mixed_12_cut_rows, add_mixed_9_cut_rows, add_mixed_8_cut_rows;
 
 const std::vector<DslashKernel> &dslash_table() {
     static const std::vector<DslashKernel> table = [] {
-        std::vector<DslashKernel> rows;
-        add_double_rows(rows);
-        add_single_rows(rows);
-        add_half_rows(rows);
-        std::vector<DslashKernel> cut;
+        std::vector<DslashKernel> rows, cut;
+        for (AddRows *add : {add_double_rows, add_single_rows, add_half_rows, add_double_sources_rows,
+                             add_single_sources_rows, add_half_sources_rows, add_mixed_18_rows, add_mixed_13_rows,
+                             add_mixed_12_rows, add_mixed_9_rows, add_mixed_8_rows})
+            add(rows);
 #if defined(MILCGPU_WITH_CUDA)
-        add_double_cut_rows(cut);
-        add_single_cut_rows(cut);
-        add_half_cut_rows(cut);
+        for (AddRows *add : {add_double_cut_rows, add_single_cut_rows, add_half_cut_rows, add_double_sources_cut_rows,
+                             add_single_sources_cut_rows, add_half_sources_cut_rows, add_mixed_18_cut_rows,
+                             add_mixed_13_cut_rows, add_mixed_12_cut_rows, add_mixed_9_cut_rows, add_mixed_8_cut_rows})
+            add(cut);
 #else
-        cut = rows;
+        std::copy_if(rows.begin(), rows.end(), std::back_inserter(cut),
+                     [](const DslashKernel &row) { return !row.checks; });
 #endif
-        for (size_t k = 0; k < rows.size(); ++k)
-            rows[k].cut = rows[k].checks ? nullptr : cut[k].whole;
+        size_t k = 0;
+        for (DslashKernel &row : rows)
+            if (!row.checks)
+                row.cut = cut[k++].whole;
         return rows;
     }();
     return table;

@@ -9,6 +9,7 @@
 // Flops a site: 1146 for D (16 matrix-vector products of 66, 15 sums of 6), and the epilogue's.
 // Compulsory bytes a site: each link once, each spinor once: see dslash_bytes().
 #pragma once
+#include "gpu_kernels/backend/launch_types.h"
 #include "gpu_kernels/blas/epilogue.h"
 #include <string>
 #include <vector>

@@ -8,11 +8,13 @@
 namespace milcgpu {
 
 // What rows of a stencil's table for lattices that are not cut are built for; without a GPU they serve those that are
-// as well.
+// as well. With one the host takes the rows for cut lattices, and has no code for the others.
 #if defined(MILCGPU_WITH_CUDA)
 using OnThisBackend = Lattice;
+template <class Where> constexpr bool host_takes = !std::is_same<Where, Lattice>::value;
 #else
 using OnThisBackend = CutLattice;
+template <class Where> constexpr bool host_takes = true;
 #endif
 
 // What follows D: the epilogues plain, normal and residual, or a step of conjugate gradient, which has a sum more.

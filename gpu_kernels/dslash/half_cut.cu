@@ -1,11 +1,11 @@
-// Half precision, on cut lattices.
+// Half precision, one source, on cut lattices.
 #if defined(MILCGPU_WITH_CUDA)
 #include "gpu_kernels/dslash/rows.h"
 
 namespace milcgpu {
 
 void add_half_cut_rows(std::vector<DslashKernel> &table) {
-    half_rows<CutLattice>(table, "gpu_kernels/dslash/half_cut.cu");
+    own_rows<CutLattice, SpinorHalf>(table, "gpu_kernels/dslash/half_cut.cu");
 }
 
 } // namespace milcgpu

@@ -50,6 +50,7 @@ template <class Where, class Spinor, Precision link, int reals, Kept of_links, c
     using Real = typename Spinor::Real;
     using Vec = Vector<Real>;
     using Seen = typename Links::Seen;
+    static constexpr bool on_host = host_takes<Where> || !std::is_same<Links, UnseenLinks>::value;
 
     Where lattice;
     int parity;

@@ -1,5 +1,5 @@
-// The rows of the dslash table by spinor precision, with their launch shapes: blocks of 256 threads that must fit on an
-// SM, which bounds the registers a thread, and threads a block. Blocks of 128 threads: 64 and 256 were no faster.
+// The rows of the dslash table, with their launch shapes: blocks of 256 threads that must fit on an SM, which bounds
+// the registers a thread.
 //
 // Several sources without sums, in blocks of 64 threads: in single and half a thread does 6 sources in 128 registers (8
 // blocks on an SM) and 8 in 168, in double 4 in 255. In single precision 9 to 12 sources are done by two warps that
@@ -29,37 +29,61 @@ struct HalfSources {
 // Double precision: 16-byte loads by nature. The arithmetic of one site needs about 120 registers; few threads with
 // many independent loads in flight serve the memory better than many with few (80 registers: 9 % slower with 13 reals),
 // so registers are not bounded. Links in single or half leave room for 2 blocks of 256 threads an SM.
-template <class Where> void double_rows(std::vector<DslashKernel> &table, const char *file) {
-    add_rows<Where, SpinorDouble, Precision::double_, 1, 128>(table, file);
-    add_rows<Where, SpinorDouble, Precision::single, 2, 128>(table, file);
-    add_rows<Where, SpinorDouble, Precision::half, 2, 128>(table, file);
-    add_checked_row<Where, SpinorDouble, Precision::double_, 1, 128>(table, file);
-    add_checked_row<Where, SpinorDouble, Precision::single, 2, 128>(table, file);
-    add_sources_rows<Where, SpinorDouble, Precision::double_, 1, SourcesShape<4, 4, 1>>(table, file);
-}
-
-// Single precision: links as float4 stripes, spinors as three float2.
 //
-// 3 blocks of 256 threads an SM leave 80 registers, which the arithmetic of a site fits in; with links in double, which
-// take twice the registers while they are decoded, 2 blocks. Blocks of 128 threads: 64 and 256 were no faster.
-template <class Where> void single_rows(std::vector<DslashKernel> &table, const char *file) {
-    add_rows<Where, SpinorSingle, Precision::double_, 2, 128>(table, file);
-    add_rows<Where, SpinorSingle, Precision::single, 3, 128>(table, file);
-    add_rows<Where, SpinorSingle, Precision::half, 3, 128>(table, file);
-    add_sources_rows<Where, SpinorSingle, Precision::single, 3, SingleSources>(table, file);
-}
-
+// Single precision: links as float4 stripes, spinors as three float2. 3 blocks of 256 threads an SM leave 80 registers,
+// which the arithmetic of a site fits in; with links in double, which take twice the registers while they are decoded,
+// 2 blocks.
+//
 // Half precision: links 16-bit fixed point, spinors one 16-byte word of six 20-bit numbers and their exponent;
 // arithmetic in single precision. Conversions run on the integer and fma pipes only (link_storage.h, spinor_storage.h).
-//
 // 4 blocks of 256 threads an SM leave 64 registers; 48 (5 blocks) were 20 to 50 % slower, 80 (3 blocks) no faster.
-// Links in double take twice the registers while they are decoded: 2 blocks. Blocks of 128 threads: 64 and 256 were no
-// faster.
-template <class Where> void half_rows(std::vector<DslashKernel> &table, const char *file) {
-    add_rows<Where, SpinorHalf, Precision::double_, 2, 128>(table, file);
-    add_rows<Where, SpinorHalf, Precision::single, 4, 128>(table, file);
-    add_rows<Where, SpinorHalf, Precision::half, 4, 128>(table, file);
+// Links in double take twice the registers while they are decoded: 2 blocks.
+template <class Spinor, Precision link> constexpr int blocks_an_sm() {
+    if (Spinor::precision == Precision::double_)
+        return link == Precision::double_ ? 1 : 2;
+    if (link == Precision::double_)
+        return 2;
+    return Spinor::precision == Precision::single ? 3 : 4;
+}
+
+// Vectors and links of one precision, one source.
+template <class Where, class Spinor> void own_rows(std::vector<DslashKernel> &table, const char *file) {
+    constexpr Precision link = Spinor::precision;
+    for_all_reals([&](auto reals) { add_rows<Where, Spinor, link, reals, blocks_an_sm<Spinor, link>()>(table, file); });
+}
+
+// The same, several sources.
+template <class Where> void double_sources_rows(std::vector<DslashKernel> &table, const char *file) {
+    add_sources_rows<Where, SpinorDouble, Precision::double_, 1, SourcesShape<4, 4, 1>>(table, file);
+}
+template <class Where> void single_sources_rows(std::vector<DslashKernel> &table, const char *file) {
+    add_sources_rows<Where, SpinorSingle, Precision::single, 3, SingleSources>(table, file);
+}
+template <class Where> void half_sources_rows(std::vector<DslashKernel> &table, const char *file) {
     add_sources_rows<Where, SpinorHalf, Precision::half, 3, HalfSources>(table, file);
+}
+
+// Vectors of one precision and links of another: each pair, with `reals` a long link.
+template <class Where, int reals> void mixed_rows(std::vector<DslashKernel> &table, const char *file) {
+    const auto add = [&](auto spinor, auto link) {
+        using Spinor = decltype(spinor);
+        add_rows<Where, Spinor, link, reals, blocks_an_sm<Spinor, link>()>(table, file);
+    };
+    const std::integral_constant<Precision, Precision::double_> in_double;
+    const std::integral_constant<Precision, Precision::single> in_single;
+    const std::integral_constant<Precision, Precision::half> in_half;
+    add(SpinorDouble(), in_single);
+    add(SpinorDouble(), in_half);
+    add(SpinorSingle(), in_double);
+    add(SpinorSingle(), in_half);
+    add(SpinorHalf(), in_double);
+    add(SpinorHalf(), in_single);
+}
+
+// The residual that computes the checksums of links as handed over. There is none for cut lattices.
+inline void checked_rows(std::vector<DslashKernel> &table, const char *file) {
+    add_checked_row<OnThisBackend, Precision::double_, blocks_an_sm<SpinorDouble, Precision::double_>()>(table, file);
+    add_checked_row<OnThisBackend, Precision::single, blocks_an_sm<SpinorDouble, Precision::single>()>(table, file);
 }
 
 } // namespace milcgpu

@@ -9,6 +9,7 @@ namespace milcgpu {
 // cache.
 template <class Stencil> struct SourcesStencil {
     static constexpr int together = 1;
+    static constexpr bool on_host = is_on_host<Stencil>::value;
     Stencil first; // of source 0
     size_t source_bytes;
     const CgState *cg;

@@ -1,6 +1,6 @@
-// Launches of the stencil. There is one translation unit for each spinor precision (double.cu, single.cu, half.cu; for
-// cut lattices double_cut.cu and so on). It instantiates them for all link precisions and reconstructions, with the
-// launch shapes of rows.h.
+// Launches of the stencil. Translation units instantiate them with the launch shapes of rows.h: for vectors and links
+// of one precision (double.cu, for several sources double_sources.cu, on cut lattices double_cut.cu, and so on), and
+// for those of two (mixed_18.cu and so on, by reals of a long link).
 #pragma once
 #include "gpu_kernels/blas/shifts.h"
 #include "gpu_kernels/dslash/cut_stencil.h"
@@ -37,8 +37,10 @@ void fill_links(Body &body, const CutLattice &lattice, int parity, const LinkFie
     body.long_scale = static_cast<typename Body::Real>(lng.scale);
 }
 
-// min_blocks, block: see launch_sum.
-template <class Where, class Spinor, Precision link, int reals, int min_blocks, int block>
+constexpr int one_source_block = 128; // threads; 64 and 256 were no faster
+
+// min_blocks: see launch_sum.
+template <class Where, class Spinor, Precision link, int reals, int min_blocks>
 void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
     const auto start = [&](auto end, const auto &finish, const auto &pending) {
         constexpr int sums = decltype(end)::sums;
@@ -53,7 +55,8 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
         body.in = call.in.data;
         body.kept = kept_links(device, call);
         body.end = end;
-        const SumLaunch how{"launch dslash", call.cg != nullptr ? &call.cg->active : call.gate, block, call.defer};
+        const SumLaunch how{"launch dslash", call.cg != nullptr ? &call.cg->active : call.gate, one_source_block,
+                            call.defer};
         launch_sum<sums, min_blocks>(device, call.lattice.sites(call.parity), body, finish, how, pending);
     };
     with_ending<Spinor, Where>(device, call, epilogue, call.lattice.sites(1 - call.parity), start);
@@ -64,9 +67,9 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
 //
 // A change that happens before this launch reads the link is found, even if the first half has still read the old
 // value. A change after that does not affect the residual.
-template <class Where, class Spinor, Precision link, int reals, int min_blocks, int block>
+template <class Where, Precision link, int min_blocks>
 void launch_checked_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
-    Stencil<Where, Spinor, link, reals, Ending<Spinor>, Kept::none, CheckedLinks> body{};
+    Stencil<Where, SpinorDouble, link, 18, Ending<SpinorDouble>, Kept::none, CheckedLinks> body{};
     fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
     body.checksums = call.checksums;
     body.fat_pieces = static_cast<uint32_t>(body.fat_block / 16);
@@ -80,7 +83,7 @@ void launch_checked_stencil(Device &device, const DslashCall &call, Epilogue epi
     body.in = call.in.data;
     body.end = {epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha};
     launch_sum<1, min_blocks>(device, call.lattice.sites(call.parity), body, SumFinish{call.sum, nullptr, false},
-                              {"launch dslash", nullptr, block});
+                              {"launch dslash", nullptr, one_source_block});
 }
 
 template <class Where, class Spinor, Precision link, int reals, int min_blocks, class Shape>
@@ -115,38 +118,36 @@ template <class Function> void for_all_reals(const Function &function) {
     function(std::integral_constant<int, 8>());
 }
 
-// The rows of one spinor and link precision and one source: 5 reconstructions x 4 epilogues.
-template <class Where, class Spinor, Precision link, int min_blocks, int block>
+// The rows of one spinor and link precision, one reconstruction and one source: 4 epilogues.
+template <class Where, class Spinor, Precision link, int reals, int min_blocks>
 void add_rows(std::vector<DslashKernel> &table, const char *file) {
-    for_all_reals([&](auto reals) {
-        for (const EpilogueTraits &end : epilogues)
-            table.push_back({Spinor::precision,
-                             link,
-                             reals,
-                             end.epilogue,
-                             1,
-                             false,
-                             launch_stencil<Where, Spinor, link, reals, min_blocks, block>,
-                             file,
-                             {block, min_blocks, 1}});
-    });
+    for (const EpilogueTraits &end : epilogues)
+        table.push_back({Spinor::precision,
+                         link,
+                         reals,
+                         end.epilogue,
+                         1,
+                         false,
+                         launch_stencil<Where, Spinor, link, reals, min_blocks>,
+                         file,
+                         {one_source_block, min_blocks, 1}});
 }
 
 // The residual that computes the checksums of links as handed over.
-template <class Where, class Spinor, Precision link, int min_blocks, int block>
+template <class Where, Precision link, int min_blocks>
 void add_checked_row(std::vector<DslashKernel> &table, const char *file) {
-    table.push_back({Spinor::precision,
+    table.push_back({Precision::double_,
                      link,
                      18,
                      Epilogue::residual,
                      1,
                      true,
-                     launch_checked_stencil<Where, Spinor, link, 18, min_blocks, block>,
+                     launch_checked_stencil<Where, link, min_blocks>,
                      file,
-                     {block, min_blocks, 1}});
+                     {one_source_block, min_blocks, 1}});
 }
 
-// The same for several sources.
+// Rows of several sources, 5 reconstructions.
 template <class Where, class Spinor, Precision link, int min_blocks, class Shape>
 void add_sources_rows(std::vector<DslashKernel> &table, const char *file) {
     for_all_reals([&](auto reals) {

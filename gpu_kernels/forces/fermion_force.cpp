@@ -1,4 +1,5 @@
 #include "gpu_kernels/forces/fermion_force.h"
+#include "gpu_kernels/halo/halo.h"
 
 namespace milcgpu {
 

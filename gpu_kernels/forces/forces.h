@@ -12,11 +12,12 @@
 // All fields: both parities, 4 directions, double or single, one precision a call; matrices have 18 reals. Every
 // operation here is one file, with its bytes and flops a site beside it.
 #pragma once
-#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/links/links.h"
 #include <vector>
 
 namespace milcgpu {
+
+class Halo;
 
 // ---- fermions
 

@@ -1,6 +1,7 @@
 // Means of the plaquettes and of the Polyakov loop. One thread a site and plane; one a site of space. Matrices a site
 // at the least: reads 4; 1.
 #include "gpu_kernels/forces/steps.h"
+#include "gpu_kernels/halo/halo.h"
 
 namespace milcgpu {
 

@@ -14,6 +14,7 @@
 //   Math. Lett. 2 (1989) 321
 #pragma once
 #include "gpu_kernels/gauge/flow.h"
+#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/su3/asked_fields.h"
 #include <memory>
 

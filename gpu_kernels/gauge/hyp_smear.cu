@@ -6,6 +6,7 @@
 #include "gpu_kernels/forces/steps.h"
 #include "gpu_kernels/gauge/gauge_fix.h"
 #include "gpu_kernels/gauge/su2.h"
+#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/links/gram_schmidt.h"
 #include "gpu_kernels/links/staples.h"
 #include "gpu_kernels/su3/asked_fields.h"

@@ -6,6 +6,7 @@
 // it does, or where the caller asks for it.
 #pragma once
 #include "gpu_kernels/backend/device.h"
+#include "gpu_kernels/backend/peers.h"
 #include "gpu_kernels/comm/ranks.h"
 #include <array>
 

@@ -19,7 +19,7 @@
 #pragma once
 #include "gpu_kernels/halo/gpu_messages.h"
 #include "gpu_kernels/halo/peer_memory.h"
-#include "gpu_kernels/halo/send_site.h"
+#include "gpu_kernels/halo/send_out.h"
 #include "gpu_kernels/halo/wide_box.h"
 #include "gpu_kernels/su3/fields.h"
 #include <optional>

@@ -12,6 +12,7 @@
 // Bytes a place of a ghost: the element's and 8 more, stored over the bus once and copied back over it once.
 #pragma once
 #include "gpu_kernels/backend/copy_queue.h"
+#include "gpu_kernels/backend/peers.h"
 #include "gpu_kernels/comm/ranks.h"
 #include <array>
 #include <list>

@@ -1,22 +1,9 @@
-// Ghosts of a vector, sent by the launch that makes it (backend/peers.h).
+// Ghosts of a vector, sent by the launch that makes it (send_out.h): the device side.
 #pragma once
-#include "gpu_kernels/backend/peers.h"
-#include "gpu_kernels/geometry/lattice.h"
-#if defined(__CUDACC__)
 #include "gpu_kernels/backend/peers_cuda.h"
-#endif
+#include "gpu_kernels/geometry/lattice.h"
 
-namespace milcgpu {
-
-// A launch that makes a vector of a parity, and sends it where the map has peers.
-struct SendOut {
-    GhostMap map{};
-    CutLattice lattice;
-    int parity = 0;
-};
-
-#if defined(__CUDACC__)
-namespace cuda {
+namespace milcgpu::cuda {
 
 // Site i, as stored, to all neighbours that have it among their ghosts: to the one behind what lies near the beginning,
 // who has it ahead.
@@ -36,7 +23,4 @@ __device__ __forceinline__ void send_site(const GhostMap &map, const CutLattice 
         }
 }
 
-} // namespace cuda
-#endif
-
-} // namespace milcgpu
+} // namespace milcgpu::cuda

@@ -85,6 +85,7 @@ struct LaplaceStencil : LaplaceHops<Where, Spinor, reals, directions, of_links>,
     using typename Base::Part;
     using typename Base::Start;
     using typename Base::Vec;
+    static constexpr bool on_host = host_takes<Where> || of_links == Reuse::keep; // keep: several sources
     End end;
 
     MILCGPU_HD Sums<End::sums> operator()(int i) const { return complete(i, all(i)); }

@@ -13,13 +13,14 @@
 //               over two links
 #pragma once
 #include "gpu_kernels/blas/momentum_sums.h"
-#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/links/links.h"
 #include "gpu_kernels/mesons/spin_taste.h"
 #include <functional>
 #include <vector>
 
 namespace milcgpu {
+
+class Halo;
 
 // Whether the coordinates in the bits of mask add up to an odd number.
 MILCGPU_HD int odd_coordinates(const Site &x, unsigned mask) {

@@ -6,6 +6,7 @@
 // Bytes a site at the least: a matrix a step, and a source two vectors, in and out; a dot product reads both and writes
 // a number of 16 bytes. In double: shift 240, four-link operator 1248, Laplacian 528, of three sources 720. Flops: 144
 // a step and source.
+#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/links/matrix_view.h"
 #include "gpu_kernels/mesons/mesons.h"
 

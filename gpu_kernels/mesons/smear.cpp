@@ -1,4 +1,5 @@
 // Gaussian smearing: the loop over applications of the Laplacian.
+#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/mesons/mesons.h"
 
 namespace milcgpu {

@@ -1,4 +1,5 @@
 #include "gpu_kernels/operators/laplace.h"
+#include "gpu_kernels/halo/halo.h"
 #include <cmath>
 
 namespace milcgpu {
@@ -98,5 +99,7 @@ double LaplaceOperator::bytes(Epilogue second) const {
     return double(laplace_bytes(spec().spinor, spec().reals, directions_, Epilogue::plain, sites_between())) +
            double(laplace_bytes(spec().spinor, spec().reals, directions_, second, geometry().sites(parity())));
 }
+
+bool LaplaceOperator::needs_host() const { return halo_ != nullptr && halo_->needs_host(); }
 
 } // namespace milcgpu

@@ -5,7 +5,6 @@
 // M x = b on all sites is A x_e = b_e + kappa D b_o and then x_o = b_o + kappa D x_e. For |kappa| < 1 / (2 d) both are
 // positive, whatever the unitary links: no eigenvalue of A is below 1 - (2 d kappa)^2 or above 1.
 #pragma once
-#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/laplace/laplace.h"
 #include "gpu_kernels/operators/normal_operator.h"
 
@@ -39,7 +38,7 @@ class LaplaceOperator : public NormalOperator {
     bool takes_several() const override { return true; }
     std::vector<Region> stands_on() const override { return {links_->region("gauge links")}; }
     bool takes_checksums() const override { return false; }
-    bool needs_host() const override { return halo_ != nullptr && halo_->needs_host(); }
+    bool needs_host() const override;
     double flops(Epilogue) const override;
     double bytes(Epilogue) const override;
 

@@ -1,4 +1,5 @@
 #include "gpu_kernels/operators/staggered.h"
+#include "gpu_kernels/halo/halo.h"
 #include <cmath>
 
 namespace milcgpu {

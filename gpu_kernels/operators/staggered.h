@@ -1,10 +1,11 @@
 // 4 m^2 - D D on one parity, the normal operator of improved staggered fermions: B = D from this parity to the other.
 #pragma once
 #include "gpu_kernels/dslash/dslash.h"
-#include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/operators/normal_operator.h"
 
 namespace milcgpu {
+
+class Halo;
 
 class StaggeredOperator : public NormalOperator {
   public:

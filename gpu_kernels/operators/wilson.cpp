@@ -1,4 +1,5 @@
 #include "gpu_kernels/operators/wilson.h"
+#include "gpu_kernels/halo/halo.h"
 
 namespace milcgpu {
 
@@ -119,5 +120,7 @@ double WilsonNormal::bytes(Epilogue second) const {
     return matrix_->bytes({WilsonForm::matrix, Epilogue::plain, false}) +
            matrix_->bytes({WilsonForm::matrix, second, false});
 }
+
+bool WilsonMatrix::needs_host() const { return halo_ != nullptr && halo_->halo.needs_host(); }
 
 } // namespace milcgpu

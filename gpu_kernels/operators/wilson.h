@@ -26,7 +26,7 @@ class WilsonMatrix : public LinearOperator {
     void apply(Device &device, const MatrixCall &call) const override { apply(device, call, 1); }
     void apply_dagger(Device &device, const MatrixCall &call) const override { apply(device, call, -1); }
     std::vector<Region> stands_on() const override;
-    bool needs_host() const override { return halo_ != nullptr && halo_->halo.needs_host(); }
+    bool needs_host() const override;
     double flops() const override { return flops({WilsonForm::matrix, Epilogue::plain, true}); }
     double bytes() const override { return bytes({WilsonForm::matrix, Epilogue::plain, true}); }
 

@@ -8,7 +8,6 @@
 #pragma once
 #include "gpu_kernels/backend/reduce_pairs.h"
 #include "gpu_kernels/dslash/sources.h"
-#include "gpu_kernels/halo/pieces.h"
 #include "gpu_kernels/su3/reconstruct.h"
 #include "gpu_kernels/wilson/clover.h"
 #include "gpu_kernels/wilson/gamma.h"
@@ -63,6 +62,7 @@ MILCGPU_HD Vector<typename Spinor::Real> add_turned(const StoredSpinor<Spinor> &
 // D_s at a site. Where: Lattice, or CutLattice.
 template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHops {
     static constexpr Precision link = Spinor::precision;
+    static constexpr bool on_host = host_takes<Where> || of_links == Reuse::keep; // keep: several sources
     using Real = typename Spinor::Real;
     using Vec = WilsonVector<Real>;
 
@@ -215,10 +215,9 @@ template <class Where, class Spinor, int reals, Reuse of_links> struct WilsonHop
         Near near;
         Links links;
     };
-    MILCGPU_HD Near near_pair(int i, int pair) const { return near(lattice.site(parity, i), pair); }
-    MILCGPU_HD PreparedPair prepare_pair(int i, int pair, const Near &near) const {
+    MILCGPU_HD PreparedPair prepare_pair(int i, int pair) const {
         PreparedPair made;
-        made.near = near;
+        made.near = near(lattice.site(parity, i), pair);
         if constexpr (loads_both)
             made.links = load_links(2 * pair, i, made.near.backward[0]);
         return made;
@@ -414,13 +413,9 @@ struct StoreDots {
 // How a row is launched on the GPU. One source: threads a block, how many blocks must fit on an SM, which bounds the
 // registers of a thread (of 256 threads; in pairs of 128, as they have), and whether two threads share a site. Several
 // sources: blocks of 256 threads that must fit, and sources a thread.
-// by_side: blocks of 128 threads that must fit where the hop is done in pairs by the sides of the L2 cache; 0: it is
-// not. whole: see there (reduce_pairs.h).
-template <int block_, int min_blocks_, bool in_pairs_, int min_blocks_of_sources_, int together_, int by_side_ = 0,
-          bool whole_ = false>
-struct WilsonShape {
-    static constexpr int block = block_, min_blocks = min_blocks_, by_side = by_side_;
-    static constexpr bool in_pairs = in_pairs_, whole = whole_;
+template <int block_, int min_blocks_, bool in_pairs_, int min_blocks_of_sources_, int together_> struct WilsonShape {
+    static constexpr int block = block_, min_blocks = min_blocks_;
+    static constexpr bool in_pairs = in_pairs_;
     static constexpr int min_blocks_of_sources = min_blocks_of_sources_, together = together_;
 };
 
@@ -433,14 +428,6 @@ void launch_wilson_one(Device &device, const WilsonCall &call, Epilogue epilogue
         WilsonStencil<decltype(form), Spinor, End> body{};
         body.fill(call, epilogue, end);
         const int sites = call.lattice.sites(call.parity);
-        if constexpr (Shape::by_side > 0 && std::is_same<Where, Lattice>::value && decltype(form)::is_plain) {
-            const double a_site =
-                8.0 * link_bytes(Spinor::precision, reals) + 2.0 * spins * StoredSpinor<Spinor>::bytes;
-            if (device.on_gpu() && call.clover == nullptr &&
-                launch_in_pairs_by_side<Shape::by_side, Shape::whole>(
-                    device, sites, a_site * sites / call.lattice.extent[3], body, how, call.links_at_rest, pending))
-                return;
-        }
         if constexpr (Shape::in_pairs)
             launch_sum_in_pairs<End::sums, Shape::min_blocks>(device, sites, body, finish, how, call.links_at_rest,
                                                               pending);
@@ -496,47 +483,6 @@ void launch_wilson_of_sources(Device &device, const WilsonCall &call, Epilogue e
               SumFinish{nullptr, call.cg, call.along_p});
 }
 
-// The half spinors of a launch, from its `in`.
-template <class Spinor, int reals> struct HalvesToSend {
-    using Hops = WilsonHops<CutLattice, Spinor, reals, Reuse::keep>;
-    using Half = HalfWilsonVector<typename Spinor::Real>;
-    using Stored = typename GhostHalves<CutLattice, typename Spinor::Real>::Stored;
-    static constexpr bool fits_slot = true, chosen = false;
-    static constexpr int vector_bytes = StoredSpinor<Stored>::bytes, bytes = 2 * vector_bytes;
-    Hops hops;
-    template <int power>
-    MILCGPU_HD Half half(int mu, int side, int i) const { // side 0: for the rank ahead, who has it behind
-        return side == 0 ? hops.template half_behind<power>(mu, hops.in, i, hops.load_link_of(1, mu, i))
-                         : hops.template half_ahead<power>(mu, hops.in, i);
-    }
-    MILCGPU_HD void load(const Pieces::Piece &piece, int e, uint32_t *w) const {
-        Site s;
-        if (!hops.lattice.sent(1 - hops.parity, piece.mu, piece.side, 0, e, s))
-            return;
-        const Half h = gamma_power(piece.mu) == 1 ? half<1>(piece.mu, piece.side, s.index())
-                                                  : half<0>(piece.mu, piece.side, s.index());
-        Stored::encode(h.d[0], w);
-        Stored::encode(h.d[1], w + vector_bytes / 4);
-    }
-    MILCGPU_HD void store(const Pieces::Piece &piece, int e, const uint32_t *w) const {
-        const size_t places = hops.ghosts.places, at = hops.lattice.ghost[piece.mu][piece.side] + e - hops.ghosts.first;
-        store_element<vector_bytes, Stored::word_bytes>(hops.ghosts.data, 2 * places, at, w);
-        store_element<vector_bytes, Stored::word_bytes>(hops.ghosts.data, 2 * places, places + at,
-                                                        w + vector_bytes / 4);
-    }
-};
-
-template <class Spinor, int reals> void send_halves(const WilsonCall &call) {
-    using Ends = HalvesToSend<Spinor, reals>;
-    Ends ends{};
-    ends.hops.fill(call);
-    Pieces pieces;
-    for (int mu = 0; mu < 4; ++mu)
-        for (int side = 0; side < 2 && call.lattice.cut(mu); ++side)
-            pieces.add(mu, side, 0, call.lattice.layer[mu]);
-    call.halo->halo.template pass<Ends::bytes>("the halo of a Wilson vector", pieces, ends);
-}
-
 // The rows of one precision. On cut lattices they take one source.
 template <class Where, class Spinor, int reals, class Shape>
 void add_wilson_row(std::vector<WilsonKernel> &table, const char *file) {
@@ -550,25 +496,22 @@ void add_wilson_row(std::vector<WilsonKernel> &table, const char *file) {
     WilsonKernel &row = table.back();
     if constexpr (std::is_same<Where, OnThisBackend>::value)
         row.launch_several = launch_wilson_of_sources<Spinor, reals, Shape>;
-    if constexpr (std::is_same<Where, CutLattice>::value)
-        row.send = send_halves<Spinor, reals>;
 }
 
 // In double two threads share a site: half as much work a thread leaves less of the GPU idle at the end of a launch.
 // The same in single with 18 and 12 reals; with 8, and in half, instructions count, and threads in pairs have more.
-// By side pairs are faster with 8 reals, too; in double with 18 it gains nothing.
 // Otherwise 2 blocks of 256 threads an SM leave 128 registers. In half links are 16-bit fixed point, spinors an
 // exponent a colour vector; arithmetic is in single.
 template <class Where> void double_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    using Shape = WilsonShape<128, 3, true, 1, 1, 3, true>;
-    add_wilson_row<Where, SpinorDouble, 18, WilsonShape<128, 3, true, 1, 1>>(table, file);
+    using Shape = WilsonShape<128, 3, true, 1, 1>;
+    add_wilson_row<Where, SpinorDouble, 18, Shape>(table, file);
     add_wilson_row<Where, SpinorDouble, 12, Shape>(table, file);
     add_wilson_row<Where, SpinorDouble, 8, Shape>(table, file);
 }
 template <class Where> void single_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
-    add_wilson_row<Where, SpinorSingle, 18, WilsonShape<128, 4, true, 2, 2, 4>>(table, file);
-    add_wilson_row<Where, SpinorSingle, 12, WilsonShape<128, 4, true, 2, 2, 4>>(table, file);
-    add_wilson_row<Where, SpinorSingle, 8, WilsonShape<64, 2, false, 2, 2, 4, true>>(table, file);
+    add_wilson_row<Where, SpinorSingle, 18, WilsonShape<128, 4, true, 2, 2>>(table, file);
+    add_wilson_row<Where, SpinorSingle, 12, WilsonShape<128, 4, true, 2, 2>>(table, file);
+    add_wilson_row<Where, SpinorSingle, 8, WilsonShape<64, 2, false, 2, 2>>(table, file);
 }
 template <class Where> void half_wilson_rows(std::vector<WilsonKernel> &table, const char *file) {
     add_wilson_row<Where, SpinorHalf, 18, WilsonShape<64, 2, false, 2, 2>>(table, file);

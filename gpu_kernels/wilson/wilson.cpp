@@ -8,6 +8,7 @@ void add_half_rows(std::vector<WilsonKernel> &table);
 void add_double_cut_rows(std::vector<WilsonKernel> &table);
 void add_single_cut_rows(std::vector<WilsonKernel> &table);
 void add_half_cut_rows(std::vector<WilsonKernel> &table);
+WilsonSend *wilson_sender(Precision, int reals); // of a row that is built
 
 WilsonHalo::WilsonHalo(Device &device, Halo &of, const Geometry &geometry) : halo(of) {
     const CutLattice &box = geometry.lattice();
@@ -37,7 +38,7 @@ const std::vector<WilsonKernel> &wilson_table() {
         cut = rows;
 #endif
         for (size_t k = 0; k < rows.size(); ++k)
-            rows[k].cut = cut[k].whole, rows[k].send = cut[k].send;
+            rows[k].cut = cut[k].whole, rows[k].send = wilson_sender(rows[k].precision, rows[k].reals);
         return rows;
     }();
     return table;

@@ -58,6 +58,7 @@ struct WilsonCall : HalfCall {
     double *dots = nullptr; // on the device, 3 sums: the row "dot" is asked for. Epilogue::plain
 };
 
+using WilsonSend = void(const WilsonCall &);
 struct WilsonKernel {
     Precision precision;                                   // of vectors and links
     int reals;                                             // of a link
@@ -66,7 +67,7 @@ struct WilsonKernel {
     const char *file;
     LaunchShape one, several; // WilsonShape in stencil.h
     // On a lattice that is cut, one source: fills the ghosts that the call reads, and launches it.
-    void (*send)(const WilsonCall &) = nullptr;
+    WilsonSend *send = nullptr;
     void (*cut)(Device &, const WilsonCall &, Epilogue) = nullptr;
     // On the host one of them serves all lattices: a compiler rounds the same source as it likes.
     void launch_one(Device &device, const WilsonCall &call, Epilogue end) const {

@@ -106,12 +106,6 @@ std::optional<Settings> settings_if_good() {
     }
 }
 
-// Whether MILC's own does what the glue does at any time.
-bool only_original() {
-    const std::optional<Settings> settings = settings_if_good();
-    return !settings || settings->is_on("MILCGPU_OFF") || !settings->is("MILCGPU_COMPARE", "0");
-}
-
 // Lives as long as the process: MILC may free a field at any time.
 HostPool *pool = nullptr;
 
@@ -251,33 +245,6 @@ void milcgpu_plugin_wake(void) {
         spare_a_thread();
         std::atexit(wait_until_awake);
         return 0;
-    });
-}
-
-double milcgpu_plugin_unitarity(const void *first, size_t pitch, size_t sites, int in_double) {
-    constexpr double refused = 1;
-    return answer_of("check_unitarity", "MILC's own routine does this call", refused, [&] {
-        if (only_original())
-            return refused;
-        const size_t bytes = 4 * 18 * (in_double != 0 ? sizeof(double) : sizeof(float));
-        const double worst = worst_unitarity({first, sites, bytes, pitch}, in_double != 0);
-        return worst < refused ? worst : refused;
-    });
-}
-
-int milcgpu_plugin_make_unitary(void *first, size_t pitch, size_t sites) {
-    constexpr double tolerance = 1e-4; // MILC's
-    return answer_of("reunitarize_cpu", "MILC's own routine does this call", 0,
-                     [&] { return !only_original() && reunitarize_records(first, sites, pitch, tolerance) == 0; });
-}
-
-int milcgpu_plugin_nersc_sum(const void *first, size_t pitch, size_t sites, int in_double, uint32_t *sum) {
-    return answer_of("nersc_cksum", "MILC's own routine does this call", 0, [&] {
-        if (only_original())
-            return 0;
-        const size_t bytes = 4 * 18 * (in_double != 0 ? sizeof(double) : sizeof(float));
-        *sum = nersc_sum({first, sites, bytes, pitch}, in_double != 0);
-        return 1;
     });
 }
 

@@ -44,9 +44,6 @@ void *milcgpu_untouched_room(size_t bytes, const char *what);
  * after one line that says what is left out: "no room in the host's memory for `what`". */
 void *milcgpu_spare_room(size_t bytes, const char *what);
 
-/* The table for which MILC's make_gather asks malloc, in setup.c; NULL: it asks for none. */
-void *milcgpu_next_table(void);
-
 /* Fills milcgpu_milc's `left`: what this program does not have, or MILC's own must do. */
 void milcgpu_solves_left(const char **left);
 void milcgpu_links_left(const char **left);

@@ -10,7 +10,7 @@
 #define LARGE ((size_t)4 << 20) /* the plugin has no smaller blocks */
 
 void *__wrap_malloc(size_t bytes) {
-    void *p = bytes >= LARGE ? milcgpu_plugin_block(bytes, 0) : bytes == 0 ? milcgpu_next_table() : NULL;
+    void *p = bytes >= LARGE ? milcgpu_plugin_block(bytes, 0) : NULL;
     return p != NULL ? p : __real_malloc(bytes);
 }
 

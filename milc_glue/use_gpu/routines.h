@@ -9,15 +9,8 @@
 /* As the generations of MILC differ. */
 #if MILCGPU_MILC == 1
 typedef char *milcgpu_file_name;
-typedef int milcgpu_seed;
 #else
 typedef const char *milcgpu_file_name;
-typedef uint32_t milcgpu_seed;
-#endif
-typedef void (*milcgpu_site_map)(int, int, int, int, int *, int, int *, int *, int *, int *);
-
-#ifndef GAUGE_VERSION_NUMBER /* MILC's headers have it, those of a test program may not */
-#undef MILCGPU_GLUE_lattice_file
 #endif
 
 #define MILCGPU_OF_LIBC(result, routine, arguments)                                                                    \

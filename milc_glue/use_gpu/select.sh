@@ -92,7 +92,7 @@ say_undeclared() {
     done
 } >&2
 
-files='start ranks unitarity memory setup lattice_file'
+files='start ranks memory'
 stubs= # for programs that do not have what the file reads
 # The preprocessor decides; its messages go to nobody, because a header that is missing is an answer, too.
 # shellcheck disable=SC2086
@@ -135,7 +135,7 @@ if ! find_generation "$files" "$@"; then
     core="" alone=""
     for file in $files; do
         case $file in
-        setup | lattice_file | invert | propagators | mesons) alone="$alone $file" ;;
+        invert | propagators | mesons) alone="$alone $file" ;;
         *) core="$core,$file" ;;
         esac
     done

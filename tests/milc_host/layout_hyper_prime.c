@@ -6,7 +6,6 @@
 site *lattice;
 int nx, ny, nz, nt, this_node, total_iters, phases_in;
 size_t volume, sites_on_node, even_sites_on_node;
-size_t sites_seeded; /* by this file */
 
 static const char *layout(void) {
     static const char *name;
@@ -34,7 +33,6 @@ void make_lattice(void) {
                 for (x = 0; x < nx; x++) {
                     site *s = &lattice[node_index(x, y, z, t)];
                     s->x = x, s->y = y, s->z = z, s->t = t;
-                    s->index = x + nx * (y + ny * (z + nz * t));
                     s->parity = (x + y + z + t) % 2 ? ODD : EVEN;
                     s->phase[XUP] = t % 2 ? -1 : 1;
                     s->phase[YUP] = (t + x) % 2 ? -1 : 1;
@@ -52,24 +50,3 @@ int node_number(int x, int y, int z, int t) { return 0 * (x + y + z + t); }
 void initialize_machine(int *argc, char ***argv) { (void)argc, (void)argv; }
 void normal_exit(int status) { exit(status); }
 void terminate(int status) { exit(status); }
-
-void initialize_prn(double_prn *prn, uint32_t seed, uint32_t index) {
-    prn->state = (69607 + 8 * index) * seed;
-    prn->step = 2 * index + 1;
-}
-
-void initialize_site_prn_from_seed(random_seed seed) {
-    static int seeded = 0;
-    int x, y, z, t;
-    if (seeded)
-        printf("seeded again\n");
-    seeded = 1;
-    for (t = 0; t < nt; t++)
-        for (z = 0; z < nz; z++)
-            for (y = 0; y < ny; y++)
-                for (x = 0; x < nx; x++) {
-                    site *s = &lattice[node_index(x, y, z, t)];
-                    initialize_prn(&s->site_prn, seed, s->index);
-                    sites_seeded++;
-                }
-}

@@ -10,8 +10,6 @@
  *   program waiting [a fault: none, device, memory, flip]: links that nobody reads
  *   program threads: how many OpenMP has
  *   program pauses: processor time of pauses between loops of all threads
- *   program set_up [none, or the rule that a map breaks: outside, parity, inverse]: in set_up.c
- *   program lattice_file FILE [natural, reversed, listed, both of these, short, bad]: in set_up.c
  *   program measurements: measurements.c alone
  *   program gauge: gauge fixing and APE smearing alone
  *   program trajectory [a fault: none, device, memory, write] [its place]: molecular dynamics, in trajectory.c
@@ -35,8 +33,6 @@ void fill_action(ks_action_paths *asqtad, ks_action_paths_hisq *hisq);
 void inject(const char *fault);
 void trajectory(const char *fault, const char *at);
 void orders(const char *what);
-void try_set_up(const char *broken);
-void try_lattice_file(const char *name, const char *what);
 void try_measurements(fn_links_t *fn);
 void try_compared(fn_links_t *fn);
 void try_inverts(fn_links_t *fn, fn_links_t *fn_last, const char *fault);
@@ -52,9 +48,6 @@ void __real_load_fatlinks_cpu(info_t *, su3_matrix *, ks_component_paths *, su3_
 void __real_load_lnglinks(info_t *, su3_matrix *, ks_component_paths *, su3_matrix *);
 void __real_gaugefix(int, Real, int, Real);
 su3_matrix *__real_ape_smear_4D(Real, int);
-Real __real_check_unitarity(void);
-uint32_t __real_nersc_cksum(void);
-void __real_reunitarize_cpu(void);
 void __real_create_hisq_links_milc(info_t *, fn_links_t **, fn_links_t **, hisq_auxiliary_t **, ks_action_paths_hisq *,
                                    su3_matrix *, int, int);
 
@@ -513,32 +506,9 @@ static void try_ape(Real weight, int iterations) {
     check(links_differ(ours, theirs) < (MILC_PRECISION == 1 ? 1e-4 : 1e-11), "APE smearing", iterations);
     destroy_G(ours), destroy_G(theirs);
 }
-static void try_reunitarize(void) {
-    su3_matrix *const before = create_G_from_site(), *ours, *theirs;
-    reunitarize_cpu();
-    ours = create_G_from_site();
-    put_links(before);
-    __real_reunitarize_cpu();
-    theirs = create_G_from_site();
-    check(links_differ(ours, theirs) < (MILC_PRECISION == 1 ? 1e-7 : 1e-15), "links back to SU(3)", 0);
-    put_links(before);
-    free(before), free(ours), free(theirs);
-}
-/* MILC's own names a link that fails. */
-static void try_unitarity(void) {
-    Real *const element = &lattice[17].link[2].e[1][1].real;
-    const double d = fabs(check_unitarity() - __real_check_unitarity());
-    check(d < (MILC_PRECISION == 1 ? 1e-7 : 1e-15), "unitarity", d);
-    check(nersc_cksum() == __real_nersc_cksum(), "checksum of the links", 0);
-    *element += 0.1;
-    check(check_unitarity() == __real_check_unitarity(), "a link that is not unitary", 0);
-    *element -= 0.1;
-}
 static void gauge_everything(void) {
     fill_gauge_field(200);
     rephase(OFF);
-    try_unitarity();
-    try_reunitarize();
     try_ape(0.3, 2);
     try_ape(0.3, 0);
     try_ape(0.3, -1);
@@ -796,14 +766,6 @@ int main(int argc, char **argv) {
     if (strcmp(fault, "threads") == 0 || strcmp(fault, "pauses") == 0) {
         strcmp(fault, "threads") == 0 ? try_threads() : try_pauses();
         normal_exit(0);
-    }
-    if (strcmp(fault, "set_up") == 0 || (strcmp(fault, "lattice_file") == 0 && argc > 3)) {
-        if (strcmp(fault, "set_up") == 0)
-            try_set_up(argc > 2 ? argv[2] : "none");
-        else
-            try_lattice_file(argv[2], argv[3]);
-        printf("%d of %d checks wrong\n", failures, checks);
-        normal_exit(failures != 0);
     }
     if (strcmp(fault, "inverts") == 0 || strcmp(fault, "measurements") == 0 || strcmp(fault, "compared") == 0) {
         alone(fault, argc > 2 ? argv[2] : "none");

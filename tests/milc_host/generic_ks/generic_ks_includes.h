@@ -50,15 +50,8 @@ typedef struct {
 } anti_hermitmat;
 
 typedef struct {
-    uint32_t state, step;
-} double_prn;
-#define SITERAND 1
-
-typedef struct {
     short x, y, z, t;
     char parity;
-    uint32_t index;
-    double_prn site_prn;
     su3_matrix link[4], old_link[4];
     anti_hermitmat mom[4];
     Real phase[4];
@@ -124,55 +117,13 @@ void terminate(int status);
 
 #ifdef MILC_HOST_MASTER
 typedef char *file_name;
-typedef int random_seed;
 #else
 typedef const char *file_name;
-typedef uint32_t random_seed;
 #endif
 
-/* Tables of neighbours, and random numbers. */
-#define FORWARDS 1
-#define BACKWARDS (-1)
-#define OWN_INVERSE 0
-#define WANT_INVERSE 1
-#define NO_INVERSE 2
-#define ALLOW_EVEN_ODD 0
-#define NO_EVEN_ODD 1
-#define SAME_PARITY 0
-#define SWITCH_PARITY 1
-#define SCRAMBLE_PARITY 2
-typedef void (*neighbour_map)(int, int, int, int, int *, int, int *, int *, int *, int *);
 typedef struct {
     int unused;
-} msg_tag;
-void make_nn_gathers(void);
-int make_gather(neighbour_map map, int *args, int inverse, int want_even_odd, int parity_conserve);
-msg_tag *start_gather_field(void *field, size_t size, int index, int parity, char **dest);
-void initialize_prn(double_prn *prn, uint32_t seed, uint32_t index);
-void initialize_site_prn_from_seed(random_seed seed);
-
-/* Lattice files. */
-#define GAUGE_VERSION_NUMBER 20103
-typedef struct {
-    int magic_number;
-    char time_stamp[64];
-    int dims[4], header_bytes, order;
-} gauge_header;
-typedef struct {
-    uint32_t sum31, sum29;
-} gauge_check;
-typedef struct {
-    FILE *fp;
-    gauge_header *header;
-    char *filename;
-    int byterevflag, *rank2rcv;
-    gauge_check check;
 } gauge_file;
-int g_seek(FILE *stream, off_t offset, int whence);
-gauge_file *r_serial_i(file_name filename);
-void r_serial_f(gauge_file *gf);
-void read_checksum(int parallel, gauge_file *gf, gauge_check *made);
-gauge_file *restore_serial(file_name filename);
 
 void report_status(quark_invert_control *qic);
 int ks_congrad_parity_cpu(su3_vector *src, su3_vector *dest, quark_invert_control *qic, Real mass,
@@ -197,8 +148,6 @@ void meson_open_mom(wilson_propagator **prop, spin_wilson_vector *src1, spin_wil
                     int p_index[], int gout[], int gin[], int meson_phase[], Real meson_factor[], int corr_index[],
                     int r0[]);
 su3_matrix *create_G_from_site(void);
-Real check_unitarity(void);
-uint32_t nersc_cksum(void);
 su3_matrix *create_G(void);
 void destroy_G(su3_matrix *links);
 void gaugefix(int gauge_dir, Real relax_boost, int max_gauge_iter, Real gauge_fix_tol);

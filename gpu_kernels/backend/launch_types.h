@@ -1,0 +1,43 @@
+// What a launch is told of other ranks: where it reads and stores ghosts. How they travel: peers.h.
+#pragma once
+#include "gpu_kernels/backend/portable.h"
+
+namespace milcgpu {
+
+struct Peers;
+
+constexpr int ghost_faces = 8; // of a box
+constexpr int widest_sum = 3;  // the most numbers summed at once over the sites of one field
+constexpr int most_sums = 64;  // the same over several fields
+
+// Where ghosts lie for a launch that computes a vector of one parity from one of the other. The host fills this in, so
+// that kernels need not load it.
+struct GhostMap {
+    Peers *peers;                   // nullptr: there are none
+    const unsigned char *from;      // ghosts of the vector that is read
+    unsigned char *to[ghost_faces]; // where each neighbour keeps the ghosts of the new vector
+    unsigned places;                // of all faces
+};
+
+// What a launch over the sites of a parity needs to exchange ghosts.
+struct PeerLaunch {
+    GhostMap map; // if map.peers is nullptr, ghosts lie behind the field that is read
+    // Blocks take the tiles of the parity in turns. Tiles at a cut read ghosts or have sites that neighbours need;
+    // their turns are from `begin` to `end`. tiles[turn] names the tile. If `tiles` is nullptr, the tiles at a cut are
+    // the first `low` ones and the last ones.
+    const int *tiles;
+    int begin, end, low, others; // others: tiles that are not among them
+    bool send;                   // whether to send: the next launch reads the new vector
+    bool relays;                 // map.peers->relay != nullptr
+    MILCGPU_HD bool at_boundary(int turn) const { return map.peers == nullptr || (turn >= begin && turn < end); }
+    MILCGPU_HD int tile(int turn) const {
+        if (map.peers == nullptr)
+            return turn;
+        if (tiles != nullptr)
+            return tiles[turn];
+        const int k = turn - begin;
+        return turn < begin ? low + turn : turn >= end ? low + turn - (end - begin) : k < low ? k : k + others;
+    }
+};
+
+} // namespace milcgpu

@@ -1,0 +1,14 @@
+// A launch that makes a vector of a parity, and sends its ghosts where the map has peers (backend/peers.h).
+#pragma once
+#include "gpu_kernels/backend/launch_types.h"
+#include "gpu_kernels/geometry/lattice.h"
+
+namespace milcgpu {
+
+struct SendOut {
+    GhostMap map{};
+    CutLattice lattice;
+    int parity = 0;
+};
+
+} // namespace milcgpu
