@@ -43,7 +43,7 @@ ResidentLinks &milcgpu::renewed(milcgpu_links &handle, Precision real) {
         handle.links.reset(); // its memory first
         context.device->agree("memory for links", [&] {
             handle.links = std::make_unique<ResidentLinks>(*context.device, context.map, context.geometry, real,
-                                                           handle.changes, context.halo.get());
+                                                           handle.changes, context.halo.get(), context.warn());
         });
     }
     return *handle.links;
@@ -135,9 +135,6 @@ milcgpu_context::CachedSolver &milcgpu::cached_solver(milcgpu_context &context, 
             OperatorSpec spec{Precision::single, Precision::single, reals};
             return level_operator(links, parity, spec);
         };
-    const std::string warnings = links.links->take_warnings();
-    if (!warnings.empty())
-        context.say(1, warnings.substr(0, warnings.size() - 1));
     const uint64_t version = links.links->generation();
     auto &solvers = context.solvers;
     context.busy_with_several = false;

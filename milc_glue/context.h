@@ -125,6 +125,9 @@ struct milcgpu_context {
         else
             std::fprintf(stderr, "milcgpu: %s\n", line.c_str());
     }
+    std::function<void(const std::string &)> warn() const {
+        return [this](const std::string &line) { say(1, line); };
+    }
     // The same at the end of a call, when results are written: a line that finds no memory is left out.
     template <class Line> void tell(int level, const Line &line) const {
         try {

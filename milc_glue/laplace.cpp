@@ -6,13 +6,13 @@
 #include "milc_glue/milcgpu_laplace.h"
 #include "milc_glue/verify.h"
 #include <cmath>
-#include <optional>
 
 using namespace milcgpu;
 
 namespace {
 
-using Links = std::shared_ptr<const LinkField>;
+using Links = ResidentField::Held;
+constexpr int hops = 1; // of a link
 
 struct HoldingOperator : LaplaceOperator {
     Links held;
@@ -36,71 +36,47 @@ constexpr size_t kept_solvers = 2;
 
 // What is kept with the links of a measurement until others are loaded.
 struct milcgpu::LaplaceKept {
-    Links on_box; // where the lattice is cut: the links as loaded, without the margin
-    std::optional<LinkStatistics> statistics;
-    std::map<std::pair<Precision, int>, Links> packed; // nullptr: these links do not fit
-    std::list<Solver> solvers;                         // the last used first
+    ResidentField links;       // on the box
+    std::list<Solver> solvers; // the last used first
+    explicit LaplaceKept(const milcgpu_meson_links &of)
+        : links(of.device(), of.geometry(), "gauge links", of.context->warn(), hops, of.halo()) {}
 };
 
 namespace {
 
-// All calls on one handle; it stays to the end of a call.
-std::shared_ptr<LaplaceKept> kept_with(milcgpu_meson_links &links) {
-    if (!links.laplace)
-        links.laplace = std::make_shared<LaplaceKept>();
-    return links.laplace;
-}
-
-constexpr int hops = 1; // of a link
-
 // As loaded. Where the lattice is cut: on the box, with the ghosts that backward terms read.
-Links links_as_loaded(milcgpu_meson_links &links, LaplaceKept &kept) {
+Links links_as_loaded(milcgpu_meson_links &links) {
     if (links.halo() == nullptr)
         return Links(Links(), &links.u);
-    if (!kept.on_box) {
-        std::shared_ptr<LinkField> made;
-        links.device().agree("memory for gauge links", [&] {
-            made = std::make_shared<LinkField>(links.device(), links.precision, 18, links.geometry(), "gauge links");
-            made->clear(); // padding counts in checksums
-        });
-        links.halo()->crop(links.u, links.box, *made);
-        links.halo()->exchange_backward(*made, hops);
-        kept.on_box = made;
+    std::shared_ptr<LinkField> made;
+    links.device().agree("memory for gauge links", [&] {
+        made = std::make_shared<LinkField>(links.device(), links.precision, 18, links.geometry(), "gauge links");
+        made->clear(); // padding counts in checksums
+    });
+    links.halo()->crop(links.u, links.box, *made);
+    links.halo()->exchange_backward(*made, hops);
+    links.device().agree("a checksum of gauge links", [&] { made->checksum = made->sum_of_content(); });
+    return made;
+}
+
+// All calls on one handle; it stays to the end of a call, which stands on all links that others are packed from.
+std::shared_ptr<LaplaceKept> kept_with(milcgpu_meson_links &links) {
+    links.uses(links.u);
+    if (!links.laplace) {
+        const auto made = std::make_shared<LaplaceKept>(links);
+        made->links.hold(links_as_loaded(links), links.statistics);
+        links.laplace = made;
     }
-    links.uses(*kept.on_box);
-    return kept.on_box;
+    links.uses(links.laplace->links.as_given());
+    return links.laplace;
 }
 
 // In the precision and reals of spec; spec.reals becomes what was granted.
 Links links_for(milcgpu_meson_links &links, LaplaceKept &kept, OperatorSpec &spec) {
-    const Links loaded = links_as_loaded(links, kept);
-    if (spec.link == links.precision && spec.reals == 18)
-        return loaded;
-    const auto key = std::make_pair(spec.link, spec.reals);
-    const auto found = kept.packed.find(key);
-    if (found == kept.packed.end()) {
-        if (!kept.statistics)
-            kept.statistics = link_statistics(links.device(), *loaded, links.geometry());
-        PackedLinks packed = pack_links(links.device(), *loaded, *kept.statistics, links.geometry(), spec.link,
-                                        spec.reals, "packed gauge links");
-        const bool holds = spec.reals == 18 || packed.worst_error <= accepted_error(spec.link);
-        if (holds && links.halo() != nullptr) {
-            packed.field.no_sum(); // ghosts count
-            links.halo()->exchange_backward(packed.field, hops);
-        }
-        if (!holds)
-            links.context->say(1,
-                               format("gauge links: %d reals in %s precision do not hold these links (worst error of "
-                                      "an element %.1e of the links' size, accepted %.1e); 18 reals are used",
-                                      spec.reals, name(spec.link), packed.worst_error, accepted_error(spec.link)));
-        kept.packed[key] = holds ? std::make_shared<const LinkField>(std::move(packed.field)) : nullptr;
-    }
-    if (const Links held = kept.packed[key]) {
-        links.uses(*held);
-        return held;
-    }
-    spec.reals = 18;
-    return links_for(links, kept, spec);
+    const Links held = kept.links.version(spec.link, spec.reals);
+    spec.reals = held->reals();
+    links.uses(*held);
+    return held;
 }
 
 std::shared_ptr<const HoldingOperator> operator_with(milcgpu_meson_links &links, LaplaceKept &kept, OperatorSpec &spec,
@@ -485,7 +461,6 @@ void solve_group(milcgpu_meson_links &links, LaplaceKept &kept, Solver &solver, 
 Status solve(milcgpu_meson_links &links, const milcgpu_laplace_solve_spec &spec, Arguments a, const Places &sources,
              const Places &solutions, std::vector<milcgpu_solve_report> &reports) {
     const int n = static_cast<int>(sources.size());
-    links.uses(links.u);
     const std::shared_ptr<LaplaceKept> kept = kept_with(links);
     Solver &solver = solver_for(links, kept, spec, a);
     const int groups = a.apart ? n : (n + most_block - 1) / most_block, most = (n + groups - 1) / groups;
@@ -538,7 +513,6 @@ extern "C" milcgpu_status milcgpu_laplace(milcgpu_meson_links *links, const milc
                            {"spec.kappa", kappa},      {"spec.what", code_of(what)},
                            {"parity", double(parity)}, {"n", double(n)}};
         });
-        l.uses(l.u);
         const std::shared_ptr<LaplaceKept> kept = kept_with(l);
         const Links held = links_for(l, *kept, what);
         apply(l, *held, spec->directions, kappa, whole, parities, read, made);

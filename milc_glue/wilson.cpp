@@ -7,9 +7,8 @@
 using namespace milcgpu;
 
 void milcgpu_wilson::clear() {
-    loaded = false;
     solver_.reset();
-    versions_.clear();
+    links_.clear();
     clover_.clear();
 }
 
@@ -17,51 +16,30 @@ void milcgpu_wilson::load(const HostField &host) {
     clear();
     LinkField given;
     device().agree("the loading of links", [&] {
-        given = LinkField(device(), host.real, 18, geometry(), "links of Wilson fermions");
+        given = LinkField(device(), host.real, 18, geometry(), name_of_links);
         given.clear_behind(geometry());
         given.keep_sum();
         links_to_device(device(), host, context->map, geometry(), given);
     });
     const Phases phases(geometry());
-    statistics_ = checked_gauge_field(device(), geometry(), given, -1, &phases);
-    need_signs(device(), geometry(), given, statistics_.signs, phases,
+    const LinkStatistics statistics = checked_gauge_field(device(), geometry(), given, -1, &phases);
+    need_signs(device(), geometry(), given, statistics.signs, phases,
                {Signs::phases_out, "Take the phases out before they are loaded"});
-    as_given_ = host.real == Precision::double_ ? std::move(given)
-                                                : pack_links(device(), given, statistics_, geometry(),
-                                                             Precision::double_, 18, "links of Wilson fermions")
-                                                      .field;
-    as_given_.checksum = as_given_.sum_of_content();
+    const bool in_double = host.real == Precision::double_;
+    const auto as_given = std::make_shared<LinkField>(
+        in_double ? std::move(given)
+                  : pack_links(device(), given, statistics, geometry(), Precision::double_, 18, name_of_links).field);
+    as_given->checksum = as_given->sum_of_content();
     AskedFields asked(device());
-    asked.unchanged(host.real == Precision::double_ ? as_given_ : given, "links of Wilson fermions");
+    asked.unchanged(in_double ? *as_given : given, name_of_links);
     asked.must_hold();
-    loaded = true;
+    links_.hold(as_given, statistics);
 }
 
 std::shared_ptr<const LinkField> milcgpu_wilson::version(OperatorSpec &spec) {
-    if (spec.link == Precision::double_ && spec.reals == 18)
-        return {std::shared_ptr<const LinkField>(), &as_given_};
-    const std::pair<Precision, int> asked = {spec.link, spec.reals};
-    const auto found = versions_.find(asked);
-    if (found != versions_.end()) {
-        if (found->second)
-            return found->second;
-        spec.reals = 18;
-        return version(spec);
-    }
-    PackedLinks packed =
-        pack_links(device(), as_given_, statistics_, geometry(), spec.link, spec.reals, "links of Wilson fermions");
-    if (spec.reals < 18 && !(packed.worst_error <= accepted_error(spec.link))) {
-        context->say(1,
-                     format("links of Wilson fermions: %d reals in %s precision do not hold these links (worst error "
-                            "of an element %.1e of the links' size, accepted %.1e); 18 reals are used",
-                            spec.reals, name(spec.link), packed.worst_error, accepted_error(spec.link)));
-        packed.field = LinkField(); // its memory before that of the other
-        spec.reals = 18;
-        versions_[asked] = nullptr;
-        return version(spec);
-    }
-    packed.field.checksum = packed.field.sum_of_content();
-    return versions_[asked] = std::make_shared<const LinkField>(std::move(packed.field));
+    const ResidentField::Held held = links_.version(spec.link, spec.reals);
+    spec.reals = held->reals();
+    return held;
 }
 
 std::shared_ptr<const CloverField> milcgpu_wilson::with_checksum(CloverField made) const {
@@ -95,7 +73,7 @@ CloverVersion milcgpu_wilson::clover(double cku0, Precision precision, int divid
         return one(Precision::double_, of, [&](CloverField &made) {
             if (of == none) {
                 WithMargin around(device(), context->geometry, context->halo.get(), Precision::double_);
-                const LinkField &u = around.of(as_given_, clover_reach);
+                const LinkField &u = around.of(as_given(), clover_reach);
                 return make_clover(device(), around.box(), u, cku0, made);
             }
             invert_clover(device(), *clover(cku0, Precision::double_, none).term, of, made);
@@ -169,14 +147,13 @@ bool milcgpu_wilson::give_back() {
         context->say(2, "memory is short: an idle solver of Wilson fermions is given back");
         return true;
     }
-    const size_t before = versions_.size() + clover_.size();
-    const auto drop_unused = [](auto &kept) {
-        for (auto entry = kept.begin(); entry != kept.end();)
-            entry = entry->second.use_count() == 1 ? kept.erase(entry) : std::next(entry);
-    };
-    drop_unused(versions_);
-    drop_unused(clover_);
-    if (versions_.size() + clover_.size() == before)
+    bool any = links_.drop_unused();
+    for (auto entry = clover_.begin(); entry != clover_.end();) {
+        const bool unused = entry->second.use_count() == 1;
+        entry = unused ? clover_.erase(entry) : std::next(entry);
+        any = any || unused;
+    }
+    if (!any)
         return false;
     context->say(2, "memory is short: packed links and clover terms of Wilson fermions are given back");
     return true;

@@ -5,7 +5,6 @@
 #include "gpu_kernels/solver/block_cg.h"
 #include "milc_glue/context.h"
 #include "milc_glue/milcgpu_wilson.h"
-#include "reorder/link_reorder.h"
 #include <memory>
 
 namespace milcgpu {
@@ -34,11 +33,11 @@ milcgpu_status true_residuals(milcgpu_wilson *, const milcgpu_wilson_spec *, int
 struct milcgpu_wilson : milcgpu::Keeper {
     milcgpu_context *context;
     milcgpu::SpinorReorder reorder;
-    bool loaded = false;
+    static constexpr const char *name_of_links = "links of Wilson fermions";
 
     explicit milcgpu_wilson(milcgpu_context *of)
         : Keeper(*of), context(of), reorder(*of->device, of->map, of->geometry, milcgpu::wilson_components),
-          geometry_(of->geometry.without_ghosts()) {
+          geometry_(of->geometry.without_ghosts()), links_(*of->device, geometry_, name_of_links, of->warn()) {
         if (of->halo)
             halo_ = std::make_unique<milcgpu::WilsonHalo>(*of->device, *of->halo, of->geometry);
         register_here();
@@ -53,8 +52,9 @@ struct milcgpu_wilson : milcgpu::Keeper {
 
     void load(const milcgpu::HostField &host);
     void clear();
+    bool loaded() const { return !links_.empty(); }
     // As handed over, in double.
-    const milcgpu::LinkField &as_given() const { return as_given_; }
+    const milcgpu::LinkField &as_given() const { return links_.as_given(); }
     // In the precision and reals of spec; spec.reals becomes what was granted.
     std::shared_ptr<const milcgpu::LinkField> version(milcgpu::OperatorSpec &spec);
     // The clover term of these links, and its inverse on the sites of parity `divided` (0, 1 or none); the last cku0 is
@@ -103,10 +103,7 @@ struct milcgpu_wilson : milcgpu::Keeper {
     std::shared_ptr<const milcgpu::CloverField> with_checksum(milcgpu::CloverField made) const;
     milcgpu::Geometry geometry_;
     std::unique_ptr<milcgpu::WilsonHalo> halo_;
-    milcgpu::LinkField as_given_;
-    milcgpu::LinkStatistics statistics_{};
-    // nullptr: these links do not fit.
-    std::map<std::pair<milcgpu::Precision, int>, std::shared_ptr<const milcgpu::LinkField>> versions_;
+    milcgpu::ResidentField links_;
     double cku0_ = 0;                                                                                  // of clover_
     std::map<std::pair<milcgpu::Precision, int>, std::shared_ptr<const milcgpu::CloverField>> clover_; // none: R
     std::unique_ptr<Solver> solver_;

@@ -81,7 +81,7 @@ inline WilsonCall call_on(const milcgpu_wilson &w, const LinkField &links, int p
 }
 
 inline void need_links(const milcgpu_wilson &w) {
-    if (!w.loaded)
+    if (!w.loaded())
         refuse("there are no links: load them first (milcgpu_wilson_load)");
 }
 
