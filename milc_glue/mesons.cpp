@@ -24,7 +24,7 @@ void milcgpu_meson_links::look_at_used() {
             const LinkField &field = *held.pair.fat;
             if (checksum(device(), field.block(0, 0), field.bytes()) == field.checksum)
                 continue;
-            context->forget(fat, 0);
+            context->forget(fat);
             fat->links->clear();
             throw Error(Status::corrupted,
                         "the device no longer holds the fat links that were loaded: a bit flipped, or "

@@ -9,10 +9,6 @@
 #include <memory>
 #include <set>
 
-namespace milcgpu {
-struct LaplaceKept; // laplace.cpp
-} // namespace milcgpu
-
 struct milcgpu_meson_links : milcgpu::Keeper {
     milcgpu_context *context;
     milcgpu::Precision precision;
@@ -21,14 +17,14 @@ struct milcgpu_meson_links : milcgpu::Keeper {
     milcgpu::LinkStatistics statistics{}; // of u
     milcgpu::LinkProducts products;
     bool loaded = false, antiperiodic = false;
-    bool busy = false;                             // in a call
-    std::shared_ptr<milcgpu::LaplaceKept> laplace; // of the Laplace operator; made when first needed
+    bool busy = false;                               // in a call
+    std::shared_ptr<milcgpu::ResidentField> laplace; // of the Laplace operator; made when first needed
     milcgpu_meson_links(milcgpu_context *of, milcgpu::Precision p)
         : Keeper(*of), context(of), precision(p), box(box_of(*of)), u(links_on(box.wide())),
           products(*of->device, box.wide(), u, [this](const milcgpu::LinkField &made_of) { uses(made_of); }) {
         register_here();
     }
-    ~milcgpu_meson_links() override = default;
+    ~milcgpu_meson_links() override { context->forget(this); }
     milcgpu::Device &device() const { return *context->device; }
     milcgpu::Halo *halo() const { return context->halo.get(); } // nullptr: the lattice is whole
     const milcgpu::Geometry &geometry() const { return context->geometry; }
@@ -43,6 +39,7 @@ struct milcgpu_meson_links : milcgpu::Keeper {
     void clear() {
         loaded = false;
         products.forget();
+        context->forget(this);
         laplace.reset();
     }
     // Forgets products, and what the Laplace operator keeps, for others to have their memory; they are made again.
@@ -51,6 +48,7 @@ struct milcgpu_meson_links : milcgpu::Keeper {
         if (busy || halo() != nullptr)
             return false;
         const bool kept = laplace != nullptr;
+        context->forget(this);
         laplace.reset();
         if (!products.forget() && !kept)
             return false;

@@ -7,7 +7,7 @@
 using namespace milcgpu;
 
 void milcgpu_wilson::clear() {
-    solver_.reset();
+    context->forget(this);
     links_.clear();
     clover_.clear();
 }
@@ -51,7 +51,7 @@ CloverVersion milcgpu_wilson::clover(double cku0, Precision precision, int divid
     if (cku0 == 0)
         return {};
     if (cku0 != cku0_) {
-        solver_.reset(); // it has the others
+        context->forget(this); // the solver has the others
         clover_.clear();
         cku0_ = cku0;
     }
@@ -102,51 +102,22 @@ std::shared_ptr<const WilsonMatrix> milcgpu_wilson::matrix(const WilsonParameter
     return {made.release(), [links, R](const WilsonMatrix *M) { delete M; }};
 }
 
-milcgpu_wilson::Solver &milcgpu_wilson::solver(const WilsonParameters &of, int parity, int method,
-                                               OperatorSpec &precise, OperatorSpec &sloppy) {
-    version(precise), version(sloppy); // what is granted
-    solver_in_use_ = true;
-    if (solver_ && solver_->of == of && solver_->parity == parity && solver_->method == method &&
-        solver_->precise == precise && solver_->sloppy == sloppy)
-        return *solver_;
-    solver_.reset(); // its memory first
-    auto made =
-        std::make_unique<Solver>(Solver{of, parity, method, precise, sloppy, nullptr, nullptr, nullptr, nullptr, {}});
-    OperatorSpec full = in_double;
-    made->full = matrix(of, parity, full);
-    if (method == MILCGPU_WILSON_BICGSTAB) {
-        OperatorSpec iterates = sloppy;
-        const SharedMatrix M = sloppy == in_double ? made->full : matrix(of, parity, iterates);
-        device().agree("memory for a solver", [&] {
-            made->bicgstab = std::make_unique<BicgstabSolver>(device(), BicgOperators{made->full, M});
-        });
-    } else {
-        const auto normal = [&](OperatorSpec spec) -> Operator {
-            return std::make_shared<const WilsonNormal>(matrix(of, parity, spec));
-        };
-        CgOperators operators;
-        operators.full = std::make_shared<const WilsonNormal>(made->full);
-        operators.precise = precise == in_double ? operators.full : normal(precise);
-        operators.sloppy = sloppy == precise ? operators.precise : normal(sloppy);
-        if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
-            operators.finer = [this, of, parity, reals = sloppy.reals]() -> Operator {
-                OperatorSpec finer = {Precision::single, Precision::single, reals};
-                return std::make_shared<const WilsonNormal>(matrix(of, parity, finer));
-            };
-        device().agree("memory for a solver", [&] { made->cg = std::make_unique<CgSolver>(device(), operators); });
-    }
-    solver_ = std::move(made);
-    return *solver_;
+void WilsonFamily::make_solver(KeptSolver &solver) {
+    if (method_ == MILCGPU_WILSON_CG)
+        return OperatorFamily::make_solver(solver);
+    OperatorSpec spec = in_double;
+    const std::shared_ptr<const WilsonMatrix> full = w_.matrix(of_, parity_, spec);
+    spec = solver.sloppy;
+    const SharedMatrix M = spec == in_double ? full : w_.matrix(of_, parity_, spec);
+    solver.operators.full = std::make_shared<const WilsonNormal>(full);
+    device().agree("memory for a solver", [&] {
+        solver.bicgstab = std::make_unique<BicgstabSolver>(device(), BicgOperators{full, M});
+    });
 }
 
 bool milcgpu_wilson::give_back() {
     if (halo_ != nullptr)
         return false;
-    if (solver_ && !solver_in_use_) {
-        solver_.reset();
-        context->say(2, "memory is short: an idle solver of Wilson fermions is given back");
-        return true;
-    }
     bool any = links_.drop_unused();
     for (auto entry = clover_.begin(); entry != clover_.end();) {
         const bool unused = entry->second.use_count() == 1;
