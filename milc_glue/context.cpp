@@ -16,7 +16,8 @@ bool milcgpu_context::give_back() {
     if (give_back_more && give_back_more())
         return true;
     for (auto oldest = solvers.rbegin(); oldest != solvers.rend(); ++oldest)
-        if (&*oldest != busy) {
+        // On many ranks only staggered ones: the others are made and dropped by all ranks together.
+        if (&*oldest != busy && (halo == nullptr || oldest->shelf == this)) {
             say(2, format("memory is short: an idle solver (%s/%s) is given back", name(oldest->precise.spinor),
                           name(oldest->sloppy.spinor)));
             solvers.erase(std::next(oldest).base());
@@ -41,19 +42,19 @@ bool milcgpu_context::give_back() {
 ResidentLinks &milcgpu::renewed(milcgpu_links &handle, Precision real) {
     milcgpu_context &context = *handle.context;
     if (!handle.links || handle.links->host_real() != real) {
-        context.forget(&handle, 0);
+        context.forget(&handle);
         if (handle.links)
             handle.changes = handle.links->changes();
         handle.links.reset(); // its memory first
         context.device->agree("memory for links", [&] {
             handle.links = std::make_unique<ResidentLinks>(*context.device, context.map, context.geometry, real,
-                                                           handle.changes, context.halo.get());
+                                                           handle.changes, context.halo.get(), context.warn());
         });
     }
     return *handle.links;
 }
 
-void milcgpu::forget_solvers(milcgpu_links &handle) { handle.context->forget(&handle, handle.links->generation()); }
+void milcgpu::forget_solvers(milcgpu_links &handle) { handle.context->forget(&handle, handle.links->tag()); }
 
 ResidentLinks &milcgpu::resident(milcgpu_context *context, milcgpu_links *links) {
     require(links, "links", "the handle");
@@ -65,8 +66,6 @@ ResidentLinks &milcgpu::resident(milcgpu_context *context, milcgpu_links *links)
 }
 
 namespace {
-
-constexpr size_t cached_solvers = 4;
 
 // Keeps the packed links that it works with.
 struct HoldingOperator : StaggeredOperator {
@@ -121,48 +120,11 @@ void milcgpu::check_alike(milcgpu_context &context, const std::vector<Alike> &va
     }
 }
 
-Operator milcgpu::full_operator(milcgpu_links &links, int parity) {
-    const OperatorSpec spec{Precision::double_, links.links->host_real(), 18};
-    return std::make_shared<StaggeredOperator>(links.context->geometry, parity, spec, links.links->full(),
-                                               links.context->halo.get());
+OperatorSpec milcgpu::full_spec(const milcgpu_links &links) {
+    return {Precision::double_, links.links->host_real(), 18};
 }
 
-milcgpu_context::CachedSolver &milcgpu::cached_solver(milcgpu_context &context, milcgpu_links &links, int parity,
-                                                      OperatorSpec &precise, OperatorSpec &sloppy) {
-    CgOperators operators;
-    operators.precise = level_operator(links, parity, precise);
-    operators.sloppy = level_operator(links, parity, sloppy);
-    operators.full = full_operator(links, parity);
-    // Single precision with the same reals, where half is asked for beside something finer.
-    if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
-        operators.finer = [&links, parity, reals = sloppy.reals] {
-            OperatorSpec spec{Precision::single, Precision::single, reals};
-            return level_operator(links, parity, spec);
-        };
-    const std::string warnings = links.links->take_warnings();
-    if (!warnings.empty())
-        context.say(1, warnings.substr(0, warnings.size() - 1));
-    const uint64_t version = links.links->generation();
-    auto &solvers = context.solvers;
-    context.busy_with_several = false;
-    for (auto entry = solvers.begin(); entry != solvers.end(); ++entry)
-        if (entry->parity == parity && entry->precise == precise && entry->sloppy == sloppy && entry->links == &links &&
-            entry->version == version) {
-            solvers.splice(solvers.begin(), solvers, entry);
-            context.busy = &solvers.front();
-            return solvers.front();
-        }
-    if (solvers.size() >= cached_solvers)
-        solvers.pop_back();
-    solvers.push_front({parity, precise, sloppy, &links, version, nullptr, nullptr, {}, nullptr});
-    context.busy = &solvers.front();
-    try {
-        context.device->agree("memory for a solve",
-                              [&] { solvers.front().solver = std::make_unique<CgSolver>(*context.device, operators); });
-    } catch (...) {
-        context.busy = nullptr;
-        solvers.pop_front();
-        throw;
-    }
-    return solvers.front();
+Operator milcgpu::full_operator(milcgpu_links &links, int parity) {
+    OperatorSpec spec = full_spec(links);
+    return level_operator(links, parity, spec);
 }

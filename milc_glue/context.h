@@ -4,6 +4,7 @@
 #include "gpu_kernels/backend/profile.h"
 #include "gpu_kernels/comm/boxes.h"
 #include "gpu_kernels/operators/staggered.h"
+#include "gpu_kernels/solver/bicgstab.h"
 #include "gpu_kernels/solver/block_cg.h"
 #include "gpu_kernels/solver/multi_mass.h"
 #include "milc_glue/milcgpu.h"
@@ -74,6 +75,39 @@ class Callbacks {
 };
 } // namespace milcgpu
 
+namespace milcgpu {
+// Makes an operator in a specification, whose reals become what was granted.
+using OperatorMaker = std::function<Operator(OperatorSpec &)>;
+
+// What a solver is for.
+struct SolverKey {
+    const void *handle = nullptr; // whose links it reads
+    uint64_t tag = 0;             // of their content (ResidentField)
+    const void *shelf = nullptr;  // solvers that share one have a limit of their own
+    int parity = 0;
+    std::array<double, 4> parameters{}; // of the operator
+    OperatorSpec precise, sloppy;
+    bool operator==(const SolverKey &o) const {
+        return handle == o.handle && tag == o.tag && parity == o.parity && parameters == o.parameters &&
+               precise == o.precise && sloppy == o.sloppy;
+    }
+};
+
+// Solvers keep their vectors and recorded launches between calls: RHMC calls thousands of times with a few sets of
+// parameters.
+struct KeptSolver : SolverKey {
+    OperatorMaker make;
+    CgOperators operators;
+    std::unique_ptr<CgSolver> cg;
+    std::unique_ptr<BicgstabSolver> bicgstab; // in place of cg
+    // Made when first needed. What they leave goes through cg.
+    std::unique_ptr<MultiMassSolver> multi_mass;
+    OperatorSpec shared; // of multi_mass
+    std::unique_ptr<BlockCgSolver> block;
+    std::vector<std::shared_ptr<void>> beside; // what a family keeps for each source that it takes at once
+};
+} // namespace milcgpu
+
 struct milcgpu_context {
     milcgpu_context();
     ~milcgpu_context();
@@ -93,23 +127,11 @@ struct milcgpu_context {
     bool flip_links = false;                  // planted by a test: one bit, as the next solve begins
     milcgpu::DeviceArray<uint64_t> checksums; // of what a solve stands on (verify.cpp)
 
-    // Solvers keep their vectors and recorded launches between calls: RHMC calls thousands of times with a few sets of
-    // parameters.
-    struct CachedSolver {
-        int parity;
-        milcgpu::OperatorSpec precise, sloppy;
-        const milcgpu_links *links;
-        uint64_t version;
-        std::unique_ptr<milcgpu::CgSolver> solver;
-        std::unique_ptr<milcgpu::MultiMassSolver> multi_mass; // refined by `solver`; made when first needed
-        milcgpu::OperatorSpec shared;
-        std::unique_ptr<milcgpu::BlockCgSolver> block; // what it leaves goes through `solver`; made when first needed
-    };
-    std::list<CachedSolver> solvers; // the last used first
+    std::list<milcgpu::KeptSolver> solvers; // the last used first
     std::set<milcgpu_links *> handles;
     std::set<milcgpu::Keeper *> keepers;
     // What the call in progress works with; nullptr: nothing yet.
-    const CachedSolver *busy = nullptr;
+    const milcgpu::KeptSolver *busy = nullptr;
     bool busy_with_several = false; // its multi-mass solver or that of several sources, too
 
     // What the caller keeps for later beside these, to be given back first; empty: nothing. False: none is left.
@@ -127,6 +149,9 @@ struct milcgpu_context {
         else
             std::fprintf(stderr, "milcgpu: %s\n", line.c_str());
     }
+    std::function<void(const std::string &)> warn() const {
+        return [this](const std::string &line) { say(1, line); };
+    }
     // The same at the end of a call, when results are written: a line that finds no memory is left out.
     template <class Line> void tell(int level, const Line &line) const {
         try {
@@ -135,9 +160,9 @@ struct milcgpu_context {
         } catch (const std::bad_alloc &) {
         }
     }
-    // Solvers that hold pointers into links whose content changed or that go away.
-    void forget(const milcgpu_links *links, uint64_t still_valid) {
-        solvers.remove_if([&](const CachedSolver &c) { return c.links == links && c.version != still_valid; });
+    // Solvers of a handle whose content changed or goes away.
+    void forget(const void *handle, uint64_t still_valid = 0) {
+        solvers.remove_if([&](const milcgpu::KeptSolver &s) { return s.handle == handle && s.tag != still_valid; });
     }
 };
 
@@ -219,10 +244,8 @@ Operator level_operator(milcgpu_links &links, int parity, OperatorSpec &spec);
 // place in `in`, or else in the result, where that is not finite.
 void apply_dslash(milcgpu_context &, const LinkPair &links, int parity, const SpinorBlock &in, const SpinorBlock &out);
 // With vectors in double and the links as handed over.
+OperatorSpec full_spec(const milcgpu_links &links);
 Operator full_operator(milcgpu_links &links, int parity);
-// One that was kept, or a new one. It is busy from then on.
-milcgpu_context::CachedSolver &cached_solver(milcgpu_context &, milcgpu_links &, int parity, OperatorSpec &precise,
-                                             OperatorSpec &sloppy);
 // What all ranks must have alike, by name. Throws Error(bad_argument) on all of them where they do not.
 struct Alike {
     const char *name;

@@ -14,7 +14,7 @@ void milcgpu_meson_links::look_at_used() {
         return;
     const auto look = [&] {
         for (const LinkField *field : used_)
-            if (checksum(device(), field->block(0, 0), field->bytes()) != sum_of(*field))
+            if (checksum(device(), field->block(0, 0), field->bytes()) != field->checksum)
                 throw Error(
                     Status::corrupted,
                     "the device no longer holds the links of the measurement that were loaded, or their "
@@ -25,7 +25,7 @@ void milcgpu_meson_links::look_at_used() {
             const LinkField &field = *held.pair.fat;
             if (checksum(device(), field.block(0, 0), field.bytes()) == field.checksum)
                 continue;
-            context->forget(fat, 0);
+            context->forget(fat);
             fat->links->clear();
             throw Error(Status::corrupted,
                         "the device no longer holds the fat links that were loaded: a bit flipped, or "
@@ -47,10 +47,6 @@ std::vector<Region> milcgpu_meson_links::with_used(std::vector<Region> regions) 
     for (const LinkField *field : used_)
         used.push_back(field->region("links of a measurement"));
     join(regions, used);
-    for (Region &region : regions)
-        for (const auto &[field, sum] : sums_)
-            if (field->block(0, 0) == region.data)
-                region.expected = sum;
     return regions;
 }
 
@@ -260,9 +256,9 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
         });
         const bool signs_in = spec->signs_in == MILCGPU_SIGNS_IN;
         const Phases phases = signs_in ? Phases(geometry).relative_to(spec->origin) : Phases(geometry);
-        const LinkSigns found = checked_gauge_field(device, geometry, bare, -1, &phases).signs;
+        links->statistics = checked_gauge_field(device, geometry, bare, -1, &phases);
         if (spec->signs_in != MILCGPU_SIGNS_AS_THEY_ARE)
-            need_signs(device, geometry, bare, found, phases,
+            need_signs(device, geometry, bare, links->statistics.signs, phases,
                        {signs_in ? Signs::phases_in : Signs::phases_out,
                         "spec.signs_in says which links these are: 0 without phases, 1 with phases relative to "
                         "spec.origin, 2 as they are"});
@@ -278,6 +274,8 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
             asked.unchanged(on_box, "links");
             asked.must_hold();
         }
+        if (links->context->verify)
+            device.agree(function, [&] { links->u.checksum = links->u.sum_of_content(); });
         links->uses_nothing();
         links->uses(links->u);
         links->look_at_used();

@@ -9,25 +9,22 @@
 #include <memory>
 #include <set>
 
-namespace milcgpu {
-struct LaplaceKept; // laplace.cpp
-} // namespace milcgpu
-
 struct milcgpu_meson_links : milcgpu::Keeper {
     milcgpu_context *context;
     milcgpu::Precision precision;
     milcgpu::WideBox box;
-    milcgpu::LinkField u; // with the margin, where the lattice is cut
+    milcgpu::LinkField u;                 // with the margin, where the lattice is cut
+    milcgpu::LinkStatistics statistics{}; // of u
     milcgpu::LinkProducts products;
     bool loaded = false, antiperiodic = false;
-    bool busy = false;                             // in a call
-    std::shared_ptr<milcgpu::LaplaceKept> laplace; // of the Laplace operator; made when first needed
+    bool busy = false;                               // in a call
+    std::shared_ptr<milcgpu::ResidentField> laplace; // of the Laplace operator; made when first needed
     milcgpu_meson_links(milcgpu_context *of, milcgpu::Precision p)
         : Keeper(*of), context(of), precision(p), box(box_of(*of)), u(links_on(box.wide())),
           products(*of->device, box.wide(), u, [this](const milcgpu::LinkField &made_of) { uses(made_of); }) {
         register_here();
     }
-    ~milcgpu_meson_links() override = default;
+    ~milcgpu_meson_links() override { context->forget(this); }
     milcgpu::Device &device() const { return *context->device; }
     milcgpu::Halo *halo() const { return context->halo.get(); } // nullptr: the lattice is whole
     const milcgpu::Geometry &geometry() const { return context->geometry; }
@@ -42,8 +39,8 @@ struct milcgpu_meson_links : milcgpu::Keeper {
     void clear() {
         loaded = false;
         products.forget();
+        context->forget(this);
         laplace.reset();
-        sums_.clear();
     }
     // Forgets products, and what the Laplace operator keeps, for others to have their memory; they are made again.
     // False: there are none, or they are in use. Not on many ranks, which make products together.
@@ -51,19 +48,16 @@ struct milcgpu_meson_links : milcgpu::Keeper {
         if (busy || halo() != nullptr)
             return false;
         const bool kept = laplace != nullptr;
+        context->forget(this);
         laplace.reset();
         if (!products.forget() && !kept)
             return false;
-        for (auto sum = sums_.begin(); sum != sums_.end();)
-            sum = sum->first == &u ? std::next(sum) : sums_.erase(sum);
         context->say(2, "memory is short: products of links of measurements are given back");
         return true;
     }
     // This call reads links or products.
     const milcgpu::LinkField &uses(const milcgpu::LinkField &field) {
         used_.insert(&field);
-        if (context->verify)
-            device().agree("a look at links of a measurement", [&] { sum_of(field); });
         return field;
     }
     // Fat links of `fat`, held by this call.
@@ -72,8 +66,7 @@ struct milcgpu_meson_links : milcgpu::Keeper {
     // After all that this call uses was read for the last time, before it hands anything over. Throws where it is not
     // what was put there; it is gone then, on all ranks.
     void look_at_used();
-    // The same for a solve, which looks at `regions`: with all that this call uses, and the checksums of what was put
-    // there.
+    // The same for a solve, which looks at `regions`: with all that this call uses.
     std::vector<milcgpu::Region> with_used(std::vector<milcgpu::Region> regions) const;
 
   private:
@@ -82,11 +75,6 @@ struct milcgpu_meson_links : milcgpu::Keeper {
             return context.geometry;
         return {*context.device, context.geometry, milcgpu::neighbours_margin};
     }
-    uint64_t sum_of(const milcgpu::LinkField &field) { // when it is first used
-        const auto known = sums_.find(&field);
-        return known != sums_.end() ? known->second : sums_[&field] = field.sum_of_content();
-    }
-    std::map<const milcgpu::LinkField *, uint64_t> sums_;
     std::set<const milcgpu::LinkField *> used_;
     std::vector<std::pair<milcgpu_links *, milcgpu::HeldLinks>> used_fat_;
 };

@@ -150,72 +150,6 @@ std::vector<Alike> milcgpu::numbers_of(const SolveArguments &a, const milcgpu_so
             {"spec.jump_limit", spec.jump_limit}};
 }
 
-namespace {
-
-Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_solve_spec &spec, SolveArguments a,
-             const VectorPlace &source, const VectorPlace &solution, milcgpu_solve_report &report) {
-    Device &device = *context.device;
-    const CallMeter meter(device);
-    check_alike(context, numbers_of(a, spec));
-    report.links_version = links.links->generation();
-    CgSolver &solver = *cached_solver(context, links, a.parity, a.precise, a.sloppy).solver;
-    const CgProgress progress = progress_of(context, spec);
-    const CgReport r = verified(
-        context, links,
-        [&](Verification &verification) {
-            device.agree("the loading of a source", [&] {
-                source.read(context, a.parity, solver.source());
-                verification.loaded(solver.source());
-                solution.read(context, a.parity, solver.solution());
-            });
-            a.limits.checksums = verification.checksums_of_links();
-            return solver.solve(a.limits, progress);
-        },
-        [&](const CgReport &report) { return solver.stands_on(report); });
-    fill_report(r, a, report);
-    if (r.status != Status::ok)
-        set_last_error("milcgpu_solve", r.message.c_str());
-    // From here on nothing but the copy itself can fail.
-    if (r.status == Status::ok || r.status == Status::not_converged || r.status == Status::precision_floor)
-        device.agree("the copy of a solution", [&] { solution.write(context, a.parity, solver.solution()); });
-    meter.fill(report);
-    context.tell(2, [&] {
-        return format("solve %s/%s m %g: %s, %d iterations, true residual %.2e, %.4f s, %.1f GFLOPS",
-                      name(a.precise.spinor), name(a.sloppy.spinor), spec.mass, milcgpu_status_name(report.status),
-                      report.iterations, report.true_residual, report.seconds, report.gflops);
-    });
-    return r.status;
-}
-
-} // namespace
-
-milcgpu_status milcgpu::solve_one(const char *function, milcgpu_context *context, milcgpu_links *links,
-                                  const milcgpu_solve_spec *spec,
-                                  const std::function<std::pair<VectorPlace, VectorPlace>()> &source_and_solution,
-                                  milcgpu_solve_report *report) {
-    milcgpu_solve_report filled{};
-    filled.struct_size = sizeof filled;
-    const milcgpu_status status = guarded(context, function, [&] {
-        require(context, function, "context");
-        SolveArguments arguments{};
-        std::optional<std::pair<VectorPlace, VectorPlace>> places;
-        context->device->agree(function, [&] {
-            require(spec, function, "spec");
-            if (report != nullptr)
-                require_size(report->struct_size, sizeof *report, "milcgpu_solve_report");
-            resident(context, links);
-            places.emplace(source_and_solution());
-            arguments = checked_solve(*spec);
-            if (spec->source_tolerances != nullptr || spec->source_max_iterations != nullptr)
-                refuse("source_tolerances and source_max_iterations are for several sources (milcgpu_solve_sources): "
-                       "here they must be NULL");
-            check_version(spec->links_version, *links->links);
-        });
-        return solve(*context, *links, *spec, arguments, places->first, places->second, filled);
-    });
-    return hand_back(status, filled, report);
-}
-
 MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_solve_spec &spec) {
     const SolveArguments a = checked_solve(spec);
     return solve_plan(context.geometry, host_precision_of(host_precision, "host_precision"), {}, a.precise, a.sloppy);
@@ -316,7 +250,7 @@ uint64_t milcgpu_links_version(const milcgpu_links *links) {
 void milcgpu_links_destroy(milcgpu_links *links) {
     if (links == nullptr || !may_end(*links->context, "milcgpu_links_destroy"))
         return;
-    links->context->forget(links, 0);
+    links->context->forget(links);
     delete links;
 }
 
@@ -407,15 +341,6 @@ extern "C" {
 milcgpu_status milcgpu_residual(milcgpu_context *context, milcgpu_links *links, int parity, double mass,
                                 const milcgpu_field *source, const milcgpu_field *solution, double *result) {
     return true_residuals(context, links, parity, mass, source, solution, result, nullptr);
-}
-
-milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
-                             const milcgpu_field *source, const milcgpu_field *solution, milcgpu_solve_report *report) {
-    const auto fields = [&] {
-        return std::pair<VectorPlace, VectorPlace>(host_field(source, 6, "source"),
-                                                   host_field(solution, 6, "solution"));
-    };
-    return solve_one("milcgpu_solve", context, links, spec, fields, report);
 }
 
 milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision, const milcgpu_solve_spec *spec,

@@ -1,8 +1,8 @@
 // The C interface to the multi-mass solver.
 #include "milc_glue/multi_mass.h"
 #include "gpu_kernels/blas/blas.h"
+#include "milc_glue/staggered_family.h"
 #include "milc_glue/vectors.h"
-#include "milc_glue/verify.h"
 #include <algorithm>
 #include <cmath>
 
@@ -96,74 +96,63 @@ std::vector<Alike> milcgpu::numbers_of(const MultiMassArguments &a) {
 
 namespace {
 
-std::unique_ptr<MultiMassSolver> make_solver(milcgpu_context &context, milcgpu_links &links,
-                                             const MultiMassArguments &a, int n_shifts, CgSolver &refiner) {
+MultiMassSolver &kept_masses(OperatorFamily &family, MassesOfCall &call, KeptSolver &kept) {
+    const MultiMassArguments &a = call.a;
+    const int n = static_cast<int>(a.limits.shifts.size());
+    family.context.busy_with_several = true;
+    if (kept.multi_mass && kept.shared == a.shared && kept.multi_mass->shifts() >= n)
+        return *kept.multi_mass;
+    kept.multi_mass.reset(); // its memory first
+    kept.block.reset();
     std::vector<Operator> stages;
     for (OperatorSpec spec : stages_of(a))
-        stages.push_back(level_operator(links, a.parity, spec));
+        stages.push_back(kept.make(spec));
     OperatorSpec together = together_spec(a);
-    const Operator single = refines_together(a) ? level_operator(links, a.parity, together) : nullptr;
-    std::unique_ptr<MultiMassSolver> solver;
-    context.device->agree("memory for several masses", [&] {
-        solver = std::make_unique<MultiMassSolver>(*context.device, stages, full_operator(links, a.parity), single,
-                                                   n_shifts, refiner);
+    const Operator single = refines_together(a) ? kept.make(together) : nullptr;
+    family.device().agree("memory for several masses", [&] {
+        kept.multi_mass =
+            std::make_unique<MultiMassSolver>(family.device(), stages, kept.operators.full, single, n, *kept.cg);
     });
-    return solver;
-}
-
-// deliver(shift, solution): where solutions go; what it throws is the call's error.
-template <class Deliver>
-Status solve(milcgpu_context &context, milcgpu_links &links, const milcgpu_multi_mass_spec &spec,
-             const HostField &source, const Deliver &deliver, milcgpu_multi_mass_report &report) {
-    Device &device = *context.device;
-    const CallMeter meter(device);
-    MultiMassArguments a;
-    device.agree("milcgpu_multi_mass", [&] {
-        a = checked_multi_mass(spec);
-        report.links_version = resident(&context, &links).generation();
-        check_version(spec.links_version, *links.links);
-    });
-    check_alike(context, numbers_of(a));
-    if (spec.n_shifts == 0)
-        return Status::ok;
-    milcgpu_context::CachedSolver &cached = cached_solver(context, links, a.parity, a.precise, a.sloppy);
-    context.busy_with_several = true;
-    if (!cached.multi_mass || !(cached.shared == a.shared) || cached.multi_mass->shifts() < spec.n_shifts) {
-        cached.multi_mass.reset(); // its memory first
-        cached.block.reset();
-        cached.multi_mass = make_solver(context, links, a, spec.n_shifts, *cached.solver);
-        cached.shared = a.shared;
-    }
-    MultiMassSolver &solver = *cached.multi_mass;
-    const CgProgress progress = progress_of(context, spec);
-    const MultiMassReport r = verified(
-        context, links,
-        [&](Verification &verification) {
-            device.agree("the loading of a source", [&] {
-                context.reorder->to_device(source, a.parity, solver.source());
-                verification.loaded(solver.source());
-            });
-            return solver.solve(a.limits, progress);
-        },
-        [&](const MultiMassReport &report) { return solver.stands_on(report.status == Status::ok); });
-    fill_report(r, spec.n_shifts, report);
-    const bool nothing = r.status == Status::nan_or_inf || r.status == Status::not_positive;
-    if (r.status != Status::ok)
-        set_last_error("milcgpu_multi_mass", r.message.c_str());
-    // From here on nothing but the copies themselves can fail.
-    device.agree("the copy of solutions", [&] {
-        for (int i = 0; i < spec.n_shifts && !nothing; ++i)
-            deliver(i, a.parity, solver.solution(i));
-    });
-    meter.fill(report);
-    context.tell(2, [&] {
-        return format("multi-mass %s, %d shifts: %s, %d shared steps, %.4f s, %.1f GFLOPS", name(a.shared.spinor),
-                      spec.n_shifts, milcgpu_status_name(report.status), report.steps, report.seconds, report.gflops);
-    });
-    return r.status;
+    kept.shared = a.shared;
+    return *kept.multi_mass;
 }
 
 } // namespace
+
+Status milcgpu::solve(OperatorFamily &family, MassesOfCall &call, const CallMeter &meter,
+                      milcgpu_multi_mass_report &report) {
+    MultiMassArguments &a = call.a;
+    const int n = static_cast<int>(a.limits.shifts.size());
+    if (n == 0)
+        return Status::ok;
+    const SolverInUse in_use(family, a.precise, a.sloppy);
+    KeptSolver &kept = in_use.solver();
+    MultiMassSolver &solver = kept_masses(family, call, kept);
+    const MultiMassReport r = verified(
+        family.context, [&family] { family.empty(); },
+        [&](Verification &verification) {
+            call.load(solver.source(), verification);
+            return solver.solve(a.limits, call.progress);
+        },
+        [&](const MultiMassReport &of) { return solver.stands_on(of.status == Status::ok); });
+    fill_report(r, n, report);
+    const bool nothing = r.status == Status::nan_or_inf || r.status == Status::not_positive;
+    if (r.status != Status::ok)
+        set_last_error(call.function, r.message.c_str());
+    // From here on nothing but the copies themselves can fail.
+    family.device().agree("the copy of solutions", [&] {
+        for (int k = 0; k < n && !nothing; ++k)
+            call.write(k, solver.solution(k));
+    });
+    meter.fill(report);
+    family.context.tell(2, [&] {
+        return format("%s %s, %d shifts: %s, %d shared steps, %.4f s, %.1f GFLOPS", call.name, name(a.shared.spinor), n,
+                      milcgpu_status_name(report.status), report.steps, report.seconds, report.gflops);
+    });
+    if (!call.keeps_solver)
+        kept.multi_mass.reset();
+    return r.status;
+}
 
 void milcgpu::fill_report(const MultiMassReport &r, int n_shifts, milcgpu_multi_mass_report &report) {
     report.status = static_cast<int>(r.status);
@@ -204,29 +193,43 @@ MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, 
 
 namespace {
 
-// An entry. deliver_to(): what takes the solutions; it refuses what it cannot take.
-template <class DeliverTo>
+using Write = decltype(MassesOfCall::write);
+
+// An entry. write_to(): what takes the solutions; it refuses what it cannot take.
 milcgpu_status multi_mass(milcgpu_context *context, const char *function, milcgpu_links *links,
                           const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
-                          milcgpu_multi_mass_report *report, const DeliverTo &deliver_to) {
+                          milcgpu_multi_mass_report *report, const std::function<Write()> &write_to) {
     milcgpu_multi_mass_report filled{};
     filled.struct_size = sizeof filled;
     const milcgpu_status status = guarded(context, function, [&] {
         require(context, function, "context");
+        Device &device = *context->device;
+        const CallMeter meter(device);
+        MassesOfCall call{function, "multi-mass", {}, {}, {}, {}, true};
         HostField from{};
-        std::optional<decltype(deliver_to())> deliver;
-        context->device->agree(function, [&] {
+        device.agree(function, [&] {
             require(spec, function, "spec");
             if (report != nullptr) {
                 require_size(report->struct_size, sizeof *report, "milcgpu_multi_mass_report");
                 filled.shifts = report->shifts;
             }
-            resident(context, links);
-            checked_multi_mass(*spec);
-            deliver.emplace(deliver_to());
+            filled.links_version = resident(context, links).generation();
+            call.a = checked_multi_mass(*spec);
+            call.write = write_to();
             from = host_field(source, 6, "source");
+            check_version(spec->links_version, *links->links);
         });
-        return solve(*context, *links, *spec, from, *deliver, filled);
+        check_alike(*context, numbers_of(call.a));
+        call.progress = progress_of(*context, *spec);
+        call.load = [&](const SpinorBlock &b, Verification &verification) {
+            flip_if_planted(*links);
+            device.agree("the loading of a source", [&] {
+                context->reorder->to_device(from, call.a.parity, b);
+                verification.loaded(b);
+            });
+        };
+        StaggeredFamily family(*links, call.a.parity);
+        return solve(family, call, meter, filled);
     });
     return hand_back(status, filled, report);
 }
@@ -242,9 +245,9 @@ extern "C" milcgpu_status milcgpu_multi_mass(milcgpu_context *context, milcgpu_l
             require(solutions, "milcgpu_multi_mass", "solutions");
         for (int i = 0; i < spec->n_shifts; ++i)
             fields.push_back(host_field(&solutions[i], 6, format("solutions[%d]", i).c_str()));
-        return [context, fields](int i, int parity, const SpinorBlock &x) {
+        return Write([context, fields, parity = parity_index(spec->parity)](int i, const SpinorBlock &x) {
             context->reorder->to_host(x, parity, fields[i]);
-        };
+        });
     });
 }
 
@@ -256,13 +259,13 @@ extern "C" milcgpu_status milcgpu_multi_mass_to(milcgpu_context *context, milcgp
         if (to->context != context)
             refuse("to: the vectors are another context's");
         need_vectors(*to, first, spec->n_shifts);
-        return [to, first, n = spec->n_shifts](int i, int parity, const SpinorBlock &x) {
+        return Write([to, first, n = spec->n_shifts, parity = parity_index(spec->parity)](int i, const SpinorBlock &x) {
             begin_filling(*to, first + i, 1, parity); // until all are there
             convert_spinor(*to->context->device, x, to->parity[parity][first + i], 1, nullptr);
             if (i < n - 1)
                 return;
             now_filled(*to, first, n, parity, false);
-        };
+        });
     });
 }
 

@@ -1,6 +1,6 @@
 // Arguments and report of the calls for several masses.
 #pragma once
-#include "milc_glue/context.h"
+#include "milc_glue/solve_driver.h"
 
 namespace milcgpu {
 
@@ -24,5 +24,16 @@ std::vector<OperatorSpec> stages_of(const MultiMassArguments &);
 
 // From the solver's report, but for seconds and bytes of the call.
 void fill_report(const MultiMassReport &, int n_shifts, milcgpu_multi_mass_report &);
+
+// Several masses of one source, of any family.
+struct MassesOfCall {
+    const char *function, *name; // in messages; in the line at verbosity 2
+    MultiMassArguments a;        // what is granted, afterwards
+    CgProgress progress;
+    std::function<void(const SpinorBlock &b, Verification &)> load;
+    std::function<void(int shift, const SpinorBlock &x)> write; // what it throws is the call's error
+    bool keeps_solver;                                          // until the next call
+};
+Status solve(OperatorFamily &, MassesOfCall &, const CallMeter &, milcgpu_multi_mass_report &);
 
 } // namespace milcgpu

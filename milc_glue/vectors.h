@@ -55,9 +55,4 @@ class VectorPlace {
     int index_ = 0;
 };
 
-// milcgpu_solve of a vector anywhere, as the function named in its messages.
-milcgpu_status solve_one(const char *function, milcgpu_context *, milcgpu_links *, const milcgpu_solve_spec *,
-                         const std::function<std::pair<VectorPlace, VectorPlace>()> &source_and_solution,
-                         milcgpu_solve_report *);
-
 } // namespace milcgpu

@@ -2,7 +2,9 @@
 
 namespace milcgpu {
 
-void flip_a_bit(milcgpu_links &links) {
+void flip_if_planted(milcgpu_links &links) {
+    if (!std::exchange(links.context->flip_links, false))
+        return;
     Device &device = *links.context->device;
     unsigned char *const sign = links.links->full().fat->block(0, 0) + 7;
     unsigned char byte;
@@ -13,7 +15,7 @@ void flip_a_bit(milcgpu_links &links) {
 
 std::function<void()> emptying(milcgpu_links &links) {
     return [&links] {
-        links.context->forget(&links, 0);
+        links.context->forget(&links);
         links.links->clear();
     };
 }

@@ -4,7 +4,6 @@
 #pragma once
 #include "milc_glue/context.h"
 #include <functional>
-#include <utility>
 
 namespace milcgpu {
 
@@ -34,8 +33,8 @@ DeviceArray<uint64_t> room_for_checksums(Device &device);
 // Empties a set of links, and forgets the solvers that read them.
 std::function<void()> emptying(milcgpu_links &links);
 
-// Flips one bit of the fat links as handed over: a planted fault.
-void flip_a_bit(milcgpu_links &links);
+// Flips one bit of the fat links as handed over, if a test has planted that fault.
+void flip_if_planted(milcgpu_links &links);
 
 // What `solve(verification)` returns, once what it stood on (stands_on(report)) holds: of a second time where what it
 // had loaded changed meanwhile. A converged solution stands on what its true residual was computed with; where a solve
@@ -53,12 +52,6 @@ auto verified(milcgpu_context &context, const std::function<void()> &empty, cons
     }
     throw Error(Status::corrupted, "the source on the device changed while it was solved for, twice in a row. Memory "
                                    "of this GPU seems to be failing: use another one");
-}
-template <class Solve, class StandsOn>
-auto verified(milcgpu_context &context, milcgpu_links &links, const Solve &solve, const StandsOn &stands_on) {
-    if (std::exchange(context.flip_links, false))
-        flip_a_bit(links);
-    return verified(context, emptying(links), solve, stands_on);
 }
 
 } // namespace milcgpu

@@ -8,9 +8,8 @@
 using namespace milcgpu;
 
 void milcgpu_wilson::clear() {
-    loaded = false;
-    solver_.reset();
-    versions_.clear();
+    context->forget(this);
+    links_.clear();
     clover_.clear();
 }
 
@@ -18,51 +17,30 @@ void milcgpu_wilson::load(const HostField &host) {
     clear();
     LinkField given;
     device().agree("the loading of links", [&] {
-        given = LinkField(device(), host.real, 18, geometry(), "links of Wilson fermions");
+        given = LinkField(device(), host.real, 18, geometry(), name_of_links);
         given.clear_behind(geometry());
         given.keep_sum();
         links_to_device(device(), host, context->map, geometry(), given);
     });
     const Phases phases(geometry());
-    statistics_ = checked_gauge_field(device(), geometry(), given, -1, &phases);
-    need_signs(device(), geometry(), given, statistics_.signs, phases,
+    const LinkStatistics statistics = checked_gauge_field(device(), geometry(), given, -1, &phases);
+    need_signs(device(), geometry(), given, statistics.signs, phases,
                {Signs::phases_out, "Take the phases out before they are loaded"});
-    as_given_ = host.real == Precision::double_ ? std::move(given)
-                                                : pack_links(device(), given, statistics_, geometry(),
-                                                             Precision::double_, 18, "links of Wilson fermions")
-                                                      .field;
-    as_given_.checksum = as_given_.sum_of_content();
+    const bool in_double = host.real == Precision::double_;
+    const auto as_given = std::make_shared<LinkField>(
+        in_double ? std::move(given)
+                  : pack_links(device(), given, statistics, geometry(), Precision::double_, 18, name_of_links).field);
+    as_given->checksum = as_given->sum_of_content();
     AskedFields asked(device());
-    asked.unchanged(host.real == Precision::double_ ? as_given_ : given, "links of Wilson fermions");
+    asked.unchanged(in_double ? *as_given : given, name_of_links);
     asked.must_hold();
-    loaded = true;
+    links_.hold(as_given, statistics);
 }
 
 std::shared_ptr<const LinkField> milcgpu_wilson::version(OperatorSpec &spec) {
-    if (spec.link == Precision::double_ && spec.reals == 18)
-        return {std::shared_ptr<const LinkField>(), &as_given_};
-    const std::pair<Precision, int> asked = {spec.link, spec.reals};
-    const auto found = versions_.find(asked);
-    if (found != versions_.end()) {
-        if (found->second)
-            return found->second;
-        spec.reals = 18;
-        return version(spec);
-    }
-    PackedLinks packed =
-        pack_links(device(), as_given_, statistics_, geometry(), spec.link, spec.reals, "links of Wilson fermions");
-    if (spec.reals < 18 && !(packed.worst_error <= accepted_error(spec.link))) {
-        context->say(1,
-                     format("links of Wilson fermions: %d reals in %s precision do not hold these links (worst error "
-                            "of an element %.1e of the links' size, accepted %.1e); 18 reals are used",
-                            spec.reals, name(spec.link), packed.worst_error, accepted_error(spec.link)));
-        packed.field = LinkField(); // its memory before that of the other
-        spec.reals = 18;
-        versions_[asked] = nullptr;
-        return version(spec);
-    }
-    packed.field.checksum = packed.field.sum_of_content();
-    return versions_[asked] = std::make_shared<const LinkField>(std::move(packed.field));
+    const ResidentField::Held held = links_.version(spec.link, spec.reals);
+    spec.reals = held->reals();
+    return held;
 }
 
 std::shared_ptr<const CloverField> milcgpu_wilson::with_checksum(CloverField made) const {
@@ -74,7 +52,7 @@ CloverVersion milcgpu_wilson::clover(double cku0, Precision precision, int divid
     if (cku0 == 0)
         return {};
     if (cku0 != cku0_) {
-        solver_.reset(); // it has the others
+        context->forget(this); // the solver has the others
         clover_.clear();
         cku0_ = cku0;
     }
@@ -96,7 +74,7 @@ CloverVersion milcgpu_wilson::clover(double cku0, Precision precision, int divid
         return one(Precision::double_, of, [&](CloverField &made) {
             if (of == none) {
                 WithMargin around(device(), context->geometry, context->halo.get(), Precision::double_);
-                const LinkField &u = around.of(as_given_, clover_reach);
+                const LinkField &u = around.of(as_given(), clover_reach);
                 return make_clover(device(), around.box(), u, cku0, made);
             }
             invert_clover(device(), *clover(cku0, Precision::double_, none).term, of, made);
@@ -125,59 +103,29 @@ std::shared_ptr<const WilsonMatrix> milcgpu_wilson::matrix(const WilsonParameter
     return {made.release(), [links, R](const WilsonMatrix *M) { delete M; }};
 }
 
-milcgpu_wilson::Solver &milcgpu_wilson::solver(const WilsonParameters &of, int parity, int method,
-                                               OperatorSpec &precise, OperatorSpec &sloppy) {
-    version(precise), version(sloppy); // what is granted
-    solver_in_use_ = true;
-    if (solver_ && solver_->of == of && solver_->parity == parity && solver_->method == method &&
-        solver_->precise == precise && solver_->sloppy == sloppy)
-        return *solver_;
-    solver_.reset(); // its memory first
-    auto made =
-        std::make_unique<Solver>(Solver{of, parity, method, precise, sloppy, nullptr, nullptr, nullptr, nullptr, {}});
-    OperatorSpec full = in_double;
-    made->full = matrix(of, parity, full);
-    if (method == MILCGPU_WILSON_BICGSTAB) {
-        OperatorSpec iterates = sloppy;
-        const SharedMatrix M = sloppy == in_double ? made->full : matrix(of, parity, iterates);
-        device().agree("memory for a solver", [&] {
-            made->bicgstab = std::make_unique<BicgstabSolver>(device(), BicgOperators{made->full, M});
-        });
-    } else {
-        const auto normal = [&](OperatorSpec spec) -> Operator {
-            return std::make_shared<const WilsonNormal>(matrix(of, parity, spec));
-        };
-        CgOperators operators;
-        operators.full = std::make_shared<const WilsonNormal>(made->full);
-        operators.precise = precise == in_double ? operators.full : normal(precise);
-        operators.sloppy = sloppy == precise ? operators.precise : normal(sloppy);
-        if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
-            operators.finer = [this, of, parity, reals = sloppy.reals]() -> Operator {
-                OperatorSpec finer = {Precision::single, Precision::single, reals};
-                return std::make_shared<const WilsonNormal>(matrix(of, parity, finer));
-            };
-        device().agree("memory for a solver", [&] { made->cg = std::make_unique<CgSolver>(device(), operators); });
-    }
-    solver_ = std::move(made);
-    return *solver_;
+void WilsonFamily::make_solver(KeptSolver &solver) {
+    if (method_ == MILCGPU_WILSON_CG)
+        return OperatorFamily::make_solver(solver);
+    OperatorSpec spec = in_double;
+    const std::shared_ptr<const WilsonMatrix> full = w_.matrix(of_, parity_, spec);
+    spec = solver.sloppy;
+    const SharedMatrix M = spec == in_double ? full : w_.matrix(of_, parity_, spec);
+    solver.operators.full = std::make_shared<const WilsonNormal>(full);
+    device().agree("memory for a solver", [&] {
+        solver.bicgstab = std::make_unique<BicgstabSolver>(device(), BicgOperators{full, M});
+    });
 }
 
 bool milcgpu_wilson::give_back() {
     if (halo_ != nullptr)
         return false;
-    if (solver_ && !solver_in_use_) {
-        solver_.reset();
-        context->say(2, "memory is short: an idle solver of Wilson fermions is given back");
-        return true;
+    bool any = links_.drop_unused();
+    for (auto entry = clover_.begin(); entry != clover_.end();) {
+        const bool unused = entry->second.use_count() == 1;
+        entry = unused ? clover_.erase(entry) : std::next(entry);
+        any = any || unused;
     }
-    const size_t before = versions_.size() + clover_.size();
-    const auto drop_unused = [](auto &kept) {
-        for (auto entry = kept.begin(); entry != kept.end();)
-            entry = entry->second.use_count() == 1 ? kept.erase(entry) : std::next(entry);
-    };
-    drop_unused(versions_);
-    drop_unused(clover_);
-    if (versions_.size() + clover_.size() == before)
+    if (!any)
         return false;
     context->say(2, "memory is short: packed links and clover terms of Wilson fermions are given back");
     return true;

@@ -1,11 +1,8 @@
 // What stands behind the handle of Wilson fermions.
 #pragma once
 #include "gpu_kernels/operators/wilson.h"
-#include "gpu_kernels/solver/bicgstab.h"
-#include "gpu_kernels/solver/block_cg.h"
 #include "milc_glue/context.h"
 #include "milc_glue/milcgpu_wilson.h"
-#include "reorder/link_reorder.h"
 #include <memory>
 
 namespace milcgpu {
@@ -22,8 +19,6 @@ struct CloverVersion {
     CloverPair pair() const { return {term.get(), inverse.get()}; }
 };
 
-class EvenOdd; // wilson_solves.cpp
-
 // milcgpu_wilson_residual, and with it MILC's relative residual (with even_odd; else it is 1), where that is wanted:
 // relative may be nullptr.
 milcgpu_status true_residuals(milcgpu_wilson *, const milcgpu_wilson_spec *, int parity, const milcgpu_field *source,
@@ -34,18 +29,18 @@ milcgpu_status true_residuals(milcgpu_wilson *, const milcgpu_wilson_spec *, int
 struct milcgpu_wilson : milcgpu::Keeper {
     milcgpu_context *context;
     milcgpu::SpinorReorder reorder;
-    bool loaded = false;
+    static constexpr const char *name_of_links = "links of Wilson fermions";
 
     explicit milcgpu_wilson(milcgpu_context *of)
         : Keeper(*of), context(of), reorder(*of->device, of->map, of->geometry, milcgpu::wilson_components),
-          geometry_(of->geometry.without_ghosts()) {
+          geometry_(of->geometry.without_ghosts()), links_(*of->device, geometry_, name_of_links, of->warn()) {
         if (of->halo)
             halo_ = std::make_unique<milcgpu::WilsonHalo>(*of->device, *of->halo, of->geometry);
         register_here();
     }
-    ~milcgpu_wilson() override = default;
-    // The solver, then packed links and clover terms, but for what a call in progress works with. Nothing on many
-    // ranks, which make these together.
+    ~milcgpu_wilson() override { context->forget(this); }
+    // Packed links and clover terms, but for what a call in progress works with. Nothing on many ranks, which make
+    // these together.
     bool give_back() override;
     milcgpu::Device &device() const { return *context->device; }
     const milcgpu::Geometry &geometry() const { return geometry_; } // of the box, without ghosts
@@ -53,8 +48,10 @@ struct milcgpu_wilson : milcgpu::Keeper {
 
     void load(const milcgpu::HostField &host);
     void clear();
+    bool loaded() const { return !links_.empty(); }
+    uint64_t tag() const { return links_.tag(); }
     // As handed over, in double.
-    const milcgpu::LinkField &as_given() const { return as_given_; }
+    const milcgpu::LinkField &as_given() const { return links_.as_given(); }
     // In the precision and reals of spec; spec.reals becomes what was granted.
     std::shared_ptr<const milcgpu::LinkField> version(milcgpu::OperatorSpec &spec);
     // The clover term of these links, and its inverse on the sites of parity `divided` (0, 1 or none); the last cku0 is
@@ -67,48 +64,12 @@ struct milcgpu_wilson : milcgpu::Keeper {
     // What a solve holds on the device, of `sources` at a time (1: alone).
     milcgpu::MemoryPlan plan(const milcgpu::WilsonParameters &, int method, const milcgpu::OperatorSpec &precise,
                              const milcgpu::OperatorSpec &sloppy, int sources) const;
-    // Calls clear(): for a check of what is on the device (verify.h).
-    std::function<void()> emptying() {
-        return [this] { clear(); };
-    }
-
-    // The last solver, and what it is for. One of cg and bicgstab is there.
-    struct Solver {
-        milcgpu::WilsonParameters of;
-        int parity, method;
-        milcgpu::OperatorSpec precise, sloppy;
-        std::shared_ptr<const milcgpu::WilsonMatrix> full;
-        std::unique_ptr<milcgpu::CgSolver> cg;
-        std::unique_ptr<milcgpu::BicgstabSolver> bicgstab;
-        std::unique_ptr<milcgpu::BlockCgSolver> several; // what it leaves goes through cg; made when first needed
-        // Vectors in double around it, of each source that it takes at a time; made when first needed.
-        std::vector<std::shared_ptr<milcgpu::EvenOdd>> systems;
-        const milcgpu::SpinorField &source() const { return cg ? cg->source() : bicgstab->source(); }
-        const milcgpu::SpinorField &solution() const { return cg ? cg->solution() : bicgstab->solution(); }
-        std::vector<milcgpu::Region> stands_on() const { return cg ? cg->stands_on(false) : bicgstab->stands_on(); }
-    };
-    // It is in use until the call ends (see Call).
-    Solver &solver(const milcgpu::WilsonParameters &, int parity, int method, milcgpu::OperatorSpec &precise,
-                   milcgpu::OperatorSpec &sloppy);
-    // With room for `most` sources in `several` and `systems`, or for fewer where memory is short. CG.
-    milcgpu::BlockCgSolver &several(Solver &, int most);
-    struct Call {
-        milcgpu_wilson &of;
-        explicit Call(milcgpu_wilson &wilson) : of(wilson) {}
-        Call(const Call &) = delete;
-        ~Call() { of.solver_in_use_ = false; }
-    };
 
   private:
     std::shared_ptr<const milcgpu::CloverField> with_checksum(milcgpu::CloverField made) const;
     milcgpu::Geometry geometry_;
     std::unique_ptr<milcgpu::WilsonHalo> halo_;
-    milcgpu::LinkField as_given_;
-    milcgpu::LinkStatistics statistics_{};
-    // nullptr: these links do not fit.
-    std::map<std::pair<milcgpu::Precision, int>, std::shared_ptr<const milcgpu::LinkField>> versions_;
+    milcgpu::ResidentField links_;
     double cku0_ = 0;                                                                                  // of clover_
     std::map<std::pair<milcgpu::Precision, int>, std::shared_ptr<const milcgpu::CloverField>> clover_; // none: R
-    std::unique_ptr<Solver> solver_;
-    bool solver_in_use_ = false;
 };

@@ -1,12 +1,12 @@
 // What all calls for Wilson fermions share: checks of arguments, vectors, the way into a handle.
 #pragma once
+#include "milc_glue/solve_driver.h"
 #include "milc_glue/wilson.h"
 #include <cmath>
 
 namespace milcgpu {
 
 constexpr int reals_of_vector = 6 * wilson_components;
-constexpr OperatorSpec in_double = {Precision::double_, Precision::double_, 18};
 
 inline WilsonParameters parameters_of(const milcgpu_wilson_spec *spec, const char *function) {
     require(spec, function, "spec");
@@ -21,6 +21,30 @@ inline WilsonParameters parameters_of(const milcgpu_wilson_spec *spec, const cha
         refuse(format("spec.even_odd is %d: must be 0 or 1", spec->even_odd));
     return {spec->kappa, spec->kappa * spec->clover};
 }
+
+// M_p, and M_p^dag M_p for conjugate gradient.
+class WilsonFamily : public OperatorFamily {
+  public:
+    WilsonFamily(milcgpu_wilson &w, const WilsonParameters &of, int parity, int method)
+        : OperatorFamily(*w.context), w_(w), of_(of), parity_(parity), method_(method) {}
+    SolverKey key() const override {
+        return {&w_, w_.tag(), &w_, parity_, {of_.kappa, of_.cku0, double(method_)}, {}, {}};
+    }
+    size_t most_kept() const override { return 1; }
+    void grant(OperatorSpec &spec) override { w_.version(spec); }
+    OperatorMaker maker() override {
+        return [&w = w_, of = of_, parity = parity_](OperatorSpec &spec) {
+            return std::make_shared<const WilsonNormal>(w.matrix(of, parity, spec));
+        };
+    }
+    void make_solver(KeptSolver &solver) override;
+    void empty() override { w_.clear(); }
+
+  private:
+    milcgpu_wilson &w_;
+    WilsonParameters of_;
+    int parity_, method_;
+};
 
 // And what ranks must have alike of a spec.
 inline Numbers with_parameters(Numbers numbers, const milcgpu_wilson_spec &spec) {
@@ -81,7 +105,7 @@ inline WilsonCall call_on(const milcgpu_wilson &w, const LinkField &links, int p
 }
 
 inline void need_links(const milcgpu_wilson &w) {
-    if (!w.loaded)
+    if (!w.loaded())
         refuse("there are no links: load them first (milcgpu_wilson_load)");
 }
 
@@ -94,7 +118,6 @@ inline void check_unused(bool unused, const char *what) {
 template <class Body> milcgpu_status with_wilson(milcgpu_wilson *wilson, const char *function, const Body &body) {
     return guarded(wilson != nullptr ? wilson->context : nullptr, function, [&] {
         require(wilson, function, "wilson");
-        const milcgpu_wilson::Call call(*wilson);
         return body(*wilson);
     });
 }

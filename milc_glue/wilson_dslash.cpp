@@ -70,7 +70,7 @@ milcgpu_status apply(const char *function, milcgpu_wilson *wilson, const milcgpu
         std::vector<Region> stands_on = {links->region("links of Wilson fermions")};
         if (term)
             stands_on.push_back(term->region("clover term"));
-        Verification(*w.context, w.emptying()).holds(stands_on);
+        Verification(*w.context, [&w] { w.clear(); }).holds(stands_on);
         w.device().agree("the copy of results", [&] { // from here on nothing but the copies themselves can fail
             for (const int p : to_parities)
                 w.reorder.to_host(out.on[p], p, to);

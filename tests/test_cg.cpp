@@ -265,11 +265,11 @@ TEST_CASE("four solvers are kept, the ones used last; a solve made anew gives th
                 used = session.context->device->used_bytes();
         }
         CHECK(session.context->device->used_bytes() == used);
-        const milcgpu::CgSolver *oldest = kept.back().solver.get(); // kind 2 of the second round
+        const milcgpu::CgSolver *oldest = kept.back().cg.get(); // kind 2 of the second round
         milcgpu_solve_spec spec = solve_spec(0.5, 1e-9, MILCGPU_DOUBLE, MILCGPU_HALF);
         CHECK(solve(session, spec, b, zero(lattice)).status == MILCGPU_OK);
-        CHECK(kept.front().solver.get() == oldest); // used again, not made again
-        CHECK(kept.back().solver.get() != oldest);
+        CHECK(kept.front().cg.get() == oldest); // used again, not made again
+        CHECK(kept.back().cg.get() != oldest);
     }
 }
 

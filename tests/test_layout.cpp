@@ -336,24 +336,30 @@ TEST_CASE("links: load, statistics, fall-back to 18 reals, NaN refused with its 
         CAPTURE(name(backend));
         Device device(backend, 0);
         const SiteMap map;
-        ResidentLinks links(device, map, Geometry(lattice.n), Precision::double_);
+        std::vector<std::string> said;
+        ResidentLinks links(device, map, Geometry(lattice.n), Precision::double_, 0, nullptr,
+                            [&](const std::string &line) { said.push_back(line); });
         auto fat = reference::links_to_milc<double>(lattice, random_links(lattice, 1));
         auto lng = reference::links_to_milc<double>(lattice, unitary_links(lattice, 2, 0.13, true));
         const HostField f{fat.data(), Precision::double_, 576}, l{lng.data(), Precision::double_, 576};
         CHECK(links.update(f, l));
         CHECK(links.generation() == 1);
+        const LinkField *const packed = links.version(Precision::single, 18).fat;
         CHECK_FALSE(links.update(f, l)); // the same content: nothing is packed again
         CHECK(links.generation() == 1);
+        CHECK(links.version(Precision::single, 18).fat == packed);
         CHECK(std::fabs(links.long_scale() - 0.13) < 1e-16);
         CHECK(links.version(Precision::single, 13).lng->reals() == 13);
         CHECK(links.version(Precision::single, 12).lng->reals() == 18); // U(3) does not fit 12 reals
-        CHECK(links.take_warnings().find("12 reals in single precision") != std::string::npos);
         CHECK(links.version(Precision::single, 12).lng->reals() == 18);
-        CHECK(links.take_warnings().empty()); // said once
+        REQUIRE(said.size() == 1); // once
+        CHECK(said[0].find("long links: 12 reals in single precision") == 0);
+        const uint64_t tag = links.tag();
         // One link off the group by a little: 13 reals no longer hold it.
         lng[18 * 5 + 3] += 1e-3;
         CHECK(links.update(f, l));
         CHECK(links.generation() == 2);
+        CHECK(links.tag() != tag);
         CHECK(links.version(Precision::single, 13).lng->reals() == 18);
         for (const double bad : {double(NAN), double(INFINITY)}) {
             auto broken = fat;

@@ -32,18 +32,6 @@ size_t field_bytes(const Geometry &geometry, Precision p, int sources, int compo
 size_t level_bytes(const Geometry &geometry, Precision p, int sources, int components) {
     return (cg_kept_steps + 3) * field_bytes(geometry, p, sources, components);
 }
-
-// NaN in one source gives that source its status. The others go on.
-template <class Work> void note_not_finite(CgReport &own, const Work &work) {
-    try {
-        work();
-    } catch (const Error &error) {
-        if (error.status() != Status::nan_or_inf)
-            throw;
-        own.status = error.status();
-        own.message = error.what();
-    }
-}
 } // namespace
 
 BlockCgSolver::BlockCgSolver(Device &device, const Operator &full, const Operator &sloppy, int sources,

@@ -66,6 +66,18 @@ struct CgReport {
     std::string message;         // empty when all is well
 };
 
+// NaN or infinity in one source gives that source its status. The others go on.
+template <class Work> void note_not_finite(CgReport &own, const Work &work) {
+    try {
+        work();
+    } catch (const Error &error) {
+        if (error.status() != Status::nan_or_inf)
+            throw;
+        own.status = error.status();
+        own.message = error.what();
+    }
+}
+
 // The message of a report with precision_floor or not_converged, with its residuals and the tolerances that the caller
 // knows. precise: the precision of the solution.
 std::string why_it_ended_early(const CgReport &, double tolerance, double relative_tolerance, Precision precise);
