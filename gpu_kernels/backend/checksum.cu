@@ -6,7 +6,7 @@ namespace milcgpu {
 
 namespace {
 
-// A thread takes every `threads`-th piece of every region. That is one multiply-add for each word, so the pass runs at
+// A thread takes every `threads`-th piece of every region. That is 1.5 multiply-adds for each word, so the pass runs at
 // the speed of memory.
 struct Add {
     const unsigned char *data[most_regions];

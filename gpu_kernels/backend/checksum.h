@@ -1,6 +1,6 @@
 // Is device memory still what was loaded there? Checksums of whole arrays, taken when they are filled and again when a
 // result depends on them: in a pass of its own (1 read of each array: 4 TB/s on an H200), or by a kernel that reads the
-// array anyway. A change within 8 bytes always changes the sum; any other one is missed with a small chance.
+// array anyway. A change within 4 bytes always changes the sum; any other one is missed with a small chance.
 #pragma once
 #include "gpu_kernels/backend/device.h"
 #include "gpu_kernels/backend/portable.h"
@@ -28,26 +28,17 @@ void take_checksums(Device &, const Region *regions, int count, uint64_t *sums);
 uint64_t checksum(const DeviceArray<uint64_t> &room, const void *data, size_t bytes);
 uint64_t checksum(Device &, const void *data, size_t bytes);
 
-// A checksum is a sum over pieces of 16 bytes, in any order: the two numbers of 8 bytes in a piece, the bits of the
-// second one rotated, added, the upper half of that put into the lower half too, times an odd number of the piece's
-// place in the region, modulo 2^64. A number of 8 bytes that changes, alone in its piece, always changes what the piece
-// adds. Zeros add nothing.
+// A checksum is a sum over pieces of 16 bytes, in any order: each word of 4 bytes times an odd number of its place in
+// the piece, and the four together times an odd number of the piece's place in the region, modulo 2^64. One word that
+// changed by d changes the sum by d times an odd number, and |d| < 2^32: never by 0. Zeros add nothing.
 //
-// What `count` words of a piece add to the sum, from word `first` on. 1 and 2 words are of one number.
+// What `count` words of a piece add to the sum, from word `first` on.
 template <int count> MILCGPU_HD uint64_t weigh(const uint32_t *words, uint32_t piece, uint32_t first = 0) {
-    static_assert(count == 1 || count == 2 || count == 4, "a word, a number or a piece");
-    const auto number = [](uint64_t low, uint64_t high, bool second) {
-        const uint64_t bits = high << 32 | low;
-        return second ? bits << 23 | bits >> 41 : bits;
-    };
-    uint64_t sum;
-    if constexpr (count == 1)
-        sum = first % 2 == 0 ? number(words[0], 0, first >= 2) : number(0, words[0], first >= 2);
-    else
-        sum = number(words[0], words[1], first >= 2);
-    if constexpr (count == 4)
-        sum += number(words[2], words[3], true);
-    return (sum ^ sum >> 32) * (piece * 0x3C6EF372u + 1u);
+    uint64_t sum = 0;
+    MILCGPU_UNROLL
+    for (int w = 0; w < count; ++w)
+        sum += static_cast<uint64_t>(words[w]) * (0x85EBCA6Bu + (first + w) * 0xC2B2AE34u);
+    return sum * (piece * 0x3C6EF372u + 1u);
 }
 
 // Of a word of 4 or 2 bytes that lies `at` bytes behind the beginning of a piece.
