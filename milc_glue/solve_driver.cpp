@@ -293,10 +293,20 @@ Group group_of(KeptSolver &solver, const SolveTask &task, int first, int count, 
 
 } // namespace
 
-std::vector<milcgpu_solve_report> milcgpu::empty_reports(int n) {
+static milcgpu_solve_report empty_report() {
     milcgpu_solve_report empty{};
     empty.struct_size = sizeof empty;
-    return std::vector<milcgpu_solve_report>(n, empty);
+    return empty;
+}
+
+std::vector<milcgpu_solve_report> milcgpu::empty_reports(int n) {
+    return std::vector<milcgpu_solve_report>(n, empty_report());
+}
+
+milcgpu_status milcgpu::hand_back_one(milcgpu_status status, const std::vector<milcgpu_solve_report> &filled,
+                                      milcgpu_solve_report *report) {
+    milcgpu_solve_report one = filled.empty() ? empty_report() : filled[0];
+    return hand_back(status, one, report);
 }
 
 Numbers milcgpu::numbers_of(const OfEachSource &each) {

@@ -107,6 +107,9 @@ struct SolveTask {
 Numbers numbers_of(const OfEachSource &);
 void check_one_source(const milcgpu_solve_spec &);
 std::vector<milcgpu_solve_report> empty_reports(int n);
+// The end of an entry for one source. filled: empty where the call failed before it had a report.
+milcgpu_status hand_back_one(milcgpu_status status, const std::vector<milcgpu_solve_report> &filled,
+                             milcgpu_solve_report *report);
 
 // Solves for reports.size() sources. Returns the status of the first source without a solution, else of the first that
 // is not ok; its message is the last error. Throws what ends the call as a whole.

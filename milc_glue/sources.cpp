@@ -166,7 +166,7 @@ extern "C" milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links 
                                         const milcgpu_field *source, const milcgpu_field *solution,
                                         milcgpu_solve_report *report) {
     constexpr const char *function = "milcgpu_solve";
-    std::vector<milcgpu_solve_report> filled = empty_reports(1);
+    std::vector<milcgpu_solve_report> filled;
     const milcgpu_status status = guarded(context, function, [&] {
         const auto places_of = [&] {
             if (report != nullptr)
@@ -176,7 +176,7 @@ extern "C" milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links 
         };
         return solve_all(function, context, links, spec, MILCGPU_ONE_BY_ONE, 1, false, filled, places_of);
     });
-    return hand_back(status, filled[0], report);
+    return hand_back_one(status, filled, report);
 }
 
 extern "C" milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgpu_links *links,

@@ -321,15 +321,16 @@ milcgpu_status milcgpu_wilson_solve(milcgpu_wilson *wilson, const milcgpu_wilson
                                     const milcgpu_solve_spec *how, const milcgpu_field *source,
                                     const milcgpu_field *solution, milcgpu_solve_report *report) {
     constexpr const char *function = "milcgpu_wilson_solve";
-    std::vector<milcgpu_solve_report> filled = empty_reports(1);
+    std::vector<milcgpu_solve_report> filled;
     const milcgpu_status status = with_wilson(wilson, function, [&](milcgpu_wilson &w) {
         w.device().agree(function, [&] {
+            filled = empty_reports(1);
             if (report != nullptr)
                 require_size(report->struct_size, sizeof *report, "milcgpu_solve_report");
         });
         return solve_all(function, w, spec, how, MILCGPU_ONE_BY_ONE, 1, false, source, solution, filled);
     });
-    return hand_back(status, filled[0], report);
+    return hand_back_one(status, filled, report);
 }
 
 milcgpu_status milcgpu_wilson_solve_sources(milcgpu_wilson *wilson, const milcgpu_wilson_spec *spec,

@@ -128,7 +128,9 @@ TEST_CASE("a sum of links that changed on the device fails once, with words, and
         p.cache.keep_sum({&sum_fat, &sum_lng}, {p.fat[0].data(), p.lng[0].data()}, 0.5,
                          {p.fat[1].data(), p.lng[1].data()});
         for (const int changed : {0, 1}) {
-            flip_a_bit(*p.ready(changed).handle);
+            milcgpu_links &links = *p.ready(changed).handle;
+            links.context->flip_links = true;
+            flip_if_planted(links);
             LinkSet *sum = nullptr;
             CHECK(p.cache.ready(&sum_fat, &sum_lng, sum) == MILCGPU_CORRUPTED);
             CHECK(sum == nullptr);

@@ -56,7 +56,7 @@ constexpr double more_in_lock_step = 1 + times_measured * 0.008;
 TEST_CASE("any number of sources, each precision: true residuals by the reference", "[sources]") {
     const reference::Lattice lattice{{4, 6, 4, 4}};
     const AsqtadLinks links = asqtad_links(lattice, 61);
-    const double mass = 0.2, tolerance = 1e-10;
+    const double mass = 0.1, tolerance = 1e-10;
     for (const Backend backend : backends()) {
         Session<double> session(lattice, backend);
         REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);

@@ -92,17 +92,20 @@ template <Precision p> struct ByLinks {
         const bool middle = item.part == count;
         const int mu = staples.mu, slot = item.part, b = first + slot, direction = middle ? mu : staples.other(b);
         M sum = {};
+        uint64_t weighs = 0; // what q loses here
         if (middle)
-            add_middle(sum, y, item.parity);
+            add_middle(sum, y, item.parity, weighs);
         else
             add_sides(sum, y, item.parity, direction, b, slot);
         by_u.modify(item.parity, direction, item.i, [&](M &total) { multiply_add(total, unit, sum); });
+        if (middle)
+            q.gone(item.i, weighs);
     }
 
   private:
-    MILCGPU_HD void add_middle(M &sum, const Site &x, int parity) const {
+    MILCGPU_HD void add_middle(M &sum, const Site &x, int parity, uint64_t &weighs) const {
         if (first == 0)
-            multiply_add(sum, one_link, q.template take<Reuse::keep>(parity, staples.mu, x.index()));
+            multiply_add(sum, one_link, q.template take<Reuse::keep>(parity, staples.mu, x.index(), weighs));
         for (int k = 0; k < count; ++k) {
             staples.add_upper(sum, x, parity, staples.other(first + k), n_up, k);
             staples.add_lower(sum, x, parity, staples.other(first + k), n_down, k);

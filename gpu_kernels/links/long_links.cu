@@ -5,10 +5,11 @@ namespace milcgpu {
 
 namespace {
 
-template <Precision p, int reals> struct LongLinks {
+// View: of u; without a checksum where u stays.
+template <Precision p, class View> struct LongLinks {
     Lattice lattice;
     SitesAndParts work;
-    MatrixView<p, reals> u;
+    View u;
     MatrixView<p> lng; // on the box
     typename LinkReal<p>::Real naik;
     MILCGPU_HD void operator()(int thread) const {
@@ -70,16 +71,18 @@ void long_links(Device &device, const WideBox &box, const LinkField &u, double n
         constexpr Precision precision = decltype(p)::value;
         const auto factor = static_cast<typename LinkReal<precision>::Real>(naik);
         const auto make = [&](const auto &links) {
-            constexpr int reals = std::decay_t<decltype(links)>::reals_of_a_link;
-            launch(
-                device, work.threads(),
-                LongLinks<precision, reals>{lattice, work, links.to_take(last_use), MatrixView<precision>(lng), factor},
-                "long links");
+            using View = std::decay_t<decltype(links)>;
+            launch(device, work.threads(),
+                   LongLinks<precision, View>{lattice, work, links, MatrixView<precision>(lng), factor}, "long links");
         };
-        if (u.reals() == 18)
+        if (u.reals() == 18 && last_use)
             make(MatrixView<precision>(u));
-        else
+        else if (u.reals() == 18)
+            make(MatrixView<precision, 18, NoSum>(u));
+        else if (last_use)
             make(MatrixView<precision, 12>(u));
+        else
+            make(MatrixView<precision, 12, NoSum>(u));
     });
 }
 

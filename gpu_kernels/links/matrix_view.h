@@ -12,7 +12,6 @@ namespace milcgpu {
 // Sum: KeptSum, or NoSum for room whose matrices live from one launch to the next (ScratchView).
 template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
     using Real = typename LinkReal<p>::Real;
-    static constexpr int reals_of_a_link = reals;
     unsigned char *data;
     size_t stride, block_bytes;
     int directions;
