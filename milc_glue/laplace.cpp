@@ -1,5 +1,5 @@
-// The C interface to the gauge Laplace operator: links of a measurement, packed as an operator asks for them, and the
-// solvers that are kept with them. On many ranks what one of them may refuse alone is inside agreed() or agree().
+// The C interface to the gauge Laplace operator of links of a measurement. On many ranks what one of them may refuse
+// alone is inside agreed() or agree().
 #include "gpu_kernels/operators/laplace.h"
 #include "gpu_kernels/halo/halo.h"
 #include "milc_glue/mesons.h"

@@ -2,13 +2,14 @@
 // operators ask for, made on the device when first named and kept until the content changes. Packed versions have the
 // checksum of what was put there and, where there is a halo, the ghosts that backward terms read.
 #pragma once
-#include "gpu_kernels/halo/halo.h"
 #include "reorder/link_reorder.h"
 #include <functional>
 #include <map>
 #include <memory>
 
 namespace milcgpu {
+
+class Halo;
 
 class ResidentField {
   public:

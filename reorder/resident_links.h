@@ -5,8 +5,6 @@
 
 namespace milcgpu {
 
-class Halo;
-
 // A version of the links, and the right to it.
 struct HeldLinks {
     ResidentField::Held fat, lng;

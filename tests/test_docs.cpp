@@ -1,6 +1,7 @@
 // Whether the docs name what there is.
 #include "examples/csv.h"
 #include "tests/run_support.h"
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -100,6 +101,35 @@ TEST_CASE("files include what docs/design.md allows their layer, and every excep
         }
     CHECK(files > 200); // so many there were when this was written
     CHECK(used == exceptions);
+}
+
+TEST_CASE("few sources are compiled again after a change of halo.h", "[docs]") {
+    const std::regex include("#include \"([a-z0-9_/.]+)\"");
+    std::map<std::string, std::set<std::string>> includes;
+    for (const char *root : {"gpu_kernels", "reorder", "milc_glue", "tests", "examples"})
+        for (const auto &file : std::filesystem::recursive_directory_iterator(root)) {
+            const std::string kind = file.path().extension();
+            if (kind != ".h" && kind != ".cu" && kind != ".cpp")
+                continue;
+            const std::string text = text_of(file.path());
+            for (std::sregex_iterator found(text.begin(), text.end(), include), end; found != end; ++found)
+                includes[file.path().string()].insert((*found)[1]);
+        }
+    std::set<std::string> reached = {"gpu_kernels/halo/halo.h"};
+    for (size_t before = 0; before != reached.size();) {
+        before = reached.size();
+        for (const auto &[file, headers] : includes)
+            for (const std::string &header : headers)
+                if (reached.count(header) == 1)
+                    reached.insert(file);
+    }
+    const auto of_kind = [&](const char *kind) {
+        return std::count_if(reached.begin(), reached.end(),
+                             [&](const std::string &file) { return std::filesystem::path(file).extension() == kind; });
+    };
+    CHECK(of_kind(".cu") >= 1);
+    CHECK(of_kind(".cu") <= 9); // of more than 70
+    CHECK(of_kind(".cu") + of_kind(".cpp") <= 41);
 }
 
 TEST_CASE("each picture in docs is drawn from a table in docs, and stands on a page", "[docs]") {
