@@ -196,9 +196,10 @@ namespace {
 using Write = decltype(MassesOfCall::write);
 
 // An entry. write_to(): what takes the solutions; it refuses what it cannot take.
+template <class WriteTo>
 milcgpu_status multi_mass(milcgpu_context *context, const char *function, milcgpu_links *links,
                           const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
-                          milcgpu_multi_mass_report *report, const std::function<Write()> &write_to) {
+                          milcgpu_multi_mass_report *report, const WriteTo &write_to) {
     milcgpu_multi_mass_report filled{};
     filled.struct_size = sizeof filled;
     const milcgpu_status status = guarded(context, function, [&] {
