@@ -1,4 +1,5 @@
 #include "examples/bench_stream.h"
+#include "gpu_kernels/backend/portable.h"
 #if defined(MILCGPU_WITH_CUDA)
 #include "gpu_kernels/backend/launch.h"
 #endif
