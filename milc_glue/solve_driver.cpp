@@ -350,8 +350,11 @@ Status milcgpu::solve(OperatorFamily &family, SourcesOfCall &sources, SolveTask 
             if (!is_graver(own, worst))
                 continue;
             worst = own;
-            const std::string number = task.numbered ? format("source %d: ", k) : "";
-            set_last_error(task.function, (number + reports[k].message).c_str());
+            char number[32] = "", message[sizeof number + sizeof reports[k].message]; // solutions are written:
+            if (task.numbered)                                                        // this may not fail
+                std::snprintf(number, sizeof number, "source %d: ", k);
+            std::snprintf(message, sizeof message, "%s%s", number, reports[k].message);
+            set_last_error(task.function, message);
         }
         group.tell(reports);
         meter.emplace(family.device());
