@@ -130,4 +130,22 @@ __device__ __forceinline__ void multiply_16(float (&d)[2], float (&below)[2], co
         d[k] += sum[k], below[k] += sum_below[k];
 }
 
+__device__ __forceinline__ unsigned in_shared(const void *p) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+__device__ __forceinline__ float4 read_shared(unsigned from) {
+    float4 v;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "r"(from)
+                 : "memory");
+    return v;
+}
+template <class X> __device__ __forceinline__ void keep(X &x) { // in a register: it is not computed anew
+    if constexpr (sizeof(X) == 8)
+        asm volatile("" : "+l"(x));
+    else
+        asm volatile("" : "+r"(x));
+}
+
 } // namespace milcgpu::cuda
