@@ -10,7 +10,7 @@
 #                       the PATH; 0: without MPI). The library has no MPI in it
 #   SANITIZE=1          host backend under the address and undefined-behaviour sanitizers (implies CUDA=0)
 #   STRIPED=1           host backend with its memory laid out as the GPU's (slow; for tests; implies CUDA=0)
-#   LINEINFO=1          GPU code with the lines of its sources, for profilers; the library is three times as large
+#   LINEINFO=1          GPU code with the lines of its sources, for profilers; the library is larger
 #   TESTS="[smoke]"     arguments of the test program in `make check`: names, tags, options
 #   BENCH="--quick"     arguments of the program bench in `make bench`
 #   CXX NVCC CPPFLAGS CXXFLAGS LDFLAGS LDLIBS    as usual; the FLAGS add to the ones below
@@ -136,7 +136,7 @@ ifeq ($(variant),cuda)
   cuda_home    := $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(NVCC) 2>/dev/null)))
   cuda_include := $(filter-out /usr/include,$(wildcard $(cuda_home)/include))
   cxx  += -DMILCGPU_WITH_CUDA=1 $(addprefix -isystem ,$(cuda_include))
-  nvcc := $(NVCC) -ccbin $(lastword $(CXX)) -std=c++17 $(optimize) $(if $(filter 1,$(LINEINFO)),-lineinfo) --extended-lambda $(gencode) \
+  nvcc := $(NVCC) -ccbin $(lastword $(CXX)) -std=c++17 $(optimize) $(if $(filter 1,$(LINEINFO)),-lineinfo) -Xfatbin=-compress-all --extended-lambda $(gencode) \
             -Werror all-warnings -Xcompiler=$(subst $(space),$(comma),$(host_flags)) $(cpp_flags) -DMILCGPU_WITH_CUDA=1 \
             '-DMILCGPU_ARCH="$(strip $(arch_list))"'
   compile_cu := $(nvcc)

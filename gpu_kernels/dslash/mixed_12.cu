@@ -1,4 +1,4 @@
-// Vectors of one precision and links of another, 12 reals a long link, on all lattices.
+// Vectors of one precision and links of another, 12 reals a long link, on lattices that are not cut.
 #include "gpu_kernels/dslash/rows.h"
 
 namespace milcgpu {
@@ -6,10 +6,5 @@ namespace milcgpu {
 void add_mixed_12_rows(std::vector<DslashKernel> &table) {
     mixed_rows<OnThisBackend, 12>(table, "gpu_kernels/dslash/mixed_12.cu");
 }
-#if defined(MILCGPU_WITH_CUDA)
-void add_mixed_12_cut_rows(std::vector<DslashKernel> &table) {
-    mixed_rows<CutLattice, 12>(table, "gpu_kernels/dslash/mixed_12.cu");
-}
-#endif
 
 } // namespace milcgpu

@@ -1,4 +1,4 @@
-// Vectors of one precision and links of another, 13 reals a long link, on all lattices.
+// Vectors of one precision and links of another, 13 reals a long link, on lattices that are not cut.
 #include "gpu_kernels/dslash/rows.h"
 
 namespace milcgpu {
@@ -6,10 +6,5 @@ namespace milcgpu {
 void add_mixed_13_rows(std::vector<DslashKernel> &table) {
     mixed_rows<OnThisBackend, 13>(table, "gpu_kernels/dslash/mixed_13.cu");
 }
-#if defined(MILCGPU_WITH_CUDA)
-void add_mixed_13_cut_rows(std::vector<DslashKernel> &table) {
-    mixed_rows<CutLattice, 13>(table, "gpu_kernels/dslash/mixed_13.cu");
-}
-#endif
 
 } // namespace milcgpu

@@ -80,10 +80,10 @@ template <class Where, int reals> void mixed_rows(std::vector<DslashKernel> &tab
     add(SpinorHalf(), in_single);
 }
 
-// The residual that computes the checksums of links as handed over. There is none for cut lattices.
-inline void checked_rows(std::vector<DslashKernel> &table, const char *file) {
-    add_checked_row<OnThisBackend, Precision::double_, blocks_an_sm<SpinorDouble, Precision::double_>()>(table, file);
-    add_checked_row<OnThisBackend, Precision::single, blocks_an_sm<SpinorDouble, Precision::single>()>(table, file);
+// The residual that computes the checksums of links as handed over. A template, so that one file alone has its kernels.
+template <class Where> void checked_rows(std::vector<DslashKernel> &table, const char *file) {
+    add_checked_row<Where, Precision::double_, blocks_an_sm<SpinorDouble, Precision::double_>()>(table, file);
+    add_checked_row<Where, Precision::single, blocks_an_sm<SpinorDouble, Precision::single>()>(table, file);
 }
 
 } // namespace milcgpu
