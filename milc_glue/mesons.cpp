@@ -13,8 +13,13 @@ void milcgpu_meson_links::look_at_used() {
     if (!context->verify)
         return;
     const auto look = [&] {
-        for (const LinkField *field : used_)
-            if (checksum(device(), field->block(0, 0), field->bytes()) != field->checksum)
+        const std::vector<Region> regions = with_used({});
+        const DeviceArray<uint64_t> sums(device(), std::max<size_t>(regions.size(), 1), "checksums");
+        device().fill_zero(sums.data(), sums.bytes());
+        take_checksums(device(), regions.data(), static_cast<int>(regions.size()), sums.data());
+        const std::vector<uint64_t> found = sums.to_host();
+        for (size_t k = 0; k < regions.size(); ++k)
+            if (found[k] != regions[k].expected)
                 throw Error(
                     Status::corrupted,
                     "the device no longer holds the links of the measurement that were loaded, or their "
@@ -44,8 +49,11 @@ void milcgpu_meson_links::look_at_used() {
 
 std::vector<Region> milcgpu_meson_links::with_used(std::vector<Region> regions) const {
     std::vector<Region> used;
-    for (const LinkField *field : used_)
+    for (const LinkField *field : used_) {
         used.push_back(field->region("links of a measurement"));
+        if (field->keeps_sum())
+            used.back().expected = 0, used.back().kept = field->kept().sum;
+    }
     join(regions, used);
     return regions;
 }

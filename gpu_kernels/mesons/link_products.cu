@@ -94,13 +94,6 @@ std::vector<Step> corner_steps(unsigned directions) {
     return steps;
 }
 
-namespace {
-LinkField with_checksum(Device &device, LinkField made) {
-    device.agree("a checksum of products of links", [&] { made.checksum = made.sum_of_content(); });
-    return made;
-}
-} // namespace
-
 LinkField LinkProducts::room(int slots) const {
     LinkField field;
     device_.agree("memory for products of links", [&] {
@@ -141,7 +134,7 @@ const LinkField &LinkProducts::corners(unsigned directions) {
                                                  Real(1) / static_cast<Real>(d.count)},
                                "products of links to corners");
     });
-    return made = with_checksum(device_, std::move(to));
+    return made = std::move(to);
 }
 
 void two_link_products(Device &device, const Geometry &geometry, const LinkField &u, const LinkField &to) {
@@ -158,7 +151,7 @@ const LinkField &LinkProducts::two_links() {
         look_(u_);
         LinkField to = room(3);
         two_link_products(device_, geometry_, u_, to);
-        two_links_ = with_checksum(device_, std::move(to));
+        two_links_ = std::move(to);
     }
     return two_links_;
 }
