@@ -42,7 +42,7 @@
 extern "C" {
 #endif
 
-#define MILCGPU_VERSION "0.3.0"
+#define MILCGPU_VERSION "0.4.0"
 
 typedef enum {
     MILCGPU_OK = 0,
