@@ -246,9 +246,18 @@ void apply_dslash(milcgpu_context &, const LinkPair &links, int parity, const Sp
 // With vectors in double and the links as handed over.
 OperatorSpec full_spec(const milcgpu_links &links);
 Operator full_operator(milcgpu_links &links, int parity);
+// The name of a number: eps, spec.boost, spec.origin[2], spec.terms[3].factor; of a pointer with " != NULL".
+struct Name {
+    const char *parts[3] = {};
+    int index[3] = {-1, -1, -1};
+    int last = 0;
+    bool pointer = false;
+    Name(const char *name) : parts{name} {}
+    std::string text() const;
+};
 // What all ranks must have alike, by name. Throws Error(bad_argument) on all of them where they do not.
 struct Alike {
-    const char *name;
+    Name name;
     double value;
 };
 void check_alike(milcgpu_context &, const std::vector<Alike> &values);

@@ -381,7 +381,7 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
         auto force = sized<milcgpu_force_spec>();
         force.links = &hisq, force.eps = 0.01, force.n_terms = 1, force.residues = &residue;
         CHECK(milcgpu_fermion_force(w.gauge, &force, &w.b, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("eps_naik nan"));
+        CHECK(says("spec.links.eps_naik is nan"));
 
         // NaN in fields: what is named, and nothing is written.
         std::vector<double> bad = w.colour;
