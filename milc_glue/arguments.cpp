@@ -24,7 +24,8 @@ double CallArguments::number(const Name &name, double x, const May &may, Numbers
     if (x == 0)
         x = may.zero_is;
     if (!may.holds(x))
-        refuse(format("%s is %.10g: must be %s", name.text().c_str(), x, may.text().c_str()));
+        refuse(format("%s is %.10g: must be %s%s", name.text().c_str(), x,
+                      std::isinf(x) && may.text() != "finite" ? "finite, " : "", may.text().c_str()));
     to.push_back({name, x});
     return x;
 }
@@ -49,14 +50,14 @@ void CallArguments::walk(const Table &table, void *at, const Name &of, Numbers &
         void *pointer;
         int n = m.kind == Member::given;
         std::memcpy(&pointer, here, sizeof pointer);
-        if (m.kind == Member::entries)
+        if (m.kind == Member::entries || (m.kind == Member::some && pointer != nullptr))
             std::memcpy(&n, static_cast<unsigned char *>(at) + m.how_many, sizeof n);
         if (n > 0)
             given(name.text().c_str(), pointer);
-        if (m.kind == Member::entries)
+        if (m.table != nullptr)
             walk_entries(*m.table, pointer, n, name);
         name.pointer = true;
-        if (m.kind == Member::alike)
+        if (m.kind == Member::alike || m.kind == Member::some)
             to.push_back({name, double(pointer != nullptr)});
     }
 }

@@ -28,8 +28,9 @@ constexpr May at_least(double least) { return from_to(least, DBL_MAX); }
 struct Table;
 struct Member {
     // numbers: one or an array. inside: a struct. Pointers: own: each rank has its own, or none. given: not NULL.
-    // alike: NULL on all ranks or on none. entries: to so many structs or numbers as the member `how_many` says.
-    enum Kind { size, numbers, inside, own, given, alike, entries } kind;
+    // alike: NULL on all ranks or on none. entries: to so many structs or numbers as the member `how_many` says; some:
+    // or NULL on all ranks.
+    enum Kind { size, numbers, inside, own, given, alike, entries, some } kind;
     const char *name;
     size_t offset;
     May may{};
@@ -89,7 +90,7 @@ template <class Struct> constexpr bool is_whole() {
     int count = 0;
     size_t end = 0;
     for (const Member &m : Members<Struct>::list) {
-        if (m.offset < end || (m.kind == Member::entries && m.how_many >= m.offset))
+        if (m.offset < end || (m.how_many != 0 && m.how_many >= m.offset))
             return false;
         for (const Member *in = m.table != nullptr ? m.table->first : nullptr; in != nullptr && in != m.table->last;
              ++in)
@@ -100,7 +101,7 @@ template <class Struct> constexpr bool is_whole() {
     return count == initializers<Struct>();
 }
 
-// The same for all functions milcgpu_*_defaults.
+// All functions milcgpu_*_defaults.
 template <class Struct> void set_defaults(Struct *spec) {
     if (spec == nullptr)
         return;
@@ -147,6 +148,10 @@ class CallArguments {
     void walk(const Table &, void *at, const Name &, Numbers &to);
     void walk_entries(const Table &, void *at, int n, Name); // which are not written to
 };
+// The caller's struct, looked over where ranks are not compared.
+template <class Struct> Struct checked_copy(const char *name, const Struct &from) {
+    return CallArguments().copy_of(name, &from);
+}
 // look(arguments) is right on all ranks, and its numbers are alike on them.
 template <class Look>
 auto agreed(milcgpu_context &context, const char *function, const Look &look)
@@ -156,5 +161,27 @@ auto agreed(milcgpu_context &context, const char *function, const Look &look)
     check_alike(context, arguments.numbers);
     if (!arguments.of_entries.empty())
         check_alike(context, arguments.of_entries);
+}
+// Makes a handle of `what`, in double or single, for all ranks. argument: the name of `handle` in messages.
+template <class Handle>
+milcgpu_status make_handle(milcgpu_context *context, const char *function, const char *argument, int precision,
+                           const char *what, Handle **handle) {
+    if (handle != nullptr)
+        *handle = nullptr;
+    return guarded(context, function, [&] {
+        require(context, function, "context");
+        Precision real = Precision::double_;
+        agreed(*context, function, [&](CallArguments &call) {
+            call.given(argument, handle);
+            real = precision_of(call("precision", precision), "precision");
+            if (real == Precision::half)
+                refuse(format("precision is half: %s must be double or single", what));
+        });
+        std::unique_ptr<Handle> made;
+        const std::string memory = format("memory for %s", what);
+        context->device->agree(memory.c_str(), [&] { made = std::make_unique<Handle>(context, real); });
+        *handle = made.release();
+        return Status::ok;
+    });
 }
 } // namespace milcgpu

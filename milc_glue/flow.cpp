@@ -167,6 +167,7 @@ class FlowRun {
 extern "C" {
 
 void milcgpu_flow_defaults(milcgpu_flow_spec *spec) { set_defaults(spec); }
+void milcgpu_stout_defaults(milcgpu_stout_spec *spec) { set_defaults(spec); }
 
 milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec *spec,
                                      milcgpu_flow_callback callback, void *user, milcgpu_flow_report *report) {
@@ -195,21 +196,16 @@ milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_sp
                           filled.last.steps, method.integrator->name);
         };
     };
-    milcgpu_status status = reported(gauge, function, report, body, "milcgpu_flow_report");
-    if (status == MILCGPU_OK && !finished) {
-        status = guarded(gauge->context, function, [&]() -> Status {
-            throw Error(Status::not_converged,
-                        format("the flow has not come to its end after %d steps (spec.most_steps = %d), at flow time "
-                               "%g: the links are where it has come; call again to go on, or allow more. An "
-                               "automatic stop gives up where sqrt(8 t) is ten times the largest extent",
-                               taken, full.most_steps, time));
-        });
-        if (report != nullptr) {
-            milcgpu_flow_report filled = *report;
-            return hand_back(status, filled, report);
-        }
-    }
-    return status;
+    const milcgpu_status status = reported(gauge, function, report, body, "milcgpu_flow_report");
+    if (status != MILCGPU_OK || finished)
+        return status;
+    return not_converged(
+        *gauge, function, report,
+        format(
+            "the flow has not come to its end after %d steps (spec.most_steps = %d), at flow time %g: the links are "
+            "where it has come; call again to go on, or allow more. An automatic stop gives up where sqrt(8 t) is ten "
+            "times the largest extent",
+            taken, full.most_steps, time));
 }
 
 milcgpu_status milcgpu_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_observables *observables) {

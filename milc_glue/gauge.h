@@ -145,6 +145,15 @@ milcgpu_status reported(milcgpu_gauge *gauge, const char *function, Report *repo
     return hand_back(status, filled, report);
 }
 
+// The end of an entry that returned OK without coming to its end.
+template <class Report>
+milcgpu_status not_converged(milcgpu_gauge &gauge, const char *function, Report *report, const std::string &why) {
+    const auto fail = [&]() -> Status { throw Error(Status::not_converged, why); };
+    const milcgpu_status status = guarded(gauge.context, function, fail);
+    Report filled = report != nullptr ? *report : Report();
+    return hand_back(status, filled, report);
+}
+
 } // namespace milcgpu
 
 inline void milcgpu_gauge::changed(milcgpu::LinkField &field, uint64_t &version, uint64_t &changes, const char *what) {

@@ -81,6 +81,10 @@ class GaugeFixing {
 
 extern "C" {
 
+void milcgpu_gauge_fix_defaults(milcgpu_gauge_fix_spec *spec) { set_defaults(spec); }
+void milcgpu_ape_defaults(milcgpu_ape_spec *spec) { set_defaults(spec); }
+void milcgpu_hyp_defaults(milcgpu_hyp_spec *spec) { set_defaults(spec); }
+
 milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_spec *spec,
                                  milcgpu_gauge_fix_report *report) {
     constexpr const char *function = "milcgpu_gauge_fix";
@@ -100,16 +104,12 @@ milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_s
     const milcgpu_status status = reported(gauge, function, report, body, "milcgpu_gauge_fix_report");
     if (status != MILCGPU_OK || finished || full.tolerance < 0)
         return status;
-    const milcgpu_status unfinished = guarded(gauge->context, function, [&]() -> Status {
-        throw Error(Status::not_converged,
-                    format("spec.most_steps = %d steps have not brought the change of a step below spec.tolerance %g: "
-                           "the links are where they have come; call again to go on, or allow more",
-                           full.most_steps, full.tolerance));
-    });
-    if (report == nullptr)
-        return unfinished;
-    milcgpu_gauge_fix_report filled = *report;
-    return hand_back(unfinished, filled, report);
+    return not_converged(
+        *gauge, function, report,
+        format(
+            "spec.most_steps = %d steps have not brought the change of a step below spec.tolerance %g: the links are "
+            "where they have come; call again to go on, or allow more",
+            full.most_steps, full.tolerance));
 }
 
 milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *spec, uint64_t *not_converged,

@@ -5,6 +5,8 @@
 #include "milc_glue/milcgpu_dirac.h"
 #include "milc_glue/milcgpu_flow.h"
 #include "milc_glue/milcgpu_gauge.h"
+#include "milc_glue/milcgpu_laplace.h"
+#include "milc_glue/milcgpu_wilson.h"
 
 namespace milcgpu {
 
@@ -26,6 +28,7 @@ constexpr May three_or_four = from_to(3, 4, "4, or 3 for space").from(4);
 #define ALIKE(member) {Member::alike, #member, offsetof(S, member)}
 #define GIVEN(member) {Member::given, #member, offsetof(S, member)}
 #define ENTRIES(member, n) table_at<decltype(S::member)>(Member::entries, #member, offsetof(S, member), offsetof(S, n))
+#define SOME(member, n) table_at<decltype(S::member)>(Member::some, #member, offsetof(S, member), offsetof(S, n))
 
 template <> struct Members<double> { // an entry
     static constexpr const char *name = "double";
@@ -33,6 +36,36 @@ template <> struct Members<double> { // an entry
 };
 
 // ---- milcgpu.h, milcgpu_md.h
+
+TABLE(milcgpu_operator,
+    NUMBERS(precision, unchecked), NUMBERS(link_precision, unchecked), NUMBERS(reconstruct, unchecked));
+
+constexpr May one_parity = from_to(MILCGPU_ODD, MILCGPU_EVEN,
+                                   "MILCGPU_EVEN (2) or MILCGPU_ODD (1), one at a time"),
+              below_one = from_to(0, 1 - DBL_EPSILON / 2, "in (0, 1), or 0 for the default"),
+              iterations = from_to(1, 2000000000);
+
+TABLE(milcgpu_solve_spec, SIZE,
+    NUMBERS(parity, one_parity),
+    NUMBERS(mass, unchecked),
+    NUMBERS(tolerance, at_least(0)), NUMBERS(relative_tolerance, at_least(0)),
+    NUMBERS(max_iterations, iterations), NUMBERS(max_restarts, iterations),
+    INSIDE(precise), INSIDE(sloppy),
+    NUMBERS(reliable_delta, below_one),
+    NUMBERS(jump_limit, from_to(0, INFINITY)),
+    OWN(links_version), OWN(progress), OWN(user), OWN(source_tolerances), OWN(source_max_iterations));
+
+TABLE(milcgpu_shift,
+    NUMBERS(offset, positive), NUMBERS(tolerance, at_least(0)), NUMBERS(relative_tolerance, at_least(0)));
+
+TABLE(milcgpu_multi_mass_spec, SIZE,
+    NUMBERS(parity, one_parity),
+    NUMBERS(n_shifts, from_to(0, max_shifts)), ENTRIES(shifts, n_shifts), SOME(residues, n_shifts),
+    NUMBERS(max_iterations, iterations), NUMBERS(max_restarts, from_to(0, 2000000000)),
+    INSIDE(shared), INSIDE(sloppy), INSIDE(precise),
+    NUMBERS(leave_tolerance, from_to(0, INFINITY)),
+    NUMBERS(shared_tolerance, below_one),
+    OWN(links_version), OWN(progress), OWN(user));
 
 TABLE(milcgpu_paths,
     NUMBERS(one_link, any_finite), NUMBERS(naik, any_finite), NUMBERS(three_staple, any_finite), NUMBERS(five_staple, any_finite),
@@ -75,7 +108,7 @@ TABLE(milcgpu_loops,
 // ---- milcgpu_gauge.h, milcgpu_flow.h
 
 TABLE(milcgpu_gauge_fix_spec, SIZE,
-    NUMBERS(direction, from_to(0, 3, "0 to 3 (Coulomb gauge; 3 is time) or MILCGPU_LANDAU (8)").or_also(MILCGPU_LANDAU)),
+    NUMBERS(direction, from_to(0, 3, "0 to 3 (Coulomb gauge; 3 is time) or MILCGPU_LANDAU (8)").or_also(MILCGPU_LANDAU).from(3)),
     NUMBERS(boost, at_least(1).or_0_for(1.8)),
     NUMBERS(most_steps, at_least(1).or_0_for(500)),
     NUMBERS(tolerance, any_finite.or_0_for(2e-6)),
@@ -92,7 +125,8 @@ TABLE(milcgpu_ape_spec, SIZE,
     NUMBERS(phases_out, flag));
 
 TABLE(milcgpu_hyp_spec, SIZE,
-    NUMBERS(alpha1, from_to(0, 1)), NUMBERS(alpha2, from_to(0, 1)), NUMBERS(alpha3, from_to(0, 1)),
+    NUMBERS(alpha1, from_to(0, 1).from(0.75)), NUMBERS(alpha2, from_to(0, 1).from(0.6)),
+    NUMBERS(alpha3, from_to(0, 1).from(0.3)),
     NUMBERS(times, at_least(0)),
     NUMBERS(directions, three_or_four),
     NUMBERS(hits, from_to(1, 10000).or_0_for(9)),
@@ -163,6 +197,30 @@ TABLE(milcgpu_dirac_meson_spec, SIZE,
     NUMBERS(origin, unchecked),
     NUMBERS(n_momenta, one_or_more), NUMBERS(n_terms, none_or_more), NUMBERS(n_correlators, one_or_more),
     ENTRIES(momenta, n_momenta), ENTRIES(terms, n_terms));
+
+// ---- milcgpu_laplace.h, milcgpu_wilson.h
+
+TABLE(milcgpu_laplace_spec, SIZE,
+    NUMBERS(directions, from_to(3, 4)),
+    NUMBERS(kappa, unchecked),
+    INSIDE(what));
+
+TABLE(milcgpu_laplace_solve_spec, SIZE,
+    NUMBERS(directions, from_to(3, 4)),
+    NUMBERS(kappa, unchecked),
+    NUMBERS(tolerance, positive),
+    NUMBERS(max_iterations, iterations), NUMBERS(max_restarts, iterations),
+    INSIDE(precise), INSIDE(sloppy),
+    NUMBERS(reliable_delta, below_one),
+    NUMBERS(jump_limit, from_to(0, INFINITY)),
+    NUMBERS(together, from_to(MILCGPU_TOGETHER_AUTO, MILCGPU_ONE_BY_ONE)),
+    OWN(progress), OWN(user));
+
+TABLE(milcgpu_wilson_spec, SIZE,
+    NUMBERS(kappa, from_to(DBL_TRUE_MIN, 1 - DBL_EPSILON / 2, "above 0 and below 1")),
+    NUMBERS(clover, from_to(-1e6, 1e6, "of the size of 1 (0: Wilson fermions)")),
+    NUMBERS(even_odd, from_to(0, 1, "0 or 1")),
+    NUMBERS(method, from_to(0, 1, "MILCGPU_WILSON_BICGSTAB (0) or MILCGPU_WILSON_CG (1)")));
 // clang-format on
 
 } // namespace milcgpu

@@ -13,11 +13,23 @@ using namespace tests;
 
 namespace {
 
+// What docs/reference.md says of the members of a struct.
+std::string row_of(const Table &table) {
+    std::string row;
+    for (const Member &m : table) {
+        const std::string may = m.kind == Member::numbers && (m.may.checked || m.may.words == flag.words) ? m.may.text()
+                                : m.kind == Member::given                                                 ? "not NULL"
+                                                                                                          : "";
+        row += may.empty() ? "" : format("%s`%s` %s", row.empty() ? "" : "; ", m.name, may.c_str());
+    }
+    return format("| `%s` | %s |\n", table.name, row.c_str());
+}
+
 // Changes a struct, and what it leads to, on rank 1.
 class OneByOne {
   public:
     std::string wrong;
-    std::set<std::string> walked; // tables
+    std::map<std::string, std::string> walked; // tables, each with its row of the reference
     int changes = 0;
     explicit OneByOne(Here &here) : rank_(here.rank()) {}
     // call(): with `spec`, which is right. values: what members become whose call takes little else. refused: members
@@ -36,7 +48,7 @@ class OneByOne {
 
   private:
     void walk(const Table &table, void *at, const Name &of) {
-        walked.insert(table.name);
+        walked[table.name] = row_of(table);
         for (const Member &m : table) {
             unsigned char *const here = static_cast<unsigned char *>(at) + m.offset;
             Name name = of;
@@ -51,11 +63,11 @@ class OneByOne {
                        [&](bool there) { m.set(here + k * m.bytes, there ? other(name, before, m.may) : before); });
             }
             void *const before = m.kind > Member::inside ? *reinterpret_cast<void **>(here) : nullptr;
-            if (m.kind == Member::entries)
+            if (m.kind == Member::entries || m.kind == Member::some)
                 walk_entries(*m.table, before, *reinterpret_cast<int *>(static_cast<unsigned char *>(at) + m.how_many),
                              name);
             name.pointer = true;
-            if (m.kind == Member::alike)
+            if (m.kind == Member::alike || m.kind == Member::some)
                 change(name, [&](bool there) {
                     *reinterpret_cast<void **>(here) = !there ? before : before == nullptr ? somewhere_ : nullptr;
                 });
@@ -93,6 +105,18 @@ class OneByOne {
     void *somewhere_[16] = {};
 };
 
+// Its defaults are legal, and what they do not name is 0.
+template <class Spec> bool good_defaults(void (*defaults)(Spec *)) {
+    Spec spec;
+    std::memset(&spec, 0x55, sizeof spec);
+    defaults(&spec);
+    checked_copy("spec", spec);
+    for (const Member &m : Members<Spec>::list)
+        if (m.kind == Member::numbers && m.get(reinterpret_cast<unsigned char *>(&spec) + m.offset) != m.may.start)
+            return false;
+    return spec.struct_size == sizeof spec;
+}
+
 template <class Spec> Spec sized() {
     Spec spec{};
     spec.struct_size = sizeof spec;
@@ -119,22 +143,26 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
     const Cut two{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
     const Fields fields = fields_on(two.whole, false);
     reference::Gauge gauge = reference::near_unit_gauge(fields.lattice, 0.2, 31);
+    const std::vector<double> bare = reference::links_to_milc<double>(fields.lattice, gauge);
     reference::apply_phases(fields.lattice, gauge);
     const std::vector<double> links = reference::links_to_milc<double>(fields.lattice, gauge);
     std::vector<std::string> wrong(2);
-    std::set<std::string> walked[2];
+    std::map<std::string, std::string> walked[2];
     int changes[2];
     const auto endings = on_cut(fields, two, Backend::host, [&](Here &here, Ending &) {
         const size_t sites = here.places.size();
-        std::vector<double> u = Fields::part(links, here.places, 72), h(40 * sites), colour(6 * sites, 0.1),
-                            dirac(24 * sites, 0.1), quark(96 * sites, 0.1), out(40000);
+        std::vector<double> u = Fields::part(links, here.places, 72), plain = Fields::part(bare, here.places, 72),
+                            h(40 * sites), colour(6 * sites, 0.1), dirac(24 * sites, 0.1), quark(96 * sites, 0.1),
+                            out(40000);
         const milcgpu_field u_field = field_of(u), h_field = field_of(h), x = field_of(colour), psi = field_of(dirac),
                             source = field_of(quark);
         struct Handles {
             milcgpu_gauge *gauge = nullptr;
             milcgpu_meson_links *meson = nullptr;
             milcgpu_vectors *vectors = nullptr;
+            milcgpu_wilson *wilson = nullptr;
             ~Handles() {
+                milcgpu_wilson_destroy(wilson);
                 milcgpu_vectors_destroy(vectors);
                 milcgpu_gauge_destroy(gauge);
                 milcgpu_meson_links_destroy(meson);
@@ -148,6 +176,9 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
         for (int k = 0; k < 4; ++k)
             for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
                 demand(milcgpu_vectors_load(to.vectors, k, parity, &x));
+        const milcgpu_field plain_field = field_of(plain);
+        demand(milcgpu_wilson_create(here.context, &to.wilson));
+        demand(milcgpu_wilson_load(to.wilson, &plain_field));
         OneByOne walk(here);
 
         // milcgpu_gauge.h, milcgpu_flow.h
@@ -216,6 +247,54 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
         milcgpu_dirac_meson_spec pions{sizeof pions, 0, {}, 2, 1, 2, momenta, dirac_terms};
         const auto sum_up = [&] { return milcgpu_dirac_mesons(here.context, &pions, 1, &source, &source, out.data()); };
         walk("spec", pions, sum_up, firsts);
+
+        // Solves, milcgpu_wilson.h
+        auto solve = solve_spec(0.5, 1e-4, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
+        solve.sloppy = {}, solve.reliable_delta = 0.1;
+        const milcgpu_field into_out = field_of(out);
+        walk("spec", solve, [&] { return milcgpu_solve(here.context, here.links, &solve, &x, &into_out, nullptr); },
+             {{"spec.precise.reconstruct", 12}});
+        milcgpu_shift shifts[3] = {{0.5, 1e-4, 0}, {0.7, 1e-4, 0}, {0.9, 1e-4, 0}};
+        double weights[3] = {1, 2, 3};
+        auto masses = sized<milcgpu_multi_mass_spec>();
+        masses.parity = MILCGPU_EVEN, masses.n_shifts = 2, masses.shifts = shifts, masses.residues = weights;
+        masses.max_iterations = 100, masses.max_restarts = 2, masses.shared_tolerance = 1e-6;
+        masses.shared = masses.precise = {MILCGPU_DOUBLE, 0, 18}, masses.sloppy = {MILCGPU_SINGLE, 0, 18};
+        std::vector<double> solutions[3] = {out, out, out};
+        const milcgpu_field into_solutions[3] = {field_of(solutions[0]), field_of(solutions[1]),
+                                                 field_of(solutions[2])};
+        const auto several = [&] {
+            return milcgpu_multi_mass(here.context, here.links, &masses, &x, into_solutions, nullptr);
+        };
+        walk("spec", masses, several,
+             {{"spec.shared.reconstruct", 12},
+              {"spec.precise.reconstruct", 12},
+              {"spec.sloppy.reconstruct", 12},
+              {"spec.sloppy.link_precision", MILCGPU_SINGLE}});
+        milcgpu_wilson_spec wilson{sizeof wilson, 0.1, 1, 0, 0};
+        milcgpu_operator what{MILCGPU_DOUBLE, 0, 18};
+        const auto matrix = [&] {
+            return milcgpu_wilson_matrix(to.wilson, &wilson, &what, 1, MILCGPU_EVEN, &psi, &into_out);
+        };
+        walk("spec", wilson, matrix), walk("what", what, matrix, {{"what.reconstruct", 12}});
+
+        milcgpu_laplace_spec laplace{sizeof laplace, 3, 0.1, what};
+        const milcgpu_quarks into_host{&into_out, nullptr, 0};
+        const auto apply = [&] {
+            return milcgpu_laplace(to.meson, &laplace, MILCGPU_LAPLACE_M, 3, 1, &quarks, &into_host);
+        };
+        walk("spec", laplace, apply,
+             {{"spec.kappa", 0.05}, {"spec.what.reconstruct", 12}, {"spec.what.link_precision", 1}});
+        auto poisson = sized<milcgpu_laplace_solve_spec>();
+        poisson.directions = 3, poisson.kappa = 0.1, poisson.tolerance = 1e-4, poisson.max_iterations = 100;
+        poisson.max_restarts = 2, poisson.precise = what, poisson.reliable_delta = 0.1;
+        const auto solve_poisson = [&] {
+            return milcgpu_laplace_solve(to.meson, &poisson, 1, &quarks, &into_host, nullptr);
+        };
+        walk("spec", poisson, solve_poisson,
+             {{"spec.kappa", 0.05}, {"spec.precise.reconstruct", 12}, {"spec.precise.link_precision", 1}});
+
+        // milcgpu_md.h, milcgpu_mesons.h: what is handed in by value or with a host's pointer
         milcgpu_vector a{to.vectors, 0}, b{to.vectors, 1}, sum{to.vectors, 2};
         const auto minus = [&] { return milcgpu_vector_minus_dslash(here.links, MILCGPU_EVEN, 1, 0.1, a, b, sum); };
         walk("x", a, minus), walk("y", b, minus), walk("to", sum, minus);
@@ -229,8 +308,22 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
     CHECK(wrong == std::vector<std::string>(2));
     CHECK(changes[0] > 100);
     CHECK(walked[0] == walked[1]);
-    // Every table was walked.
-    std::set<std::string> tables = names_in(text_of("milc_glue/members.h"), "\nTABLE\\(([a-z0-9_]+),");
-    tables.insert("double");
-    CHECK(walked[0] == tables);
+    // Every table was walked, and stands in the reference.
+    std::set<std::string> tables = names_in(text_of("milc_glue/members.h"), "\nTABLE\\(([a-z0-9_]+),"), names;
+    const std::string reference = text_of("docs/reference.md");
+    walked[0].erase("double");
+    for (const auto &[name, row] : walked[0]) {
+        names.insert(name);
+        INFO(row);
+        CHECK((row.find("|  |") != std::string::npos || reference.find("\n" + row) != std::string::npos));
+    }
+    CHECK(names == tables);
+}
+
+TEST_CASE("what functions _defaults fill in is legal", "[errors]") {
+    CHECK(good_defaults(milcgpu_gauge_fix_defaults));
+    CHECK(good_defaults(milcgpu_ape_defaults));
+    CHECK(good_defaults(milcgpu_hyp_defaults));
+    CHECK(good_defaults(milcgpu_flow_defaults));
+    CHECK(good_defaults(milcgpu_stout_defaults));
 }
