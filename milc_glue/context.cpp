@@ -115,8 +115,8 @@ void milcgpu::check_alike(milcgpu_context &context, const std::vector<Alike> &va
         const Alike &value = values[k % values.size()];
         const double first = all[k % values.size()];
         if (std::memcmp(&all[k], &first, sizeof first) != 0)
-            refuse(format("%s is %.17g on %s and %.17g on rank 0: all ranks must ask for the same", value.name, all[k],
-                          ranks.name(static_cast<int>(k / values.size())).c_str(), first));
+            refuse(format("%s is %.17g on %s and %.17g on rank 0: all ranks must ask for the same", value.name.text().c_str(),
+                          all[k], ranks.name(static_cast<int>(k / values.size())).c_str(), first));
     }
 }
 

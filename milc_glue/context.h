@@ -246,23 +246,22 @@ void apply_dslash(milcgpu_context &, const LinkPair &links, int parity, const Sp
 // With vectors in double and the links as handed over.
 OperatorSpec full_spec(const milcgpu_links &links);
 Operator full_operator(milcgpu_links &links, int parity);
+// The name of a number: eps, spec.boost, spec.origin[2], spec.terms[3].factor; of a pointer with " != NULL".
+struct Name {
+    const char *parts[3] = {};
+    int index[3] = {-1, -1, -1};
+    int last = 0;
+    bool pointer = false;
+    Name(const char *name) : parts{name} {}
+    std::string text() const;
+};
 // What all ranks must have alike, by name. Throws Error(bad_argument) on all of them where they do not.
 struct Alike {
-    const char *name;
+    Name name;
     double value;
 };
 void check_alike(milcgpu_context &, const std::vector<Alike> &values);
-// Looks at the arguments of a call, which all ranks must have alike where they are among `numbers`.
 using Numbers = std::vector<Alike>;
-inline void agreed(milcgpu_context &context, const char *function, const std::function<void()> &look,
-                   const std::function<Numbers()> &numbers = {}) {
-    context.device->agree(function, look);
-    if (numbers)
-        check_alike(context, numbers());
-}
-inline double code_of(const OperatorSpec &spec) { // a number for each specification
-    return spec.reals + 100 * static_cast<int>(spec.spinor) + 1000 * static_cast<int>(spec.link);
-}
 // A specification of one solve, looked over.
 struct SolveArguments {
     int parity;
@@ -272,9 +271,7 @@ struct SolveArguments {
 SolveArguments checked_solve(const milcgpu_solve_spec &);
 // 4 m^2 of a mass that is called `what`. Throws where it is not finite.
 double shift_of_mass(double mass, const char *what);
-// Throws where one of them is not what a solve takes.
-void check_limits(int max_iterations, int max_restarts, double reliable_delta, double jump_limit);
-std::vector<Alike> numbers_of(const SolveArguments &, const milcgpu_solve_spec &);
+void check_iterations(int max_iterations, int max_restarts); // throws where their product is too large
 
 // Several sources: what each has for itself, and the arguments of the first of n, looked over with those of the others.
 struct OfEachSource {
@@ -404,34 +401,6 @@ template <class Body> milcgpu_status guarded(milcgpu_context *context, const cha
     } catch (...) { // of a function that the caller has lent
         return failed(Status::bad_argument, "a function of the caller's threw an exception of an unknown type");
     }
-}
-
-// Makes a handle of `what`, in double or single, for all ranks. argument: the name of `handle` in messages.
-template <class Handle>
-milcgpu_status make_handle(milcgpu_context *context, const char *function, const char *argument, int precision,
-                           const char *what, Handle **handle) {
-    if (handle != nullptr)
-        *handle = nullptr;
-    return guarded(context, function, [&] {
-        require(context, function, "context");
-        Precision real = Precision::double_;
-        agreed(
-            *context, function,
-            [&] {
-                require(handle, function, argument);
-                real = precision_of(precision, "precision");
-                if (real == Precision::half)
-                    refuse(format("precision is half: %s must be double or single", what));
-            },
-            [&] {
-                return Numbers{{"precision", double(precision)}};
-            });
-        std::unique_ptr<Handle> made;
-        const std::string memory = format("memory for %s", what);
-        context->device->agree(memory.c_str(), [&] { made = std::make_unique<Handle>(context, real); });
-        *handle = made.release();
-        return Status::ok;
-    });
 }
 
 } // namespace milcgpu

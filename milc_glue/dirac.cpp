@@ -1,8 +1,8 @@
 // The C interface to contractions of Dirac fields (gpu_kernels/wilson/contract.h).
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/wilson/contract.h"
+#include "milc_glue/members.h"
 #include "milc_glue/mesons.h"
-#include "milc_glue/milcgpu_dirac.h"
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -129,12 +129,6 @@ template <class Body> milcgpu_status dirac_call(milcgpu_context *context, const 
     });
 }
 
-Numbers origin_numbers(const int *origin) {
-    return {{"spec.origin[X]", double(origin[0])},
-            {"spec.origin[Y]", double(origin[1])},
-            {"spec.origin[Z]", double(origin[2])}};
-}
-
 // ---- mesons
 
 struct MesonPlan {
@@ -146,27 +140,16 @@ struct MesonPlan {
     Precision precision() const { return src1[0].real; }
 };
 
-MesonPlan checked(const milcgpu_context &context, const milcgpu_dirac_meson_spec *spec, bool open, int n,
-                  const milcgpu_field *src1, const milcgpu_field *src2, const char *function) {
-    require(spec, function, "spec");
-    require_size(spec->struct_size, sizeof *spec, "milcgpu_dirac_meson_spec");
-    check_origin(context.geometry, spec->origin, 3);
-    const GammaBasis basis = checked_basis(spec->basis);
-    require_count(spec->n_momenta, 1, "spec.n_momenta");
-    require_count(spec->n_terms, 0, "spec.n_terms");
-    require_count(spec->n_correlators, 1, "spec.n_correlators");
-    require(spec->momenta, function, "spec.momenta");
-    if (spec->n_terms > 0)
-        require(spec->terms, function, "spec.terms");
+MesonPlan checked(CallArguments &call, const milcgpu_context &context, const milcgpu_dirac_meson_spec *given, bool open,
+                  int n, const milcgpu_field *src1, const milcgpu_field *src2) {
+    const milcgpu_dirac_meson_spec spec = call.copy_of("spec", given);
+    check_origin(context.geometry, spec.origin, 3);
+    const GammaBasis basis = static_cast<GammaBasis>(spec.basis);
     MesonPlan plan;
-    plan.momenta = checked_momenta(spec->n_momenta, spec->momenta);
-    for (int k = 0; k < spec->n_terms; ++k) {
-        const milcgpu_dirac_term &term = spec->terms[k];
-        if (term.momentum < 0 || term.momentum >= spec->n_momenta || term.correlator < 0 ||
-            term.correlator >= spec->n_correlators || term.phase < 0 || term.phase > 3 || !std::isfinite(term.factor))
-            refuse(format("spec.terms[%d]: momentum %d of %d, correlator %d of %d, phase %d (0 to 3), factor %g", k,
-                          term.momentum, spec->n_momenta, term.correlator, spec->n_correlators, term.phase,
-                          term.factor));
+    plan.momenta = momenta_of(spec.n_momenta, spec.momenta);
+    for (int k = 0; k < spec.n_terms; ++k) {
+        const milcgpu_dirac_term &term = spec.terms[k];
+        check_term(term, k, spec);
         const Gamma in = checked_gamma(basis, term.in, format("spec.terms[%d].in", k).c_str());
         const Gamma out = open ? unit_gamma() : checked_gamma(basis, term.out, format("spec.terms[%d].out", k).c_str());
         // tr[in S2 out g5 S1^dag g5] = sum (g5 in)_rs (out g5)_nm conj(S1_rm) S2_sn
@@ -178,10 +161,7 @@ MesonPlan checked(const milcgpu_context &context, const milcgpu_dirac_meson_spec
             plan.pairs.push_back(pair);
         plan.pair_of.push_back(static_cast<int>(known));
     }
-    if (n < 1 || n > 1000)
-        refuse(format("n is %d: 1 to 1000 propagators", n));
-    require(src1, function, "src1");
-    require(src2, function, "src2");
+    call("n", n, from_to(1, 1000)), call.given("src1", src1), call.given("src2", src2);
     for (int k = 0; k < n; ++k) {
         const std::string left = format("src1[%d]", k), right = format("src2[%d]", k);
         plan.src1.push_back(host_field(&src1[k], spins * dirac_reals, left.c_str()));
@@ -190,20 +170,8 @@ MesonPlan checked(const milcgpu_context &context, const milcgpu_dirac_meson_spec
         check_precision(plan.src2[k], plan.src1[0], right.c_str());
         plan.two = plan.two || !same(plan.src1[k], plan.src2[k]);
     }
+    call("the precision of src1", int(plan.precision()));
     return plan;
-}
-
-Numbers numbers_of(const milcgpu_dirac_meson_spec &spec) {
-    Numbers numbers = origin_numbers(spec.origin), momenta = milcgpu::numbers_of(spec.n_momenta, spec.momenta);
-    numbers.insert(numbers.end(), momenta.begin(), momenta.end());
-    for (int k = 0; k < spec.n_terms; ++k)
-        numbers.insert(numbers.end(), {{"spec.terms[].in", double(spec.terms[k].in)},
-                                       {"spec.terms[].out", double(spec.terms[k].out)},
-                                       {"spec.terms[].momentum", double(spec.terms[k].momentum)},
-                                       {"spec.terms[].phase", double(spec.terms[k].phase)},
-                                       {"spec.terms[].factor", spec.terms[k].factor},
-                                       {"spec.terms[].correlator", double(spec.terms[k].correlator)}});
-    return numbers;
 }
 
 // make(sums, phi, psi, plan) for each propagator, whose numbers are added: [momentum][pair][number][t of the box],
@@ -216,21 +184,10 @@ milcgpu_status sum_mesons(milcgpu_context *context, const char *function, const 
         const size_t numbers = open ? open_numbers : 1;
         Device &device = *c.device;
         MesonPlan plan;
-        agreed(
-            c, function,
-            [&] {
-                plan = checked(c, spec, open, n, src1, src2, function);
-                require(correlators, function, "correlators");
-            },
-            [&] {
-                return Numbers{{"n", double(n)},
-                               {"spec.basis", double(spec->basis)},
-                               {"spec.n_momenta", double(spec->n_momenta)},
-                               {"spec.n_terms", double(spec->n_terms)},
-                               {"spec.n_correlators", double(spec->n_correlators)},
-                               {"the precision of src1", double(static_cast<int>(plan.precision()))}};
-            });
-        check_alike(c, numbers_of(*spec));
+        agreed(c, function, [&](CallArguments &call) {
+            plan = checked(call, c, spec, open, n, src1, src2);
+            call.given("correlators", correlators);
+        });
         const std::string text = format("%d mesons of %zu pairs of gamma matrices, %d momenta, %d propagators",
                                         spec->n_terms, plan.pairs.size(), spec->n_momenta, n);
         if (spec->n_terms == 0)
@@ -340,22 +297,17 @@ milcgpu_status milcgpu_dirac_sites(milcgpu_context *context, int numbers, const 
         RawNumbers made;
         HostField out{};
         std::optional<FieldPair> fields;
-        agreed(
-            c, function,
-            [&] {
-                if (numbers != MILCGPU_OPEN_SPIN)
-                    checked_basis(numbers);
-                const HostPair host(phi, psi);
-                out = host_field(to, record, "to");
-                check_precision(out, host.phi, "to");
-                fields.emplace(c, host.phi.real, 1, !same(host.phi, host.psi));
-                fields->load(host.phi, "phi", host.psi, "psi");
-                made = RawNumbers(device, volume * record, out.real);
-            },
-            [&] {
-                return Numbers{{"numbers", double(numbers)},
-                               {"the precision of phi", double(static_cast<int>(out.real))}};
-            });
+        agreed(c, function, [&](CallArguments &call) {
+            if (call("numbers", numbers) != MILCGPU_OPEN_SPIN)
+                checked_basis(numbers);
+            const HostPair host(phi, psi);
+            out = host_field(to, record, "to");
+            check_precision(out, host.phi, "to");
+            call("the precision of phi", int(out.real));
+            fields.emplace(c, host.phi.real, 1, !same(host.phi, host.psi));
+            fields->load(host.phi, "phi", host.psi, "psi");
+            made = RawNumbers(device, volume * record, out.real);
+        });
         device.agree(function, [&] {
             const SiteNumbers places{made.data(), 1, gamma_matrices, c.map.data()};
             if (numbers == MILCGPU_OPEN_SPIN)
@@ -378,33 +330,18 @@ milcgpu_status milcgpu_dirac_slices(milcgpu_context *context, const milcgpu_dira
         std::vector<Momentum> momenta;
         std::vector<GammaPair> pairs;
         std::optional<FieldPair> fields;
-        Precision precision{};
-        agreed(
-            c, function,
-            [&] {
-                require(spec, function, "spec");
-                require_size(spec->struct_size, sizeof *spec, "milcgpu_dirac_spec");
-                require(sums, function, "sums");
-                check_origin(c.geometry, spec->origin, 3);
-                const GammaBasis basis = checked_basis(spec->basis);
-                require_count(spec->n_momenta, 1, "spec.n_momenta");
-                require(spec->momenta, function, "spec.momenta");
-                momenta = checked_momenta(spec->n_momenta, spec->momenta);
-                for (int k = 0; k < gamma_matrices; ++k)
-                    pairs.push_back({unit_gamma(), gamma_of(basis, k)});
-                const HostPair host(phi, psi);
-                precision = host.phi.real;
-                fields.emplace(c, precision, 1, !same(host.phi, host.psi));
-                fields->load(host.phi, "phi", host.psi, "psi");
-            },
-            [&] {
-                return Numbers{{"spec.basis", double(spec->basis)},
-                               {"spec.n_momenta", double(spec->n_momenta)},
-                               {"the precision of phi", double(static_cast<int>(precision))}};
-            });
-        Numbers alike = origin_numbers(spec->origin), of_momenta = milcgpu::numbers_of(spec->n_momenta, spec->momenta);
-        alike.insert(alike.end(), of_momenta.begin(), of_momenta.end());
-        check_alike(c, alike);
+        agreed(c, function, [&](CallArguments &call) {
+            const milcgpu_dirac_spec full = call.copy_of("spec", spec);
+            call.given("sums", sums);
+            check_origin(c.geometry, full.origin, 3);
+            momenta = momenta_of(full.n_momenta, full.momenta);
+            for (int k = 0; k < gamma_matrices; ++k)
+                pairs.push_back({unit_gamma(), gamma_of(static_cast<GammaBasis>(full.basis), k)});
+            const HostPair host(phi, psi);
+            call("the precision of phi", int(host.phi.real));
+            fields.emplace(c, host.phi.real, 1, !same(host.phi, host.psi));
+            fields->load(host.phi, "phi", host.psi, "psi");
+        });
         std::vector<Complex<double>> found;
         c.device->agree("contraction of Dirac fields", [&] {
             found =

@@ -3,34 +3,21 @@
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/gauge.h"
+#include "milc_glue/members.h"
 #include "milc_glue/verify.h"
 #include <cmath>
 
 using namespace milcgpu;
 
 PathCoefficients milcgpu::coefficients(const milcgpu_paths &p, const char *what) {
-    const double all[] = {p.one_link, p.naik, p.three_staple, p.five_staple, p.seven_staple, p.lepage};
-    bool any = false;
-    for (const double c : all) {
-        if (!std::isfinite(c))
-            refuse(format("%s: a coefficient is %g", what, c));
-        any = any || c != 0;
-    }
-    if (!any)
+    if (p.one_link == 0 && p.naik == 0 && p.three_staple == 0 && p.five_staple == 0 && p.seven_staple == 0 &&
+        p.lepage == 0)
         refuse(format(
             "%s: all six path coefficients are 0; fill them in (milcgpu_asqtad_spec and milcgpu_hisq_spec do)", what));
     return {p.one_link, p.naik, p.three_staple, p.five_staple, p.seven_staple, p.lepage};
 }
 
-void milcgpu::check_corrections(const milcgpu_fatlink_spec &spec, const char *what) {
-    if (!std::isfinite(spec.eps_one_link) || !std::isfinite(spec.eps_naik))
-        refuse(format("%s: eps_one_link is %g, eps_naik %g: must be finite", what, spec.eps_one_link, spec.eps_naik));
-}
-
 UnitarizeSpec milcgpu::unitarize_spec(const milcgpu_fatlink_spec &spec) {
-    if (!(spec.svd_relative >= 0) || !(spec.svd_absolute >= 0))
-        refuse(format("spec: svd_relative %g and svd_absolute %g must not be negative", spec.svd_relative,
-                      spec.svd_absolute));
     UnitarizeSpec how;
     how.special = spec.special_unitary != 0;
     how.svd_only = spec.svd_only != 0;
@@ -111,9 +98,8 @@ bool is_derivative(const milcgpu_fatlink_spec &spec, int k, int n_sets) {
 }
 
 // real: precision of the gauge links.
-FatLinkArguments checked(const milcgpu_fatlink_spec &spec, Precision real, const milcgpu_fatlink_set *sets, int n_sets,
-                         const milcgpu_hisq_links *hisq) {
-    require_size(spec.struct_size, sizeof spec, "milcgpu_fatlink_spec");
+FatLinkArguments checked(CallArguments &call, const milcgpu_fatlink_spec &spec, Precision real,
+                         const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq) {
     FatLinkArguments a{};
     a.precision = spec.precision == 0 ? real : precision_of(spec.precision, "spec.precision");
     if (a.precision == Precision::half)
@@ -125,20 +111,18 @@ FatLinkArguments checked(const milcgpu_fatlink_spec &spec, Precision real, const
         a.paths = coefficients(spec.paths, "spec.paths");
     if (spec.hisq)
         a.fat7 = coefficients(spec.fat7, "spec.fat7");
-    unitarize_spec(spec); // refuses its limits
-    check_corrections(spec, "spec");
-    if (std::isnan(spec.unitarity))
-        refuse("spec: unitarity is NaN");
-    const bool first_level =
-        spec.hisq && hisq != nullptr && (hisq->v != nullptr || hisq->y != nullptr || hisq->w != nullptr);
+    call("spec.unitarity", spec.unitarity, not_nan);
+    const milcgpu_hisq_links none{}, wanted = call.copy_of("hisq", hisq != nullptr ? hisq : &none);
+    const bool first_level = spec.hisq && (wanted.v != nullptr || wanted.y != nullptr || wanted.w != nullptr);
     if (n_sets < (first_level ? 0 : 1))
         refuse(format("n_sets is %d: at least one set is needed, or one of HISQ's V, Y and W", n_sets));
-    require_count(n_sets, 0, "n_sets");
+    call("n_sets", n_sets, none_or_more);
     if (n_sets > 0)
-        require(sets, "milcgpu_fat_links", "sets");
+        call.given("sets", sets);
+    std::vector<milcgpu_fatlink_set> read(sets, sets + n_sets);
     for (int k = 0; k < n_sets; ++k) {
-        if (!std::isfinite(sets[k].eps) && !is_derivative(spec, k, n_sets))
-            refuse(format("sets[%d].eps is %g", k, sets[k].eps));
+        if (is_derivative(spec, k, n_sets))
+            read[k].eps = 0; // the caller's is not read
         for (int j = 0; j < k; ++j)
             if (sets[k].links != nullptr && sets[j].links != nullptr &&
                 (sets[k].links == sets[j].links || (*sets[k].links != nullptr && *sets[k].links == *sets[j].links)))
@@ -151,33 +135,8 @@ FatLinkArguments checked(const milcgpu_fatlink_spec &spec, Precision real, const
         if ((sets[k].eps != 0 || is_derivative(spec, k, n_sets)) && !spec.hisq)
             a.reals = 18; // eps needs the links themselves
     }
+    call.entries("sets", read.data(), n_sets);
     return a;
-}
-
-// What all ranks must have alike.
-std::vector<Alike> numbers_of(const FatLinkArguments &a, const milcgpu_fatlink_spec &spec,
-                              const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq) {
-    std::vector<Alike> numbers{{"n_sets", double(n_sets)},
-                               {"spec.hisq", double(spec.hisq)},
-                               {"spec.precision", double(static_cast<int>(a.precision))},
-                               {"spec.reconstruct", double(a.reals)},
-                               {"spec.special_unitary", double(spec.special_unitary)},
-                               {"spec.svd_only", double(spec.svd_only)},
-                               {"spec.phases_out", double(spec.phases_out)},
-                               {"spec.derivative", double(spec.derivative)},
-                               {"HISQ's V wanted", double(hisq != nullptr && hisq->v != nullptr)},
-                               {"HISQ's Y wanted", double(hisq != nullptr && hisq->y != nullptr)},
-                               {"HISQ's W wanted", double(hisq != nullptr && hisq->w != nullptr)}};
-    for (const PathCoefficients *paths : {&a.fat7, &a.paths})
-        for (const double c : {paths->one_link, paths->naik, paths->three_staple, paths->five_staple,
-                               paths->seven_staple, paths->lepage})
-            numbers.push_back({"a path coefficient", c});
-    constexpr int most_sets = 8; // that are compared; as many numbers on every rank
-    for (int k = 0; k < most_sets; ++k) {
-        numbers.push_back({"sets[].eps", k < n_sets && !is_derivative(spec, k, n_sets) ? sets[k].eps : 0});
-        numbers.push_back({"sets[].links wanted", double(k < n_sets && sets[k].links != nullptr)});
-    }
-    return numbers;
 }
 
 // A run of the steps, with what they share.
@@ -481,23 +440,24 @@ void empty_unless_it_holds(AskedFields &asked, milcgpu_links &links) {
     }
 }
 
-// The two entries: arguments() checks what they take.
-template <class Arguments>
-milcgpu_status make_links(milcgpu_context *context, const char *function, const milcgpu_fatlink_spec *spec,
+// The two entries: check(arguments, spec) looks at what they take.
+template <class Check>
+milcgpu_status make_links(milcgpu_context *context, const char *function, const milcgpu_fatlink_spec *given,
                           const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
-                          milcgpu_fatlink_report *report, const Arguments &arguments) {
+                          milcgpu_fatlink_report *report, const Check &check) {
     milcgpu_fatlink_report filled{};
     filled.struct_size = sizeof filled;
     std::vector<milcgpu_links **> made_here;
     bool begun = false;
     const milcgpu_status status = guarded(context, function, [&] {
         require(context, function, "context");
-        require(spec, function, "spec");
-        if (report != nullptr)
-            require_size(report->struct_size, sizeof *report, "milcgpu_fatlink_report");
         FatLinkArguments a{};
-        context->device->agree(function, [&] {
-            a = arguments();
+        milcgpu_fatlink_spec spec{};
+        agreed(*context, function, [&](CallArguments &call) {
+            spec = call.copy_of("spec", given);
+            if (report != nullptr)
+                require_size(report->struct_size, sizeof *report, "milcgpu_fatlink_report");
+            a = check(call, spec);
             for (int k = 0; k < n_sets; ++k)
                 if (sets[k].links != nullptr && *sets[k].links != nullptr && (*sets[k].links)->context != context)
                     refuse(format("sets[%d].links belongs to another context", k));
@@ -509,14 +469,13 @@ milcgpu_status make_links(milcgpu_context *context, const char *function, const 
                     made_here.push_back(sets[k].links);
                 }
         });
-        check_alike(*context, numbers_of(a, *spec, sets, n_sets, hisq));
         const CallMeter meter(*context->device);
-        Maker(*context, *spec, a, filled).make(sets, n_sets, hisq);
+        Maker(*context, spec, a, filled).make(sets, n_sets, hisq);
         meter.fill(filled);
         context->tell(2, [&] {
             return format("%s links, %d set(s), %s: %.3f ms (kernels %.3f ms, %.0f GFLOPS), %llu links by singular "
                           "values",
-                          spec->hisq ? "HISQ" : "fat", n_sets, name(a.precision), filled.seconds * 1e3,
+                          spec.hisq ? "HISQ" : "fat", n_sets, name(a.precision), filled.seconds * 1e3,
                           filled.kernel_seconds * 1e3, filled.gflops,
                           static_cast<unsigned long long>(filled.svd_links));
         });
@@ -555,27 +514,29 @@ void milcgpu_hisq_spec(milcgpu_fatlink_spec *spec) {
 milcgpu_status milcgpu_fat_links(milcgpu_context *context, const milcgpu_fatlink_spec *spec, const milcgpu_field *gauge,
                                  const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
                                  milcgpu_fatlink_report *report) {
-    return make_links(context, "milcgpu_fat_links", spec, sets, n_sets, hisq, report, [&] {
+    const auto check = [&](CallArguments &call, const milcgpu_fatlink_spec &full) {
         const HostField host = host_field(gauge, 72, "gauge field");
-        FatLinkArguments a = checked(*spec, host.real, sets, n_sets, hisq);
+        FatLinkArguments a = checked(call, full, host.real, sets, n_sets, hisq);
         a.gauge = host;
         return a;
-    });
+    };
+    return make_links(context, "milcgpu_fat_links", spec, sets, n_sets, hisq, report, check);
 }
 
 milcgpu_status milcgpu_gauge_links(milcgpu_gauge *gauge, const milcgpu_fatlink_spec *spec,
                                    const milcgpu_fatlink_set *sets, int n_sets, const milcgpu_hisq_links *hisq,
                                    milcgpu_fatlink_report *report) {
+    const auto check = [&](CallArguments &call, const milcgpu_fatlink_spec &full) {
+        FatLinkArguments a = checked(call, full, gauge->precision, sets, n_sets, hisq);
+        need_links(*gauge, links_of_d);
+        if (a.precision != gauge->precision || a.reals != 18 || full.phases_out)
+            refuse("spec: links of a gauge handle are made in its precision, from 18 reals, with phases in (precision, "
+                   "reconstruct and phases_out 0)");
+        a.resident = &gauge->u;
+        return a;
+    };
     return make_links(gauge != nullptr ? gauge->context : nullptr, "milcgpu_gauge_links", spec, sets, n_sets, hisq,
-                      report, [&] {
-                          FatLinkArguments a = checked(*spec, gauge->precision, sets, n_sets, hisq);
-                          need_links(*gauge, links_of_d);
-                          if (a.precision != gauge->precision || a.reals != 18 || spec->phases_out)
-                              refuse("spec: links of a gauge handle are made in its precision, from 18 reals, with "
-                                     "phases in (precision, reconstruct and phases_out 0)");
-                          a.resident = &gauge->u;
-                          return a;
-                      });
+                      report, check);
 }
 
 milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links *b, milcgpu_links **to) {
@@ -584,11 +545,9 @@ milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links 
     const milcgpu_status status = guarded(context, "milcgpu_links_add", [&] {
         require(a, "milcgpu_links_add", "a");
         Device &device = *context->device;
-        device.agree("a sum of links", [&] {
+        agreed(*context, "a sum of links", [&](CallArguments &call) {
             resident(context, a), resident(context, b);
-            require(to, "milcgpu_links_add", "to");
-            if (!std::isfinite(factor))
-                refuse(format("factor is %g: must be finite", factor));
+            call.given("to", to), call("factor", factor, any_finite);
             if (a->links->host_real() != b->links->host_real())
                 refuse("a and b must have the same precision");
             if (*to == a || *to == b || (*to != nullptr && (*to)->context != context))
@@ -597,7 +556,6 @@ milcgpu_status milcgpu_links_add(milcgpu_links *a, double factor, milcgpu_links 
             if (made_here)
                 *to = new milcgpu_links(context);
         });
-        check_alike(*context, {{"factor", factor}});
         begun = true;
         AskedFields of_a(device), of_b(device);
         const LinkPair one = a->links->full(), other = b->links->full();

@@ -5,9 +5,8 @@
 
 namespace milcgpu {
 
-// Throws Error(bad_argument) where one is not finite or all are 0.
+// Throws Error(bad_argument) where all are 0.
 PathCoefficients coefficients(const milcgpu_paths &paths, const char *what);
-void check_corrections(const milcgpu_fatlink_spec &spec, const char *what); // those of eps_naik
 // As given, with MILC's defaults where a limit is 0.
 UnitarizeSpec unitarize_spec(const milcgpu_fatlink_spec &spec);
 // "site 12 (even sites first, then odd), direction Z"

@@ -2,15 +2,13 @@
 #include "gpu_kernels/gauge/flow_integrators.h"
 #include "milc_glue/fat_links.h"
 #include "milc_glue/gauge.h"
-#include "milc_glue/milcgpu_flow.h"
+#include "milc_glue/members.h"
 #include <algorithm>
 #include <limits>
 
 using namespace milcgpu;
 
 namespace {
-
-Signs signs_of(int phases_out) { return phases_out != 0 ? Signs::phases_out : Signs::phases_in; }
 
 // MILC prints these in this order.
 milcgpu_observables handed_out(const FlowObservables &o) {
@@ -25,54 +23,22 @@ milcgpu_observables handed_out(const FlowObservables &o) {
     return made;
 }
 
-constexpr int default_most_steps = 100000;
-int most_steps(const milcgpu_flow_spec &spec) { return spec.most_steps == 0 ? default_most_steps : spec.most_steps; }
-
-FlowMethod checked(const milcgpu_flow_spec &spec, Precision precision) {
-    require_size(spec.struct_size, sizeof spec, "milcgpu_flow_spec");
-    if (spec.action != MILCGPU_FLOW_WILSON && spec.action != MILCGPU_FLOW_SYMANZIK)
-        refuse(format("spec.action is %d: must be MILCGPU_FLOW_WILSON (0) or MILCGPU_FLOW_SYMANZIK (1)", spec.action));
+FlowMethod method_of(const milcgpu_flow_spec &spec, Precision precision) {
     const FlowIntegrator *const integrator = flow_integrator(spec.integrator);
     if (integrator == nullptr)
         refuse(format("spec.integrator is %d: must be one of 0 to 3, 10 to 13 and 20 to 22 (milcgpu_flow_integrator)",
                       spec.integrator));
-    if (spec.exp_order < 0 || spec.exp_order > highest_exp_order)
-        refuse(format("spec.exp_order is %d: must be 1 to %d, or 0 for the whole series", spec.exp_order,
-                      highest_exp_order));
-    if (!(spec.step > 0) || !std::isfinite(spec.step))
-        refuse(format("spec.step is %g: must be positive", spec.step));
-    const bool automatic = spec.stop == MILCGPU_FLOW_AUTO_STOP;
-    if (!automatic && (!(spec.stop >= 0) || !std::isfinite(spec.stop)))
-        refuse(format("spec.stop is %g: must not be negative, but for MILCGPU_FLOW_AUTO_STOP (-1)", spec.stop));
     // Two solutions of a step are apart by the rounding of the links at least.
     const double least = precision == Precision::double_ ? std::numeric_limits<double>::epsilon()
                                                          : std::numeric_limits<float>::epsilon();
-    if (integrator->adaptive() && (!(spec.tolerance >= least) || !std::isfinite(spec.tolerance)))
+    if (integrator->adaptive() && !at_least(least).holds(spec.tolerance))
         refuse(format("spec.tolerance is %g: links in %s precision keep no less than %.1e", spec.tolerance,
                       name(precision), least));
-    const double anisotropy = spec.anisotropy == 0 ? 1 : spec.anisotropy;
-    if (!(anisotropy > 0) || !std::isfinite(anisotropy))
-        refuse(format("spec.anisotropy is %g: must be positive, or 0 for 1", spec.anisotropy));
-    if (spec.every < 0 || spec.most_steps < 0)
-        refuse(format("spec.every is %d, spec.most_steps %d: must not be negative", spec.every, spec.most_steps));
-    if (!automatic && !integrator->adaptive() && spec.stop / spec.step > most_steps(spec) + 0.5)
+    if (!integrator->adaptive() && spec.stop / spec.step > spec.most_steps + 0.5)
         refuse(format("spec.stop %g in steps of %g is %.0f steps, spec.most_steps is %d", spec.stop, spec.step,
-                      std::ceil(spec.stop / spec.step), most_steps(spec)));
-    return {integrator, spec.action == MILCGPU_FLOW_SYMANZIK, anisotropy, signs_of(spec.phases_out), spec.exp_order};
-}
-
-Numbers numbers_of(const milcgpu_flow_spec &spec) {
-    return {{"spec.action", double(spec.action)},
-            {"spec.integrator", double(spec.integrator)},
-            {"spec.exp_order", double(spec.exp_order)},
-            {"spec.step", spec.step},
-            {"spec.stop", spec.stop},
-            {"spec.tolerance", spec.tolerance},
-            {"spec.anisotropy", spec.anisotropy},
-            {"spec.every", double(spec.every)},
-            {"spec.most_steps", double(spec.most_steps)},
-            {"spec.phases_out", double(spec.phases_out)},
-            {"spec.as_milc", double(spec.as_milc)}};
+                      std::ceil(spec.stop / spec.step), spec.most_steps));
+    return {integrator, spec.action == MILCGPU_FLOW_SYMANZIK, spec.anisotropy, signs_of(spec.phases_out),
+            spec.exp_order};
 }
 
 // The loop over steps, as MILC has it: how long they are, when one is tried again, where the flow ends.
@@ -89,13 +55,11 @@ class FlowRun {
     // False: there were too many steps, or the flow has smoothed far beyond the lattice without an end.
     bool run() {
         const bool automatic = spec_.stop == MILCGPU_FLOW_AUTO_STOP;
-        const int every = spec_.every == 0 ? 1 : spec_.every;
         measure();
         bool end = spec_.stop == 0;
         double measured_at = 0, energy = 0; // energy: t^2 E
         while (!ended_by_caller_ && !end) {
-            if (point_.steps == most_steps(spec_) ||
-                (automatic && spec_.as_milc == 0 && point_.time > longest_time())) {
+            if (point_.steps == spec_.most_steps || (automatic && spec_.as_milc == 0 && point_.time > longest_time())) {
                 if (measured_after_ != point_.steps)
                     measure();
                 return false;
@@ -109,7 +73,7 @@ class FlowRun {
             make_step(cut);
             next_step_ = cut ? whole : adaptive_ ? rounded(step_ * change(point_.distance)) : step_;
             end = cut || (!automatic && spec_.stop - point_.time <= slack * step_);
-            if (point_.steps % every == 0 || end) {
+            if (point_.steps % spec_.every == 0 || end) {
                 measure();
                 const double before = energy, time = point_.time;
                 energy = time * time * (point_.of.clover_t + point_.of.clover_s);
@@ -202,16 +166,8 @@ class FlowRun {
 
 extern "C" {
 
-void milcgpu_flow_defaults(milcgpu_flow_spec *spec) {
-    if (spec == nullptr)
-        return;
-    *spec = {};
-    spec->struct_size = sizeof *spec;
-    spec->exp_order = 8;
-    spec->step = 0.0625;
-    spec->stop = MILCGPU_FLOW_AUTO_STOP;
-    spec->tolerance = 0.01;
-}
+void milcgpu_flow_defaults(milcgpu_flow_spec *spec) { set_defaults(spec); }
+void milcgpu_stout_defaults(milcgpu_stout_spec *spec) { set_defaults(spec); }
 
 milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec *spec,
                                      milcgpu_flow_callback callback, void *user, milcgpu_flow_report *report) {
@@ -219,17 +175,15 @@ milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_sp
     bool finished = true;
     int taken = 0;
     double time = 0;
+    milcgpu_flow_spec full{};
     const auto body = [&](milcgpu_gauge &g, milcgpu_flow_report &filled) {
         FlowMethod method{};
-        agreed(
-            *g.context, function,
-            [&] {
-                require(spec, function, "spec");
-                method = checked(*spec, g.precision);
-            },
-            [&] { return numbers_of(*spec); });
+        agreed(*g.context, function, [&](CallArguments &call) {
+            full = call.copy_of("spec", spec);
+            method = method_of(full, g.precision);
+        });
         need_some_links(g, said_by(says_phases, spec->phases_out));
-        FlowRun run(g, *spec, method, callback, user);
+        FlowRun run(g, full, method, callback, user);
         g.device().timer_start();
         finished = run.run();
         filled.kernel_seconds = g.device().timer_stop_seconds();
@@ -242,32 +196,26 @@ milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_sp
                           filled.last.steps, method.integrator->name);
         };
     };
-    milcgpu_status status = reported(gauge, function, report, body, "milcgpu_flow_report");
-    if (status == MILCGPU_OK && !finished) {
-        status = guarded(gauge->context, function, [&]() -> Status {
-            throw Error(Status::not_converged,
-                        format("the flow has not come to its end after %d steps (spec.most_steps = %d), at flow time "
-                               "%g: the links are where it has come; call again to go on, or allow more. An "
-                               "automatic stop gives up where sqrt(8 t) is ten times the largest extent",
-                               taken, most_steps(*spec), time));
-        });
-        if (report != nullptr) {
-            milcgpu_flow_report filled = *report;
-            return hand_back(status, filled, report);
-        }
-    }
-    return status;
+    const milcgpu_status status = reported(gauge, function, report, body, "milcgpu_flow_report");
+    if (status != MILCGPU_OK || finished)
+        return status;
+    return not_converged(
+        *gauge, function, report,
+        format(
+            "the flow has not come to its end after %d steps (spec.most_steps = %d), at flow time %g: the links are "
+            "where it has come; call again to go on, or allow more. An automatic stop gives up where sqrt(8 t) is ten "
+            "times the largest extent",
+            taken, full.most_steps, time));
 }
 
 milcgpu_status milcgpu_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_observables *observables) {
     return with_gauge(gauge, "milcgpu_measure", [&](milcgpu_gauge &g) {
-        agreed(
-            *g.context, "milcgpu_measure", [&] { require(observables, "milcgpu_measure", "observables"); },
-            [&] {
-                return Numbers{{"phases_out", double(phases_out)}};
-            });
-        need_some_links(g,
-                   said_by("The argument phases_out says which links these are: 0 with phases, 1 without", phases_out));
+        agreed(*g.context, "milcgpu_measure", [&](CallArguments &call) {
+            call.given("observables", observables);
+            call("phases_out", phases_out);
+        });
+        need_some_links(
+            g, said_by("The argument phases_out says which links these are: 0 with phases, 1 without", phases_out));
         WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
         const FlowObservables found =
             flow_observables(g.device(), around.box(), around.of(g.u, flow_observables_reach), signs_of(phases_out));
@@ -278,22 +226,7 @@ milcgpu_status milcgpu_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_obs
 
 milcgpu_status milcgpu_stout(milcgpu_gauge *gauge, const milcgpu_stout_spec *spec, milcgpu_force_report *report) {
     return reported(gauge, "milcgpu_stout", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        agreed(
-            *g.context, "milcgpu_stout",
-            [&] {
-                require(spec, "milcgpu_stout", "spec");
-                require_size(spec->struct_size, sizeof *spec, "milcgpu_stout_spec");
-                if (!std::isfinite(spec->rho) || spec->rho < 0 || spec->times < 0)
-                    refuse(format("spec.rho is %g, spec.times %d: must not be negative", spec->rho, spec->times));
-                if (spec->directions != 3 && spec->directions != 4)
-                    refuse(format("spec.directions is %d: must be 3 or 4", spec->directions));
-            },
-            [&] {
-                return Numbers{{"spec.rho", spec->rho},
-                               {"spec.times", double(spec->times)},
-                               {"spec.directions", double(spec->directions)},
-                               {"spec.phases_out", double(spec->phases_out)}};
-            });
+        agreed(*g.context, "milcgpu_stout", [&](CallArguments &call) { call.copy_of("spec", spec); });
         need_some_links(g, said_by(says_phases, spec->phases_out));
         if (spec->times > 0) {
             g.device().timer_start();
@@ -312,8 +245,8 @@ milcgpu_status milcgpu_stout(milcgpu_gauge *gauge, const milcgpu_stout_spec *spe
 
 milcgpu_status milcgpu_gauge_copy(milcgpu_gauge *from, milcgpu_gauge *to) {
     return with_gauge(from, "milcgpu_gauge_copy", [&](milcgpu_gauge &g) {
-        agreed(*g.context, "milcgpu_gauge_copy", [&] {
-            require(to, "milcgpu_gauge_copy", "to");
+        agreed(*g.context, "milcgpu_gauge_copy", [&](CallArguments &call) {
+            call.given("to", to);
             if (to->context != g.context || to->precision != g.precision)
                 refuse("to: a handle of another context or in another precision than `from`");
         });

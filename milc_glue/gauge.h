@@ -79,9 +79,10 @@ inline void need_links(milcgpu_gauge &gauge, const SaidSigns &said) {
 }
 constexpr const char *says_phases = "spec.phases_out says which links these are: 0 with phases and boundary sign, 1 "
                                     "without";
+inline Signs signs_of(int phases_out) { return phases_out != 0 ? Signs::phases_out : Signs::phases_in; }
 // phases_out: what the caller's spec says. boundary: as in SaidSigns, of links with phases.
 inline SaidSigns said_by(const char *what, int phases_out, bool boundary = false) {
-    return {phases_out != 0 ? Signs::phases_out : Signs::phases_in, what, boundary && phases_out == 0};
+    return {signs_of(phases_out), what, boundary && phases_out == 0};
 }
 // Of D: the call takes no others.
 constexpr SaidSigns links_of_d{Signs::phases_in,
@@ -141,6 +142,15 @@ milcgpu_status reported(milcgpu_gauge *gauge, const char *function, Report *repo
                           filled.seconds * 1e3, filled.kernel_seconds * 1e3, filled.gflops);
         });
     });
+    return hand_back(status, filled, report);
+}
+
+// The end of an entry that returned OK without coming to its end.
+template <class Report>
+milcgpu_status not_converged(milcgpu_gauge &gauge, const char *function, Report *report, const std::string &why) {
+    const auto fail = [&]() -> Status { throw Error(Status::not_converged, why); };
+    const milcgpu_status status = guarded(gauge.context, function, fail);
+    Report filled = report != nullptr ? *report : Report();
     return hand_back(status, filled, report);
 }
 

@@ -4,33 +4,11 @@
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/fat_links.h"
 #include "milc_glue/gauge.h"
-#include "milc_glue/milcgpu_gauge.h"
+#include "milc_glue/members.h"
 
 using namespace milcgpu;
 
 namespace {
-
-Signs signs_of(int phases_out) { return phases_out != 0 ? Signs::phases_out : Signs::phases_in; }
-
-// As spec says, its defaults put in.
-milcgpu_gauge_fix_spec checked(milcgpu_gauge_fix_spec spec) {
-    require_size(spec.struct_size, sizeof spec, "milcgpu_gauge_fix_spec");
-    if (spec.direction != MILCGPU_LANDAU && (spec.direction < 0 || spec.direction > 3))
-        refuse(format("spec.direction is %d: must be 0 to 3 (Coulomb gauge; 3 is time) or MILCGPU_LANDAU (8)",
-                      spec.direction));
-    spec.boost = spec.boost == 0 ? 1.8 : spec.boost;
-    if (!(spec.boost >= 1) || !std::isfinite(spec.boost))
-        refuse(format("spec.boost is %g: must be at least 1, or 0 for 1.8", spec.boost));
-    spec.most_steps = spec.most_steps == 0 ? 500 : spec.most_steps;
-    spec.reunitarize_every = spec.reunitarize_every == 0 ? 20 : spec.reunitarize_every;
-    if (spec.most_steps < 0 || spec.reunitarize_every < 0)
-        refuse(format("spec.most_steps is %d, spec.reunitarize_every %d: must not be negative", spec.most_steps,
-                      spec.reunitarize_every));
-    spec.tolerance = spec.tolerance == 0 ? 2e-6 : spec.tolerance;
-    if (!std::isfinite(spec.tolerance))
-        refuse(format("spec.tolerance is %g: must be finite", spec.tolerance));
-    return spec;
-}
 
 class GaugeFixing {
   public:
@@ -99,44 +77,13 @@ class GaugeFixing {
     LinkField u_;
 };
 
-ApeSpec checked(const milcgpu_ape_spec &spec) {
-    require_size(spec.struct_size, sizeof spec, "milcgpu_ape_spec");
-    if (!std::isfinite(spec.weight) || spec.weight < 0 || spec.times < 0)
-        refuse(format("spec.weight is %g, spec.times %d: must not be negative", spec.weight, spec.times));
-    if (!std::isfinite(spec.tolerance))
-        refuse(format("spec.tolerance is %g: must be finite", spec.tolerance));
-    if (spec.most_hits > 10000)
-        refuse(format("spec.most_hits is %d: must not be above 10000", spec.most_hits));
-    return {spec.weight, spec.space_only == 0,
-            spec.most_hits < 0    ? 0
-            : spec.most_hits == 0 ? 10
-                                  : spec.most_hits,
-            spec.tolerance < 0    ? 0
-            : spec.tolerance == 0 ? 1e-5
-                                  : spec.tolerance,
-            signs_of(spec.phases_out)};
-}
-
-HypSpec checked(const milcgpu_hyp_spec &spec) {
-    require_size(spec.struct_size, sizeof spec, "milcgpu_hyp_spec");
-    const auto good = [](double alpha) { return alpha >= 0 && alpha <= 1; };
-    if (!good(spec.alpha1) || !good(spec.alpha2) || !good(spec.alpha3))
-        refuse(format("spec.alpha1 is %g, alpha2 %g, alpha3 %g: must be from 0 to 1", spec.alpha1, spec.alpha2,
-                      spec.alpha3));
-    if (spec.directions != 3 && spec.directions != 4)
-        refuse(format("spec.directions is %d: must be 4, or 3 for space", spec.directions));
-    if (spec.times < 0 || spec.hits < 0 || spec.hits > 10000)
-        refuse(format("spec.times is %d, spec.hits %d: must not be negative, hits not above 10000", spec.times,
-                      spec.hits));
-    return {{spec.alpha3, spec.alpha2, spec.alpha1},
-            spec.directions == 3,
-            spec.hits == 0 ? 9 : spec.hits,
-            signs_of(spec.phases_out)};
-}
-
 } // namespace
 
 extern "C" {
+
+void milcgpu_gauge_fix_defaults(milcgpu_gauge_fix_spec *spec) { set_defaults(spec); }
+void milcgpu_ape_defaults(milcgpu_ape_spec *spec) { set_defaults(spec); }
+void milcgpu_hyp_defaults(milcgpu_hyp_spec *spec) { set_defaults(spec); }
 
 milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_spec *spec,
                                  milcgpu_gauge_fix_report *report) {
@@ -144,20 +91,7 @@ milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_s
     bool finished = true;
     milcgpu_gauge_fix_spec full{};
     const auto body = [&](milcgpu_gauge &g, milcgpu_gauge_fix_report &filled) {
-        agreed(
-            *g.context, function,
-            [&] {
-                require(spec, function, "spec");
-                full = checked(*spec);
-            },
-            [&] {
-                return Numbers{{"spec.direction", double(full.direction)},
-                               {"spec.boost", full.boost},
-                               {"spec.most_steps", double(full.most_steps)},
-                               {"spec.tolerance", full.tolerance},
-                               {"spec.reunitarize_every", double(full.reunitarize_every)},
-                               {"spec.phases_out", double(full.phases_out)}};
-            });
+        agreed(*g.context, function, [&](CallArguments &call) { full = call.copy_of("spec", spec); });
         need_some_links(g, said_by(says_phases, full.phases_out, true));
         GaugeFixing fixing(g, full);
         g.device().timer_start();
@@ -170,37 +104,22 @@ milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_s
     const milcgpu_status status = reported(gauge, function, report, body, "milcgpu_gauge_fix_report");
     if (status != MILCGPU_OK || finished || full.tolerance < 0)
         return status;
-    const milcgpu_status unfinished = guarded(gauge->context, function, [&]() -> Status {
-        throw Error(Status::not_converged,
-                    format("spec.most_steps = %d steps have not brought the change of a step below spec.tolerance %g: "
-                           "the links are where they have come; call again to go on, or allow more",
-                           full.most_steps, full.tolerance));
-    });
-    if (report == nullptr)
-        return unfinished;
-    milcgpu_gauge_fix_report filled = *report;
-    return hand_back(unfinished, filled, report);
+    return not_converged(
+        *gauge, function, report,
+        format(
+            "spec.most_steps = %d steps have not brought the change of a step below spec.tolerance %g: the links are "
+            "where they have come; call again to go on, or allow more",
+            full.most_steps, full.tolerance));
 }
 
 milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *spec, uint64_t *not_converged,
                                  milcgpu_force_report *report) {
     constexpr const char *function = "milcgpu_ape_smear";
     return reported(gauge, function, report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        ApeSpec ape{};
-        agreed(
-            *g.context, function,
-            [&] {
-                require(spec, function, "spec");
-                ape = checked(*spec);
-            },
-            [&] {
-                return Numbers{{"spec.weight", spec->weight},
-                               {"spec.times", double(spec->times)},
-                               {"spec.space_only", double(spec->space_only)},
-                               {"spec.most_hits", double(spec->most_hits)},
-                               {"spec.tolerance", spec->tolerance},
-                               {"spec.phases_out", double(spec->phases_out)}};
-            });
+        milcgpu_ape_spec full{};
+        agreed(*g.context, function, [&](CallArguments &call) { full = call.copy_of("spec", spec); });
+        const ApeSpec ape{full.weight, full.space_only == 0, std::max(full.most_hits, 0), std::max(full.tolerance, 0.0),
+                          signs_of(full.phases_out)};
         need_some_links(g, said_by(says_phases, spec->phases_out, true));
         double failed = 0; // of all ranks
         if (spec->times > 0) {
@@ -246,22 +165,10 @@ milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *s
 milcgpu_status milcgpu_hyp_smear(milcgpu_gauge *gauge, const milcgpu_hyp_spec *spec, milcgpu_force_report *report) {
     constexpr const char *function = "milcgpu_hyp_smear";
     return reported(gauge, function, report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        HypSpec hyp{};
-        agreed(
-            *g.context, function,
-            [&] {
-                require(spec, function, "spec");
-                hyp = checked(*spec);
-            },
-            [&] {
-                return Numbers{{"spec.alpha1", spec->alpha1},
-                               {"spec.alpha2", spec->alpha2},
-                               {"spec.alpha3", spec->alpha3},
-                               {"spec.times", double(spec->times)},
-                               {"spec.directions", double(spec->directions)},
-                               {"spec.hits", double(spec->hits)},
-                               {"spec.phases_out", double(spec->phases_out)}};
-            });
+        milcgpu_hyp_spec full{};
+        agreed(*g.context, function, [&](CallArguments &call) { full = call.copy_of("spec", spec); });
+        const HypSpec hyp{
+            {full.alpha3, full.alpha2, full.alpha1}, full.directions == 3, full.hits, signs_of(full.phases_out)};
         need_some_links(g, said_by(says_phases, spec->phases_out, true));
         if (spec->times > 0) {
             g.device().timer_start();

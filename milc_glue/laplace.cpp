@@ -1,9 +1,9 @@
 // The C interface to the gauge Laplace operator of links of a measurement. On many ranks what one of them may refuse
 // alone is inside agreed() or agree().
-#include "gpu_kernels/operators/laplace.h"
 #include "gpu_kernels/halo/halo.h"
+#include "gpu_kernels/operators/laplace.h"
+#include "milc_glue/members.h"
 #include "milc_glue/mesons.h"
-#include "milc_glue/milcgpu_laplace.h"
 #include "milc_glue/solve_driver.h"
 #include <cmath>
 #include <optional>
@@ -117,11 +117,6 @@ Places places_of(milcgpu_meson_links &links, const milcgpu_quarks *quarks, int n
     return places;
 }
 
-void check_count(int n) {
-    if (n < 1 || n > 1000)
-        refuse(format("n is %d: 1 to 1000 vectors", n));
-}
-
 // ---- application
 
 // Of vectors that are applied to at once: links are loaded once for four of them.
@@ -193,30 +188,13 @@ SolveTask checked(const milcgpu_laplace_solve_spec &spec, int n) {
     a.precise = laplace_spec(spec.precise, spec.directions, "spec.precise");
     a.sloppy = spec.sloppy.precision == 0 ? a.precise : laplace_spec(spec.sloppy, spec.directions, "spec.sloppy");
     check_pair(a.precise, a.sloppy);
-    if (!(spec.tolerance > 0 && spec.tolerance < INFINITY))
-        refuse(format("tolerance is %g: must be positive and finite", spec.tolerance));
-    check_limits(spec.max_iterations, spec.max_restarts, spec.reliable_delta, spec.jump_limit);
+    check_iterations(spec.max_iterations, spec.max_restarts);
     check_together(spec.together, n);
     a.limits.shift = LaplaceOperator::shift;
     a.limits.max_restarts = spec.max_restarts;
     a.limits.reliable_delta = spec.reliable_delta, a.limits.jump_limit = spec.jump_limit;
     task.each.tolerances.assign(n, spec.tolerance), task.each.max_iterations.assign(n, spec.max_iterations);
     return task;
-}
-
-// What all ranks must have alike.
-Numbers numbers_of(const milcgpu_laplace_solve_spec &spec, const SolveArguments &a, int n) {
-    return {{"spec.directions", double(spec.directions)},
-            {"spec.kappa", spec.kappa},
-            {"spec.tolerance", spec.tolerance},
-            {"spec.max_iterations", double(spec.max_iterations)},
-            {"spec.max_restarts", double(spec.max_restarts)},
-            {"spec.precise", code_of(a.precise)},
-            {"spec.sloppy", code_of(a.sloppy)},
-            {"spec.reliable_delta", spec.reliable_delta},
-            {"spec.jump_limit", spec.jump_limit},
-            {"spec.together", double(spec.together)},
-            {"n", double(n)}};
 }
 
 // Through the even-odd system, in double.
@@ -338,34 +316,27 @@ extern "C" milcgpu_status milcgpu_laplace(milcgpu_meson_links *links, const milc
     constexpr const char *function = "milcgpu_laplace";
     return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
         const bool whole = matrix == MILCGPU_LAPLACE_M;
-        double kappa = 1;
+        milcgpu_laplace_spec full{};
         OperatorSpec what{};
         std::vector<int> parities;
         Places read, made;
-        const auto look = [&] {
+        agreed(*l.context, function, [&](CallArguments &call) {
             need_links(l);
-            require(spec, function, "spec");
-            require_size(spec->struct_size, sizeof *spec, "milcgpu_laplace_spec");
-            if (!whole && matrix != MILCGPU_LAPLACE_D)
-                refuse(format("matrix is %d: must be MILCGPU_LAPLACE_D (0) or MILCGPU_LAPLACE_M (1)", matrix));
-            check_directions(spec->directions);
-            if (whole) {
-                kappa = spec->kappa;
-                check_laplace(spec->directions, kappa);
-            }
-            what = laplace_spec(spec->what, spec->directions, "spec.what");
-            parities = parities_of(parity);
-            check_count(n);
+            full = call.copy_of("spec", spec, [whole](milcgpu_laplace_spec &given) {
+                given.kappa = whole ? given.kappa : 1; // the caller's is not read
+            });
+            call("matrix", matrix, from_to(0, 1, "MILCGPU_LAPLACE_D (0) or MILCGPU_LAPLACE_M (1)"));
+            if (whole)
+                check_laplace(full.directions, full.kappa);
+            what = laplace_spec(full.what, full.directions, "spec.what");
+            parities = parities_of(call("parity", parity));
+            call("n", n, from_to(1, 1000));
             read = places_of(l, from, n, "from"), made = places_of(l, to, n, "to");
-        };
-        agreed(*l.context, function, look, [&] {
-            return Numbers{{"matrix", double(matrix)}, {"spec.directions", double(spec->directions)},
-                           {"spec.kappa", kappa},      {"spec.what", code_of(what)},
-                           {"parity", double(parity)}, {"n", double(n)}};
+            look_at(call, "from", from), look_at(call, "to", to);
         });
         const std::shared_ptr<ResidentField> kept = kept_with(l);
         const Links held = links_for(l, what);
-        apply(l, *held, spec->directions, kappa, whole, parities, read, made);
+        apply(l, *held, full.directions, full.kappa, whole, parities, read, made);
         return [n, whole] { return format("Laplace %s of %d fields", whole ? "matrix" : "sum", n); };
     });
 }
@@ -379,12 +350,10 @@ extern "C" milcgpu_status milcgpu_laplace_solve(milcgpu_meson_links *links, cons
         std::optional<SolveTask> task;
         Places from, to;
         std::vector<milcgpu_solve_report> filled;
-        const auto look = [&] {
+        agreed(*l.context, function, [&](CallArguments &call) {
             need_links(l);
-            require(spec, function, "spec");
-            require_size(spec->struct_size, sizeof *spec, "milcgpu_laplace_solve_spec");
-            check_count(n);
-            task = checked(*spec, n);
+            call("n", n, from_to(1, 1000));
+            task = checked(call.copy_of("spec", spec), n);
             task->progress = progress_of(*l.context, *spec);
             from = places_of(l, sources, n, "sources"), to = places_of(l, solutions, n, "solutions");
             for (int k = 0; k < n; ++k)
@@ -397,8 +366,8 @@ extern "C" milcgpu_status milcgpu_laplace_solve(milcgpu_meson_links *links, cons
                     require_size(reports[k].struct_size, sizeof *reports, "milcgpu_solve_report");
                 filled[k].struct_size = sizeof *reports;
             }
-        };
-        agreed(*l.context, function, look, [&] { return numbers_of(*spec, task->a, n); });
+            look_at(call, "sources", sources), look_at(call, "solutions", solutions);
+        });
         LaplaceFamily family(l, spec->directions, spec->kappa);
         LaplaceSources fields(l, *spec, from, to);
         outcome = solve(family, fields, *task, filled);

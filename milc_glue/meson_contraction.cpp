@@ -1,4 +1,5 @@
 // The C interface to contractions: terms are grouped by what is summed over the sites, and put together on the host.
+#include "milc_glue/members.h"
 #include "milc_glue/mesons.h"
 #include <algorithm>
 #include <cmath>
@@ -6,30 +7,12 @@
 
 using namespace milcgpu;
 
-std::vector<Momentum> milcgpu::checked_momenta(int n, const milcgpu_momentum *given) {
-    std::vector<Momentum> momenta;
-    for (int k = 0; k < n; ++k) {
-        Momentum m{};
-        for (int mu = 0; mu < 3; ++mu) {
-            const int parity = given[k].parity[mu];
-            if (parity < MILCGPU_ODD || parity > MILCGPU_EVEN_AND_ODD)
-                refuse(format("spec.momenta[%d].parity[%c] is %d: must be MILCGPU_ODD (1), MILCGPU_EVEN (2) or "
-                              "MILCGPU_EVEN_AND_ODD (3)",
-                              k, "XYZ"[mu], parity));
-            m.p[mu] = given[k].p[mu], m.parity[mu] = static_cast<MomentumParity>(parity);
-        }
-        momenta.push_back(m);
-    }
-    return momenta;
-}
-
-Numbers milcgpu::numbers_of(int n, const milcgpu_momentum *momenta) {
-    Numbers numbers;
+std::vector<Momentum> milcgpu::momenta_of(int n, const milcgpu_momentum *given) {
+    std::vector<Momentum> momenta(n);
     for (int k = 0; k < n; ++k)
         for (int mu = 0; mu < 3; ++mu)
-            numbers.insert(numbers.end(), {{"spec.momenta[].p", double(momenta[k].p[mu])},
-                                           {"spec.momenta[].parity", double(momenta[k].parity[mu])}});
-    return numbers;
+            momenta[k].p[mu] = given[k].p[mu], momenta[k].parity[mu] = static_cast<MomentumParity>(given[k].parity[mu]);
+    return momenta;
 }
 
 void milcgpu::add_correlators(Device &device, std::vector<Complex<double>> &added, const char *made_of,
@@ -66,24 +49,15 @@ struct Contraction {
     bool fat1 = false, fat2 = false;
 };
 
-Contraction checked(const milcgpu_meson_links &links, const milcgpu_meson_spec &spec) {
-    require_size(spec.struct_size, sizeof spec, "milcgpu_meson_spec");
+Contraction checked(CallArguments &call, const milcgpu_meson_links &links, const milcgpu_meson_spec *given) {
+    const milcgpu_meson_spec spec = call.copy_of("spec", given);
     check_origin(links.geometry(), spec.origin);
-    require_count(spec.n_momenta, 1, "spec.n_momenta");
-    require_count(spec.n_terms, 0, "spec.n_terms");
-    require_count(spec.n_correlators, 1, "spec.n_correlators");
-    require(spec.momenta, "milcgpu_contract", "spec.momenta");
-    if (spec.n_terms > 0)
-        require(spec.terms, "milcgpu_contract", "spec.terms");
     Contraction c;
-    c.momenta = checked_momenta(spec.n_momenta, spec.momenta);
+    c.momenta = momenta_of(spec.n_momenta, spec.momenta);
     for (int k = 0; k < spec.n_terms; ++k) {
         const milcgpu_meson_term &term = spec.terms[k];
+        check_term(term, k, spec);
         const SpinTaste op = spin_taste(term.spin_taste);
-        if (term.momentum < 0 || term.momentum >= spec.n_momenta || term.correlator < 0 ||
-            term.correlator >= spec.n_correlators || term.phase < 0 || term.phase > 3 || !std::isfinite(term.factor))
-            refuse(format("spec.terms[%d]: momentum %d of %d, correlator %d of %d, phase %d (0 to 3), factor %g", k,
-                          term.momentum, spec.n_momenta, term.correlator, spec.n_correlators, term.phase, term.factor));
         const bool local = op.directions() == 0;
         if (!local)
             need_links(links);
@@ -98,26 +72,6 @@ Contraction checked(const milcgpu_meson_links &links, const milcgpu_meson_spec &
         c.fat2 = c.fat2 || (op.fat && op.kind != SpinTaste::Kind::backward);
     }
     return c;
-}
-
-// What ranks must have alike; how many there are of everything, before.
-Numbers counts_of(const milcgpu_meson_spec &spec, int n, bool on_host) {
-    return {{"n", double(n)},
-            {"spec.n_momenta", double(spec.n_momenta)},
-            {"spec.n_terms", double(spec.n_terms)},
-            {"spec.n_correlators", double(spec.n_correlators)},
-            {"src1.host and src2.host", double(on_host)}};
-}
-Numbers numbers_of(const milcgpu_meson_spec &spec) {
-    Numbers numbers = milcgpu::numbers_of(spec.origin), momenta = milcgpu::numbers_of(spec.n_momenta, spec.momenta);
-    numbers.insert(numbers.end(), momenta.begin(), momenta.end());
-    for (int k = 0; k < spec.n_terms; ++k)
-        numbers.insert(numbers.end(), {{"spec.terms[].spin_taste", double(spec.terms[k].spin_taste)},
-                                       {"spec.terms[].momentum", double(spec.terms[k].momentum)},
-                                       {"spec.terms[].phase", double(spec.terms[k].phase)},
-                                       {"spec.terms[].factor", spec.terms[k].factor},
-                                       {"spec.terms[].correlator", double(spec.terms[k].correlator)}});
-    return numbers;
 }
 
 // One of the two sets of fields, and, from the first operator on that needs it, what lies around the box.
@@ -187,20 +141,16 @@ milcgpu_status milcgpu_contract(milcgpu_meson_links *links, const milcgpu_meson_
         constexpr const char *function = "milcgpu_contract";
         Contraction c;
         std::optional<Quarks> left, right;
-        agreed(
-            *l.context, function,
-            [&] {
-                require(spec, function, "spec");
-                require(correlators, function, "correlators");
-                c = checked(l, *spec);
-                if (c.fat1)
-                    check_fat_links(l, fat1, "a backward current (fat1)");
-                if (c.fat2)
-                    check_fat_links(l, fat2, "a forward current (fat2)");
-                left.emplace(l, src1, n, "src1"), right.emplace(l, src2, n, "src2");
-            },
-            [&] { return counts_of(*spec, n, left->on_host() && right->on_host()); });
-        check_alike(*l.context, numbers_of(*spec));
+        agreed(*l.context, function, [&](CallArguments &call) {
+            c = checked(call, l, spec);
+            call.given("correlators", correlators);
+            if (c.fat1)
+                check_fat_links(l, fat1, "a backward current (fat1)");
+            if (c.fat2)
+                check_fat_links(l, fat2, "a forward current (fat2)");
+            left.emplace(l, src1, n, "src1"), right.emplace(l, src2, n, "src2");
+            call("n", n), look_at(call, "src1", src1), look_at(call, "src2", src2);
+        });
         const HeldFat held1 = c.fat1 ? fat_links_of(l, fat1) : HeldFat(),
                       held2 = c.fat2 ? fat_links_of(l, fat2) : HeldFat();
         Device &device = l.device();

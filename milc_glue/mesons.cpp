@@ -3,6 +3,7 @@
 #include "gpu_kernels/halo/halo.h"
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/fat_links.h"
+#include "milc_glue/members.h"
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -84,14 +85,6 @@ HeldFat milcgpu::fat_links_of(milcgpu_meson_links &links, milcgpu_links *fat) {
     return fetched;
 }
 
-Numbers milcgpu::numbers_of(const int *origin) {
-    static const int none[4] = {-1, -1, -1, -1};
-    Numbers numbers;
-    for (int mu = 0; mu < 4; ++mu)
-        numbers.push_back({"a coordinate of origin", double((origin != nullptr ? origin : none)[mu])});
-    return numbers;
-}
-
 Neighbours milcgpu::neighbours_of(milcgpu_meson_links &links, const SpinTaste &op, const int *origin,
                                   const LinkField *fat) {
     Neighbours what;
@@ -122,16 +115,6 @@ Neighbours milcgpu::neighbours_of(milcgpu_meson_links &links, const SpinTaste &o
 
 namespace {
 
-void check_slice(const milcgpu_meson_links &links, int slice) {
-    if (slice < -1 || slice >= links.extent(3))
-        refuse(format("slice is %d: must be from 0 to %d, or -1 for all", slice, links.extent(3) - 1));
-}
-
-void check_hop(int hop) {
-    if (hop != 1 && hop != 2)
-        refuse(format("hop is %d: must be 2 (two links, staggered quarks) or 1", hop));
-}
-
 // Work in place: what is made lies in room, which begins as a copy where some slices are to stay.
 struct Room {
     SpinorField even, odd;
@@ -154,24 +137,27 @@ const LinkField &links_in_space(milcgpu_meson_links &links, int hop) {
     return links.uses(hop == 2 ? links.products.two_links() : links.u);
 }
 
-// Quark fields that a call reads, and those that it makes. look(): what else it refuses; numbers: what ranks must have
-// alike beside the number of fields.
+// An origin among the arguments of a call, or none.
+void look_at_origin(CallArguments &call, const milcgpu_meson_links &links, const int *origin) {
+    static const int none[4] = {-1, -1, -1, -1};
+    if (origin != nullptr)
+        check_origin(links.geometry(), origin);
+    Name name("origin");
+    for (int &mu = name.index[0] = 0; mu < 4; ++mu)
+        call(name, (origin != nullptr ? origin : none)[mu]);
+}
+
+// Quark fields that a call reads, and those that it makes. look(arguments): at what else it takes.
 struct ReadAndMade {
     std::optional<Quarks> read, made;
-    ReadAndMade(milcgpu_meson_links &links, const char *function, const std::function<void()> &look, int n,
-                const milcgpu_quarks *from, const milcgpu_quarks *to, const std::function<Numbers()> &numbers) {
-        agreed(
-            *links.context, function,
-            [&] {
-                look();
-                read.emplace(links, from, n, "from");
-                made.emplace(links, to, *read, "to");
-            },
-            [&] {
-                Numbers all = numbers();
-                all.insert(all.end(), {{"n", double(n)}, {"to.host is given", double(made->on_host())}});
-                return all;
-            });
+    ReadAndMade(milcgpu_meson_links &links, const char *function, const std::function<void(CallArguments &)> &look, int n,
+                const milcgpu_quarks *from, const milcgpu_quarks *to) {
+        agreed(*links.context, function, [&](CallArguments &call) {
+            look(call);
+            read.emplace(links, from, n, "from");
+            made.emplace(links, to, *read, "to");
+            call("n", n), look_at(call, "from", from), look_at(call, "to", to);
+        });
     }
     void apply(milcgpu_meson_links &links, const Neighbours &what) {
         const AroundVectors around(links.device(), links.halo(), links.box, read->vectors(),
@@ -184,25 +170,16 @@ struct ReadAndMade {
 // Quark fields that a call on one slice or all works on in place.
 struct InPlace {
     std::optional<Quarks> fields;
-    InPlace(milcgpu_meson_links &links, const char *function, int hop, int slice, const std::function<void()> &look,
-            int n, const milcgpu_quarks *quarks, const Numbers &numbers) {
-        agreed(
-            *links.context, function,
-            [&] {
-                need_links(links);
-                check_hop(hop);
-                check_slice(links, slice);
-                look();
-                fields.emplace(links, quarks, n, "quarks");
-            },
-            [&] {
-                Numbers all = numbers;
-                all.insert(all.end(), {{"hop", double(hop)},
-                                       {"slice", double(slice)},
-                                       {"n", double(n)},
-                                       {"quarks.host is given", double(fields->on_host())}});
-                return all;
-            });
+    InPlace(milcgpu_meson_links &links, const char *function, int hop, int slice,
+            const std::function<void(CallArguments &)> &look, int n, const milcgpu_quarks *quarks) {
+        agreed(*links.context, function, [&](CallArguments &call) {
+            need_links(links);
+            call("hop", hop, from_to(1, 2, "2 (two links, staggered quarks) or 1"));
+            call("slice", slice, from_to(-1, links.extent(3) - 1));
+            look(call);
+            fields.emplace(links, quarks, n, "quarks");
+            call("n", n), look_at(call, "quarks", quarks);
+        });
     }
     Room room(milcgpu_meson_links &links, bool copy) const {
         Room made;
@@ -232,26 +209,18 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
         Device &device = links->device();
         const Geometry &geometry = links->geometry();
         HostField host{};
-        agreed(
-            *links->context, function,
-            [&] {
-                require(spec, function, "spec");
-                require_size(spec->struct_size, sizeof *spec, "milcgpu_meson_links_spec");
-                host = host_field(field, 72, "links");
-                if (host.real != links->precision)
-                    refuse(format("the links are in %s precision, the handle is in %s: they must agree",
-                                  name(host.real), name(links->precision)));
-                if (spec->signs_in < MILCGPU_SIGNS_OUT || spec->signs_in > MILCGPU_SIGNS_AS_THEY_ARE)
-                    refuse(format("spec.signs_in is %d: must be 0, 1 or 2", spec->signs_in));
-                if (spec->signs_in == MILCGPU_SIGNS_IN)
-                    check_origin(links->geometry(), spec->origin);
-            },
-            [&] {
-                Numbers numbers = numbers_of(spec->signs_in == MILCGPU_SIGNS_IN ? spec->origin : nullptr);
-                numbers.push_back({"spec.antiperiodic", double(spec->antiperiodic)});
-                numbers.push_back({"spec.signs_in", double(spec->signs_in)});
-                return numbers;
+        milcgpu_meson_links_spec full{};
+        agreed(*links->context, function, [&](CallArguments &call) {
+            full = call.copy_of("spec", spec, [](milcgpu_meson_links_spec &given) {
+                if (given.signs_in != MILCGPU_SIGNS_IN)
+                    std::fill_n(given.origin, 4, 0); // the caller's is not read
             });
+            check_origin(geometry, full.origin);
+            host = host_field(field, 72, "links");
+            if (host.real != links->precision)
+                refuse(format("the links are in %s precision, the handle is in %s: they must agree", name(host.real),
+                              name(links->precision)));
+        });
         links->clear();
         LinkField on_box;
         LinkField &bare = links->halo() != nullptr ? on_box : links->u;
@@ -297,19 +266,13 @@ milcgpu_status milcgpu_shift_quarks(milcgpu_meson_links *links, int dir, int way
                                     const milcgpu_quarks *from, const milcgpu_quarks *to) {
     constexpr const char *function = "milcgpu_shift_quarks";
     return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
-        const auto look = [&] {
+        const auto look = [&](CallArguments &call) {
             need_links(l);
-            if (dir < 0 || dir > 3 || way < MILCGPU_FORWARD || way > MILCGPU_SYMMETRIC)
-                refuse(format("dir is %d, way %d: must be from 0 (X) to 3 (T), and from 0 (forward) to 2 (symmetric)",
-                              dir, way));
-            if (origin != nullptr)
-                check_origin(l.geometry(), origin);
+            call("dir", dir, from_to(0, 3, "from 0 (X) to 3 (T)"));
+            call("way", way, from_to(MILCGPU_FORWARD, MILCGPU_SYMMETRIC, "from 0 (forward) to 2 (symmetric)"));
+            look_at_origin(call, l, origin);
         };
-        ReadAndMade quarks(l, function, look, n, from, to, [&] {
-            Numbers numbers = numbers_of(origin);
-            numbers.insert(numbers.end(), {{"dir", double(dir)}, {"way", double(way)}});
-            return numbers;
-        });
+        ReadAndMade quarks(l, function, look, n, from, to);
         Neighbours what;
         what.links = &l.uses(l.u), what.first_slot = dir;
         what.steps = corner_steps(1u << dir);
@@ -349,7 +312,7 @@ milcgpu_status milcgpu_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat
     return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
         SpinTaste op;
         std::string label;
-        const auto look = [&] {
+        const auto look = [&](CallArguments &call) {
             op = spin_taste(index);
             if (op.directions() != 0)
                 need_links(l);
@@ -358,16 +321,12 @@ milcgpu_status milcgpu_spin_taste(milcgpu_meson_links *links, milcgpu_links *fat
                 refuse(format("%s is an operator of two fields: milcgpu_contract takes it. Its halves are the forward "
                               "and the backward one, as rhoxsffn and rhoxsbfn",
                               label.c_str()));
-            require(origin, function, "origin");
-            check_origin(l.geometry(), origin);
+            call("spin_taste", index), call.given("origin", origin);
+            look_at_origin(call, l, origin);
             if (op.fat)
                 check_fat_links(l, fat, label.c_str());
         };
-        ReadAndMade quarks(l, function, look, n, from, to, [&] {
-            Numbers numbers = numbers_of(origin);
-            numbers.push_back({"spin_taste", double(index)});
-            return numbers;
-        });
+        ReadAndMade quarks(l, function, look, n, from, to);
         const HeldFat held = op.fat ? fat_links_of(l, fat) : HeldFat();
         quarks.apply(l, neighbours_of(l, op, origin, held.field()));
         return [label, n] { return format("%s of %d fields", label.c_str(), n); };
@@ -378,11 +337,10 @@ milcgpu_status milcgpu_gauss_smear(milcgpu_meson_links *links, int hop, double w
                                    const milcgpu_quarks *quarks) {
     constexpr const char *function = "milcgpu_gauss_smear";
     return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
-        const auto look = [&] {
-            if (!(width >= 0 && std::isfinite(width)) || steps < 0)
-                refuse(format("width is %g, steps %d: must not be negative", width, steps));
+        const auto look = [&](CallArguments &call) {
+            call("width", width, at_least(0)), call("steps", steps, at_least(0));
         };
-        InPlace in_place(l, function, hop, slice, look, n, quarks, {{"width", width}, {"steps", double(steps)}});
+        InPlace in_place(l, function, hop, slice, look, n, quarks);
         Quarks &fields = *in_place.fields;
         if (steps > 0) {
             links_in_space(l, hop);
@@ -399,7 +357,8 @@ milcgpu_status milcgpu_gauss_smear(milcgpu_meson_links *links, int hop, double w
 milcgpu_status milcgpu_laplacian(milcgpu_meson_links *links, int hop, int slice, int n, const milcgpu_quarks *quarks) {
     constexpr const char *function = "milcgpu_laplacian";
     return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
-        InPlace in_place(l, function, hop, slice, [] {}, n, quarks, {});
+        InPlace in_place(
+            l, function, hop, slice, [](CallArguments &) {}, n, quarks);
         Quarks &fields = *in_place.fields;
         links_in_space(l, hop);
         const Room room = in_place.room(l, slice >= 0);

@@ -81,6 +81,8 @@ struct milcgpu_meson_links : milcgpu::Keeper {
 
 namespace milcgpu {
 
+class CallArguments;
+
 // What an operator does to `quarks` of a handle, where it is not a pair; or one half of a pair.
 Neighbours neighbours_of(milcgpu_meson_links &, const SpinTaste &, const int *origin, const LinkField *fat);
 
@@ -94,15 +96,18 @@ void check_fat_links(milcgpu_meson_links &, milcgpu_links *fat, const char *labe
 HeldFat fat_links_of(milcgpu_meson_links &, milcgpu_links *fat); // all ranks call together
 
 void check_origin(const Geometry &, const int *origin, int directions = 4);
-Numbers numbers_of(const int *origin); // nullptr: none
-
-// Momenta of a specification, looked over, and what ranks must have alike of them.
-std::vector<Momentum> checked_momenta(int n, const milcgpu_momentum *);
-Numbers numbers_of(int n, const milcgpu_momentum *);
+std::vector<Momentum> momenta_of(int n, const milcgpu_momentum *);
+// Term k of a specification of correlators.
+template <class Term, class Spec> void check_term(const Term &term, int k, const Spec &spec) {
+    if (term.momentum >= spec.n_momenta || term.correlator >= spec.n_correlators)
+        refuse(format("spec.terms[%d]: momentum %d of %d, correlator %d of %d", k, term.momentum, spec.n_momenta,
+                      term.correlator, spec.n_correlators));
+}
 // Adds what this rank has found to that of all others, and all of it to the caller's numbers. Throws where it is not
 // finite, before these are written.
 void add_correlators(Device &, std::vector<Complex<double>> &added, const char *made_of, double *correlators);
 
+void look_at(CallArguments &, const char *name, const milcgpu_quarks *);
 // n colour vectors on the device, to read and to write.
 class Quarks {
   public:
@@ -112,7 +117,6 @@ class Quarks {
     // others.
     Quarks(milcgpu_meson_links &, const milcgpu_quarks *to, const Quarks &read, const char *what);
     const FullVectors &vectors() const { return vectors_; }
-    bool on_host() const { return device_ == nullptr; } // alike on all ranks
     // To where they belong: `made` or, where not given, what is here. Throws before the host is written to where there
     // is NaN or infinity.
     void deliver(const FullVectors &made);

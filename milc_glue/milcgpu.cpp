@@ -1,6 +1,7 @@
 // The C interface: checks arguments, keeps the context, turns exceptions into status codes. See milcgpu.h.
 #include "gpu_kernels/laplace/laplace.h"
 #include "gpu_kernels/wilson/wilson.h"
+#include "milc_glue/members.h"
 #include "milc_glue/start_context.h"
 #include "milc_glue/vectors.h"
 #include "milc_glue/verify.h"
@@ -59,12 +60,12 @@ namespace {
 
 void update_links(milcgpu_links &handle, const milcgpu_field *fat, const milcgpu_field *lng, int *changed) {
     HostField fat_field{}, lng_field{};
-    handle.context->device->agree("an update of links", [&] {
+    agreed(*handle.context, "an update of links", [&](CallArguments &call) {
         fat_field = host_field(fat, 72, "fat links"), lng_field = host_field(lng, 72, "long links");
         if (fat_field.real != lng_field.real)
             refuse("fat and long links must have the same precision");
+        call("the precision of links", int(fat_field.real));
     });
-    check_alike(*handle.context, {{"the precision of links", double(static_cast<int>(fat_field.real))}});
     const bool differ = renewed(handle, fat_field.real).update(fat_field, lng_field);
     forget_solvers(handle);
     if (changed != nullptr)
@@ -80,32 +81,23 @@ double milcgpu::shift_of_mass(double mass, const char *what) {
     return shift;
 }
 
-void milcgpu::check_limits(int max_iterations, int max_restarts, double reliable_delta, double jump_limit) {
-    if (max_iterations <= 0 || max_restarts <= 0 || max_iterations > 2000000000 / max_restarts)
-        refuse(format("max_iterations %d and max_restarts %d: both must be positive, their product below 2e9",
-                      max_iterations, max_restarts));
-    if (!(reliable_delta >= 0 && reliable_delta < 1))
-        refuse(format("reliable_delta is %g: must be in (0, 1), or 0 for the default", reliable_delta));
-    if (!(jump_limit >= 0))
-        refuse(format("jump_limit is %g: must be positive, or 0 for the default", jump_limit));
+void milcgpu::check_iterations(int max_iterations, int max_restarts) {
+    if (max_restarts > 0 && max_iterations > 2000000000 / max_restarts)
+        refuse(format("max_iterations %d and max_restarts %d: their product must be below 2e9", max_iterations,
+                      max_restarts));
 }
 
 SolveArguments milcgpu::checked_solve(const milcgpu_solve_spec &spec) {
-    require_size(spec.struct_size, sizeof spec, "milcgpu_solve_spec");
+    checked_copy("spec", spec);
     SolveArguments a{};
     a.parity = parity_index(spec.parity);
     a.precise = operator_of(spec.precise, "spec.precise");
     a.sloppy = spec.sloppy.precision == 0 ? a.precise : operator_of(spec.sloppy, "spec.sloppy");
     check_pair(a.precise, a.sloppy);
     a.limits.shift = shift_of_mass(spec.mass, "spec.mass");
-    const auto tolerance_ok = [](double t) { return t >= 0 && t < INFINITY; };
-    if (!tolerance_ok(spec.tolerance) || !tolerance_ok(spec.relative_tolerance) ||
-        !(spec.tolerance > 0 || spec.relative_tolerance > 0))
-        refuse(format(
-            "tolerance %g and relative_tolerance %g: each must be zero (not tested) or positive and finite, and one "
-            "must be positive",
-            spec.tolerance, spec.relative_tolerance));
-    check_limits(spec.max_iterations, spec.max_restarts, spec.reliable_delta, spec.jump_limit);
+    if (!(spec.tolerance > 0 || spec.relative_tolerance > 0))
+        refuse("spec.tolerance and spec.relative_tolerance are 0: one must be above 0");
+    check_iterations(spec.max_iterations, spec.max_restarts);
     a.limits.tolerance = spec.tolerance;
     a.limits.relative_tolerance = spec.relative_tolerance;
     a.limits.max_iterations = spec.max_iterations;
@@ -135,19 +127,6 @@ void milcgpu::fill_report(const CgReport &r, const SolveArguments &a, milcgpu_so
     report.reconstruct = a.precise.reals;
     report.sloppy_reconstruct = a.sloppy.reals;
     std::snprintf(report.message, sizeof report.message, "%s", r.message.c_str());
-}
-
-std::vector<Alike> milcgpu::numbers_of(const SolveArguments &a, const milcgpu_solve_spec &spec) {
-    return {{"spec.parity", double(a.parity)},
-            {"spec.precise", code_of(a.precise)},
-            {"spec.sloppy", code_of(a.sloppy)},
-            {"spec.mass", spec.mass},
-            {"spec.tolerance", spec.tolerance},
-            {"spec.relative_tolerance", spec.relative_tolerance},
-            {"spec.max_iterations", double(spec.max_iterations)},
-            {"spec.max_restarts", double(spec.max_restarts)},
-            {"spec.reliable_delta", spec.reliable_delta},
-            {"spec.jump_limit", spec.jump_limit}};
 }
 
 MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_solve_spec &spec) {
@@ -262,14 +241,12 @@ milcgpu_status milcgpu_dslash(milcgpu_context *context, milcgpu_links *links, co
         OperatorSpec spec{};
         int to = 0;
         HostField from_field{}, to_field{};
-        device.agree("milcgpu_dslash", [&] {
-            require(what, "milcgpu_dslash", "what");
+        agreed(*context, "milcgpu_dslash", [&](CallArguments &call) {
+            spec = operator_of(call.copy_of("what", what), "what");
             resident(context, links);
-            spec = operator_of(*what, "what");
-            to = parity_index(parity);
+            to = parity_index(call("parity", parity));
             from_field = host_field(source, 6, "source"), to_field = host_field(destination, 6, "destination");
         });
-        check_alike(*context, {{"parity", double(parity)}, {"what", code_of(spec)}});
         const HeldLinks held = links->links->held_version(spec.link, spec.reals);
         SpinorField in, out;
         device.agree("the source of D", [&] {
@@ -295,11 +272,11 @@ milcgpu_status milcgpu::true_residuals(milcgpu_context *context, milcgpu_links *
         SpinorField b, x, r, between;
         DeviceArray<double> sums;
         double shift = 0;
-        device.agree("milcgpu_residual", [&] {
-            require(result, "milcgpu_residual", "residual");
-            shift = shift_of_mass(mass, "mass");
+        agreed(*context, "milcgpu_residual", [&](CallArguments &call) {
+            call.given("residual", result);
+            shift = shift_of_mass(call("mass", mass), "mass");
             resident(context, links);
-            const int on = parity_index(parity);
+            const int on = parity_index(call("parity", parity));
             A = full_operator(*links, on);
             const HostField source_field = host_field(source, 6, "source"),
                             x_field = host_field(solution, 6, "solution");
@@ -310,7 +287,6 @@ milcgpu_status milcgpu::true_residuals(milcgpu_context *context, milcgpu_links *
             context->reorder->to_device(source_field, on, b);
             context->reorder->to_device(x_field, on, x);
         });
-        check_alike(*context, {{"parity", double(A->parity())}, {"mass", mass}});
         double rr_bb[2];
         norm_squared(device, b, sums.data() + 1);
         device.copy_to_host(&rr_bb[1], sums.data() + 1, sizeof rr_bb[1]);

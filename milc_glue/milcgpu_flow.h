@@ -130,6 +130,8 @@ typedef struct {
     int phases_out; /* as in milcgpu_flow_spec */
 } milcgpu_stout_spec;
 
+void milcgpu_stout_defaults(milcgpu_stout_spec *spec); /* directions 4, all else 0 */
+
 /* Stout smearing: U <- exp(iQ) U, with Q made of rho times the staples (Morningstar, Peardon, hep-lat/0311018).
  * NAN_OR_INF: the smeared links are not finite; the links stay as they were. Memory beside the handle: two sets of
  * links (times 1: one). report may be NULL. */

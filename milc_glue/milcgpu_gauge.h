@@ -30,6 +30,9 @@ typedef struct {
     void *user;
 } milcgpu_gauge_fix_spec;
 
+/* Functions _defaults set struct_size and clear the rest, but for what they name. NULL: nothing is done. */
+void milcgpu_gauge_fix_defaults(milcgpu_gauge_fix_spec *spec); /* direction 3: Coulomb gauge */
+
 typedef struct {
     size_t struct_size;
     int status;
@@ -64,6 +67,8 @@ typedef struct {
     int phases_out;   /* as above */
 } milcgpu_ape_spec;
 
+void milcgpu_ape_defaults(milcgpu_ape_spec *spec);
+
 /* APE smearing with MILC's projection: SU(2) hits, starting from the Gram-Schmidt matrix, colours 01, 12, 02 in turn.
  * not_converged (may be NULL): number of links, over all times, whose hits did not reach the tolerance. As in MILC this
  * is no failure. NAN_OR_INF: a link plus its staples is singular, because the links are far from SU(3); they stay as
@@ -79,6 +84,8 @@ typedef struct {
     int hits;                      /* of each projection to SU(3). 0: 9, as MILC's hvy_qpot */
     int phases_out;                /* as above */
 } milcgpu_hyp_spec;
+
+void milcgpu_hyp_defaults(milcgpu_hyp_spec *spec); /* the paper's alphas, directions 4 */
 
 /* HYP smearing (Hasenfratz, Knechtli, hep-lat/0103029) with MILC's projection: `hits` SU(2) hits, starting from the
  * link itself, colours 01, 12, 02 in turn. NAN_OR_INF: the smeared links are not finite; the links stay as they were.

@@ -4,6 +4,7 @@
 #include "gpu_kernels/su3/asked_fields.h"
 #include "milc_glue/fat_links.h"
 #include "milc_glue/gauge.h"
+#include "milc_glue/members.h"
 #include "milc_glue/vectors.h"
 #include <algorithm>
 #include <cmath>
@@ -26,52 +27,34 @@ struct ForceArguments {
     std::vector<double> residues;
 };
 
-ForceArguments checked(const milcgpu_force_spec &spec) {
-    require_size(spec.struct_size, sizeof spec, "milcgpu_force_spec");
-    require(spec.links, "milcgpu_fermion_force", "spec.links");
-    const milcgpu_fatlink_spec &links = *spec.links;
-    require_size(links.struct_size, sizeof links, "milcgpu_fatlink_spec");
+ForceArguments checked(CallArguments &call, const milcgpu_force_spec *given) {
+    const milcgpu_force_spec spec = call.copy_of("spec", given);
+    const milcgpu_fatlink_spec links = call.copy_of("spec.links", spec.links);
     if (links.hisq && links.special_unitary)
         throw Error(Status::not_built, "spec.links.special_unitary: the force is built for W in U(3), which is MILC's");
     if (links.phases_out)
         refuse("spec.links.phases_out: the gauge field of the handle carries phases");
-    if (!std::isfinite(spec.eps) || std::isnan(spec.filter))
-        refuse(format("spec.eps is %g, spec.filter %g: must be finite", spec.eps, spec.filter));
-    check_corrections(links, "spec.links");
-    require_count(spec.n_terms, 0, "spec.n_terms");
-    require_count(spec.n_sets, 0, "spec.n_sets");
     if (spec.n_sets > 0 && !links.hisq)
         refuse(format("spec.n_sets is %d: sets of eps_naik are HISQ's", spec.n_sets));
     ForceArguments a{};
     a.paths = coefficients(links.paths, "spec.links.paths");
-    if (spec.n_terms > 0)
-        require(spec.residues, "milcgpu_fermion_force", "spec.residues");
-    for (int t = 0; t < spec.n_terms; ++t) {
-        if (!std::isfinite(spec.residues[t]))
-            refuse(format("spec.residues[%d] is %g", t, spec.residues[t]));
-        a.residues.push_back(spec.residues[t]);
-    }
+    a.residues.assign(spec.residues, spec.residues + spec.n_terms);
     if (!links.hisq)
         return a;
     a.hisq.level_1 = coefficients(links.fat7, "spec.links.fat7");
     a.hisq.level_2 = a.paths;
     a.hisq.naik_part = {links.eps_one_link, links.eps_naik, 0, 0, 0, 0};
     a.hisq.unitarize = unitarize_spec(links);
-    a.hisq.filter = spec.filter == 0 ? 5e-5 : spec.filter;
-    if (spec.n_sets > 0)
-        require(spec.sets, "milcgpu_fermion_force", "spec.sets");
-    int in_sets = spec.n_sets == 0 ? spec.n_terms : 0;
+    a.hisq.filter = spec.filter;
+    long long in_sets = 0;
     for (int k = 0; k < spec.n_sets; ++k) {
-        const milcgpu_force_set &set = spec.sets[k];
-        if (!std::isfinite(set.eps_naik) || set.n_terms < 0 || set.n_terms > spec.n_terms)
-            refuse(format("spec.sets[%d]: eps_naik %g, n_terms %d", k, set.eps_naik, set.n_terms));
-        a.hisq.sets.push_back({set.eps_naik, set.n_terms});
-        in_sets += set.n_terms;
+        a.hisq.sets.push_back({spec.sets[k].eps_naik, spec.sets[k].n_terms});
+        in_sets += spec.sets[k].n_terms;
     }
     if (spec.n_sets == 0)
         a.hisq.sets.push_back({0, spec.n_terms});
-    if (in_sets != spec.n_terms)
-        refuse(format("spec.sets have %d terms, spec.n_terms is %d", in_sets, spec.n_terms));
+    else if (in_sets != spec.n_terms)
+        refuse(format("spec.sets have %lld terms, spec.n_terms is %d", in_sets, spec.n_terms));
     return a;
 }
 
@@ -141,36 +124,16 @@ void fermion_force(milcgpu_gauge &gauge, const milcgpu_force_spec &spec, const F
     gauge.momenta_changed();
 }
 
-// A force whose arguments, and what else look() looks at, are right and alike on all ranks: force(arguments) adds it
-// to the momenta. Returns words for what was done.
+// A force whose arguments, and what else look(arguments) looks at, are right and alike on all ranks: force(arguments)
+// adds it to the momenta. Returns words for what was done.
 template <class Look, class Force>
 auto force_of(milcgpu_gauge &gauge, const char *function, const milcgpu_force_spec *spec, const Look &look,
               const Force &force) {
     ForceArguments a{};
-    agreed(
-        *gauge.context, function,
-        [&] {
-            require(spec, function, "spec");
-            a = checked(*spec);
-            look();
-        },
-        [&] {
-            return Numbers{{"spec.links.hisq", double(spec->links->hisq)},
-                           {"spec.eps", spec->eps},
-                           {"spec.n_terms", double(spec->n_terms)},
-                           {"spec.n_sets", double(spec->n_sets)},
-                           {"spec.filter", spec->filter}};
-        });
-    Numbers numbers;
-    for (const double residue : a.residues)
-        numbers.push_back({"a residue", residue});
-    for (const HisqForceSpec::Set &set : a.hisq.sets)
-        numbers.insert(numbers.end(), {{"sets[].eps_naik", set.eps_naik}, {"sets[].n_terms", double(set.terms)}});
-    for (const PathCoefficients *paths : {&a.paths, &a.hisq.level_1})
-        for (const double c : {paths->one_link, paths->naik, paths->three_staple, paths->five_staple,
-                               paths->seven_staple, paths->lepage})
-            numbers.push_back({"a path coefficient", c});
-    check_alike(*gauge.context, numbers);
+    agreed(*gauge.context, function, [&](CallArguments &call) {
+        a = checked(call, spec);
+        look(call);
+    });
     need_some_links(gauge, links_of_d);
     need_some_momenta(gauge);
     if (spec->n_terms > 0)
@@ -178,14 +141,9 @@ auto force_of(milcgpu_gauge &gauge, const char *function, const milcgpu_force_sp
     return [spec] { return format("%s force, %d terms", spec->links->hisq ? "HISQ" : "asqtad", spec->n_terms); };
 }
 
-LoopCoefficients loop_coefficients(const milcgpu_loops *loops, const char *function) {
-    require(loops, function, "loops");
-    if (!std::isfinite(loops->plaquette) || !std::isfinite(loops->rectangle) || !std::isfinite(loops->bent))
-        refuse(
-            format("loops: coefficients %g, %g, %g must be finite", loops->plaquette, loops->rectangle, loops->bent));
-    if (loops->phases_out != 0 && loops->phases_out != 1)
-        refuse(format("loops.phases_out is %d: must be 0 or 1", loops->phases_out));
-    return {loops->plaquette, loops->rectangle, loops->bent, loops->phases_out ? Signs::phases_out : Signs::phases_in};
+LoopCoefficients loop_coefficients(CallArguments &call, const milcgpu_loops *given) {
+    const milcgpu_loops loops = call.copy_of("loops", given);
+    return {loops.plaquette, loops.rectangle, loops.bent, signs_of(loops.phases_out)};
 }
 
 SaidSigns said_by(const LoopCoefficients &loops) {
@@ -200,18 +158,11 @@ int ranks_of_a_line(const milcgpu_context &context) {
     return count;
 }
 
-Numbers numbers_of(const LoopCoefficients &c) {
-    return {{"loops.plaquette", c.plaquette},
-            {"loops.rectangle", c.rectangle},
-            {"loops.bent", c.bent},
-            {"loops.phases_out", c.signs == Signs::phases_out ? 1.0 : 0.0}};
-}
-
 // look(): the host's field, or what is wrong with it.
 template <class Look>
 void load(milcgpu_gauge &gauge, const char *function, LinkField &field, uint64_t &version, const Look &look) {
     HostField host{};
-    agreed(*gauge.context, function, [&] { host = look(); });
+    agreed(*gauge.context, function, [&](CallArguments &call) { host = look(call); });
     version = 0;
     gauge.device().agree(function, [&] {
         field.clear_behind(gauge.geometry());
@@ -222,7 +173,7 @@ void load(milcgpu_gauge &gauge, const char *function, LinkField &field, uint64_t
 template <class Look> void save(milcgpu_gauge &gauge, const char *function, const LinkField &field, const Look &look) {
     HostField host{};
     DeviceArray<unsigned char> room;
-    agreed(*gauge.context, function, [&] {
+    agreed(*gauge.context, function, [&](CallArguments &) {
         host = look();
         room = room_for_links(gauge.device(), host.real, gauge.geometry().volume(), field.reals());
         gauge.device().prepare_to_host(room.bytes());
@@ -246,9 +197,8 @@ void milcgpu_gauge_destroy(milcgpu_gauge *gauge) {
 
 milcgpu_status milcgpu_gauge_load(milcgpu_gauge *gauge, const milcgpu_field *links, double unitarity) {
     return with_gauge(gauge, "milcgpu_gauge_load", [&](milcgpu_gauge &g) {
-        load(g, "milcgpu_gauge_load", g.u, g.links_version, [&] {
-            if (std::isnan(unitarity))
-                refuse("unitarity is NaN");
+        load(g, "milcgpu_gauge_load", g.u, g.links_version, [&](CallArguments &call) {
+            call("unitarity", unitarity, not_nan);
             return field_of(g, links, 72, "links");
         });
         const Phases phases(g.geometry());
@@ -267,7 +217,7 @@ milcgpu_status milcgpu_gauge_save(milcgpu_gauge *gauge, const milcgpu_field *lin
 milcgpu_status milcgpu_momenta_load(milcgpu_gauge *gauge, const milcgpu_field *momenta) {
     return with_gauge(gauge, "milcgpu_momenta_load", [&](milcgpu_gauge &g) {
         load(g, "milcgpu_momenta_load", g.h, g.momenta_version,
-             [&] { return field_of(g, momenta, 4 * momentum_reals, "momenta"); });
+             [&](CallArguments &) { return field_of(g, momenta, 4 * momentum_reals, "momenta"); });
         if (!std::isfinite(momentum_action(g.device(), g.geometry(), g.h)))
             throw Error(Status::nan_or_inf, "momenta: there is NaN or infinity among them");
         g.momenta_changed();
@@ -288,9 +238,9 @@ milcgpu_status milcgpu_fermion_force(milcgpu_gauge *gauge, const milcgpu_force_s
                                      milcgpu_force_report *report) {
     return reported(gauge, "milcgpu_fermion_force", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
         std::vector<HostField> fields;
-        const auto look = [&] {
+        const auto look = [&](CallArguments &call) {
             if (spec->n_terms > 0)
-                require(x, "milcgpu_fermion_force", "x");
+                call.given("x", x);
             for (int t = 0; t < spec->n_terms; ++t)
                 fields.push_back(host_field(&x[t], 6, format("x[%d]", t).c_str()));
         };
@@ -312,8 +262,8 @@ milcgpu_status milcgpu_fermion_force(milcgpu_gauge *gauge, const milcgpu_force_s
 milcgpu_status milcgpu_force_of_vectors(milcgpu_gauge *gauge, const milcgpu_force_spec *spec,
                                         const milcgpu_vectors *vectors, milcgpu_force_report *report) {
     return reported(gauge, "milcgpu_force_of_vectors", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        const auto look = [&] {
-            require(vectors, "milcgpu_force_of_vectors", "vectors");
+        const auto look = [&](CallArguments &call) {
+            call.given("vectors", vectors);
             if (vectors->context != g.context || vectors->parity[0].precision() != g.precision)
                 refuse("vectors: another context's, or in another precision than the gauge handle");
             for (const int parity : {0, 1})
@@ -332,18 +282,10 @@ milcgpu_status milcgpu_gauge_force(milcgpu_gauge *gauge, const milcgpu_loops *lo
                                    milcgpu_force_report *report) {
     return reported(gauge, "milcgpu_gauge_force", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
         LoopCoefficients c;
-        agreed(
-            *g.context, "milcgpu_gauge_force",
-            [&] {
-                c = loop_coefficients(loops, "milcgpu_gauge_force");
-                if (!std::isfinite(beta) || !std::isfinite(eps))
-                    refuse(format("beta is %g, eps %g: must be finite", beta, eps));
-            },
-            [&] {
-                Numbers numbers = numbers_of(c);
-                numbers.insert(numbers.end(), {{"beta", beta}, {"eps", eps}});
-                return numbers;
-            });
+        agreed(*g.context, "milcgpu_gauge_force", [&](CallArguments &call) {
+            c = loop_coefficients(call, loops);
+            call("beta", beta, any_finite), call("eps", eps, any_finite);
+        });
         need_some_links(g, said_by(c));
         need_some_momenta(g);
         WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
@@ -364,15 +306,9 @@ milcgpu_status milcgpu_gauge_force(milcgpu_gauge *gauge, const milcgpu_loops *lo
 
 milcgpu_status milcgpu_update_links(milcgpu_gauge *gauge, double eps, int order, milcgpu_force_report *report) {
     return reported(gauge, "milcgpu_update_links", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        agreed(
-            *g.context, "milcgpu_update_links",
-            [&] {
-                if (!std::isfinite(eps) || order < 1 || order > 16)
-                    refuse(format("eps is %g, order %d: eps must be finite, order 1 to 16", eps, order));
-            },
-            [&] {
-                return Numbers{{"eps", eps}, {"order", double(order)}};
-            });
+        agreed(*g.context, "milcgpu_update_links", [&](CallArguments &call) {
+            call("eps", eps, any_finite), call("order", order, from_to(1, highest_exp_order));
+        });
         need_some_links(g);
         need_momenta(g);
         g.links_version = 0;
@@ -388,20 +324,14 @@ milcgpu_status milcgpu_update_links(milcgpu_gauge *gauge, double eps, int order,
 
 milcgpu_status milcgpu_reunitarize(milcgpu_gauge *gauge, double tolerance, milcgpu_reunitarize_report *report) {
     return with_gauge(gauge, "milcgpu_reunitarize", [&](milcgpu_gauge &g) {
-        agreed(
-            *g.context, "milcgpu_reunitarize",
-            [&] {
-                require(report, "milcgpu_reunitarize", "report");
-                require_size(report->struct_size, sizeof *report, "milcgpu_reunitarize_report");
-                if (!(tolerance >= 0))
-                    refuse(format("tolerance is %g: must be positive, or 0 for 1e-4", tolerance));
-            },
-            [&] {
-                return Numbers{{"tolerance", tolerance}};
-            });
+        agreed(*g.context, "milcgpu_reunitarize", [&](CallArguments &call) {
+            call.given("report", report);
+            require_size(report->struct_size, sizeof *report, "milcgpu_reunitarize_report");
+            tolerance = call("tolerance", tolerance, from_to(0, INFINITY).or_0_for(1e-4));
+        });
         need_some_links(g);
-        const ReunitarizeReport r = reunitarize(g.device(), g.geometry(), g.u, tolerance == 0 ? 1e-4 : tolerance,
-                                                !g.signs.of(Signs::phases_out));
+        const ReunitarizeReport r =
+            reunitarize(g.device(), g.geometry(), g.u, tolerance, !g.signs.of(Signs::phases_out));
         g.links_changed();
         *report = {sizeof *report, r.failed, r.first_failed, r.largest_deviation,
                    r.sum_of_squares / (16.0 * g.geometry().global_volume())};
@@ -411,13 +341,10 @@ milcgpu_status milcgpu_reunitarize(milcgpu_gauge *gauge, double tolerance, milcg
 milcgpu_status milcgpu_gauge_action(milcgpu_gauge *gauge, const milcgpu_loops *loops, double *action) {
     return with_gauge(gauge, "milcgpu_gauge_action", [&](milcgpu_gauge &g) {
         LoopCoefficients c;
-        agreed(
-            *g.context, "milcgpu_gauge_action",
-            [&] {
-                c = loop_coefficients(loops, "milcgpu_gauge_action");
-                require(action, "milcgpu_gauge_action", "action");
-            },
-            [&] { return numbers_of(c); });
+        agreed(*g.context, "milcgpu_gauge_action", [&](CallArguments &call) {
+            c = loop_coefficients(call, loops);
+            call.given("action", action);
+        });
         need_some_links(g, said_by(c));
         WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
         const double found = gauge_action(g.device(), around.box(), around.of(g.u, c.reach()), c);
@@ -428,7 +355,7 @@ milcgpu_status milcgpu_gauge_action(milcgpu_gauge *gauge, const milcgpu_loops *l
 
 milcgpu_status milcgpu_momentum_action(milcgpu_gauge *gauge, double *action) {
     return with_gauge(gauge, "milcgpu_momentum_action", [&](milcgpu_gauge &g) {
-        agreed(*g.context, "milcgpu_momentum_action", [&] { require(action, "milcgpu_momentum_action", "action"); });
+        agreed(*g.context, "milcgpu_momentum_action", [&](CallArguments &call) { call.given("action", action); });
         need_some_momenta(g);
         const double found = momentum_action(g.device(), g.geometry(), g.h);
         need_momenta(g);
@@ -438,10 +365,8 @@ milcgpu_status milcgpu_momentum_action(milcgpu_gauge *gauge, double *action) {
 
 milcgpu_status milcgpu_plaquettes(milcgpu_gauge *gauge, double *space, double *time) {
     return with_gauge(gauge, "milcgpu_plaquettes", [&](milcgpu_gauge &g) {
-        agreed(*g.context, "milcgpu_plaquettes", [&] {
-            require(space, "milcgpu_plaquettes", "space");
-            require(time, "milcgpu_plaquettes", "time");
-        });
+        agreed(*g.context, "milcgpu_plaquettes",
+               [&](CallArguments &call) { call.given("space", space), call.given("time", time); });
         need_some_links(g);
         WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
         const PlaquetteMeans means = plaquettes(g.device(), around.box(), around.of(g.u, plaquettes_reach));
@@ -453,10 +378,8 @@ milcgpu_status milcgpu_plaquettes(milcgpu_gauge *gauge, double *space, double *t
 
 milcgpu_status milcgpu_polyakov_loop(milcgpu_gauge *gauge, double *real, double *imaginary) {
     return with_gauge(gauge, "milcgpu_polyakov_loop", [&](milcgpu_gauge &g) {
-        agreed(*g.context, "milcgpu_polyakov_loop", [&] {
-            require(real, "milcgpu_polyakov_loop", "real");
-            require(imaginary, "milcgpu_polyakov_loop", "imaginary");
-        });
+        agreed(*g.context, "milcgpu_polyakov_loop",
+               [&](CallArguments &call) { call.given("real", real), call.given("imaginary", imaginary); });
         need_some_links(g);
         const milcgpu_context &context = *g.context;
         const Complex<double> mean =

@@ -1,6 +1,7 @@
 // The C interface to the multi-mass solver.
 #include "milc_glue/multi_mass.h"
 #include "gpu_kernels/blas/blas.h"
+#include "milc_glue/members.h"
 #include "milc_glue/staggered_family.h"
 #include "milc_glue/vectors.h"
 #include <algorithm>
@@ -19,8 +20,9 @@ double weighted(const milcgpu_multi_mass_spec &spec, int i) {
 
 } // namespace
 
-MultiMassArguments milcgpu::checked_multi_mass(const milcgpu_multi_mass_spec &spec) {
-    require_size(spec.struct_size, sizeof spec, "milcgpu_multi_mass_spec");
+MultiMassArguments milcgpu::checked_multi_mass(CallArguments &call, const char *name,
+                                               const milcgpu_multi_mass_spec *given) {
+    const milcgpu_multi_mass_spec spec = call.copy_of(name, given);
     MultiMassArguments a{};
     a.parity = parity_index(spec.parity);
     a.shared = operator_of(spec.shared, "spec.shared");
@@ -29,34 +31,15 @@ MultiMassArguments milcgpu::checked_multi_mass(const milcgpu_multi_mass_spec &sp
     a.sloppy = spec.sloppy.precision == 0 ? a.shared : operator_of(spec.sloppy, "spec.sloppy");
     check_pair(a.precise, a.sloppy);
     if (a.sloppy.spinor < a.shared.spinor)
-        refuse(format("spec.sloppy is %s, finer than spec.shared, %s", name(a.sloppy.spinor), name(a.shared.spinor)));
-    if (spec.n_shifts < 0 || spec.n_shifts > max_shifts)
-        refuse(format("spec.n_shifts is %d: 0 to %d can be solved at once", spec.n_shifts, max_shifts));
-    if (spec.n_shifts > 0)
-        require(spec.shifts, "milcgpu_multi_mass", "spec.shifts");
+        refuse(format("spec.sloppy is %s, finer than spec.shared, %s", milcgpu::name(a.sloppy.spinor),
+                      milcgpu::name(a.shared.spinor)));
     for (int i = 0; i < spec.n_shifts; ++i) {
         const milcgpu_shift &shift = spec.shifts[i];
-        if (!(shift.offset > 0 && shift.offset < INFINITY))
-            refuse(format("spec.shifts[%d].offset is %g: must be positive and finite", i, shift.offset));
-        const auto tolerance_ok = [](double t) { return t >= 0 && t < INFINITY; };
-        if (!tolerance_ok(shift.tolerance) || !tolerance_ok(shift.relative_tolerance) ||
-            !(shift.tolerance > 0 || shift.relative_tolerance > 0))
-            refuse(format("spec.shifts[%d]: tolerance %g and relative_tolerance %g: each must be zero (not tested) or "
-                          "positive and "
-                          "finite, and one must be positive",
-                          i, shift.tolerance, shift.relative_tolerance));
-        if (spec.residues != nullptr && !std::isfinite(spec.residues[i]))
-            refuse(format("spec.residues[%d] is %g", i, spec.residues[i]));
+        if (!(shift.tolerance > 0 || shift.relative_tolerance > 0))
+            refuse(format("spec.shifts[%d]: tolerance and relative_tolerance are 0: one must be above 0", i));
         a.limits.shifts.push_back({shift.offset, weighted(spec, i), shift.relative_tolerance});
     }
-    if (spec.max_iterations <= 0 || spec.max_restarts < 0 ||
-        (spec.max_restarts > 0 && spec.max_iterations > 2000000000 / spec.max_restarts))
-        refuse(format("max_iterations %d must be positive, max_restarts %d not negative, their product below 2e9",
-                      spec.max_iterations, spec.max_restarts));
-    if (!(spec.shared_tolerance >= 0 && spec.shared_tolerance < 1))
-        refuse(format("shared_tolerance is %g: must be in (0, 1), or 0 for the default", spec.shared_tolerance));
-    if (!(spec.leave_tolerance >= 0))
-        refuse(format("leave_tolerance is %g: must be positive, or 0 for none", spec.leave_tolerance));
+    check_iterations(spec.max_iterations, spec.max_restarts);
     if (spec.leave_tolerance > 0)
         a.limits.leave_tolerance = spec.leave_tolerance;
     a.limits.max_iterations = spec.max_iterations;
@@ -75,23 +58,6 @@ std::vector<OperatorSpec> milcgpu::stages_of(const MultiMassArguments &a) {
     if (!(a.sloppy.spinor == a.shared.spinor))
         stages.push_back(a.sloppy);
     return stages;
-}
-
-std::vector<Alike> milcgpu::numbers_of(const MultiMassArguments &a) {
-    std::vector<Alike> numbers{{"spec.parity", double(a.parity)},
-                               {"spec.max_iterations", double(a.limits.max_iterations)},
-                               {"spec.max_restarts", double(a.limits.max_restarts)},
-                               {"spec.shared_tolerance", a.limits.shared_tolerance},
-                               {"spec.leave_tolerance", a.limits.leave_tolerance}};
-    for (const OperatorSpec &spec : {a.shared, a.precise, a.sloppy})
-        numbers.push_back({"an operator of the spec", code_of(spec)});
-    for (int i = 0; i < max_shifts; ++i) { // as many numbers on every rank
-        const bool there = i < static_cast<int>(a.limits.shifts.size());
-        numbers.push_back({"a shift's offset", there ? a.limits.shifts[i].offset : 0});
-        numbers.push_back({"a shift's tolerance", there ? a.limits.shifts[i].tolerance : 0});
-        numbers.push_back({"a shift's relative tolerance", there ? a.limits.shifts[i].relative_tolerance : 0});
-    }
-    return numbers;
 }
 
 namespace {
@@ -179,7 +145,8 @@ void milcgpu::fill_report(const MultiMassReport &r, int n_shifts, milcgpu_multi_
 }
 
 MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_multi_mass_spec &spec) {
-    const MultiMassArguments a = checked_multi_mass(spec);
+    CallArguments alone;
+    const MultiMassArguments a = checked_multi_mass(alone, "spec", &spec);
     std::vector<OperatorSpec> levels = stages_of(a);
     const size_t vectors =
         MultiMassSolver::workspace_bytes(context.geometry, levels, spec.n_shifts, refines_together(a));
@@ -208,19 +175,17 @@ milcgpu_status multi_mass(milcgpu_context *context, const char *function, milcgp
         const CallMeter meter(device);
         MassesOfCall call{function, "multi-mass", {}, {}, {}, {}, true};
         HostField from{};
-        device.agree(function, [&] {
-            require(spec, function, "spec");
+        agreed(*context, function, [&](CallArguments &arguments) {
+            call.a = checked_multi_mass(arguments, "spec", spec);
             if (report != nullptr) {
                 require_size(report->struct_size, sizeof *report, "milcgpu_multi_mass_report");
                 filled.shifts = report->shifts;
             }
             filled.links_version = resident(context, links).generation();
-            call.a = checked_multi_mass(*spec);
             call.write = write_to();
             from = host_field(source, 6, "source");
             check_version(spec->links_version, *links->links);
         });
-        check_alike(*context, numbers_of(call.a));
         call.progress = progress_of(*context, *spec);
         call.load = [&](const SpinorBlock &b, Verification &verification) {
             flip_if_planted(*links);

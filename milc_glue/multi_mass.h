@@ -1,5 +1,6 @@
 // Arguments and report of the calls for several masses.
 #pragma once
+#include "milc_glue/arguments.h"
 #include "milc_glue/solve_driver.h"
 
 namespace milcgpu {
@@ -9,8 +10,7 @@ struct MultiMassArguments {
     OperatorSpec shared, precise, sloppy;
     MultiMassLimits limits;
 };
-MultiMassArguments checked_multi_mass(const milcgpu_multi_mass_spec &); // throws where something is out of range
-std::vector<Alike> numbers_of(const MultiMassArguments &);              // what all ranks must have alike
+MultiMassArguments checked_multi_mass(CallArguments &, const char *name, const milcgpu_multi_mass_spec *);
 
 // Whether the masses are refined together, in single precision; what is double alone is where it should be, or at the
 // floor.

@@ -1,8 +1,13 @@
 // Quark fields of a call: the host's, or vectors that stay on the device.
 #include "gpu_kernels/blas/blas.h"
+#include "milc_glue/members.h"
 #include "milc_glue/mesons.h"
 
 using namespace milcgpu;
+
+void milcgpu::look_at(CallArguments &call, const char *name, const milcgpu_quarks *quarks) {
+    call.copy_of(name, quarks, [](milcgpu_quarks &given) { given.first = given.host != nullptr ? 0 : given.first; });
+}
 
 Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *from, int n, const char *what) : links_(links), n_(n) {
     if (n < 1 || n > 1000)

@@ -1,5 +1,6 @@
 // The C interface to solves of staggered fermions, of one source and of several.
 #include "gpu_kernels/solver/precision_ladder.h"
+#include "milc_glue/members.h"
 #include "milc_glue/staggered_family.h"
 #include "milc_glue/vectors.h"
 #include <algorithm>
@@ -74,7 +75,6 @@ milcgpu_solve_spec milcgpu::spec_of_source(const milcgpu_solve_spec &spec, int k
 }
 
 SolveArguments milcgpu::checked_sources(const milcgpu_solve_spec &spec, int n, OfEachSource &of_each) {
-    require_size(spec.struct_size, sizeof spec, "milcgpu_solve_spec");
     if (n == 0)
         return checked_solve(spec);
     SolveArguments arguments{};
@@ -107,23 +107,19 @@ Status solve_all(const char *function, milcgpu_context *context, milcgpu_links *
     require(context, function, "context");
     SolveTask task{function, {}, {}, together, numbered, {}};
     Places places;
-    context->device->agree(function, [&] {
-        require(spec, function, "spec");
+    agreed(*context, function, [&](CallArguments &call) {
+        call.copy_of("spec", spec), call("together", together), call("n", n);
         resident(context, links);
         check_together(together, n);
         places = places_of();
         task.a = checked_sources(*spec, n, task.each);
         check_version(spec->links_version, *links->links);
         reports = empty_reports(n);
+        if (numbered)
+            call.of_entries = numbers_of(task.each);
     });
-    Numbers numbers = numbers_of(task.a, *spec);
-    numbers.insert(numbers.end(),
-                   {{"how sources are solved together", double(together)}, {"the number of sources", double(n)}});
-    check_alike(*context, numbers);
     if (n == 0)
         return Status::ok;
-    if (numbered)
-        check_alike(*context, numbers_of(task.each));
     task.progress = progress_of(*context, *spec);
     StaggeredFamily family(*links, task.a.parity);
     StaggeredSources sources(*links, task.a.parity, spec->mass, std::move(places.sources), std::move(places.solutions));

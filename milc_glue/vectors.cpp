@@ -3,6 +3,7 @@
 #include "gpu_kernels/backend/checksum.h"
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/dslash/dslash.h"
+#include "milc_glue/members.h"
 #include <cmath>
 
 using namespace milcgpu;
@@ -169,12 +170,12 @@ milcgpu_status milcgpu_vectors_save(milcgpu_vectors *vectors, int index, int par
 milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcgpu_links *links, int parity) {
     return with_vectors(vectors, "milcgpu_vectors_dslash", [&](milcgpu_vectors &v) {
         int on = 0;
-        v.context->device->agree("milcgpu_vectors_dslash", [&] {
-            on = parity_index(parity);
+        agreed(*v.context, "milcgpu_vectors_dslash", [&](CallArguments &call) {
+            on = parity_index(call("parity", parity));
+            call("index", index);
             need_filled(v, index, 1, 1 - on);
             resident(v.context, links);
         });
-        check_alike(*v.context, {{"index", double(index)}, {"parity", double(parity)}});
         const Precision real = v.parity[on].precision();
         const HeldLinks held = links->links->held_version(real, 18);
         begin_filling(v, index, 1, on);
@@ -188,22 +189,21 @@ milcgpu_status milcgpu_vector_minus_dslash(milcgpu_links *links, int parity, dou
     return with_vectors(to.of, "milcgpu_vector_minus_dslash", [&](milcgpu_vectors &made) {
         milcgpu_context &context = *made.context;
         int on = 0;
-        context.device->agree("milcgpu_vector_minus_dslash", [&] {
-            on = parity_index(parity);
+        agreed(context, "milcgpu_vector_minus_dslash", [&](CallArguments &call) {
+            on = parity_index(call("parity", parity));
             for (const auto &[vector, name] : {std::pair(&x, "x"), std::pair(&y, "y"), std::pair(&to, "to")}) {
+                call.copy_of(name, vector);
                 VectorPlace(&context, *vector, name);
                 if (vector->of->parity[0].precision() != made.parity[0].precision())
                     refuse(format("%s: vectors of different precisions", name));
             }
             if (x.of == to.of && x.index == to.index)
                 refuse("to: it is x, too, which is read after D y is there");
-            if (!std::isfinite(scale) || !std::isfinite(a))
-                refuse(format("scale is %g, a %g: must be finite", scale, a));
+            call("scale", scale, any_finite), call("a", a, any_finite);
             need_filled(*x.of, x.index, 1, on);
             need_filled(*y.of, y.index, 1, 1 - on);
             resident(&context, links);
         });
-        check_alike(context, {{"parity", double(parity)}, {"scale", scale}, {"a", a}});
         const SpinorBlock into = made.parity[on][to.index];
         const HeldLinks held = links->links->held_version(into.precision, 18);
         begin_filling(made, to.index, 1, on);
@@ -219,21 +219,14 @@ milcgpu_status milcgpu_vectors_sum(milcgpu_vectors *vectors, int first, int coun
     return with_vectors(vectors, "milcgpu_vectors_sum", [&](milcgpu_vectors &v) {
         int on = 0;
         HostField host{};
-        const auto look = [&] {
-            on = parity_index(parity);
-            if (count < 1)
-                refuse(format("count is %d: at least 1", count));
+        agreed(*v.context, "milcgpu_vectors_sum", [&](CallArguments &call) {
+            on = parity_index(call("parity", parity));
+            call("first", first), call("count", count, one_or_more), call.given("weights", weights);
             need_filled(v, first, count, on);
-            require(weights, "milcgpu_vectors_sum", "weights");
+            for (int k = 0; k < count; ++k)
+                call.of_entries.push_back({"a weight", weights[k]});
             host = host_field(to, 6, "to");
-        };
-        agreed(*v.context, "milcgpu_vectors_sum", look, [&] {
-            return Numbers{{"first", double(first)}, {"count", double(count)}, {"parity", double(parity)}};
         });
-        Numbers numbers;
-        for (int k = 0; k < count; ++k)
-            numbers.push_back({"a weight", weights[k]});
-        check_alike(*v.context, numbers);
         Device &device = *v.context->device;
         SpinorField sum;
         DeviceArray<double> on_device;

@@ -1,5 +1,6 @@
 // What all calls for Wilson fermions share: checks of arguments, vectors, the way into a handle.
 #pragma once
+#include "milc_glue/members.h"
 #include "milc_glue/solve_driver.h"
 #include "milc_glue/wilson.h"
 #include <cmath>
@@ -8,18 +9,8 @@ namespace milcgpu {
 
 constexpr int reals_of_vector = 6 * wilson_components;
 
-inline WilsonParameters parameters_of(const milcgpu_wilson_spec *spec, const char *function) {
-    require(spec, function, "spec");
-    require_size(spec->struct_size, sizeof *spec, "milcgpu_wilson_spec");
-    if (!(spec->kappa > 0 && spec->kappa < 1))
-        refuse(format("spec.kappa is %g: must be above 0 and below 1", spec->kappa));
-    if (!(std::fabs(spec->clover) < 1e6))
-        refuse(format("spec.clover is %g: must be a number of the size of 1; 0: Wilson fermions", spec->clover));
-    if (spec->method != MILCGPU_WILSON_BICGSTAB && spec->method != MILCGPU_WILSON_CG)
-        refuse(format("spec.method is %d: must be MILCGPU_WILSON_BICGSTAB (0) or MILCGPU_WILSON_CG (1)", spec->method));
-    if (spec->even_odd != 0 && spec->even_odd != 1)
-        refuse(format("spec.even_odd is %d: must be 0 or 1", spec->even_odd));
-    return {spec->kappa, spec->kappa * spec->clover};
+inline WilsonParameters parameters_of(const milcgpu_wilson_spec &spec) {
+    return {spec.kappa, spec.kappa * spec.clover};
 }
 
 // M_p, and M_p^dag M_p for conjugate gradient.
@@ -45,15 +36,6 @@ class WilsonFamily : public OperatorFamily {
     WilsonParameters of_;
     int parity_, method_;
 };
-
-// And what ranks must have alike of a spec.
-inline Numbers with_parameters(Numbers numbers, const milcgpu_wilson_spec &spec) {
-    numbers.insert(numbers.end(), {{"spec.kappa", spec.kappa},
-                                   {"spec.clover", spec.clover},
-                                   {"spec.method", double(spec.method)},
-                                   {"spec.even_odd", double(spec.even_odd)}});
-    return numbers;
-}
 
 // Throws Error(nan_or_inf) that names the first site and spin with NaN or infinity, where there is one.
 inline void require_finite_vector(Device &device, const SpinorBlock &x, int parity, const char *what) {

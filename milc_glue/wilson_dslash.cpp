@@ -12,11 +12,6 @@ OperatorSpec wilson_operator_of(const milcgpu_operator &given, const char *what)
     return spec;
 }
 
-void check_sign(int sign) {
-    if (sign != 1 && sign != -1)
-        refuse(format("sign is %d: must be 1 or -1", sign));
-}
-
 // 0 even, 1 odd.
 std::vector<int> parities_of(int parity) {
     if (parity == MILCGPU_EVEN_AND_ODD)
@@ -33,23 +28,16 @@ milcgpu_status apply(const char *function, milcgpu_wilson *wilson, const milcgpu
         OperatorSpec as{};
         std::vector<int> to_parities;
         HostField from{}, to{};
-        const auto look = [&] {
+        agreed(*w.context, function, [&](CallArguments &call) {
             if (matrix)
-                of = parameters_of(spec, function);
-            require(what, function, "what");
-            as = wilson_operator_of(*what, "what");
-            check_sign(sign);
-            to_parities = parities_of(parity);
+                of = parameters_of(call.copy_of("spec", spec));
+            as = wilson_operator_of(call.copy_of("what", what), "what");
+            if (call("sign", sign) != 1 && sign != -1)
+                refuse(format("sign is %d: must be 1 or -1", sign));
+            to_parities = parities_of(call("parity", parity));
             from = host_field(source, reals_of_vector, "source");
             to = host_field(destination, reals_of_vector, "destination");
             need_links(w);
-        };
-        agreed(*w.context, function, look, [&] {
-            return Numbers{{"spec.kappa", of.kappa},
-                           {"spec.clover", of.cku0},
-                           {"what", code_of(as)},
-                           {"sign", double(sign)},
-                           {"parity", double(parity)}};
         });
         const std::shared_ptr<const LinkField> links = w.version(as);
         const auto term = w.clover(of.cku0, as.spinor, milcgpu_wilson::none).term;

@@ -16,25 +16,23 @@ milcgpu_status multi_mass(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, co
     MultiMassArguments &a = call.a;
     std::vector<HostField> to;
     HostField from{};
-    const auto look = [&] {
-        of = parameters_of(spec, function);
-        require(how, function, "how");
-        a = checked_multi_mass(*how);
+    agreed(*w.context, function, [&](CallArguments &arguments) {
+        of = parameters_of(arguments.copy_of("spec", spec));
+        a = checked_multi_mass(arguments, "how", how);
         check_unused(how->links_version == 0, "how->links_version");
         std::vector<OperatorSpec> levels = stages_of(a);
         levels.insert(levels.end(), {a.precise, a.sloppy});
         for (const OperatorSpec &level : levels)
             find_wilson(level.spinor, level.link, level.reals); // throws not_built
         if (how->n_shifts > 0)
-            require(solutions, function, "solutions");
+            arguments.given("solutions", solutions);
         for (int k = 0; k < how->n_shifts; ++k) {
             check_unused(how->shifts[k].relative_tolerance == 0, format("shifts[%d].relative_tolerance", k).c_str());
             to.push_back(host_field(&solutions[k], reals_of_vector, format("solutions[%d]", k).c_str()));
         }
         from = host_field(source, reals_of_vector, "source");
         need_links(w);
-    };
-    agreed(*w.context, function, look, [&] { return with_parameters(numbers_of(a), *spec); });
+    });
     call.progress = progress_of(*w.context, *how);
     call.load = [&](const SpinorBlock &b, Verification &verification) {
         w.device().agree("the loading of a source", [&] {

@@ -231,9 +231,9 @@ milcgpu_status solve_all(const char *function, milcgpu_wilson &w, const milcgpu_
     WilsonParameters of{};
     SolveTask task{function, {}, {}, together, numbered, {}};
     std::vector<HostField> from, to;
-    const auto look = [&] {
-        of = parameters_of(spec, function);
-        require(how, function, "how");
+    agreed(*w.context, function, [&](CallArguments &call) {
+        of = parameters_of(call.copy_of("spec", spec));
+        call.copy_of("how", how), call("together", together), call("n", n);
         if (spec->method == MILCGPU_WILSON_BICGSTAB && (together == MILCGPU_BLOCK || together == MILCGPU_LOCK_STEP))
             refuse(format("together is %d, but BiCGstab takes one source at a time: ask for MILCGPU_WILSON_CG, for "
                           "MILCGPU_ONE_BY_ONE (%d) or for MILCGPU_TOGETHER_AUTO (%d)",
@@ -243,8 +243,8 @@ milcgpu_status solve_all(const char *function, milcgpu_wilson &w, const milcgpu_
         task.a = checked_sources(*how, n, task.each);
         check_solve(*how, task.a);
         if (n > 0) {
-            require(sources, function, numbered ? "sources" : "source");
-            require(solutions, function, numbered ? "solutions" : "solution");
+            call.given(numbered ? "sources" : "source", sources);
+            call.given(numbered ? "solutions" : "solution", solutions);
         }
         for (int k = 0; k < n; ++k) {
             const std::string s = numbered ? format("s[%d]", k) : "";
@@ -252,16 +252,11 @@ milcgpu_status solve_all(const char *function, milcgpu_wilson &w, const milcgpu_
             to.push_back(host_field(&solutions[k], reals_of_vector, ("solution" + s).c_str()));
         }
         need_links(w);
-    };
-    agreed(*w.context, function, look, [&] {
-        Numbers numbers = with_parameters(numbers_of(task.a, *how), *spec);
-        numbers.insert(numbers.end(), {{"together", double(together)}, {"n", double(n)}});
-        return numbers;
+        if (numbered)
+            call.of_entries = numbers_of(task.each);
     });
     if (n == 0)
         return MILCGPU_OK;
-    if (numbered)
-        check_alike(*w.context, numbers_of(task.each));
     task.progress = progress_of(*w.context, *how);
     WilsonFamily family(w, of, task.a.parity, spec->method);
     WilsonSources fields(w, of, *spec, task, std::move(from), std::move(to));
@@ -274,15 +269,14 @@ milcgpu_status residual(milcgpu_wilson &w, const milcgpu_wilson_spec *spec, int 
     WilsonParameters of{};
     HostField b{}, x{};
     int p = 0;
-    const auto look = [&] {
-        of = parameters_of(spec, function);
+    agreed(*w.context, function, [&](CallArguments &call) {
+        of = parameters_of(call.copy_of("spec", spec));
         b = host_field(source, reals_of_vector, "source");
         x = host_field(solution, reals_of_vector, "solution");
-        require(result, function, "residual");
-        p = parity_index(parity);
+        call.given("residual", result);
+        p = parity_index(call("parity", parity));
         need_links(w);
-    };
-    agreed(*w.context, function, look, [&] { return with_parameters({{"parity", double(p)}}, *spec); });
+    });
     OperatorSpec full = in_double;
     const auto M = w.matrix(of, p, full);
     EvenOdd system(w, of, *M);

@@ -236,7 +236,7 @@ TEST_CASE("what measurements refuse, by name, and leave as it was", "[measuremen
             return milcgpu_shift_quarks(m.links, dir, way, origin, n, a, b);
         };
         refused(shift(4, 0, 1, &from, &to), "dir is 4");
-        refused(shift(0, 3, 1, &from, &to), "way 3");
+        refused(shift(0, 3, 1, &from, &to), "way is 3");
         refused(shift(0, 0, 0, &from, &to), "n is 0");
         refused(shift(0, 0, 1, nullptr, &to), "quark fields is NULL");
         refused(shift(0, 0, 1, &nothing, &to), "one of host and device");
@@ -250,7 +250,7 @@ TEST_CASE("what measurements refuse, by name, and leave as it was", "[measuremen
         refused(smear(2, -1, 2, -1), "width is -1");
         refused(smear(2, std::nan(""), 2, -1), "width is nan");
         refused(smear(2, INFINITY, 2, -1), "width is inf");
-        refused(smear(2, 1, -2, -1), "steps -2");
+        refused(smear(2, 1, -2, -1), "steps is -2");
         refused(smear(2, 1, 2, 6), "slice is 6");
         refused(smear(2, 1, 2, -2), "slice is -2");
         refused(milcgpu_laplacian(m.links, 2, 6, 1, &to), "slice is 6");
@@ -270,12 +270,12 @@ TEST_CASE("what measurements refuse, by name, and leave as it was", "[measuremen
             place = good;
         };
         with(c.terms[2].momentum, 8, "terms[2]: momentum 8 of 8");
-        with(c.terms[2].correlator, -1, "correlator -1");
-        with(c.terms[2].phase, 4, "phase 4");
-        with(c.terms[2].factor, std::nan(""), "factor nan");
+        with(c.terms[2].correlator, -1, "spec.terms[2].correlator is -1");
+        with(c.terms[2].phase, 4, "spec.terms[2].phase is 4");
+        with(c.terms[2].factor, std::nan(""), "spec.terms[2].factor is nan");
         with(c.terms[2].spin_taste, 99, "index 99");
         with(c.terms[2].spin_taste, milcgpu_spin_taste_index("rhoxsfn"), "fat links, which are NULL");
-        with(c.momenta[1].parity[2], 0, "momenta[1].parity[Z] is 0");
+        with(c.momenta[1].parity[2], 0, "spec.momenta[1].parity[2] is 0");
         with(c.spec.origin[1], -1, "origin[Y] is -1");
         with(c.spec.n_momenta, 0, "n_momenta is 0");
         with(c.spec.n_terms, -1, "n_terms is -1");

@@ -302,7 +302,7 @@ TEST_CASE("measurements over ranks: what one rank has otherwise, or cannot do, f
         all([](Bench &, milcgpu_meson_spec &spec, double &, Quark &) { ++spec.origin[2]; }, Status::bad_argument,
             "origin[Z] is 4", true);
         all([](Bench &, milcgpu_meson_spec &spec, double &, Quark &) { --spec.origin[2]; }, Status::bad_argument,
-            "a coordinate of origin is 2 on rank 1 of 2 and 3 on rank 0", true);
+            "spec.origin[2] is 2 on rank 1 of 2 and 3 on rank 0", true);
         const auto flip = [](Bench &b, milcgpu_meson_spec &, double &, Quark &) {
             unsigned char byte, *const place = b.links->u.block(1, 1) + 6;
             b.here.context->device->copy_to_host(&byte, place, 1);

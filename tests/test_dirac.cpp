@@ -655,7 +655,7 @@ TEST_CASE("ranks that contract Dirac fields must agree on what they ask for", "[
         milcgpu_status status;
         const char *says;
     };
-    for (const Twist &twist : {Twist{5, false, MILCGPU_BAD_ARGUMENT, "spec.terms[].in"},
+    for (const Twist &twist : {Twist{5, false, MILCGPU_BAD_ARGUMENT, "spec.terms[0].in"},
                                Twist{4, true, MILCGPU_NAN_OR_INF, "src1[0]: site 3 of the even sites"}}) {
         const auto endings = on_cut(fields, cut, Backend::host, [&](Here &here, Ending &ending) {
             auto s = Fields::part(prop, here.places, 96);
@@ -737,7 +737,7 @@ TEST_CASE("what contractions of Dirac fields refuse, by name, and leave as it wa
         with([&] { spec.origin[1] = 4; }, "origin[Y] is 4");
         with([&] { spec.n_momenta = 0; }, "spec.n_momenta is 0");
         with([&] { spec.momenta = nullptr; }, "spec.momenta is NULL");
-        with([&] { spec.momenta = &wrong; }, "spec.momenta[0].parity[Y] is 4");
+        with([&] { spec.momenta = &wrong; }, "spec.momenta[0].parity[1] is 4");
 
         milcgpu_dirac_term term{4, 4, 0, 0, 1, 0};
         milcgpu_dirac_meson_spec mesons{sizeof mesons, 0, {0, 0, 0}, 1, 1, 1, &rest, &term};
@@ -762,9 +762,9 @@ TEST_CASE("what contractions of Dirac fields refuse, by name, and leave as it wa
         changed([&] { mesons.momenta = nullptr; }, "spec.momenta is NULL");
         changed([&] { term.in = 16; }, "spec.terms[0].in is 16");
         changed([&] { term.momentum = 1; }, "momentum 1 of 1");
-        changed([&] { term.correlator = -1; }, "correlator -1 of 1");
-        changed([&] { term.phase = 4; }, "phase 4");
-        changed([&] { term.factor = NAN; }, "factor nan");
+        changed([&] { term.correlator = -1; }, "spec.terms[0].correlator is -1");
+        changed([&] { term.phase = 4; }, "spec.terms[0].phase is 4: must be 0 to 3");
+        changed([&] { term.factor = NAN; }, "spec.terms[0].factor is nan");
         changed([&] { n = 0; }, "n is 0");
         term.out = -1; // not looked at where the sink is open
         refused(milcgpu_dirac_mesons(context, &mesons, n, first, second, sums.data()), "spec.terms[0].out is -1");

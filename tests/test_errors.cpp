@@ -99,8 +99,8 @@ TEST_CASE("bad solves are refused, each by name", "[errors][smoke][sanitize]") {
             with([&](Spec s) { s.mass = bad; }, MILCGPU_BAD_ARGUMENT, "mass");
         for (const double bad : {0.0, -1e-8, nan, infinity})
             with([&](Spec s) { s.tolerance = bad; }, MILCGPU_BAD_ARGUMENT, "tolerance");
-        with([](Spec s) { s.max_iterations = 0; }, MILCGPU_BAD_ARGUMENT, "max_iterations 0");
-        with([](Spec s) { s.max_restarts = 0; }, MILCGPU_BAD_ARGUMENT, "max_restarts 0");
+        with([](Spec s) { s.max_iterations = 0; }, MILCGPU_BAD_ARGUMENT, "spec.max_iterations is 0");
+        with([](Spec s) { s.max_restarts = 0; }, MILCGPU_BAD_ARGUMENT, "spec.max_restarts is 0");
         with([](Spec s) { s.reliable_delta = 1; }, MILCGPU_BAD_ARGUMENT, "reliable_delta");
         with([](Spec s) { s.links_version = 99; }, MILCGPU_BAD_ARGUMENT, "stale links");
         const milcgpu_field from = p.session.field(p.source), to = p.session.field(p.x);

@@ -159,7 +159,7 @@ TEST_CASE("gauge fixing: how it ends, and what it refuses", "[measurements]") {
     spec = fix_spec(3, false), spec.most_steps = -2;
     refused(spec, "spec.most_steps is -2");
     spec = fix_spec(3, false), spec.reunitarize_every = -1;
-    refused(spec, "reunitarize_every -1");
+    refused(spec, "spec.reunitarize_every is -1");
     spec = fix_spec(3, false), spec.tolerance = INFINITY;
     refused(spec, "spec.tolerance is inf");
     spec = fix_spec(3, false), spec.struct_size = 8;
@@ -254,7 +254,7 @@ TEST_CASE("APE smearing: covariant, unit links stay, plaquettes rise, refusals",
     };
     refused(ape_spec(-0.1, 1, true), "spec.weight is -0.1");
     refused(ape_spec(NAN, 1, true), "spec.weight is nan");
-    refused(ape_spec(0.1, -1, true), "spec.times -1");
+    refused(ape_spec(0.1, -1, true), "spec.times is -1");
     spec = ape_spec(0.1, 1, true), spec.tolerance = NAN;
     refused(spec, "spec.tolerance is nan");
     spec = ape_spec(0.1, 1, true), spec.most_hits = 10001;
@@ -351,12 +351,12 @@ TEST_CASE("HYP smearing: covariant, in its hypercube, unit links stay, refusals"
     spec = hyp_spec(true), spec.times = -1;
     refused(spec, "spec.times is -1");
     spec = hyp_spec(true), spec.hits = 10001;
-    refused(spec, "spec.hits 10001");
+    refused(spec, "spec.hits is 10001");
     spec = hyp_spec(true), spec.struct_size = 8;
     refused(spec, "struct_size");
     CHECK(milcgpu_hyp_smear(handle.gauge, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
     spec = hyp_spec(true), spec.alpha3 = 1.5;
-    refused(spec, "alpha3 1.5: must be from 0 to 1");
+    refused(spec, "spec.alpha3 is 1.5: must be 0 to 1");
     spec = hyp_spec(true), spec.alpha1 = -0.1;
     refused(spec, "spec.alpha1 is -0.1");
     // Links whose products are infinite.

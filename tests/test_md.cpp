@@ -150,11 +150,11 @@ TEST_CASE("what molecular dynamics refuses, by name, and leaves as it was", "[md
             refused(what, status);
             place = good;
         };
-        with(t.residues[1], std::nan(""), "residues[1]");
+        with(t.residues[1], std::nan(""), "spec.residues[1] is nan");
         with(t.spec.eps, double(INFINITY), "eps");
         with(t.spec.n_terms, -1, "n_terms");
         with(t.sets[1].n_terms, 1, "n_terms is 3");
-        with(t.sets[0].eps_naik, std::nan(""), "sets[0]");
+        with(t.sets[0].eps_naik, std::nan(""), "spec.sets[0].eps_naik is nan");
         with(t.how.special_unitary, 1, "special_unitary", MILCGPU_NOT_BUILT);
         with(t.how.phases_out, 1, "phases_out");
         with(t.how.struct_size, size_t(3), "struct_size");
@@ -367,10 +367,10 @@ TEST_CASE("gauge force, updates and actions refuse what they cannot do, and chan
         const double nan = std::nan("");
         const milcgpu_loops bad{1, nan, 0, 0};
         refused(milcgpu_update_links(g, nan, 8, nullptr), "eps is nan");
-        refused(milcgpu_update_links(g, 0.1, 0, nullptr), "order 0");
-        refused(milcgpu_update_links(g, 0.1, 17, nullptr), "order 17");
+        refused(milcgpu_update_links(g, 0.1, 0, nullptr), "order is 0: must be 1 to 16");
+        refused(milcgpu_update_links(g, 0.1, 17, nullptr), "order is 17");
         refused(milcgpu_gauge_force(g, &d.loops, INFINITY, 0.1, nullptr), "beta is inf");
-        refused(milcgpu_gauge_force(g, &bad, 5, 0.1, nullptr), "loops");
+        refused(milcgpu_gauge_force(g, &bad, 5, 0.1, nullptr), "loops.rectangle is nan: must be finite");
         refused(milcgpu_gauge_force(g, nullptr, 5, 0.1, nullptr), "loops is NULL");
         refused(milcgpu_gauge_action(g, &bad, &value), "loops");
         refused(milcgpu_gauge_action(g, &d.loops, nullptr), "action is NULL");

@@ -256,6 +256,10 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         auto hyp = sized<milcgpu_hyp_spec>();
         hyp.alpha1 = hyp.alpha2 = hyp.alpha3 = 0.3, hyp.times = 1, hyp.directions = 4;
         walk("milcgpu_flow_defaults", milcgpu_flow_defaults, {}, nullptr);
+        walk("milcgpu_stout_defaults", milcgpu_stout_defaults, {}, nullptr);
+        walk("milcgpu_gauge_fix_defaults", milcgpu_gauge_fix_defaults, {}, nullptr);
+        walk("milcgpu_ape_defaults", milcgpu_ape_defaults, {}, nullptr);
+        walk("milcgpu_hyp_defaults", milcgpu_hyp_defaults, {}, nullptr);
         walk("milcgpu_gradient_flow", milcgpu_gradient_flow, {2, 3, 4}, w.copy, &flow, goes_on, &value, &of_flow);
         walk("milcgpu_measure", milcgpu_measure, {}, w.gauge, 0, &observables);
         walk("milcgpu_stout", milcgpu_stout, {2}, w.copy, &stout, &of_force);
@@ -381,7 +385,7 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
         auto force = sized<milcgpu_force_spec>();
         force.links = &hisq, force.eps = 0.01, force.n_terms = 1, force.residues = &residue;
         CHECK(milcgpu_fermion_force(w.gauge, &force, &w.b, nullptr) == MILCGPU_BAD_ARGUMENT);
-        CHECK(says("eps_naik nan"));
+        CHECK(says("spec.links.eps_naik is nan"));
 
         // NaN in fields: what is named, and nothing is written.
         std::vector<double> bad = w.colour;

@@ -63,11 +63,11 @@ TEST_CASE("ranks: what one rank cannot do none does, in words that name it; the 
     CHECK(all_ended(spoiled([](Here &, Solve &solve) { solve.source[0] = NAN; }), Status::nan_or_inf,
                     "rank 1 of 2: source: site 0 of the even sites"));
     CHECK(all_ended(spoiled([](Here &, Solve &solve) { solve.spec.max_restarts = 0; }), Status::bad_argument,
-                    "rank 1 of 2: max_iterations 500 and max_restarts 0"));
+                    "rank 1 of 2: spec.max_restarts is 0"));
     CHECK(all_ended(spoiled([](Here &, Solve &solve) { solve.spec.mass = 0.2; }), Status::bad_argument,
                     "spec.mass is 0.2"));
     CHECK(all_ended(spoiled([](Here &, Solve &solve) { solve.spec.sloppy.precision = MILCGPU_HALF; }),
-                    Status::bad_argument, "spec.sloppy is "));
+                    Status::bad_argument, "spec.sloppy.precision is "));
     // On rank 0, too.
     CHECK(all_ended(spoiled([](Here &here, Solve &) { milcgpu_inject_fault(here.context, MILCGPU_FAULT_ALLOCATION); },
                             MILCGPU_OK, 0),
