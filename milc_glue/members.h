@@ -26,7 +26,7 @@ constexpr May three_or_four = from_to(3, 4, "4, or 3 for space").from(4);
 #define INSIDE(member) table_at<decltype(S::member)>(Member::inside, #member, offsetof(S, member))
 #define OWN(member) {Member::own, #member, offsetof(S, member)}
 #define ALIKE(member) {Member::alike, #member, offsetof(S, member)}
-#define GIVEN(member) {Member::given, #member, offsetof(S, member)}
+#define WHETHER_GIVEN(member) {Member::given, #member, offsetof(S, member)}
 #define ENTRIES(member, n) table_at<decltype(S::member)>(Member::entries, #member, offsetof(S, member), offsetof(S, n))
 #define SOME(member, n) table_at<decltype(S::member)>(Member::some, #member, offsetof(S, member), offsetof(S, n))
 
@@ -93,7 +93,7 @@ TABLE(milcgpu_hisq_links, ALIKE(v), ALIKE(y), ALIKE(w));
 TABLE(milcgpu_force_set, NUMBERS(eps_naik, any_finite), NUMBERS(n_terms, none_or_more));
 
 TABLE(milcgpu_force_spec, SIZE,
-    GIVEN(links),
+    WHETHER_GIVEN(links),
     NUMBERS(eps, any_finite),
     NUMBERS(n_terms, none_or_more), ENTRIES(residues, n_terms),
     NUMBERS(n_sets, none_or_more), ENTRIES(sets, n_sets),
