@@ -354,7 +354,8 @@ $(first): tests/support.h $(O)/flags
 	$(Q)$(cxx) $(test_flags) -MMD -MP -MT $@ -MF $(@:.h.gch=.d) -c -x c++-header $(@:.gch=) -o $@
 endif
 
-# Products of four warps are in machine code for sm_90a only, which every GPU of sm_90 takes.
+# Programs with kernels of their own. The ladder's products of four warps need machine code for sm_90a, which every GPU
+# of sm_90 takes.
 ifeq ($(variant),cuda)
 $(O)/obj/examples/bench_stream.cpp.o: private cxx := $(compile_cu) -x cu
 $(O)/obj/examples/gemm_ladder.cpp.o: private cxx := $(subst compute_90$(comma)code=sm_90,compute_90a$(comma)code=sm_90a,$(compile_cu)) -x cu

@@ -13,18 +13,19 @@ class AskedFields {
     // All that was put there is there at this moment of the queue. Reads the field. Fields without a kept checksum are
     // not asked.
     void unchanged(const LinkField &field, const char *name);
-    // All that was put there has been taken (MatrixView::take). Reads no field.
+    // All that was put there has been taken (MatrixView::take). Reads no field. The answer is read by must_hold(): who
+    // writes the field before that begins a new checksum (LinkField::keep_sum).
     void used_up(const LinkField &field, const char *name);
     // Throws Error(corrupted) with the names of fields that were not, on all ranks. Waits. Then it can be asked anew.
     void must_hold();
 
   private:
-    DeviceArray<uint64_t>
-        sums_; // found less kept: 0 where nothing changed; of fields that were read, then of the others
+    // Found less kept, 0 where nothing changed: of fields that were read, then of those that are used up.
+    DeviceArray<uint64_t> sums_;
     std::vector<const char *> read_;
     struct UsedUp {
         const char *name;
-        std::shared_ptr<uint64_t> sum; // looked at when all are
+        std::shared_ptr<uint64_t> sum; // the field itself may be gone
     };
     std::vector<UsedUp> used_up_;
 };
