@@ -21,7 +21,7 @@
 # they stand side by side.
 
 # MAJOR.MINOR is the interface: programs that were built with one need a library of the same (SONAME).
-VERSION   := $(shell sed -n 's/^\#define MILCGPU_VERSION "\(.*\)"/\1/p' milc_glue/milcgpu.h)
+VERSION   := $(shell sed -n 's/^\#define MILCGPU_VERSION "\(.*\)"/\1/p' milc_glue/api/milcgpu.h)
 interface := $(basename $(VERSION))
 PREFIX  ?= /usr/local
 LIBDIR  ?= $(PREFIX)/lib
@@ -109,7 +109,7 @@ else
   host_flags += $(if $(filter 12 13 14,$(shell echo __GNUC__ | $(CXX) -E -P -x c++ - 2>/dev/null)),-Werror)
 endif
 host_flags := $(strip $(host_flags) $(CXXFLAGS))
-cpp_flags  := -I. -Imilc_glue $(if $(filter 1,$(STRIPED)),-DMILCGPU_STRIPED) $(CPPFLAGS)
+cpp_flags  := -I. -Imilc_glue/api $(if $(filter 1,$(STRIPED)),-DMILCGPU_STRIPED) $(CPPFLAGS)
 cxx        := $(CXX) -std=c++17 $(optimize) $(host_flags) $(cpp_flags)
 
 # What mpicc -show adds to a compiler's line; Open MPI, MPICH and their kin know it. nvcc takes -Wl, by another name. An
@@ -154,7 +154,7 @@ to_linker = $(if $(filter cuda,$(variant)),-Xlinker=$(1),-Wl$(comma)$(1))
 objects = $(patsubst %,$(O)/obj/%.o,$(1))
 
 lib_sources   := $(sort $(shell find gpu_kernels -name '*.cu' -o -name '*.cpp') \
-                   $(wildcard reorder/*.cu reorder/*.cpp milc_glue/*.cpp milc_glue/plugin/*.cpp))
+                   $(wildcard reorder/*.cu $(addsuffix /*.cpp,reorder $(addprefix milc_glue/,api solve links measure host plugin))))
 # The interface for MILC's own GPU switches: a library of its own, because its names are QUDA's.
 quda_sources  := $(wildcard milc_glue/quda_compat/*.cpp)
 ref_sources   := $(wildcard tests/reference/*.cpp)
@@ -190,7 +190,7 @@ demo_programs := $(addprefix $(O)/,make_lattice solve rhmc spectrum)
 libraries     := $(O)/libmilcgpu.a $(O)/libmilcgpu.so $(O)/libquda.so $(O)/built
 # What libquda.so has of the library by itself: nothing with a state.
 quda_parts    := $(call objects,gpu_kernels/comm/exchange.cpp gpu_kernels/comm/ranks.cpp gpu_kernels/mesons/spin_taste.cpp \
-                   milc_glue/host_fields.cpp milc_glue/lent_messages.cpp)
+                   milc_glue/host/host_fields.cpp milc_glue/host/lent_messages.cpp)
 
 # Catch2 version 3 is a library, version 2 a header. Looked up when the tests are linked, after it may have been installed.
 catch_libs = $(shell $(cxx) -E -include catch2/catch_all.hpp -x c++ /dev/null >/dev/null 2>&1 && echo -lCatch2)
@@ -374,9 +374,9 @@ $(O)/libmilcgpu.a: $(lib_objects)
 	$(Q)$(AR) rcs $@ $^
 
 # The name that programs ask for at run time stands beside the library.
-$(O)/libmilcgpu.so: $(lib_objects) milc_glue/exports.map
+$(O)/libmilcgpu.so: $(lib_objects) milc_glue/api/exports.map
 	@echo '  LINK  $@'
-	$(Q)$(link) -shared $(call to_linker,-soname=libmilcgpu.so.$(interface)) $(call to_linker,--version-script=milc_glue/exports.map) \
+	$(Q)$(link) -shared $(call to_linker,-soname=libmilcgpu.so.$(interface)) $(call to_linker,--version-script=milc_glue/api/exports.map) \
 	  $(call to_linker,-znodelete) $(LDFLAGS) -o $@ $(lib_objects) $(LDLIBS)
 	$(Q)ln -sf libmilcgpu.so $@.$(interface)
 
@@ -388,7 +388,7 @@ $(O)/libquda.so: $(quda_objects) $(quda_parts) $(O)/libmilcgpu.so milc_glue/quda
 
 # What make install must know of a build. <milcgpu/milcgpu.h> is found in build/<variant>/include.
 $(O)/built: $(O)/flags
-	@mkdir -p $(@D)/include; ln -sfn $(CURDIR)/milc_glue $(@D)/include/milcgpu
+	@mkdir -p $(@D)/include; ln -sfn $(CURDIR)/milc_glue/api $(@D)/include/milcgpu
 	@printf '%s\n' "milcgpu_arch='$(strip $(arch_list))'" "milcgpu_private_libs='$(strip $(private_libs) -lgomp -lstdc++ -lm)'" >$@
 
 $(aside): $(aside_objects)
@@ -426,7 +426,7 @@ $(mpi_list): $(quda_objects) $(O)/libmilcgpu.a FORCE
 
 # By way of the make fragment, as MILC's own make does it.
 $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(ref_sources)) \
-    $(wildcard tests/milc_host/* tests/milc_host/*/*.h milc_glue/*.h milc_glue/use_gpu/*)
+    $(wildcard tests/milc_host/* tests/milc_host/*/*.h milc_glue/api/*.h milc_glue/use_gpu/*)
 	@mkdir -p $(@D); echo '  GLUE  $@'
 	$(Q)cd $(@D) && rm -f *.o localmake && $(MAKE) --no-print-directory $(if $(V),,-s) -f $(CURDIR)/tests/milc_host/Makefile \
 	  CC='$(CC)' CXX='$(lastword $(CXX))' ACTION=$(firstword $(subst -, ,$*)) PRECISION=$(lastword $(subst -P, ,$*)) MASTER=$(if $(findstring -master,$*),-DMILC_HOST_MASTER)$(if $(findstring -newer,$*),-DMILC_HOST_NEWER) \

@@ -1,6 +1,6 @@
 // Command lines by CLI11 (https://github.com/CLIUtils/CLI11; Debian's libcli11-dev), which no other file includes.
 #include "examples/arguments.h"
-#include "milc_glue/milcgpu.h"
+#include "milc_glue/api/milcgpu.h"
 #if !__has_include(<CLI/CLI.hpp>)
 #error "CLI11 is missing. On Debian and Ubuntu: apt-get install libcli11-dev. Without the programs: make lib"
 #endif

@@ -4,7 +4,7 @@
 #include "examples/system.h"
 #include "examples/table.h"
 #include "examples/timing.h"
-#include "milc_glue/context.h"
+#include "milc_glue/api/context.h"
 #include <cmath>
 
 namespace examples {

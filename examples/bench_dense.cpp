@@ -138,13 +138,13 @@ class Dense {
         const SpinorField x = fields(p, n, 0, left), y = fields(p, m, 1, right);
         const size_t length = base_.size();
         const DeviceArray<Number> g(device_, std::max(size_t(n) * m, size_t(1) << 20), "bench");
-        const DeviceArray<double> room(device_, gram_room(n, m), "bench");
+        const DeviceArray<double> scratch(device_, gram_scratch(n, m), "bench");
         Complex<double> *const to = reinterpret_cast<Complex<double> *>(g.data());
         for (const bool same : {false, true}) {
             if (same && n != m)
                 continue;
             const SpinorBlock &second = same ? x.block() : y.block();
-            const auto launch = [&] { gram(device_, x, second, to, room.data()); };
+            const auto launch = [&] { gram(device_, x, second, to, scratch.data()); };
             const double seconds = time_recorded(launch);
             launch();
             const std::vector<Number> got = g.to_host();
@@ -178,7 +178,7 @@ class Dense {
         for (const bool add : {true, false}) {
             // Of what is added up many times, the first time is verified.
             std::vector<Number> got(length);
-            rotate(device_, x, to, y, add ? y : SpinorBlock());
+            block_axpy(device_, x, to, y, add ? y : SpinorBlock());
             double error = 0;
             for (int j = 0; j < m; ++j) {
                 reorder_.to_host(y[j], 0, {reinterpret_cast<double *>(got.data()), Precision::double_, 48});
@@ -196,7 +196,7 @@ class Dense {
                         error = one / size <= error || error != error ? error : one / size; // NaN is the worst
                 }
             }
-            const double seconds = time_recorded([&] { rotate(device_, x, to, y, add ? y : SpinorBlock()); });
+            const double seconds = time_recorded([&] { block_axpy(device_, x, to, y, add ? y : SpinorBlock()); });
             Fastest cublas;
             if (with_cublas() && p == Precision::double_ && !add)
                 cublas_rotate<Cublas::Complex>(x, y, g, cublas);

@@ -39,7 +39,7 @@ class Mesons {
         for (const Precision p : {Precision::double_, Precision::single}) {
             const LinkField u = links(p);
             LinkProducts products(device_, geometry_, u);
-            const Field x = up(p), y = room(p);
+            const Field x = up(p), y = allocate(p);
             operators(p, u, products, x, y);
             smearing(p, u, products, x, y);
             contractions(p, x);
@@ -58,11 +58,11 @@ class Mesons {
                         map_, geometry_, to);
         return to;
     }
-    Field room(Precision p) {
+    Field allocate(Precision p) {
         return {{device_, p, geometry_, 0, "bench", colours}, {device_, p, geometry_, 1, "bench", colours}};
     }
     Field up(Precision p) {
-        Field to = room(p);
+        Field to = allocate(p);
         for (int k = 0; k < colours; ++k) {
             auto host = reference::vector_to_milc<double>(lattice_, x_[k]);
             const HostField from{host.data(), Precision::double_, 48};
@@ -107,7 +107,7 @@ class Mesons {
     }
     // The average over orders of symmetric shifts of one source, without signs.
     Reals by_shifts(Precision p, const LinkField &u, std::vector<int> directions, const FullVectors &x) {
-        const Field a = room(p), b = room(p);
+        const Field a = allocate(p), b = allocate(p);
         Reals sum(6 * size_t(volume_));
         int orders = 0;
         std::sort(directions.begin(), directions.end());

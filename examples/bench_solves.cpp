@@ -75,7 +75,7 @@ void bench_masses(const Bench &bench) {
     const Job &ranks = bench.ranks;
     const System &system = bench.system;
     auto source = deal_vector(ranks, system.lattice, random_on_first(ranks, system.lattice, 2));
-    std::vector<milcgpu_shift> shifts;
+    std::vector<milcgpu_pole> shifts;
     for (int i = 0; i < 10; ++i) {
         const double mass = 0.02 + 0.01 * i * i;
         shifts.push_back({4 * mass * mass, bench.settings.tolerance, 0});
@@ -144,11 +144,11 @@ void bench_masses(const Bench &bench) {
 // Random sources. Times are those of the whole call over the number of sources.
 void bench_sources(const Bench &bench) {
     const Job &ranks = bench.ranks;
-    struct Way {
+    struct Refinement {
         const char *name;
         int together;
     };
-    constexpr Way ways[] = {{"block", MILCGPU_BLOCK}, {"lock-step", MILCGPU_LOCK_STEP}};
+    constexpr Refinement ways[] = {{"block", MILCGPU_BLOCK}, {"lock-step", MILCGPU_LOCK_STEP}};
     constexpr int most = 16;
     const int reals = bench.settings.reals == 0 ? 13 : bench.settings.reals;
     std::vector<std::vector<double>> b;
@@ -157,7 +157,7 @@ void bench_sources(const Bench &bench) {
     // The library takes single instead of half here.
     const PrecisionPair pair = pair_of("double/single");
     for (const int n : {2, 4, 8, 12, most})
-        for (const Way &way : ways) {
+        for (const Refinement &way : ways) {
             if (bench.settings.quick && (n != 12 || way.together != MILCGPU_BLOCK))
                 continue;
             const Operation what{"solve", format("%d %s", reals, way.name), pair.name, n};

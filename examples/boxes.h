@@ -1,6 +1,6 @@
 // Lattices that are divided over a grid of ranks: the box of each, and where its sites are in the whole lattice.
 #pragma once
-#include "milc_glue/milcgpu.h"
+#include "milc_glue/api/milcgpu.h"
 #include "tests/reference/lattice.h"
 #include <cstddef>
 

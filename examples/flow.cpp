@@ -5,7 +5,7 @@
 #include "examples/lattice_file.h"
 #include "examples/progress.h"
 #include "examples/system.h"
-#include "milc_glue/milcgpu_flow.h"
+#include "milc_glue/api/milcgpu_flow.h"
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -109,7 +109,7 @@ double Hadrons::norm2(const Field &v, bool even_sites_only) const {
 }
 
 void Hadrons::apply_d(Field &from, Field &to, int parity) {
-    const milcgpu_operator what{MILCGPU_DOUBLE, 0, 18};
+    const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
     const milcgpu_field source = field_of(from), destination = field_of(to);
     must(milcgpu_dslash(context_.get(), links_.get(), &what, parity, &source, &destination));
 }

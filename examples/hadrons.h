@@ -11,8 +11,8 @@
 #pragma once
 #include "examples/effective_mass.h"
 #include "examples/system.h"
-#include "milc_glue/milcgpu_gauge.h"
-#include "milc_glue/milcgpu_mesons.h"
+#include "milc_glue/api/milcgpu_gauge.h"
+#include "milc_glue/api/milcgpu_mesons.h"
 #include <functional>
 #include <memory>
 

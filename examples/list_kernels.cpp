@@ -1,6 +1,6 @@
 // Prints every kernel that the library holds: `make list-kernels`.
 #include "examples/arguments.h"
-#include "milc_glue/milcgpu.h"
+#include "milc_glue/api/milcgpu.h"
 #include <cstdio>
 
 int main(int argc, char **argv) {

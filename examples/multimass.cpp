@@ -86,7 +86,7 @@ int run(const Settings &s, examples::Job &ranks) {
                                      (s.no_reference ? 2 : 4) * examples::gauge_bytes); // fat, long, and the same again
     const examples::System system =
         examples::make_system(ranks, lattice, std::move(gauge), examples::action_of(s.action), !s.no_reference);
-    std::vector<milcgpu_shift> shifts;
+    std::vector<milcgpu_pole> shifts;
     std::vector<double> residues;
     const double step = s.poles > 1 ? std::log(s.largest / s.smallest) / (s.poles - 1) : 1;
     for (int k = 0; k < s.poles; ++k) {

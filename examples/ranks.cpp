@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <thread>
 #if defined(MILCGPU_WITH_MPI)
-#include "milc_glue/milcgpu_mpi.h"
+#include "milc_glue/api/milcgpu_mpi.h"
 #endif
 
 namespace examples {

@@ -8,7 +8,7 @@
 #include "examples/arguments.h"
 #include "examples/rational.h"
 #include "examples/system.h"
-#include "milc_glue/milcgpu_md.h"
+#include "milc_glue/api/milcgpu_md.h"
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -134,7 +134,7 @@ class Rhmc {
         make_links();
         solutions_.assign(r.pole.size(), std::vector<double>(source.size()));
         std::vector<milcgpu_field> to;
-        std::vector<milcgpu_shift> shifts;
+        std::vector<milcgpu_pole> shifts;
         for (size_t k = 0; k < r.pole.size(); ++k) {
             to.push_back(examples::field_of(solutions_[k]));
             shifts.push_back({4 * settings_.mass * settings_.mass + r.pole[k], settings_.tolerance, 0});
@@ -211,7 +211,7 @@ class Rhmc {
         std::vector<milcgpu_field> x;
         for (auto &solution : solutions_)
             x.push_back(examples::field_of(solution));
-        const milcgpu_operator what{MILCGPU_DOUBLE, 0, 18};
+        const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
         timed(solves, [&] {
             for (const milcgpu_field &each : x)
                 must(milcgpu_dslash(context_, solver_links_, &what, MILCGPU_ODD, &each, &each));
@@ -229,7 +229,7 @@ class Rhmc {
     double largest_of_dd() {
         make_links();
         std::vector<double> v = random(lattice_.volume());
-        const milcgpu_operator what{MILCGPU_DOUBLE, 0, 18};
+        const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
         const milcgpu_field field = examples::field_of(v);
         const auto size = [&] { return std::sqrt(norm2(v)); };
         double eigenvalue = 0;

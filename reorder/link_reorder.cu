@@ -245,7 +245,7 @@ void permute(int reals, const SiteMap &map, const Geometry &geometry, const Laun
 
 } // namespace
 
-DeviceArray<unsigned char> room_for_links(Device &device, Precision host_real, int sites, int reals) {
+DeviceArray<unsigned char> scratch_for_links(Device &device, Precision host_real, int sites, int reals) {
     const size_t records = static_cast<size_t>(sites) * 4 * reals * real_bytes(host_real);
     return {device, records + sizeof(Seen), "raw copy of host links"};
 }
@@ -264,7 +264,7 @@ static Seen read(Device &device, const Seen *seen) {
 void links_to_device(Device &device, const HostField &host, const SiteMap &map, const Geometry &geometry,
                      const LinkField &to) {
     const int sites = geometry.volume();
-    const DeviceArray<unsigned char> raw = room_for_links(device, host.real, sites, to.reals());
+    const DeviceArray<unsigned char> raw = scratch_for_links(device, host.real, sites, to.reals());
     Seen *const seen = seen_behind(raw);
     uint64_t sent;
     device.copy_rows_to_device(raw.data(), host.data, host.pitch_bytes, 4 * to.reals() * real_bytes(host.real), sites,
@@ -327,7 +327,7 @@ void links_to_host(Device &device, const LinkField &from, const SiteMap &map, co
 void links_to_host(Device &device, const LinkField &from, const SiteMap &map, const Geometry &geometry,
                    const HostField &host) {
     links_to_host(device, from, map, geometry, host,
-                  room_for_links(device, host.real, geometry.volume(), from.reals()));
+                  scratch_for_links(device, host.real, geometry.volume(), from.reals()));
 }
 
 void clear_padding(Device &device, LinkField &links, const Geometry &geometry) {
@@ -343,7 +343,7 @@ void clear_padding(Device &device, LinkField &links, const Geometry &geometry) {
 
 LinkStatistics link_statistics(Device &device, const LinkField &links, const Geometry &geometry, const Phases *phases) {
     DeviceArray<StatisticsTotals> totals;
-    device.agree("room for a look over links", [&] { totals = {device, 1, "link statistics"}; });
+    device.collective("room for a look over links", [&] { totals = {device, 1, "link statistics"}; });
     device.fill_zero(totals.data(), totals.bytes());
     for (int parity = 0; parity < 2; ++parity) {
         const int count = 4 * geometry.sites(parity);
@@ -381,7 +381,7 @@ LinkStatistics link_statistics(Device &device, const LinkField &links, const Geo
 
 LinkStatistics finite_statistics(Device &device, const LinkField &links, const Geometry &geometry, const char *name) {
     const LinkStatistics s = link_statistics(device, links, geometry);
-    device.agree("a look over links", [&] {
+    device.collective("a look over links", [&] {
         if (s.first_bad >= 0)
             throw Error(
                 Status::nan_or_inf,
@@ -438,8 +438,8 @@ PackedLinks packed_here(Device &device, const LinkField &from, const LinkStatist
 PackedLinks pack_links(Device &device, const LinkField &from, const LinkStatistics &statistics,
                        const Geometry &geometry, Precision precision, int reals, const char *owner) {
     PackedLinks packed;
-    device.agree("the packing of links",
-                 [&] { packed = packed_here(device, from, statistics, geometry, precision, reals, owner); });
+    device.collective("the packing of links",
+                      [&] { packed = packed_here(device, from, statistics, geometry, precision, reals, owner); });
     if (device.ranks() != nullptr)
         for (const double error : device.ranks()->gathered("the packing of links", packed.worst_error))
             packed.worst_error = std::max(packed.worst_error, error);

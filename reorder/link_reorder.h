@@ -10,7 +10,7 @@ namespace milcgpu {
 void links_to_device(Device &, const HostField &host, const SiteMap &, const Geometry &, const LinkField &to);
 // The way back (double or single; into either). room: for the host's records, made here where it is not
 // given; with it, nothing is allocated.
-DeviceArray<unsigned char> room_for_links(Device &, Precision host_real, int sites, int reals = 18);
+DeviceArray<unsigned char> scratch_for_links(Device &, Precision host_real, int sites, int reals = 18);
 void links_to_host(Device &, const LinkField &from, const SiteMap &, const Geometry &, const HostField &host,
                    const DeviceArray<unsigned char> &room);
 void links_to_host(Device &, const LinkField &from, const SiteMap &, const Geometry &, const HostField &host);

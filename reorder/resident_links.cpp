@@ -26,7 +26,7 @@ bool ResidentLinks::update(const std::function<void(const LinkField &fat, const 
     const bool had_content = generation_ != 0;
     generation_ = 0; // empty if anything below fails
     LinkField *const both[] = {fat_.get(), lng_.get()};
-    device_.agree("the loading of links", [&] {
+    device_.collective("the loading of links", [&] {
         for (LinkField *field : both)
             field->keep_sum();
         make(*fat_, *lng_);

@@ -1,7 +1,7 @@
 // Wilson fields, gauge fields and clover terms between the reference and a device.
 #pragma once
 #include "gpu_kernels/wilson/clover.h"
-#include "milc_glue/milcgpu_wilson.h"
+#include "milc_glue/api/milcgpu_wilson.h"
 #include "reorder/link_reorder.h"
 #include "tests/reference/wilson.h"
 #include "tests/support.h"

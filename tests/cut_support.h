@@ -1,6 +1,6 @@
 // Contexts on lattices that are cut, over ranks as threads or emulated on one, and the parts of fields that ranks have.
 #pragma once
-#include "milc_glue/context.h"
+#include "milc_glue/api/context.h"
 #include "tests/plugin_support.h"
 #include "tests/ranks_support.h"
 #include <algorithm>

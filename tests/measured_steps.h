@@ -1,9 +1,9 @@
 // What measurements do to quarks and links, for tests in which something fails on the way. Each has one output, which
 // is written at its end.
 #pragma once
-#include "milc_glue/milcgpu_flow.h"
-#include "milc_glue/milcgpu_gauge.h"
-#include "milc_glue/milcgpu_mesons.h"
+#include "milc_glue/api/milcgpu_flow.h"
+#include "milc_glue/api/milcgpu_gauge.h"
+#include "milc_glue/api/milcgpu_mesons.h"
 #include <vector>
 
 namespace measured_steps {

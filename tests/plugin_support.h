@@ -1,5 +1,5 @@
-// A MILC for tests of the plugin (milc_glue/plugin.h) in this process: fields on a small lattice, calls with them, and
-// what is said on stderr. One plugin a process: every test starts it anew.
+// A MILC for tests of the plugin (milc_glue/api/plugin.h) in this process: fields on a small lattice, calls with them,
+// and what is said on stderr. One plugin a process: every test starts it anew.
 #pragma once
 #include "milc_glue/plugin/solve.h"
 #include "tests/support.h"

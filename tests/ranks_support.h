@@ -4,7 +4,7 @@
 #include "examples/boxes.h"
 #include "gpu_kernels/backend/cuda_handles.h"
 #include "gpu_kernels/backend/lasting_memory.h"
-#include "milc_glue/start_context.h"
+#include "milc_glue/api/start_context.h"
 #include "tests/support.h"
 #include <algorithm>
 #include <chrono>

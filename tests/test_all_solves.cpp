@@ -1,10 +1,10 @@
 // What holds for the solves of all families of operators alike: a source that changes on the device, what a progress
 // callback must not do.
-#include "milc_glue/context.h"
-#include "milc_glue/milcgpu_flow.h"
-#include "milc_glue/milcgpu_gauge.h"
-#include "milc_glue/milcgpu_laplace.h"
-#include "milc_glue/milcgpu_wilson.h"
+#include "milc_glue/api/context.h"
+#include "milc_glue/api/milcgpu_flow.h"
+#include "milc_glue/api/milcgpu_gauge.h"
+#include "milc_glue/api/milcgpu_laplace.h"
+#include "milc_glue/api/milcgpu_wilson.h"
 #include "tests/reference/wilson.h"
 #include "tests/support.h"
 #include <functional>
@@ -69,7 +69,7 @@ struct World {
         return spec;
     }
     static milcgpu_multi_mass_spec masses(Progress progress, void *user) {
-        static const milcgpu_shift shifts[sources] = {{0.3, 1e-9, 0}, {0.05, 1e-9, 0}, {2, 1e-9, 0}};
+        static const milcgpu_pole shifts[sources] = {{0.3, 1e-9, 0}, {0.05, 1e-9, 0}, {2, 1e-9, 0}};
         milcgpu_multi_mass_spec spec{};
         spec.struct_size = sizeof spec;
         spec.parity = MILCGPU_EVEN;
@@ -243,7 +243,7 @@ struct Nested {
         Words x(w.colour[0].size());
         const milcgpu_field b = Session<double>::field(w.colour[0]), to = Session<double>::field(x);
         const milcgpu_solve_spec spec = World::how(0.7, nullptr, nullptr);
-        const milcgpu_operator what{MILCGPU_DOUBLE, 0, 18};
+        const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
         double action = 0;
         for (const milcgpu_status status :
              {milcgpu_solve(w.session.context, w.session.links, &spec, &b, &to, nullptr),

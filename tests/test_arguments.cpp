@@ -1,6 +1,6 @@
-// What the tables of milc_glue/members.h promise: a struct that differs on one rank, in one member at a time, is an
+// What the tables of milc_glue/api/members.h promise: a struct that differs on one rank, in one member at a time, is an
 // error on all ranks that names the member, for every struct of the C interface that calls of all ranks take.
-#include "milc_glue/members.h"
+#include "milc_glue/api/members.h"
 #include "tests/cut_support.h"
 #include <fstream>
 #include <iterator>
@@ -254,7 +254,7 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
         const milcgpu_field into_out = field_of(out);
         walk("spec", solve, [&] { return milcgpu_solve(here.context, here.links, &solve, &x, &into_out, nullptr); },
              {{"spec.precise.reconstruct", 12}});
-        milcgpu_shift shifts[3] = {{0.5, 1e-4, 0}, {0.7, 1e-4, 0}, {0.9, 1e-4, 0}};
+        milcgpu_pole shifts[3] = {{0.5, 1e-4, 0}, {0.7, 1e-4, 0}, {0.9, 1e-4, 0}};
         double weights[3] = {1, 2, 3};
         auto masses = sized<milcgpu_multi_mass_spec>();
         masses.parity = MILCGPU_EVEN, masses.n_shifts = 2, masses.shifts = shifts, masses.residues = weights;
@@ -272,7 +272,7 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
               {"spec.sloppy.reconstruct", 12},
               {"spec.sloppy.link_precision", MILCGPU_SINGLE}});
         milcgpu_wilson_spec wilson{sizeof wilson, 0.1, 1, 0, 0};
-        milcgpu_operator what{MILCGPU_DOUBLE, 0, 18};
+        milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
         const auto matrix = [&] {
             return milcgpu_wilson_matrix(to.wilson, &wilson, &what, 1, MILCGPU_EVEN, &psi, &into_out);
         };
@@ -309,7 +309,7 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
     CHECK(changes[0] > 100);
     CHECK(walked[0] == walked[1]);
     // Every table was walked, and stands in the reference.
-    std::set<std::string> tables = names_in(text_of("milc_glue/members.h"), "\nTABLE\\(([a-z0-9_]+),"), names;
+    std::set<std::string> tables = names_in(text_of("milc_glue/api/members.h"), "\nTABLE\\(([a-z0-9_]+),"), names;
     const std::string reference = text_of("docs/reference.md");
     walked[0].erase("double");
     for (const auto &[name, row] : walked[0]) {

@@ -30,7 +30,7 @@ class ShiftedStaggered : public LinearOperator {
     }
     void apply(Device &device, const MatrixCall &call) const override { apply(device, call, 0); }
     void apply_dagger(Device &device, const MatrixCall &call) const override { apply(device, call, 1); }
-    std::vector<Region> stands_on() const override { return A_->stands_on(); }
+    std::vector<Region> checked_regions() const override { return A_->checked_regions(); }
     double flops() const override { return A_->flops(Epilogue::normal); }
     double bytes() const override { return A_->bytes(Epilogue::normal); }
 

@@ -1,6 +1,6 @@
 // The clover term in the Wilson operator and its solvers: even-odd against full, and the C interface.
 #include "gpu_kernels/operators/wilson.h"
-#include "milc_glue/wilson.h"
+#include "milc_glue/solve/wilson.h"
 #include "tests/clover_support.h"
 
 using namespace milcgpu;
@@ -47,7 +47,7 @@ TEST_CASE("the even-odd operator with clover term and its adjoint, all rows, aga
                     const OperatorSpec spec{row.precision, row.precision, row.reals};
                     const WilsonMatrix M(bench.device, bench.geometry, parity, spec, links, kappa, {&term, &inverse});
                     const WilsonMatrix plain(bench.device, bench.geometry, parity, spec, links, kappa);
-                    CHECK(M.stands_on().size() == 3);
+                    CHECK(M.checked_regions().size() == 3);
                     CHECK(M.flops() - plain.flops() == clover_flops * lattice.volume());
                     CHECK(M.bytes() - plain.bytes() == clover_bytes(row.precision) * lattice.volume());
                     const SpinorField x = bench.upload(in, parity, row.precision),
@@ -83,7 +83,7 @@ TEST_CASE("M with clover term of host fields, each coefficient and new links at 
             auto source = reference::field_to_milc<double>(lattice, in, 1);
             auto result = source;
             const milcgpu_field from = w.session.field(source), to = w.session.field(result);
-            const milcgpu_operator what{precision, 0, 18};
+            const milcgpu_storage what{precision, 0, 18};
             REQUIRE(milcgpu_wilson_matrix(w.wilson, &w.spec, &what, sign, MILCGPU_EVEN_AND_ODD, &from, &to) ==
                     MILCGPU_OK);
             const WilsonField got = reference::field_from_milc<reference::WilsonVector>(lattice, result.data(), 1);
@@ -234,7 +234,7 @@ TEST_CASE("a clover term without inverse on the sites of M refuses nothing: M ne
         // M itself needs no inverse.
         auto source = reference::field_to_milc<double>(lattice, b, 1), result = source;
         const milcgpu_field from = w.session.field(source), to = w.session.field(result);
-        const milcgpu_operator what{MILCGPU_DOUBLE, 0, 18};
+        const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
         CHECK(milcgpu_wilson_matrix(w.wilson, &w.spec, &what, 1, MILCGPU_EVEN_AND_ODD, &from, &to) == MILCGPU_OK);
         const WilsonField got = reference::field_from_milc<reference::WilsonVector>(lattice, result.data(), 1);
         CHECK(reference::relative_difference(got, w.matrix(b, 1)) < 1e-15);

@@ -361,8 +361,8 @@ TEST_CASE("products of links are given back where memory is short, and made agai
         const Fermion psi = random_fermion(small, 99);
         const int index = milcgpu_spin_taste_index("G5-G1");
         const Fermion first = m.spin_taste(index, origins[0], psi);
-        CHECK(m.session.context->give_back());
-        CHECK(!m.session.context->give_back());
+        CHECK(m.session.context->release_idle());
+        CHECK(!m.session.context->release_idle());
         const Fermion again = m.spin_taste(index, origins[0], psi);
         CHECK(reference::relative_difference(again, first) == 0);
     }
@@ -379,7 +379,7 @@ TEST_CASE("MILC's links of measurements are loaded again where their content is 
         const auto records = [&](const std::vector<double> &links) {
             return milcgpu::HostRecords{links.data(), size_t(lattice.volume()), 576, 576};
         };
-        milcgpu::Agreement one_rank;
+        milcgpu::Collective one_rank;
         milcgpu::MesonLinksCache cache(one_rank, session.context, MILCGPU_DOUBLE, false);
         const uint64_t field = host.size() * sizeof(double);
         milcgpu_meson_links *first = nullptr, *handle = nullptr;

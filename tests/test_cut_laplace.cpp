@@ -1,7 +1,7 @@
 // The gauge Laplace operator on lattices that are cut, over ranks (threads here) and emulated on one: D and M have the
 // bits of a lattice that is whole (several vectors on a GPU: within rounding), solves agree within rounding, and what
 // one rank cannot do fails on all.
-#include "milc_glue/milcgpu_laplace.h"
+#include "milc_glue/api/milcgpu_laplace.h"
 #include "tests/cut_support.h"
 #include "tests/mesons_support.h"
 #include <cmath>
@@ -226,7 +226,8 @@ TEST_CASE("Laplace over ranks: what one rank cannot do fails on all, and one bad
         ends([](Bench &, auto &own, auto &) { own.kappa *= 0.9; }, Status::bad_argument, "spec.kappa is");
         ends([](Bench &, auto &, auto &applied) { applied.directions = 3; }, Status::bad_argument,
              "spec.directions is 3 on rank 1 of 2");
-        ends([](Bench &, auto &own, auto &) { own.tolerance = -1; }, Status::bad_argument, "rank 1 of 2: spec.tolerance is -1");
+        ends([](Bench &, auto &own, auto &) { own.tolerance = -1; }, Status::bad_argument,
+             "rank 1 of 2: spec.tolerance is -1");
         ends([](Bench &bench, auto &, auto &) { bench.in[1][7] = NAN; }, Status::nan_or_inf, "sources[1]");
         ends([](Bench &bench, auto &, auto &) { bench.from[2].data = nullptr; }, Status::bad_argument, "sources[2]");
     }

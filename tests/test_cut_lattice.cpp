@@ -12,7 +12,7 @@ namespace {
 // D in every precision and reconstruction (links as precise as vectors where this is for many ranks), on both parities,
 // as one field behind the other.
 std::vector<double> all_of_d(const Fields &fields, const Cut &cut, Backend backend, bool &well, int for_ranks = 1) {
-    std::vector<milcgpu_operator> operators;
+    std::vector<milcgpu_storage> operators;
     for (const int spinor : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF})
         for (const int link : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF})
             for (const int reals : {18, 13, 12, 9, 8})
@@ -168,7 +168,7 @@ TEST_CASE("several masses over ranks, on odd sites: the solutions of one rank", 
     const auto solve = [&](const Cut &cut, Backend backend, int precision, std::vector<int> &steps) {
         std::vector<std::vector<double>> solutions(masses, std::vector<double>(fields.source.size()));
         const std::vector<Ending> endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
-            milcgpu_shift shifts[masses] = {{0.8, 1e-8, 0}, {0.4, 1e-8, 0}, {2.0, 1e-8, 0}};
+            milcgpu_pole shifts[masses] = {{0.8, 1e-8, 0}, {0.4, 1e-8, 0}, {2.0, 1e-8, 0}};
             milcgpu_multi_mass_spec spec{};
             spec.struct_size = sizeof spec;
             spec.parity = MILCGPU_ODD;
@@ -217,15 +217,15 @@ TEST_CASE("several masses over ranks, on odd sites: the solutions of one rank", 
 
 namespace {
 
-struct Made {
+struct CutResult {
     std::vector<double> v, w, fat[2], lng[2]; // HISQ's; two sets
     uint64_t by_singular_values = 0;          // on all ranks
 };
 
 // Asqtad or HISQ links of a rough gauge field, with two eps_naik, on the host and on the device.
-Made links_on(const Fields &fields, const std::vector<double> &gauge, const Cut &cut, bool hisq, Backend backend,
-              bool &well) {
-    Made made;
+CutResult links_on(const Fields &fields, const std::vector<double> &gauge, const Cut &cut, bool hisq, Backend backend,
+                   bool &well) {
+    CutResult made;
     for (std::vector<double> *field : {&made.v, &made.w, &made.fat[0], &made.fat[1], &made.lng[0], &made.lng[1]})
         field->resize(gauge.size());
     std::vector<uint64_t> counts(cut.ranks());
@@ -271,9 +271,9 @@ TEST_CASE("links made on cut lattices have the bits of the whole one: fat, long,
             reference::apply_phases(fields.lattice, u);
             const std::vector<double> gauge = reference::links_to_milc<double>(fields.lattice, u);
             bool well = false;
-            const Made whole = links_on(fields, gauge, {cut.whole, {1, 1, 1, 1}, 0}, hisq, backend, well);
+            const CutResult whole = links_on(fields, gauge, {cut.whole, {1, 1, 1, 1}, 0}, hisq, backend, well);
             REQUIRE(well);
-            const Made many = links_on(fields, gauge, cut, hisq, backend, well);
+            const CutResult many = links_on(fields, gauge, cut, hisq, backend, well);
             CHECK(well);
             CHECK(same_bits(many.fat[0], whole.fat[0]));
             CHECK(same_bits(many.lng[0], whole.lng[0]));

@@ -2,7 +2,7 @@
 // they are on a lattice that is whole, sums within rounding and the same on all ranks.
 #include "gpu_kernels/forces/fermion_force.h"
 #include "gpu_kernels/halo/halo.h"
-#include "milc_glue/gauge.h"
+#include "milc_glue/links/gauge.h"
 #include "tests/cut_support.h"
 #include "tests/reference/gauge_force.h"
 #include <cmath>
@@ -71,14 +71,14 @@ struct Handle {
 };
 
 // All that molecular dynamics makes: fields of the whole lattice, and numbers that all ranks have alike.
-struct Made {
+struct CutForces {
     std::vector<double> by_gauge, by_plaquettes, by_asqtad, by_hisq, updated, unitary, fat, lng;
     std::vector<double> numbers;
     uint64_t by_singular_values = 0, filtered = 0; // of all ranks
 };
 
-Made made_on(const State &state, const Cut &cut, Backend backend, bool &well) {
-    Made made;
+CutForces made_on(const State &state, const Cut &cut, Backend backend, bool &well) {
+    CutForces made;
     const size_t volume = state.momenta.size() / 40;
     for (std::vector<double> *field : {&made.by_gauge, &made.by_plaquettes, &made.by_asqtad, &made.by_hisq})
         field->resize(40 * volume);
@@ -147,7 +147,7 @@ Made made_on(const State &state, const Cut &cut, Backend backend, bool &well) {
     return made;
 }
 
-void check_same(const Made &many, const Made &one) {
+void check_same(const CutForces &many, const CutForces &one) {
     CHECK(same_bits(many.by_gauge, one.by_gauge));
     CHECK(same_bits(many.by_plaquettes, one.by_plaquettes));
     CHECK(same_bits(many.by_asqtad, one.by_asqtad));
@@ -177,11 +177,11 @@ TEST_CASE("forces, updates and links of a trajectory over ranks have the bits of
             CAPTURE(text_of(cut), name(backend));
             const State state(cut.whole);
             bool well = false;
-            const Made one = made_on(state, {cut.whole, {1, 1, 1, 1}, 0}, backend, well);
+            const CutForces one = made_on(state, {cut.whole, {1, 1, 1, 1}, 0}, backend, well);
             REQUIRE(well);
             CHECK(one.by_singular_values > 0);
             CHECK(one.filtered > 0);
-            const Made many = made_on(state, cut, backend, well);
+            const CutForces many = made_on(state, cut, backend, well);
             CHECK(well);
             check_same(many, one);
         }
@@ -222,11 +222,11 @@ TEST_CASE("forces, updates and links of a trajectory on emulated cuts", "[cut][m
     const State state(whole);
     for (const Backend backend : backends()) {
         bool well = false;
-        const Made one = made_on(state, {whole, {1, 1, 1, 1}, 0}, backend, well);
+        const CutForces one = made_on(state, {whole, {1, 1, 1, 1}, 0}, backend, well);
         REQUIRE(well);
         for (const int mask : {1, 2, 4, 8, 5, 10, 15}) {
             CAPTURE(name(backend), mask);
-            const Made many = made_on(state, {whole, {1, 1, 1, 1}, mask}, backend, well);
+            const CutForces many = made_on(state, {whole, {1, 1, 1, 1}, mask}, backend, well);
             CHECK(well);
             check_same(many, one);
         }

@@ -156,13 +156,13 @@ double apart(const std::vector<reference::Complex> &a, const std::vector<referen
 }
 
 template <class Real> void check_cuts(const Inputs &inputs, Backend backend, int n, const std::vector<Cut> &cuts) {
-    struct Made {
+    struct CutMesons {
         Results fields;
         std::vector<std::vector<reference::Complex>> sums; // of each rank
     };
     const auto work = [&](const Cut &cut) {
-        Made made{Results(inputs.quarks[0].size(), calls * n),
-                  std::vector<std::vector<reference::Complex>>(cut.ranks())};
+        CutMesons made{Results(inputs.quarks[0].size(), calls * n),
+                       std::vector<std::vector<reference::Complex>>(cut.ranks())};
         const auto endings = on_cut(inputs.fields, cut, backend, [&](Here &here, Ending &) {
             Bench<Real> b(here, inputs);
             make_fields(b, n, made.fields);
@@ -171,11 +171,11 @@ template <class Real> void check_cuts(const Inputs &inputs, Backend backend, int
         CHECK(all_well(endings));
         return made;
     };
-    const Made one = work({cuts[0].whole, {1, 1, 1, 1}, 0});
+    const CutMesons one = work({cuts[0].whole, {1, 1, 1, 1}, 0});
     CHECK(one.fields.written() == calls * n);
     for (const Cut &cut : cuts) {
         CAPTURE(text_of(cut), name(backend), sizeof(Real), n);
-        const Made many = work(cut);
+        const CutMesons many = work(cut);
         CHECK(many.fields == one.fields);
         for (const auto &sums : many.sums)
             CHECK(sums == many.sums[0]);
@@ -333,7 +333,7 @@ TEST_CASE("MILC's links of measurements on ranks: what one of them loads again, 
     const auto endings =
         on_cut(inputs.fields, {{4, 4, 4, 6}, {1, 1, 1, 2}, 0}, Backend::host, [&](Here &here, Ending &ending) {
             const milcgpu_messages table = decisions.table(here.rank());
-            milcgpu::Agreement agreed;
+            milcgpu::Collective agreed;
             agreed.join(milcgpu::ranks_of(&table), 60);
             agreed.begin_call();
             milcgpu::MesonLinksCache cache(agreed, here.context, MILCGPU_DOUBLE, true);

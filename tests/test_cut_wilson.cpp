@@ -1,6 +1,6 @@
 // Wilson and clover fermions on lattices that are cut, over ranks (threads here) and emulated on one: D, M and solves
 // are those of a lattice that is whole within rounding, and what one rank cannot do fails on all.
-#include "milc_glue/milcgpu_wilson.h"
+#include "milc_glue/api/milcgpu_wilson.h"
 #include "tests/cut_support.h"
 #include "tests/mesons_support.h"
 
@@ -63,12 +63,12 @@ std::vector<double> all_of_wilson(const WilsonInputs &inputs, const Cut &cut, mi
         for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF}) {
             for (const int reals : {18, 12, 8})
                 for (const int sign : {1, -1}) {
-                    const milcgpu_operator what{precision, 0, reals};
+                    const milcgpu_storage what{precision, 0, reals};
                     demand(milcgpu_wilson_dslash(bench.wilson, &what, sign, both, &bench.from, &bench.to));
                     keep();
                 }
             const milcgpu_wilson_spec spec = wilson_spec(1.3, MILCGPU_WILSON_CG);
-            const milcgpu_operator what{precision, 0, 18};
+            const milcgpu_storage what{precision, 0, 18};
             demand(milcgpu_wilson_matrix(bench.wilson, &spec, &what, 1, both, &bench.from, &bench.to));
             keep();
         }
@@ -233,7 +233,7 @@ TEST_CASE("Wilson over ranks: several masses, and what one rank cannot do fails 
             std::vector<std::vector<double>> x(2, std::vector<double>(inputs.vector.size()));
             CHECK(all_well(on_cut(inputs.fields, on, backend, [&](Here &here, Ending &) {
                 WilsonBench bench(here, inputs);
-                milcgpu_shift shifts[2] = {{0.05, 1e-10, 0}, {0.4, 1e-10, 0}};
+                milcgpu_pole shifts[2] = {{0.05, 1e-10, 0}, {0.4, 1e-10, 0}};
                 milcgpu_multi_mass_spec how{};
                 how.struct_size = sizeof how;
                 how.parity = MILCGPU_EVEN;

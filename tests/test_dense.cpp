@@ -169,7 +169,7 @@ std::vector<Number> random_matrix(int n, int m) {
 void rotate_by(Device &device, const SpinorBlock &x, const std::vector<Number> &c, const SpinorBlock &y, bool add) {
     const DeviceArray<Complex<double>> on_device(device, c.size(), "test");
     device.copy_to_device(on_device.data(), c.data(), c.size() * sizeof(Number));
-    rotate(device, x, on_device.data(), y, add ? y : SpinorBlock());
+    block_axpy(device, x, on_device.data(), y, add ? y : SpinorBlock());
 }
 
 // std::abs guards against overflow, and takes most of the time of these tests.
@@ -373,11 +373,11 @@ TEST_CASE("Dense algebra refuses what it cannot do", "[dense]") {
     CHECK_THROWS_AS(gram_over_ranks(device, x, half), Error);
     CHECK_THROWS_AS(gram_over_ranks(device, x, odd), Error);
     CHECK_THROWS_AS(gram_over_ranks(device, x, none), Error);
-    CHECK_THROWS_AS(rotate(device, x, c.data(), half), Error);
-    CHECK_THROWS_AS(rotate(device, x, c.data(), odd), Error);
-    CHECK_THROWS_AS(rotate(device, none, c.data(), x), Error);
-    CHECK_THROWS_AS(rotate(device, x, c.data(), x), Error);              // too many to do it in place
-    CHECK_THROWS_AS(rotate(device, all.from(30), c.data(), all), Error); // they overlap
+    CHECK_THROWS_AS(block_axpy(device, x, c.data(), half), Error);
+    CHECK_THROWS_AS(block_axpy(device, x, c.data(), odd), Error);
+    CHECK_THROWS_AS(block_axpy(device, none, c.data(), x), Error);
+    CHECK_THROWS_AS(block_axpy(device, x, c.data(), x), Error);              // too many to do it in place
+    CHECK_THROWS_AS(block_axpy(device, all.from(30), c.data(), all), Error); // they overlap
     const auto twice = [&](const SpinorBlock &a, const SpinorBlock &y, const SpinorBlock &p, const SpinorBlock &z) {
         rotate_twice(device, a, c.data(), y, nullptr, p, c.data(), z);
     };

@@ -1,7 +1,7 @@
 // Contractions of Dirac fields: gamma matrices, numbers of sites, sums over time slices, mesons, against explicit 4x4
 // matrices and slow sums.
 #include "gpu_kernels/wilson/contract.h"
-#include "milc_glue/milcgpu_dirac.h"
+#include "milc_glue/api/milcgpu_dirac.h"
 #include "tests/cut_support.h"
 #include "tests/reference/dirac.h"
 #include <algorithm>
@@ -566,7 +566,8 @@ TEST_CASE("open mesons against explicit matrices, and closed by the gamma at the
 TEST_CASE("contractions of Dirac fields have the same bits for all threads and launch shapes", "[operators]") {
     const reference::Lattice lattice{{4, 6, 6, 8}};
     const auto momenta = momenta_about({1, 0, 3, 0});
-    const WilsonField phi = reference::random_wilson_field(lattice, 7), psi = reference::random_wilson_field(lattice, 8);
+    const WilsonField phi = reference::random_wilson_field(lattice, 7),
+                      psi = reference::random_wilson_field(lattice, 8);
     const auto s1 = propagators(lattice, 1, 60), s2 = propagators(lattice, 1, 70);
     const Mesons m(MILCGPU_GAMMAS_MILC, some_pairs, momenta);
     for (const Backend backend : backends()) {
@@ -615,12 +616,12 @@ TEST_CASE("contractions of Dirac fields over ranks and on odd boxes: sites of on
     const Fields fields = fields_on(whole, true);
     const auto phi = to_milc<double>(fields.lattice, reference::random_wilson_field(fields.lattice, 80));
     const auto prop = to_milc<double>(fields.lattice, reference::random_spin_wilson_field(fields.lattice, 81));
-    struct Made {
+    struct Contractions {
         std::vector<double> sites;
         std::vector<std::vector<Number>> sums;
     };
     const auto work = [&](const Cut &cut, Backend backend) {
-        Made made{std::vector<double>(32 * size_t(fields.lattice.volume()), -7), {}};
+        Contractions made{std::vector<double>(32 * size_t(fields.lattice.volume()), -7), {}};
         made.sums.resize(cut.ranks());
         CHECK(all_well(on_cut(fields, cut, backend, [&](Here &here, Ending &) {
             made.sums[here.rank()] = on_rank(here, phi, prop, made.sites);
@@ -628,12 +629,12 @@ TEST_CASE("contractions of Dirac fields over ranks and on odd boxes: sites of on
         return made;
     };
     for (const Backend backend : backends()) {
-        const Made one = work({whole, {1, 1, 1, 1}, 0}, backend);
+        const Contractions one = work({whole, {1, 1, 1, 1}, 0}, backend);
         for (const Cut &cut : {Cut{whole, {2, 1, 1, 1}, 0}, // odd local extents
                                Cut{whole, {2, 1, 2, 1}, 0}, // an odd extent in x and z
                                Cut{whole, {1, 1, 1, 2}, 4, 1}}) {
             CAPTURE(text_of(cut), name(backend));
-            const Made many = work(cut, backend);
+            const Contractions many = work(cut, backend);
             CHECK(same_bits(many.sites, one.sites));
             for (const auto &sums : many.sums)
                 CHECK(sums == many.sums[0]);

@@ -115,7 +115,7 @@ struct Bench {
         call.parity = parity;
         call.fat = links.fat, call.lng = links.lng;
         call.in = in_d;
-        call.judge = false;
+        call.check_convergence = false;
         Outcome worst{0, 0};
         for (const bool along_p : {false, true})
             for (const bool in_place : {false, true}) {
@@ -352,7 +352,7 @@ TEST_CASE("D on the device is anti-hermitian and its square negative", "[dslash]
             auto source = reference::vector_to_milc<double>(lattice, x);
             std::vector<double> result(source.size(), 0);
             const milcgpu_field from = session.field(source), to = session.field(result);
-            const milcgpu_operator what{MILCGPU_DOUBLE, 0, 0};
+            const milcgpu_storage what{MILCGPU_DOUBLE, 0, 0};
             REQUIRE(milcgpu_dslash(session.context, session.links, &what, parity, &from, &to) == MILCGPU_OK);
             return reference::vector_from_milc<double>(lattice, result);
         };
@@ -389,7 +389,7 @@ TEST_CASE("D on the device is gauge covariant", "[dslash][physics]") {
                 auto source =
                     reference::vector_to_milc<double>(lattice, turned ? reference::transform_fermion(g, x) : x);
                 const milcgpu_field field = session.field(source); // in place
-                const milcgpu_operator what{precision, 0, 13};
+                const milcgpu_storage what{precision, 0, 13};
                 REQUIRE(milcgpu_dslash(session.context, session.links, &what, MILCGPU_EVEN, &field, &field) ==
                         MILCGPU_OK);
                 results[turned] = reference::vector_from_milc<double>(lattice, source);

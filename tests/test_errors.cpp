@@ -1,6 +1,6 @@
 // Bad input and failures: each gives its status and a message that names the culprit, and leaves outputs alone.
-#include "milc_glue/milcgpu_laplace.h"
-#include "milc_glue/milcgpu_wilson.h"
+#include "milc_glue/api/milcgpu_laplace.h"
+#include "milc_glue/api/milcgpu_wilson.h"
 #include "tests/support.h"
 #include <limits>
 
@@ -119,7 +119,7 @@ TEST_CASE("bad solves are refused, each by name", "[errors][smoke][sanitize]") {
         CHECK(milcgpu_solve(c, l, &good, &from, &narrow, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_solve(c, l, &good, &from, &half, nullptr) == MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_dslash(c, l, nullptr, MILCGPU_EVEN, &from, &to) == MILCGPU_BAD_ARGUMENT);
-        const milcgpu_operator what{MILCGPU_DOUBLE, 0, 0};
+        const milcgpu_storage what{MILCGPU_DOUBLE, 0, 0};
         CHECK(milcgpu_dslash(c, l, &what, 0, &from, &to) == MILCGPU_BAD_ARGUMENT);
         CHECK(p.untouched());
         CHECK(p.solve() == MILCGPU_OK); // after all that
@@ -236,7 +236,7 @@ TEST_CASE("sources that are too small or too large for a solve are refused with 
                     refused("several", milcgpu_solve_sources(session.context, session.links, &how, together, 2, sources,
                                                              solutions, nullptr));
             }
-            const milcgpu_shift shifts[] = {{0.04, 1e-10, 0}, {0.1, 1e-10, 0}};
+            const milcgpu_pole shifts[] = {{0.04, 1e-10, 0}, {0.1, 1e-10, 0}};
             milcgpu_multi_mass_spec masses{};
             masses.struct_size = sizeof masses, masses.parity = MILCGPU_EVEN;
             masses.n_shifts = 2, masses.shifts = shifts;

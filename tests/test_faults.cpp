@@ -1,8 +1,8 @@
 // Faults planted at every place in turn: allocations on the device and on the host, waits for the device. Each gives
 // its status and a message, leaves the outputs untouched, and the next call is right. And what the library does before
 // it says NO_MEMORY.
-#include "milc_glue/context.h"
-#include "milc_glue/milcgpu_md.h"
+#include "milc_glue/api/context.h"
+#include "milc_glue/api/milcgpu_md.h"
 #include "tests/failing_new.h"
 #include "tests/measured_steps.h"
 #include "tests/support.h"
@@ -92,7 +92,7 @@ milcgpu_status solve_several(Session<double> &session, Fields &out) {
     milcgpu_multi_mass_spec spec{};
     spec.struct_size = sizeof spec;
     spec.parity = MILCGPU_EVEN;
-    const milcgpu_shift shifts[] = {{0.16, 1e-10, 0}, {1, 1e-10, 0}};
+    const milcgpu_pole shifts[] = {{0.16, 1e-10, 0}, {1, 1e-10, 0}};
     spec.n_shifts = 2, spec.shifts = shifts;
     spec.max_iterations = 2000, spec.max_restarts = 5;
     spec.shared.precision = MILCGPU_DOUBLE, spec.sloppy.precision = MILCGPU_HALF;
@@ -170,7 +170,7 @@ std::vector<Entry> entries() {
          {vector},
          true,
          [](Session<double> &s, Fields &out) {
-             const milcgpu_operator what{MILCGPU_SINGLE, 0, 13};
+             const milcgpu_storage what{MILCGPU_SINGLE, 0, 13};
              const milcgpu_field from = field_of(the_system().source), to = field_of(out[0]);
              return milcgpu_dslash(s.context, s.links, &what, MILCGPU_EVEN, &from, &to);
          }},

@@ -1,5 +1,5 @@
 // Bits that flip in device memory while a solve runs: no wrong solution may be called right.
-#include "milc_glue/context.h"
+#include "milc_glue/api/context.h"
 #include "tests/support.h"
 #include <algorithm>
 #include <cstdlib>

@@ -1,11 +1,11 @@
 // Bits that flip in device memory at any launch or copy of any call: what a call hands over as right is right, or the
 // bit lay where the headers say that nothing is checked.
-#include "milc_glue/context.h"
-#include "milc_glue/milcgpu_flow.h"
-#include "milc_glue/milcgpu_gauge.h"
-#include "milc_glue/milcgpu_laplace.h"
-#include "milc_glue/milcgpu_mesons.h"
-#include "milc_glue/milcgpu_wilson.h"
+#include "milc_glue/api/context.h"
+#include "milc_glue/api/milcgpu_flow.h"
+#include "milc_glue/api/milcgpu_gauge.h"
+#include "milc_glue/api/milcgpu_laplace.h"
+#include "milc_glue/api/milcgpu_mesons.h"
+#include "milc_glue/api/milcgpu_wilson.h"
 #include "tests/support.h"
 #include <cstdlib>
 #include <map>

@@ -5,8 +5,8 @@
 #include "examples/lattice_file.h"
 #include "gpu_kernels/gauge/flow.h"
 #include "gpu_kernels/su3/asked_fields.h"
-#include "milc_glue/gauge.h"
-#include "milc_glue/milcgpu_flow.h"
+#include "milc_glue/api/milcgpu_flow.h"
+#include "milc_glue/links/gauge.h"
 #include "tests/cut_support.h"
 #include "tests/reference/flow.h"
 #include "tests/reference/gauge_force.h"
@@ -603,7 +603,7 @@ TEST_CASE("links are copied between handles; what flow and smearing refuse they 
 
 TEST_CASE("flow, smearing and observables on lattices that are cut have the bits of whole ones",
           "[measurements][ranks][cut]") {
-    struct Made {
+    struct Flowed {
         std::vector<double> links[4];
         std::vector<double> numbers;
     };
@@ -611,7 +611,7 @@ TEST_CASE("flow, smearing and observables on lattices that are cut have the bits
         const Fields fields = fields_on(cut.whole, false);
         const auto whole =
             reference::links_to_milc<double>(fields.lattice, reference::random_gauge(fields.lattice, 61));
-        Made made;
+        Flowed made;
         for (auto &links : made.links)
             links.resize(whole.size());
         std::vector<std::vector<double>> numbers(cut.ranks());
@@ -664,7 +664,7 @@ TEST_CASE("flow, smearing and observables on lattices that are cut have the bits
     for (const Backend backend : backends())
         for (const Cut &cut : cuts) {
             CAPTURE(text_of(cut), name(backend));
-            const Made one = made_on({cut.whole, {1, 1, 1, 1}, 0}, backend), many = made_on(cut, backend);
+            const Flowed one = made_on({cut.whole, {1, 1, 1, 1}, 0}, backend), many = made_on(cut, backend);
             for (int slot = 0; slot < 4; ++slot) {
                 CAPTURE(slot);
                 CHECK(same_bits(one.links[slot], many.links[slot]));

@@ -1,5 +1,5 @@
 // Coulomb and Landau gauge, and APE smearing, through the C interface, against tests/reference.
-#include "milc_glue/milcgpu_gauge.h"
+#include "milc_glue/api/milcgpu_gauge.h"
 #include "tests/cut_support.h"
 #include "tests/reference/gauge_fix.h"
 #include <cmath>

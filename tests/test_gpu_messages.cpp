@@ -13,14 +13,15 @@ namespace {
 using OnGpu = Mailroom::OnGpu;
 
 // All that ranks pass to each other between launches: ghosts of a vector and of several, of links, margins, corners.
-struct Made {
+struct Exchanged {
     std::vector<double> d, fat, lng, solution, others;
     bool well = false;
     long gpu_messages = 0;
 };
 
-Made made_on(const Fields &fields, const Cut &cut, Backend backend, const std::function<void(Mailroom &)> &prepare) {
-    Made made;
+Exchanged made_on(const Fields &fields, const Cut &cut, Backend backend,
+                  const std::function<void(Mailroom &)> &prepare) {
+    Exchanged made;
     const size_t reals = fields.source.size();
     for (std::vector<double> *field : {&made.d, &made.solution, &made.others})
         field->assign(reals, 0);
@@ -33,7 +34,7 @@ Made made_on(const Fields &fields, const Cut &cut, Backend backend, const std::f
             const milcgpu_field b = field_of(here.source), to = field_of(d), sources[2] = {b, b},
                                 solutions[2] = {field_of(x[0]), field_of(x[1])}, to_fat = field_of(fat),
                                 to_lng = field_of(lng), u = field_of(here.fat);
-            milcgpu_operator what{};
+            milcgpu_storage what{};
             what.precision = MILCGPU_DOUBLE;
             milcgpu_solve_spec spec{};
             spec.struct_size = sizeof spec;
@@ -92,7 +93,7 @@ Started started(const std::function<void(Mailroom &)> &prepare) {
             here.context->ranks->gathered("a test", 1);
             std::vector<double> d(here.source.size());
             const milcgpu_field b = field_of(here.source), to = field_of(d);
-            milcgpu_operator what{};
+            milcgpu_storage what{};
             what.precision = MILCGPU_DOUBLE;
             demand(milcgpu_dslash(here.context, here.links, &what, MILCGPU_ODD, &b, &to));
             here.context->ranks->gathered("a test", 1);
@@ -137,9 +138,9 @@ TEST_CASE("messages in GPU memory: D, solves and links have the bits of messages
             CAPTURE(text_of(cut), name(backend));
             const Fields fields = fields_on(cut.whole, false);
             const Environment way{{"MILCGPU_DIRECT", "0"}};
-            const Made host = made_on(fields, cut, backend, {});
+            const Exchanged host = made_on(fields, cut, backend, {});
             REQUIRE(host.well); // each with what its ranks said
-            const Made gpu =
+            const Exchanged gpu =
                 made_on(fields, cut, backend, [&](Mailroom &room) { all_say_gpu_memory(room, cut.ranks()); });
             REQUIRE(gpu.well);
             CHECK(host.gpu_messages == 0);
@@ -271,7 +272,7 @@ TEST_CASE("messages in GPU memory: MILCGPU_CHECK_HALO finds one that arrives cha
                     here.room->on_gpu(1, OnGpu::wrong);
                 std::vector<double> d(here.source.size());
                 const milcgpu_field b = field_of(here.source), to = field_of(d);
-                milcgpu_operator what{};
+                milcgpu_storage what{};
                 what.precision = MILCGPU_DOUBLE;
                 ending.status = milcgpu_dslash(here.context, here.links, &what, MILCGPU_ODD, &b, &to);
                 ending.text = ending.status == MILCGPU_OK ? "" : milcgpu_last_error();

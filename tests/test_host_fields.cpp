@@ -1,5 +1,5 @@
 // Hashes, differences and copies of MILC's fields in the host's memory, and the residual that they serve.
-#include "milc_glue/host_fields.h"
+#include "milc_glue/host/host_fields.h"
 #include "tests/support.h"
 #include <algorithm>
 #include <cstdlib>
@@ -111,7 +111,7 @@ TEST_CASE("gathered records and backward links", "[host_fields][sanitize]") {
     gather_records({links.data(), links.size() / 2, sizeof(reference::Matrix), 2 * sizeof(reference::Matrix)},
                    every_second.data());
     CHECK(std::memcmp(&every_second[5], &links[10], sizeof(reference::Matrix)) == 0);
-    void *room = host_room(size_t{40} << 20); // large enough for large pages
+    void *room = host_allocate(size_t{40} << 20); // large enough for large pages
     REQUIRE(room != nullptr);
     std::memset(room, 1, size_t{40} << 20);
     std::free(room);

@@ -1,5 +1,5 @@
 // The pool of large blocks for MILC's fields.
-#include "milc_glue/host_pool.h"
+#include "milc_glue/host/host_pool.h"
 #include "tests/support.h"
 #include <algorithm>
 #include <cstring>
@@ -33,11 +33,11 @@ TEST_CASE("host pool: blocks are zero where asked for, and used again", "[host_f
     CHECK(all_are(second, 9 * mib, 5));
 
     int other = 0;
-    CHECK(!pool.give_back(&other));
-    CHECK(!pool.give_back(nullptr));
-    CHECK(!pool.give_back(static_cast<unsigned char *>(first) + 2 * mib)); // not its beginning
+    CHECK(!pool.release(&other));
+    CHECK(!pool.release(nullptr));
+    CHECK(!pool.release(static_cast<unsigned char *>(first) + 2 * mib)); // not its beginning
     CHECK(pool.bytes_of(&other) == 0);
-    REQUIRE(pool.give_back(first));
+    REQUIRE(pool.release(first));
     CHECK(pool.take(20 * mib, false) != first);
     CHECK(pool.take(5 * mib, false) != first); // too small for so large a block
     CHECK(pool.take(8 * mib, true) == first);
@@ -49,9 +49,9 @@ TEST_CASE("host pool: of freed blocks no more stay than it may keep", "[host_fie
     HostPool pool(12 * mib);
     void *const a = pool.take(8 * mib, false), *const b = pool.take(8 * mib, false);
     REQUIRE((a != nullptr && b != nullptr));
-    CHECK(pool.give_back(a));
+    CHECK(pool.release(a));
     CHECK(pool.bytes_of(a) == 8 * mib);
-    CHECK(pool.give_back(b)); // back to the system
+    CHECK(pool.release(b)); // back to the system
     CHECK(pool.bytes_of(b) == 0);
     CHECK(pool.take(8 * mib, false) == a);
 }

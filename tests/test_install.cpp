@@ -1,6 +1,6 @@
 // What make install puts into a prefix: the names that the libraries show, programs built with it in each way, both
 // doors side by side, and that uninstall leaves nothing.
-#include "milc_glue/milcgpu.h"
+#include "milc_glue/api/milcgpu.h"
 #include "tests/install_support.h"
 #include <fstream>
 #include <set>
@@ -300,9 +300,9 @@ TEST_CASE("install: make install takes what is built, and builds nothing", "[ins
     const fs::path tree = folder.path / "tree";
     fs::create_directories(tree / "build/cuda");
     fs::create_directories(tree / "build/host");
-    fs::create_directories(tree / "milc_glue");
+    fs::create_directories(tree / "milc_glue/api");
     fs::copy_file(source_tree() / "Makefile", tree / "Makefile");
-    fs::copy_file(source_tree() / "milc_glue/milcgpu.h", tree / "milc_glue/milcgpu.h");
+    fs::copy_file(source_tree() / "milc_glue/api/milcgpu.h", tree / "milc_glue/api/milcgpu.h");
     write(tree / "build/host/libmilcgpu.so", "");
     const std::string in_tree = unset + tree.string() + " && make install";
     CHECK(shell(in_tree).says("build/host is not built, not whole or older"));

@@ -1,5 +1,5 @@
 // M x = b with fields that stay on the device: M^dag and D of vectors, solves of them, and the plugin's whole call.
-#include "milc_glue/context.h"
+#include "milc_glue/api/context.h"
 #include "tests/cut_support.h"
 #include "tests/mesons_support.h"
 #include "tests/plugin_support.h"
@@ -145,11 +145,11 @@ TEST_CASE("vectors over ranks and on emulated cuts: M^dag has the bits of one ra
           "[measurements][invert][ranks][cut]") {
     const Extents whole{4, 4, 4, 8};
     const Fields fields = fields_on(whole, false);
-    struct Made {
+    struct Inverted {
         std::vector<double> normal, solution;
     };
     const auto make = [&](const Cut &cut, Backend backend) {
-        Made made{fields.source, fields.source};
+        Inverted made{fields.source, fields.source};
         const std::vector<Ending> endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
             milcgpu_vectors *handle = nullptr;
             demand(milcgpu_vectors_create(here.context, MILCGPU_DOUBLE, 3, &handle));
@@ -182,10 +182,10 @@ TEST_CASE("vectors over ranks and on emulated cuts: M^dag has the bits of one ra
         return made;
     };
     for (const Backend backend : backends()) {
-        const Made one = make({whole, {1, 1, 1, 1}, 0}, backend);
+        const Inverted one = make({whole, {1, 1, 1, 1}, 0}, backend);
         for (const Cut &cut : {Cut{whole, {1, 1, 1, 2}, 0}, Cut{whole, {1, 1, 1, 1}, 10}}) {
             CAPTURE(milcgpu::name(backend), text_of(cut));
-            const Made many = make(cut, backend);
+            const Inverted many = make(cut, backend);
             CHECK(same_bits(many.normal, one.normal));
             for (size_t k = 0; k < one.solution.size(); ++k)
                 REQUIRE(std::fabs(many.solution[k] - one.solution[k]) < 2e-8);

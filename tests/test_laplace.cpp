@@ -2,7 +2,7 @@
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/operators/laplace.h"
 #include "gpu_kernels/solver/cg.h"
-#include "milc_glue/milcgpu_laplace.h"
+#include "milc_glue/api/milcgpu_laplace.h"
 #include "tests/cut_support.h"
 #include "tests/mesons_support.h"
 #include "tests/reference/laplace.h"
@@ -131,7 +131,7 @@ Errors run(Bench &bench, const LaplaceKernel &row, int parity) {
     const DeviceArray<double> sum(bench.device, 1, "test");
     const bool in_cg = row.epilogue == Epilogue::step || (row.epilogue == Epilogue::plain && sources > 1);
     if (in_cg)
-        call.cg = cg.data(), call.along_p = true, call.judge = false;
+        call.cg = cg.data(), call.along_p = true, call.check_convergence = false;
     else if (sources == 1)
         call.sum = sum.data();
     laplace(bench.device, call, row.epilogue);

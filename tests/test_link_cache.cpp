@@ -1,6 +1,6 @@
 // How soon the plugin sees that MILC's links are no longer those on the device.
 #include "milc_glue/plugin/link_watch.h"
-#include "milc_glue/verify.h"
+#include "milc_glue/solve/verify.h"
 #include "tests/support.h"
 #include <chrono>
 
@@ -14,7 +14,7 @@ struct Prepared {
     reference::Lattice lattice{{8, 8, 8, 8}};
     Session<double> session;
     std::vector<double> fat[2], lng[2];
-    Agreement one_rank;
+    Collective one_rank;
     LinkCache cache;
     reference::Rng rng{9};
 

@@ -2,7 +2,7 @@
 #include "examples/heatbath.h"
 #include "examples/lattice_file.h"
 #include "gpu_kernels/links/links.h"
-#include "milc_glue/context.h"
+#include "milc_glue/api/context.h"
 #include "tests/support.h"
 
 using namespace milcgpu;
@@ -48,7 +48,7 @@ milcgpu_fatlink_report empty_fatlink_report() {
     return report;
 }
 
-template <class Real> struct Made {
+template <class Real> struct LinksOfHandle {
     milcgpu_status status;
     Gauge fat, lng, v, y, w;
     milcgpu_fatlink_report report = empty_fatlink_report();
@@ -56,7 +56,8 @@ template <class Real> struct Made {
 
 // One set of links from `gauge` as MILC would hold it in Real, back on the host.
 template <class Real>
-Made<Real> make_links(Session<Real> &session, const Gauge &gauge, const milcgpu_fatlink_spec &spec, double eps = 0) {
+LinksOfHandle<Real> make_links(Session<Real> &session, const Gauge &gauge, const milcgpu_fatlink_spec &spec,
+                               double eps = 0) {
     auto host = reference::links_to_milc<Real>(session.lattice, gauge);
     std::vector<Real> out[5];
     milcgpu_field fields[5];
@@ -67,7 +68,7 @@ Made<Real> make_links(Session<Real> &session, const Gauge &gauge, const milcgpu_
     const milcgpu_field from = Session<Real>::field(host);
     const milcgpu_fatlink_set set{eps, &fields[0], &fields[1], nullptr};
     const milcgpu_hisq_links hisq{&fields[2], &fields[3], &fields[4]};
-    Made<Real> made;
+    LinksOfHandle<Real> made;
     made.status = milcgpu_fat_links(session.context, &spec, &from, &set, 1, spec.hisq ? &hisq : nullptr, &made.report);
     Gauge *results[5] = {&made.fat, &made.lng, &made.v, &made.y, &made.w};
     for (int k = 0; k < 5; ++k)
@@ -400,7 +401,7 @@ template <class Real> void check_sums(Backend backend, const reference::Lattice 
     const auto source = reference::vector_from_milc<Real>(lattice, b);
     std::vector<Real> x(b.size(), Real(0));
     const milcgpu_field in = Session<Real>::field(b), out = Session<Real>::field(x);
-    const milcgpu_operator what{sizeof(Real) == 8 ? MILCGPU_DOUBLE : MILCGPU_SINGLE, 0, 18};
+    const milcgpu_storage what{sizeof(Real) == 8 ? MILCGPU_DOUBLE : MILCGPU_SINGLE, 0, 18};
     uint64_t version = 0;
     for (const double eps : {-0.3, -0.3, 0.2}) {
         const auto wanted = reference::hisq_links(lattice, u, eps);
@@ -723,7 +724,7 @@ TEST_CASE("links are bitwise the same, however many threads make them", "[fatlin
     for (const Backend backend : backends()) {
         milcgpu_fatlink_spec spec;
         milcgpu_hisq_spec(&spec);
-        Made<float> first;
+        LinksOfHandle<float> first;
         for (int choice = 0; choice < thread_choices(backend); ++choice) {
             const Threads threads(backend, choice);
             Session<float> session(lattice, backend, threads.block);

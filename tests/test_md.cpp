@@ -1,6 +1,6 @@
 // Molecular dynamics through the C interface: gauge field and momenta that stay on the device.
-#include "milc_glue/gauge.h"
-#include "milc_glue/milcgpu_md.h"
+#include "milc_glue/api/milcgpu_md.h"
+#include "milc_glue/links/gauge.h"
 #include "tests/reference/forces.h"
 #include "tests/reference/gauge_force.h"
 #include "tests/support.h"
@@ -264,7 +264,7 @@ struct Dynamics : Trajectory<double> {
         const milcgpu_field b = Session<double>::field(phi), x = Session<double>::field(solution);
         std::fill(solution.begin(), solution.end(), 0.0); // no memory of the way here
         must(milcgpu_solve(session.context, session.links, &s, &b, &x, nullptr));
-        const milcgpu_operator what{MILCGPU_DOUBLE, 0, 18};
+        const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
         must(milcgpu_dslash(session.context, session.links, &what, MILCGPU_ODD, &x, &x));
     }
     double energy() {
@@ -455,7 +455,7 @@ TEST_CASE("solutions that stay on the device: multi-mass, D and force give the b
         REQUIRE(d.session.load(links, links) == MILCGPU_OK);
         REQUIRE(d.load() == MILCGPU_OK);
         const int n = 3;
-        const milcgpu_shift shifts[n] = {{0.04, 1e-5, 0}, {0.2, 1e-5, 0}, {0.9, 1e-5, 0}};
+        const milcgpu_pole shifts[n] = {{0.04, 1e-5, 0}, {0.2, 1e-5, 0}, {0.9, 1e-5, 0}};
         milcgpu_multi_mass_spec solve{};
         solve.struct_size = sizeof solve;
         solve.parity = MILCGPU_EVEN;
@@ -466,7 +466,7 @@ TEST_CASE("solutions that stay on the device: multi-mass, D and force give the b
         solve.shared.precision = Session<Real>::precision;
         REQUIRE(milcgpu_multi_mass(d.session.context, d.session.links, &solve, &source, d.x.data(), nullptr) ==
                 MILCGPU_OK);
-        milcgpu_operator full{};
+        milcgpu_storage full{};
         full.precision = Session<Real>::precision;
         for (const milcgpu_field &x : d.x)
             REQUIRE(milcgpu_dslash(d.session.context, d.session.links, &full, MILCGPU_ODD, &x, &x) == MILCGPU_OK);

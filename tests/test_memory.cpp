@@ -1,7 +1,7 @@
 // Memory that runs short: what is only kept for later goes first. What handles hold after a failure, what a plan says,
 // and who may call from where.
-#include "milc_glue/context.h"
-#include "milc_glue/milcgpu_wilson.h"
+#include "milc_glue/api/context.h"
+#include "milc_glue/api/milcgpu_wilson.h"
 #include "tests/reference/wilson.h"
 #include "tests/support.h"
 #include <cstdlib>
@@ -90,19 +90,19 @@ TEST_CASE("every entry that allocates gives idle solvers and unused links back",
             CHECK(p.given_back() >= 1);
         };
         tight([&] { // links of half precision, then more of them than solvers hold
-            const milcgpu_operator half{MILCGPU_HALF, 0, 13}, single{MILCGPU_SINGLE, 0, 9};
+            const milcgpu_storage half{MILCGPU_HALF, 0, 13}, single{MILCGPU_SINGLE, 0, 9};
             const milcgpu_field to = p.session.field(p.x);
             const milcgpu_status status =
                 milcgpu_dslash(p.session.context, p.session.links, &half, MILCGPU_EVEN, &from, &to);
-            while (p.session.context->give_back()) // nobody reads those links now
+            while (p.session.context->release_idle()) // nobody reads those links now
                 continue;
             const size_t left = p.device().used_bytes();
             p.device().set_memory_limit(0);
             CHECK(milcgpu_dslash(p.session.context, p.session.links, &single, MILCGPU_EVEN, &from, &to) == MILCGPU_OK);
             CHECK(p.device().used_bytes() > left);
-            CHECK(p.session.context->give_back());
+            CHECK(p.session.context->release_idle());
             CHECK(p.device().used_bytes() == left);
-            CHECK_FALSE(p.session.context->give_back());
+            CHECK_FALSE(p.session.context->release_idle());
             return status;
         });
         tight([&] {
@@ -133,7 +133,7 @@ TEST_CASE("every entry that allocates gives idle solvers and unused links back",
             milcgpu_multi_mass_spec spec{};
             spec.struct_size = sizeof spec;
             spec.parity = MILCGPU_EVEN;
-            const milcgpu_shift shift{0.04, 1e-10, 0};
+            const milcgpu_pole shift{0.04, 1e-10, 0};
             spec.n_shifts = 1, spec.shifts = &shift;
             spec.max_iterations = 2000, spec.max_restarts = 5;
             spec.shared.precision = MILCGPU_DOUBLE, spec.sloppy.precision = MILCGPU_HALF;
@@ -214,7 +214,7 @@ TEST_CASE("handles of Wilson fermions give back what is idle, and make it again"
         CHECK(solve(first, MILCGPU_WILSON_CG) != MILCGPU_BAD_ARGUMENT);
         p.device().set_memory_limit(0);
         REQUIRE(solve(first) == MILCGPU_OK);
-        while (p.session.context->give_back())
+        while (p.session.context->release_idle())
             continue;
         CHECK(p.device().used_bytes() == loaded);
         // What a call works with is left alone, wherever memory ends.
@@ -229,7 +229,7 @@ TEST_CASE("handles of Wilson fermions give back what is idle, and make it again"
             failures += status == MILCGPU_NO_MEMORY;
             if (!come)
                 break;
-            while (p.session.context->give_back())
+            while (p.session.context->release_idle())
                 continue;
         }
         CHECK(failures >= 8);

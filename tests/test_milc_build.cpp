@@ -1,6 +1,6 @@
 // The word on MILC's make line (milc_glue/use_gpu): it breaks no program, and where it cannot do its work make stops.
 // On a makefile of a few lines in the shape of MILC's.
-#include "milc_glue/milcgpu.h"
+#include "milc_glue/api/milcgpu.h"
 #include "tests/install_support.h"
 #include "tests/reference/flow.h"
 #include "tests/reference/gauge_fix.h"

@@ -1,6 +1,6 @@
 // Multi-mass conjugate gradient through the C interface.
 #include "examples/heatbath.h"
-#include "milc_glue/context.h"
+#include "milc_glue/api/context.h"
 #include "tests/support.h"
 
 using namespace milcgpu;
@@ -26,14 +26,14 @@ milcgpu_multi_mass_spec multi_mass_spec(int shared, int sloppy = 0) {
     return spec;
 }
 
-std::vector<milcgpu_shift> shifts_of(const std::vector<double> &offsets, double tolerance) {
-    std::vector<milcgpu_shift> shifts;
+std::vector<milcgpu_pole> shifts_of(const std::vector<double> &offsets, double tolerance) {
+    std::vector<milcgpu_pole> shifts;
     for (const double offset : offsets)
         shifts.push_back({offset, tolerance, 0});
     return shifts;
 }
 
-Result solve(Session<double> &session, milcgpu_multi_mass_spec spec, const std::vector<milcgpu_shift> &shifts,
+Result solve(Session<double> &session, milcgpu_multi_mass_spec spec, const std::vector<milcgpu_pole> &shifts,
              std::vector<double> b) {
     Result result;
     result.shifts.resize(shifts.size());
@@ -166,7 +166,7 @@ TEST_CASE("tolerances a shift, relative ones, and by residues", "[multi_mass]") 
         Session<double> session(system.lattice, backend);
         REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
         // A heavy shift with the tighter tolerance; one with the relative residual alone.
-        const std::vector<milcgpu_shift> shifts = {{0.01, 1e-5, 0}, {0.2, 1e-11, 0}, {0.05, 0, 1e-8}};
+        const std::vector<milcgpu_pole> shifts = {{0.01, 1e-5, 0}, {0.2, 1e-11, 0}, {0.05, 0, 1e-8}};
         const auto result = solve(session, multi_mass_spec(MILCGPU_DOUBLE), shifts, system.b_milc);
         REQUIRE(result.status == MILCGPU_OK);
         CHECK(system.residual(result.x[0], 0.01) < 1e-5);
@@ -206,7 +206,7 @@ TEST_CASE("zero source, iteration limit, a tolerance out of reach", "[multi_mass
             CHECK(residual < 1);
         }
 
-        const std::vector<milcgpu_shift> shifts = {{0.0001, 1e-17, 0}, {0.1, 1e-10, 0}};
+        const std::vector<milcgpu_pole> shifts = {{0.0001, 1e-17, 0}, {0.1, 1e-10, 0}};
         const auto floor = solve(session, multi_mass_spec(MILCGPU_DOUBLE), shifts, system.b_milc);
         CHECK(floor.status == MILCGPU_PRECISION_FLOOR);
         CHECK(floor.shifts[0].status == MILCGPU_PRECISION_FLOOR);
@@ -221,7 +221,7 @@ TEST_CASE("bad multi-mass solves are refused, each by name", "[multi_mass][error
     for (const Backend backend : backends()) {
         Session<double> session(system.lattice, backend);
         REQUIRE(session.load(system.links.fat, system.links.lng) == MILCGPU_OK);
-        const auto refused = [&](const std::vector<milcgpu_shift> &shifts, const auto &change, milcgpu_status status,
+        const auto refused = [&](const std::vector<milcgpu_pole> &shifts, const auto &change, milcgpu_status status,
                                  const char *word) {
             auto spec = multi_mass_spec(MILCGPU_DOUBLE);
             change(spec);
@@ -239,7 +239,7 @@ TEST_CASE("bad multi-mass solves are refused, each by name", "[multi_mass][error
             refused(shifts_of({0.1, bad}, 1e-8), nothing, MILCGPU_BAD_ARGUMENT, "spec.shifts[1].offset");
         for (const double bad : {-1.0, 0.0, double(NAN)})
             refused(shifts_of({0.1}, bad), nothing, MILCGPU_BAD_ARGUMENT, "tolerance");
-        refused(std::vector<milcgpu_shift>(33, {0.1, 1e-8, 0}), nothing, MILCGPU_BAD_ARGUMENT, "n_shifts is 33");
+        refused(std::vector<milcgpu_pole>(33, {0.1, 1e-8, 0}), nothing, MILCGPU_BAD_ARGUMENT, "n_shifts is 33");
         refused(
             good, [](auto &s) { s.parity = 3; }, MILCGPU_BAD_ARGUMENT, "parity");
         refused(

@@ -1,9 +1,9 @@
 // Every function of the C interface with NULL for each pointer it takes, and scalars that no call may take for numbers.
-#include "milc_glue/milcgpu_dirac.h"
-#include "milc_glue/milcgpu_flow.h"
-#include "milc_glue/milcgpu_gauge.h"
-#include "milc_glue/milcgpu_laplace.h"
-#include "milc_glue/milcgpu_wilson.h"
+#include "milc_glue/api/milcgpu_dirac.h"
+#include "milc_glue/api/milcgpu_flow.h"
+#include "milc_glue/api/milcgpu_gauge.h"
+#include "milc_glue/api/milcgpu_laplace.h"
+#include "milc_glue/api/milcgpu_wilson.h"
 #include "tests/support.h"
 #include <filesystem>
 #include <fstream>
@@ -64,7 +64,7 @@ class Walk {
 std::set<std::string> declared() {
     std::set<std::string> names;
     const std::regex declaration("(?:^|\n)[a-z][^\n;{}(/]*[ *](milcgpu_[a-z0-9_]+)\\(");
-    for (const auto &file : std::filesystem::directory_iterator("milc_glue")) {
+    for (const auto &file : std::filesystem::directory_iterator("milc_glue/api")) {
         const std::string name = file.path().filename();
         if (name.rfind("milcgpu", 0) != 0 || file.path().extension() != ".h" || name == "milcgpu_mpi.h" ||
             name == "milcgpu_milc.h") // both are compiled by the caller
@@ -151,11 +151,11 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         double value = 0, other = 0;
         milcgpu_context *made = nullptr;
         const auto how = solve_spec(0.2, 1e-6, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
-        const milcgpu_shift shift{0.2, 1e-6, 0};
+        const milcgpu_pole shift{0.2, 1e-6, 0};
         auto masses = sized<milcgpu_multi_mass_spec>();
         masses.parity = MILCGPU_EVEN, masses.n_shifts = 1, masses.shifts = &shift;
         masses.max_iterations = 100, masses.max_restarts = 2, masses.shared.precision = MILCGPU_DOUBLE;
-        const milcgpu_operator in_double{MILCGPU_DOUBLE, 0, 18};
+        const milcgpu_storage in_double{MILCGPU_DOUBLE, 0, 18};
         auto report = empty_report();
         auto of_masses = sized<milcgpu_multi_mass_report>();
         milcgpu_fatlink_spec fat_links;
@@ -398,7 +398,7 @@ TEST_CASE("no shifts: nothing to do; a mass, a source or a solution that is no n
         CHECK(says("source: site 0 of the odd sites"));
         CHECK(residual == -1);
         for (const int precision : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF}) {
-            const milcgpu_operator what{precision, 0, 18};
+            const milcgpu_storage what{precision, 0, 18};
             CHECK(milcgpu_dslash(c, k, &what, MILCGPU_EVEN, &nan, &x) == MILCGPU_NAN_OR_INF);
             CHECK(says("source: site 0 of the odd sites"));
         }

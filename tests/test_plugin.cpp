@@ -203,7 +203,7 @@ TEST_CASE("an edit that a call's look did not see is seen during the solve, and 
         Milc milc(reference::Lattice{{4, 4, 8, 8}});
         said_by([&] { REQUIRE(milc.start() == 1); });
         Plugin &p = plugin();
-        p.links = std::make_unique<LinkCache>(p.agreed, p.context, p.sites, p.real(), 0); // as on a large lattice
+        p.links = std::make_unique<LinkCache>(p.collective, p.context, p.sites, p.real(), 0); // as on a large lattice
         p.watch_threads = 2;
         milcgpu_plugin_solve_call call = milc.call();
         call.mass = mass;

@@ -1,6 +1,6 @@
 // The example programs on ranks: the numbers of one rank, with one voice.
 #include "examples/lattice_file.h"
-#include "milc_glue/milcgpu.h"
+#include "milc_glue/api/milcgpu.h"
 #include "tests/program_support.h"
 #include "tests/reference/gauge.h"
 #include <algorithm>

@@ -9,7 +9,7 @@ TEST_CASE("quda_calls: calls of a MILC that has deflation, and of one before it"
     for (const bool since_2025 : {false, true}) {
         const std::string compile = std::string("gcc -std=gnu99 -Wall -Wextra -Werror ") +
                                     (since_2025 ? "-DSINCE_2025 " : "") +
-                                    "-Imilc_glue -Imilc_glue/quda_compat tests/quda_calls/program.c -o " + program +
+                                    "-Imilc_glue/api -Imilc_glue/quda_compat tests/quda_calls/program.c -o " + program +
                                     " -Wl,-rpath," + library + " -L" + library + " -lquda -lm";
         INFO(compile);
         REQUIRE(std::system(compile.c_str()) == 0);

@@ -1,6 +1,6 @@
 // Solves with the clover matrix by the interface that MILC's WANT_CL_BCG_GPU calls, against tests/reference. Each test
 // runs in a program of its own, because one program has one lattice and one precision there.
-#include "milc_glue/plugin.h"
+#include "milc_glue/api/plugin.h"
 #include "tests/quda_support.h"
 #include "tests/reference/wilson.h"
 #include "tests/run_support.h"

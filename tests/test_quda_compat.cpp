@@ -1,7 +1,7 @@
 // The interface that MILC's own GPU switches call (milc_glue/quda_compat), against tests/reference. One program has one
 // lattice and one precision there, as MILC has, so the tests marked "alone" are run by others in a program of their
 // own.
-#include "milc_glue/plugin.h"
+#include "milc_glue/api/plugin.h"
 #include "tests/failing_new.h"
 #include "tests/quda_support.h"
 #include "tests/run_support.h"
@@ -79,7 +79,7 @@ TEST_CASE("quda_compat: the headers stand alone, in C99 and in C++11, in any ord
                 at = end + 1;
             }
             const std::string command = "printf '" + text + "int unused;\\n' | " + compiler +
-                                        " -Wall -Wextra -Wpedantic -Werror -fsyntax-only -Imilc_glue -I" + folder +
+                                        " -Wall -Wextra -Wpedantic -Werror -fsyntax-only -Imilc_glue/api -I" + folder +
                                         " -";
             INFO(command);
             CHECK(std::system(command.c_str()) == 0);

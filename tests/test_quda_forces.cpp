@@ -1,6 +1,6 @@
 // Molecular dynamics as MILC's own GPU switches ask for it (milc_glue/quda_compat/forces.cpp), against tests/reference.
 // The tests marked "alone" are run by others in a program of their own.
-#include "milc_glue/milcgpu.h"
+#include "milc_glue/api/milcgpu.h"
 #include "milc_glue/plugin/state.h"
 #include "tests/quda_support.h"
 #include "tests/reference/forces.h"

@@ -1,6 +1,6 @@
 // Measurements by the interface that MILC's own GPU switches call, against tests/reference. Each test runs in a program
 // of its own, because one program has one lattice and one precision there.
-#include "milc_glue/plugin.h"
+#include "milc_glue/api/plugin.h"
 #include "tests/mesons_support.h"
 #include "tests/quda_support.h"
 #include "tests/run_support.h"

@@ -190,11 +190,11 @@ TEST_CASE("ranks: what fails on one rank fails on all, in its words", "[ranks][s
             const int rank = ranks.rank();
             std::unique_ptr<Error> caught;
             try {
-                ranks.agree("a test", [&] { work(rank); });
+                ranks.collective("a test", [&] { work(rank); });
             } catch (const Error &error) {
                 caught = std::make_unique<Error>(error);
             }
-            ranks.agree("the next call", [] {}); // the ranks are as well as before
+            ranks.collective("the next call", [] {}); // the ranks are as well as before
             ++went_on;
             if (caught)
                 throw *caught;
@@ -225,8 +225,8 @@ TEST_CASE("ranks: what fails on one rank fails on all, in its words", "[ranks][s
                     "rank 1 of 2: " + longer.substr(0, 1000)));
     CHECK(all_ended(on_ranks(3,
                              [&](Ranks &ranks) {
-                                 ranks.agree("around", [&] {
-                                     ranks.agree("inside", [&] {
+                                 ranks.collective("around", [&] {
+                                     ranks.collective("inside", [&] {
                                          if (ranks.rank() == 1)
                                              throws(Status::not_positive, "zero mode");
                                      });
@@ -234,7 +234,7 @@ TEST_CASE("ranks: what fails on one rank fails on all, in its words", "[ranks][s
                              }),
                     Status::not_positive, "rank 1 of 3: zero mode"));
     Ranks one; // passes everything through
-    CHECK_THROWS_AS(one.agree("a test", [] { throw std::bad_alloc(); }), std::bad_alloc);
+    CHECK_THROWS_AS(one.collective("a test", [] { throw std::bad_alloc(); }), std::bad_alloc);
 }
 
 TEST_CASE("ranks: a rank that does not come is named, and nothing hangs", "[ranks][smoke][sanitize]") {
@@ -274,7 +274,7 @@ TEST_CASE("ranks: a rank that does not come is named, and nothing hangs", "[rank
                     same = same && says_the_same([&] { ranks.add_in_rank_order("later", &number, 1); });
                     same = same && says_the_same([&] { Exchange(ranks, "later", ring->messages, ring).finish(); });
                     bool worked = false;
-                    same = same && says_the_same([&] { ranks.agree("later", [&] { worked = true; }); });
+                    same = same && says_the_same([&] { ranks.collective("later", [&] { worked = true; }); });
                     if (same && !worked && number == 1 && wall_seconds() - before < 0.2)
                         again[rank] = "at once";
                     calls_after[rank] = room.calls(rank) - calls;

@@ -1,7 +1,7 @@
 // Contexts on several ranks: boxes that fit and boxes that do not, settings that differ, and failures on one rank. All
 // ranks end alike, in the same words.
-#include "milc_glue/context.h"
-#include "milc_glue/milcgpu_milc.h"
+#include "milc_glue/api/context.h"
+#include "milc_glue/api/milcgpu_milc.h"
 #include "tests/plugin_support.h"
 #include "tests/ranks_support.h"
 #include <algorithm>
@@ -201,17 +201,20 @@ TEST_CASE("start on ranks: versions, backends and settings must agree", "[ranks]
         return std::string();
     };
     CHECK(text_of([] { check_versions({{"0.2.0"}, {"0.2.0"}}); }).empty());
-    Facts one{};
+    RankSettings one{};
     one.box = box_of(layout_on_grid({4, 4, 4, 8}, {1, 1, 1, 2}, 0), 0);
-    Facts two = one;
+    RankSettings two = one;
     two.box = box_of(layout_on_grid({4, 4, 4, 8}, {1, 1, 1, 2}, 1), 1);
-    CHECK(text_of([&] { check_facts({one, two}); }).empty());
+    CHECK(text_of([&] { require_alike_settings({one, two}); }).empty());
     two.verify = 1;
     CHECK(text_of([&] {
-              check_facts({one, two});
+              require_alike_settings({one, two});
           }) == "MILCGPU_VERIFY is 1 on rank 1 of 2, and 0 on rank 0: set it on all of them alike");
     two.backend = static_cast<int>(Backend::cuda);
-    CHECK(has(text_of([&] { check_facts({one, two}); }), "rank 1 of 2 would run on the cuda backend, rank 0 on host"));
+    CHECK(has(text_of([&] {
+                  require_alike_settings({one, two});
+              }),
+              "rank 1 of 2 would run on the cuda backend, rank 0 on host"));
     // One of three ranks is another library.
     constexpr int size = 3;
     Mailroom room(size);
@@ -371,9 +374,9 @@ TEST_CASE("start on ranks: a GPU for each, by the rank on its host", "[ranks][sm
     CHECK(threads_of(nullptr, &messages, 2, 2) == 1);
     CHECK(threads_of("32", &messages, 32, 32) == 32);
     CHECK(threads_of(nullptr, nullptr, 32, 32) == 32);
-    const auto said = [](const std::vector<Place> &places) {
+    const auto said = [](const std::vector<LocalRank> &places) {
         try {
-            check_places(places);
+            require_a_gpu_each(places);
         } catch (const Error &error) {
             return std::string(error.what());
         }

@@ -1,6 +1,6 @@
 // What the plugin makes of the environment and the lattice: settings, precisions and their order, the table at the
 // start.
-#include "milc_glue/context.h"
+#include "milc_glue/api/context.h"
 #include "tests/plugin_support.h"
 #include <filesystem>
 #include <fstream>
@@ -35,7 +35,7 @@ TEST_CASE("after an error: by safety, by memory where that was short, each preci
                                                   : 0);
     };
     const auto path = [&](const char *first, std::vector<int> statuses, bool in_double) {
-        Agreement one_rank;
+        Collective one_rank;
         Ladder ladder(one_rank, policy_named(first), in_double);
         std::string text = first;
         for (const int status : statuses)

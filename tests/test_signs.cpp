@@ -1,8 +1,8 @@
 // Gauge fields with staggered phases and without: every call that takes one is told which they are, and refuses links
 // that are clearly of the other kind.
-#include "milc_glue/milcgpu_flow.h"
-#include "milc_glue/milcgpu_gauge.h"
-#include "milc_glue/milcgpu_wilson.h"
+#include "milc_glue/api/milcgpu_flow.h"
+#include "milc_glue/api/milcgpu_gauge.h"
+#include "milc_glue/api/milcgpu_wilson.h"
 #include "tests/cut_support.h"
 #include "tests/reference/wilson.h"
 #include <cmath>
@@ -256,7 +256,7 @@ TEST_CASE("calls that load links: links of the other kind are refused, and the h
         CHECK(says(first + "Take the phases out"));
         std::vector<double> source(24 * size_t(lattice.volume()), 1);
         const milcgpu_field spinor = Session<double>::field(source);
-        const milcgpu_operator what{MILCGPU_DOUBLE, 0, 18};
+        const milcgpu_storage what{MILCGPU_DOUBLE, 0, 18};
         CHECK(milcgpu_wilson_dslash(wilson, &what, 1, MILCGPU_EVEN, &spinor, &spinor) == MILCGPU_BAD_ARGUMENT);
         const Gauge turned = reference::antiperiodic_in_time(lattice, bare);
         std::vector<double> boundary = reference::links_to_milc<double>(lattice, turned);

@@ -1,7 +1,7 @@
 // Several sources at once through the C interface: true residuals by the reference, steps, sources that depend on each
 // other, zero, NaN, statuses.
 #include "gpu_kernels/solver/precision_ladder.h"
-#include "milc_glue/context.h"
+#include "milc_glue/api/context.h"
 #include "tests/cut_support.h"
 #include "tests/support.h"
 #include <algorithm>

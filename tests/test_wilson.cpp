@@ -2,7 +2,7 @@
 #include "gpu_kernels/blas/blas.h"
 #include "gpu_kernels/operators/wilson.h"
 #include "gpu_kernels/solver/cg.h"
-#include "milc_glue/wilson.h"
+#include "milc_glue/solve/wilson.h"
 #include "tests/reference/wilson.h"
 #include "tests/support.h"
 
@@ -391,7 +391,7 @@ template <class Real> struct WilsonSession {
     mutable double cku0_ = 0;
 };
 
-milcgpu_operator operator_in(int precision, int reals = 18) { return {precision, 0, reals}; }
+milcgpu_storage operator_in(int precision, int reals = 18) { return {precision, 0, reals}; }
 
 } // namespace
 
@@ -402,7 +402,7 @@ TEST_CASE("Wilson D and M of host fields, on one parity and on both", "[operator
         WilsonSession<Real> w(lattice, backend,
                               reference::antiperiodic_in_time(lattice, reference::random_gauge(lattice, 31)));
         const WilsonField f = random_wilson(lattice, 32), before = random_wilson(lattice, 33);
-        const milcgpu_operator what = operator_in(MILCGPU_DOUBLE);
+        const milcgpu_storage what = operator_in(MILCGPU_DOUBLE);
         for (const int parity : {int(MILCGPU_EVEN), int(MILCGPU_ODD), MILCGPU_EVEN_AND_ODD})
             for (const int sign : {1, -1})
                 for (const int which : {0, 1, 2}) { // D, M of Wilson, M with a clover term
@@ -620,7 +620,7 @@ TEST_CASE("several masses of Wilson fermions at once", "[operators]") {
     const reference::Lattice lattice{{4, 2, 4, 6}};
     const auto links = reference::near_unit_gauge(lattice, 0.25, 61);
     const WilsonField b = random_wilson(lattice, 62);
-    const milcgpu_shift shifts[] = {{0.3, 1e-10, 0}, {0.01, 1e-9, 0}, {2.5, 1e-11, 0}};
+    const milcgpu_pole shifts[] = {{0.3, 1e-10, 0}, {0.01, 1e-9, 0}, {2.5, 1e-11, 0}};
     for (const Backend backend : backends()) {
         WilsonSession<double> w(lattice, backend, links);
         for (const int parity : {0, 1})
@@ -667,7 +667,7 @@ TEST_CASE("what calls for Wilson fermions refuse, in words, with outputs untouch
         auto source = w.to_milc(b), x = w.to_milc(random_wilson(lattice, 73));
         const auto before = x;
         milcgpu_field from = w.session.field(source), to = w.session.field(x);
-        milcgpu_operator what = operator_in(MILCGPU_DOUBLE);
+        milcgpu_storage what = operator_in(MILCGPU_DOUBLE);
         milcgpu_solve_spec how = solve_spec(0, 1e-8, MILCGPU_DOUBLE, MILCGPU_DOUBLE);
         const auto says = [&](milcgpu_status status, milcgpu_status expected, const char *words) {
             CAPTURE(words, milcgpu_last_error());

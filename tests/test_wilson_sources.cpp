@@ -2,7 +2,7 @@
 // as it is alone.
 #include "gpu_kernels/operators/wilson.h"
 #include "gpu_kernels/solver/cg.h"
-#include "milc_glue/wilson.h"
+#include "milc_glue/solve/wilson.h"
 #include "tests/clover_support.h"
 #include <algorithm>
 
@@ -37,12 +37,12 @@ class SourcesBench : public WilsonBench {
         }
         return to;
     }
-    struct Made {
+    struct WilsonSolutions {
         std::vector<WilsonField> out, s;
         std::vector<CgState> states;
     };
     // Of fields in, own, x, z and s that are made of each number. closed: sources whose gate is shut.
-    Made launch(const Case &of, const std::vector<int> &numbers, const std::vector<int> &closed) {
+    WilsonSolutions launch(const Case &of, const std::vector<int> &numbers, const std::vector<int> &closed) {
         const auto fields = [&](unsigned long seed, int on) {
             std::vector<WilsonField> all;
             for (const int number : numbers) {
@@ -76,9 +76,9 @@ class SourcesBench : public WilsonBench {
         call.in = in, call.out = out, call.x = x, call.z = z, call.s = s;
         call.a = 0.37, call.alpha = 0.61;
         if (of.in_cg)
-            call.cg = cg.data(), call.along_p = true, call.judge = false;
+            call.cg = cg.data(), call.along_p = true, call.check_convergence = false;
         wilson(device, call, of.end.epilogue);
-        Made made;
+        WilsonSolutions made;
         made.states = cg.to_host();
         for (int k = 0; k < n; ++k) {
             made.out.push_back(download(out[k], p));
@@ -130,7 +130,7 @@ TEST_CASE("every row of the Wilson table on several sources: each as alone, one 
                             continue;
                         const int parity = variant % 2, sign = variant < 2 ? 1 : -1;
                         const Case of{row, links, variant % 3 == 0 ? &term : nullptr, end, sign, parity, in_cg};
-                        std::vector<SourcesBench::Made> alone;
+                        std::vector<SourcesBench::WilsonSolutions> alone;
                         for (int k = 0; k < 5; ++k)
                             alone.push_back(bench.launch(of, {k}, {}));
                         for (const int count : {2, 3, 5}) {
@@ -139,7 +139,7 @@ TEST_CASE("every row of the Wilson table on several sources: each as alone, one 
                                 numbers.push_back(k);
                             if (in_cg)
                                 closed.push_back(SourcesBench::closed_source);
-                            const SourcesBench::Made all = bench.launch(of, numbers, closed);
+                            const SourcesBench::WilsonSolutions all = bench.launch(of, numbers, closed);
                             for (int k = 0; k < count; ++k) {
                                 CAPTURE(name(backend), name(row.precision), row.reals, name(end.form),
                                         name(end.epilogue), in_cg, sign, parity, count, k);

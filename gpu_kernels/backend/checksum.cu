@@ -82,10 +82,10 @@ void take_checksums(Device &device, const Region *regions, int count, uint64_t *
 
 uint64_t KeptSum::read(Device &device) const {
     const Region nothing{nullptr, 0, 0, "", nullptr, sum};
-    const std::shared_ptr<uint64_t> room = device.zero_sum();
-    take_checksums(device, &nothing, 1, room.get());
+    const std::shared_ptr<uint64_t> scratch = device.zero_sum();
+    take_checksums(device, &nothing, 1, scratch.get());
     uint64_t minus;
-    device.copy_to_host(&minus, room.get(), sizeof minus);
+    device.copy_to_host(&minus, scratch.get(), sizeof minus);
     return 0 - minus;
 }
 
@@ -121,11 +121,11 @@ std::shared_ptr<uint64_t> Device::zero_sum() {
     return take(sum_pages_.back());
 }
 
-uint64_t checksum(const DeviceArray<uint64_t> &room, const void *data, size_t bytes) {
+uint64_t checksum(const DeviceArray<uint64_t> &scratch, const void *data, size_t bytes) {
     const Region region{data, bytes, 0, ""};
-    room.device().fill_zero(room.data(), room.bytes());
-    take_checksums(room.device(), &region, 1, room.data());
-    return room.to_host()[0];
+    scratch.device().fill_zero(scratch.data(), scratch.bytes());
+    take_checksums(scratch.device(), &region, 1, scratch.data());
+    return scratch.to_host()[0];
 }
 uint64_t checksum(Device &device, const void *data, size_t bytes) {
     return checksum(DeviceArray<uint64_t>(device, 1, "checksums"), data, bytes);

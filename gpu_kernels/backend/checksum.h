@@ -24,8 +24,8 @@ void join(std::vector<Region> &regions, const std::vector<Region> &more);
 // sums[k] (device, zero before) += checksum of region k, less the one that is kept. Does not wait.
 void take_checksums(Device &, const Region *regions, int count, uint64_t *sums);
 
-// Of one region; waits. room: one number on the device.
-uint64_t checksum(const DeviceArray<uint64_t> &room, const void *data, size_t bytes);
+// Of one region; waits. scratch: one number on the device.
+uint64_t checksum(const DeviceArray<uint64_t> &scratch, const void *data, size_t bytes);
 uint64_t checksum(Device &, const void *data, size_t bytes);
 
 // A checksum is a sum over pieces of 16 bytes, in any order: each word of 4 bytes times an odd number of its place in

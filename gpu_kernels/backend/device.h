@@ -156,7 +156,7 @@ class Device {
     void set_meanwhile(std::function<bool()> work) { meanwhile_ = std::move(work); }
     bool has_meanwhile() const { return static_cast<bool>(meanwhile_); }
     // If `work` fails on one rank, this throws the same error on all ranks (Ranks::agree). phase: a literal.
-    void agree(const char *phase, const std::function<void()> &work);
+    void collective(const char *phase, const std::function<void()> &work);
 
     // Whether the next launch may start while the one before it ends: on sm_90 and newer, with kernels compiled for it,
     // and if it follows that one alone (aside). To be asked once for each launch.

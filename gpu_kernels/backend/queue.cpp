@@ -94,9 +94,9 @@ void Device::add_over_ranks(double *values, int count) {
         ranks_->add_in_rank_order("a sum over all sites", values, count);
 }
 
-void Device::agree(const char *phase, const std::function<void()> &work) {
+void Device::collective(const char *phase, const std::function<void()> &work) {
     if (ranks_ != nullptr)
-        ranks_->agree(phase, work);
+        ranks_->collective(phase, work);
     else
         work();
 }

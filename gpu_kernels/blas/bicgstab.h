@@ -73,7 +73,7 @@ struct BicgState {
         rho_before = rho;
         ++iterations;
         take_residual(new_rr, new_rho);
-        judge();
+        check_convergence();
     }
     // A true residual takes the place of the recursion's. by: |r_new - r|^2.
     MILCGPU_HD void replace(double new_rr, Complex<double> new_rho, double by) {
@@ -92,7 +92,7 @@ struct BicgState {
         beta = quotient(rho, rho_before) * quotient(alpha, omega);
     }
     // NaN is tested for first, and every later test is false for NaN. So NaN is never taken for convergence.
-    MILCGPU_HD void judge() {
+    MILCGPU_HD void check_convergence() {
         if (!(rr < INFINITY) || !(norm(beta) < INFINITY) || !(norm(alpha) < INFINITY) || !(norm(omega) < INFINITY))
             stop = BicgStop::nan_or_inf;
         else if (rr < target_rr)

@@ -27,9 +27,9 @@ long long first_not_finite(Device &, const SpinorBlock &x);
 void require_finite(Device &, const SpinorBlock &x, int parity, const char *what);
 
 // Whether a source is not zero; bb: its |b|^2. Throws Error(nan_or_inf) where that, or what a residual of `tolerance`
-// times the source has for it, is no number of double precision. room: a field of its kind, overwritten where bb is 0.
-// sum: one number (device).
-bool is_there(Device &, double bb, const SpinorBlock &b, int parity, double tolerance, const SpinorBlock &room,
+// times the source has for it, is no number of double precision. scratch: a field of its kind, overwritten where bb is
+// 0. sum: one number (device).
+bool is_there(Device &, double bb, const SpinorBlock &b, int parity, double tolerance, const SpinorBlock &scratch,
               double *sum);
 
 // The largest power of two below the root mean square of a field. In units of it, vectors are of order 1.

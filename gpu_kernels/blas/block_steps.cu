@@ -59,22 +59,22 @@ struct Block { // each thread has one element
 };
 #endif
 
-struct Room { // a and b are the room of an elimination; for a new basis c and d, too
+struct Scratch { // a and b are the room of an elimination; for a new basis c and d, too
     BlockState::Matrix a, b, c, d, r_r, p_p, delta, inverse, beta, moved;
     double one_over[most_block]; // 1 / the diagonal element before the elimination; 0 if that was not positive
     float left[2][most_block];   // pivots divided by that element, before and after a step; 0: the row is done
     struct {                     // of a source, what judge() asks
         double over_target;
         bool finite, at_target, fallen;
-    } judged[most_block];
+    } convergence[most_block];
     bool negative[most_block]; // <p, A p> < 0
 };
 
 MILCGPU_HD Number unit(bool one) { return {one ? 1.0 : 0.0, 0}; }
 
 // The pivots of the hermitian n x n matrix a before the elimination.
-template <class Team> MILCGPU_HD void start_pivots(const Team &team, Room &room, int n) {
-    Room *const r = &room;
+template <class Team> MILCGPU_HD void start_pivots(const Team &team, Scratch &scratch, int n) {
+    Scratch *const r = &scratch;
     team.each(most_block, 1, [=](int i, int) {
         const double x = i < n ? r->a[i * n + i].re : 0;
         r->one_over[i] = x > 0 ? 1 / x : 0;
@@ -91,17 +91,17 @@ template <class Team> MILCGPU_HD int next_pivot(const Team &team, const float *l
     return best == 0 ? -1 : most_block - 1 - static_cast<int>(best & 15u);
 }
 // What is left of row i after a step of the elimination, when its diagonal element has become x.
-MILCGPU_HD float pivot_left(const Room &room, const float *before, int i, int taken, double x) {
-    return i == taken || !(before[i] > 0) ? 0.0f : static_cast<float>(x * room.one_over[i]);
+MILCGPU_HD float pivot_left(const Scratch &scratch, const float *before, int i, int taken, double x) {
+    return i == taken || !(before[i] > 0) ? 0.0f : static_cast<float>(x * scratch.one_over[i]);
 }
 
 // room.inverse = inverse of the hermitian n x n matrix room.a by Gauss-Jordan elimination. Only rows and columns with
 // pivots above `weakest` are inverted; the others become zero.
-template <class Team> MILCGPU_HD void invert(const Team &team, Room &room, int n, double weakest) {
-    Number *a = room.a, *next = room.b;
-    float *left = room.left[0], *next_left = room.left[1];
-    Room *const r = &room;
-    start_pivots(team, room, n);
+template <class Team> MILCGPU_HD void invert(const Team &team, Scratch &scratch, int n, double weakest) {
+    Number *a = scratch.a, *next = scratch.b;
+    float *left = scratch.left[0], *next_left = scratch.left[1];
+    Scratch *const r = &scratch;
+    start_pivots(team, scratch, n);
     int done = 0;
     for (int p; (p = next_pivot(team, left, static_cast<float>(weakest))) >= 0; done |= 1 << p) {
         const double inverse = reciprocal(a[p * n + p].re);
@@ -127,11 +127,12 @@ template <class Team> MILCGPU_HD void invert(const Team &team, Room &room, int n
 
 // room.inverse = m with m^dag a m = 1, for the hermitian n x n matrix a in room.a, by elimination. Only rows with
 // pivots above `weakest` count; the other columns of m are zero.
-template <class Team> MILCGPU_HD void orthonormalize(const Team &team, Room &room, int n, double weakest) {
-    Number *a = room.a, *next = room.b, *rows = room.c, *next_rows = room.d; // rows a rows^dag becomes diagonal
-    float *left = room.left[0], *next_left = room.left[1];
-    Room *const r = &room;
-    start_pivots(team, room, n);
+template <class Team> MILCGPU_HD void orthonormalize(const Team &team, Scratch &scratch, int n, double weakest) {
+    Number *a = scratch.a, *next = scratch.b, *rows = scratch.c,
+           *next_rows = scratch.d; // rows a rows^dag becomes diagonal
+    float *left = scratch.left[0], *next_left = scratch.left[1];
+    Scratch *const r = &scratch;
+    start_pivots(team, scratch, n);
     team.each(n, n, [=](int i, int j) { rows[i * n + j] = unit(i == j); });
     int done = 0;
     for (int p; (p = next_pivot(team, left, static_cast<float>(weakest))) >= 0;) {
@@ -179,22 +180,22 @@ constexpr double weakest_of_steps = 1e-14;
 
 // room.inverse = inverse of a matrix, in lock-step of its diagonal alone.
 template <class Team>
-MILCGPU_HD void invert_some(const Team &team, Room &room, const BlockState *s, const Number *matrix) {
+MILCGPU_HD void invert_some(const Team &team, Scratch &scratch, const BlockState *s, const Number *matrix) {
     const int n = s->sources;
     const bool lock_step = s->lock_step != 0;
-    Room *const r = &room;
+    Scratch *const r = &scratch;
     team.each(n, n, [=](int i, int j) { r->a[i * n + j] = lock_step && i != j ? unit(false) : matrix[i * n + j]; });
-    invert(team, room, n, weakest_of_steps);
+    invert(team, scratch, n, weakest_of_steps);
 }
 
 // Computes `basis`, and delta in that basis, from room.r_r of the present residuals and room.delta. In lock-step both
 // are diagonal.
-template <class Team> MILCGPU_HD void change_basis(const Team &team, Room &room, BlockState *s) {
+template <class Team> MILCGPU_HD void change_basis(const Team &team, Scratch &scratch, BlockState *s) {
     const int n = s->sources;
     const bool lock_step = s->lock_step != 0;
-    Room *const r = &room;
+    Scratch *const r = &scratch;
     team.each(n, n, [=](int i, int j) { r->a[i * n + j] = lock_step && i != j ? unit(false) : r->r_r[i * n + j]; });
-    orthonormalize(team, room, n, s->weakest);
+    orthonormalize(team, scratch, n, s->weakest);
     team.each(n, n, [=](int i, int j) {
         s->basis[i * n + j] = r->inverse[i * n + j];
         r->a[i * n + j] = lock_step && i != j ? unit(false) : adjoint_product(r->inverse, r->r_r, i, j, n); // M^-1
@@ -204,9 +205,9 @@ template <class Team> MILCGPU_HD void change_basis(const Team &team, Room &room,
 
 // Computes <P, P> of the new directions R + P beta from room.p_p of the old ones, room.beta and room.r_r. The old
 // directions are orthogonal to R.
-template <class Team> MILCGPU_HD void move_p_p(const Team &team, Room &room, BlockState *s) {
+template <class Team> MILCGPU_HD void move_p_p(const Team &team, Scratch &scratch, BlockState *s) {
     const int n = s->sources;
-    Room *const r = &room;
+    Scratch *const r = &scratch;
     team.each(n, n, [=](int i, int j) { r->moved[i * n + j] = product(r->p_p, r->beta, i, j, n, n); });
     team.each(n, n, [=](int i, int j) {
         s->p_p[i * n + j] = r->r_r[i * n + j] + adjoint_product(r->beta, r->moved, i, j, n);
@@ -215,25 +216,25 @@ template <class Team> MILCGPU_HD void move_p_p(const Team &team, Room &room, Blo
 
 struct Start {
     BlockState *state;
-    template <class Team> MILCGPU_HD void operator()(const Team &team, Room &room) const {
+    template <class Team> MILCGPU_HD void operator()(const Team &team, Scratch &scratch) const {
         BlockState *const s = state;
-        Room *const r = &room;
+        Scratch *const r = &scratch;
         const int n = s->sources;
         team.each(n, n, [=](int i, int j) {
             r->r_r[i * n + j] = s->r_r[i * n + j];
             r->delta[i * n + j] = unit(i == j);
         });
         team.each(n, 1, [=](int j, int) { s->rr[j] = s->largest_rr[j] = r->r_r[j * n + j].re; });
-        change_basis(team, room, s);
+        change_basis(team, scratch, s);
     }
 };
 
 struct StepLength {
     BlockState *state;
     bool given;
-    template <class Team> MILCGPU_HD void operator()(const Team &team, Room &room) const {
+    template <class Team> MILCGPU_HD void operator()(const Team &team, Scratch &scratch) const {
         BlockState *const s = state;
-        Room *const r = &room;
+        Scratch *const r = &scratch;
         if (s->active == 0)
             return;
         const int n = s->sources;
@@ -252,7 +253,7 @@ struct StepLength {
                 if (r->negative[i])
                     s->negative = 1;
         });
-        invert_some(team, room, s, r->moved);
+        invert_some(team, scratch, s, r->moved);
         team.each(n, n, [=](int i, int j) {
             const int k = i * n + j;
             s->ap_p_inverse[k] = r->inverse[k];
@@ -276,11 +277,11 @@ struct StepLength {
 
 // Counts and judges the iteration. NaN is tested for first, and every later test is false for NaN. So NaN is never
 // taken for convergence.
-MILCGPU_HD void judge(BlockHead &s, const Room &room) {
+MILCGPU_HD void check_convergence(BlockHead &s, const Scratch &scratch) {
     bool finite = true, done = true, any_done = false, fallen = true;
     double highest = 0;
     for (int j = 0; j < s.sources; ++j) {
-        const auto &source = room.judged[j];
+        const auto &source = scratch.convergence[j];
         finite = finite && source.finite;
         highest = fmax(highest, source.over_target);
         done = done && source.at_target;
@@ -308,9 +309,9 @@ MILCGPU_HD void judge(BlockHead &s, const Room &room) {
 struct NextDirection {
     BlockState *state;
     bool given, new_basis;
-    template <class Team> MILCGPU_HD void operator()(const Team &team, Room &room) const {
+    template <class Team> MILCGPU_HD void operator()(const Team &team, Scratch &scratch) const {
         BlockState *const s = state;
-        Room *const r = &room;
+        Scratch *const r = &scratch;
         if (s->active == 0)
             return;
         const int n = s->sources;
@@ -349,13 +350,13 @@ struct NextDirection {
             const double rr = sum < 0 ? 0 : sum, largest = fmax(s->largest_rr[j], rr); // rounding; NaN stays
             s->rr[j] = rr, s->largest_rr[j] = largest;
             const bool at_target = rr < target;
-            r->judged[j] = {rr / target, rr < INFINITY, at_target, at_target || rr < s->reliable_factor * largest};
+            r->convergence[j] = {rr / target, rr < INFINITY, at_target, at_target || rr < s->reliable_factor * largest};
             if (lock_step && at_target)
                 r->beta[j * n + j] = unit(false);
         });
-        team.beside([=] { judge(*s, *r); });
+        team.beside([=] { check_convergence(*s, *r); });
         if (new_basis) {
-            change_basis(team, room, s);
+            change_basis(team, scratch, s);
             team.each(n, n, [=](int i, int j) {
                 const int k = i * n + j;
                 r->a[k] = s->basis[k], r->b[k] = s->minus_alpha[k];
@@ -366,7 +367,7 @@ struct NextDirection {
             });
         } else {
             team.each(n, n, [=](int i, int j) { s->beta[i * n + j] = r->beta[i * n + j]; });
-            move_p_p(team, room, s);
+            move_p_p(team, scratch, s);
         }
     }
 };
@@ -374,7 +375,7 @@ struct NextDirection {
 struct Redirect {
     BlockState *state;
     BlockRedirect how;
-    template <class Team> MILCGPU_HD void operator()(const Team &team, Room &) const {
+    template <class Team> MILCGPU_HD void operator()(const Team &team, Scratch &) const {
         const int m = how.directions, n = how.sources;
         BlockState *const s = state;
         const BlockRedirect &to = how;
@@ -392,9 +393,9 @@ struct Redirect {
 
 #if defined(MILCGPU_WITH_CUDA)
 template <class Work> __global__ void __launch_bounds__(most_block *most_block) run_alone(const Work work) {
-    __shared__ Room room;
+    __shared__ Scratch scratch;
     cuda::wait_for_previous();
-    work(Block(), room);
+    work(Block(), scratch);
 }
 #endif
 
@@ -404,8 +405,8 @@ template <class Work> void run_one_block(Device &device, const Work &work, const
         return cuda::start(device, what, 1, most_block * most_block, run_alone<Work>, work);
 #endif
     static_cast<void>(device), static_cast<void>(what);
-    Room room;
-    work(Alone(), room);
+    Scratch scratch;
+    work(Alone(), scratch);
 }
 
 MILCGPU_HD const Complex<double> *alpha_of(const BlockState *s, int step, double) { return s->alpha[step]; }

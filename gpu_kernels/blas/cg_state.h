@@ -89,7 +89,7 @@ struct CgState {
 
     // The only place where an iteration is judged, after record. NaN is tested for first, and every later test is false
     // for NaN. So NaN is never taken for convergence.
-    MILCGPU_HD void judge() {
+    MILCGPU_HD void check_convergence() {
         const double last_alpha = step_alpha[(iterations - 1) % cg_kept_steps];
         if (curvature <= 0.0)
             stop = CgStop::not_positive;

@@ -67,7 +67,7 @@ long long first_not_finite(Device &device, const SpinorBlock &x) {
 }
 
 void require_finite(Device &device, const SpinorBlock &x, int parity, const char *what) {
-    device.agree("a look for NaN", [&] {
+    device.collective("a look for NaN", [&] {
         const long long bad = first_not_finite(device, x);
         if (bad >= 0)
             throw Error(Status::nan_or_inf,
@@ -76,7 +76,7 @@ void require_finite(Device &device, const SpinorBlock &x, int parity, const char
     });
 }
 
-bool is_there(Device &device, double bb, const SpinorBlock &b, int parity, double tolerance, const SpinorBlock &room,
+bool is_there(Device &device, double bb, const SpinorBlock &b, int parity, double tolerance, const SpinorBlock &scratch,
               double *sum) {
     constexpr double least = std::numeric_limits<double>::min(), most = std::numeric_limits<double>::max();
     const double finest = std::fmin(std::fmax(tolerance, 1e-17), 1.0), smallest = least / (finest * finest);
@@ -87,7 +87,7 @@ bool is_there(Device &device, double bb, const SpinorBlock &b, int parity, doubl
     constexpr double larger = 0x1p600; // the square of no element is 0 then
     double norm = std::sqrt(bb);
     if (bb == 0) {
-        convert_spinor(device, b, room, larger, sum);
+        convert_spinor(device, b, scratch, larger, sum);
         device.copy_to_host(&norm, sum, sizeof norm);
         norm = std::sqrt(norm) / larger;
     }

@@ -46,16 +46,16 @@ struct HalfCall {
     CgState *cg = nullptr;
     // Without cg and checksums: if this is 0 on the device, the launch does nothing.
     const int *gate = nullptr;
-    bool along_p = false; // plain: `in` is the direction p; false: the residual r
-    bool judge = true;    // step: false if relative_residual (blas.h) judges
+    bool along_p = false;          // plain: `in` is the direction p; false: the residual r
+    bool check_convergence = true; // step: false if relative_residual (blas.h) judges
     // One source. defer: slots for the sum of this launch, which the next launch finishes (nullptr: this one does).
     // pending: slots of the sum that the launch before has deferred to this one. Slots: DeferredSums.
     double *defer = nullptr, *pending = nullptr;
     // One source on a lattice that is cut. in_sent: the launch before has made `in` and sent the neighbours their
     // ghosts of it. send_out: this launch sends the ghosts of `out`, because the next launch reads it as its `in`.
     bool in_sent = false, send_out = false;
-    // Residual of one source: checksums[k] (device) += checksum of the data NormalOperator::stands_on()[k], as this
-    // launch reads them. nullptr: not wanted.
+    // Residual of one source: checksums[k] (device) += checksum of the data NormalOperator::checked_regions()[k], as
+    // this launch reads them. nullptr: not wanted.
     uint64_t *checksums = nullptr;
 
     // The same for source k alone.

@@ -38,7 +38,7 @@ struct RatioFinish : Finish {
             *sum = total.v[0];
         if (state != nullptr) {
             state->relative = sqrt(2.0 * total.v[0] / volume);
-            state->judge();
+            state->check_convergence();
         }
     }
 };

@@ -17,8 +17,8 @@ Ranks::Ranks(int rank, int size, std::unique_ptr<Messenger> messenger, double ti
 // end in several threads.
 void Ranks::keep_for_ever(std::list<Part> &parts) {
     static std::mutex one_at_a_time;
-    alignas(std::list<Part>) static unsigned char room[sizeof(std::list<Part>)];
-    static auto *const kept = new (room) std::list<Part>;
+    alignas(std::list<Part>) static unsigned char scratch[sizeof(std::list<Part>)];
+    static auto *const kept = new (scratch) std::list<Part>;
     const std::lock_guard<std::mutex> lock(one_at_a_time);
     kept->splice(kept->end(), parts);
 }
@@ -80,7 +80,7 @@ struct Report {
 
 } // namespace
 
-void Ranks::agree(const char *phase, const std::function<void()> &work) {
+void Ranks::collective(const char *phase, const std::function<void()> &work) {
     if (size_ == 1)
         return work();
     throw_if_broken();

@@ -93,7 +93,7 @@ class Ranks {
     // Does `work`, which may fail on some ranks. If it did on any, all ranks throw the same Error: that of the lowest
     // rank that failed, one that lost its device before all others, with the rank in front. One rank: work() and no
     // more. `work` may pass messages if it does so on all ranks.
-    void agree(const char *phase, const std::function<void()> &work);
+    void collective(const char *phase, const std::function<void()> &work);
 
   private:
     friend class Exchange;

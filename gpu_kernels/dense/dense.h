@@ -21,13 +21,12 @@ constexpr int dense_block = 32;
 // g[i][j] = <x_i, y_j> = sum over sites and colours of conj(x_i) y_j: N x M numbers. Where y is x (data and number of
 // fields) and N <= dense_block, x is read once and g is exactly hermitian. Sites behind the last one are not read.
 // The same numbers give the same bits: how the sites are cut into sums depends on their number alone.
-// It is this rank's part of the sum. room: gram_room(N, M) doubles on the device; nullptr: they are allocated here,
-// which a recorded sequence of launches cannot do.
-// gate: where it is 0 on the device, nothing is done. Bytes a site: N + M spinors, or N; flops a site: 24 N M. Throws
-// Error(bad_argument).
-void gram(Device &, const SpinorBlock &x, const SpinorBlock &y, Complex<double> *g, double *room = nullptr,
+// It is this rank's part of the sum. scratch: gram_scratch(N, M) doubles on the device; nullptr: they are allocated
+// here, which a recorded sequence of launches cannot do. gate: where it is 0 on the device, nothing is done. Bytes a
+// site: N + M spinors, or N; flops a site: 24 N M. Throws Error(bad_argument).
+void gram(Device &, const SpinorBlock &x, const SpinorBlock &y, Complex<double> *g, double *scratch = nullptr,
           const int *gate = nullptr);
-size_t gram_room(int x_sources, int y_sources);
+size_t gram_scratch(int x_sources, int y_sources);
 
 // The same on the host, the sums over all ranks added in rank order. It waits for the device.
 std::vector<Complex<double>> gram_over_ranks(Device &, const SpinorBlock &x, const SpinorBlock &y);
@@ -35,8 +34,8 @@ std::vector<Complex<double>> gram_over_ranks(Device &, const SpinorBlock &x, con
 // y_j = plus_j + sum_i x_i c[i][j], where there is a `plus`, M fields. c: N x M. y may be x itself where N = M <=
 // dense_block, and it may be `plus`; otherwise they must not overlap. gate: as above. Bytes a site: N + M spinors, and
 // M of `plus`; flops a site: 24 N M. Throws Error(bad_argument).
-void rotate(Device &, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
-            const SpinorBlock &plus = {}, const int *gate = nullptr);
+void block_axpy(Device &, const SpinorBlock &x, const Complex<double> *c, const SpinorBlock &y,
+                const SpinorBlock &plus = {}, const int *gate = nullptr);
 
 // y_j += sum_i x_i c[i][j], or with m y_j = sum_i y_i m[i][j] + x_i c[i][j]; then z_j = y_j + sum_i p_i d[i][j]. N <=
 // most_rotated_twice fields each, z apart from the others. Sums are in double, and y and z are rounded once. Bytes a

@@ -488,27 +488,29 @@ __global__ void __launch_bounds__(cuda::dense_threads)
 
 template <class S, bool same>
 void gram_of_few_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock &y, const int *gate, double *g,
-                        double *room) {
+                        double *scratch) {
     const int chunks = (x.sites - 1) / cuda::Chunk<S>::sites + 1;
     constexpr int threads = threads_of_few<S, same>;
     const int slices = std::min(most_slices(1), cuda::Chunk<S>::stripes * ((chunks - 1) / threads + 1));
     cuda::start(device, "gram", slices, threads, gram_of_few<S, same>, cuda::DenseView(x), cuda::DenseView(y), gate,
-                room);
-    cuda::start(device, "sums of gram", 1, threads_of_sum, sum_few<same>, room, slices, x.sources, y.sources, gate, g);
+                scratch);
+    cuda::start(device, "sums of gram", 1, threads_of_sum, sum_few<same>, scratch, slices, x.sources, y.sources, gate,
+                g);
 }
 
 template <class S, int fours, bool same>
-void gram_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock &y, const int *gate, double *g, double *room) {
+void gram_on_gpu(Device &device, const SpinorBlock &x, const SpinorBlock &y, const int *gate, double *g,
+                 double *scratch) {
     using G = Gram<S, fours, same>;
     const int column_blocks = (y.sources - 1) / G::block.columns + 1, row_blocks = (x.sources - 1) / G::block.rows + 1;
     const int blocks = row_blocks * column_blocks;
     const int steps = (x.sites - 1) / (step_chunks * cuda::Chunk<S>::sites) + 1;
     const int slices = std::min(G::slices, cuda::Chunk<S>::stripes * (steps / G::warps + 1));
     cuda::start_with_shared(device, "gram", slices * blocks, G::threads, G::bytes, gram_slices<G>, cuda::DenseView(x),
-                            cuda::DenseView(y), row_blocks, column_blocks, gate, room);
+                            cuda::DenseView(y), row_blocks, column_blocks, gate, scratch);
     cuda::start(device, "sums of gram", blocks * G::block.numbers() / sums_together, cuda::dense_threads,
-                sum_slices<G::tiles, G::column_tiles, same>, room, slices, blocks, column_blocks, x.sources, y.sources,
-                gate, g);
+                sum_slices<G::tiles, G::column_tiles, same>, scratch, slices, blocks, column_blocks, x.sources,
+                y.sources, gate, g);
 }
 
 #endif
@@ -555,14 +557,14 @@ void check(const SpinorBlock &x, const SpinorBlock &y) {
 
 } // namespace
 
-size_t gram_room(int x_sources, int y_sources) {
+size_t gram_scratch(int x_sources, int y_sources) {
     const int tiles = tiles_of(std::max(x_sources, y_sources)), side = 8 * tiles;
     // In blocks of half the columns there are half as many slices.
     const int blocks = ((x_sources - 1) / side + 1) * ((y_sources - 1) / side + 1);
     return size_t(most_slices(tiles)) * blocks * GramBlock(tiles, tiles).numbers();
 }
 
-void gram(Device &device, const SpinorBlock &x, const SpinorBlock &y, Complex<double> *g, double *room,
+void gram(Device &device, const SpinorBlock &x, const SpinorBlock &y, Complex<double> *g, double *scratch,
           const int *gate) {
     check(x, y);
     for_precision(x.precision, [&](auto format) {
@@ -570,9 +572,9 @@ void gram(Device &device, const SpinorBlock &x, const SpinorBlock &y, Complex<do
 #if defined(MILCGPU_WITH_CUDA)
         if (device.on_gpu()) {
             DeviceArray<double> own;
-            if (room == nullptr)
-                own = DeviceArray<double>(device, gram_room(x.sources, y.sources), "gram");
-            double *const sums = room == nullptr ? own.data() : room, *const to = &g->re;
+            if (scratch == nullptr)
+                own = DeviceArray<double>(device, gram_scratch(x.sources, y.sources), "gram");
+            double *const sums = scratch == nullptr ? own.data() : scratch, *const to = &g->re;
             const int most = std::max(x.sources, y.sources);
             const auto start = [&](auto same) {
                 constexpr bool of_same = decltype(same)::value;
@@ -592,7 +594,7 @@ void gram(Device &device, const SpinorBlock &x, const SpinorBlock &y, Complex<do
             return;
         }
 #endif
-        static_cast<void>(device), static_cast<void>(room);
+        static_cast<void>(device), static_cast<void>(scratch);
         if (gate != nullptr && *gate == 0)
             return;
         gram_on_host<S>(x, y, g);

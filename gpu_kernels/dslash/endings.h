@@ -99,13 +99,13 @@ struct SumFinish {
 
 struct StepFinish : Finish {
     CgState *cg;
-    bool judge;
+    bool check_convergence;
     MILCGPU_HD void operator()(const Sums<2> &total) const {
         cg->rr_new = total.v[0];
         cg->cross = total.v[1];
         cg->record();
-        if (judge)
-            cg->judge();
+        if (check_convergence)
+            cg->check_convergence();
     }
 };
 
@@ -114,7 +114,7 @@ struct StepFinish : Finish {
 template <class Spinor, class Where, class Start>
 void with_ending(const Device &device, const HalfCall &call, Epilogue epilogue, int sites_before, const Start &start) {
     const SumFinish plain{call.sum, call.cg, call.along_p};
-    const StepFinish step{{}, call.cg, call.judge};
+    const StepFinish step{{}, call.cg, call.check_convergence};
     const ReduceShape before(sites_before);
     if (epilogue == Epilogue::step)
         start(StepEnding<Spinor, Where>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg}, step,

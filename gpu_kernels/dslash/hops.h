@@ -1,6 +1,6 @@
 // The stencil of dslash.h, once: D at a site, and a body for launch_sum that ends it.
 //
-// One thread a site (four on small lattices, one a direction). Each link is read once in a launch; see Kept for the
+// One thread a site (four on small lattices, one a direction). Each link is read once in a launch; see L2Policy for the
 // loads. Each spinor is read up to 16 times, through the caches: consecutive sites of a stripe keep all loads
 // coalesced, and the t-planes that +-3 hops reach fit in L2.
 #pragma once
@@ -43,10 +43,10 @@ struct CheckedLinks {
 
 // Which links the loads of a launch leave in the L2 cache for the next launch. The others are streamed: they are the
 // first that the cache gives up.
-enum class Kept { none, fat, all };
+enum class L2Policy { none, fat, all };
 
 // D itself. Where: Lattice, or CutLattice, which takes more registers. Links is one of the two above.
-template <class Where, class Spinor, Precision link, int reals, Kept of_links, class Links> struct Hops : Links {
+template <class Where, class Spinor, Precision link, int reals, L2Policy of_links, class Links> struct Hops : Links {
     using Real = typename Spinor::Real;
     using Vec = Vector<Real>;
     using Seen = typename Links::Seen;
@@ -61,14 +61,14 @@ template <class Where, class Spinor, Precision link, int reals, Kept of_links, c
     size_t fat_block, long_block;         // bytes from one mu to the next
     Real fat_scale, long_scale;
 
-    template <Kept kept = of_links> MILCGPU_HD auto fat_link(Seen &seen, int other, int mu, int i) const {
-        constexpr Reuse reuse = kept == Kept::none ? Reuse::stream : Reuse::keep;
+    template <L2Policy kept = of_links> MILCGPU_HD auto fat_link(Seen &seen, int other, int mu, int i) const {
+        constexpr Reuse reuse = kept == L2Policy::none ? Reuse::stream : Reuse::keep;
         const auto raw = load_link<link, 18, reuse>(fat[other] + mu * fat_block, link_stride, i);
         this->see_fat(seen, raw, other, mu, link_stride, i);
         return Link<link, 18>(raw);
     }
-    template <Kept kept = of_links> MILCGPU_HD auto long_link(Seen &seen, int other, int mu, int i) const {
-        constexpr Reuse reuse = kept == Kept::all ? Reuse::keep : Reuse::stream;
+    template <L2Policy kept = of_links> MILCGPU_HD auto long_link(Seen &seen, int other, int mu, int i) const {
+        constexpr Reuse reuse = kept == L2Policy::all ? Reuse::keep : Reuse::stream;
         const auto raw = load_link<link, reals, reuse>(lng[other] + mu * long_block, link_stride, i);
         this->see_long(seen, raw, other, mu, link_stride, i);
         return Link<link, reals>(raw);
@@ -92,7 +92,7 @@ template <class Where, class Spinor, Precision link, int reals, Kept of_links, c
     // more.
     // At: Where, or Lattice, for sites that have no neighbour among ghosts. ghosts.neighbour(hops, at): the neighbour
     // with this index.
-    template <class At, Kept kept = of_links, class Ghosts>
+    template <class At, L2Policy kept = of_links, class Ghosts>
     MILCGPU_HD_ONCE void add_direction(Part &sum, Seen &seen, const Site &site, int mu, int i, Ghosts &ghosts) const {
         const At &where = lattice;
         const int forward = where.forward(site, mu, 1), backward = where.backward(site, mu, 1);
@@ -125,11 +125,11 @@ template <class Where, class Spinor, Precision link, int reals, Kept of_links, c
         return sum;
     }
 
-    template <class At, Kept kept = of_links> MILCGPU_HD Part all(int i) const {
+    template <class At, L2Policy kept = of_links> MILCGPU_HD Part all(int i) const {
         Behind behind;
         return all<At, kept>(i, behind);
     }
-    template <class At, Kept kept = of_links, class Ghosts> MILCGPU_HD Part all(int i, Ghosts &ghosts) const {
+    template <class At, L2Policy kept = of_links, class Ghosts> MILCGPU_HD Part all(int i, Ghosts &ghosts) const {
         const Site site = lattice.site(parity, i);
         Part sum = {};
         Seen seen;
@@ -163,8 +163,8 @@ template <class Where, class Spinor, Precision link, int reals, Kept of_links, c
 // thread. In single and half, fat and long links have one sum, in units of the fat links' scale: registers decide how
 // many sources a thread can take. In double they have two, as with one source: true residuals are computed with it.
 template <class Where, class Spinor, Precision link, int reals>
-struct SourcesHops : Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks> {
-    using Base = Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks>;
+struct SourcesHops : Hops<Where, Spinor, link, reals, L2Policy::all, UnseenLinks> {
+    using Base = Hops<Where, Spinor, link, reals, L2Policy::all, UnseenLinks>;
     using typename Base::Real;
     using typename Base::Seen;
     using typename Base::Vec;
@@ -266,7 +266,7 @@ struct SourcesHops : Hops<Where, Spinor, link, reals, Kept::all, UnseenLinks> {
     }
 };
 
-template <class Where, class Spinor, Precision link, int reals, class End, Kept of_links = Kept::none,
+template <class Where, class Spinor, Precision link, int reals, class End, L2Policy of_links = L2Policy::none,
           class Links = UnseenLinks>
 struct Stencil : Hops<Where, Spinor, link, reals, of_links, Links> {
     using Base = Hops<Where, Spinor, link, reals, of_links, Links>;
@@ -274,16 +274,16 @@ struct Stencil : Hops<Where, Spinor, link, reals, of_links, Links> {
 
     // Kernels (launch_sum): one for each Kept, where links may fit in the cache.
     static constexpr int kernels = std::is_same<Where, Lattice>::value && std::is_same<Links, UnseenLinks>::value &&
-                                           of_links == Kept::none && link == Spinor::precision
+                                           of_links == L2Policy::none && link == Spinor::precision
                                        ? 3
                                        : 1;
 
-    Kept kept;
+    L2Policy kept;
     End end;
 
     MILCGPU_HD Sums<End::sums> operator()(int i) const { return complete(i, this->template all<Where>(i)); }
     template <int kernel> MILCGPU_HD Sums<End::sums> of_kernel(int i) const {
-        return complete(i, this->template all<Where, static_cast<Kept>(kernel)>(i));
+        return complete(i, this->template all<Where, static_cast<L2Policy>(kernel)>(i));
     }
     int kernel() const { return static_cast<int>(kept); }
     MILCGPU_HD Sums<End::sums> complete(int i, const Part &part) const {

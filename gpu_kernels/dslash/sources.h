@@ -94,7 +94,7 @@ template <class Spinor, class Where, class Start>
 void with_ending_of_sources(const HalfCall &call, Epilogue epilogue, const Start &start) {
     if (epilogue == Epilogue::step)
         start(StepEnding<Spinor, Where>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg},
-              SourcesFinish<StepFinish>{{{}, call.cg, call.judge}});
+              SourcesFinish<StepFinish>{{{}, call.cg, call.check_convergence}});
     else
         start(Ending<Spinor>{Epilogue::plain, nullptr, nullptr, call.out.data, 0, 0},
               SourcesFinish<SumFinish>{{nullptr, call.cg, call.along_p}});

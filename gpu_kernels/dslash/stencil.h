@@ -15,11 +15,11 @@ namespace milcgpu {
 //   alone takes 3 to 6 % less time. All of them would push each other and the vectors out: 10 % more.
 // - In between (double, 9 and 8 reals) much of them stays unasked, and all links stream. Where fat links were kept, a
 //   whole solve took 7 % more time.
-inline Kept kept_links(const Device &device, const DslashCall &call) {
+inline L2Policy l2_policy(const Device &device, const DslashCall &call) {
     const double cache = device.cache_bytes(), fat = call.fat->bytes(), all = fat + call.lng->bytes();
     if (all <= 0.8 * cache)
-        return Kept::all;
-    return all >= cache && fat <= 0.8 * cache ? Kept::fat : Kept::none;
+        return L2Policy::all;
+    return all >= cache && fat <= 0.8 * cache ? L2Policy::fat : L2Policy::none;
 }
 
 template <class Body>
@@ -53,7 +53,7 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
             body.exchange = call.exchange;
         body.stride = call.in.stride;
         body.in = call.in.data;
-        body.kept = kept_links(device, call);
+        body.kept = l2_policy(device, call);
         body.end = end;
         const SumLaunch how{"launch dslash", call.cg != nullptr ? &call.cg->active : call.gate, one_source_block,
                             call.defer};
@@ -69,7 +69,7 @@ void launch_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
 // value. A change after that does not affect the residual.
 template <class Where, Precision link, int min_blocks>
 void launch_checked_stencil(Device &device, const DslashCall &call, Epilogue epilogue) {
-    Stencil<Where, SpinorDouble, link, 18, Ending<SpinorDouble>, Kept::none, CheckedLinks> body{};
+    Stencil<Where, SpinorDouble, link, 18, Ending<SpinorDouble>, L2Policy::none, CheckedLinks> body{};
     fill_links(body, call.lattice, call.parity, *call.fat, *call.lng);
     body.checksums = call.checksums;
     body.fat_pieces = static_cast<uint32_t>(body.fat_block / 16);
@@ -101,7 +101,7 @@ void launch_sources_stencil(Device &device, const DslashCall &call, Epilogue epi
         start_together(device, call, epilogue, sites, body, "launch dslash on several sources, no sums");
     } else {
         with_ending_of_sources<Spinor, Where>(call, epilogue, [&](const auto &end, const auto &finish) {
-            SourcesStencil<Stencil<Where, Spinor, link, reals, std::decay_t<decltype(end)>, Kept::all>> body{};
+            SourcesStencil<Stencil<Where, Spinor, link, reals, std::decay_t<decltype(end)>, L2Policy::all>> body{};
             fill(body.first);
             body.first.end = end;
             start_sources<min_blocks>(device, call, sites, body, finish, "launch dslash on several sources");

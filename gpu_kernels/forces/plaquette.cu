@@ -118,7 +118,7 @@ Complex<double> polyakov_loop(Device &device, const Geometry &geometry, const Li
                               int ranks_of_a_line) {
     const int space = geometry.volume() / geometry.lattice().extent[3];
     DeviceArray<Matrix<double>> lines, parts;
-    device.agree("memory for a Polyakov loop", [&] {
+    device.collective("memory for a Polyakov loop", [&] {
         lines = {device, static_cast<size_t>(space), "Polyakov loop"};
         parts = {device, static_cast<size_t>(space), "Polyakov loop"};
     });

@@ -59,7 +59,7 @@ ReunitarizeReport reunitarize(Device &device, const Geometry &geometry, const Li
                               bool phased) {
     const SitesAndParts work(geometry, 4);
     DeviceArray<Worst> worst;
-    device.agree("room for a reunitarization", [&] { worst = {device, 1, "reunitarization"}; });
+    device.collective("room for a reunitarization", [&] { worst = {device, 1, "reunitarization"}; });
     device.fill_zero(worst.data(), worst.bytes());
     Sums<2> sums = {};
     for_real(u.precision(), [&](auto p) {

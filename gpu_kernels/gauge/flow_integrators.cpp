@@ -128,9 +128,9 @@ GradientFlow::GradientFlow(Device &device, const Geometry &geometry, Halo *halo,
     const FlowIntegrator &how = *method_.integrator;
     const bool low = how.low_storage();
     const int kept = low ? (how.adaptive() ? how.stages() - 1 : 1) : how.stages() + how.last_is_first();
-    device_.agree("memory for a flow", [&] {
+    device_.collective("memory for a flow", [&] {
         for (int field = 0; field < (low && how.adaptive() ? 3 : 2); ++field)
-            fields_.push_back(around_.room_on_box("links of a flow"));
+            fields_.push_back(around_.allocate_on_box("links of a flow"));
         for (int k = 0; k < kept; ++k)
             k_.push_back(momenta(device_, start.precision(), geometry_.without_ghosts()));
         if (by_gauge_force()) {
@@ -303,9 +303,9 @@ LinkField stout(Device &device, const Geometry &geometry, Halo *halo, const Link
     WithMargin around(device, geometry, halo, u.precision());
     AskedFields asked(device);
     LinkField fields[2];
-    device.agree("memory for smeared links", [&] {
+    device.collective("memory for smeared links", [&] {
         for (int k = 0; k < std::min(times, 2); ++k) {
-            fields[k] = around.room_on_box("smeared links");
+            fields[k] = around.allocate_on_box("smeared links");
             fields[k].clear_behind(geometry), fields[k].keep_sum();
         }
     });

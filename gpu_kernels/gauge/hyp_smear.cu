@@ -99,14 +99,14 @@ LinkField hyp_smear(Device &device, const Geometry &geometry, Halo *halo, const 
     AskedFields asked(device);
     LinkField levels[2][3], made, *const fields[] = {&levels[0][0], &levels[0][1], &levels[0][2], &levels[1][0],
                                                      &levels[1][1], &levels[1][2], &made};
-    device.agree("memory for HYP smearing", [&] {
+    device.collective("memory for HYP smearing", [&] {
         for (int k = 0; k < 3; ++k) {
             beside.emplace_back(device, geometry, halo, links.precision());
-            levels[0][k] = around.room_on_box("HYP smearing, level 1");
+            levels[0][k] = around.allocate_on_box("HYP smearing, level 1");
             if (!spec.in_space)
-                levels[1][k] = around.room_on_box("HYP smearing, level 2");
+                levels[1][k] = around.allocate_on_box("HYP smearing, level 2");
         }
-        made = around.room_on_box("HYP smearing");
+        made = around.allocate_on_box("HYP smearing");
         for (LinkField *field : fields)
             if (field->bytes() > 0)
                 field->clear_behind(geometry), field->keep_sum();

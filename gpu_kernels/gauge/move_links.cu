@@ -73,7 +73,7 @@ double largest_distance(Device &device, const Geometry &geometry, const LinkFiel
                         const LinkField &v) {
     const SitesAndParts work(geometry, 4);
     DeviceArray<uint64_t> largest;
-    device.agree("room for a distance", [&] { largest = {device, 1, "distance of links"}; });
+    device.collective("room for a distance", [&] { largest = {device, 1, "distance of links"}; });
     device.fill_zero(largest.data(), largest.bytes());
     for_real(u.precision(), [&](auto p) {
         constexpr Precision precision = decltype(p)::value;

@@ -113,35 +113,35 @@ const unsigned char *Halo::Buffers::filled() const {
     return in.data() != nullptr ? in.data() : messages.received ? messages.received.get() : out.data();
 }
 
-Halo::MessageRoom Halo::message_room(size_t bytes) {
+Halo::MessageMemory Halo::allocate_for_messages(size_t bytes) {
     if (ranks_.size() == 1)
         return {};
     const Lasting kind = gpu_messages_ ? Lasting::device : Lasting::shared;
     return {lasting_memory(device_, kind, bytes), lasting_memory(device_, kind, bytes), bytes};
 }
 
-Halo::Buffers Halo::room_for(size_t bytes, const MessageRoom &messages) {
-    Buffers room;
-    room.messages = messages;
+Halo::Buffers Halo::buffers_in(size_t bytes, const MessageMemory &messages) {
+    Buffers scratch;
+    scratch.messages = messages;
     const bool apart = device_.on_gpu() && !gpu_messages_; // kernels and messages have memory of their own
     if (apart || ranks_.size() == 1)
-        room.out = DeviceArray<unsigned char>(device_, bytes, "halo");
+        scratch.out = DeviceArray<unsigned char>(device_, bytes, "halo");
     if (apart && ranks_.size() > 1)
-        room.in = DeviceArray<unsigned char>(device_, bytes, "halo");
-    return room;
+        scratch.in = DeviceArray<unsigned char>(device_, bytes, "halo");
+    return scratch;
 }
 
 // Memory for messages is kept: to pin it takes as long as many exchanges. In powers of two, so that it is seldom made.
-Halo::Buffers Halo::larger_room(size_t bytes) {
+Halo::Buffers Halo::allocate_larger(size_t bytes) {
     if (ranks_.size() > 1 && larger_.bytes < bytes) {
         device_.synchronize();
         larger_ = {};
-        size_t room = slot_bytes();
-        while (room < bytes)
-            room *= 2;
-        larger_ = message_room(room);
+        size_t scratch = slot_bytes();
+        while (scratch < bytes)
+            scratch *= 2;
+        larger_ = allocate_for_messages(scratch);
     }
-    return room_for(bytes, larger_);
+    return buffers_in(bytes, larger_);
 }
 
 PeerLaunch Halo::before_dslash(const SpinorBlock &in, int parity, bool sent, bool send_out,
@@ -195,7 +195,7 @@ void Halo::pass_messages(const char *phase, const Buffers &buffers, const Pieces
     to_host(1);
     if (gpu_messages_)
         device_.synchronize();
-    const auto both = std::make_shared<MessageRoom>(buffers.messages);
+    const auto both = std::make_shared<MessageMemory>(buffers.messages);
     std::list<Exchange> under_way;
     for (size_t g = 0; g < groups.size(); ++g) {
         std::vector<Message> messages;
@@ -260,7 +260,7 @@ void Halo::check_messages(const char *phase, const unsigned char *sent, const un
             {neighbour_[piece.mu][from], nullptr, &theirs, sizeof theirs, k, face_names[2 * piece.mu + from]});
     }
     Exchange(ranks_, phase, messages, sums).finish();
-    ranks_.agree(phase, [&] {
+    ranks_.collective(phase, [&] {
         for (int k = 0; k < pieces.count; ++k) {
             const Pieces::Piece &piece = pieces.piece[k];
             if (sum_of(received + parts[k].first, parts[k].bytes) != (*sums)[2 * k + 1])
@@ -284,9 +284,9 @@ void Halo::exchange(const SpinorBlock &field, int parity, int layers, int direct
     };
     const int of_source = pieces_of(1).elements_of_all();
     for_element(field, [&](auto bytes, auto word) {
-        const size_t room = slot_bytes() / Element<bytes>::packed;
+        const size_t scratch = slot_bytes() / Element<bytes>::packed;
         for (int k = 0, count; k < field.sources && of_source > 0; k += count) {
-            count = std::min(field.sources - k, static_cast<int>(room / of_source));
+            count = std::min(field.sources - k, static_cast<int>(scratch / of_source));
             pass<bytes>("the halo of a vector", pieces_of(count),
                         GhostsOfVector<bytes, word>{lattice, parity, layers, field[k].data, field.stride,
                                                     field.source_bytes, active.from(k)});

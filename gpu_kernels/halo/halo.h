@@ -102,13 +102,13 @@ class Halo {
     void from_ahead(int mu, const void *from, void *to, size_t bytes);
 
   private:
-    struct MessageRoom { // where messages lie; empty: this rank is its only neighbour
+    struct MessageMemory { // where messages lie; empty: this rank is its only neighbour
         std::shared_ptr<unsigned char> sent, received;
         size_t bytes = 0;
     };
     struct Buffers {                        // what goes out and what comes in
         DeviceArray<unsigned char> out, in; // for kernels, where messages lie on the host
-        MessageRoom messages;
+        MessageMemory messages;
         unsigned char *to_fill() const { return out.data() != nullptr ? out.data() : messages.sent.get(); }
         const unsigned char *filled() const; // by pass()
     };
@@ -123,9 +123,9 @@ class Halo {
     // Of all ghosts of several vectors: 4 in double, 8 in single.
     size_t slot_bytes() const { return 4 * geometry_.ghost_sites() * spinor_bytes(Precision::double_); }
     bool by_peers() const { return device_.peers() != nullptr && !peers_->relays(); }
-    MessageRoom message_room(size_t bytes);
-    Buffers room_for(size_t bytes, const MessageRoom &messages);
-    Buffers larger_room(size_t bytes);
+    MessageMemory allocate_for_messages(size_t bytes);
+    Buffers buffers_in(size_t bytes, const MessageMemory &messages);
+    Buffers allocate_larger(size_t bytes);
     void find_gpu_messages(GpuMessages asked);
     void make_orders();
     std::string how_it_travels() const;
@@ -135,7 +135,7 @@ class Halo {
     std::array<std::array<int, 2>, 4> neighbour_;
     bool check_;
     std::optional<Buffers> buffers_; // a slot's worth, for messages
-    MessageRoom larger_;             // for more than that; as large as was needed so far
+    MessageMemory larger_;           // for more than that; as large as was needed so far
     bool gpu_messages_ = false, tried_gpu_messages_ = false;
     std::string how_messages_travel_;
     std::unique_ptr<PeerMemory> peers_;
@@ -151,8 +151,8 @@ class WithMargin {
     const WideBox &box() const { return box_; }
     // The links and so many layers around them; until they, or others, are asked for again.
     const LinkField &of(const LinkField &links, int layers);
-    LinkField room(const char *owner) const { return {device_, precision_, 18, box_.wide(), owner}; }
-    LinkField room_on_box(const char *owner) const {
+    LinkField allocate(const char *owner) const { return {device_, precision_, 18, box_.wide(), owner}; }
+    LinkField allocate_on_box(const char *owner) const {
         return {device_, precision_, 18, box_.box().without_ghosts(), owner};
     }
 

@@ -43,9 +43,9 @@ std::string Halo::open(const std::string &asked, bool direct, GpuMessages gpu_me
     device_.set_peers(peers_->on_device());
     if (!by_peers() && ranks_.size() > 1)
         find_gpu_messages(gpu_messages);
-    device_.agree("memory for ghosts", [&] {
+    device_.collective("memory for ghosts", [&] {
         if (!by_peers() && !buffers_)
-            buffers_.emplace(room_for(slot_bytes(), message_room(slot_bytes())));
+            buffers_.emplace(buffers_in(slot_bytes(), allocate_for_messages(slot_bytes())));
         if (device_.peers() != nullptr)
             make_orders();
     });
@@ -58,11 +58,11 @@ void Halo::find_gpu_messages(GpuMessages asked) {
     std::string why = why_no_gpu_messages(ranks_, asked);
     tried_gpu_messages_ = why.empty();
     if (tried_gpu_messages_) {
-        MessageRoom room;
+        MessageMemory scratch;
         std::string refused;
         gpu_messages_ = true;
         try {
-            room = message_room(slot_bytes());
+            scratch = allocate_for_messages(slot_bytes());
         } catch (const Error &error) {
             refused = error.what();
         }
@@ -70,11 +70,11 @@ void Halo::find_gpu_messages(GpuMessages asked) {
         for (int face = 0; face < Peers::faces; ++face)
             neighbour[face] = geometry_.lattice().cut(face / 2) ? neighbour_[face / 2][face % 2] : -1;
         const GpuMessagesFound found =
-            try_gpu_messages(device_, ranks_, neighbour, room.sent, room.received, slot_bytes(), refused);
+            try_gpu_messages(device_, ranks_, neighbour, scratch.sent, scratch.received, slot_bytes(), refused);
         gpu_messages_ = found.work;
         why = found.why;
         if (gpu_messages_)
-            buffers_.emplace(room_for(slot_bytes(), room));
+            buffers_.emplace(buffers_in(slot_bytes(), scratch));
     }
     std::string directions;
     for (int mu = 0; mu < 4; ++mu)

@@ -249,9 +249,9 @@ WithMargin::WithMargin(Device &device, const Geometry &geometry, Halo *halo, Pre
     : device_(device), halo_(halo), precision_(precision), box_(geometry) {
     if (halo_ == nullptr)
         return;
-    device_.agree("memory for links with a margin", [&] {
+    device_.collective("memory for links with a margin", [&] {
         box_ = WideBox(device_, geometry, margin);
-        wide_ = room("links with a margin");
+        wide_ = allocate("links with a margin");
     });
 }
 

@@ -147,13 +147,13 @@ template <int bytes, class Ends> void Halo::pass(const char *phase, const Pieces
     }
 #endif
     const size_t total = size_t(n) * packed;
-    std::optional<Buffers> room;
+    std::optional<Buffers> scratch;
     if (!Ends::fits_slot)
-        device_.agree("memory for a halo", [&] {
+        device_.collective("memory for a halo", [&] {
             if (total > slot_bytes())
-                room.emplace(larger_room(total));
+                scratch.emplace(allocate_larger(total));
         });
-    const Buffers &buffers = room ? *room : *buffers_;
+    const Buffers &buffers = scratch ? *scratch : *buffers_;
     launch(device_, n, ToBuffer<bytes, Ends>{ends, pieces, buffers.to_fill()}, "gather for the neighbours");
     pass_messages(phase, buffers, pieces, packed);
     launch(device_, n, FromBuffer<bytes, Ends>{ends, pieces, buffers.filled()}, "put what the neighbours sent");

@@ -42,7 +42,7 @@ class Relay {
     bool look();
 
   private:
-    struct Passing { // a piece, or the word that this rank has come to an exchange
+    struct RelayedPiece { // a piece, or the word that this rank has come to an exchange
         std::unique_ptr<Exchange> exchange;
         std::shared_ptr<std::array<unsigned, 2 * Peers::faces>> told; // out, in; nullptr: it is a piece
         int parity;
@@ -68,7 +68,7 @@ class Relay {
     std::optional<CopyQueue> copies_; // mark of a parity: in_[parity] may be overwritten
     unsigned taken_ = 0, words_ = 0, sums_ = 0;
     size_t count_ = 0; // numbers of the sum that is on its way
-    std::list<Passing> passing_;
+    std::list<RelayedPiece> passing_;
     int under_way_[2] = {0, 0}; // pieces, by parity
     std::unique_ptr<Gather> sum_;
     bool looking_ = false, given_up_ = false;

@@ -94,9 +94,9 @@ std::vector<Step> corner_steps(unsigned directions) {
     return steps;
 }
 
-LinkField LinkProducts::room(int slots) const {
+LinkField LinkProducts::allocate(int slots) const {
     LinkField field;
-    device_.agree("memory for products of links", [&] {
+    device_.collective("memory for products of links", [&] {
         field = {device_, u_.precision(), 18, geometry_.without_ghosts(), "products of links", slots};
         field.clear_behind(geometry_);
         field.keep_sum();
@@ -117,7 +117,7 @@ const LinkField &LinkProducts::corners(unsigned directions) {
     look_(u_);
     for (int k = 0; k < d.count && d.count > 2; ++k)
         look_(*lower[k]);
-    LinkField to = room(1 << (d.count - 1));
+    LinkField to = allocate(1 << (d.count - 1));
     const SitesAndParts work(geometry_, to.directions());
     for_real(u_.precision(), [&](auto real) {
         constexpr Precision p = decltype(real)::value;
@@ -149,7 +149,7 @@ void two_link_products(Device &device, const Geometry &geometry, const LinkField
 const LinkField &LinkProducts::two_links() {
     if (two_links_.bytes() == 0) {
         look_(u_);
-        LinkField to = room(3);
+        LinkField to = allocate(3);
         two_link_products(device_, geometry_, u_, to);
         two_links_ = std::move(to);
     }

@@ -109,7 +109,7 @@ class LinkProducts {
     bool forget(); // whether there was anything
 
   private:
-    LinkField room(int slots) const;
+    LinkField allocate(int slots) const;
     Device &device_;
     const Geometry &geometry_;
     const LinkField &u_;
@@ -126,11 +126,11 @@ constexpr double two_link_flops = 3 * 198; // a site; 6 matrices read and writte
 // out = a in + b sum_k [in(x + hop k) + in(x - hop k)], covariant, k = x, y, z, on `slice` or all (-1).
 Neighbours in_space(LinkProducts &, const LinkField &u, int hop, double a, double b, int slice);
 
-// steps times x <- (1 + width^2 / (4 steps hop^2) Laplacian) x. room: as x, where the lattice is whole. Returns whether
-// the result lies in `room` (x and room change places with each step). On one slice both have all the other slices
-// afterwards if they had them before. halo: nullptr where the lattice is whole; else all ranks call together.
+// steps times x <- (1 + width^2 / (4 steps hop^2) Laplacian) x. scratch: as x, where the lattice is whole. Returns
+// whether the result lies in `room` (x and room change places with each step). On one slice both have all the other
+// slices afterwards if they had them before. halo: nullptr where the lattice is whole; else all ranks call together.
 bool smear(Device &, Halo *halo, const WideBox &, LinkProducts &, const LinkField &u, int hop, double width, int steps,
-           int slice, const FullVectors &x, const FullVectors &room);
+           int slice, const FullVectors &x, const FullVectors &scratch);
 
 // ---- sums over a time slice
 

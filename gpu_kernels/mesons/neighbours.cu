@@ -280,12 +280,12 @@ MarginPart margin_of(const Neighbours &what, const Geometry &box) {
 }
 
 AroundVectors::AroundVectors(Device &device, const WideBox &box, const FullVectors &like) {
-    device.agree("memory for vectors with a margin", [&] {
-        const auto room = [&](int parity) {
+    device.collective("memory for vectors with a margin", [&] {
+        const auto scratch = [&](int parity) {
             return SpinorField(device, like.even.precision, box.wide(), parity, "vectors with a margin",
                                like.sources());
         };
-        even_ = room(0), odd_ = room(1);
+        even_ = scratch(0), odd_ = scratch(1);
     });
     vectors_ = {even_, odd_};
 }

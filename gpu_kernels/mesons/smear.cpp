@@ -33,7 +33,7 @@ void smear_cut(Device &device, Halo &halo, const WideBox &box, const Neighbours 
 } // namespace
 
 bool smear(Device &device, Halo *halo, const WideBox &box, LinkProducts &products, const LinkField &u, int hop,
-           double width, int steps, int slice, const FullVectors &x, const FullVectors &room) {
+           double width, int steps, int slice, const FullVectors &x, const FullVectors &scratch) {
     const double weight = width * width / (4.0 * steps * hop * hop);
     const Neighbours what = in_space(products, u, hop, 1 - 6 * weight, weight, slice);
     if (halo != nullptr) {
@@ -41,7 +41,7 @@ bool smear(Device &device, Halo *halo, const WideBox &box, LinkProducts &product
         return false;
     }
     for (int k = 0; k < steps; ++k)
-        sum_neighbours(device, box, what, k % 2 == 0 ? x : room, k % 2 == 0 ? room : x);
+        sum_neighbours(device, box, what, k % 2 == 0 ? x : scratch, k % 2 == 0 ? scratch : x);
     return steps % 2 != 0;
 }
 

@@ -36,7 +36,7 @@ class LaplaceOperator : public NormalOperator {
     double rounding(Precision) const override;
     double lowest(double of_shift) const override;
     bool takes_several() const override { return true; }
-    std::vector<Region> stands_on() const override { return {links_->region("gauge links")}; }
+    std::vector<Region> checked_regions() const override { return {links_->region("gauge links")}; }
     bool takes_checksums() const override { return false; }
     bool needs_host() const override;
     double flops(Epilogue) const override;

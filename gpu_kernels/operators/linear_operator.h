@@ -36,7 +36,7 @@ class LinearOperator {
     virtual bool needs_host() const { return false; }
 
     // The resident data that the operator is made of.
-    virtual std::vector<Region> stands_on() const = 0;
+    virtual std::vector<Region> checked_regions() const = 0;
 
     // Work and compulsory bytes of one application.
     virtual double flops() const = 0;

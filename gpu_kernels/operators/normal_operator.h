@@ -58,7 +58,7 @@ class NormalOperator {
     virtual bool needs_host() const { return false; }
 
     // The resident data that the operator is made of.
-    virtual std::vector<Region> stands_on() const = 0;
+    virtual std::vector<Region> checked_regions() const = 0;
     // Whether the epilogue residual can compute their checksums, at most most_checksums of them.
     virtual bool takes_checksums() const = 0;
     static constexpr int most_checksums = 2;
@@ -76,7 +76,7 @@ class NormalOperator {
 };
 
 // out = b - A x. *sum (device) = |out|^2; several sources only without a sum. between: room for B x. checksums (device;
-// nullptr: not wanted): those of stands_on(), as the launch has read the data.
+// nullptr: not wanted): those of checked_regions(), as the launch has read the data.
 void residual(Device &, const NormalOperator &, double shift, const SpinorBlock &b, const SpinorBlock &x,
               const SpinorBlock &between, const SpinorBlock &out, double *sum, uint64_t *checksums = nullptr);
 

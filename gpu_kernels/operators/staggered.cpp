@@ -60,7 +60,7 @@ double StaggeredOperator::rounding(Precision p) const {
     return 2.5 * std::sqrt(48.0) * links_.fat->scale * epsilon / std::sqrt(12.0);
 }
 
-std::vector<Region> StaggeredOperator::stands_on() const {
+std::vector<Region> StaggeredOperator::checked_regions() const {
     return {links_.fat->region("fat links"), links_.lng->region("long links")};
 }
 

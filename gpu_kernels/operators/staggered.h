@@ -22,7 +22,7 @@ class StaggeredOperator : public NormalOperator {
     bool takes_several() const override {
         return look_for_dslash(spec().spinor, spec().link, spec().reals, Epilogue::residual, 2) != nullptr;
     }
-    std::vector<Region> stands_on() const override;
+    std::vector<Region> checked_regions() const override;
     bool takes_checksums() const override {
         return checked_residual_ != nullptr && links_.fat->padding_is_zero && links_.lng->padding_is_zero &&
                !geometry().is_cut(); // on a lattice that is cut, a launch reads some links twice and others not at all

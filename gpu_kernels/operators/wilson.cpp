@@ -12,24 +12,24 @@ WilsonMatrix::WilsonMatrix(Device &device, const Geometry &geometry, int parity,
         throw Error(Status::bad_argument,
                     "Wilson operator: the geometry has ghosts. Give Geometry::without_ghosts() and "
                     "a WilsonHalo");
-    make_room(device, 1);
+    allocate(device, 1);
 }
 
-void WilsonMatrix::make_room(Device &device, int sources) const {
+void WilsonMatrix::allocate(Device &device, int sources) const {
     if (middle_.empty() || middle_.back().sources() < sources)
         middle_.emplace_back(device, spec().spinor, geometry(), 1 - parity(), "Wilson vectors", sources, components());
 }
 
 SpinorBlock WilsonMatrix::middle(int sources) const {
-    for (const SpinorField &room : middle_)
-        if (room.sources() >= sources)
-            return room.block().first(sources);
+    for (const SpinorField &scratch : middle_)
+        if (scratch.sources() >= sources)
+            return scratch.block().first(sources);
     throw Error(Status::bad_argument, format("Wilson operator: %d sources at once, but it has room for %d. Make what "
                                              "lies between its halves for as many (NormalOperator::between)",
                                              sources, middle_.back().sources()));
 }
 
-std::vector<Region> WilsonMatrix::stands_on() const {
+std::vector<Region> WilsonMatrix::checked_regions() const {
     std::vector<Region> all = {links_.region("links of Wilson fermions")};
     if (clover_.term != nullptr)
         join(all, {clover_.term->region("clover term"), clover_.inverse->region("inverse of the clover term")});

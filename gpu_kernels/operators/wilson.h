@@ -25,14 +25,14 @@ class WilsonMatrix : public LinearOperator {
                  const CloverPair &clover = {}, WilsonHalo *halo = nullptr);
     void apply(Device &device, const MatrixCall &call) const override { apply(device, call, 1); }
     void apply_dagger(Device &device, const MatrixCall &call) const override { apply(device, call, -1); }
-    std::vector<Region> stands_on() const override;
+    std::vector<Region> checked_regions() const override;
     bool needs_host() const override;
     double flops() const override { return flops({WilsonForm::matrix, Epilogue::plain, true}); }
     double bytes() const override { return bytes({WilsonForm::matrix, Epilogue::plain, true}); }
 
     // Room for the middle of so many sources at once; for one there is room from the start. It stays as long as the
     // operator does, because recorded launches write there; so it is made before they are recorded.
-    void make_room(Device &, int sources) const;
+    void allocate(Device &, int sources) const;
     // middle = R_q^-1 D in, for vectors in half.in; what half says of a pending sum belongs to this launch. after_step:
     // it is a step's. Throws Error(bad_argument) where there is no room for as many sources.
     void hop_to_middle(Device &, const HalfCall &half, int sign, bool after_step) const;
@@ -64,14 +64,14 @@ class WilsonNormal : public NormalOperator {
     void first_half(Device &, const HalfCall &) const override;
     void second_half(Device &, const HalfCall &, Epilogue) const override;
     SpinorField between(Device &device, const char *owner, int sources = 1) const override {
-        matrix_->make_room(device, sources);
+        matrix_->allocate(device, sources);
         return vectors(device, owner, sources);
     }
     int sites_between() const override { return geometry().sites(parity()); }
     // Not known beforehand: what it costs depends on the smallest eigenvalue, which the shift does not bound usefully.
     double rounding(Precision) const override { return 0; }
     bool takes_several() const override { return true; }
-    std::vector<Region> stands_on() const override { return matrix_->stands_on(); }
+    std::vector<Region> checked_regions() const override { return matrix_->checked_regions(); }
     bool takes_checksums() const override { return false; }
     bool needs_host() const override { return matrix_->needs_host(); }
     double flops(Epilogue) const override;

@@ -39,9 +39,9 @@ size_t BicgstabSolver::workspace_bytes(const Geometry &geometry, Precision slopp
            Device::allocated_bytes(sizeof(BicgState)) + Device::allocated_bytes(sizeof(double));
 }
 
-std::vector<Region> BicgstabSolver::stands_on() const {
-    std::vector<Region> all = of_.full->stands_on();
-    join(all, of_.sloppy->stands_on());
+std::vector<Region> BicgstabSolver::checked_regions() const {
+    std::vector<Region> all = of_.full->checked_regions();
+    join(all, of_.sloppy->checked_regions());
     return all;
 }
 
@@ -90,7 +90,7 @@ void BicgstabSolver::step() {
 // Iterates until the device says stop, and adds the gain to the solution.
 void BicgstabSolver::iterate(const BicgProgress &progress, BicgReport &report) {
     if (!loop_)
-        device_.agree("the start of the iteration", [&] {
+        device_.collective("the start of the iteration", [&] {
             loop_ = std::make_unique<ChunkLoop>(
                 device_,
                 [this] {

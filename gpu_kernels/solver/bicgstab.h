@@ -66,7 +66,7 @@ class BicgstabSolver {
     // nan_or_inf; the solution is then that of the last evaluation of the residual.
     BicgReport solve(const BicgLimits &, const BicgProgress &progress);
 
-    std::vector<Region> stands_on() const; // the resident data of both operators
+    std::vector<Region> checked_regions() const; // the resident data of both operators
 
     // Bytes that a solver allocates.
     static size_t workspace_bytes(const Geometry &, Precision sloppy, int components);

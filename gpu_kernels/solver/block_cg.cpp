@@ -44,7 +44,7 @@ BlockCgSolver::BlockCgSolver(Device &device, const Operator &full, const Operato
     sloppy_ = make_level(sloppy, sources);
     level_ = sloppy_.get();
     state_ = DeviceArray<BlockState>(device, 1, owner);
-    gram_room_ = DeviceArray<double>(device, gram_room(sources, sources), owner);
+    gram_scratch_ = DeviceArray<double>(device, gram_scratch(sources, sources), owner);
     sums_ = DeviceArray<double>(device, sources, owner);
 }
 
@@ -63,7 +63,7 @@ size_t BlockCgSolver::workspace_bytes(const Geometry &geometry, const OperatorSp
                                       int components) {
     return 4 * field_bytes(geometry, Precision::double_, sources, components) +
            level_bytes(geometry, sloppy.spinor, sources, components) + Device::allocated_bytes(sizeof(BlockState)) +
-           Device::allocated_bytes(gram_room(sources, sources) * sizeof(double)) +
+           Device::allocated_bytes(gram_scratch(sources, sources) * sizeof(double)) +
            Device::allocated_bytes(sources * sizeof(double));
 }
 
@@ -72,18 +72,18 @@ size_t BlockCgSolver::later_bytes(const Geometry &geometry, const OperatorSpec &
     return descends ? level_bytes(geometry, Precision::double_, sources, 1) : 0;
 }
 
-std::vector<Region> BlockCgSolver::stands_on(bool residual_alone) const {
-    std::vector<Region> all = single_.stands_on(residual_alone);
-    join(all, full_->stands_on());
+std::vector<Region> BlockCgSolver::checked_regions(bool residual_alone) const {
+    std::vector<Region> all = single_.checked_regions(residual_alone);
+    join(all, full_->checked_regions());
     if (!residual_alone)
-        join(all, sloppy_->A->stands_on());
+        join(all, sloppy_->A->checked_regions());
     return all;
 }
 
 // ---- the iteration ------------------------------------------------------------------------------------------------
 
 void BlockCgSolver::gram_of_all_ranks(const SpinorBlock &x, const SpinorBlock &y, BlockState::Matrix &on_device) {
-    gram(device_, x, y, on_device, gram_room_.data(), &state_.data()->active);
+    gram(device_, x, y, on_device, gram_scratch_.data(), &state_.data()->active);
     if (device_.ranks() == nullptr)
         return;
     BlockState::Matrix sums;
@@ -162,7 +162,7 @@ ChunkLoop &BlockCgSolver::chunks() {
         for (int first = 0; first < cg_kept_steps; first += steps_a_chunk)
             all.push_back([=] { chunk(first, false); });
         all.push_back([=] { chunk(0, true); });
-        device_.agree("the start of the iteration of several sources", [&] {
+        device_.collective("the start of the iteration of several sources", [&] {
             loop = std::make_unique<ChunkLoop>(device_, all,
                                                std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(BlockHead)}},
                                                device_.ranks() == nullptr); // else the host adds matrices of ranks
@@ -253,7 +253,7 @@ void BlockCgSolver::orthonormalize() {
     const SpinorBlock r = some(level_->r);
     gram_of_all_ranks(r, r, state->r_r);
     block_start(device_, state);
-    rotate(device_, r, state->basis, r);
+    block_axpy(device_, r, state->basis, r);
 }
 
 // The first directions are the residuals level_->r.
@@ -281,7 +281,7 @@ void BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
     orthonormalize();
     gram_of_all_ranks(ap, r, state->ap_r);
     block_redirect(device_, state, how);
-    rotate(device_, before, state->beta, moved, r);
+    block_axpy(device_, before, state->beta, moved, r);
     if (moved.data != p.data)
         device_.copy_on_device(p.data, moved.data, p.bytes());
     ++report.reliable_updates;
@@ -300,7 +300,7 @@ bool BlockCgSolver::prepare_descent(int sources) {
         return false;
     try {
         if (!top_)
-            device_.agree("memory for the descent", [&] { top_ = make_level(full_, b_.sources()); });
+            device_.collective("memory for the descent", [&] { top_ = make_level(full_, b_.sources()); });
     } catch (const Error &error) {
         if (error.status() != Status::no_memory)
             throw;

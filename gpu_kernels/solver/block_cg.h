@@ -64,7 +64,7 @@ class BlockCgSolver {
     // infinity, its status is nan_or_inf and its solution stays as it is. The others are solved.
     SourcesReport solve(const SourcesLimits &, const CgProgress &);
 
-    std::vector<Region> stands_on(bool residual_alone) const; // as CgSolver's
+    std::vector<Region> checked_regions(bool residual_alone) const; // as CgSolver's
 
     // Bytes that a solver allocates, its single one not included.
     static size_t workspace_bytes(const Geometry &, const OperatorSpec &sloppy, int sources, int components = 1);
@@ -113,7 +113,7 @@ class BlockCgSolver {
     std::unique_ptr<Level> sloppy_, top_;         // top_: in double; made when a solve first starts there
     Level *level_ = nullptr;                      // that iterates now
     DeviceArray<BlockState> state_;
-    DeviceArray<double> gram_room_, sums_;
+    DeviceArray<double> gram_scratch_, sums_;
     Open open_; // the sources that iterate now
     // For each source: |b|^2; the smallest |b - A x|^2 so far; how many true residuals in a row were no smaller; and
     // the unit of its vectors (a vector here times scale_ is the vector of the caller's system).

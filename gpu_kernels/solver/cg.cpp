@@ -12,7 +12,7 @@ void iterate(Device &device, const CgIteration &it) {
     HalfCall call;
     call.cg = it.state;
     call.along_p = it.v.data != it.r.data;
-    call.judge = it.judge;
+    call.check_convergence = it.check_convergence;
     call.in = it.v, call.out = it.between;
     if (it.sums != nullptr)
         call.pending = it.pending ? it.sums->step.data() : nullptr, call.defer = it.sums->plain.data();
@@ -100,18 +100,18 @@ size_t CgSolver::later_bytes(const Geometry &geometry, const OperatorSpec &preci
     return descends ? sloppy_bytes(geometry, precise, precise, components) : 0;
 }
 
-std::vector<Region> CgSolver::stands_on(bool residual_alone) const {
-    std::vector<Region> all = full_.A->stands_on();
+std::vector<Region> CgSolver::checked_regions(bool residual_alone) const {
+    std::vector<Region> all = full_.A->checked_regions();
     if (residual_alone)
         return all;
     for (const NormalOperator *A : {precise_->A.get(), given_->A.get(), sloppy_->A.get()})
-        join(all, A->stands_on());
+        join(all, A->checked_regions());
     return all;
 }
 
-std::vector<Region> CgSolver::stands_on(const CgReport &report) const {
-    std::vector<Region> all = stands_on(report.status == Status::ok);
-    for (size_t k = 0; report.checked_links && k < full_.A->stands_on().size(); ++k)
+std::vector<Region> CgSolver::checked_regions(const CgReport &report) const {
+    std::vector<Region> all = checked_regions(report.status == Status::ok);
+    for (size_t k = 0; report.checked_links && k < full_.A->checked_regions().size(); ++k)
         all[k].taken = limits_.checksums + k;
     return all;
 }
@@ -197,7 +197,7 @@ ChunkLoop &CgSolver::chunks() {
             }
         }
     };
-    device_.agree("the start of the iteration", [&] {
+    device_.collective("the start of the iteration", [&] {
         loop = std::make_unique<ChunkLoop>(
             device_, chunk, std::vector<ChunkLoop::Piece>{{state_.data(), sizeof(CgState)}}, !sloppy_->A->needs_host());
     });
@@ -308,7 +308,7 @@ bool CgSolver::update_reliably(CgReport &report) {
 void CgSolver::change_to_finer() {
     if (!fine_) {
         const Operator A = finer_();
-        device_.agree("memory for a finer precision", [&] { fine_ = make_sloppy(A); });
+        device_.collective("memory for a finer precision", [&] { fine_ = make_sloppy(A); });
     }
     sloppy_ = fine_.get();
 }
@@ -321,7 +321,7 @@ bool CgSolver::prepare_descent() {
         return false;
     try {
         if (!top_)
-            device_.agree("memory for the descent", [&] { top_ = make_sloppy(precise_->A); });
+            device_.collective("memory for the descent", [&] { top_ = make_sloppy(precise_->A); });
     } catch (const Error &error) {
         if (error.status() != Status::no_memory)
             throw;

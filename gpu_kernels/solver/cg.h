@@ -25,7 +25,7 @@ using Operator = std::shared_ptr<const NormalOperator>;
 struct CgIteration {
     const NormalOperator *A;
     SpinorBlock v, r, r_new, s, between;
-    bool judge = true; // false if relative_residual judges the iteration
+    bool check_convergence = true; // false if relative_residual judges the iteration
     CgState *state;
     const DeferredSums *sums; // nullptr: each launch finishes its own
     // With sums. pending: the iteration before has deferred its last sum, and no launch came in between. defer: this
@@ -43,7 +43,7 @@ struct CgLimits {
     int max_restarts = 5;
     double reliable_delta = 0;     // fall of the sloppy residual between evaluations; 0: ladder::reliable_delta
     double jump_limit = 0;         // of |r_new - r| / |r_new| at a reliable update, for half precision; 0: the ladder's
-    uint64_t *checksums = nullptr; // room for NormalOperator::most_checksums on the device; see stands_on
+    uint64_t *checksums = nullptr; // room for NormalOperator::most_checksums on the device; see checked_regions
 };
 
 struct CgReport {
@@ -105,10 +105,10 @@ class CgSolver {
 
     // The data on the device that the last solve depends on: all that it used, or (residual_alone) only those that the
     // true residual was computed with.
-    std::vector<Region> stands_on(bool residual_alone) const;
+    std::vector<Region> checked_regions(bool residual_alone) const;
     // The same by the solve's report: if it converged, the data of the true residual, else all. Includes the checksums
     // that were taken while the true residual was computed.
-    std::vector<Region> stands_on(const CgReport &) const;
+    std::vector<Region> checked_regions(const CgReport &) const;
 
     // Bytes that a solver of these precisions allocates; `full` is the precision of the links as handed over.
     // later_bytes: what a solve adds if it gives up half precision or starts in double.

@@ -48,8 +48,8 @@ size_t MultiMassSolver::workspace_bytes(const Geometry &geometry, const std::vec
     return bytes;
 }
 
-std::vector<Region> MultiMassSolver::stands_on(bool residual_alone) const {
-    std::vector<Region> all = refiner_.stands_on(residual_alone);
+std::vector<Region> MultiMassSolver::checked_regions(bool residual_alone) const {
+    std::vector<Region> all = refiner_.checked_regions(residual_alone);
     std::vector<Operator> operators{full_};
     if (!residual_alone) {
         for (const Stage &stage : stages_)
@@ -58,7 +58,7 @@ std::vector<Region> MultiMassSolver::stands_on(bool residual_alone) const {
             operators.push_back(single_);
     }
     for (const Operator &A : operators)
-        join(all, A->stands_on());
+        join(all, A->checked_regions());
     return all;
 }
 
@@ -81,7 +81,7 @@ ChunkLoop &MultiMassSolver::chunks(Stage &stage) {
         };
         const std::vector<ChunkLoop::Piece> pieces{{state_.data(), sizeof(CgState)},
                                                    {shift_state_.data(), sizeof(ShiftState)}};
-        device_.agree("the start of the iteration", [&] {
+        device_.collective("the start of the iteration", [&] {
             stage.loop = std::make_unique<ChunkLoop>(device_, chunk, pieces, !stage.A->needs_host());
         });
         stage.loop_scale = scale_, stage.loop_base = base_;

@@ -66,7 +66,7 @@ class MultiMassSolver {
 
     MultiMassReport solve(const MultiMassLimits &, const CgProgress &);
     int shifts() const { return x_.sources(); }
-    std::vector<Region> stands_on(bool residual_alone) const; // as CgSolver's
+    std::vector<Region> checked_regions(bool residual_alone) const; // as CgSolver's
 
     // Bytes that a solver of these stages allocates, without those of `refiner`.
     static size_t workspace_bytes(const Geometry &, const std::vector<OperatorSpec> &stages, int shifts,

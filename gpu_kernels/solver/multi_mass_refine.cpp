@@ -87,7 +87,7 @@ void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &rep
             }
             bring_up_batch(false);
         };
-        device_.agree("the start of the refinement", [&] {
+        device_.collective("the start of the refinement", [&] {
             batch.loop = std::make_unique<ChunkLoop>(
                 device_, chunk, std::vector<ChunkLoop::Piece>{{batch.states.data(), batch.states.bytes()}},
                 !device_.has_meanwhile()); // vectors of several sources go over the host then (halo.h)
@@ -123,7 +123,7 @@ void MultiMassSolver::run_batch(const CgProgress &progress, MultiMassReport &rep
 
 void MultiMassSolver::refine_together(std::vector<bool> &settled, const CgProgress &progress, MultiMassReport &report) {
     if (!batch_)
-        device_.agree("memory for the refinement", [&] { make_batch(); });
+        device_.collective("memory for the refinement", [&] { make_batch(); });
     for (int pass = 0; open_batch(settled, report) > 0 && pass < ladder::passes_together; ++pass)
         run_batch(progress, report);
 }

@@ -7,7 +7,7 @@ constexpr size_t most = most_regions; // fields of a kind, before it has to look
 } // namespace
 
 AskedFields::AskedFields(Device &device) {
-    device.agree("room for checksums", [&] { sums_ = {device, 2 * most, "checksums"}; });
+    device.collective("room for checksums", [&] { sums_ = {device, 2 * most, "checksums"}; });
     device.fill_zero(sums_.data(), sums_.bytes());
 }
 
@@ -34,7 +34,7 @@ void AskedFields::used_up(const LinkField &field, const char *name) {
 
 void AskedFields::must_hold() {
     Device &device = sums_.device();
-    device.agree("a look at fields of a call", [&] {
+    device.collective("a look at fields of a call", [&] {
         std::vector<Region> nothing_left;
         for (const UsedUp &field : used_up_)
             nothing_left.push_back({nullptr, 0, 0, field.name, nullptr, field.sum.get()});

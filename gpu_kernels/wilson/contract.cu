@@ -332,16 +332,16 @@ struct DiracSums::Plan {
     }
 };
 
-void DiracSums::make_room(int classes) {
+void DiracSums::allocate(int classes) {
     const int *const n = geometry_.lattice().extent;
-    const auto room = [&](DeviceArray<Complex<double>> &array, size_t numbers) {
+    const auto scratch = [&](DeviceArray<Complex<double>> &array, size_t numbers) {
         if (array.size() < numbers)
             array = {}, array = {device_, numbers, "sums over time slices"};
     };
     const size_t lines = size_t(classes) * n[0] * n[3];
-    room(along_z_, lines * n[1] * momenta_.level(0).outputs);
-    room(along_y_, lines * momenta_.level(1).outputs);
-    room(sums_, size_t(classes) * n[3] * momenta_.momenta());
+    scratch(along_z_, lines * n[1] * momenta_.level(0).outputs);
+    scratch(along_y_, lines * momenta_.level(1).outputs);
+    scratch(sums_, size_t(classes) * n[3] * momenta_.momenta());
 }
 
 void DiracSums::sum_over_y_and_x(int classes) {
@@ -352,7 +352,7 @@ void DiracSums::sum_over_y_and_x(int classes) {
 
 void DiracSums::pass_over(const FullVectors &phi, const FullVectors &psi, const Plan &plan, int first_group) {
     const int groups = std::min(groups_a_pass, static_cast<int>(plan.groups.size()) - first_group);
-    make_room(groups * pairs_a_group);
+    allocate(groups * pairs_a_group);
     for_real(phi.even.precision, [&](auto real) {
         constexpr Precision p = decltype(real)::value;
         const auto start = [&](auto numbers) {
@@ -402,7 +402,7 @@ std::vector<Complex<double>> DiracSums::of_gammas(const FullVectors &phi, const 
 std::vector<Complex<double>> DiracSums::of_open_meson(const FullVectors &phi, const FullVectors &psi, const Gamma &in) {
     check(geometry_, phi, psi, true);
     constexpr int groups = spins_of_dirac * spins_of_dirac;
-    make_room(open_numbers);
+    allocate(open_numbers);
     for_real(phi.even.precision, [&](auto real) {
         constexpr Precision p = decltype(real)::value;
         sum_columns<2>(device_, geometry_.lattice(), momenta_.level(0),

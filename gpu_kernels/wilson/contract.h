@@ -59,7 +59,7 @@ class DiracSums {
     struct Plan;
     void pass_over(const FullVectors &phi, const FullVectors &psi, const Plan &, int first_group);
     void sum_over_y_and_x(int classes);
-    void make_room(int classes);
+    void allocate(int classes);
     Device &device_;
     Geometry geometry_; // of the box
     MomentumSums momenta_;

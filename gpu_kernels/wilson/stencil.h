@@ -435,7 +435,7 @@ void launch_wilson_one(Device &device, const WilsonCall &call, Epilogue epilogue
             launch_sum<End::sums, Shape::min_blocks>(device, sites, body, finish, how, pending);
     };
     const SumFinish plain{call.sum, call.cg, call.along_p};
-    const StepFinish step{{}, call.cg, call.judge};
+    const StepFinish step{{}, call.cg, call.check_convergence};
     if (call.form == WilsonForm::hop) {
         const ReduceShape before(call.lattice.sites(1 - call.parity));
         const Pending<1, SumFinish> of_plain{
@@ -477,7 +477,7 @@ void launch_wilson_of_sources(Device &device, const WilsonCall &call, Epilogue e
               SumFinish{nullptr, nullptr, false});
     else if (epilogue == Epilogue::step)
         start(matrix, StepEnding<Spinor, Lattice, true>{call.x.data, call.z.data, call.out.data, call.s.data, call.cg},
-              StepFinish{{}, call.cg, call.judge});
+              StepFinish{{}, call.cg, call.check_convergence});
     else
         start(matrix, Ending<Spinor>{epilogue, call.x.data, call.z.data, call.out.data, call.a, call.alpha},
               SumFinish{nullptr, call.cg, call.along_p});

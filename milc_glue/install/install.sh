@@ -60,7 +60,7 @@ fill() { # fill TEMPLATE PLACE: put, with its @words@ filled in
 }
 
 folder .
-for header in milc_glue/milcgpu*.h milc_glue/plugin.h; do
+for header in milc_glue/api/milcgpu*.h milc_glue/api/plugin.h; do
     put 644 "$header" "include/milcgpu/${header##*/}"
 done
 put 755 "$build/libmilcgpu.so" "$libdir/libmilcgpu.so.$version"
@@ -72,7 +72,7 @@ fill milcgpuConfig.cmake.in "$libdir/cmake/milcgpu/milcgpuConfig.cmake"
 fill milcgpuConfigVersion.cmake.in "$libdir/cmake/milcgpu/milcgpuConfigVersion.cmake"
 
 # The door for MILC's own GPU switches, whole by itself: MILC looks in its include and lib alone.
-for header in milc_glue/quda_compat/*.h milc_glue/milcgpu.h milc_glue/milcgpu_milc.h milc_glue/milcgpu_mpi.h; do
+for header in milc_glue/quda_compat/*.h milc_glue/api/milcgpu.h milc_glue/api/milcgpu_milc.h milc_glue/api/milcgpu_mpi.h; do
     [ "${header##*/}" = internal.h ] || put 644 "$header" "quda-compat/include/${header##*/}"
 done
 # By its own name at run time: a site's QUDA is never taken for it.

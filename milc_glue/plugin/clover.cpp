@@ -1,20 +1,20 @@
 // Solves with MILC's clover matrix, D of Wilson fermions, contractions of Dirac fields.
 #include "gpu_kernels/wilson/wilson.h"
-#include "milc_glue/plugin/mending.h"
-#include "milc_glue/wilson.h"
+#include "milc_glue/plugin/retry.h"
+#include "milc_glue/solve/wilson.h"
 
 namespace milcgpu {
 
 milcgpu_status WilsonLinks::ready(const HostRecords &links, milcgpu_wilson *&handle, uint64_t &moved) {
     const uint64_t content = hash_records(links);
     handle = handle_;
-    if (!agreed_(handle_ == nullptr || content_ != content))
+    if (!collective_(handle_ == nullptr || content_ != content))
         return MILCGPU_OK;
     drop();
     const milcgpu_field from = {const_cast<void *>(links.data), real_, links.pitch};
-    milcgpu_status status = agreed_(milcgpu_wilson_create(context_, &handle_));
+    milcgpu_status status = collective_(milcgpu_wilson_create(context_, &handle_));
     if (status == MILCGPU_OK)
-        status = agreed_(milcgpu_wilson_load(handle_, &from));
+        status = collective_(milcgpu_wilson_load(handle_, &from));
     if (status != MILCGPU_OK) {
         drop();
         return status;
@@ -81,9 +81,9 @@ TrueResiduals milcgpu::clover_residuals(Plugin &p, const milcgpu_plugin_clover_c
     uint64_t moved = 0;
     const milcgpu_wilson_spec matrix = matrix_of(call);
     TrueResiduals of;
-    milcgpu_status status = p.agreed(p.wilson->ready(records_of(p, call.links), handle, moved));
+    milcgpu_status status = p.collective(p.wilson->ready(records_of(p, call.links), handle, moved));
     if (status == MILCGPU_OK)
-        status = p.agreed(
+        status = p.collective(
             true_residuals(handle, &matrix, MILCGPU_EVEN, &call.source, &solution, &of.residual, &of.relative));
     if (status != MILCGPU_OK && status != MILCGPU_NAN_OR_INF)
         throw Error(Status::device_lost, reason());
@@ -100,21 +100,21 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
         if (!(call->tolerance > 0) && !(call->relative_tolerance > 0))
             return false;
         const milcgpu_wilson_spec matrix = matrix_of(*call);
-        Mending mending(p, MILCGPU_CLOVER_SOLVE, call->mixed);
+        Retry retry(p, MILCGPU_CLOVER_SOLVE, call->mixed);
         int iterations = 0;
         for (;;) {
-            const milcgpu_solve_spec how = solve_of(p, mending.policy(), *call);
+            const milcgpu_solve_spec how = solve_of(p, retry.policy(), *call);
             report->struct_size = sizeof *report;
             const milcgpu_status status = with_links_dropped(MILCGPU_CLOVER_SOLVE, [&] {
                 milcgpu_wilson *handle = nullptr;
                 const milcgpu_status loaded = p.wilson->ready(records_of(p, call->links), handle, account.to_device);
                 return loaded != MILCGPU_OK ? loaded
-                                            : p.agreed(milcgpu_wilson_solve(handle, &matrix, &how, &call->source,
-                                                                            &call->solution, report));
+                                            : p.collective(milcgpu_wilson_solve(handle, &matrix, &how, &call->source,
+                                                                                &call->solution, report));
             });
             iterations += report->iterations;
             add(account, *report);
-            if (mending.is_answer(status)) {
+            if (retry.is_answer(status)) {
                 report->iterations = iterations;
                 ++account.calls;
                 return true;
@@ -124,7 +124,7 @@ int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_
                 return spinor_bytes(static_cast<Precision>(policy.precise)) +
                        spinor_bytes(static_cast<Precision>(policy.sloppy));
             };
-            if (!mending.mends(
+            if (!retry.again(
                     status, [&] { p.wilson->drop(); }, bytes)) {
                 p.report_failure(MILCGPU_CLOVER_SOLVE, status);
                 return false;
@@ -139,7 +139,7 @@ int milcgpu_plugin_wilson_dslash(milcgpu_field links, int sign, int parity, milc
         Plugin &p = plugin();
         RoutineAccount &account = p.ledger[MILCGPU_WILSON_DSLASH];
         const Stopwatch watch(account.seconds);
-        milcgpu_operator what{};
+        milcgpu_storage what{};
         what.precision = p.real();
         const auto attempt = [&] {
             return with_links_dropped(MILCGPU_WILSON_DSLASH, [&] {
@@ -147,12 +147,12 @@ int milcgpu_plugin_wilson_dslash(milcgpu_field links, int sign, int parity, milc
                 const milcgpu_status loaded = p.wilson->ready(records_of(p, links), handle, account.to_device);
                 return loaded != MILCGPU_OK
                            ? loaded
-                           : p.agreed(milcgpu_wilson_dslash(handle, &what, sign, parity, &source, &destination));
+                           : p.collective(milcgpu_wilson_dslash(handle, &what, sign, parity, &source, &destination));
             });
         };
         milcgpu_status status = attempt();
         if (status == MILCGPU_CORRUPTED) {
-            p.say(0,
+            p.log(0,
                   format("%s: %s. The links are loaded again", routine_name(MILCGPU_WILSON_DSLASH), reason().c_str()));
             p.wilson->drop();
             status = attempt();
@@ -180,8 +180,8 @@ int milcgpu_plugin_dirac_mesons(int open, const milcgpu_dirac_meson_spec *spec, 
         RoutineAccount &account = p.ledger[routine];
         const Stopwatch watch(account.seconds);
         const milcgpu_status status = with_links_dropped(routine, [&] {
-            return p.agreed((open != 0 ? milcgpu_dirac_open_mesons : milcgpu_dirac_mesons)(p.context, spec, 1, &src1,
-                                                                                           &src2, correlators));
+            return p.collective((open != 0 ? milcgpu_dirac_open_mesons
+                                           : milcgpu_dirac_mesons)(p.context, spec, 1, &src1, &src2, correlators));
         });
         if (status != MILCGPU_OK) {
             p.report_failure(routine, status);

@@ -1,6 +1,6 @@
 // MILCGPU_COMPARE: MILC's results beside the library's.
-#include "milc_glue/context.h"
-#include "milc_glue/fat_links.h"
+#include "milc_glue/api/context.h"
+#include "milc_glue/links/fat_links.h"
 #include "milc_glue/plugin/state.h"
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,7 @@ bool line(Plugin &p, milcgpu_routine routine, const std::string &what, double wo
     account.worst = worst > account.worst || !(worst == worst) ? worst : account.worst;
     account.compared_gpu_seconds += seconds;
     account.compared_cpu_seconds += cpu_seconds;
-    p.say(0, format("compare %s: %s; seconds CPU %.4g GPU %.4g, speed-up %.1f%s", routine_name(routine), what.c_str(),
+    p.log(0, format("compare %s: %s; seconds CPU %.4g GPU %.4g, speed-up %.1f%s", routine_name(routine), what.c_str(),
                     cpu_seconds, seconds, cpu_seconds / seconds, good ? "" : "; BEYOND TOLERANCE"));
     return good;
 }
@@ -39,9 +39,9 @@ bool field_line(Plugin &p, milcgpu_routine routine, const char *what, double dif
 // From those of each rank's sites.
 Difference of_all_ranks(Plugin &p, const Difference &mine) {
     double squares[] = {mine.difference * mine.difference, mine.size * mine.size};
-    if (p.agreed.size() == 1)
+    if (p.collective.size() == 1)
         return mine;
-    p.agreed.add(squares, 2);
+    p.collective.add(squares, 2);
     return {std::sqrt(squares[0]), std::sqrt(squares[1])};
 }
 
@@ -78,8 +78,8 @@ SolutionsCompared compared(Plugin &p, const milcgpu_plugin_solve_call &call, con
     for (const auto &[field, of] : {std::pair(&gpu, &s.gpu), std::pair(&cpu, &s.cpu)}) {
         *of = {}; // stays NaN where the solution has NaN
         const milcgpu_status status =
-            p.agreed(true_residuals(p.context, links->handle, call.parity, call.mass, &call.source, field,
-                                    &of->residual, call.relative_tolerance > 0 ? &of->relative : nullptr));
+            p.collective(true_residuals(p.context, links->handle, call.parity, call.mass, &call.source, field,
+                                        &of->residual, call.relative_tolerance > 0 ? &of->relative : nullptr));
         if (status != MILCGPU_OK && status != MILCGPU_NAN_OR_INF)
             throw Error(Status::device_lost, reason());
     }
@@ -148,7 +148,7 @@ double worst_of_links(Plugin &p, int n, void *const *gpu, void *const *cpu) {
         if (gpu[k] != nullptr && cpu[k] != nullptr)
             worst = worse_error(worst,
                                 worst_link_difference(gpu[k], cpu[k], 4 * static_cast<size_t>(p.sites), p.in_double()));
-    return p.agreed.worst(worst);
+    return p.collective.worst(worst);
 }
 
 const char *parity_name(int parity) { return parity == MILCGPU_EVEN ? "EVEN" : "ODD"; }
@@ -253,7 +253,7 @@ int milcgpu_plugin_compare_hisq_links(int n, void *const *gpu, void *const *cpu,
                                       const milcgpu_fatlink_spec *spec, double seconds, double cpu_seconds) {
     return compared_by(MILCGPU_HISQ_LINKS, [&] {
         Plugin &p = plugin();
-        const double ratio = p.agreed.worst(
+        const double ratio = p.collective.worst(
             worst_eigenvalue_ratio(v, 4 * static_cast<size_t>(p.sites), p.in_double(), unitarize_spec(*spec)));
         constexpr double rounding = 4 * 2.2e-16; // of MILC's unitarization, per ratio (measured: a quarter)
         const std::string what =
@@ -311,7 +311,7 @@ int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *e
         if (expected == nullptr)
             return field_line(p, routine, one == MILCGPU_LINKS ? "links" : "momenta", relative,
                               p.in_double() ? 1e-14 : 1e-5, seconds, cpu_seconds);
-        p.say(1, format("%s: momenta differ by %.2e from MILC's, which is expected: %s", routine_name(routine),
+        p.log(1, format("%s: momenta differ by %.2e from MILC's, which is expected: %s", routine_name(routine),
                         relative, expected));
         return true;
     });
@@ -342,7 +342,7 @@ int milcgpu_plugin_compare_correlators(milcgpu_routine routine, int reals, int n
         double difference = 0;
         for (int k = 0; k < n; ++k)
             difference = worse_error(difference, std::hypot(gpu[2 * k] - cpu[2 * k], gpu[2 * k + 1] - cpu[2 * k + 1]));
-        difference = p.agreed.worst(difference);
+        difference = p.collective.worst(difference);
         const std::string what =
             repeats == 1 ? "correlators"
                          : format("correlators (up to %d of this pair have one operator and momentum: MILC adds each "

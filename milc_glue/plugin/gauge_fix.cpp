@@ -27,7 +27,7 @@ milcgpu_status load(Plugin &p, milcgpu_gauge *gauge, bool widened, const milcgpu
     if (!widened)
         return milcgpu_gauge_load(gauge, &from, -1); // MILC takes what it has
     const std::unique_ptr<double[]> wide(new (std::nothrow) double[size_t(72) * p.sites]);
-    if (p.agreed(wide == nullptr))
+    if (p.collective(wide == nullptr))
         return MILCGPU_NO_MEMORY;
     const size_t pitch = pitch_of(p, from);
 #pragma omp parallel for if (p.sites >= few_sites)
@@ -43,10 +43,10 @@ milcgpu_status load(Plugin &p, milcgpu_gauge *gauge, bool widened, const milcgpu
 milcgpu_status save_as_a_whole(Plugin &p, milcgpu_gauge *gauge, bool widened, const milcgpu_field &to) {
     const size_t bytes = widened ? 72 * sizeof(double) : p.bytes_of(72);
     const std::unique_ptr<unsigned char[]> made(new (std::nothrow) unsigned char[bytes * p.sites]);
-    if (p.agreed(made == nullptr))
+    if (p.collective(made == nullptr))
         return MILCGPU_NO_MEMORY;
     const milcgpu_field compact = {made.get(), widened ? MILCGPU_DOUBLE : p.real(), 0};
-    const milcgpu_status status = p.agreed(milcgpu_gauge_save(gauge, &compact));
+    const milcgpu_status status = p.collective(milcgpu_gauge_save(gauge, &compact));
     const size_t pitch = pitch_of(p, to);
     if (status == MILCGPU_OK)
 #pragma omp parallel for if (p.sites >= few_sites)
@@ -75,17 +75,17 @@ int on_links(milcgpu_routine routine, bool widened, const milcgpu_field &from, c
         const milcgpu_status status = with_links_dropped(routine, [&] {
             Handle handle;
             milcgpu_status done =
-                p.agreed(milcgpu_gauge_create(p.context, widened ? MILCGPU_DOUBLE : p.real(), &handle.gauge));
+                p.collective(milcgpu_gauge_create(p.context, widened ? MILCGPU_DOUBLE : p.real(), &handle.gauge));
             const auto then = [&](const auto &call) {
                 if (done == MILCGPU_OK)
-                    done = p.agreed(call());
+                    done = p.collective(call());
             };
             then([&] { return load(p, handle.gauge, widened, from); });
             then([&] { return work(handle.gauge, account); });
-            accepted = done == MILCGPU_OK && !p.agreed(!accept());
+            accepted = done == MILCGPU_OK && !p.collective(!accept());
             if (accepted)
                 done = to.data == from.data ? save_as_a_whole(p, handle.gauge, widened, to)
-                                            : p.agreed(milcgpu_gauge_save(handle.gauge, &to));
+                                            : p.collective(milcgpu_gauge_save(handle.gauge, &to));
             return done;
         });
         if (status != MILCGPU_OK) {
@@ -115,7 +115,7 @@ int milcgpu_plugin_gauge_fix(milcgpu_field links, const milcgpu_gauge_fix_spec *
     };
     return on_links(MILCGPU_GAUGE_FIX, false, links, links, work, [&] {
         if (report->failed != 0)
-            plugin().say(0, format("gaugefix: %llu links are too far from SU(3) to be made unitary",
+            plugin().log(0, format("gaugefix: %llu links are too far from SU(3) to be made unitary",
                                    static_cast<unsigned long long>(report->failed)));
         return report->failed == 0;
     });

@@ -32,7 +32,7 @@ milcgpu_status GaugeOwner::save(int one, const milcgpu_field &to) const {
 
 milcgpu_status GaugeOwner::on_device(const milcgpu_plugin_lattice &lattice, int what, uint64_t &moved, bool *also) {
     if (gauge_ == nullptr) {
-        const milcgpu_status made = agreed_(milcgpu_gauge_create(context_, real_, &gauge_));
+        const milcgpu_status made = collective_(milcgpu_gauge_create(context_, real_, &gauge_));
         if (made != MILCGPU_OK)
             return made;
     }
@@ -48,7 +48,7 @@ milcgpu_status GaugeOwner::on_device(const milcgpu_plugin_lattice &lattice, int 
         same |= m.newer == Newer::neither && m.hash == hash[one == MILCGPU_MOMENTA] ? one : 0;
     }
     if (looked_at != 0 || also != nullptr) {
-        const Agreement::Words all = agreed_.common({same, also != nullptr && *also});
+        const Collective::Words all = collective_.on_all_ranks({same, also != nullptr && *also});
         same = all[0];
         if (also != nullptr)
             *also = all[1] != 0;
@@ -59,7 +59,7 @@ milcgpu_status GaugeOwner::on_device(const milcgpu_plugin_lattice &lattice, int 
         if (member(one).newer == Newer::neither)
             member(one).version = ++versions_;
         member(one).newer = Newer::host;
-        const milcgpu_status loaded = agreed_(load(one));
+        const milcgpu_status loaded = collective_(load(one));
         if (loaded != MILCGPU_OK)
             return loaded;
         equal_now(one, hash[one == MILCGPU_MOMENTA]);
@@ -116,7 +116,7 @@ void GaugeOwner::to_host(int what, const char *who) {
         if (newer_on_device(one) == 0 || (what & one) == 0)
             continue;
         const HostRecords r = records(one);
-        if (agreed_(hash_records(r) != member(one).hash))
+        if (collective_(hash_records(r) != member(one).hash))
             throw Error(Status::corrupted,
                         format("%s was written on the host while the newest were on the GPU: %s needs it, and neither "
                                "copy is right. MILCGPU_RESIDENT=0 copies after every routine; please report this",
@@ -132,7 +132,7 @@ void GaugeOwner::over_host(int what) {
     for (const int one : members) {
         if (newer_on_device(one) == 0 || (what & one) == 0)
             continue;
-        const milcgpu_status saved = agreed_(save(one, field(one)));
+        const milcgpu_status saved = collective_(save(one, field(one)));
         if (saved != MILCGPU_OK)
             throw Error(static_cast<Status>(saved),
                         format("the newest of %s are on the GPU and %s: %s", name_of(one),

@@ -2,10 +2,10 @@
 // who made a copy necessary. Molecular dynamics moves both hundreds of times a trajectory; a copy is made only when
 // somebody reads what the other side has written.
 #pragma once
-#include "milc_glue/host_fields.h"
-#include "milc_glue/milcgpu_md.h"
-#include "milc_glue/plugin.h"
-#include "milc_glue/plugin/agreed.h"
+#include "milc_glue/api/milcgpu_md.h"
+#include "milc_glue/api/plugin.h"
+#include "milc_glue/host/host_fields.h"
+#include "milc_glue/plugin/collective.h"
 #include <map>
 #include <string>
 
@@ -13,8 +13,8 @@ namespace milcgpu {
 
 class GaugeOwner {
   public:
-    GaugeOwner(Agreement &agreed, milcgpu_context *context, int real, int sites)
-        : agreed_(agreed), context_(context), real_(real), sites_(sites) {}
+    GaugeOwner(Collective &collective, milcgpu_context *context, int real, int sites)
+        : collective_(collective), context_(context), real_(real), sites_(sites) {}
     ~GaugeOwner() { milcgpu_gauge_destroy(gauge_); }
     GaugeOwner(const GaugeOwner &) = delete;
     GaugeOwner &operator=(const GaugeOwner &) = delete;
@@ -32,10 +32,10 @@ class GaugeOwner {
     int newer_on_device(int what) const;      // of these
     bool has_links(const void *packed) const; // the device has these, by their hash
     unsigned long links_version() const { return links_.version; }
-    // Whether the links have been written since they had this version, as far as that was announced or seen. A version of
-    // another owner: no.
+    // Whether the links have been written since they had this version, as far as that was announced or seen. A version
+    // of another owner: no.
     bool links_changed(unsigned long since) const { return since >= born_ && since != links_.version; }
-    milcgpu_status save_links(void *packed) const { return agreed_(save(MILCGPU_LINKS, {packed, real_, 0})); }
+    milcgpu_status save_links(void *packed) const { return collective_(save(MILCGPU_LINKS, {packed, real_, 0})); }
 
     // The host has what the device has. Throws Error where that cannot be had any more: the device is lost, or MILC
     // wrote meanwhile, so that neither copy is right; what is lost on one rank is lost on all. who: the routine of
@@ -73,7 +73,7 @@ class GaugeOwner {
 
     static inline unsigned long versions_ = 0;
     const unsigned long born_ = versions_ + 1;
-    Agreement &agreed_;
+    Collective &collective_;
     milcgpu_context *context_;
     int real_, sites_;
     milcgpu_gauge *gauge_ = nullptr;

@@ -66,7 +66,7 @@ class Inversion {
     // work(k) for each source, until one fails on any rank.
     template <class Work> milcgpu_status each(milcgpu_status status, const Work &work) {
         for (int k = 0; k < call_.n && status == MILCGPU_OK; ++k)
-            status = p_.agreed(work(k));
+            status = p_.collective(work(k));
         return status;
     }
 
@@ -117,12 +117,12 @@ class Inversion {
     Outcome failed(milcgpu_status status) {
         const char *const name = routine_name(call_.solve.routine);
         if (status == MILCGPU_CORRUPTED) {
-            p_.say(0, format("%s: %s. It begins again", name, reason().c_str()));
+            p_.log(0, format("%s: %s. It begins again", name, reason().c_str()));
             p_.quarks->drop_all();
             return Outcome::from_start;
         }
         if (status == MILCGPU_NO_MEMORY)
-            p_.say(1, format("%s: %s. Fields go to the host between its steps", name, reason().c_str()));
+            p_.log(1, format("%s: %s. Fields go to the host between its steps", name, reason().c_str()));
         else
             p_.report_failure(call_.solve.routine, status);
         return Outcome::failed;
@@ -159,7 +159,7 @@ int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_
             if (outcome != Outcome::from_start)
                 return outcome == Outcome::done;
         }
-        p.say(0, format("%s: begun %d times, and data on the device have changed each time. Memory of this GPU seems "
+        p.log(0, format("%s: begun %d times, and data on the device have changed each time. Memory of this GPU seems "
                         "to be failing",
                         routine_name(call->solve.routine), most_starts));
         return false;
@@ -182,17 +182,17 @@ int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgp
             return false;
         std::shared_ptr<QuarkField> read, made;
         milcgpu_status status =
-            resident ? MILCGPU_OK : p.agreed(p.quarks->with_content(x.data, read, account.to_device));
+            resident ? MILCGPU_OK : p.collective(p.quarks->with_content(x.data, read, account.to_device));
         if (status == MILCGPU_OK)
-            status = p.agreed(p.quarks->empty(made));
+            status = p.collective(p.quarks->empty(made));
         const milcgpu_vector from = resident               ? milcgpu_vector{p.vectors.handle(), index}
                                     : status == MILCGPU_OK ? read->vector()
                                                            : milcgpu_vector{};
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
             if (status == MILCGPU_OK)
-                status = p.agreed(minus_dslash(p, account, links, parity, 1, 2 * mass, from, from, made->vector()));
+                status = p.collective(minus_dslash(p, account, links, parity, 1, 2 * mass, from, from, made->vector()));
         if (status == MILCGPU_OK)
-            status = p.agreed(p.quarks->deliver(made, x, account.to_host));
+            status = p.collective(p.quarks->deliver(made, x, account.to_host));
         if (status != MILCGPU_OK) {
             if (status == MILCGPU_CORRUPTED)
                 p.quarks->drop_all();

@@ -1,7 +1,7 @@
 // Solutions that a multi-mass call has refined already. MILC asks for each of them again, with a solve of one mass.
 #pragma once
-#include "milc_glue/host_fields.h"
-#include "milc_glue/plugin.h"
+#include "milc_glue/api/plugin.h"
+#include "milc_glue/host/host_fields.h"
 #include <vector>
 
 namespace milcgpu {

@@ -57,10 +57,10 @@ LinkSet &LinkCache::set_for(const void *fat, const void *lng, uint64_t had_them)
 // Those that are there come first, as long as all are where they were; then they are too new to be dropped for others.
 std::vector<LinkSet *> LinkCache::slots_for(const std::vector<Addresses> &wanted) {
     const auto is_wanted = [&](size_t k) { return wanted[k].first != nullptr && wanted[k].second != nullptr; };
-    Agreement::Words had_them{};
+    Collective::Words had_them{};
     for (size_t k = 0; k < wanted.size(); ++k)
         had_them[k] = is_wanted(k) ? with_addresses(wanted[k].first, wanted[k].second) : 0;
-    had_them = agreed_.common(had_them);
+    had_them = collective_.on_all_ranks(had_them);
     std::vector<LinkSet *> slots(wanted.size(), nullptr);
     for (const bool are_new : {false, true})
         for (size_t k = 0; k < wanted.size(); ++k)
@@ -185,7 +185,7 @@ LinkSet *LinkCache::current(const void *fat, const void *lng, uint64_t common) {
     bool all = (common & whole_bit) != 0;
     if (bits == 0 && !alone && !all && !sets_.empty()) {
         all = true;
-        bits = agreed_.common(matching(fat, lng, true));
+        bits = collective_.on_all_ranks(matching(fat, lng, true));
     }
     if (bits == 0)
         return nullptr;
@@ -242,7 +242,7 @@ milcgpu_status LinkCache::make_sum(const Alone &sum, LinkSet *&set, uint64_t had
         one = loaded_at(sum.a), other = loaded_at(sum.b);
         if (one == nullptr || other == nullptr)
             return MILCGPU_NO_MEMORY;
-        status = agreed_(milcgpu_links_add(one->handle, sum.factor, other->handle, &slot.handle));
+        status = collective_(milcgpu_links_add(one->handle, sum.factor, other->handle, &slot.handle));
         if (status != MILCGPU_NO_MEMORY || sets_.size() <= of_sum || !drop_oldest(&slot))
             break;
     }
@@ -261,8 +261,8 @@ milcgpu_status LinkCache::load(LinkSet &set, const void *fat, const void *lng) {
     const milcgpu_field fat_field = field(fat), lng_field = field(lng);
     for (;;) {
         const milcgpu_status status =
-            agreed_(set.handle == nullptr ? milcgpu_links_create(context_, &fat_field, &lng_field, &set.handle)
-                                          : milcgpu_links_update(set.handle, &fat_field, &lng_field, nullptr));
+            collective_(set.handle == nullptr ? milcgpu_links_create(context_, &fat_field, &lng_field, &set.handle)
+                                              : milcgpu_links_update(set.handle, &fat_field, &lng_field, nullptr));
         if (status != MILCGPU_NO_MEMORY || !drop_oldest(&set))
             return status;
     }

@@ -6,9 +6,9 @@
 // the 8th call with that set at the latest. While a GPU solves, the threads of the host look at the parts that follow,
 // as many as they come to (LinkWatch); a solve that is long enough has seen everything when it ends.
 #pragma once
-#include "milc_glue/host_fields.h"
-#include "milc_glue/plugin.h"
-#include "milc_glue/plugin/agreed.h"
+#include "milc_glue/api/plugin.h"
+#include "milc_glue/host/host_fields.h"
+#include "milc_glue/plugin/collective.h"
 #include <memory>
 #include <string>
 #include <utility>
@@ -38,14 +38,14 @@ class LinkCache {
     // real: of MILC's links. Lattices of fewer sites than whole_below are looked at whole in every call. All ranks have
     // the same sets in the same order: which of them a call finds, and where new ones go, they decide together, because
     // a boundary is edited on some ranks only, and addresses are each rank's own.
-    LinkCache(Agreement &agreed, milcgpu_context *context, int sites, int real, int whole_below)
-        : agreed_(agreed), context_(context), sites_(sites), real_(real), whole_below_(whole_below) {}
+    LinkCache(Collective &collective, milcgpu_context *context, int sites, int real, int whole_below)
+        : collective_(collective), context_(context), sites_(sites), real_(real), whole_below_(whole_below) {}
     ~LinkCache() { drop_all(); }
     LinkCache(const LinkCache &) = delete;
     LinkCache &operator=(const LinkCache &) = delete;
 
     // What this rank has of these addresses. What all ranks have in common, by a gather in which other questions go
-    // along (Agreement::common), is for ready() and the others below; sets must be as they were.
+    // along (Collective::common), is for ready() and the others below; sets must be as they were.
     uint64_t look(const void *fat, const void *lng) const;
     // Whether all ranks have a set with these, without a second look.
     static bool found(uint64_t common) { return (common & (any_set | any_set << first_alone)) != 0; }
@@ -58,7 +58,7 @@ class LinkCache {
     // there is none.
     milcgpu_status ready(const void *fat, const void *lng, LinkSet *&set, uint64_t common);
     milcgpu_status ready(const void *fat, const void *lng, LinkSet *&set) {
-        return ready(fat, lng, set, agreed_.common(look(fat, lng)));
+        return ready(fat, lng, set, collective_.on_all_ranks(look(fat, lng)));
     }
     bool looks_at_all() const { return sites_ < whole_below_; }
 
@@ -72,8 +72,8 @@ class LinkCache {
     // The set holds the links of these addresses, which are not filled: nothing is read there, also where the set has
     // gone since (ready() fails then), until forget_alone().
     void keep_alone(LinkSet &set, const void *fat, const void *lng);
-    // The links of these addresses are a + factor b, and are not filled: ready() makes them of the sets of a and b, also
-    // where the set has gone since, until forget_alone().
+    // The links of these addresses are a + factor b, and are not filled: ready() makes them of the sets of a and b,
+    // also where the set has gone since, until forget_alone().
     void keep_sum(const Addresses &links, const Addresses &a, double factor, const Addresses &b);
     // Addresses that no links of MILC's have, for a derivative that it does not ask for.
     Addresses own_derivative() const { return {this, this}; }
@@ -111,7 +111,7 @@ class LinkCache {
     LinkSet *loaded_at(const Addresses &links) const;
     milcgpu_status make_sum(const Alone &sum, LinkSet *&set, uint64_t had_them);
 
-    Agreement &agreed_;
+    Collective &collective_;
     milcgpu_context *context_;
     int sites_, real_, whole_below_;
     std::vector<std::unique_ptr<LinkSet>> sets_;

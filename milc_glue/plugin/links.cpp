@@ -55,7 +55,7 @@ int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *sp
             }
             report->struct_size = sizeof *report;
             const int n_sets = static_cast<int>(sets.size());
-            const milcgpu_status status = p.agreed(
+            const milcgpu_status status = p.collective(
                 gauge != nullptr ? milcgpu_fat_links(p.context, &how, &gauge_field, sets.data(), n_sets, &hisq, report)
                                  : milcgpu_gauge_links(p.gauge->handle(), &how, sets.data(), n_sets, &hisq, report));
             for (size_t k = 0; k < made.size() && status == MILCGPU_OK; ++k)
@@ -87,7 +87,7 @@ int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_li
                              milcgpu_plugin_link_fields b) {
     return done_by(MILCGPU_HISQ_LINKS, [&] {
         plugin().links->keep_sum({links.fat, links.lng}, {a.fat, a.lng}, factor, {b.fat, b.lng});
-        return !plugin().agreed(false);
+        return !plugin().collective(false);
     });
 }
 
@@ -112,10 +112,10 @@ void milcgpu_plugin_gather_links(const void *first, size_t pitch, void *to) {
     gather_records(records, to);
 }
 
-void *milcgpu_plugin_room(size_t bytes) {
+void *milcgpu_plugin_allocate(size_t bytes) {
     void *const block = milcgpu_plugin_block(bytes, 0);
-    return block != nullptr ? block : host_room(bytes);
+    return block != nullptr ? block : host_allocate(bytes);
 }
-void *milcgpu_plugin_untouched_room(size_t bytes) { return host_room(bytes); }
+void *milcgpu_plugin_allocate_untouched(size_t bytes) { return host_allocate(bytes); }
 
 } // extern "C"

@@ -1,6 +1,6 @@
 // Shifts, spin-taste operators, smearing and contractions of MILC's fields.
 #include "gpu_kernels/mesons/mesons.h"
-#include "milc_glue/context.h"
+#include "milc_glue/api/context.h"
 #include "milc_glue/plugin/state.h"
 
 using namespace milcgpu;
@@ -24,13 +24,13 @@ milcgpu_quarks quarks_of(const QuarkField &field) { return {nullptr, field.vecto
 template <class Work> milcgpu_status with_field(milcgpu_routine routine, const milcgpu_field &field, const Work &work) {
     Plugin &p = plugin();
     std::shared_ptr<QuarkField> held;
-    const milcgpu_status status = p.agreed(p.quarks->with_content(field.data, held, p.ledger[routine].to_device));
+    const milcgpu_status status = p.collective(p.quarks->with_content(field.data, held, p.ledger[routine].to_device));
     return status == MILCGPU_OK ? work(quarks_of(*held)) : status;
 }
 
 milcgpu_status delivered(milcgpu_routine routine, const std::shared_ptr<QuarkField> &made, const milcgpu_field &to) {
     Plugin &p = plugin();
-    return p.agreed(p.quarks->deliver(made, to, p.ledger[routine].to_host));
+    return p.collective(p.quarks->deliver(made, to, p.ledger[routine].to_host));
 }
 
 // work(quarks) makes the host's field `to`.
@@ -42,7 +42,7 @@ template <class Work> milcgpu_status making(milcgpu_routine routine, const milcg
         return status;
     }
     std::shared_ptr<QuarkField> made;
-    milcgpu_status status = p.agreed(p.quarks->empty(made));
+    milcgpu_status status = p.collective(p.quarks->empty(made));
     if (status == MILCGPU_OK)
         status = work(quarks_of(*made));
     return status == MILCGPU_OK ? delivered(routine, made, to) : status;
@@ -56,7 +56,7 @@ template <class Work> milcgpu_status changing(milcgpu_routine routine, const mil
         return making(routine, field, work);
     }
     std::shared_ptr<QuarkField> own;
-    milcgpu_status status = p.agreed(p.quarks->loaded(field.data, own, p.ledger[routine].to_device));
+    milcgpu_status status = p.collective(p.quarks->loaded(field.data, own, p.ledger[routine].to_device));
     if (status == MILCGPU_OK)
         status = work(quarks_of(*own));
     return status == MILCGPU_OK ? delivered(routine, own, field) : status;
@@ -80,17 +80,17 @@ milcgpu_status ready(const FatLinks &of, milcgpu_links *(&handles)[2]) {
     const auto look = [&](int k) { return of.fat[k] != nullptr ? cache.look(of.fat[k], of.lng[k]) : 0; };
     if (of.fat[0] == nullptr && of.fat[1] == nullptr)
         return MILCGPU_OK;
-    const Agreement::Words seen = p.agreed.common({look(0), look(1)});
+    const Collective::Words seen = p.collective.on_all_ranks({look(0), look(1)});
     const auto is_there = [&](int k) { return of.fat[k] == nullptr || LinkCache::found(seen[k]); };
     const bool both_there = is_there(0) && is_there(1); // else sets may move
     for (const int k : {0, 1})
         if (of.fat[k] != nullptr)
             if (const milcgpu_status status =
-                    find(k, handles[k], k == 0 || both_there ? seen[k] : p.agreed.common(look(k))))
+                    find(k, handles[k], k == 0 || both_there ? seen[k] : p.collective.on_all_ranks(look(k))))
                 return status;
     milcgpu_links *still = handles[0];
     if (of.fat[0] != nullptr && of.fat[1] != nullptr && !both_there) // the second may have taken the place of the first
-        if (const milcgpu_status status = find(0, still, p.agreed.common(look(0))))
+        if (const milcgpu_status status = find(0, still, p.collective.on_all_ranks(look(0))))
             return status;
     return still == handles[0] ? MILCGPU_OK : MILCGPU_NO_MEMORY;
 }
@@ -110,11 +110,11 @@ int measured(milcgpu_routine routine, const void *links, const int *origin, cons
             const Measuring now(p); // from here on no links are dropped for others
             milcgpu_meson_links *handle = nullptr;
             const milcgpu_status ready = p.meson_links->ready(p.link_records(links), origin, handle, account.to_device);
-            return ready != MILCGPU_OK ? ready : p.agreed(work(handle, fermion));
+            return ready != MILCGPU_OK ? ready : p.collective(work(handle, fermion));
         };
         milcgpu_status status = with_links_dropped(routine, attempt);
         if (status == MILCGPU_CORRUPTED) {
-            p.say(0,
+            p.log(0,
                   format("%s: %s. Trying again with the links loaded anew", routine_name(routine), reason().c_str()));
             p.meson_links->drop_all();
             p.quarks->drop_all();

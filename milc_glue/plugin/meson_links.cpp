@@ -27,7 +27,7 @@ std::vector<MesonLinksCache::Set>::iterator MesonLinksCache::found(const HostRec
             with_addresses |= uint64_t{1} << k;
             holding |= static_cast<uint64_t>(holds(sets_[k], links)) << k;
         }
-    const Agreement::Words all = agreed_.common({with_addresses, holding});
+    const Collective::Words all = collective_.on_all_ranks({with_addresses, holding});
     size_t k = 0;
     while (k < sets_.size() && (all[0] >> k & 1) == 0)
         ++k;
@@ -39,7 +39,7 @@ milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origi
                                       uint64_t &moved) {
     if (links.data == nullptr) {
         const milcgpu_status status =
-            empty_ != nullptr ? MILCGPU_OK : agreed_(milcgpu_meson_links_create(context_, real_, &empty_));
+            empty_ != nullptr ? MILCGPU_OK : collective_(milcgpu_meson_links_create(context_, real_, &empty_));
         handle = empty_;
         return status;
     }
@@ -57,7 +57,7 @@ milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origi
     if (old != sets_.end()) {
         set.handle = old->handle;
         sets_.erase(old);
-    } else if (const milcgpu_status status = agreed_(milcgpu_meson_links_create(context_, real_, &set.handle))) {
+    } else if (const milcgpu_status status = collective_(milcgpu_meson_links_create(context_, real_, &set.handle))) {
         return status;
     }
     milcgpu_meson_links_spec spec{};
@@ -66,7 +66,7 @@ milcgpu_status MesonLinksCache::ready(const HostRecords &links, const int *origi
     std::copy(wanted, wanted + 4, spec.origin);
     // The boundary sign stays in the links: it does not depend on the order of steps.
     const milcgpu_field field = {const_cast<void *>(links.data), real_, 0};
-    const milcgpu_status status = agreed_(milcgpu_meson_links_load(set.handle, &spec, &field));
+    const milcgpu_status status = collective_(milcgpu_meson_links_load(set.handle, &spec, &field));
     if (status != MILCGPU_OK) {
         milcgpu_meson_links_destroy(set.handle);
         return status;

@@ -2,9 +2,9 @@
 // decides, as with fermion links (link_cache.h), a part of eight a call, or all of it on small lattices. All ranks have
 // the same sets in the same order, and decide together which one a call finds.
 #pragma once
-#include "milc_glue/host_fields.h"
-#include "milc_glue/milcgpu_mesons.h"
-#include "milc_glue/plugin/agreed.h"
+#include "milc_glue/api/milcgpu_mesons.h"
+#include "milc_glue/host/host_fields.h"
+#include "milc_glue/plugin/collective.h"
 #include <vector>
 
 namespace milcgpu {
@@ -12,8 +12,8 @@ namespace milcgpu {
 class MesonLinksCache {
   public:
     // real: of MILC's links. whole: every call looks at all of them.
-    MesonLinksCache(Agreement &agreed, milcgpu_context *context, int real, bool whole)
-        : agreed_(agreed), context_(context), real_(real), whole_(whole) {}
+    MesonLinksCache(Collective &collective, milcgpu_context *context, int real, bool whole)
+        : collective_(collective), context_(context), real_(real), whole_(whole) {}
     ~MesonLinksCache() { drop_all(); }
     MesonLinksCache(const MesonLinksCache &) = delete;
     MesonLinksCache &operator=(const MesonLinksCache &) = delete;
@@ -38,7 +38,7 @@ class MesonLinksCache {
     };
     bool holds(Set &set, const HostRecords &links) const;
     std::vector<Set>::iterator found(const HostRecords &links, const int *origin, bool &same);
-    Agreement &agreed_;
+    Collective &collective_;
     milcgpu_context *context_;
     int real_;
     bool whole_;

@@ -27,11 +27,11 @@ int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int
             bool holds = asked && asked();
             const milcgpu_status ready =
                 p.gauge->on_device(*lattice, reads, account.to_device, asked ? &holds : nullptr);
-            return p.agreed(ready != MILCGPU_OK ? ready : work(p.gauge->handle(), account, holds));
+            return p.collective(ready != MILCGPU_OK ? ready : work(p.gauge->handle(), account, holds));
         };
         milcgpu_status status = with_links_dropped(routine, attempt);
         if (status == MILCGPU_CORRUPTED) {
-            p.say(0, format("%s: %s. Trying again with the host's", routine_name(routine), reason().c_str()));
+            p.log(0, format("%s: %s. Trying again with the host's", routine_name(routine), reason().c_str()));
             p.gauge->load_again();
             status = attempt();
         }
@@ -82,7 +82,7 @@ int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice) {
     Plugin &p = plugin();
     return common_answer_of("gauge field", "It is loaded where it is needed", 0, [&] {
         RoutineAccount &account = p.ledger[MILCGPU_GATHER_LINKS]; // what MILC asked for
-        if (!p.active() || p.agreed(p.gauge->on_device(*lattice, MILCGPU_LINKS, account.to_device)) != MILCGPU_OK)
+        if (!p.active() || p.collective(p.gauge->on_device(*lattice, MILCGPU_LINKS, account.to_device)) != MILCGPU_OK)
             return false;
         ++account.calls;
         return true;
@@ -200,9 +200,10 @@ int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weig
         bool all = first >= 0;
         for (int k = first; all && k < first + n; ++k)
             all = p.vectors.holds(k, parity);
-        if (p.agreed(!all))
+        if (p.collective(!all))
             return false;
-        const milcgpu_status status = p.agreed(milcgpu_vectors_sum(p.vectors.handle(), first, n, weights, parity, &to));
+        const milcgpu_status status =
+            p.collective(milcgpu_vectors_sum(p.vectors.handle(), first, n, weights, parity, &to));
         if (status != MILCGPU_OK) {
             p.report_failure(MILCGPU_KS_MULTICG, status);
             return false;
@@ -224,7 +225,7 @@ int milcgpu_plugin_vectors_need(void) {
             why = error.what();
         }
         if (p.vectors.handle() != nullptr)
-            p.lose_solutions(p.agreed.words(why));
+            p.lose_solutions(p.collective.words(why));
         return !p.lost;
     });
 }
@@ -245,7 +246,7 @@ int milcgpu_plugin_newer_on_device(int what) {
 int milcgpu_plugin_has_links(const void *links) {
     Plugin &p = plugin();
     return common_answer_of("gauge field", "It is loaded", 0,
-                            [&] { return !p.agreed(p.gauge == nullptr || !p.gauge->has_links(links)); });
+                            [&] { return !p.collective(p.gauge == nullptr || !p.gauge->has_links(links)); });
 }
 
 int milcgpu_plugin_host_needs(int what, const char *who) {
@@ -260,7 +261,7 @@ int milcgpu_plugin_host_needs(int what, const char *who) {
         } catch (const Error &error) {
             if (error.status() != Status::no_memory)
                 throw;
-            p.say(1, format("%s: %s. Trying again without the links that were kept", who, error.what()));
+            p.log(1, format("%s: %s. Trying again without the links that were kept", who, error.what()));
             p.links->drop_all();
             p.gauge->to_host(what, who);
         }

@@ -60,7 +60,7 @@ bool Ladder::next(int status, const std::function<size_t(const Policy &)> &bytes
         return false;
     tried_[policy_ - policies.data()] = true;
     const Policy *found = status == MILCGPU_NO_MEMORY ? leaner(bytes) : safer(status);
-    const auto index = agreed_(found != nullptr ? found - policies.data() : std::ptrdiff_t{policies.size()});
+    const auto index = collective_(found != nullptr ? found - policies.data() : std::ptrdiff_t{policies.size()});
     if (index == policies.size())
         return false;
     policy_ = &policies[index];

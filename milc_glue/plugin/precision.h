@@ -1,7 +1,7 @@
 // Precisions of a solve, and which one is tried next after an error.
 #pragma once
-#include "milc_glue/milcgpu.h"
-#include "milc_glue/plugin/agreed.h"
+#include "milc_glue/api/milcgpu.h"
+#include "milc_glue/plugin/collective.h"
 #include <array>
 #include <functional>
 #include <string>
@@ -29,8 +29,8 @@ const Policy *automatic_policy(bool gpu, bool in_double, int sites);
 // The precisions that one call goes through, each at most once.
 class Ladder {
   public:
-    Ladder(Agreement &agreed, const Policy *first, bool in_double)
-        : agreed_(agreed), policy_(first), in_double_(in_double) {}
+    Ladder(Collective &collective, const Policy *first, bool in_double)
+        : collective_(collective), policy_(first), in_double_(in_double) {}
     const Policy &policy() const { return *policy_; }
 
     // Makes policy() the next one to try after `status`. Where memory was short, that is the one which needs least, if
@@ -43,7 +43,7 @@ class Ladder {
     const Policy *safer(int status) const;
     bool untried(const Policy &policy) const { return !tried_[&policy - policies.data()]; }
 
-    Agreement &agreed_;
+    Collective &collective_;
     const Policy *policy_;
     bool in_double_;
     std::array<bool, policies.size()> tried_{};

@@ -1,5 +1,5 @@
 #include "milc_glue/plugin/quark_fields.h"
-#include "milc_glue/context.h"
+#include "milc_glue/api/context.h"
 #include <algorithm>
 
 namespace milcgpu {

@@ -7,8 +7,8 @@
 //
 // A field belongs to the lattice that it was used with. All go when links are made of another gauge field.
 #pragma once
-#include "milc_glue/host_fields.h"
-#include "milc_glue/milcgpu_md.h"
+#include "milc_glue/host/host_fields.h"
+#include "milc_glue/api/milcgpu_md.h"
 #include <map>
 #include <memory>
 #include <utility>

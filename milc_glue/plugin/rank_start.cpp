@@ -1,6 +1,6 @@
 #include "milc_glue/plugin/rank_start.h"
-#include "milc_glue/context.h"
-#include "milc_glue/start_context.h"
+#include "milc_glue/api/context.h"
+#include "milc_glue/api/start_context.h"
 #include <algorithm>
 #include <cstdlib>
 #include <sstream>
@@ -41,27 +41,27 @@ void set_shared_environment(const std::string &text) {
 } // namespace
 
 void join_ranks(Plugin &p, const milcgpu_milc &milc) {
-    p.agreed.join(ranks_of(milc.decisions), time_limit());
+    p.collective.join(ranks_of(milc.decisions), time_limit());
     p.end_all = milc.decisions != nullptr ? milc.decisions->abort : nullptr;
     p.end_all_user = milc.decisions != nullptr ? milc.decisions->user : nullptr;
     p.node_rank = milc.decisions != nullptr ? milc.decisions->node_rank : 0;
-    p.agreed.begin_call();
+    p.collective.begin_call();
 }
 
 std::string take_settings(Plugin &p) {
-    if (p.agreed.size() > 1) {
-        const std::string mine = shared_environment(), shared = p.agreed.of_rank_0(mine);
-        const std::vector<int> differ = p.agreed.gathered(static_cast<int>(mine != shared));
+    if (p.collective.size() > 1) {
+        const std::string mine = shared_environment(), shared = p.collective.of_rank_0(mine);
+        const std::vector<int> differ = p.collective.gathered(static_cast<int>(mine != shared));
         const auto first = std::find(differ.begin(), differ.end(), 1);
         if (first != differ.end()) {
             const long others = std::count(differ.begin(), differ.end(), 1) - 1;
-            p.say(0, format("settings (MILCGPU_...) of %s%s are not those of rank 0, which hold for all ranks",
-                            p.agreed.name(static_cast<int>(first - differ.begin())).c_str(),
+            p.log(0, format("settings (MILCGPU_...) of %s%s are not those of rank 0, which hold for all ranks",
+                            p.collective.name(static_cast<int>(first - differ.begin())).c_str(),
                             others > 0 ? format(" and of %ld more", others).c_str() : ""));
         }
         if (mine != shared)
             set_shared_environment(shared);
-        p.agreed.set_time_limit(time_limit());
+        p.collective.set_time_limit(time_limit());
     }
     try {
         p.settings = Settings::of_environment();
@@ -136,9 +136,9 @@ std::string rank_table(Plugin &p) {
                   place.substr(0, place.rfind(" of host ")).c_str());
     std::copy(p.layout.origin, p.layout.origin + 4, line.origin);
     const int *extent = p.layout.extent;
-    std::string text = format("%d ranks, each with %d x %d x %d x %d sites\n%6s  %-20s %-24s %s\n", p.agreed.size(),
+    std::string text = format("%d ranks, each with %d x %d x %d x %d sites\n%6s  %-20s %-24s %s\n", p.collective.size(),
                               extent[0], extent[1], extent[2], extent[3], "rank", "first site", "host", "device");
-    const std::vector<Line> lines = p.agreed.gathered(line);
+    const std::vector<Line> lines = p.collective.gathered(line);
     for (size_t rank = 0; rank < lines.size(); ++rank) {
         const Line &l = lines[rank];
         const std::string first = format("(%d, %d, %d, %d)", l.origin[0], l.origin[1], l.origin[2], l.origin[3]);

@@ -1,6 +1,6 @@
 #include "milc_glue/plugin/resident_vectors.h"
 #include "gpu_kernels/backend/error.h"
-#include "milc_glue/context.h"
+#include "milc_glue/api/context.h"
 #include <algorithm>
 #include <cstring>
 

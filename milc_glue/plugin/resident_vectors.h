@@ -2,8 +2,8 @@
 // M^dag of them: they stay on the device, and MILC's fields are left as they are. Only between begin and end, where all
 // of their readers are known; whoever else reads one has it copied first (to_host).
 #pragma once
-#include "milc_glue/milcgpu_md.h"
-#include "milc_glue/plugin.h"
+#include "milc_glue/api/milcgpu_md.h"
+#include "milc_glue/api/plugin.h"
 #include <vector>
 
 namespace milcgpu {

@@ -1,5 +1,5 @@
 #include "milc_glue/plugin/settings.h"
-#include "milc_glue/start_context.h"
+#include "milc_glue/api/start_context.h"
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>

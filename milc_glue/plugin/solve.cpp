@@ -1,8 +1,8 @@
 // Solves of one mass and of several, and D.
 #include "milc_glue/plugin/solve.h"
-#include "milc_glue/context.h"
+#include "milc_glue/api/context.h"
 #include "milc_glue/plugin/link_watch.h"
-#include "milc_glue/plugin/mending.h"
+#include "milc_glue/plugin/retry.h"
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -28,15 +28,15 @@ void progress(void *user, int step, double residual) {
     if (now - solve.said_at < 10)
         return;
     solve.said_at = now;
-    solve.plugin.say(1, format("step %d, residual %.2e", step, residual));
+    solve.plugin.log(1, format("step %d, residual %.2e", step, residual));
 }
 
 // Ends the looks at the host's links. True: they are not those on the device, and are to be loaded again; it was said.
 bool edited(Plugin &p, milcgpu_routine routine, LinkWatch &looks, LinkSet &links) {
-    if (!p.agreed(!looks.end()))
+    if (!p.collective(!looks.end()))
         return false;
     links.loaded = false;
-    p.say(0, format("%s: MILC's links are no longer those on the device: a few were edited, and a look at all of them "
+    p.log(0, format("%s: MILC's links are no longer those on the device: a few were edited, and a look at all of them "
                     "during the solve has shown it. They are loaded again, and the solve goes on",
                     routine_name(routine)));
     return true;
@@ -59,18 +59,18 @@ const KnownSolution *known_for(const Plugin &p, const milcgpu_plugin_solve_call 
 // `work`, again with fewer sets of links on the device for as long as memory is short.
 template <class Work>
 milcgpu_status with_room(Plugin &p, milcgpu_routine routine, const LinkSet *links, const Work &work) {
-    milcgpu_status status = p.agreed(work());
+    milcgpu_status status = p.collective(work());
     while (status == MILCGPU_NO_MEMORY && p.links->drop_oldest(links)) {
-        p.say(1, format("%s: %s. Trying again with fewer sets of links on the device", routine_name(routine),
+        p.log(1, format("%s: %s. Trying again with fewer sets of links on the device", routine_name(routine),
                         reason().c_str()));
-        status = p.agreed(work());
+        status = p.collective(work());
     }
     return status;
 }
 
 milcgpu_multi_mass_spec multi_mass_spec(const Plugin &p, const Policy &policy,
                                         const milcgpu_plugin_multi_mass_call &call,
-                                        const std::vector<milcgpu_shift> &shifts) {
+                                        const std::vector<milcgpu_pole> &shifts) {
     milcgpu_multi_mass_spec spec{};
     spec.struct_size = sizeof spec;
     spec.parity = call.parity;
@@ -123,7 +123,7 @@ milcgpu_solve_spec milcgpu::solve_spec(const Plugin &p, const Policy &policy, co
 
 Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const SolveOfSources &what) {
     const milcgpu_plugin_solve_call &call = what.call;
-    Mending mending(p, call.routine, call.mixed);
+    Retry retry(p, call.routine, call.mixed);
     std::vector<int> iterations(what.n, 0);
     LinkSet *given = what.links;
     while (p.context != nullptr) {
@@ -139,7 +139,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
         }
         LinkWatch looks(*p.links, *links, call.fat, call.lng, p.watch_threads);
         SolveUnderWay under_way{p, looks};
-        milcgpu_solve_spec spec = solve_spec(p, mending.policy(), call);
+        milcgpu_solve_spec spec = solve_spec(p, retry.policy(), call);
         spec.progress = progress;
         spec.user = &under_way;
         const milcgpu_status status =
@@ -153,10 +153,10 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
                 return Outcome::from_start;
             continue; // the solutions so far are the guesses
         }
-        const bool done = mending.is_answer(status);
+        const bool done = retry.is_answer(status);
         if (!done && what.on_device && status == MILCGPU_NO_MEMORY)
             return Outcome::out_of_memory;
-        if (!done && mending.mends(
+        if (!done && retry.again(
                          status, [&] { links->loaded = false; },
                          [&](const Policy &policy) {
                              const milcgpu_solve_spec other = solve_spec(p, policy, call);
@@ -229,7 +229,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             std::none_of(call->relative_tolerances, call->relative_tolerances + call->n_shifts, is_asked))
             return false;
         p.known.clear();
-        std::vector<milcgpu_shift> asked;
+        std::vector<milcgpu_pole> asked;
         std::vector<HostRecords> solutions;
         for (int i = 0; i < call->n_shifts; ++i) {
             asked.push_back({call->offsets[i], call->tolerances[i], call->relative_tolerances[i]});
@@ -246,19 +246,19 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             resident = -1;
         }
         if (stay && !p.vectors.active())
-            p.say(1, format("%s: %s. Solutions go to the host", routine_name(MILCGPU_KS_MULTICG), reason().c_str()));
+            p.log(1, format("%s: %s. Solutions go to the host", routine_name(MILCGPU_KS_MULTICG), reason().c_str()));
         p.vectors.to_host(call->source.data);
         for (int i = 0; i < call->n_shifts; ++i)
             resident >= 0 ? p.vectors.holds_no_more(resident + i, call->parity)
                           : p.vectors.to_host(call->solutions[i].data);
-        Mending mending(p, MILCGPU_KS_MULTICG, call->mixed);
+        Retry retry(p, MILCGPU_KS_MULTICG, call->mixed);
         for (;; found = p.links_for(MILCGPU_KS_MULTICG, call->fat, call->lng)) {
             LinkSet *const links = found;
             if (links == nullptr)
                 return false;
             LinkWatch looks(*p.links, *links, call->fat, call->lng, p.watch_threads);
             SolveUnderWay under_way{p, looks};
-            milcgpu_multi_mass_spec spec = multi_mass_spec(p, mending.policy(), *call, asked);
+            milcgpu_multi_mass_spec spec = multi_mass_spec(p, retry.policy(), *call, asked);
             spec.progress = progress;
             spec.user = &under_way;
             const milcgpu_status status = with_room(p, MILCGPU_KS_MULTICG, links, [&] {
@@ -274,14 +274,14 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
             if (edited(p, MILCGPU_KS_MULTICG, looks, *links))
                 continue;
             if (status == MILCGPU_NO_MEMORY && resident >= 0) {
-                p.say(1,
+                p.log(1,
                       format("%s: %s. Solutions go to the host", routine_name(MILCGPU_KS_MULTICG), reason().c_str()));
                 p.vectors.all_to_host();
                 p.vectors.drop();
                 resident = -1;
                 continue;
             }
-            if (mending.is_answer(status)) {
+            if (retry.is_answer(status)) {
                 ++account.calls;
                 for (int i = 0; resident >= 0 && i < call->n_shifts; ++i)
                     p.vectors.now_holds(resident + i, call->parity, p.poisons());
@@ -289,7 +289,7 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                                  report->source_norm == 0, resident >= 0, shifts);
                 return true;
             }
-            if (!mending.mends(
+            if (!retry.again(
                     status, [&] { links->loaded = false; },
                     [&](const Policy &policy) {
                         const milcgpu_multi_mass_spec other = multi_mass_spec(p, policy, *call, asked);
@@ -317,20 +317,20 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
             return false;
         if (head.also) {
             p.vectors.holds_no_more(index, parity); // what D goes to may be empty if it fails
-            if (p.agreed(milcgpu_vectors_dslash(p.vectors.handle(), index, links->handle, parity)) == MILCGPU_OK) {
+            if (p.collective(milcgpu_vectors_dslash(p.vectors.handle(), index, links->handle, parity)) == MILCGPU_OK) {
                 p.vectors.now_holds(index, parity, p.poisons());
                 ++account.calls;
                 account.flops += 1146.0 * p.sites_of(parity);
                 return true;
             }
-            p.say(1, format("%s: %s. Solutions go to the host", routine_name(MILCGPU_DSLASH), reason().c_str()));
+            p.log(1, format("%s: %s. Solutions go to the host", routine_name(MILCGPU_DSLASH), reason().c_str()));
         }
         p.vectors.to_host(source.data);
         p.vectors.to_host(destination.data);
-        milcgpu_operator what{};
+        milcgpu_storage what{};
         what.precision = p.real();
         const milcgpu_status status =
-            p.agreed(milcgpu_dslash(p.context, links->handle, &what, parity, &source, &destination));
+            p.collective(milcgpu_dslash(p.context, links->handle, &what, parity, &source, &destination));
         if (status != MILCGPU_OK) {
             links->loaded = links->loaded && status != MILCGPU_CORRUPTED;
             p.report_failure(MILCGPU_DSLASH, status);

@@ -1,10 +1,10 @@
 // Start and exit: what is taken over, and the tables that say so.
 #include "gpu_kernels/backend/host_threads.h"
 #include "gpu_kernels/backend/wake.h"
-#include "milc_glue/host_pool.h"
+#include "milc_glue/api/start_context.h"
+#include "milc_glue/host/host_pool.h"
 #include "milc_glue/plugin/rank_start.h"
 #include "milc_glue/plugin/solve.h"
-#include "milc_glue/start_context.h"
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -64,10 +64,10 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
 }
 
 void print_start(Plugin &p, const milcgpu_milc &milc) {
-    p.say(1, format("%s, PRECISION %d, with milcgpu %s", milc.milc, milc.precision, MILCGPU_VERSION));
+    p.log(1, format("%s, PRECISION %d, with milcgpu %s", milc.milc, milc.precision, MILCGPU_VERSION));
     if (!p.settings.given().empty())
-        p.say(1, "settings: " + p.settings.given());
-    p.say(2, "all settings (allowed):\n" + p.settings.list());
+        p.log(1, "settings: " + p.settings.given());
+    p.log(2, "all settings (allowed):\n" + p.settings.list());
     const auto origin = [&](const char *name) {
         return p.settings.is(name, "auto") ? format("automatic, %s sets it", name) : std::string(name);
     };
@@ -76,15 +76,15 @@ void print_start(Plugin &p, const milcgpu_milc &milc) {
                                      ? "; every routine is also run by MILC and compared (MILCGPU_COMPARE)"
                                      : "; compared, and ended at the first difference (MILCGPU_COMPARE=strict)";
     if (has_solves(milc))
-        p.say(1, format("precision of solves: %s (%s), long links of the sloppy part in %d reals (%s)%s",
+        p.log(1, format("precision of solves: %s (%s), long links of the sloppy part in %d reals (%s)%s",
                         p.own_routines || p.precision_is_set() ? p.policy->name : "as MILC's switches say",
                         origin("MILCGPU_PRECISION").c_str(), p.reconstruct, origin("MILCGPU_RECONSTRUCT").c_str(),
                         compared.c_str()));
     else if (p.compare != 0)
-        p.say(1, compared.substr(2));
-    p.say(1, routine_table(p, milc));
-    if (p.agreed.size() > 1)
-        p.say(1, rank_table(p));
+        p.log(1, compared.substr(2));
+    p.log(1, routine_table(p, milc));
+    if (p.collective.size() > 1)
+        p.log(1, rank_table(p));
     if (!has_solves(milc))
         return;
     milcgpu_plugin_solve_call call{};
@@ -94,7 +94,7 @@ void print_start(Plugin &p, const milcgpu_milc &milc) {
     const milcgpu_solve_spec spec = solve_spec(p, *p.policy, call);
     char plan[1000] = "";
     if (milcgpu_memory_plan(p.context, p.real(), &spec, plan, sizeof plan, nullptr) == MILCGPU_OK)
-        p.say(1, std::string("memory of one set of links and a solve:\n") + plan);
+        p.log(1, std::string("memory of one set of links and a solve:\n") + plan);
 }
 
 // Before the start, where a setting that is refused is not said yet.
@@ -140,12 +140,12 @@ void print_tables(const std::vector<Ledger> &of_ranks) {
     Plugin &p = plugin();
     tables_are_due = false;
     p.end_failures();
-    p.say(1, table_of(of_ranks, wall_seconds() - loaded_at));
+    p.log(1, table_of(of_ranks, wall_seconds() - loaded_at));
     if (p.gauge != nullptr)
-        p.say(1, p.gauge->table());
+        p.log(1, p.gauge->table());
     const std::string comparison = p.ledger.comparison();
     if (!comparison.empty())
-        p.say(1, "comparison with MILC's own routines:\n" + comparison);
+        p.log(1, "comparison with MILC's own routines:\n" + comparison);
 }
 
 // Where MILC has not said that it ends, and no message passes any more.
@@ -187,7 +187,7 @@ std::string refusal(const milcgpu_milc &milc) {
 }
 
 int refused(const Plugin &p, const std::string &why) {
-    p.say(0, why + (p.own_routines ? ". MILC runs on the CPU" : ""));
+    p.log(0, why + (p.own_routines ? ". MILC runs on the CPU" : ""));
     return 0;
 }
 
@@ -208,7 +208,7 @@ void *milcgpu_plugin_block(size_t bytes, int zeros) {
         return pool->take(bytes, zeros != 0);
     });
 }
-int milcgpu_plugin_block_free(void *block) { return pool != nullptr && pool->give_back(block); }
+int milcgpu_plugin_block_free(void *block) { return pool != nullptr && pool->release(block); }
 size_t milcgpu_plugin_block_bytes(const void *block) { return pool != nullptr ? pool->bytes_of(block) : 0; }
 
 int milcgpu_plugin_fill(void *to, int byte, size_t bytes) {
@@ -261,13 +261,13 @@ int milcgpu_plugin_start(const milcgpu_milc *milc) {
         if (!mismatch.empty())
             return refused(p, mismatch);
         join_ranks(p, *milc);
-        const std::string bad_setting = p.agreed.words(take_settings(p));
+        const std::string bad_setting = p.collective.words(take_settings(p));
         if (!bad_setting.empty())
             return refused(p, bad_setting);
         p.verbosity = std::stoi(p.settings["MILCGPU_VERBOSE"]);
         if (p.own_routines && p.settings.is_on("MILCGPU_OFF"))
             return 0;
-        const std::string why = p.agreed.words(refusal(*milc));
+        const std::string why = p.collective.words(refusal(*milc));
         if (!why.empty())
             return refused(p, why);
         p.compare = !p.own_routines                              ? 0
@@ -292,15 +292,15 @@ void milcgpu_plugin_exit(void) {
         return;
     common_answer_of("the tables at exit", "They are left out", 0, [] {
         Plugin &p = plugin();
-        print_tables(p.agreed.gathered(p.ledger));
-        if (p.agreed.size() > 1)
+        print_tables(p.collective.gathered(p.ledger));
+        if (p.collective.size() > 1)
             p.drop();
         return 0;
     });
 }
 
 int milcgpu_plugin_agreed(int mine) {
-    return common_answer_of("a decision", "The careful way is taken", 1, [&] { return plugin().agreed(mine); });
+    return common_answer_of("a decision", "The careful way is taken", 1, [&] { return plugin().collective(mine); });
 }
 
 int milcgpu_plugin_retreat(void) {
@@ -317,7 +317,7 @@ int milcgpu_plugin_retreat(void) {
         if (!p.open(MILCGPU_HOST)) // for want of memory: a later call may find some
             return false;
         p.retreated = true;
-        p.say(0, "the host backend does this call and all that follow");
+        p.log(0, "the host backend does this call and all that follow");
         if (!tables_are_due)
             begin_tables(p);
         return true;
@@ -333,7 +333,7 @@ int milcgpu_plugin_gathers(void) {
     Plugin &p = plugin();
     const bool yes = p.active() && !p.settings.is("MILCGPU_GATHER", "0");
     if (yes && !std::exchange(p.said_gathers, true))
-        p.say(1, "all colours of a set of propagators are solved in one call (MILCGPU_GATHER=0: one after the other)");
+        p.log(1, "all colours of a set of propagators are solved in one call (MILCGPU_GATHER=0: one after the other)");
     return yes;
 }
 int milcgpu_plugin_mass_by_mass(int n, const double *masses) {
@@ -347,7 +347,7 @@ int milcgpu_plugin_mass_by_mass(int n, const double *masses) {
         steps += lightest / masses[i];
     const bool yes = p.active() && !p.settings.is("MILCGPU_GATHER", "0") && lightest > 0 && steps <= parities;
     if (yes && !std::exchange(p.said_mass_by_mass, true))
-        p.say(1, "masses of a set that lie far apart are solved one by one, on the even sites alone (MILCGPU_GATHER=0: "
+        p.log(1, "masses of a set that lie far apart are solved one by one, on the even sites alone (MILCGPU_GATHER=0: "
                  "together, on both parities)");
     return yes;
 }
@@ -368,7 +368,7 @@ void milcgpu_plugin_leaves(milcgpu_routine routine, const char *why) {
     answer_of(routine_name(routine), "MILC's own routine does this call", 0, [&] {
         Plugin &p = plugin();
         if (!std::exchange(p.left_was_said[routine], true) && door.milc.left[routine] == nullptr) // else in the table
-            p.say(1, format("%s: %s", routine_name(routine), why));
+            p.log(1, format("%s: %s", routine_name(routine), why));
         return 0;
     });
 }

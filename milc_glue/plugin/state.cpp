@@ -1,5 +1,5 @@
 #include "milc_glue/plugin/state.h"
-#include "milc_glue/context.h"
+#include "milc_glue/api/context.h"
 #include "milc_glue/plugin/link_watch.h"
 #include <algorithm>
 #include <cstdio>
@@ -10,8 +10,8 @@ namespace milcgpu {
 // Never destroyed: the CUDA runtime may be gone before a destructor at exit would run. In memory that is there from the
 // start: no entry fails before it can say so.
 Plugin &plugin() {
-    alignas(Plugin) static unsigned char room[sizeof(Plugin)];
-    static Plugin *const only = new (room) Plugin;
+    alignas(Plugin) static unsigned char scratch[sizeof(Plugin)];
+    static Plugin *const only = new (scratch) Plugin;
     return *only;
 }
 
@@ -42,8 +42,8 @@ void say_thrown(const char *where, const char *after) noexcept {
 void leave_call(const char *where, const char *after) noexcept {
     with_words_thrown([&](const char *what) {
         Plugin &p = plugin();
-        p.agreed.give_up(what);
-        if (p.agreed.broken() && p.end_all != nullptr) {
+        p.collective.give_up(what);
+        if (p.collective.broken() && p.end_all != nullptr) {
             char words[1000];
             std::snprintf(words, sizeof words, "%s: %s. MILC cannot go on: all ranks end", where, what);
             p.end_all(p.end_all_user, words);
@@ -60,7 +60,7 @@ std::string reason() {
     return text;
 }
 
-void Plugin::say(int level, const std::string &text) const {
+void Plugin::log(int level, const std::string &text) const {
     if (verbosity < level || rank != 0)
         return;
     for (size_t at = 0; at < text.size();) {
@@ -86,30 +86,30 @@ bool Plugin::open(int backend) {
     options.device = device_number();
     options.verbosity = verbosity;
     layout.site_map = site_map.data();
-    if (agreed(milcgpu_init(&layout, &options, &context)) != MILCGPU_OK)
+    if (collective(milcgpu_init(&layout, &options, &context)) != MILCGPU_OK)
         return false;
     milcgpu_backend_of(context, &backend);
     const bool gpu = backend == MILCGPU_CUDA;
     policy =
         precision_is_set() ? policy_named(settings["MILCGPU_PRECISION"]) : automatic_policy(gpu, in_double(), sites);
-    policy = &policies[agreed(policy - policies.data())]; // by the largest box
+    policy = &policies[collective(policy - policies.data())]; // by the largest box
     reconstruct = !settings.is("MILCGPU_RECONSTRUCT", "auto") ? std::stoi(settings["MILCGPU_RECONSTRUCT"])
                   : gpu                                       ? 9
                                                               : 18;
     takes_dslash = settings.is("MILCGPU_DSLASH", "always") ||
                    (settings.is("MILCGPU_DSLASH", "auto") && gpu && sites >= dslash_from_sites);
-    links = std::make_unique<LinkCache>(agreed, context, sites, real(),
+    links = std::make_unique<LinkCache>(collective, context, sites, real(),
                                         settings.is("MILCGPU_HASH", "full") ? sites + 1 : links_whole_below_sites);
-    gauge = std::make_unique<GaugeOwner>(agreed, context, real(), sites);
-    meson_links = std::make_unique<MesonLinksCache>(agreed, context, real(), links->looks_at_all());
-    wilson = std::make_unique<WilsonLinks>(agreed, context, real());
+    gauge = std::make_unique<GaugeOwner>(collective, context, real(), sites);
+    meson_links = std::make_unique<MesonLinksCache>(collective, context, real(), links->looks_at_all());
+    wilson = std::make_unique<WilsonLinks>(collective, context, real());
     // With fewer threads a hash takes as long as the copy that it saves.
     constexpr int threads_to_hash = 4;
     const bool stays = settings.is("MILCGPU_FIELDS", "keep") ||
                        (settings.is("MILCGPU_FIELDS", "auto") && gpu && idle_threads() + 1 >= threads_to_hash);
-    quarks = std::make_unique<QuarkFields>(context, real(), sites, !agreed(!stays));
+    quarks = std::make_unique<QuarkFields>(context, real(), sites, !collective(!stays));
     // Links of measurements only where one rank may do so without the others.
-    context->give_back_more = [this] {
+    context->release_more = [this] {
         return (quarks != nullptr && quarks->drop_oldest()) ||
                (!measuring && context->ranks->size() == 1 && meson_links != nullptr && meson_links->drop_all());
     };
@@ -125,7 +125,7 @@ void Plugin::close() {
         } catch (const std::exception &error) {
             why = error.what();
         }
-        return needed ? agreed.words(why) : why;
+        return needed ? collective.words(why) : why;
     };
     const std::string solutions = attempt(vectors.handle() != nullptr, [&] { vectors.all_to_host(); });
     lose_solutions(solutions);
@@ -135,7 +135,7 @@ void Plugin::close() {
     });
     if (!why.empty()) {
         lost = true;
-        say(0, why);
+        log(0, why);
     }
     drop();
 }
@@ -144,7 +144,7 @@ void Plugin::lose_solutions(const std::string &why) {
     if (why.empty())
         return;
     (solutions_again ? solutions_lost : lost) = true;
-    say(0, why + (solutions_again ? ". They are made again" : ""));
+    log(0, why + (solutions_again ? ". They are made again" : ""));
 }
 
 void Plugin::drop() {
@@ -164,21 +164,22 @@ Plugin::LinksAtHead Plugin::links_at_head(milcgpu_routine routine, const void *f
                                           const uint64_t *content, bool also) {
     constexpr uint64_t asks_for_content = 1, also_bit = 2;
     const uint64_t look = links->look(fat, lng);
-    const Agreement::Words all = agreed.common({look, content != nullptr ? links->with_content(look, *content) : 0,
-                                                (content != nullptr ? asks_for_content : 0) | (also ? also_bit : 0)});
+    const Collective::Words all =
+        collective.on_all_ranks({look, content != nullptr ? links->with_content(look, *content) : 0,
+                                 (content != nullptr ? asks_for_content : 0) | (also ? also_bit : 0)});
     LinksAtHead head{nullptr, false, (all[2] & also_bit) != 0};
     const milcgpu_status status = links->ready(fat, lng, head.set, all[0]);
     if (status == MILCGPU_OK) {
         if ((all[2] & asks_for_content) != 0)
             head.same_content = LinkCache::found(all[0]) ? links->is_among(*head.set, all[1])
-                                                         : !agreed(head.set->content() != *content);
+                                                         : !collective(head.set->content() != *content);
         return head;
     }
     head.set = nullptr;
-    if (agreed.common(links->are_alone(fat, lng)) != 0) {
+    if (collective.on_all_ranks(links->are_alone(fat, lng)) != 0) {
         const std::string why = links->why_no_sum();
         const char *const gone = "links that were made on the device, and never copied, are no longer there";
-        say(why.empty() ? 1 : 0, (why.empty() ? gone : why) + ": they are made again");
+        log(why.empty() ? 1 : 0, (why.empty() ? gone : why) + ": they are made again");
         return head;
     }
     report_failure(routine, status);
@@ -200,18 +201,18 @@ void Plugin::report_failure(milcgpu_routine routine, int status) {
                         : status != MILCGPU_DEVICE_LOST ? "MILC runs on the CPU from here on"
                         : with_gauge                    ? "the GPU is gone"
                                                         : "the GPU is gone: MILC runs on the CPU from here on";
-    say_failure(routine, format("%s: %s. %s", routine_name(routine), reason().c_str(), after));
+    log_failure(routine, format("%s: %s. %s", routine_name(routine), reason().c_str(), after));
     end_context_after(status);
 }
 
-void Plugin::say_failure(milcgpu_routine routine, const std::string &text) {
+void Plugin::log_failure(milcgpu_routine routine, const std::string &text) {
     constexpr size_t most = 8; // different ones, as with numbers in them
     std::vector<std::string> &said = failures[routine].said;
     if (std::find(said.begin(), said.end(), text) != said.end()) {
         ++failures[routine].more;
         return;
     }
-    say(0, text);
+    log(0, text);
     if (said.size() < most)
         said.push_back(text);
 }

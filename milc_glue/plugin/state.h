@@ -2,11 +2,11 @@
 // process, on top of the C interface; the entries are in start.cpp, links.cpp, solve.cpp and comparison.cpp.
 #pragma once
 #include "gpu_kernels/backend/device.h"
-#include "milc_glue/host_fields.h"
-#include "milc_glue/ledger.h"
-#include "milc_glue/plugin/agreed.h"
+#include "milc_glue/host/host_fields.h"
+#include "milc_glue/plugin/collective.h"
 #include "milc_glue/plugin/gauge_owner.h"
 #include "milc_glue/plugin/known_solutions.h"
+#include "milc_glue/plugin/ledger.h"
 #include "milc_glue/plugin/link_cache.h"
 #include "milc_glue/plugin/meson_links.h"
 #include "milc_glue/plugin/precision.h"
@@ -25,7 +25,7 @@ struct Plugin {
     int precision = 2, sites = 0, even_sites = 0, rank = 0; // sites of this rank
     bool own_routines = true;                               // MILC's own are there to fall back on
     milcgpu_layout layout{};
-    Agreement agreed;
+    Collective collective;
     void (*end_all)(void *user, const char *why) = nullptr; // of MILC's ranks; nullptr: there is one
     void *end_all_user = nullptr;
     int node_rank = 0;                                  // among the ranks of the whole program on this host
@@ -63,7 +63,7 @@ struct Plugin {
     int real() const { return in_double() ? MILCGPU_DOUBLE : MILCGPU_SINGLE; }
     bool precision_is_set() const { return !settings.is("MILCGPU_PRECISION", "auto"); }
 
-    void say(int level, const std::string &text) const; // a line, or several, on stderr
+    void log(int level, const std::string &text) const; // a line, or several, on stderr
     int device_number() const;
     bool open(int backend); // false: milcgpu_last_error() says why
     void close();
@@ -84,7 +84,7 @@ struct Plugin {
     // Whether the context is of no more use after this status.
     bool ends_context(int status) const {
         return status == MILCGPU_DEVICE_LOST || status == MILCGPU_COMM ||
-               (status == MILCGPU_TIMED_OUT && agreed.size() > 1);
+               (status == MILCGPU_TIMED_OUT && collective.size() > 1);
     }
     // Closes it then. Where ranks have lost one another no other one is opened.
     void end_context_after(int status);
@@ -92,7 +92,7 @@ struct Plugin {
     void report_failure(milcgpu_routine routine, int status);
     // A line on an error in this routine. The same line is said once while calls of the routine fail; when one
     // succeeds, or the device's work ends, a line says how many more there were.
-    void say_failure(milcgpu_routine routine, const std::string &text);
+    void log_failure(milcgpu_routine routine, const std::string &text);
     void end_failures(milcgpu_routine routine) noexcept;
     void end_failures() noexcept; // of all routines
     struct Failures {
@@ -130,7 +130,7 @@ void leave_call(const char *where, const char *after) noexcept;
 // The same for an entry that all ranks call together.
 template <class Work, class Answer>
 Answer common_answer_of(const char *where, const char *after, Answer otherwise, const Work &work) noexcept {
-    plugin().agreed.begin_call();
+    plugin().collective.begin_call();
     try {
         return static_cast<Answer>(work());
     } catch (...) {
@@ -160,7 +160,7 @@ template <class Attempt> milcgpu_status with_links_dropped(milcgpu_routine routi
     const milcgpu_status status = attempt();
     if (status != MILCGPU_NO_MEMORY)
         return status;
-    p.say(1, format("%s: %s. Trying again without the links that were kept", routine_name(routine), reason().c_str()));
+    p.log(1, format("%s: %s. Trying again without the links that were kept", routine_name(routine), reason().c_str()));
     p.links->drop_all();
     p.meson_links->drop_all();
     p.wilson->drop();

@@ -1,18 +1,18 @@
 // MILC's gauge links on the device as Wilson and clover fermions take them. Content decides: every call looks at all of
 // the host's links, which takes little beside a solve.
 #pragma once
-#include "milc_glue/host_fields.h"
-#include "milc_glue/milcgpu_wilson.h"
-#include "milc_glue/plugin.h"
-#include "milc_glue/plugin/agreed.h"
+#include "milc_glue/api/milcgpu_wilson.h"
+#include "milc_glue/api/plugin.h"
+#include "milc_glue/host/host_fields.h"
+#include "milc_glue/plugin/collective.h"
 
 namespace milcgpu {
 
 class WilsonLinks {
   public:
     // real: of MILC's links.
-    WilsonLinks(Agreement &agreed, milcgpu_context *context, int real)
-        : agreed_(agreed), context_(context), real_(real) {}
+    WilsonLinks(Collective &collective, milcgpu_context *context, int real)
+        : collective_(collective), context_(context), real_(real) {}
     ~WilsonLinks() { drop(); }
     WilsonLinks(const WilsonLinks &) = delete;
     WilsonLinks &operator=(const WilsonLinks &) = delete;
@@ -22,7 +22,7 @@ class WilsonLinks {
     bool drop(); // whether there was anything
 
   private:
-    Agreement &agreed_;
+    Collective &collective_;
     milcgpu_context *context_;
     int real_;
     milcgpu_wilson *handle_ = nullptr;

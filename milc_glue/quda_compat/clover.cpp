@@ -57,12 +57,12 @@ extern "C" void qudaCloverInvert(int external_precision, int, double kappa, doub
         }
         if (!start("qudaCloverInvert", external_precision))
             return false;
-        const Room room(milcgpu::host_room(reals * bytes_of(external_precision)), std::free);
-        if (milcgpu_plugin_agreed(room == nullptr) != 0) { // on one rank is on all
+        const Room scratch(milcgpu::host_allocate(reals * bytes_of(external_precision)), std::free);
+        if (milcgpu_plugin_agreed(scratch == nullptr) != 0) { // on one rank is on all
             complain("qudaCloverInvert", "no room in the host's memory");
             return false;
         }
-        times_gamma_5(external_precision, source, room.get());
+        times_gamma_5(external_precision, source, scratch.get());
         std::memset(solution, 0, reals * bytes_of(external_precision)); // MILC hands over no guess
         milcgpu_plugin_clover_call call{};
         call.mixed = inv_args.mixed_precision;
@@ -71,7 +71,7 @@ extern "C" void qudaCloverInvert(int external_precision, int, double kappa, doub
         call.clover = clover_coeff / kappa;
         call.tolerance = tolerance;
         call.relative_tolerance = relative;
-        call.source = packed(room.get(), external_precision);
+        call.source = packed(scratch.get(), external_precision);
         call.solution = packed(solution, external_precision);
         call.max_restarts = 1;
         milcgpu_solve_report report{};

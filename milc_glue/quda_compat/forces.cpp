@@ -19,8 +19,8 @@ constexpr uint64_t most_bad_links = 100; // MILC's own limit
 
 // The momenta from qudaMomLoad on: the device's, and this room of the host's for them. Those in the sites do not count.
 struct {
-    void *room = nullptr; // nullptr: those in the sites count
-    bool lost = false;    // they, or a force that could not be added, until the next qudaMomLoad
+    void *scratch = nullptr; // nullptr: those in the sites count
+    bool lost = false;       // they, or a force that could not be added, until the next qudaMomLoad
 } resident;
 
 bool momenta_are_whole(const char *function) {
@@ -32,7 +32,7 @@ bool momenta_are_whole(const char *function) {
 
 milcgpu_plugin_lattice lattice_of(const QudaMILCSiteArg_t &arg, int precision) {
     return {links_of(arg, precision),
-            resident.room != nullptr ? packed(resident.room, precision) : momenta_of(arg, precision)};
+            resident.scratch != nullptr ? packed(resident.scratch, precision) : momenta_of(arg, precision)};
 }
 
 // `change`, and what it wrote back on the host; resident momenta stay. False: neither the GPU nor the host backend
@@ -42,14 +42,14 @@ template <class Change> bool changed(const char *function, int precision, int wr
     return momenta_are_whole(function) && done(function, precision, [&] {
                is_done = is_done || change();
                const bool stays =
-                   writes == MILCGPU_MOMENTA && resident.room != nullptr && milcgpu_plugin_resident() != 0;
+                   writes == MILCGPU_MOMENTA && resident.scratch != nullptr && milcgpu_plugin_resident() != 0;
                return is_done && (stays || milcgpu_plugin_host_needs(writes, function) != 0);
            });
 }
 
 // What could not be made: NaN where MILC has it.
 void mark(int what, const milcgpu_field &field, int precision) {
-    if (what == MILCGPU_MOMENTA && resident.room != nullptr) {
+    if (what == MILCGPU_MOMENTA && resident.scratch != nullptr) {
         resident.lost = true;
         return;
     }
@@ -139,7 +139,7 @@ HostRecords records_of(const milcgpu_field &field, int reals, int precision) {
 
 bool newest_momenta(const char *function, const QudaMILCSiteArg_t &arg, int precision, milcgpu_field &momenta) {
     momenta = lattice_of(arg, precision).momenta;
-    return resident.room == nullptr ||
+    return resident.scratch == nullptr ||
            (momenta_are_whole(function) && milcgpu_plugin_host_needs(MILCGPU_MOMENTA, function) != 0);
 }
 
@@ -152,14 +152,14 @@ void qudaMomLoad(int precision, QudaMILCSiteArg_t *arg) {
         if (!observable("qudaMomLoad", precision, arg))
             return false;
         const milcgpu::HostRecords from = records_of(momenta_of(*arg, precision), 40, precision);
-        if (resident.room == nullptr)
-            resident.room = milcgpu::host_room(from.count * from.bytes);
-        if (milcgpu_plugin_agreed(resident.room == nullptr) != 0) { // on all ranks those in the sites count on
-            std::free(std::exchange(resident.room, nullptr));
+        if (resident.scratch == nullptr)
+            resident.scratch = milcgpu::host_allocate(from.count * from.bytes);
+        if (milcgpu_plugin_agreed(resident.scratch == nullptr) != 0) { // on all ranks those in the sites count on
+            std::free(std::exchange(resident.scratch, nullptr));
             complain("qudaMomLoad", "no room in the host's memory: the momenta are copied in every call");
             return false;
         }
-        gather_records(from, resident.room);
+        gather_records(from, resident.scratch);
         milcgpu_plugin_host_wrote(MILCGPU_MOMENTA);
         resident.lost = false;
         return true;
@@ -168,7 +168,7 @@ void qudaMomLoad(int precision, QudaMILCSiteArg_t *arg) {
 
 void qudaMomSave(int precision, QudaMILCSiteArg_t *arg) {
     guarded(__func__, [&] {
-        if (!observable("qudaMomSave", precision, arg) || resident.room == nullptr)
+        if (!observable("qudaMomSave", precision, arg) || resident.scratch == nullptr)
             return false;
         milcgpu_field momenta;
         const bool good = newest_momenta("qudaMomSave", *arg, precision, momenta);
@@ -205,7 +205,7 @@ void qudaHisqForce(int precision, int num_terms, int num_naik_terms, double dt, 
                    const double level2_coeff[6], const double fat7_coeff[6], const void *, const void *,
                    const void *u_link, void *milc_momentum) {
     // Without momenta of its own the library returns what the force adds.
-    const bool increment = resident.room == nullptr;
+    const bool increment = resident.scratch == nullptr;
     const bool good = guarded(__func__, [&] {
         const HisqTerms terms(coeff, num_terms, num_naik_terms, level2_coeff[1]);
         std::vector<milcgpu_field> x;

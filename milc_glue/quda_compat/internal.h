@@ -2,8 +2,8 @@
 // installed.
 #pragma once
 #include "gpu_kernels/comm/ranks.h"
-#include "milc_glue/host_fields.h"
-#include "milc_glue/plugin.h"
+#include "milc_glue/api/plugin.h"
+#include "milc_glue/host/host_fields.h"
 #include "milc_glue/quda_compat/quda_milc_interface.h"
 #include <cstdio>
 #include <exception>

@@ -75,7 +75,7 @@ template <class Real> class Gauge {
 
     // Direction by direction, each with what the ones before have brought: so corners come along.
     void fetch() {
-        lattice.messenger->agree(
+        lattice.messenger->collective(
             phase, [&] { fetched_.resize(72 * static_cast<size_t>(wide_[0]) * wide_[1] * wide_[2] * wide_[3]); });
         unsigned char *const to = reinterpret_cast<unsigned char *>(fetched_.data());
         Place x;
@@ -101,7 +101,7 @@ template <class Real> class Gauge {
         size_t bytes = record * m;
         for (int nu = 0; nu < 4; ++nu)
             bytes *= nu != mu ? wide_[nu] : 1;
-        lattice.messenger->agree(phase, [&] {
+        lattice.messenger->collective(phase, [&] {
             for (auto *each : {&buffers->out[0], &buffers->out[1], &buffers->in[0], &buffers->in[1]})
                 each->resize(bytes);
         });

@@ -1,8 +1,8 @@
 // The interface of quda_milc_interface.h on top of the plugin. MILC's own routines are not behind these calls, so what
 // the GPU cannot do the host backend does; and what that cannot do either is marked as not done: NaN. No exception
 // leaves an entry: MILC could not catch it, and its run would end.
+#include "milc_glue/api/start_context.h"
 #include "milc_glue/quda_compat/internal.h"
-#include "milc_glue/start_context.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -292,9 +292,9 @@ void qudaFinalize(void) {
     lattice.messenger.reset();
 }
 
-void *qudaAllocatePinned(size_t bytes) { return milcgpu::host_room(bytes); }
+void *qudaAllocatePinned(size_t bytes) { return milcgpu::host_allocate(bytes); }
 void qudaFreePinned(void *address) { std::free(address); }
-void *qudaAllocateManaged(size_t bytes) { return milcgpu::host_room(bytes); }
+void *qudaAllocateManaged(size_t bytes) { return milcgpu::host_allocate(bytes); }
 void qudaFreeManaged(void *address) { std::free(address); }
 
 void qudaInvert(int external_precision, int, double mass, QudaInvertArgs_t inv_args, double target_residual,

@@ -98,7 +98,7 @@ int milcgpu_fill_links(void);
 /* While MILC makes its fermion links from the sites, the gauge links need no copy on the host, because the device has
  * them: milcgpu_md_lends(room) says so of a field that is left as it is, milcgpu_md_lent(links) recognises it, and
  * milcgpu_md_fill(links) fills it for a routine of MILC's after all. */
-int milcgpu_md_lends(su3_matrix *room);
+int milcgpu_md_lends(su3_matrix *scratch);
 int milcgpu_md_lent(const su3_matrix *links);
 void milcgpu_md_fill(su3_matrix *links);
 

@@ -212,7 +212,7 @@ static su3_matrix *copy_to_defer(const su3_matrix *links, int with_aux) {
     if (with_aux && (!milcgpu_keeps_solutions() || !milcgpu_plugin_takes_dslash() || milcgpu_plugin_compare()))
         return NULL;
     if (numnodes() == 1 && milcgpu_plugin_resident() && milcgpu_reads_are_known())
-        copy = (su3_matrix *)milcgpu_plugin_room(LINK_BYTES);
+        copy = (su3_matrix *)milcgpu_plugin_allocate(LINK_BYTES);
     if (copy == NULL)
         return NULL;
     if (!milcgpu_md_lent(links)) {

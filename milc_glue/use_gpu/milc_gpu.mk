@@ -17,7 +17,7 @@ milcgpu_tree := $(abspath $(milcgpu_here)../..)
 milcgpu_libdir := $(shell sed -n 's/^libdir=//p' $(milcgpu_here)facts 2>/dev/null)
 milcgpu_lib  := $(or $(abspath $(MILCGPU_LIB)),$(if $(milcgpu_libdir),$(milcgpu_tree)/$(milcgpu_libdir)),$(patsubst %/,%,$(dir $(firstword \
   $(shell ls -t $(milcgpu_tree)/build/cuda/libmilcgpu.so $(milcgpu_tree)/build/host/libmilcgpu.so 2>/dev/null)))))
-milcgpu_inc  := $(firstword $(wildcard $(milcgpu_tree)/include/milcgpu/milcgpu.h $(milcgpu_tree)/milc_glue/milcgpu.h))
+milcgpu_inc  := $(firstword $(wildcard $(milcgpu_tree)/include/milcgpu/milcgpu.h $(milcgpu_tree)/milc_glue/api/milcgpu.h))
 
 # Without a library MILC must not be built for the CPU in silence.
 ifeq ($(and $(milcgpu_inc),$(wildcard $(milcgpu_lib)/libmilcgpu.so)),)

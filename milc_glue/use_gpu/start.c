@@ -8,7 +8,7 @@
 
 /* Aligned to large pages where that can be had; else as MILC itself would ask for it. */
 static void *room(size_t bytes) {
-    void *p = milcgpu_plugin_room(bytes);
+    void *p = milcgpu_plugin_allocate(bytes);
     return p != NULL ? p : malloc(bytes);
 }
 
@@ -41,7 +41,7 @@ static void *or_end(void *p, size_t bytes, const char *what) {
 }
 void *milcgpu_room(size_t bytes, const char *what) { return or_end(room(bytes), bytes, what); }
 void *milcgpu_untouched_room(size_t bytes, const char *what) {
-    return or_end(milcgpu_plugin_untouched_room(bytes), bytes, what);
+    return or_end(milcgpu_plugin_allocate_untouched(bytes), bytes, what);
 }
 
 void milcgpu_judge(int good) {

@@ -1,8 +1,8 @@
 #include "tests/cuda_faults/steps.h"
-#include "milc_glue/milcgpu_dirac.h"
-#include "milc_glue/milcgpu_laplace.h"
-#include "milc_glue/milcgpu_md.h"
-#include "milc_glue/milcgpu_wilson.h"
+#include "milc_glue/api/milcgpu_dirac.h"
+#include "milc_glue/api/milcgpu_laplace.h"
+#include "milc_glue/api/milcgpu_md.h"
+#include "milc_glue/api/milcgpu_wilson.h"
 #include "tests/measured_steps.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/staggered.h"
@@ -77,7 +77,7 @@ milcgpu_status first_failure(const std::vector<std::function<milcgpu_status()>> 
     return MILCGPU_OK;
 }
 
-milcgpu_solve_spec a_solve(const milcgpu_operator &sloppy) {
+milcgpu_solve_spec a_solve(const milcgpu_storage &sloppy) {
     milcgpu_solve_spec spec{};
     spec.struct_size = sizeof spec;
     spec.parity = MILCGPU_EVEN;
@@ -86,7 +86,7 @@ milcgpu_solve_spec a_solve(const milcgpu_operator &sloppy) {
     return spec;
 }
 
-milcgpu_multi_mass_spec several_masses(int n, const milcgpu_shift *shifts, int sloppy) {
+milcgpu_multi_mass_spec several_masses(int n, const milcgpu_pole *shifts, int sloppy) {
     milcgpu_multi_mass_spec spec{};
     spec.struct_size = sizeof spec;
     spec.parity = MILCGPU_EVEN;
@@ -104,7 +104,7 @@ milcgpu_status solve(Session &s, Field &x) {
 }
 
 milcgpu_status solve_several(Session &s, std::vector<Field> &x) {
-    const milcgpu_shift shifts[] = {{0.04, 1e-10, 0}, {0.16, 1e-10, 0}, {1, 1e-10, 0}};
+    const milcgpu_pole shifts[] = {{0.04, 1e-10, 0}, {0.16, 1e-10, 0}, {1, 1e-10, 0}};
     const milcgpu_multi_mass_spec spec = several_masses(3, shifts, MILCGPU_HALF);
     const milcgpu_field from = field_of(host().source), to[] = {field_of(x[0]), field_of(x[1]), field_of(x[2])};
     return milcgpu_multi_mass(s.context, s.links, &spec, &from, to, nullptr);
@@ -134,7 +134,7 @@ milcgpu_status make_links(Session &s, std::vector<Field> &out) {
 }
 
 milcgpu_status apply(Session &s, Field &out) {
-    const milcgpu_operator what{MILCGPU_SINGLE, 0, 13};
+    const milcgpu_storage what{MILCGPU_SINGLE, 0, 13};
     const milcgpu_field from{host().strided_source.data(), MILCGPU_SINGLE, float_pitch};
     const milcgpu_field to{out.data(), MILCGPU_SINGLE, float_pitch};
     return milcgpu_dslash(s.context, s.links, &what, MILCGPU_EVEN, &from, &to);
@@ -179,7 +179,7 @@ milcgpu_status trajectory_step(Session &s, Field &out) {
 
 // Solutions of several masses stay on the device, their odd part follows, and a sum of them is read back.
 milcgpu_status vectors_on_device(Session &s, Field &out) {
-    const milcgpu_shift shifts[] = {{0.04, 1e-10, 0}, {0.16, 1e-10, 0}};
+    const milcgpu_pole shifts[] = {{0.04, 1e-10, 0}, {0.16, 1e-10, 0}};
     const milcgpu_multi_mass_spec spec = several_masses(2, shifts, MILCGPU_DOUBLE);
     const milcgpu_field from = field_of(host().source), to = field_of(out);
     const double weights[] = {0.5, 0.25};

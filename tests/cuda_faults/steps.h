@@ -1,7 +1,7 @@
 // Entries of the C interface that work on the device, of each kind, each as one step with its outputs, for faults on
 // the way.
 #pragma once
-#include "milc_glue/milcgpu.h"
+#include "milc_glue/api/milcgpu.h"
 #include <functional>
 #include <vector>
 

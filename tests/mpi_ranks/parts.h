@@ -1,6 +1,6 @@
 // What the files of the program share.
 #pragma once
-#include "milc_glue/milcgpu.h"
+#include "milc_glue/api/milcgpu.h"
 #include <cstdio>
 #include <string>
 

@@ -14,11 +14,11 @@
 //   quda      MILC's own GPU switches (quda.cpp)
 //   lost      the last rank stops where the plugin's ranks decide: the plugin ends the job
 #include "gpu_kernels/geometry/lattice.h"
-#include "milc_glue/milcgpu_laplace.h"
-#include "milc_glue/milcgpu_mpi.h"
-#include "milc_glue/milcgpu_wilson.h"
-#include "milc_glue/plugin.h"
-#include "milc_glue/start_context.h"
+#include "milc_glue/api/milcgpu_laplace.h"
+#include "milc_glue/api/milcgpu_mpi.h"
+#include "milc_glue/api/milcgpu_wilson.h"
+#include "milc_glue/api/plugin.h"
+#include "milc_glue/api/start_context.h"
 #include "tests/failing_new.h"
 #include "tests/mpi_ranks/parts.h"
 #include <algorithm>
@@ -168,7 +168,7 @@ void messages(Ranks &ranks) {
 
         std::string said;
         try {
-            ranks.agree("a decision", [&] {
+            ranks.collective("a decision", [&] {
                 if (rank == turn % size)
                     throw Error(Status::no_memory, "none left");
             });
@@ -408,7 +408,7 @@ void clover(const milcgpu_messages &table, const milcgpu_messages &decisions) {
     // D, of one rank to rounding.
     std::vector<double> links_of_all = field_of(whole, 72, 0, 0.5), d_of_all = field_of(whole, 24, 1u << 31, 1);
     const milcgpu_field u = field(links_of_all), of_all = field(d_of_all);
-    const milcgpu_operator what{MILCGPU_DOUBLE, 0, 0};
+    const milcgpu_storage what{MILCGPU_DOUBLE, 0, 0};
     milcgpu_context *context = nullptr;
     milcgpu_wilson *alone = nullptr;
     check(milcgpu_init(&whole, nullptr, &context) == MILCGPU_OK &&

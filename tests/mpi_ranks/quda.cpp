@@ -1,8 +1,8 @@
 // MILC's own GPU switches on ranks: what MILC's call sites do, against the whole lattice on each rank alone.
 #define MPI_COMMS // as MILC's Makefile says it
 #include "examples/boxes.h"
-#include "milc_glue/milcgpu_mesons.h"
-#include "milc_glue/milcgpu_wilson.h"
+#include "milc_glue/api/milcgpu_mesons.h"
+#include "milc_glue/api/milcgpu_wilson.h"
 #include "milc_glue/quda_compat/quda_milc_interface.h"
 #include "tests/mpi_ranks/parts.h"
 #include <algorithm>
@@ -315,7 +315,7 @@ void quda_door(const milcgpu_messages &table, void *job) {
     spec.precise.precision = MILCGPU_DOUBLE;
     milcgpu_solve_report report{};
     report.struct_size = sizeof report;
-    const milcgpu_operator what{MILCGPU_DOUBLE, 0, 0};
+    const milcgpu_storage what{MILCGPU_DOUBLE, 0, 0};
     milcgpu_fatlink_spec paths{};
     paths.struct_size = sizeof paths;
     paths.unitarity = -1;

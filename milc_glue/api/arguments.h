@@ -1,0 +1,189 @@
+// Arguments of the C interface. The members of a struct are named once, in its table (members.h): what each may be, and
+// what 0 stands for. Checks, messages, defaults and the comparison over ranks come from there.
+#pragma once
+#include "milc_glue/api/context.h"
+#include <cfloat>
+#include <cmath>
+
+namespace milcgpu {
+
+// What a number may be. words: nullptr where the numbers say it.
+struct May {
+    double least = -DBL_MAX, most = DBL_MAX;
+    const char *words = nullptr;
+    bool checked = true;           // false: by the call, if at all
+    double also = NAN;             // legal, too
+    double zero_is = 0, start = 0; // what stands in place of 0; what defaults begin with where 0 is not legal
+    constexpr May or_also(double value) const { return {least, most, words, checked, value, zero_is, start}; }
+    constexpr May or_0_for(double value) const { return {least, most, words, checked, also, value, start}; }
+    constexpr May from(double value) const { return {least, most, words, checked, also, zero_is, value}; }
+    bool holds(double x) const { return !checked || (x >= least && x <= most) || x == also; }
+    std::string text() const;
+};
+constexpr May any_finite{}, not_nan{-INFINITY, INFINITY, "a number"}, positive{DBL_TRUE_MIN, DBL_MAX, "above 0"},
+    unchecked{0, 0, "as the call says", false}, flag{0, 0, "0 or 1", false};
+constexpr May from_to(double least, double most, const char *words = nullptr) { return {least, most, words}; }
+constexpr May at_least(double least) { return from_to(least, DBL_MAX); }
+
+struct Table;
+struct Member {
+    // numbers: one or an array. inside: a struct. Pointers: own: each rank has its own, or none. given: not NULL.
+    // alike: NULL on all ranks or on none. entries: to so many structs or numbers as the member `how_many` says; some:
+    // or NULL on all ranks.
+    enum Kind { size, numbers, inside, own, given, alike, entries, some } kind;
+    const char *name;
+    size_t offset;
+    May may{};
+    int count = 1; // of numbers, each of `bytes` bytes
+    size_t bytes = 0;
+    double (*get)(const void *) = nullptr;
+    void (*set)(void *, double) = nullptr;
+    const Table *table = nullptr; // inside, entries
+    size_t how_many = 0;          // its offset
+    // Not by `table`: with the sanitizers gcc takes no address for a constant that is not NULL.
+    constexpr bool has_table() const { return kind == inside || kind == entries || kind == some; }
+};
+struct Table {
+    const char *name;
+    size_t bytes;
+    const Member *first, *last;
+    constexpr const Member *begin() const { return first; }
+    constexpr const Member *end() const { return last; }
+};
+template <class Struct> struct Members;
+template <class Struct>
+constexpr Table members_of{Members<Struct>::name, sizeof(Struct), std::begin(Members<Struct>::list),
+                           std::end(Members<Struct>::list)};
+
+template <class Type> constexpr Member numbers_at(const char *name, size_t offset, const May &may) {
+    using One = std::remove_extent_t<Type>;
+    return {Member::numbers,
+            name,
+            offset,
+            may,
+            sizeof(Type) / sizeof(One),
+            sizeof(One),
+            [](const void *at) { return double(*static_cast<const One *>(at)); },
+            [](void *at, double x) { *static_cast<One *>(at) = static_cast<One>(x); }};
+}
+template <class Struct> constexpr Member table_at(Member::Kind kind, const char *name, size_t offset, size_t n = 0) {
+    using Entry = std::remove_cv_t<std::remove_pointer_t<Struct>>;
+    return {kind, name, offset, {}, 1, 0, nullptr, nullptr, &members_of<Entry>, n};
+}
+
+// How many initializers a struct takes: one a member, one an element of an array.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#pragma GCC diagnostic ignored "-Wmissing-braces"
+struct Anything {
+    template <class Type> operator Type() const;
+};
+template <class Struct, class... Given> constexpr auto takes(int) -> decltype(Struct{Given()...}, true) { return true; }
+template <class Struct, class... Given> constexpr bool takes(long) { return false; }
+template <class Struct, class... Given> constexpr int initializers() {
+    if constexpr (takes<Struct, Given..., Anything>(0))
+        return initializers<Struct, Given..., Anything>();
+    else
+        return sizeof...(Given);
+}
+#pragma GCC diagnostic pop
+// Each member of the struct is there once, behind the one that counts its entries. A name has three parts at most.
+template <class Struct> constexpr bool is_whole() {
+    int count = 0;
+    size_t end = 0;
+    for (const Member &m : Members<Struct>::list) {
+        if (m.offset < end || (m.how_many != 0 && m.how_many >= m.offset))
+            return false;
+        if (m.has_table())
+            for (const Member &inner : *m.table)
+                if (inner.has_table())
+                    return false;
+        count += m.count, end = m.offset + 1;
+    }
+    return count == initializers<Struct>();
+}
+
+// All functions milcgpu_*_defaults.
+template <class Struct> void set_defaults(Struct *spec) {
+    if (spec == nullptr)
+        return;
+    *spec = {};
+    spec->struct_size = sizeof *spec;
+    for (const Member &m : Members<Struct>::list)
+        if (m.may.start != 0)
+            m.set(reinterpret_cast<unsigned char *>(spec) + m.offset, m.may.start);
+}
+
+// What all ranks must have alike, looked over on each. How many numbers there are does not depend on them.
+class CallArguments {
+  public:
+    // A number of the call itself, or what 0 stands for.
+    template <class Number> Number operator()(const Name &name, Number x, const May &may = unchecked) {
+        return static_cast<Number>(number(name, double(x), may, numbers));
+    }
+    void given(const char *name, const void *pointer) const {
+        if (pointer == nullptr)
+            refuse(format("%s is NULL", name));
+    }
+    // The caller's struct with its defaults. clear(copy): members that are not read.
+    template <class Struct, class Clear = void (*)(Struct &)>
+    Struct copy_of(
+        const char *name, const Struct *from, const Clear &clear = [](Struct &) {}) {
+        given(name, from);
+        if constexpr (Members<Struct>::list[0].kind == Member::size)
+            require_size(from->struct_size, sizeof *from, Members<Struct>::name);
+        Struct made = *from;
+        clear(made);
+        walk(members_of<Struct>, &made, name, numbers);
+        return made;
+    }
+    // The caller's array of n structs.
+    template <class Struct> void entries(const char *name, const Struct *from, int n) {
+        if (n > 0)
+            given(name, from);
+        walk_entries(members_of<Struct>, const_cast<Struct *>(from), n, name);
+    }
+    Numbers numbers, of_entries; // these once the others are known to be alike: how many there are
+
+  private:
+    double number(const Name &, double x, const May &, Numbers &to);
+    void walk(const Table &, void *at, const Name &, Numbers &to);
+    void walk_entries(const Table &, void *at, int n, Name); // which are not written to
+};
+// The caller's struct, looked over where ranks are not compared.
+template <class Struct> Struct checked_copy(const char *name, const Struct &from) {
+    return CallArguments().copy_of(name, &from);
+}
+// look(arguments) is right on all ranks, and its numbers are alike on them.
+template <class Look>
+auto same_on_all_ranks(milcgpu_context &context, const char *function, const Look &look)
+    -> decltype(look(std::declval<CallArguments &>())) {
+    CallArguments arguments;
+    context.device->collective(function, [&] { look(arguments); });
+    require_same_on_all_ranks(context, arguments.numbers);
+    if (!arguments.of_entries.empty())
+        require_same_on_all_ranks(context, arguments.of_entries);
+}
+// Makes a handle of `what`, in double or single, for all ranks. argument: the name of `handle` in messages.
+template <class Handle>
+milcgpu_status make_handle(milcgpu_context *context, const char *function, const char *argument, int precision,
+                           const char *what, Handle **handle) {
+    if (handle != nullptr)
+        *handle = nullptr;
+    return guarded(context, function, [&] {
+        require(context, function, "context");
+        Precision real = Precision::double_;
+        same_on_all_ranks(*context, function, [&](CallArguments &call) {
+            call.given(argument, handle);
+            real = precision_of(call("precision", precision), "precision");
+            if (real == Precision::half)
+                refuse(format("precision is half: %s must be double or single", what));
+        });
+        std::unique_ptr<Handle> made;
+        const std::string memory = format("memory for %s", what);
+        context->device->collective(memory.c_str(), [&] { made = std::make_unique<Handle>(context, real); });
+        *handle = made.release();
+        return Status::ok;
+    });
+}
+} // namespace milcgpu

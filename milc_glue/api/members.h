@@ -1,0 +1,226 @@
+// The tables of the structs of the C interface: a row a member, in their order. The compiler counts them.
+#pragma once
+#include "gpu_kernels/forces/forces.h"
+#include "milc_glue/api/arguments.h"
+#include "milc_glue/api/milcgpu_dirac.h"
+#include "milc_glue/api/milcgpu_flow.h"
+#include "milc_glue/api/milcgpu_gauge.h"
+#include "milc_glue/api/milcgpu_laplace.h"
+#include "milc_glue/api/milcgpu_wilson.h"
+
+namespace milcgpu {
+
+constexpr May none_or_more = from_to(0, most_entries), one_or_more = from_to(1, most_entries);
+constexpr May three_or_four = from_to(3, 4, "4, or 3 for space").from(4);
+
+// clang-format off
+#define TABLE(Struct, ...)                                                                                             \
+    template <> struct Members<Struct> {                                                                               \
+        using S = Struct;                                                                                              \
+        static constexpr const char *name = #Struct;                                                                   \
+        static constexpr Member list[] = {__VA_ARGS__};                                                                \
+    };                                                                                                                 \
+    static_assert(is_whole<Struct>(), "a row of every member, in their order")
+#define SIZE {Member::size, "struct_size", 0}
+#define NUMBERS(member, ...) numbers_at<decltype(S::member)>(#member, offsetof(S, member), __VA_ARGS__)
+#define INSIDE(member) table_at<decltype(S::member)>(Member::inside, #member, offsetof(S, member))
+#define OWN(member) {Member::own, #member, offsetof(S, member)}
+#define ALIKE(member) {Member::alike, #member, offsetof(S, member)}
+#define WHETHER_GIVEN(member) {Member::given, #member, offsetof(S, member)}
+#define ENTRIES(member, n) table_at<decltype(S::member)>(Member::entries, #member, offsetof(S, member), offsetof(S, n))
+#define SOME(member, n) table_at<decltype(S::member)>(Member::some, #member, offsetof(S, member), offsetof(S, n))
+
+template <> struct Members<double> { // an entry
+    static constexpr const char *name = "double";
+    static constexpr Member list[] = {numbers_at<double>(nullptr, 0, any_finite)};
+};
+
+// ---- milcgpu.h, milcgpu_md.h
+
+TABLE(milcgpu_storage,
+    NUMBERS(precision, unchecked), NUMBERS(link_precision, unchecked), NUMBERS(reconstruct, unchecked));
+
+constexpr May one_parity = from_to(MILCGPU_ODD, MILCGPU_EVEN,
+                                   "MILCGPU_EVEN (2) or MILCGPU_ODD (1), one at a time"),
+              below_one = from_to(0, 1 - DBL_EPSILON / 2, "in (0, 1), or 0 for the default"),
+              iterations = from_to(1, 2000000000);
+
+TABLE(milcgpu_solve_spec, SIZE,
+    NUMBERS(parity, one_parity),
+    NUMBERS(mass, unchecked),
+    NUMBERS(tolerance, at_least(0)), NUMBERS(relative_tolerance, at_least(0)),
+    NUMBERS(max_iterations, iterations), NUMBERS(max_restarts, iterations),
+    INSIDE(precise), INSIDE(sloppy),
+    NUMBERS(reliable_delta, below_one),
+    NUMBERS(jump_limit, from_to(0, INFINITY)),
+    OWN(links_version), OWN(progress), OWN(user), OWN(source_tolerances), OWN(source_max_iterations));
+
+TABLE(milcgpu_pole,
+    NUMBERS(offset, positive), NUMBERS(tolerance, at_least(0)), NUMBERS(relative_tolerance, at_least(0)));
+
+TABLE(milcgpu_multi_mass_spec, SIZE,
+    NUMBERS(parity, one_parity),
+    NUMBERS(n_shifts, from_to(0, max_shifts)), ENTRIES(shifts, n_shifts), SOME(residues, n_shifts),
+    NUMBERS(max_iterations, iterations), NUMBERS(max_restarts, from_to(0, 2000000000)),
+    INSIDE(shared), INSIDE(sloppy), INSIDE(precise),
+    NUMBERS(leave_tolerance, from_to(0, INFINITY)),
+    NUMBERS(shared_tolerance, below_one),
+    OWN(links_version), OWN(progress), OWN(user));
+
+TABLE(milcgpu_paths,
+    NUMBERS(one_link, any_finite), NUMBERS(naik, any_finite), NUMBERS(three_staple, any_finite), NUMBERS(five_staple, any_finite),
+    NUMBERS(seven_staple, any_finite), NUMBERS(lepage, any_finite));
+
+TABLE(milcgpu_fatlink_spec, SIZE,
+    NUMBERS(precision, unchecked),
+    NUMBERS(reconstruct, unchecked),
+    NUMBERS(phases_out, flag),
+    NUMBERS(unitarity, unchecked),
+    INSIDE(paths),
+    NUMBERS(eps_one_link, any_finite), NUMBERS(eps_naik, any_finite),
+    NUMBERS(hisq, flag),
+    INSIDE(fat7),
+    NUMBERS(special_unitary, flag),
+    NUMBERS(svd_relative, from_to(0, INFINITY).or_0_for(1e-8)),
+    NUMBERS(svd_absolute, from_to(0, INFINITY).or_0_for(1e-8)),
+    NUMBERS(svd_only, flag),
+    NUMBERS(derivative, flag));
+
+TABLE(milcgpu_fatlink_set, NUMBERS(eps, any_finite), OWN(fat), OWN(lng), ALIKE(links));
+
+TABLE(milcgpu_hisq_links, ALIKE(v), ALIKE(y), ALIKE(w));
+
+TABLE(milcgpu_force_set, NUMBERS(eps_naik, any_finite), NUMBERS(n_terms, none_or_more));
+
+TABLE(milcgpu_force_spec, SIZE,
+    WHETHER_GIVEN(links),
+    NUMBERS(eps, any_finite),
+    NUMBERS(n_terms, none_or_more), ENTRIES(residues, n_terms),
+    NUMBERS(n_sets, none_or_more), ENTRIES(sets, n_sets),
+    NUMBERS(filter, not_nan.or_0_for(5e-5)));
+
+TABLE(milcgpu_vector, OWN(of), NUMBERS(index, unchecked));
+
+TABLE(milcgpu_loops,
+    NUMBERS(plaquette, any_finite), NUMBERS(rectangle, any_finite), NUMBERS(bent, any_finite),
+    NUMBERS(phases_out, from_to(0, 1, "0 or 1")));
+
+// ---- milcgpu_gauge.h, milcgpu_flow.h
+
+TABLE(milcgpu_gauge_fix_spec, SIZE,
+    NUMBERS(direction, from_to(0, 3, "0 to 3 (Coulomb gauge; 3 is time) or MILCGPU_LANDAU (8)").or_also(MILCGPU_LANDAU).from(3)),
+    NUMBERS(boost, at_least(1).or_0_for(1.8)),
+    NUMBERS(most_steps, at_least(1).or_0_for(500)),
+    NUMBERS(tolerance, any_finite.or_0_for(2e-6)),
+    NUMBERS(reunitarize_every, at_least(1).or_0_for(20)),
+    NUMBERS(phases_out, flag),
+    OWN(progress), OWN(user));
+
+TABLE(milcgpu_ape_spec, SIZE,
+    NUMBERS(weight, at_least(0)),
+    NUMBERS(times, at_least(0)),
+    NUMBERS(space_only, flag),
+    NUMBERS(most_hits, from_to(-DBL_MAX, 10000, "at most 10000").or_0_for(10)),
+    NUMBERS(tolerance, any_finite.or_0_for(1e-5)),
+    NUMBERS(phases_out, flag));
+
+TABLE(milcgpu_hyp_spec, SIZE,
+    NUMBERS(alpha1, from_to(0, 1).from(0.75)), NUMBERS(alpha2, from_to(0, 1).from(0.6)),
+    NUMBERS(alpha3, from_to(0, 1).from(0.3)),
+    NUMBERS(times, at_least(0)),
+    NUMBERS(directions, three_or_four),
+    NUMBERS(hits, from_to(1, 10000).or_0_for(9)),
+    NUMBERS(phases_out, flag));
+
+TABLE(milcgpu_flow_spec, SIZE,
+    NUMBERS(action, from_to(0, 1, "MILCGPU_FLOW_WILSON (0) or MILCGPU_FLOW_SYMANZIK (1)")),
+    NUMBERS(integrator, unchecked),
+    NUMBERS(exp_order, from_to(0, highest_exp_order, "1 to 16, or 0 for the whole series").from(8)),
+    NUMBERS(step, positive.from(0.0625)),
+    NUMBERS(stop, from_to(0, DBL_MAX, "at least 0, or MILCGPU_FLOW_AUTO_STOP (-1)")
+        .or_also(MILCGPU_FLOW_AUTO_STOP).from(MILCGPU_FLOW_AUTO_STOP)),
+    NUMBERS(tolerance, unchecked.from(0.01)),
+    NUMBERS(anisotropy, positive.or_0_for(1)),
+    NUMBERS(every, at_least(1).or_0_for(1)),
+    NUMBERS(most_steps, at_least(1).or_0_for(100000)),
+    NUMBERS(phases_out, flag),
+    NUMBERS(as_milc, flag));
+
+TABLE(milcgpu_stout_spec, SIZE,
+    NUMBERS(rho, at_least(0)),
+    NUMBERS(times, at_least(0)),
+    NUMBERS(directions, three_or_four),
+    NUMBERS(phases_out, flag));
+
+// ---- milcgpu_mesons.h, milcgpu_dirac.h
+
+TABLE(milcgpu_meson_links_spec, SIZE,
+    NUMBERS(antiperiodic, flag),
+    NUMBERS(signs_in, from_to(MILCGPU_SIGNS_OUT, MILCGPU_SIGNS_AS_THEY_ARE)),
+    NUMBERS(origin, unchecked));
+
+TABLE(milcgpu_quarks, ALIKE(host), ALIKE(device), NUMBERS(first, unchecked));
+
+TABLE(milcgpu_momentum,
+    NUMBERS(p, unchecked),
+    NUMBERS(parity, from_to(MILCGPU_ODD, MILCGPU_EVEN_AND_ODD,
+                            "MILCGPU_ODD (1), MILCGPU_EVEN (2) or MILCGPU_EVEN_AND_ODD (3)")));
+
+TABLE(milcgpu_meson_term,
+    NUMBERS(spin_taste, unchecked),
+    NUMBERS(momentum, none_or_more),
+    NUMBERS(phase, from_to(0, 3)),
+    NUMBERS(factor, any_finite),
+    NUMBERS(correlator, none_or_more));
+
+TABLE(milcgpu_meson_spec, SIZE,
+    NUMBERS(origin, unchecked),
+    NUMBERS(n_momenta, one_or_more), NUMBERS(n_terms, none_or_more), NUMBERS(n_correlators, one_or_more),
+    ENTRIES(momenta, n_momenta), ENTRIES(terms, n_terms));
+
+constexpr May gamma_basis = from_to(0, 1, "MILCGPU_GAMMAS_MILC (0) or MILCGPU_GAMMAS_DEGRAND_ROSSI (1)");
+
+TABLE(milcgpu_dirac_spec, SIZE,
+    NUMBERS(basis, gamma_basis),
+    NUMBERS(origin, unchecked),
+    NUMBERS(n_momenta, one_or_more), ENTRIES(momenta, n_momenta));
+
+TABLE(milcgpu_dirac_term,
+    NUMBERS(in, unchecked), NUMBERS(out, unchecked),
+    NUMBERS(momentum, none_or_more),
+    NUMBERS(phase, from_to(0, 3)),
+    NUMBERS(factor, any_finite),
+    NUMBERS(correlator, none_or_more));
+
+TABLE(milcgpu_dirac_meson_spec, SIZE,
+    NUMBERS(basis, gamma_basis),
+    NUMBERS(origin, unchecked),
+    NUMBERS(n_momenta, one_or_more), NUMBERS(n_terms, none_or_more), NUMBERS(n_correlators, one_or_more),
+    ENTRIES(momenta, n_momenta), ENTRIES(terms, n_terms));
+
+// ---- milcgpu_laplace.h, milcgpu_wilson.h
+
+TABLE(milcgpu_laplace_spec, SIZE,
+    NUMBERS(directions, from_to(3, 4)),
+    NUMBERS(kappa, unchecked),
+    INSIDE(what));
+
+TABLE(milcgpu_laplace_solve_spec, SIZE,
+    NUMBERS(directions, from_to(3, 4)),
+    NUMBERS(kappa, unchecked),
+    NUMBERS(tolerance, positive),
+    NUMBERS(max_iterations, iterations), NUMBERS(max_restarts, iterations),
+    INSIDE(precise), INSIDE(sloppy),
+    NUMBERS(reliable_delta, below_one),
+    NUMBERS(jump_limit, from_to(0, INFINITY)),
+    NUMBERS(together, from_to(MILCGPU_TOGETHER_AUTO, MILCGPU_ONE_BY_ONE)),
+    OWN(progress), OWN(user));
+
+TABLE(milcgpu_wilson_spec, SIZE,
+    NUMBERS(kappa, from_to(DBL_TRUE_MIN, 1 - DBL_EPSILON / 2, "above 0 and below 1")),
+    NUMBERS(clover, from_to(-1e6, 1e6, "of the size of 1 (0: Wilson fermions)")),
+    NUMBERS(even_odd, from_to(0, 1, "0 or 1")),
+    NUMBERS(method, from_to(0, 1, "MILCGPU_WILSON_BICGSTAB (0) or MILCGPU_WILSON_CG (1)")));
+// clang-format on
+
+} // namespace milcgpu

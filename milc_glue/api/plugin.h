@@ -1,0 +1,377 @@
+/* What the use_gpu glue asks of the library: plain C, no type of MILC's. The glue reads MILC's structures and fills
+ * them; everything that does not need MILC's headers is behind this interface (the folder plugin): the environment,
+ * sets of links and when they are stale, the ladder of precisions after an error, the comparison of CPU and GPU, the
+ * tables.
+ *
+ * Functions that do a routine's work return 1 when it is done, and 0 when MILC's own routine must do it; what happened
+ * has then been said on stderr. None of them ends the run. Fields and links are MILC's: MILC's site order and
+ * precision, links su3_matrix[4 * sites], a vector field as milcgpu_field (its pitch is sizeof(site) for a member of
+ * `lattice`). */
+#ifndef MILCGPU_PLUGIN_H
+#define MILCGPU_PLUGIN_H
+
+#include "milcgpu.h"
+#include "milcgpu_dirac.h"
+#include "milcgpu_flow.h"
+#include "milcgpu_gauge.h"
+#include "milcgpu_mesons.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the plugin does of MILC's: a row of its tables each, with the name that they print. */
+#define MILCGPU_ROUTINE_ROWS(ROW)                                                                                      \
+    ROW(KS_CONGRAD, "ks_congrad_parity")                                                                               \
+    ROW(KS_CONGRAD_BLOCK, "ks_congrad_block_parity")                                                                   \
+    ROW(KS_CONGRAD_SITE, "ks_congrad_site")                                                                            \
+    ROW(KS_MULTICG, "ks_multicg_offset_field")                                                                         \
+    ROW(LOAD_FN_LINKS, "load_fn_links")                                                                                \
+    ROW(LOAD_FATLINKS, "load_fatlinks")                                                                                \
+    ROW(LOAD_LNGLINKS, "load_lnglinks")                                                                                \
+    ROW(HISQ_LINKS, "create_hisq_links_milc")                                                                          \
+    ROW(BACK_LINKS, "load_fn_backlinks")                                                                               \
+    ROW(DSLASH, "dslash_fn_field")                                                                                     \
+    ROW(GATHER_LINKS, "create_G_from_site")                                                                            \
+    ROW(UPDATE_U, "update_u")                                                                                          \
+    ROW(GAUGE_FORCE_KS, "imp_gauge_force")                                                                             \
+    ROW(FERMION_FORCE, "eo_fermion_force")                                                                             \
+    ROW(REUNITARIZE, "reunitarize_ks")                                                                                 \
+    ROW(GAUGE_ACTION, "imp_gauge_action")                                                                              \
+    ROW(PLAQUETTE, "d_plaquette")                                                                                      \
+    ROW(MESON_CONT, "ks_meson_cont_mom")                                                                               \
+    ROW(SPIN_TASTE, "spin_taste_op")                                                                                   \
+    ROW(SHIFT_FIELD, "shift_field")                                                                                    \
+    ROW(GAUSS_SMEAR, "gauss_smear_v_field")                                                                            \
+    ROW(LAPLACIAN, "laplacian_v_field")                                                                                \
+    ROW(GAUGE_FIX, "gaugefix")                                                                                         \
+    ROW(APE_SMEAR, "ape_smear_4D")                                                                                     \
+    ROW(MAT_INVERT, "mat_invert")                                                                                      \
+    ROW(GRADIENT_FLOW, "run_gradient_flow")                                                                            \
+    ROW(HYP_SMEAR, "load_hyp_links")                                                                                   \
+    ROW(CLOVER_SOLVE, "bicgilu_cl_field")                                                                              \
+    ROW(WILSON_DSLASH, "dslash_w_field")                                                                               \
+    ROW(DIRAC_MESON, "meson_cont_mom")                                                                                 \
+    ROW(DIRAC_OPEN_MESON, "meson_open_mom")
+#define MILCGPU_ROW_OF(row, name) MILCGPU_##row,
+typedef enum { MILCGPU_ROUTINE_ROWS(MILCGPU_ROW_OF) MILCGPU_ROUTINES /* how many */ } milcgpu_routine;
+#undef MILCGPU_ROW_OF
+
+/* MILC's side, said once. */
+typedef struct {
+    size_t struct_size;
+    const char *header_version; /* MILCGPU_VERSION of the header that the glue was compiled with */
+    const char *milc;           /* for the table: version, action */
+    int precision;              /* MILC_PRECISION: 1 or 2 */
+    int ranks, rank;            /* that share the lattice */
+    /* With several ranks as in milcgpu_layout, for every direction. One rank: the last three are not read. */
+    int extent[4], whole[4], origin[4], neighbour[4][2];
+    /* Two tables of the same ranks, whose messages never meet: for the library, and for what the plugin decides. Used
+     * until milcgpu_plugin_exit() returns. `abort` of the second ends all ranks, where they have lost one another.
+     * NULL: one rank, or the glue can pass no messages. */
+    const milcgpu_messages *messages, *decisions;
+    int keeps_solutions; /* 1: a trajectory of this program has its solutions on the device (..._vectors_begin) */
+    int own_routines;    /* 1: MILC's own routines are there to fall back on; 0: milcgpu_plugin_retreat is */
+    /* Why MILC's own does a routine in this program, in a few words for the table; NULL: it is taken over. */
+    const char *left[MILCGPU_ROUTINES];
+    const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */
+} milcgpu_milc;
+
+/* As a program begins, on one rank: memory for fields comes from blocks from here on (host_pool.h), and a thread of its
+ * own makes the GPU ready while MILC reads its input and its lattice. Nothing is said yet. */
+void milcgpu_plugin_begin(void);
+void milcgpu_plugin_wake(void);
+/* A block; NULL: take memory as without milcgpu. block_free: 1: it was a block. block_bytes: 0: it is none. */
+void *milcgpu_plugin_block(size_t bytes, int zeros);
+int milcgpu_plugin_block_free(void *block);
+size_t milcgpu_plugin_block_bytes(const void *block);
+/* memset and memcpy; 0: not done. */
+int milcgpu_plugin_fill(void *to, int byte, size_t bytes);
+int milcgpu_plugin_copy(void *to, const void *from, size_t bytes);
+/* part(what, from, to) for pieces of 0 ... n - 1, by all threads. -1: not done, for the reasons for which there are no
+ * blocks; else the results of `part`, or-ed. */
+int milcgpu_plugin_by_all_threads(size_t n, int (*part)(void *, size_t, size_t), void *what);
+/* 1: routines are taken over; 0: MILC runs by itself (MILCGPU_OFF, or an error that was said); -1: there was no memory,
+ * which was said: it can be tried again. */
+int milcgpu_plugin_start(const milcgpu_milc *milc);
+/* Whether a routine is to be taken over now. 0 before the start, after the device was lost, and while MILC's original
+ * runs (between milcgpu_plugin_original's two calls). */
+int milcgpu_plugin_active(void);
+/* All ranks call it: the largest of their answers. 1 where they could not be asked; they then end. One rank: `mine`. */
+int milcgpu_plugin_agreed(int mine);
+/* All ranks call it before MILC ends, while messages still pass: prints the tables at exit (which otherwise come
+ * without those of other ranks, as the process exits). No other function is called after it. */
+void milcgpu_plugin_exit(void);
+/* The same for dslash_fn_field and dslash_w_field, which move two fields for one D: on a GPU, from 8^4 sites on
+ * (MILCGPU_DSLASH). */
+int milcgpu_plugin_takes_dslash(void);
+/* Around a call of MILC's original: entering 1 before, 0 after; counts its seconds as the CPU's for `routine`. */
+void milcgpu_plugin_original(milcgpu_routine routine, int entering);
+/* Says once a routine that MILC's own does it, and why: for what shows only when the routine is called. */
+void milcgpu_plugin_leaves(milcgpu_routine routine, const char *why);
+/* Whether the colours of a set of propagators are to be solved in one call, where MILC would solve one after the other
+ * (MILCGPU_GATHER). Says so once. */
+int milcgpu_plugin_gathers(void);
+/* Whether M x = b for these masses is to be solved mass by mass, on the even sites alone (UML), where MILC would solve
+ * for all of them together, on the even and on the odd sites (MILCGPU_GATHER). Says so once. */
+int milcgpu_plugin_mass_by_mass(int n, const double *masses);
+/* MILCGPU_COMPARE: 0 not set, 1 compare, 2 strict. */
+int milcgpu_plugin_compare(void);
+
+/* MILCGPU_PRECISION decides where it is set. */
+typedef enum {
+    MILCGPU_MIXED_AUTO = -1, /* by the size of the lattice */
+    MILCGPU_MIXED_NONE = 0,
+    MILCGPU_MIXED_SINGLE = 1,
+    MILCGPU_MIXED_HALF = 2
+} milcgpu_mixed;
+
+/* After a call that could not be done: starts the host backend for the rest of the run, and says so. 1: it has started
+ * now, so the call can be tried again; 0: it was running already, or cannot be started. */
+int milcgpu_plugin_retreat(void);
+
+/* A tolerance of MILC's, which tests squares in its own precision: the sign is lost, and 0 is what it does not test,
+ * also where the square underflows. NaN stays: MILC then goes on to the limit. A call with no tolerance above 0 is not
+ * done: MILC's routines end at once, but for several masses, which go on to the limit. */
+static inline double milcgpu_tolerance(double of, int precision) {
+    const double square = precision == 1 ? (double)(float)(of * of) : of * of;
+    return square > 0 ? (of < 0 ? -of : of) : square;
+}
+
+typedef struct {
+    milcgpu_routine routine;
+    int mixed; /* milcgpu_mixed */
+    const void *fat, *lng;
+    int parity;
+    double mass, tolerance, relative_tolerance; /* as in milcgpu_solve_spec */
+    int max_iterations, max_restarts;
+    milcgpu_field source, solution;
+} milcgpu_plugin_solve_call;
+
+/* One mass. A solve that the refinement of a multi-mass call has already done (same source, same solution, same links)
+ * costs a look at the fields, and no copy. */
+int milcgpu_plugin_solve(const milcgpu_plugin_solve_call *call, milcgpu_solve_report *report);
+/* The same for n calls that differ in source and solution alone, all at once. */
+int milcgpu_plugin_solve_sources(int n, const milcgpu_plugin_solve_call *calls, milcgpu_solve_report *reports);
+
+/* M x = b for n sources, by MILC's solves of M^dag M on the even sites and then on the odd ones: M^dag b is made before
+ * both. Sources and guesses go to the device once and solutions come back once, at the end. */
+typedef struct {
+    milcgpu_plugin_solve_call solve; /* its parity, source and solution are not read */
+    int odd_from_even;               /* 1: odd sites begin with (b - D x) / 2m of the even ones; 0: with the guess */
+    int n;
+    const milcgpu_field *sources, *solutions; /* on all sites */
+} milcgpu_plugin_invert_call;
+
+/* even, odd: n reports each. 0: solutions are as they were, unless the device was lost while they came back. */
+int milcgpu_plugin_invert(const milcgpu_plugin_invert_call *call, milcgpu_solve_report *even,
+                          milcgpu_solve_report *odd);
+
+/* x <- M^dag x on all sites, what MILC does to solutions of several masses. */
+int milcgpu_plugin_adjoint(const void *fat, const void *lng, double mass, milcgpu_field x);
+
+typedef struct {
+    int mixed;
+    const void *fat, *lng;
+    int parity, n_shifts;
+    const double *offsets, *tolerances, *relative_tolerances; /* of each shift */
+    int max_iterations, max_restarts;
+    milcgpu_field source;
+    const milcgpu_field *solutions;
+} milcgpu_plugin_multi_mass_call;
+
+/* Every shift to its own true residual; `shifts`: n_shifts of them, filled. */
+int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgpu_shift_report *shifts,
+                              milcgpu_multi_mass_report *report);
+
+int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_field source,
+                          milcgpu_field destination);
+
+/* n sets of links from the gauge field `gauge` (NULL: the newest, on the device); fat[k] and lng[k] may be NULL. With
+ * spec->derivative the last is the derivative by eps. v, y, w: HISQ's, or NULL. Sets with both fat and long links stay
+ * on the device for the solves to come, MILCGPU_MOST_LINK_SETS of them. alone: they are only there, and MILC's fields
+ * are not filled; a solve that no longer finds them there is not done, and the links must be made again. Of several eps
+ * the first and the derivative are made then, and the others of these two when a call takes them. */
+enum { MILCGPU_MOST_LINK_SETS = 8 }; /* HISQ with three eps_naik, their derivative, and twisted copies */
+int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *spec, const void *gauge, int n,
+                         const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w, int alone,
+                         milcgpu_fatlink_report *report);
+
+/* 1: the links `fat`, `lng` are those of a plus factor times those of b, and are not filled: the device makes them when
+ * a call takes them. a and b stay as they are until milcgpu_plugin_forget_alone(). All ranks call it. */
+typedef struct {
+    const void *fat, *lng;
+} milcgpu_plugin_link_fields;
+int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_link_fields a, double factor,
+                             milcgpu_plugin_link_fields b);
+
+/* No fermion links are on the device alone any more: their fields are being filled, or are gone. */
+void milcgpu_plugin_forget_alone(void);
+
+/* back(x, mu) = links(x - hops mu, mu)^dag, by all threads of the host. */
+void milcgpu_plugin_back_links(const void *links, int hops, void *back);
+/* to[4 * site + dir] = the links of all sites, found `pitch` bytes apart from `first` on, by all threads. */
+void milcgpu_plugin_gather_links(const void *first, size_t pitch, void *to);
+/* Room for a field of links, for free(): in large pages where the system has them, because MILC makes such fields anew
+ * for every step, and touching them first costs more than making the links. NULL when there is none. */
+void *milcgpu_plugin_allocate(size_t bytes);
+void *milcgpu_plugin_allocate_untouched(size_t bytes); /* its pages come as somebody writes them, if ever */
+
+/* One line each, and an entry for the summary. 1: within tolerance. For the solver: residuals of both solutions are
+ * recomputed in double and compared with what was asked; the difference with what the residuals allow. sources: so many
+ * were solved in this call; one of several that the iteration limit ends is not compared with MILC's solution. */
+int milcgpu_plugin_compare_solve(const milcgpu_plugin_solve_call *call, int sources, int iterations, double seconds,
+                                 milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds);
+/* Both parities. source: M^dag b by MILC, which the call's solves are for; iterations of both. */
+int milcgpu_plugin_compare_invert(const milcgpu_plugin_solve_call *call, int sources, int iterations, double seconds,
+                                  milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds);
+int milcgpu_plugin_compare_multi_mass(const milcgpu_plugin_multi_mass_call *call, int iterations, double seconds,
+                                      const milcgpu_field *cpu_solutions, int cpu_iterations, double cpu_seconds);
+/* n fields of links, GPU's and CPU's, NULL pairs are left out. */
+int milcgpu_plugin_compare_links(milcgpu_routine routine, int n, void *const *gpu, void *const *cpu, double seconds,
+                                 double cpu_seconds);
+/* The same of links made by unitarization of V, with the rounding that this had in MILC's routine: the ratio of the
+ * largest eigenvalue of V^dag V to the smallest, in units of the last place. */
+int milcgpu_plugin_compare_hisq_links(int n, void *const *gpu, void *const *cpu, const void *v,
+                                      const milcgpu_fatlink_spec *spec, double seconds, double cpu_seconds);
+/* source: the field whose other parity was read. The difference is taken relative to it. */
+int milcgpu_plugin_compare_dslash(int parity, const void *source, const void *gpu, const void *cpu, double seconds,
+                                  double cpu_seconds);
+
+/* ---- molecular dynamics. The gauge field and the momenta stay on the device: a routine that the device does makes the
+ * host's copy of what it writes an old one (but where MILCGPU_RESIDENT=0; the caller copies back then), and what MILC
+ * does itself must be announced. `reads` and `writes` below are sums of these. */
+enum { MILCGPU_LINKS = 1, MILCGPU_MOMENTA = 2 };
+
+/* Members of the sites, 4 links and 4 momenta each, pitch_bytes sizeof(site). Phases are in. */
+typedef struct {
+    milcgpu_field links, momenta;
+} milcgpu_plugin_lattice;
+
+/* Between begin and end the solutions of multi-mass solves may stay on the device (then MILC's fields are not filled),
+ * D of them too; their sums and the fermion force take them there. Whatever else of milcgpu reads one has it copied
+ * first. most: so many at a time. again: 1: where the device is lost, and solutions with it, the caller makes them
+ * again: `end` then returns 1, and until then MILC's routines go on with what their fields have. */
+void milcgpu_plugin_vectors_begin(int most, int again);
+int milcgpu_plugin_vectors_end(void);
+/* to = constant source + sum of weights[k] x[k] on one parity. 0: these solutions are not all on the device. */
+int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weights, int parity, double constant,
+                               milcgpu_field source, milcgpu_field to);
+/* MILC's own routine is next: 1: its fields have what the device has, and the device no more. 0: that is lost, which
+ * was said, and MILC cannot go on. */
+int milcgpu_plugin_vectors_need(void);
+
+int milcgpu_plugin_resident(
+    void); /* 0: MILCGPU_RESIDENT=0, or no device; 2: what is not filled is to be NaN, for tests */
+/* Those of `what` of which the device has the newest. */
+int milcgpu_plugin_newer_on_device(int what);
+/* Whether the device's links are these, 4 a site, packed: milcgpu_plugin_links can then take the device's. */
+int milcgpu_plugin_has_links(const void *links);
+/* The host has the newest of `what` when this returns 1. 0: it is lost, which was said, and MILC cannot go on. who: the
+ * routine that needs it, for the table at exit. */
+int milcgpu_plugin_host_needs(int what, const char *who);
+void milcgpu_plugin_host_wrote(int what); /* a routine of MILC's, or may have */
+
+/* The version of the gauge links; and whether they have been written since they had this one, by the device, or by the
+ * host as far as that was announced or seen. */
+unsigned long milcgpu_plugin_links_version(void);
+int milcgpu_plugin_links_changed(unsigned long since);
+/* to[4 * site + dir] = the device's gauge links, with phases. 0: that failed, which was said. */
+int milcgpu_plugin_save_links(void *to);
+
+/* The device has MILC's gauge links now. 0: it has not, which is said where they are needed. */
+int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice);
+
+/* As the functions of milcgpu_md.h. What failed left links and momenta as they were. */
+int milcgpu_plugin_update_links(const milcgpu_plugin_lattice *lattice, double eps, int order);
+int milcgpu_plugin_gauge_force(const milcgpu_plugin_lattice *lattice, const milcgpu_loops *loops, double beta,
+                               double eps);
+int milcgpu_plugin_fermion_force(const milcgpu_plugin_lattice *lattice, const milcgpu_force_spec *spec,
+                                 const milcgpu_field *x, milcgpu_force_report *report);
+int milcgpu_plugin_reunitarize(const milcgpu_plugin_lattice *lattice, double tolerance,
+                               milcgpu_reunitarize_report *report);
+int milcgpu_plugin_gauge_action(const milcgpu_plugin_lattice *lattice, const milcgpu_loops *loops, double *action);
+int milcgpu_plugin_plaquettes(const milcgpu_plugin_lattice *lattice, double *space, double *time);
+
+/* One line, as those above: the device's newest `one` with what MILC's routine has made of the host's old copy, which
+ * then goes: the device's takes its place. expected: why both must differ, or NULL. */
+int milcgpu_plugin_compare_gauge(milcgpu_routine routine, int one, const char *expected, double seconds,
+                                 double cpu_seconds);
+int milcgpu_plugin_compare_number(milcgpu_routine routine, double ours, double theirs, double seconds,
+                                  double cpu_seconds);
+
+/* ---- measurements. As the functions of milcgpu_mesons.h, of one field; fields on all sites. `links`:
+ * MILC's field of 4 links a site, with staggered phases relative to the origin of the call (`phased`), or without;
+ * smearing does not mind, and shift takes them as they are. They stay on the device, and are loaded again where
+ * their content is another one: seen as with fermion links, a part a call. NULL: an operator, or a contraction, that
+ * takes none. */
+
+/* What the caller knows of these links before the next call that takes them: are_new 1: all of them are looked at; 0:
+ * what is on the device is taken, and they are not looked at. Returns whether any of this address are there. */
+int milcgpu_plugin_expect_links(const void *links, int are_new);
+
+/* What an operator of this index takes: 0 no links, 1 `links`, 2 fat links; -1: it is none, or one of two fields. */
+int milcgpu_plugin_links_of_operator(int spin_taste);
+int milcgpu_plugin_spin_taste(const void *links, int phased, const void *fat, const void *lng, int spin_taste,
+                              const int *origin, milcgpu_field from, milcgpu_field to);
+int milcgpu_plugin_shift(const void *links, int dir, int way, milcgpu_field from, milcgpu_field to);
+int milcgpu_plugin_gauss_smear(const void *links, double width, int steps, int slice, milcgpu_field quark);
+int milcgpu_plugin_laplacian(const void *links, int slice, milcgpu_field quark);
+/* links: NULL where all operators are local. fat and long links of the two quarks: NULL where no term needs them. */
+int milcgpu_plugin_contract(const void *links, int phased, const void *const fat[2], const void *const lng[2],
+                            const milcgpu_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
+                            double *correlators);
+/* One line, as those above: fields on all sites, or n complex numbers that are sums of up to factor times the products
+ * of the norms of two fields, to which their difference is relative: correlators may vanish. repeats: MILC's are that
+ * many times too large, at most, and the GPU's were multiplied likewise (1: they are not). */
+int milcgpu_plugin_compare_quarks(milcgpu_routine routine, const void *gpu, const void *cpu, double seconds,
+                                  double cpu_seconds);
+int milcgpu_plugin_compare_correlators(milcgpu_routine routine, int reals, int n, const double *gpu, const double *cpu,
+                                       const void *src1, const void *src2, double factor, int repeats, double seconds,
+                                       double cpu_seconds);
+
+/* ---- the links of MILC as they are, spec->phases_out 1. What failed left them as they were; links that
+ * reunitarization refuses are left, too, which is said, and MILC's routine judges them. */
+int milcgpu_plugin_gauge_fix(milcgpu_field links, const milcgpu_gauge_fix_spec *spec, milcgpu_gauge_fix_report *report);
+int milcgpu_plugin_ape_smear(milcgpu_field links, const milcgpu_ape_spec *spec, milcgpu_field to,
+                             uint64_t *not_converged);
+int milcgpu_plugin_hyp_smear(milcgpu_field links, const milcgpu_hyp_spec *spec, milcgpu_field to);
+int milcgpu_plugin_gradient_flow(milcgpu_field links, const milcgpu_flow_spec *spec, milcgpu_flow_callback callback,
+                                 void *user, milcgpu_flow_report *report);
+
+/* ---- clover fermions: M x = b with MILC's clover matrix (milcgpu_wilson.h), as bicgilu_cl_field: by the system of the
+ * even sites, whose tolerances these are. The links stay on the device, and are loaded again where their content is
+ * another one: every call looks at all of them. */
+typedef struct {
+    int mixed;                            /* milcgpu_mixed */
+    milcgpu_field links;                  /* a member of the sites, or packed, without phases */
+    double kappa, clover;                 /* as in milcgpu_wilson_spec */
+    double tolerance, relative_tolerance; /* as in milcgpu_wilson_solve */
+    int max_iterations, max_restarts;
+    milcgpu_field source, solution; /* of wilson_vectors, on all sites; the source is not changed */
+} milcgpu_plugin_clover_call;
+int milcgpu_plugin_clover_solve(const milcgpu_plugin_clover_call *call, milcgpu_solve_report *report);
+int milcgpu_plugin_compare_clover(const milcgpu_plugin_clover_call *call, int iterations, double seconds,
+                                  milcgpu_field cpu_solution, int cpu_iterations, double cpu_seconds);
+
+/* destination = D_sign source on the sites of `parity` (EVEN, ODD or both), as milcgpu_wilson_dslash. */
+int milcgpu_plugin_wilson_dslash(milcgpu_field links, int sign, int parity, milcgpu_field source,
+                                 milcgpu_field destination);
+/* Fields of wilson_vectors on all sites. source: the field that was read; differences are relative to it. */
+int milcgpu_plugin_compare_wilson_dslash(const void *source, const void *gpu, const void *cpu, double seconds,
+                                         double cpu_seconds);
+
+/* ---- contractions of Dirac fields, as milcgpu_dirac_mesons and, open, milcgpu_dirac_open_mesons, of one propagator
+ * each: sums of all ranks. flops: of this rank, for the table. */
+int milcgpu_plugin_dirac_mesons(int open, const milcgpu_dirac_meson_spec *spec, milcgpu_field src1, milcgpu_field src2,
+                                double flops, double *correlators);
+
+double milcgpu_plugin_seconds(void); /* of a steady clock */
+
+/* For tests of the error paths, as milcgpu_inject_fault. */
+void milcgpu_plugin_inject_fault(int fault);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,267 @@
+// The start of a context: settings, what the ranks compare, the device.
+#include "milc_glue/api/start_context.h"
+#include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/halo/halo.h"
+#include "milc_glue/plugin/settings.h"
+#include "milc_glue/solve/verify.h"
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <omp.h>
+#include <unistd.h>
+
+using namespace milcgpu;
+
+namespace {
+
+std::string environment(const char *name) { // empty: not set
+    const char *value = std::getenv(name);
+    return value != nullptr ? value : "";
+}
+
+Backend choose_backend(int asked) {
+    std::string choice = asked == MILCGPU_CUDA ? "cuda" : asked == MILCGPU_HOST ? "host" : "auto";
+    if (asked != MILCGPU_AUTO && asked != MILCGPU_CUDA && asked != MILCGPU_HOST)
+        refuse(format("options.backend is %d: must be MILCGPU_AUTO, MILCGPU_CUDA or MILCGPU_HOST", asked));
+    const std::string set = environment("MILCGPU_BACKEND");
+    if (asked == MILCGPU_AUTO && !set.empty())
+        choice = set;
+    if (choice == "cuda")
+        return Backend::cuda;
+    if (choice == "host")
+        return Backend::host;
+    if (choice == "auto")
+        return Device::gpu_count() > 0 ? Backend::cuda : Backend::host;
+    refuse(format("MILCGPU_BACKEND=%s: must be auto, cuda or host", choice.c_str()));
+}
+
+int choose_verbosity(int asked) {
+    if (asked >= 0)
+        return asked;
+    const std::string set = environment("MILCGPU_VERBOSE"), choice = set.empty() ? "1" : set;
+    if (choice != "0" && choice != "1" && choice != "2")
+        refuse(format("MILCGPU_VERBOSE=%s: must be 0 (silent), 1 (device and warnings) or 2 (a line a solve)",
+                      choice.c_str()));
+    return choice[0] - '0';
+}
+
+// off: what 0 means, in words.
+bool choose(const char *name, const char *by_default, const char *off) {
+    const std::string set = environment(name), choice = set.empty() ? by_default : set;
+    if (choice != "0" && choice != "1")
+        refuse(format("%s=%s: must be 0 (%s) or 1", name, choice.c_str(), off));
+    return choice == "1";
+}
+
+GpuMessages choose_gpu_messages() {
+    const std::string set = environment("MILCGPU_GPU_MPI");
+    if (set != "" && set != "auto" && set != "0" && set != "1")
+        refuse(
+            format("MILCGPU_GPU_MPI=%s: must be 0 (messages go through the host), 1 (they leave from GPU memory if a "
+                   "test pattern does) or auto (only if MPI says that it takes that)",
+                   set.c_str()));
+    return set == "0" ? GpuMessages::never : set == "1" ? GpuMessages::tried : GpuMessages::where_said;
+}
+
+double choose_time_limit() {
+    const std::string set = environment("MILCGPU_TIMEOUT");
+    const std::optional<double> seconds = set.empty() ? Ranks::default_time_limit : seconds_of(set);
+    if (!seconds)
+        refuse(format("MILCGPU_TIMEOUT=%s: must be a number of seconds above 0", set.c_str()));
+    return *seconds;
+}
+
+int choose_emulated(int asked) {
+    if (asked < 0 || asked > 15)
+        refuse(format("layout.emulate is %d: must be a sum of 1 (X), 2 (Y), 4 (Z) and 8 (T)", asked));
+    const std::string set = environment("MILCGPU_EMULATE");
+    const std::optional<int> directions = asked != 0 || set.empty() ? asked : directions_of(set);
+    if (!directions)
+        refuse(format("MILCGPU_EMULATE=%s: must be 0, or letters of xyzt, each at most once", set.c_str()));
+    return *directions;
+}
+
+// The rest of the start, with a box that fits.
+void open_device(const milcgpu_layout &layout, const milcgpu_options &options, const RankSettings &mine,
+                 milcgpu_context &context) {
+    const Box &box = context.box;
+    context.geometry = Geometry(box.extent, box.origin, box.whole, halo_depth, box.emulated);
+    context.device = std::make_unique<Device>(static_cast<Backend>(mine.backend),
+                                              gpu_of(options.device, layout.messages, Device::gpu_count()));
+    context.device->set_block(options.block_size);
+    context.device->set_reclaim([&context] { return context.release_idle(); });
+    omp_set_num_threads(threads_of(std::getenv("OMP_NUM_THREADS"), layout.messages, omp_get_max_threads(),
+                                   static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))));
+    if (!context.device->on_gpu())
+        wait_passively();
+    const int sites = context.geometry.volume();
+    context.map = SiteMap(*context.device, layout.site_map, sites);
+    context.reorder = std::make_unique<SpinorReorder>(*context.device, context.map, context.geometry);
+    if (context.ranks->size() > 1)
+        context.device->set_ranks(context.ranks.get());
+    if (context.geometry.is_cut())
+        context.halo = std::make_unique<Halo>(*context.device, *context.ranks, context.geometry, box.neighbour,
+                                              mine.check_halo != 0);
+    context.checksums = room_for_checksums(*context.device);
+    // The largest sums are over the links of one parity, over the spins of one, and over the shifts of a multi-mass
+    // solve.
+    reserve_sums(*context.device, 4 * static_cast<int>(context.geometry.stride()));
+    reserve_sums(*context.device, context.geometry.most_sites(), max_shifts);
+}
+
+// How ghosts and sums travel, in words. share: ranks may be on one GPU.
+std::string open_halo(milcgpu_context &context, bool share) {
+    Ranks &ranks = *context.ranks;
+    LocalRank place{};
+    std::snprintf(place.text, sizeof place.text, "%s", context.device->place().c_str());
+    std::string refused;
+    try {
+        if (share)
+            require_a_gpu_each(ranks.gathered("the start", place));
+    } catch (const Error &) {
+        refused = "ranks share a GPU (MILCGPU_SHARE_GPU=1), where no kernel may wait for another rank";
+    }
+    bool direct = true;
+    GpuMessages gpu_messages = GpuMessages::where_said;
+    ranks.collective("the start", [&] {
+        direct = choose("MILCGPU_DIRECT", "1", "ghosts and sums go over the host");
+        gpu_messages = choose_gpu_messages();
+    });
+    return context.halo->open(refused, direct, gpu_messages);
+}
+
+} // namespace
+
+std::optional<int> milcgpu::directions_of(const std::string &text) {
+    int directions = 0;
+    for (const char letter : text == "0" ? "" : text) {
+        const size_t mu = std::string("xyzt").find(letter);
+        if (mu == std::string::npos || (directions >> mu & 1) != 0)
+            return {};
+        directions |= 1 << mu;
+    }
+    return directions;
+}
+
+void milcgpu::check_versions(const std::vector<Version> &versions) {
+    for (size_t rank = 1; rank < versions.size(); ++rank)
+        if (std::strncmp(versions[rank].text, versions[0].text, sizeof versions[0].text) != 0)
+            refuse(format("rank %zu of %zu has milcgpu %.31s, rank 0 has %.31s: load the same library on all hosts",
+                          rank, versions.size(), versions[rank].text, versions[0].text));
+}
+
+void milcgpu::require_alike_settings(const std::vector<RankSettings> &facts) {
+    std::vector<Box> boxes;
+    for (size_t rank = 0; rank < facts.size(); ++rank) {
+        const RankSettings &here = facts[rank], &there = facts[0];
+        if (here.backend != there.backend)
+            refuse(format("rank %zu of %zu would run on the %s backend, rank 0 on %s: set MILCGPU_BACKEND on all of "
+                          "them, or see that each has a GPU",
+                          rank, facts.size(), name(static_cast<Backend>(here.backend)),
+                          name(static_cast<Backend>(there.backend))));
+        for (const auto &[name, mine, theirs] :
+             {std::make_tuple("MILCGPU_VERIFY", here.verify, there.verify),
+              std::make_tuple("MILCGPU_CHECK_HALO", here.check_halo, there.check_halo)})
+            if (mine != theirs)
+                refuse(format("%s is %d on rank %zu of %zu, and %d on rank 0: set it on all of them alike", name, mine,
+                              rank, facts.size(), theirs));
+        boxes.push_back(here.box);
+    }
+    check_boxes(boxes);
+}
+
+void milcgpu::require_a_gpu_each(const std::vector<LocalRank> &places) {
+    for (size_t rank = 0; rank < places.size(); ++rank)
+        for (size_t before = 0; before < rank && places[rank].text[0] != '\0'; ++before)
+            if (std::strncmp(places[rank].text, places[before].text, sizeof places[rank].text) == 0)
+                refuse(format("ranks %zu and %zu of %zu are both on %.127s: start as many ranks a host as it has GPUs, "
+                              "or see that each rank is given its own (MILCGPU_DEVICE, CUDA_VISIBLE_DEVICES); "
+                              "MILCGPU_SHARE_GPU=1 allows it, for tests",
+                              before, rank, places.size(), places[rank].text));
+}
+
+int milcgpu::gpu_of(int asked, const milcgpu_messages *messages, int gpus) {
+    if (asked != -1)
+        return asked;
+    return messages != nullptr && gpus > 0 ? messages->node_rank % gpus : 0;
+}
+
+int milcgpu::threads_of(const char *said, const milcgpu_messages *messages, int now, int cores) {
+    if (said != nullptr || messages == nullptr || messages->node_size < 2)
+        return now;
+    return std::max(1, std::min(now, cores / messages->node_size));
+}
+
+Box milcgpu::box_of(const milcgpu_layout &layout, int rank) {
+    Box box;
+    std::copy(layout.extent, layout.extent + 4, box.extent.begin());
+    std::copy(layout.whole, layout.whole + 4, box.whole.begin());
+    std::copy(layout.origin, layout.origin + 4, box.origin.begin());
+    if (box.whole == std::array<int, 4>{})
+        box.whole = box.extent;
+    for (int mu = 0; mu < 4; ++mu)
+        for (int side = 0; side < 2; ++side)
+            box.neighbour[mu][side] = box.cut(mu) ? layout.neighbour[mu][side] : rank;
+    box.emulated = choose_emulated(layout.emulate);
+    return box;
+}
+
+void milcgpu::start_context(const milcgpu_layout &layout, const milcgpu_options *given, milcgpu_context &context) {
+    context.ranks = ranks_of(layout.messages);
+    Ranks &ranks = *context.ranks;
+    constexpr const char *phase = "the start";
+    try { // the ranks hear of a limit that is none below
+        ranks.set_time_limit(choose_time_limit());
+    } catch (const Error &) {
+    }
+    Version version{};
+    std::snprintf(version.text, sizeof version.text, "%s", MILCGPU_VERSION);
+    check_versions(ranks.gathered(phase, version));
+
+    milcgpu_options options{};
+    RankSettings mine{};
+    ranks.collective(phase, [&] {
+        options.struct_size = sizeof options;
+        options.verbosity = -1;
+        if (given != nullptr) {
+            require_size(given->struct_size, sizeof options, "milcgpu_options");
+            options = *given;
+        }
+        choose_time_limit();
+        context.verbosity = choose_verbosity(options.verbosity);
+        context.verify = choose("MILCGPU_VERIFY", "1", "device data are not checked");
+        mine.check_halo = choose("MILCGPU_CHECK_HALO", "0", "messages between ranks are not checked");
+        context.message = options.message;
+        context.user = options.user;
+        context.box = mine.box = box_of(layout, ranks.rank());
+        check_box(mine.box, ranks.rank(), ranks.size());
+        mine.backend = static_cast<int>(choose_backend(options.backend));
+        mine.verify = context.verify;
+    });
+    require_alike_settings(ranks.gathered(phase, mine));
+    ranks.collective(phase, [&] { open_device(layout, options, mine, context); });
+    bool share = false;
+    ranks.collective(phase, [&] { share = choose("MILCGPU_SHARE_GPU", "0", "each rank has a GPU of its own"); });
+    LocalRank place{};
+    if (!share)
+        std::snprintf(place.text, sizeof place.text, "%s", context.device->place().c_str());
+    require_a_gpu_each(ranks.gathered(phase, place));
+    const std::string unknown = unknown_names();
+    if (!unknown.empty())
+        context.log(1, [&] { return unknown; });
+    std::string transport;
+    if (context.halo)
+        transport = open_halo(context, share);
+    const bool is_worth_a_line = context.device->on_gpu() || (context.halo && context.halo->tried_gpu_messages());
+    if (is_worth_a_line && !transport.empty())
+        context.log(1, [&] { return transport; });
+    context.log(1, [&] {
+        const Box &box = context.box;
+        const std::string split =
+            ranks.size() == 1 ? "" : format(" on %d ranks, of which rank 0 has %s", ranks.size(), box.text().c_str());
+        return format("version %s, lattice %d x %d x %d x %d%s, %s backend: %s", MILCGPU_VERSION, box.whole[0],
+                      box.whole[1], box.whole[2], box.whole[3], split.c_str(), name(context.device->backend()),
+                      context.device->description().c_str());
+    });
+}

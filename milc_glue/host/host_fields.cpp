@@ -1,0 +1,228 @@
+#include "milc_glue/host/host_fields.h"
+#include "gpu_kernels/backend/host_threads.h"
+#include "gpu_kernels/links/polar.h"
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdlib>
+#include <cstring>
+#include <sys/mman.h>
+#include <vector>
+
+namespace milcgpu {
+
+namespace {
+
+constexpr size_t block = 1024; // records; sums are made block by block
+
+const unsigned char *record(const HostRecords &r, size_t i) {
+    return static_cast<const unsigned char *>(r.data) + i * r.pitch;
+}
+
+// Finalizer of splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
+uint64_t mix(uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+// A record's words in four lanes (so that the compiler can use vectors), each word with a key of its place: sums of
+// products of halves, as in UMAC's NH (Black et al., CRYPTO 1999), plus the word itself.
+uint64_t hash_words(const unsigned char *data, size_t words, uint64_t seed) {
+    constexpr uint64_t step = 0x9e3779b97f4a7c15u; // of keys, a word: kept by sums, vectors have no such product
+    uint64_t lane[4] = {seed, seed, seed, seed}, key[4] = {step, 2 * step, 3 * step, 4 * step};
+    const auto add = [&](size_t w, int l) {
+        uint64_t x;
+        std::memcpy(&x, data + 8 * w, 8);
+        const uint64_t keyed = x ^ key[l];
+        lane[l] += (keyed & 0xffffffffu) * (keyed >> 32) + ((x << 32) | (x >> 32));
+        key[l] += 4 * step;
+    };
+    size_t w = 0;
+    for (; w + 4 <= words; w += 4)
+        for (int l = 0; l < 4; ++l)
+            add(w + l, l);
+    for (int l = 0; w < words; ++w, ++l)
+        add(w, l);
+    return mix(mix(lane[0]) + 3 * mix(lane[1]) + 5 * mix(lane[2]) + 7 * mix(lane[3]));
+}
+
+uint64_t hash_record(const HostRecords &r, size_t i) { return hash_words(record(r, i), r.bytes / 8, mix(i + 1)); }
+
+constexpr size_t piece_records = 1024; // microseconds of work: a thread that is to stop does so soon
+
+// Which block of a group belongs to `part`: turned by a random number, so that no pattern of edits falls in one part.
+size_t member_of(size_t group, int part) { return (mix(group + 1) + part) % hash_parts; }
+
+template <class Real> Difference difference(const HostRecords &a, const HostRecords &b) {
+    const size_t reals = a.bytes / sizeof(Real), blocks = (a.count + block - 1) / block;
+    std::vector<Difference> parts(blocks);
+#pragma omp parallel for if (blocks > 1)
+    for (size_t k = 0; k < blocks; ++k) {
+        double dd = 0, bb = 0;
+        for (size_t i = k * block; i < a.count && i < (k + 1) * block; ++i)
+            for (size_t j = 0; j < reals; ++j) {
+                Real x, y;
+                std::memcpy(&x, record(a, i) + j * sizeof x, sizeof x);
+                std::memcpy(&y, record(b, i) + j * sizeof y, sizeof y);
+                dd += (static_cast<double>(x) - y) * (static_cast<double>(x) - y);
+                bb += static_cast<double>(y) * y;
+            }
+        parts[k] = {dd, bb};
+    }
+    Difference sum{0, 0};
+    for (const Difference &part : parts)
+        sum = {sum.difference + part.difference, sum.size + part.size};
+    return {std::sqrt(sum.difference), std::sqrt(sum.size)};
+}
+
+template <class Real> double worst(const Real *a, const Real *b, size_t matrices) {
+    double largest = 0;
+#pragma omp parallel for reduction(max : largest) if (matrices >= few_sites)
+    for (size_t i = 0; i < matrices; ++i) {
+        double dd = 0, bb = 0;
+        for (size_t k = 18 * i; k < 18 * (i + 1); ++k) {
+            dd += (static_cast<double>(a[k]) - b[k]) * (static_cast<double>(a[k]) - b[k]);
+            bb += static_cast<double>(b[k]) * b[k];
+        }
+        const double relative = dd == 0 ? 0 : std::sqrt(dd / bb);
+        largest = std::fmax(largest, relative < INFINITY ? relative : INFINITY); // NaN too
+    }
+    return largest;
+}
+
+template <class Real> double eigenvalue_ratio(const Real *links, size_t matrices, const UnitarizeSpec &spec) {
+    double largest = 1;
+#pragma omp parallel for reduction(max : largest)
+    for (size_t i = 0; i < matrices; ++i) {
+        Matrix<double> v;
+        for (int k = 0; k < 9; ++k)
+            v.e[k / 3][k % 3] = {static_cast<double>(links[18 * i + 2 * k]),
+                                 static_cast<double>(links[18 * i + 2 * k + 1])};
+        const polar::GramMatrix gram(v);
+        if (gram.q.e[0][0].re + gram.q.e[1][1].re + gram.q.e[2][2].re == 0)
+            largest = INFINITY;
+        else if (gram.is_accurate(v, spec))
+            largest = std::fmax(largest, *std::max_element(gram.g, gram.g + 3) / *std::min_element(gram.g, gram.g + 3));
+    }
+    return largest;
+}
+
+template <class Real>
+void adjoint_links(const std::complex<Real> *links, const MilcSites &sites, int hops, std::complex<Real> *to) {
+    const int *n = sites.extent;
+    const size_t odd_from = static_cast<size_t>(n[0]) * n[1] * n[2] * n[3] / 2;
+    const auto milc_site = [&](const int x[4]) {
+        const size_t lexicographic = x[0] + n[0] * (x[1] + n[1] * (x[2] + static_cast<size_t>(n[2]) * x[3]));
+        return static_cast<size_t>(sites.map[lexicographic / 2 + ((x[0] + x[1] + x[2] + x[3]) % 2) * odd_from]);
+    };
+#pragma omp parallel for collapse(3) if (odd_from >= few_sites)
+    for (int t = 0; t < n[3]; ++t)
+        for (int z = 0; z < n[2]; ++z)
+            for (int y = 0; y < n[1]; ++y)
+                for (int x = 0; x < n[0]; ++x) {
+                    int at[4] = {x, y, z, t};
+                    const size_t i = milc_site(at);
+                    for (int mu = 0; mu < 4; ++mu) {
+                        const int here = at[mu];
+                        at[mu] = (here + hops * n[mu] - hops) % n[mu];
+                        const std::complex<Real> *u = links + 9 * (4 * milc_site(at) + mu);
+                        at[mu] = here;
+                        std::complex<Real> *v = to + 9 * (4 * i + mu);
+                        for (int r = 0; r < 3; ++r)
+                            for (int c = 0; c < 3; ++c)
+                                v[3 * r + c] = std::conj(u[3 * c + r]);
+                    }
+                }
+}
+
+} // namespace
+
+uint64_t hash_records(const HostRecords &r) {
+    uint64_t sum = 0;
+#pragma omp parallel for reduction(+ : sum) if (r.count * r.bytes >= few_bytes)
+    for (size_t i = 0; i < r.count; ++i)
+        sum += hash_record(r, i); // addition: any order of threads gives the same
+    return sum;
+}
+
+uint64_t hash_bytes(const void *data, size_t bytes) {
+    constexpr size_t piece = 4096;
+    const size_t pieces = bytes / piece, rest = bytes % piece;
+    const auto *const end = static_cast<const unsigned char *>(data) + pieces * piece;
+    return hash_records({data, pieces, piece, piece}) + 3 * hash_records({end, rest > 0 ? 1u : 0u, rest, rest});
+}
+
+size_t hash_pieces(const HostRecords &r) { return (r.count + piece_records - 1) / piece_records; }
+
+uint64_t hash_piece(const HostRecords &r, int part, size_t piece) {
+    constexpr size_t groups = piece_records / (hash_parts * hash_block);
+    uint64_t sum = 0;
+    for (size_t group = groups * piece; group < groups * (piece + 1); ++group) {
+        const size_t first = (hash_parts * group + member_of(group, part)) * hash_block;
+        for (size_t i = first; i < first + hash_block && i < r.count; ++i)
+            sum += hash_record(r, i);
+    }
+    return sum;
+}
+
+uint64_t hash_part(const HostRecords &r, int part) {
+    uint64_t sum = 0;
+#pragma omp parallel for reduction(+ : sum) if (r.count * r.bytes >= few_bytes * hash_parts)
+    for (size_t piece = 0; piece < hash_pieces(r); ++piece)
+        sum += hash_piece(r, part, piece);
+    return sum;
+}
+
+PartHashes hash_all_parts(const HostRecords &r) {
+    uint64_t sums[hash_parts] = {};
+#pragma omp parallel for reduction(+ : sums[:hash_parts]) if (r.count * r.bytes >= few_bytes)
+    for (size_t piece = 0; piece < hash_pieces(r); ++piece)
+        for (int part = 0; part < hash_parts; ++part)
+            sums[part] += hash_piece(r, part, piece);
+    PartHashes parts;
+    std::copy(sums, sums + hash_parts, parts.begin());
+    return parts;
+}
+
+Difference difference_of(const HostRecords &a, const HostRecords &b, bool in_double) {
+    return in_double ? difference<double>(a, b) : difference<float>(a, b);
+}
+
+double worst_link_difference(const void *a, const void *b, size_t matrices, bool in_double) {
+    return in_double ? worst(static_cast<const double *>(a), static_cast<const double *>(b), matrices)
+                     : worst(static_cast<const float *>(a), static_cast<const float *>(b), matrices);
+}
+
+double worst_eigenvalue_ratio(const void *v, size_t matrices, bool in_double, const UnitarizeSpec &spec) {
+    return in_double ? eigenvalue_ratio(static_cast<const double *>(v), matrices, spec)
+                     : eigenvalue_ratio(static_cast<const float *>(v), matrices, spec);
+}
+
+void *host_allocate(size_t bytes) {
+    constexpr size_t large_page = size_t{2} << 20;
+    if (bytes < 4 * large_page)
+        return std::malloc(bytes);
+    void *scratch = nullptr;
+    if (posix_memalign(&scratch, large_page, bytes) != 0)
+        return nullptr;
+    madvise(scratch, bytes, MADV_HUGEPAGE); // advice: nothing is lost where it is not taken
+    return scratch;
+}
+
+void gather_records(const HostRecords &from, void *to) {
+#pragma omp parallel for if (from.count * from.bytes >= few_bytes)
+    for (size_t i = 0; i < from.count; ++i)
+        std::memcpy(static_cast<unsigned char *>(to) + i * from.bytes, record(from, i), from.bytes);
+}
+
+void gather_adjoint_links(const void *links, const MilcSites &sites, int hops, bool in_double, void *to) {
+    if (in_double)
+        adjoint_links(static_cast<const std::complex<double> *>(links), sites, hops,
+                      static_cast<std::complex<double> *>(to));
+    else
+        adjoint_links(static_cast<const std::complex<float> *>(links), sites, hops,
+                      static_cast<std::complex<float> *>(to));
+}
+
+} // namespace milcgpu

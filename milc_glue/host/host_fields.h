@@ -1,0 +1,66 @@
+// MILC's fields where they lie, in the host's memory: hashes, differences and copies by all threads of the host. Sums
+// are over fixed blocks, so no result depends on the number of threads.
+#pragma once
+#include "gpu_kernels/links/links.h"
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace milcgpu {
+
+// `count` records of `bytes` each (a multiple of 8), `pitch` bytes apart.
+struct HostRecords {
+    const void *data;
+    size_t count, bytes, pitch;
+};
+
+// 64 bits of all records and their order.
+uint64_t hash_records(const HostRecords &records);
+
+// The same of `bytes` in a row, a multiple of 8, without a look at records of less than 4 kB: as fast as the memory.
+uint64_t hash_bytes(const void *data, size_t bytes);
+
+// Records in parts, each spread over all of them: of every hash_parts neighbouring blocks of hash_block records each
+// part has one, at a random place. So a part shows an edit of a plane, and all parts together show every bit. A block
+// is as long as it takes to read at the speed of the memory.
+constexpr int hash_parts = 8, hash_block = 8;
+using PartHashes = std::array<uint64_t, hash_parts>;
+PartHashes hash_all_parts(const HostRecords &records);
+uint64_t hash_part(const HostRecords &records, int part);
+// The same piece by piece, by the calling thread alone: the sum over the pieces is hash_part().
+size_t hash_pieces(const HostRecords &records);
+uint64_t hash_piece(const HostRecords &records, int part, size_t piece);
+
+// |a - b| and |b| over all reals; records of equal size, float or double reals.
+struct Difference {
+    double difference, size;
+};
+Difference difference_of(const HostRecords &a, const HostRecords &b, bool in_double);
+
+// The larger of two errors; NaN is larger than any number.
+inline double worse_error(double a, double b) { return b <= a || a != a ? a : b; }
+
+// Largest |a - b| / |b| (Frobenius) of a 3x3 matrix; `matrices` of them, packed. Infinite where one is not finite.
+double worst_link_difference(const void *a, const void *b, size_t matrices, bool in_double);
+
+// Of V^dag V of 3x3 matrices V that are made unitary by its eigenvalues, not by singular values: the largest ratio of
+// two eigenvalues of one of them. The smallest has a relative error of the rounding error times this. Infinite where a
+// V is zero: any unitary matrix is its unitary part.
+double worst_eigenvalue_ratio(const void *v, size_t matrices, bool in_double, const UnitarizeSpec &spec);
+
+// Memory for free(), in large pages where it is large and the system has them. nullptr when there is none.
+void *host_allocate(size_t bytes);
+
+// Packs records.
+void gather_records(const HostRecords &from, void *to);
+
+// MILC's sites: map[k] is MILC's index of the k-th site in milcgpu_layout's order.
+struct MilcSites {
+    const int *extent, *map;
+};
+
+// to[4 i + mu] = (links[4 j + mu])^dag for all sites i, j the site `hops` back from i in direction mu. The neighbours
+// are computed: a table of them would be larger than many a field.
+void gather_adjoint_links(const void *links, const MilcSites &sites, int hops, bool in_double, void *to);
+
+} // namespace milcgpu

@@ -1,0 +1,263 @@
+// The C interface to gpu_kernels/gauge: gradient flow, stout smearing, observables.
+#include "gpu_kernels/gauge/flow_integrators.h"
+#include "milc_glue/api/members.h"
+#include "milc_glue/links/fat_links.h"
+#include "milc_glue/links/gauge.h"
+#include <algorithm>
+#include <limits>
+
+using namespace milcgpu;
+
+namespace {
+
+// MILC prints these in this order.
+milcgpu_observables handed_out(const FlowObservables &o) {
+    milcgpu_observables made{};
+    set_if_given(o.clover_t, &made.clover_t);
+    set_if_given(o.clover_s, &made.clover_s);
+    set_if_given(o.plaquette_t, &made.plaquette_t);
+    set_if_given(o.plaquette_s, &made.plaquette_s);
+    set_if_given(o.rectangle_t, &made.rectangle_t);
+    set_if_given(o.rectangle_s, &made.rectangle_s);
+    set_if_given(o.charge, &made.charge);
+    return made;
+}
+
+FlowMethod method_of(const milcgpu_flow_spec &spec, Precision precision) {
+    const FlowIntegrator *const integrator = flow_integrator(spec.integrator);
+    if (integrator == nullptr)
+        refuse(format("spec.integrator is %d: must be one of 0 to 3, 10 to 13 and 20 to 22 (milcgpu_flow_integrator)",
+                      spec.integrator));
+    // Two solutions of a step are apart by the rounding of the links at least.
+    const double least = precision == Precision::double_ ? std::numeric_limits<double>::epsilon()
+                                                         : std::numeric_limits<float>::epsilon();
+    if (integrator->adaptive() && !at_least(least).holds(spec.tolerance))
+        refuse(format("spec.tolerance is %g: links in %s precision keep no less than %.1e", spec.tolerance,
+                      name(precision), least));
+    if (!integrator->adaptive() && spec.stop / spec.step > spec.most_steps + 0.5)
+        refuse(format("spec.stop %g in steps of %g is %.0f steps, spec.most_steps is %d", spec.stop, spec.step,
+                      std::ceil(spec.stop / spec.step), spec.most_steps));
+    return {integrator, spec.action == MILCGPU_FLOW_SYMANZIK, spec.anisotropy, signs_of(spec.phases_out),
+            spec.exp_order};
+}
+
+// The loop over steps, as MILC has it: how long they are, when one is tried again, where the flow ends.
+class FlowRun {
+  public:
+    FlowRun(milcgpu_gauge &gauge, const milcgpu_flow_spec &spec, const FlowMethod &method, milcgpu_flow_callback call,
+            void *user)
+        : gauge_(gauge), spec_(spec), adaptive_(method.integrator->adaptive()), call_(call), user_(user),
+          flow_(gauge.device(), gauge.geometry(), gauge.context->halo.get(), gauge.u, method), step_(spec.step),
+          next_step_(spec.step) {
+        point_.step = step_;
+    }
+
+    // False: there were too many steps, or the flow has smoothed far beyond the lattice without an end.
+    bool run() {
+        const bool automatic = spec_.stop == MILCGPU_FLOW_AUTO_STOP;
+        measure();
+        bool end = spec_.stop == 0;
+        double measured_at = 0, energy = 0; // energy: t^2 E
+        while (!ended_by_caller_ && !end) {
+            if (point_.steps == spec_.most_steps || (automatic && spec_.as_milc == 0 && point_.time > longest_time())) {
+                if (measured_after_ != point_.steps)
+                    measure();
+                return false;
+            }
+            // A step that ends there but for rounding is a whole one.
+            const double slack = spec_.as_milc != 0 ? 0 : 1e-9;
+            const double left = automatic ? INFINITY : spec_.stop - point_.time, whole = step_;
+            const bool cut = step_ > left * (1 + slack);
+            if (step_ > left * (1 - slack))
+                step_ = rounded(left);
+            make_step(cut);
+            next_step_ = cut ? whole : adaptive_ ? rounded(step_ * change(point_.distance)) : step_;
+            end = cut || (!automatic && spec_.stop - point_.time <= slack * step_);
+            if (point_.steps % spec_.every == 0 || end) {
+                measure();
+                const double before = energy, time = point_.time;
+                energy = time * time * (point_.of.clover_t + point_.of.clover_s);
+                const double slope = time * (energy - before) / (time - measured_at);
+                measured_at = time;
+                end = end || (automatic && energy > 0.45 && slope > 0.35);
+            }
+            step_ = next_step_;
+        }
+        return true;
+    }
+    void commit() { // what the flow has made becomes the handle's links
+        if (point_.steps == 0)
+            return;
+        LinkField links = flow_.take();
+        need_links(gauge_);
+        gauge_.u = std::move(links);
+        gauge_.links_changed();
+    }
+    void fill(milcgpu_flow_report &report) const {
+        report.ended_by_caller = ended_by_caller_;
+        report.next_step = next_step_;
+        report.last = point_;
+        report.flops = flow_.flops() * gauge_.geometry().volume();
+    }
+
+  private:
+    double rounded(double step) const { // as MILC's Real
+        return spec_.as_milc != 0 && gauge_.precision == Precision::single ? static_cast<float>(step) : step;
+    }
+    // Where sqrt(8 t) is ten times the largest extent.
+    double longest_time() const {
+        const auto &n = gauge_.geometry().global_extents();
+        const double largest = *std::max_element(n.begin(), n.end());
+        return 100.0 / 8 * largest * largest;
+    }
+    // Solutions of second and third order are apart by eps^3. MILC's safety factor; two solutions that agree in all
+    // bits do not make a step without end.
+    double change(double distance) const {
+        return std::min(0.95 * std::pow(spec_.tolerance / distance, 1.0 / 3), 1000.0);
+    }
+    void make_step(bool last) {
+        for (;;) {
+            point_.distance = flow_.try_step(step_);
+            if (std::isnan(point_.distance))
+                throw Error(Status::nan_or_inf, format("after flow time %g: links have NaN or infinity", point_.time));
+            if (!adaptive_ || last || point_.distance <= spec_.tolerance)
+                break;
+            step_ = rounded(step_ * change(point_.distance));
+            ++point_.rejected;
+        }
+        flow_.accept();
+        point_.time += step_, point_.step = step_;
+        ++point_.steps;
+    }
+    void measure() {
+        point_.of = handed_out(flow_.observables());
+        measured_after_ = point_.steps;
+        bool ends = false;
+        if (call_ != nullptr) {
+            ends = true; // if it throws
+            gauge_.context->callbacks.run("callback", [&] { ends = call_(user_, &point_) != 0; });
+            gauge_.device().make_current();
+        }
+        ended_by_caller_ = any_rank(ends);
+    }
+    bool any_rank(bool here) const {
+        Ranks *const ranks = gauge_.device().ranks();
+        if (ranks == nullptr)
+            return here;
+        bool any = false;
+        for (const int one : ranks->gathered("the end of a flow", int(here)))
+            any = any || one != 0;
+        return any;
+    }
+
+    milcgpu_gauge &gauge_;
+    const milcgpu_flow_spec &spec_;
+    bool adaptive_;
+    milcgpu_flow_callback call_;
+    void *user_;
+    GradientFlow flow_;
+    double step_, next_step_;
+    milcgpu_flow_point point_{};
+    int measured_after_ = -1; // steps
+    bool ended_by_caller_ = false;
+};
+
+} // namespace
+
+extern "C" {
+
+void milcgpu_flow_defaults(milcgpu_flow_spec *spec) { set_defaults(spec); }
+void milcgpu_stout_defaults(milcgpu_stout_spec *spec) { set_defaults(spec); }
+
+milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec *spec,
+                                     milcgpu_flow_callback callback, void *user, milcgpu_flow_report *report) {
+    constexpr const char *function = "milcgpu_gradient_flow";
+    bool finished = true;
+    int taken = 0;
+    double time = 0;
+    milcgpu_flow_spec full{};
+    const auto body = [&](milcgpu_gauge &g, milcgpu_flow_report &filled) {
+        FlowMethod method{};
+        same_on_all_ranks(*g.context, function, [&](CallArguments &call) {
+            full = call.copy_of("spec", spec);
+            method = method_of(full, g.precision);
+        });
+        need_some_links(g, said_by(says_phases, spec->phases_out));
+        FlowRun run(g, full, method, callback, user);
+        g.device().timer_start();
+        finished = run.run();
+        filled.kernel_seconds = g.device().timer_stop_seconds();
+        g.device().collective(function, [&] { g.context->callbacks.throw_what_they_threw(); });
+        run.fill(filled);
+        taken = filled.last.steps, time = filled.last.time;
+        run.commit();
+        return [&filled, method] {
+            return format("%s flow to %g in %d steps by %s", method.symanzik ? "Symanzik" : "Wilson", filled.last.time,
+                          filled.last.steps, method.integrator->name);
+        };
+    };
+    const milcgpu_status status = reported(gauge, function, report, body, "milcgpu_flow_report");
+    if (status != MILCGPU_OK || finished)
+        return status;
+    return not_converged(
+        *gauge, function, report,
+        format(
+            "the flow has not come to its end after %d steps (spec.most_steps = %d), at flow time %g: the links are "
+            "where it has come; call again to go on, or allow more. An automatic stop gives up where sqrt(8 t) is ten "
+            "times the largest extent",
+            taken, full.most_steps, time));
+}
+
+milcgpu_status milcgpu_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_observables *observables) {
+    return with_gauge(gauge, "milcgpu_measure", [&](milcgpu_gauge &g) {
+        same_on_all_ranks(*g.context, "milcgpu_measure", [&](CallArguments &call) {
+            call.given("observables", observables);
+            call("phases_out", phases_out);
+        });
+        need_some_links(
+            g, said_by("The argument phases_out says which links these are: 0 with phases, 1 without", phases_out));
+        WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
+        const FlowObservables found =
+            flow_observables(g.device(), around.box(), around.of(g.u, flow_observables_reach), signs_of(phases_out));
+        need_links(g);
+        *observables = handed_out(found);
+    });
+}
+
+milcgpu_status milcgpu_stout(milcgpu_gauge *gauge, const milcgpu_stout_spec *spec, milcgpu_force_report *report) {
+    return reported(gauge, "milcgpu_stout", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
+        same_on_all_ranks(*g.context, "milcgpu_stout", [&](CallArguments &call) { call.copy_of("spec", spec); });
+        need_some_links(g, said_by(says_phases, spec->phases_out));
+        if (spec->times > 0) {
+            g.device().timer_start();
+            LinkField smeared = stout(g.device(), g.geometry(), g.context->halo.get(), g.u, signs_of(spec->phases_out),
+                                      spec->rho, spec->directions, spec->times);
+            filled.kernel_seconds = g.device().timer_stop_seconds();
+            checked_gauge_field(g.device(), g.geometry(), smeared, -1);
+            filled.flops = stout_flops * spec->times * g.geometry().volume();
+            need_links(g);
+            g.u = std::move(smeared);
+            g.links_changed();
+        }
+        return [spec] { return format("stout smearing, %d times", spec->times); };
+    });
+}
+
+milcgpu_status milcgpu_gauge_copy(milcgpu_gauge *from, milcgpu_gauge *to) {
+    return with_gauge(from, "milcgpu_gauge_copy", [&](milcgpu_gauge &g) {
+        same_on_all_ranks(*g.context, "milcgpu_gauge_copy", [&](CallArguments &call) {
+            call.given("to", to);
+            if (to->context != g.context || to->precision != g.precision)
+                refuse("to: a handle of another context or in another precision than `from`");
+        });
+        need_links(g);
+        if (to == from)
+            return;
+        to->links_version = 0;
+        to->signs = g.signs;
+        to->u.copy(g.u);
+        to->links_changed();
+    });
+}
+
+} // extern "C"

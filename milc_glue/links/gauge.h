@@ -1,0 +1,167 @@
+// What stands behind the gauge handle: links and momenta on the device.
+#pragma once
+#include "gpu_kernels/backend/checksum.h"
+#include "gpu_kernels/forces/forces.h"
+#include "milc_glue/api/context.h"
+#include "milc_glue/api/milcgpu_md.h"
+#include "milc_glue/links/fat_links.h"
+#include <cmath>
+
+struct milcgpu_gauge {
+    milcgpu_context *context;
+    milcgpu::Precision precision;
+    milcgpu::LinkField u, h;
+    milcgpu::LinkSigns signs;                        // of u, as loaded: no call changes them
+    milcgpu::DeviceArray<uint64_t> sum;              // room for a checksum: taking one must not fail
+    uint64_t links_version = 0, momenta_version = 0; // 0: empty
+    uint64_t links_changes = 0, momenta_changes = 0; // the last version, also where there is none now
+    milcgpu_gauge(milcgpu_context *of, milcgpu::Precision p)
+        : context(of), precision(p), u(*of->device, p, 18, of->geometry.without_ghosts(), "gauge field"),
+          h(milcgpu::momenta(*of->device, p, of->geometry.without_ghosts())), sum(*of->device, 1, "checksums") {
+        for (milcgpu::LinkField *field : {&u, &h})
+            field->clear(), field->keep_sum();
+    }
+    milcgpu::Device &device() const { return *context->device; }
+    const milcgpu::Geometry &geometry() const { return context->geometry; }
+    // The end of a call that wrote a field: its checksum is that of what was put there, and all of it is there.
+    void links_changed() { changed(u, links_version, links_changes, "the gauge field"); }
+    void momenta_changed() { changed(h, momenta_version, momenta_changes, "the momenta"); }
+
+    uint64_t checksum_of(const milcgpu::LinkField &field) const {
+        return milcgpu::checksum(sum, field.block(0, 0), field.bytes());
+    }
+
+  private:
+    void changed(milcgpu::LinkField &field, uint64_t &version, uint64_t &changes, const char *what);
+};
+
+namespace milcgpu {
+
+inline void need_content(const milcgpu_gauge &gauge, const LinkField &field, const char *what) {
+    if (gauge.context->verify && gauge.checksum_of(field) != field.checksum)
+        throw Error(Status::corrupted, format("the device no longer holds %s that was put there: a bit flipped, or "
+                                              "somebody wrote there. It is empty now, and so is what the call was "
+                                              "making of it: load it again",
+                                              what));
+}
+
+// The field is there, and is what the last call left there. Where it is not on one rank, it is empty on all of them
+// from then on.
+inline void need_unchanged(milcgpu_gauge &gauge, const LinkField &field, uint64_t &version, const char *what,
+                           const char *empty) {
+    const auto look = [&] {
+        if (version == 0)
+            refuse(empty);
+        need_content(gauge, field, what);
+    };
+    try {
+        gauge.device().collective("a look at resident fields", look);
+    } catch (const Error &error) {
+        if (error.status() == Status::corrupted)
+            version = 0;
+        throw;
+    }
+}
+constexpr const char *no_links = "the gauge field is empty: load it first (milcgpu_gauge_load)",
+                     *no_momenta = "there are no momenta: load them first (milcgpu_momenta_load)";
+// Before a call that writes what is made of it elsewhere, and after it has been read for the last time: what a call
+// hands over stands on a field that did not change meanwhile.
+inline void need_links(milcgpu_gauge &gauge) {
+    need_unchanged(gauge, gauge.u, gauge.links_version, "the gauge field", no_links);
+}
+// The links have the signs that the call takes them for.
+inline void need_signs(milcgpu_gauge &gauge, const SaidSigns &said) {
+    need_signs(gauge.device(), gauge.geometry(), gauge.u, gauge.signs, Phases(gauge.geometry()), said);
+}
+inline void need_links(milcgpu_gauge &gauge, const SaidSigns &said) {
+    need_links(gauge);
+    need_signs(gauge, said);
+}
+constexpr const char *says_phases = "spec.phases_out says which links these are: 0 with phases and boundary sign, 1 "
+                                    "without";
+inline Signs signs_of(int phases_out) { return phases_out != 0 ? Signs::phases_out : Signs::phases_in; }
+// phases_out: what the caller's spec says. boundary: as in SaidSigns, of links with phases.
+inline SaidSigns said_by(const char *what, int phases_out, bool boundary = false) {
+    return {signs_of(phases_out), what, boundary && phases_out == 0};
+}
+// Of D: the call takes no others.
+constexpr SaidSigns links_of_d{Signs::phases_in,
+                               "Load links with phases and boundary sign; milcgpu_fat_links also takes them without "
+                               "(spec.phases_out 1)"};
+inline void need_momenta(milcgpu_gauge &gauge) {
+    need_unchanged(gauge, gauge.h, gauge.momenta_version, "the momenta", no_momenta);
+}
+// Before a call that looks at the field at its end.
+inline void need_some(milcgpu_gauge &gauge, uint64_t version, const char *empty) {
+    gauge.device().collective("a look at resident fields", [&] {
+        if (version == 0)
+            refuse(empty);
+    });
+}
+inline void need_some_links(milcgpu_gauge &gauge) { need_some(gauge, gauge.links_version, no_links); }
+inline void need_some_links(milcgpu_gauge &gauge, const SaidSigns &said) {
+    need_some_links(gauge);
+    need_signs(gauge, said);
+}
+inline void need_some_momenta(milcgpu_gauge &gauge) { need_some(gauge, gauge.momenta_version, no_momenta); }
+
+// body(gauge), with its context's device current and its errors as a status. On many ranks all of them are here, and
+// what one may refuse alone is inside agreed().
+template <class Body> milcgpu_status with_gauge(milcgpu_gauge *gauge, const char *function, const Body &body) {
+    return guarded(gauge != nullptr ? gauge->context : nullptr, function, [&] {
+        require(gauge, function, "gauge");
+        body(*gauge);
+        return Status::ok;
+    });
+}
+
+inline void set_if_given(double value, double *to) {
+    if (!std::isfinite(value))
+        throw Error(Status::nan_or_inf, format("the result is %g: links or momenta have NaN or infinity, or are too "
+                                               "large",
+                                               value));
+    *to = value;
+}
+
+// An entry with a report. body(gauge, report) returns what makes the words for what it did, for the line at verbosity
+// 2: once fields are written nothing may fail.
+template <class Report, class Body>
+milcgpu_status reported(milcgpu_gauge *gauge, const char *function, Report *report, const Body &body,
+                        const char *struct_name = "milcgpu_force_report") {
+    Report filled{};
+    filled.struct_size = sizeof filled;
+    const milcgpu_status status = with_gauge(gauge, function, [&](milcgpu_gauge &g) {
+        if (report != nullptr)
+            require_size(report->struct_size, sizeof *report, struct_name);
+        const CallMeter meter(g.device());
+        const auto done = body(g, filled);
+        filled.gflops = filled.kernel_seconds > 0 ? filled.flops / filled.kernel_seconds * 1e-9 : 0;
+        meter.fill(filled);
+        g.context->log(2, [&] {
+            return format("%s, %s: %.3f ms (kernels %.3f ms, %.0f GFLOPS)", done().c_str(), name(g.precision),
+                          filled.seconds * 1e3, filled.kernel_seconds * 1e3, filled.gflops);
+        });
+    });
+    return report_to_caller(status, filled, report);
+}
+
+// The end of an entry that returned OK without coming to its end.
+template <class Report>
+milcgpu_status not_converged(milcgpu_gauge &gauge, const char *function, Report *report, const std::string &why) {
+    const auto fail = [&]() -> Status { throw Error(Status::not_converged, why); };
+    const milcgpu_status status = guarded(gauge.context, function, fail);
+    Report filled = report != nullptr ? *report : Report();
+    return report_to_caller(status, filled, report);
+}
+
+} // namespace milcgpu
+
+inline void milcgpu_gauge::changed(milcgpu::LinkField &field, uint64_t &version, uint64_t &changes, const char *what) {
+    version = 0; // should the next lines fail
+    device().collective("a checksum", [&] {
+        if (context->verify)
+            field.checksum = field.sum_of_content();
+        milcgpu::need_content(*this, field, what);
+    });
+    version = ++changes;
+}

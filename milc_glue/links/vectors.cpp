@@ -1,0 +1,246 @@
+// The C interface to vectors that stay on the device.
+#include "milc_glue/links/vectors.h"
+#include "gpu_kernels/backend/checksum.h"
+#include "gpu_kernels/blas/blas.h"
+#include "gpu_kernels/dslash/dslash.h"
+#include "milc_glue/api/members.h"
+#include <cmath>
+
+using namespace milcgpu;
+
+void milcgpu::need_vectors(const milcgpu_vectors &vectors, int first, int count) {
+    if (first < 0 || count < 0 || first > vectors.count() - count)
+        refuse(format("vectors %d to %d: this set has vectors 0 to %d", first, first + count - 1, vectors.count() - 1));
+}
+
+namespace {
+
+uint64_t checksum_of(const milcgpu_vectors &vectors, int index, int parity) {
+    const SpinorBlock vector = vectors.parity[parity][index];
+    return checksum(vectors.scratch, vector.data, vector.bytes());
+}
+
+const char *sites_of(int parity) { return parity == 0 ? "even" : "odd"; }
+
+} // namespace
+
+void milcgpu::need_filled(const milcgpu_vectors &vectors, int first, int count, int parity) {
+    need_vectors(vectors, first, count);
+    for (int k = first; k < first + count; ++k) {
+        if (!vectors.filled[parity][k])
+            refuse(format("vector %d is empty on %s sites", k, sites_of(parity)));
+        const std::optional<uint64_t> &sum = vectors.sums[parity][k];
+        if (sum && *sum != checksum_of(vectors, k, parity)) {
+            vectors.filled[parity][k] = false;
+            throw Error(Status::corrupted, format("vector %d on %s sites is no longer what was put there: a bit "
+                                                  "flipped, or somebody wrote there. It is empty now: fill it again",
+                                                  k, sites_of(parity)));
+        }
+    }
+}
+
+void milcgpu::begin_filling(milcgpu_vectors &vectors, int first, int count, int parity) {
+    for (int k = first; k < first + count; ++k) {
+        vectors.filled[parity][k] = false;
+        vectors.sums[parity][k].reset();
+    }
+}
+
+void milcgpu::now_filled(milcgpu_vectors &vectors, int first, int count, int parity, bool with_sums) {
+    vectors.context->device->synchronize(); // an error is this call's
+    for (int k = first; k < first + count; ++k) {
+        if (with_sums && vectors.context->verify)
+            vectors.sums[parity][k] = checksum_of(vectors, k, parity);
+        vectors.filled[parity][k] = true;
+    }
+}
+
+void milcgpu::with_new_ghosts(const milcgpu_vectors &vectors, int count, const std::function<void()> &work) {
+    if (!vectors.context->geometry.is_cut())
+        return work();
+    std::vector<std::pair<int, int>> with_sums; // parity and index
+    for (const int parity : {0, 1})
+        for (int k = 0; k < count; ++k)
+            if (vectors.sums[parity][k]) {
+                with_sums.push_back({parity, k});
+                vectors.sums[parity][k].reset();
+            }
+    work();
+    for (const auto &[parity, k] : with_sums)
+        vectors.sums[parity][k] = checksum_of(vectors, k, parity);
+}
+
+VectorPlace::VectorPlace(const milcgpu_context *context, const milcgpu_vector &vector, const char *what)
+    : vectors_(vector.of), index_(vector.index) {
+    require(vectors_, what, "the vectors");
+    if (vectors_->context != context)
+        refuse(format("%s: vectors of another context", what));
+    need_vectors(*vectors_, index_, 1);
+}
+
+void VectorPlace::read(milcgpu_context &context, int parity, const SpinorBlock &to) const {
+    if (vectors_ == nullptr)
+        return context.reorder->to_device(host_, parity, to);
+    need_filled(*vectors_, index_, 1, parity);
+    convert_spinor(*context.device, vectors_->parity[parity][index_], to, 1, nullptr);
+}
+
+bool VectorPlace::read_guess(milcgpu_context &context, int parity, const SpinorBlock &to) const {
+    const bool zero = vectors_ == nullptr && context.reorder->is_zero(host_, parity);
+    if (zero)
+        context.device->fill_zero(to.data, to.bytes());
+    else
+        read(context, parity, to);
+    return zero;
+}
+
+void VectorPlace::write(milcgpu_context &context, int parity, const SpinorBlock &from) const {
+    if (vectors_ == nullptr)
+        return context.reorder->to_host(from, parity, host_);
+    begin_filling(*vectors_, index_, 1, parity);
+    convert_spinor(*context.device, from, vectors_->parity[parity][index_], 1, nullptr);
+    now_filled(*vectors_, index_, 1, parity, true);
+}
+
+namespace {
+
+template <class Body> milcgpu_status with_vectors(milcgpu_vectors *vectors, const char *function, const Body &body) {
+    return guarded(vectors != nullptr ? vectors->context : nullptr, function, [&] {
+        require(vectors, function, "vectors");
+        body(*vectors);
+        return Status::ok;
+    });
+}
+
+// out = D of a vector, to the sites of `parity`. On a lattice that is cut the vector's ghosts are filled, which are
+// part of its checksum.
+void apply_with_ghosts(milcgpu_vectors &of, const HeldLinks &links, int index, int parity, const SpinorBlock &out) {
+    apply_dslash(*of.context, links.pair, parity, of.parity[1 - parity][index], out);
+    if (of.context->geometry.is_cut() && of.sums[1 - parity][index])
+        of.sums[1 - parity][index] = checksum_of(of, index, 1 - parity);
+}
+
+} // namespace
+
+extern "C" {
+
+milcgpu_status milcgpu_vectors_create(milcgpu_context *context, int precision, int count, milcgpu_vectors **vectors) {
+    if (vectors != nullptr)
+        *vectors = nullptr;
+    return guarded(context, "milcgpu_vectors_create", [&] {
+        require(context, "milcgpu_vectors_create", "context");
+        require(vectors, "milcgpu_vectors_create", "vectors");
+        const Precision real = precision_of(precision, "precision");
+        if (real == Precision::half || count < 1 || count > 1000)
+            refuse(
+                format("precision %s, count %d: vectors are double or single, 1 to 1000 of them", name(real), count));
+        *vectors = new milcgpu_vectors(context, real, count);
+        return Status::ok;
+    });
+}
+
+void milcgpu_vectors_destroy(milcgpu_vectors *vectors) {
+    if (vectors != nullptr && may_end(*vectors->context, "milcgpu_vectors_destroy"))
+        delete vectors;
+}
+
+milcgpu_status milcgpu_vectors_load(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *from) {
+    return with_vectors(vectors, "milcgpu_vectors_load", [&](milcgpu_vectors &v) {
+        const int on = parity_index(parity);
+        need_vectors(v, index, 1);
+        const HostField host = host_field(from, 6, "from");
+        begin_filling(v, index, 1, on);
+        v.context->reorder->to_device(host, on, v.parity[on][index]);
+        now_filled(v, index, 1, on, true);
+    });
+}
+
+milcgpu_status milcgpu_vectors_save(milcgpu_vectors *vectors, int index, int parity, const milcgpu_field *to) {
+    return with_vectors(vectors, "milcgpu_vectors_save", [&](milcgpu_vectors &v) {
+        const bool both = parity == MILCGPU_EVEN + MILCGPU_ODD;
+        const int first = both ? 0 : parity_index(parity), last = both ? 1 : first;
+        for (int on = first; on <= last; ++on)
+            need_filled(v, index, 1, on);
+        const HostField host = host_field(to, 6, "to");
+        for (int on = first; on <= last; ++on)
+            v.context->reorder->to_host(v.parity[on][index], on, host);
+    });
+}
+
+milcgpu_status milcgpu_vectors_dslash(milcgpu_vectors *vectors, int index, milcgpu_links *links, int parity) {
+    return with_vectors(vectors, "milcgpu_vectors_dslash", [&](milcgpu_vectors &v) {
+        int on = 0;
+        same_on_all_ranks(*v.context, "milcgpu_vectors_dslash", [&](CallArguments &call) {
+            on = parity_index(call("parity", parity));
+            call("index", index);
+            need_filled(v, index, 1, 1 - on);
+            resident(v.context, links);
+        });
+        const Precision real = v.parity[on].precision();
+        const HeldLinks held = links->links->held_version(real, 18);
+        begin_filling(v, index, 1, on);
+        apply_with_ghosts(v, held, index, on, v.parity[on][index]);
+        now_filled(v, index, 1, on, false);
+    });
+}
+
+milcgpu_status milcgpu_vector_minus_dslash(milcgpu_links *links, int parity, double scale, double a, milcgpu_vector x,
+                                           milcgpu_vector y, milcgpu_vector to) {
+    return with_vectors(to.of, "milcgpu_vector_minus_dslash", [&](milcgpu_vectors &made) {
+        milcgpu_context &context = *made.context;
+        int on = 0;
+        same_on_all_ranks(context, "milcgpu_vector_minus_dslash", [&](CallArguments &call) {
+            on = parity_index(call("parity", parity));
+            for (const auto &[vector, name] : {std::pair(&x, "x"), std::pair(&y, "y"), std::pair(&to, "to")}) {
+                call.copy_of(name, vector);
+                VectorPlace(&context, *vector, name);
+                if (vector->of->parity[0].precision() != made.parity[0].precision())
+                    refuse(format("%s: vectors of different precisions", name));
+            }
+            if (x.of == to.of && x.index == to.index)
+                refuse("to: it is x, too, which is read after D y is there");
+            call("scale", scale, any_finite), call("a", a, any_finite);
+            need_filled(*x.of, x.index, 1, on);
+            need_filled(*y.of, y.index, 1, 1 - on);
+            resident(&context, links);
+        });
+        const SpinorBlock into = made.parity[on][to.index];
+        const HeldLinks held = links->links->held_version(into.precision, 18);
+        begin_filling(made, to.index, 1, on);
+        apply_with_ghosts(*y.of, held, y.index, on, into);
+        scaled_difference(*context.device, scale, a, x.of->parity[on][x.index], into);
+        require_finite(*context.device, into, on, "the result");
+        context.device->collective("D of a vector", [&] { now_filled(made, to.index, 1, on, true); });
+    });
+}
+
+milcgpu_status milcgpu_vectors_sum(milcgpu_vectors *vectors, int first, int count, const double *weights, int parity,
+                                   const milcgpu_field *to) {
+    return with_vectors(vectors, "milcgpu_vectors_sum", [&](milcgpu_vectors &v) {
+        int on = 0;
+        HostField host{};
+        same_on_all_ranks(*v.context, "milcgpu_vectors_sum", [&](CallArguments &call) {
+            on = parity_index(call("parity", parity));
+            call("first", first), call("count", count, one_or_more), call.given("weights", weights);
+            need_filled(v, first, count, on);
+            for (int k = 0; k < count; ++k)
+                call.of_entries.push_back({"a weight", weights[k]});
+            host = host_field(to, 6, "to");
+        });
+        Device &device = *v.context->device;
+        SpinorField sum;
+        DeviceArray<double> on_device;
+        device.collective("memory for a sum of vectors", [&] {
+            sum = {device, v.parity[on].precision(), v.context->geometry, on, "sum of vectors"};
+            on_device = {device, static_cast<size_t>(count), "weights"};
+        });
+        SpinorBlock terms = v.parity[on].block().from(first);
+        terms.sources = count;
+        device.copy_to_device(on_device.data(), weights, on_device.bytes());
+        weighted_sum(device, terms, on_device.data(), sum);
+        require_finite(device, sum, on, "sum of vectors");
+        v.context->reorder->to_host(sum, on, host);
+    });
+}
+
+} // extern "C"

@@ -1,0 +1,100 @@
+// Quark fields of a call: the host's, or vectors that stay on the device.
+#include "gpu_kernels/blas/blas.h"
+#include "milc_glue/api/members.h"
+#include "milc_glue/measure/mesons.h"
+
+using namespace milcgpu;
+
+void milcgpu::look_at(CallArguments &call, const char *name, const milcgpu_quarks *quarks) {
+    call.copy_of(name, quarks, [](milcgpu_quarks &given) { given.first = given.host != nullptr ? 0 : given.first; });
+}
+
+Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *from, int n, const char *what) : links_(links), n_(n) {
+    if (n < 1 || n > 1000)
+        refuse(format("n is %d: 1 to 1000 quark fields", n));
+    look_at(from, what);
+    if (device_ != nullptr) {
+        for (const int parity : {0, 1})
+            need_filled(*device_, first_, n, parity);
+        return;
+    }
+    for (const int parity : {0, 1})
+        for (int k = 0; k < n; ++k)
+            links.context->reorder->to_device(host_[k], parity, own_[parity][k]);
+}
+
+Quarks::Quarks(milcgpu_meson_links &links, const milcgpu_quarks *to, const Quarks &read, const char *what)
+    : links_(links), n_(read.n_) {
+    look_at(to, what);
+    if (device_ == nullptr)
+        return;
+    need_vectors(*device_, first_, n_);
+    if (device_ == read.device_ && first_ < read.first_ + n_ && read.first_ < first_ + n_) {
+        own_[0] = allocate(0, "quark fields"), own_[1] = allocate(1, "quark fields");
+        vectors_ = {own_[0], own_[1]};
+        return;
+    }
+    changes();
+}
+
+SpinorField Quarks::allocate(int parity, const char *owner) const {
+    return {links_.device(), links_.precision, links_.geometry(), parity, owner, n_};
+}
+
+void Quarks::look_at(const milcgpu_quarks *quarks, const char *what) {
+    require(quarks, what, "the quark fields");
+    if ((quarks->host == nullptr) == (quarks->device == nullptr))
+        refuse(format("%s: one of host and device must be given, the other is NULL", what));
+    if (quarks->device != nullptr) {
+        device_ = quarks->device, first_ = quarks->first;
+        if (device_->context != links_.context || device_->parity[0].precision() != links_.precision)
+            refuse(format("%s: vectors of another context, or in another precision than the links", what));
+        need_vectors(*device_, first_, n_);
+        const FullVectors all = {device_->parity[0], device_->parity[1]};
+        vectors_ = all.from(first_).first(n_);
+        return;
+    }
+    for (int k = 0; k < n_; ++k) {
+        host_.push_back(host_field(&quarks->host[k], 6, format("%s[%d]", what, k).c_str()));
+        if (host_.back().real != links_.precision)
+            refuse(format("%s[%d] is in %s precision, the links are in %s: they must agree", what, k,
+                          name(host_.back().real), name(links_.precision)));
+    }
+    own_[0] = allocate(0, "quark fields"), own_[1] = allocate(1, "quark fields");
+    vectors_ = {own_[0], own_[1]};
+}
+
+void Quarks::changes() {
+    if (device_ != nullptr)
+        for (const int parity : {0, 1})
+            begin_filling(*device_, first_, n_, parity);
+}
+
+void Quarks::deliver(const FullVectors &made) {
+    Device &device = links_.device();
+    const SpinorBlock block[2] = {made.even, made.odd};
+    links_.look_at_used();
+    changes();
+    for (const int parity : {0, 1})
+        for (int k = 0; k < n_; ++k)
+            require_finite(device, block[parity][k], parity, "the result");
+    if (device_ == nullptr) {
+        device.collective("room to copy quark fields", [&] {
+            device.prepare_to_host(host_[0].pitch_bytes * size_t(links_.geometry().most_sites()));
+        });
+        for (const int parity : {0, 1})
+            for (int k = 0; k < n_; ++k)
+                links_.context->reorder->to_host(block[parity][k], parity, host_[k]);
+        return;
+    }
+    for (const int parity : {0, 1})
+        for (int k = 0; k < n_; ++k) {
+            const SpinorBlock to = device_->parity[parity][first_ + k];
+            if (to.data != block[parity][k].data)
+                device.copy_on_device(to.data, block[parity][k].data, to.stride * spinor_bytes(to.precision));
+        }
+    device.collective("the end of a measurement", [&] { // an error is this call's
+        for (const int parity : {0, 1})
+            now_filled(*device_, first_, n_, parity, true);
+    });
+}

@@ -1,0 +1,363 @@
+#include "milc_glue/solve/solve_driver.h"
+#include "gpu_kernels/solver/precision_ladder.h"
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+using namespace milcgpu;
+
+// ---- solvers that are kept ------------------------------------------------------------------------------------------
+
+void OperatorFamily::make_solver(KeptSolver &s) {
+    CgOperators &of = s.operators;
+    OperatorSpec all = full();
+    of.full = s.make(all);
+    of.precise = s.precise == all ? of.full : s.make(s.precise);
+    of.sloppy = s.sloppy == s.precise ? of.precise : s.make(s.sloppy);
+    // Single precision with the same reals, where half is asked for beside something finer.
+    if (s.sloppy.spinor == Precision::half && s.precise.spinor != Precision::half)
+        of.finer = [make = s.make, reals = s.sloppy.reals] {
+            OperatorSpec spec{Precision::single, Precision::single, reals};
+            return make(spec);
+        };
+    device().collective("memory for a solver", [&] { s.cg = std::make_unique<CgSolver>(device(), of); });
+}
+
+namespace {
+
+KeptSolver &kept_solver(OperatorFamily &family, OperatorSpec &precise, OperatorSpec &sloppy) {
+    family.grant(precise), family.grant(sloppy);
+    KeptSolver made;
+    static_cast<SolverKey &>(made) = family.key();
+    made.precise = precise, made.sloppy = sloppy;
+    auto &solvers = family.context.solvers;
+    size_t on_shelf = 0;
+    auto oldest = solvers.end();
+    for (auto entry = solvers.begin(); entry != solvers.end(); ++entry) {
+        if (static_cast<const SolverKey &>(*entry) == made) {
+            solvers.splice(solvers.begin(), solvers, entry);
+            return solvers.front();
+        }
+        if (entry->shelf == made.shelf)
+            ++on_shelf, oldest = entry;
+    }
+    if (on_shelf >= family.most_kept())
+        solvers.erase(oldest); // its memory first
+    made.make = family.maker();
+    family.make_solver(made);
+    solvers.push_front(std::move(made));
+    return solvers.front();
+}
+
+} // namespace
+
+SolverInUse::SolverInUse(OperatorFamily &family, OperatorSpec &precise, OperatorSpec &sloppy)
+    : context_(family.context), solver_(&kept_solver(family, precise, sloppy)) {
+    context_.busy = solver_;
+    context_.busy_with_several = false;
+}
+
+namespace {
+
+// With room for `most` sources, or fewer where memory is short.
+BlockCgSolver &block_solver(const OperatorFamily &family, SourcesOfCall &sources, KeptSolver &solver, int most) {
+    family.context.busy_with_several = true;
+    if (solver.block && solver.block->sources() >= most)
+        return *solver.block;
+    solver.block.reset(); // its memory first
+    const Operator &full = solver.operators.full;
+    OperatorSpec spec = ladder::of_several(solver.sloppy);
+    const Operator A = spec == full->spec() ? full : solver.make(spec);
+    make_for_most(most, [&](int scratch) {
+        family.device().collective("memory for several sources", [&] {
+            solver.block = std::make_unique<BlockCgSolver>(family.device(), full, A, scratch, *solver.cg);
+        });
+        try {
+            sources.allocate(solver, scratch);
+        } catch (const Error &) {
+            solver.block.reset();
+            solver.beside.clear();
+            throw;
+        }
+    });
+    return *solver.block;
+}
+
+// ---- a group --------------------------------------------------------------------------------------------------------
+
+// Sources one after the other, whatever their number.
+bool are_alone(const OperatorFamily &family, const KeptSolver &solver, const SolveTask &task, int n) {
+    if (n == 1 || task.together == MILCGPU_ONE_BY_ONE || solver.cg == nullptr)
+        return true;
+    if (task.together != MILCGPU_TOGETHER_AUTO)
+        return false;
+    const NormalOperator &A = *solver.operators.sloppy;
+    const CgLimits &limits = task.a.limits;
+    const bool half =
+        A.spec().spinor == Precision::half &&
+        !ladder::half_is_hopeless(A, limits.shift, limits.jump_limit > 0 ? limits.jump_limit : ladder::jump_limit);
+    const milcgpu_context &context = family.context;
+    const double vectors = 0.5 * A.components() * double(context.geometry.global_volume()) / context.ranks->size();
+    return !ladder::together_pays(n, vectors, half, family.device().on_gpu());
+}
+
+CgReport solved_by(BicgstabSolver &solver, const CgLimits &limits, const CgProgress &progress) {
+    BicgLimits of;
+    of.tolerance = limits.tolerance;
+    of.max_iterations = limits.max_iterations, of.max_restarts = limits.max_restarts;
+    of.reliable_delta = limits.reliable_delta;
+    if (limits.jump_limit > 0)
+        of.jump_limit = limits.jump_limit;
+    const BicgReport r = solver.solve(of, progress);
+    CgReport report;
+    report.status = r.status;
+    report.iterations = report.steps = r.steps;
+    report.restarts = r.restarts, report.reliable_updates = r.reliable_updates;
+    report.source_norm = r.source_norm, report.true_residual = r.true_residual;
+    report.recursion_residual = r.recursion_residual, report.largest_jump = r.largest_jump;
+    report.seconds = r.seconds, report.flops = r.flops, report.bytes = r.bytes;
+    report.message = r.message;
+    report.broke_down = r.broke_down;
+    return report;
+}
+
+void add(const CgReport &of_pass, CgReport &all) {
+    const CgReport before = all;
+    all = of_pass;
+    all.iterations += before.iterations;
+    all.steps += before.steps;
+    all.restarts += before.restarts;
+    all.reliable_updates += before.reliable_updates;
+    all.steps_in_precise += before.steps_in_precise;
+    all.steps_in_half += before.steps_in_half;
+    all.largest_jump = std::fmax(all.largest_jump, before.largest_jump);
+    all.seconds += before.seconds;
+    all.flops += before.flops, all.bytes += before.bytes;
+}
+
+class GroupSolve {
+  public:
+    GroupSolve(OperatorFamily &family, SourcesOfCall &sources, const SolveTask &task, const Group &group)
+        : family_(family), sources_(sources), task_(task), group_(group) {}
+
+    // Until the answers, and what there is to say of them, are there. What they stand on is checked.
+    void run() {
+        verified(
+            family_.context, [this] { family_.empty(); },
+            [this](Verification &verification) {
+                all_well_ = true;
+                total_ = {};
+                group_.of.clear();
+                for (int k = group_.first; k < group_.first + group_.count; ++k)
+                    group_.of.push_back({task_.each.tolerances[k], task_.each.tolerances[k]});
+                sources_.load(group_, verification);
+                const auto open = [](const SourceOnTheWay &source) { return !source.ended; };
+                while (std::any_of(group_.of.begin(), group_.of.end(), open)) {
+                    group_.alone ? pass_alone(verification) : pass();
+                    sources_.complete(group_);
+                }
+                return 0;
+            },
+            [this](int) { return checked_regions(); });
+        // From here on nothing but the copies themselves can fail.
+        family_.device().collective("the copy of solutions", [&] {
+            family_.device().in_a_row([&] {
+                for (int k = 0; k < group_.count; ++k)
+                    if (is_answer(group_.of[k].report.status))
+                        sources_.write(group_, k);
+            });
+        });
+    }
+    void report(const CallMeter &meter, std::vector<milcgpu_solve_report> &reports) const {
+        for (int k = 0; k < group_.count; ++k) {
+            milcgpu_solve_report &report = reports[group_.first + k];
+            fill_report(group_.of[k].report, task_.a, report);
+            meter.fill(report);
+            report.links_version = sources_.links_version();
+            report.seconds /= group_.count;
+            report.bytes_to_device /= group_.count, report.bytes_to_host /= group_.count;
+            if (group_.alone || total_.seconds <= 0)
+                continue;
+            report.solver_seconds = total_.seconds / group_.count;
+            report.gflops = total_.flops / total_.seconds * 1e-9;
+            report.gbytes_per_second = total_.bytes / total_.seconds * 1e-9;
+        }
+    }
+    void log(const std::vector<milcgpu_solve_report> &reports) const {
+        const milcgpu_solve_report &first = reports[group_.first];
+        const SolveArguments &a = task_.a;
+        family_.context.log(2, [&] {
+            const std::string what =
+                format("%s %s/%s", group_.alone ? "" : format(" of %d sources", group_.count).c_str(),
+                       name(a.precise.spinor), name(a.sloppy.spinor));
+            const std::string how =
+                group_.alone ? format("%s, %d iterations, true residual %.2e", milcgpu_status_name(first.status),
+                                      first.iterations, first.true_residual)
+                             : format("%d steps together", total_.steps_together);
+            return format("%s%s %s: %s, %.4f s, %.1f GFLOPS", sources_.name().c_str(), what.c_str(),
+                          sources_.parameters().c_str(), how.c_str(), first.seconds * group_.count, first.gflops);
+        });
+    }
+
+  private:
+    void pass_alone(Verification &verification) {
+        KeptSolver &solver = group_.solver;
+        SourceOnTheWay &source = group_.of[0];
+        CgLimits limits = task_.a.limits;
+        limits.tolerance = source.tolerance;
+        limits.max_iterations = task_.each.max_iterations[group_.first];
+        limits.reliable_delta = sources_.reliable_delta(limits.reliable_delta, solver.sloppy.spinor);
+        limits.checksums = verification.checksums_of_links();
+        group_.look(0, [&] {
+            last_ = solver.bicgstab ? solved_by(*solver.bicgstab, limits, task_.progress)
+                                    : solver.cg->solve(limits, task_.progress);
+            add(last_, source.report);
+            ++source.passes;
+        });
+        all_well_ = !source.ended && last_.status == Status::ok;
+    }
+    void pass() {
+        BlockCgSolver &solver = *group_.solver.block;
+        const CgLimits &asked = task_.a.limits;
+        SourcesLimits limits;
+        limits.shift = asked.shift;
+        limits.together = task_.together == MILCGPU_LOCK_STEP ? Together::lock_step : Together::block;
+        for (int k = 0; k < group_.count; ++k) {
+            limits.tolerances.push_back(group_.of[k].ended ? INFINITY : group_.of[k].tolerance); // left out
+            limits.max_iterations.push_back(task_.each.max_iterations[group_.first + k]);
+        }
+        limits.relative_tolerance = asked.relative_tolerance;
+        limits.max_restarts = asked.max_restarts;
+        limits.reliable_delta = sources_.reliable_delta(asked.reliable_delta, solver.spec().spinor);
+        limits.jump_limit = asked.jump_limit;
+        limits.zero_guesses = group_.zero_guesses;
+        const SourcesReport r = solver.solve(limits, task_.progress);
+        all_well_ = r.status == Status::ok;
+        total_.steps_together += r.steps_together;
+        total_.seconds += r.seconds;
+        total_.flops += r.flops, total_.bytes += r.bytes;
+        for (int k = 0; k < group_.count; ++k) {
+            SourceOnTheWay &source = group_.of[k];
+            if (source.ended)
+                continue;
+            add(r.sources[k], source.report);
+            ++source.passes;
+        }
+    }
+    std::vector<Region> checked_regions() const {
+        const KeptSolver &solver = group_.solver;
+        const bool residual_alone = sources_.residual_of_solver() && all_well_;
+        std::vector<Region> all = solver.bicgstab  ? solver.bicgstab->checked_regions()
+                                  : !group_.alone  ? solver.block->checked_regions(residual_alone)
+                                  : residual_alone ? solver.cg->checked_regions(last_)
+                                                   : solver.cg->checked_regions(false);
+        sources_.stands_on_more(all);
+        return all;
+    }
+
+    OperatorFamily &family_;
+    SourcesOfCall &sources_;
+    const SolveTask &task_;
+    Group group_;
+    CgReport last_;        // of the last pass of a source alone
+    SourcesReport total_;  // of all passes of several
+    bool all_well_ = true; // in the last pass
+};
+
+// ---- a call ---------------------------------------------------------------------------------------------------------
+
+// work(), where what does not fit is told with what the whole solve needs.
+template <class Work> void with_plan(const SourcesOfCall &sources, int at_once, const Work &work) {
+    try {
+        work();
+    } catch (const Error &error) {
+        const std::string needs = error.status() == Status::no_memory ? sources.needs(at_once) : "";
+        if (needs.empty())
+            throw;
+        throw Error(Status::no_memory, needs + error.what());
+    }
+}
+
+Group group_of(KeptSolver &solver, const SolveTask &task, int first, int count, bool alone) {
+    Group group{solver, first, count, alone, {}, {}, Precision::double_};
+    if (!alone) {
+        group.b = solver.block->all_sources().first(count), group.x = solver.block->all_solutions().first(count);
+    } else if (solver.bicgstab) {
+        group.b = solver.bicgstab->source(), group.x = solver.bicgstab->solution();
+    } else {
+        group.b = solver.cg->source(), group.x = solver.cg->solution();
+        group.precise = task.a.precise.spinor;
+    }
+    return group;
+}
+
+} // namespace
+
+static milcgpu_solve_report empty_report() {
+    milcgpu_solve_report empty{};
+    empty.struct_size = sizeof empty;
+    return empty;
+}
+
+std::vector<milcgpu_solve_report> milcgpu::empty_reports(int n) {
+    return std::vector<milcgpu_solve_report>(n, empty_report());
+}
+
+milcgpu_status milcgpu::hand_back_one(milcgpu_status status, const std::vector<milcgpu_solve_report> &filled,
+                                      milcgpu_solve_report *report) {
+    milcgpu_solve_report one = filled.empty() ? empty_report() : filled[0];
+    return report_to_caller(status, one, report);
+}
+
+Numbers milcgpu::numbers_of(const OfEachSource &each) {
+    Numbers numbers;
+    for (size_t k = 0; k < each.tolerances.size(); ++k)
+        numbers.insert(numbers.end(), {{"a source's tolerance", each.tolerances[k]},
+                                       {"a source's max_iterations", double(each.max_iterations[k])}});
+    return numbers;
+}
+
+void milcgpu::check_one_source(const milcgpu_solve_spec &spec) {
+    if (spec.source_tolerances != nullptr || spec.source_max_iterations != nullptr)
+        refuse("source_tolerances and source_max_iterations are for several sources: here they must be NULL");
+}
+
+Status milcgpu::solve(OperatorFamily &family, SourcesOfCall &sources, SolveTask &task,
+                      std::vector<milcgpu_solve_report> &reports) {
+    std::optional<CallMeter> meter(family.device());
+    const int n = static_cast<int>(reports.size()), most = sources_at_once(n);
+    std::optional<SolverInUse> in_use;
+    bool alone = true;
+    with_plan(sources, most, [&] {
+        in_use.emplace(family, task.a.precise, task.a.sloppy);
+        alone = are_alone(family, in_use->solver(), task, n);
+        if (alone)
+            sources.allocate(in_use->solver(), 1);
+    });
+    KeptSolver &solver = in_use->solver();
+    Status worst = Status::ok;
+    for (int first = 0, count = 1; first < n; first += count) {
+        if (!alone)
+            with_plan(sources, most, [&] {
+                const int wanted = std::min(most, n - first);
+                count = std::min(wanted, block_solver(family, sources, solver, wanted).sources());
+            });
+        GroupSolve group(family, sources, task, group_of(solver, task, first, count, alone));
+        group.run();
+        group.report(*meter, reports);
+        for (int k = first; k < first + count; ++k) {
+            const Status own = static_cast<Status>(reports[k].status);
+            if (!is_graver(own, worst))
+                continue;
+            worst = own;
+            char number[32] = "", message[sizeof number + sizeof reports[k].message]; // solutions are written:
+            if (task.numbered)                                                        // this may not fail
+                std::snprintf(number, sizeof number, "source %d: ", k);
+            std::snprintf(message, sizeof message, "%s%s", number, reports[k].message);
+            set_last_error(task.function, message);
+        }
+        group.log(reports);
+        meter.emplace(family.device());
+    }
+    return worst;
+}

@@ -1,0 +1,228 @@
+// The C interface to solves of staggered fermions, of one source and of several.
+#include "gpu_kernels/solver/precision_ladder.h"
+#include "milc_glue/api/members.h"
+#include "milc_glue/links/vectors.h"
+#include "milc_glue/solve/staggered_family.h"
+#include <algorithm>
+
+using namespace milcgpu;
+
+namespace {
+
+// Where the sources of a call are, and their solutions.
+class StaggeredSources : public SourcesOfCall {
+  public:
+    StaggeredSources(milcgpu_links &links, int parity, double mass, std::vector<VectorPlace> sources,
+                     std::vector<VectorPlace> solutions)
+        : links_(links), context_(*links.context), parity_(parity), mass_(mass), sources_(std::move(sources)),
+          solutions_(std::move(solutions)) {}
+    void load(Group &group, Verification &verification) override {
+        flip_if_planted(links_);
+        int zero = !group.alone; // all guesses
+        context_.device->collective("the loading of sources", [&] {
+            for (int k = 0; k < group.count; ++k)
+                sources_[group.first + k].read(context_, parity_, group.b[k]);
+            verification.loaded(group.b);
+            for (int k = 0; k < group.count; ++k) {
+                const VectorPlace &guess = solutions_[group.first + k];
+                if (group.alone)
+                    guess.read(context_, parity_, group.x);
+                else
+                    zero &= guess.read_guess(context_, parity_, group.x[k]);
+            }
+        });
+        if (group.alone)
+            return;
+        for (const int there : context_.ranks->gathered("guesses of sources", zero))
+            zero &= there;
+        group.zero_guesses = zero != 0;
+    }
+    void write(const Group &group, int k) override { solutions_[group.first + k].write(context_, parity_, group.x[k]); }
+    bool residual_of_solver() const override { return true; }
+    uint64_t links_version() const override { return links_.links->generation(); }
+    std::string name() const override { return "solve"; }
+    std::string parameters() const override { return format("m %g", mass_); }
+
+  private:
+    milcgpu_links &links_;
+    milcgpu_context &context_;
+    int parity_;
+    double mass_;
+    std::vector<VectorPlace> sources_, solutions_;
+};
+
+} // namespace
+
+int milcgpu::sources_at_once(int n) {
+    const int groups = (n + most_block - 1) / most_block;
+    return (n + groups - 1) / groups;
+}
+
+void milcgpu::check_together(int together, int n) {
+    if (together < MILCGPU_TOGETHER_AUTO || together > MILCGPU_ONE_BY_ONE)
+        refuse(format("together is %d: must be one of milcgpu_together (0 to %d)", together, MILCGPU_ONE_BY_ONE));
+    require_count(n, 0, "the number of sources");
+}
+
+milcgpu_solve_spec milcgpu::spec_of_source(const milcgpu_solve_spec &spec, int k) {
+    milcgpu_solve_spec own = spec;
+    if (spec.source_tolerances != nullptr)
+        own.tolerance = spec.source_tolerances[k];
+    if (spec.source_max_iterations != nullptr)
+        own.max_iterations = spec.source_max_iterations[k];
+    own.source_tolerances = nullptr, own.source_max_iterations = nullptr;
+    return own;
+}
+
+SolveArguments milcgpu::checked_sources(const milcgpu_solve_spec &spec, int n, OfEachSource &of_each) {
+    if (n == 0)
+        return checked_solve(spec);
+    SolveArguments arguments{};
+    for (int k = 0; k < n; ++k) {
+        try {
+            const SolveArguments own = checked_solve(spec_of_source(spec, k));
+            if (k == 0)
+                arguments = own;
+            of_each.tolerances.push_back(own.limits.tolerance);
+            of_each.max_iterations.push_back(own.limits.max_iterations);
+        } catch (const Error &error) {
+            const bool own = spec.source_tolerances != nullptr || spec.source_max_iterations != nullptr;
+            throw Error(error.status(), own ? format("source %d: %s", k, error.what()) : error.what());
+        }
+    }
+    return arguments;
+}
+
+namespace {
+
+struct Places {
+    std::vector<VectorPlace> sources, solutions;
+};
+
+// places(): where sources and solutions are; it refuses what it cannot take.
+template <class PlacesOf>
+Status solve_all(const char *function, milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
+                 int together, int n, bool numbered, std::vector<milcgpu_solve_report> &reports,
+                 const PlacesOf &places_of) {
+    require(context, function, "context");
+    SolveTask task{function, {}, {}, together, numbered, {}};
+    Places places;
+    same_on_all_ranks(*context, function, [&](CallArguments &call) {
+        call.copy_of("spec", spec), call("together", together), call("n", n);
+        resident(context, links);
+        check_together(together, n);
+        places = places_of();
+        task.a = checked_sources(*spec, n, task.each);
+        check_version(spec->links_version, *links->links);
+        reports = empty_reports(n);
+        if (numbered)
+            call.of_entries = numbers_of(task.each);
+    });
+    if (n == 0)
+        return Status::ok;
+    task.progress = progress_of(*context, *spec);
+    StaggeredFamily family(*links, task.a.parity);
+    StaggeredSources sources(*links, task.a.parity, spec->mass, std::move(places.sources), std::move(places.solutions));
+    return solve(family, sources, task, reports);
+}
+
+// Of several. place(given, name): of each.
+template <class Given, class Place>
+milcgpu_status solve_sources(const char *function, milcgpu_context *context, milcgpu_links *links,
+                             const milcgpu_solve_spec *spec, int together, int n, const Given *sources,
+                             const Given *solutions, milcgpu_solve_report *reports, const Place &place,
+                             const std::function<void(const Places &)> &look) {
+    return guarded(context, function, [&] {
+        std::vector<milcgpu_solve_report> filled;
+        const auto places_of = [&] {
+            Places places;
+            if (n > 0) {
+                require(sources, function, "sources");
+                require(solutions, function, "solutions");
+            }
+            for (int k = 0; k < n; ++k) {
+                places.sources.push_back(place(sources[k], format("sources[%d]", k).c_str()));
+                places.solutions.push_back(place(solutions[k], format("solutions[%d]", k).c_str()));
+                if (reports != nullptr)
+                    require_size(reports[k].struct_size, sizeof *reports, "milcgpu_solve_report");
+            }
+            look(places);
+            return places;
+        };
+        const Status status = solve_all(function, context, links, spec, together, n, true, filled, places_of);
+        for (int k = 0; k < n && reports != nullptr; ++k)
+            reports[k] = filled[k];
+        return status;
+    });
+}
+
+} // namespace
+
+extern "C" milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
+                                        const milcgpu_field *source, const milcgpu_field *solution,
+                                        milcgpu_solve_report *report) {
+    constexpr const char *function = "milcgpu_solve";
+    std::vector<milcgpu_solve_report> filled;
+    const milcgpu_status status = guarded(context, function, [&] {
+        const auto places_of = [&] {
+            if (report != nullptr)
+                require_size(report->struct_size, sizeof *report, "milcgpu_solve_report");
+            check_one_source(*spec);
+            return Places{{host_field(source, 6, "source")}, {host_field(solution, 6, "solution")}};
+        };
+        return solve_all(function, context, links, spec, MILCGPU_ONE_BY_ONE, 1, false, filled, places_of);
+    });
+    return hand_back_one(status, filled, report);
+}
+
+extern "C" milcgpu_status milcgpu_solve_sources(milcgpu_context *context, milcgpu_links *links,
+                                                const milcgpu_solve_spec *spec, int together, int n,
+                                                const milcgpu_field *sources, const milcgpu_field *solutions,
+                                                milcgpu_solve_report *reports) {
+    const auto place = [](const milcgpu_field &field, const char *what) {
+        return VectorPlace(host_field(&field, 6, what));
+    };
+    return solve_sources("milcgpu_solve_sources", context, links, spec, together, n, sources, solutions, reports, place,
+                         [](const Places &) {});
+}
+
+extern "C" milcgpu_status milcgpu_solve_vectors(milcgpu_context *context, milcgpu_links *links,
+                                                const milcgpu_solve_spec *spec, int together, int n,
+                                                const milcgpu_vector *sources, const milcgpu_vector *solutions,
+                                                milcgpu_solve_report *reports) {
+    const auto place = [&](const milcgpu_vector &vector, const char *what) {
+        return VectorPlace(context, vector, what);
+    };
+    const auto look = [](const Places &places) {
+        const std::vector<VectorPlace> &to = places.solutions;
+        for (size_t k = 0; k < to.size(); ++k) {
+            const auto same = [&](const VectorPlace &other) { return other.is(to[k]); };
+            if (std::any_of(places.sources.begin(), places.sources.end(), same) ||
+                std::any_of(to.begin(), to.begin() + k, same))
+                refuse(format("solutions[%d]: that vector is another solution, too, or a source", static_cast<int>(k)));
+        }
+    };
+    return solve_sources("milcgpu_solve_vectors", context, links, spec, together, n, sources, solutions, reports, place,
+                         look);
+}
+
+extern "C" milcgpu_status milcgpu_sources_plan(milcgpu_context *context, int host_precision,
+                                               const milcgpu_solve_spec *spec, int together, int n, char *text,
+                                               size_t text_size, size_t *bytes) {
+    return guarded(context, "milcgpu_sources_plan", [&] {
+        require(context, "milcgpu_sources_plan", "context");
+        require(spec, "milcgpu_sources_plan", "spec");
+        check_together(together, n);
+        MemoryPlan plan = plan_of(*context, host_precision, *spec);
+        if (n > 1 && together != MILCGPU_ONE_BY_ONE) {
+            const SolveArguments a = checked_solve(*spec);
+            const OperatorSpec several = ladder::of_several(a.sloppy);
+            plan = solve_plan(context->geometry, host_precision_of(host_precision, "host_precision"), {several},
+                              a.precise, a.sloppy);
+            plan.vectors += BlockCgSolver::workspace_bytes(context->geometry, several, sources_at_once(n));
+            plan.more += BlockCgSolver::later_bytes(context->geometry, several, sources_at_once(n));
+        }
+        fill_plan(*context, plan, text, text_size, bytes);
+        return Status::ok;
+    });
+}
