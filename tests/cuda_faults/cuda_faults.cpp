@@ -1,7 +1,8 @@
 // Every call of the CUDA runtime failing in turn, in entries of each kind of the C interface (steps.cpp): no hang,
 // no wrong result called right, a message that names the step, outputs untouched unless they were being copied out, the
 // next call right after NO_MEMORY, a new context right after DEVICE_LOST. Needs a GPU; prints 'N passed, N failed'.
-// Arguments: names of steps; none: all; --list: prints the names; --code=N: each call fails with CUDA's error N.
+// Arguments: names of steps; none: all; --list: prints the names; --code=N: each call fails with CUDA's error N;
+// --part=K/N: every N-th call from the K-th on, K from 0, so that N processes share a step.
 #include "tests/cuda_faults/steps.h"
 #include "tests/cuda_faults/wrap.h"
 #include <csignal>
@@ -138,9 +139,17 @@ int main(int argc, char **argv) {
         return 0;
     }
     std::vector<Step> chosen;
+    long first = 0, apart = 1; // of the calls that fail
     for (int k = 1; k < argc; ++k) {
         if (std::strncmp(argv[k], "--code=", 7) == 0) {
             planted::set_code(std::atoi(argv[k] + 7));
+            continue;
+        }
+        if (std::strncmp(argv[k], "--part=", 7) == 0) {
+            if (std::sscanf(argv[k] + 7, "%ld/%ld", &first, &apart) != 2 || first < 0 || first >= apart) {
+                std::printf("%s: --part=K/N has K from 0 to N-1\n0 passed, 1 failed\n", argv[k]);
+                return 1;
+            }
             continue;
         }
         const size_t before = chosen.size();
@@ -180,7 +189,7 @@ int main(int argc, char **argv) {
                     next);
         session.close();
         for (const Mode mode : {Mode::once, Mode::ever_after})
-            for (long n = 0; trial(step, n, mode, expected, table); ++n)
+            for (long n = first; trial(step, n, mode, expected, table); n += apart)
                 ;
     }
     table.print();
