@@ -31,14 +31,22 @@ uint64_t checksum(Device &, const void *data, size_t bytes);
 // A checksum is a sum over pieces of 16 bytes, in any order: each word of 4 bytes times an odd number of its place in
 // the piece, and the four together times an odd number of the piece's place in the region, modulo 2^64. One word that
 // changed by d changes the sum by d times an odd number, and |d| < 2^32: never by 0. Zeros add nothing.
-//
+
+// With zeros above it. Told so, nvcc does not multiply and add the upper halves.
+MILCGPU_HD uint64_t wide(uint32_t word) {
+#if MILCGPU_ON_DEVICE
+    asm("" : "+r"(word));
+#endif
+    return word;
+}
+constexpr uint32_t of_place = 0x3C6EF372u; // and 1: the factor of a piece
 // What `count` words of a piece add to the sum, from word `first` on.
 template <int count> MILCGPU_HD uint64_t weigh(const uint32_t *words, uint32_t piece, uint32_t first = 0) {
     uint64_t sum = 0;
     MILCGPU_UNROLL
     for (int w = 0; w < count; ++w)
-        sum += static_cast<uint64_t>(words[w]) * (0x85EBCA6Bu + (first + w) * 0xC2B2AE34u);
-    return sum * (piece * 0x3C6EF372u + 1u);
+        sum += wide(words[w]) * (0x85EBCA6Bu + (first + w) * 0xC2B2AE34u);
+    return sum * (piece * of_place + 1u);
 }
 
 // Of a word of 4 or 2 bytes that lies `at` bytes behind the beginning of a piece.
@@ -52,13 +60,20 @@ template <int bytes> MILCGPU_HD uint64_t weigh_short(uint32_t word, uint32_t pie
 // piece: where in the region the array begins. A piece that holds 8 bytes of each of two elements counts half by half.
 template <int bytes> MILCGPU_HD uint64_t weigh_element(const uint32_t *words, uint32_t piece, size_t stride, size_t i) {
     static_assert(bytes % 2 == 0, "elements of words of 2 bytes");
-    uint64_t sum = 0;
 #if MILCGPU_STRIPES
+    // The upper halves of the products are added up apart: seven instructions a piece.
     constexpr int whole = bytes / 16;
     const uint32_t step = static_cast<uint32_t>(stride), at = static_cast<uint32_t>(i);
+    uint64_t sum = 0;
+    uint32_t high = 0, factor = (piece + at) * of_place + 1u;
     MILCGPU_UNROLL
-    for (int k = 0; k < whole; ++k)
-        sum += weigh<4>(words + 4 * k, piece + k * step + at);
+    for (int k = 0; k < whole; ++k) {
+        const uint64_t of_words = weigh<4>(words + 4 * k, 0);
+        sum += wide(static_cast<uint32_t>(of_words)) * factor;
+        high += static_cast<uint32_t>(of_words >> 32) * factor;
+        factor += step * of_place;
+    }
+    sum += static_cast<uint64_t>(high) << 32;
     if constexpr ((bytes & 8) != 0)
         sum += weigh<2>(words + 4 * whole, piece + whole * step + at / 2, at % 2 * 2);
     if constexpr ((bytes & 4) != 0)
@@ -66,6 +81,7 @@ template <int bytes> MILCGPU_HD uint64_t weigh_element(const uint32_t *words, ui
     if constexpr ((bytes & 2) != 0)
         sum += weigh_short<2>(words[(bytes & ~3) / 4], piece, uint64_t(bytes & ~3) * stride + 2 * i);
 #else
+    uint64_t sum = 0;
     static_cast<void>(stride);
     if constexpr (bytes % 8 != 0) {
         for (int k = 0; k < bytes / 2; ++k)
@@ -102,6 +118,16 @@ struct KeptSum {
     }
     uint64_t read(Device &) const; // waits
     void copy(Device &, const KeptSum &from) const;
+};
+// What one thread adds to it, gathered for one addition at the thread's end.
+struct GatheredSum {
+    KeptSum kept;
+    uint64_t *more;
+    template <int element_bytes>
+    MILCGPU_HD uint64_t weight(const uint32_t *words, uint32_t piece, size_t stride, size_t i) const {
+        return kept.weight<element_bytes>(words, piece, stride, i);
+    }
+    MILCGPU_HD void add(size_t, uint64_t change) const { *more += change; }
 };
 // Of an array without one.
 struct NoSum {

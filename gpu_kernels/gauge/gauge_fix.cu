@@ -60,11 +60,17 @@ template <Precision p> struct RelaxGauge {
             multiply_rows(h, c, (c + 1) % 3, g);
         }
         const Matrix<Real> left = convert<Real>(g), right = adjoint(left);
-        for (int mu = 0; mu < 4; ++mu) {
-            const int behind = lattice.hop(x, mu, -1).index();
-            u.modify(parity, mu, item.i, [&](auto &link) { link = left * link; });
-            u.modify(1 - parity, mu, behind, [&](auto &link) { link = link * right; });
+        // One link after the other, as few registers are left.
+        uint64_t weighs_more = 0;
+        const MatrixView<p, 18, GatheredSum> links(u, {u.sum, &weighs_more});
+        MILCGPU_ROLLED
+        for (int step = 0; step < 8; ++step) {
+            const int mu = step / 2;
+            const bool behind = step % 2 != 0;
+            links.modify(behind ? 1 - parity : parity, mu, behind ? lattice.hop(x, mu, -1).index() : item.i,
+                         [&](auto &link) { link = behind ? link * right : left * link; });
         }
+        u.sum.add(item.i, weighs_more);
         return {{!cut || box.has(x) ? k.e[0][0].re + k.e[1][1].re + k.e[2][2].re : 0}};
     }
 };

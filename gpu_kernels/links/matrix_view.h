@@ -24,6 +24,10 @@ template <Precision p, int reals = 18, class Sum = KeptSum> struct MatrixView {
     // Memory that is no field: one parity, `slots` matrices a site.
     MatrixView(unsigned char *memory, size_t sites, int slots)
         : data(memory), stride(sites), block_bytes(sites * link_bytes(p, reals)), directions(slots) {}
+    // The same matrices with another sum.
+    template <class Other>
+    MILCGPU_HD MatrixView(const MatrixView<p, reals, Other> &view, const Sum &with)
+        : data(view.data), stride(view.stride), block_bytes(view.block_bytes), directions(view.directions), sum(with) {}
     // For a kernel that reads by take(). last_use: no launch reads these links again; else their checksum stays as it
     // is.
     MatrixView to_take(bool last_use) const {
