@@ -2,7 +2,9 @@
 // The tests marked "alone" are run by others in a program of their own.
 #include "milc_glue/api/milcgpu.h"
 #include "milc_glue/plugin/state.h"
+#include "milc_glue/quda_compat/quda.h"
 #include "tests/quda_support.h"
+#include "tests/reference/flow.h"
 #include "tests/reference/forces.h"
 #include "tests/reference/gauge_fix.h"
 #include "tests/reference/gauge_force.h"
@@ -296,6 +298,67 @@ template <class Real> void gauge_fixing(double tolerance) {
     CHECK(p.all_nan(p.links()));
 }
 
+template <class Real> void flow(double tolerance) {
+    Program<Real> p;
+    const auto start = reference::links_to_milc<Real>(lattice, p.u);
+    auto links = start;
+    QudaGaugeParam of_links = newQudaGaugeParam();
+    of_links.cpu_prec = p.precision == 1 ? QUDA_SINGLE_PRECISION : QUDA_DOUBLE_PRECISION;
+    QudaGaugeSmearParam flow = newQudaGaugeSmearParam();
+    flow.n_steps = 3, flow.epsilon = 0.05, flow.meas_interval = 2;
+    std::vector<QudaGaugeObservableParam> seen(3, newQudaGaugeObservableParam());
+    const auto refused = [&] {
+        seen[0].qcharge = 7;
+        performWFlowQuda(&flow, seen.data());
+        return seen[0].qcharge == 7 && links == start;
+    };
+    flow.smear_type = QUDA_GAUGE_SMEAR_WILSON_FLOW;
+    CHECK(refused()); // no links yet
+    loadGaugeQuda(links.data(), &of_links);
+    flow.smear_type = 0;
+    CHECK(refused());
+    flow.smear_type = QUDA_GAUGE_SMEAR_WILSON_FLOW, flow.epsilon = 0;
+    CHECK(refused());
+    flow.epsilon = 0.05, flow.meas_interval = 0;
+    CHECK(refused());
+    flow.meas_interval = 2, flow.n_steps = unsigned(-16); // MILC's automatic stop
+    CHECK(refused());
+    flow.n_steps = 3;
+    performWFlowQuda(nullptr, seen.data()), performWFlowQuda(&flow, nullptr);
+    CHECK(links == start);
+    for (const bool wilson : {true, false}) {
+        flow.smear_type = wilson ? QUDA_GAUGE_SMEAR_WILSON_FLOW : QUDA_GAUGE_SMEAR_SYMANZIK_FLOW;
+        links = start;
+        performWFlowQuda(&flow, seen.data());
+        Gauge wanted = p.u;
+        for (int step = 0;; ++step) {
+            if (step != 1) {
+                const reference::FlowObservables o = reference::flow_observables(lattice, wanted);
+                const QudaGaugeObservableParam &of = seen[(step + 1) / 2];
+                CHECK(of.plaquette[0] == Approx((o.plaquette_s + o.plaquette_t) / 6).epsilon(1e-5));
+                CHECK(of.plaquette[1] == Approx(o.plaquette_s / 3).epsilon(1e-5));
+                CHECK(of.energy[2] == Approx(o.clover_t).epsilon(1e-5));
+                CHECK(of.qcharge == Approx(o.charge).margin(1e-5));
+            }
+            if (step == 3)
+                break;
+            wanted = reference::luescher_step(lattice, wanted,
+                                              wilson ? reference::wilson_flow() : reference::symanzik_flow(), 0.05);
+        }
+        CHECK(p.off(links, reference::links_to_milc<double>(lattice, wanted)) <= tolerance);
+        // The other integrator is nearer to the flow of small steps.
+        const auto coarse = links;
+        Gauge fine = p.u;
+        for (int step = 0; step < 12; ++step)
+            fine = reference::luescher_step(lattice, fine,
+                                            wilson ? reference::wilson_flow() : reference::symanzik_flow(), 0.0125);
+        const auto truth = reference::links_to_milc<double>(lattice, fine);
+        links = start;
+        performWFlowFourthOrderQuda(&flow, seen.data());
+        CHECK(p.off(links, truth) < 0.3 * p.off(coarse, truth));
+    }
+}
+
 template <class Real> void with_residency(double tolerance) {
     Program<Real> p;
     const Force f;
@@ -429,6 +492,13 @@ TEST_CASE("quda_compat alone: gauge fixing, double", "[.][quda_gauge_double]") {
 TEST_CASE("quda_compat alone: gauge fixing, single", "[.][quda_gauge_single]") {
     gauge_fixing<float>(times_measured * 3e-7);
 }
+
+TEST_CASE("quda_compat: gradient flow", "[quda][measurements]") {
+    CHECK(alone("'[quda_flow_double]'") == 0);
+    CHECK(alone("'[quda_flow_single]'") == 0);
+}
+TEST_CASE("quda_compat alone: gradient flow, double", "[.][quda_flow_double]") { flow<double>(times_measured * 5e-16); }
+TEST_CASE("quda_compat alone: gradient flow, single", "[.][quda_flow_single]") { flow<float>(times_measured * 3e-7); }
 
 TEST_CASE("quda_compat: traces of loops", "[quda][sanitize]") {
     CHECK(alone("'[quda_loops_double]'") == 0);

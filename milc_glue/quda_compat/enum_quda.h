@@ -19,6 +19,9 @@ typedef enum {
 typedef enum { QUDA_EIG_TR_LANCZOS = 0, QUDA_EIG_BLK_TR_LANCZOS = 1 } QudaEigType;
 typedef enum { QUDA_SPECTRUM_SR_EIG = 3 } QudaEigSpectrumType;
 
+/* Of the gradient flow. */
+typedef enum { QUDA_GAUGE_SMEAR_WILSON_FLOW = 3, QUDA_GAUGE_SMEAR_SYMANZIK_FLOW = 4 } QudaGaugeSmearType;
+
 /* Values of members in quda.h that nothing reads. */
 enum {
     QUDA_STAGGERED_DSLASH,

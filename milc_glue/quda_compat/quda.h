@@ -1,8 +1,11 @@
-/* Parameters of the eigensolver that a MILC of 2025 and later hands over: its CG switch turns its eigensolver switch
- * on. The eigensolver is not built: the members are those that MILC fills, and milcgpu_quda_no_eigenpairs says so. */
+/* Structs that a MILC of 2025 and later hands over: the members are those that MILC fills.
+ *
+ * Eigensolver: MILC's CG switch turns its eigensolver switch on. It is not built, and milcgpu_quda_no_eigenpairs says so.
+ * Gradient flow: the program wilson_flow. */
 #ifndef MILCGPU_QUDA_H
 #define MILCGPU_QUDA_H
 #include "enum_quda.h"
+#include <stddef.h>
 #include <string.h>
 
 #ifdef __cplusplus
@@ -25,6 +28,7 @@ typedef struct {
 
 /* Links. */
 typedef struct {
+    size_t struct_size;
     double anisotropy, tadpole_coeff, scale;
     int X[4];
     int type, gauge_order, t_boundary, gauge_fix, staggered_phase_type, ga_pad, mom_ga_pad;
@@ -43,6 +47,27 @@ typedef struct {
     char arpack_logfile[512], vec_infile[512], vec_outfile[512];
 } QudaEigParam;
 
+/* A flow of n_steps steps of length epsilon, in units of a^2; measured after every meas_interval steps. */
+typedef struct {
+    size_t struct_size;
+    double epsilon, t0;
+    unsigned n_steps;
+    int meas_interval, smear_type, restart;
+} QudaGaugeSmearParam;
+
+/* Of one measurement. Filled: plaquette, energy (of the clover field strength, -tr F^2), both as {mean or sum, spatial,
+ * temporal} a site, and qcharge. NaN: ploop. Traces stay as they are: the rectangles are in the lines of the flow. */
+typedef struct {
+    size_t struct_size;
+    double plaquette[3], energy[3], qcharge, ploop[2], factor;
+    double *loop_coeff;
+    void *traces;
+    int **input_path_buff, *path_length;
+    int num_paths, max_length;
+    int su_project, compute_plaquette, compute_polyakov_loop, compute_qcharge, compute_qcharge_density,
+        compute_gauge_loop_trace;
+} QudaGaugeObservableParam;
+
 static inline QudaInvertParam newQudaInvertParam(void) {
     QudaInvertParam none;
     memset(&none, 0, sizeof none);
@@ -52,6 +77,7 @@ static inline QudaInvertParam newQudaInvertParam(void) {
 static inline QudaGaugeParam newQudaGaugeParam(void) {
     QudaGaugeParam none;
     memset(&none, 0, sizeof none);
+    none.struct_size = sizeof none;
     return none;
 }
 
@@ -61,11 +87,35 @@ static inline QudaEigParam newQudaEigParam(void) {
     return none;
 }
 
+static inline QudaGaugeSmearParam newQudaGaugeSmearParam(void) {
+    QudaGaugeSmearParam none;
+    memset(&none, 0, sizeof none);
+    none.struct_size = sizeof none;
+    none.meas_interval = 1;
+    return none;
+}
+
+static inline QudaGaugeObservableParam newQudaGaugeObservableParam(void) {
+    QudaGaugeObservableParam none;
+    memset(&none, 0, sizeof none);
+    none.struct_size = sizeof none;
+    return none;
+}
+
 /* Says that there are none; values (real and imaginary parts) and vectors are NaN. precision: as in calls of MILC. */
 void milcgpu_quda_no_eigenpairs(int precision, int n, void **vectors, double *values);
 
-/* Of the eigensolver alone. */
-static inline void loadGaugeQuda(void *links, QudaGaugeParam *parameters) { (void)links, (void)parameters; }
+/* Remembers where the links are: 4 matrices a site, without phases, in MILC's order of sites. They stay the caller's. */
+void milcgpu_quda_links_of_flow(void *links, int precision);
+static inline void loadGaugeQuda(void *links, QudaGaugeParam *parameters) {
+    milcgpu_quda_links_of_flow(links, parameters->cpu_prec == QUDA_SINGLE_PRECISION ? 1 : 2);
+}
+
+/* The flow of these links, and MILC's GFLOW lines on stdout: observables[0] before the first step, then one a
+ * measurement. The links change, too. By Luescher's integrator (third order), and by that of Berland, Bogey, Bailly
+ * (fourth order). Where it fails, which is said on stderr, links and observables are NaN. */
+void performWFlowQuda(QudaGaugeSmearParam *flow, QudaGaugeObservableParam *observables);
+void performWFlowFourthOrderQuda(QudaGaugeSmearParam *flow, QudaGaugeObservableParam *observables);
 
 static inline void eigensolveQuda(void **vectors, void *values, QudaEigParam *parameters) {
     milcgpu_quda_no_eigenpairs(parameters->invert_param->cpu_prec == QUDA_SINGLE_PRECISION ? 1 : 2, parameters->n_conv,

@@ -1,0 +1,106 @@
+// Gradient flow of quda.h, for MILC's program wilson_flow.
+#include "milc_glue/quda_compat/internal.h"
+#include "milc_glue/quda_compat/quda.h"
+#include <cmath>
+#include <limits>
+
+using namespace milcgpu::quda;
+
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+void *links_of_flow = nullptr; // MILC's
+int precision_of_links = 0;
+
+struct Lines {
+    int digits;
+    QudaGaugeObservableParam *next;
+};
+
+// A measurement: MILC's line, and the numbers for the caller.
+int note(void *user, const milcgpu_flow_point *point) {
+    Lines &lines = *static_cast<Lines *>(user);
+    const milcgpu_observables &of = point->of;
+    if (lattice.messages[0].rank == 0) {
+        if (point->steps == 0)
+            std::printf("#LABEL time Clover_t Clover_s Plaq_t Plaq_s Rect_t Rect_s charge\n");
+        std::printf("GFLOW:");
+        for (const double number : {point->time, of.clover_t, of.clover_s, of.plaquette_t, of.plaquette_s,
+                                    of.rectangle_t, of.rectangle_s, of.charge})
+            std::printf(" %.*g", lines.digits, number);
+        std::printf("\n");
+        std::fflush(stdout);
+    }
+    QudaGaugeObservableParam &to = *lines.next++;
+    const double s = of.plaquette_s / 3, t = of.plaquette_t / 3;
+    to.plaquette[0] = (s + t) / 2, to.plaquette[1] = s, to.plaquette[2] = t;
+    to.energy[0] = of.clover_s + of.clover_t, to.energy[1] = of.clover_s, to.energy[2] = of.clover_t;
+    to.qcharge = of.charge;
+    return 0;
+}
+
+int measurements(const QudaGaugeSmearParam &flow) {
+    const int every = flow.meas_interval;
+    return 1 + (static_cast<int>(flow.n_steps) + every - 1) / every;
+}
+
+void run(const char *function, int integrator, const QudaGaugeSmearParam *flow, QudaGaugeObservableParam *observables) {
+    const bool wilson = flow != nullptr && flow->smear_type == QUDA_GAUGE_SMEAR_WILSON_FLOW,
+               symanzik = flow != nullptr && flow->smear_type == QUDA_GAUGE_SMEAR_SYMANZIK_FLOW;
+    const char *wrong = lattice.ranks == 0          ? "called before qudaInit"
+                        : links_of_flow == nullptr  ? "no links: loadGaugeQuda comes first"
+                        : flow == nullptr           ? "no parameters"
+                        : observables == nullptr    ? "no room for observables"
+                        : !wilson && !symanzik      ? "smear_type must be Wilson or Symanzik flow"
+                        : !(flow->epsilon > 0)      ? "epsilon must be above 0"
+                        : flow->meas_interval < 1   ? "meas_interval must be 1 or more"
+                        : flow->n_steps > 100000000 ? "too many steps: a stop that is found on the way is not built "
+                                                      "here. Give a time to stop at"
+                                                    : nullptr;
+    if (wrong != nullptr)
+        return complain(function, wrong);
+    for (int k = 0; k < measurements(*flow); ++k) {
+        QudaGaugeObservableParam &of = observables[k];
+        for (double *number : {of.plaquette, of.energy})
+            std::fill_n(number, 3, nan);
+        of.qcharge = of.ploop[0] = of.ploop[1] = nan;
+    }
+    milcgpu_flow_spec spec;
+    milcgpu_flow_defaults(&spec);
+    spec.action = wilson ? MILCGPU_FLOW_WILSON : MILCGPU_FLOW_SYMANZIK;
+    spec.integrator = integrator;
+    spec.exp_order = 0;
+    spec.step = flow->epsilon, spec.stop = flow->n_steps * flow->epsilon;
+    spec.every = flow->meas_interval;
+    spec.most_steps = static_cast<int>(flow->n_steps) + 1;
+    spec.phases_out = 1;
+    const milcgpu_field links = packed(links_of_flow, precision_of_links);
+    milcgpu_flow_report report{};
+    bool begun = false;
+    const bool good = done(function, precision_of_links, [&] {
+        if (begun)
+            complain(function, "the lines so far count no more: the flow begins again");
+        begun = true;
+        Lines lines{precision_of_links == 1 ? 6 : 16, observables};
+        return milcgpu_plugin_gradient_flow(links, &spec, note, &lines, &report) != 0;
+    });
+    if (!good)
+        fill_with_nan(links_of_flow, 72 * lattice.sites(), precision_of_links);
+}
+
+} // namespace
+
+extern "C" {
+
+void milcgpu_quda_links_of_flow(void *links, int precision) { links_of_flow = links, precision_of_links = precision; }
+
+void performWFlowQuda(QudaGaugeSmearParam *flow, QudaGaugeObservableParam *observables) {
+    run(__func__, MILCGPU_FLOW_LUSCHER, flow, observables);
+}
+
+void performWFlowFourthOrderQuda(QudaGaugeSmearParam *flow, QudaGaugeObservableParam *observables) {
+    run(__func__, MILCGPU_FLOW_BBB, flow, observables);
+}
+
+} // extern "C"
