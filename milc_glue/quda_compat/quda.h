@@ -1,6 +1,7 @@
 /* Structs that a MILC of 2025 and later hands over: the members are those that MILC fills.
  *
- * Eigensolver: MILC's CG switch turns its eigensolver switch on. It is not built, and milcgpu_quda_no_eigenpairs says so.
+ * Eigensolver: MILC's CG switch turns its eigensolver switch on. It is not built, and milcgpu_quda_no_eigenpairs says
+ * so.
  * Gradient flow: the program wilson_flow. */
 #ifndef MILCGPU_QUDA_H
 #define MILCGPU_QUDA_H
@@ -105,7 +106,8 @@ static inline QudaGaugeObservableParam newQudaGaugeObservableParam(void) {
 /* Says that there are none; values (real and imaginary parts) and vectors are NaN. precision: as in calls of MILC. */
 void milcgpu_quda_no_eigenpairs(int precision, int n, void **vectors, double *values);
 
-/* Remembers where the links are: 4 matrices a site, without phases, in MILC's order of sites. They stay the caller's. */
+/* Remembers where the links are: 4 matrices a site, without phases, in MILC's order of sites. They stay the
+ * caller's. */
 void milcgpu_quda_links_of_flow(void *links, int precision);
 static inline void loadGaugeQuda(void *links, QudaGaugeParam *parameters) {
     milcgpu_quda_links_of_flow(links, parameters->cpu_prec == QUDA_SINGLE_PRECISION ? 1 : 2);
