@@ -1,6 +1,7 @@
 #include "gpu_kernels/solver/block_cg.h"
 #include "gpu_kernels/blas/convert_sources.h"
 #include "gpu_kernels/dense/dense.h"
+#include "gpu_kernels/solver/eigenvectors.h"
 #include "gpu_kernels/solver/precision_ladder.h"
 #include <algorithm>
 #include <cmath>
@@ -289,11 +290,16 @@ void BlockCgSolver::update_reliably(const Open &open, SourcesReport &report) {
         ++report.sources[k].reliable_updates;
 }
 
+double BlockCgSolver::lowest(const NormalOperator &A) const {
+    return deflation_ != nullptr ? deflation_->lowest(limits_.shift) : A.lowest(limits_.shift);
+}
+
 // Whether so many sources are to start in double and go down to single later. If so, allocates the vectors for it.
 // Returns false if memory does not suffice, or if the tolerance is so loose that they would go down at once.
 bool BlockCgSolver::prepare_descent(int sources) {
     if (limits_.together != Together::block || sources < ladder::descend_together_from || !full_->takes_several() ||
-        !ladder::must_descend(*full_, *full_, sloppy_->A->spec().spinor, limits_.shift, ladder::descend_together_above))
+        !ladder::must_descend(*full_, *full_, sloppy_->A->spec().spinor, lowest(*full_),
+                              ladder::descend_together_above))
         return false;
     const double tightest = *std::min_element(limits_.tolerances.begin(), limits_.tolerances.end());
     if (tightest * ladder::go_down_at(ladder::Masses::several, Precision::single) >= 1)
@@ -366,15 +372,15 @@ std::vector<double> BlockCgSolver::true_residuals(const Open &open, bool of_zero
     return rr;
 }
 
-// Returns the sources that have not reached their tolerance, and puts their residuals into level_->r. Those that have
-// no steps left go to `stopped` instead. stop: why the last steps ended. If they ended because one source was done
+// all: the true residuals of `open`, which were just computed. Returns the sources that have not reached their
+// tolerance, and puts their residuals into level_->r. Those that have
+// no steps left go to `stopped` instead. Not judged: before a deflation, which is another true residual. stop: why the last steps ended. If they ended because one source was done
 // (source_done), a residual that has not fallen much does not count as a failure of the others.
-BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, bool of_zero, CgStop stop, SourcesReport &report,
-                                              Open &stopped) {
+BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, const std::vector<double> &all, CgStop stop,
+                                              Gain gain, SourcesReport &report, Open &stopped) {
     Open left;
     SourceScales how{};
     bool in_place = true; // the residuals of `left` already are where they belong
-    const std::vector<double> all = true_residuals(open, of_zero);
     for (int j = 0; j < int(open.size()); ++j) {
         const int k = open[j];
         CgReport &own = report.sources[k];
@@ -387,8 +393,10 @@ BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, bool of_zero, Cg
             stopped.push_back(k);
             continue;
         }
-        without_gain_[k] = rr < 0.5 * best_rr_[k] ? 0 : without_gain_[k] + (stop != CgStop::source_done);
-        best_rr_[k] = std::fmin(best_rr_[k], rr);
+        if (gain == Gain::judged) {
+            without_gain_[k] = rr < 0.5 * best_rr_[k] ? 0 : without_gain_[k] + (stop != CgStop::source_done);
+            best_rr_[k] = std::fmin(best_rr_[k], rr);
+        }
         const int place = static_cast<int>(left.size());
         in_place = in_place && place == j && scale_[k] > 0;
         if (scale_[k] == 0 && rr < INFINITY)
@@ -401,6 +409,39 @@ BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, bool of_zero, Cg
     return left;
 }
 
+// Deflates the sources `open` of `all`, whose residuals lie in residual_ in the order of `all`. Returns those that are
+// still open. A deflation that raises a residual is taken back, and was the last one.
+BlockCgSolver::Open BlockCgSolver::deflated(const Open &all, const Open &open, CgStop stop, SourcesReport &report,
+                                            Open &stopped) {
+    int place[most_block];
+    double rr[most_block];
+    const int n = static_cast<int>(open.size());
+    for (int j = 0; j < n; ++j) {
+        const double relative = report.sources[open[j]].true_residual;
+        place[j] = static_cast<int>(std::find(all.begin(), all.end(), open[j]) - all.begin());
+        rr[j] = relative * relative * source_rr_[open[j]];
+        if (!(rr[j] > 0) || !(rr[j] < INFINITY)) // for the judge
+            return still_open(open, true_residuals(open, false), stop, Gain::judged, report, stopped);
+    }
+    ++report.deflations;
+    report.flops += deflation_->flops(n), report.bytes += deflation_->bytes(n);
+    deflation_->add(residual_, place, x_, open.data(), rr, n, limits_.shift);
+    for (const int k : open)
+        ++report.sources[k].deflations;
+    std::vector<double> after = true_residuals(open, false);
+    bool raised = false;
+    for (int j = 0; j < n; ++j)
+        raised = raised || !(after[j] < ladder::deflation_raises * rr[j]);
+    if (raised) {
+        deflation_->undo();
+        deflation_ = nullptr;
+        for (CgReport &own : report.sources)
+            own.deflation_off = true;
+        after = true_residuals(open, false);
+    }
+    return still_open(open, after, stop, Gain::judged, report, stopped);
+}
+
 void BlockCgSolver::solve_alone(int k, const CgProgress &progress, SourcesReport &report) {
     CgLimits limits;
     limits.shift = limits_.shift;
@@ -410,6 +451,7 @@ void BlockCgSolver::solve_alone(int k, const CgProgress &progress, SourcesReport
     limits.max_restarts = steps_left(k, report) > 0 ? limits_.max_restarts : 0;
     limits.reliable_delta = limits_.reliable_delta;
     limits.jump_limit = limits_.jump_limit;
+    limits.deflation = deflation_;
     const SpinorField &b = single_.source(), &x = single_.solution();
     device_.copy_on_device(b.data(), b_[k].data, b.bytes());
     device_.copy_on_device(x.data(), x_[k].data, x.bytes());
@@ -423,12 +465,14 @@ void BlockCgSolver::solve_alone(int k, const CgProgress &progress, SourcesReport
     own.steps += before.steps, own.iterations += before.iterations, own.restarts += before.restarts;
     own.steps_in_precise += before.steps_in_precise, own.steps_in_half += before.steps_in_half;
     own.reliable_updates += before.reliable_updates;
+    own.deflations += before.deflations, own.deflation_off = own.deflation_off || before.deflation_off;
 }
 
 SourcesReport BlockCgSolver::solve(const SourcesLimits &limits, const CgProgress &progress) {
     SourcesReport report;
     const double begin = wall_seconds();
     limits_ = limits;
+    deflation_ = limits.deflation;
     report.sources.resize(count());
     source_rr_.assign(count(), 0), best_rr_.assign(count(), INFINITY), scale_.assign(count(), 0);
     without_gain_.assign(count(), 0);
@@ -440,7 +484,11 @@ SourcesReport BlockCgSolver::solve(const SourcesLimits &limits, const CgProgress
     CgStop stop = CgStop::running;
     level_ = prepare_descent(static_cast<int>(open.size())) ? top_.get() : sloppy_.get();
     for (bool first = true; !open.empty(); first = false) {
-        open = still_open(open, first && limits_.zero_guesses, stop, report, alone);
+        const Open all = open;
+        open = still_open(all, true_residuals(all, first && limits_.zero_guesses), stop,
+                          deflation_ != nullptr ? Gain::not_judged : Gain::judged, report, alone);
+        if (deflation_ != nullptr && !open.empty())
+            open = deflated(all, open, stop, report, alone);
         const bool stuck = std::any_of(open.begin(), open.end(), [&](int k) {
             return without_gain_[k] >= ladder::patience || !(scale_[k] > 0) || !(best_rr_[k] < INFINITY);
         });

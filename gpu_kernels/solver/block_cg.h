@@ -37,12 +37,13 @@ struct SourcesLimits {
     int max_restarts = 5;                      // as CgLimits'
     double reliable_delta = 0, jump_limit = 0; // as CgLimits'; default: ladder::reliable_delta_of_several
     bool zero_guesses = false;                 // known on all ranks: so the first residuals are the sources
+    Deflation *deflation = nullptr;            // as CgLimits', with room for all sources
 };
 
 struct SourcesReport {
     Status status = Status::ok; // of the first source without a solution; if all have one, of the first that is not ok
     std::string message;
-    int steps_together = 0, reliable_updates = 0;
+    int steps_together = 0, reliable_updates = 0, deflations = 0;
     double seconds = 0, flops = 0, bytes = 0; // of the whole solve, compulsory bytes
     std::vector<CgReport> sources;            // a step of several sources together counts as a step of each
 };
@@ -85,7 +86,10 @@ class BlockCgSolver {
     std::unique_ptr<Level> make_level(const Operator &, int sources) const;
     Open load_sources(SourcesReport &);
     std::vector<double> true_residuals(const Open &, bool of_zero);
-    Open still_open(const Open &, bool of_zero, CgStop, SourcesReport &, Open &stopped);
+    enum class Gain { judged, not_judged };
+    Open still_open(const Open &, const std::vector<double> &rr, CgStop, Gain, SourcesReport &, Open &stopped);
+    Open deflated(const Open &all, const Open &open, CgStop, SourcesReport &, Open &stopped);
+    double lowest(const NormalOperator &A) const;
     void put_head(const Open &, const SourcesReport &);
     void start(const Open &, const SourcesReport &);
     void update_reliably(const Open &, SourcesReport &);
@@ -121,6 +125,7 @@ class BlockCgSolver {
     std::vector<int> without_gain_;
     std::vector<double> scale_;
     SourcesLimits limits_;
+    Deflation *deflation_ = nullptr; // of this solve, as long as it helps
 };
 
 } // namespace milcgpu

@@ -1,4 +1,5 @@
 #include "gpu_kernels/solver/cg.h"
+#include "gpu_kernels/solver/eigenvectors.h"
 #include "gpu_kernels/solver/precision_ladder.h"
 #include <cmath>
 
@@ -158,6 +159,26 @@ CgSolver::Residual CgSolver::true_residual(Level &level, bool likely_the_last) {
     return {read(sums_.data()), relative, checksums != nullptr};
 }
 
+// Deflates x, and returns its new residual. A deflation that raises the residual is taken back, and was the last one.
+CgSolver::Residual CgSolver::deflated(const Residual &before, CgReport &report) {
+    ++report.deflations;
+    report.flops += deflation_->flops(1), report.bytes += deflation_->bytes(1);
+    deflation_->add(precise_->residual, x_, before.rr, limits_.shift);
+    const Residual after = true_residual(*precise_, false);
+    if (after.rr < ladder::deflation_raises * before.rr)
+        return after;
+    deflation_->undo();
+    deflation_ = nullptr;
+    report.deflation_off = true;
+    if (finer_ != nullptr && ladder::half_is_hopeless(*sloppy_->A, lowest(*sloppy_->A), limits_.jump_limit))
+        change_to_finer();
+    return true_residual(*precise_, false);
+}
+
+double CgSolver::lowest(const NormalOperator &A) const {
+    return deflation_ != nullptr ? deflation_->lowest(limits_.shift) : A.lowest(limits_.shift);
+}
+
 bool CgSolver::accepted(const Residual &r) const {
     return (limits_.tolerance <= 0 || r.rr < limits_.tolerance * limits_.tolerance * source_rr_) &&
            (limits_.relative_tolerance <= 0 || r.relative < limits_.relative_tolerance);
@@ -262,9 +283,10 @@ CgState CgSolver::begin_state(int iteration_limit, double target) const {
     state.scale = unit_.scale;
     state.target_rr = target;
     state.relative_target = limits_.relative_tolerance;
-    const double delta =
-        limits_.reliable_delta > 0 ? limits_.reliable_delta : ladder::reliable_delta(sloppy_->A->spec().spinor);
-    state.reliable_factor = pure() ? 0 : delta * delta;
+    const double delta = limits_.reliable_delta > 0 ? limits_.reliable_delta
+                         : deflation_ != nullptr    ? ladder::reliable_delta_deflated
+                                                    : ladder::reliable_delta(sloppy_->A->spec().spinor);
+    state.reliable_factor = has_updates() ? delta * delta : 0;
     state.iteration_limit = iteration_limit;
     return state;
 }
@@ -292,12 +314,17 @@ void CgSolver::start_afresh(double rr, CgReport &report) {
 bool CgSolver::update_reliably(CgReport &report) {
     ++report.reliable_updates;
     put(begin_state(steps_left(report), target_rr()));
+    if (!sloppy_->fresh_residual)
+        device_.collective("memory for a deflated solve",
+                           [&] { sloppy_->fresh_residual = sloppy_->A->vectors(device_, owner); });
     convert_spinor(device_, precise_->residual, sloppy_->fresh_residual, 1 / unit_.scale, nullptr);
     cg_reliable_update(device_, sloppy_->fresh_residual, sloppy_->before(last_.iterations), sloppy_->start(),
                        direction(), state_.data());
     CgState state;
     device_.copy_to_host(&state, state_.data(), sizeof state);
     const double jump = std::sqrt(state.jump / state.rr);
+    if (deflation_ != nullptr) // which changes the residual by more than rounding does
+        return true;
     report.largest_jump = std::fmax(report.largest_jump, jump);
     if (!(jump > limits_.jump_limit) || sloppy_->A->spec().spinor != Precision::half || finer_ == nullptr)
         return true;
@@ -317,7 +344,7 @@ void CgSolver::change_to_finer() {
 // false if memory does not suffice.
 bool CgSolver::prepare_descent() {
     if (limits_.tolerance <= 0 || limits_.relative_tolerance > 0 ||
-        !ladder::must_descend(*precise_->A, *given_->A, sloppy_->A->spec().spinor, limits_.shift))
+        !ladder::must_descend(*precise_->A, *given_->A, sloppy_->A->spec().spinor, lowest(*given_->A)))
         return false;
     try {
         if (!top_)
@@ -370,7 +397,7 @@ std::string why_it_ended_early(const CgReport &report, double tolerance, double 
 
 // Whether the solve ends after a true residual. The status goes into the report, and the message in finish().
 bool CgSolver::ended(const Residual &residual, CgStop stop, int without_gain, CgReport &report) const {
-    const bool fresh = pure() || stop == CgStop::iteration_limit;
+    const bool fresh = !has_updates() || stop == CgStop::iteration_limit;
     if (accepted(residual))
         return true;
     if (without_gain >= ladder::patience) {
@@ -395,7 +422,7 @@ void CgSolver::count_work(CgReport &report) const {
     steps(*precise_->A, report.steps_in_precise);
     steps(*given_->A, given);
     steps(*sloppy_->A, below - given);
-    const double residuals = 1 + report.restarts + report.reliable_updates;
+    const double residuals = 1 + report.restarts + report.reliable_updates + report.deflations;
     report.flops += residuals * precise_->A->flops(Epilogue::residual);
     report.bytes += residuals * precise_->A->bytes(Epilogue::residual);
 }
@@ -423,12 +450,13 @@ CgReport CgSolver::solve(const CgLimits &limits, const CgProgress &progress) {
     if (limits_.jump_limit <= 0)
         limits_.jump_limit = ladder::jump_limit;
     below_ = nullptr;
+    deflation_ = limits_.deflation;
     device_.empty_sum_slots();
     if (!load_source(report)) {
         device_.fill_zero(x_.data(), x_.bytes());
         return report;
     }
-    if (finer_ != nullptr && ladder::half_is_hopeless(*sloppy_->A, limits_.shift, limits_.jump_limit))
+    if (finer_ != nullptr && ladder::half_is_hopeless(*sloppy_->A, lowest(*sloppy_->A), limits_.jump_limit))
         change_to_finer();
     double best_rr = INFINITY;
     int without_gain = 0;
@@ -437,6 +465,8 @@ CgReport CgSolver::solve(const CgLimits &limits, const CgProgress &progress) {
         Residual residual = true_residual(*precise_, stop == CgStop::target);
         bool full = precise_ == &full_;
         report.iterations += stop != CgStop::reliable_update;
+        if (deflation_ != nullptr && residual.rr > 0 && residual.rr < INFINITY && !accepted(residual))
+            residual = deflated(residual, report);
         if (!(residual.rr < INFINITY)) {
             require_finite(device_, x_, full_.A->parity(), "initial guess");
             report.status = Status::nan_or_inf;
@@ -449,7 +479,7 @@ CgReport CgSolver::solve(const CgLimits &limits, const CgProgress &progress) {
         without_gain = residual.rr < 0.5 * best_rr ? 0 : without_gain + (believed < 0.5 * best_rr);
         best_rr = std::fmin(best_rr, residual.rr);
         if (report.status == Status::ok && !ended(residual, stop, without_gain, report)) {
-            const bool fresh = pure() || stop == CgStop::iteration_limit;
+            const bool fresh = !has_updates() || stop == CgStop::iteration_limit;
             if (fresh || unit_.is_too_large(source_rr_, residual.rr) || !update_reliably(report))
                 start_afresh(residual.rr, report);
             stop = iterate(progress, report);

@@ -18,6 +18,7 @@
 namespace milcgpu {
 
 using Operator = std::shared_ptr<const NormalOperator>;
+class Deflation; // eigenvectors.h
 
 // An iteration. A is applied to v, which is the direction p or the residual r. r_new may be the same field as r.
 //   B v                                2 spinors, and the links    <p, A p>, alpha
@@ -44,6 +45,8 @@ struct CgLimits {
     double reliable_delta = 0;     // fall of the sloppy residual between evaluations; 0: ladder::reliable_delta
     double jump_limit = 0;         // of |r_new - r| / |r_new| at a reliable update, for half precision; 0: the ladder's
     uint64_t *checksums = nullptr; // room for NormalOperator::most_checksums on the device; see checked_regions
+    // At each true residual that is not accepted. Its vectors are those of A at shift 0.
+    Deflation *deflation = nullptr;
 };
 
 struct CgReport {
@@ -52,6 +55,8 @@ struct CgReport {
     int steps = 0;      // CG steps
     int restarts = 0;   // (re)starts with a fresh direction, the first one included
     int reliable_updates = 0;
+    int deflations = 0;
+    bool deflation_off = false;   // it raised the residual: the solve went on without
     int steps_in_precise = 0;     // in double, before the change to single, on very light masses
     int steps_in_half = 0;        // if the sloppy precision is half: before the change to single, if there was one
     double source_norm = 0;       // |b|
@@ -129,7 +134,7 @@ class CgSolver {
         SpinorField r;                      // of the last cg_kept_steps iterations
         SpinorField s, between;             // s: A times the direction
         SpinorField copy;                   // of the direction, where vectors are not double
-        SpinorField fresh_residual;         // where there are reliable updates
+        SpinorField fresh_residual;         // where there are reliable updates; else made for a deflation
         std::unique_ptr<ChunkLoop> loop[2]; // without and with the relative residual
         SpinorBlock before(int k) const { return r[(k + cg_kept_steps - 1) % cg_kept_steps]; }
         SpinorBlock start() const { return before(0); } // where the first iteration expects the residual
@@ -160,6 +165,8 @@ class CgSolver {
     bool load_source(CgReport &report);
     Residual true_residual(Level &level, bool likely_the_last);
     bool accepted(const Residual &residual) const;
+    Residual deflated(const Residual &before, CgReport &report);
+    double lowest(const NormalOperator &A) const;
     bool ended(const Residual &residual, CgStop stop, int without_gain, CgReport &report) const;
     void finish(CgReport &report, const Residual *last_full);
     void count_work(CgReport &report) const;
@@ -170,6 +177,7 @@ class CgSolver {
     double target_rr() const;
     int steps_left(const CgReport &report) const;
     bool pure() const { return precise_->A->spec() == sloppy_->A->spec(); }
+    bool has_updates() const { return !pure() || deflation_ != nullptr; }
     int most_iterations() const { return limits_.max_iterations * limits_.max_restarts; }
 
     Device &device_;
@@ -186,6 +194,7 @@ class CgSolver {
     DeviceArray<double> sums_;
     DeferredSums deferred_;
     CgLimits limits_{};
+    Deflation *deflation_ = nullptr; // of this solve, as long as it helps
     CgState last_{}; // where the iteration ended
     double source_rr_ = 0;
     ladder::Unit unit_; // of the sloppy system

@@ -95,7 +95,7 @@ bool are_alone(const OperatorFamily &family, const KeptSolver &solver, const Sol
     const CgLimits &limits = task.a.limits;
     const bool half =
         A.spec().spinor == Precision::half &&
-        !ladder::half_is_hopeless(A, limits.shift, limits.jump_limit > 0 ? limits.jump_limit : ladder::jump_limit);
+        !ladder::half_is_hopeless(A, A.lowest(limits.shift), limits.jump_limit > 0 ? limits.jump_limit : ladder::jump_limit);
     const milcgpu_context &context = family.context;
     const double vectors = 0.5 * A.components() * double(context.geometry.global_volume()) / context.ranks->size();
     return !ladder::together_pays(n, vectors, half, family.device().on_gpu());

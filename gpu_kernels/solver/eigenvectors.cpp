@@ -1,0 +1,186 @@
+#include "gpu_kernels/solver/eigenvectors.h"
+#include "gpu_kernels/blas/deflate.h"
+#include "gpu_kernels/dense/dense.h"
+#include <algorithm>
+#include <cmath>
+
+namespace milcgpu {
+
+namespace {
+constexpr const char *owner = "eigenvectors";
+
+int groups_of(int count) { return (count + most_dense - 1) / most_dense; }
+
+// Of all groups with up to `sources` right sides.
+size_t most_gram_scratch(int vectors, int sources) {
+    size_t most = 0;
+    for (const int group : {std::min(vectors, most_dense), (vectors - 1) % most_dense + 1})
+        for (int n = 1; n <= sources; ++n)
+            most = std::max(most, gram_scratch(group, n));
+    return most;
+}
+
+// |A v - l v| may be as much larger than it was, and so much of the largest eigenvalue on top: rounding.
+constexpr double still_fits = 1.5, rounding = 1e-6;
+} // namespace
+
+// ---- the set ------------------------------------------------------------------------------------------------------
+
+int Eigenvectors::group_size() { return most_dense; }
+
+Eigenvectors::Eigenvectors(Device &device, const NormalOperator &of, Precision precision, int count)
+    : device_(device), geometry_(of.geometry()), parity_(of.parity()), precision_(precision) {
+    if (count < 1 || of.components() != 1 || of.sign() < 0 || precision == Precision::double_)
+        throw Error(Status::bad_argument, format("%d eigenvectors in %s precision: at least 1, single or half, of "
+                                                 "staggered fermions",
+                                                 count, name(precision)));
+    for (int first = 0; first < count; first += most_dense)
+        groups_.emplace_back(device, precision, geometry_.without_ghosts(), parity_, owner,
+                             std::min(most_dense, count - first));
+    values.assign(count, 0), residuals.assign(count, INFINITY);
+}
+
+size_t Eigenvectors::bytes(const Geometry &geometry, Precision precision, int count) {
+    size_t sum = 0;
+    for (int first = 0; first < count; first += most_dense)
+        sum += Device::allocated_bytes(SpinorField::bytes_of(precision, geometry.without_ghosts(),
+                                                             std::min(most_dense, count - first)));
+    return sum;
+}
+
+void Eigenvectors::keep(int count) {
+    values.resize(count), residuals.resize(count);
+    groups_.resize(groups_of(count));
+}
+
+Eigenvectors::Scratch &Eigenvectors::scratch(const NormalOperator &A) const {
+    if (!scratch_)
+        scratch_.reset(new Scratch{A.vectors(device_, owner), A.vectors(device_, owner), A.between(device_, owner),
+                                   DeviceArray<double>(device_, 3, owner)});
+    return *scratch_;
+}
+
+Eigenvectors::Looked Eigenvectors::look(int k, const NormalOperator &A) const {
+    Scratch &s = scratch(A);
+    convert_spinor(device_, (*this)[k], s.v, 1, s.sums.data());
+    HalfCall call;
+    call.in = s.v, call.out = s.between;
+    A.first_half(device_, call);
+    call.in = s.between, call.out = s.av, call.x = s.v;
+    call.sum = s.sums.data() + 1;
+    A.second_half(device_, call, Epilogue::normal);
+    std::vector<double> sums = s.sums.to_host();
+    Looked seen{sums[1] / sums[0], 0};
+    scaled_difference(device_, 1, seen.value, s.v, s.av);
+    norm_squared(device_, s.av, s.sums.data() + 2);
+    sums = s.sums.to_host();
+    seen.residual = std::sqrt(sums[2] / sums[0]);
+    if (!(seen.residual < INFINITY))
+        throw Error(Status::nan_or_inf, format("eigenvector %d: NaN or infinity, or a norm of 0", k));
+    return seen;
+}
+
+void Eigenvectors::look_at(int k, const NormalOperator &A) {
+    const Looked seen = look(k, A);
+    values[k] = seen.value, residuals[k] = seen.residual;
+}
+
+std::string Eigenvectors::why_not_of(const NormalOperator &A) const {
+    const int last = count() - 1;
+    for (const int k : {0, last / 4, last / 2, last}) {
+        const Looked seen = look(k, A);
+        const double off = std::fabs(seen.value - values[k]);
+        if (seen.residual > still_fits * residuals[k] + rounding || off > still_fits * residuals[k] + rounding)
+            return format("eigenvector %d is not one of these links: |A v - l v| is %.1e, and was %.1e; l is %.3e, and "
+                          "was %.3e",
+                          k, seen.residual, residuals[k], seen.value, values[k]);
+    }
+    return {};
+}
+
+void Eigenvectors::take_checksums() {
+    sums_.clear();
+    for (const SpinorField &group : groups_)
+        sums_.push_back(checksum(device_, group.data(), group.bytes()));
+}
+
+std::vector<Region> Eigenvectors::checked_regions() const {
+    std::vector<Region> all;
+    for (size_t g = 0; g < sums_.size(); ++g)
+        all.push_back({groups_[g].data(), groups_[g].bytes(), sums_[g], owner});
+    return all;
+}
+
+// ---- the step -----------------------------------------------------------------------------------------------------
+
+Deflation::Deflation(Device &device, const Eigenvectors &vectors, const NormalOperator &like, int sources)
+    : device_(device), vectors_(vectors), sites_(like.geometry().global_volume() / 2) {
+    const Geometry bare = like.geometry().without_ghosts();
+    low_ = {device, vectors.precision(), bare, like.parity(), owner, sources};
+    correction_ = {device, vectors.precision(), bare, like.parity(), owner, sources};
+    c_ = DeviceArray<Complex<double>>(device, size_t(vectors.count()) * sources, owner);
+    values_ = DeviceArray<double>(device, vectors.count(), owner);
+    device.copy_to_device(values_.data(), vectors.values.data(), vectors.count() * sizeof(double));
+    gram_scratch_ = DeviceArray<double>(device, most_gram_scratch(vectors.count(), sources), owner);
+}
+
+size_t Deflation::workspace_bytes(const Geometry &geometry, Precision precision, int vectors, int sources) {
+    const size_t field = SpinorField::bytes_of(precision, geometry.without_ghosts(), sources);
+    return 2 * Device::allocated_bytes(field) +
+           Device::allocated_bytes(size_t(vectors) * sources * sizeof(Complex<double>)) +
+           Device::allocated_bytes(vectors * sizeof(double)) +
+           Device::allocated_bytes(most_gram_scratch(vectors, sources) * sizeof(double));
+}
+
+void Deflation::add(const SpinorBlock &r, const int *r_of, const SpinorBlock &x, const int *x_of, const double *rr,
+                    int n, double shift) {
+    const SpinorBlock low = low_.block().first(n), y = correction_.block().first(n);
+    SourceScales to{};
+    x_ = x, n_ = n;
+    for (int k = 0; k < n; ++k) {
+        const double unit = unit_of(rr[k], sites_);
+        to.scale[k] = 1 / unit, to.from[k] = r_of[k];
+        back_.scale[k] = unit, back_.from[k] = x_of[k];
+    }
+    convert_sources(device_, r, low, to, nullptr);
+    const int groups = vectors_.groups();
+    const auto part = [&](int g) { return c_.data() + size_t(g) * most_dense * n; };
+    const auto group = [&](int g) { // those that are kept
+        return vectors_.group(g).block().first(std::min(most_dense, vectors_.count() - g * most_dense));
+    };
+    for (int g = 0; g < groups; ++g)
+        gram(device_, group(g), low, part(g), gram_scratch_.data());
+    if (device_.ranks() != nullptr) {
+        std::vector<Complex<double>> all(size_t(vectors_.count()) * n);
+        device_.copy_to_host(all.data(), c_.data(), all.size() * sizeof all[0]);
+        device_.add_over_ranks(&all[0].re, 2 * static_cast<int>(all.size()));
+        device_.copy_to_device(c_.data(), all.data(), all.size() * sizeof all[0]);
+    }
+    divide_by_eigenvalues(device_, c_.data(), values_.data(), vectors_.count(), n, shift);
+    for (int g = 0; g < groups; ++g)
+        block_axpy(device_, group(g), part(g), y, g == 0 ? SpinorBlock{} : y);
+    add_again(1);
+}
+
+void Deflation::add(const SpinorBlock &r, const SpinorBlock &x, double rr, double shift) {
+    const int first = 0;
+    add(r, &first, x, &first, &rr, 1, shift);
+}
+
+void Deflation::add_again(double sign) {
+    SourceScales how = back_;
+    for (int k = 0; k < n_; ++k)
+        how.scale[k] *= sign;
+    add_sources(device_, correction_.block().first(n_), x_, how);
+}
+
+void Deflation::undo() { add_again(-1); }
+
+double Deflation::flops(int sources) const { return 2.0 * sources * dense_flops(vectors_.count(), 1, low_.sites()); }
+
+double Deflation::bytes(int sources) const {
+    const double own = 2.0 * vectors_.count() + sources * (2.0 + 3 * vectors_.groups());
+    return low_.sites() * (own * spinor_bytes(vectors_.precision()) + 3.0 * sources * spinor_bytes(Precision::double_));
+}
+
+} // namespace milcgpu

@@ -1,0 +1,106 @@
+// The lowest eigenvectors v_i of an operator A at shift 0 (operators/normal_operator.h), kept on the device, and what
+// solves take from them: deflation. With V = (v_1 .. v_N) and L = diag(l_1 .. l_N)
+//
+//     x += V (L + shift)^-1 V^dag r,    r = b - A x in double
+//
+// is an exact solve of the part of the error that lies in the space of V. Done at the start of a solve and at each
+// reliable update, it leaves conjugate gradient with the eigenvalues from l_N + shift on. Once is not enough: r is in
+// double, but V has rounding errors, which come back multiplied with 1 / shift.
+//
+// Vectors are in single precision, or in half, which is as good: 16 bytes a site. Passes over V: `gram` and
+// `block_axpy`, V is read twice for 1 to dense_block right sides alike.
+#pragma once
+#include "gpu_kernels/blas/convert_sources.h"
+#include "gpu_kernels/operators/normal_operator.h"
+#include <memory>
+
+namespace milcgpu {
+
+class Eigenvectors {
+  public:
+    // Room for `count` vectors on the sites of `of`, in groups of up to group_size. Throws Error(no_memory),
+    // Error(bad_argument).
+    Eigenvectors(Device &, const NormalOperator &of, Precision, int count);
+
+    int count() const { return static_cast<int>(values.size()); }
+    int parity() const { return parity_; }
+    Precision precision() const { return precision_; }
+    int groups() const { return static_cast<int>(groups_.size()); }
+    const SpinorField &group(int g) const { return groups_[g]; }
+    SpinorBlock operator[](int k) const { return groups_[k / group_size()][k % group_size()]; }
+    void keep(int count); // the first of them
+
+    // Sets value and residual of vector k from A, in double: the Rayleigh quotient, and |A v - l v| for |v| = 1.
+    void look_at(int k, const NormalOperator &A);
+    // Whether the vectors still belong to A: |A v - l v| of a few of them is what it was. Empty: yes, else why not.
+    std::string why_not_of(const NormalOperator &A) const;
+
+    // Checksums of the vectors as they are; regions to compare with them later.
+    void take_checksums();
+    std::vector<Region> checked_regions() const;
+
+    static int group_size();
+    static size_t bytes(const Geometry &, Precision, int count);
+
+    std::vector<double> values, residuals; // of A at shift 0, the lowest first
+    uint64_t links = 0;                    // what they belong to: a tag of the caller's
+
+  private:
+    struct Looked {
+        double value, residual;
+    };
+    Looked look(int k, const NormalOperator &A) const;
+    Device &device_;
+    Geometry geometry_;
+    int parity_;
+    Precision precision_;
+    std::vector<SpinorField> groups_;
+    std::vector<uint64_t> sums_;
+    struct Scratch { // in double
+        SpinorField v, av, between;
+        DeviceArray<double> sums;
+    };
+    Scratch &scratch(const NormalOperator &A) const;
+    mutable std::unique_ptr<Scratch> scratch_;
+
+  public:
+    void free_scratch() const { scratch_.reset(); }
+};
+
+// The step, for up to `sources` right sides at once. Bytes a site: twice those of V, and of each right side 2 double
+// spinors and 4 of V's precision, 2 of them for each group of V. Flops a site: 48 N for each right side.
+class Deflation {
+  public:
+    // The vectors must outlive it.
+    Deflation(Device &, const Eigenvectors &, const NormalOperator &like, int sources);
+    const Eigenvectors &vectors() const { return vectors_; }
+    int sources() const { return low_.sources(); }
+
+    // x_from[k] += V (L + shift)^-1 V^dag r_k of n right sides, r and x in double. r_of[k]: where r_k is in r. rr: their
+    // |r_k|^2, not 0. The result of the sum over sites does not depend on how many right sides there are.
+    void add(const SpinorBlock &r, const int *r_of, const SpinorBlock &x, const int *x_of, const double *rr, int n,
+             double shift);
+    void add(const SpinorBlock &r, const SpinorBlock &x, double rr, double shift); // one right side
+    // Takes away what the last add has added, but for rounding.
+    void undo();
+
+    // A lower bound of the eigenvalues that are left.
+    double lowest(double shift) const { return vectors_.values.back() + shift; }
+    double flops(int sources) const;
+    double bytes(int sources) const;
+    static size_t workspace_bytes(const Geometry &, Precision, int vectors, int sources);
+
+  private:
+    void add_again(double sign);
+    Device &device_;
+    const Eigenvectors &vectors_;
+    double sites_; // of a parity, on all ranks
+    SpinorField low_, correction_;
+    DeviceArray<Complex<double>> c_;
+    DeviceArray<double> values_, gram_scratch_;
+    SpinorBlock x_{};
+    SourceScales back_{};
+    int n_ = 0;
+};
+
+} // namespace milcgpu

@@ -1,0 +1,67 @@
+// The lowest eigenvectors of an operator A at shift 0, by block Lanczos with a Chebyshev filter (Y. Zhou, Y. Saad et
+// al., J. Comput. Phys. 219 (2006) 172): a Krylov space of T = T_d((hi + a - 2 A) / (hi - a)), in which eigenvalues
+// below a stand out and those from a to hi do not.
+//
+//   bounds   hi: block power iteration. a: from the density of eigenvalues, which is known from the traces of Chebyshev
+//            polynomials of A with noise vectors (A. Weisse et al., Rev. Mod. Phys. 78 (2006) 275). Nothing is guessed.
+//   basis    blocks of lanczos_block vectors in single precision: T of the block before, made orthogonal to all, twice.
+//   the end  Rayleigh-Ritz with A itself, not with T: G = V^dag A V. So the lowest N vectors of the space are taken by
+//            their |B v|^2, in which a part of a high mode weighs most, and V^dag A V of them is diagonal, which
+//            deflation assumes of vectors that have not converged, too.
+//
+// Vectors that have not converged deflate nearly as well as exact ones; those with a large part of high modes are left
+// out. Work: applications(N) = m (d + 1) of A, m = 1.5 N + .., d = c sqrt(hi / a); 48 m^2 flops a site for the basis.
+#pragma once
+#include "gpu_kernels/solver/eigenvectors.h"
+#include <functional>
+
+namespace milcgpu {
+
+constexpr int lanczos_block = 16;
+
+struct LanczosLimits {
+    int count;                          // of vectors wanted
+    double tolerance = 0;               // of |A v - l v| / hi, of all; 0: what deflation needs
+    Precision stored = Precision::half; // or single
+    uint64_t seed = 1;
+    size_t memory = SIZE_MAX; // bytes that may be taken; where it is short, fewer vectors
+};
+
+// Vectors of the basis that are there, of how many.
+using LanczosProgress = std::function<void(int done, int of)>;
+
+struct LanczosReport {
+    int found = 0, left_out = 0;  // left out: of the vectors wanted
+    int basis = 0, degree = 0;    // m, d
+    long long applications = 0;   // of A, to one vector
+    double highest = 0, edge = 0; // hi, a
+    double seconds = 0, flops = 0, bytes = 0;
+    std::string message; // why there are fewer than wanted; empty: there are not
+};
+
+// full: in double. A: the same in single precision. Throws Error: nan_or_inf, no_memory, bad_argument.
+std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &, const NormalOperator &full, const NormalOperator &A,
+                                                  const LanczosLimits &, const LanczosProgress &, LanczosReport &);
+
+// The bytes that it takes at the most, the vectors that it returns included.
+size_t lanczos_bytes(const Geometry &, const LanczosLimits &);
+
+// How many eigenvalues of A lie below each of some numbers. A's largest one is below `highest`.
+class ModeNumber {
+  public:
+    // Resolves the lowest `modes`.
+    ModeNumber(Device &, const NormalOperator &A, int modes, uint64_t seed);
+    double highest() const { return highest_; }
+    double below(double value) const;
+    double value_of(double modes) const; // below this are so many
+    long long applications() const { return applications_; }
+
+  private:
+    bool take_moments(Device &, const NormalOperator &A, int count, uint64_t seed);
+    double below_angle(double phi) const;
+    double highest_ = 0, dimension_ = 0;
+    std::vector<double> moments_;
+    long long applications_ = 0;
+};
+
+} // namespace milcgpu
