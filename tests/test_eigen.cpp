@@ -3,7 +3,7 @@
 #include "gpu_kernels/solver/block_cg.h"
 #include "gpu_kernels/solver/hermitian.h"
 #include "gpu_kernels/solver/lanczos.h"
-#include "milc_glue/api/context.h"
+#include "milc_glue/solve/eigen.h"
 #include "tests/support.h"
 #include <cstring>
 
@@ -326,4 +326,208 @@ TEST_CASE("several sources are deflated together; the same bits again", "[eigen]
         }
         CHECK(solutions[0] == solutions[1]);
     }
+}
+
+// ---- the C interface ------------------------------------------------------------------------------------------------
+
+namespace {
+
+// A handle that is destroyed.
+struct Handle {
+    milcgpu_eigenvectors *of = nullptr;
+    Handle() = default;
+    Handle(const Handle &) = delete;
+    ~Handle() { milcgpu_eigenvectors_destroy(of); }
+    milcgpu_eigenvectors *operator*() const { return of; }
+};
+
+milcgpu_eigen_spec eigen_spec(int count) {
+    milcgpu_eigen_spec spec;
+    milcgpu_eigen_defaults(&spec);
+    spec.count = count;
+    return spec;
+}
+
+struct Solved {
+    milcgpu_status status;
+    std::vector<milcgpu_solve_report> reports;
+};
+Solved solve(Session<double> &session, milcgpu_eigenvectors *with, int n, int sloppy, int parity = MILCGPU_EVEN) {
+    auto spec = solve_spec(0.002, 1e-10, MILCGPU_DOUBLE, sloppy);
+    spec.eigenvectors = with, spec.parity = parity;
+    Solved s{MILCGPU_OK, std::vector<milcgpu_solve_report>(n, empty_report())};
+    std::vector<std::vector<double>> b(n), x(n);
+    std::vector<milcgpu_field> from, to;
+    for (int k = 0; k < n; ++k) {
+        b[k] = reference::vector_to_milc<double>(session.lattice, random_fermion(session.lattice, 40 + k));
+        x[k].assign(b[k].size(), 0);
+        from.push_back(session.field(b[k])), to.push_back(session.field(x[k]));
+    }
+    s.status = n == 1 ? milcgpu_solve(session.context, session.links, &spec, from.data(), to.data(), s.reports.data())
+                      : milcgpu_solve_sources(session.context, session.links, &spec, MILCGPU_BLOCK, n, from.data(),
+                                              to.data(), s.reports.data());
+    return s;
+}
+
+} // namespace
+
+TEST_CASE("eigenvectors of the C interface: computed, saved and loaded, taken by solves", "[eigen]") {
+    for (const Backend backend : backends()) {
+        Modes modes(backend, 3);
+        Session<double> &session = modes.session;
+        CAPTURE(milcgpu::name(backend), milcgpu_last_error());
+        for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD}) {
+            Handle made, loaded;
+            auto spec = eigen_spec(24);
+            spec.parity = parity;
+            int told[2] = {};
+            spec.user = told;
+            spec.progress = [](void *user, int done, int of) {
+                static_cast<int *>(user)[0] = done, static_cast<int *>(user)[1] = of;
+            };
+            size_t planned = 0;
+            REQUIRE(milcgpu_eigenvectors_plan(session.context, &spec, &planned) == MILCGPU_OK);
+            CHECK(planned > 24 * 16 * size_t(session.lattice.volume()) / 2);
+            milcgpu_eigen_report report{};
+            report.struct_size = sizeof report;
+            REQUIRE(milcgpu_eigenvectors_compute(session.context, session.links, &spec, &made.of, &report) ==
+                    MILCGPU_OK);
+            REQUIRE(report.count == 24);
+            CHECK(milcgpu_eigenvectors_count(*made) == 24);
+            CHECK((told[0] == report.basis && told[1] == report.basis));
+            CHECK(report.links_version == milcgpu_links_version(session.links));
+            std::vector<double> values(24), residuals(24), again(24);
+            REQUIRE(milcgpu_eigenvectors_values(*made, values.data(), residuals.data()) == MILCGPU_OK);
+            CHECK(std::is_sorted(values.begin(), values.end()));
+            REQUIRE(milcgpu_eigenvectors_create(session.context, session.links, parity, MILCGPU_SINGLE, 24,
+                                                &loaded.of) == MILCGPU_OK);
+            CHECK(solve(session, *loaded, 1, MILCGPU_HALF, parity).status == MILCGPU_BAD_ARGUMENT);
+            CHECK_THAT(milcgpu_last_error(), Catch::Contains("empty"));
+            std::vector<double> vector(6 * session.lattice.volume(), 7);
+            const milcgpu_field there = session.field(vector);
+            for (int k = 0; k < 24; ++k) {
+                REQUIRE(milcgpu_eigenvectors_save(*made, k, &there) == MILCGPU_OK);
+                REQUIRE(milcgpu_eigenvectors_load(*loaded, session.links, k, &there) == MILCGPU_OK);
+            }
+            const auto v = reference::vector_from_milc<double>(session.lattice, vector);
+            double size = 0;
+            for (int s = 0; s < session.lattice.volume(); ++s)
+                size += session.lattice.parity(s) == (parity == MILCGPU_EVEN ? 0 : 1) ? reference::norm2(v[s]) : 0;
+            CHECK(size == Approx(1).epsilon(1e-5));
+            REQUIRE(milcgpu_eigenvectors_values(*loaded, again.data(), nullptr) == MILCGPU_OK);
+            for (int k = 0; k < 24; ++k)
+                CHECK(again[k] == Approx(values[k]).epsilon(1e-6));
+            const int plain = solve(session, nullptr, 1, MILCGPU_SINGLE, parity).reports[0].steps;
+            for (milcgpu_eigenvectors *with : {*made, *loaded}) {
+                const Solved one = solve(session, with, 1, MILCGPU_HALF, parity),
+                             several = solve(session, with, 3, MILCGPU_SINGLE, parity);
+                CAPTURE(plain, one.reports[0].steps, one.reports[0].message, several.reports[0].steps);
+                CHECK(one.status == MILCGPU_OK);
+                CHECK(one.reports[0].steps < plain / 2);
+                CHECK(one.reports[0].deflations > 2);
+                CHECK(one.reports[0].deflation_off == 0);
+                CHECK(std::string(one.reports[0].message).empty());
+                CHECK(several.status == MILCGPU_OK);
+                CHECK(several.reports[2].steps <= one.reports[0].steps);
+                CHECK(several.reports[2].deflations > 1);
+            }
+            CHECK(solve(session, *made, 1, MILCGPU_HALF, MILCGPU_EVEN + MILCGPU_ODD - parity).status ==
+                  MILCGPU_BAD_ARGUMENT);
+            CHECK_THAT(milcgpu_last_error(), Catch::Contains("the solve is on the others"));
+        }
+    }
+}
+
+TEST_CASE("eigenvectors of other links are not used, and a flipped bit is found", "[eigen]") {
+    for (const Backend backend : backends()) {
+        Modes modes(backend, 3), other(backend, 4);
+        Session<double> &session = modes.session;
+        CAPTURE(milcgpu::name(backend), milcgpu_last_error());
+        const auto spec = eigen_spec(16);
+        Handle made, of_other;
+        REQUIRE(milcgpu_eigenvectors_compute(session.context, session.links, &spec, &made.of, nullptr) == MILCGPU_OK);
+        REQUIRE(milcgpu_eigenvectors_compute(other.session.context, other.session.links, &spec, &of_other.of,
+                                             nullptr) == MILCGPU_OK);
+        CHECK(solve(session, *of_other, 1, MILCGPU_SINGLE).status == MILCGPU_BAD_ARGUMENT); // another context
+        const int plain = solve(session, nullptr, 1, MILCGPU_SINGLE).reports[0].steps;
+        {
+            const AsqtadLinks links = asqtad_links(session.lattice, 9);
+            std::swap(session.links, other.session.links); // of another context: kept beside
+            milcgpu_links *const kept = session.links;
+            session.links = nullptr;
+            REQUIRE(session.load(links.fat, links.lng) == MILCGPU_OK);
+            const Solved s = solve(session, *made, 2, MILCGPU_SINGLE);
+            CHECK(s.status == MILCGPU_OK);
+            CHECK(s.reports[0].true_residual < 1e-10);
+            CHECK(s.reports[0].deflations == 0);
+            CHECK((s.reports[0].deflation_off == 1 && s.reports[1].deflation_off == 1));
+            CHECK_THAT(s.reports[0].message, Catch::Contains("not one of these links"));
+            CHECK_THAT(session.messages.back(), Catch::Contains("solved without deflation"));
+            std::vector<double> vector(6 * session.lattice.volume());
+            const milcgpu_field there = session.field(vector);
+            CHECK(milcgpu_eigenvectors_load(*made, session.links, 0, &there) == MILCGPU_BAD_ARGUMENT);
+            milcgpu_links_destroy(session.links);
+            session.links = kept;
+            std::swap(session.links, other.session.links);
+        }
+        // Half of the bits of a site, its exponent's too.
+        const milcgpu::SpinorBlock bad = (*made.of->set)[1];
+        unsigned char bytes[16];
+        modes.device().copy_to_host(bytes, bad.data, sizeof bytes);
+        for (unsigned char &byte : bytes)
+            byte ^= 0x55;
+        modes.device().copy_to_device(bad.data, bytes, sizeof bytes);
+        std::vector<double> vector(6 * session.lattice.volume(), 7), before = vector;
+        const milcgpu_field there = session.field(vector);
+        SECTION("a solve goes on without") {
+            const Solved s = solve(session, *made, 1, MILCGPU_SINGLE);
+            CHECK(s.status == MILCGPU_OK);
+            CHECK(s.reports[0].true_residual < 1e-10);
+            CHECK(s.reports[0].steps <= 1.3 * plain);
+            CHECK(s.reports[0].deflation_off == 1);
+            CHECK(milcgpu_eigenvectors_count(*made) == 0);
+            CHECK_THAT(s.reports[0].message, Catch::Contains("a bit flipped"));
+        }
+        SECTION("a copy to the host says so") {
+            CHECK(milcgpu_eigenvectors_save(*made, 3, &there) == MILCGPU_CORRUPTED);
+            CHECK(vector == before);
+            CHECK(milcgpu_eigenvectors_count(*made) == 0);
+            CHECK(milcgpu_eigenvectors_values(*made, nullptr, nullptr) == MILCGPU_BAD_ARGUMENT);
+            CHECK(milcgpu_eigenvectors_save(*made, 3, &there) == MILCGPU_BAD_ARGUMENT);
+        }
+    }
+}
+
+TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
+    Modes modes(Backend::host, 3, {{4, 4, 4, 4}});
+    Session<double> &session = modes.session;
+    Handle made;
+    const auto refused = [&](milcgpu_eigen_spec spec, const char *words) {
+        CHECK(milcgpu_eigenvectors_compute(session.context, session.links, &spec, &made.of, nullptr) ==
+              MILCGPU_BAD_ARGUMENT);
+        CHECK_THAT(milcgpu_last_error(), Catch::Contains(words));
+        CHECK(*made == nullptr);
+    };
+    refused(eigen_spec(0), "spec.count");
+    auto spec = eigen_spec(4);
+    spec.precision = MILCGPU_DOUBLE;
+    refused(spec, "eigenvectors are single or half");
+    spec = eigen_spec(4);
+    spec.parity = 3;
+    refused(spec, "spec.parity");
+    spec = eigen_spec(4);
+    spec.tolerance = NAN;
+    refused(spec, "spec.tolerance");
+    spec = eigen_spec(4);
+    spec.progress = [](void *, int, int) { throw 1; };
+    refused(spec, "spec.progress threw");
+    REQUIRE(milcgpu_eigenvectors_create(session.context, session.links, MILCGPU_EVEN, 0, 2, &made.of) == MILCGPU_OK);
+    std::vector<double> vector(6 * session.lattice.volume());
+    const milcgpu_field there = session.field(vector);
+    for (const int index : {-1, 2})
+        CHECK(milcgpu_eigenvectors_load(*made, session.links, index, &there) == MILCGPU_BAD_ARGUMENT);
+    CHECK(milcgpu_eigenvectors_load(*made, session.links, 0, &there) == MILCGPU_NAN_OR_INF); // 0
+    CHECK(milcgpu_eigenvectors_save(*made, 0, &there) == MILCGPU_BAD_ARGUMENT);              // empty
+    vector[0] = NAN;
+    CHECK(milcgpu_eigenvectors_load(*made, session.links, 0, &there) == MILCGPU_NAN_OR_INF);
 }

@@ -1,5 +1,6 @@
 // Every function of the C interface with NULL for each pointer it takes, and scalars that no call may take for numbers.
 #include "milc_glue/api/milcgpu_dirac.h"
+#include "milc_glue/api/milcgpu_eigen.h"
 #include "milc_glue/api/milcgpu_flow.h"
 #include "milc_glue/api/milcgpu_gauge.h"
 #include "milc_glue/api/milcgpu_laplace.h"
@@ -238,6 +239,26 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         walk("milcgpu_momentum_action", milcgpu_momentum_action, {}, w.gauge, &value);
         walk("milcgpu_plaquettes", milcgpu_plaquettes, {}, w.gauge, &value, &other);
         walk("milcgpu_polyakov_loop", milcgpu_polyakov_loop, {}, w.gauge, &value, &other);
+        // milcgpu_eigen.h
+        milcgpu_eigen_spec lowest;
+        milcgpu_eigen_defaults(&lowest);
+        lowest.count = 1;
+        auto of_eigen = sized<milcgpu_eigen_report>();
+        milcgpu_eigenvectors *vectors_made = nullptr, *eigen = nullptr;
+        walk("milcgpu_eigen_defaults", milcgpu_eigen_defaults, {}, nullptr);
+        walk("milcgpu_eigenvectors_compute", milcgpu_eigenvectors_compute, {4}, c, k, &lowest, &vectors_made,
+             &of_eigen);
+        milcgpu_eigenvectors_destroy(vectors_made);
+        walk("milcgpu_eigenvectors_plan", milcgpu_eigenvectors_plan, {}, c, &lowest, &bytes);
+        walk("milcgpu_eigenvectors_create", milcgpu_eigenvectors_create, {}, c, k, MILCGPU_EVEN, 0, 1, &vectors_made);
+        REQUIRE(milcgpu_eigenvectors_create(c, k, MILCGPU_EVEN, 0, 1, &eigen) == MILCGPU_OK);
+        REQUIRE(milcgpu_eigenvectors_load(eigen, k, 0, &w.b) == MILCGPU_OK);
+        walk("milcgpu_eigenvectors_load", milcgpu_eigenvectors_load, {}, eigen, k, 0, &w.b);
+        walk("milcgpu_eigenvectors_save", milcgpu_eigenvectors_save, {}, eigen, 0, &x);
+        walk("milcgpu_eigenvectors_count", milcgpu_eigenvectors_count, {}, eigen);
+        walk("milcgpu_eigenvectors_values", milcgpu_eigenvectors_values, {1, 2}, eigen, &value, &other);
+        walk("milcgpu_eigenvectors_destroy", milcgpu_eigenvectors_destroy, {}, nullptr);
+        milcgpu_eigenvectors_destroy(eigen);
         // milcgpu_flow.h, milcgpu_gauge.h
         milcgpu_flow_spec flow;
         milcgpu_flow_defaults(&flow);

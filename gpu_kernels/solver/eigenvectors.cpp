@@ -55,8 +55,10 @@ void Eigenvectors::keep(int count) {
 
 Eigenvectors::Scratch &Eigenvectors::scratch(const NormalOperator &A) const {
     if (!scratch_)
-        scratch_.reset(new Scratch{A.vectors(device_, owner), A.vectors(device_, owner), A.between(device_, owner),
-                                   DeviceArray<double>(device_, 3, owner)});
+        device_.collective("memory for eigenvectors", [&] {
+            scratch_.reset(new Scratch{A.vectors(device_, owner), A.vectors(device_, owner), A.between(device_, owner),
+                                       DeviceArray<double>(device_, 3, owner)});
+        });
     return *scratch_;
 }
 
@@ -96,6 +98,20 @@ std::string Eigenvectors::why_not_of(const NormalOperator &A) const {
                           k, seen.residual, residuals[k], seen.value, values[k]);
     }
     return {};
+}
+
+void Eigenvectors::load(int k, const SpinorBlock &from, const NormalOperator &A) {
+    const double size = std::sqrt(norm_over_ranks(from));
+    if (!(size > 0) || !(size < INFINITY))
+        throw Error(Status::nan_or_inf, format("eigenvector %d: NaN or infinity, or 0", k));
+    convert_spinor(device_, from, (*this)[k], 1 / size, nullptr);
+    look_at(k, A);
+}
+
+double Eigenvectors::norm_over_ranks(const SpinorBlock &of) const {
+    const DeviceArray<double> sum(device_, 1, owner);
+    norm_squared(device_, of, sum.data());
+    return sum.to_host()[0];
 }
 
 void Eigenvectors::take_checksums() {

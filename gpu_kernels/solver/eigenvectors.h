@@ -30,10 +30,14 @@ class Eigenvectors {
     SpinorBlock operator[](int k) const { return groups_[k / group_size()][k % group_size()]; }
     void keep(int count); // the first of them
 
+    // Vector k becomes `from` / |from|, in double, with value and residual as below.
+    void load(int k, const SpinorBlock &from, const NormalOperator &A);
     // Sets value and residual of vector k from A, in double: the Rayleigh quotient, and |A v - l v| for |v| = 1.
     void look_at(int k, const NormalOperator &A);
     // Whether the vectors still belong to A: |A v - l v| of a few of them is what it was. Empty: yes, else why not.
     std::string why_not_of(const NormalOperator &A) const;
+
+    void free_scratch() const { scratch_.reset(); } // what looking at vectors needs
 
     // Checksums of the vectors as they are; regions to compare with them later.
     void take_checksums();
@@ -50,6 +54,7 @@ class Eigenvectors {
         double value, residual;
     };
     Looked look(int k, const NormalOperator &A) const;
+    double norm_over_ranks(const SpinorBlock &) const;
     Device &device_;
     Geometry geometry_;
     int parity_;
@@ -62,9 +67,6 @@ class Eigenvectors {
     };
     Scratch &scratch(const NormalOperator &A) const;
     mutable std::unique_ptr<Scratch> scratch_;
-
-  public:
-    void free_scratch() const { scratch_.reset(); }
 };
 
 // The step, for up to `sources` right sides at once. Bytes a site: twice those of V, and of each right side 2 double

@@ -93,6 +93,21 @@ class Applier {
     SpinorField between_;
 };
 
+// Allocated on all ranks, or on none.
+struct Workspace {
+    Applier apply;
+    SpinorField fields[3];
+};
+std::unique_ptr<Workspace> workspace(Device &device, const NormalOperator &A, int fields) {
+    std::unique_ptr<Workspace> made;
+    device.collective("memory for Lanczos vectors", [&] {
+        made.reset(new Workspace{Applier(device, A), {}});
+        for (int k = 0; k < fields; ++k)
+            made->fields[k] = made->apply.field();
+    });
+    return made;
+}
+
 void require_finite(const std::vector<Number> &numbers) {
     for (const Number &n : numbers)
         if (!(norm(n) < INFINITY))
@@ -124,7 +139,9 @@ class Basis {
     // Room for a block behind the others.
     SpinorBlock room() {
         if (count_ % most_dense == 0)
-            groups_.emplace_back(device_, Precision::single, geometry_.without_ghosts(), parity_, owner, most_dense);
+            device_.collective("memory for Lanczos vectors", [&] {
+                groups_.emplace_back(device_, Precision::single, geometry_.without_ghosts(), parity_, owner, most_dense);
+            });
         return groups_.back().block().from(count_ % most_dense).first(block);
     }
     void add() { count_ += block; }
@@ -158,9 +175,9 @@ static_assert(most_dense % block == 0, "a block lies in one group");
 ModeNumber::ModeNumber(Device &device, const NormalOperator &A, int modes, uint64_t seed)
     : dimension_(dimension_of(A.geometry())) {
     {
-        Applier apply(device, A);
-        const SpinorField fields[] = {apply.field(), apply.field()};
-        SpinorBlock x = fields[0], y = fields[1];
+        const std::unique_ptr<Workspace> space = workspace(device, A, 2);
+        Applier &apply = space->apply;
+        SpinorBlock x = space->fields[0], y = space->fields[1];
         random_vectors(device, A.geometry(), A.parity(), seed, 0, x);
         for (int step = 0; step < power_steps; ++step) {
             if (step % power_steps_a_basis == 0 && !orthonormalize(device, x))
@@ -187,8 +204,9 @@ ModeNumber::ModeNumber(Device &device, const NormalOperator &A, int modes, uint6
 
 // False: the largest eigenvalue is above highest_.
 bool ModeNumber::take_moments(Device &device, const NormalOperator &A, int count, uint64_t seed) {
-    Applier apply(device, A);
-    const SpinorField fields[] = {apply.field(), apply.field()}; // T_k of the noise, k even and odd
+    const std::unique_ptr<Workspace> space = workspace(device, A, 2);
+    Applier &apply = space->apply;
+    const SpinorField *const fields = space->fields; // T_k of the noise, k even and odd
     random_vectors(device, A.geometry(), A.parity(), seed, 0, fields[0]);
     const Applier::Interval all{0, highest_};
     const auto trace = [&](const SpinorBlock &x, const SpinorBlock &y) {
@@ -292,11 +310,11 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     report.applications = density.applications();
     report.degree = std::max(least_degree, static_cast<int>(degree_factor * std::sqrt(report.highest / report.edge)));
 
-    Applier apply(device, A);
+    const std::unique_ptr<Workspace> space = workspace(device, A, 3);
+    Applier &apply = space->apply;
     const Applier::Interval filtered{report.edge, report.highest};
     Basis basis(device, A);
-    const SpinorField fields[] = {apply.field(), apply.field(), apply.field()};
-    SpinorBlock w = fields[0], v = fields[1], x = fields[2];
+    SpinorBlock w = space->fields[0], v = space->fields[1], x = space->fields[2];
     random_vectors(device, geometry, A.parity(), limits.seed + 2 * block, 0, w);
     std::vector<std::vector<Number>> columns; // of G = V^dag A V, upper triangle: [column][row]
     std::unique_ptr<Eigenvectors> found;
@@ -341,7 +359,8 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
                 G[size_t(j) * m + i] = conj(columns[j][i]);
         const HermitianEigen ritz = eigen_of_hermitian(std::move(G), m, taken);
         found.reset();
-        found = std::make_unique<Eigenvectors>(device, full, limits.stored, taken);
+        device.collective("memory for eigenvectors",
+                          [&] { found = std::make_unique<Eigenvectors>(device, full, limits.stored, taken); });
         std::vector<Number> c;
         for (int first = 0; first < taken; first += block) {
             const int n = std::min(block, taken - first);

@@ -3,6 +3,7 @@
 #include "gpu_kernels/forces/forces.h"
 #include "milc_glue/api/arguments.h"
 #include "milc_glue/api/milcgpu_dirac.h"
+#include "milc_glue/api/milcgpu_eigen.h"
 #include "milc_glue/api/milcgpu_flow.h"
 #include "milc_glue/api/milcgpu_gauge.h"
 #include "milc_glue/api/milcgpu_laplace.h"
@@ -53,7 +54,8 @@ TABLE(milcgpu_solve_spec, SIZE,
     INSIDE(precise), INSIDE(sloppy),
     NUMBERS(reliable_delta, below_one),
     NUMBERS(jump_limit, from_to(0, INFINITY)),
-    OWN(links_version), OWN(progress), OWN(user), OWN(source_tolerances), OWN(source_max_iterations));
+    OWN(links_version), OWN(progress), OWN(user), OWN(source_tolerances), OWN(source_max_iterations),
+    ALIKE(eigenvectors));
 
 TABLE(milcgpu_pole,
     NUMBERS(offset, positive), NUMBERS(tolerance, at_least(0)), NUMBERS(relative_tolerance, at_least(0)));
@@ -104,6 +106,16 @@ TABLE(milcgpu_vector, OWN(of), NUMBERS(index, unchecked));
 TABLE(milcgpu_loops,
     NUMBERS(plaquette, any_finite), NUMBERS(rectangle, any_finite), NUMBERS(bent, any_finite),
     NUMBERS(phases_out, from_to(0, 1, "0 or 1")));
+
+// ---- milcgpu_eigen.h
+
+TABLE(milcgpu_eigen_spec, SIZE,
+    NUMBERS(parity, one_parity.from(MILCGPU_EVEN)),
+    NUMBERS(count, one_or_more.from(256)),
+    NUMBERS(tolerance, from_to(0, 1)),
+    NUMBERS(precision, unchecked),
+    NUMBERS(most_bytes, at_least(0)),
+    OWN(progress), OWN(user));
 
 // ---- milcgpu_gauge.h, milcgpu_flow.h
 

@@ -126,7 +126,11 @@ void milcgpu::fill_report(const CgReport &r, const SolveArguments &a, milcgpu_so
     }
     report.reconstruct = a.precise.reals;
     report.sloppy_reconstruct = a.sloppy.reals;
-    std::snprintf(report.message, sizeof report.message, "%s", r.message.c_str());
+    report.deflations = r.deflations, report.deflation_off = r.deflation_off;
+    const std::string off = r.deflation_off ? "a deflation raised the residual, so the solve went on without: these are "
+                                              "not eigenvectors of these links. "
+                                            : "";
+    std::snprintf(report.message, sizeof report.message, "%s%s", off.c_str(), r.message.c_str());
 }
 
 MemoryPlan milcgpu::plan_of(const milcgpu_context &context, int host_precision, const milcgpu_solve_spec &spec) {

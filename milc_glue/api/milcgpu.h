@@ -73,6 +73,7 @@ typedef enum {
 
 typedef struct milcgpu_context milcgpu_context; /* a lattice on a device */
 typedef struct milcgpu_links milcgpu_links;     /* a set of fat and long links on that device */
+typedef struct milcgpu_eigenvectors milcgpu_eigenvectors; /* the lowest eigenvectors of such links (milcgpu_eigen.h) */
 
 /* An exchange with one rank: `bytes` bytes are sent from `send`, and as many are received into `receive`. Either may be
  * NULL: nothing goes that way. A message is received by the peer's entry with the same tag; messages of one tag in the
@@ -179,6 +180,8 @@ typedef struct {
     /* For several sources: one value per source, in place of tolerance and max_iterations. NULL: those hold for all. */
     const double *source_tolerances;
     const int *source_max_iterations;
+    milcgpu_eigenvectors *eigenvectors; /* to deflate with, of this parity; NULL: none. reliable_delta 0 is 0.03 then for
+                                           one source, and jump_limit is not looked at */
 } milcgpu_solve_spec;
 
 typedef struct {
@@ -201,6 +204,8 @@ typedef struct {
     uint64_t bytes_to_device, bytes_to_host; /* over the bus in this call */
     uint64_t links_version;
     char message[400]; /* empty when all is well */
+    int deflations;    /* with spec.eigenvectors */
+    int deflation_off; /* 1: the eigenvectors were not used, or no longer; the message says why */
 } milcgpu_solve_report;
 
 /* MILCGPU_VERSION of the library that is linked. */

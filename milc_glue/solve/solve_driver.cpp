@@ -93,9 +93,11 @@ bool are_alone(const OperatorFamily &family, const KeptSolver &solver, const Sol
         return false;
     const NormalOperator &A = *solver.operators.sloppy;
     const CgLimits &limits = task.a.limits;
+    const double lowest =
+        task.eigenvectors != nullptr ? task.eigenvectors->values.back() + limits.shift : A.lowest(limits.shift);
     const bool half =
         A.spec().spinor == Precision::half &&
-        !ladder::half_is_hopeless(A, A.lowest(limits.shift), limits.jump_limit > 0 ? limits.jump_limit : ladder::jump_limit);
+        !ladder::half_is_hopeless(A, lowest, limits.jump_limit > 0 ? limits.jump_limit : ladder::jump_limit);
     const milcgpu_context &context = family.context;
     const double vectors = 0.5 * A.components() * double(context.geometry.global_volume()) / context.ranks->size();
     return !ladder::together_pays(n, vectors, half, family.device().on_gpu());
@@ -128,6 +130,8 @@ void add(const CgReport &of_pass, CgReport &all) {
     all.steps += before.steps;
     all.restarts += before.restarts;
     all.reliable_updates += before.reliable_updates;
+    all.deflations += before.deflations;
+    all.deflation_off = all.deflation_off || before.deflation_off;
     all.steps_in_precise += before.steps_in_precise;
     all.steps_in_half += before.steps_in_half;
     all.largest_jump = std::fmax(all.largest_jump, before.largest_jump);
@@ -137,8 +141,9 @@ void add(const CgReport &of_pass, CgReport &all) {
 
 class GroupSolve {
   public:
-    GroupSolve(OperatorFamily &family, SourcesOfCall &sources, const SolveTask &task, const Group &group)
-        : family_(family), sources_(sources), task_(task), group_(group) {}
+    GroupSolve(OperatorFamily &family, SourcesOfCall &sources, const SolveTask &task, const Group &group,
+               Deflation *deflation)
+        : family_(family), sources_(sources), task_(task), group_(group), deflation_(deflation) {}
 
     // Until the answers, and what there is to say of them, are there. What they stand on is checked.
     void run() {
@@ -208,6 +213,7 @@ class GroupSolve {
         limits.max_iterations = task_.each.max_iterations[group_.first];
         limits.reliable_delta = sources_.reliable_delta(limits.reliable_delta, solver.sloppy.spinor);
         limits.checksums = verification.checksums_of_links();
+        limits.deflation = deflation_;
         group_.look(0, [&] {
             last_ = solver.bicgstab ? solved_by(*solver.bicgstab, limits, task_.progress)
                                     : solver.cg->solve(limits, task_.progress);
@@ -231,6 +237,7 @@ class GroupSolve {
         limits.reliable_delta = sources_.reliable_delta(asked.reliable_delta, solver.spec().spinor);
         limits.jump_limit = asked.jump_limit;
         limits.zero_guesses = group_.zero_guesses;
+        limits.deflation = deflation_;
         const SourcesReport r = solver.solve(limits, task_.progress);
         all_well_ = r.status == Status::ok;
         total_.steps_together += r.steps_together;
@@ -259,6 +266,7 @@ class GroupSolve {
     SourcesOfCall &sources_;
     const SolveTask &task_;
     Group group_;
+    Deflation *deflation_;
     CgReport last_;        // of the last pass of a source alone
     SourcesReport total_;  // of all passes of several
     bool all_well_ = true; // in the last pass
@@ -336,13 +344,24 @@ Status milcgpu::solve(OperatorFamily &family, SourcesOfCall &sources, SolveTask 
     });
     KeptSolver &solver = in_use->solver();
     Status worst = Status::ok;
+    std::unique_ptr<Deflation> deflation; // with room for the sources of a group
+    const auto deflation_of = [&](int count) -> Deflation * {
+        if (task.eigenvectors == nullptr || (deflation != nullptr && deflation->sources() >= count))
+            return deflation.get();
+        deflation.reset();
+        family.device().collective("memory for a deflation", [&] {
+            deflation =
+                std::make_unique<Deflation>(family.device(), *task.eigenvectors, *solver.operators.full, count);
+        });
+        return deflation.get();
+    };
     for (int first = 0, count = 1; first < n; first += count) {
         if (!alone)
             with_plan(sources, most, [&] {
                 const int wanted = std::min(most, n - first);
                 count = std::min(wanted, block_solver(family, sources, solver, wanted).sources());
             });
-        GroupSolve group(family, sources, task, group_of(solver, task, first, count, alone));
+        GroupSolve group(family, sources, task, group_of(solver, task, first, count, alone), deflation_of(count));
         group.run();
         group.report(*meter, reports);
         for (int k = first; k < first + count; ++k) {

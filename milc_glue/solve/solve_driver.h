@@ -4,8 +4,9 @@
 //
 // b, x and b - A x are known in double, of all sources of a group: before a pass (Group), and inside the solvers where
 // they start and at each reliable update (CgSolver::true_residual, BlockCgSolver::true_residuals). What is to improve
-// guesses there, of all families, has these places.
+// guesses there, of all families, has these places. Deflation (gpu_kernels/solver/eigenvectors.h) is inside the solvers.
 #pragma once
+#include "gpu_kernels/solver/eigenvectors.h"
 #include "milc_glue/api/context.h"
 #include "milc_glue/solve/verify.h"
 
@@ -100,6 +101,7 @@ struct SolveTask {
     int together;  // milcgpu_together
     bool numbered; // messages say which source it is
     CgProgress progress;
+    const Eigenvectors *eigenvectors = nullptr; // to deflate with
 };
 
 // Arguments of calls that solve: what ranks must have alike of each source, as many numbers on all of them; and the

@@ -2,6 +2,7 @@
 #include "gpu_kernels/solver/precision_ladder.h"
 #include "milc_glue/api/members.h"
 #include "milc_glue/links/vectors.h"
+#include "milc_glue/solve/eigen.h"
 #include "milc_glue/solve/staggered_family.h"
 #include <algorithm>
 
@@ -99,6 +100,35 @@ struct Places {
     std::vector<VectorPlace> sources, solutions;
 };
 
+void say(const std::string &why, milcgpu_context &context, milcgpu_solve_report &report) {
+    const std::string before = report.message;
+    std::snprintf(report.message, sizeof report.message, "%s%s%s", why.c_str(), before.empty() ? "" : ". ",
+                  before.c_str());
+    context.log(1, [&] { return why; });
+}
+
+// Without eigenvectors that are of other links; those that raised a residual are looked at.
+Status solve_deflated(milcgpu_eigenvectors &eigenvectors, milcgpu_links &links, StaggeredFamily &family,
+                      StaggeredSources &sources, SolveTask &task, std::vector<milcgpu_solve_report> &reports) {
+    const std::string wrong = why_not_of(eigenvectors, links);
+    if (wrong.empty())
+        task.eigenvectors = eigenvectors.set.get();
+    const Status status = solve(family, sources, task, reports);
+    bool raised = false;
+    for (milcgpu_solve_report &report : reports) {
+        raised = raised || report.deflation_off != 0;
+        if (!wrong.empty())
+            report.deflation_off = 1;
+    }
+    if (!wrong.empty())
+        say("solved without deflation: " + wrong, family.context, reports[0]);
+    else if (raised && !are_whole(eigenvectors))
+        say("the eigenvectors are no longer what was made or loaded: a bit flipped, or somebody wrote there. They are "
+            "empty now",
+            family.context, reports[0]);
+    return status;
+}
+
 // places(): where sources and solutions are; it refuses what it cannot take.
 template <class PlacesOf>
 Status solve_all(const char *function, milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
@@ -114,6 +144,8 @@ Status solve_all(const char *function, milcgpu_context *context, milcgpu_links *
         places = places_of();
         task.a = checked_sources(*spec, n, task.each);
         check_version(spec->links_version, *links->links);
+        if (spec->eigenvectors != nullptr)
+            need_eigenvectors(*spec->eigenvectors, context, task.a.parity);
         reports = empty_reports(n);
         if (numbered)
             call.of_entries = numbers_of(task.each);
@@ -123,7 +155,9 @@ Status solve_all(const char *function, milcgpu_context *context, milcgpu_links *
     task.progress = progress_of(*context, *spec);
     StaggeredFamily family(*links, task.a.parity);
     StaggeredSources sources(*links, task.a.parity, spec->mass, std::move(places.sources), std::move(places.solutions));
-    return solve(family, sources, task, reports);
+    if (spec->eigenvectors == nullptr)
+        return solve(family, sources, task, reports);
+    return solve_deflated(*spec->eigenvectors, *links, family, sources, task, reports);
 }
 
 // Of several. place(given, name): of each.

@@ -1,0 +1,85 @@
+/* milcgpu: the lowest eigenvectors of -D^2, and solves that are deflated with them.
+ *
+ * B = -D_eo D_oe on even sites, or -D_oe D_eo on odd ones, with MILC's D: B v = l v, l >= 0. A solve of mass m meets
+ * l + 4 m^2. A handle holds vectors of one parity, each of norm 1, the lowest l first, on the device: 24 bytes a site of
+ * the parity and vector in single precision, 16 in half, which deflates as well. They belong to the links that they were
+ * made of. Any number of handles may exist.
+ *
+ * milcgpu_solve, milcgpu_solve_sources and milcgpu_solve_vectors take a handle as spec.eigenvectors. At the start, and
+ * wherever the residual is recomputed, they solve the part of the error that lies in the space of the vectors. The rest
+ * takes the iterations of a mass with 4 m^2 = l of the last vector, in half precision, too. Eigenvectors cannot make a
+ * solution wrong: its residual is computed as ever. Vectors that are not of the links of the call are found out by |B v -
+ * l v| of some of them, and are not used. A deflation that raises the residual, as with vectors that were changed, is
+ * taken back, and none follows in that solve. Either way the solve goes on without, and report.message says so.
+ *
+ * On several ranks all functions but _count, _values and _destroy are calls of all ranks, with the same arguments.
+ */
+#ifndef MILCGPU_EIGEN_H
+#define MILCGPU_EIGEN_H
+
+#include "milcgpu.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+    size_t struct_size;
+    int parity;       /* MILCGPU_EVEN or MILCGPU_ODD: that of the solves */
+    int count;        /* of vectors */
+    double tolerance; /* of |B v - l v| relative to the largest l. 0: what deflation needs, which is far less than
+                         converged, and three times faster */
+    int precision;    /* of the vectors that are kept: MILCGPU_SINGLE or MILCGPU_HALF; 0: half */
+    double most_bytes; /* of device memory; 0: nine tenths of what is free. Where it is short, there are fewer vectors */
+    /* NULL, or called after each block of the Krylov space, on every rank: vectors of `of` that are there. */
+    void (*progress)(void *user, int done, int of);
+    void *user;
+} milcgpu_eigen_spec;
+
+typedef struct {
+    size_t struct_size;
+    int status;
+    int count, left_out; /* vectors that are there, and those that were asked for and are not */
+    int basis, degree;   /* of the Krylov space, and of the polynomial that filters it */
+    double applications; /* of B, to one vector, all in all */
+    double highest, edge; /* an upper bound of the eigenvalues; the polynomial damps those from `edge` on */
+    double seconds;       /* the whole call */
+    double gflops;
+    uint64_t links_version;
+    char message[400]; /* why there are fewer vectors; empty: there are not */
+} milcgpu_eigen_report;
+
+/* Sets struct_size and clears the rest, but for: 256 vectors, even sites. NULL: nothing is done. */
+void milcgpu_eigen_defaults(milcgpu_eigen_spec *spec);
+
+/* Makes a handle with the lowest eigenvectors of the links. Block Lanczos in single precision with a Chebyshev filter,
+ * whose bounds it finds. It takes 1.7 times the vectors in single beside those that are kept. At most a quarter of a
+ * lattice's modes are made. On failure *eigenvectors is NULL. NOT_CONVERGED: no vector is good enough. report may be
+ * NULL. */
+milcgpu_status milcgpu_eigenvectors_compute(milcgpu_context *context, milcgpu_links *links,
+                                            const milcgpu_eigen_spec *spec, milcgpu_eigenvectors **eigenvectors,
+                                            milcgpu_eigen_report *report);
+/* The bytes on the device that this takes at the most. spec.most_bytes is not read. */
+milcgpu_status milcgpu_eigenvectors_plan(milcgpu_context *context, const milcgpu_eigen_spec *spec, size_t *bytes);
+
+/* Makes a handle with room for `count` vectors on a parity, of the present links; precision: single, half, or 0 for
+ * half. Vectors are empty until they are loaded. */
+milcgpu_status milcgpu_eigenvectors_create(milcgpu_context *context, milcgpu_links *links, int parity, int precision,
+                                           int count, milcgpu_eigenvectors **eigenvectors);
+/* Vector `index` becomes what the host has, divided by its norm. l is computed. Vectors must be orthogonal, and in the
+ * order of their l. The links must be those that the handle was made for. */
+milcgpu_status milcgpu_eigenvectors_load(milcgpu_eigenvectors *eigenvectors, milcgpu_links *links, int index,
+                                         const milcgpu_field *from);
+/* Sites of the other parity keep their content. CORRUPTED: the vectors are no longer what was made or loaded; the handle
+ * is empty then. */
+milcgpu_status milcgpu_eigenvectors_save(milcgpu_eigenvectors *eigenvectors, int index, const milcgpu_field *to);
+
+int milcgpu_eigenvectors_count(const milcgpu_eigenvectors *eigenvectors); /* 0: empty, or NULL */
+/* l and |B v - l v| of all vectors; values and residuals have room for them. Either may be NULL. */
+milcgpu_status milcgpu_eigenvectors_values(const milcgpu_eigenvectors *eigenvectors, double *values, double *residuals);
+void milcgpu_eigenvectors_destroy(milcgpu_eigenvectors *eigenvectors); /* before its context; NULL is legal */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

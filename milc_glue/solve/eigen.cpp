@@ -1,0 +1,267 @@
+// The C interface to eigenvectors.
+#include "milc_glue/solve/eigen.h"
+#include "gpu_kernels/solver/lanczos.h"
+#include "milc_glue/api/members.h"
+#include "milc_glue/solve/verify.h"
+#include <algorithm>
+
+using namespace milcgpu;
+
+namespace {
+
+constexpr double of_free_memory = 0.9;
+
+Precision stored_as(int precision) {
+    const Precision real = precision_of(precision == 0 ? MILCGPU_HALF : precision, "precision");
+    if (real == Precision::double_)
+        refuse("precision is double: eigenvectors are single or half");
+    return real;
+}
+
+LanczosLimits limits_of(const milcgpu_eigen_spec &spec) {
+    LanczosLimits limits;
+    limits.count = spec.count;
+    limits.tolerance = spec.tolerance;
+    limits.stored = stored_as(spec.precision);
+    return limits;
+}
+
+Operator in_single(milcgpu_links &links, int parity) {
+    OperatorSpec spec{Precision::single, Precision::single, 18};
+    return level_operator(links, parity, spec);
+}
+
+std::string empty_words() { return "the eigenvectors are empty: compute or load them"; }
+
+} // namespace
+
+void milcgpu::need_eigenvectors(const milcgpu_eigenvectors &of, const milcgpu_context *context, int parity) {
+    if (of.context != context)
+        refuse("spec.eigenvectors: of another context");
+    if (of.set == nullptr || std::find(of.loaded.begin(), of.loaded.end(), false) != of.loaded.end())
+        refuse("spec.eigenvectors: " + empty_words());
+    if (of.set->parity() != parity)
+        refuse(format("spec.eigenvectors are of %s sites, and the solve is on the others",
+                      of.set->parity() == 0 ? "even" : "odd"));
+}
+
+std::string milcgpu::why_not_of(milcgpu_eigenvectors &of, milcgpu_links &links) {
+    const uint64_t tag = links.links->tag();
+    if (tag == of.set->links)
+        return {};
+    if (tag != of.tested) {
+        of.wrong = of.set->why_not_of(*full_operator(links, of.set->parity()));
+        of.set->free_scratch();
+        of.tested = tag;
+    }
+    return of.wrong;
+}
+
+bool milcgpu::are_whole(milcgpu_eigenvectors &of) {
+    int whole = 1;
+    for (const Region &region : of.set->checked_regions())
+        whole = whole && (!of.context->verify || checksum(*of.context->device, region.data, region.bytes) == region.expected);
+    for (const int there : of.context->ranks->gathered("the check of eigenvectors", whole))
+        whole = whole && there;
+    if (!whole)
+        of.set.reset();
+    return whole;
+}
+
+extern "C" {
+
+void milcgpu_eigen_defaults(milcgpu_eigen_spec *spec) { set_defaults(spec); }
+
+milcgpu_status milcgpu_eigenvectors_compute(milcgpu_context *context, milcgpu_links *links,
+                                            const milcgpu_eigen_spec *spec, milcgpu_eigenvectors **eigenvectors,
+                                            milcgpu_eigen_report *report) {
+    constexpr const char *function = "milcgpu_eigenvectors_compute";
+    if (eigenvectors != nullptr)
+        *eigenvectors = nullptr;
+    milcgpu_eigen_report filled{};
+    filled.struct_size = sizeof filled;
+    const milcgpu_status status = guarded(context, function, [&] {
+        require(context, function, "context");
+        const double begin = wall_seconds();
+        LanczosLimits limits{};
+        int parity = 0;
+        same_on_all_ranks(*context, function, [&](CallArguments &call) {
+            call.copy_of("spec", spec);
+            call.given("eigenvectors", eigenvectors);
+            resident(context, links);
+            if (report != nullptr)
+                require_size(report->struct_size, sizeof *report, "milcgpu_eigen_report");
+            parity = parity_index(spec->parity);
+            limits = limits_of(*spec);
+        });
+        double bytes = spec->most_bytes > 0 ? spec->most_bytes
+                                            : of_free_memory * static_cast<double>(context->device->free_bytes());
+        for (const double there : context->ranks->gathered("memory for eigenvectors", bytes))
+            bytes = std::fmin(bytes, there);
+        limits.memory = static_cast<size_t>(std::fmin(bytes, 1e18));
+        const LanczosProgress progress = [&](int done, int of) {
+            if (spec->progress == nullptr)
+                return;
+            context->callbacks.run("spec.progress", [&] { spec->progress(spec->user, done, of); });
+            context->device->make_current();
+        };
+        const Operator full = full_operator(*links, parity), single = in_single(*links, parity);
+        LanczosReport of;
+        std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{context, {}, {}, 0, {}});
+        made->set = lowest_eigenvectors(*context->device, *full, *single, limits, progress, of);
+        made->set->links = links->links->tag();
+        made->loaded.assign(made->set->count(), true);
+        std::vector<Region> links_read = full->checked_regions();
+        join(links_read, single->checked_regions());
+        const std::function<void()> empty = emptying(*links);
+        Verification(*context, empty).holds(links_read);
+        filled.count = of.found, filled.left_out = of.left_out;
+        filled.basis = of.basis, filled.degree = of.degree;
+        filled.applications = static_cast<double>(of.applications);
+        filled.highest = of.highest, filled.edge = of.edge;
+        filled.seconds = wall_seconds() - begin;
+        filled.gflops = of.flops / of.seconds * 1e-9;
+        filled.links_version = links->links->generation();
+        std::snprintf(filled.message, sizeof filled.message, "%s", of.message.c_str());
+        context->log(2, [&] {
+            return format("%d eigenvectors up to l = %.3e: basis %d, degree %d, %.0f applications, %.2f s. %s", of.found,
+                          made->set->values.back(), of.basis, of.degree, filled.applications, filled.seconds,
+                          of.message.c_str());
+        });
+        *eigenvectors = made.release();
+        return Status::ok;
+    });
+    return report_to_caller(status, filled, report);
+}
+
+milcgpu_status milcgpu_eigenvectors_plan(milcgpu_context *context, const milcgpu_eigen_spec *spec, size_t *bytes) {
+    constexpr const char *function = "milcgpu_eigenvectors_plan";
+    return guarded(context, function, [&] {
+        require(context, function, "context");
+        CallArguments().given("spec", spec);
+        CallArguments().given("bytes", bytes);
+        *bytes = lanczos_bytes(context->geometry, limits_of(checked_copy("spec", *spec)));
+        return Status::ok;
+    });
+}
+
+milcgpu_status milcgpu_eigenvectors_create(milcgpu_context *context, milcgpu_links *links, int parity, int precision,
+                                           int count, milcgpu_eigenvectors **eigenvectors) {
+    constexpr const char *function = "milcgpu_eigenvectors_create";
+    if (eigenvectors != nullptr)
+        *eigenvectors = nullptr;
+    return guarded(context, function, [&] {
+        require(context, function, "context");
+        Precision stored = Precision::half;
+        int on = 0;
+        same_on_all_ranks(*context, function, [&](CallArguments &call) {
+            call.given("eigenvectors", eigenvectors);
+            resident(context, links);
+            on = parity_index(call("parity", parity));
+            stored = stored_as(call("precision", precision));
+            require_count(call("count", count), 1, "count");
+        });
+        std::unique_ptr<milcgpu_eigenvectors> made(new milcgpu_eigenvectors{context, {}, {}, 0, {}});
+        const Operator full = full_operator(*links, on);
+        context->device->collective("memory for eigenvectors", [&] {
+            made->set = std::make_unique<Eigenvectors>(*context->device, *full, stored, count);
+        });
+        made->set->links = links->links->tag();
+        made->loaded.assign(count, false);
+        *eigenvectors = made.release();
+        return Status::ok;
+    });
+}
+
+milcgpu_status milcgpu_eigenvectors_load(milcgpu_eigenvectors *eigenvectors, milcgpu_links *links, int index,
+                                         const milcgpu_field *from) {
+    constexpr const char *function = "milcgpu_eigenvectors_load";
+    milcgpu_context *const context = eigenvectors != nullptr ? eigenvectors->context : nullptr;
+    return guarded(context, function, [&] {
+        require(eigenvectors, function, "eigenvectors");
+        milcgpu_eigenvectors &of = *eigenvectors;
+        HostField host{};
+        same_on_all_ranks(*context, function, [&](CallArguments &call) {
+            resident(context, links);
+            if (of.set == nullptr)
+                refuse(empty_words());
+            const int count = static_cast<int>(of.loaded.size());
+            if (call("index", index) < 0 || index >= count)
+                refuse(format("index is %d: these are vectors 0 to %d", index, count - 1));
+            if (links->links->tag() != of.set->links)
+                refuse("the links are not those that the eigenvectors were made for");
+            host = host_field(from, 6, "from");
+        });
+        const Operator full = full_operator(*links, of.set->parity());
+        SpinorField vector;
+        context->device->collective("memory for an eigenvector", [&] {
+            vector = full->vectors(*context->device, "eigenvector");
+            context->reorder->to_device(host, of.set->parity(), vector);
+        });
+        of.loaded[index] = false;
+        of.set->load(index, vector, *full);
+        of.set->free_scratch();
+        of.loaded[index] = true;
+        of.set->take_checksums();
+        return Status::ok;
+    });
+}
+
+milcgpu_status milcgpu_eigenvectors_save(milcgpu_eigenvectors *eigenvectors, int index, const milcgpu_field *to) {
+    constexpr const char *function = "milcgpu_eigenvectors_save";
+    milcgpu_context *const context = eigenvectors != nullptr ? eigenvectors->context : nullptr;
+    return guarded(context, function, [&] {
+        require(eigenvectors, function, "eigenvectors");
+        milcgpu_eigenvectors &of = *eigenvectors;
+        HostField host{};
+        same_on_all_ranks(*context, function, [&](CallArguments &call) {
+            if (of.set == nullptr)
+                refuse(empty_words());
+            const int count = static_cast<int>(of.loaded.size());
+            if (call("index", index) < 0 || index >= count)
+                refuse(format("index is %d: these are vectors 0 to %d", index, count - 1));
+            if (!of.loaded[index])
+                refuse(format("vector %d is empty: load it", index));
+            host = host_field(to, 6, "to");
+        });
+        const int parity = of.set->parity();
+        SpinorField vector;
+        context->device->collective("memory for an eigenvector", [&] {
+            vector = {*context->device, Precision::double_, context->geometry, parity, "eigenvector"};
+            convert_spinor(*context->device, (*of.set)[index], vector, 1, nullptr);
+        });
+        if (!are_whole(of))
+            throw Error(Status::corrupted, "the eigenvectors are no longer what was made or loaded: a bit flipped, or "
+                                           "somebody wrote there. They are empty now: compute or load them again");
+        context->device->collective("the copy of an eigenvector",
+                                    [&] { context->reorder->to_host(vector, parity, host); });
+        return Status::ok;
+    });
+}
+
+int milcgpu_eigenvectors_count(const milcgpu_eigenvectors *eigenvectors) {
+    return eigenvectors != nullptr && eigenvectors->set != nullptr ? eigenvectors->set->count() : 0;
+}
+
+milcgpu_status milcgpu_eigenvectors_values(const milcgpu_eigenvectors *eigenvectors, double *values,
+                                           double *residuals) {
+    constexpr const char *function = "milcgpu_eigenvectors_values";
+    return guarded(eigenvectors != nullptr ? eigenvectors->context : nullptr, function, [&] {
+        require(eigenvectors, function, "eigenvectors");
+        if (eigenvectors->set == nullptr)
+            refuse(empty_words());
+        const Eigenvectors &set = *eigenvectors->set;
+        if (values != nullptr)
+            std::copy(set.values.begin(), set.values.end(), values);
+        if (residuals != nullptr)
+            std::copy(set.residuals.begin(), set.residuals.end(), residuals);
+        return Status::ok;
+    });
+}
+
+void milcgpu_eigenvectors_destroy(milcgpu_eigenvectors *eigenvectors) {
+    if (eigenvectors != nullptr && may_end(*eigenvectors->context, "milcgpu_eigenvectors_destroy"))
+        delete eigenvectors;
+}
+
+} // extern "C"

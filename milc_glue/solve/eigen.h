@@ -1,0 +1,25 @@
+// What stands behind the handle of eigenvectors.
+#pragma once
+#include "gpu_kernels/solver/eigenvectors.h"
+#include "milc_glue/api/context.h"
+#include "milc_glue/api/milcgpu_eigen.h"
+
+struct milcgpu_eigenvectors {
+    milcgpu_context *context;
+    std::unique_ptr<milcgpu::Eigenvectors> set; // nullptr: empty
+    std::vector<bool> loaded;                   // vectors that are there
+    // Links of other content that were tested, and what is wrong with them; empty: nothing.
+    uint64_t tested = 0;
+    std::string wrong;
+};
+
+namespace milcgpu {
+
+// Throws where a solve on this parity cannot take them.
+void need_eigenvectors(const milcgpu_eigenvectors &, const milcgpu_context *, int parity);
+// Why these links cannot take them; empty: they can. Of links of another content some vectors are looked at.
+std::string why_not_of(milcgpu_eigenvectors &, milcgpu_links &);
+// After a deflation that raised a residual: whether the vectors are still what they were. If not, the handle is empty.
+bool are_whole(milcgpu_eigenvectors &);
+
+} // namespace milcgpu
