@@ -257,13 +257,15 @@ TEST_CASE("ranks: a struct that differs on one of them, in any member, is refuse
         milcgpu_eigen_spec lowest;
         milcgpu_eigen_defaults(&lowest);
         lowest.count = 1;
-        walk("spec", lowest, [&] {
-            milcgpu_eigenvectors *made = nullptr;
-            const milcgpu_status status =
-                milcgpu_eigenvectors_compute(here.context, here.links, &lowest, &made, nullptr);
-            milcgpu_eigenvectors_destroy(made);
-            return status;
-        }, {{"spec.precision", MILCGPU_SINGLE}});
+        walk("spec", lowest,
+             [&] {
+                 milcgpu_eigenvectors *made = nullptr;
+                 const milcgpu_status status =
+                     milcgpu_eigenvectors_compute(here.context, here.links, &lowest, &made, nullptr);
+                 milcgpu_eigenvectors_destroy(made);
+                 return status;
+             },
+             {{"spec.precision", MILCGPU_SINGLE}});
         milcgpu_pole shifts[3] = {{0.5, 1e-4, 0}, {0.7, 1e-4, 0}, {0.9, 1e-4, 0}};
         double weights[3] = {1, 2, 3};
         auto masses = sized<milcgpu_multi_mass_spec>();

@@ -23,8 +23,8 @@ template <class Y> struct AddSources {
     MILCGPU_HD void operator()(int i) const {
         for (int k = 0; k < y.sources; ++k) {
             unsigned char *const to = x.data + how.from[k] * x.source_bytes;
-            const Vector<double> more = convert<double>(load_spinor<Y, Reuse::written>(
-                                     y.data + k * y.source_bytes, y.stride, i)),
+            const Vector<double> more = convert<double>(
+                                     load_spinor<Y, Reuse::written>(y.data + k * y.source_bytes, y.stride, i)),
                                  before = load_spinor<SpinorDouble, Reuse::written>(to, x.stride, i);
             store_spinor<SpinorDouble>(to, x.stride, i, before + how.scale[k] * more);
         }
@@ -33,8 +33,7 @@ template <class Y> struct AddSources {
 
 } // namespace
 
-void divide_by_eigenvalues(Device &device, Complex<double> *c, const double *values, int n, int sources,
-                           double shift) {
+void divide_by_eigenvalues(Device &device, Complex<double> *c, const double *values, int n, int sources, double shift) {
     launch(device, n * sources, DivideByEigenvalues{c, values, sources, shift}, "divide by eigenvalues");
 }
 

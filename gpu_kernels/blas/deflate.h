@@ -4,8 +4,8 @@
 
 namespace milcgpu {
 
-// c[i][k] /= values[i] + shift, of n eigenvectors and `sources` right sides, in double on the device. A sum that is 0 or
-// negative gives 0. Reads and writes 16 bytes a number, and 8 of `values`.
+// c[i][k] /= values[i] + shift, of n eigenvectors and `sources` right sides, in double on the device. A sum that is 0
+// or negative gives 0. Reads and writes 16 bytes a number, and 8 of `values`.
 void divide_by_eigenvalues(Device &, Complex<double> *c, const double *values, int n, int sources, double shift);
 
 // x_place[k] += scale[k] y_k, x in double; y in any precision, one source of it for each k. 3 spinors, two of them

@@ -1,6 +1,6 @@
 // Vectors of +-1 +-i: start vectors of eigensolvers, and noise for traces. A pass that writes a spinor a source.
-#include "gpu_kernels/blas/random_vector.h"
 #include "gpu_kernels/blas/for_precision.h"
+#include "gpu_kernels/blas/random_vector.h"
 
 namespace milcgpu {
 
@@ -42,8 +42,9 @@ template <class S> struct RandomVectors {
 void random_vectors(Device &device, const Geometry &geometry, int parity, uint64_t seed, int first,
                     const SpinorBlock &x) {
     for_precision(x.precision, [&](auto s) {
-        RandomVectors<decltype(s)> body{SpinorView<decltype(s)>(x), x.source_bytes, geometry.lattice(), parity,
-                                        x.sources, {}, {}, seed + static_cast<uint64_t>(first)};
+        RandomVectors<decltype(s)> body{
+            SpinorView<decltype(s)>(x),         x.source_bytes, geometry.lattice(), parity, x.sources, {}, {},
+            seed + static_cast<uint64_t>(first)};
         for (int mu = 0; mu < 4; ++mu)
             body.origin[mu] = geometry.origin()[mu], body.extent[mu] = geometry.global_extents()[mu];
         launch(device, x.sites, body, "random vectors");

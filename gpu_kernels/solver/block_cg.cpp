@@ -374,10 +374,11 @@ std::vector<double> BlockCgSolver::true_residuals(const Open &open, bool of_zero
 
 // all: the true residuals of `open`, which were just computed. Returns the sources that have not reached their
 // tolerance, and puts their residuals into level_->r. Those that have
-// no steps left go to `stopped` instead. Not judged: before a deflation, which is another true residual. stop: why the last steps ended. If they ended because one source was done
-// (source_done), a residual that has not fallen much does not count as a failure of the others.
-BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, const std::vector<double> &all, CgStop stop,
-                                              Gain gain, SourcesReport &report, Open &stopped) {
+// no steps left go to `stopped` instead. Not judged: before a deflation, which is another true residual. stop: why the
+// last steps ended. If they ended because one source was done (source_done), a residual that has not fallen much does
+// not count as a failure of the others.
+BlockCgSolver::Open BlockCgSolver::still_open(const Open &open, const std::vector<double> &all, CgStop stop, Gain gain,
+                                              SourcesReport &report, Open &stopped) {
     Open left;
     SourceScales how{};
     bool in_place = true; // the residuals of `left` already are where they belong

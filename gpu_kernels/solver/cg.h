@@ -195,7 +195,7 @@ class CgSolver {
     DeferredSums deferred_;
     CgLimits limits_{};
     Deflation *deflation_ = nullptr; // of this solve, as long as it helps
-    CgState last_{}; // where the iteration ended
+    CgState last_{};                 // where the iteration ended
     double source_rr_ = 0;
     ladder::Unit unit_; // of the sloppy system
 };

@@ -43,8 +43,8 @@ Eigenvectors::Eigenvectors(Device &device, const NormalOperator &of, Precision p
 size_t Eigenvectors::bytes(const Geometry &geometry, Precision precision, int count) {
     size_t sum = 0;
     for (int first = 0; first < count; first += most_dense)
-        sum += Device::allocated_bytes(SpinorField::bytes_of(precision, geometry.without_ghosts(),
-                                                             std::min(most_dense, count - first)));
+        sum += Device::allocated_bytes(
+            SpinorField::bytes_of(precision, geometry.without_ghosts(), std::min(most_dense, count - first)));
     return sum;
 }
 
@@ -134,6 +134,7 @@ Deflation::Deflation(Device &device, const Eigenvectors &vectors, const NormalOp
     const Geometry bare = like.geometry().without_ghosts();
     low_ = {device, vectors.precision(), bare, like.parity(), owner, sources};
     correction_ = {device, vectors.precision(), bare, like.parity(), owner, sources};
+    before_ = like.vectors(device, owner, sources);
     c_ = DeviceArray<Complex<double>>(device, size_t(vectors.count()) * sources, owner);
     values_ = DeviceArray<double>(device, vectors.count(), owner);
     device.copy_to_device(values_.data(), vectors.values.data(), vectors.count() * sizeof(double));
@@ -143,6 +144,7 @@ Deflation::Deflation(Device &device, const Eigenvectors &vectors, const NormalOp
 size_t Deflation::workspace_bytes(const Geometry &geometry, Precision precision, int vectors, int sources) {
     const size_t field = SpinorField::bytes_of(precision, geometry.without_ghosts(), sources);
     return 2 * Device::allocated_bytes(field) +
+           Device::allocated_bytes(SpinorField::bytes_of(Precision::double_, geometry, sources)) +
            Device::allocated_bytes(size_t(vectors) * sources * sizeof(Complex<double>)) +
            Device::allocated_bytes(vectors * sizeof(double)) +
            Device::allocated_bytes(most_gram_scratch(vectors, sources) * sizeof(double));
@@ -175,7 +177,9 @@ void Deflation::add(const SpinorBlock &r, const int *r_of, const SpinorBlock &x,
     divide_by_eigenvalues(device_, c_.data(), values_.data(), vectors_.count(), n, shift);
     for (int g = 0; g < groups; ++g)
         block_axpy(device_, group(g), part(g), y, g == 0 ? SpinorBlock{} : y);
-    add_again(1);
+    for (int k = 0; k < n; ++k)
+        device_.copy_on_device(before_[k].data, x[x_of[k]].data, bytes_of_x());
+    add_sources(device_, y, x, back_);
 }
 
 void Deflation::add(const SpinorBlock &r, const SpinorBlock &x, double rr, double shift) {
@@ -183,20 +187,18 @@ void Deflation::add(const SpinorBlock &r, const SpinorBlock &x, double rr, doubl
     add(r, &first, x, &first, &rr, 1, shift);
 }
 
-void Deflation::add_again(double sign) {
-    SourceScales how = back_;
+void Deflation::undo() {
     for (int k = 0; k < n_; ++k)
-        how.scale[k] *= sign;
-    add_sources(device_, correction_.block().first(n_), x_, how);
+        device_.copy_on_device(x_[back_.from[k]].data, before_[k].data, bytes_of_x());
 }
 
-void Deflation::undo() { add_again(-1); }
+size_t Deflation::bytes_of_x() const { return before_.stride() * spinor_bytes(Precision::double_); }
 
 double Deflation::flops(int sources) const { return 2.0 * sources * dense_flops(vectors_.count(), 1, low_.sites()); }
 
 double Deflation::bytes(int sources) const {
     const double own = 2.0 * vectors_.count() + sources * (2.0 + 3 * vectors_.groups());
-    return low_.sites() * (own * spinor_bytes(vectors_.precision()) + 3.0 * sources * spinor_bytes(Precision::double_));
+    return low_.sites() * (own * spinor_bytes(vectors_.precision()) + 5.0 * sources * spinor_bytes(Precision::double_));
 }
 
 } // namespace milcgpu

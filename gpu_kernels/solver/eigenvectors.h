@@ -69,21 +69,21 @@ class Eigenvectors {
     mutable std::unique_ptr<Scratch> scratch_;
 };
 
-// The step, for up to `sources` right sides at once. Bytes a site: twice those of V, and of each right side 2 double
-// spinors and 4 of V's precision, 2 of them for each group of V. Flops a site: 48 N for each right side.
+// The step, for up to `sources` right sides at once. Bytes a site: twice those of V, and of each right side 5 double
+// spinors and 2 of V's precision, and 3 for each group of V. Flops a site: 48 N for each right side.
 class Deflation {
   public:
-    // The vectors must outlive it.
+    // like: of the solutions, in double. The vectors must outlive it.
     Deflation(Device &, const Eigenvectors &, const NormalOperator &like, int sources);
     const Eigenvectors &vectors() const { return vectors_; }
     int sources() const { return low_.sources(); }
 
-    // x_from[k] += V (L + shift)^-1 V^dag r_k of n right sides, r and x in double. r_of[k]: where r_k is in r. rr: their
-    // |r_k|^2, not 0. The result of the sum over sites does not depend on how many right sides there are.
+    // x_from[k] += V (L + shift)^-1 V^dag r_k of n right sides, r and x in double. r_of[k]: where r_k is in r. rr:
+    // their |r_k|^2, not 0. The result of the sum over sites does not depend on how many right sides there are.
     void add(const SpinorBlock &r, const int *r_of, const SpinorBlock &x, const int *x_of, const double *rr, int n,
              double shift);
     void add(const SpinorBlock &r, const SpinorBlock &x, double rr, double shift); // one right side
-    // Takes away what the last add has added, but for rounding.
+    // x as it was before the last add, whatever that has added.
     void undo();
 
     // A lower bound of the eigenvalues that are left.
@@ -93,11 +93,11 @@ class Deflation {
     static size_t workspace_bytes(const Geometry &, Precision, int vectors, int sources);
 
   private:
-    void add_again(double sign);
+    size_t bytes_of_x() const;
     Device &device_;
     const Eigenvectors &vectors_;
-    double sites_; // of a parity, on all ranks
-    SpinorField low_, correction_;
+    double sites_;                          // of a parity, on all ranks
+    SpinorField low_, correction_, before_; // before_: x, in double
     DeviceArray<Complex<double>> c_;
     DeviceArray<double> values_, gram_scratch_;
     SpinorBlock x_{};

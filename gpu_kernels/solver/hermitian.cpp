@@ -9,9 +9,9 @@ namespace milcgpu {
 namespace {
 
 using Number = Complex<double>;
-constexpr int few_rows = 64;       // less is done by one thread
-constexpr int most_sweeps = 60;    // of QL for one eigenvalue; 1 to 3 are usual
-constexpr int rows_together = 8;   // of the rotations' matrix: a register of numbers
+constexpr int few_rows = 64;     // less is done by one thread
+constexpr int most_sweeps = 60;  // of QL for one eigenvalue; 1 to 3 are usual
+constexpr int rows_together = 8; // of the rotations' matrix: a register of numbers
 
 // Rows of a matrix that rotations of columns go through, `rows_together` at a time.
 class Columns {

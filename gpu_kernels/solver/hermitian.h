@@ -8,7 +8,7 @@
 namespace milcgpu {
 
 struct HermitianEigen {
-    std::vector<double> values;            // all m, the lowest first
+    std::vector<double> values;           // all m, the lowest first
     std::vector<Complex<double>> vectors; // of the lowest `wanted`: [vector][component], each of norm 1
 };
 // a: [row][column]; its lower triangle is read. Throws Error(nan_or_inf).

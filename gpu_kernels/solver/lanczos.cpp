@@ -45,7 +45,8 @@ double dimension_of(const Geometry &geometry) { return 3 * geometry.global_volum
 // Blocks that A is applied to.
 class Applier {
   public:
-    Applier(Device &device, const NormalOperator &A) : device_(device), A_(A), between_(A.between(device, owner, block)) {
+    Applier(Device &device, const NormalOperator &A)
+        : device_(device), A_(A), between_(A.between(device, owner, block)) {
         if (A.sign() < 0 || A.components() != 1 || !A.takes_several())
             throw Error(Status::not_built, "eigenvectors are made of staggered fermions alone");
     }
@@ -65,8 +66,8 @@ class Applier {
         call.a = a, call.alpha = alpha;
         A_.second_half(device_, call, Epilogue::residual);
     }
-    // y = T_1 x, then T_{k+1} from T_k (in y) and T_{k-1} (in before, where it comes out), k >= 1, for the polynomial of
-    // (hi + a - 2 A) / (hi - a). The fields are those of T_k times s_k = 1, 1, -1, -1, ..: so the recursion is
+    // y = T_1 x, then T_{k+1} from T_k (in y) and T_{k-1} (in before, where it comes out), k >= 1, for the polynomial
+    // of (hi + a - 2 A) / (hi - a). The fields are those of T_k times s_k = 1, 1, -1, -1, ..: so the recursion is
     // T_{k-1} less a multiple of T_k, which is the end of a residual.
     struct Interval {
         double low, high;
@@ -140,7 +141,8 @@ class Basis {
     SpinorBlock room() {
         if (count_ % most_dense == 0)
             device_.collective("memory for Lanczos vectors", [&] {
-                groups_.emplace_back(device_, Precision::single, geometry_.without_ghosts(), parity_, owner, most_dense);
+                groups_.emplace_back(device_, Precision::single, geometry_.without_ghosts(), parity_, owner,
+                                     most_dense);
             });
         return groups_.back().block().from(count_ % most_dense).first(block);
     }
@@ -241,7 +243,8 @@ double ModeNumber::below_angle(double phi) const {
     const double step = M_PI / (count + 1);
     double sum = moments_[0] * phi / M_PI;
     for (int k = 1; k < count; ++k) {
-        const double factor = ((count - k + 1) * std::cos(k * step) + std::sin(k * step) / std::tan(step)) / (count + 1);
+        const double factor =
+            ((count - k + 1) * std::cos(k * step) + std::sin(k * step) / std::tan(step)) / (count + 1);
         sum += factor * 2 * std::sin(k * phi) / (k * M_PI) * moments_[k];
     }
     return sum;
@@ -295,7 +298,8 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     int wanted = limits.count;
     const int most = static_cast<int>(std::fmin(dimension_of(geometry) / 4, 1 << 28));
     if (wanted > most && most >= 1)
-        wanted = most, report.message = format("%d eigenvectors: a lattice of this size has %d to give. ", wanted, most);
+        wanted = most,
+        report.message = format("%d eigenvectors: a lattice of this size has %d to give. ", wanted, most);
     while (wanted > block && bytes_of(geometry, limits, wanted) > limits.memory)
         wanted -= std::max(1, wanted / 16);
     if (wanted < std::min(limits.count, most))
@@ -382,8 +386,8 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
             if (k < wanted)
                 worst = std::fmax(worst, found->residuals[k]);
         }
-        if (limits.tolerance <= 0 || worst < limits.tolerance * report.highest ||
-            m >= most_growth * basis_of(spare) || bytes_of_basis(geometry, m + m / 2) > limits.memory)
+        if (limits.tolerance <= 0 || worst < limits.tolerance * report.highest || m >= most_growth * basis_of(spare) ||
+            bytes_of_basis(geometry, m + m / 2) > limits.memory)
             ended = true;
         basis_wanted = (m + m / 2) / block * block;
     }
@@ -403,8 +407,9 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     report.flops = report.applications * A.flops(Epilogue::residual) + (4 + 1 + 2.0 * spare / m) * 12 * m * m * sites;
     report.bytes = report.applications * A.passes(Epilogue::residual) * spinor_bytes(Precision::single) * sites;
     if (report.left_out > 0)
-        report.message += format("%d of %d eigenvectors are left out: from there on |A v - l v| is above %s. ",
-                                 report.left_out, wanted, limits.tolerance > 0 ? "the tolerance" : "what deflation takes");
+        report.message +=
+            format("%d of %d eigenvectors are left out: from there on |A v - l v| is above %s. ", report.left_out,
+                   wanted, limits.tolerance > 0 ? "the tolerance" : "what deflation takes");
     if (good == 0)
         throw Error(Status::not_converged, "no eigenvector converged");
     found->keep(good);

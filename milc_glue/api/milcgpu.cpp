@@ -127,9 +127,10 @@ void milcgpu::fill_report(const CgReport &r, const SolveArguments &a, milcgpu_so
     report.reconstruct = a.precise.reals;
     report.sloppy_reconstruct = a.sloppy.reals;
     report.deflations = r.deflations, report.deflation_off = r.deflation_off;
-    const std::string off = r.deflation_off ? "a deflation raised the residual, so the solve went on without: these are "
-                                              "not eigenvectors of these links. "
-                                            : "";
+    const std::string off = r.deflation_off
+                                ? "a deflation raised the residual, so the solve went on without: these are "
+                                  "not eigenvectors of these links. "
+                                : "";
     std::snprintf(report.message, sizeof report.message, "%s%s", off.c_str(), r.message.c_str());
 }
 

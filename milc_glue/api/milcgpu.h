@@ -71,8 +71,8 @@ typedef enum {
     MILCGPU_FAULT_FLIP_LINKS = 3
 } milcgpu_fault;
 
-typedef struct milcgpu_context milcgpu_context; /* a lattice on a device */
-typedef struct milcgpu_links milcgpu_links;     /* a set of fat and long links on that device */
+typedef struct milcgpu_context milcgpu_context;           /* a lattice on a device */
+typedef struct milcgpu_links milcgpu_links;               /* a set of fat and long links on that device */
 typedef struct milcgpu_eigenvectors milcgpu_eigenvectors; /* the lowest eigenvectors of such links (milcgpu_eigen.h) */
 
 /* An exchange with one rank: `bytes` bytes are sent from `send`, and as many are received into `receive`. Either may be
@@ -180,8 +180,8 @@ typedef struct {
     /* For several sources: one value per source, in place of tolerance and max_iterations. NULL: those hold for all. */
     const double *source_tolerances;
     const int *source_max_iterations;
-    milcgpu_eigenvectors *eigenvectors; /* to deflate with, of this parity; NULL: none. reliable_delta 0 is 0.03 then for
-                                           one source, and jump_limit is not looked at */
+    milcgpu_eigenvectors *eigenvectors; /* to deflate with, of this parity; NULL: none. reliable_delta 0 is 0.03 then
+                                           for one source, and jump_limit is not looked at */
 } milcgpu_solve_spec;
 
 typedef struct {

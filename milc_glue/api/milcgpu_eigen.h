@@ -1,16 +1,17 @@
 /* milcgpu: the lowest eigenvectors of -D^2, and solves that are deflated with them.
  *
  * B = -D_eo D_oe on even sites, or -D_oe D_eo on odd ones, with MILC's D: B v = l v, l >= 0. A solve of mass m meets
- * l + 4 m^2. A handle holds vectors of one parity, each of norm 1, the lowest l first, on the device: 24 bytes a site of
- * the parity and vector in single precision, 16 in half, which deflates as well. They belong to the links that they were
- * made of. Any number of handles may exist.
+ * l + 4 m^2. A handle holds vectors of one parity, each of norm 1, the lowest l first, on the device: 24 bytes a site
+ * of the parity and vector in single precision, 16 in half, which deflates as well. They belong to the links that they
+ * were made of. Any number of handles may exist.
  *
  * milcgpu_solve, milcgpu_solve_sources and milcgpu_solve_vectors take a handle as spec.eigenvectors. At the start, and
  * wherever the residual is recomputed, they solve the part of the error that lies in the space of the vectors. The rest
  * takes the iterations of a mass with 4 m^2 = l of the last vector, in half precision, too. Eigenvectors cannot make a
- * solution wrong: its residual is computed as ever. Vectors that are not of the links of the call are found out by |B v -
- * l v| of some of them, and are not used. A deflation that raises the residual, as with vectors that were changed, is
- * taken back, and none follows in that solve. Either way the solve goes on without, and report.message says so.
+ * solution wrong: its residual is computed as ever. Of other links than these some vectors are looked
+ * at: if |B v - l v| is larger than it was, they are not used. A deflation that raises the residual, as with vectors
+ * that were changed, is taken back, and none follows in that solve. Either way the solve goes on without, and
+ * report.message says so.
  *
  * On several ranks all functions but _count, _values and _destroy are calls of all ranks, with the same arguments.
  */
@@ -30,7 +31,8 @@ typedef struct {
     double tolerance; /* of |B v - l v| relative to the largest l. 0: what deflation needs, which is far less than
                          converged, and three times faster */
     int precision;    /* of the vectors that are kept: MILCGPU_SINGLE or MILCGPU_HALF; 0: half */
-    double most_bytes; /* of device memory; 0: nine tenths of what is free. Where it is short, there are fewer vectors */
+    /* Of device memory; 0: nine tenths of what is free. Where it is short, there are fewer vectors. */
+    double most_bytes;
     /* NULL, or called after each block of the Krylov space, on every rank: vectors of `of` that are there. */
     void (*progress)(void *user, int done, int of);
     void *user;
@@ -39,9 +41,9 @@ typedef struct {
 typedef struct {
     size_t struct_size;
     int status;
-    int count, left_out; /* vectors that are there, and those that were asked for and are not */
-    int basis, degree;   /* of the Krylov space, and of the polynomial that filters it */
-    double applications; /* of B, to one vector, all in all */
+    int count, left_out;  /* vectors that are there, and those that were asked for and are not */
+    int basis, degree;    /* of the Krylov space, and of the polynomial that filters it */
+    double applications;  /* of B, to one vector, all in all */
     double highest, edge; /* an upper bound of the eigenvalues; the polynomial damps those from `edge` on */
     double seconds;       /* the whole call */
     double gflops;
@@ -70,8 +72,8 @@ milcgpu_status milcgpu_eigenvectors_create(milcgpu_context *context, milcgpu_lin
  * order of their l. The links must be those that the handle was made for. */
 milcgpu_status milcgpu_eigenvectors_load(milcgpu_eigenvectors *eigenvectors, milcgpu_links *links, int index,
                                          const milcgpu_field *from);
-/* Sites of the other parity keep their content. CORRUPTED: the vectors are no longer what was made or loaded; the handle
- * is empty then. */
+/* Sites of the other parity keep their content. CORRUPTED: the vectors are no longer what was made or loaded; the
+ * handle is empty then. */
 milcgpu_status milcgpu_eigenvectors_save(milcgpu_eigenvectors *eigenvectors, int index, const milcgpu_field *to);
 
 int milcgpu_eigenvectors_count(const milcgpu_eigenvectors *eigenvectors); /* 0: empty, or NULL */

@@ -60,7 +60,8 @@ std::string milcgpu::why_not_of(milcgpu_eigenvectors &of, milcgpu_links &links) 
 bool milcgpu::are_whole(milcgpu_eigenvectors &of) {
     int whole = 1;
     for (const Region &region : of.set->checked_regions())
-        whole = whole && (!of.context->verify || checksum(*of.context->device, region.data, region.bytes) == region.expected);
+        whole = whole &&
+                (!of.context->verify || checksum(*of.context->device, region.data, region.bytes) == region.expected);
     for (const int there : of.context->ranks->gathered("the check of eigenvectors", whole))
         whole = whole && there;
     if (!whole)
@@ -124,8 +125,8 @@ milcgpu_status milcgpu_eigenvectors_compute(milcgpu_context *context, milcgpu_li
         filled.links_version = links->links->generation();
         std::snprintf(filled.message, sizeof filled.message, "%s", of.message.c_str());
         context->log(2, [&] {
-            return format("%d eigenvectors up to l = %.3e: basis %d, degree %d, %.0f applications, %.2f s. %s", of.found,
-                          made->set->values.back(), of.basis, of.degree, filled.applications, filled.seconds,
+            return format("%d eigenvectors up to l = %.3e: basis %d, degree %d, %.0f applications, %.2f s. %s",
+                          of.found, made->set->values.back(), of.basis, of.degree, filled.applications, filled.seconds,
                           of.message.c_str());
         });
         *eigenvectors = made.release();

@@ -350,8 +350,7 @@ Status milcgpu::solve(OperatorFamily &family, SourcesOfCall &sources, SolveTask 
             return deflation.get();
         deflation.reset();
         family.device().collective("memory for a deflation", [&] {
-            deflation =
-                std::make_unique<Deflation>(family.device(), *task.eigenvectors, *solver.operators.full, count);
+            deflation = std::make_unique<Deflation>(family.device(), *task.eigenvectors, *solver.operators.full, count);
         });
         return deflation.get();
     };
