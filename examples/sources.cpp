@@ -4,6 +4,7 @@
 // arguments.
 #include "examples/arguments.h"
 #include "examples/system.h"
+#include "milcgpu_eigen.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -15,7 +16,7 @@ struct Settings {
                                    precisions = "double/single", ways = "block,lock-step,one-by-one";
     std::array<int, 4> size = {8, 8, 8, 16}, grid = {1, 1, 1, 1};
     double beta = 6.0, tolerance = 1e-10, delta = 0;
-    int sweeps = 20, runs = 1, reals = 18, progress = 0;
+    int sweeps = 20, runs = 1, reals = 18, progress = 0, eigenvectors = 0;
     unsigned long seed = 1;
 };
 
@@ -40,6 +41,8 @@ bool read_settings(int argc, char **argv, Settings &s) {
                   "relative residual of every source; pairs that cannot reach it get what they can", inside(0, 1));
     arguments.add("reliable-delta", "D", s.delta,
                   "fall of the residual between two evaluations; 0: the library's choice", examples::delta());
+    arguments.add("eigenvectors", "N", s.eigenvectors, "that are made first, to deflate all solves with; 0: none",
+                  whole(0, 100000));
     arguments.add("runs", "N", s.runs, "of each solve; the fastest counts", whole(1));
     arguments.add("progress", "N", s.progress, "a line with the residual every N steps; 0: none", whole(0));
     examples::add_backend(arguments, s.backend, false);
@@ -112,6 +115,37 @@ Outcome solve(const examples::Job &ranks, const examples::Connection &connection
     return out;
 }
 
+// The lowest ones of even sites, to be destroyed. Prints what they are and what they took.
+class Eigenvectors {
+  public:
+    Eigenvectors(const examples::Connection &connection, int count) {
+        if (count == 0)
+            return;
+        milcgpu_eigen_spec spec;
+        milcgpu_eigen_defaults(&spec);
+        spec.count = count;
+        milcgpu_eigen_report report{};
+        report.struct_size = sizeof report;
+        if (milcgpu_eigenvectors_compute(connection.context(), connection.links(), &spec, &vectors_, &report) !=
+            MILCGPU_OK)
+            throw std::runtime_error(milcgpu_last_error());
+        std::vector<double> values(report.count), residuals(report.count);
+        milcgpu_eigenvectors_values(vectors_, values.data(), residuals.data());
+        std::printf("%d eigenvectors in %.2f s: basis %d, degree %d, %.0f applications, %.0f GFLOPS. %s\n",
+                    report.count, report.seconds, report.basis, report.degree, report.applications, report.gflops,
+                    report.message);
+        for (int k = 0; k < report.count; k += std::max(1, report.count / 8))
+            std::printf("  %6d  l %.4e  residual %.1e\n", k + 1, values[k], residuals[k]);
+        std::printf("  %6d  l %.4e  residual %.1e\n\n", report.count, values.back(), residuals.back());
+    }
+    Eigenvectors(const Eigenvectors &) = delete;
+    ~Eigenvectors() { milcgpu_eigenvectors_destroy(vectors_); }
+    milcgpu_eigenvectors *handle() const { return vectors_; }
+
+  private:
+    milcgpu_eigenvectors *vectors_ = nullptr;
+};
+
 int run(const Settings &s, examples::Job &ranks) {
     const auto masses = examples::list_of<double>(s.masses);
     const auto counts = examples::list_of<int>(s.sources);
@@ -141,6 +175,7 @@ int run(const Settings &s, examples::Job &ranks) {
             examples::deal_vector(ranks, lattice, examples::random_on_first(ranks, lattice, s.seed + 1 + k)));
     bool all_well = true;
     const examples::Connection connection(ranks, system, backend);
+    const Eigenvectors eigenvectors(connection, s.eigenvectors);
     std::printf("%8s %-14s %7s %-11s %8s %7s %8s %12s %12s %14s %11s\n", "mass", "precisions", "sources", "way",
                 "asked", "steps", "updates", "s a call", "s of solver", "ms a source", "residual");
     for (const double mass : masses)
@@ -158,6 +193,7 @@ int run(const Settings &s, examples::Job &ranks) {
                     spec.sloppy.precision = pair.sloppy;
                     spec.sloppy.reconstruct = s.reals;
                     spec.reliable_delta = s.delta;
+                    spec.eigenvectors = eigenvectors.handle();
                     Progress progress{s.progress, 0};
                     if (s.progress > 0 && ranks.is_first())
                         spec.progress = show_progress, spec.user = &progress;

@@ -4,7 +4,7 @@
 #include "gpu_kernels/solver/hermitian.h"
 #include "gpu_kernels/solver/lanczos.h"
 #include "milc_glue/solve/eigen.h"
-#include "tests/support.h"
+#include "tests/cut_support.h"
 #include <cstring>
 
 using namespace tests;
@@ -476,7 +476,7 @@ TEST_CASE("eigenvectors of other links are not used, and a flipped bit is found"
         std::vector<unsigned char> bytes(16 * bad.sites);
         modes.device().copy_to_host(bytes.data(), bad.data, bytes.size());
         for (unsigned char &byte : bytes)
-            byte ^= 0x55;
+            byte ^= 0xAA;
         modes.device().copy_to_device(bad.data, bytes.data(), bytes.size());
         std::vector<double> vector(6 * session.lattice.volume(), 7), before = vector;
         const milcgpu_field there = session.field(vector);
@@ -531,4 +531,46 @@ TEST_CASE("arguments of eigenvectors that are refused", "[eigen]") {
     CHECK(milcgpu_eigenvectors_save(*made, 0, &there) == MILCGPU_BAD_ARGUMENT);              // empty
     vector[0] = NAN;
     CHECK(milcgpu_eigenvectors_load(*made, session.links, 0, &there) == MILCGPU_NAN_OR_INF);
+}
+
+TEST_CASE("eigenvectors on lattices that are cut are those of the whole one", "[eigen]") {
+    const Fields fields = fields_on({4, 4, 4, 8}, false);
+    for (const Backend backend : backends()) {
+        std::vector<double> values[2];
+        int steps[2], plain[2];
+        for (const int ranks : {1, 2}) {
+            std::vector<double> seen[2];
+            const auto endings =
+                on_cut(fields, {{4, 4, 4, 8}, {1, 1, 1, ranks}, 0}, backend, [&](Here &here, Ending &) {
+                    Handle made;
+                    auto spec = eigen_spec(20);
+                    demand(milcgpu_eigenvectors_compute(here.context, here.links, &spec, &made.of, nullptr));
+                    std::vector<double> &own = seen[here.rank()];
+                    own.resize(milcgpu_eigenvectors_count(*made));
+                    demand(milcgpu_eigenvectors_values(*made, own.data(), nullptr));
+                    const milcgpu_field b = field_of(here.source);
+                    for (milcgpu_eigenvectors *with : {static_cast<milcgpu_eigenvectors *>(nullptr), *made}) {
+                        std::vector<double> solution(here.source.size());
+                        const milcgpu_field x = field_of(solution);
+                        auto how = solve_spec(0.002, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF);
+                        how.eigenvectors = with;
+                        milcgpu_solve_report report = empty_report();
+                        demand(milcgpu_solve(here.context, here.links, &how, &b, &x, &report));
+                        if (here.rank() == 0)
+                            (with != nullptr ? steps : plain)[ranks - 1] = report.steps;
+                    }
+                });
+            CHECK(all_well(endings));
+            values[ranks - 1] = seen[0];
+            if (ranks == 2)
+                CHECK(seen[0] == seen[1]);
+        }
+        CAPTURE(milcgpu::name(backend), plain[0], plain[1], steps[0], steps[1]);
+        REQUIRE(values[0].size() == 20);
+        REQUIRE(values[1].size() == 20);
+        for (int k = 0; k < 20; ++k)
+            CHECK(values[1][k] == Approx(values[0][k]).epsilon(1e-3));
+        CHECK(std::abs(steps[1] - steps[0]) <= 2);
+        CHECK(steps[0] < plain[0]);
+    }
 }

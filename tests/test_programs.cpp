@@ -315,6 +315,7 @@ TEST_CASE("programs: what an option cannot be is said before any work", "[progra
     refused("solve --tolerance 1", "--tolerance: '1' must be a number above 0 and below 1");
     refused("solve --reconstruct 14", "--reconstruct: '14' must be one of 18, 13, 12, 9, 8");
     refused("solve --seed -1", "--seed: '-1' must be a whole number, 0 or more");
+    refused("sources --eigenvectors -1", "--eigenvectors");
     refused("sources --sources 1,,2", "--sources: '1,,2' must be between commas, each a whole number");
     refused("sources --masses ,", "--masses: ',' must be");
     refused("sources --ways blocks", "--ways: 'blocks' must be between commas, each one of block, ");

@@ -405,7 +405,6 @@ std::unique_ptr<Eigenvectors> lowest_eigenvectors(Device &device, const NormalOp
     report.seconds = wall_seconds() - begin;
     const double sites = geometry.sites(A.parity()), m = report.basis;
     report.flops = report.applications * A.flops(Epilogue::residual) + (4 + 1 + 2.0 * spare / m) * 12 * m * m * sites;
-    report.bytes = report.applications * A.passes(Epilogue::residual) * spinor_bytes(Precision::single) * sites;
     if (report.left_out > 0)
         report.message +=
             format("%d of %d eigenvectors are left out: from there on |A v - l v| is above %s. ", report.left_out,

@@ -35,7 +35,7 @@ struct LanczosReport {
     int basis = 0, degree = 0;    // m, d
     long long applications = 0;   // of A, to one vector
     double highest = 0, edge = 0; // hi, a
-    double seconds = 0, flops = 0, bytes = 0;
+    double seconds = 0, flops = 0;
     std::string message; // why there are fewer than wanted; empty: there are not
 };
 

@@ -28,8 +28,10 @@ constexpr double reliable_delta(Precision sloppy) { return sloppy == Precision::
 // 82, 82, 86 and 93 steps with 0.1, 0.03, 0.01 and 0.003, at masses from 0.01 to 0.0005 and in all precisions.
 constexpr double reliable_delta_deflated = 0.03;
 
-// A deflation with vectors of another operator multiplies |r|. One that raises |r|^2 by more than this is taken back.
-constexpr double deflation_raises = 2;
+// A deflation may raise |r|: a vector that has not converged leaves a part of high modes, which the next steps remove.
+// Its energy norm falls all the same, and the next deflation has less to do. Vectors of another operator multiply |r|
+// by hundreds, each time. A deflation that raises |r|^2 by more than this is taken back.
+constexpr double deflation_raises = 100;
 
 // The same for several sources in one Krylov space. What rounding adds to their residuals is like a source of its own
 // that the space does not know yet, and takes many steps if it is found late. That matters while it is larger than what

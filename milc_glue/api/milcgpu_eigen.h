@@ -9,8 +9,8 @@
  * wherever the residual is recomputed, they solve the part of the error that lies in the space of the vectors. The rest
  * takes the iterations of a mass with 4 m^2 = l of the last vector, in half precision, too. Eigenvectors cannot make a
  * solution wrong: its residual is computed as ever. Of other links than these some vectors are looked
- * at: if |B v - l v| is larger than it was, they are not used. A deflation that raises the residual, as with vectors
- * that were changed, is taken back, and none follows in that solve. Either way the solve goes on without, and
+ * at: if |B v - l v| is larger than it was, they are not used. A deflation that raises the residual ten times, as with
+ * vectors that were changed, is taken back, and none follows in that solve. Either way the solve goes on without, and
  * report.message says so.
  *
  * On several ranks all functions but _count, _values and _destroy are calls of all ranks, with the same arguments.
