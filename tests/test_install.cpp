@@ -300,9 +300,9 @@ TEST_CASE("install: make install takes what is built, and builds nothing", "[ins
     const fs::path tree = folder.path / "tree";
     fs::create_directories(tree / "build/cuda");
     fs::create_directories(tree / "build/host");
-    fs::create_directories(tree / "milc_glue/api");
-    fs::copy_file(source_tree() / "Makefile", tree / "Makefile");
-    fs::copy_file(source_tree() / "milc_glue/api/milcgpu.h", tree / "milc_glue/api/milcgpu.h");
+    REQUIRE(shell("cd " + source_tree().string() +
+                  " && cp --parents Makefile milc_glue/api/milcgpu.h */*.mk */*/*.mk " + tree.string())
+                .status == 0);
     write(tree / "build/host/libmilcgpu.so", "");
     const std::string in_tree = unset + tree.string() + " && make install";
     CHECK(shell(in_tree).says("build/host is not built, not whole or older"));
