@@ -82,7 +82,7 @@ inline milcgpu_field field_of(const std::vector<double> &data) {
 inline std::vector<Ending> on_cut(const Fields &fields, const Cut &cut, milcgpu::Backend backend,
                                   const std::function<void(Here &, Ending &)> &work,
                                   const std::function<void(Mailroom &)> &prepare = {}) {
-    const Environment environment{{"MILCGPU_SHARE_GPU", "1"}};
+    const Environment environment{{"MILCGPU_TEST", "share_gpu"}};
     Mailroom room(cut.ranks());
     if (prepare)
         prepare(room);

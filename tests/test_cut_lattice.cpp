@@ -303,7 +303,7 @@ TEST_CASE(
         return why[0];
     };
     CHECK(said(5, false, "").find("there are boxes of several sizes") != std::string::npos);
-    CHECK(said(4, true, "").find("MILCGPU_CHECK_HALO=1") != std::string::npos);
+    CHECK(said(4, true, "").find("MILCGPU_TEST=check_halo") != std::string::npos);
     CHECK(said(4, false, "ranks share a GPU").find("ranks share a GPU") != std::string::npos);
     CHECK(said(4, false, "").find("cut in t: ghosts and sums go over the host: ") == 0); // the host backend
 }

@@ -472,9 +472,9 @@ TEST_CASE("ranks: numbers that differ among the ranks are refused by name", "[ra
                               MILCGPU_BAD_ARGUMENT, MILCGPU_BAD_ARGUMENT, MILCGPU_BAD_ARGUMENT, MILCGPU_BAD_ARGUMENT));
 }
 
-TEST_CASE("ranks: with MILCGPU_CHECK_HALO links of a margin that arrive changed end a force on all",
+TEST_CASE("ranks: with MILCGPU_TEST=check_halo links of a margin that arrive changed end a force on all",
           "[ranks][cut][md][faults]") {
-    const Environment environment{{"MILCGPU_CHECK_HALO", "1"}};
+    const Environment environment{{"MILCGPU_TEST", "check_halo"}};
     const State state(two_ranks.whole);
     std::vector<std::string> said(2);
     const auto endings = on_cut(state.fields, two_ranks, Backend::host, [&](Here &here, Ending &) {

@@ -256,13 +256,13 @@ TEST_CASE("MILCGPU_GPU_MPI: 0 never, 1 also where the message passing does not s
     const Environment neither{{"MILCGPU_GPU_MPI", "yes"}};
     static const Cut cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
     CHECK(all_ended(on_cut(fields_on(cut.whole, false), cut, Backend::host, [](Here &, Ending &) {}),
-                    Status::bad_argument, "MILCGPU_GPU_MPI=yes: must be 0"));
+                    Status::bad_argument, "MILCGPU_GPU_MPI=yes is none of auto 0 1"));
 }
 
-TEST_CASE("messages in GPU memory: MILCGPU_CHECK_HALO finds one that arrives changed",
+TEST_CASE("messages in GPU memory: MILCGPU_TEST=check_halo finds one that arrives changed",
           "[ranks][cut][gpu_mpi][faults]") {
     static const Cut cut{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
-    const Environment environment{{"MILCGPU_CHECK_HALO", "1"}};
+    const Environment environment{{"MILCGPU_TEST", "check_halo"}};
     for (const bool spoiled : {false, true}) {
         const auto endings = on_cut(
             fields_on(cut.whole, false), cut, Backend::host,

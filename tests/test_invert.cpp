@@ -77,7 +77,7 @@ TEST_CASE("vectors: scale (a x - D y) by the reference, on lattices whole and cu
         for (const reference::Lattice &lattice : shapes)
             check(double(), backend, lattice);
         check(float(), backend, shapes[0]);
-        const Environment cut{{"MILCGPU_EMULATE", "yt"}};
+        const Environment cut{{"MILCGPU_TEST", "cut=yt"}};
         check(double(), backend, {{4, 6, 2, 4}});
     }
 }
@@ -365,7 +365,7 @@ TEST_CASE("plugin: M x = b, each field once over the bus", "[measurements][inver
             // load: fields are not found again, wherever the next ones lie.
             const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)},
                                           {"MILCGPU_PRECISION", "double"},
-                                          {"MILCGPU_FIELDS", "load"},
+                                          {"MILCGPU_TEST", "load"},
                                           {"MILCGPU_VERBOSE", "0"}};
             Milc milc(lattice);
             REQUIRE(milc.start() == 1);
@@ -437,20 +437,19 @@ struct SeveralMasses {
 TEST_CASE("plugin: solutions of several masses stay on the device until M^dag of them",
           "[measurements][invert][plugin]") {
     for (const Backend backend : backends())
-        for (const char *resident : {"1", "nan", "0"}) {
-            INFO(backend_name(backend) << " MILCGPU_RESIDENT=" << resident);
+        for (const std::string resident : {"load", "load,nan", "load,copy_back"}) {
+            INFO(backend_name(backend) << " MILCGPU_TEST=" << resident);
             const reference::Lattice lattice =
                 backend == Backend::cuda ? reference::Lattice{{8, 8, 8, 8}} : reference::Lattice{{4, 6, 10, 4}};
             const Environment environment{{"MILCGPU_BACKEND", backend_name(backend)},
                                           {"MILCGPU_PRECISION", "double"},
-                                          {"MILCGPU_RESIDENT", resident},
-                                          {"MILCGPU_FIELDS", "load"},
+                                          {"MILCGPU_TEST", resident},
                                           {"MILCGPU_VERBOSE", "0"}};
             Milc milc(lattice);
             REQUIRE(milc.start() == 1);
             RoutineAccount &solves = plugin().ledger[MILCGPU_KS_MULTICG];
             RoutineAccount &adjoints = plugin().ledger[MILCGPU_MAT_INVERT];
-            const bool stay = std::string(resident) != "0";
+            const bool stay = !has(resident, "copy_back");
             const uint64_t field = 48u * lattice.volume(), small = field / 2 - 1; // counters and checksums
             const auto about = [&](uint64_t bytes, uint64_t fields) {
                 CHECK(bytes >= fields * field);
@@ -464,7 +463,7 @@ TEST_CASE("plugin: solutions of several masses stay on the device until M^dag of
                 REQUIRE(masses.solve(MILCGPU_EVEN) == 1);
                 REQUIRE(masses.solve(MILCGPU_ODD) == 1);
                 if (stay)
-                    CHECK(std::isnan(masses.x[1][0]) == (std::string(resident) == "nan"));
+                    CHECK(std::isnan(masses.x[1][0]) == has(resident, "nan"));
                 about(solves.to_device, 1);
                 about(solves.to_host, stay ? 0 : SeveralMasses::n);
                 if (broken)

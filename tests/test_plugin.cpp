@@ -255,10 +255,10 @@ TEST_CASE("whatever MILCGPU_PRECISION says, MILC's tolerance is reached", "[plug
         }
 }
 
-TEST_CASE("MILCGPU_HASH: from 16384 sites on a call looks at a part, or with full at all", "[plugin]") {
+TEST_CASE("MILCGPU_TEST=look_at_all: from 16384 sites on a call looks at a part, or at all", "[plugin]") {
     for (const auto &[value, extent, all] :
-         {std::tuple("sample", 8, true), {"sample", 16, false}, {"full", 8, true}, {"full", 16, true}}) {
-        const Environment environment{{"MILCGPU_HASH", value}, {"MILCGPU_BACKEND", "host"}};
+         {std::tuple("0", 8, true), {"0", 16, false}, {"look_at_all", 8, true}, {"look_at_all", 16, true}}) {
+        const Environment environment{{"MILCGPU_TEST", value}, {"MILCGPU_BACKEND", "host"}};
         Milc milc(reference::Lattice{{8, 8, 16, extent}});
         said_by([&] { REQUIRE(milc.start() == 1); });
         CHECK(plugin().links->looks_at_all() == all);

@@ -40,7 +40,7 @@ std::vector<double> field_of(const Milc &milc, unsigned long seed) {
 // What the correlators are where every call loads what it reads.
 std::vector<double> loaded_anew(const reference::Lattice &lattice, const char *backend, std::vector<double> left,
                                 std::vector<double> right) {
-    const Environment environment{{"MILCGPU_BACKEND", backend}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", "load"}};
+    const Environment environment{{"MILCGPU_BACKEND", backend}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "load"}};
     Milc milc(lattice);
     REQUIRE(milc.start() == 1);
     Contraction contraction(milc);
@@ -55,7 +55,7 @@ TEST_CASE("quark fields: a content goes over the bus once, wherever it lies, and
     for (const Backend backend : backends())
         for (const reference::Lattice &lattice : {shapes[0], shapes[1]}) {
             const Environment environment{
-                {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", "keep"}};
+                {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "keep"}};
             const auto expected = [&](const std::vector<double> &left, const std::vector<double> &right) {
                 return loaded_anew(lattice, backend_name(backend), left, right);
             };
@@ -119,7 +119,7 @@ TEST_CASE("quark fields: a content goes over the bus once, wherever it lies, and
 TEST_CASE("quark fields: what a solve has read and made, a contraction finds", "[measurements][plugin][quark_fields]") {
     for (const Backend backend : backends()) {
         const Environment environment{
-            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", "keep"}};
+            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "keep"}};
         Milc milc;
         REQUIRE(milc.start() == 1);
         Contraction contraction(milc);
@@ -153,7 +153,7 @@ TEST_CASE("quark fields: a bit that flips on the device, memory that is short, a
           "[measurements][plugin][quark_fields][faults]") {
     for (const Backend backend : backends()) {
         const Environment environment{
-            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", "keep"}};
+            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "keep"}};
         Milc milc;
         REQUIRE(milc.start() == 1);
         Contraction contraction(milc);
@@ -220,7 +220,7 @@ TEST_CASE("quark fields: a bit that flips on the device, memory that is short, a
 TEST_CASE("quark fields: those of a lattice that is gone are dropped", "[measurements][plugin][quark_fields]") {
     for (const Backend backend : backends()) {
         const Environment environment{
-            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", "keep"}};
+            {"MILCGPU_BACKEND", backend_name(backend)}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", "keep"}};
         Milc milc;
         REQUIRE(milc.start() == 1);
         Contraction contraction(milc);
@@ -252,10 +252,10 @@ TEST_CASE("quark fields: those of a lattice that is gone are dropped", "[measure
     }
 }
 
-TEST_CASE("quark fields: MILCGPU_FIELDS, and the host backend by itself", "[measurements][plugin][quark_fields]") {
-    for (const char *setting : {"load", "auto"}) {
-        const Environment environment{
-            {"MILCGPU_BACKEND", "host"}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_FIELDS", setting}};
+TEST_CASE("quark fields: loaded by each routine where asked, and on the host backend by itself",
+          "[measurements][plugin][quark_fields]") {
+    for (const char *setting : {"load", "0"}) {
+        const Environment environment{{"MILCGPU_BACKEND", "host"}, {"MILCGPU_VERBOSE", "0"}, {"MILCGPU_TEST", setting}};
         Milc milc;
         REQUIRE(milc.start() == 1);
         Contraction contraction(milc);

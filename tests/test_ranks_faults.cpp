@@ -158,13 +158,13 @@ TEST_CASE("ranks: a source on one rank alone, and none at all", "[ranks][sanitiz
     }
 }
 
-TEST_CASE("ranks: with MILCGPU_CHECK_HALO a message that arrives changed ends the call on all",
+TEST_CASE("ranks: with MILCGPU_TEST=check_halo a message that arrives changed ends the call on all",
           "[ranks][faults][sanitize]") {
-    const Environment environment{{"MILCGPU_CHECK_HALO", "1"}};
+    const Environment environment{{"MILCGPU_TEST", "check_halo"}};
     // A face of vectors in double: 3 layers of 32 places of 48 bytes.
     const auto endings = spoiled([](Here &here, Solve &) { here.room->corrupt(1, 3 * 32 * 48); });
     CHECK(all_ended(endings, Status::comm, "rank 1 of 2: the halo of a vector: 4608 bytes from rank 0 of 2 ("));
-    CHECK(all_ended(endings, Status::comm, "are not what it sent (MILCGPU_CHECK_HALO=1)"));
+    CHECK(all_ended(endings, Status::comm, "are not what it sent (MILCGPU_TEST=check_halo)"));
     // Nothing is wrong: nothing is found.
     for (const Ending &ending : spoiled([](Here &, Solve &) {}))
         CHECK(ending.status == MILCGPU_OK);

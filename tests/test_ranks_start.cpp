@@ -138,7 +138,7 @@ TEST_CASE("start on ranks: a box that cannot be, on one rank, is named on all", 
     bad("layout.neighbour[T][0] is 2: must be another one of 2 ranks", [](Given &g) { g.layout.neighbour[3][0] = 2; });
     bad("layout.neighbour[T][1] is 1", [](Given &g) { g.layout.neighbour[3][1] = 1; });
     bad("layout.emulate is 16", [](Given &g) { g.layout.emulate = 16; });
-    bad("layout.emulate (or MILCGPU_EMULATE) names T, which is cut", [](Given &g) { g.layout.emulate = 8; });
+    bad("layout.emulate (or MILCGPU_TEST=cut=...) names T, which is cut", [](Given &g) { g.layout.emulate = 8; });
     bad("options.backend is 9", [](Given &g) { g.options.backend = 9; });
     bad("milcgpu_options.struct_size is 3", [](Given &g) { g.options.struct_size = 3; });
     // What fails later, when the boxes have been compared.
@@ -168,7 +168,7 @@ TEST_CASE("start on ranks: boxes that do not fit together are named on all", "[r
     const Extents whole{4, 8, 4, 12}, grid{1, 2, 1, 3};
     bad(whole, grid, "the whole lattice on rank 4 of 6 is 4 x 8 x 4 x 14, and 4 x 8 x 4 x 12 on rank 0", 4,
         [](Given &g) { g.layout.whole[3] = 14; });
-    bad(whole, grid, "layout.emulate (or MILCGPU_EMULATE) on rank 3 of 6 is 5, and 0 on rank 0", 3,
+    bad(whole, grid, "layout.emulate (or MILCGPU_TEST=cut=...) on rank 3 of 6 is 5, and 0 on rank 0", 3,
         [](Given &g) { g.layout.emulate = 5; });
     bad(whole, grid,
         "the box of rank 3 of 6, 4 x 4 x 4 x 4 at 0 0 0 4, overlaps that of rank 2, 4 x 4 x 4 x 4 at 0 0 0 4", 3,
@@ -308,12 +308,12 @@ TEST_CASE("a context whose ranks have lost each other says so in every call", "[
     CHECK(text[1] == "milcgpu_pin: " + lost[1]);
 }
 
-TEST_CASE("start on ranks: MILCGPU_TIMEOUT and MILCGPU_EMULATE", "[ranks][errors][smoke][sanitize]") {
+TEST_CASE("start on ranks: MILCGPU_TIMEOUT and MILCGPU_TEST=cut", "[ranks][errors][smoke][sanitize]") {
     const Extents whole{4, 4, 4, 8}, grid{1, 1, 1, 2}, alone{1, 1, 1, 1};
     for (const char *bad : {"0", "-1", "abc", "1x", "nan", "inf", " "}) {
         const Environment environment{{"MILCGPU_TIMEOUT", bad}};
         refused(whole, grid,
-                std::string("rank 0 of 2: MILCGPU_TIMEOUT=") + bad + ": must be a number of seconds above 0", {});
+                std::string("rank 0 of 2: MILCGPU_TIMEOUT=") + bad + " is none of the numbers above 0", {});
         refused(whole, alone, std::string("MILCGPU_TIMEOUT=") + bad, {});
     }
     for (const char *good : {"0.5", "60", "1e3", ""}) {
@@ -321,22 +321,21 @@ TEST_CASE("start on ranks: MILCGPU_TIMEOUT and MILCGPU_EMULATE", "[ranks][errors
         CHECK(all_well(start(whole, grid)));
     }
     for (const char *bad : {"X", "xx", "xyzts", "x y", "1"}) {
-        const Environment environment{{"MILCGPU_EMULATE", bad}};
-        refused(whole, alone,
-                std::string("MILCGPU_EMULATE=") + bad + ": must be 0, or letters of xyzt, each at most once", {});
+        const Environment environment{{"MILCGPU_TEST", std::string("cut=") + bad}};
+        refused(whole, alone, std::string("MILCGPU_TEST=cut=") + bad + " is none of ", {});
     }
     const auto emulated = [&](const char *value, int asked) {
-        const Environment environment{{"MILCGPU_EMULATE", value}};
+        const Environment environment{{"MILCGPU_TEST", value}};
         milcgpu_layout layout = layout_of({{4, 4, 4, 8}});
         layout.emulate = asked;
         return box_of(layout, 0).emulated;
     };
     CHECK(emulated("", 0) == 0);
     CHECK(emulated("0", 0) == 0);
-    CHECK(emulated("xyzt", 0) == 15);
-    CHECK(emulated("tx", 0) == 9);
-    CHECK(emulated("x", 12) == 12); // the layout comes first
-    const Environment environment{{"MILCGPU_EMULATE", "yt"}};
+    CHECK(emulated("cut=xyzt", 0) == 15);
+    CHECK(emulated("keep,cut=tx", 0) == 9);
+    CHECK(emulated("cut=x", 12) == 12); // the layout comes first
+    const Environment environment{{"MILCGPU_TEST", "cut=yt"}};
     CHECK(all_well(start(whole, alone)));
     const Box box = box_of(layout_of({{4, 4, 4, 8}}), 0);
     for (int mu = 0; mu < 4; ++mu) {
@@ -383,7 +382,7 @@ TEST_CASE("start on ranks: a GPU for each, by the rank on its host", "[ranks][sm
         return std::string();
     };
     CHECK(said({{"GPU a of host h"}, {"GPU b of host h"}, {"GPU a of host i"}}).empty());
-    CHECK(said({{""}, {""}}).empty()); // the host backend, or MILCGPU_SHARE_GPU=1
+    CHECK(said({{""}, {""}}).empty()); // the host backend, or MILCGPU_TEST=share_gpu
     CHECK(has(said({{"GPU a of host h"}, {"GPU b of host h"}, {"GPU a of host h"}}),
               "ranks 0 and 2 of 3 are both on GPU a of host h: "));
 }

@@ -79,7 +79,7 @@ static std::string words_of(const Setting &setting) {
     const std::string name = setting.name;
     return name == "MILCGPU_DEVICE"    ? "0 7 999"
            : name == "MILCGPU_TIMEOUT" ? "0.5 60 1e4"
-           : name == "MILCGPU_EMULATE" ? "0 y xt xyzt"
+           : name == "MILCGPU_TEST"    ? "0 keep keep,cut=y,share_gpu cut=xt nan,cut=xyzt"
                                        : setting.allowed;
 }
 
@@ -105,7 +105,9 @@ TEST_CASE("settings: a value that is none is refused by name, and what was set i
     CHECK(has(refusal("MILCGPU_TIMEOUT", "0"), "is none of the numbers above 0."));
     for (const char *bad : {"-1", "nan", "inf", "60s"})
         refusal("MILCGPU_TIMEOUT", bad);
-    CHECK(has(refusal("MILCGPU_EMULATE", "xx"), "is none of 0 and letters of xyzt."));
+    CHECK(has(refusal("MILCGPU_TEST", "kept"), "is none of 0 look_at_all copy_back "));
+    for (const char *bad : {"cut=xx", "cut=", "cut", "keep,", ",keep", "keep nan", "keep,kept"})
+        refusal("MILCGPU_TEST", bad);
     for (const Setting &setting : setting_table())
         for (const char *bad : {"banana", " ", "0 1", "1 "})
             refusal(setting.name, bad);
@@ -126,12 +128,46 @@ TEST_CASE("settings: a value that is none is refused by name, and what was set i
         CHECK(started == !off);
         CHECK(text.empty() == off);
     }
-    const Environment environment{{"MILCGPU_VERBOSE", "2"}, {"MILCGPU_HASH", "full"}, {"MILCGPU_DSLASH", ""}};
+    const Environment environment{{"MILCGPU_VERBOSE", "2"}, {"MILCGPU_AUTO", "0"}, {"MILCGPU_TEST", ""}};
     const std::string text = said_by([&] { CHECK(milc.start() == 1); });
-    CHECK(has(text, "milcgpu: settings: MILCGPU_HASH=full MILCGPU_VERBOSE=2\n"));
+    CHECK(has(text, "milcgpu: settings: MILCGPU_AUTO=0 MILCGPU_VERBOSE=2\n"));
     for (const Setting &setting : setting_table())
         CHECK(has(text, setting.meaning));
     CHECK(plugin().links->looks_at_all());
+}
+
+TEST_CASE("settings: MILCGPU_AUTO=0 stands for words of MILCGPU_TEST, and the words are those that are named",
+          "[plugin]") {
+    CHECK(setting_table().size() == 13);
+    const std::string reference = [] {
+        std::ifstream file("docs/reference.md");
+        REQUIRE(file); // the tests run in the root of the source tree
+        return std::string{std::istreambuf_iterator<char>(file), {}};
+    }();
+    int by_auto_0 = 0;
+    for (const TestWord &word : test_words()) {
+        INFO(word.name);
+        CHECK(has(reference,
+                  std::string("| `") + word.name + "` | " + (word.by_auto_0 ? "yes" : "") + " | " + word.meaning));
+        CHECK_FALSE(asked_for(word.name));
+        by_auto_0 += word.by_auto_0;
+        const Environment environment{{"MILCGPU_AUTO", "0"}};
+        CHECK(asked_for(word.name) == word.by_auto_0);
+        CHECK(Settings::of_environment().asks_for(word.name) == word.by_auto_0);
+        const Environment words{{"MILCGPU_TEST", std::string("cut=xt,") + word.name}};
+        CHECK(asked_for(word.name));
+        CHECK(Settings::of_environment().asks_for(word.name));
+        CHECK(cut_by_test() >= 9);
+    }
+    CHECK(by_auto_0 == 6);
+    // A whole start with it: nothing stays, nothing is gathered.
+    Milc milc;
+    const Environment environment{{"MILCGPU_AUTO", "0"}, {"MILCGPU_VERBOSE", "0"}};
+    REQUIRE(milc.start() == 1);
+    CHECK(plugin().links->looks_at_all());
+    CHECK_FALSE(plugin().takes_dslash);
+    CHECK(milcgpu_plugin_resident() == 0);
+    CHECK(milcgpu_plugin_gathers() == 0);
 }
 
 TEST_CASE("a name of the environment that is not known is named at the start, with the nearest that is", "[plugin]") {
@@ -156,6 +192,23 @@ TEST_CASE("a name of the environment that is not known is named at the start, wi
     const std::string both = unknown_names();
     CHECK(has(both, "the nearest name is MILCGPU_COMPARE"));
     CHECK(has(both, "MILCGPU_OF is set, but there is no such setting; the nearest name is MILCGPU_OFF"));
+    for (const FormerSetting &former : former_settings()) {
+        const Environment set{{former.name, "1"}};
+        CHECK(has(unknown_names(),
+                  std::string(former.name) + " is set, but there is no such setting any more; say MILCGPU_TEST="));
+        // Each word that it says is one, and MILCGPU_AUTO=0 is said where it stands for one of them.
+        const std::string text = former.instead;
+        const std::regex word("MILCGPU_TEST=([a-z_]+(?:=[a-z]+)?)");
+        bool by_auto_0 = false;
+        for (std::sregex_iterator at(text.begin(), text.end(), word), end; at != end; ++at) {
+            const Environment said{{"MILCGPU_TEST", (*at)[1]}};
+            INFO((*at)[1]);
+            CHECK_NOTHROW(Settings::of_environment());
+            for (const TestWord &one : test_words())
+                by_auto_0 = by_auto_0 || (one.by_auto_0 && (*at)[1] == one.name);
+        }
+        CHECK(has(text, "MILCGPU_AUTO=0") == by_auto_0);
+    }
     milcgpu_layout layout{};
     layout.struct_size = sizeof layout;
     std::fill(layout.extent, layout.extent + 4, 4);
@@ -173,12 +226,12 @@ TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {
     const std::string text = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });
     INFO(text);
     CHECK(has(text, "milcgpu: create_hisq_links_milc   -             not in this program\n"));
-    CHECK(has(text, "MILC's own (MILCGPU_DSLASH), but for solutions that a trajectory keeps there\n"));
+    CHECK(has(text, "MILC's own, which is as fast here, but for solutions that a trajectory keeps on the device\n"));
     CHECK(has(text, "milcgpu: load_fn_links            double        host"));
     CHECK(has(text, "local operators: MILC's own\n"));
     described.keeps_solutions = 0;
     const std::string spectrum = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });
-    CHECK(has(spectrum, "milcgpu: dslash_fn_field          -             MILC's own (MILCGPU_DSLASH)\n"));
+    CHECK(has(spectrum, "milcgpu: dslash_fn_field          -             MILC's own, which is as fast here\n"));
     const std::string twice = said_by([] {
         milcgpu_plugin_leaves(MILCGPU_LOAD_FN_LINKS, "a reason");
         milcgpu_plugin_leaves(MILCGPU_LOAD_FN_LINKS, "a reason");
@@ -227,7 +280,7 @@ TEST_CASE("every name that begins with MILCGPU_ and is read, or has a row in the
         for (const auto &file : std::filesystem::recursive_directory_iterator(folder)) {
             const std::string extension = file.path().extension();
             if (extension == ".cpp" || extension == ".cu" || extension == ".h" || extension == ".c")
-                find(text_of(file.path()), "(?:getenv|environment|choose)\\(\"(MILCGPU_[A-Z_]+)\"");
+                find(text_of(file.path()), "(?:getenv|setting|is|is_on)\\(\"(MILCGPU_[A-Z_]+)\"");
         }
     find(text_of("milc_glue/use_gpu/milc_gpu.mk"), "\\$\\((MILCGPU_[A-Z_]+)\\)");
     find(text_of("milc_glue/install/modulefile.in"), "setenv (MILCGPU_[A-Z_]+)");

@@ -123,14 +123,14 @@ typedef struct {
     int neighbour[4][2]; /* in each cut direction the rank behind [0] and the rank ahead [1]; not read in others */
     const milcgpu_messages *messages; /* copied; NULL: one rank */
     int emulate; /* for tests: sum of directions (1 X, 2 Y, 4 Z, 8 T) that this rank has whole and that are treated as
-                    cut; the rank is its own neighbour. 0: environment MILCGPU_EMULATE (letters of xyzt), else none */
+                    cut; the rank is its own neighbour. 0: environment MILCGPU_TEST=cut=xyzt, else none */
 } milcgpu_layout;
 
 typedef struct {
     size_t struct_size;
     int backend; /* milcgpu_backend; AUTO: environment MILCGPU_BACKEND (auto, cuda, host), else a GPU if there is one */
     int device;  /* number of the GPU, from 0. -1: GPU 0; on several ranks layout->messages->node_rank modulo the number
-                    of visible GPUs. Two ranks on one GPU are refused, unless MILCGPU_SHARE_GPU=1 */
+                    of visible GPUs. Two ranks on one GPU are refused, unless MILCGPU_TEST=share_gpu */
     int block_size; /* threads per block for every kernel (64, 128, 256); 0: what each kernel's table says. Results do
                        not depend on it */
     int verbosity; /* 0 silent, 1 device and warnings, 2 one line per solve; -1: environment MILCGPU_VERBOSE (0, 1 or 2;

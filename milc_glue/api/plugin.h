@@ -103,17 +103,17 @@ int milcgpu_plugin_agreed(int mine);
  * without those of other ranks, as the process exits). No other function is called after it. */
 void milcgpu_plugin_exit(void);
 /* The same for dslash_fn_field and dslash_w_field, which move two fields for one D: on a GPU, from 8^4 sites on
- * (MILCGPU_DSLASH). */
+ * (MILCGPU_AUTO). */
 int milcgpu_plugin_takes_dslash(void);
 /* Around a call of MILC's original: entering 1 before, 0 after; counts its seconds as the CPU's for `routine`. */
 void milcgpu_plugin_original(milcgpu_routine routine, int entering);
 /* Says once a routine that MILC's own does it, and why: for what shows only when the routine is called. */
 void milcgpu_plugin_leaves(milcgpu_routine routine, const char *why);
 /* Whether the colours of a set of propagators are to be solved in one call, where MILC would solve one after the other
- * (MILCGPU_GATHER). Says so once. */
+ * (MILCGPU_AUTO). Says so once. */
 int milcgpu_plugin_gathers(void);
 /* Whether M x = b for these masses is to be solved mass by mass, on the even sites alone (UML), where MILC would solve
- * for all of them together, on the even and on the odd sites (MILCGPU_GATHER). Says so once. */
+ * for all of them together, on the even and on the odd sites (MILCGPU_AUTO). Says so once. */
 int milcgpu_plugin_mass_by_mass(int n, const double *masses);
 /* MILCGPU_COMPARE: 0 not set, 1 compare, 2 strict. */
 int milcgpu_plugin_compare(void);
@@ -239,7 +239,7 @@ int milcgpu_plugin_compare_dslash(int parity, const void *source, const void *gp
                                   double cpu_seconds);
 
 /* ---- molecular dynamics. The gauge field and the momenta stay on the device: a routine that the device does makes the
- * host's copy of what it writes an old one (but where MILCGPU_RESIDENT=0; the caller copies back then), and what MILC
+ * host's copy of what it writes an old one (but where MILCGPU_AUTO=0; the caller copies back then), and what MILC
  * does itself must be announced. `reads` and `writes` below are sums of these. */
 enum { MILCGPU_LINKS = 1, MILCGPU_MOMENTA = 2 };
 
@@ -262,7 +262,7 @@ int milcgpu_plugin_vectors_sum(const milcgpu_field *x, int n, const double *weig
 int milcgpu_plugin_vectors_need(void);
 
 int milcgpu_plugin_resident(
-    void); /* 0: MILCGPU_RESIDENT=0, or no device; 2: what is not filled is to be NaN, for tests */
+    void); /* 0: MILCGPU_AUTO=0, or no device; 2: what is not filled is to be NaN, for tests */
 /* Those of `what` of which the device has the newest. */
 int milcgpu_plugin_newer_on_device(int what);
 /* Whether the device's links are these, 4 a site, packed: milcgpu_plugin_links can then take the device's. */

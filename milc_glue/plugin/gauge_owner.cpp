@@ -119,7 +119,7 @@ void GaugeOwner::to_host(int what, const char *who) {
         if (collective_(hash_records(r) != member(one).hash))
             throw Error(Status::corrupted,
                         format("%s was written on the host while the newest were on the GPU: %s needs it, and neither "
-                               "copy is right. MILCGPU_RESIDENT=0 copies after every routine; please report this",
+                               "copy is right. MILCGPU_AUTO=0 copies after every routine; please report this",
                                name_of(one), who));
         over_host(one);
         Copies &copies = copies_[format("%s, %s", who, name_of(one))];

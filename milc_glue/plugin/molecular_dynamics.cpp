@@ -75,7 +75,7 @@ extern "C" {
 
 int milcgpu_plugin_resident(void) {
     const Plugin &p = plugin();
-    return p.context == nullptr || p.settings.is("MILCGPU_RESIDENT", "0") ? 0 : p.poisons() ? 2 : 1;
+    return p.context == nullptr || p.settings.asks_for("copy_back") ? 0 : p.poisons() ? 2 : 1;
 }
 
 int milcgpu_plugin_load_links(const milcgpu_plugin_lattice *lattice) {

@@ -96,17 +96,17 @@ bool Plugin::open(int backend) {
     reconstruct = !settings.is("MILCGPU_RECONSTRUCT", "auto") ? std::stoi(settings["MILCGPU_RECONSTRUCT"])
                   : gpu                                       ? 9
                                                               : 18;
-    takes_dslash = settings.is("MILCGPU_DSLASH", "always") ||
-                   (settings.is("MILCGPU_DSLASH", "auto") && gpu && sites >= dslash_from_sites);
+    takes_dslash =
+        settings.asks_for("dslash") || (!settings.asks_for("no_dslash") && gpu && sites >= dslash_from_sites);
     links = std::make_unique<LinkCache>(collective, context, sites, real(),
-                                        settings.is("MILCGPU_HASH", "full") ? sites + 1 : links_whole_below_sites);
+                                        settings.asks_for("look_at_all") ? sites + 1 : links_whole_below_sites);
     gauge = std::make_unique<GaugeOwner>(collective, context, real(), sites);
     meson_links = std::make_unique<MesonLinksCache>(collective, context, real(), links->looks_at_all());
     wilson = std::make_unique<WilsonLinks>(collective, context, real());
     // With fewer threads a hash takes as long as the copy that it saves.
     constexpr int threads_to_hash = 4;
-    const bool stays = settings.is("MILCGPU_FIELDS", "keep") ||
-                       (settings.is("MILCGPU_FIELDS", "auto") && gpu && idle_threads() + 1 >= threads_to_hash);
+    const bool stays =
+        settings.asks_for("keep") || (!settings.asks_for("load") && gpu && idle_threads() + 1 >= threads_to_hash);
     quarks = std::make_unique<QuarkFields>(context, real(), sites, !collective(!stays));
     // Links of measurements only where one rank may do so without the others.
     context->release_more = [this] {

@@ -12,7 +12,7 @@
 #include "milc_glue/plugin/precision.h"
 #include "milc_glue/plugin/quark_fields.h"
 #include "milc_glue/plugin/resident_vectors.h"
-#include "milc_glue/plugin/settings.h"
+#include "milc_glue/api/settings.h"
 #include "milc_glue/plugin/wilson_links.h"
 #include <memory>
 
@@ -57,7 +57,7 @@ struct Plugin {
 
     bool active() const { return context != nullptr && links != nullptr && originals == 0; }
     bool in_double() const { return precision == 2; }
-    bool poisons() const { return settings.is("MILCGPU_RESIDENT", "nan"); }
+    bool poisons() const { return settings.asks_for("nan"); }
     int sites_of(int parity) const { return parity == MILCGPU_EVEN ? even_sites : sites - even_sites; }
     size_t bytes_of(int reals) const { return reals * (in_double() ? sizeof(double) : sizeof(float)); } // MILC's
     int real() const { return in_double() ? MILCGPU_DOUBLE : MILCGPU_SINGLE; }
