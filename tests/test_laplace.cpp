@@ -609,6 +609,47 @@ TEST_CASE("Laplace: links in single, and links that are not unitary, are solved 
     }
 }
 
+TEST_CASE("the plan of a Laplace solve is what it takes", "[operators][laplace][api]") {
+    const reference::Lattice lattice{{4, 4, 6, 8}};
+    const Gauge u = links_for(lattice, 65);
+    const Fermion b = random_fermion(lattice, 66);
+    const auto check = [&](auto real, Backend backend, const char *cut, int sloppy, int together, int n) {
+        const Environment environment{{"MILCGPU_TEST", cut}};
+        Laplace<decltype(real)> m(lattice, backend, u);
+        // Links in single do not fit 12 reals of double.
+        auto spec = laplace_solve(3, 0.15, 1e-4, MILCGPU_DOUBLE, sloppy,
+                                  sizeof real == 4 && sloppy == MILCGPU_DOUBLE ? 18 : 12);
+        spec.together = together;
+        char text[2000] = "";
+        size_t planned = 0;
+        REQUIRE(milcgpu_laplace_plan(m.links, &spec, n, text, sizeof text, &planned) == MILCGPU_OK);
+        CHECK(std::string(text).find("packed links") != std::string::npos);
+        CHECK((std::string(text).find("links as handed over") != std::string::npos) == (std::string(cut) != "0"));
+        CHECK((std::string(text).find("change its precision") != std::string::npos) == (sloppy != MILCGPU_DOUBLE));
+        const size_t loading = m.session.context->device->peak_bytes();
+        REQUIRE(m.solve(spec, std::vector<Fermion>(n, b)).status == MILCGPU_OK);
+        const size_t taken = m.session.context->device->peak_bytes();
+        CAPTURE(name(backend), sizeof real, cut, sloppy, together, n, planned, loading, taken);
+        CHECK(taken <= std::max(loading, planned + 16384)); // sums and scalars
+        CHECK(planned <= taken);
+    };
+    for (const Backend backend : backends())
+        for (const int sloppy : {MILCGPU_DOUBLE, MILCGPU_SINGLE, MILCGPU_HALF})
+            for (const int n : {1, 5}) {
+                check(double(), backend, "0", sloppy, MILCGPU_LOCK_STEP, n);
+                check(float(), backend, "0", sloppy, MILCGPU_ONE_BY_ONE, n);
+                check(float(), backend, "cut=xt", sloppy, MILCGPU_BLOCK, n);
+            }
+    Laplace<double> m(lattice, Backend::host, u);
+    auto spec = laplace_solve(3, 0.15, 1e-4, MILCGPU_DOUBLE, MILCGPU_SINGLE);
+    size_t bytes = 0;
+    for (const int n : {0, 1001})
+        CHECK(milcgpu_laplace_plan(m.links, &spec, n, nullptr, 0, &bytes) == MILCGPU_BAD_ARGUMENT);
+    spec.directions = 5;
+    CHECK(milcgpu_laplace_plan(m.links, &spec, 1, nullptr, 0, &bytes) == MILCGPU_BAD_ARGUMENT);
+    CHECK(bytes == 0);
+}
+
 TEST_CASE("Laplace: the same solve is bitwise the same, however many threads work",
           "[operators][laplace][determinism]") {
     const reference::Lattice lattice{{8, 8, 8, 16}};

@@ -318,6 +318,9 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         milcgpu_wilson *wilson = nullptr;
         walk("milcgpu_laplace", milcgpu_laplace, {}, w.meson, &laplace, MILCGPU_LAPLACE_M, 3, 1, &from, &to);
         walk("milcgpu_laplace_solve", milcgpu_laplace_solve, {5}, w.meson, &laplace_solve, 1, &from, &to, &report);
+        size_t bytes_of_plan = 0;
+        walk("milcgpu_laplace_plan", milcgpu_laplace_plan, {3, 5}, w.meson, &laplace_solve, 1, text, sizeof text,
+             &bytes_of_plan);
         walk("milcgpu_wilson_create", milcgpu_wilson_create, {}, c, &wilson);
         walk("milcgpu_wilson_destroy", milcgpu_wilson_destroy, {}, nullptr);
         walk("milcgpu_wilson_load", milcgpu_wilson_load, {}, w.wilson, &w.plain);

@@ -317,8 +317,9 @@ struct MemoryPlan {
     size_t total() const { return in_use + links + raw + packed + terms + vectors; }
 };
 // Links and vectors of a solve for one mass, with links for `others`. host: precision of the links as handed over.
+// sources: at once.
 MemoryPlan solve_plan(const Geometry &, Precision host, const std::vector<OperatorSpec> &others,
-                      const OperatorSpec &precise, const OperatorSpec &sloppy);
+                      const OperatorSpec &precise, const OperatorSpec &sloppy, int sources = 1);
 // Of the calls that the C interface plans. Throws Error(bad_argument) as these do.
 MemoryPlan plan_of(const milcgpu_context &, int host_precision, const milcgpu_solve_spec &);
 MemoryPlan plan_of(const milcgpu_context &, int host_precision, const milcgpu_multi_mass_spec &);

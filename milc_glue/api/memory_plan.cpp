@@ -1,52 +1,7 @@
-// milcgpu_memory_plan: what links and a solve will take, from the extents alone.
+// Plans of memory as tables.
 #include "milc_glue/api/context.h"
-#include <set>
 
 using namespace milcgpu;
-
-namespace {
-
-// Versions of the links that are not the links as handed over. 0 reals: fat links.
-using Packed = std::set<std::pair<Precision, int>>;
-
-void add_packed(Packed &packed, Precision host, const std::vector<OperatorSpec> &levels) {
-    for (const OperatorSpec &level : levels) {
-        if (level.link != host)
-            packed.insert({level.link, 0});
-        if (level.link != host || level.reals != 18)
-            packed.insert({level.link, level.reals});
-    }
-}
-
-size_t links_bytes(const Geometry &geometry, Precision precision, int reals) {
-    return Device::allocated_bytes(LinkField::bytes_of(precision, reals == 0 ? 18 : reals, geometry));
-}
-
-size_t bytes_of(const Geometry &geometry, const Packed &packed) {
-    size_t bytes = 0;
-    for (const auto &[precision, reals] : packed)
-        bytes += links_bytes(geometry, precision, reals);
-    return bytes;
-}
-
-} // namespace
-
-MemoryPlan milcgpu::solve_plan(const Geometry &geometry, Precision host, const std::vector<OperatorSpec> &others,
-                               const OperatorSpec &precise, const OperatorSpec &sloppy) {
-    Packed packed, all;
-    add_packed(packed, host, others);
-    add_packed(packed, host, {precise, sloppy});
-    all = packed;
-    if (sloppy.spinor == Precision::half && precise.spinor != Precision::half)
-        add_packed(all, host, {{Precision::single, Precision::single, sloppy.reals}});
-    MemoryPlan plan{};
-    plan.links = 2 * links_bytes(geometry, host, 18);
-    plan.raw = Device::allocated_bytes(size_t(geometry.volume()) * 72 * real_bytes(host));
-    plan.packed = bytes_of(geometry, packed);
-    plan.vectors = CgSolver::workspace_bytes(geometry, precise, sloppy, host);
-    plan.more = bytes_of(geometry, all) - plan.packed + CgSolver::later_bytes(geometry, precise, sloppy);
-    return plan;
-}
 
 std::string milcgpu::table_of(const MemoryPlan &plan, size_t free_bytes) {
     std::string table;

@@ -8,6 +8,7 @@
 #pragma once
 #include "milc_glue/api/context.h"
 #include "milc_glue/solve/verify.h"
+#include <optional>
 
 namespace milcgpu {
 
@@ -35,6 +36,16 @@ class OperatorFamily {
 
     milcgpu_context &context;
 };
+
+// What make_solver and the solver of several sources make, and what that takes on the device, from the extents alone.
+// sources: at once; 1: by the solver of one source.
+struct PlannedSolver {
+    std::vector<OperatorSpec> operators;
+    std::optional<OperatorSpec> later; // where the solve has to change its precision on the way
+    size_t vectors, later_vectors;
+};
+PlannedSolver planned_solver(const Geometry &, const OperatorSpec &full, const OperatorSpec &precise,
+                             const OperatorSpec &sloppy, int sources, int components = 1);
 
 // On its way to its tolerance.
 struct SourceOnTheWay {

@@ -206,6 +206,25 @@ extern "C" milcgpu_status milcgpu_solve_vectors(milcgpu_context *context, milcgp
                          look);
 }
 
+MemoryPlan milcgpu::solve_plan(const Geometry &geometry, Precision host, const std::vector<OperatorSpec> &others,
+                               const OperatorSpec &precise, const OperatorSpec &sloppy, int sources) {
+    const PlannedSolver solver =
+        planned_solver(geometry, {Precision::double_, host, 18}, precise, sloppy, sources); // full: full_spec()
+    ResidentField::Versions versions;
+    for (const auto &specs : {solver.operators, others})
+        for (const OperatorSpec &spec : specs)
+            versions.insert({spec.link, spec.reals});
+    MemoryPlan plan{};
+    plan.links = ResidentLinks::bytes_as_given(host, geometry);
+    plan.raw = Device::allocated_bytes(size_t(geometry.volume()) * 72 * real_bytes(host)); // links_to_device
+    plan.packed = ResidentLinks::packed_bytes(versions, host, geometry);
+    plan.vectors = solver.vectors;
+    if (solver.later)
+        versions.insert({solver.later->link, solver.later->reals});
+    plan.more = ResidentLinks::packed_bytes(versions, host, geometry) - plan.packed + solver.later_vectors;
+    return plan;
+}
+
 extern "C" milcgpu_status milcgpu_sources_plan(milcgpu_context *context, int host_precision,
                                                const milcgpu_solve_spec *spec, int together, int n, char *text,
                                                size_t text_size, size_t *bytes) {
@@ -213,16 +232,11 @@ extern "C" milcgpu_status milcgpu_sources_plan(milcgpu_context *context, int hos
         require(context, "milcgpu_sources_plan", "context");
         require(spec, "milcgpu_sources_plan", "spec");
         check_together(together, n);
-        MemoryPlan plan = plan_of(*context, host_precision, *spec);
-        if (n > 1 && together != MILCGPU_ONE_BY_ONE) {
-            const SolveArguments a = checked_solve(*spec);
-            const OperatorSpec several = ladder::of_several(a.sloppy);
-            plan = solve_plan(context->geometry, host_precision_of(host_precision, "host_precision"), {several},
-                              a.precise, a.sloppy);
-            plan.vectors += BlockCgSolver::workspace_bytes(context->geometry, several, sources_at_once(n));
-            plan.more += BlockCgSolver::later_bytes(context->geometry, several, sources_at_once(n));
-        }
-        fill_plan(*context, plan, text, text_size, bytes);
+        const SolveArguments a = checked_solve(*spec);
+        fill_plan(*context,
+                  solve_plan(context->geometry, host_precision_of(host_precision, "host_precision"), {}, a.precise,
+                             a.sloppy, n > 1 && together != MILCGPU_ONE_BY_ONE ? sources_at_once(n) : 1),
+                  text, text_size, bytes);
         return Status::ok;
     });
 }
