@@ -83,8 +83,8 @@ milcgpu_status milcgpu_laplace_solve(milcgpu_meson_links *links, const milcgpu_l
                                      const milcgpu_quarks *sources, const milcgpu_quarks *solutions,
                                      milcgpu_solve_report *reports);
 
-/* The largest number of bytes on the device while milcgpu_laplace_solve solves `spec` for n sources, with what is in use
- * now, the handle's links among it: as milcgpu_memory_plan says it. Sources are taken as solved together unless
+/* The largest number of bytes on the device while milcgpu_laplace_solve solves `spec` for n sources, with what is in
+ * use now, the handle's links among it: as milcgpu_memory_plan says it. Sources are taken as solved together unless
  * spec.together is MILCGPU_ONE_BY_ONE. The handle may be empty. No call of all ranks. */
 milcgpu_status milcgpu_laplace_plan(milcgpu_meson_links *links, const milcgpu_laplace_solve_spec *spec, int n,
                                     char *text, size_t text_size, size_t *bytes);
