@@ -6,9 +6,10 @@
 namespace milcgpu {
 
 milcgpu_status WilsonLinks::ready(const HostRecords &links, milcgpu_wilson *&handle, uint64_t &moved) {
-    const uint64_t content = hash_records(links);
+    Mirror here(links, Mirror::Look::whole);
+    const Mirror::Tag tag = here.tag_now();
     handle = handle_;
-    if (!collective_(handle_ == nullptr || content_ != content))
+    if (!collective_(!mirror_.has(tag)))
         return MILCGPU_OK;
     drop();
     const milcgpu_field from = {const_cast<void *>(links.data), real_, links.pitch};
@@ -20,13 +21,15 @@ milcgpu_status WilsonLinks::ready(const HostRecords &links, milcgpu_wilson *&han
         return status;
     }
     moved += links.count * links.bytes;
-    content_ = content;
+    mirror_ = here;
+    mirror_.both_have(tag);
     handle = handle_;
     return MILCGPU_OK;
 }
 
 bool WilsonLinks::drop() {
     milcgpu_wilson_destroy(handle_);
+    mirror_.forget_copy();
     return std::exchange(handle_, nullptr) != nullptr;
 }
 

@@ -35,7 +35,7 @@ void progress(void *user, int step, double residual) {
 bool edited(Plugin &p, milcgpu_routine routine, LinkWatch &looks, LinkSet &links) {
     if (!p.collective(!looks.end()))
         return false;
-    links.loaded = false;
+    links.mirror.forget_copy();
     p.log(0, format("%s: MILC's links are no longer those on the device: a few were edited, and a look at all of them "
                     "during the solve has shown it. They are loaded again, and the solve goes on",
                     routine_name(routine)));
@@ -157,7 +157,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
         if (!done && what.on_device && status == MILCGPU_NO_MEMORY)
             return Outcome::out_of_memory;
         if (!done && retry.again(
-                         status, [&] { links->loaded = false; },
+                         status, [&] { links->mirror.forget_copy(); },
                          [&](const Policy &policy) {
                              const milcgpu_solve_spec other = solve_spec(p, policy, call);
                              return bytes_of(p, other);
@@ -285,12 +285,12 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                 ++account.calls;
                 for (int i = 0; resident >= 0 && i < call->n_shifts; ++i)
                     p.vectors.now_holds(resident + i, call->parity, p.poisons());
-                p.known.remember(*call, solutions, p.parity_of(call->source, call->parity), links->content(),
+                p.known.remember(*call, solutions, p.parity_of(call->source, call->parity), links->mirror.content(),
                                  report->source_norm == 0, resident >= 0, shifts);
                 return true;
             }
             if (!retry.again(
-                    status, [&] { links->loaded = false; },
+                    status, [&] { links->mirror.forget_copy(); },
                     [&](const Policy &policy) {
                         const milcgpu_multi_mass_spec other = multi_mass_spec(p, policy, *call, asked);
                         return bytes_of(p, other);
@@ -332,7 +332,8 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
         const milcgpu_status status =
             p.collective(milcgpu_dslash(p.context, links->handle, &what, parity, &source, &destination));
         if (status != MILCGPU_OK) {
-            links->loaded = links->loaded && status != MILCGPU_CORRUPTED;
+            if (status == MILCGPU_CORRUPTED)
+                links->mirror.forget_copy();
             p.report_failure(MILCGPU_DSLASH, status);
             return false;
         }

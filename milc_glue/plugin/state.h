@@ -14,6 +14,7 @@
 #include "milc_glue/plugin/resident_vectors.h"
 #include "milc_glue/plugin/settings.h"
 #include "milc_glue/plugin/wilson_links.h"
+#include <map>
 #include <memory>
 
 namespace milcgpu {
@@ -51,6 +52,7 @@ struct Plugin {
     // Solutions alone were, and who made them makes them again.
     bool solutions_again = false, solutions_lost = false;
     KnownSolutions known;
+    std::map<int, uint64_t> links_made_of; // contents of gauge fields, by the way
     Ledger ledger;
     int originals = 0; // calls of MILC's original that are under way, one in another
     double original_since = 0;
@@ -67,7 +69,13 @@ struct Plugin {
     int device_number() const;
     bool open(int backend); // false: milcgpu_last_error() says why
     void close();
-    void drop();                                 // the same without a copy of what only the device has
+    void drop(); // the same without a copy of what only the device has
+    // What belongs to a lattice that is gone is dropped: quark fields, known solutions. (Links go by content: the next
+    // ones take their place.) Said by whoever writes the gauge field.
+    void lattice_changed();
+    // Links were made by this way (a number) of a gauge field with this content: where it was another one the last
+    // time, the lattice has changed.
+    void links_made(int way, uint64_t content);
     void lose_solutions(const std::string &why); // says it; an empty why: none are lost
     // The device's links with the content of these; nullptr, and said, where they could not be loaded.
     LinkSet *links_for(milcgpu_routine routine, const void *fat, const void *lng) {

@@ -206,7 +206,7 @@ static void fill_deferred(void) {
             milcgpu_end_of_run();
         }
     }
-    milcgpu_plugin_forget_alone();
+    milcgpu_plugin_forget_deferred();
     if (d.hisq != NULL)
         milcgpu_fill_hisq(&d, links);
     else
@@ -279,7 +279,7 @@ static int fill_sums(void) {
             sums[i].fat = sums[i].lng = NULL;
     }
     if (known)
-        milcgpu_plugin_forget_alone();
+        milcgpu_plugin_forget_deferred();
     for (i = 0; i < MAX_NAIK; i++)
         if (were[i].fn != NULL) {
             fill_sum(&were[i]);
@@ -426,7 +426,7 @@ static void forget_deferred(const fn_links_t *fn) {
             return;
     free(deferred.made_of);
     memset(&deferred, 0, sizeof deferred);
-    milcgpu_plugin_forget_alone();
+    milcgpu_plugin_forget_deferred();
 }
 void milcgpu_forget_auxiliary(const hisq_auxiliary_t *aux) {
     if (deferred.aux == aux)
