@@ -73,7 +73,7 @@ typedef struct {
     int keeps_solutions; /* 1: a trajectory of this program has its solutions on the device (..._vectors_begin) */
     int own_routines;    /* 1: MILC's own routines are there to fall back on; 0: milcgpu_plugin_retreat is */
     /* Why MILC's own does a routine in this program, in a few words for the table; NULL: it is taken over. */
-    const char *left[MILCGPU_ROUTINES];
+    const char *not_offloaded[MILCGPU_ROUTINES];
     const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */
 } milcgpu_milc;
 

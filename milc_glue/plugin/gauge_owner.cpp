@@ -1,6 +1,6 @@
 #include "milc_glue/plugin/gauge_owner.h"
 #include "gpu_kernels/backend/error.h"
-#include "milc_glue/plugin/state.h"
+#include "milc_glue/plugin/reason.h"
 #include <memory>
 #include <vector>
 

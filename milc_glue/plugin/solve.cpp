@@ -51,9 +51,14 @@ template <class Spec> size_t bytes_of(const Plugin &p, const Spec &spec) {
 // The answer of this solve, if a multi-mass call left it in these addresses, for this source, neither of them changed
 // since, as far as this rank knows; the links are to be compared.
 const KnownSolution *known_for(const Plugin &p, const milcgpu_plugin_solve_call &call) {
-    return p.known.empty() ? nullptr
-                           : p.known.find(call, p.parity_of(call.source, call.parity),
-                                          p.parity_of(call.solution, call.parity), p.in_double() ? 1e-13 : 1e-6);
+    if (p.known.empty())
+        return nullptr;
+    const KnownSolution *const known =
+        p.known.find(call, p.parity_of(call.source, call.parity), p.parity_of(call.solution, call.parity),
+                     p.in_double() ? 1e-13 : 1e-6);
+    const int index = p.vectors.find(call.solution.data);
+    const bool still_there = index >= 0 && p.vectors.holds(index, call.parity); // else MILC may have written it since
+    return known != nullptr && known->solution.is(Mirror::Newest::device) && !still_there ? nullptr : known;
 }
 
 // `work`, again with fewer sets of links on the device for as long as memory is short.

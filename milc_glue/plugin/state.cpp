@@ -53,13 +53,6 @@ void leave_call(const char *where, const char *after) noexcept {
     });
 }
 
-std::string reason() {
-    std::string text = milcgpu_last_error();
-    while (!text.empty() && (text.back() == '\n' || text.back() == '.'))
-        text.pop_back();
-    return text;
-}
-
 void Plugin::log(int level, const std::string &text) const {
     if (verbosity < level || rank != 0)
         return;

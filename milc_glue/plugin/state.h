@@ -11,6 +11,7 @@
 #include "milc_glue/plugin/meson_links.h"
 #include "milc_glue/plugin/precision.h"
 #include "milc_glue/plugin/quark_fields.h"
+#include "milc_glue/plugin/reason.h"
 #include "milc_glue/plugin/resident_vectors.h"
 #include "milc_glue/plugin/settings.h"
 #include "milc_glue/plugin/wilson_links.h"
@@ -29,9 +30,9 @@ struct Plugin {
     Collective collective;
     void (*end_all)(void *user, const char *why) = nullptr; // of MILC's ranks; nullptr: there is one
     void *end_all_user = nullptr;
-    int node_rank = 0;                                  // among the ranks of the whole program on this host
-    std::array<bool, MILCGPU_ROUTINES> left_was_said{}; // that MILC's own does the routine
-    std::vector<int> site_map;                          // empty: not started
+    int node_rank = 0;                                 // among the ranks of the whole program on this host
+    std::array<bool, MILCGPU_ROUTINES> own_was_said{}; // that MILC's own does the routine
+    std::vector<int> site_map;                         // empty: not started
 
     // The environment, and what follows from it for this lattice and backend.
     Settings settings;
@@ -158,9 +159,6 @@ template <class Work> int done_by(milcgpu_routine routine, const Work &work) noe
                                 return done;
                             });
 }
-
-// Text of the last failure, without the end of its last line.
-std::string reason();
 
 // What `attempt` returns; where memory was short, of a second time without the sets of links that were kept.
 template <class Attempt> milcgpu_status with_links_dropped(milcgpu_routine routine, const Attempt &attempt) {
