@@ -193,14 +193,8 @@ struct RankLinks {
         const long number = found - seen.begin();
         if (found == seen.end())
             seen.push_back(set);
-        return format("%ld%s ", number, set->hash == hash_now(s) ? "" : " old");
-    }
-    PartHashes hash_now(int s) const {
-        PartHashes hash = hash_all_parts(cache.records(fat[s].data()));
-        const PartHashes other = hash_all_parts(cache.records(lng[s].data()));
-        for (int part = 0; part < hash_parts; ++part)
-            hash[part] = combined(hash[part], other[part]);
-        return hash;
+        const bool is_new = set->mirror.has(cache.mirror_of(fat[s].data(), lng[s].data()).tag_now());
+        return format("%ld%s ", number, is_new ? "" : " old");
     }
     std::vector<const LinkSet *> seen;
 };

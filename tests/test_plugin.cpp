@@ -190,7 +190,7 @@ TEST_CASE("links of any number of eps for the device alone are sums of two sets,
         for (double &x : parts[0])
             x *= 2;
         CHECK(differ(applied(sum[0], sum[1]), expected[5]) < 1e-14);
-        milcgpu_plugin_forget_alone();
+        milcgpu_plugin_forget_deferred();
         CHECK(differ(applied(sum[0], sum[1]), expected[5]) > 1e-3); // of the host's fields
     }
 }
@@ -227,7 +227,7 @@ TEST_CASE("an edit that a call's look did not see is seen during the solve, and 
             during += has(text, "They are loaded again, and the solve goes on");
             // With 1 or 2 cores the threads may not have come to the end of all parts; then a later call sees it.
             const double residual = several ? masses.worst_residual() : milc.residual(milc.x, mass);
-            if (has(text, "loaded again") || plugin().links->slots_for({{call.fat, call.lng}})[0]->unseen == 0)
+            if (has(text, "loaded again") || plugin().links->slots_for({{call.fat, call.lng}})[0]->mirror.unseen() == 0)
                 CHECK(residual < 1.01e-8);
         }
         CHECK(during > 0);

@@ -220,7 +220,7 @@ TEST_CASE("a name of the environment that is not known is named at the start, wi
 TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {
     Milc milc;
     milcgpu_milc described = milc.described();
-    described.left[MILCGPU_HISQ_LINKS] = "not in this program";
+    described.not_offloaded[MILCGPU_HISQ_LINKS] = "not in this program";
     described.keeps_solutions = 1;
     const Environment environment{{"MILCGPU_BACKEND", "host"}};
     const std::string text = said_by([&] { CHECK(milcgpu_plugin_start(&described) == 1); });

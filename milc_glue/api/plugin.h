@@ -73,7 +73,7 @@ typedef struct {
     int keeps_solutions; /* 1: a trajectory of this program has its solutions on the device (..._vectors_begin) */
     int own_routines;    /* 1: MILC's own routines are there to fall back on; 0: milcgpu_plugin_retreat is */
     /* Why MILC's own does a routine in this program, in a few words for the table; NULL: it is taken over. */
-    const char *left[MILCGPU_ROUTINES];
+    const char *not_offloaded[MILCGPU_ROUTINES];
     const int *site_map; /* MILC's index of the k-th site in milcgpu_layout's order; NULL: the glue could not make it */
 } milcgpu_milc;
 
@@ -194,11 +194,11 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
  * the first and the derivative are made then, and the others of these two when a call takes them. */
 enum { MILCGPU_MOST_LINK_SETS = 8 }; /* HISQ with three eps_naik, their derivative, and twisted copies */
 int milcgpu_plugin_links(milcgpu_routine routine, const milcgpu_fatlink_spec *spec, const void *gauge, int n,
-                         const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w, int alone,
-                         milcgpu_fatlink_report *report);
+                         const double *eps, void *const *fat, void *const *lng, void *v, void *y, void *w,
+                         int device_only, milcgpu_fatlink_report *report);
 
 /* 1: the links `fat`, `lng` are those of a plus factor times those of b, and are not filled: the device makes them when
- * a call takes them. a and b stay as they are until milcgpu_plugin_forget_alone(). All ranks call it. */
+ * a call takes them. a and b stay as they are until milcgpu_plugin_forget_deferred(). All ranks call it. */
 typedef struct {
     const void *fat, *lng;
 } milcgpu_plugin_link_fields;
@@ -206,7 +206,7 @@ int milcgpu_plugin_links_sum(milcgpu_plugin_link_fields links, milcgpu_plugin_li
                              milcgpu_plugin_link_fields b);
 
 /* No fermion links are on the device alone any more: their fields are being filled, or are gone. */
-void milcgpu_plugin_forget_alone(void);
+void milcgpu_plugin_forget_deferred(void);
 
 /* back(x, mu) = links(x - hops mu, mu)^dag, by all threads of the host. */
 void milcgpu_plugin_back_links(const void *links, int hops, void *back);

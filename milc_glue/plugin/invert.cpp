@@ -26,7 +26,7 @@ class Inversion {
         const LinkSet *links = p_.links_for(call_.solve.routine, call_.solve.fat, call_.solve.lng);
         if (links == nullptr)
             return Outcome::failed;
-        made_of_ = links->content();
+        made_of_ = links->mirror.content();
         milcgpu_status status = load();
         for (const int parity : {MILCGPU_EVEN, MILCGPU_ODD})
             status = each(status, [&](int k) {

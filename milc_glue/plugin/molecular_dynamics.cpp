@@ -22,7 +22,7 @@ int on_gauge(milcgpu_routine routine, const milcgpu_plugin_lattice *lattice, int
         RoutineAccount &account = p.ledger[routine];
         const Stopwatch watch(account.seconds);
         if (writes & MILCGPU_LINKS)
-            p.known.clear();
+            p.lattice_changed();
         const auto attempt = [&] {
             bool holds = asked && asked();
             const milcgpu_status ready =
@@ -270,6 +270,8 @@ int milcgpu_plugin_host_needs(int what, const char *who) {
 }
 
 void milcgpu_plugin_host_wrote(int what) {
+    if (what & MILCGPU_LINKS)
+        plugin().lattice_changed();
     if (plugin().gauge != nullptr)
         plugin().gauge->host_wrote(what);
 }

@@ -35,7 +35,7 @@ void progress(void *user, int step, double residual) {
 bool edited(Plugin &p, milcgpu_routine routine, LinkWatch &looks, LinkSet &links) {
     if (!p.collective(!looks.end()))
         return false;
-    links.loaded = false;
+    links.mirror.forget_copy();
     p.log(0, format("%s: MILC's links are no longer those on the device: a few were edited, and a look at all of them "
                     "during the solve has shown it. They are loaded again, and the solve goes on",
                     routine_name(routine)));
@@ -51,9 +51,14 @@ template <class Spec> size_t bytes_of(const Plugin &p, const Spec &spec) {
 // The answer of this solve, if a multi-mass call left it in these addresses, for this source, neither of them changed
 // since, as far as this rank knows; the links are to be compared.
 const KnownSolution *known_for(const Plugin &p, const milcgpu_plugin_solve_call &call) {
-    return p.known.empty() ? nullptr
-                           : p.known.find(call, p.parity_of(call.source, call.parity),
-                                          p.parity_of(call.solution, call.parity), p.in_double() ? 1e-13 : 1e-6);
+    if (p.known.empty())
+        return nullptr;
+    const KnownSolution *const known =
+        p.known.find(call, p.parity_of(call.source, call.parity), p.parity_of(call.solution, call.parity),
+                     p.in_double() ? 1e-13 : 1e-6);
+    const int index = p.vectors.find(call.solution.data);
+    const bool still_there = index >= 0 && p.vectors.holds(index, call.parity); // else MILC may have written it since
+    return known != nullptr && known->solution.is(Mirror::Newest::device) && !still_there ? nullptr : known;
 }
 
 // `work`, again with fewer sets of links on the device for as long as memory is short.
@@ -157,7 +162,7 @@ Outcome milcgpu::solve_until_done(Plugin &p, RoutineAccount &account, const Solv
         if (!done && what.on_device && status == MILCGPU_NO_MEMORY)
             return Outcome::out_of_memory;
         if (!done && retry.again(
-                         status, [&] { links->loaded = false; },
+                         status, [&] { links->mirror.forget_copy(); },
                          [&](const Policy &policy) {
                              const milcgpu_solve_spec other = solve_spec(p, policy, call);
                              return bytes_of(p, other);
@@ -285,12 +290,12 @@ int milcgpu_plugin_multi_mass(const milcgpu_plugin_multi_mass_call *call, milcgp
                 ++account.calls;
                 for (int i = 0; resident >= 0 && i < call->n_shifts; ++i)
                     p.vectors.now_holds(resident + i, call->parity, p.poisons());
-                p.known.remember(*call, solutions, p.parity_of(call->source, call->parity), links->content(),
+                p.known.remember(*call, solutions, p.parity_of(call->source, call->parity), links->mirror.content(),
                                  report->source_norm == 0, resident >= 0, shifts);
                 return true;
             }
             if (!retry.again(
-                    status, [&] { links->loaded = false; },
+                    status, [&] { links->mirror.forget_copy(); },
                     [&](const Policy &policy) {
                         const milcgpu_multi_mass_spec other = multi_mass_spec(p, policy, *call, asked);
                         return bytes_of(p, other);
@@ -332,7 +337,8 @@ int milcgpu_plugin_dslash(const void *fat, const void *lng, int parity, milcgpu_
         const milcgpu_status status =
             p.collective(milcgpu_dslash(p.context, links->handle, &what, parity, &source, &destination));
         if (status != MILCGPU_OK) {
-            links->loaded = links->loaded && status != MILCGPU_CORRUPTED;
+            if (status == MILCGPU_CORRUPTED)
+                links->mirror.forget_copy();
             p.report_failure(MILCGPU_DSLASH, status);
             return false;
         }

@@ -23,7 +23,7 @@ const double loaded_at = wall_seconds(); // the library is loaded as the program
 bool has_solves(const milcgpu_milc &milc) {
     bool any = false;
     for (int r = 0; r <= MILCGPU_KS_MULTICG; ++r)
-        any = any || milc.left[r] == nullptr;
+        any = any || milc.not_offloaded[r] == nullptr;
     return any;
 }
 
@@ -45,10 +45,10 @@ std::string routine_table(const Plugin &p, const milcgpu_milc &milc) {
     std::string text = format("%-24s %-13s %s\n", "MILC's routine", "precision", "runs on");
     for (int r = 0; r < MILCGPU_ROUTINES; ++r) {
         const auto routine = static_cast<milcgpu_routine>(r);
-        if (!has_solves(milc) && milc.left[r] != nullptr)
+        if (!has_solves(milc) && milc.not_offloaded[r] != nullptr)
             continue;
         const bool on_host = routine == MILCGPU_BACK_LINKS || routine == MILCGPU_GATHER_LINKS;
-        const char *left = milc.left[r] != nullptr                               ? milc.left[r]
+        const char *left = milc.not_offloaded[r] != nullptr                               ? milc.not_offloaded[r]
                            : routine == MILCGPU_DSLASH && !p.takes_dslash        ? dslash.c_str()
                            : routine == MILCGPU_WILSON_DSLASH && !p.takes_dslash ? wilson_dslash.c_str()
                                                                                  : nullptr;
@@ -369,7 +369,8 @@ void milcgpu_plugin_original(milcgpu_routine routine, int entering) {
 void milcgpu_plugin_leaves(milcgpu_routine routine, const char *why) {
     answer_of(routine_name(routine), "MILC's own routine does this call", 0, [&] {
         Plugin &p = plugin();
-        if (!std::exchange(p.left_was_said[routine], true) && door.milc.left[routine] == nullptr) // else in the table
+        if (!std::exchange(p.own_was_said[routine], true) &&
+            door.milc.not_offloaded[routine] == nullptr) // else in the table
             p.log(1, format("%s: %s", routine_name(routine), why));
         return 0;
     });

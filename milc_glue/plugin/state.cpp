@@ -53,13 +53,6 @@ void leave_call(const char *where, const char *after) noexcept {
     });
 }
 
-std::string reason() {
-    std::string text = milcgpu_last_error();
-    while (!text.empty() && (text.back() == '\n' || text.back() == '.'))
-        text.pop_back();
-    return text;
-}
-
 void Plugin::log(int level, const std::string &text) const {
     if (verbosity < level || rank != 0)
         return;
@@ -140,6 +133,18 @@ void Plugin::close() {
     drop();
 }
 
+void Plugin::lattice_changed() {
+    known.clear();
+    if (quarks != nullptr)
+        quarks->drop_all();
+}
+
+void Plugin::links_made(int way, uint64_t content) {
+    const auto [at, first] = links_made_of.try_emplace(way, content);
+    if (!first && std::exchange(at->second, content) != content)
+        lattice_changed();
+}
+
 void Plugin::lose_solutions(const std::string &why) {
     if (why.empty())
         return;
@@ -156,6 +161,7 @@ void Plugin::drop() {
     quarks.reset();
     links.reset();
     known.clear();
+    links_made_of.clear();
     milcgpu_finalize(context);
     context = nullptr;
 }
@@ -172,11 +178,11 @@ Plugin::LinksAtHead Plugin::links_at_head(milcgpu_routine routine, const void *f
     if (status == MILCGPU_OK) {
         if ((all[2] & asks_for_content) != 0)
             head.same_content = LinkCache::found(all[0]) ? links->is_among(*head.set, all[1])
-                                                         : !collective(head.set->content() != *content);
+                                                         : !collective(head.set->mirror.content() != *content);
         return head;
     }
     head.set = nullptr;
-    if (collective.on_all_ranks(links->are_alone(fat, lng)) != 0) {
+    if (collective.on_all_ranks(links->are_deferred(fat, lng)) != 0) {
         const std::string why = links->why_no_sum();
         const char *const gone = "links that were made on the device, and never copied, are no longer there";
         log(why.empty() ? 1 : 0, (why.empty() ? gone : why) + ": they are made again");
