@@ -81,8 +81,7 @@ struct Milc {
     }
 
     milcgpu_milc described() const {
-        milcgpu_milc milc{};
-        milc.struct_size = sizeof milc;
+        auto milc = sized<milcgpu_milc>();
         milc.header_version = MILCGPU_VERSION;
         milc.milc = "a test";
         milc.precision = 2;

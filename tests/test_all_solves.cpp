@@ -70,8 +70,7 @@ struct World {
     }
     static milcgpu_multi_mass_spec masses(Progress progress, void *user) {
         static const milcgpu_pole shifts[sources] = {{0.3, 1e-9, 0}, {0.05, 1e-9, 0}, {2, 1e-9, 0}};
-        milcgpu_multi_mass_spec spec{};
-        spec.struct_size = sizeof spec;
+        auto spec = sized<milcgpu_multi_mass_spec>();
         spec.parity = MILCGPU_EVEN;
         spec.n_shifts = sources, spec.shifts = shifts;
         spec.max_iterations = 500, spec.max_restarts = 5;
@@ -125,8 +124,7 @@ std::vector<Family> families(const World &world) {
             const std::string where = way + (site == 0 ? ", even site" : ", odd site");
             all.push_back(
                 {"Laplace" + where, false, site, [together](World &w, Progress p, void *user, Fields &b, Fields &x) {
-                     milcgpu_laplace_solve_spec spec{};
-                     spec.struct_size = sizeof spec;
+                     auto spec = sized<milcgpu_laplace_solve_spec>();
                      spec.directions = 3, spec.kappa = 0.12, spec.tolerance = 1e-9;
                      spec.max_iterations = 500, spec.max_restarts = 5;
                      spec.precise.precision = MILCGPU_DOUBLE;
@@ -326,8 +324,7 @@ TEST_CASE("the callbacks of flow, gauge fixing, lines and lists: calls inside an
                 },
                 user, nullptr);
         };
-        milcgpu_gauge_fix_spec fix{};
-        fix.struct_size = sizeof fix;
+        auto fix = sized<milcgpu_gauge_fix_spec>();
         fix.direction = MILCGPU_LANDAU, fix.phases_out = 1, fix.most_steps = 3, fix.tolerance = -1;
         const auto fixes = [&](auto *user) {
             using User = std::remove_pointer_t<decltype(user)>;
@@ -412,20 +409,19 @@ TEST_CASE("the message of a Wilson or Laplace solve names the residual and the t
                     Words x(w.dirac[0].size());
                     const milcgpu_field b = w.session.field(w.dirac[0]), to = w.session.field(x);
                     const milcgpu_wilson_spec spec{sizeof spec, 0.12, 1, even_odd, method};
-                    auto report = empty_report();
+                    auto report = sized<milcgpu_solve_report>();
                     CHECK(milcgpu_wilson_solve(w.wilson, &spec, &how, &b, &to, &report) == expected);
                     CAPTURE(method, even_odd, report.message, report.true_residual);
                     CHECK(says(report));
                 }
-            milcgpu_laplace_solve_spec spec{};
-            spec.struct_size = sizeof spec;
+            auto spec = sized<milcgpu_laplace_solve_spec>();
             spec.directions = 4, spec.kappa = 0.12, spec.tolerance = how.tolerance;
             spec.max_iterations = how.max_iterations, spec.max_restarts = how.max_restarts;
             spec.precise.precision = MILCGPU_DOUBLE;
             Words x(w.colour[0].size());
             const milcgpu_field b = w.session.field(w.colour[0]), to = w.session.field(x);
             const milcgpu_quarks from{&b, nullptr, 0}, made{&to, nullptr, 0};
-            auto report = empty_report();
+            auto report = sized<milcgpu_solve_report>();
             CHECK(milcgpu_laplace_solve(w.meson, &spec, 1, &from, &made, &report) == expected);
             CAPTURE(report.message, report.true_residual);
             CHECK(says(report));

@@ -2,11 +2,8 @@
 // error on all ranks that names the member, for every struct of the C interface that calls of all ranks take.
 #include "milc_glue/api/members.h"
 #include "tests/cut_support.h"
-#include <fstream>
-#include <iterator>
+#include "tests/source_text.h"
 #include <map>
-#include <regex>
-#include <set>
 
 using namespace milcgpu;
 using namespace tests;
@@ -115,25 +112,6 @@ template <class Spec> bool good_defaults(void (*defaults)(Spec *)) {
         if (m.kind == Member::numbers && m.get(reinterpret_cast<unsigned char *>(&spec) + m.offset) != m.may.start)
             return false;
     return spec.struct_size == sizeof spec;
-}
-
-template <class Spec> Spec sized() {
-    Spec spec{};
-    spec.struct_size = sizeof spec;
-    return spec;
-}
-
-std::string text_of(const char *path) {
-    std::ifstream file(path);
-    REQUIRE(file);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-std::set<std::string> names_in(const std::string &text, const char *pattern) {
-    const std::regex name(pattern);
-    std::set<std::string> names;
-    for (std::sregex_iterator found(text.begin(), text.end(), name), end; found != end; ++found)
-        names.insert((*found)[1]);
-    return names;
 }
 
 } // namespace

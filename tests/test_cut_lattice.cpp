@@ -104,15 +104,13 @@ Solved solve_on(const Fields &fields, const Cut &cut, Backend backend, int preci
     std::vector<int> iterations(cut.ranks());
     std::vector<double> residuals(cut.ranks());
     const std::vector<Ending> endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
-        milcgpu_solve_spec spec{};
-        spec.struct_size = sizeof spec;
+        auto spec = sized<milcgpu_solve_spec>();
         spec.parity = MILCGPU_EVEN;
         spec.mass = 0.2;
         spec.tolerance = tolerance;
         spec.max_iterations = 2000, spec.max_restarts = 5;
         spec.precise.precision = precise, spec.sloppy.precision = sloppy;
-        milcgpu_solve_report report{};
-        report.struct_size = sizeof report;
+        auto report = sized<milcgpu_solve_report>();
         std::vector<double> x(here.source.size(), 0.0);
         const milcgpu_field b = field_of(here.source), to = field_of(x);
         demand(milcgpu_solve(here.context, here.links, &spec, &b, &to, &report));
@@ -155,7 +153,7 @@ TEST_CASE("solves over ranks: iterations and solutions of one rank, the same num
                     CHECK(well);
                     CHECK(std::abs(many.iterations - one.iterations) <= 1);
                     CHECK(many.residual < tolerance);
-                    CHECK(difference(many.x, one.x) < 20 * tolerance);
+                    CHECK(reference::relative_difference(many.x, one.x) < 20 * tolerance);
                 }
             }
     }
@@ -169,15 +167,14 @@ TEST_CASE("several masses over ranks, on odd sites: the solutions of one rank", 
         std::vector<std::vector<double>> solutions(masses, std::vector<double>(fields.source.size()));
         const std::vector<Ending> endings = on_cut(fields, cut, backend, [&](Here &here, Ending &) {
             milcgpu_pole shifts[masses] = {{0.8, 1e-8, 0}, {0.4, 1e-8, 0}, {2.0, 1e-8, 0}};
-            milcgpu_multi_mass_spec spec{};
-            spec.struct_size = sizeof spec;
+            auto spec = sized<milcgpu_multi_mass_spec>();
             spec.parity = MILCGPU_ODD;
             spec.n_shifts = masses, spec.shifts = shifts;
             spec.max_iterations = 1000, spec.max_restarts = 5;
             spec.shared.precision = precision;
             milcgpu_shift_report each[masses];
-            milcgpu_multi_mass_report report{};
-            report.struct_size = sizeof report, report.shifts = each;
+            auto report = sized<milcgpu_multi_mass_report>();
+            report.shifts = each;
             std::vector<std::vector<double>> x(masses, std::vector<double>(here.source.size()));
             milcgpu_field to[masses];
             for (int k = 0; k < masses; ++k)
@@ -207,7 +204,7 @@ TEST_CASE("several masses over ranks, on odd sites: the solutions of one rank", 
                 const auto one = solve({whole, {1, 1, 1, 1}, 0}, backend, precision, steps_one);
                 const auto many = solve(cut, backend, precision, steps);
                 for (int k = 0; k < masses; ++k)
-                    CHECK(difference(many[k], one[k]) < 2e-8);
+                    CHECK(reference::relative_difference(many[k], one[k]) < 2e-8);
                 for (int rank = 0; rank < cut.ranks(); ++rank) {
                     CHECK(steps[rank] == steps[0]);
                     CHECK(std::abs(steps[rank] - steps_one[0]) <= 1);
@@ -242,8 +239,7 @@ CutResult links_on(const Fields &fields, const std::vector<double> &gauge, const
         milcgpu_links *handle = nullptr;
         const milcgpu_fatlink_set sets[2] = {{0, &to[2], &to[4], &handle}, {-0.3, &to[3], &to[5], nullptr}};
         const milcgpu_hisq_links wanted{&to[0], nullptr, &to[1]};
-        milcgpu_fatlink_report report{};
-        report.struct_size = sizeof report;
+        auto report = sized<milcgpu_fatlink_report>();
         demand(milcgpu_fat_links(here.context, &spec, &u, sets, hisq ? 2 : 1, hisq ? &wanted : nullptr, &report));
         milcgpu_links_destroy(handle);
         counts[here.rank()] = report.svd_links;

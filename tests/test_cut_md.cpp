@@ -63,8 +63,7 @@ struct Handle {
         const milcgpu_force_set sets[2] = {{0, 1}, {-0.2, 2}};
         const milcgpu_force_spec spec{sizeof spec, &how, eps, terms, residues, hisq ? 2 : 0, sets, 0.02};
         const milcgpu_field fields[terms] = {field_of(x[0]), field_of(x[1]), field_of(x[2])};
-        report = {};
-        report.struct_size = sizeof report;
+        report = sized<milcgpu_force_report>();
         return vectors != nullptr ? milcgpu_force_of_vectors(gauge, &spec, vectors, &report)
                                   : milcgpu_fermion_force(gauge, &spec, fields, &report);
     }

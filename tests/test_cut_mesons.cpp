@@ -148,13 +148,6 @@ template <class Real> std::vector<reference::Complex> correlators(Bench<Real> &b
     return sums;
 }
 
-double apart(const std::vector<reference::Complex> &a, const std::vector<reference::Complex> &b) {
-    double largest = 0, difference = 0;
-    for (size_t k = 0; k < a.size(); ++k)
-        largest = std::max(largest, std::abs(b[k])), difference = worse(difference, std::abs(a[k] - b[k]));
-    return difference / largest;
-}
-
 template <class Real> void check_cuts(const Inputs &inputs, Backend backend, int n, const std::vector<Cut> &cuts) {
     struct CutMesons {
         Results fields;
@@ -179,7 +172,7 @@ template <class Real> void check_cuts(const Inputs &inputs, Backend backend, int
         CHECK(many.fields == one.fields);
         for (const auto &sums : many.sums)
             CHECK(sums == many.sums[0]);
-        CHECK(apart(many.sums[0], one.sums[0]) <= times_measured * 5e-16);
+        CHECK(largest_difference(many.sums[0], one.sums[0]) <= times_measured * 5e-16);
     }
 }
 

@@ -17,7 +17,7 @@ struct Prepared {
     Session<double> session;
     std::vector<double> source, x;
     milcgpu_solve_spec spec = solve_spec(0.1, 1e-8, MILCGPU_DOUBLE, MILCGPU_HALF);
-    milcgpu_solve_report report = empty_report();
+    milcgpu_solve_report report = sized<milcgpu_solve_report>();
 
     explicit Prepared(Backend backend, int verbosity = 0) : session(lattice, backend, 0, verbosity) {
         const AsqtadLinks links = asqtad_links(lattice, 81);
@@ -44,8 +44,7 @@ struct Prepared {
 
 TEST_CASE("layouts that cannot be served are refused", "[errors][smoke][sanitize]") {
     milcgpu_context *context = nullptr;
-    milcgpu_options options{};
-    options.struct_size = sizeof options;
+    auto options = sized<milcgpu_options>();
     options.backend = MILCGPU_HOST;
     for (const int bad : {5, 0, 1, -4}) {
         const milcgpu_layout layout = layout_of({{4, 4, bad, 4}});
@@ -237,8 +236,8 @@ TEST_CASE("sources that are too small or too large for a solve are refused with 
                                                              solutions, nullptr));
             }
             const milcgpu_pole shifts[] = {{0.04, 1e-10, 0}, {0.1, 1e-10, 0}};
-            milcgpu_multi_mass_spec masses{};
-            masses.struct_size = sizeof masses, masses.parity = MILCGPU_EVEN;
+            auto masses = sized<milcgpu_multi_mass_spec>();
+            masses.parity = MILCGPU_EVEN;
             masses.n_shifts = 2, masses.shifts = shifts;
             masses.max_iterations = 500, masses.max_restarts = 5;
             masses.shared.precision = masses.precise.precision = MILCGPU_DOUBLE;
@@ -248,8 +247,8 @@ TEST_CASE("sources that are too small or too large for a solve are refused with 
                 auto how = solve_spec(0, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
                 refused("Wilson", milcgpu_wilson_solve(wilson, &spec, &how, &from, &to, nullptr));
             }
-            milcgpu_laplace_solve_spec laplace{};
-            laplace.struct_size = sizeof laplace, laplace.directions = 3, laplace.kappa = 0.12;
+            auto laplace = sized<milcgpu_laplace_solve_spec>();
+            laplace.directions = 3, laplace.kappa = 0.12;
             laplace.tolerance = 1e-10, laplace.max_iterations = 500, laplace.max_restarts = 5;
             laplace.precise.precision = laplace.sloppy.precision = MILCGPU_DOUBLE;
             const milcgpu_quarks in{&from, nullptr, 0}, out{&to, nullptr, 0};

@@ -89,8 +89,7 @@ milcgpu_status solve(Session<double> &session, std::vector<double> &x, double ma
 }
 
 milcgpu_status solve_several(Session<double> &session, Fields &out) {
-    milcgpu_multi_mass_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = sized<milcgpu_multi_mass_spec>();
     spec.parity = MILCGPU_EVEN;
     const milcgpu_pole shifts[] = {{0.16, 1e-10, 0}, {1, 1e-10, 0}};
     spec.n_shifts = 2, spec.shifts = shifts;

@@ -67,7 +67,7 @@ std::map<std::string, Outcomes> flip_bits(milcgpu::Backend backend, const refere
         std::vector<milcgpu_field> from, to;
         for (int k = 0; k < sources; ++k)
             from.push_back(session->field(host[k])), to.push_back(session->field(x[k]));
-        std::vector<milcgpu_solve_report> reports(sources, empty_report());
+        std::vector<milcgpu_solve_report> reports(sources, sized<milcgpu_solve_report>());
         const milcgpu_status status =
             sources == 1 ? milcgpu_solve(session->context, session->links, &spec, &from[0], &to[0], &reports[0])
                          : milcgpu_solve_sources(session->context, session->links, &spec, MILCGPU_BLOCK, sources,

@@ -102,8 +102,7 @@ struct Calls {
     milcgpu_status force(const milcgpu_fatlink_spec &links) {
         const double residues[] = {0.7, -0.2};
         const milcgpu_force_set sets[] = {{0, 1}, {-0.2, 1}};
-        milcgpu_force_spec spec{};
-        spec.struct_size = sizeof spec;
+        auto spec = sized<milcgpu_force_spec>();
         spec.links = &links, spec.eps = 0.03, spec.n_terms = 2, spec.residues = residues;
         spec.n_sets = links.hisq ? 2 : 0, spec.sets = sets;
         const milcgpu_field from[] = {field(x[0]), field(x[1])};
@@ -128,7 +127,7 @@ struct Family {
 milcgpu_status solved(Calls &c, Reals &x, int n, int precise, int sloppy, int together) {
     std::vector<milcgpu_field> from, to;
     std::vector<Reals> made(n, Reals(c.x[0].size(), 0.0));
-    std::vector<milcgpu_solve_report> reports(n, empty_report());
+    std::vector<milcgpu_solve_report> reports(n, sized<milcgpu_solve_report>());
     for (int k = 0; k < n; ++k)
         from.push_back(c.field(c.x[k])), to.push_back(c.field(made[k]));
     const milcgpu_solve_spec spec = solve_spec(0.3, precise == MILCGPU_HALF ? 1e-3 : 1e-10, precise, sloppy);
@@ -150,7 +149,7 @@ milcgpu_status wilson_solved(Calls &c, Reals &x, milcgpu_wilson_method method, d
     const milcgpu_wilson_spec spec{sizeof(milcgpu_wilson_spec), 0.11, clover, 0, method};
     milcgpu_solve_spec how = solve_spec(0, 1e-10, MILCGPU_DOUBLE, MILCGPU_SINGLE);
     const milcgpu_field from = c.field(source), to = c.field(x);
-    milcgpu_solve_report report = empty_report();
+    auto report = sized<milcgpu_solve_report>();
     return milcgpu_wilson_solve(c.wilson, &spec, &how, &from, &to, &report);
 }
 
@@ -304,8 +303,8 @@ std::vector<Family> families() {
                    }),
                    exact});
     all.push_back({"APE smearing", gauge, moved([](Calls &c) {
-                       milcgpu_ape_spec spec{};
-                       spec.struct_size = sizeof spec, spec.weight = 0.2, spec.times = 2;
+                       auto spec = sized<milcgpu_ape_spec>();
+                       spec.weight = 0.2, spec.times = 2;
                        return milcgpu_ape_smear(c.gauge, &spec, nullptr, nullptr);
                    }),
                    exact});
@@ -315,8 +314,8 @@ std::vector<Family> families() {
                    }),
                    exact});
     all.push_back({"gauge fixing", gauge, moved([](Calls &c) {
-                       milcgpu_gauge_fix_spec spec{};
-                       spec.struct_size = sizeof spec, spec.direction = 3, spec.most_steps = 3, spec.tolerance = -1;
+                       auto spec = sized<milcgpu_gauge_fix_spec>();
+                       spec.direction = 3, spec.most_steps = 3, spec.tolerance = -1;
                        spec.reunitarize_every = 2;
                        return milcgpu_gauge_fix(c.gauge, &spec, nullptr);
                    }),
@@ -345,11 +344,11 @@ std::vector<Family> families() {
     all.push_back({"Laplace solve", meson,
                    [](Calls &c, Reals &r) {
                        return of_quarks(c, r, [&](const milcgpu_quarks &from, const milcgpu_quarks &to) {
-                           milcgpu_laplace_solve_spec spec{};
-                           spec.struct_size = sizeof spec, spec.directions = 3, spec.kappa = 0.12;
+                           auto spec = sized<milcgpu_laplace_solve_spec>();
+                           spec.directions = 3, spec.kappa = 0.12;
                            spec.tolerance = 1e-10, spec.max_iterations = 500, spec.max_restarts = 5;
                            spec.precise.precision = MILCGPU_DOUBLE, spec.sloppy.precision = MILCGPU_SINGLE;
-                           milcgpu_solve_report report = empty_report();
+                           auto report = sized<milcgpu_solve_report>();
                            return milcgpu_laplace_solve(c.meson_links, &spec, 1, &from, &to, &report);
                        });
                    },
@@ -379,19 +378,6 @@ bool is_checked(const std::string &owner, const std::string &family, double part
     if (part_of_call > 0.9 && (owner.find(" vectors") != std::string::npos || owner == "vectors of several sources"))
         return false;
     return owner != "momenta" || family.find("adaptive") == std::string::npos;
-}
-
-// The largest difference relative to the largest number; infinite where one is not there.
-double distance(const Reals &a, const Reals &b) {
-    double largest = 0, most = 0;
-    if (a.size() != b.size())
-        return INFINITY;
-    for (size_t k = 0; k < a.size(); ++k) {
-        most = std::max(most, std::fabs(b[k]));
-        const double d = std::fabs(a[k] - b[k]);
-        largest = d <= largest ? largest : d;
-    }
-    return largest / most;
 }
 
 struct Run {
@@ -443,7 +429,7 @@ TEST_CASE("a bit that flips at any launch or copy of any call gives no wrong res
                     const size_t bit = rng() ^ rng() << 32;
                     const int at = static_cast<int>(rng() % clean.looks);
                     const Run r = run(family, lattice, backend, at, bit);
-                    const double d = r.status == MILCGPU_OK ? distance(r.result, clean.result) : 0;
+                    const double d = r.status == MILCGPU_OK ? largest_difference(r.result, clean.result) : 0;
                     const bool given = r.status == MILCGPU_OK && !r.result.empty(),
                                wrong = given && !(d <= family.rounding);
                     const bool checked = is_checked(r.owner, family.name, double(at) / clean.looks);

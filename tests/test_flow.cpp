@@ -39,7 +39,7 @@ template <class Real> struct Field {
     bool phases_out;
     milcgpu_gauge *gauge = nullptr;
     milcgpu_flow_spec spec;
-    milcgpu_flow_report report{};
+    milcgpu_flow_report report = sized<milcgpu_flow_report>();
     std::vector<milcgpu_flow_point> points;
     int end_after = -1; // points
     size_t in_flow = 0; // the largest number of bytes in use at a measurement
@@ -49,7 +49,6 @@ template <class Real> struct Field {
         REQUIRE(milcgpu_gauge_create(session.context, Session<Real>::precision, &gauge) == MILCGPU_OK);
         milcgpu_flow_defaults(&spec);
         spec.phases_out = phases_out, spec.exp_order = 0;
-        report.struct_size = sizeof report;
     }
     ~Field() { milcgpu_gauge_destroy(gauge); }
     void load(Gauge links) {

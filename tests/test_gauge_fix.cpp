@@ -36,16 +36,14 @@ template <class Real> struct Handle {
 };
 
 milcgpu_gauge_fix_spec fix_spec(int direction, bool phased) {
-    milcgpu_gauge_fix_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = sized<milcgpu_gauge_fix_spec>();
     spec.direction = direction;
     spec.phases_out = !phased;
     return spec;
 }
 milcgpu_hyp_spec hyp_spec(bool phased) { return {sizeof(milcgpu_hyp_spec), 0.75, 0.6, 0.3, 1, 4, 0, !phased}; }
 milcgpu_ape_spec ape_spec(double weight, int times, bool phased) {
-    milcgpu_ape_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = sized<milcgpu_ape_spec>();
     spec.weight = weight;
     spec.times = times;
     spec.space_only = 1;
@@ -80,8 +78,7 @@ TEST_CASE("gauge fixing: the steps of the reference, in every gauge, with phases
                         all.emplace_back(mean, change);
                     };
                     Handle<double> handle(lattice, backend, start, phased);
-                    milcgpu_gauge_fix_report report{};
-                    report.struct_size = sizeof report;
+                    auto report = sized<milcgpu_gauge_fix_report>();
                     REQUIRE(milcgpu_gauge_fix(handle.gauge, &spec, &report) == MILCGPU_OK);
                     CHECK(reference::relative_difference(handle.links(), wanted) < times_measured * 4e-16);
                     REQUIRE(seen.size() == means.size());
@@ -119,8 +116,7 @@ TEST_CASE("gauge fixing: the condition is reached, and nothing but the gauge cha
                 CHECK(mean > before - 1e-14); // it rises
                 before = mean;
             };
-            milcgpu_gauge_fix_report report{};
-            report.struct_size = sizeof report;
+            auto report = sized<milcgpu_gauge_fix_report>();
             REQUIRE(milcgpu_gauge_fix(handle.gauge, &spec, &report) == MILCGPU_OK);
             CHECK(report.steps > 20); // past a reunitarization
             CHECK(std::fabs(report.change) < spec.tolerance);
@@ -142,8 +138,7 @@ TEST_CASE("gauge fixing: how it ends, and what it refuses", "[measurements]") {
     const reference::Lattice lattice{{2, 4, 4, 2}};
     const Gauge start = reference::random_gauge(lattice, 3);
     Handle<double> handle(lattice, Backend::host, start, false);
-    milcgpu_gauge_fix_report report{};
-    report.struct_size = sizeof report;
+    auto report = sized<milcgpu_gauge_fix_report>();
     const auto refused = [&](const milcgpu_gauge_fix_spec &spec, const char *what) {
         CHECK(milcgpu_gauge_fix(handle.gauge, &spec, &report) == MILCGPU_BAD_ARGUMENT);
         CHECK(last_error_says(what));
@@ -208,8 +203,7 @@ TEST_CASE("APE smearing: the reference's, with phases and without", "[measuremen
                         failed += count;
                     }
                     uint64_t not_converged = 99;
-                    milcgpu_force_report report{};
-                    report.struct_size = sizeof report;
+                    auto report = sized<milcgpu_force_report>();
                     REQUIRE(milcgpu_ape_smear(handle.gauge, &spec, &not_converged, &report) == MILCGPU_OK);
                     const Gauge made = handle.links();
                     CHECK(reference::relative_difference(made, wanted) < times_measured * 3e-16);
@@ -286,8 +280,7 @@ TEST_CASE("HYP smearing: the reference's, with phases and without", "[measuremen
                         wanted = reference::hyp_smear(lattice, wanted, {spec.alpha1, spec.alpha2, spec.alpha3},
                                                       directions == 3, phased ? 9 : 4);
                     Handle<double> handle(lattice, backend, start, phased);
-                    milcgpu_force_report report{};
-                    report.struct_size = sizeof report;
+                    auto report = sized<milcgpu_force_report>();
                     REQUIRE(milcgpu_hyp_smear(handle.gauge, &spec, &report) == MILCGPU_OK);
                     CHECK(reference::relative_difference(handle.links(), wanted) < times_measured * 6e-16);
                     CHECK(report.flops > 0);
@@ -407,8 +400,7 @@ TEST_CASE("gauge fixing, APE and HYP smearing over ranks and on emulated cuts: t
             };
             milcgpu_gauge_fix_spec spec = fix_spec(3, true);
             spec.most_steps = 3, spec.tolerance = -1;
-            milcgpu_gauge_fix_report report{};
-            report.struct_size = sizeof report;
+            auto report = sized<milcgpu_gauge_fix_report>();
             const milcgpu_ape_spec ape = ape_spec(0.3, 2, true);
             changed([&] { return milcgpu_ape_smear(gauge, &ape, nullptr, nullptr); }, result.smeared);
             const milcgpu_hyp_spec hyp = hyp_spec(true);

@@ -36,8 +36,7 @@ Exchanged made_on(const Fields &fields, const Cut &cut, Backend backend,
                                 to_lng = field_of(lng), u = field_of(here.fat);
             milcgpu_storage what{};
             what.precision = MILCGPU_DOUBLE;
-            milcgpu_solve_spec spec{};
-            spec.struct_size = sizeof spec;
+            auto spec = sized<milcgpu_solve_spec>();
             spec.parity = MILCGPU_EVEN;
             spec.mass = 0.3, spec.tolerance = 1e-10;
             spec.max_iterations = 500, spec.max_restarts = 5;
@@ -295,8 +294,7 @@ TEST_CASE("a table of message functions from before messages in GPU memory is ta
             milcgpu_layout layout = layout_on_grid({4, 4, 4, 8}, {1, 1, 1, 2}, rank);
             layout.messages = &table;
             milcgpu_context *context = nullptr;
-            milcgpu_options options{};
-            options.struct_size = sizeof options;
+            auto options = sized<milcgpu_options>();
             options.backend = MILCGPU_HOST;
             demand(milcgpu_init(&layout, &options, &context));
             ending.text = context->halo->how_messages_travel();

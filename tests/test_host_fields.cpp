@@ -123,8 +123,7 @@ TEST_CASE("residual of any field, against the reference", "[host_fields]") {
     const auto b = reference::random_fermion(lattice, 1), x = reference::random_fermion(lattice, 2);
     for (const milcgpu::Backend backend : tests::backends()) {
         const milcgpu_layout layout = tests::layout_of(lattice);
-        milcgpu_options options{};
-        options.struct_size = sizeof options;
+        auto options = tests::sized<milcgpu_options>();
         options.backend = backend == milcgpu::Backend::cuda ? MILCGPU_CUDA : MILCGPU_HOST;
         milcgpu_context *context = nullptr;
         REQUIRE(milcgpu_init(&layout, &options, &context) == MILCGPU_OK);

@@ -101,7 +101,8 @@ TEST_CASE("vectors: a solve of them has the bits of a solve of the host's fields
         }
         for (int k = 0; k < n; ++k)
             sources.push_back(session.field(b[k])), solutions.push_back(session.field(x[k]));
-        std::vector<milcgpu_solve_report> host(n, empty_report()), device(n, empty_report());
+        std::vector<milcgpu_solve_report> host(n, sized<milcgpu_solve_report>()),
+            device(n, sized<milcgpu_solve_report>());
         milcgpu_solve_spec spec = solve_spec(0.1, 1e-9, MILCGPU_DOUBLE, MILCGPU_SINGLE);
         for (const int together : {MILCGPU_BLOCK, MILCGPU_ONE_BY_ONE}) {
             spec.parity = together == MILCGPU_BLOCK ? MILCGPU_EVEN : MILCGPU_ODD;

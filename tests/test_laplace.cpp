@@ -3,6 +3,7 @@
 #include "gpu_kernels/operators/laplace.h"
 #include "gpu_kernels/solver/cg.h"
 #include "milc_glue/api/milcgpu_laplace.h"
+#include "tests/bench.h"
 #include "tests/cut_support.h"
 #include "tests/mesons_support.h"
 #include "tests/reference/laplace.h"
@@ -21,62 +22,28 @@ constexpr double even_odd_error[] = {1.1e-16, 5.3e-8, 7.5e-6};
 constexpr double form_error[] = {1.1e-15, 6e-9, 2.5e-7};
 
 // A lattice on a device with links, in every form.
-struct Bench {
-    reference::Lattice lattice;
-    Geometry geometry;
-    Device device;
-    SiteMap map;
-    SpinorReorder reorder;
+struct LaplaceBench : Bench<reference::Vector> {
     Gauge u;
     LinkField plain;
-    std::map<std::pair<Precision, int>, LinkField> packed;
+    std::map<std::pair<Precision, int>, LinkField> packed_links;
 
-    Bench(const std::array<int, 4> &n, Backend backend, unsigned long seed = 3)
-        : lattice{n}, geometry(n), device(backend, 0), reorder(device, map, geometry),
-          u(unitary_links(lattice, seed, 1, false)), plain(device, Precision::double_, 18, geometry, "test") {
-        // Even sites in front: where the last extent is odd, MILC's order has as many of both, too.
-        auto host = reference::links_to_milc<double>(lattice, u);
-        links_to_device(device, {host.data(), Precision::double_, 576}, map, geometry, plain);
-    }
-    const LinkField &links(Precision precision, int reals) {
-        LinkField &field = packed[{precision, reals}];
-        if (field.bytes() == 0) {
-            PackedLinks made =
-                pack_links(device, plain, link_statistics(device, plain, geometry), geometry, precision, reals, "test");
-            REQUIRE(made.worst_error <= accepted_error(precision));
-            field = std::move(made.field);
-        }
+    // Even sites in front: where the last extent is odd, MILC's order has as many of both, too.
+    LaplaceBench(const std::array<int, 4> &n, Backend backend, unsigned long seed = 3)
+        : Bench(n, backend), u(unitary_links(lattice, seed, 1, false)), plain(upload(u)) {}
+    const LinkField &links(Precision precision, int in_reals) {
+        LinkField &field = packed_links[{precision, in_reals}];
+        if (field.bytes() == 0)
+            field = packed(plain, precision, in_reals);
         return field;
     }
     LaplaceOperator op(Precision precision, int reals, int directions, double kappa, int parity) {
         return {geometry, parity, {precision, precision, reals}, links(precision, reals), directions, kappa};
     }
-    // Source k is (k + 1) field.
-    SpinorField upload(const Fermion &field, int parity, Precision precision, int sources = 1) {
-        SpinorField on_device(device, precision, geometry, parity, "test", sources);
-        for (int k = 0; k < sources; ++k) {
-            Fermion scaled = field;
-            for (auto &v : scaled)
-                v = double(k + 1) * v;
-            auto milc = reference::vector_to_milc<double>(lattice, scaled);
-            reorder.to_device({milc.data(), Precision::double_, 48}, parity, on_device[k]);
-        }
-        return on_device;
-    }
-    Fermion download(const SpinorBlock &field, int parity) {
-        std::vector<double> milc(lattice.volume() * 6, 0);
-        reorder.to_host(field, parity, {milc.data(), Precision::double_, 48});
-        return reference::vector_from_milc<double>(lattice, milc);
-    }
-    // Worst over the sources of |got - wanted| / |wanted|, wanted being that of source 0.
+    // Of all sources the worst.
     double error_of(const SpinorField &got, const Fermion &wanted, int parity) {
         double worst = 0;
-        for (int k = 0; k < got.sources(); ++k) {
-            Fermion scaled = wanted;
-            for (auto &v : scaled)
-                v = double(k + 1) * v;
-            worst = worse(worst, parity_difference(lattice, download(got[k], parity), scaled, parity));
-        }
+        for (int k = 0; k < got.sources(); ++k)
+            worst = worse(worst, Bench::error_of(got, k, wanted, parity));
         return worst;
     }
     double norm2(const Fermion &field, int parity) const {
@@ -101,7 +68,7 @@ struct Errors {
 };
 
 // Of one row on one parity, with all that its epilogue may be given.
-Errors run(Bench &bench, const LaplaceKernel &row, int parity) {
+Errors run(LaplaceBench &bench, const LaplaceKernel &row, int parity) {
     const double kappa = 0.11, a = 0.37, alpha = 0.61, beta = 0.7;
     const int sources = row.most_sources == 1 ? 1 : 5;
     const reference::Lattice &lattice = bench.lattice;
@@ -179,7 +146,7 @@ TEST_CASE("every row of the Laplace table against the reference, one thread a si
     for (const Backend backend : backends())
         for (const auto &n :
              {std::array<int, 4>{4, 6, 10, 4}, std::array<int, 4>{2, 4, 4, 8}, std::array<int, 4>{4, 2, 6, 3}}) {
-            Bench bench(n, backend);
+            LaplaceBench bench(n, backend);
             for (const LaplaceKernel &row : laplace_table()) {
                 if (n[3] % 2 != 0 && row.directions == 4)
                     continue;
@@ -229,7 +196,7 @@ template <class Real> struct Laplace : Measurement<Real> {
             sources.push_back(reference::vector_to_milc<Real>(lattice(), b[k]));
             solutions.push_back(guess.empty() ? std::vector<Real>(sources[k].size())
                                               : reference::vector_to_milc<Real>(lattice(), guess[k]));
-            s.reports.push_back(empty_report());
+            s.reports.push_back(sized<milcgpu_solve_report>());
         }
         for (size_t k = 0; k < b.size(); ++k) {
             from.push_back(Session<Real>::field(sources[k]));
@@ -246,8 +213,7 @@ template <class Real> struct Laplace : Measurement<Real> {
 
 milcgpu_laplace_solve_spec laplace_solve(int directions, double kappa, double tolerance, int precise, int sloppy,
                                          int reals = 0) {
-    milcgpu_laplace_solve_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = sized<milcgpu_laplace_solve_spec>();
     spec.directions = directions, spec.kappa = kappa;
     spec.tolerance = tolerance;
     spec.max_iterations = 2000, spec.max_restarts = 5;
@@ -381,7 +347,7 @@ TEST_CASE("Laplace: M is hermitian and gauge covariant; smearing and milcgpu_lap
 TEST_CASE("Laplace: the even-odd operator against the reference and against all sites", "[operators][laplace]") {
     for (const Backend backend : backends())
         for (const auto &n : {std::array<int, 4>{4, 6, 4, 8}, std::array<int, 4>{6, 2, 4, 5}}) {
-            Bench bench(n, backend);
+            LaplaceBench bench(n, backend);
             const Fermion x = random_fermion(bench.lattice, 30);
             for (const int d : {3, 4})
                 for (const Precision precision : {Precision::double_, Precision::single, Precision::half})
@@ -776,7 +742,7 @@ TEST_CASE("Laplace: what does not work is refused in words, and nothing is writt
 
 TEST_CASE("Laplace: odd extents along a direction are refused, and a cut lattice without a halo",
           "[operators][laplace][errors]") {
-    Bench bench({4, 4, 2, 5}, Backend::host);
+    LaplaceBench bench({4, 4, 2, 5}, Backend::host);
     const LaplaceOperator A = bench.op(Precision::double_, 18, 4, 0.1, 0);
     const SpinorField in = A.vectors(bench.device, "test"), between = A.between(bench.device, "test");
     HalfCall half;

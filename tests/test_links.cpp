@@ -42,16 +42,10 @@ void flip_sign(Device &device, const LinkField &links) {
     device.copy_to_device(at, &byte, 1);
 }
 
-milcgpu_fatlink_report empty_fatlink_report() {
-    milcgpu_fatlink_report report{};
-    report.struct_size = sizeof report;
-    return report;
-}
-
 template <class Real> struct LinksOfHandle {
     milcgpu_status status;
     Gauge fat, lng, v, y, w;
-    milcgpu_fatlink_report report = empty_fatlink_report();
+    milcgpu_fatlink_report report = sized<milcgpu_fatlink_report>();
 };
 
 // One set of links from `gauge` as MILC would hold it in Real, back on the host.
@@ -342,7 +336,7 @@ TEST_CASE("several eps in one pass, handles on the device, and solves that move 
             fields[k] = Session<double>::field(fat[k]);
             sets[k] = {eps[k], &fields[k], nullptr, k == 1 ? nullptr : &handles[k]};
         }
-        auto report = empty_fatlink_report();
+        auto report = sized<milcgpu_fatlink_report>();
         REQUIRE(milcgpu_fat_links(session.context, &spec, &gauge, sets, 3, nullptr, &report) == MILCGPU_OK);
         CHECK(report.bytes_to_device == host.size() * 8);
         CHECK(report.bytes_to_host >= 3 * host.size() * 8);
@@ -355,7 +349,7 @@ TEST_CASE("several eps in one pass, handles on the device, and solves that move 
             std::vector<double> x(b.size(), 0.0);
             const milcgpu_field from = Session<double>::field(b), to = Session<double>::field(x);
             const auto solve = solve_spec(0.1, 1e-10, MILCGPU_DOUBLE, MILCGPU_HALF);
-            auto solved = empty_report();
+            auto solved = sized<milcgpu_solve_report>();
             REQUIRE(milcgpu_solve(session.context, handles[k], &solve, &from, &to, &solved) == MILCGPU_OK);
             CHECK(solved.bytes_to_device < 4 * x.size() * 8); // source and guess of a parity and scalars, no link
             CHECK(solved.bytes_to_device >= x.size() * 8);
@@ -678,7 +672,7 @@ TEST_CASE("links are counted by the passes over staples that they take", "[fatli
             milcgpu_fatlink_set sets[3];
             for (int k = 0; k < 3; ++k)
                 sets[k] = {0.1 * k, nullptr, nullptr, &links[k]};
-            milcgpu_fatlink_report report = empty_fatlink_report();
+            auto report = sized<milcgpu_fatlink_report>();
             CAPTURE(hisq, n_sets, derivative);
             REQUIRE(milcgpu_fat_links(session.context, &spec, &gauge, sets, n_sets, hisq ? &wanted : nullptr,
                                       &report) == MILCGPU_OK);

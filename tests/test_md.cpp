@@ -31,7 +31,7 @@ template <class Real> struct Trajectory {
     std::vector<milcgpu_force_set> sets = {{0, 1}, {-0.2, 2}};
     milcgpu_fatlink_spec how;
     milcgpu_force_spec spec{};
-    milcgpu_force_report report{};
+    milcgpu_force_report report = sized<milcgpu_force_report>();
 
     explicit Trajectory(Backend backend, bool hisq = true) : session(lattice, backend, 0, 0) {
         links = reference::links_to_milc<Real>(lattice, links_with_phases());
@@ -43,7 +43,6 @@ template <class Real> struct Trajectory {
         hisq ? milcgpu_hisq_spec(&how) : milcgpu_asqtad_spec(0.9, &how);
         spec = {sizeof spec, &how, 0.03, int(residues.size()), residues.data(), hisq ? int(sets.size()) : 0,
                 sets.data(), 0};
-        report.struct_size = sizeof report;
         REQUIRE(milcgpu_gauge_create(session.context, Session<Real>::precision, &gauge) == MILCGPU_OK);
     }
     ~Trajectory() { milcgpu_gauge_destroy(gauge); }
@@ -195,8 +194,7 @@ TEST_CASE("links made from a gauge handle are those made from the host's gauge f
         std::vector<std::vector<double>> made[2];
         for (auto &fields : made)
             fields.assign(3, std::vector<double>(t.links.size(), -7));
-        milcgpu_fatlink_report report{};
-        report.struct_size = sizeof report;
+        auto report = sized<milcgpu_fatlink_report>();
         const auto make = [&](std::vector<std::vector<double>> &to, bool from_host, int reconstruct) {
             const milcgpu_field fat = Session<double>::field(to[0]), lng = Session<double>::field(to[1]),
                                 w = Session<double>::field(to[2]), u = Session<double>::field(t.links);
@@ -336,8 +334,7 @@ TEST_CASE("a trajectory keeps its energy to second order in the step, and goes b
             REQUIRE(milcgpu_plaquettes(d.gauge, &space, &time) == MILCGPU_OK);
             REQUIRE(milcgpu_polyakov_loop(d.gauge, &re, &im) == MILCGPU_OK);
             CHECK(space < -1.0); // phases in
-            milcgpu_reunitarize_report r{};
-            r.struct_size = sizeof r;
+            auto r = sized<milcgpu_reunitarize_report>();
             REQUIRE(milcgpu_reunitarize(d.gauge, 0, &r) == MILCGPU_OK);
             CHECK(r.failed == 0);
             CHECK(r.largest_deviation <= 1e-9);
@@ -349,8 +346,7 @@ TEST_CASE("gauge force, updates and actions refuse what they cannot do, and chan
         Dynamics d(backend, true);
         milcgpu_gauge *const g = d.gauge;
         double value = -7, other = -7;
-        milcgpu_reunitarize_report unitary{};
-        unitary.struct_size = sizeof unitary;
+        auto unitary = sized<milcgpu_reunitarize_report>();
         CHECK(milcgpu_gauge_action(g, &d.loops, &value) == MILCGPU_BAD_ARGUMENT); // nothing loaded
         CHECK(milcgpu_momentum_action(g, &value) == MILCGPU_BAD_ARGUMENT);
         CHECK(milcgpu_update_links(g, 0.1, 8, nullptr) == MILCGPU_BAD_ARGUMENT);
@@ -456,8 +452,7 @@ TEST_CASE("solutions that stay on the device: multi-mass, D and force give the b
         REQUIRE(d.load() == MILCGPU_OK);
         const int n = 3;
         const milcgpu_pole shifts[n] = {{0.04, 1e-5, 0}, {0.2, 1e-5, 0}, {0.9, 1e-5, 0}};
-        milcgpu_multi_mass_spec solve{};
-        solve.struct_size = sizeof solve;
+        auto solve = sized<milcgpu_multi_mass_spec>();
         solve.parity = MILCGPU_EVEN;
         solve.n_shifts = n;
         solve.shifts = shifts;
@@ -488,8 +483,7 @@ TEST_CASE("solutions that stay on the device: multi-mass, D and force give the b
         CHECK(d.says("vector 0 is empty on odd sites"));
         for (int i = 0; i < n; ++i)
             REQUIRE(milcgpu_vectors_dslash(v, i, d.session.links, MILCGPU_ODD) == MILCGPU_OK);
-        milcgpu_force_report report{};
-        report.struct_size = sizeof report;
+        auto report = sized<milcgpu_force_report>();
         REQUIRE(milcgpu_force_of_vectors(d.gauge, &d.spec, v, &report) == MILCGPU_OK);
         CHECK(report.bytes_to_device + report.bytes_to_host < 1000); // counters and checksums, no field
         CHECK(d.saved() == expected);

@@ -17,7 +17,7 @@ struct Prepared {
     reference::Lattice lattice{{4, 4, 4, 4}};
     Session<double> session;
     std::vector<double> source, x;
-    milcgpu_solve_report report = empty_report();
+    milcgpu_solve_report report = sized<milcgpu_solve_report>();
 
     explicit Prepared(Backend backend) : session(lattice, backend, 0, 2) {
         const AsqtadLinks links = asqtad_links(lattice, 81);
@@ -130,8 +130,7 @@ TEST_CASE("every entry that allocates gives idle solvers and unused links back",
             },
             4 * p.session.fat.size() * sizeof(double));
         tight([&] {
-            milcgpu_multi_mass_spec spec{};
-            spec.struct_size = sizeof spec;
+            auto spec = sized<milcgpu_multi_mass_spec>();
             spec.parity = MILCGPU_EVEN;
             const milcgpu_pole shift{0.04, 1e-10, 0};
             spec.n_shifts = 1, spec.shifts = &shift;
@@ -376,8 +375,7 @@ TEST_CASE("memory plans: what a solve takes, and no more; no overflow up to the 
 
 TEST_CASE("MILCGPU_VERBOSE must be 0, 1 or 2", "[faults][errors][smoke]") {
     const milcgpu_layout layout = layout_of({{4, 4, 4, 4}});
-    milcgpu_options options{};
-    options.struct_size = sizeof options;
+    auto options = sized<milcgpu_options>();
     options.backend = MILCGPU_HOST;
     options.verbosity = -1;
     const char *const before = std::getenv("MILCGPU_VERBOSE");

@@ -4,13 +4,10 @@
 #include "milc_glue/api/milcgpu_gauge.h"
 #include "milc_glue/api/milcgpu_laplace.h"
 #include "milc_glue/api/milcgpu_wilson.h"
+#include "tests/source_text.h"
 #include "tests/support.h"
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
-#include <regex>
-#include <set>
 #include <tuple>
 
 using namespace tests;
@@ -63,24 +60,14 @@ class Walk {
 
 std::set<std::string> declared() {
     std::set<std::string> names;
-    const std::regex declaration("(?:^|\n)[a-z][^\n;{}(/]*[ *](milcgpu_[a-z0-9_]+)\\(");
     for (const auto &file : std::filesystem::directory_iterator("milc_glue/api")) {
         const std::string name = file.path().filename();
         if (name.rfind("milcgpu", 0) != 0 || file.path().extension() != ".h" || name == "milcgpu_mpi.h" ||
             name == "milcgpu_milc.h") // both are compiled by the caller
             continue;
-        std::ifstream stream(file.path());
-        const std::string header{std::istreambuf_iterator<char>(stream), {}};
-        for (std::sregex_iterator found(header.begin(), header.end(), declaration), end; found != end; ++found)
-            names.insert((*found)[1]);
+        names.merge(names_in(text_of(file.path()), a_function));
     }
     return names;
-}
-
-template <class Spec> Spec sized() {
-    Spec spec{};
-    spec.struct_size = sizeof spec;
-    return spec;
 }
 
 // Handles with what they need, and fields.
@@ -156,7 +143,7 @@ TEST_CASE("every function of the C interface takes NULL for each pointer: refuse
         masses.parity = MILCGPU_EVEN, masses.n_shifts = 1, masses.shifts = &shift;
         masses.max_iterations = 100, masses.max_restarts = 2, masses.shared.precision = MILCGPU_DOUBLE;
         const milcgpu_storage in_double{MILCGPU_DOUBLE, 0, 18};
-        auto report = empty_report();
+        auto report = sized<milcgpu_solve_report>();
         auto of_masses = sized<milcgpu_multi_mass_report>();
         milcgpu_fatlink_spec fat_links;
         milcgpu_asqtad_spec(0.9, &fat_links);

@@ -1,5 +1,6 @@
 // Quark fields that stay on the device from one routine to the next: what moves over the bus, content that changes
 // under the same address, bits that flip, memory that is short.
+#include "gpu_kernels/backend/host_threads.h"
 #include "milc_glue/api/context.h"
 #include "tests/mesons_support.h"
 #include "tests/plugin_support.h"
@@ -19,8 +20,7 @@ struct Contraction {
     long long run(std::vector<double> &left, std::vector<double> &right) {
         const milcgpu_momentum momenta[] = {{{0, 0, 0}, {2, 2, 2}}, {{1, 0, 1}, {3, 2, 1}}};
         const milcgpu_meson_term terms[] = {{128 + 4 * 17, 0, 0, 1, 0}, {128 + 15, 1, 1, 0.5, 1}};
-        milcgpu_meson_spec spec{};
-        spec.struct_size = sizeof spec;
+        auto spec = sized<milcgpu_meson_spec>();
         spec.n_momenta = spec.n_terms = spec.n_correlators = 2;
         spec.momenta = momenta, spec.terms = terms;
         correlators.assign(2 * 2 * static_cast<size_t>(milc.lattice.n[3]), 0);
@@ -267,7 +267,8 @@ TEST_CASE("quark fields: loaded by each routine where asked, and on the host bac
 }
 
 TEST_CASE("hash_bytes: every bit counts, in any order of threads", "[measurements][plugin][quark_fields]") {
-    for (const size_t bytes : {size_t{24}, size_t{4096}, size_t{8 * 1539}}) {
+    for (const size_t bytes :
+         {size_t{24}, size_t{4096}, size_t{8 * 1539}, milcgpu::few_bytes + 24}) { // the last for a team
         std::vector<uint64_t> words(bytes / 8);
         for (size_t k = 0; k < words.size(); ++k)
             words[k] = 0x123456789abcdefu * (k + 1);
@@ -285,7 +286,9 @@ TEST_CASE("hash_bytes: every bit counts, in any order of threads", "[measurement
         CHECK(milcgpu::hash_bytes(words.data(), bytes) == hash);
         std::sort(seen.begin(), seen.end());
         CHECK(std::unique(seen.begin(), seen.end()) == seen.end());
-        const Threads one(Backend::host, 0);
-        CHECK(milcgpu::hash_bytes(words.data(), bytes) == hash);
+        for (int choice = 0; choice < thread_choices(Backend::host); ++choice) {
+            const Threads threads(Backend::host, choice);
+            CHECK(milcgpu::hash_bytes(words.data(), bytes) == hash);
+        }
     }
 }

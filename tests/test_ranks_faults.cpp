@@ -12,17 +12,15 @@ namespace {
 const Cut two_ranks{{4, 4, 4, 8}, {1, 1, 1, 2}, 0};
 
 struct Solve {
-    milcgpu_solve_spec spec{};
-    milcgpu_solve_report report{};
+    milcgpu_solve_spec spec = sized<milcgpu_solve_spec>();
+    milcgpu_solve_report report = sized<milcgpu_solve_report>();
     std::vector<double> source, x;
     explicit Solve(const Here &here) : source(here.source), x(here.source.size(), 0.0) {
-        spec.struct_size = sizeof spec;
         spec.parity = MILCGPU_EVEN;
         spec.mass = 0.1;
         spec.tolerance = 1e-8;
         spec.max_iterations = 500, spec.max_restarts = 5;
         spec.precise.precision = MILCGPU_DOUBLE;
-        report.struct_size = sizeof report;
     }
     milcgpu_status operator()(const Here &here) {
         const milcgpu_field b = field_of(source), to = field_of(x);

@@ -96,8 +96,7 @@ TEST_CASE("start on ranks: boxes that fit are taken", "[ranks][smoke][sanitize]"
 
 TEST_CASE("start on ranks: one rank alone needs no more than it did", "[ranks][sanitize]") {
     milcgpu_layout layout = layout_of({{4, 4, 4, 6}});
-    milcgpu_options options{};
-    options.struct_size = sizeof options;
+    auto options = sized<milcgpu_options>();
     options.backend = MILCGPU_HOST;
     options.verbosity = 0;
     const auto start_alone = [&] {
@@ -107,8 +106,7 @@ TEST_CASE("start on ranks: one rank alone needs no more than it did", "[ranks][s
         return status == MILCGPU_OK ? std::string() : std::string(milcgpu_last_error());
     };
     CHECK(start_alone().empty());
-    milcgpu_messages alone{};
-    alone.struct_size = sizeof alone;
+    auto alone = sized<milcgpu_messages>();
     alone.size = alone.node_size = 1;
     layout.messages = &alone; // without functions: there is nobody to write to
     CHECK(start_alone().empty());

@@ -2,11 +2,9 @@
 // start.
 #include "milc_glue/api/context.h"
 #include "tests/plugin_support.h"
+#include "tests/source_text.h"
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <regex>
-#include <set>
 
 using namespace tests;
 
@@ -198,19 +196,17 @@ TEST_CASE("a name of the environment that is not known is named at the start, wi
                   std::string(former.name) + " is set, but there is no such setting any more; say MILCGPU_TEST="));
         // Each word that it says is one, and MILCGPU_AUTO=0 is said where it stands for one of them.
         const std::string text = former.instead;
-        const std::regex word("MILCGPU_TEST=([a-z_]+(?:=[a-z]+)?)");
         bool by_auto_0 = false;
-        for (std::sregex_iterator at(text.begin(), text.end(), word), end; at != end; ++at) {
-            const Environment said{{"MILCGPU_TEST", (*at)[1]}};
-            INFO((*at)[1]);
+        for (const auto &groups : matches(text, "MILCGPU_TEST=([a-z_]+(?:=[a-z]+)?)")) {
+            const Environment said{{"MILCGPU_TEST", groups[1]}};
+            INFO(groups[1]);
             CHECK_NOTHROW(Settings::of_environment());
             for (const TestWord &one : test_words())
-                by_auto_0 = by_auto_0 || (one.by_auto_0 && (*at)[1] == one.name);
+                by_auto_0 = by_auto_0 || (one.by_auto_0 && groups[1] == one.name);
         }
         CHECK(has(text, "MILCGPU_AUTO=0") == by_auto_0);
     }
-    milcgpu_layout layout{};
-    layout.struct_size = sizeof layout;
+    auto layout = sized<milcgpu_layout>();
     std::fill(layout.extent, layout.extent + 4, 4);
     milcgpu_context *context = nullptr; // a program without MILC
     CHECK(has(said_by([&] { CHECK(milcgpu_init(&layout, nullptr, &context) == MILCGPU_OK); }), line.substr(0, 40)));
@@ -241,9 +237,7 @@ TEST_CASE("the table at the start names what is left to MILC", "[plugin]") {
 }
 
 TEST_CASE("docs/milc.md lists every setting with its values", "[plugin]") {
-    std::ifstream file("docs/milc.md");
-    REQUIRE(file); // the tests run in the root of the source tree
-    const std::string docs{std::istreambuf_iterator<char>(file), {}};
+    const std::string docs = text_of("docs/milc.md");
     for (const Setting &setting : setting_table()) {
         INFO(setting.name);
         const size_t at = docs.find(std::string("| `") + setting.name + "` |");
@@ -261,19 +255,14 @@ TEST_CASE("docs/milc.md lists every setting with its values", "[plugin]") {
 
 TEST_CASE("every name that begins with MILCGPU_ and is read, or has a row in the docs, is known, and the docs have all",
           "[plugin]") {
-    const auto text_of = [](const std::filesystem::path &path) {
-        std::ifstream file(path);
-        REQUIRE(file);
-        return std::string{std::istreambuf_iterator<char>(file), {}};
-    };
     const std::vector<std::string> known = known_names();
     std::set<std::string> found;
     const auto find = [&](const std::string &text, const char *what) {
-        const std::regex name(what);
-        for (std::sregex_iterator at(text.begin(), text.end(), name), end; at != end; ++at) {
-            INFO((*at)[1]);
-            CHECK(std::find(known.begin(), known.end(), (*at)[1].str()) != known.end());
-            found.insert((*at)[1]);
+        for (const auto &groups : matches(text, what)) {
+            const std::string &name = groups[1];
+            INFO(name);
+            CHECK(std::find(known.begin(), known.end(), name) != known.end());
+            found.insert(name);
         }
     };
     for (const char *folder : {"gpu_kernels", "reorder", "milc_glue", "examples", "tests"})

@@ -122,8 +122,7 @@ template <class Real> std::vector<Call> calls(Handle<Real> &h, double &number) {
          }},
         {"gauge_fix", true,
          [&h](int out) {
-             milcgpu_gauge_fix_spec spec{};
-             spec.struct_size = sizeof spec;
+             auto spec = sized<milcgpu_gauge_fix_spec>();
              spec.direction = MILCGPU_LANDAU, spec.most_steps = 1, spec.tolerance = -1, spec.phases_out = out;
              return milcgpu_gauge_fix(h.gauge, &spec, nullptr);
          }},
@@ -200,12 +199,11 @@ TEST_CASE("gauge action, force and reunitarization do not depend on phases, wher
             const milcgpu_field to = Session<double>::field(made[k]);
             REQUIRE(milcgpu_momenta_save(h.gauge, &to) == MILCGPU_OK);
             REQUIRE(milcgpu_update_links(h.gauge, 0.1, 8, nullptr) == MILCGPU_OK);
-            milcgpu_reunitarize_report report{};
-            report.struct_size = sizeof report;
+            auto report = sized<milcgpu_reunitarize_report>();
             REQUIRE(milcgpu_reunitarize(h.gauge, 0, &report) == MILCGPU_OK);
             CHECK(report.failed == 0);
         }
-        CHECK(difference(made[1], made[0]) < 1e-13);
+        CHECK(reference::relative_difference(made[1], made[0]) < 1e-13);
         // What was found goes with a copy.
         REQUIRE(milcgpu_gauge_copy(out.gauge, out.gauge) == MILCGPU_OK);
         milcgpu_gauge *copy = nullptr;
@@ -326,8 +324,7 @@ TEST_CASE("links of neither kind are taken as the call says; a few other signs h
         // Phases without the boundary sign: the plaquettes do not see it, gauge fixing takes it out.
         const Gauge periodic = reference::antiperiodic_in_time(lattice, with_phases(bare));
         takes(periodic, ok, bad);
-        milcgpu_gauge_fix_spec spec{};
-        spec.struct_size = sizeof spec;
+        auto spec = sized<milcgpu_gauge_fix_spec>();
         spec.direction = MILCGPU_LANDAU, spec.most_steps = 1, spec.tolerance = -1;
         CHECK(milcgpu_gauge_fix(h.gauge, &spec, nullptr) == bad);
         CHECK(says("of 32 t links of the last time slice 0 have a determinant below zero"));

@@ -17,7 +17,7 @@ struct Sources {
     std::vector<milcgpu_solve_report> reports;
 
     Sources(const reference::Lattice &on, const std::vector<reference::Fermion> &fields)
-        : lattice(on), reports(fields.size(), empty_report()) {
+        : lattice(on), reports(fields.size(), sized<milcgpu_solve_report>()) {
         for (const reference::Fermion &field : fields) {
             b.push_back(reference::vector_to_milc<double>(on, field));
             x.emplace_back(b.back().size(), 0.0);
@@ -410,7 +410,7 @@ TEST_CASE("several sources over ranks and on emulated cuts: the solutions of one
                 b.push_back(Fields::part(sources[k], here.places, 6));
             for (int k = 0; k < count; ++k)
                 from.push_back(field_of(b[k])), to.push_back(field_of(x[k]));
-            std::vector<milcgpu_solve_report> reports(count, empty_report());
+            std::vector<milcgpu_solve_report> reports(count, sized<milcgpu_solve_report>());
             demand(milcgpu_solve_sources(here.context, here.links, &spec, together, count, from.data(), to.data(),
                                          reports.data()));
             for (int k = 0; k < count; ++k)
@@ -439,7 +439,7 @@ TEST_CASE("several sources over ranks and on emulated cuts: the solutions of one
         }
 }
 
-TEST_CASE("a short solve of several sources for the sanitizers", "[sources][sanitize][smoke]") {
+TEST_CASE("a short solve of several sources for the sanitizers", "[.][sources][sanitize][smoke]") {
     const reference::Lattice lattice{{4, 4, 4, 4}};
     const AsqtadLinks links = asqtad_links(lattice, 66);
     const auto fields = random_sources(lattice, 5);

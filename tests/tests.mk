@@ -3,17 +3,23 @@
 # Where TESTS is one tag, as [smoke], only the files that have tests of it.
 tag           := $(shell echo '$(TESTS)' | grep -x '\[[a-z_]*\]')
 tagged        := $(if $(tag),$(shell grep -lF '$(tag)' tests/*.cpp))
-test_sources  := $(if $(tagged),tests/main.cpp tests/failing_new.cpp $(tagged),$(wildcard tests/*.cpp))
+main_of_tests := tests/main.cpp tests/failing_new.cpp tests/source_text.cpp
+test_sources  := $(main_of_tests) $(or $(tagged),$(wildcard tests/test_*.cpp))
 tests_of       = $(filter $(1:%=tests/test_%.cpp),$(test_sources))
 # Three programs, which run side by side, the longest first: tests that start programs in MILC's shape, tests of the
 # library, and tests that start other programs.
 host_tests     := $(call tests_of,milc_host)
 starting_tests := $(call tests_of,docs install milc_build mpi_ranks programs quda_calls spectrum)
-library_tests  := $(filter-out $(host_tests) $(starting_tests) tests/main.cpp tests/failing_new.cpp,$(test_sources))
-test_runs      := $(if $(host_tests),milc_host_tests) $(if $(library_tests),milcgpu_tests) $(if $(starting_tests),program_tests)
+library_tests  := $(filter-out $(host_tests) $(starting_tests) $(main_of_tests),$(test_sources))
+# Without a GPU, tests of the library run in two halves: those with one of these tags, and the others.
+half           := cg sources cut ranks plugin
+halved         := $(if $(TESTS)$(gpus),,$(library_tests))
+test_runs      := $(if $(host_tests),milc_host_tests) $(if $(library_tests),milcgpu_tests) $(if $(halved),milcgpu_tests-2) \
+                    $(if $(starting_tests),program_tests)
+asked           = $(TESTS)
 
 test_objects  := $(call objects,$(test_sources))
-test_main     := $(call objects,tests/main.cpp tests/failing_new.cpp)
+test_main     := $(call objects,$(main_of_tests))
 # What nearly all tests include, compiled once. Not by ccache, which by default keeps nothing that comes after it.
 first         := $(if $(findstring ccache,$(CXX)),,$(O)/obj/tests/first.h.gch)
 
@@ -46,8 +52,9 @@ program_tests := $(call objects,tests/test_programs.cpp tests/test_spectrum.cpp)
 $(program_tests): $(O)/mpi_flags
 
 # Catch2 takes long to compile at -O3, the more so under the sanitizers (three times as long at -O1 as at -O0). The tests
-# themselves need no speed. main.cpp, which is Catch2 alone, needs no sanitizer.
-test_flags := $(if $(sanitizers),-O0,-O1) -DCATCH_CONFIG_FAST_COMPILE
+# themselves need no speed: -Og takes three quarters of the time of -O1. main.cpp, which is Catch2 alone, needs no
+# sanitizer.
+test_flags := $(if $(sanitizers),-O0,-Og) -DCATCH_CONFIG_FAST_COMPILE
 $(test_objects): private last_flags := $(test_flags)
 $(O)/obj/tests/test_milc_host.cpp.o: private last_flags := $(test_flags) -DMILC_HOST_PROGRAMS='"$(abspath $(O))/milc_host/"'
 $(O)/obj/tests/test_mpi_ranks.cpp.o: private last_flags := $(test_flags) -DMPI_RANKS_LIST='"$(abspath $(mpi_list))"'
@@ -94,13 +101,17 @@ $(host_programs): $(O)/milc_host/%/program: $(O)/libmilcgpu.so $(call objects,$(
 	  OPT='-O0$(if $(sanitizers), -g1 $(sanitizers))' ORIGINALS=$(if $(sanitizers),,-O1) LDFLAGS='$(sanitizers) -fopenmp' REFERENCE='$(abspath $(call objects,$(ref_sources)))' \
 	  MILCGPU_LIB=$(abspath $(O)) MAKEFILES=$(CURDIR)/milc_glue/use_gpu/milc_gpu.mk
 
-.PHONY: check-milc_host_tests check-milcgpu_tests check-program_tests
+.PHONY: $(test_runs:%=check-%)
 
 check: $(test_runs:%=check-%)
 	@cat $(test_runs:%=$(O)/%.counts) | awk '$(add_counts)'
 
-check-milcgpu_tests: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program))
-	@$(call run_tests,milcgpu_tests)
+check-milcgpu_tests check-milcgpu_tests-2: $(O)/milcgpu_tests $(if $(call tests_of,faults),$(fault_program))
+	@$(call run_tests,$(@:check-%=%))
+ifneq ($(halved),)
+check-milcgpu_tests: private asked = '$(subst $(space),$(comma),$(half:%=[%]~[.]))'
+check-milcgpu_tests-2: private asked = '$(subst $(space),,$(half:%=~[%]))~[.]'
+endif
 
 # On a GPU not at once with the others, some of which need all of its memory.
 after = $(if $(gpus),$(filter $(1:%=check-%),$(test_runs:%=check-%)))
@@ -110,15 +121,15 @@ check-milc_host_tests: $(O)/milc_host_tests $(host_programs) | $(call after,milc
 check-program_tests: $(O)/program_tests $(libraries) $(test_programs) | $(call after,milcgpu_tests milc_host_tests)
 	@$(call run_tests,program_tests)
 
-# What a test program says is shown when it has ended. Its counts are checked against its exit status: a run that crashed
+# What a test program says is shown where something failed in it. Its counts are checked against its exit status: a run that crashed
 # before it could count, or that failed after it did (a leak found at exit), is at least one failure. So is a run of all
 # in which no test passed or was skipped.
 run_tests = echo '  TEST  $(O)/$(1)'; \
-  $(O)/$(1) $(TESTS) >$(O)/$(1).log 2>&1; \
+  $(O)/$(1:-2=) $(asked) >$(O)/$(1).log 2>&1; \
   awk -v status=$$? -v counts=$(O)/$(1).counts '$(take_counts)' $(O)/$(1).log
 take_counts = /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$$/ { passed = $$1; failed = $$3; skipped = $$5; next } \
-  /^skipped [0-9]+: / { why = why $$0 "\n"; next } { print } \
-  END { if (status != 0 && failed + 0 == 0) failed = 1; printf "%d %d %d\n%s", passed, failed, skipped, why >counts; \
+  /^skipped [0-9]+: / { why = why $$0 "\n"; next } { said = said $$0 "\n" } \
+  END { if (status != 0 && failed + 0 == 0) failed = 1; if (failed > 0) printf "%s", said; printf "%d %d %d\n%s", passed, failed, skipped, why >counts; \
         printf "$(1): %d passed, %d failed, %d skipped\n", passed, failed, skipped }
 add_counts = /^skipped / { n = $$2 + 0; sub(/^[^:]*: /, ""); lack[$$0] += n; next } { passed += $$1; failed += $$2; skipped += $$3 } \
   END { if (passed + failed + skipped == 0) failed = 1; for (what in lack) why = why (why != "" ? "; " : ": ") lack[what] " " what; \

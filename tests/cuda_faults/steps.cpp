@@ -6,6 +6,7 @@
 #include "tests/measured_steps.h"
 #include "tests/reference/gauge.h"
 #include "tests/reference/staggered.h"
+#include "tests/sized.h"
 #include <algorithm>
 #include <cstring>
 
@@ -47,11 +48,9 @@ milcgpu_field field_of(Field &data) { return {data.data(), MILCGPU_DOUBLE, 0}; }
 } // namespace
 
 milcgpu_status Session::open() {
-    milcgpu_layout layout{};
-    layout.struct_size = sizeof layout;
+    auto layout = tests::sized<milcgpu_layout>();
     std::copy(lattice.n.begin(), lattice.n.end(), layout.extent);
-    milcgpu_options options{};
-    options.struct_size = sizeof options;
+    auto options = tests::sized<milcgpu_options>();
     options.backend = MILCGPU_CUDA;
     return milcgpu_init(&layout, &options, &context);
 }
@@ -78,8 +77,7 @@ milcgpu_status first_failure(const std::vector<std::function<milcgpu_status()>> 
 }
 
 milcgpu_solve_spec a_solve(const milcgpu_storage &sloppy) {
-    milcgpu_solve_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = tests::sized<milcgpu_solve_spec>();
     spec.parity = MILCGPU_EVEN;
     spec.tolerance = 1e-10, spec.max_iterations = 1000, spec.max_restarts = 5;
     spec.precise.precision = MILCGPU_DOUBLE, spec.sloppy = sloppy;
@@ -87,8 +85,7 @@ milcgpu_solve_spec a_solve(const milcgpu_storage &sloppy) {
 }
 
 milcgpu_multi_mass_spec several_masses(int n, const milcgpu_pole *shifts, int sloppy) {
-    milcgpu_multi_mass_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = tests::sized<milcgpu_multi_mass_spec>();
     spec.parity = MILCGPU_EVEN;
     spec.n_shifts = n, spec.shifts = shifts;
     spec.max_iterations = 1000, spec.max_restarts = 5;
@@ -160,8 +157,7 @@ milcgpu_status trajectory_step(Session &s, Field &out) {
     static Field none(40 * lattice.volume(), 0), second(host().source.rbegin(), host().source.rend());
     const milcgpu_field u = field_of(host().phased), zero = field_of(none), momenta = field_of(out),
                         x[] = {field_of(host().source), field_of(second)};
-    milcgpu_reunitarize_report unitary{};
-    unitary.struct_size = sizeof unitary;
+    auto unitary = tests::sized<milcgpu_reunitarize_report>();
     double action = 0;
     milcgpu_gauge *handle = nullptr;
     const milcgpu_status status = first_failure(
@@ -203,8 +199,7 @@ Field &dirac_source() {
 }
 
 milcgpu_status clover_solve(Session &s, std::vector<Field> &x, int method) {
-    milcgpu_wilson_spec wilson{};
-    wilson.struct_size = sizeof wilson;
+    auto wilson = tests::sized<milcgpu_wilson_spec>();
     wilson.kappa = 0.1, wilson.clover = 1, wilson.method = method;
     const milcgpu_solve_spec spec = a_solve({MILCGPU_HALF, 0, 12});
     const milcgpu_field links = field_of(host().gauge), b = field_of(dirac_source()), from[] = {b, b};
@@ -225,15 +220,13 @@ milcgpu_status clover_solve(Session &s, std::vector<Field> &x, int method) {
 }
 
 milcgpu_status laplace_solve(Session &s, Field &x) {
-    milcgpu_laplace_solve_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = tests::sized<milcgpu_laplace_solve_spec>();
     spec.directions = 3, spec.kappa = 0.12, spec.tolerance = 1e-10;
     spec.max_iterations = 1000, spec.max_restarts = 5;
     spec.precise.precision = MILCGPU_DOUBLE, spec.sloppy.precision = MILCGPU_SINGLE;
     const milcgpu_field u = field_of(host().gauge), from = field_of(host().source), to = field_of(x);
     const milcgpu_quarks b = {&from, nullptr, 0}, solution = {&to, nullptr, 0};
-    milcgpu_meson_links_spec load{};
-    load.struct_size = sizeof load;
+    auto load = tests::sized<milcgpu_meson_links_spec>();
     milcgpu_meson_links *handle = nullptr;
     const milcgpu_status status =
         first_failure({[&] { return milcgpu_meson_links_create(s.context, MILCGPU_DOUBLE, &handle); },
@@ -246,8 +239,7 @@ milcgpu_status laplace_solve(Session &s, Field &x) {
 milcgpu_status dirac_mesons(Session &s, Field &out) {
     const milcgpu_momentum momentum = {{1, 0, 0}, {MILCGPU_EVEN_AND_ODD, MILCGPU_EVEN, MILCGPU_EVEN}};
     const milcgpu_dirac_term term = {15, 15, 0, 0, 1.0, 0};
-    milcgpu_dirac_meson_spec spec{};
-    spec.struct_size = sizeof spec;
+    auto spec = tests::sized<milcgpu_dirac_meson_spec>();
     spec.n_momenta = spec.n_terms = spec.n_correlators = 1;
     spec.momenta = &momentum, spec.terms = &term;
     static Field spins;
