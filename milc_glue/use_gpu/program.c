@@ -160,8 +160,6 @@ static const char *own_force(void) {
 #endif
     return why;
 }
-#else
-int milcgpu_keeps_solutions(void) { return 0; }
 #endif
 
 /* Made last, of what is in the table so far. */
@@ -170,6 +168,10 @@ static const char *own_back_links(const char *const *why) {
            : numnodes() > 1 ? "MILC's own on several ranks: they come from the neighbours"
                             : NULL;
 }
+#endif
+
+#ifndef MILCGPU_GLUE_md
+int milcgpu_keeps_solutions(void) { return 0; }
 #endif
 
 void milcgpu_find_not_offloaded(const char **why) {
