@@ -2,6 +2,7 @@
 // error on all ranks that names the member, for every struct of the C interface that calls of all ranks take.
 #include "milc_glue/api/members.h"
 #include "tests/cut_support.h"
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -10,6 +11,29 @@
 
 using namespace milcgpu;
 using namespace tests;
+
+// A struct of an interface that has grown: 24 bytes at first, then 32, 40 and 48.
+struct Grown {
+    size_t struct_size;
+    int first;
+    int second;
+    double third;
+    int added, beside;
+    double again;
+    double last;
+};
+namespace milcgpu {
+template <> struct Sized<Grown> {
+    static constexpr const char *name = "Grown";
+    static constexpr size_t first = 24;
+};
+// clang-format off
+TABLE(Grown, SIZE,
+    NUMBERS(first, any_finite), NUMBERS(second, any_finite), NUMBERS(third, any_finite),
+    NUMBERS(added, at_least(1).or_0_for(7)), NUMBERS(beside, unchecked), NUMBERS(again, unchecked),
+    NUMBERS(last, any_finite));
+// clang-format on
+} // namespace milcgpu
 
 namespace {
 
@@ -326,4 +350,59 @@ TEST_CASE("what functions _defaults fill in is legal", "[errors]") {
     CHECK(good_defaults(milcgpu_hyp_defaults));
     CHECK(good_defaults(milcgpu_flow_defaults));
     CHECK(good_defaults(milcgpu_stout_defaults));
+}
+
+TEST_CASE("a struct of an older header is taken whole, with 0 for members that it ends before", "[errors]") {
+    const Grown whole{0, 1, 2, 3, 4, 5, 6, 7};
+    std::vector<size_t> taken;
+    for (size_t size = 0; size <= sizeof(Grown) + 8; ++size) {
+        std::vector<unsigned char> memory(sizeof(Grown) + 8, 0x55); // behind `size` is no member
+        Grown *const given = reinterpret_cast<Grown *>(memory.data());
+        std::memcpy(given, &whole, std::min(size, sizeof whole));
+        given->struct_size = size;
+        Grown full{};
+        try {
+            full = checked_copy("spec", *given);
+        } catch (const Error &error) {
+            CHECK(error.status() == Status::bad_argument);
+            CHECK(std::string(error.what()) == format("Grown.struct_size is %zu, this library (%s) knows 24 to 48: set "
+                                                      "it to sizeof, and compile against the header of the library "
+                                                      "that is linked",
+                                                      size, MILCGPU_VERSION));
+            continue;
+        }
+        taken.push_back(size);
+        CHECK(full.struct_size == sizeof(Grown));
+        CHECK((full.first == 1 && full.second == 2 && full.third == 3));
+        CHECK((full.added == (size > 24 ? 4 : 7) && full.beside == (size > 24 ? 5 : 0)));
+        CHECK((full.again == (size > 32 ? 6 : 0) && full.last == (size > 40 ? 7 : 0)));
+    }
+    CHECK(taken == std::vector<size_t>{24, 32, 40, 48});
+}
+
+TEST_CASE("a report of an older header gets the members that it has, and so does each of several", "[errors]") {
+    for (size_t size = 24; size <= sizeof(Grown); size += 8) {
+        std::vector<unsigned char> memory(3 * sizeof(Grown), 0x55);
+        Grown *const reports = reinterpret_cast<Grown *>(memory.data());
+        const std::vector<Grown> filled = {{sizeof(Grown), 1, 2, 3, 4, 5, 6, 7},
+                                           {sizeof(Grown), 8, 9, 10, 11, 12, 13, 14}};
+        for (int k = 0; k < 2; ++k)
+            std::memcpy(&memory[k * size], &size, sizeof size);
+        require_sizes(reports, 2);
+        copy_to_caller(filled, reports);
+        for (int k = 0; k < 2; ++k) {
+            size_t kept;
+            std::memcpy(&kept, &memory[k * size], sizeof kept);
+            CHECK(kept == size);
+            CHECK(std::memcmp(&memory[k * size + sizeof size], &filled[k].first, size - sizeof size) == 0);
+        }
+        CHECK(std::all_of(memory.begin() + 2 * size, memory.end(), [](unsigned char byte) { return byte == 0x55; }));
+        memory[size] ^= 8; // another size in the second one
+        try {
+            require_sizes(reports, 2);
+            CHECK(false);
+        } catch (const Error &error) {
+            CHECK(error.status() == Status::bad_argument);
+        }
+    }
 }

@@ -191,14 +191,6 @@ inline void require(const void *pointer, const char *of, const char *what) {
         refuse((std::string(of).rfind("milcgpu_", 0) == 0 ? "" : format("%s: ", of)) + format("%s is NULL", what));
 }
 
-inline void require_size(size_t given, size_t known, const char *what) {
-    if (given != known)
-        refuse(format(
-            "%s.struct_size is %zu, this library (%s) knows %zu: set it to sizeof, and compile against the header of "
-            "the library that is linked",
-            what, given, MILCGPU_VERSION, known));
-}
-
 inline Precision precision_of(int code, const char *what) {
     if (code != MILCGPU_DOUBLE && code != MILCGPU_SINGLE && code != MILCGPU_HALF)
         refuse(format("%s is %d: must be MILCGPU_DOUBLE (1), MILCGPU_SINGLE (2) or MILCGPU_HALF (3)", what, code));
@@ -330,17 +322,6 @@ void fill_plan(const milcgpu_context &, MemoryPlan plan, char *text, size_t text
 ResidentLinks &renewed(milcgpu_links &handle, Precision real);
 // After that content has come.
 void forget_solvers(milcgpu_links &handle);
-
-// The end of an entry with a report: fills the caller's, where there is one of the known size, and returns the status.
-template <class Report> milcgpu_status report_to_caller(milcgpu_status status, Report &filled, Report *report) {
-    if (report != nullptr && report->struct_size == sizeof filled) {
-        filled.status = status;
-        if (status != MILCGPU_OK)
-            std::snprintf(filled.message, sizeof filled.message, "%s", milcgpu_last_error());
-        *report = filled;
-    }
-    return status;
-}
 
 // Seconds of a call, and bytes over the bus, for its report.
 class CallMeter {

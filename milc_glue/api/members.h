@@ -2,11 +2,6 @@
 #pragma once
 #include "gpu_kernels/forces/forces.h"
 #include "milc_glue/api/arguments.h"
-#include "milc_glue/api/milcgpu_dirac.h"
-#include "milc_glue/api/milcgpu_flow.h"
-#include "milc_glue/api/milcgpu_gauge.h"
-#include "milc_glue/api/milcgpu_laplace.h"
-#include "milc_glue/api/milcgpu_wilson.h"
 
 namespace milcgpu {
 

@@ -155,9 +155,8 @@ milcgpu_status milcgpu_init(const milcgpu_layout *layout, const milcgpu_options 
     return guarded(nullptr, "milcgpu_init", [&] {
         require(layout, "milcgpu_init", "layout");
         require(context, "milcgpu_init", "context");
-        require_size(layout->struct_size, sizeof *layout, "milcgpu_layout");
         auto fresh = std::make_unique<milcgpu_context>();
-        start_context(*layout, options, *fresh);
+        start_context(full_copy(layout), options, *fresh);
         *context = fresh.release();
         return Status::ok;
     });
@@ -324,7 +323,7 @@ milcgpu_status milcgpu_memory_plan(milcgpu_context *context, int host_precision,
     return guarded(context, "milcgpu_memory_plan", [&] {
         require(context, "milcgpu_memory_plan", "context");
         require(spec, "milcgpu_memory_plan", "spec");
-        fill_plan(*context, plan_of(*context, host_precision, *spec), text, text_size, bytes);
+        fill_plan(*context, plan_of(*context, host_precision, full_copy(spec)), text, text_size, bytes);
         return Status::ok;
     });
 }

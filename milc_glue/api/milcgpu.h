@@ -8,9 +8,10 @@
  *   - links carry the staggered phases, the boundary sign, all coefficients and (1 + eps_naik).
  *   - M = 2m + D; solves are of M^dag M = 4 m^2 - D D on one parity.
  *
- * Every struct begins with struct_size: set it to sizeof of the struct. A library that knows another size refuses the
- * call, so that header and library cannot disagree unnoticed. Every function returns a status; milcgpu_last_error()
- * explains the last failure in this thread. No function exits the process. Use a context from one thread at a time; it
+ * Structs that may grow begin with struct_size: set it to sizeof of the struct. A struct of an older header that ends
+ * before a member is taken with 0 for that member; of a report the caller gets the members that its header has. (All
+ * reports of an array have one size.) Any other size is refused, so that header and library cannot disagree unnoticed.
+ * Every function returns a status; milcgpu_last_error() explains the last failure in this thread. No function exits the process. Use a context from one thread at a time; it
  * need not be the thread that made it.
  *
  * Callbacks (progress, message, and those of other headers) are called in the thread of the call. Inside one, calls

@@ -456,8 +456,7 @@ milcgpu_status make_links(milcgpu_context *context, const char *function, const 
         milcgpu_fatlink_spec spec{};
         same_on_all_ranks(*context, function, [&](CallArguments &call) {
             spec = call.copy_of("spec", given);
-            if (report != nullptr)
-                require_size(report->struct_size, sizeof *report, "milcgpu_fatlink_report");
+            require_sizes(report, 1);
             a = check(call, spec);
             for (int k = 0; k < n_sets; ++k)
                 if (sets[k].links != nullptr && *sets[k].links != nullptr && (*sets[k].links)->context != context)

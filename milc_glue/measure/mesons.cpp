@@ -231,20 +231,20 @@ milcgpu_status milcgpu_meson_links_load(milcgpu_meson_links *links, const milcgp
             bare.keep_sum();
             links_to_device(device, host, links->context->map, geometry, bare);
         });
-        const bool signs_in = spec->signs_in == MILCGPU_SIGNS_IN;
-        const Phases phases = signs_in ? Phases(geometry).relative_to(spec->origin) : Phases(geometry);
+        const bool signs_in = full.signs_in == MILCGPU_SIGNS_IN;
+        const Phases phases = signs_in ? Phases(geometry).relative_to(full.origin) : Phases(geometry);
         links->statistics = checked_gauge_field(device, geometry, bare, -1, &phases);
-        if (spec->signs_in != MILCGPU_SIGNS_AS_THEY_ARE)
+        if (full.signs_in != MILCGPU_SIGNS_AS_THEY_ARE)
             need_signs(device, geometry, bare, links->statistics.signs, phases,
                        {signs_in ? Signs::phases_in : Signs::phases_out,
                         "spec.signs_in says which links these are: 0 without phases, 1 with phases relative to "
                         "spec.origin, 2 as they are"});
-        links->antiperiodic = spec->antiperiodic != 0;
+        links->antiperiodic = full.antiperiodic != 0;
         if (signs_in)
             turn_links(device, geometry,
-                       {phases_of(0, spec->origin), phases_of(1, spec->origin), phases_of(2, spec->origin),
-                        phases_of(3, spec->origin)},
-                       links->t_sign(spec->origin), bare);
+                       {phases_of(0, full.origin), phases_of(1, full.origin), phases_of(2, full.origin),
+                        phases_of(3, full.origin)},
+                       links->t_sign(full.origin), bare);
         if (links->halo() != nullptr) {
             AskedFields asked(device);
             links->halo()->extend(on_box, links->box, neighbours_margin, links->u);

@@ -101,28 +101,31 @@ struct Places {
 
 // places(): where sources and solutions are; it refuses what it cannot take.
 template <class PlacesOf>
-Status solve_all(const char *function, milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *spec,
+Status solve_all(const char *function, milcgpu_context *context, milcgpu_links *links, const milcgpu_solve_spec *given,
                  int together, int n, bool numbered, std::vector<milcgpu_solve_report> &reports,
                  const PlacesOf &places_of) {
     require(context, function, "context");
     SolveTask task{function, {}, {}, together, numbered, {}};
     Places places;
+    milcgpu_solve_spec spec{};
     same_on_all_ranks(*context, function, [&](CallArguments &call) {
-        call.copy_of("spec", spec), call("together", together), call("n", n);
+        spec = call.copy_of("spec", given), call("together", together), call("n", n);
         resident(context, links);
         check_together(together, n);
+        if (!numbered)
+            check_one_source(spec);
         places = places_of();
-        task.a = checked_sources(*spec, n, task.each);
-        check_version(spec->links_version, *links->links);
+        task.a = checked_sources(spec, n, task.each);
+        check_version(spec.links_version, *links->links);
         reports = empty_reports(n);
         if (numbered)
             call.of_entries = numbers_of(task.each);
     });
     if (n == 0)
         return Status::ok;
-    task.progress = progress_of(*context, *spec);
+    task.progress = progress_of(*context, spec);
     StaggeredFamily family(*links, task.a.parity);
-    StaggeredSources sources(*links, task.a.parity, spec->mass, std::move(places.sources), std::move(places.solutions));
+    StaggeredSources sources(*links, task.a.parity, spec.mass, std::move(places.sources), std::move(places.solutions));
     return solve(family, sources, task, reports);
 }
 
@@ -143,15 +146,13 @@ milcgpu_status solve_sources(const char *function, milcgpu_context *context, mil
             for (int k = 0; k < n; ++k) {
                 places.sources.push_back(place(sources[k], format("sources[%d]", k).c_str()));
                 places.solutions.push_back(place(solutions[k], format("solutions[%d]", k).c_str()));
-                if (reports != nullptr)
-                    require_size(reports[k].struct_size, sizeof *reports, "milcgpu_solve_report");
             }
+            require_sizes(reports, n);
             look(places);
             return places;
         };
         const Status status = solve_all(function, context, links, spec, together, n, true, filled, places_of);
-        for (int k = 0; k < n && reports != nullptr; ++k)
-            reports[k] = filled[k];
+        copy_to_caller(filled, reports);
         return status;
     });
 }
@@ -165,9 +166,7 @@ extern "C" milcgpu_status milcgpu_solve(milcgpu_context *context, milcgpu_links 
     std::vector<milcgpu_solve_report> filled;
     const milcgpu_status status = guarded(context, function, [&] {
         const auto places_of = [&] {
-            if (report != nullptr)
-                require_size(report->struct_size, sizeof *report, "milcgpu_solve_report");
-            check_one_source(*spec);
+            require_sizes(report, 1);
             return Places{{host_field(source, 6, "source")}, {host_field(solution, 6, "solution")}};
         };
         return solve_all(function, context, links, spec, MILCGPU_ONE_BY_ONE, 1, false, filled, places_of);
@@ -232,7 +231,7 @@ extern "C" milcgpu_status milcgpu_sources_plan(milcgpu_context *context, int hos
         require(context, "milcgpu_sources_plan", "context");
         require(spec, "milcgpu_sources_plan", "spec");
         check_together(together, n);
-        const SolveArguments a = checked_solve(*spec);
+        const SolveArguments a = checked_solve(full_copy(spec));
         fill_plan(*context,
                   solve_plan(context->geometry, host_precision_of(host_precision, "host_precision"), {}, a.precise,
                              a.sloppy, n > 1 && together != MILCGPU_ONE_BY_ONE ? sources_at_once(n) : 1),
