@@ -103,17 +103,6 @@ template <class Struct> constexpr bool is_whole() {
     return count == initializers<Struct>();
 }
 
-// All functions milcgpu_*_defaults.
-template <class Struct> void set_defaults(Struct *spec) {
-    if (spec == nullptr)
-        return;
-    *spec = {};
-    spec->struct_size = sizeof *spec;
-    for (const Member &m : Members<Struct>::list)
-        if (m.may.start != 0)
-            m.set(reinterpret_cast<unsigned char *>(spec) + m.offset, m.may.start);
-}
-
 // What all ranks must have alike, looked over on each. How many numbers there are does not depend on them.
 class CallArguments {
   public:

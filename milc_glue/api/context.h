@@ -228,7 +228,8 @@ inline HostField host_field(const milcgpu_field *field, size_t reals_a_site, con
 
 int parity_index(int parity); // 0 even, 1 odd
 OperatorSpec operator_of(const milcgpu_storage &given, const char *what);
-ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links); // throws where there are none
+ResidentLinks &resident(milcgpu_links &links);                           // throws where there are none
+ResidentLinks &resident(milcgpu_context *context, milcgpu_links *links); // of another handle's context
 // With links in the precision and reals of spec, which stay as long as the operator does; spec.reals becomes what was
 // granted.
 Operator level_operator(milcgpu_links &links, int parity, OperatorSpec &spec);
@@ -284,8 +285,8 @@ template <class Make> void make_for_most(int most, const Make &make) {
                 throw;
         }
 }
-// milcgpu_residual, and with it MILC's relative residual, where that is wanted: relative may be nullptr.
-milcgpu_status true_residuals(milcgpu_context *, milcgpu_links *, int parity, double mass, const milcgpu_field *source,
+// milcgpu_staggered_residual, and with it MILC's relative residual, where that is wanted: relative may be nullptr.
+milcgpu_status true_residuals(milcgpu_links *, int parity, double mass, const milcgpu_field *source,
                               const milcgpu_field *solution, double *residual, double *relative);
 // The caller's progress function, of a specification that stays as long as the solve.
 template <class Spec> CgProgress progress_of(milcgpu_context &context, const Spec &spec) {
@@ -383,6 +384,14 @@ template <class Body> milcgpu_status guarded(milcgpu_context *context, const cha
     } catch (...) { // of a function that the caller has lent
         return failed(Status::bad_argument, "a function of the caller's threw an exception of an unknown type");
     }
+}
+
+// The same with a handle of links: body(context).
+template <class Body> milcgpu_status with_links(milcgpu_links *links, const char *function, const Body &body) {
+    return guarded(links != nullptr ? links->context : nullptr, function, [&] {
+        require(links, function, "links");
+        return body(*links->context);
+    });
 }
 
 } // namespace milcgpu

@@ -166,12 +166,9 @@ class FlowRun {
 
 extern "C" {
 
-void milcgpu_flow_defaults(milcgpu_flow_spec *spec) { set_defaults(spec); }
-void milcgpu_stout_defaults(milcgpu_stout_spec *spec) { set_defaults(spec); }
-
-milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec *spec,
-                                     milcgpu_flow_callback callback, void *user, milcgpu_flow_report *report) {
-    constexpr const char *function = "milcgpu_gradient_flow";
+milcgpu_status milcgpu_gauge_flow(milcgpu_gauge *gauge, const milcgpu_flow_spec *spec, milcgpu_flow_callback callback,
+                                  void *user, milcgpu_flow_report *report) {
+    constexpr const char *function = "milcgpu_gauge_flow";
     bool finished = true;
     int taken = 0;
     double time = 0;
@@ -208,9 +205,9 @@ milcgpu_status milcgpu_gradient_flow(milcgpu_gauge *gauge, const milcgpu_flow_sp
             taken, full.most_steps, time));
 }
 
-milcgpu_status milcgpu_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_observables *observables) {
-    return with_gauge(gauge, "milcgpu_measure", [&](milcgpu_gauge &g) {
-        same_on_all_ranks(*g.context, "milcgpu_measure", [&](CallArguments &call) {
+milcgpu_status milcgpu_gauge_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_observables *observables) {
+    return with_gauge(gauge, "milcgpu_gauge_measure", [&](milcgpu_gauge &g) {
+        same_on_all_ranks(*g.context, "milcgpu_gauge_measure", [&](CallArguments &call) {
             call.given("observables", observables);
             call("phases_out", phases_out);
         });
@@ -224,10 +221,12 @@ milcgpu_status milcgpu_measure(milcgpu_gauge *gauge, int phases_out, milcgpu_obs
     });
 }
 
-milcgpu_status milcgpu_stout(milcgpu_gauge *gauge, const milcgpu_stout_spec *spec, milcgpu_force_report *report) {
-    return reported(gauge, "milcgpu_stout", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
+milcgpu_status milcgpu_gauge_stout_smear(milcgpu_gauge *gauge, const milcgpu_stout_spec *spec,
+                                         milcgpu_force_report *report) {
+    return reported(gauge, "milcgpu_gauge_stout_smear", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
         milcgpu_stout_spec full{};
-        same_on_all_ranks(*g.context, "milcgpu_stout", [&](CallArguments &call) { full = call.copy_of("spec", spec); });
+        same_on_all_ranks(*g.context, "milcgpu_gauge_stout_smear",
+                          [&](CallArguments &call) { full = call.copy_of("spec", spec); });
         need_some_links(g, said_by(says_phases, full.phases_out));
         if (full.times > 0) {
             g.device().timer_start();

@@ -85,7 +85,7 @@ inline SaidSigns said_by(const char *what, int phases_out, bool boundary = false
 }
 // Of D: the call takes no others.
 constexpr SaidSigns links_of_d{Signs::phases_in,
-                               "Load links with phases and boundary sign; milcgpu_fat_links also takes them without "
+                               "Load links with phases and boundary sign; milcgpu_links_make also takes them without "
                                "(spec.phases_out 1)"};
 inline void need_momenta(milcgpu_gauge &gauge) {
     need_unchanged(gauge, gauge.h, gauge.momenta_version, "the momenta", no_momenta);

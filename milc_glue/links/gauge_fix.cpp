@@ -81,10 +81,6 @@ class GaugeFixing {
 
 extern "C" {
 
-void milcgpu_gauge_fix_defaults(milcgpu_gauge_fix_spec *spec) { set_defaults(spec); }
-void milcgpu_ape_defaults(milcgpu_ape_spec *spec) { set_defaults(spec); }
-void milcgpu_hyp_defaults(milcgpu_hyp_spec *spec) { set_defaults(spec); }
-
 milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_spec *spec,
                                  milcgpu_gauge_fix_report *report) {
     constexpr const char *function = "milcgpu_gauge_fix";
@@ -112,9 +108,9 @@ milcgpu_status milcgpu_gauge_fix(milcgpu_gauge *gauge, const milcgpu_gauge_fix_s
             full.most_steps, full.tolerance));
 }
 
-milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *spec, uint64_t *not_converged,
-                                 milcgpu_force_report *report) {
-    constexpr const char *function = "milcgpu_ape_smear";
+milcgpu_status milcgpu_gauge_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *spec, uint64_t *not_converged,
+                                       milcgpu_force_report *report) {
+    constexpr const char *function = "milcgpu_gauge_ape_smear";
     return reported(gauge, function, report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
         milcgpu_ape_spec full{};
         same_on_all_ranks(*g.context, function, [&](CallArguments &call) { full = call.copy_of("spec", spec); });
@@ -162,8 +158,9 @@ milcgpu_status milcgpu_ape_smear(milcgpu_gauge *gauge, const milcgpu_ape_spec *s
     });
 }
 
-milcgpu_status milcgpu_hyp_smear(milcgpu_gauge *gauge, const milcgpu_hyp_spec *spec, milcgpu_force_report *report) {
-    constexpr const char *function = "milcgpu_hyp_smear";
+milcgpu_status milcgpu_gauge_hyp_smear(milcgpu_gauge *gauge, const milcgpu_hyp_spec *spec,
+                                       milcgpu_force_report *report) {
+    constexpr const char *function = "milcgpu_gauge_hyp_smear";
     return reported(gauge, function, report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
         milcgpu_hyp_spec full{};
         same_on_all_ranks(*g.context, function, [&](CallArguments &call) { full = call.copy_of("spec", spec); });

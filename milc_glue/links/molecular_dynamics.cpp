@@ -236,80 +236,84 @@ milcgpu_status milcgpu_momenta_save(milcgpu_gauge *gauge, const milcgpu_field *m
 uint64_t milcgpu_gauge_version(const milcgpu_gauge *gauge) { return gauge != nullptr ? gauge->links_version : 0; }
 uint64_t milcgpu_momenta_version(const milcgpu_gauge *gauge) { return gauge != nullptr ? gauge->momenta_version : 0; }
 
-milcgpu_status milcgpu_fermion_force(milcgpu_gauge *gauge, const milcgpu_force_spec *spec, const milcgpu_field *x,
-                                     milcgpu_force_report *report) {
-    return reported(gauge, "milcgpu_fermion_force", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        std::vector<HostField> fields;
-        const auto look = [&](CallArguments &call, int n_terms) {
-            if (n_terms > 0)
-                call.given("x", x);
-            for (int t = 0; t < n_terms; ++t)
-                fields.push_back(host_field(&x[t], 6, format("x[%d]", t).c_str()));
-        };
-        const auto of_host = [&](const ForceArguments &a) {
-            SpinorField parity[2];
-            g.device().collective("vectors of a force", [&] {
-                for (const int on : {0, 1}) {
-                    parity[on] = {g.device(), g.precision, g.geometry(), on, "vectors of the force", a.spec.n_terms};
-                    for (int t = 0; t < a.spec.n_terms; ++t)
-                        g.context->reorder->to_device(fields[t], on, parity[on][t]);
-                }
-            });
-            fermion_force(g, a, {parity[0], parity[1]}, filled);
-        };
-        return force_of(g, "milcgpu_fermion_force", spec, look, of_host);
-    });
+milcgpu_status milcgpu_momenta_add_fermion_force(milcgpu_gauge *gauge, const milcgpu_force_spec *spec,
+                                                 const milcgpu_field *x, milcgpu_force_report *report) {
+    return reported(gauge, "milcgpu_momenta_add_fermion_force", report,
+                    [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
+                        std::vector<HostField> fields;
+                        const auto look = [&](CallArguments &call, int n_terms) {
+                            if (n_terms > 0)
+                                call.given("x", x);
+                            for (int t = 0; t < n_terms; ++t)
+                                fields.push_back(host_field(&x[t], 6, format("x[%d]", t).c_str()));
+                        };
+                        const auto of_host = [&](const ForceArguments &a) {
+                            SpinorField parity[2];
+                            g.device().collective("vectors of a force", [&] {
+                                for (const int on : {0, 1}) {
+                                    parity[on] = {g.device(),    g.precision, g.geometry(), on, "vectors of the force",
+                                                  a.spec.n_terms};
+                                    for (int t = 0; t < a.spec.n_terms; ++t)
+                                        g.context->reorder->to_device(fields[t], on, parity[on][t]);
+                                }
+                            });
+                            fermion_force(g, a, {parity[0], parity[1]}, filled);
+                        };
+                        return force_of(g, "milcgpu_momenta_add_fermion_force", spec, look, of_host);
+                    });
 }
 
-milcgpu_status milcgpu_force_of_vectors(milcgpu_gauge *gauge, const milcgpu_force_spec *spec,
-                                        const milcgpu_vectors *vectors, milcgpu_force_report *report) {
-    return reported(gauge, "milcgpu_force_of_vectors", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        const auto look = [&](CallArguments &call, int n_terms) {
-            call.given("vectors", vectors);
-            if (vectors->context != g.context || vectors->parity[0].precision() != g.precision)
-                refuse("vectors: another context's, or in another precision than the gauge handle");
-            for (const int parity : {0, 1})
-                need_filled(*vectors, 0, n_terms, parity);
-        };
-        const auto first_ones = [&](const ForceArguments &a) {
-            SpinorBlock x[2] = {vectors->parity[0], vectors->parity[1]};
-            x[0].sources = x[1].sources = a.spec.n_terms;
-            with_new_ghosts(*vectors, a.spec.n_terms, [&] { fermion_force(g, a, {x[0], x[1]}, filled); });
-        };
-        return force_of(g, "milcgpu_force_of_vectors", spec, look, first_ones);
-    });
-}
-
-milcgpu_status milcgpu_gauge_force(milcgpu_gauge *gauge, const milcgpu_loops *loops, double beta, double eps,
-                                   milcgpu_force_report *report) {
-    return reported(gauge, "milcgpu_gauge_force", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        LoopCoefficients c;
-        same_on_all_ranks(*g.context, "milcgpu_gauge_force", [&](CallArguments &call) {
-            c = loop_coefficients(call, loops);
-            call("beta", beta, any_finite), call("eps", eps, any_finite);
+milcgpu_status milcgpu_momenta_add_force_of_vectors(milcgpu_gauge *gauge, const milcgpu_force_spec *spec,
+                                                    const milcgpu_vectors *vectors, milcgpu_force_report *report) {
+    return reported(
+        gauge, "milcgpu_momenta_add_force_of_vectors", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
+            const auto look = [&](CallArguments &call, int n_terms) {
+                call.given("vectors", vectors);
+                if (vectors->context != g.context || vectors->parity[0].precision() != g.precision)
+                    refuse("vectors: another context's, or in another precision than the gauge handle");
+                for (const int parity : {0, 1})
+                    need_filled(*vectors, 0, n_terms, parity);
+            };
+            const auto first_ones = [&](const ForceArguments &a) {
+                SpinorBlock x[2] = {vectors->parity[0], vectors->parity[1]};
+                x[0].sources = x[1].sources = a.spec.n_terms;
+                with_new_ghosts(*vectors, a.spec.n_terms, [&] { fermion_force(g, a, {x[0], x[1]}, filled); });
+            };
+            return force_of(g, "milcgpu_momenta_add_force_of_vectors", spec, look, first_ones);
         });
-        need_some_links(g, said_by(c));
-        need_some_momenta(g);
-        WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
-        std::unique_ptr<GaugeForceSpace> space;
-        g.device().collective("memory for a gauge force", [&] {
-            space = std::make_unique<GaugeForceSpace>(g.device(), around.box(), g.precision, c);
-        });
-        g.device().timer_start();
-        const LinkField &u = around.of(g.u, c.reach());
-        g.momenta_version = 0; // they are empty where something below fails
-        gauge_force(g.device(), around.box(), u, c, eps * beta / 3, g.h, *space);
-        filled.kernel_seconds = g.device().timer_stop_seconds();
-        filled.flops = gauge_force_flops(c) * g.geometry().volume();
-        need_links(g);
-        g.momenta_changed();
-        return [] { return std::string("gauge force"); };
-    });
 }
 
-milcgpu_status milcgpu_update_links(milcgpu_gauge *gauge, double eps, int order, milcgpu_force_report *report) {
-    return reported(gauge, "milcgpu_update_links", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
-        same_on_all_ranks(*g.context, "milcgpu_update_links", [&](CallArguments &call) {
+milcgpu_status milcgpu_momenta_add_gauge_force(milcgpu_gauge *gauge, const milcgpu_loops *loops, double beta,
+                                               double eps, milcgpu_force_report *report) {
+    return reported(gauge, "milcgpu_momenta_add_gauge_force", report,
+                    [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
+                        LoopCoefficients c;
+                        same_on_all_ranks(*g.context, "milcgpu_momenta_add_gauge_force", [&](CallArguments &call) {
+                            c = loop_coefficients(call, loops);
+                            call("beta", beta, any_finite), call("eps", eps, any_finite);
+                        });
+                        need_some_links(g, said_by(c));
+                        need_some_momenta(g);
+                        WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
+                        std::unique_ptr<GaugeForceSpace> space;
+                        g.device().collective("memory for a gauge force", [&] {
+                            space = std::make_unique<GaugeForceSpace>(g.device(), around.box(), g.precision, c);
+                        });
+                        g.device().timer_start();
+                        const LinkField &u = around.of(g.u, c.reach());
+                        g.momenta_version = 0; // they are empty where something below fails
+                        gauge_force(g.device(), around.box(), u, c, eps * beta / 3, g.h, *space);
+                        filled.kernel_seconds = g.device().timer_stop_seconds();
+                        filled.flops = gauge_force_flops(c) * g.geometry().volume();
+                        need_links(g);
+                        g.momenta_changed();
+                        return [] { return std::string("gauge force"); };
+                    });
+}
+
+milcgpu_status milcgpu_gauge_update(milcgpu_gauge *gauge, double eps, int order, milcgpu_force_report *report) {
+    return reported(gauge, "milcgpu_gauge_update", report, [&](milcgpu_gauge &g, milcgpu_force_report &filled) {
+        same_on_all_ranks(*g.context, "milcgpu_gauge_update", [&](CallArguments &call) {
             call("eps", eps, any_finite), call("order", order, from_to(1, highest_exp_order));
         });
         need_some_links(g);
@@ -325,9 +329,9 @@ milcgpu_status milcgpu_update_links(milcgpu_gauge *gauge, double eps, int order,
     });
 }
 
-milcgpu_status milcgpu_reunitarize(milcgpu_gauge *gauge, double tolerance, milcgpu_reunitarize_report *report) {
-    return with_gauge(gauge, "milcgpu_reunitarize", [&](milcgpu_gauge &g) {
-        same_on_all_ranks(*g.context, "milcgpu_reunitarize", [&](CallArguments &call) {
+milcgpu_status milcgpu_gauge_reunitarize(milcgpu_gauge *gauge, double tolerance, milcgpu_reunitarize_report *report) {
+    return with_gauge(gauge, "milcgpu_gauge_reunitarize", [&](milcgpu_gauge &g) {
+        same_on_all_ranks(*g.context, "milcgpu_gauge_reunitarize", [&](CallArguments &call) {
             call.given("report", report);
             require_sizes(report, 1);
             tolerance = call("tolerance", tolerance, from_to(0, INFINITY).or_0_for(1e-4));
@@ -357,9 +361,9 @@ milcgpu_status milcgpu_gauge_action(milcgpu_gauge *gauge, const milcgpu_loops *l
     });
 }
 
-milcgpu_status milcgpu_momentum_action(milcgpu_gauge *gauge, double *action) {
-    return with_gauge(gauge, "milcgpu_momentum_action", [&](milcgpu_gauge &g) {
-        same_on_all_ranks(*g.context, "milcgpu_momentum_action",
+milcgpu_status milcgpu_momenta_action(milcgpu_gauge *gauge, double *action) {
+    return with_gauge(gauge, "milcgpu_momenta_action", [&](milcgpu_gauge &g) {
+        same_on_all_ranks(*g.context, "milcgpu_momenta_action",
                           [&](CallArguments &call) { call.given("action", action); });
         need_some_momenta(g);
         const double found = momentum_action(g.device(), g.geometry(), g.h);
@@ -368,9 +372,9 @@ milcgpu_status milcgpu_momentum_action(milcgpu_gauge *gauge, double *action) {
     });
 }
 
-milcgpu_status milcgpu_plaquettes(milcgpu_gauge *gauge, double *space, double *time) {
-    return with_gauge(gauge, "milcgpu_plaquettes", [&](milcgpu_gauge &g) {
-        same_on_all_ranks(*g.context, "milcgpu_plaquettes",
+milcgpu_status milcgpu_gauge_plaquettes(milcgpu_gauge *gauge, double *space, double *time) {
+    return with_gauge(gauge, "milcgpu_gauge_plaquettes", [&](milcgpu_gauge &g) {
+        same_on_all_ranks(*g.context, "milcgpu_gauge_plaquettes",
                           [&](CallArguments &call) { call.given("space", space), call.given("time", time); });
         need_some_links(g);
         WithMargin around(g.device(), g.geometry(), g.context->halo.get(), g.precision);
@@ -381,9 +385,9 @@ milcgpu_status milcgpu_plaquettes(milcgpu_gauge *gauge, double *space, double *t
     });
 }
 
-milcgpu_status milcgpu_polyakov_loop(milcgpu_gauge *gauge, double *real, double *imaginary) {
-    return with_gauge(gauge, "milcgpu_polyakov_loop", [&](milcgpu_gauge &g) {
-        same_on_all_ranks(*g.context, "milcgpu_polyakov_loop",
+milcgpu_status milcgpu_gauge_polyakov_loop(milcgpu_gauge *gauge, double *real, double *imaginary) {
+    return with_gauge(gauge, "milcgpu_gauge_polyakov_loop", [&](milcgpu_gauge &g) {
+        same_on_all_ranks(*g.context, "milcgpu_gauge_polyakov_loop",
                           [&](CallArguments &call) { call.given("real", real), call.given("imaginary", imaginary); });
         need_some_links(g);
         const milcgpu_context &context = *g.context;

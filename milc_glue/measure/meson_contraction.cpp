@@ -133,11 +133,11 @@ Complex<double> signed_sum(const Complex<double> *of_classes, int t, int n_t, co
 
 } // namespace
 
-milcgpu_status milcgpu_contract(milcgpu_meson_links *links, const milcgpu_meson_spec *given, milcgpu_links *fat1,
-                                milcgpu_links *fat2, int n, const milcgpu_quarks *src1, const milcgpu_quarks *src2,
-                                double *correlators) {
-    return with_meson_links(links, "milcgpu_contract", [&](milcgpu_meson_links &l) {
-        constexpr const char *function = "milcgpu_contract";
+milcgpu_status milcgpu_quarks_contract(milcgpu_meson_links *links, const milcgpu_meson_spec *given, milcgpu_links *fat1,
+                                       milcgpu_links *fat2, int n, const milcgpu_quarks *src1,
+                                       const milcgpu_quarks *src2, double *correlators) {
+    return with_meson_links(links, "milcgpu_quarks_contract", [&](milcgpu_meson_links &l) {
+        constexpr const char *function = "milcgpu_quarks_contract";
         Contraction c;
         milcgpu_meson_spec spec{};
         std::optional<Quarks> left, right;

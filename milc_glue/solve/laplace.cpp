@@ -323,9 +323,10 @@ class LaplaceSources : public SourcesOfCall {
 
 } // namespace
 
-extern "C" milcgpu_status milcgpu_laplace(milcgpu_meson_links *links, const milcgpu_laplace_spec *spec, int matrix,
-                                          int parity, int n, const milcgpu_quarks *from, const milcgpu_quarks *to) {
-    constexpr const char *function = "milcgpu_laplace";
+extern "C" milcgpu_status milcgpu_laplace_apply(milcgpu_meson_links *links, const milcgpu_laplace_spec *spec,
+                                                int matrix, int parity, int n, const milcgpu_quarks *from,
+                                                const milcgpu_quarks *to) {
+    constexpr const char *function = "milcgpu_laplace_apply";
     return with_meson_links(links, function, [&](milcgpu_meson_links &l) {
         const bool whole = matrix == MILCGPU_LAPLACE_M;
         milcgpu_laplace_spec full{};

@@ -161,33 +161,31 @@ using Write = decltype(MassesOfCall::write);
 
 // An entry. write_to(): what takes the solutions; it refuses what it cannot take.
 template <class WriteTo>
-milcgpu_status multi_mass(milcgpu_context *context, const char *function, milcgpu_links *links,
-                          const milcgpu_multi_mass_spec *given, const milcgpu_field *source,
-                          milcgpu_multi_mass_report *report, const WriteTo &write_to) {
+milcgpu_status multi_mass(const char *function, milcgpu_links *links, const milcgpu_multi_mass_spec *given,
+                          const milcgpu_field *source, milcgpu_multi_mass_report *report, const WriteTo &write_to) {
     milcgpu_multi_mass_report filled{};
     filled.struct_size = sizeof filled;
-    const milcgpu_status status = guarded(context, function, [&] {
-        require(context, function, "context");
-        Device &device = *context->device;
+    const milcgpu_status status = with_links(links, function, [&](milcgpu_context &context) {
+        Device &device = *context.device;
         const CallMeter meter(device);
         MassesOfCall call{function, "multi-mass", {}, {}, {}, {}, true};
         HostField from{};
         milcgpu_multi_mass_spec spec{};
-        same_on_all_ranks(*context, function, [&](CallArguments &arguments) {
+        same_on_all_ranks(context, function, [&](CallArguments &arguments) {
             spec = arguments.copy_of("spec", given);
             call.a = checked_multi_mass(spec);
             require_sizes(report, 1);
             filled.shifts = report != nullptr ? report->shifts : nullptr;
-            filled.links_version = resident(context, links).generation();
+            filled.links_version = resident(*links).generation();
             call.write = write_to(spec);
             from = host_field(source, 6, "source");
             check_version(spec.links_version, *links->links);
         });
-        call.progress = progress_of(*context, spec);
+        call.progress = progress_of(context, spec);
         call.load = [&](const SpinorBlock &b, Verification &verification) {
             flip_if_planted(*links);
             device.collective("the loading of a source", [&] {
-                context->reorder->to_device(from, call.a.parity, b);
+                context.reorder->to_device(from, call.a.parity, b);
                 verification.loaded(b);
             });
         };
@@ -199,29 +197,29 @@ milcgpu_status multi_mass(milcgpu_context *context, const char *function, milcgp
 
 } // namespace
 
-extern "C" milcgpu_status milcgpu_multi_mass(milcgpu_context *context, milcgpu_links *links,
-                                             const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
-                                             const milcgpu_field *solutions, milcgpu_multi_mass_report *report) {
+extern "C" milcgpu_status milcgpu_staggered_multi_mass(milcgpu_links *links, const milcgpu_multi_mass_spec *spec,
+                                                       const milcgpu_field *source, const milcgpu_field *solutions,
+                                                       milcgpu_multi_mass_report *report) {
     return multi_mass(
-        context, "milcgpu_multi_mass", links, spec, source, report, [&](const milcgpu_multi_mass_spec &full) {
+        "milcgpu_staggered_multi_mass", links, spec, source, report, [&](const milcgpu_multi_mass_spec &full) {
             std::vector<HostField> fields;
             if (full.n_shifts > 0)
-                require(solutions, "milcgpu_multi_mass", "solutions");
+                require(solutions, "milcgpu_staggered_multi_mass", "solutions");
             for (int i = 0; i < full.n_shifts; ++i)
                 fields.push_back(host_field(&solutions[i], 6, format("solutions[%d]", i).c_str()));
-            return Write([context, fields, parity = parity_index(full.parity)](int i, const SpinorBlock &x) {
-                context->reorder->to_host(x, parity, fields[i]);
-            });
+            return Write([context = links->context, fields, parity = parity_index(full.parity)](
+                             int i, const SpinorBlock &x) { context->reorder->to_host(x, parity, fields[i]); });
         });
 }
 
-extern "C" milcgpu_status milcgpu_multi_mass_to(milcgpu_context *context, milcgpu_links *links,
-                                                const milcgpu_multi_mass_spec *spec, const milcgpu_field *source,
-                                                milcgpu_vectors *to, int first, milcgpu_multi_mass_report *report) {
-    return multi_mass(context, "milcgpu_multi_mass_to", links, spec, source, report,
+extern "C" milcgpu_status milcgpu_staggered_multi_mass_vectors(milcgpu_links *links,
+                                                               const milcgpu_multi_mass_spec *spec,
+                                                               const milcgpu_field *source, milcgpu_vectors *to,
+                                                               int first, milcgpu_multi_mass_report *report) {
+    return multi_mass("milcgpu_staggered_multi_mass_vectors", links, spec, source, report,
                       [&](const milcgpu_multi_mass_spec &full) {
-                          require(to, "milcgpu_multi_mass_to", "to");
-                          if (to->context != context)
+                          require(to, "milcgpu_staggered_multi_mass_vectors", "to");
+                          if (to->context != links->context)
                               refuse("to: the vectors are another context's");
                           need_vectors(*to, first, full.n_shifts);
                           return Write([to, first, n = full.n_shifts,
